@@ -70,6 +70,13 @@ if [ "$part" = --tests ]; then
     install_into .venv --no-deps --target .venv/lm_eval -r tools/lm-eval-requirements.txt
     mark_done "$lm_eval_stamp"
   fi
+  # trl dropped PPO after this version, and the newer one is what everything else is compared with.
+  ppo_stamp=trl-ppo-$(stamp_of tools/ppo-requirements.txt)
+  if ! done_with "$ppo_stamp" || [ ! -d .venv/trl-ppo/trl ]; then
+    rm -rf .venv/trl-ppo
+    install_into .venv --no-deps --target .venv/trl-ppo -r tools/ppo-requirements.txt
+    mark_done "$ppo_stamp"
+  fi
 fi
 
 if [ "$part" = --peers ]; then

@@ -70,9 +70,9 @@ def test_bad_yaml_value_names_line(factory, tmp_path):
 
 def test_stages_that_are_absent_name_those_that_are_there(factory, tmp_path):
     file = tmp_path / "run.yaml"
-    file.write_text(f"model_name_or_path: {NANO}\nstage: ppo\ndo_train: true\ndataset: x\ntemplate: qwen\noutput_dir: {tmp_path}/out\n")
+    file.write_text(f"model_name_or_path: {NANO}\nstage: grpo\ndo_train: true\ndataset: x\ntemplate: qwen\noutput_dir: {tmp_path}/out\n")
     done = factory("train", file)
-    assert done.returncode == 2 and "expected sft, pt, rm, dpo or kto" in done.stderr, done.stderr
+    assert done.returncode == 2 and "expected one of sft, pt, rm, ppo, dpo, kto" in done.stderr, done.stderr
 
 
 def test_keys_of_files_without_effect_are_named(factory, tmp_path):

@@ -70,15 +70,21 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingJob& job, const Di
                                                 const std::vector<optim::ParameterGroup>& working,
                                                 const std::vector<optim::ParameterGroup>& updated) {
   if (!processes.group) return std::make_unique<SingleProcess>();
-  if (loaded.sharded)
-    return std::make_unique<ShardedDataParallel>(*processes.group, *processes.shards, processes.replicas.get(), *loaded.sharded);
+  if (loaded.sharded) {
+    std::vector<parallel::ShardedModel*> models{loaded.sharded.get()};
+    if (loaded.value_model) models.push_back(loaded.value_model->sharded.get());
+    return std::make_unique<ShardedDataParallel>(*processes.group, *processes.shards, processes.replicas.get(),
+                                                 std::move(models));
+  }
   std::unordered_map<const void*, Tensor> targets;
   for (size_t g = 0; g < working.size(); ++g)
     for (size_t i = 0; i < working[g].parameters.size(); ++i)
       targets[working[g].parameters[i].unsafeGetTensorImpl()] = updated[g].parameters[i];
   std::vector<parallel::GradientBuckets::Parameter> parameters;
-  for (const auto& [name, tensor] : loaded.tuned.trainable)
-    parameters.push_back({tensor, targets.at(tensor.unsafeGetTensorImpl())});
+  for (const auto* model : {&loaded, loaded.value_model.get()})
+    if (model)
+      for (const auto& [name, tensor] : model->tuned.trainable)
+        parameters.push_back({tensor, targets.at(tensor.unsafeGetTensorImpl())});
   return std::make_unique<DataParallel>(*processes.group, std::move(parameters), job.parallel.sharding.bucket_bytes);
 }
 

@@ -17,6 +17,7 @@ struct LoadedModel {
   std::unique_ptr<parallel::ShardedModel> sharded;       // null: every process has all of it
   std::unique_ptr<parallel::SequenceParallel> sequence;  // null: every sequence is on one process
   std::shared_ptr<Reference> reference;                  // null: the method compares with none
+  std::unique_ptr<LoadedModel> value_model = nullptr;    // that trains beside it (methods/value_model.h); null: none
 };
 
 // Shards the model and splits its sequences, as far as the run asks for it.

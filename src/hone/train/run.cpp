@@ -18,6 +18,7 @@
 #include "hone/train/loop/trainer.h"
 #include "hone/train/methods/make_loss.h"
 #include "hone/train/methods/reference.h"
+#include "hone/train/methods/value_model.h"
 #include "hone/train/reports/plot.h"
 #include "hone/train/reports/run_log.h"
 #include "hone/train/reports/run_summary.h"
@@ -69,6 +70,7 @@ LoadedModel load_model(const TrainingJob& job, const RunSetup& ready, const Dist
                 value->requires_grad());
   auto loaded = shard_model(job, processes, std::move(model), std::move(tuned));
   loaded.reference = std::move(reference);
+  loaded.value_model = load_value_model(job, ready.resume, *ready.tokenizer, processes);
   return loaded;
 }
 
@@ -178,30 +180,39 @@ optim::OptimizerConfig optimizer_recipe(const TrainingJob& job, const Distribute
   return recipe;
 }
 
-TensorList trained_tensors(const tuner::Tuned& tuned) {
+TensorList trained_tensors(const LoadedModel& loaded) {
   TensorList tensors;
-  for (const auto& [name, tensor] : tuned.trainable) tensors.push_back(tensor);
+  for (const auto* model : {&loaded, const_cast<const LoadedModel*>(loaded.value_model.get())})
+    if (model)
+      for (const auto& [name, tensor] : model->tuned.trainable) tensors.push_back(tensor);
   return tensors;
 }
 
 RunResult train(const TrainingJob& job, RunSetup& ready, LoadedModel& loaded, const DistributedContext& processes) {
   const auto& config = job.trainer;
   if (!processes.group && !loaded.sharded) model::join_trained_projections(*loaded.model);
-  auto groups = optim::make_param_groups(loaded.tuned.trainable, job.groups);
-  if (loaded.sharded) groups = shard_param_groups(groups, *loaded.sharded);
+  if (!processes.group && !loaded.sharded && loaded.value_model) model::join_trained_projections(*loaded.value_model->model);
+  auto groups = trained_groups(job, loaded);
   auto working = groups;
   MasterWeights masters = config.no_master_weights ? MasterWeights() : MasterWeights(groups);
   auto optimizer = with_rank_allocation(optim::make_optimizer(optimizer_recipe(job, processes), std::move(groups)), loaded.tuned,
                                         ready.plan.max_steps);
   masters.let_write(*optimizer);
-  auto method = make_loss(job, *ready.tokenizer, loaded.reference.get());
+  auto* value_model = loaded.value_model ? loaded.value_model->model.get() : nullptr;
+  auto method = make_loss(job, *ready.tokenizer, loaded.reference.get(), value_model);
   auto group = make_strategy(job, processes, loaded, working, optimizer->groups());
   if (ready.rollouts)
-    ready.rollouts->begin({*loaded.model, loaded.reference.get(), *group, loaded.sharded != nullptr, ready.encoder,
+    ready.rollouts->begin({*loaded.model, loaded.reference.get(), value_model, *group, loaded.sharded != nullptr, ready.encoder,
                            ready.tokenizer, ready.rollouts->longest_prompt(), ready.run.root, config.seed});
   auto savers = processes.checkpoint_group ? std::make_unique<MultiProcess>(*processes.checkpoint_group) : nullptr;
   auto companions = assets_of(job, ready, loaded);
   auto weights = weight_files(job, loaded, companions, processes.world.is_main());
+  CheckpointAssets value_assets;
+  if (loaded.value_model) {
+    value_assets = value_model_assets(job, *loaded.value_model);
+    weights = with_value_model(weights, weight_files(job, *loaded.value_model, value_assets, processes.world.is_main()), loaded,
+                               processes.world.is_main());
+  }
   DataShard share{processes.data_rank(), processes.data_size()};
   std::optional<HubPush> push;
   if (job.push && processes.world.is_main()) push.emplace(*job.push);
@@ -217,7 +228,7 @@ RunResult train(const TrainingJob& job, RunSetup& ready, LoadedModel& loaded, co
                    weights, evaluations_of(job, ready, share),
                    job.predict_with_generate ? make_predictor(job, ready, *loaded.model, everyone) : Predict(), row_namer(ready),
                    flops_per_token(*loaded.model), loaded.sequence.get(), tell_hub, ready.folder_per_node ? &copies : nullptr,
-                   passes_repeat ? trained_tensors(loaded.tuned) : TensorList()});
+                   passes_repeat ? trained_tensors(loaded) : TensorList()});
   // Weights began alike on all processes; dropout must not.
   if (int rank = processes.world.rank; rank > 0) device::seed(job.trainer.seed + static_cast<uint64_t>(rank));
   if (ready.resume) trainer.resume(*ready.resume);

@@ -8,6 +8,7 @@
 #include "hone/cli/configs/inference/generation_config.h"
 #include "hone/cli/configs/model_config.h"
 #include "hone/cli/configs/training/parallel_config.h"
+#include "hone/cli/configs/training/ppo_config.h"
 #include "hone/cli/configs/training/preference_config.h"
 #include "hone/cli/configs/training/training_config.h"
 #include "hone/cli/configs/training/tuning_config.h"
@@ -118,7 +119,11 @@ void count_reinforcement(const Options& options, bool adapter, PlanJob& plan) {
   if (work.model.max_position_embeddings > 0) longest = std::min(longest, work.model.max_position_embeddings);
   work.tokens = options.integer("per_device_train_batch_size") * longest;
   work.row_length = longest;
-  work.reference = options.real("beta") > 0 && (!adapter || options.has("ref_model"));
+  const bool ppo = training_method(options) == "ppo", factory = !options.has_option("vllm_max_num_seqs");
+  const bool compares = ppo ? factory || options.real("kl_coef") > 0 : options.real("beta") > 0;
+  work.reference = compares && (!adapter || options.has("ref_model"));
+  work.value_model = ppo && has_own_value_model(options);
+  if (factory) return;  // LLaMA-Factory says nothing about the engine
   const auto most = options.integer("vllm_max_num_seqs") *
                     (options.has("vllm_max_model_len") ? options.integer("vllm_max_model_len") : longest);
   work.cache_bytes =
@@ -155,7 +160,8 @@ PlanJob plan_job(const Options& options) {
   work.row_length = row_length(options, work.model, plan.assumptions);
   work.tokens = options.integer("per_device_train_batch_size") * work.row_length;
   const bool adapter = job.tuner.kind == tuner::TunerType::adapter;
-  training_method(options) == "grpo" ? count_reinforcement(options, adapter, plan) : count_preference(options, adapter, work);
+  const auto method = training_method(options);
+  method == "grpo" || method == "ppo" ? count_reinforcement(options, adapter, plan) : count_preference(options, adapter, work);
   work.accumulation = options.integer("gradient_accumulation_steps");
   work.recompute = options.flag("gradient_checkpointing");
   plan.sharding = sharding_asked(options);

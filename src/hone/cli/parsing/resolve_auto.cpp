@@ -78,7 +78,10 @@ void resolve_auto_values(Options& options, int world_size) {
     options.resolve("eval_steps", options.real(factory ? "logging_steps" : "save_steps"));
   }
   if (undecided("metric_for_best_model"))
-    options.resolve("metric_for_best_model", grpo ? "reward" : options.flag("predict_with_generate") ? "rouge-l" : "loss");
+    options.resolve("metric_for_best_model", grpo || options.text(options.verb() & kRlhf ? "rlhf_type" : "stage") == "ppo"
+                                                 ? "reward"
+                                             : options.flag("predict_with_generate") ? "rouge-l"
+                                                                                     : "loss");
   if (undecided("greater_is_better"))
     options.resolve("greater_is_better", !options.text("metric_for_best_model").ends_with("loss"));
   if (options.verb() & kRlhf && undecided("beta")) options.resolve("beta", beta_of(options.text("rlhf_type")));

@@ -42,8 +42,10 @@ void add_reward_models(Rows& rows) {
   add_group(rows, "Reward models", kPreference,
             {
                 {"reward_model", List, "", "Reward models, in addition to --reward_funcs."},
-                {"reward_model_type", Text, "", "Family of the reward model, or lora, full, api.", factory_default{"lora"},
-                 no_effect{"its folder says what it is"}},
+                {"reward_model_type", Text, "",
+                 "What reward_model names: lora, an adapter of the model that trains; full, a model; api, an address. ms-swift's "
+                 "family of it is read from its folder.",
+                 factory_default{"lora"}},
                 {"reward_adapters", List, "", "Adapters of the reward model.", factory{"reward_model_adapters"}},
                 {"reward_model_revision", List, "", "Revision of each reward model on its hub.", only_swift{}},
                 {"reward_template", List, "", "Template of each reward model; none is its own.", only_swift{}},
@@ -88,25 +90,37 @@ void add_teachers(Rows& rows) {
 }
 
 void add_ppo(Rows& rows) {
-  add_unsupported_group(rows, "PPO", kPreference, kLaterPpo,
-                        {
-                            {"reward_model_quantization_bit", Integer(1, 8), "", "Bits of the reward model.", only_factory{}},
-                            {"num_ppo_epochs", Integer(1), "4", "PPO.", factory{"ppo_epochs"}},
-                            {"ppo_buffer_size", Integer(1), "1", "PPO.", only_factory{}},
-                            {"ppo_target", Real(0), "6.0", "PPO.", only_factory{}},
-                            {"ppo_score_norm", Flag, "false", "PPO.", only_factory{}},
-                            {"whiten_rewards", Flag, "false", "PPO.", factory{"ppo_whiten_rewards"}},
-                            {"kl_coef", Real(0), "0.05", "PPO.", only_swift{}},
-                            {"cliprange", Real(0), "0.2", "PPO.", only_swift{}},
-                            {"vf_coef", Real(0), "0.1", "PPO.", only_swift{}},
-                            {"cliprange_value", Real(0), "0.2", "PPO.", only_swift{}},
-                            {"gamma", Real(0, 1), "1.0", "PPO.", only_swift{}},
-                            {"lam", Real(0, 1), "0.95", "PPO.", only_swift{}},
-                            {"num_mini_batches", Integer(1), "1", "PPO.", only_swift{}},
-                            {"local_rollout_forward_batch_size", Integer(1), "64", "PPO.", only_swift{}},
-                            {"num_sample_generations", Integer(0), "10", "PPO.", only_swift{}},
-                            {"missing_eos_penalty", Real(0), "", "PPO.", only_swift{}},
-                        });
+  add_group(
+      rows, "PPO", kPreference,
+      {
+          {"num_ppo_epochs", Integer(1), "4", "Passes over the completions of each rollout.", factory{"ppo_epochs"}},
+          {"num_mini_batches", Integer(1), "1",
+           "Updates in each of these passes; a rollout is --gradient_accumulation_steps batches.", only_swift{}},
+          {"ppo_buffer_size", Integer(1), "1", "Updates in each pass: a rollout is so many times as large.", only_factory{}},
+          {"value_model", Text, "",
+           "Critic: a model's folder; reward, which begins as the reward model; or policy, a head on the policy's hidden states. "
+           "none is reward where there is a reward model, else policy.",
+           only_swift{}},
+          {"kl_coef", Real(0), "0.05", "Weight of the KL divergence from the reference; 0 needs no reference.", only_swift{}},
+          {"kl_estimator", Choice("k1|k3"), "k1", "Estimator of the KL divergence in rewards.", only_swift{}},
+          {"ppo_target", Real(0), "", "KL divergence that the weight of it is adapted to; none keeps the weight.",
+           factory_default{"6.0"}},
+          {"ppo_score_norm", Flag, "false", "Normalize scores by their running mean and standard deviation."},
+          {"whiten_rewards", Flag, "false", "Whiten the rewards of tokens.", factory{"ppo_whiten_rewards"}},
+          {"cliprange", Real(0), "0.2", "Clipping range of the policy's ratio.", only_swift{}},
+          {"cliprange_value", Real(0), "0.2", "Clipping range of values.", only_swift{}},
+          {"vf_coef", Real(0), "0.1", "Weight of the value loss.", only_swift{}},
+          {"gamma", Real(0, 1), "1.0", "Discount of later rewards.", only_swift{}},
+          {"lam", Real(0, 1), "0.95", "Lambda of generalized advantage estimation.", only_swift{}},
+          {"missing_eos_penalty", Real(0), "", "Taken off the score of a completion that does not end; none takes nothing.",
+           only_swift{}},
+          {"reward_model_quantization_bit", Integer(4, 8), "", "Bits of the reward model's weights: 4 or 8; none keeps them.",
+           only_factory{}},
+          {"local_rollout_forward_batch_size", Integer(1), "64", "Completions in a pass without gradients.", only_swift{},
+           no_effect{"batches of --per_device_train_batch_size are looked at"}},
+          {"num_sample_generations", Integer(0), "10", "Samples that are printed.", only_swift{},
+           no_effect{"--log_completions writes all of them"}},
+      });
 }
 
 }  // namespace
@@ -176,9 +190,10 @@ void add_grpo(Rows& rows) {
            "Reward functions: accuracy, format, react_format, cosine, repetition, soft_overlong, names of --external_plugins, or "
            "URLs of your own (http://127.0.0.1:9000/score)."},
           {"reward_weights", List, "", "Reward weights, those of reward models last; none is 1 each."},
-          {"reward_timeout", Real(0), "60", "Timeout of an HTTP reward or a plugin's call in seconds.", verbs{kRlhf | kSample}},
+          {"reward_timeout", Real(0), "60", "Timeout of an HTTP reward or a plugin's call in seconds.",
+           verbs{kRlhf | kSample | kTrain}},
           {"remote_rewards", Flag, "false", "Allow reward URLs on other machines; prompts and completions are sent there.",
-           verbs{kRlhf | kSample}},
+           verbs{kRlhf | kSample | kTrain}},
           {"plugin_python", Text, "python3", "Interpreter of --external_plugins, with the packages that they need.", only_swift{},
            verbs{kRlhf | kSample}},
           {"plugin_memory_limit", Bytes, "", "Memory that the worker of --external_plugins may use; none is no limit.",

@@ -84,6 +84,7 @@ Batch Batch::to(at::Device device) const {
   moved.weights_t = send(weights_t);
   moved.old_logps_t = send(old_logps_t);
   moved.ref_logps_t = send(ref_logps_t);
+  moved.experience_ct = send(experience_ct);
   return moved;
 }
 

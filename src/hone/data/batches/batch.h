@@ -23,6 +23,7 @@ struct Batch {
   // Answers the model wrote itself: float [T], what it and the reference thought of each target then. Undefined where nobody
   // asks.
   Tensor old_logps_t, ref_logps_t;
+  Tensor experience_ct;  // PPO: float [channels, T], what each state was expected to be worth and turned out to be (losses/ppo.h)
   std::vector<std::pair<std::string, double>> metrics;  // numbers about how the batch came to be, logged with its loss
   bool pinned = true;                                   // goes to an accelerator by way of page-locked memory
 

@@ -40,9 +40,10 @@ class DataParallel final : public MultiProcess {
 // The processes keep parts of the optimizer, of the gradients and of the weights.
 class ShardedDataParallel final : public MultiProcess {
  public:
+  // The first of the models generates where one does.
   ShardedDataParallel(parallel::ProcessGroup& processes, parallel::ProcessGroup& shards, parallel::ProcessGroup* replicas,
-                      parallel::ShardedModel& model)
-      : MultiProcess(processes), shards_(shards), replicas_(replicas), model_(model) {}
+                      std::vector<parallel::ShardedModel*> models)
+      : MultiProcess(processes), shards_(shards), replicas_(replicas), models_(std::move(models)) {}
 
   double seconds_waited() const override {
     return MultiProcess::seconds_waited() + shards_.seconds_waited() + (replicas_ ? replicas_->seconds_waited() : 0);
@@ -50,17 +51,23 @@ class ShardedDataParallel final : public MultiProcess {
   int64_t bytes_sent() const override {
     return MultiProcess::bytes_sent() + shards_.bytes_sent() + (replicas_ ? replicas_->bytes_sent() : 0);
   }
-  void before_micro_batch(bool last) override { model_.begin_backward(last); }
-  void after_micro_batch() override { model_.end_backward(); }
+  void before_micro_batch(bool last) override {
+    for (auto* model : models_) model->begin_backward(last);
+  }
+  void after_micro_batch() override {
+    for (auto* model : models_) model->end_backward();
+  }
   Tensor clip_grad_norm(optim::Optimizer& optimizer, double max_norm) override;
-  void after_update() override { model_.sync_after_step(); }
+  void after_update() override {
+    for (auto* model : models_) model->sync_after_step();
+  }
   bool owns_state() const override { return !replicas_ || replicas_->rank() == 0; }
-  void keep_gathered(bool hold) override { model_.keep_gathered(hold); }
+  void keep_gathered(bool hold) override { models_.front()->keep_gathered(hold); }
 
  private:
   parallel::ProcessGroup& shards_;
   parallel::ProcessGroup* replicas_;  // null when there is one copy
-  parallel::ShardedModel& model_;
+  std::vector<parallel::ShardedModel*> models_;
 };
 
 // The same groups, of the pieces that this process keeps. A piece is called after its parameter and where it begins: "name@1024".

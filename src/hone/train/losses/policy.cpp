@@ -12,13 +12,6 @@ namespace {
 
 Tensor hidden_of(model::CausalLM& model, const data::Batch& batch) { return model.hidden_states(forward_input(batch)); }
 
-Tensor logps_at(model::CausalLM& model, const Tensor& hidden_th, const data::Batch& batch, double temperature) {
-  const auto& head = std::as_const(model).head();
-  return ops::linear_logps(hidden_th, head.weight, head.bias, batch.targets_t,
-                           {.target_count = batch.target_count, .adapters = head.adapters, .scale = 1 / temperature})
-      .logps_t;
-}
-
 Tensor grades_of(const data::Batch& batch, CompletionField grade, at::Device device) {
   std::vector<float> values;
   for (const auto& grades : batch.sequence_labels) values.push_back(grades.at(grade));
@@ -49,7 +42,14 @@ Tensor decayed_futures(const Tensor& values_n, const Tensor& answer_n, double ke
 }  // namespace
 
 Tensor policy_logps(model::CausalLM& model, const data::Batch& batch, double temperature) {
-  return logps_at(model, hidden_of(model, batch), batch, temperature);
+  return logps_of_states(model, hidden_of(model, batch), batch, temperature);
+}
+
+Tensor logps_of_states(const model::CausalLM& model, const Tensor& hidden_th, const data::Batch& batch, double temperature) {
+  const auto& head = model.head();
+  return ops::linear_logps(hidden_th, head.weight, head.bias, batch.targets_t,
+                           {.target_count = batch.target_count, .adapters = head.adapters, .scale = 1 / temperature})
+      .logps_t;
 }
 
 // The answers' tokens end to end, [N], and what is known of each; S answers.
@@ -110,7 +110,7 @@ void PolicyLoss::report_entropies(const Tokens& tokens, const Tensor& entropies_
 
 PolicyLoss::Tokens PolicyLoss::tokens_of(model::CausalLM& model, const data::Batch& batch, std::vector<Metric>& metrics) const {
   auto hidden_th = hidden_of(model, batch);
-  auto logps_t = logps_at(model, hidden_th, batch, config_.temperature);
+  auto logps_t = logps_of_states(model, hidden_th, batch, config_.temperature);
   auto labelled = ops::labelled_positions(batch.targets_t, batch.target_count);
   auto chosen = [&](const Tensor& values_t) { return values_t.defined() ? values_t.index_select(0, labelled) : values_t; };
   const auto device = logps_t.device();

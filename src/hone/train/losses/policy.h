@@ -60,5 +60,7 @@ class PolicyLoss final : public Loss {
 
 // log p(target) at a temperature, float32 [T], zero where there is no target; with gradients where they are wanted.
 Tensor policy_logps(model::CausalLM& model, const data::Batch& batch, double temperature);
+// The same of hidden states that are there already.
+Tensor logps_of_states(const model::CausalLM& model, const Tensor& hidden_th, const data::Batch& batch, double temperature);
 
 }  // namespace hone::train

@@ -8,6 +8,7 @@
 #include "hone/train/losses/embedding.h"
 #include "hone/train/losses/kto.h"
 #include "hone/train/losses/policy.h"
+#include "hone/train/losses/ppo.h"
 #include "hone/train/losses/preference.h"
 #include "hone/train/losses/reranking.h"
 #include "hone/train/losses/reward.h"
@@ -57,9 +58,11 @@ void resolve_label_tokens(TaskConfig& task, const text::Tokenizer& tokenizer) {
   task.no = option_token("GENERATIVE_RERANKER_NEGATIVE_TOKEN", "no", tokenizer);
 }
 
-std::unique_ptr<Loss> make_loss(const TrainingJob& job, const text::Tokenizer& tokenizer, Reference* reference) {
+std::unique_ptr<Loss> make_loss(const TrainingJob& job, const text::Tokenizer& tokenizer, Reference* reference,
+                                model::CausalLM* value_model) {
   if (job.preference.compares_pairs())
     return std::make_unique<PreferenceLoss>(job.preference, reference, job.sft.router_aux_loss_coef, job.trainer.layout);
+  if (job.reinforcement && job.reinforcement->ppo) return std::make_unique<PpoLoss>(job.reinforcement->ppo->loss, value_model);
   if (job.reinforcement) return std::make_unique<PolicyLoss>(job.reinforcement->policy);
   if (job.preference.method == Preference::kto)
     return std::make_unique<KtoLoss>(job.preference, *reference, job.sft.router_aux_loss_coef);

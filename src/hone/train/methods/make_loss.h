@@ -7,8 +7,10 @@ namespace hone::train {
 
 class Reference;
 
-// `reference` is what preference methods compare with, null for others; it lives longer than the method.
-std::unique_ptr<Loss> make_loss(const TrainingJob& job, const text::Tokenizer& tokenizer, Reference* reference);
+// `reference` is what preference methods compare with, null for others; `value_model` is PPO's critic where it is a model of its
+// own. Both live longer than the method.
+std::unique_ptr<Loss> make_loss(const TrainingJob& job, const text::Tokenizer& tokenizer, Reference* reference,
+                                model::CausalLM* value_model = nullptr);
 
 // The tokens a generative reranker weighs against each other. Throws UserError(usage) for a word that is not one token.
 void resolve_label_tokens(TaskConfig& task, const text::Tokenizer& tokenizer);

@@ -118,6 +118,7 @@ MemoryPlan plan_memory(const Workload& w, Sharding sharding, int devices, const 
   if (w.reference) plan.reference = static_cast<double>(w.parameters) * w.weight_bytes;
   plan.gradients = trained_bytes(w, base_type, w.adapter_bytes);
   plan.optimizer = trained_bytes(w, w.moments * moment + (w.masters ? 4 : 0), w.moments * adapter_moment);
+  if (w.value_model) plan.weights *= 2, plan.gradients *= 2, plan.optimizer *= 2;
   if (shards_optimizer(sharding)) plan.optimizer /= parts;
   if (shards_gradients(sharding)) plan.gradients /= parts;
   double gathered = 2 * static_cast<double>(w.largest_block) * w.weight_bytes;  // the block at work and the one on its way
@@ -131,6 +132,7 @@ MemoryPlan plan_memory(const Workload& w, Sharding sharding, int devices, const 
 
   // A block's gradients exist whole before they are handed on.
   auto activations = activations_of(w);
+  if (w.value_model) activations.kept *= 2;  // both models' are kept until the backward pass
   double restored = static_cast<double>(w.recompute ? w.largest_block : w.linear_parameters) * w.weight_bytes;
   if (w.linear_bytes > 0) (w.recompute ? activations.working : activations.kept) += restored;
   if (w.trained_base > 0) activations.working += static_cast<double>(w.largest_block) * w.weight_bytes;

@@ -19,6 +19,7 @@ struct Workload {
   double adapter_bytes = 4;  // a weight of the adapter
   bool masters = false;      // half-precision weights that train get float32 copies
   bool reference = false;    // a second model, frozen, that the trained one is compared with
+  bool value_model = false;  // a second model that trains as the first one does: PPO's critic
   double moments = 2;        // numbers the optimizer keeps for a trained one
   double moment_bytes = 0;   // 0: as the number it belongs to
 

@@ -33,6 +33,7 @@ Json batch_to_json(const data::Batch& batch) {
           {"rows", batch.rows},
           {"policy_logps", list_of<float>(batch.old_logps_t)},
           {"reference_logps", list_of<float>(batch.ref_logps_t)},
+          {"experience", list_of<float>(batch.experience_ct)},
           {"notes", notes}};
 }
 
@@ -53,6 +54,8 @@ data::Batch batch_from_json(const Json& json) {
   batch.target_count = (batch.targets_t != -100).sum().item<int64_t>();
   batch.old_logps_t = tensor_from<float>(json.at("policy_logps"), at::kFloat);
   batch.ref_logps_t = tensor_from<float>(json.at("reference_logps"), at::kFloat);
+  batch.experience_ct = tensor_from<float>(json.value("experience", Json()), at::kFloat);
+  if (batch.experience_ct.defined()) batch.experience_ct = batch.experience_ct.view({-1, batch.tokens_t.size(0)});
   for (const auto& [name, value] : json.at("notes").items()) batch.metrics.emplace_back(name, value.get<double>());
   return batch;
 }

@@ -2,12 +2,27 @@
 #pragma once
 #include "hone/engine/engine.h"
 #include "hone/train/losses/policy.h"
+#include "hone/train/losses/ppo.h"
 #include "hone/train/methods/reward_model.h"
 #include "hone/train/rl/advantages.h"
+#include "hone/train/rl/experience.h"
 #include "hone/train/rl/rewards/reward.h"
 #include "hone/train/rl/rollout_batching.h"
 
 namespace hone::train::rl {
+
+// The critic of PPO, which trains beside the policy.
+struct ValueModelConfig {
+  std::filesystem::path folder;  // of a model of its own; empty: a head on the policy's states
+  std::vector<std::filesystem::path> adapters;
+  uint64_t seed = 42;  // of a head that the folder does not bring
+};
+
+struct PpoConfig {
+  ExperienceConfig experience;
+  PpoLossConfig loss;
+  ValueModelConfig value_model;
+};
 
 struct ReinforcementConfig {
   RolloutBatchingConfig batching;
@@ -18,6 +33,7 @@ struct ReinforcementConfig {
   double beta = 0;                               // beta; 0: no reference
   bool kl_in_reward = false;
   PolicyConfig policy;
+  std::optional<PpoConfig> ppo;  // instead of what a group's completions say of each other
 
   engine::SamplingParams sampling;  // without seed, end tokens and the template's stop words
   engine::EngineConfig engine;      // without a longest context, it is the longest prompt's and answer's

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <chrono>
 #include <numeric>
 
 #include "hone/base/log.h"
@@ -66,16 +67,23 @@ RolloutBatch RolloutWorker::generate(const std::vector<std::shared_ptr<const Pro
     draw.own.push_back({prompts[answer / static_cast<size_t>(generations)], {}});
     questions.push_back({&draw.own.back().prompt->ids, seeds.next()});
   }
+  const auto began = std::chrono::steady_clock::now();
   auto written = engine_.write(questions);
   for (size_t i = 0; i < written.size(); ++i) draw.own[i].completion = std::move(written[i]);
+  const auto generated = std::chrono::steady_clock::now();
   draw.rewards = score(draw.own);
+  generating_seconds_ = std::chrono::duration<double>(generated - began).count();
+  scoring_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - generated).count();
   return draw;
 }
 
 std::vector<double> RolloutWorker::own_scores(const std::vector<RolloutSample>& own) {
   std::vector<RewardInput> judged;
-  for (const auto& [prompt, answer] : own)
-    judged.push_back({&prompt->question, answer.text, static_cast<int64_t>(answer.tokens.size())});
+  const bool rendered = std::ranges::any_of(rewards_, [](const auto& reward) { return reward->reads_rendered(); });
+  for (const auto& [prompt, answer] : own) {
+    judged.push_back({&prompt->question, answer.text, static_cast<int64_t>(answer.tokens.size()), {}});
+    if (rendered) judged.back().rendered = deps_.tokenizer->decode(prompt->ids) + deps_.tokenizer->decode(answer.tokens);
+  }
   std::vector<double> flat(own.size() * rewards_.size());
   for (size_t r = 0; r < rewards_.size(); ++r) {
     auto scores = rewards_[r]->score(judged);
@@ -168,15 +176,21 @@ std::vector<std::pair<std::string, double>> RolloutWorker::length_notes(const st
           {"completions/clipped_ratio", std::accumulate(cut.begin(), cut.end(), 0.0) / answers}};
 }
 
-std::vector<data::Batch> RolloutWorker::batches_of(const RolloutBatch& draw, const RolloutShape& shape, bool remembers,
-                                                   std::optional<int64_t> step) {
+std::vector<data::Batch> RolloutWorker::collated(const RolloutBatch& draw, const RolloutShape& shape) const {
   std::vector<data::Batch> batches;
-  auto size = static_cast<size_t>(shape.micro_batch);
+  const auto size = static_cast<size_t>(shape.micro_batch);
   for (size_t begin = 0; begin < draw.own.size(); begin += size) {
     std::vector<data::SamplePack> packs;
     for (size_t i = begin; i < begin + size; ++i) packs.push_back({sample_of(draw.own[i])});
     batches.push_back(data::collate(packs, data::PackMask::separate));
   }
+  return batches;
+}
+
+std::vector<data::Batch> RolloutWorker::batches_of(const RolloutBatch& draw, const RolloutShape& shape, bool remembers,
+                                                   std::optional<int64_t> step) {
+  auto batches = collated(draw, shape);
+  const auto size = static_cast<size_t>(shape.micro_batch);
   compute_old_logps(batches, remembers);
   double tokens = 0;
   auto notes = length_notes(draw.own, tokens);

@@ -34,7 +34,8 @@ class RolloutWorker {
  public:
   struct RolloutDeps {
     model::CausalLM& model;
-    Reference* reference;  // null: none
+    Reference* reference;          // null: none
+    model::CausalLM* value_model;  // null: none, or a head of the model
     ParallelStrategy& strategy;
     bool sharded;  // weights come and go
     std::shared_ptr<const data::Encoder> encoder;
@@ -51,6 +52,9 @@ class RolloutWorker {
   // written.
   std::vector<data::Batch> batches_of(const RolloutBatch& draw, const RolloutShape& shape, bool remembers,
                                       std::optional<int64_t> step);
+  // The same for PPO, whose batches hold the experience of every state. `state` moves on.
+  std::vector<data::Batch> ppo_batches_of(const RolloutBatch& draw, const RolloutShape& shape, std::optional<int64_t> step,
+                                          ExperienceState& state);
 
   // completions.jsonl ends before `step`, which a resumed run comes to again.
   void forget_completions(int64_t step);
@@ -60,6 +64,14 @@ class RolloutWorker {
   ParallelStrategy& group() { return deps_.strategy; }
 
  private:
+  std::vector<data::Batch> collated(const RolloutBatch& draw, const RolloutShape& shape) const;
+  std::vector<Trajectory> observe(std::vector<data::Batch>& batches, const RolloutBatch& draw);
+  std::vector<double> judged_scores(const RolloutBatch& draw, ExperienceState& state) const;
+  void watch_scores(const std::vector<double>& scores);
+  std::vector<std::pair<std::string, double>> ppo_notes(const RolloutBatch& draw, const std::vector<Trajectory>& trajectories,
+                                                        const std::vector<double>& scores, double kl, double kl_coef) const;
+  void write_experience(const std::vector<Trajectory>& trajectories, float value_share, float kl_weight,
+                        std::vector<data::Batch>& batches) const;
   std::vector<double> own_scores(const std::vector<RolloutSample>& own);
   RewardTable score(const std::vector<RolloutSample>& own);
   std::vector<double> divergences(const std::vector<data::Batch>& batches) const;
@@ -75,7 +87,8 @@ class RolloutWorker {
   CompletionsLog log_;
   std::vector<std::unique_ptr<Reward>> rewards_;
   std::vector<std::string> names_;
-  int64_t zero_signal_rollouts_ = 0;  // in a row
+  int64_t zero_signal_rollouts_ = 0;                     // in a row
+  double generating_seconds_ = 0, scoring_seconds_ = 0;  // of the last rollout
 };
 
 // Of a whole table the rows of one process.

@@ -33,7 +33,7 @@ RolloutBatching make_rollout_batching(const RolloutBatchingConfig& config, int64
                                       int64_t processes) {
   RolloutBatching made{micro_batch, accumulation, processes, config.generations, config.iterations, 1};
   made.steps_per_generation = steps_of(config, micro_batch * processes, accumulation);
-  if (config.generations < 2)
+  if (config.generations < config.least_generations)
     throw UserError(ExitCode::usage, "num_generations is 1; group-relative advantages need at least 2 completions per prompt",
                     "set it to 2 or more");
   if (config.whole_groups && micro_batch % config.generations != 0)

@@ -7,6 +7,7 @@ namespace hone::train::rl {
 
 struct RolloutBatchingConfig {
   int64_t generations = 8;                                             // answers to a prompt
+  int64_t least_generations = 2;                                       // that the method can learn from
   int64_t iterations = 1;                                              // how often the answers of one rollout are trained on
   std::optional<int64_t> generation_batch_size, steps_per_generation;  // unset: one rollout for each update
   bool whole_groups = false;  // in each batch of each process, for losses that compare a group's answers

@@ -1,19 +1,27 @@
 #include "hone/train/rl/rollout_loader.h"
 
+#include <numeric>
+
 #include "hone/base/log.h"
+#include "hone/base/rng.h"
 #include "hone/train/loop/stop_signal.h"
 #include "hone/train/rl/batch_state.h"
 
 namespace hone::train::rl {
 namespace {
 
-constexpr uint64_t kSpareOrder = 0x5350, kAnswers = 0x414e53, kEvaluation = 0x4556414c;  // keep streams of one seed apart
+constexpr uint64_t kSpareOrder = 0x5350, kAnswers = 0x414e53, kEvaluation = 0x4556414c,
+                   kPpoOrder = 0x50504f;  // keep streams of one seed apart
 
 // Rows of a validation set in their order, each answered as often as asked. The last rollout is filled up from the beginning.
 class EvaluationRollouts final : public data::Loader {
  public:
-  EvaluationRollouts(RolloutWorker& maker, std::shared_ptr<const Prompts> prompts, int64_t generations, int64_t batch)
-      : worker_(maker), prompts_(std::move(prompts)), shape_{generations, batch, 1, 1.0 / maker.group().size()} {}
+  EvaluationRollouts(RolloutWorker& maker, std::shared_ptr<const Prompts> prompts, int64_t generations, int64_t batch,
+                     std::optional<ExperienceState> experience)
+      : worker_(maker),
+        prompts_(std::move(prompts)),
+        shape_{generations, batch, 1, 1.0 / maker.group().size()},
+        experience_(experience) {}
 
   data::Batch next() override {
     std::vector<std::shared_ptr<const Prompt>> prompts;
@@ -21,7 +29,10 @@ class EvaluationRollouts final : public data::Loader {
     for (int64_t i = 0; i < count; ++i)
       prompts.push_back(std::make_shared<const Prompt>(prompts_->in_file_order(done_ * count + i)));
     auto number = kEvaluation + static_cast<uint64_t>(done_++);
-    return worker_.batches_of(worker_.generate(prompts, shape_.generations, number), shape_, false, std::nullopt).front();
+    auto draw = worker_.generate(prompts, shape_.generations, number);
+    if (!experience_) return worker_.batches_of(draw, shape_, false, std::nullopt).front();
+    auto experience = *experience_;  // evaluations do not change what training goes on with
+    return worker_.ppo_batches_of(draw, shape_, std::nullopt, experience).front();
   }
   int64_t batches_per_epoch() const override { return (prompts_->count() + prompts_at_once() - 1) / prompts_at_once(); }
   double epoch() const override { return static_cast<double>(done_) / static_cast<double>(batches_per_epoch()); }
@@ -34,6 +45,7 @@ class EvaluationRollouts final : public data::Loader {
   RolloutWorker& worker_;
   std::shared_ptr<const Prompts> prompts_;
   RolloutShape shape_;
+  std::optional<ExperienceState> experience_;  // unset: completions are compared with each other
   int64_t done_ = 0;
 };
 
@@ -52,6 +64,7 @@ RolloutLoader::RolloutLoader(const ReinforcementConfig& config, const RolloutBat
       seed_(seed),
       shuffle_(shuffle),
       longest_prompt_(prompts_->longest()) {
+  if (config_.ppo) position_.experience.kl_coef = config_.ppo->experience.kl_coef;
   if (rollouts_per_epoch() == 0)
     throw UserError(ExitCode::bad_data,
                     fmt::format("{} prompts are fewer than the {} of one rollout ({} completions, {} per prompt)",
@@ -67,7 +80,8 @@ std::unique_ptr<data::Loader> RolloutLoader::evaluation(std::shared_ptr<const Pr
   int64_t processes = batching_.processes;
   if (config_.batching.whole_groups) processes = 1;
   while (batch * processes % config_.eval_generations != 0) ++batch;
-  return std::make_unique<EvaluationRollouts>(*worker_, std::move(prompts), config_.eval_generations, batch);
+  return std::make_unique<EvaluationRollouts>(*worker_, std::move(prompts), config_.eval_generations, batch,
+                                              config_.ppo ? std::optional(position_.experience) : std::nullopt);
 }
 
 data::Batch RolloutLoader::next() {
@@ -79,9 +93,21 @@ data::Batch RolloutLoader::next() {
     position_ = update_start_;
     throw;
   }
-  auto batch = position_.batches[static_cast<size_t>(position_.given++ % batching_.steps_per_generation)];
-  if (position_.given > 1) batch.metrics.clear();
+  auto batch = position_.batches[next_batch()];
+  batch.metrics.clear();
+  if (position_.given++ == 0) batch.metrics = position_.batches.front().metrics;  // about the whole rollout
   return batch;
+}
+
+// PPO takes the batches of a rollout in another order each time, so that updates see others of them together.
+size_t RolloutLoader::next_batch() const {
+  const auto place = static_cast<size_t>(position_.given % batching_.steps_per_generation);
+  if (!config_.ppo) return place;
+  const auto pass = position_.rollout * batching_.iterations + position_.given / batching_.steps_per_generation;
+  std::vector<size_t> order(position_.batches.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  Rng(seed_ ^ kPpoOrder, static_cast<uint64_t>(pass)).shuffle(order);
+  return order[place];
 }
 
 double RolloutLoader::epoch() const { return static_cast<double>(consumed()) / static_cast<double>(batches_per_epoch()); }
@@ -137,7 +163,8 @@ void RolloutLoader::make_rollout() {
                                                            kAnswers + static_cast<uint64_t>(position_.draws++));
     RolloutShape shape{batching_.generations, batching_.micro_batch, batching_.steps_per_generation,
                        1.0 / static_cast<double>(batching_.processes * batching_.accumulation)};
-    position_.batches = worker_->batches_of(draw, shape, batching_.is_off_policy(), step_of_next_rollout());
+    position_.batches = config_.ppo ? worker_->ppo_batches_of(draw, shape, step_of_next_rollout(), position_.experience)
+                                    : worker_->batches_of(draw, shape, batching_.is_off_policy(), step_of_next_rollout());
     ++position_.rollout;
     position_.given = 0;
   } catch (...) {
@@ -156,6 +183,7 @@ Json RolloutLoader::state() const {
              {"batches_of_rollout", batching_.batches()},
              {"processes", batching_.processes},
              {"batches", Json::array()}};
+  if (config_.ppo) state["experience"] = position_.experience.to_json();
   if (!used_up())
     for (const auto& batch : position_.batches) state["batches"].push_back(batch_to_json(batch));
   return state;
@@ -163,7 +191,8 @@ Json RolloutLoader::state() const {
 
 void RolloutLoader::restore(const Json& state) {
   HONE_CHECK(worker_, "a position is restored before there is a model");
-  position_ = {state.at("rollout"), state.at("draws"), state.at("spare"), state.at("given"), {}};
+  position_ = {state.at("rollout"), state.at("draws"), state.at("spare"), state.at("given"), {}, position_.experience};
+  if (state.contains("experience")) position_.experience = ExperienceState::from_json(state["experience"]);
   for (const auto& batch : state.at("batches")) position_.batches.push_back(batch_from_json(batch));
   regroup(state);
   worker_->forget_completions(step_of_next_rollout());

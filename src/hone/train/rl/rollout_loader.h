@@ -38,6 +38,7 @@ class RolloutLoader final : public data::Loader {
     int64_t spare = 0;    // prompts that were drawn for replacements
     int64_t given = 0;    // batches of the last rollout that were given out
     std::vector<data::Batch> batches;
+    ExperienceState experience;
   };
   int64_t rollouts_per_epoch() const { return prompts_->count() / batching_.prompts(); }
   int64_t consumed() const {
@@ -45,6 +46,7 @@ class RolloutLoader final : public data::Loader {
   }
   bool used_up() const { return position_.rollout == 0 || position_.given == batching_.batches(); }
   int64_t step_of_next_rollout() const { return position_.rollout * batching_.batches() / batching_.accumulation + 1; }
+  size_t next_batch() const;
   void regroup(const Json& state);
   void make_rollout();
   RolloutBatch draw_uneven();

@@ -5,8 +5,10 @@
 #include "hone/cli/commands.h"
 #include "hone/model/causal_lm.h"
 #include "hone/train/losses/policy.h"
+#include "hone/train/losses/ppo.h"
 #include "hone/train/rl/advantages.h"
 #include "hone/train/rl/batch_state.h"
+#include "hone/train/rl/experience.h"
 #include "hone/train/rl/rewards/reward.h"
 
 namespace hone::cli {
@@ -81,19 +83,84 @@ train::PolicyConfig policy_config(const Json& asked) {
   return config;
 }
 
-Json loss_trace(model::CausalLM& model, const Json& asked) {
-  train::PolicyLoss method(policy_config(asked));
-  auto batch = batch_from_json(asked.at("batch"));
+ExperienceConfig experience_config(const Json& asked) {
+  ExperienceConfig config;
+  config.kl_estimator = asked.value("kl_estimator", "k1") == "k3" ? KlEstimator::k3 : KlEstimator::k1;
+  config.gamma = asked.value("gamma", config.gamma);
+  config.lam = asked.value("lam", config.lam);
+  config.whiten_rewards = asked.value("whiten_rewards", false);
+  if (asked.contains("kl_target")) config.kl_target = asked["kl_target"].get<double>();
+  return config;
+}
+
+// Advantages and returns of trajectories; running scores and the weight of the divergence after each rollout in turn.
+Json experience_trace(const Json& asked) {
+  auto config = experience_config(asked);
+  std::vector<Trajectory> trajectories;
+  for (const auto& each : asked.value("trajectories", Json::array()))
+    trajectories.push_back({each.at("logps"), each.at("ref_logps"), each.at("values"), each.at("score")});
+  train::SingleProcess alone;
+  ExperienceState state{.kl_coef = asked.at("kl_coef")};
+  if (!trajectories.empty()) estimate_advantages(trajectories, state.kl_coef, config, alone);
+  Json result{{"advantages", Json::array()}, {"returns", Json::array()}, {"scores", Json::array()}, {"kl_coefs", Json::array()}};
+  for (const auto& trajectory : trajectories) {
+    result["advantages"].push_back(trajectory.advantages);
+    result["returns"].push_back(trajectory.returns);
+  }
+  for (const auto& rollout : asked.value("score_rollouts", Json::array())) {
+    auto scores = rollout.get<std::vector<double>>();
+    normalize_scores(scores, state);
+    result["scores"].push_back(scores);
+  }
+  for (const auto& kl : asked.value("divergences", Json::array())) {
+    adapt_kl_coef(kl.get<double>(), asked.at("completions"), config, state);
+    result["kl_coefs"].push_back(state.kl_coef);
+  }
+  return result;
+}
+
+void forget_gradients(model::CausalLM& model) {
   for (const auto& parameter : model.parameters()) {
     parameter.value->mutable_grad() = Tensor();
     parameter.value->requires_grad_(true);
   }
+}
+
+void add_gradient_norms(model::CausalLM& model, const std::string& prefix, Json& norms) {
+  for (const auto& parameter : model.parameters())
+    if (const auto& gradient = parameter.value->grad(); gradient.defined())
+      norms[prefix + parameter.name] = gradient.norm().item<double>();
+}
+
+Json ppo_trace(model::CausalLM& model, model::CausalLM& value_model, const Json& asked) {
+  train::PpoLossConfig config;
+  config.temperature = asked.value("temperature", config.temperature);
+  config.cliprange = asked.value("cliprange", config.cliprange);
+  config.cliprange_value = asked.value("cliprange_value", config.cliprange_value);
+  config.vf_coef = asked.value("vf_coef", config.vf_coef);
+  config.report_entropy = true;
+  train::PpoLoss method(config, &value_model);
+  auto batch = batch_from_json(asked.at("batch"));
+  forget_gradients(model);
+  forget_gradients(value_model);
   auto loss = method.loss(model, batch);
   (loss.sum / method.num_items(batch)).backward();
   Json norms = Json::object(), metrics = Json::object();
-  for (const auto& parameter : model.parameters())
-    if (const auto& gradient = parameter.value->grad(); gradient.defined())
-      norms[parameter.name] = gradient.norm().item<double>();
+  add_gradient_norms(model, "policy.", norms);
+  add_gradient_norms(value_model, "value_model.", norms);
+  for (const auto& metric : loss.metrics) metrics[metric.name] = metric.sum.item<double>() / metric.num_items;
+  method.add_derived_metrics(metrics, "");
+  return {{"loss", loss.sum.item<double>() / method.num_items(batch)}, {"gradients", norms}, {"metrics", metrics}};
+}
+
+Json loss_trace(model::CausalLM& model, const Json& asked) {
+  train::PolicyLoss method(policy_config(asked));
+  auto batch = batch_from_json(asked.at("batch"));
+  forget_gradients(model);
+  auto loss = method.loss(model, batch);
+  (loss.sum / method.num_items(batch)).backward();
+  Json norms = Json::object(), metrics = Json::object();
+  add_gradient_norms(model, "", norms);
   for (const auto& metric : loss.metrics) metrics[metric.name] = metric.sum.item<double>() / metric.num_items;
   return {{"loss", loss.sum.item<double>() / method.num_items(batch)}, {"gradients", norms}, {"metrics", metrics}};
 }
@@ -109,6 +176,12 @@ int policy_trace_command(const Options& options) {
   if (asked.contains("losses")) {
     auto model = model::CausalLM::load(asked.at("model").get<std::string>(), {.dtype = at::kFloat});
     for (const auto& each : asked["losses"]) result["losses"].push_back(loss_trace(*model, each));
+  }
+  for (const auto& each : asked.value("experience", Json::array())) result["experience"].push_back(experience_trace(each));
+  if (asked.contains("ppo")) {
+    auto model = model::CausalLM::load(asked.at("model").get<std::string>(), {.dtype = at::kFloat});
+    auto value_model = model::CausalLM::load(asked.at("value_model").get<std::string>(), {.dtype = at::kFloat});
+    for (const auto& each : asked["ppo"]) result["ppo"].push_back(ppo_trace(*model, *value_model, each));
   }
   fmt::print("{}\n", result.dump());
   return 0;

@@ -7,6 +7,8 @@
 
 #include "hone/base/progress.h"
 #include "hone/base/terminal.h"
+#include "hone/cli/configs/data_config.h"
+#include "hone/cli/configs/training/preference_config.h"
 #include "hone/cli/configs/training/training_config.h"
 #include "hone/cli/parsing/command_line.h"
 #include "hone/data/preview.h"
@@ -130,10 +132,17 @@ void complete(Options& options) {
   auto set = [&](std::string_view name, Json value) { options.set(name, std::move(value), Source::automatic, "preview"); };
   if (!options.has("output_dir")) set("output_dir", "output");
   set("do_train", true);
-  if (!(options.verb() & kRlhf) || options.text("rlhf_type") != "grpo") return;
+  const auto method = training_method(options);
+  if (method != "grpo" && method != "ppo") return;
+  if (uses_factory_dialect(options)) {
+    set("reward_model_type", "api");
+    set("reward_model", Json::array({"http://127.0.0.1:9/score"}));
+    return;
+  }
   set("reward_funcs", Json::array({"format"}));
   set("reward_model", Json::array());
   set("reward_weights", Json());
+  set("value_model", "policy");
 }
 
 // In the order of the file, unless rows are drawn: then those that the run draws.

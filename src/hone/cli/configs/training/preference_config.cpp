@@ -4,6 +4,7 @@
 
 #include "hone/base/log.h"
 #include "hone/cli/configs/data_config.h"
+#include "hone/cli/configs/training/ppo_config.h"
 #include "hone/cli/configs/training/reference_config.h"
 #include "hone/cli/configs/training/reinforcement_config.h"
 #include "hone/cli/configs/training/reward_config.h"
@@ -160,14 +161,14 @@ void check_method(const Options& options) {
   const auto name = training_method(options);
   if (name == "sft" || name == "pt") return;
   if (name == "grpo") return static_cast<void>(policy_objective(options));
+  if (name == "ppo") return;
   const auto method = method_named(name);
   if (method == Preference::none)
     throw UserError(ExitCode::usage,
                     fmt::format("{} is \"{}\", which is not in this version",
                                 options.display_name(uses_factory_dialect(options) ? "stage" : "rlhf_type"), name),
-                    uses_factory_dialect(options)
-                        ? "expected sft, pt, rm, dpo or kto; `hone rlhf --rlhf_type grpo` trains by rewards"
-                        : "expected dpo, cpo, simpo, orpo, kto, rm or grpo");
+                    uses_factory_dialect(options) ? "expected sft, pt, rm, ppo, dpo or kto"
+                                                  : "expected dpo, cpo, simpo, orpo, kto, rm, ppo or grpo");
   check_losses(options, method);
 }
 
@@ -176,6 +177,7 @@ void apply_preference(const Options& options, train::TrainingJob& job) {
   if (name == "sft" || name == "pt") return;
   check_method(options);
   if (name == "grpo") return apply_reinforcement(options, job);
+  if (name == "ppo") return apply_ppo(options, job);
   auto& config = job.preference;
   config.method = method_named(name);
   note_unused(options, config);

@@ -313,7 +313,7 @@ train::TrainingJob training_job(const Options& options) {
   job.max_shard_bytes = static_cast<size_t>(options.integer("max_shard_size"));
   job.push = push_config(options, job.trainer.output_dir);
   job.args = options.to_json();
-  if (job.load.changes.value_head)
+  if (job.load.changes.value_head && !job.reinforcement)
     job.args.update({{"task_type", "seq_cls"}, {"num_labels", 1}});  // for whoever asks the model later
   if (auto name = resolved_template(options, job.model_folder); !name.empty()) job.args["template"] = name;
   // What was read from files stands there itself: the folder may be read where those files are not.

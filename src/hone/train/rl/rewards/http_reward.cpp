@@ -56,16 +56,28 @@ Json question_for(const std::vector<RewardInput>& answers) {
           {"columns", columns_of(answers)}};
 }
 
+// What LLaMA-Factory sends.
+Json texts_for(const std::vector<RewardInput>& answers) {
+  Json texts = Json::array();
+  for (const auto& answer : answers) texts.push_back(answer.rendered);
+  return {{"model", "model"}, {"messages", std::move(texts)}};
+}
+
+enum class RewardWire { hone, factory };
+
 class HttpReward final : public Reward {
  public:
-  HttpReward(std::string address, std::string shown, std::string name, double seconds)
-      : address_(std::move(address)), shown_(std::move(shown)), name_(std::move(name)), seconds_(seconds) {}
+  HttpReward(std::string address, std::string shown, std::string name, double seconds, RewardWire wire = RewardWire::hone)
+      : address_(std::move(address)), shown_(std::move(shown)), name_(std::move(name)), seconds_(seconds), wire_(wire) {}
   std::string name() const override { return name_; }
+  bool reads_rendered() const override { return wire_ == RewardWire::factory; }
 
   std::vector<double> score(const std::vector<RewardInput>& answers) override {
-    auto reply = parse_json(asked(question_for(answers).dump(-1, ' ', false, Json::error_handler_t::replace)));
+    const auto question = wire_ == RewardWire::factory ? texts_for(answers) : question_for(answers);
+    auto reply = parse_json(asked(question.dump(-1, ' ', false, Json::error_handler_t::replace)));
     if (!reply) throw misunderstood("no JSON: " + reply.error());
-    const Json& list = reply->is_object() && reply->contains("rewards") ? (*reply)["rewards"] : *reply;
+    const char* key = wire_ == RewardWire::factory ? "scores" : "rewards";
+    const Json& list = reply->is_object() && reply->contains(key) ? (*reply)[key] : *reply;
     if (!list.is_array() || list.size() != answers.size())
       throw misunderstood(list.is_array() ? fmt::format("{} rewards for {} completions", list.size(), answers.size())
                                           : "no list");
@@ -96,27 +108,40 @@ class HttpReward final : public Reward {
   UserError misunderstood(const std::string& found) const {
     return UserError(
         ExitCode::failure, fmt::format("the reward at {} returned {}", shown_, found),
-        "expected a JSON list with a number or null for each completion, or {\"rewards\": [...]} (docs/reinforcement.md)");
+        wire_ == RewardWire::factory
+            ? "expected {\"scores\": [...]} with a number for each text (docs/reinforcement.md)"
+            : "expected a JSON list with a number or null for each completion, or {\"rewards\": [...]} (docs/reinforcement.md)");
   }
 
   std::string address_, shown_, name_;
   double seconds_;
+  RewardWire wire_;
 };
+
+void require_near(const hub::PostAddress& address, const RewardConfig& config) {
+  if (config.allow_remote_rewards || address.this_machine) return;
+  throw UserError(ExitCode::usage,
+                  fmt::format("the reward {} is on another machine; prompts and completions would be sent there", address.shown),
+                  "say that they may: --remote_rewards true");
+}
 
 }  // namespace
 
 std::unique_ptr<Reward> make_http_reward(const std::string& address, const RewardConfig& config,
                                          const std::vector<std::string>& names) {
   auto read = read_reward_url(address);
-  if (!config.allow_remote_rewards && !read.this_machine)
-    throw UserError(ExitCode::usage,
-                    fmt::format("the reward {} is on another machine; prompts and completions would be sent there", read.shown),
-                    "say that they may: --remote_rewards true");
+  require_near(read, config);
   auto base = read.path.empty() ? read.host : read.path.substr(read.path.rfind('/') + 1);
   auto taken = [&](const std::string& name) { return std::ranges::count(names, name) + std::ranges::count(kTaken, name) > 0; };
   auto name = base;
   for (int number = 2; taken(name); ++number) name = fmt::format("{}-{}", base, number);
   return std::make_unique<HttpReward>(address, read.shown, name, config.http_timeout);
+}
+
+std::unique_ptr<Reward> make_score_server_reward(const RewardConfig& config) {
+  auto read = read_reward_url(config.score_server);
+  require_near(read, config);
+  return std::make_unique<HttpReward>(config.score_server, read.shown, "api", config.http_timeout, RewardWire::factory);
 }
 
 }  // namespace hone::train::rl

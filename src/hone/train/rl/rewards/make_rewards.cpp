@@ -43,13 +43,16 @@ std::vector<std::unique_ptr<Reward>> make_rewards(const RewardConfig& config) {
     rewards.push_back(is_plugin(function, config) ? make_plugin_reward(function, worker) : make_reward(function, config, names));
     names.push_back(rewards.back()->name());
   }
+  if (!config.score_server.empty()) rewards.push_back(make_score_server_reward(config));
   return rewards;
 }
 
 void probe_rewards(const RewardConfig& config) {
   constexpr auto kPatience = std::chrono::seconds(5);  // a server that is started with the run may need a moment
-  for (const auto& function : config.functions) {
-    if (!is_reward_address(function)) continue;
+  auto addresses = config.functions;
+  std::erase_if(addresses, [](const std::string& function) { return !is_reward_address(function); });
+  if (!config.score_server.empty()) addresses.push_back(config.score_server);
+  for (const auto& function : addresses) {
     try {
       hub::require_listener(function, kPatience);
     } catch (const std::runtime_error& problem) {

@@ -15,12 +15,14 @@ struct RewardInput {
       nullptr;  // its messages end where the answer begins; `extra` holds the row's other columns
   std::string text;
   int64_t tokens = 0;
+  std::string rendered = {};  // prompt and answer as the model sees them, where a reward reads them so
 };
 
 class Reward {
  public:
   virtual ~Reward() = default;
   virtual std::string name() const = 0;  // as metrics and completions.jsonl call it
+  virtual bool reads_rendered() const { return false; }
   // NaN: nothing to say about this answer. Throws UserError where a judge cannot be asked or a column is missing,
   // StopBetweenSteps where somebody wants the run to stop meanwhile.
   virtual std::vector<double> score(const std::vector<RewardInput>& answers) = 0;
@@ -28,6 +30,7 @@ class Reward {
 
 struct RewardConfig {
   std::vector<std::string> functions;   // accuracy, format …, or the address of a judge
+  std::string score_server;             // address of LLaMA-Factory's reward_model_type api, behind them; empty: none
   int64_t max_completion_length = 512;  // tokens
   double cosine_shortest_wrong = -0.5, cosine_longest_wrong = 0, cosine_shortest_right = 1, cosine_longest_right = 0.5;
   int64_t cosine_longest = 0;                 // tokens; 0: max_completion_length
@@ -55,6 +58,8 @@ std::unique_ptr<Reward> make_repetition_reward(const RewardConfig& config);
 // `names`: of the rewards before it, which it does not take.
 std::unique_ptr<Reward> make_http_reward(const std::string& address, const RewardConfig& config,
                                          const std::vector<std::string>& names);
+// LLaMA-Factory's: it is sent texts, and answers with scores.
+std::unique_ptr<Reward> make_score_server_reward(const RewardConfig& config);
 
 // The column of a row as text; throws UserError(bad_data) naming reward and row when it is not there.
 std::string column_text(const RewardInput& answer, const std::string& column, const std::string& reward);

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""PPO steps, completions generated, judged and learnt from: `hone rlhf --rlhf_type ppo` beside trl's PPOTrainer on the same prompts, the same models and the same machine.
+
+    bench/ppo.py [--size tiny] [--rollouts 4] [--batch 16] [--answer 64] [--epochs 4]
+
+Qwen2 with Qwen's vocabulary and random weights, float32, full training of policy and value model, a reward model of the same shape: a model that knows no end generates completions of full length on
+both sides. A step is a rollout with all updates made of it. Prints seconds a step behind the first, and for hone what its parts take. trl 1.12, the last one with PPO, lies in .venv/trl-ppo.
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def rows(path, count):
+    rng = random.Random(0)
+    words = [line.split()[0] for line in (ROOT / "README.md").read_text().splitlines() if line.split()]
+    with open(path, "w") as file:
+        for _ in range(count):
+            file.write(json.dumps({"messages": [{"role": "user", "content": " ".join(rng.choices(words, k=rng.randint(8, 40)))}]}) + "\n")
+
+
+def judge_of(model, folder):
+    import torch
+    from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+
+    torch.manual_seed(1)
+    config, tokenizer = AutoConfig.from_pretrained(model), AutoTokenizer.from_pretrained(model)
+    config.num_labels, config.pad_token_id = 1, tokenizer.pad_token_id
+    AutoModelForSequenceClassification.from_config(config).float().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def run_hone(options, model, judge, data, folder):
+    words = [ROOT / "build/bin/hone", "rlhf", "--rlhf_type", "ppo", "--model", model, "--reward_model", judge, "--dataset", data, "--output_dir", f"{folder}/hone", "--add_version", "false", "--torch_dtype", "float32",
+             "--tuner_type", "full", "--per_device_train_batch_size", options.batch, "--gradient_accumulation_steps", 1, "--num_ppo_epochs", options.epochs, "--max_completion_length", options.answer, "--temperature", "0.7",
+             "--max_steps", options.rollouts * options.epochs, "--logging_steps", 1, "--save_strategy", "no", "--gradient_checkpointing", "false", "--learning_rate", "3e-6", "--plot_loss", "false", "--split_dataset_ratio", 0]
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr[-2000:])
+    steps = [line for line in map(json.loads, pathlib.Path(f"{folder}/hone/logging.jsonl").read_text().splitlines()) if "grad_norm" in line]
+    ends = [line["train_speed(s/it)"] * (i + 1) for i, line in enumerate(steps)][options.epochs - 1::options.epochs]
+    seconds = [end - begin for begin, end in zip(ends, ends[1:])]
+    print("hone, share of each step:   rollout   reward   experience   training")
+    for number, (whole, step) in enumerate(zip(seconds, steps[options.epochs::options.epochs]), 2):
+        parts = [step[f"time/{name}"] for name in ("rollout", "reward", "experience")]
+        shares = [part / whole for part in (*parts, whole - sum(parts))]
+        print(f"step {number:2}, {whole:7.3f} s:         " + "   ".join(f"{share:8.0%}" for share in shares))
+    return sum(seconds) / len(seconds), steps[0]["completions/mean_length"]
+
+
+def trl_child(options, model, judge, data):
+    """In a process of its own: the times of all steps, as one line of JSON."""
+    import torch
+    from datasets import Dataset
+    from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
+    from trl.experimental.ppo import PPOConfig, PPOTrainer
+
+    tokenizer = AutoTokenizer.from_pretrained(model, padding_side="left")
+    load = dict(dtype=torch.float32)
+    policy, reference = (AutoModelForCausalLM.from_pretrained(model, **load) for _ in range(2))
+    value, reward = (AutoModelForSequenceClassification.from_pretrained(judge, num_labels=1, **load) for _ in range(2))
+    prompts = [tokenizer.apply_chat_template(json.loads(line)["messages"], add_generation_prompt=True, return_dict=False) for line in open(data)]
+    rows = Dataset.from_dict({"input_ids": prompts})
+    args = PPOConfig(output_dir=f"{data}.trl", per_device_train_batch_size=options.batch, gradient_accumulation_steps=1, num_ppo_epochs=options.epochs, total_episodes=options.rollouts * options.batch, response_length=options.answer,
+                     temperature=0.7, stop_token="eos", num_sample_generations=0, learning_rate=3e-6, use_cpu=True, bf16=False, gradient_checkpointing=False, report_to=[], save_strategy="no", disable_tqdm=True)
+    trainer = PPOTrainer(args=args, processing_class=tokenizer, model=policy, ref_model=reference, reward_model=reward, value_model=value, train_dataset=rows, eval_dataset=rows)
+    times = [time.perf_counter()]
+    trainer.log = lambda *_: times.append(time.perf_counter())
+    trainer.train()
+    print("RESULT " + json.dumps([end - begin for begin, end in zip(times, times[1:])]))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", default="tiny", help="as tools/make_model.py knows it")
+    parser.add_argument("--rollouts", type=int, default=4)
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--answer", type=int, default=64)
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        return trl_child(options, *options.child)
+    with tempfile.TemporaryDirectory() as folder:
+        model, judge, data = f"{folder}/model", f"{folder}/judge", f"{folder}/prompts.jsonl"
+        subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen2", "--size", options.size, "--out", model], check=True, capture_output=True)
+        judge_of(model, judge)
+        rows(data, options.rollouts * options.batch)
+        ours, length = run_hone(options, model, judge, data, folder)
+        print(f"hone  {ours:7.3f} s a step of {options.batch} completions of {length:.0f} tokens, {options.epochs} passes")
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / ".venv/trl-ppo"), "TRL_EXPERIMENTAL_SILENCE": "1"}
+        done = subprocess.run([sys.executable, __file__, *sys.argv[1:], "--child", model, judge, data], capture_output=True, text=True, env=environment)
+        times = next((json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("RESULT ")), None)
+        if not times:
+            print("trl: not measured\n" + done.stderr[-1500:])
+            return None
+        theirs = sum(times[1:]) / len(times[1:])
+        print(f"trl   {theirs:7.3f} s a step of {options.batch} completions of {options.answer} tokens, {options.epochs} passes")
+        print(f"ratio {theirs / ours:7.2f}")
+
+
+if __name__ == "__main__":
+    main()

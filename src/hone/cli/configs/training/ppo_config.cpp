@@ -1,0 +1,122 @@
+#include "hone/cli/configs/training/ppo_config.h"
+
+#include "hone/cli/configs/data_config.h"
+#include "hone/cli/configs/training/reference_config.h"
+#include "hone/cli/configs/training/rollout_config.h"
+#include "hone/hub/locate.h"
+
+namespace hone::cli {
+namespace {
+
+using train::rl::KlEstimator;
+using train::rl::PpoConfig;
+using train::rl::ReinforcementConfig;
+
+// trl 0.9 at its defaults, which LLaMA-Factory leaves alone.
+void read_factory_objective(const Options& options, PpoConfig& ppo) {
+  constexpr double kFirstKlCoef = 0.2, kRatioThreshold = 10;
+  ppo.experience.kl_coef = kFirstKlCoef;
+  ppo.experience.kl_target = options.real("ppo_target");
+  ppo.experience.score_norm = options.flag("ppo_score_norm");
+  ppo.experience.has_end_state = false;
+  ppo.loss.temperature = 1;
+  ppo.loss.ratio_threshold = kRatioThreshold;
+  ppo.loss.legacy_names = true;
+}
+
+void read_swift_objective(const Options& options, const ReinforcementConfig& config, PpoConfig& ppo) {
+  auto& experience = ppo.experience;
+  experience.kl_coef = options.real("kl_coef");
+  experience.kl_estimator = options.text("kl_estimator") == "k3" ? KlEstimator::k3 : KlEstimator::k1;
+  if (options.has("kl_in_reward")) experience.kl_in_reward = options.flag("kl_in_reward");
+  if (options.has("ppo_target")) experience.kl_target = options.real("ppo_target");
+  experience.score_norm = options.flag("ppo_score_norm");
+  experience.gamma = options.real("gamma");
+  experience.lam = options.real("lam");
+  if (options.has("missing_eos_penalty")) experience.missing_eos_penalty = options.real("missing_eos_penalty");
+  ppo.loss.temperature = config.sampling.temperature;
+  ppo.loss.cliprange = options.real("cliprange");
+  ppo.loss.cliprange_value = options.real("cliprange_value");
+  ppo.loss.vf_coef = options.real("vf_coef");
+  ppo.loss.report_entropy = options.flag("log_entropy");
+}
+
+void read_objective_of_ppo(const Options& options, ReinforcementConfig& config) {
+  auto& ppo = config.ppo.emplace();
+  ppo.experience.whiten_rewards = options.flag("whiten_rewards");
+  uses_factory_dialect(options) ? read_factory_objective(options, ppo) : read_swift_objective(options, config, ppo);
+  if (ppo.experience.kl_target && !(*ppo.experience.kl_target > 0))
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.display_name("ppo_target"), *ppo.experience.kl_target),
+                    "expected a number above 0");
+  config.beta = ppo.experience.kl_coef;
+}
+
+// A rollout is what gradients are accumulated over, once for each mini-batch; LLaMA-Factory buffers several of them.
+void read_batches(const Options& options, train::TrainingJob& job, ReinforcementConfig& config) {
+  auto& accumulation = job.trainer.gradient_accumulation_steps;
+  const bool factory = uses_factory_dialect(options);
+  const auto mini_batches = factory ? 1 : options.integer("num_mini_batches");
+  if (accumulation % mini_batches != 0)
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} {} does not divide {} {}", options.display_name("num_mini_batches"), mini_batches,
+                                options.display_name("gradient_accumulation_steps"), accumulation),
+                    fmt::format("a rollout is as many batches as gradients are accumulated over: choose {} 1 or a divisor",
+                                options.display_name("num_mini_batches")));
+  auto& batching = config.batching;
+  batching.generations = batching.least_generations = config.eval_generations = 1;
+  batching.iterations = options.integer("num_ppo_epochs");
+  batching.steps_per_generation = accumulation * (factory ? options.integer("ppo_buffer_size") : 1);
+  accumulation /= mini_batches;
+}
+
+// By default the critic begins as the reward model, where there is one, as in ms-swift; in LLaMA-Factory it is the policy's head.
+void read_value_model(const Options& options, train::TrainingJob& job, ReinforcementConfig& config) {
+  auto& critic = config.ppo->value_model;
+  critic.seed = static_cast<uint64_t>(options.integer("seed"));
+  const auto asked = uses_factory_dialect(options) ? "" : options.text("value_model");
+  if (has_own_value_model(options)) {
+    if (asked.empty() || asked == "reward") {
+      critic.folder = config.reward_models.front().folder;
+      critic.adapters = config.reward_models.front().adapters;
+    } else {
+      critic.folder = hub::locate_model(asked);
+    }
+    if (job.tuner.method == "ADALORA" && job.tuner.kind == tuner::TunerType::adapter)
+      throw UserError(ExitCode::usage, "AdaLoRA shares out the ranks of one model, and the value model is a second one",
+                      fmt::format("leave it to a head on the policy: {} policy", options.display_name("value_model")));
+    return;
+  }
+  auto adapters = options.list("adapters");
+  job.load.changes.value_head = adapters.empty() ? job.model_folder : hub::locate_model(adapters.back());
+  job.load.changes.head_seed = critic.seed;
+}
+
+}  // namespace
+
+bool has_own_value_model(const Options& options) {
+  if (uses_factory_dialect(options)) return false;
+  const auto asked = options.text("value_model");
+  if (asked == "reward" && options.list("reward_model").empty())
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} is reward, and there is no reward model", options.display_name("value_model")),
+                    fmt::format("name one with {}, or say policy", options.display_name("reward_model")));
+  return asked.empty() ? !options.list("reward_model").empty() : asked != "policy";
+}
+
+void apply_ppo(const Options& options, train::TrainingJob& job) {
+  check_rollouts(options, job);
+  if (job.tuner.lora.init == "lora-ga")
+    throw UserError(ExitCode::usage, "init_weights lora-ga starts from gradients of rows, and PPO's rows are prompts",
+                    "use pissa");
+  auto& config = job.reinforcement.emplace();
+  config.log_completions = options.has_option("log_completions") && options.flag("log_completions");
+  read_sampling(options, config);
+  read_batches(options, job, config);
+  read_rewards(options, "PPO", job, config);
+  read_objective_of_ppo(options, config);
+  read_value_model(options, job, config);
+  read_reference(options, config.beta > 0, "ppo with kl_coef 0", job);
+  job.datasets.prompts_only = true;
+}
+
+}  // namespace hone::cli

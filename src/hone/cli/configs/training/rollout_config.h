@@ -1,0 +1,17 @@
+// What all methods share that learn from completions of their own: how they are sampled, and what they are worth.
+#pragma once
+#include <string_view>
+
+#include "hone/cli/options.h"
+#include "hone/train/run.h"
+
+namespace hone::cli {
+
+void read_sampling(const Options& options, train::rl::ReinforcementConfig& config);
+// `method` as messages call it. Throws UserError(usage) where there is no reward.
+void read_rewards(const Options& options, std::string_view method, train::TrainingJob& job,
+                  train::rl::ReinforcementConfig& config);
+// Throws UserError(usage) for rows and evaluations that do not go with generated completions.
+void check_rollouts(const Options& options, const train::TrainingJob& job);
+
+}  // namespace hone::cli

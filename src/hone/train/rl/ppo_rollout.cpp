@@ -1,0 +1,203 @@
+// PPO's part of a rollout: what the policy, the reference and the critic say of completions, and the experience that follows.
+#include <fmt/ranges.h>
+
+#include <chrono>
+#include <cmath>
+#include <numeric>
+
+#include "hone/base/log.h"
+#include "hone/train/evaluation/evaluation_mode.h"
+#include "hone/train/loop/stop_signal.h"
+#include "hone/train/methods/forward_input.h"
+#include "hone/train/rl/gather.h"
+#include "hone/train/rl/rollout.h"
+
+namespace hone::train::rl {
+namespace {
+
+// Where the states of a completion of `tokens` tokens lie, the one behind its last token included: they end with its segment.
+int64_t first_state(const data::Batch& batch, int64_t segment, int64_t tokens) {
+  return batch.segments.offsets[static_cast<size_t>(segment) + 1] - 1 - tokens;
+}
+
+std::vector<double> numbers_at(const Tensor& values_t, int64_t begin, int64_t count) {
+  if (!values_t.defined()) return {};
+  const float* values = values_t.const_data_ptr<float>() + begin;
+  return {values, values + count};
+}
+
+void write_numbers(const std::vector<double>& values, Tensor& experience_ct, ExperienceChannel channel, int64_t begin) {
+  auto* row = experience_ct.mutable_data_ptr<float>() + static_cast<int64_t>(channel) * experience_ct.size(1) + begin;
+  for (double value : values) *row++ = static_cast<float>(value);
+}
+
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / std::max(1.0, static_cast<double>(values.size()));
+}
+
+double mean_over(const std::vector<double>& own, ParallelStrategy& group) {
+  const double sum = group.sum(std::accumulate(own.begin(), own.end(), 0.0));
+  return sum / std::max(1.0, group.sum(static_cast<double>(own.size())));
+}
+
+}  // namespace
+
+// What everyone thinks of the completions now. Batches keep log-probabilities and values.
+std::vector<Trajectory> RolloutWorker::observe(std::vector<data::Batch>& batches, const RolloutBatch& draw) {
+  const auto& ppo = *config_.ppo;
+  const auto logps = [&](model::CausalLM& model, const data::Batch& batch) {
+    return policy_logps(model, batch.to(model.device()), ppo.loss.temperature).to(at::kCPU);
+  };
+  for (auto& batch : batches) {
+    EvaluationMode mode(deps_.model);
+    std::optional<EvaluationMode> value_mode;
+    if (deps_.value_model) value_mode.emplace(*deps_.value_model);
+    const auto here = batch.to(deps_.model.device());
+    const auto hidden_th = deps_.model.hidden_states(forward_input(here));
+    batch.old_logps_t = logps_of_states(deps_.model, hidden_th, here, ppo.loss.temperature).to(at::kCPU);
+    const auto everywhere = at::arange(here.tokens_t.size(0), here.tokens_t.options());
+    const auto values_t = state_values(deps_.model, deps_.value_model, hidden_th, here, everywhere).to(at::kCPU);
+    batch.experience_ct = at::zeros({kExperienceChannels, batch.tokens_t.size(0)}, at::kFloat);
+    batch.experience_ct.select(0, kStateValue).copy_(values_t);
+  }
+  if (deps_.reference && config_.beta > 0)
+    for (auto& batch : batches)
+      deps_.reference->with_reference(deps_.model, [&](model::CausalLM& model) { batch.ref_logps_t = logps(model, batch); });
+  // Only completions shorter than the longest have a state behind them: where trl's rows are padded.
+  std::vector<double> lengths;
+  for (const auto& sample : draw.own) lengths.push_back(static_cast<double>(sample.completion.tokens.size()));
+  const auto all = gather(lengths, deps_.strategy);
+  const auto longest = static_cast<int64_t>(*std::ranges::max_element(all));
+  std::vector<Trajectory> trajectories;
+  for (const auto& batch : batches)
+    for (int64_t segment = 0; segment < batch.segments.count(); ++segment) {
+      const auto tokens = static_cast<int64_t>(draw.own[trajectories.size()].completion.tokens.size());
+      const auto begin = first_state(batch, segment, tokens);
+      const auto states = tokens + (ppo.experience.has_end_state && tokens > 0 && tokens < longest ? 1 : 0);
+      trajectories.push_back({numbers_at(batch.old_logps_t, begin, tokens), numbers_at(batch.ref_logps_t, begin, tokens),
+                              numbers_at(batch.experience_ct.select(0, kStateValue), begin, states), 0});
+    }
+  return trajectories;
+}
+
+// Of all processes, in order.
+std::vector<double> RolloutWorker::judged_scores(const RolloutBatch& draw, ExperienceState& state) const {
+  const auto& experience = config_.ppo->experience;
+  for (size_t i = 0; i < draw.rewards.size(); ++i)
+    if (std::ranges::all_of(draw.rewards[i], [](double reward) { return std::isnan(reward); }))
+      throw FailedBetweenSteps(
+          UserError(ExitCode::failure,
+                    fmt::format("no reward says what completion {} of the rollout is worth ({})", i + 1, fmt::join(names_, ", ")),
+                    "PPO needs a number for every completion: see that one reward returns no null"));
+  auto scores = totals(draw.rewards);
+  for (size_t i = 0; i < scores.size(); ++i)
+    if (!std::isfinite(scores[i]))
+      throw FailedBetweenSteps(UserError(ExitCode::failure,
+                                         fmt::format("the reward of completion {} of the rollout is {}", i + 1, scores[i]),
+                                         "look at what the rewards return: " + fmt::format("{}", fmt::join(names_, ", "))));
+  if (experience.missing_eos_penalty) {
+    std::vector<double> cut;
+    for (const auto& sample : draw.own) cut.push_back(sample.completion.truncated ? 1 : 0);
+    cut = gather(cut, deps_.strategy);
+    for (size_t i = 0; i < scores.size(); ++i) scores[i] -= *experience.missing_eos_penalty * cut[i];
+  }
+  if (experience.score_norm) normalize_scores(scores, state);
+  return scores;
+}
+
+// Scores that are all alike teach nothing but the divergence.
+void RolloutWorker::watch_scores(const std::vector<double>& scores) {
+  constexpr int64_t kPatience = 3;
+  const auto [least, most] = std::ranges::minmax(scores);
+  zero_signal_rollouts_ = most - least > 1e-8 ? 0 : zero_signal_rollouts_ + 1;
+  if (zero_signal_rollouts_ == kPatience && deps_.strategy.rank() == 0)
+    log::warning(
+        "in {} rollouts in a row all completions got the same reward: there is nothing to learn; see rewards/… in the "
+        "log ({})",
+        kPatience, fmt::join(names_, ", "));
+}
+
+// Numbers about a rollout, under the names of the peer whose metrics the run has.
+std::vector<std::pair<std::string, double>> RolloutWorker::ppo_notes(const RolloutBatch& draw,
+                                                                     const std::vector<Trajectory>& trajectories,
+                                                                     const std::vector<double>& scores, double kl,
+                                                                     double kl_coef) const {
+  const auto& ppo = *config_.ppo;
+  auto& group = deps_.strategy;
+  std::vector<double> entropies, ended, empty;
+  for (size_t i = 0; i < trajectories.size(); ++i) {
+    const auto& completion = draw.own[i].completion;
+    entropies.push_back(-std::accumulate(trajectories[i].logps.begin(), trajectories[i].logps.end(), 0.0));
+    ended.push_back(completion.truncated ? 0 : 1);
+    empty.push_back(completion.text.empty() ? 1 : 0);
+  }
+  const double score = std::accumulate(scores.begin(), scores.end(), 0.0) / static_cast<double>(scores.size());
+  const double from_divergence = ppo.experience.kl_in_reward ? -kl_coef * kl : 0;
+  const auto named = [&](const char* name, const char* legacy) { return ppo.loss.legacy_names ? legacy : name; };
+  std::vector<std::pair<std::string, double>> notes{
+      {"objective/kl", kl},
+      {"objective/kl_coef", kl_coef},
+      {"objective/entropy", mean_over(entropies, group)},
+      {named("objective/non_score_reward", "ppo/mean_non_score_reward"), from_divergence},
+      {named("objective/scores", "ppo/mean_scores"), score},
+      {"val/num_eos_tokens", mean_over(ended, group) * static_cast<double>(scores.size())},
+      {"completions/empty_ratio", mean_over(empty, group)},
+      {"time/rollout", generating_seconds_},
+      {"time/reward", scoring_seconds_}};
+  if (!ppo.loss.legacy_names) notes.emplace_back("objective/rlhf_reward", score + from_divergence);
+  for (auto& note : reward_metrics(totals(draw.rewards), draw.rewards, names_, 1, RewardScale::batch))
+    if (note.first != "frac_reward_zero_std") notes.push_back(std::move(note));
+  return notes;
+}
+
+// A state's loss is a mean over states, a token's one over tokens, and the trainer divides both by tokens: `value_share` is what
+// makes up for it.
+void RolloutWorker::write_experience(const std::vector<Trajectory>& trajectories, float value_share, float kl_weight,
+                                     std::vector<data::Batch>& batches) const {
+  const auto size = trajectories.size() / batches.size();
+  for (size_t i = 0; i < trajectories.size(); ++i) {
+    const auto& trajectory = trajectories[i];
+    auto& batch = batches[i / size];
+    const auto begin = first_state(batch, static_cast<int64_t>(i % size), static_cast<int64_t>(trajectory.logps.size()));
+    batch.sequence_labels[i % size] = {value_share, kl_weight};
+    write_numbers(trajectory.advantages, batch.experience_ct, kStateAdvantage, begin);
+    write_numbers(trajectory.returns, batch.experience_ct, kStateReturn, begin);
+    write_numbers(std::vector<double>(trajectory.values.size(), 1), batch.experience_ct, kIsState, begin);
+  }
+}
+
+std::vector<data::Batch> RolloutWorker::ppo_batches_of(const RolloutBatch& draw, const RolloutShape& shape,
+                                                       std::optional<int64_t> step, ExperienceState& state) {
+  const auto& ppo = *config_.ppo;
+  auto& group = deps_.strategy;
+  const auto began = std::chrono::steady_clock::now();
+  auto batches = collated(draw, shape);
+  const auto scores = judged_scores(draw, state);
+  if (step) watch_scores(scores);
+  auto trajectories = observe(batches, draw);
+  const auto own = own_part(scores, group);
+  std::vector<double> divergences, means;
+  double states = 0, tokens = 0;
+  for (size_t i = 0; i < trajectories.size(); ++i) {
+    trajectories[i].score = own[i];
+    divergences.push_back(divergence(trajectories[i], ppo.experience.kl_estimator));
+    states += static_cast<double>(trajectories[i].values.size());
+  }
+  estimate_advantages(trajectories, state.kl_coef, ppo.experience, group);
+  auto notes = length_notes(draw.own, tokens);
+  states = group.sum(states);
+  write_experience(trajectories, static_cast<float>(states > 0 ? tokens / states : 1),
+                   static_cast<float>(ppo.experience.kl_in_reward ? 0 : state.kl_coef), batches);
+  const double kl = mean_over(divergences, group);
+  for (auto& note : ppo_notes(draw, trajectories, scores, kl, state.kl_coef)) notes.push_back(std::move(note));
+  if (step && config_.log_completions) {
+    for (const auto& trajectory : trajectories) means.push_back(mean_of(trajectory.advantages));
+    log_completions(draw, gather(means, group), *step);
+  }
+  adapt_kl_coef(kl, static_cast<int64_t>(scores.size()), ppo.experience, state);
+  notes.emplace_back("time/experience", std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+  batches.front().metrics = std::move(notes);
+  return batches;
+}
+
+}  // namespace hone::train::rl
