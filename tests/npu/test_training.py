@@ -87,6 +87,21 @@ def test_rewards(npu, tmp_path):
     assert [step["completions/mean_length"] > 0 and -1 <= step["reward"] <= 0 for step in steps if "reward" in step] == [True, True]
 
 
+def test_proximal_policy_optimization(npu, tmp_path):
+    words = [*SAME, "--rlhf_type", "ppo", "--dataset", ROOT / "data/prompts.jsonl", "--reward_funcs", "soft_overlong", "--soft_cache_length", 15, "--max_completion_length", 16,
+             "--per_device_train_batch_size", 8, *accumulate(1), "--num_ppo_epochs", 2, "--max_steps", 4, "--save_strategy", "no"]
+    check(npu("swift", "rlhf", *words, "--output_dir", tmp_path / "npu"))
+    steps = [json.loads(line) for line in (tmp_path / "npu/logging.jsonl").read_text().splitlines()]
+    assert [step["loss/value_avg"] > 0 and -1 <= step["reward"] <= 0 for step in steps if "reward" in step] == [True, True]
+
+
+def test_distillation(npu, swift, tmp_path):
+    words = [*SAME, *FULL, "--rlhf_type", "gkd", "--teacher_model", MODEL, "--lmbda", 0, "--sft_alpha", 1, "--gkd_logits_topk", 8, *accumulate(1), "--max_steps", 2, "--save_strategy", "no"]
+    check(swift("rlhf", *words, "--device", "cpu", "--output_dir", tmp_path / "cpu"))
+    check(npu("swift", "rlhf", *words, "--output_dir", tmp_path / "npu"))
+    assert losses(tmp_path / "npu") == pytest.approx(losses(tmp_path / "cpu"), abs=1e-4)
+
+
 def test_plain_operators_give_the_same_curve(npu, lora, tmp_path):
     check(npu("swift", "sft", *SAME, *accumulate(4), "--attn_impl", "eager", "--enable_npu_model_patch", "false", "--output_dir", tmp_path))
     assert losses(tmp_path) == pytest.approx(losses(lora / "cpu"), abs=1e-4)

@@ -49,8 +49,6 @@ bool belongs_to(const Option& option, FrontEnd front_end);
 
 // Why rows about images, video and audio are only accepted.
 constexpr std::string_view kMultimodalUnsupported = "only read by multimodal models, which are not in this version";
-// The same of methods.
-constexpr std::string_view kLaterGkd = "only read by gkd, which is not in this version";
 
 namespace table {
 // Each adds the rows of its file.

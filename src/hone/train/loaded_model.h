@@ -10,6 +10,7 @@
 namespace hone::train {
 
 class Reference;
+class Teacher;
 
 struct LoadedModel {
   std::unique_ptr<model::CausalLM> model;
@@ -17,6 +18,7 @@ struct LoadedModel {
   std::unique_ptr<parallel::ShardedModel> sharded;       // null: every process has all of it
   std::unique_ptr<parallel::SequenceParallel> sequence;  // null: every sequence is on one process
   std::shared_ptr<Reference> reference;                  // null: the method compares with none
+  std::shared_ptr<Teacher> teacher = nullptr;            // null: nothing is distilled
   std::unique_ptr<LoadedModel> value_model = nullptr;    // that trains beside it (methods/value_model.h); null: none
 };
 

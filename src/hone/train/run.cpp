@@ -10,6 +10,7 @@
 #include "hone/train/checkpoints/checkpoint.h"
 #include "hone/train/checkpoints/checkpoint_assets.h"
 #include "hone/train/checkpoints/node_replication.h"
+#include "hone/train/distillation/teacher.h"
 #include "hone/train/evaluation/final_evaluation.h"
 #include "hone/train/evaluation/results.h"
 #include "hone/train/loaded_model.h"
@@ -60,6 +61,7 @@ LoadedModel load_model(const TrainingJob& job, const RunSetup& ready, const Dist
   const bool keeps_dropout = model->value_head() && job.preference.method == Preference::rm;  // as LLaMA-Factory's reward models
   if ((job.preference.method != Preference::none && !keeps_dropout) || job.reinforcement) switch_off_dropout(*model);
   auto reference = make_reference(job, *ready.tokenizer, processes, *model, tuned);
+  auto teacher = make_teacher(job, *ready.tokenizer, processes, tuned);
   model->decoder().neftune_alpha = job.neftune_alpha;
   model->decoder().shifted_attention = job.shifted_attention;
   if (job.float8) tuner::apply_float8(*model);
@@ -70,6 +72,7 @@ LoadedModel load_model(const TrainingJob& job, const RunSetup& ready, const Dist
                 value->requires_grad());
   auto loaded = shard_model(job, processes, std::move(model), std::move(tuned));
   loaded.reference = std::move(reference);
+  loaded.teacher = std::move(teacher);
   loaded.value_model = load_value_model(job, ready.resume, *ready.tokenizer, processes);
   return loaded;
 }
@@ -199,11 +202,14 @@ RunResult train(const TrainingJob& job, RunSetup& ready, LoadedModel& loaded, co
                                         ready.plan.max_steps);
   masters.let_write(*optimizer);
   auto* value_model = loaded.value_model ? loaded.value_model->model.get() : nullptr;
-  auto method = make_loss(job, *ready.tokenizer, loaded.reference.get(), value_model);
+  auto method = make_loss(job, *ready.tokenizer, {loaded.reference.get(), value_model, loaded.teacher.get()});
   auto group = make_strategy(job, processes, loaded, working, optimizer->groups());
   if (ready.rollouts)
     ready.rollouts->begin({*loaded.model, loaded.reference.get(), value_model, *group, loaded.sharded != nullptr, ready.encoder,
                            ready.tokenizer, ready.rollouts->longest_prompt(), ready.run.root, config.seed});
+  if (ready.distillation)
+    ready.distillation->begin({*loaded.model, loaded.teacher->model(), *group, loaded.sharded != nullptr, ready.encoder,
+                               ready.tokenizer, ready.run.root});
   auto savers = processes.checkpoint_group ? std::make_unique<MultiProcess>(*processes.checkpoint_group) : nullptr;
   auto companions = assets_of(job, ready, loaded);
   auto weights = weight_files(job, loaded, companions, processes.world.is_main());
@@ -283,7 +289,7 @@ void check_method(const TrainingJob& job, const DistributedContext& processes) {
   if (!job.task.is_generative() && job.parallel.sequence_parallel > 1)
     throw UserError(ExitCode::usage, "pooling tasks need full sequences, which sequence parallelism splits",
                     "leave --sequence_parallel_size out");
-  if (job.preference.method != Preference::none && job.parallel.sequence_parallel > 1)
+  if ((job.preference.method != Preference::none || job.distillation) && job.parallel.sequence_parallel > 1)
     throw UserError(ExitCode::usage, "this loss compares full sequences, which sequence parallelism splits",
                     "leave --sequence_parallel_size out");
   if (processes.shards_model()) require_elementwise(job.optimizer.name);

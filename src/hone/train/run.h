@@ -14,6 +14,7 @@
 #include "hone/text/new_tokens.h"
 #include "hone/train/checkpoints/hub_push.h"
 #include "hone/train/config.h"
+#include "hone/train/distillation/config.h"
 #include "hone/train/distributed/distributed_context.h"
 #include "hone/train/evaluation/predict.h"
 #include "hone/train/losses/sft.h"
@@ -61,6 +62,7 @@ struct TrainingJob {
   TaskConfig task;  // what the model is for; other than writing, it has a loss of its own
   SftConfig sft;
   PreferenceConfig preference;
+  std::optional<DistillationConfig> distillation;        // what is learned are a teacher's distributions
   std::optional<rl::ReinforcementConfig> reinforcement;  // rows are prompts, and the model learns from what its answers are worth
   TrainerConfig trainer;
   ParallelConfig parallel;

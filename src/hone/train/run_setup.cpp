@@ -43,6 +43,23 @@ std::unique_ptr<rl::RolloutLoader> rollout_loader(const TrainingJob& job, RunSet
   return loader;
 }
 
+// Rows with answers are batches already; where every batch is generated, prompts are enough.
+std::unique_ptr<DistillationLoader> distillation_loader(const TrainingJob& job, RunSetup& ready,
+                                                        const DistributedContext& processes) {
+  if (!ready.data.train)
+    throw UserError(ExitCode::usage, "there are no prompts to train on",
+                    "name them with --dataset; streams of unknown length cannot be used");
+  const auto& config = *job.distillation;
+  auto rows = config.always_generates() ? nullptr : train_loader(job, ready, processes);
+  data::RowReport unheard(false);  // the loader of the rows reports them
+  auto prompts = std::make_shared<const rl::Prompts>(ready.data.train, ready.encoder, rows ? unheard : *ready.report,
+                                                     job.loader.threads, longest_useful_prompt(job));
+  return std::make_unique<DistillationLoader>(
+      config, std::move(rows), std::move(prompts),
+      DistillationLoader::Order{job.trainer.micro_batch_size, job.trainer.gradient_accumulation_steps, processes.data_rank(),
+                                processes.data_size(), job.loader.seed, job.loader.shuffle});
+}
+
 // LLaMA-Factory's tokenized_path, the first time: later runs read what this one leaves there.
 void write_tokenized(const TrainingJob& job, const RunSetup& ready) {
   ThreadPool pool(job.loader.threads ? job.loader.threads : static_cast<size_t>(usable_cores()));
@@ -62,7 +79,7 @@ std::unique_ptr<RunLock> hold(const fs::path& folder) {
 }  // namespace
 
 int64_t longest_useful_prompt(const TrainingJob& job) {
-  int64_t room = job.reinforcement->engine.max_model_len;
+  int64_t room = job.reinforcement ? job.reinforcement->engine.max_model_len : job.distillation->engine.max_model_len;
   return (room > 0 ? room : model::read_config(job.model_folder, job.load.changes.config).max_position_embeddings) - 1;
 }
 
@@ -124,6 +141,10 @@ RunSetup set_up_run(const TrainingJob& job, const DistributedContext& processes)
       auto rollouts = rollout_loader(job, ready, processes);
       ready.rollouts = rollouts.get();
       ready.loader = std::move(rollouts);
+    } else if (job.distillation && job.distillation->generates()) {
+      auto distillation = distillation_loader(job, ready, processes);
+      ready.distillation = distillation.get();
+      ready.loader = std::move(distillation);
     } else {
       ready.loader = train_loader(job, ready, processes);
     }

@@ -1,6 +1,7 @@
 // The part of a run before its model is loaded.
 #pragma once
 #include "hone/data/row_report.h"
+#include "hone/train/distillation/distillation_loader.h"
 #include "hone/train/loop/trainer.h"
 #include "hone/train/rl/rollout_loader.h"
 #include "hone/train/run.h"
@@ -21,6 +22,7 @@ struct RunSetup {
   data::OpenedData data;
   std::unique_ptr<data::Loader> loader;
   rl::RolloutLoader* rollouts = nullptr;                               // the same, where the model writes the rows itself
+  DistillationLoader* distillation = nullptr;                          // the same, where it generates completions for a teacher
   std::vector<std::shared_ptr<const rl::Prompts>> validation_prompts;  // then, of each of validation_sets()
   StepCounts plan;
   std::optional<optim::LrScheduler> schedule;

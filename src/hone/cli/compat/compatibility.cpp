@@ -66,7 +66,7 @@ size_t count(const Answers& answers, std::string_view word) {
 }
 
 // What only models and methods of a later version read.
-bool is_for_later(const Option& row) { return row.reason == kMultimodalUnsupported || row.reason == kLaterGkd; }
+bool is_for_later(const Option& row) { return row.reason == kMultimodalUnsupported; }
 
 // Names that some command, stage or model of this version reads.
 Answers of_present_commands(FrontEnd peer, const Answers& answers) {

@@ -4,6 +4,7 @@
 
 #include "hone/base/file.h"
 #include "hone/base/progress.h"
+#include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/inference/engine_args.h"
 #include "hone/cli/configs/inference/generation_config.h"
 #include "hone/cli/configs/model_config.h"
@@ -110,6 +111,19 @@ void count_preference(const Options& options, bool adapter, train::Workload& wor
   work.reference = compares && !free && (!adapter || options.has("ref_model"));
 }
 
+// A teacher is a frozen model of its own, unless it is what lies beneath the adapter.
+void count_distillation(const Options& options, bool adapter, PlanJob& plan) {
+  auto& work = plan.workload;
+  if (options.real("lmbda") > 0)
+    plan.assumptions.push_back(fmt::format("completions of {} tokens at most", options.integer("max_new_tokens")));
+  if (!options.has("teacher_model") || (adapter && options.text("teacher_model") == options.text("model"))) return;
+  train::Workload teacher;
+  teacher.model = model::read_config(hub::locate_model(options.text("teacher_model"), options.text("teacher_model_revision")));
+  train::count_parameters(teacher, tuner::TunerConfig{.kind = tuner::TunerType::full});
+  work.reference = true;
+  work.reference_parameters = teacher.parameters;
+}
+
 // Batches count completions, each behind its prompt. The engine's KV cache is as large as the device lets it be, and given back
 // between rollouts where the engine sleeps.
 void count_reinforcement(const Options& options, bool adapter, PlanJob& plan) {
@@ -119,11 +133,11 @@ void count_reinforcement(const Options& options, bool adapter, PlanJob& plan) {
   if (work.model.max_position_embeddings > 0) longest = std::min(longest, work.model.max_position_embeddings);
   work.tokens = options.integer("per_device_train_batch_size") * longest;
   work.row_length = longest;
-  const bool ppo = training_method(options) == "ppo", factory = !options.has_option("vllm_max_num_seqs");
+  const bool ppo = training_method(options) == "ppo", factory = uses_factory_dialect(options);
   const bool compares = ppo ? factory || options.real("kl_coef") > 0 : options.real("beta") > 0;
   work.reference = compares && (!adapter || options.has("ref_model"));
   work.value_model = ppo && has_own_value_model(options);
-  if (factory) return;  // LLaMA-Factory says nothing about the engine
+  if (factory) return;  // whose PPO says nothing about an engine
   const auto most = options.integer("vllm_max_num_seqs") *
                     (options.has("vllm_max_model_len") ? options.integer("vllm_max_model_len") : longest);
   work.cache_bytes =
@@ -161,7 +175,12 @@ PlanJob plan_job(const Options& options) {
   work.tokens = options.integer("per_device_train_batch_size") * work.row_length;
   const bool adapter = job.tuner.kind == tuner::TunerType::adapter;
   const auto method = training_method(options);
-  method == "grpo" || method == "ppo" ? count_reinforcement(options, adapter, plan) : count_preference(options, adapter, work);
+  if (method == "grpo" || method == "ppo")
+    count_reinforcement(options, adapter, plan);
+  else if (method == "gkd")
+    count_distillation(options, adapter, plan);
+  else
+    count_preference(options, adapter, work);
   work.accumulation = options.integer("gradient_accumulation_steps");
   work.recompute = options.flag("gradient_checkpointing");
   plan.sharding = sharding_asked(options);

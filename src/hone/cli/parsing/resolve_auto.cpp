@@ -90,7 +90,8 @@ void resolve_auto_values(Options& options, int world_size) {
     if (!options.is_set("num_labels")) options.resolve("num_labels", 1);
   }
   if (undecided("truncation_strategy"))
-    options.resolve("truncation_strategy", options.text("rlhf_type") == "grpo" ? "left" : "delete");
+    options.resolve("truncation_strategy",
+                    options.text("rlhf_type") == "grpo" || options.text("rlhf_type") == "gkd" ? "left" : "delete");
   if (options.verb() & kRlhf && undecided("loss_type"))
     if (auto loss = loss_of_method(options.text("rlhf_type")); !loss.empty()) options.resolve("loss_type", Json::array({loss}));
 }

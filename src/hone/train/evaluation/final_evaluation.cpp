@@ -21,7 +21,7 @@ std::vector<Prediction> predict(const TrainingJob& job, const RunSetup& ready, L
 // A reward model's predictions are the scores of both answers.
 void predict_scores(const TrainingJob& job, const RunSetup& ready, LoadedModel& loaded, bool main) {
   SingleProcess alone;
-  auto method = make_loss(job, *ready.tokenizer, loaded.reference.get());
+  auto method = make_loss(job, *ready.tokenizer, {.reference = loaded.reference.get(), .teacher = loaded.teacher.get()});
   auto config = job.eval_loader;
   config.display_name = "the validation data";
   auto loader = data::make_loader(ready.data.validation, ready.encoder, config, ready.report);
@@ -76,7 +76,7 @@ void evaluate_after_training(const TrainingJob& job, const RunSetup& ready, Load
   SingleProcess alone;  // everyone who takes part goes through the whole set
   if (job.eval_dtype) round_weights(*loaded.model, *job.eval_dtype);
   if (job.do_eval && ready.data.validation && !job.reinforcement) {  // whose answers were judged after the last step
-    auto method = make_loss(job, *ready.tokenizer, loaded.reference.get());
+    auto method = make_loss(job, *ready.tokenizer, {.reference = loaded.reference.get(), .teacher = loaded.teacher.get()});
     if (finished && !finished->method_state.is_null()) method->restore(finished->method_state);
     Json metrics = Json::object();
     for (const auto& [prefix, make_loader] : evaluations_of(job, ready, {})) {

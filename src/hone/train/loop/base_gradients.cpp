@@ -43,7 +43,7 @@ tuner::GradientSource gradients_of_first_rows(const TrainingJob& job, std::share
     auto loader = data::make_loader(rows, data::Encoder::make(encode, tokenizer, data::read_model_identity(job.model_folder)),
                                     config, std::make_shared<data::RowReport>());
     auto start_itself = policy_as_reference();
-    auto method = make_loss(job, *tokenizer, start_itself.get());
+    auto method = make_loss(job, *tokenizer, {.reference = start_itself.get()});
     return base_gradients(model, layers, *method, *loader, start.batches);
   };
 }

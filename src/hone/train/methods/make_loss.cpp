@@ -5,6 +5,7 @@
 #include "hone/base/log.h"
 #include "hone/train/losses/classification.h"
 #include "hone/train/losses/decision.h"
+#include "hone/train/losses/distillation.h"
 #include "hone/train/losses/embedding.h"
 #include "hone/train/losses/kto.h"
 #include "hone/train/losses/policy.h"
@@ -58,12 +59,14 @@ void resolve_label_tokens(TaskConfig& task, const text::Tokenizer& tokenizer) {
   task.no = option_token("GENERATIVE_RERANKER_NEGATIVE_TOKEN", "no", tokenizer);
 }
 
-std::unique_ptr<Loss> make_loss(const TrainingJob& job, const text::Tokenizer& tokenizer, Reference* reference,
-                                model::CausalLM* value_model) {
+std::unique_ptr<Loss> make_loss(const TrainingJob& job, const text::Tokenizer& tokenizer, const OtherModels& others) {
+  auto* reference = others.reference;
   if (job.preference.compares_pairs())
     return std::make_unique<PreferenceLoss>(job.preference, reference, job.sft.router_aux_loss_coef, job.trainer.layout);
-  if (job.reinforcement && job.reinforcement->ppo) return std::make_unique<PpoLoss>(job.reinforcement->ppo->loss, value_model);
+  if (job.reinforcement && job.reinforcement->ppo)
+    return std::make_unique<PpoLoss>(job.reinforcement->ppo->loss, others.value_model);
   if (job.reinforcement) return std::make_unique<PolicyLoss>(job.reinforcement->policy);
+  if (job.distillation) return std::make_unique<DistillationLoss>(*job.distillation, *others.teacher);
   if (job.preference.method == Preference::kto)
     return std::make_unique<KtoLoss>(job.preference, *reference, job.sft.router_aux_loss_coef);
   if (job.preference.method == Preference::rm) return std::make_unique<RewardLoss>(job.preference.center_rewards_coefficient);

@@ -6,11 +6,15 @@
 namespace hone::train {
 
 class Reference;
+class Teacher;
 
-// `reference` is what preference methods compare with, null for others; `value_model` is PPO's critic where it is a model of its
-// own. Both live longer than the method.
-std::unique_ptr<Loss> make_loss(const TrainingJob& job, const text::Tokenizer& tokenizer, Reference* reference,
-                                model::CausalLM* value_model = nullptr);
+// What a method asks beside the model that trains; null where it asks none. They live longer than the method.
+struct OtherModels {
+  Reference* reference = nullptr;          // of preference methods
+  model::CausalLM* value_model = nullptr;  // PPO's critic where it is a model of its own
+  Teacher* teacher = nullptr;
+};
+std::unique_ptr<Loss> make_loss(const TrainingJob& job, const text::Tokenizer& tokenizer, const OtherModels& others);
 
 // The tokens a generative reranker weighs against each other. Throws UserError(usage) for a word that is not one token.
 void resolve_label_tokens(TaskConfig& task, const text::Tokenizer& tokenizer);

@@ -7,7 +7,7 @@ namespace hone::train {
 
 Json objective(const TrainingJob& job) {
   Json settings{{"method", job.stage}};
-  if (job.preference.method == Preference::none && !job.reinforcement) return settings;
+  if (job.preference.method == Preference::none && !job.reinforcement && !job.distillation) return settings;
   for (const auto* name : {"loss_type", "loss_weights", "beta"})
     if (job.args.contains(name)) settings[name] = job.args[name];
   return settings;

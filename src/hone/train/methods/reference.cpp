@@ -101,6 +101,11 @@ std::unique_ptr<model::CausalLM> load_second(const TrainingJob& job, const text:
 
 }  // namespace
 
+std::unique_ptr<Reference> base_as_reference(const tuner::Tuned& tuned) {
+  return std::make_unique<AdapterDisabledReference>(tuned.adapter->name, std::vector<std::string>(),
+                                                    tuned.adapter->modules_to_save);
+}
+
 std::unique_ptr<Reference> policy_as_reference() { return std::make_unique<TrainedModel>(); }
 
 std::unique_ptr<Reference> make_reference(const TrainingJob& job, const text::Tokenizer& tokenizer,

@@ -20,6 +20,8 @@ class Reference {
 // Null when the job needs none. Called when `tuned` is attached and the model is not sharded yet.
 std::unique_ptr<Reference> make_reference(const TrainingJob& job, const text::Tokenizer& tokenizer,
                                           const DistributedContext& processes, model::CausalLM& model, const tuner::Tuned& tuned);
+// The base beneath an adapter that trains and that took nothing out of it.
+std::unique_ptr<Reference> base_as_reference(const tuner::Tuned& tuned);
 // The trained model as it is: before the first step, and where nothing else is available.
 std::unique_ptr<Reference> policy_as_reference();
 

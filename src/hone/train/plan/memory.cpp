@@ -115,7 +115,8 @@ MemoryPlan plan_memory(const Workload& w, Sharding sharding, int devices, const 
 
   plan.weights = static_cast<double>(w.parameters) * w.weight_bytes + static_cast<double>(w.adapter_parameters) * w.adapter_bytes;
   if (w.linear_bytes > 0) plan.weights -= static_cast<double>(w.linear_parameters) * (w.weight_bytes - w.linear_bytes);
-  if (w.reference) plan.reference = static_cast<double>(w.parameters) * w.weight_bytes;
+  if (w.reference)
+    plan.reference = static_cast<double>(w.reference_parameters > 0 ? w.reference_parameters : w.parameters) * w.weight_bytes;
   plan.gradients = trained_bytes(w, base_type, w.adapter_bytes);
   plan.optimizer = trained_bytes(w, w.moments * moment + (w.masters ? 4 : 0), w.moments * adapter_moment);
   if (w.value_model) plan.weights *= 2, plan.gradients *= 2, plan.optimizer *= 2;

@@ -14,14 +14,15 @@ struct Workload {
   int64_t trained_base = 0;        // base weights that train
   int64_t adapter_parameters = 0;  // LoRA's
   bool head_trains = false;
-  double weight_bytes = 4;   // a base weight
-  double linear_bytes = 0;   // one of the blocks' linear layers, where those are compressed; 0: as the others
-  double adapter_bytes = 4;  // a weight of the adapter
-  bool masters = false;      // half-precision weights that train get float32 copies
-  bool reference = false;    // a second model, frozen, that the trained one is compared with
-  bool value_model = false;  // a second model that trains as the first one does: PPO's critic
-  double moments = 2;        // numbers the optimizer keeps for a trained one
-  double moment_bytes = 0;   // 0: as the number it belongs to
+  double weight_bytes = 4;           // a base weight
+  double linear_bytes = 0;           // one of the blocks' linear layers, where those are compressed; 0: as the others
+  double adapter_bytes = 4;          // a weight of the adapter
+  bool masters = false;              // half-precision weights that train get float32 copies
+  bool reference = false;            // a second model, frozen, that the trained one is compared with
+  int64_t reference_parameters = 0;  // of that model, where it is a teacher of another size; 0: as many
+  bool value_model = false;          // a second model that trains as the first one does: PPO's critic
+  double moments = 2;                // numbers the optimizer keeps for a trained one
+  double moment_bytes = 0;           // 0: as the number it belongs to
 
   // LoRA inside a block: its inputs' widths, which dropout masks repeat, and its ranks.
   int64_t adapted_inputs = 0, adapted_ranks = 0;

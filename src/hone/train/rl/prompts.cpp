@@ -47,6 +47,12 @@ Prompts::Prompts(std::shared_ptr<const data::ConversationSource> rows, std::shar
   if (usable_.empty()) throw UserError(ExitCode::bad_data, "the dataset has no usable row\n" + report.summary());
 }
 
+std::optional<Prompt> Prompts::find(int64_t row) const {
+  auto prompt = read(row);
+  if (!prompt) return std::nullopt;
+  return std::move(*prompt);
+}
+
 Prompt Prompts::load(int64_t row) const {
   auto prompt = read(row);
   HONE_CHECK(prompt.ok(), "a row that could be encoded no longer can: {}", prompt.error());

@@ -1,6 +1,7 @@
 // The prompts of a run: rows up to where the model speaks, in an order that depends on the seed alone.
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "hone/data/datasets/source.h"
@@ -26,6 +27,8 @@ class Prompts {
   // The `place`-th of an epoch; beyond its end the epoch begins again.
   Prompt shuffled(int64_t place, int64_t epoch, uint64_t seed) const;
   Prompt in_file_order(int64_t place) const { return load(usable_[static_cast<size_t>(place % count())]); }
+  // Of any row; nothing where it cannot be used.
+  std::optional<Prompt> find(int64_t row) const;
   // Of a row that was loaded before.
   Prompt load(int64_t row) const;
 

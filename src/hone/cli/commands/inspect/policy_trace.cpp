@@ -4,8 +4,10 @@
 
 #include "hone/cli/commands.h"
 #include "hone/model/causal_lm.h"
+#include "hone/train/losses/linear_divergence.h"
 #include "hone/train/losses/policy.h"
 #include "hone/train/losses/ppo.h"
+#include "hone/train/methods/forward_input.h"
 #include "hone/train/rl/advantages.h"
 #include "hone/train/rl/batch_state.h"
 #include "hone/train/rl/experience.h"
@@ -153,6 +155,32 @@ Json ppo_trace(model::CausalLM& model, model::CausalLM& value_model, const Json&
   return {{"loss", loss.sum.item<double>() / method.num_items(batch)}, {"gradients", norms}, {"metrics", metrics}};
 }
 
+// The divergence of a model's distributions from a teacher's, at the labelled positions of a batch.
+Json divergence_trace(model::CausalLM& model, model::CausalLM& teacher, const Json& asked) {
+  const auto batch = batch_from_json(asked.at("batch"));
+  forget_gradients(model);
+  const auto hidden_of = [&](model::CausalLM& of) { return of.hidden_states(train::forward_input(batch)); };
+  Tensor teacher_th;
+  {
+    at::NoGradGuard no_grad;
+    teacher_th = hidden_of(teacher);
+  }
+  const int64_t topk = asked.value("topk", int64_t{0});
+  const auto ask = [&](const Tensor& positions_n) -> train::TeacherScores {
+    auto logits = teacher.logits(teacher_th.index_select(0, positions_n));
+    if (topk == 0) return {logits, {}};
+    auto [scores, indices] = logits.topk(topk, 1);
+    return {scores, indices};
+  };
+  const auto labelled = (batch.targets_t != -100).nonzero().squeeze(1);
+  auto sum = train::linear_divergence(model, hidden_of(model), labelled, ask, {asked.at("beta"), asked.at("temperature")});
+  const auto count = static_cast<double>(batch.target_count);
+  (sum / count).backward();
+  Json norms = Json::object();
+  add_gradient_norms(model, "", norms);
+  return {{"loss", sum.item<double>() / count}, {"gradients", norms}};
+}
+
 Json loss_trace(model::CausalLM& model, const Json& asked) {
   train::PolicyLoss method(policy_config(asked));
   auto batch = batch_from_json(asked.at("batch"));
@@ -182,6 +210,11 @@ int policy_trace_command(const Options& options) {
     auto model = model::CausalLM::load(asked.at("model").get<std::string>(), {.dtype = at::kFloat});
     auto value_model = model::CausalLM::load(asked.at("value_model").get<std::string>(), {.dtype = at::kFloat});
     for (const auto& each : asked["ppo"]) result["ppo"].push_back(ppo_trace(*model, *value_model, each));
+  }
+  if (asked.contains("divergences")) {
+    auto model = model::CausalLM::load(asked.at("model").get<std::string>(), {.dtype = at::kFloat});
+    auto teacher = model::CausalLM::load(asked.at("teacher").get<std::string>(), {.dtype = at::kFloat});
+    for (const auto& each : asked["divergences"]) result["divergences"].push_back(divergence_trace(*model, *teacher, each));
   }
   fmt::print("{}\n", result.dump());
   return 0;

@@ -133,6 +133,11 @@ void complete(Options& options) {
   if (!options.has("output_dir")) set("output_dir", "output");
   set("do_train", true);
   const auto method = training_method(options);
+  if (method == "gkd") {
+    for (const char* option : {"teacher_model_server", "teacher_logps", "gkd_logits_topk"}) set(option, Json());
+    set("teacher_model", options.text("model"));
+    set("teacher_adapters", Json::array());
+  }
   if (method != "grpo" && method != "ppo") return;
   if (uses_factory_dialect(options)) {
     set("reward_model_type", "api");

@@ -4,6 +4,7 @@
 
 #include "hone/base/log.h"
 #include "hone/cli/configs/data_config.h"
+#include "hone/cli/configs/training/distillation_config.h"
 #include "hone/cli/configs/training/ppo_config.h"
 #include "hone/cli/configs/training/reference_config.h"
 #include "hone/cli/configs/training/reinforcement_config.h"
@@ -161,21 +162,16 @@ void check_method(const Options& options) {
   const auto name = training_method(options);
   if (name == "sft" || name == "pt") return;
   if (name == "grpo") return static_cast<void>(policy_objective(options));
-  if (name == "ppo") return;
-  const auto method = method_named(name);
-  if (method == Preference::none)
-    throw UserError(ExitCode::usage,
-                    fmt::format("{} is \"{}\", which is not in this version",
-                                options.display_name(uses_factory_dialect(options) ? "stage" : "rlhf_type"), name),
-                    uses_factory_dialect(options) ? "expected sft, pt, rm, ppo, dpo or kto"
-                                                  : "expected dpo, cpo, simpo, orpo, kto, rm, ppo or grpo");
-  check_losses(options, method);
+  if (name == "ppo" || name == "gkd") return;
+  check_losses(options, method_named(name));
 }
 
 void apply_preference(const Options& options, train::TrainingJob& job) {
   auto name = training_method(options);
   if (name == "sft" || name == "pt") return;
   check_method(options);
+  if (name == "gkd") return apply_distillation(options, job);
+  refuse_teacher(options, name);
   if (name == "grpo") return apply_reinforcement(options, job);
   if (name == "ppo") return apply_ppo(options, job);
   auto& config = job.preference;

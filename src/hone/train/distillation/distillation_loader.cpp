@@ -1,0 +1,160 @@
+#include "hone/train/distillation/distillation_loader.h"
+
+#include <algorithm>
+
+#include "hone/base/rng.h"
+#include "hone/data/batches/collator.h"
+#include "hone/train/losses/distillation.h"
+#include "hone/train/rl/gather.h"
+
+namespace hone::train {
+namespace {
+
+constexpr uint64_t kSourceStream = 0x474b44, kCompletionStream = 0x474b4443;  // keep streams of one seed apart
+
+data::Sample completed(const rl::Prompt& prompt, const rl::GeneratedCompletion& completion) {
+  data::Sample sample;
+  sample.ids = prompt.ids;
+  sample.labels.assign(sample.ids.size(), data::kIgnore);
+  for (const auto token : completion.tokens) sample.ids.push_back(token), sample.labels.push_back(token);
+  sample.origin = prompt.question.origin;
+  sample.row = prompt.row;
+  sample.sequence_labels = {kGenerated};
+  return sample;
+}
+
+engine::EngineConfig room_for(const DistillationConfig& config, const model::CausalLM& model, const rl::Prompts& prompts) {
+  auto engine = config.engine;
+  if (engine.max_model_len <= 0)
+    engine.max_model_len = std::min(model.config().max_position_embeddings, prompts.longest() + config.sampling.max_tokens);
+  return engine;
+}
+
+}  // namespace
+
+DistillationLoader::DistillationLoader(const DistillationConfig& config, std::unique_ptr<data::Loader> rows,
+                                       std::shared_ptr<const rl::Prompts> prompts, Order order)
+    : config_(config), rows_(std::move(rows)), prompts_(std::move(prompts)), order_(order) {
+  if (!rows_ && batches_per_epoch() == 0)
+    throw UserError(ExitCode::bad_data,
+                    fmt::format("{} prompts are fewer than the {} of one batch over all processes", prompts_->count(),
+                                order_.batch * order_.processes),
+                    "lower per_device_train_batch_size, or add rows");
+}
+
+void DistillationLoader::begin(Deps deps) {
+  deps_.emplace(std::move(deps));
+  const bool sleeps = config_.engine_sleeps || deps_->sharded;
+  const auto engine_of = [&](model::CausalLM& model) {
+    return std::make_unique<rl::RolloutEngine>(model, deps_->encoder, deps_->tokenizer, deps_->strategy, config_.sampling,
+                                               room_for(config_, model, *prompts_), sleeps);
+  };
+  if (config_.lmbda > 0) student_ = engine_of(deps_->student);
+  if (!config_.seq_kd) return;
+  if (!deps_->teacher)
+    throw UserError(ExitCode::usage, "seq_kd lets the teacher generate completions, and it is no unsharded model of this run",
+                    "name one with --teacher_model and leave ZeRO-3 and FSDP out, or let it write the rows before the run");
+  teacher_ = engine_of(*deps_->teacher);
+}
+
+// The same on all processes, for all batches of an update.
+bool DistillationLoader::student_generates() const {
+  Rng draw(order_.seed ^ kSourceStream, static_cast<uint64_t>(given_ / order_.accumulation));
+  return draw.uniform() < config_.lmbda;
+}
+
+std::vector<rl::Prompt> DistillationLoader::next_prompts() const {
+  std::vector<rl::Prompt> prompts;
+  const int64_t epoch = given_ / batches_per_epoch(), batch = given_ % batches_per_epoch();
+  const int64_t first = (batch * order_.processes + order_.rank) * order_.batch;
+  for (int64_t place = first; place < first + order_.batch; ++place)
+    prompts.push_back(order_.shuffle ? prompts_->shuffled(place, epoch, order_.seed) : prompts_->in_file_order(place));
+  return prompts;
+}
+
+// Of rows whose prompt leaves room for a completion.
+std::vector<rl::Prompt> DistillationLoader::prompts_of(const data::Batch& batch) const {
+  std::vector<rl::Prompt> prompts;
+  for (int64_t row : batch.rows)
+    if (auto prompt = prompts_->find(row)) prompts.push_back(std::move(*prompt));
+  return prompts;
+}
+
+data::Batch DistillationLoader::generated(const std::vector<rl::Prompt>& prompts, rl::RolloutEngine& engine) {
+  std::vector<rl::RolloutEngine::Question> questions;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    Rng seeds(order_.seed ^ kCompletionStream, static_cast<uint64_t>(given_));
+    seeds.seek(static_cast<uint64_t>(order_.rank) * prompts.size() + i);
+    questions.push_back({&prompts[i].ids, seeds.next()});
+  }
+  const auto completions = engine.write(questions);
+  std::vector<data::SamplePack> packs;
+  double tokens = 0, cut = 0;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    packs.push_back({completed(prompts[i], completions[i])});
+    tokens += static_cast<double>(completions[i].tokens.size());
+    cut += completions[i].truncated ? 1 : 0;
+  }
+  if (config_.log_completions) log(prompts, completions);
+  auto batch = data::collate(packs, data::PackMask::separate);
+  const auto count = std::max(1.0, static_cast<double>(prompts.size()));
+  batch.metrics = {{"completions/mean_length", tokens / count}, {"completions/clipped_ratio", cut / count}};
+  return batch;
+}
+
+void DistillationLoader::log(const std::vector<rl::Prompt>& prompts, const std::vector<rl::GeneratedCompletion>& completions) {
+  std::vector<std::string> asked, answers;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    asked.push_back(deps_->tokenizer->decode(prompts[i].ids));
+    answers.push_back(completions[i].text);
+  }
+  auto& group = deps_->strategy;
+  const auto step = std::to_string(given_ / order_.accumulation + 1);
+  Json table{{"prompt", rl::gather(asked, group)}, {"completion", rl::gather(answers, group)}};
+  table["step"] = std::vector<std::string>(table["prompt"].size(), step);
+  if (group.rank() == 0) rl::CompletionsLog(deps_->folder).append(table);
+}
+
+data::Batch DistillationLoader::next() {
+  HONE_CHECK(deps_, "completions are requested before there is a model");
+  auto* engine = student_generates() ? student_.get() : teacher_.get();
+  data::Batch batch;
+  std::vector<rl::Prompt> prompts;
+  if (rows_) batch = rows_->next();
+  if (engine) prompts = rows_ ? prompts_of(batch) : next_prompts();
+  // A process without a usable prompt takes its rows, and every process asks the engine: it gathers the model from all.
+  if (engine && deps_->strategy.sum(prompts.empty() ? 0 : 1) > 0) {
+    auto made = generated(prompts, *engine);
+    if (!prompts.empty()) batch = std::move(made);
+  }
+  ++given_;
+  return batch;
+}
+
+int64_t DistillationLoader::batches_per_epoch() const {
+  return rows_ ? rows_->batches_per_epoch() : prompts_->count() / (order_.batch * order_.processes);
+}
+
+double DistillationLoader::epoch() const {
+  return rows_ ? rows_->epoch() : static_cast<double>(given_) / static_cast<double>(batches_per_epoch());
+}
+
+Json DistillationLoader::state() const {
+  Json state{{"given", given_}, {"prompts", order_.batch * order_.processes}};
+  if (rows_) state["rows"] = rows_->state();
+  return state;
+}
+
+void DistillationLoader::restore(const Json& state) {
+  given_ = state.at("given");
+  if (rows_ && state.contains("rows")) rows_->restore(state["rows"]);
+  if (deps_ && config_.log_completions && deps_->strategy.rank() == 0)
+    rl::CompletionsLog(deps_->folder).cut_back(given_ / order_.accumulation + 1);
+}
+
+bool DistillationLoader::can_reshard_state(const Json& state) const {
+  return rows_ ? state.contains("rows") && rows_->can_reshard_state(state["rows"])
+               : state.value("prompts", int64_t{0}) == order_.batch * order_.processes;
+}
+
+}  // namespace hone::train

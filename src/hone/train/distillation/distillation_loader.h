@@ -1,0 +1,59 @@
+// A loader for distillation: batches of rows, or of completions that the student generates to the rows' prompts, by a share.
+#pragma once
+#include "hone/data/batches/loader.h"
+#include "hone/train/distillation/config.h"
+#include "hone/train/rl/completions_log.h"
+#include "hone/train/rl/prompts.h"
+#include "hone/train/rl/rollout_engine.h"
+
+namespace hone::train {
+
+class DistillationLoader final : public data::Loader {
+ public:
+  struct Order {
+    int64_t batch = 1, accumulation = 1;  // prompts of a batch on each process, batches of an update
+    int rank = 0, processes = 1;
+    uint64_t seed = 42;
+    bool shuffle = true;
+  };
+  // `rows` null: every batch is generated, and prompts are all that is needed.
+  DistillationLoader(const DistillationConfig& config, std::unique_ptr<data::Loader> rows,
+                     std::shared_ptr<const rl::Prompts> prompts, Order order);
+
+  struct Deps {
+    model::CausalLM& student;
+    model::CausalLM* teacher;  // that generates too; null: none does
+    ParallelStrategy& strategy;
+    bool sharded;
+    std::shared_ptr<const data::Encoder> encoder;
+    std::shared_ptr<const text::Tokenizer> tokenizer;
+    fs::path folder;  // of the run
+  };
+  // Before the first next(). Throws UserError(usage) where the teacher should generate and cannot.
+  void begin(Deps deps);
+
+  data::Batch next() override;
+  int64_t batches_per_epoch() const override;
+  double epoch() const override;
+  Json state() const override;
+  void restore(const Json& state) override;
+  bool computes_with_model() const override { return true; }
+  bool can_reshard_state(const Json& state) const override;
+
+ private:
+  bool student_generates() const;
+  std::vector<rl::Prompt> next_prompts() const;
+  std::vector<rl::Prompt> prompts_of(const data::Batch& batch) const;
+  data::Batch generated(const std::vector<rl::Prompt>& prompts, rl::RolloutEngine& engine);
+  void log(const std::vector<rl::Prompt>& prompts, const std::vector<rl::GeneratedCompletion>& completions);
+
+  DistillationConfig config_;
+  std::unique_ptr<data::Loader> rows_;
+  std::shared_ptr<const rl::Prompts> prompts_;
+  Order order_;
+  int64_t given_ = 0;  // batches
+  std::optional<Deps> deps_;
+  std::unique_ptr<rl::RolloutEngine> student_, teacher_;
+};
+
+}  // namespace hone::train

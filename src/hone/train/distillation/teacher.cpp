@@ -1,0 +1,111 @@
+#include "hone/train/distillation/teacher.h"
+
+#include "hone/train/methods/compare_vocabularies.h"
+#include "hone/train/methods/forward_input.h"
+
+namespace hone::train {
+namespace {
+
+TeacherScores most_likely(const Tensor& logits_nv, const std::optional<int64_t>& topk) {
+  if (!topk) return {logits_nv, {}};
+  auto [scores, indices] = logits_nv.topk(std::min(*topk, logits_nv.size(1)), 1);
+  return {scores, indices};
+}
+
+// A frozen model of its own, in shards where the student is.
+class SeparateTeacher final : public Teacher {
+ public:
+  SeparateTeacher(std::unique_ptr<model::CausalLM> model, const TrainingJob& job, const DistributedContext& processes)
+      : model_(std::move(model)), topk_(job.distillation->topk) {
+    for (const auto& parameter : model_->parameters()) parameter.value->requires_grad_(false);
+    model_->set_training(false);
+    if (processes.shards_model() && job.parallel.sharding.stage == 3)
+      sharded_ = std::make_unique<parallel::ShardedModel>(*model_, job.parallel.sharding, *processes.shards,
+                                                          processes.replicas.get(), job.trainer.no_master_weights);
+  }
+
+  void observe(model::CausalLM&, const data::Batch& batch) override {
+    at::NoGradGuard no_grad;
+    if (sharded_) sharded_->begin_backward(/*last_of_update=*/true);
+    hidden_th_ = model_->hidden_states(forward_input(batch));
+  }
+  TeacherScores scores(model::CausalLM&, const Tensor& positions_n) override {
+    return most_likely(model_->logits(hidden_th_.index_select(0, positions_n)), topk_);
+  }
+  void finish() override {
+    hidden_th_.reset();
+    if (sharded_) sharded_->end_backward();  // nothing trains here: it lets go of what the pass gathered
+  }
+  model::CausalLM* model() override { return sharded_ ? nullptr : model_.get(); }
+
+ private:
+  std::unique_ptr<model::CausalLM> model_;
+  std::unique_ptr<parallel::ShardedModel> sharded_;
+  std::optional<int64_t> topk_;
+  Tensor hidden_th_;
+};
+
+// The base beneath the adapter that trains.
+class BaseTeacher final : public Teacher {
+ public:
+  BaseTeacher(std::unique_ptr<Reference> base, std::optional<int64_t> topk) : base_(std::move(base)), topk_(topk) {}
+
+  void observe(model::CausalLM& student, const data::Batch& batch) override {
+    base_->with_reference(student, [&](model::CausalLM& model) { hidden_th_ = model.hidden_states(forward_input(batch)); });
+  }
+  // Without the adapters that the head may have.
+  TeacherScores scores(model::CausalLM& student, const Tensor& positions_n) override {
+    const auto& head = std::as_const(student).head();
+    const auto weight = head.compute_weight();
+    return most_likely(at::linear(hidden_th_.index_select(0, positions_n).to(weight.scalar_type()), weight, head.bias), topk_);
+  }
+  void finish() override { hidden_th_.reset(); }
+
+ private:
+  std::unique_ptr<Reference> base_;
+  std::optional<int64_t> topk_;
+  Tensor hidden_th_;
+};
+
+void require_same_vocabulary(const fs::path& folder, const text::Tokenizer& tokenizer) {
+  const auto difference = vocabulary_difference(tokenizer, *text::Tokenizer::load(folder), /*sizes_matter=*/false);
+  if (!difference.empty())
+    throw UserError(ExitCode::usage,
+                    fmt::format("the teacher {} has another vocabulary than the student: {}", folder.string(), difference),
+                    "distributions are compared token by token: choose a teacher of the student's family, or let it write rows "
+                    "first and train on them with sft");
+}
+
+std::unique_ptr<Teacher> teacher_of_model(const TrainingJob& job, const text::Tokenizer& tokenizer,
+                                          const DistributedContext& processes, const tuner::Tuned& tuned) {
+  const auto& asked = job.distillation->teacher;
+  require_same_vocabulary(asked.folder, tokenizer);
+  const bool beneath = asked.adapters.empty() && tuned.adapter && tuned.adapter->modules_to_save.empty() &&
+                       tuned.adapter->initial.empty() && job.tuner.adapters.empty() &&
+                       fs::equivalent(asked.folder, job.model_folder);
+  if (beneath) return std::make_unique<BaseTeacher>(base_as_reference(tuned), job.distillation->topk);
+  auto options = job.load;
+  options.changes = {};
+  auto model = model::CausalLM::load(asked.folder, options);
+  for (const auto& adapter : asked.adapters) tuner::merge_adapter(*model, tuner::load_adapter(*model, adapter, {}));
+  return std::make_unique<SeparateTeacher>(std::move(model), job, processes);
+}
+
+}  // namespace
+
+std::unique_ptr<Teacher> make_teacher(const TrainingJob& job, const text::Tokenizer& tokenizer,
+                                      const DistributedContext& processes, const tuner::Tuned& tuned) {
+  if (!job.distillation) return nullptr;
+  const auto& asked = job.distillation->teacher;
+  const auto topk = job.distillation->topk.value_or(0);
+  const auto vocabulary = model::read_config(job.model_folder, job.load.changes.config).vocab_size;
+  std::unique_ptr<Teacher> teacher;
+  if (!asked.server.empty())
+    teacher = make_server_teacher(asked, topk, vocabulary);
+  else if (!asked.folder.empty())
+    teacher = teacher_of_model(job, tokenizer, processes, tuned);
+  if (asked.stored.empty()) return teacher;
+  return make_stored_teacher(asked.stored, topk, std::move(teacher));
+}
+
+}  // namespace hone::train

@@ -1,0 +1,29 @@
+// The teacher of a distillation: a second model, the student's own base, a server, or what one of them said in an earlier run.
+#pragma once
+#include "hone/train/losses/linear_divergence.h"
+#include "hone/train/methods/reference.h"
+
+namespace hone::train {
+
+class Teacher {
+ public:
+  virtual ~Teacher() = default;
+  // Before the student's own pass: everything that all of the batch is needed for.
+  virtual void observe(model::CausalLM& student, const data::Batch& batch) = 0;
+  // Of positions of that batch.
+  virtual TeacherScores scores(model::CausalLM& student, const Tensor& positions_n) = 0;
+  virtual void finish() {}  // when all positions were asked for
+  // The model, where it is one that can generate completions here.
+  virtual model::CausalLM* model() { return nullptr; }
+};
+
+// Null where the job distills nothing. Called when `tuned` is attached and the model is not sharded yet.
+std::unique_ptr<Teacher> make_teacher(const TrainingJob& job, const text::Tokenizer& tokenizer,
+                                      const DistributedContext& processes, const tuner::Tuned& tuned);
+
+// Each in a file of its own.
+std::unique_ptr<Teacher> make_server_teacher(const TeacherConfig& config, int64_t topk, int64_t vocabulary);
+// Keeps what `asked` says of each sequence in a folder, and asks it only for those that are not there; null: all must be.
+std::unique_ptr<Teacher> make_stored_teacher(const std::filesystem::path& folder, int64_t topk, std::unique_ptr<Teacher> asked);
+
+}  // namespace hone::train

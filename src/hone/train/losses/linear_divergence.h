@@ -1,0 +1,29 @@
+// Divergence of a model's distributions from a teacher's, straight from hidden states: logits of both exist a few rows at a time,
+// and the gradient is found on the way, so that nothing is asked of the teacher a second time.
+#pragma once
+#include <functional>
+
+#include "hone/model/causal_lm.h"
+
+namespace hone::train {
+
+// What a teacher says of some positions: logits or log-probabilities of all tokens [N, V], or of some, whose ids come along [N,
+// K].
+struct TeacherScores {
+  Tensor scores_nv, indices_nk;
+};
+using AskTeacher = std::function<TeacherScores(const Tensor& positions_n)>;
+
+struct DivergenceConfig {
+  double beta = 0.5;  // 0: forward KL, 1: reverse KL, between: generalized Jensen-Shannon divergence
+  double temperature = 1;
+};
+
+// The sum over rows of logits, as trl's generalized_jsd_loss before its reduction.
+Tensor divergence_of_logits(const Tensor& student_nv, const Tensor& teacher_nv, const DivergenceConfig& config);
+// The sum over the given positions of hidden states [T, hidden], differentiable. Where one vocabulary is padded further than the
+// other, the tokens that both have count.
+Tensor linear_divergence(model::CausalLM& student, const Tensor& hidden_th, const Tensor& positions_n, const AskTeacher& teacher,
+                         const DivergenceConfig& config);
+
+}  // namespace hone::train
