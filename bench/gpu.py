@@ -119,13 +119,14 @@ def hone(case, work, steps, profile=False):
 
 
 PEER = r"""
-import json, sys, time, torch, transformers, peft
+import json, sys, time, torch, transformers
 s = json.loads(sys.argv[1])
 model = transformers.AutoModelForCausalLM.from_pretrained(s["model"], dtype=torch.bfloat16, attn_implementation="sdpa").cuda()
 model.config.use_cache = False
 if s["again"]: model.gradient_checkpointing_enable()
 if s["lora"]:
     if s["again"]: model.enable_input_require_grads()
+    import peft
     model = peft.get_peft_model(model, peft.LoraConfig(r=8, lora_alpha=32, lora_dropout=0.0, target_modules="all-linear"))
 model.train()
 optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-5, fused=True)

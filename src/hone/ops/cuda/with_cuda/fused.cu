@@ -1,4 +1,5 @@
 #include "hone/ops/cuda/fused.h"
+#include "hone/ops/cuda/with_cuda/dependent_launch.cuh"
 #include "hone/ops/cuda/with_cuda/vectors.cuh"
 
 namespace hone::ops::cuda {
@@ -22,6 +23,8 @@ __global__ void swiglu_kernel(const T* gate, const T* up, T* y, int packs, int64
   constexpr int kPack = Pack<T>::kCount;
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   const int64_t row = blockIdx.y;
+  let_next_begin();
+  wait_for_previous();
   if (i >= packs) return;
   auto g = load_pack(gate + row * gate_stride + i * kPack), u = load_pack(up + row * up_stride + i * kPack);
   for (int j = 0; j < kPack; ++j) {
@@ -38,6 +41,7 @@ template <class T, int M>
 __global__ void __launch_bounds__(kThinWarps * 32) thin_kernel(const T* x, const T* weight, const T* bias, T* y, int width, int outputs) {
   constexpr int kPack = Pack<T>::kCount, kAhead = 4;
   const int output = blockIdx.x * kThinWarps + threadIdx.x / 32, lane = threadIdx.x % 32;
+  let_next_begin();
   if (output >= outputs) return;
   const T* row = weight + static_cast<int64_t>(output) * width;
   float sums[M] = {};
@@ -47,6 +51,7 @@ __global__ void __launch_bounds__(kThinWarps * 32) thin_kernel(const T* x, const
 #pragma unroll
     for (int a = 0; a < kAhead; ++a)
       if (base + a * 32 < packs) w[a] = stream_pack(row + (base + a * 32) * kPack);
+    if (base == lane) wait_for_previous();  // x and bias are read from here on
 #pragma unroll
     for (int a = 0; a < kAhead; ++a) {
       if (base + a * 32 >= packs) break;
@@ -92,8 +97,7 @@ at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
     using T = decltype(type);
     int packs = static_cast<int>(gate.size(1) / Pack<T>::kCount);
     dim3 grid(static_cast<unsigned>((packs + 127) / 128), static_cast<unsigned>(gate.size(0)));
-    swiglu_kernel<T><<<grid, 128, 0, c10::cuda::getCurrentCUDAStream()>>>(data<T>(gate), data<T>(up), mutable_data<T>(y), packs, gate.stride(0), up.stride(0));
-    C10_CUDA_KERNEL_LAUNCH_CHECK();
+    launch_dependent(swiglu_kernel<T>, grid, 128, c10::cuda::getCurrentCUDAStream(), data<T>(gate), data<T>(up), mutable_data<T>(y), packs, gate.stride(0), up.stride(0));
   });
   return y;
 }
@@ -112,12 +116,8 @@ at::Tensor skinny_gemm(const at::Tensor& input, const at::Tensor& weight, const 
   with_device_type(x.scalar_type(), [&](auto type) {
     using T = decltype(type);
     const T* added = bias.defined() ? data<T>(bias) : nullptr;
-    if (x.size(0) == 1) {
-      thin_kernel<T, 1><<<blocks, kThinWarps * 32, 0, stream>>>(data<T>(x), data<T>(weight), added, mutable_data<T>(y), width, outputs);
-    } else {
-      thin_kernel<T, 2><<<blocks, kThinWarps * 32, 0, stream>>>(data<T>(x), data<T>(weight), added, mutable_data<T>(y), width, outputs);
-    }
-    C10_CUDA_KERNEL_LAUNCH_CHECK();
+    auto kernel = x.size(0) == 1 ? thin_kernel<T, 1> : thin_kernel<T, 2>;
+    launch_dependent(kernel, blocks, kThinWarps * 32, stream, data<T>(x), data<T>(weight), added, mutable_data<T>(y), width, outputs);
   });
   return y;
 }

@@ -47,11 +47,10 @@ __global__ void __launch_bounds__(kAddThreads) low_rank_add_kernel(T* y, const T
       const int row = begin + k * kStripRows + own_row;
       if (row - own_row >= last) break;
       const auto ranks = load_ranks<T, kEights>(p, shape.p_stride, row - own_row, last);
-      float top[8], bottom[8];
-      to_floats(top, packs.top[k]), to_floats(bottom, packs.bottom[k]);
-      add_update<T, kEights>(top, bottom, ranks, factors);
-      if (there && row < last) store_pack(place + row * shape.y_stride, from_floats<T>(top));
-      if (there && row + 8 < last) store_pack(place + (row + 8) * shape.y_stride, from_floats<T>(bottom));
+      auto upper = floats_of(packs.top[k]), lower = floats_of(packs.bottom[k]);
+      add_update<T, kEights>(upper, lower, ranks, factors);
+      if (there && row < last) store_pack(place + row * shape.y_stride, rounded_pack(upper));
+      if (there && row + 8 < last) store_pack(place + (row + 8) * shape.y_stride, rounded_pack(lower));
     }
   }
 }
@@ -83,20 +82,19 @@ __global__ void __launch_bounds__(kAddThreads) dropped_add_kernel(T* y, const T*
     for (int k = 0; k < kStripsAtOnce; ++k) {
       const int row = begin + k * kStripRows + own_row;
       if (row - own_row >= last) break;
-      float top[8], bottom[8];
-      to_floats(top, packs.top[k]), to_floats(bottom, packs.bottom[k]);
+      auto upper = floats_of(packs.top[k]), lower = floats_of(packs.bottom[k]);
 #pragma unroll
       for (int i = 0; i < kTerms; ++i) {
         const auto ranks = load_ranks<T, kEights>(p + i * 8 * kEights, shape.p_stride, row - own_row, last);
-        float above[8] = {}, below[8] = {};
+        PackFloats<T> above{}, below{};
         add_update<T, kEights>(above, below, ranks, factors[i]);
         const auto of_top = drop_factors<8>(seeds[i], static_cast<uint64_t>(row * packs_in_row + own_pack), offsets[i], rates);
         const auto of_bottom = drop_factors<8>(seeds[i], static_cast<uint64_t>((row + 8) * packs_in_row + own_pack), offsets[i], rates);
 #pragma unroll
-        for (int j = 0; j < 8; ++j) top[j] += above[j] * of_top.values[j], bottom[j] += below[j] * of_bottom.values[j];
+        for (int j = 0; j < 8; ++j) upper.values[j] += above.values[j] * of_top.values[j], lower.values[j] += below.values[j] * of_bottom.values[j];
       }
-      if (there && row < last) store_pack(place + row * shape.y_stride, from_floats<T>(top));
-      if (there && row + 8 < last) store_pack(place + (row + 8) * shape.y_stride, from_floats<T>(bottom));
+      if (there && row < last) store_pack(place + row * shape.y_stride, rounded_pack(upper));
+      if (there && row + 8 < last) store_pack(place + (row + 8) * shape.y_stride, rounded_pack(lower));
     }
   }
 }

@@ -58,7 +58,7 @@ __device__ inline StripFactor<T, kEights> load_factor(const T* factor, int first
 // A thread's part of p for sixteen rows from `first`; rows from `rows` on count nothing.
 template <int kEights>
 struct StripRanks {
-  uint32_t top[kEights], bottom[kEights];
+  uint32_t top[kEights > 0 ? kEights : 1], bottom[kEights > 0 ? kEights : 1];
 };
 template <class T, int kEights>
 __device__ inline StripRanks<kEights> load_ranks(const T* p, int64_t stride, int first, int rows) {
@@ -72,29 +72,16 @@ __device__ inline StripRanks<kEights> load_ranks(const T* p, int64_t stride, int
   return found;
 }
 
-// top and bottom, eight columns of two rows, += their part of p times the factor.
+// upper and lower, eight columns of two rows, += their part of p times the factor.
 template <class T, int kEights>
-__device__ inline void add_update(float (&top)[8], float (&bottom)[8], const StripRanks<kEights>& ranks, const StripFactor<T, kEights>& factor) {
+__device__ inline void add_update(PackFloats<T>& upper, PackFloats<T>& lower, const StripRanks<kEights>& ranks, const StripFactor<T, kEights>& factor) {
 #pragma unroll
   for (int j = 0; j < 4; ++j) {
-    float sums[4] = {top[2 * j], top[2 * j + 1], bottom[2 * j], bottom[2 * j + 1]};
+    float sums[4] = {upper.values[2 * j], upper.values[2 * j + 1], lower.values[2 * j], lower.values[2 * j + 1]};
 #pragma unroll
     for (int eight = 0; eight < kEights; ++eight) mma(sums, ranks.top[eight], ranks.bottom[eight], factor.values[eight][j], T{});
-    top[2 * j] = sums[0], top[2 * j + 1] = sums[1], bottom[2 * j] = sums[2], bottom[2 * j + 1] = sums[3];
+    upper.values[2 * j] = sums[0], upper.values[2 * j + 1] = sums[1], lower.values[2 * j] = sums[2], lower.values[2 * j + 1] = sums[3];
   }
-}
-
-template <class T>
-__device__ inline void to_floats(float (&to)[8], const Pack<T>& from) {
-#pragma unroll
-  for (int j = 0; j < 8; ++j) to[j] = to_float(from.values[j]);
-}
-template <class T>
-__device__ inline Pack<T> from_floats(const float (&from)[8]) {
-  Pack<T> pack;
-#pragma unroll
-  for (int j = 0; j < 8; ++j) pack.values[j] = from_float<T>(from[j]);
-  return pack;
 }
 
 }  // namespace hone::ops::cuda

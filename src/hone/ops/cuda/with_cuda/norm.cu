@@ -1,14 +1,15 @@
-// A row is kept in registers between its statistics and its use: by a block, or by a warp where the weight trains and rows are narrow. Where it
-// trains, a block or warp takes many rows, so that the weight's gradient is added up in registers and leaves as one row of sums.
+// A block keeps a row in registers between its statistics and its use, few packs a thread, so that many blocks are there at a time. Where the weight
+// trains, a block takes many rows in the backward pass: the weight's gradient is added up in registers and leaves as one row of sums per block.
 #include "hone/ops/cuda/norm.h"
 
 #include "hone/ops/cuda/training.h"
+#include "hone/ops/cuda/with_cuda/dependent_launch.cuh"
 #include "hone/ops/cuda/with_cuda/vectors.cuh"
 
 namespace hone::ops::cuda {
 namespace {
 
-constexpr int kNormThreads = 256, kMostPacks = 4, kWarpPacks = 8, kTrainedBlocks = 132 * 2;  // as many as are on the device at a time
+constexpr int kNormThreads = 256, kMostPacks = 4, kTrainedBlocks = 132 * 6;
 
 __device__ inline float sum_of_block(float value) {
   __shared__ float parts[kNormThreads / 32];
@@ -21,13 +22,15 @@ __device__ inline float sum_of_block(float value) {
   return total;
 }
 
-template <class T>
+template <class T, int kPacks>
 __global__ void __launch_bounds__(kNormThreads) norm_kernel(const T* x, const T* added, const T* weight, T* sum, T* y, float* rstd, int packs, float eps) {
   constexpr int kPack = Pack<T>::kCount;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * packs * kPack;
-  Pack<T> own[kMostPacks], other[kMostPacks];
+  let_next_begin();
+  wait_for_previous();
+  Pack<T> own[kPacks], other[kPacks];
 #pragma unroll
-  for (int k = 0; k < kMostPacks; ++k) {
+  for (int k = 0; k < kPacks; ++k) {
     const int i = threadIdx.x + k * blockDim.x;
     if (i >= packs) break;
     own[k] = load_pack(x + row + i * kPack);
@@ -35,7 +38,7 @@ __global__ void __launch_bounds__(kNormThreads) norm_kernel(const T* x, const T*
   }
   float squares = 0;
 #pragma unroll
-  for (int k = 0; k < kMostPacks; ++k) {
+  for (int k = 0; k < kPacks; ++k) {
     const int i = threadIdx.x + k * blockDim.x;
     if (i >= packs) break;
     if (added) {
@@ -49,13 +52,14 @@ __global__ void __launch_bounds__(kNormThreads) norm_kernel(const T* x, const T*
   const float inverse = rsqrtf(sum_of_block(squares) / static_cast<float>(packs * kPack) + eps);
   if (threadIdx.x == 0) rstd[blockIdx.x] = inverse;
 #pragma unroll
-  for (int k = 0; k < kMostPacks; ++k) {
+  for (int k = 0; k < kPacks; ++k) {
     const int i = threadIdx.x + k * blockDim.x;
     if (i >= packs) break;
     const auto scale = load_pack(weight + i * kPack);
+    auto values = floats_of(own[k]);
 #pragma unroll
-    for (int j = 0; j < kPack; ++j) own[k].values[j] = from_float<T>(to_float(own[k].values[j]) * inverse * to_float(scale.values[j]));
-    store_pack(y + row + i * kPack, own[k]);
+    for (int j = 0; j < kPack; ++j) values.values[j] *= inverse * to_float(scale.values[j]);
+    store_pack(y + row + i * kPack, rounded_pack(values));
   }
 }
 
@@ -65,24 +69,21 @@ struct NormBackward {
   const float* rstd;
   const T* dsum;  // null: nothing else flows into the rows
   T* dx;
-  float* dweight;  // a row of sums per block or warp
+  float* dweight;  // a row of sums per block
   int packs, rows;
 };
 
-// kWarp: a warp has a row, else a block. A lane of it has up to kPacks packs.
-template <class T, bool kTrains, bool kWarp, int kPacks>
+template <class T, bool kTrains, int kPacks>
 __global__ void __launch_bounds__(kNormThreads) norm_backward_kernel(NormBackward<T> a) {
   constexpr int kPack = Pack<T>::kCount;
-  const int size = kWarp ? 32 : blockDim.x, lane = threadIdx.x % size, teams = kWarp ? gridDim.x * (blockDim.x / 32) : gridDim.x;
-  const int team = kWarp ? (blockIdx.x * blockDim.x + threadIdx.x) / 32 : blockIdx.x;
   float sums[kTrains ? kPacks : 1][kPack] = {};
-  for (int row = team; row < a.rows; row += teams) {
+  for (int row = blockIdx.x; row < a.rows; row += gridDim.x) {
     const int64_t begin = static_cast<int64_t>(row) * a.packs * kPack;
     const float inverse = a.rstd[row];
     Pack<T> grads[kPacks], values[kPacks], others[kPacks];  // all asked for before the first is used
 #pragma unroll
     for (int k = 0; k < kPacks; ++k) {
-      const int i = lane + k * size;
+      const int i = threadIdx.x + k * blockDim.x;
       if (i >= a.packs) break;
       grads[k] = load_pack(a.dy + begin + i * kPack);
       values[k] = load_pack(a.x + begin + i * kPack);
@@ -91,7 +92,7 @@ __global__ void __launch_bounds__(kNormThreads) norm_backward_kernel(NormBackwar
     float dot = 0;
 #pragma unroll
     for (int k = 0; k < kPacks; ++k) {
-      const int i = lane + k * size;
+      const int i = threadIdx.x + k * blockDim.x;
       if (i >= a.packs) break;
       const auto scale = load_pack(a.weight + i * kPack);
 #pragma unroll
@@ -101,50 +102,41 @@ __global__ void __launch_bounds__(kNormThreads) norm_backward_kernel(NormBackwar
         if constexpr (kTrains) sums[k][j] += grad * normed;
       }
     }
-    const float mean = (kWarp ? warp_sum(dot) : sum_of_block(dot)) / static_cast<float>(a.packs * kPack);
+    const float mean = sum_of_block(dot) / static_cast<float>(a.packs * kPack);
 #pragma unroll
     for (int k = 0; k < kPacks; ++k) {
-      const int i = lane + k * size;
+      const int i = threadIdx.x + k * blockDim.x;
       if (i >= a.packs) break;
       const auto scale = load_pack(a.weight + i * kPack);
+      PackFloats<T> found;
 #pragma unroll
       for (int j = 0; j < kPack; ++j) {
         const float normed = to_float(values[k].values[j]) * inverse;
-        float found = inverse * (to_float(grads[k].values[j]) * to_float(scale.values[j]) - normed * mean);
-        if (a.dsum) found += to_float(others[k].values[j]);
-        values[k].values[j] = from_float<T>(found);
+        found.values[j] = inverse * (to_float(grads[k].values[j]) * to_float(scale.values[j]) - normed * mean);
+        if (a.dsum) found.values[j] += to_float(others[k].values[j]);
       }
-      store_pack(a.dx + begin + i * kPack, values[k]);
+      store_pack(a.dx + begin + i * kPack, rounded_pack(found));
     }
   }
   if constexpr (kTrains) {
 #pragma unroll
     for (int k = 0; k < kPacks; ++k) {
-      const int i = lane + k * size;
+      const int i = threadIdx.x + k * blockDim.x;
       if (i >= a.packs) break;
-      float4* to = reinterpret_cast<float4*>(a.dweight + (static_cast<int64_t>(team) * a.packs + i) * kPack);
+      float4* to = reinterpret_cast<float4*>(a.dweight + (static_cast<int64_t>(blockIdx.x) * a.packs + i) * kPack);
 #pragma unroll
       for (int j = 0; j < kPack; j += 4) to[j / 4] = make_float4(sums[k][j], sums[k][j + 1], sums[k][j + 2], sums[k][j + 3]);
     }
   }
 }
 
-int threads_for(int packs) { return packs <= 128 * kMostPacks ? 128 : kNormThreads; }
-
-// Rows of sums that the backward kernel leaves where the weight trains: one per warp or block.
-struct NormGrid {
-  int blocks, threads, teams;
-  bool by_warp;
-};
-NormGrid backward_grid(int packs, int rows, bool trains) {
-  if (!trains) return {rows, threads_for(packs), 0, false};
-  if (packs > 32 * kWarpPacks) {
-    const int blocks = std::min(rows, kTrainedBlocks);
-    return {blocks, threads_for(packs), blocks, false};
-  }
-  constexpr int kWarps = 4;
-  const int blocks = std::min((rows + kWarps - 1) / kWarps, kTrainedBlocks);
-  return {blocks, 32 * kWarps, blocks * kWarps, true};
+// One pack a thread where a block can have as many, else two or four.
+template <class Launch>
+void with_packs(int packs, Launch launch) {
+  const int threads = std::min((packs + 31) / 32 * 32, kNormThreads);
+  if (packs <= kNormThreads) return launch(std::integral_constant<int, 1>{}, threads);
+  if (packs <= 2 * kNormThreads) return launch(std::integral_constant<int, 2>{}, threads);
+  launch(std::integral_constant<int, kMostPacks>{}, threads);
 }
 
 }  // namespace
@@ -160,10 +152,11 @@ NormedRows rms_norm_rows(const at::Tensor& x, const at::Tensor& added, const at:
   with_device_type(x.scalar_type(), [&](auto type) {
     using T = decltype(type);
     const int packs = static_cast<int>(x.size(1)) / Pack<T>::kCount;
-    norm_kernel<T><<<static_cast<unsigned>(x.size(0)), threads_for(packs), 0, c10::cuda::getCurrentCUDAStream()>>>(
-        data<T>(x), added.defined() ? data<T>(added) : nullptr, data<T>(weight), added.defined() ? mutable_data<T>(found.sum) : nullptr, mutable_data<T>(found.y),
-        found.rstd.template mutable_data_ptr<float>(), packs, static_cast<float>(eps));
-    C10_CUDA_KERNEL_LAUNCH_CHECK();
+    with_packs(packs, [&](auto of_thread, int threads) {
+      launch_dependent(norm_kernel<T, of_thread()>, static_cast<unsigned>(x.size(0)), threads, c10::cuda::getCurrentCUDAStream(), data<T>(x),
+                       added.defined() ? data<T>(added) : nullptr, data<T>(weight), added.defined() ? mutable_data<T>(found.sum) : nullptr, mutable_data<T>(found.y),
+                       found.rstd.template mutable_data_ptr<float>(), packs, static_cast<float>(eps));
+    });
   });
   return found;
 }
@@ -174,17 +167,15 @@ NormGradients rms_norm_rows_backward(const at::Tensor& dy, const at::Tensor& x, 
   with_device_type(x.scalar_type(), [&](auto type) {
     using T = decltype(type);
     const int packs = static_cast<int>(x.size(1)) / Pack<T>::kCount, rows = static_cast<int>(x.size(0));
-    const auto grid = backward_grid(packs, rows, trains);
-    if (trains) partial = at::empty({grid.teams, x.size(1)}, x.options().dtype(at::kFloat));
+    const int blocks = trains ? std::min(rows, kTrainedBlocks) : rows;
+    if (trains) partial = at::empty({blocks, x.size(1)}, x.options().dtype(at::kFloat));
     NormBackward<T> arguments{data<T>(dy),          data<T>(x), data<T>(weight), rstd.const_data_ptr<float>(), dsum.defined() ? data<T>(dsum) : nullptr,
                               mutable_data<T>(found.x), trains ? partial.template mutable_data_ptr<float>() : nullptr, packs, rows};
-    auto launch = [&](auto kernel) {
-      kernel<<<static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.threads), 0, c10::cuda::getCurrentCUDAStream()>>>(arguments);
+    with_packs(packs, [&](auto of_thread, int threads) {
+      auto launch = [&](auto kernel) { kernel<<<static_cast<unsigned>(blocks), threads, 0, c10::cuda::getCurrentCUDAStream()>>>(arguments); };
+      trains ? launch(norm_backward_kernel<T, true, of_thread()>) : launch(norm_backward_kernel<T, false, of_thread()>);
       C10_CUDA_KERNEL_LAUNCH_CHECK();
-    };
-    if (!trains) launch(norm_backward_kernel<T, false, false, kMostPacks>);
-    else if (grid.by_warp) launch(norm_backward_kernel<T, true, true, kWarpPacks>);
-    else launch(norm_backward_kernel<T, true, false, kMostPacks>);
+    });
   });
   if (trains) found.weight = partial.sum(0).to(weight.scalar_type());
   return found;

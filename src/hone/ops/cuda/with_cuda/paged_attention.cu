@@ -1,4 +1,5 @@
 #include "hone/ops/cuda/paged_attention.h"
+#include "hone/ops/cuda/with_cuda/dependent_launch.cuh"
 #include "hone/ops/cuda/with_cuda/vectors.cuh"
 
 namespace hone::ops::cuda {
@@ -30,6 +31,8 @@ __global__ void __launch_bounds__(kThreads) decode_kernel(const T* q, const T* k
                                                           T* out, float* partial, DecodeShape shape) {
   constexpr int kPack = Pack<T>::kCount, kLanes = D / kPack, kGroups = kThreads / kLanes;
   const int sequence = blockIdx.x, head = blockIdx.y % shape.kv_heads, first_query = blockIdx.y / shape.kv_heads * G, split = blockIdx.z;
+  let_next_begin();
+  wait_for_previous();
   const int length = lengths[sequence], lane = threadIdx.x % kLanes, group = threadIdx.x / kLanes;
   const int start = shape.window > 0 && length > shape.window ? length - shape.window : 0;
   const int span = (length - start + shape.splits - 1) / shape.splits, part = (span + kPositions - 1) / kPositions * kPositions;
@@ -140,6 +143,8 @@ __global__ void __launch_bounds__(kThreads) decode_kernel(const T* q, const T* k
 // One block per query row: adds the parts of its splits.
 template <class T>
 __global__ void merge_kernel(const float* partial, T* out, int splits, int head_dim) {
+  let_next_begin();
+  wait_for_previous();
   const float* rows = partial + static_cast<int64_t>(blockIdx.x) * splits * (head_dim + 2);
   float highest = -INFINITY, total = 0;
   for (int s = 0; s < splits; ++s) highest = fmaxf(highest, rows[s * (head_dim + 2) + head_dim]);
@@ -180,6 +185,8 @@ __global__ void turn_and_store_kernel(const T* qkv, const T* q_norm, const T* k_
                                       JoinedShape shape) {
   const int token = blockIdx.x, head = blockIdx.y * blockDim.y + threadIdx.y, lane = threadIdx.x, half = shape.head_dim / 2;
   const int all_heads = shape.heads + 2 * shape.kv_heads;
+  let_next_begin();
+  wait_for_previous();
   if (head >= all_heads) return;
   const bool is_query = head < shape.heads, is_value = head >= shape.heads + shape.kv_heads;
   const T* from = qkv + (static_cast<int64_t>(token) * all_heads + head) * shape.head_dim;
@@ -224,12 +231,10 @@ void launch(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttention
   if (sizes.splits > 1) partial = at::empty({sequences * shape.heads * sizes.splits, D + 2}, q.options().dtype(at::kFloat));
   auto stream = c10::cuda::getCurrentCUDAStream();
   dim3 grid(static_cast<unsigned>(sequences), static_cast<unsigned>(shape.kv_heads * parts), static_cast<unsigned>(sizes.splits));
-  decode_kernel<T, D, G><<<grid, kThreads, 0, stream>>>(data<T>(q), data<T>(cache.keys), data<T>(cache.values), data<int>(plan.block_tables), data<int>(plan.table_begins_s),
-                                                        data<int>(plan.lengths_s), mutable_data<T>(out), sizes.splits > 1 ? partial.mutable_data_ptr<float>() : nullptr, sizes);
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  launch_dependent(decode_kernel<T, D, G>, grid, kThreads, stream, data<T>(q), data<T>(cache.keys), data<T>(cache.values), data<int>(plan.block_tables),
+                   data<int>(plan.table_begins_s), data<int>(plan.lengths_s), mutable_data<T>(out), sizes.splits > 1 ? partial.mutable_data_ptr<float>() : nullptr, sizes);
   if (sizes.splits == 1) return;
-  merge_kernel<T><<<static_cast<unsigned>(sequences * shape.heads), 64, 0, stream>>>(partial.const_data_ptr<float>(), mutable_data<T>(out), sizes.splits, D);
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  launch_dependent(merge_kernel<T>, static_cast<unsigned>(sequences * shape.heads), 64, stream, partial.const_data_ptr<float>(), mutable_data<T>(out), sizes.splits, D);
 }
 
 template <class T, int D>
@@ -267,10 +272,8 @@ at::Tensor qk_norm_rope_store_kv(const at::Tensor& qkv, const QkNorm& norms, con
   with_device_type(qkv.scalar_type(), [&](auto type) {
     using T = decltype(type);
     auto weight = [](const at::Tensor& norm) { return norm.defined() ? data<T>(norm) : nullptr; };
-    turn_and_store_kernel<T><<<grid, threads, 0, c10::cuda::getCurrentCUDAStream()>>>(data<T>(qkv), weight(norms.q), weight(norms.k), rope.cos.const_data_ptr<float>(),
-                                                                                      rope.sin.const_data_ptr<float>(), data<int>(plan.slot_mapping_t), mutable_data<T>(q),
-                                                                                      mutable_data<T>(cache.keys), mutable_data<T>(cache.values), sizes);
-    C10_CUDA_KERNEL_LAUNCH_CHECK();
+    launch_dependent(turn_and_store_kernel<T>, grid, threads, c10::cuda::getCurrentCUDAStream(), data<T>(qkv), weight(norms.q), weight(norms.k), rope.cos.const_data_ptr<float>(),
+                     rope.sin.const_data_ptr<float>(), data<int>(plan.slot_mapping_t), mutable_data<T>(q), mutable_data<T>(cache.keys), mutable_data<T>(cache.values), sizes);
   });
   return q;
 }

@@ -27,76 +27,110 @@ struct SwigluArguments {
   int width, rows, tile;
 };
 
-template <class T>
+template <class T, bool kBackward>
 __device__ inline GateRow<T> load_row(const SwigluArguments<T>& a, int64_t row, int column) {
-  GateRow<T> found{load_pack(a.gate + row * a.gate_stride + column), load_pack(a.up + row * a.up_stride + column), {}};
-  if (a.dy) found.dy = load_pack(a.dy + row * a.dy_stride + column);
+  GateRow<T> found;
+  found.gate = load_pack(a.gate + row * a.gate_stride + column), found.up = load_pack(a.up + row * a.up_stride + column);
+  if constexpr (kBackward) found.dy = load_pack(a.dy + row * a.dy_stride + column);
   return found;
 }
 
-// Writes what the arguments ask for.
-template <class T>
-__device__ inline void finish_row(const SwigluArguments<T>& a, GateRow<T>& own, int64_t row, int column) {
-  Pack<T> product;
+// Writes the product, where it is asked for, and both gradients in the backward pass.
+template <class T, bool kBackward>
+__device__ inline void finish_row(const SwigluArguments<T>& a, const GateRow<T>& own, int64_t row, int column) {
+  const auto gate = floats_of(own.gate), up = floats_of(own.up);
+  PackFloats<T> open, silu;
 #pragma unroll
   for (int j = 0; j < Pack<T>::kCount; ++j) {
-    const float x = to_float(own.gate.values[j]), other = to_float(own.up.values[j]), dy = a.dy ? to_float(own.dy.values[j]) : 0.0f;
-    const float open = __fdividef(1.0f, 1.0f + __expf(-x)), silu = to_float(from_float<T>(x * open));
-    product.values[j] = from_float<T>(silu * other);
-    own.gate.values[j] = from_float<T>(dy * other * open * (1.0f + x * (1.0f - open)));
-    own.up.values[j] = from_float<T>(dy * silu);
+    open.values[j] = quick_reciprocal(1.0f + __expf(-gate.values[j]));
+    silu.values[j] = gate.values[j] * open.values[j];
   }
-  if (a.dy) {
-    store_pack(a.dgate + row * a.dgate_stride + column, own.gate);
-    store_pack(a.dup + row * a.dup_stride + column, own.up);
+  silu = floats_of(rounded_pack(silu));
+  if constexpr (kBackward) {
+    const auto dy = floats_of(own.dy);
+    PackFloats<T> dgate, dup;
+#pragma unroll
+    for (int j = 0; j < Pack<T>::kCount; ++j) {
+      dgate.values[j] = dy.values[j] * up.values[j] * open.values[j] * (1.0f + gate.values[j] * (1.0f - open.values[j]));
+      dup.values[j] = dy.values[j] * silu.values[j];
+    }
+    store_pack(a.dgate + row * a.dgate_stride + column, rounded_pack(dgate));
+    store_pack(a.dup + row * a.dup_stride + column, rounded_pack(dup));
   }
-  if (a.product) store_pack(a.product + row * a.product_stride + column, product);
+  if (!a.product) return;
+#pragma unroll
+  for (int j = 0; j < Pack<T>::kCount; ++j) silu.values[j] *= up.values[j];
+  store_pack(a.product + row * a.product_stride + column, rounded_pack(silu));
 }
 
 // Without updates a block goes down some rows, two at a time.
-template <class T>
+template <class T, bool kBackward>
 __global__ void __launch_bounds__(kGateThreads) swiglu_rows_kernel(SwigluArguments<T> a) {
   const int column = (blockIdx.x * kGateThreads + threadIdx.x) * Pack<T>::kCount;
   if (column >= a.width) return;
   const int first = blockIdx.y * a.tile, last = min(first + a.tile, a.rows);
   for (int row = first; row < last; row += 2) {
     const bool two = row + 1 < last;
-    auto upper = load_row(a, row, column);
+    auto upper = load_row<T, kBackward>(a, row, column);
     GateRow<T> lower;
-    if (two) lower = load_row(a, row + 1, column);
-    finish_row(a, upper, row, column);
-    if (two) finish_row(a, lower, row + 1, column);
+    if (two) lower = load_row<T, kBackward>(a, row + 1, column);
+    finish_row<T, kBackward>(a, upper, row, column);
+    if (two) finish_row<T, kBackward>(a, lower, row + 1, column);
   }
 }
 
 // x += p times the factor, rounded as if the sum had been stored.
 template <class T, int kEights>
 __device__ inline void add_to_packs(Pack<T>& upper, Pack<T>& lower, const StripRanks<kEights>& ranks, const StripFactor<T, kEights>& factor) {
-  float top[8], bottom[8];
-  to_floats(top, upper), to_floats(bottom, lower);
+  auto top = floats_of(upper), bottom = floats_of(lower);
   add_update<T, kEights>(top, bottom, ranks, factor);
-  upper = from_floats<T>(top), lower = from_floats<T>(bottom);
+  upper = rounded_pack(top), lower = rounded_pack(bottom);
 }
 template <class T, int kEights>
 __device__ inline void add_dropped(const SwigluArguments<T>& a, Pack<T>& upper, Pack<T>& lower, const StripRanks<kEights>& ranks, const StripFactor<T, kEights>& factor,
                                    int row, int column) {
-  float top[8], bottom[8], above[8] = {}, below[8] = {};
-  to_floats(top, upper), to_floats(bottom, lower);
+  auto top = floats_of(upper), bottom = floats_of(lower);
+  PackFloats<T> above{}, below{};
   add_update<T, kEights>(above, below, ranks, factor);
   const uint64_t seed = static_cast<uint64_t>(a.draw[0]), offset = static_cast<uint64_t>(a.draw[1]);
   const int64_t packs = a.width / 8, pack = column / 8;
   const auto of_top = drop_factors<8>(seed, static_cast<uint64_t>(row * packs + pack), offset, a.rates);
   const auto of_bottom = drop_factors<8>(seed, static_cast<uint64_t>((row + 8) * packs + pack), offset, a.rates);
 #pragma unroll
-  for (int j = 0; j < 8; ++j) top[j] += above[j] * of_top.values[j], bottom[j] += below[j] * of_bottom.values[j];
-  upper = from_floats<T>(top), lower = from_floats<T>(bottom);
+  for (int j = 0; j < 8; ++j) top.values[j] += above.values[j] * of_top.values[j], bottom.values[j] += below.values[j] * of_bottom.values[j];
+  upper = rounded_pack(top), lower = rounded_pack(bottom);
+}
+
+// What a thread needs of sixteen rows, asked for while the strip before is worked on.
+template <class T, int kDy, int kGates>
+struct GateStrip {
+  GateRow<T> upper, lower;
+  StripRanks<kDy> ranks;
+  StripRanks<kGates> gate_ranks, up_ranks;
+};
+template <class T, bool kBackward, int kDy, int kGates>
+__device__ inline GateStrip<T, kDy, kGates> load_strip(const SwigluArguments<T>& a, int begin, int row, int column, int last) {
+  GateStrip<T, kDy, kGates> found;
+  if (column < a.width && row < last) found.upper = load_row<T, kBackward>(a, row, column);
+  if (column < a.width && row + 8 < last) found.lower = load_row<T, kBackward>(a, row + 8, column);
+  if constexpr (kDy > 0) found.ranks = load_ranks<T, kDy>(a.update, a.update_stride, begin, last);
+  if constexpr (kGates > 0) {
+    found.gate_ranks = load_ranks<T, kGates>(a.gate_p, a.gate_p_stride, begin, last);
+    found.up_ranks = load_ranks<T, kGates>(a.up_p, a.up_p_stride, begin, last);
+  }
+  return found;
 }
 
 // With updates a warp has sixteen rows of 32 columns at a time. kDy and kGates: the ranks over eight of dy's update and of those of gate and up.
-template <class T, int kDy, bool kDrops, int kGates>
+template <class T, bool kBackward, int kDy, bool kDrops, int kGates>
 __global__ void __launch_bounds__(kGateThreads) swiglu_strips_kernel(SwigluArguments<T> a) {
   const int first_column = (blockIdx.x * kGateThreads + threadIdx.x) / 32 * kStripColumns;
   if (first_column >= a.width) return;
+  const auto [own_row, own_column] = strip_place();
+  const int column = first_column + own_column;
+  const bool there = column < a.width;
+  const int first = blockIdx.y * a.tile, last = min(first + a.tile, a.rows);
+  auto next = load_strip<T, kBackward, kDy, kGates>(a, first, first + own_row, column, last);
   [[maybe_unused]] StripFactor<T, kDy> factor;
   [[maybe_unused]] StripFactor<T, kGates> gate_factor, up_factor;
   if constexpr (kDy > 0) factor = load_factor<T, kDy, true>(a.factor, first_column, a.width);
@@ -104,26 +138,19 @@ __global__ void __launch_bounds__(kGateThreads) swiglu_strips_kernel(SwigluArgum
     gate_factor = load_factor<T, kGates, false>(a.gate_b, first_column, a.width);
     up_factor = load_factor<T, kGates, false>(a.up_b, first_column, a.width);
   }
-  const auto [own_row, own_column] = strip_place();
-  const int column = first_column + own_column;
-  const bool there = column < a.width;
-  const int first = blockIdx.y * a.tile, last = min(first + a.tile, a.rows);
   for (int begin = first; begin < last; begin += kStripRows) {
     const int row = begin + own_row;
-    GateRow<T> upper, lower;
-    if (there && row < last) upper = load_row(a, row, column);
-    if (there && row + 8 < last) lower = load_row(a, row + 8, column);
+    auto strip = next;
+    if (begin + kStripRows < last) next = load_strip<T, kBackward, kDy, kGates>(a, begin + kStripRows, row + kStripRows, column, last);
+    auto &upper = strip.upper, &lower = strip.lower;
     if constexpr (kGates > 0) {
-      add_to_packs(upper.gate, lower.gate, load_ranks<T, kGates>(a.gate_p, a.gate_p_stride, begin, last), gate_factor);
-      add_to_packs(upper.up, lower.up, load_ranks<T, kGates>(a.up_p, a.up_p_stride, begin, last), up_factor);
+      add_to_packs(upper.gate, lower.gate, strip.gate_ranks, gate_factor);
+      add_to_packs(upper.up, lower.up, strip.up_ranks, up_factor);
     }
-    if constexpr (kDy > 0) {
-      const auto ranks = load_ranks<T, kDy>(a.update, a.update_stride, begin, last);
-      if constexpr (kDrops) add_dropped(a, upper.dy, lower.dy, ranks, factor, row, column);
-      else add_to_packs(upper.dy, lower.dy, ranks, factor);
-    }
-    if (there && row < last) finish_row(a, upper, row, column);
-    if (there && row + 8 < last) finish_row(a, lower, row + 8, column);
+    if constexpr (kDy > 0 && kDrops) add_dropped(a, upper.dy, lower.dy, strip.ranks, factor, row, column);
+    else if constexpr (kDy > 0) add_to_packs(upper.dy, lower.dy, strip.ranks, factor);
+    if (there && row < last) finish_row<T, kBackward>(a, upper, row, column);
+    if (there && row + 8 < last) finish_row<T, kBackward>(a, lower, row + 8, column);
   }
 }
 
@@ -137,14 +164,16 @@ void launch_swiglu(SwigluArguments<T> a, int64_t dy_rank, int64_t gates_rank) {
     kernel<<<grid, kGateThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(a);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   };
-  if (plain) return launch(swiglu_rows_kernel<T>);
+  const bool back = a.dy != nullptr;
+  if (plain) return back ? launch(swiglu_rows_kernel<T, true>) : launch(swiglu_rows_kernel<T, false>);
   if constexpr (sizeof(T) == 2) {
     const bool drops = a.draw != nullptr;
-    if (gates_rank == 0 && dy_rank == 8) return drops ? launch(swiglu_strips_kernel<T, 1, true, 0>) : launch(swiglu_strips_kernel<T, 1, false, 0>);
-    if (gates_rank == 0) return drops ? launch(swiglu_strips_kernel<T, 2, true, 0>) : launch(swiglu_strips_kernel<T, 2, false, 0>);
-    if (dy_rank == 0) return gates_rank == 8 ? launch(swiglu_strips_kernel<T, 0, false, 1>) : launch(swiglu_strips_kernel<T, 0, false, 2>);
-    if (dy_rank == 8) return drops ? launch(swiglu_strips_kernel<T, 1, true, 1>) : launch(swiglu_strips_kernel<T, 1, false, 1>);
-    return drops ? launch(swiglu_strips_kernel<T, 2, true, 2>) : launch(swiglu_strips_kernel<T, 2, false, 2>);
+    if (gates_rank == 0 && dy_rank == 8) return drops ? launch(swiglu_strips_kernel<T, true, 1, true, 0>) : launch(swiglu_strips_kernel<T, true, 1, false, 0>);
+    if (gates_rank == 0) return drops ? launch(swiglu_strips_kernel<T, true, 2, true, 0>) : launch(swiglu_strips_kernel<T, true, 2, false, 0>);
+    if (!back) return gates_rank == 8 ? launch(swiglu_strips_kernel<T, false, 0, false, 1>) : launch(swiglu_strips_kernel<T, false, 0, false, 2>);
+    if (dy_rank == 0) return gates_rank == 8 ? launch(swiglu_strips_kernel<T, true, 0, false, 1>) : launch(swiglu_strips_kernel<T, true, 0, false, 2>);
+    if (dy_rank == 8) return drops ? launch(swiglu_strips_kernel<T, true, 1, true, 1>) : launch(swiglu_strips_kernel<T, true, 1, false, 1>);
+    return drops ? launch(swiglu_strips_kernel<T, true, 2, true, 2>) : launch(swiglu_strips_kernel<T, true, 2, false, 2>);
   }
 }
 

@@ -20,6 +20,20 @@ __device__ inline __half from_float<__half>(float x) { return __float2half_rn(x)
 template <>
 __device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float x) { return __float2bfloat16_rn(x); }
 
+// Two numbers rounded by one instruction, the first in the lower half.
+template <class T>
+__device__ inline uint32_t rounded_pair(float first, float second);
+template <>
+__device__ inline uint32_t rounded_pair<__nv_bfloat16>(float first, float second) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
+  return *reinterpret_cast<const uint32_t*>(&pair);
+}
+template <>
+__device__ inline uint32_t rounded_pair<__half>(float first, float second) {
+  const __half2 pair = __floats2half2_rn(first, second);
+  return *reinterpret_cast<const uint32_t*>(&pair);
+}
+
 // As many elements as fit sixteen bytes.
 template <class T>
 struct alignas(16) Pack {
@@ -43,6 +57,39 @@ __device__ inline Pack<T> stream_pack(const T* from) {
 template <class T>
 __device__ inline void store_pack(T* to, const Pack<T>& pack) {
   *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(&pack);
+}
+
+// Floats of a pack, and a pack of floats.
+template <class T>
+struct PackFloats {
+  float values[Pack<T>::kCount];
+};
+template <class T>
+__device__ inline PackFloats<T> floats_of(const Pack<T>& pack) {
+  PackFloats<T> found;
+#pragma unroll
+  for (int j = 0; j < Pack<T>::kCount; ++j) found.values[j] = to_float(pack.values[j]);
+  return found;
+}
+template <class T>
+__device__ inline Pack<T> rounded_pack(const PackFloats<T>& from) {
+  Pack<T> pack;
+  if constexpr (sizeof(T) == 2) {
+    auto* pairs = reinterpret_cast<uint32_t*>(&pack);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) pairs[j] = rounded_pair<T>(from.values[2 * j], from.values[2 * j + 1]);
+  } else {
+#pragma unroll
+    for (int j = 0; j < Pack<T>::kCount; ++j) pack.values[j] = from.values[j];
+  }
+  return pack;
+}
+
+// 1 / x within two units in the last place.
+__device__ inline float quick_reciprocal(float x) {
+  float found;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(found) : "f"(x));
+  return found;
 }
 
 __device__ inline float warp_sum(float value) {
