@@ -44,7 +44,7 @@ test-fast: setup-tests unit-test ## unit tests and the quick part of pytest, in 
 
 test-peers: setup-tests unit-test ## parity with ms-swift and LLaMA-Factory, in environments of their own
 	@tools/setup.sh --peers
-	HONE_PEERS_PYTHON=$(CURDIR)/.cache/peers/swift/bin/python:$(CURDIR)/.cache/peers/llamafactory/bin/python $(pytest) $$(grep -rlE 'HONE_PEERS_PYTHON|python_with' --include='test_*.py' tests)
+	HONE_PEERS_PYTHON=$(CURDIR)/.cache/peers/swift/bin/python:$(CURDIR)/.cache/peers/llamafactory/bin/python $(pytest) -m peer tests
 
 test-npu-2.7.1: setup-tests ## operators through torch and torch_npu 2.7.1, in an environment of their own
 	@tests/npu/other_release.sh 2.7.1

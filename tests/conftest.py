@@ -9,7 +9,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import reliability  # noqa: E402
 
-pytest_plugins = ["skipped", "workers"]
+pytest_plugins = ["skipped", "workers", "peers"]
 
 ROOT = Path(__file__).resolve().parents[1]
 BINARY = Path(os.environ.get("HONE_BIN", ROOT / "build/bin/hone"))

@@ -58,6 +58,7 @@ def first_loss(hone, folder, records, tmp_path, name, rows=3):
     return json.loads((tmp_path / name / "logging.jsonl").read_text().splitlines()[0])["loss"]
 
 
+@pytest.mark.peer("swift")
 def test_rows_and_losses_are_those_of_ms_swift(hone, deciding, records, tmp_path):
     theirs = ask("swift", "ask_swift_decisions.py", dict(model=deciding, records=RECORDS, changes=CHANGES, seed=SEED, losses=LOSSES), tmp_path)
     for change, expected in zip(CHANGES, theirs["rows"]):

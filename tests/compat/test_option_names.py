@@ -5,6 +5,7 @@ import re
 import subprocess
 
 import pytest
+from peers import python_with
 
 # Words of those sections that are values, files or metrics, not options.
 VALUES = set("""
@@ -53,14 +54,10 @@ PEERS = {
 }
 
 
-@pytest.mark.parametrize("module", PEERS)
+@pytest.mark.parametrize("module", [pytest.param(name, marks=pytest.mark.peer(name)) for name in PEERS])
 def test_fields_of_the_peer_itself(module, hone):
-    for python in filter(None, os.environ.get("HONE_PEERS_PYTHON", "").split(":")):
-        done = subprocess.run([python, "-c", PEERS[module]], capture_output=True, text=True, env={**os.environ, "DISABLE_VERSION_CHECK": "1"})
-        if done.returncode == 0:
-            break
-    else:
-        pytest.skip(f"HONE_PEERS_PYTHON names no Python with {module}")
+    done = subprocess.run([python_with(module), "-c", PEERS[module]], capture_output=True, text=True, env={**os.environ, "DISABLE_VERSION_CHECK": "1"})
+    assert done.returncode == 0, done.stderr[-3000:]
     fields = set(json.loads(next(line for line in done.stdout.splitlines() if line.startswith("FIELDS"))[6:]))
     page = hone("options", "--format", "compatibility").stdout.split("\n## ")
     part = next(p for p in page if p.startswith("ms-swift" if module == "swift" else "LLaMA-Factory"))

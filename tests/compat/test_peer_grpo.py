@@ -32,6 +32,7 @@ def loss_cases(answers):
     return cases + [{**plain, "leave_out_cut": True}, {**plain, "top_entropy": 0.3}, {**plain, "farthest_bad_answer": 0.0}, {**plain, "ratio_cap": 1.1}, {**plain, "objective": "fipo", "fipo_clip_above_only": False}]
 
 
+@pytest.mark.peer("swift")
 def test_everything_is_what_ms_swift_computes(hone, model, tmp_path):  # noqa: F811
     answers = Answers(model)
     advantages, losses = advantage_cases(), loss_cases(answers)

@@ -43,6 +43,7 @@ def first_loss(hone, case, tmp_path, name):
     return json.loads((tmp_path / name / "logging.jsonl").read_text().splitlines()[0])["loss"]
 
 
+@pytest.mark.peer("swift")
 def test_first_losses_are_those_of_ms_swift(hone, model, tmp_path):  # noqa: F811
     questions = cases(model, tmp_path)
     wanted = ask("swift", "ask_swift_losses.py", questions, tmp_path)

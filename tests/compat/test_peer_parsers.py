@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from peers import python_with
 from workers import made_once
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -16,11 +17,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def ask(module, script, questions, tmp_path):
-    for python in filter(None, os.environ.get("HONE_PEERS_PYTHON", "").split(":")):
-        if subprocess.run([python, "-c", f"import importlib.util,sys; sys.exit(importlib.util.find_spec('{module}') is None)"]).returncode == 0:
-            break
-    else:
-        pytest.skip(f"HONE_PEERS_PYTHON names no Python with {module}")
+    python = python_with(module)
     (tmp_path / "question.json").write_text(json.dumps(questions))
     done = subprocess.run([python, HERE / script, tmp_path / "question.json", tmp_path / "answer.json"], capture_output=True, text=True, cwd=tmp_path,
                           env={**os.environ, "DISABLE_VERSION_CHECK": "1", "PYTHONWARNINGS": "ignore", "HF_HUB_OFFLINE": "1"})
@@ -65,6 +62,7 @@ SWIFT = [
 ]
 
 
+@pytest.mark.peer("swift")
 def test_ms_swift(resolve, model, tmp_path):
     data = tmp_path / "d.jsonl"
     data.write_text(json.dumps({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}) + "\n")
@@ -104,6 +102,7 @@ FACTORY = [
 ]
 
 
+@pytest.mark.peer("llamafactory")
 def test_llama_factory(resolve, model, tmp_path):
     base = {"model_name_or_path": model, "stage": "sft", "do_train": True, "finetuning_type": "lora", "dataset": "d", "template": "qwen", "output_dir": str(tmp_path / "o"), "report_to": "none"}
     configs = [{**base, **extra} for extra in FACTORY]

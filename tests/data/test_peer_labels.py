@@ -11,16 +11,10 @@ import subprocess
 import sys
 
 import pytest
+from peers import python_with
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
-
-
-def python_with(module):
-    for python in filter(None, os.environ.get("HONE_PEERS_PYTHON", "").split(":")):
-        if subprocess.run([python, "-c", f"import importlib.util,sys; sys.exit(importlib.util.find_spec('{module}') is None)"]).returncode == 0:
-            return python
-    pytest.skip(f"HONE_PEERS_PYTHON names no Python with {module}")
 
 
 @pytest.fixture(scope="session")
@@ -163,6 +157,7 @@ def is_merged(row):
     return any(a in answers and b in answers for a, b in zip(roles, roles[1:]))
 
 
+@pytest.mark.peer("swift")
 def test_ms_swift(probe, models, tmp_path):
     python = python_with("swift")
     requests = []
@@ -202,6 +197,7 @@ def test_ms_swift(probe, models, tmp_path):
     compare(requests, ours(probe, requests, tmp_path), theirs(python, "ask_swift.py", requests, tmp_path))
 
 
+@pytest.mark.peer("swift")
 def test_templates_of_models_that_judge(probe, models, tmp_path):
     """Qwen3-Embedding closes every text; Qwen3-Reranker puts question and candidate into one turn."""
     pair = lambda rng, *system: {"messages": [*system, {"role": "user", "content": text(rng)}, {"role": "assistant", "content": text(rng)}]}
@@ -217,6 +213,7 @@ FACTORY_TEMPLATES = {"qwen2": ["qwen", "chatml", "default", "alpaca", "vicuna", 
                      "llama3": ["llama3", "llama2", "mistral", "deepseek3", ""]}
 
 
+@pytest.mark.peer("llamafactory")
 def test_llama_factory(probe, models, tmp_path):
     python = python_with("llamafactory")
     requests = []

@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from test_peer_labels import HERE, probe, python_with  # noqa: F401
+from peers import python_with
+from test_peer_labels import HERE, probe  # noqa: F401
 
 # model_type of the architectures that hone computes
 FAMILIES = {"LlamaForCausalLM": "llama", "MistralForCausalLM": "mistral", "MixtralForCausalLM": "mixtral", "Qwen2ForCausalLM": "qwen2", "Qwen2MoeForCausalLM": "qwen2_moe",
@@ -30,6 +31,7 @@ def known(probe, models, tmp_path):  # noqa: F811
     return json.loads(pathlib.Path(f"{question}.answer").read_text())
 
 
+@pytest.mark.peer("swift")
 def test_a_models_name_chooses_the_template_that_ms_swift_chooses(probe, registry, tmp_path):  # noqa: F811
     models = [{"name": model["id"].split("/")[-1], "model_type": FAMILIES[architecture], "expected": model["template"]}
               for model in registry["models"] if not model["sees"] for architecture in model["architectures"][:1] if architecture in FAMILIES]
@@ -38,6 +40,7 @@ def test_a_models_name_chooses_the_template_that_ms_swift_chooses(probe, registr
     assert not [(model["name"], name, model["expected"]) for model, name in zip(models, chosen) if name != model["expected"]]
 
 
+@pytest.mark.peer("swift")
 def test_every_template_of_a_text_model_is_known(probe, registry, tmp_path):  # noqa: F811
     ours = known(probe, [], tmp_path)
     of_text = {model["template"] for model in registry["models"] if not model["sees"]} & set(registry["templates"])

@@ -7,6 +7,7 @@ import subprocess
 
 import openai
 import pytest
+from peers import python_with
 
 from serve_testing import MODEL
 
@@ -97,13 +98,6 @@ PEERS = {"swift": "from swift.agent_template import agent_template_map as forms\
          "llamafactory": "from llamafactory.data.tool_utils import get_tool_utils\nread = lambda name, text: [list(f) for f in get_tool_utils(name).tool_extractor(text)]"}
 
 
-def peer_of(module):
-    for python in filter(None, os.environ.get("HONE_PEERS_PYTHON", "").split(":")):
-        if subprocess.run([python, "-c", f"import importlib.util,sys; sys.exit(importlib.util.find_spec('{module}') is None)"]).returncode == 0:
-            return python
-    pytest.skip(f"HONE_PEERS_PYTHON names no Python with {module}")
-
-
 def reads(python, module, questions):
     code = f"import json, sys\n{PEERS[module]}\nprint('ANSWER' + json.dumps([read(*q) for q in json.load(sys.stdin)]))"
     done = subprocess.run([python, "-c", code], input=json.dumps(questions), capture_output=True, text=True, env={**os.environ, "DISABLE_VERSION_CHECK": "1", "HF_HUB_OFFLINE": "1"})
@@ -111,9 +105,9 @@ def reads(python, module, questions):
     return json.loads(done.stdout.rsplit("ANSWER", 1)[1])
 
 
-@pytest.mark.parametrize("module, dialect", [("swift", "swift"), ("llamafactory", "factory")])
+@pytest.mark.parametrize("module, dialect", [pytest.param(name, dialect, marks=pytest.mark.peer(name)) for name, dialect in (("swift", "swift"), ("llamafactory", "factory"))])
 def test_peers_read_the_same(serve, module, dialect):
-    python = peer_of(module)
+    python = python_with(module)
     python_literals = {"react_zh", "qwen_en_parallel", "glm4"}  # ms-swift hands on what Python printed; hone makes JSON of it
     unread = {"mistral", "hunyuan_hermes", "qwen3_5"} if dialect == "swift" else {"minimax2", "glm4_moe"}  # forms whose writer and reader disagree there
     names = [name for form, name in FORMS if form == dialect and name not in unread]
