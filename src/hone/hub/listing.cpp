@@ -90,7 +90,7 @@ Result<std::string> read_commit(std::string_view json) {
 Result<std::vector<RemoteFile>> read_tree(std::string_view json) {
   auto parsed = parse_json(json);
   if (!parsed) return error("the hub's file list is no JSON: {}", parsed.error());
-  if (!parsed->is_array()) return error("the hub's file list is no list");
+  if (!parsed->is_array()) return error("the hub's file list is not a list");
   std::vector<RemoteFile> files;
   for (const auto& entry : *parsed) {
     if (!entry.is_object() || text_of(entry, "type") != "file") continue;
@@ -122,7 +122,7 @@ Result<FilePage> read_files(std::string_view json) {
   const Json* data = parsed->is_object() && parsed->contains("Data") ? &(*parsed)["Data"] : &*parsed;
   if (data->is_object() && data->contains("Files")) data = &(*data)["Files"];
   if (data->is_null()) return FilePage{};
-  if (!data->is_array()) return error("the hub's file list is no list");
+  if (!data->is_array()) return error("the hub's file list is not a list");
   FilePage page;
   page.entries = data->size();
   for (const auto& entry : *data) {

@@ -41,7 +41,7 @@ Result<std::filesystem::path> file_name_from_server(const std::string& name) {
   if (name.empty() || name.size() > 1024) return refuse("is empty or too long");
   if (std::any_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }))
     return error("the hub lists a file with control characters in its name");
-  if (name.front() == '/' || name.find('\\') != name.npos) return refuse("is no relative path");
+  if (name.front() == '/' || name.find('\\') != name.npos) return refuse("is not a relative path");
   for (size_t from = 0; from <= name.size();) {
     auto slash = std::min(name.find('/', from), name.size());
     auto part = name.substr(from, slash - from);

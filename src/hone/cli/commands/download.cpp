@@ -14,9 +14,9 @@ int download_command(const Options& options) {
                                .patterns = {options.list("include"), options.list("exclude")},
                                .local_dir = {}};
   if (!hub::is_repo_id(request.repo.id))
-    throw UserError(ExitCode::usage, fmt::format("\"{}\" is no id of a hub", request.repo.id), "an id is owner/name");
+    throw UserError(ExitCode::usage, fmt::format("\"{}\" is not an id of a hub", request.repo.id), "an id is owner/name");
   if (!hub::is_revision(request.repo.branch()))
-    throw UserError(ExitCode::usage, fmt::format("\"{}\" is no branch, tag or commit", request.repo.revision));
+    throw UserError(ExitCode::usage, fmt::format("\"{}\" is not a branch, tag or commit", request.repo.revision));
   if (hub::offline()) throw UserError(ExitCode::usage, "HF_HUB_OFFLINE forbids downloads", "unset it");
   if (options.has("local_dir")) request.local_dir = options.text("local_dir");
   fmt::print("{}\n", hub::download(request).string());

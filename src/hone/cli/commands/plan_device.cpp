@@ -48,7 +48,8 @@ TargetDevice target_device(const Options& options, bool on_cpu) {
   if (options.has("target_device")) {
     auto word = options.text("target_device");
     if (auto known = train::find_planned_device(word)) return {*known, std::string(known->name), false};
-    throw UserError(ExitCode::usage, fmt::format("{} {} is no device that is known", options.display_name("target_device"), word),
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} {} is not a device that is known", options.display_name("target_device"), word),
                     "expected one of " + known_devices());
   }
   if (on_cpu) return cpu_here();

@@ -112,7 +112,7 @@ Findings computing_findings() {
 Findings examine_npu() {
   auto install = device::npu::find_installation();
   if (const char* home = std::getenv("ASCEND_HOME_PATH"); home && !fs::is_directory(home))
-    return {{Severity::bad, "CANN", fmt::format("ASCEND_HOME_PATH is {}, which is no folder", home),
+    return {{Severity::bad, "CANN", fmt::format("ASCEND_HOME_PATH is {}, which is not a folder", home),
              "source the toolkit's set_env.sh"}};
   bool hardware = !install.cards.empty() || install.emulated;
   if (!hardware && install.toolkit.empty()) return {{Severity::absent, "CANN", "not installed", "only needed for Ascend NPUs"}};

@@ -146,7 +146,7 @@ Json read_factory_info(const std::filesystem::path& dataset_dir) {
 namespace {
 
 std::optional<Error> read_subsets(const Json& list, std::vector<SwiftSubset>& out) {
-  if (!list.is_array()) return Error{"\"subsets\" is no list; expected names or objects"};
+  if (!list.is_array()) return Error{"\"subsets\" is not a list; expected names or objects"};
   for (const auto& item : list) {
     SwiftSubset subset;
     if (item.is_string()) {

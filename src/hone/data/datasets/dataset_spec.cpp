@@ -24,7 +24,7 @@ int64_t parse_count(const std::string& text, const std::string& word) {
                     fmt::format("--dataset {}: {} rows after #; at most {} are drawn from one dataset", word, count, kMostRows),
                     "more passes over the rows are --num_train_epochs");
   if (status != std::errc() || end != digits.data() + digits.size() || count <= 0)
-    throw UserError(ExitCode::usage, fmt::format("--dataset {}: \"{}\" after # is no row count", word, text),
+    throw UserError(ExitCode::usage, fmt::format("--dataset {}: \"{}\" after # is not a row count", word, text),
                     "write a positive number, as in train.jsonl#500");
   return count;
 }

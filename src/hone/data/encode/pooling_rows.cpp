@@ -166,7 +166,7 @@ Result<std::vector<Sample>> encode_answered_decision(const Encoder& encoder, con
                      "the question has no answer, which \"target_probs\" or \"gold\" would give");
   for (size_t i = 0; i < shares[0].size(); ++i) {
     if (!shares[0][i].is_number())
-      return row_error(RowProblem::type, row.origin.str(), "\"target_probs\" holds what is no number");
+      return row_error(RowProblem::type, row.origin.str(), "\"target_probs\" holds what is not a number");
     sample->sequence_labels[i + 1] = shares[0][i].get<float>();
   }
   return std::vector<Sample>{std::move(*sample)};

@@ -152,7 +152,7 @@ class FactoryFormat : public RowFormat {
     if (!options_.kto_tag.empty()) {
       conversation.label = read_label(take(fields, options_.kto_tag));
       if (!conversation.label)
-        return row_issue(RowProblem::type, "\"{}\" is no boolean; expected true or false", options_.kto_tag);
+        return row_issue(RowProblem::type, "\"{}\" is not a boolean; expected true or false", options_.kto_tag);
     }
     if (!fields.empty()) conversation.extra = std::move(fields);
     return std::nullopt;

@@ -237,7 +237,7 @@ class Reader {
   Pattern object(const Json& schema, int depth) {
     static const Json kNone = Json::object(), kAnything = true;
     const Json& properties = schema.contains("properties") ? schema["properties"] : kNone;
-    if (!properties.is_object()) throw UnsupportedSchema{"\"properties\" is no object"};
+    if (!properties.is_object()) throw UnsupportedSchema{"\"properties\" is not an object"};
     const Json& more = schema.contains("additionalProperties")    ? schema["additionalProperties"]
                        : schema.contains("unevaluatedProperties") ? schema["unevaluatedProperties"]
                                                                   : kAnything;

@@ -140,7 +140,7 @@ void refuse_unknown_keywords(const Json& schema) {
 
 const Json& schema_list(const Json& schema, const char* keyword) {
   const auto& list = schema[keyword];
-  if (!list.is_array() || list.empty()) throw UnsupportedSchema{fmt::format("\"{}\" is no list, or an empty one", keyword)};
+  if (!list.is_array() || list.empty()) throw UnsupportedSchema{fmt::format("\"{}\" is not a list, or an empty one", keyword)};
   return list;
 }
 

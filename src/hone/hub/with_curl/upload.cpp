@@ -55,7 +55,7 @@ std::string qualified_repo_id(Site site, const std::string& name) {
 std::string upload(const UploadRequest& request) {
   require_upload(request.repo.site);
   if (!is_repo_id(request.repo.id))
-    throw UserError(ExitCode::usage, fmt::format("\"{}\" is no id of a repository", request.repo.id), "expected owner/name");
+    throw UserError(ExitCode::usage, fmt::format("\"{}\" is not an id of a repository", request.repo.id), "expected owner/name");
   auto access = access_to(request.repo.site);
   try {
     auto api = make_hub_api(access);

@@ -148,7 +148,7 @@ class QuantizedFolder {
   void add_fp8(const std::string& path) {
     const auto* weight = find(path + ".weight");
     if (weight->dtype != at::kFloat8_e4m3fn) return;
-    if (weight->shape.size() != 2) misfit(path, "its weight is no matrix");
+    if (weight->shape.size() != 2) misfit(path, "its weight is not a matrix");
     std::string name = find(path + ".weight_scale_inv") ? "weight_scale_inv" : "weight_scale";
     const auto* scales = find(path + "." + name);
     if (!scales) misfit(path, "its weight has 8 bits and no scale");

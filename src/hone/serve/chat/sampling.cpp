@@ -15,7 +15,7 @@ std::vector<std::pair<text::TokenId, float>> read_bias(const Json& bias, const t
     text::TokenId id = -1;
     auto [end, status] = std::from_chars(key.data(), key.data() + key.size(), id);
     bool known = status == std::errc() && end == key.data() + key.size() && id >= 0 && static_cast<size_t>(id) < tokenizer.size();
-    if (!known) bad_value("logit_bias", fmt::format("\"{}\" is no token id of this model", key.substr(0, 32)));
+    if (!known) bad_value("logit_bias", fmt::format("\"{}\" is not a token id of this model", key.substr(0, 32)));
     if (!value.is_number() || std::abs(value.get<double>()) > 100)
       bad_value("logit_bias." + key, "expected a number from -100 to 100");
     out.emplace_back(id, value.get<float>());

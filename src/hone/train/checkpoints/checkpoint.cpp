@@ -151,7 +151,7 @@ Result<Manifest> Manifest::from_json(const Json& json) {
       CheckpointFile file{entry.at("name").get<std::string>(), entry.at("size").get<uint64_t>(), 0};
       auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), file.crc32c, 16);
       if (status != std::errc() || end != digits.data() + digits.size())
-        return error("manifest.json: \"{}\" is no checksum", digits);
+        return error("manifest.json: \"{}\" is not a checksum", digits);
       manifest.files.push_back(std::move(file));
     }
     return manifest;

@@ -63,7 +63,7 @@ Tensor EmbeddingLoss::sum(const Tensor& embeddings_sd, const ContrastiveGroups& 
   if (config_.loss == "cosine_similarity") return (similarities - grades).square().sum();
   auto distances = 1 - similarities;
   if (config_.loss == "online_contrastive") return online_contrastive(distances, grades);
-  HONE_CHECK(config_.loss == "contrastive", "{} is no loss of embeddings", config_.loss);
+  HONE_CHECK(config_.loss == "contrastive", "{} is not a loss of embeddings", config_.loss);
   return 0.5 * (grades * distances.square() + (1 - grades) * at::relu(kMargin - distances).square()).sum();
 }
 

@@ -135,7 +135,7 @@ Tensor pair_losses(std::string_view loss, const PairLogps& logps, const Preferen
   auto margin = (logps.chosen - logps.rejected) - (logps.reference_chosen - logps.reference_rejected);
   for (const auto& [name, formula] : kPairLosses)
     if (name == loss) return formula({logps, config, chosen, rejected, margin, baseline});
-  HONE_CHECK(false, "{} is no loss of pairs", loss);
+  HONE_CHECK(false, "{} is not a loss of pairs", loss);
 }
 
 }  // namespace hone::train

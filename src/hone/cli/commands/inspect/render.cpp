@@ -65,7 +65,7 @@ TemplateSet read_templates(const RenderOptions& options) {
   TemplateSet set;
   if (!options.model.empty()) {
     if (!fs::is_directory(options.model))
-      throw UserError(ExitCode::usage, options.model + " is no folder", "--model names a model folder");
+      throw UserError(ExitCode::usage, options.model + " is not a folder", "--model names a model folder");
     if (options.chat_template.empty()) return read_model_templates(options.model);
     fs::path config = fs::path(options.model) / "tokenizer_config.json";
     if (fs::exists(config)) read_special_tokens(read_config_file(config.string()), set.special_tokens);

@@ -16,7 +16,7 @@ std::string text_if_known(const Options& options, std::string_view option) {
 std::string webhook_of(const Options& options, std::string_view option) {
   auto url = options.required(option);
   if (!url.starts_with("https://") && !url.starts_with("http://"))
-    throw UserError(ExitCode::usage, fmt::format("{} is no address", options.display_name(option)),
+    throw UserError(ExitCode::usage, fmt::format("{} is not an address", options.display_name(option)),
                     "expected https://…, as the bot's settings show it");
   return url;
 }

@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 6> kTaken = {"step", "prompt", "completio
 
 hub::PostAddress read_reward_url(const std::string& address) try {
   if (auto read = hub::read_address(address)) return *read;
-  throw UserError(ExitCode::usage, fmt::format("\"{}\" is no address of a reward", address),
+  throw UserError(ExitCode::usage, fmt::format("\"{}\" is not an address of a reward", address),
                   "expected something like http://127.0.0.1:9000/score");
 } catch (const std::runtime_error& problem) {
   throw UserError(ExitCode::usage, problem.what());
