@@ -15,6 +15,9 @@ add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wno-unused-param
 # and two ways to one sum must round alike.
 add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=avoid-fma-max-bits=0>)
 
+# GCC collects its garbage early. A file's worth of it fits into memory, and walking over libtorch's declarations again and again does not pay.
+add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=1000000>)
+
 # Messages name files as the tree does, wherever it lies: no path of the building machine in the program, and one cache for all checkouts.
 add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=>)
 
@@ -43,15 +46,6 @@ set(HONE_OWN_FILESYSTEM
     "SHELL:-Wl,-u,_ZNSt10filesystem7__cxx114path14_M_split_cmptsEv,-u,_ZNSt10filesystem10remove_allERKNS_7__cxx114pathE,-u,_ZNSt10filesystem7__cxx1118directory_iteratorppEv"
     "SHELL:-Wl,--push-state,--no-as-needed,-lstdc++,--pop-state")
 add_link_options(${HONE_OWN_FILESYSTEM})
-
-# Several files of a component are compiled as one: most of a file's cost is the headers and templates it shares with its neighbours.
-# With it off, editing a file recompiles that file alone.
-option(HONE_UNITY "Compile several files at a time" ON)
-set(CMAKE_UNITY_BUILD ${HONE_UNITY})
-if(HONE_UNITY)
-  add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)  # meant for headers; here it sees included .cpp files
-endif()
-set(CMAKE_UNITY_BUILD_BATCH_SIZE 9)
 
 option(HONE_SANITIZE "Address and undefined-behaviour sanitizers" OFF)
 if(HONE_SANITIZE)

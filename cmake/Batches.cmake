@@ -1,0 +1,66 @@
+# Several files of a component are compiled as one: most of a file's cost is the headers and templates it shares with its neighbours.
+# With it off, editing a file recompiles that file alone.
+option(HONE_UNITY "Compile several files at a time" ON)
+if(HONE_UNITY)
+  add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)  # meant for headers; here it sees included .cpp files
+endif()
+
+# Code that runs once per command, request or training step, and holds no inner loop. Compiled with -O1 and in larger batches it takes half the time.
+set(HONE_COLD_CODE "^hone/(cli|hub|notify|parallel|serve|train|tuner)/|^hone/text/templates/|_test\\.cpp$")
+
+# hone_batches(VARIABLE NAME ROOT sources…): the files to compile for these sources: batches of them, and those that stand alone
+# (SKIP_UNITY_BUILD_INCLUSION). A batch names its files relative to ROOT, a folder that is searched for headers, so that the compiler cache
+# knows it in every checkout. (CMake's own batches hold absolute paths and count files instead of bytes.)
+function(hone_batches variable name root)
+  set(files "")
+  set(hot_limit 64000)
+  set(cold_limit 160000)
+  if(name MATCHES "_test")
+    set(cold_limit 56000)  # the macros of tests are many
+  endif()
+  foreach(kind hot cold)
+    set(${kind}_count 0)
+    set(${kind}_size 0)
+    set(${kind}_text "")
+  endforeach()
+  foreach(source ${ARGN})
+    file(RELATIVE_PATH path ${root} ${source})
+    set(kind hot)
+    if(path MATCHES "${HONE_COLD_CODE}")
+      set(kind cold)
+    endif()
+    get_source_file_property(alone ${source} SKIP_UNITY_BUILD_INCLUSION)
+    if(alone OR NOT HONE_UNITY)
+      list(APPEND files ${source})
+      continue()
+    endif()
+    file(SIZE ${source} bytes)
+    math(EXPR bytes "(${bytes} / 4096 + 1) * 4096")  # small edits move no borders
+    math(EXPR size "${${kind}_size} + ${bytes}")
+    if(size GREATER ${kind}_limit AND ${kind}_size GREATER 0)
+      hone_write_batch(${name} ${kind} files)
+      set(size ${bytes})
+    endif()
+    set(${kind}_size ${size})
+    string(APPEND ${kind}_text "#include \"${path}\"\n")
+  endforeach()
+  foreach(kind hot cold)
+    if(${kind}_size GREATER 0)
+      hone_write_batch(${name} ${kind} files)
+    endif()
+  endforeach()
+  set(${variable} ${files} PARENT_SCOPE)
+endfunction()
+
+# Part of hone_batches: what was gathered becomes a file, and the next one begins.
+macro(hone_write_batch name kind files)
+  set(batch ${CMAKE_BINARY_DIR}/batches/${name}_${kind}_${${kind}_count}.cpp)
+  file(CONFIGURE OUTPUT ${batch} CONTENT "${${kind}_text}" @ONLY)
+  if(${kind} STREQUAL cold AND NOT HONE_SANITIZE)
+    set_source_files_properties(${batch} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O1>")
+  endif()
+  list(APPEND ${files} ${batch})
+  math(EXPR ${kind}_count "${${kind}_count} + 1")
+  set(${kind}_size 0)
+  set(${kind}_text "")
+endmacro()
