@@ -26,7 +26,8 @@ if(HONE_WITH_ARROW)
 endif()
 
 # libhone: every component below the command line.
-set(components base device text io ops hub notify data model tuner optim parallel engine train eval serve)
+get_property(components GLOBAL PROPERTY hone_components)
+list(REMOVE_ITEM components cli)
 foreach(name ${components})
   set_target_properties(hone_${name} PROPERTIES EXPORT_NAME ${name})
   install(TARGETS hone_${name} EXPORT hone ARCHIVE DESTINATION ${libraries})

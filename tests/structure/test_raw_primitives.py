@@ -33,6 +33,13 @@ DOORS = {
         "hub/access.cpp": "the environment", "hub/with_curl/http.cpp": "the environment", "hub/with_curl/hugging_face_api.cpp": "digits, and a throw is an error", "engine/constraints/decimal.cpp": "digits it has counted",
         "optim/optimizers/block_adam.cpp": "names of our own", "text/jinja/repr.cpp": "what it has printed", "text/tokenizer/formats/load_tokenizer.cpp": "ids, which are looked up", "train/run_folder.cpp": "names of our own",
         "train/reports/run_log.cpp": "lines of our own", "tuner/lora_init.cpp": "options that were checked", "tuner/model_folder.cpp": "names of our own"}),
+    # Values come down from cli in config structs, so that a program on libhone decides by itself.
+    "touches the environment": (r"\b(?:get|set|unset|put)env\s*\(|\benviron\b", {
+        "cli/": "the command line's own", "base/terminal.cpp": "what the terminal can do", "device/npu_variables.cpp": "CANN, HCCL and torch_npu have no other way",
+        "parallel/launch/world.cpp": "what launchers say", "parallel/launch/supervisor.cpp": "what a supervisor and its ranks tell each other",
+        "parallel/launch/rank_files.cpp": "the same", "parallel/launch/rank_process.cpp": "the same", "train/reports/swanlab.cpp": "handed on to the program it starts",
+        "train/rl/rewards/plugin_worker.cpp": "the same"}),
+    "switches the whole process": (r"globalContext\(\)\.set|fused_operators\(\)\s*=", {"cli/": "once per command", "train/loop/trainer.cpp": "deterministic algorithms are a switch of libtorch's"}),
     "copies by pointer": (r"\b(?:strcpy|strcat|sprintf|gets|alloca)\s*\(", {}),
 }
 

@@ -20,10 +20,9 @@ struct FaultSpec {
   bool fires(long call) const { return repeats ? call >= due : call == due; }
 };
 
-FaultSpec read_plan() {
-  const char* setting = std::getenv("HONE_FAULT");
-  if (!setting) return {};
-  std::string text = setting;
+FaultSpec g_fault;
+
+FaultSpec parse_fault(const std::string& text) {
   auto first = text.find(':');
   if (first == std::string::npos) return {text, "kill"};
   auto second = text.find(':', first + 1);
@@ -35,8 +34,10 @@ FaultSpec read_plan() {
 
 }  // namespace
 
+void set_fault(std::string_view plan) { g_fault = parse_fault(std::string(plan)); }
+
 bool fault(std::string_view point) {
-  static const FaultSpec plan = read_plan();
+  const FaultSpec& plan = g_fault;
   static std::atomic<long> calls{0};
   if (plan.point.empty() || plan.point != point || !plan.fires(++calls)) return false;
   if (plan.action == "kill") std::raise(SIGKILL);

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "hone/cli/folder_checks.h"
+#include "hone/cli/parsing/parse.h"
 #include "hone/hub/locate.h"
 #include "hone/io/peft.h"
 
@@ -48,7 +49,8 @@ void configure_hub(const Options& options) {
   hub::configure({.site = chosen_site(options),
                   .token = text_or_none(options, "hub_token"),
                   .cache = text_or_none(options, "cache_dir"),
-                  .refresh = text_or_none(options, "download_mode") == "force_redownload"});
+                  .refresh = text_or_none(options, "download_mode") == "force_redownload",
+                  .user = hub::user_settings(system_access().environment)});
 }
 
 void find_checkpoint(Options& options) {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "hone/base/fault_injection.h"
 #include "hone/base/log.h"
 #include "hone/base/terminal.h"
 #include "hone/cli/accelerate.h"
@@ -172,7 +173,8 @@ std::optional<Options> resolve(Parsed parsed) {
 int run_program(const std::string& program, std::vector<std::string> words) {
   std::signal(SIGINT, leave_on_interrupt);
   try {
-    device::settle_threads();
+    if (const char* plan = std::getenv("HONE_FAULT")) set_fault(plan);
+    device::settle_threads(/*chosen=*/std::getenv("OMP_NUM_THREADS") != nullptr);
     device::load_cuda_library();
     return dispatch(front_end_of(program), words);
   } catch (const UserError& error) {

@@ -1,13 +1,13 @@
 #include "hone/device/device.h"
 
 #include <charconv>
-#include <cstdlib>
 
 #include "hone/base/error.h"
 #include "hone/base/log.h"
 #include "hone/device/cpu_features.h"
 #include "hone/device/npu.h"
 #include "hone/device/npu_cards.h"
+#include "hone/device/npu_variables.h"
 
 namespace hone::device {
 namespace {
@@ -26,10 +26,10 @@ std::string available() {
 }
 
 [[noreturn]] void fail_no_card() {
-  const char* visible = std::getenv("ASCEND_RT_VISIBLE_DEVICES");
+  const auto visible = npu::visible_devices();
   throw UserError(
       ExitCode::usage,
-      visible ? fmt::format("no NPU is in sight with ASCEND_RT_VISIBLE_DEVICES={}", visible) : "torch_npu sees no NPU",
+      visible ? fmt::format("no NPU is in sight with ASCEND_RT_VISIBLE_DEVICES={}", *visible) : "torch_npu sees no NPU",
       visible ? "name existing cards, in ascending order, with commas and without blanks" : "hone doctor names the cause");
 }
 
@@ -41,9 +41,7 @@ std::string available() {
 }
 
 // One process per device: "npu" and "auto" mean that of the process's own rank on this machine, "npu:4,5" that place of the list.
-int own_index(std::string_view name, std::string_view list) {
-  const char* text = std::getenv("LOCAL_RANK");
-  int own = text ? std::max(0, std::atoi(text)) : 0;
+int own_index(std::string_view name, std::string_view list, int own) {
   if (list.empty()) return own;
   for (int place = 0; place < own && list.find(',') != list.npos; ++place) list.remove_prefix(list.find(',') + 1);
   auto digits = list.substr(0, list.find(','));
@@ -55,7 +53,7 @@ int own_index(std::string_view name, std::string_view list) {
 
 }  // namespace
 
-at::Device select_device(std::string_view name) {
+at::Device select_device(std::string_view name, int local_rank) {
   bool automatic = name == "auto" || name.empty();
   if (name.starts_with("npu") || (automatic && npu::present())) npu::load();
   auto accelerator = at::getAccelerator();
@@ -66,7 +64,7 @@ at::Device select_device(std::string_view name) {
   auto colon = name.find(':');
   auto kind = name.substr(0, colon);
   bool by_rank = automatic || colon == name.npos;
-  int index = own_index(name, by_rank ? "" : name.substr(colon + 1));
+  int index = own_index(name, by_rank ? "" : name.substr(colon + 1), local_rank);
   bool of_this_kind = automatic || (accelerator && c10::DeviceTypeName(*accelerator, true) == kind);
   if (!of_this_kind || name.ends_with(':') || count == 0 || (count <= index && !by_rank)) fail_unavailable(name);
   if (count <= index) fail_beyond(index, count);

@@ -8,8 +8,8 @@
 namespace hone::device {
 
 // "cpu", "cuda", "cuda:1", "npu:0,1", or "auto": the accelerator libtorch sees, else the CPU. Without an index, and in a list,
-// the process takes the place of its LOCAL_RANK. Throws UserError(usage) naming what is there.
-at::Device select_device(std::string_view name = "auto");
+// a process takes the place of its rank on this machine. Throws UserError(usage) naming what is there.
+at::Device select_device(std::string_view name = "auto", int local_rank = 0);
 
 std::string describe(at::Device device);    // "cuda:0", "cpu (2 threads, bf16 by AMX)"
 bool supports_bfloat16(at::Device device);  // in hardware; without it bf16 weights are widened on the way

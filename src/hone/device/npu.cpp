@@ -12,6 +12,7 @@
 #include "hone/device/npu_fallback.h"
 #include "hone/device/npu_hccl.h"
 #include "hone/device/npu_install.h"
+#include "hone/device/npu_variables.h"
 #include "hone/device/tensor.h"
 
 namespace hone::device::npu {
@@ -57,8 +58,6 @@ void start_python(const Install& install) {
   symbol<void* (*)()>(python, "PyEval_SaveThread")();  // torch_npu's threads take the lock when they need it
 }
 
-void default_to(const char* name, const char* value) { ::setenv(name, value, /*overwrite=*/0); }
-
 void check_installed(const Install& install) {
   if (install.torch_npu.empty())
     throw UserError(
@@ -88,8 +87,7 @@ void check_installed(const Install& install) {
 
 // CANN reads the list up to the first character that does not belong there, and says nothing: "0-3" is card 0 alone.
 void check_visible_list() {
-  const char* list = std::getenv("ASCEND_RT_VISIBLE_DEVICES");
-  std::string_view text = list ? list : "";
+  const auto text = visible_devices().value_or("");
   auto read = text.substr(0, text.find_first_not_of("0123456789,"));
   if (!read.empty() && read != text)
     throw UserError(ExitCode::usage, fmt::format("ASCEND_RT_VISIBLE_DEVICES={}: CANN reads no further than \"{}\"", text, read),
@@ -111,14 +109,13 @@ void load() {
     auto install = find_installation();
     check_installed(install);
     check_visible_list();
-    if (const char* processes = std::getenv("WORLD_SIZE"); processes && std::atoi(processes) > 1)
-      check_hccl_environment(std::atoi(processes));
+    if (int processes = std::atoi(variable("WORLD_SIZE").c_str()); processes > 1) check_hccl_environment(processes);
     // Tiling on the queue's thread leaves the host free to run ahead.
-    default_to("TASK_QUEUE_ENABLE", "2");
+    preset("TASK_QUEUE_ENABLE", "2");
     open_globally(install.runtime, "CANN's runtime");
     // torch_npu has two roads to an operator. Chips with bfloat16 always take the newer one, so the older need not be made ready;
     // for the others CANN must be asked which it prefers, which is part of making it ready.
-    default_to("ACL_OP_INIT_MODE", computes_bfloat16() ? "1" : "0");
+    preset("ACL_OP_INIT_MODE", computes_bfloat16() ? "1" : "0");
     start_python(install);
     open_globally((libtorch_folder() / "libtorch_python.so").string(), "libtorch_python");
     open_globally(install.torch_npu + "/lib/libtorch_npu.so", "torch_npu");

@@ -1,11 +1,11 @@
 #include "hone/device/npu_cards.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "hone/base/usable_cores.h"
 #include "hone/device/npu_dcmi.h"
 #include "hone/device/npu_smi.h"
+#include "hone/device/npu_variables.h"
 #include "hone/device/tensor.h"
 
 namespace hone::device::npu {
@@ -13,9 +13,9 @@ namespace {
 
 // ASCEND_RT_VISIBLE_DEVICES renumbers what a process sees; DCMI and npu-smi know nothing of it.
 int logic_number(int visible_index) {
-  const char* list = std::getenv("ASCEND_RT_VISIBLE_DEVICES");
+  const auto list = visible_devices();
   if (!list) return visible_index;
-  auto numbers = parse_core_list(list);
+  auto numbers = parse_core_list(*list);
   return static_cast<size_t>(visible_index) < numbers.size() ? numbers[static_cast<size_t>(visible_index)] : visible_index;
 }
 
@@ -32,7 +32,7 @@ LinkMatrix card_links() {
 }
 
 std::string bind_to_local_cores(int visible_index) {
-  if (std::getenv("CPU_AFFINITY_CONF")) return "";
+  if (!variable("CPU_AFFINITY_CONF").empty()) return "";
   auto near = card_links().cpus;
   auto card = static_cast<size_t>(logic_number(visible_index));
   auto allowed = allowed_cores();

@@ -5,21 +5,16 @@
 #include <ifaddrs.h>
 
 #include <charconv>
-#include <cstdlib>
 #include <set>
 
 #include "hone/base/error.h"
 #include "hone/base/file.h"
 #include "hone/base/json.h"
 #include "hone/base/log.h"
+#include "hone/device/npu_variables.h"
 
 namespace hone::device::npu {
 namespace {
-
-std::string hccl_variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 struct OwnNetwork {
   std::set<std::string> interfaces, addresses;
@@ -44,13 +39,13 @@ OwnNetwork own_network() {
 
 void check_network() {
   auto network = own_network();
-  if (auto address = hccl_variable("HCCL_IF_IP"); !address.empty()) {  // HCCL then ignores HCCL_SOCKET_IFNAME
+  if (auto address = variable("HCCL_IF_IP"); !address.empty()) {  // HCCL then ignores HCCL_SOCKET_IFNAME
     if (!network.addresses.contains(address))
-      throw UserError(ExitCode::usage, fmt::format("HCCL_IF_IP is {}, which is no address of this machine", address),
+      throw UserError(ExitCode::usage, fmt::format("HCCL_IF_IP is {}, which is not an address of this machine", address),
                       fmt::format("it has {}", fmt::join(network.addresses, ", ")));
     return;
   }
-  auto pattern = hccl_variable("HCCL_SOCKET_IFNAME");
+  auto pattern = variable("HCCL_SOCKET_IFNAME");
   if (pattern.empty()) return;
   for (const auto& interface : network.interfaces)
     if (interface_matches(pattern, interface)) return;
@@ -61,7 +56,7 @@ void check_network() {
 }
 
 void check_seconds(const char* name, int64_t least, int64_t most) {
-  auto text = hccl_variable(name);
+  auto text = variable(name);
   if (text.empty()) return;
   int64_t value = 0;
   auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -83,7 +78,7 @@ std::set<int> table_ranks(const std::string& path, const Json& table) {
         "a rank table has status \"completed\" and in server_list each server's device list with a rank_id for every card");
   };
   if (text_field(table, "status") != "completed")
-    throw bad("its status is not \"completed\"; the cluster is still writing it, or it is no rank table");
+    throw bad("its status is not \"completed\"; the cluster is still writing it, or it is not a rank table");
   std::set<int> ranks;
   if (!table.contains("server_list") || !table["server_list"].is_array()) throw bad("it has no server_list");
   for (const auto& server : table["server_list"]) {
@@ -103,7 +98,7 @@ std::set<int> table_ranks(const std::string& path, const Json& table) {
 // hone's communicators, those of parts of the run too, are negotiated by their first rank, which needs no table. One that
 // contradicts the run is a mistake all the same.
 void check_rank_table(int processes) {
-  auto path = hccl_variable("RANK_TABLE_FILE");
+  auto path = variable("RANK_TABLE_FILE");
   if (path.empty()) return;
   if (!fs::exists(path))
     throw UserError(ExitCode::usage, fmt::format("RANK_TABLE_FILE={} does not exist", path),
@@ -117,7 +112,7 @@ void check_rank_table(int processes) {
     throw UserError(ExitCode::usage,
                     fmt::format("RANK_TABLE_FILE={} lists {} ranks, this run has {} processes", path, ranks.size(), processes),
                     "start one process per card of the table, or unset RANK_TABLE_FILE");
-  ::unsetenv("RANK_TABLE_FILE");
+  unset("RANK_TABLE_FILE");
   log::info("{}: {} ranks, as this run has", path, ranks.size());
 }
 
@@ -142,7 +137,7 @@ void check_hccl_environment(int processes) {
 }
 
 std::string describe_hccl_timeouts() {
-  auto connect = hccl_variable("HCCL_CONNECT_TIMEOUT"), execute = hccl_variable("HCCL_EXEC_TIMEOUT");
+  auto connect = variable("HCCL_CONNECT_TIMEOUT"), execute = variable("HCCL_EXEC_TIMEOUT");
   return fmt::format(
       "ranks wait {} s for each other to join (HCCL_CONNECT_TIMEOUT) and {} s inside a collective (HCCL_EXEC_TIMEOUT)",
       connect.empty() ? "120" : connect, execute.empty() ? "1836" : execute);

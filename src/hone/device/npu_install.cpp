@@ -6,21 +6,16 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "hone/device/npu_variables.h"
 #include "hone/device/tensor.h"
 
 namespace hone::device::npu {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 // A place of the machine; tests build machines in a folder.
 fs::path on_machine(const std::string& path) { return fs::path(variable("HONE_MACHINE_ROOT") + path); }

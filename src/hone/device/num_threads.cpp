@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 
 #include "hone/base/usable_cores.h"
 #include "hone/device/tensor.h"
@@ -36,9 +35,9 @@ void ask_for_short_turns() {
 
 }  // namespace
 
-void settle_threads() {
+void settle_threads(bool chosen) {
   ask_for_short_turns();
-  if (!std::getenv("OMP_NUM_THREADS") && usable_cores() < at::get_num_threads()) at::set_num_threads(usable_cores());
+  if (!chosen && usable_cores() < at::get_num_threads()) at::set_num_threads(usable_cores());
 }
 
 int num_threads() { return at::get_num_threads(); }

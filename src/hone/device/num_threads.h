@@ -6,8 +6,8 @@ namespace hone::device {
 // Once, when the program starts and has no other threads. Threads that compute together wait for each other many times a
 // millisecond, so on cores that others use too, each must get its turn soon rather than long: the kernel is asked for short
 // turns, which the threads started later inherit. And there are no more threads than the control group's quota has cores, unless
-// OMP_NUM_THREADS says how many.
-void settle_threads();
+// a person chose their number.
+void settle_threads(bool chosen);
 
 int num_threads();                // that the calling thread's work uses now
 void set_num_threads(int count);  // of the calling thread alone; at least one

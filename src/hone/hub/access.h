@@ -1,22 +1,14 @@
-// How this user reaches a hub: address, token, cache folder, by the variables of the hubs' own tools.
+// How this user reaches a hub: address, token, cache folder.
 #pragma once
 #include <chrono>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "hone/hub/repo.h"
 
 namespace hone::hub {
-
-// What the command line says; set once when a command starts.
-struct Config {
-  Site site = Site::modelscope;  // asked for what no cache holds
-  std::string token;             // of that site; beats the environment's
-  std::filesystem::path cache;   // of that site; beats its own folder
-  bool refresh = false;          // datasets: ask the hub although a cache holds them
-};
-void configure(const Config& config);
-const Config& config();
 
 struct Access {
   Site site = Site::modelscope;
@@ -25,15 +17,33 @@ struct Access {
   std::filesystem::path cache;
   std::chrono::seconds read_timeout{30};  // without a byte
 };
+
+// What holds for every hub at all times.
+struct UserSettings {
+  Access modelscope, hugging_face;
+  bool offline = false;        // no connection is opened, to either hub
+  std::string certificates;    // a file of them to trust instead of the system's; empty: none
+  std::filesystem::path home;  // what "~" stands for
+};
+// By the variables of the hubs' own tools, most specific first: HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME, HF_ENDPOINT, HF_TOKEN …;
+// MODELSCOPE_CACHE, MODELSCOPE_ENDPOINT …; HF_HUB_OFFLINE; REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE, SSL_CERT_FILE.
+using Variables = std::function<std::optional<std::string>(const std::string& name)>;
+UserSettings user_settings(const Variables& variables);
+
+// Set once when a program starts; without it, hubs are reached as a user without a home or a token reaches them.
+struct Config {
+  Site site = Site::modelscope;  // asked for what no cache holds
+  std::string token;             // of that site; beats the user's
+  std::filesystem::path cache;   // of that site; beats the user's
+  bool refresh = false;          // datasets: ask the hub although a cache holds them
+  UserSettings user = user_settings({});
+};
+void configure(const Config& config);
+const Config& config();
+
 Access access_to(Site site);
-
-// HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE: no connection is opened, to either hub.
 bool offline();
-
-// The caches of this user, most specific setting first: HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME; MODELSCOPE_CACHE.
-std::filesystem::path hugging_face_cache();
-std::filesystem::path modelscope_cache();
-// The cache a site is looked up in and written to: the command line's, else the above.
+// The cache a site is looked up in and written to.
 std::filesystem::path cache_of(Site site);
 
 }  // namespace hone::hub

@@ -40,13 +40,12 @@ fs::path fetched(const std::string& id, Kind kind, const std::string& revision, 
                                 offline() ? "HF_HUB_OFFLINE forbids to fetch it" : "this build cannot fetch it"),
                     "put it there or pass a folder");
   if (!is_revision(Repo{site, kind, id, revision}.branch()))
-    throw UserError(ExitCode::usage, fmt::format("\"{}\" is no branch, tag or commit", revision));
+    throw UserError(ExitCode::usage, fmt::format("\"{}\" is not a branch, tag or commit", revision));
   return download({.repo = {site, kind, id, revision}, .patterns = patterns, .local_dir = {}, .to_be_loaded = true});
 }
 
 fs::path expanded(const std::string& name) {
-  const char* home = std::getenv("HOME");
-  return name.starts_with("~/") && home ? fs::path(home) / name.substr(2) : fs::path(name);
+  return name.starts_with("~/") ? config().user.home / name.substr(2) : fs::path(name);
 }
 
 struct Wanted {

@@ -65,7 +65,6 @@ LoadedModel load_model(const TrainingJob& job, const RunSetup& ready, const Dist
   model->decoder().neftune_alpha = job.neftune_alpha;
   model->decoder().shifted_attention = job.shifted_attention;
   if (job.float8) tuner::apply_float8(*model);
-  ops::fused_operators() = job.fused;
   if (job.print_parameters && processes.world.is_main())
     for (const auto& [name, value] : model->parameters())
       log::info("name: {}, dtype: {}, device: {}, trainable: {}", name, type_name(value->scalar_type()), value->device().str(),

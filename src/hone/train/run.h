@@ -7,7 +7,6 @@
 #include "hone/data/encode/encoder.h"
 #include "hone/model/causal_lm.h"
 #include "hone/model/memory/activation_checkpointing.h"
-#include "hone/ops/fused_operators.h"
 #include "hone/optim/factory.h"
 #include "hone/optim/lr_scheduler.h"
 #include "hone/optim/param_groups.h"
@@ -43,7 +42,6 @@ struct TrainingJob {
   model::Recompute recompute = model::Recompute::block;  // what it runs again …
   std::vector<int64_t> recomputed_blocks;                // … and where; none given: in every block
   double neftune_alpha = 0;
-  ops::FusedOperators fused;       // which operators are
   bool float8 = false;             // linear layers of the blocks multiply 8-bit floats
   bool shifted_attention = false;  // LongLoRA's
   bool print_parameters = false;   // every parameter with its type, device and whether it trains

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
+#include <map>
 
 #include "hone/base/file.h"
 #include "hone/hub/cache.h"
@@ -16,11 +16,14 @@ class Locate : public testing::Test {
   void SetUp() override {
     root_ = fs::temp_directory_path() / fmt::format("hone-locate-{}", ::getpid());
     fs::create_directories(root_);
-    ::setenv("HF_HOME", (root_ / "hf").c_str(), 1);
-    ::setenv("MODELSCOPE_CACHE", (root_ / "ms").c_str(), 1);
-    ::setenv("HF_HUB_OFFLINE", "1", 1);
-    for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_TOKEN", "MODELSCOPE_API_TOKEN"}) ::unsetenv(name);
-    configure({});
+    variables_ = {{"HF_HOME", root_ / "hf"}, {"MODELSCOPE_CACHE", root_ / "ms"}, {"HF_HUB_OFFLINE", "1"}};
+    configure({.user = user()});
+  }
+  UserSettings user() const {
+    return user_settings([this](const std::string& name) {
+      auto found = variables_.find(name);
+      return found == variables_.end() ? std::nullopt : std::optional(found->second);
+    });
   }
   void TearDown() override { fs::remove_all(root_); }
   void put(const fs::path& relative, const std::string& content = "{}") {
@@ -40,6 +43,7 @@ class Locate : public testing::Test {
     }
     return "";
   }
+  std::map<std::string, std::string> variables_;
   fs::path root_;
 };
 
@@ -122,16 +126,18 @@ TEST_F(Locate, NamesBothCachesWhenMissing) {
 }
 
 TEST_F(Locate, ATokenGoesToItsOwnHubOnly) {
-  ::setenv("HF_TOKEN", " theirs \n", 1);
-  configure({.site = Site::modelscope, .token = "ours"});
+  variables_["HF_TOKEN"] = " theirs \n";
+  configure({.site = Site::modelscope, .token = "ours", .user = user()});
   EXPECT_EQ(access_to(Site::modelscope).token, "ours");
   EXPECT_EQ(access_to(Site::hugging_face).token, "theirs");
 }
 
 TEST_F(Locate, Endpoints) {
-  ::setenv("MODELSCOPE_DOMAIN", "www.example.cn/", 1);
+  variables_["MODELSCOPE_DOMAIN"] = "www.example.cn/";
+  configure({.user = user()});
   EXPECT_EQ(access_to(Site::modelscope).endpoint, "https://www.example.cn");
-  ::unsetenv("MODELSCOPE_DOMAIN");
+  variables_.erase("MODELSCOPE_DOMAIN");
+  configure({.user = user()});
   EXPECT_EQ(access_to(Site::modelscope).endpoint, "https://modelscope.cn");
 }
 

@@ -6,6 +6,7 @@
 
 #include <fstream>
 
+#include "hone/base/fault_injection.h"
 #include "train/scratch_folder.h"
 
 namespace hone::train {
@@ -32,7 +33,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
 int run_worker(const fs::path& folder, const std::string& fault) {
   pid_t child = ::fork();
   if (child == 0) {
-    ::setenv("HONE_FAULT", fault.c_str(), 1);
+    ::setenv("HONE_TEST_FAULT", fault.c_str(), 1);
     ::setenv("HONE_TEST_FOLDER", folder.c_str(), 1);
     ::execl("/proc/self/exe", "train_test", "--gtest_filter=CheckpointWorker.DISABLED_SavesSteps3And4",
             "--gtest_also_run_disabled_tests", "--gtest_brief=1", nullptr);
@@ -45,6 +46,7 @@ int run_worker(const fs::path& folder, const std::string& fault) {
 
 TEST(CheckpointWorker, DISABLED_SavesSteps3And4) {
   fs::path folder = std::getenv("HONE_TEST_FOLDER");
+  set_fault(std::getenv("HONE_TEST_FAULT"));
   save(folder, 3);
   retain_checkpoints(folder, kRun, 2, {folder / "checkpoint-3"});
   save(folder, 4);

@@ -2,6 +2,7 @@
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/cli/commands.h"
+#include "hone/cli/configs/training/compute_config.h"
 #include "hone/cli/configs/training/parallel_config.h"
 #include "hone/cli/configs/training/training_config.h"
 #include "hone/cli/parsing/parse.h"
@@ -24,6 +25,7 @@ std::vector<std::string> own_command() {
 
 int train_command(const Options& options) {
   auto job = training_job(options);  // mistakes show before any process is started
+  set_process_switches(options);
   auto launch = launch_of(options);
   int restarts = static_cast<int>(options.integer("max_restarts"));
   job.chosen = describe_auto_values(options);

@@ -1,5 +1,7 @@
 #include "hone/cli/configs/data_config.h"
 
+#include <cstdlib>
+
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/data/datasets/cached_dataset.h"
@@ -152,6 +154,8 @@ DatasetConfig dataset_config(const Options& options) {
   config.shuffle_buffer_size = options.integer("shuffle_buffer_size");
   config.pretraining = pretraining(options);
   config.prefer_hf = hub::config().site == hub::Site::hugging_face;
+  const char* modelscope = std::getenv("USE_MODELSCOPE_HUB");
+  config.prefer_modelscope = modelscope && std::string_view(modelscope) != "0";
   config.resolver = [](const std::string& id, const std::string& hub) {
     auto site = hub == "hf" ? hub::Site::hugging_face : hub == "ms" ? hub::Site::modelscope : hub::config().site;
     return hub::locate_dataset(id, site);

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <sstream>
 
@@ -199,13 +200,15 @@ int64_t block_stride(const Options& options, const std::filesystem::path& folder
 }  // namespace
 
 at::Device device_of(const Options& options) {
+  const char* rank = std::getenv("LOCAL_RANK");
+  const int own = rank ? std::max(0, std::atoi(rank)) : 0;
   if (options.flag("use_cpu") || launched_on_cpu(options)) return device::select_device("cpu");
-  if (!asked(options, "device_map")) return device::select_device(options.text("devices"));
+  if (!asked(options, "device_map")) return device::select_device(options.text("devices"), own);
   const auto& map = options.setting("device_map").value;
   static constexpr std::string_view kSpread[] = {"auto", "balanced", "balanced_low_0", "sequential"};
   bool spread =
       map.is_object() ? map.size() > 1 : map.is_string() && std::ranges::count(kSpread, map.get_ref<const std::string&>());
-  if (spread) return device::select_device(options.text("devices"));  // the first of several
+  if (spread) return device::select_device(options.text("devices"), own);  // the first of several
   auto place = map.is_object() && map.size() == 1 && map.contains("") ? map[""] : map;
   auto name = place.is_number_integer() ? fmt::format("cuda:{}", place.get<int64_t>())
               : place.is_string()       ? place.get<std::string>()
@@ -214,7 +217,7 @@ at::Device device_of(const Options& options) {
     throw UserError(ExitCode::usage, fmt::format("{} is {}", options.display_name("device_map"), map.dump()),
                     "expected auto, balanced, balanced_low_0, sequential, one device for the full model as in cuda:0, or an "
                     "object from module names to devices");
-  return device::select_device(name);
+  return device::select_device(name, own);
 }
 
 Json config_changes(const Options& options, const std::filesystem::path& folder) {

@@ -121,8 +121,8 @@ bool reachable(const std::string& host) {
 Findings examine_machine() {
   return {memory_finding(),
           disk_finding("this folder", fs::current_path()),
-          disk_finding("Hugging Face cache", hub::hugging_face_cache()),
-          disk_finding("ModelScope cache", hub::modelscope_cache()),
+          disk_finding("Hugging Face cache", hub::cache_of(hub::Site::hugging_face)),
+          disk_finding("ModelScope cache", hub::cache_of(hub::Site::modelscope)),
           files_finding(),
           port_finding(8000, "serving"),
           port_finding(29500, "training on several devices"),

@@ -14,7 +14,7 @@ struct Rule {
   const char* hint = "";
 };
 
-bool factory(const Options& o) { return o.text("dialect") == "factory"; }
+bool factory_dialect(const Options& o) { return o.text("dialect") == "factory"; }
 bool asks(const Options& o, std::string_view flag) { return o.has_option(flag) && o.flag(flag); }
 bool lora(const Options& o) { return o.text("tuner_type") == "lora" || o.text("tuner_type") == "longlora"; }
 bool sft(const Options& o) { return o.text("stage") == "sft"; }
@@ -44,10 +44,8 @@ bool zero3(const Options& o) {
 constexpr const char* kUnpacked = "leave packing out; batches hold no padding in any case";
 
 constexpr Rule kRules[] = {
-    {[](const Options& o) {
-       return o.is_set("warmup_ratio") && o.is_set("warmup_steps") && o.real("warmup_ratio") > 0 && o.real("warmup_steps") > 0;
-     },
-     "warmup_ratio", "warmup_steps", "say the same thing in two ways; give one of them"},
+    {[](const Options& o) { return o.real("warmup_ratio") > 0 && o.real("warmup_steps") > 0; }, "warmup_ratio", "warmup_steps",
+     "say the same thing in two ways; give one of them"},
     {[](const Options& o) { return o.flag("bf16") && o.flag("fp16"); }, "bf16", "fp16", "exclude each other"},
     {[](const Options& o) { return o.flag("bf16_full_eval") && o.flag("fp16_full_eval"); }, "bf16_full_eval", "fp16_full_eval",
      "exclude each other"},
@@ -61,8 +59,8 @@ constexpr Rule kRules[] = {
      "exclude each other"},
     {[](const Options& o) { return o.flag("streaming") && lora(o) && o.text("init_weights") == "lora-ga"; }, "streaming",
      "init_weights", "lora-ga starts from the gradient of rows, which a stream has not shown yet"},
-    {[](const Options& o) { return o.has("val_dataset") && factory(o) && o.real("split_dataset_ratio") > 0; }, "val_dataset",
-     "split_dataset_ratio", "exclude each other"},
+    {[](const Options& o) { return o.has("val_dataset") && factory_dialect(o) && o.real("split_dataset_ratio") > 0; },
+     "val_dataset", "split_dataset_ratio", "exclude each other"},
     {[](const Options& o) { return o.flag("load_best_model_at_end") && o.text("eval_strategy") == "no"; },
      "load_best_model_at_end", "eval_strategy", "the best checkpoint is only known when there is evaluation"},
     {[](const Options& o) { return o.text("save_strategy") == "best" && o.text("eval_strategy") == "no"; }, "save_strategy",
@@ -91,8 +89,8 @@ constexpr Rule kRules[] = {
      "belongs to supervised fine-tuning"},
     {[](const Options& o) { return o.flag("predict_with_generate") && !sft(o); }, "predict_with_generate", nullptr,
      "belongs to supervised fine-tuning"},
-    {[](const Options& o) { return o.has("adapters") && factory(o) && !lora(o) && o.text("tuner_type") != "oft"; }, "adapters",
-     "tuner_type", "an adapter is only continued by lora"},
+    {[](const Options& o) { return o.has("adapters") && factory_dialect(o) && !lora(o) && o.text("tuner_type") != "oft"; },
+     "adapters", "tuner_type", "an adapter is only continued by lora"},
     {[](const Options& o) { return o.flag("use_dora") && !lora(o); }, "use_dora", "tuner_type", "is a form of lora"},
     {[](const Options& o) { return o.flag("use_rslora") && !lora(o); }, "use_rslora", "tuner_type", "is a form of lora"},
     {[](const Options& o) { return o.flag("pissa_init") && !lora(o); }, "pissa_init", "tuner_type", "is a start of lora"},
@@ -124,19 +122,19 @@ constexpr Rule kRules[] = {
        return quantized(o) && start != "true" && start != "false" && start != "gaussian";
      },
      "quant_bits", "init_weights", "this initialization changes the base weights, which must be unsharded"},
-    {[](const Options& o) { return quantized(o) && factory(o) && o.list("adapters").size() > 1; }, "quant_bits", "adapters",
-     "only one adapter can be laid over quantized weights; merge the others first"},
+    {[](const Options& o) { return quantized(o) && factory_dialect(o) && o.list("adapters").size() > 1; }, "quant_bits",
+     "adapters", "only one adapter can be laid over quantized weights; merge the others first"},
     {[](const Options& o) {
        return asks(o, "pissa_init") && stage_is(o, {"dpo", "kto", "ppo"});
      },
      "pissa_init", nullptr, "changes the base, which is the reference of this method"},
     {[](const Options& o) {
-       return factory(o) && o.flag("load_best_model_at_end") && stage_is(o, {"rm", "ppo"});
+       return factory_dialect(o) && o.flag("load_best_model_at_end") && stage_is(o, {"rm", "ppo"});
      },
      "load_best_model_at_end", nullptr, "is not kept for reward models and ppo"},
     {[](const Options& o) { return zero3(o) && asks(o, "pure_bf16"); }, "pure_bf16", "deepspeed",
      "zero3 keeps float32 weights itself"},
-    {[](const Options& o) { return zero3(o) && factory(o) && o.flag("predict_with_generate"); }, "predict_with_generate",
+    {[](const Options& o) { return zero3(o) && factory_dialect(o) && o.flag("predict_with_generate"); }, "predict_with_generate",
      "deepspeed", "generation needs unsharded weights; predict in a separate run"},
     {[](const Options& o) { return o.has("deepspeed") && o.has("fsdp"); }, "deepspeed", "fsdp", "exclude each other"},
     {[](const Options& o) {
@@ -144,7 +142,7 @@ constexpr Rule kRules[] = {
      },
      "packing", "rlhf_type", "rows of this method cannot be packed", kUnpacked},
     {[](const Options& o) {
-       return o.flag("packing") && factory(o) && stage_is(o, {"rm", "dpo", "kto"});
+       return o.flag("packing") && factory_dialect(o) && stage_is(o, {"rm", "dpo", "kto"});
      },
      "packing", "stage", "rows of this method cannot be packed", kUnpacked},
     {[](const Options& o) {

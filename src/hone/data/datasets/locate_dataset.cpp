@@ -160,8 +160,7 @@ LocatedDataset DatasetLocator::locate_entry(const std::string& name) const {
   entry.format.media_dir = config_.media_dir.empty() ? config_.dataset_dir : config_.media_dir;
   entry.format.demands = demands();
   fs::path path = dir / entry.file_name;
-  bool use_modelscope = std::getenv("USE_MODELSCOPE_HUB") && std::string(std::getenv("USE_MODELSCOPE_HUB")) != "0";
-  if (!entry.ms_id.empty() && (use_modelscope || entry.hf_id.empty()))
+  if (!entry.ms_id.empty() && (config_.prefer_modelscope || entry.hf_id.empty()))
     path = folder_of(entry.ms_id, "ms");
   else if (!entry.hf_id.empty())
     path = folder_of(entry.hf_id, "hf");

@@ -51,6 +51,7 @@ struct DatasetConfig {
   std::optional<DecisionChanges> decisions;           // rows are records of decisions, changed like this
   bool disable_auto_column_mapping = false;
   bool prefer_hf = false;           // which hub an unprefixed id means
+  bool prefer_modelscope = false;   // factory: which of the two ids of an entry counts
   int64_t max_row_bytes = 8 << 20;  // a longer row is reported, not read
   DatasetResolver resolver;         // empty: local paths and the hubs' local caches only
 };

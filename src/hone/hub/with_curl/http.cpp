@@ -10,6 +10,7 @@
 
 #include "hone/base/error.h"
 #include "hone/base/log.h"
+#include "hone/hub/access.h"
 #include "hone/hub/with_curl/interrupt.h"
 
 namespace hone::hub {
@@ -123,7 +124,7 @@ std::pair<std::string, Origin> resolve(const std::string& base, const std::strin
               (relative.empty() || curl_url_set(url.get(), CURLUPART_URL, relative.c_str(), 0) == CURLUE_OK);
   Origin origin{part_of(url.get(), CURLUPART_SCHEME), part_of(url.get(), CURLUPART_HOST), part_of(url.get(), CURLUPART_PORT)};
   if (!well || (origin.scheme != "http" && origin.scheme != "https"))
-    throw HttpFailure(fmt::format("\"{}\" is no http or https address", relative.empty() ? base : relative));
+    throw HttpFailure(fmt::format("\"{}\" is not an http or https address", relative.empty() ? base : relative));
   return {part_of(url.get(), CURLUPART_URL), origin};
 }
 
@@ -165,12 +166,6 @@ HttpFailure transport_failure(CURLcode code, const char* details, const Origin& 
 std::string HttpReply::header(const std::string& name) const {
   auto found = headers.find(name);
   return found == headers.end() ? "" : found->second;
-}
-
-const char* certificates() {
-  for (const char* name : {"REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"})
-    if (const char* value = std::getenv(name); value && *value) return value;
-  return nullptr;
 }
 
 void start_curl() {
@@ -219,7 +214,7 @@ HttpReply Http::perform(const HttpRequest& request, const HttpBody& body, bool w
   curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
   if (request.direct) curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
   if (request.method != "GET") attach_body(curl, request, sent);
-  if (const char* bundle = certificates()) curl_easy_setopt(curl, CURLOPT_CAINFO, bundle);
+  if (const auto& trusted = config().user.certificates; !trusted.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, trusted.c_str());
   CURLcode code = curl_easy_perform(curl);
   if (exchange.trouble) std::rethrow_exception(exchange.trouble);
   throw_if_interrupted();

@@ -71,8 +71,6 @@ class Http {
 
 // Before the first use of libcurl, by whoever comes first.
 void start_curl();
-// Certificates to trust instead of the system's: those that REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE or SSL_CERT_FILE names; else null.
-const char* certificates();
 
 // Calls `attempt` again while it fails in a way that may pass, with growing pauses or those the server asks for.
 // `progressed` says whether the last attempt brought something, which makes it count as the first.

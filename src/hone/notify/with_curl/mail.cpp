@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "hone/base/error.h"
+#include "hone/hub/access.h"
 #include "hone/hub/with_curl/http.h"
 #include "hone/hub/with_curl/hub_api.h"
 
@@ -95,7 +96,8 @@ void send_mail(const Mail& mail, std::chrono::seconds patience) {
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, details);
   curl_easy_setopt(curl, CURLOPT_TIMEOUT, static_cast<long>(patience.count()));
   curl_easy_setopt(curl, CURLOPT_USE_SSL, mail.password.empty() ? CURLUSESSL_TRY : CURLUSESSL_ALL);
-  if (const char* bundle = hub::certificates()) curl_easy_setopt(curl, CURLOPT_CAINFO, bundle);
+  if (const auto& trusted = hub::config().user.certificates; !trusted.empty())
+    curl_easy_setopt(curl, CURLOPT_CAINFO, trusted.c_str());
   if (!mail.password.empty()) {
     curl_easy_setopt(curl, CURLOPT_USERNAME, mail.sender.c_str());
     curl_easy_setopt(curl, CURLOPT_PASSWORD, mail.password.c_str());

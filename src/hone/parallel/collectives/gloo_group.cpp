@@ -13,10 +13,10 @@ CollectiveBackend gloo_transport(const GroupContext& context, const std::string&
   auto options = ProcessGroupGloo::Options::create(context.config.collective_timeout);
   // Ranks of one machine talk over loopback, so that a host name that resolves to nothing does not matter.
   bool one_machine = context.world.local_size == context.world.size;
-  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
-  options->devices.push_back(one_machine               ? ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
-                             : interface && *interface ? ProcessGroupGloo::createDeviceForInterface(interface)
-                                                       : ProcessGroupGloo::createDeviceForHostname(context.own_address));
+  const auto& interface = context.config.socket_interface;
+  options->devices.push_back(one_machine          ? ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
+                             : !interface.empty() ? ProcessGroupGloo::createDeviceForInterface(interface)
+                                                  : ProcessGroupGloo::createDeviceForHostname(context.own_address));
   return {c10::make_intrusive<ProcessGroupGloo>(store_of(context, name), rank, size, options), SendRecvOrder::free};
 }
 

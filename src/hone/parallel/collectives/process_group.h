@@ -24,6 +24,7 @@ struct ProcessGroupOptions {
   std::chrono::milliseconds collective_timeout = std::chrono::minutes(30);  // for one collective
   std::chrono::milliseconds heartbeat_timeout = std::chrono::seconds(60);   // for a rank that sends no heartbeats any more
   at::Device device{at::kCPU};
+  std::string socket_interface;  // that Gloo uses between machines; empty: the one of this machine's name
 };
 
 class ProcessGroup {

@@ -103,14 +103,12 @@ std::unique_ptr<Transport> trusting_transport(tcp::socket socket, asio::ssl::con
   return transport;
 }
 
-std::shared_ptr<asio::ssl::context> tls_trusting_context() {
+std::shared_ptr<asio::ssl::context> tls_trusting_context(const TrustedCertificates& trusted) {
   auto context = tls_client_context();
   // One by one, not by set_default_verify_paths(): its third source, OpenSSL's store loaders, crashes beside Arrow's own OpenSSL.
-  const char* file = std::getenv(::X509_get_default_cert_file_env());
-  const char* folder = std::getenv(::X509_get_default_cert_dir_env());
   error_code ignored;
-  context->load_verify_file(file && *file ? file : ::X509_get_default_cert_file(), ignored);
-  context->add_verify_path(folder && *folder ? folder : ::X509_get_default_cert_dir(), ignored);
+  context->load_verify_file(trusted.file.empty() ? ::X509_get_default_cert_file() : trusted.file, ignored);
+  context->add_verify_path(trusted.folder.empty() ? ::X509_get_default_cert_dir() : trusted.folder, ignored);
   return context;
 }
 

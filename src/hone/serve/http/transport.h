@@ -5,6 +5,7 @@
 #include <string>
 
 #include "hone/serve/http/signal.h"
+#include "hone/serve/http/trusted_certificates.h"
 
 namespace boost::asio::ssl {
 class context;
@@ -34,10 +35,9 @@ enum class TlsSide { server, client };
 std::unique_ptr<Transport> tls_transport(asio::ip::tcp::socket socket, asio::ssl::context& context,
                                          TlsSide side = TlsSide::server);
 
-// A client that talks to `host` and to nobody else: the certificate must be its own, and trusted by this machine (SSL_CERT_FILE
-// names more).
+// A client that talks to `host` and to nobody else: the certificate must be its own, and trusted.
 std::unique_ptr<Transport> trusting_transport(asio::ip::tcp::socket socket, asio::ssl::context& context, const std::string& host);
-std::shared_ptr<asio::ssl::context> tls_trusting_context();
+std::shared_ptr<asio::ssl::context> tls_trusting_context(const TrustedCertificates& trusted);
 // Accepts any certificate: for measuring a server, not for trusting it.
 std::shared_ptr<asio::ssl::context> tls_client_context();
 // TLS 1.2 or newer. Throws UserError(usage) naming the file that cannot be read.

@@ -30,7 +30,7 @@ class Proxy : public Service {
       : relay_(relay),
         config_(config),
         access_(config.api_key, config.host, config.allowed_origins),
-        upstream_(Url::parse(relay.base_url, "base_url"), relay.key),
+        upstream_(Url::parse(relay.base_url, "base_url"), relay.key, relay.trusted),
         tls_(config.certificate_file.empty() ? nullptr : tls_context(config.certificate_file, config.key_file)),
         listener_(io_.get_executor(), config.host, {config.port, config.port_fixed}, tls_, *this, config.http),
         signals_(io_, SIGTERM, SIGINT) {}

@@ -2,6 +2,7 @@
 #pragma once
 #include <string>
 
+#include "hone/serve/http/trusted_certificates.h"
 #include "hone/serve/page/page_config.h"
 #include "hone/serve/server.h"
 
@@ -11,6 +12,7 @@ struct ProxyConfig {
   std::string base_url;  // http://127.0.0.1:8000/v1
   std::string key;       // of that server; empty: none
   PageConfig look;
+  TrustedCertificates trusted;
 };
 
 // Asks that server for its models first: throws UserError(usage) when it cannot be reached. Then serves until SIGTERM or SIGINT.

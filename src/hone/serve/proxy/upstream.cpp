@@ -105,8 +105,8 @@ asio::awaitable<void> forward_events(Exchange& exchange, ArrivingAnswer& answer)
 
 }  // namespace
 
-Upstream::Upstream(Url url, std::string key)
-    : url_(std::move(url)), key_(std::move(key)), tls_(url_.tls ? tls_trusting_context() : nullptr) {}
+Upstream::Upstream(Url url, std::string key, const TrustedCertificates& trusted)
+    : url_(std::move(url)), key_(std::move(key)), tls_(url_.tls ? tls_trusting_context(trusted) : nullptr) {}
 
 asio::awaitable<std::shared_ptr<Transport>> Upstream::connect() {
   auto executor = co_await asio::this_coro::executor;

@@ -11,7 +11,7 @@ namespace hone::serve {
 class Upstream {
  public:
   // `key` goes with every request; empty: none does.
-  Upstream(Url url, std::string key);
+  Upstream(Url url, std::string key, const TrustedCertificates& trusted);
 
   // Hands the exchange's request on to `path` below the interface's base and the answer back: events one by one, anything else
   // whole. Throws Problem(502) when nobody answers.

@@ -35,7 +35,7 @@ Json comparable(Json settings) {
 }  // namespace
 
 DistributedContext DistributedContext::join(const ParallelConfig& config, const Json& settings, at::Device device) {
-  auto world = parallel::world_from_environment();
+  const auto& world = config.world;
   DistributedContext processes{world, plan_mesh(config, world, device), nullptr, nullptr, nullptr, nullptr, nullptr};
   if (!world.distributed() && !shards_alone(config.sharding, world, device)) {
     if (config.sharding.stage > 0) log::info("one process: there is nothing to shard; start more with NPROC_PER_NODE");

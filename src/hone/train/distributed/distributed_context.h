@@ -8,6 +8,7 @@
 namespace hone::train {
 
 struct ParallelConfig {
+  parallel::World world;  // which process of how many this is
   parallel::ShardingConfig sharding;
   parallel::ProcessGroupOptions process_group;
   int sequence_parallel = 1;

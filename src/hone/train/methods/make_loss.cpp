@@ -1,7 +1,5 @@
 #include "hone/train/methods/make_loss.h"
 
-#include <cstdlib>
-
 #include "hone/base/log.h"
 #include "hone/train/losses/classification.h"
 #include "hone/train/losses/decision.h"
@@ -18,9 +16,7 @@
 namespace hone::train {
 namespace {
 
-text::TokenId option_token(const char* variable, const char* otherwise, const text::Tokenizer& tokenizer) {
-  const char* asked = std::getenv(variable);
-  std::string word = asked && *asked ? asked : otherwise;
+text::TokenId answer_token(const std::string& word, const char* variable, const text::Tokenizer& tokenizer) {
   if (auto id = tokenizer.id_of(word)) return *id;
   throw UserError(ExitCode::usage, fmt::format("a generative reranker's \"{}\" is not one token of this model", word),
                   fmt::format("name another word in {}", variable));
@@ -55,8 +51,8 @@ std::unique_ptr<model::CausalLM> starting_model(const TrainingJob& job, const te
 void resolve_label_tokens(TaskConfig& task, const text::Tokenizer& tokenizer) {
   if (task.task == Task::decision) task.option_tokens = option_tokens(tokenizer);
   if (task.task != Task::generative_reranker) return;
-  task.yes = option_token("GENERATIVE_RERANKER_POSITIVE_TOKEN", "yes", tokenizer);
-  task.no = option_token("GENERATIVE_RERANKER_NEGATIVE_TOKEN", "no", tokenizer);
+  task.yes = answer_token(task.positive_word, "GENERATIVE_RERANKER_POSITIVE_TOKEN", tokenizer);
+  task.no = answer_token(task.negative_word, "GENERATIVE_RERANKER_NEGATIVE_TOKEN", tokenizer);
 }
 
 std::unique_ptr<Loss> make_loss(const TrainingJob& job, const text::Tokenizer& tokenizer, const OtherModels& others) {

@@ -39,9 +39,10 @@ struct TaskConfig {
   InfonceConfig infonce;
   ListwiseConfig listwise;
   std::vector<std::pair<int64_t, double>>
-      mrl_dims;                              // mrl_dims: the loss is a sum over the first so many dimensions, with these weights
-  text::TokenId yes = 0, no = 0;             // of a generative reranker
-  std::vector<text::TokenId> option_tokens;  // of decisions: a token for each option of each kind of question
+      mrl_dims;  // mrl_dims: the loss is a sum over the first so many dimensions, with these weights
+  std::string positive_word = "yes", negative_word = "no";  // what a generative reranker answers, each one token …
+  text::TokenId yes = 0, no = 0;                            // … and their ids, once the tokenizer is there
+  std::vector<text::TokenId> option_tokens;                 // of decisions: a token for each option of each kind of question
   double ordered_weight = 0.5, brier_weight = 1, smoothing = 0.1;  // OMNIJEV_RPS_WEIGHT, CLEF_BRIER_WEIGHT, CLEF_LABEL_SMOOTHING
 
   bool is_generative() const { return task == Task::causal_lm; }

@@ -94,8 +94,14 @@ serve::ServerConfig server_config(const Options& options, bool page) {
 serve::PageConfig page_look(const Options& options) { return {options.text("studio_title"), options.text("lang")}; }
 
 serve::ProxyConfig proxy_config(const Options& options) {
-  const char* key = std::getenv("OPENAI_API_KEY");
-  return {.base_url = options.text("base_url"), .key = key ? key : "", .look = page_look(options)};
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value ? value : "");
+  };
+  return {.base_url = options.text("base_url"),
+          .key = variable("OPENAI_API_KEY"),
+          .look = page_look(options),
+          .trusted = {.file = variable("SSL_CERT_FILE"), .folder = variable("SSL_CERT_DIR")}};
 }
 
 std::vector<AdapterSpec> adapter_words(const Options& options) {
@@ -110,7 +116,7 @@ std::vector<AdapterSpec> adapter_words(const Options& options) {
     try {
       serve::Adapters::check_name(words.back().name);
     } catch (const std::exception&) {
-      throw UserError(ExitCode::usage, fmt::format("--adapters {}: \"{}\" is no name for an adapter", word, words.back().name),
+      throw UserError(ExitCode::usage, fmt::format("--adapters {}: \"{}\" is not a name for an adapter", word, words.back().name),
                       "letters, digits, . _ - and /");
     }
   }

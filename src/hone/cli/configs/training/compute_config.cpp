@@ -4,6 +4,7 @@
 
 #include "hone/base/log.h"
 #include "hone/cli/configs/data_config.h"
+#include "hone/ops/fused_operators.h"
 
 namespace hone::cli {
 namespace {
@@ -17,10 +18,7 @@ ops::FusedOperators fused_by_config(const Options& options) {
   if (!given.is_object())
     throw UserError(ExitCode::usage, fmt::format("{} is {}", shown, given.dump()),
                     R"(expected an object, as in {"rope": false, "swiglu": false})");
-  if (!options.flag("use_liger_kernel")) {
-    log::warning("{} has no effect without {}", shown, options.display_name("use_liger_kernel"));
-    return fused;
-  }
+  if (!options.flag("use_liger_kernel")) return fused;
   bool whole = false;
   const std::pair<std::string_view, bool*> switches[] = {{"rope", &fused.rope},
                                                          {"rms_norm", &fused.rms_norm},
@@ -86,10 +84,18 @@ bool wants_shifted_attention(const Options& options, const model::DecoderConfig&
 }  // namespace
 
 void read_compute(const Options& options, const model::DecoderConfig& config, train::TrainingJob& job) {
-  job.fused = fused_by_config(options);
-  say_what_is_plain(job.fused);
+  fused_by_config(options);  // its mistakes show before any process is started
   job.float8 = wants_float8(options);
   job.shifted_attention = wants_shifted_attention(options, config);
+}
+
+void set_process_switches(const Options& options) {
+  if (options.has("tf32")) at::globalContext().setAllowTF32CuBLAS(options.flag("tf32"));
+  if (options.has("liger_kernel_config") && !options.flag("use_liger_kernel"))
+    log::warning("{} has no effect without {}", options.display_name("liger_kernel_config"),
+                 options.display_name("use_liger_kernel"));
+  ops::fused_operators() = fused_by_config(options);
+  say_what_is_plain(ops::fused_operators());
 }
 
 }  // namespace hone::cli

@@ -198,6 +198,8 @@ bool launched_on_cpu(const Options& options) {
 
 void read_parallel(const Options& options, train::TrainingJob& job) {
   auto& parallel = job.parallel;
+  parallel.world = parallel::world_from_environment();
+  if (const char* interface = std::getenv("GLOO_SOCKET_IFNAME")) parallel.process_group.socket_interface = interface;
   share_cores(options, job);
   if (auto request = sharding_request(options)) {
     parallel.sharding = request->sharding;

@@ -49,6 +49,11 @@ double variable_number(const char* variable, double otherwise) {
   return number;
 }
 
+std::string variable_text(const char* variable, const std::string& otherwise) {
+  const char* text = std::getenv(variable);
+  return text && *text ? text : otherwise;
+}
+
 bool variable_flag(const char* variable, bool otherwise) {
   const char* text = std::getenv(variable);
   if (!text || !*text) return otherwise;
@@ -230,6 +235,8 @@ TaskConfig task_config(const Options& options, const std::filesystem::path& fold
     config.labels = labels_of(options, hf, config.task);
     config.problem = problem_of_labels(options, hf, config.labels);
   }
+  config.positive_word = variable_text("GENERATIVE_RERANKER_POSITIVE_TOKEN", config.positive_word);
+  config.negative_word = variable_text("GENERATIVE_RERANKER_NEGATIVE_TOKEN", config.negative_word);
   config.ordered_weight = variable_number("OMNIJEV_RPS_WEIGHT", config.ordered_weight);
   config.brier_weight = variable_number("CLEF_BRIER_WEIGHT", config.brier_weight);
   config.smoothing = variable_number("CLEF_LABEL_SMOOTHING", config.smoothing);

@@ -128,7 +128,6 @@ void read_places(const Options& options, const fs::path& model, TrainerConfig& c
 void read_precision(const Options& options, at::ScalarType stored, train::TrainingJob& job) {
   bool factory = uses_factory_dialect(options);
   bool bf16 = options.has("bf16") && options.flag("bf16"), fp16 = options.has("fp16") && options.flag("fp16");
-  if (bf16 && fp16) throw UserError(ExitCode::usage, "bf16 and fp16 are both true", "keep one of them");
   if (!bf16 && !fp16) bf16 = launched_precision(options) == "bf16", fp16 = launched_precision(options) == "fp16";
   job.load.dtype = dtype_option(options, "torch_dtype");
   bool pure_bf16 = options.has_option("pure_bf16") && options.flag("pure_bf16");
@@ -155,7 +154,6 @@ namespace {
 
 // Which blocks, or which part of each, activation checkpointing runs again.
 void read_recompute(const Options& options, int64_t layers, train::TrainingJob& job) {
-  if (options.has("tf32")) at::globalContext().setAllowTF32CuBLAS(options.flag("tf32"));
   job.gradient_checkpointing = options.flag("gradient_checkpointing");
   if (uses_factory_dialect(options)) {
     job.offload_activations = options.flag("use_unsloth_gc");

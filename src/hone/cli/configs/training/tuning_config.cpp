@@ -268,11 +268,6 @@ optim::LrSchedulerConfig schedule_config(const Options& options) {
 
 WarmUp warm_up(const Options& options) {
   WarmUp result{options.real("warmup_steps"), options.real("warmup_ratio")};
-  if (result.steps > 0 && result.ratio > 0)
-    throw UserError(
-        ExitCode::usage,
-        fmt::format("{} and {} are both given", options.display_name("warmup_steps"), options.display_name("warmup_ratio")),
-        "keep one of them");
   if (options.text("lr_scheduler_type") == "reduce_lr_on_plateau" && result.steps + result.ratio > 0)
     log::warning("{} is ignored: reduce_lr_on_plateau starts at the full rate, as in transformers",
                  options.display_name(result.steps > 0 ? "warmup_steps" : "warmup_ratio"));

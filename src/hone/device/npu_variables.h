@@ -1,0 +1,15 @@
+// CANN, HCCL and torch_npu are set up through environment variables. What hone reads or presets of them goes through here, and
+// nothing else below the command line touches the environment of the process.
+#pragma once
+#include <optional>
+#include <string>
+
+namespace hone::device::npu {
+
+std::string variable(const char* name);        // "" where it is not set
+std::optional<std::string> visible_devices();  // ASCEND_RT_VISIBLE_DEVICES
+void preset(const char* name,
+            const std::string& value);  // unless a person has set it; before the library that reads it is loaded
+void unset(const char* name);
+
+}  // namespace hone::device::npu
