@@ -1,4 +1,4 @@
-# Finds what hone stands on. Required: libtorch and a few Debian libraries. Optional: Arrow (Parquet), CUDA, libcurl, Cairo, libedit; SentencePiece is read by our own code.
+# Finds what hone stands on. Required: libtorch and a few Debian libraries. Optional: Arrow (Parquet), CUDA, libcurl, image libraries, Cairo, libedit; SentencePiece is read by our own code.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(fmt REQUIRED)
@@ -103,6 +103,19 @@ if(HONE_CURL)
   endif()
 endif()
 message(STATUS "Downloads (libcurl, OpenSSL): ${HONE_WITH_CURL}")
+
+# Pictures: PNG, JPEG and WebP. Without the three libraries, rows with images are refused with the fix.
+option(HONE_IMAGES "Decode images by libpng, libjpeg-turbo and libwebp, when they are there" ON)
+set(HONE_WITH_IMAGES OFF)
+if(HONE_IMAGES)
+  pkg_check_modules(images IMPORTED_TARGET libpng libjpeg libwebp libwebpdemux)
+  if(images_FOUND)
+    set(HONE_WITH_IMAGES ON)
+    add_library(hone_part_images INTERFACE)
+    target_link_libraries(hone_part_images INTERFACE PkgConfig::images)
+  endif()
+endif()
+message(STATUS "Images (libpng, libjpeg, libwebp): ${HONE_WITH_IMAGES}")
 
 # Plots of training curves and load tests. Without Cairo, runs say that none are drawn.
 option(HONE_CAIRO "Draw plots by Cairo, when it is there" ON)

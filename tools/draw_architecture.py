@@ -11,7 +11,7 @@ LAYERS = [  # top to bottom: (component, what it holds)
     [("train", "trainer, losses, RL, reports")],
     [("engine", "scheduler, KV cache, sampler"), ("parallel", "launch, collectives, ZeRO, FSDP"), ("optim", "optimizers, LR")],
     [("tuner", "LoRA, PEFT, quantize"), ("data", "datasets, encoding, batches"), ("notify", "mail, chat")],
-    [("model", "decoder, families, weights")],
+    [("model", "decoder, families, weights"), ("media", "images")],
     [("ops", "fused operators, kernels"), ("io", "safetensors, adapters"), ("text", "tokenizer, templates"), ("hub", "models by name")],
     [("device", "CPU, CUDA, NPU")],
     [("base", "errors, files, logging")],

@@ -6,8 +6,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-BELOW = {"base": [], "device": ["base"], "text": ["base"], "io": ["device"], "ops": ["device"], "hub": ["base"], "notify": ["hub"],
-         "data": ["text", "ops", "hub"], "model": ["text", "io", "ops"], "tuner": ["model"], "optim": ["ops"], "parallel": ["model"],
+BELOW = {"base": [], "device": ["base"], "text": ["base"], "io": ["device"], "ops": ["device"], "hub": ["base"], "media": ["text"], "notify": ["hub"],
+         "data": ["text", "ops", "hub", "media"], "model": ["text", "io", "ops"], "tuner": ["model"], "optim": ["ops"], "parallel": ["model"],
          "engine": ["tuner"], "train": ["data", "optim", "parallel", "engine", "notify"], "eval": ["train"], "serve": ["data", "engine"], "cli": ["eval", "serve"]}
 
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "hone/data/encode/pictures.h"
 #include "hone/data/row.h"
 #include "hone/text/tokenizer.h"
 
@@ -16,6 +17,7 @@ struct Sample {
   std::vector<float> loss_scale;      // same length, or empty when every labeled token weighs 1
   std::vector<float>
       sequence_labels;  // of the whole text, where it is judged as one: its classes or values, how like or relevant it is
+  std::vector<Picture> pictures;  // in the order of their placeholders
   std::string channel;
   RowOrigin origin;
   int64_t row = -1;  // index in the source

@@ -73,9 +73,8 @@ TEST(FeedbackRows, ARowHasItsGradeAndItsPromptOnceMore) {
               std::string::npos);
   own.label = true;
   own.images = {"a.png"};
-  EXPECT_TRUE(encode_kto_row(*plain_encoder(), own, nullptr)
-                  .error()
-                  .ends_with("media: images are not in this version; expected text alone"));
+  EXPECT_TRUE(
+      encode_kto_row(*plain_encoder(), own, nullptr).error().ends_with("media: KTO takes no images yet; expected text alone"));
 }
 
 TEST(PairRows, AMarginIsANumberWhereItIsLearnt) {

@@ -1,12 +1,14 @@
 #include "hone/data/batches/batch.h"
 
 #include "hone/data/batches/collator.h"
+#include "hone/data/batches/image_batch.h"
 
 namespace hone::data {
 namespace {
 
 struct TokenRow {
-  std::vector<int64_t> tokens, positions, targets;
+  std::vector<int64_t> tokens, targets;
+  PositionAxes positions;
   std::vector<float> weights;
   bool weighted = false;
 };
@@ -15,10 +17,10 @@ struct TokenRow {
 void append_sequence(std::span<const Sample> samples, bool positions_restart, TokenRow& row) {
   size_t begin = row.targets.size();
   for (const auto& sample : samples) {
-    auto first = positions_restart ? 0 : static_cast<int64_t>(row.tokens.size() - begin);
+    const int64_t first = positions_restart || row.tokens.size() == begin ? 0 : row.positions.next();
+    row.positions.append(sample, first);
     for (size_t i = 0; i < sample.ids.size(); ++i) {
       row.tokens.push_back(sample.ids[i]);
-      row.positions.push_back(first + static_cast<int64_t>(i));
       // Labels stand one to the right of the token that predicts them.
       if (row.tokens.size() - 1 > begin) {
         row.targets.push_back(sample.labels[i]);
@@ -43,9 +45,16 @@ Tensor tensor_of(const std::vector<T>& values, at::ScalarType type) {
 
 }  // namespace
 
-Batch collate(std::span<const SamplePack> packs, PackMask joint) {
+Batch collate(std::span<const SamplePack> given, PackMask joint) {
   Batch batch;
   TokenRow row;
+  std::vector<SamplePack> changed;  // a picture that cannot be decoded takes its sample's labels away
+  auto packs = given;
+  if (has_pictures(given)) {
+    changed.assign(given.begin(), given.end());
+    batch.images = load_images(changed);
+    packs = changed;
+  }
   for (const auto& pack : packs) {
     if (joint == PackMask::separate) {
       for (const auto& sample : pack) {
@@ -65,7 +74,7 @@ Batch collate(std::span<const SamplePack> packs, PackMask joint) {
   }
   for (int64_t target : row.targets) batch.target_count += target != kIgnore;
   batch.tokens_t = tensor_of(row.tokens, at::kLong);
-  batch.positions_t = tensor_of(row.positions, at::kLong);
+  batch.positions_t = row.positions.tensor();
   batch.targets_t = tensor_of(row.targets, at::kLong);
   if (row.weighted) batch.weights_t = tensor_of(row.weights, at::kFloat);
   return batch;
@@ -80,6 +89,8 @@ Batch Batch::to(at::Device device) const {
   };
   moved.tokens_t = send(tokens_t);
   moved.positions_t = send(positions_t);
+  moved.images.patches_pr = send(images.patches_pr);
+  moved.images.rows_n = send(images.rows_n);
   moved.targets_t = send(targets_t);
   moved.weights_t = send(weights_t);
   moved.old_logps_t = send(old_logps_t);

@@ -6,11 +6,20 @@
 
 #include "hone/device/tensor.h"
 #include "hone/ops/attention/cu_seqlens.h"
+#include "hone/ops/patch_grid.h"
 
 namespace hone::data {
 
+// The pictures of a batch, in the order of their placeholders.
+struct BatchImages {
+  Tensor patches_pr;                  // float32 [patches, row size]; undefined: there are none
+  std::vector<ops::PatchGrid> grids;  // of each picture
+  Tensor rows_n;                      // int64: the positions in tokens_t that they fill
+};
+
 struct Batch {
-  Tensor tokens_t, positions_t;  // int64 [T]
+  Tensor tokens_t, positions_t;  // int64 [T]; positions [3, T] (time, height, width) where there are pictures
+  BatchImages images;
   Tensor targets_t;          // int64 [T]: the token that position t must predict (already shifted inside each sample), or kIgnore
   Tensor weights_t;          // float [T], undefined when every target weighs 1
   ops::CuSeqlens segments;   // attention boundaries

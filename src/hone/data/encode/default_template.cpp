@@ -128,9 +128,10 @@ constexpr NameRule kByName[] = {
 };
 
 constexpr TypeRule kByModelType[] = {
-    {"qwen3", "qwen3"},     {"qwen3_moe", "qwen3"},     {"qwen3_5", "qwen3_5"},     {"gemma3_text", "gemma3_text"},
-    {"gemma", "gemma"},     {"gemma2", "gemma"},        {"phi3", "phi3"},           {"glm4", "glm4"},
-    {"glm4_moe", "glm4_5"}, {"internlm3", "internlm3"}, {"internlm2", "internlm2"}, {"llama4", "llama4"}};
+    {"qwen3", "qwen3"},       {"qwen3_moe", "qwen3"},      {"qwen3_5", "qwen3_5"},     {"gemma3_text", "gemma3_text"},
+    {"gemma", "gemma"},       {"gemma2", "gemma"},         {"phi3", "phi3"},           {"glm4", "glm4"},
+    {"glm4_moe", "glm4_5"},   {"internlm3", "internlm3"},  {"internlm2", "internlm2"}, {"llama4", "llama4"},
+    {"qwen2_vl", "qwen2_vl"}, {"qwen2_5_vl", "qwen2_5_vl"}};
 
 bool is_of(std::string_view families, const std::string& model_type) {
   if (model_type.empty()) return true;  // there is no config.json yet
@@ -159,7 +160,11 @@ ModelIdentity read_model_identity(const std::filesystem::path& folder) {
     if (config.contains("architectures") && config["architectures"].is_array() && !config["architectures"].empty() &&
         config["architectures"][0].is_string())
       identity.architecture = config["architectures"][0].get<std::string>();
+    if (config.contains("vision_config") && config.contains("image_token_id") && config["image_token_id"].is_number_integer())
+      identity.image_token = config["image_token_id"].get<int64_t>();
   }
+  if (const auto path = folder / "preprocessor_config.json"; identity.image_token && std::filesystem::exists(path))
+    identity.image_processor = parse_json(read_file(path)).or_throw(ExitCode::bad_checkpoint, path.string());
   return identity;
 }
 

@@ -25,14 +25,14 @@ using text::TokenId;
       fmt::format("nearest: {}; or leave --template out to use the model's own chat template", fmt::join(known, ", ")));
 }
 
-std::shared_ptr<const Encoder> jinja_template(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer,
-                                              const std::string& source, const std::string& origin) {
+std::shared_ptr<Encoder> jinja_template(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer,
+                                        const std::string& source, const std::string& origin) {
   auto parsed = text::ChatTemplate::parse(source);
   if (!parsed) throw UserError(ExitCode::bad_data, origin + ": " + parsed.error(), "choose a built-in one with --template");
   return std::make_shared<JinjaEncoder>(std::move(config), std::move(tokenizer), std::move(*parsed));
 }
 
-std::shared_ptr<const Encoder> own_template(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer) {
+std::shared_ptr<Encoder> own_template(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer) {
   auto source = tokenizer->chat_template();
   if (source.empty())
     throw UserError(ExitCode::usage, "the model has no chat template and its name tells none",
@@ -46,7 +46,7 @@ void say_choice(const std::string& name, const ModelIdentity& model, bool has_ow
             has_own ? "; --template jinja takes the model's own chat template" : "");
 }
 
-std::shared_ptr<const Encoder> factory_default(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer) {
+std::shared_ptr<Encoder> factory_default(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer) {
   auto dialog = *text::find_factory_template("empty");
   if (!tokenizer->chat_template().empty() && !config.pretraining) {
     if (auto parsed = parse_dialog(*tokenizer))
@@ -55,6 +55,52 @@ std::shared_ptr<const Encoder> factory_default(EncodeConfig config, std::shared_
       log::warning("the model's chat template cannot be taken apart ({}): using template \"empty\"", parsed.error());
   }
   return std::make_shared<FactoryEncoder>(std::move(config), std::move(tokenizer), std::move(dialog));
+}
+
+}  // namespace
+
+namespace {
+
+TokenId vision_token(const text::Tokenizer& tokenizer, const char* name) {
+  if (auto id = tokenizer.id_of(name)) return *id;
+  throw UserError(ExitCode::bad_checkpoint,
+                  fmt::format("the tokenizer has no token {}, which a model with a vision tower needs", name),
+                  "use the tokenizer files that came with the model");
+}
+
+// ms-swift counts in tokens, so that a number of pixels is cut to whole ones; transformers asks the model's own files.
+std::shared_ptr<const PictureConfig> picture_config(const EncodeConfig& encode, const text::Tokenizer& tokenizer,
+                                                    const ModelIdentity& model) {
+  if (!model.image_token) return nullptr;
+  auto config = std::make_shared<PictureConfig>();
+  auto& processor = config->processor;
+  const auto& asked = encode.pictures;
+  const bool factory = encode.dialect == Dialect::factory;
+  if (!model.image_processor.is_null())
+    processor = media::parse_image_processor(model.image_processor, processor, model.name + "/preprocessor_config.json");
+  const int64_t cell = processor.factor() * processor.factor();
+  if (!factory) {
+    processor.min_pixels = asked.min_pixels ? std::max<int64_t>(*asked.min_pixels / cell, 1) * cell : 4 * cell;
+    processor.max_pixels = asked.max_pixels ? std::max<int64_t>(*asked.max_pixels / cell, 1) * cell : 16384 * cell;
+    if (processor.min_pixels > processor.max_pixels)
+      throw UserError(ExitCode::usage,
+                      fmt::format("the smallest image has {} pixels, the largest {}", processor.min_pixels, processor.max_pixels),
+                      "give MIN_PIXELS below MAX_PIXELS");
+  }
+  processor.rule = factory ? media::ResizeRule::factory : media::ResizeRule::qwen_vl_utils;
+  processor.shrink_above = asked.shrink_above;
+  processor.factory_min_pixels = asked.factory_min_pixels;
+  processor.factory_max_pixels = asked.factory_max_pixels;
+  config->sources = asked.sources;
+  config->start = vision_token(tokenizer, "<|vision_start|>");
+  config->pad = vision_token(tokenizer, "<|image_pad|>");
+  config->end = vision_token(tokenizer, "<|vision_end|>");
+  if (config->pad != *model.image_token)
+    throw UserError(
+        ExitCode::bad_checkpoint,
+        fmt::format("<|image_pad|> is token {}, and config.json's image_token_id is {}", config->pad, *model.image_token),
+        "use the tokenizer files that came with the model");
+  return config;
 }
 
 }  // namespace
@@ -70,6 +116,14 @@ EncodeConfig dialect_defaults(Dialect dialect) {
 
 std::shared_ptr<const Encoder> Encoder::make(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer,
                                              const ModelIdentity& model) {
+  auto pictures = picture_config(config, *tokenizer, model);
+  auto encoder = make_for_text(std::move(config), std::move(tokenizer), model);
+  encoder->pictures_ = std::move(pictures);
+  return encoder;
+}
+
+std::shared_ptr<Encoder> Encoder::make_for_text(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer,
+                                                const ModelIdentity& model) {
   auto name = config.template_name;
   if (name == "jinja" || name == "auto" || config.dialect == Dialect::jinja)
     return own_template(std::move(config), std::move(tokenizer));
@@ -115,7 +169,17 @@ std::vector<TokenId> Encoder::stop_ids() const {
 
 std::vector<TokenId> Encoder::tokens(std::string_view text, bool guarded) const {
   std::vector<TokenId> ids;
-  tokenizer_->encode_to(text, {.guard_special_tokens = guarded}, ids);
+  if (!pictures_ || !has_mark(text)) {
+    tokenizer_->encode_to(text, {.guard_special_tokens = guarded}, ids);
+    return ids;
+  }
+  for (const auto& piece : split_at_marks(text)) {
+    tokenizer_->encode_to(piece.text, {.guard_special_tokens = guarded}, ids);
+    if (piece.placeholders == 0) continue;
+    ids.push_back(pictures_->start);
+    ids.insert(ids.end(), static_cast<size_t>(piece.placeholders), pictures_->pad);
+    ids.push_back(pictures_->end);
+  }
   return ids;
 }
 
@@ -135,20 +199,10 @@ void Encoder::note_turn_tokens(const Conversation& conversation) const {
 
 namespace {
 
-// What a row shows besides text: learnt without it, its answers would speak of what was never seen.
-std::string_view media_of(const Conversation& conversation) {
-  return !conversation.images.empty()   ? "images"
-         : !conversation.videos.empty() ? "videos"
-         : !conversation.audios.empty() ? "audios"
-                                        : "";
-}
-
 // Runs `encode` and turns what a row can do wrong into the row's Error.
 template <class Encode>
 auto guarded(const Conversation& conversation, Encode encode) -> Result<decltype(encode())> {
   auto failed = [&](RowProblem problem, const std::string& what) { return row_error(problem, conversation.origin.str(), what); };
-  if (auto media = media_of(conversation); !media.empty())
-    return failed(RowProblem::media, fmt::format("{} are not in this version; expected text alone", media));
   try {
     return encode();
   } catch (const text::FormatError& problem) {
@@ -160,9 +214,73 @@ auto guarded(const Conversation& conversation, Encode encode) -> Result<decltype
 
 }  // namespace
 
+// Learnt without what it shows, a row's answers would speak of what was never seen.
+Result<std::vector<Picture>> Encoder::plan(const Conversation& conversation) const {
+  auto failed = [&](const std::string& what) { return row_error(RowProblem::media, conversation.origin.str(), what); };
+  if (!conversation.videos.empty() || !conversation.audios.empty())
+    return failed(
+        fmt::format("{} are not in this version; expected text and images", conversation.videos.empty() ? "audios" : "videos"));
+  if (conversation.images.empty()) return std::vector<Picture>();
+  if (!pictures_) return failed("images for a model that takes text alone; train one with a vision tower, or drop the images");
+  auto pictures = plan_pictures(conversation.images, pictures_);
+  if (!pictures) return failed(pictures.error());
+  return pictures;
+}
+
+Conversation Encoder::marked(const Conversation& conversation, const std::vector<Picture>& pictures) const {
+  const auto rule = config_.dialect == Dialect::factory ? TagRule::must_match : TagRule::add_missing;
+  auto copy = conversation;
+  copy.messages = mark_pictures(std::move(copy.messages), pictures, rule, copy.image_tag);
+  if (!copy.rejected.empty()) copy.rejected = mark_pictures(std::move(copy.rejected), pictures, rule, copy.image_tag);
+  return copy;
+}
+
+// Tells each picture where its placeholders are. They are not learned, nor what stands around them; LLaMA-Factory learns them in
+// answers.
+void Encoder::place(std::vector<Picture> pictures, Sample& sample) const {
+  if (!pictures_) return;
+  const bool masks = config_.dialect != Dialect::factory;
+  size_t at = 0, next = 0;
+  while (at < sample.ids.size()) {
+    if (sample.ids[at] != pictures_->pad) {
+      ++at;
+      continue;
+    }
+    if (next == pictures.size())
+      throw text::FormatError("a text spells the placeholder of an image; remove it, or write <image> and give the image");
+    auto& picture = pictures[next++];
+    const auto count = static_cast<size_t>(picture.plan.tokens);
+    picture.first = at;
+    const size_t end = std::min(at + count, sample.ids.size());
+    if (std::any_of(sample.ids.begin() + static_cast<ptrdiff_t>(at), sample.ids.begin() + static_cast<ptrdiff_t>(end),
+                    [&](TokenId id) { return id != pictures_->pad; }) ||
+        end < at + count)
+      throw text::FormatError(fmt::format("max_length cuts an image of {} tokens; raise it, or lower the largest image", count));
+    const size_t first = at > 0 ? at - 1 : 0, last = std::min(end + 1, sample.labels.size());
+    if (masks && !sample.labels.empty())
+      std::fill(sample.labels.begin() + static_cast<ptrdiff_t>(first), sample.labels.begin() + static_cast<ptrdiff_t>(last),
+                kIgnore);
+    if (masks && !sample.loss_scale.empty())
+      std::fill(sample.loss_scale.begin() + static_cast<ptrdiff_t>(first),
+                sample.loss_scale.begin() + static_cast<ptrdiff_t>(last), 0.0f);
+    at = end;
+  }
+  if (next < pictures.size())
+    throw text::FormatError(
+        fmt::format("{} of {} images have no place in the tokens; raise max_length, or check the tags <image>",
+                    pictures.size() - next, pictures.size()));
+  sample.pictures = std::move(pictures);
+}
+
 Result<std::vector<Sample>> Encoder::encode_split(const Conversation& conversation) const {
   note_turn_tokens(conversation);
-  auto whole = guarded(conversation, [&] { return encode_untruncated(conversation); });
+  auto pictures = plan(conversation);
+  if (!pictures) return Error{pictures.error()};
+  auto whole = guarded(conversation, [&] {
+    auto sample = pictures->empty() ? encode_untruncated(conversation) : encode_untruncated(marked(conversation, *pictures));
+    place(std::move(*pictures), sample);
+    return sample;
+  });
   if (!whole) return Error{whole.error()};
   whole->origin = conversation.origin;
   if (conversation.extra.is_object() && conversation.extra.contains("channel") && conversation.extra["channel"].is_string())
@@ -176,6 +294,10 @@ Result<std::vector<Sample>> Encoder::encode_split(const Conversation& conversati
         return row_error(RowProblem::too_long, conversation.origin.str(),
                          fmt::format("{} tokens; max_length is {}", length, config_.max_length));
       case Truncation::split:
+        if (!whole->pictures.empty())
+          return row_error(
+              RowProblem::too_long, conversation.origin.str(),
+              fmt::format("{} tokens with images, which are not split; max_length is {}", length, config_.max_length));
         return split(*whole, config_.max_length);
       default:
         truncate(*whole, config_.max_length, config_.truncation);
@@ -199,7 +321,15 @@ Result<std::pair<Sample, Sample>> Encoder::encode_pair(const Conversation& conve
   if (conversation.rejected.empty())
     return row_error(RowProblem::preference, conversation.origin.str(), "the row has no rejected response");
   note_turn_tokens(conversation);
-  auto pair = guarded(conversation, [&] { return encode_untruncated_pair(conversation); });
+  auto pictures = plan(conversation);
+  if (!pictures) return Error{pictures.error()};
+  auto pair = guarded(conversation, [&] {
+    auto both =
+        pictures->empty() ? encode_untruncated_pair(conversation) : encode_untruncated_pair(marked(conversation, *pictures));
+    place(*pictures, both.first);
+    place(*pictures, both.second);
+    return both;
+  });
   if (!pair) return Error{pair.error()};
   for (auto* sample : {&pair->first, &pair->second}) {
     sample->origin = conversation.origin;
@@ -213,8 +343,19 @@ Result<std::pair<Sample, Sample>> Encoder::encode_pair(const Conversation& conve
   return pair;
 }
 
-Result<std::vector<TokenId>> Encoder::encode_prompt(const Conversation& conversation) const {
-  return guarded(conversation, [&] { return encode_generation_prompt(conversation); });
+Result<std::vector<TokenId>> Encoder::encode_prompt(const Conversation& conversation, std::vector<Picture>* pictures) const {
+  auto planned = plan(conversation);
+  if (!planned) return Error{planned.error()};
+  if (!planned->empty() && !pictures)
+    return row_error(RowProblem::media, conversation.origin.str(), "images are not taken here; expected text alone");
+  return guarded(conversation, [&] {
+    Sample prompt;
+    prompt.ids =
+        planned->empty() ? encode_generation_prompt(conversation) : encode_generation_prompt(marked(conversation, *planned));
+    if (!planned->empty()) place(std::move(*planned), prompt);
+    if (pictures) *pictures = std::move(prompt.pictures);
+    return std::move(prompt.ids);
+  });
 }
 
 Conversation rejected_conversation(const Conversation& conversation) {

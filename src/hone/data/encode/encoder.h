@@ -9,12 +9,21 @@
 #include <vector>
 
 #include "hone/data/conversation.h"
+#include "hone/data/encode/pictures.h"
 #include "hone/data/sample.h"
 
 namespace hone::data {
 
 enum class Dialect { swift, factory, jinja };
 enum class Truncation { drop, left, right, split };  // `drop` is ms-swift's and LLaMA-Factory's "delete"
+
+// How large pictures may be, as the front ends ask for it; unset: what the model's own files say, or the peer's default.
+struct PictureOptions {
+  std::optional<int64_t> min_pixels, max_pixels;                   // swift: MIN_PIXELS, MAX_PIXELS, IMAGE_…_TOKEN_NUM
+  int64_t shrink_above = 0;                                        // swift --max_pixels
+  int64_t factory_min_pixels = 1024, factory_max_pixels = 589824;  // factory image_min_pixels, image_max_pixels
+  media::SourceRules sources;
+};
 
 // Fields without a remark mean the same in every dialect. dialect_defaults() gives what each peer assumes when nothing is said.
 struct EncodeConfig {
@@ -37,6 +46,7 @@ struct EncodeConfig {
   bool train_last_turn_only = false;  // factory preference and KTO rows: history is prompt
   bool guard_special_tokens = false;  // message text that spells a special token stays text
   std::string tool_format;            // swift agent_template, factory tool_format; empty: the template's
+  PictureOptions pictures;
 };
 
 EncodeConfig dialect_defaults(Dialect dialect);
@@ -45,6 +55,8 @@ EncodeConfig dialect_defaults(Dialect dialect);
 struct ModelIdentity {
   std::string name;  // last part of the folder or hub id
   std::string model_type, architecture;
+  std::optional<int64_t> image_token;  // of models with a vision tower: config.json's image_token_id
+  Json image_processor;                // preprocessor_config.json; null where there is none
 };
 ModelIdentity read_model_identity(const std::filesystem::path& folder);
 
@@ -63,9 +75,12 @@ class Encoder {
   // Preference data: the chosen and the rejected conversation.
   Result<std::pair<Sample, Sample>> encode_pair(const Conversation& conversation) const;
   // Everything up to where the model speaks; a trailing assistant message is kept open to be continued.
-  Result<std::vector<text::TokenId>> encode_prompt(const Conversation& conversation) const;
+  // A conversation with pictures needs somewhere to put them.
+  Result<std::vector<text::TokenId>> encode_prompt(const Conversation& conversation,
+                                                   std::vector<Picture>* pictures = nullptr) const;
 
   const EncodeConfig& config() const { return config_; }
+  const PictureConfig* pictures() const { return pictures_.get(); }  // null: the model takes text alone
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
   const std::string& template_name() const { return template_name_; }
   virtual std::vector<std::string> stop_words() const = 0;
@@ -88,11 +103,17 @@ class Encoder {
 
   EncodeConfig config_;
   std::shared_ptr<const text::Tokenizer> tokenizer_;
+  std::shared_ptr<const PictureConfig> pictures_;
   std::string template_name_;
   std::vector<std::string> turn_tokens_;
 
  private:
   void note_turn_tokens(const Conversation& conversation) const;
+  static std::shared_ptr<Encoder> make_for_text(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer,
+                                                const ModelIdentity& model);
+  Result<std::vector<Picture>> plan(const Conversation& conversation) const;
+  Conversation marked(const Conversation& conversation, const std::vector<Picture>& pictures) const;
+  void place(std::vector<Picture> pictures, Sample& sample) const;
   mutable std::atomic<int64_t> turn_token_rows_{0};
 };
 

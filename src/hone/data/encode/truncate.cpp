@@ -20,11 +20,36 @@ Sample part(const Sample& sample, size_t begin, size_t end) {
   return out;
 }
 
+// As ms-swift does: placeholders of pictures stay, and other tokens go until the rest fits.
+void truncate_around_pictures(Sample& sample, size_t limit, Truncation side) {
+  std::vector<bool> keeps(sample.ids.size(), false);
+  size_t placeholders = 0;
+  for (const auto& picture : sample.pictures)
+    for (size_t i = 0; i < static_cast<size_t>(picture.plan.tokens); ++i, ++placeholders) keeps[picture.first + i] = true;
+  size_t room = limit > placeholders ? limit - placeholders : 0;
+  for (size_t n = 0; n < keeps.size() && room > 0; ++n) {
+    const size_t at = side == Truncation::left ? keeps.size() - 1 - n : n;
+    if (!keeps[at]) keeps[at] = true, --room;
+  }
+  std::vector<size_t> place(keeps.size() + 1, 0);
+  for (size_t i = 0; i < keeps.size(); ++i) place[i + 1] = place[i] + keeps[i];
+  auto compact = [&](auto& values) {
+    for (size_t i = 0; i < values.size(); ++i)
+      if (keeps[i]) values[place[i]] = values[i];
+    if (!values.empty()) values.resize(place.back());
+  };
+  compact(sample.ids), compact(sample.labels), compact(sample.loss_scale);
+  for (auto& picture : sample.pictures) picture.first = place[picture.first];
+  if (!sample.labels.empty()) sample.labels[0] = kIgnore;
+  if (!sample.loss_scale.empty()) sample.loss_scale[0] = 0;
+}
+
 }  // namespace
 
 void truncate(Sample& sample, int64_t limit, Truncation side) {
   auto length = sample.ids.size(), kept = static_cast<size_t>(limit);
   if (length <= kept) return;
+  if (!sample.pictures.empty()) return truncate_around_pictures(sample, kept, side);
   sample = side == Truncation::left ? part(sample, length - kept, length) : part(sample, 0, kept);
 }
 

@@ -43,6 +43,10 @@ RowCheck read_medium(const Json& item, std::string_view column, std::vector<std:
   if (item.is_string()) return out.push_back(item.get<std::string>()), std::nullopt;
   if (item.is_array()) return out.push_back(text::python_dumps(item)), std::nullopt;
   if (item.is_object())
+    if (auto bytes = item.find("bytes");
+        bytes != item.end() && bytes->is_string() && !bytes->get_ref<const std::string&>().empty())
+      return out.push_back(bytes->get<std::string>()), std::nullopt;  // a data: URI, or base64
+  if (item.is_object())
     for (const char* key : {"path", "url"})
       if (auto path = item.find(key); path != item.end() && path->is_string())
         return out.push_back(path->get<std::string>()), std::nullopt;

@@ -3,6 +3,8 @@
 #include <arrow/api.h>
 #include <simdjson.h>
 
+#include "hone/media/medium.h"
+
 namespace hone::data {
 namespace {
 
@@ -14,6 +16,12 @@ const ArrayType& as(const arrow::Array& array) {
 Result<Json> text(std::string_view bytes) {
   if (!simdjson::validate_utf8(bytes.data(), bytes.size())) return Error{"bytes that are not UTF-8; expected text"};
   return Json(std::string(bytes));
+}
+
+// Bytes that are no text, such as a picture's, become a data: URI.
+Result<Json> bytes(std::string_view value) {
+  if (simdjson::validate_utf8(value.data(), value.size())) return Json(std::string(value));
+  return Json(media::data_uri(value));
 }
 
 Result<Json> list(const arrow::Array& values, int64_t begin, int64_t count) {
@@ -47,9 +55,9 @@ Result<Json> arrow_value(const arrow::Array& array, int64_t row) {
     case Type::LARGE_STRING:
       return text(as<arrow::LargeStringArray>(array).GetView(row));
     case Type::BINARY:
-      return text(as<arrow::BinaryArray>(array).GetView(row));
+      return bytes(as<arrow::BinaryArray>(array).GetView(row));
     case Type::LARGE_BINARY:
-      return text(as<arrow::LargeBinaryArray>(array).GetView(row));
+      return bytes(as<arrow::LargeBinaryArray>(array).GetView(row));
     case Type::BOOL:
       return Json(as<arrow::BooleanArray>(array).Value(row));
     case Type::INT8:

@@ -1,0 +1,105 @@
+#include "hone/data/batches/image_batch.h"
+
+#include "hone/base/log.h"
+
+namespace hone::data {
+namespace {
+
+void forget_labels(Sample& sample, const std::string& why) {
+  log::warning("{}: not learned: {}", sample.origin.str(), why);
+  std::fill(sample.labels.begin(), sample.labels.end(), kIgnore);
+}
+
+}  // namespace
+
+void PositionAxes::append(const Sample& sample, int64_t first) {
+  next_ = first;
+  auto add_text = [&](size_t count) {
+    for (size_t i = 0; i < count; ++i, ++next_)
+      for (auto& axis : axes_) axis.push_back(next_);
+  };
+  size_t at = 0;
+  for (const auto& picture : sample.pictures) {
+    has_pictures_ = true;
+    add_text(picture.first - at);
+    const int64_t merge = picture.config->processor.merge_size, height = picture.plan.grid_h / merge,
+                  width = picture.plan.grid_w / merge;
+    for (int64_t y = 0; y < height; ++y)
+      for (int64_t x = 0; x < width; ++x) {
+        axes_[0].push_back(next_);
+        axes_[1].push_back(next_ + y);
+        axes_[2].push_back(next_ + x);
+      }
+    next_ += std::max(height, width);
+    at = picture.first + static_cast<size_t>(picture.plan.tokens);
+  }
+  add_text(sample.ids.size() - at);
+}
+
+Tensor PositionAxes::tensor() const {
+  auto axis = [&](size_t i) { return at::tensor(axes_[i], at::kLong); };
+  return has_pictures_ ? at::stack({axis(0), axis(1), axis(2)}) : axis(0);
+}
+
+namespace {
+
+// `failed` is told of pictures that cannot be decoded; their rows stay zeros.
+template <class Failed>
+BatchImages decode_images(std::vector<SamplePack>& packs, Failed failed) {
+  BatchImages images;
+  std::vector<int64_t> rows;
+  int64_t patches = 0, row_size = 0, first = 0;
+  for (const auto& pack : packs)
+    for (const auto& sample : pack) {
+      for (const auto& picture : sample.pictures) {
+        images.grids.push_back({1, picture.plan.grid_h, picture.plan.grid_w});
+        patches += picture.plan.patches();
+        row_size = picture.config->processor.row_size();
+        for (int64_t i = 0; i < picture.plan.tokens; ++i) rows.push_back(first + static_cast<int64_t>(picture.first) + i);
+      }
+      first += static_cast<int64_t>(sample.ids.size());
+    }
+  if (patches == 0) return images;
+  images.rows_n = at::tensor(rows, at::kLong);
+  images.patches_pr = at::zeros({patches, row_size}, at::kFloat);
+  float* to = images.patches_pr.data_ptr<float>();
+  for (auto& pack : packs)
+    for (auto& sample : pack)
+      for (const auto& picture : sample.pictures) {
+        auto values = patch_rows(picture);
+        if (values)
+          std::copy(values->begin(), values->end(), to);
+        else
+          failed(sample, values.error());
+        to += picture.plan.patches() * row_size;
+      }
+  return images;
+}
+
+}  // namespace
+
+bool has_pictures(std::span<const SamplePack> packs) {
+  for (const auto& pack : packs)
+    for (const auto& sample : pack)
+      if (!sample.pictures.empty()) return true;
+  return false;
+}
+
+BatchImages load_images(std::vector<SamplePack>& packs) { return decode_images(packs, forget_labels); }
+
+Result<Batch> prompt_batch(std::vector<text::TokenId> ids, std::vector<Picture> pictures) {
+  Sample sample;
+  sample.ids = std::move(ids);
+  sample.pictures = std::move(pictures);
+  std::vector<SamplePack> packs{{std::move(sample)}};
+  std::string problem;
+  Batch batch;
+  batch.images = decode_images(packs, [&](const Sample&, const std::string& why) { problem = why; });
+  if (!problem.empty()) return Error{problem};
+  PositionAxes positions;
+  positions.append(packs[0][0], 0);
+  batch.positions_t = positions.tensor();
+  return batch;
+}
+
+}  // namespace hone::data

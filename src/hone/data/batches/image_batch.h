@@ -1,0 +1,32 @@
+// What pictures add to a batch: rows of patches, and positions of three axes.
+#pragma once
+#include <array>
+
+#include "hone/data/batches/batch.h"
+#include "hone/data/batches/collator.h"
+
+namespace hone::data {
+
+// Positions of a packed row under M-RoPE: a text counts on in all three axes, a picture stands at one time and spreads over
+// height and width, and what follows begins behind its longer side.
+class PositionAxes {
+ public:
+  void append(const Sample& sample, int64_t first);
+  int64_t next() const { return next_; }  // where a sequence would go on
+  Tensor tensor() const;                  // int64 [T], or [3, T] where there are pictures
+
+ private:
+  std::array<std::vector<int64_t>, 3> axes_;
+  int64_t next_ = 0;
+  bool has_pictures_ = false;
+};
+
+// A prompt with its pictures as a batch of one. A picture that cannot be decoded is an error.
+Result<Batch> prompt_batch(std::vector<text::TokenId> ids, std::vector<Picture> pictures);
+
+bool has_pictures(std::span<const SamplePack> packs);
+// Decodes the pictures of all samples. One that cannot be decoded becomes zeros, its sample is not learned, and a warning names
+// it.
+BatchImages load_images(std::vector<SamplePack>& packs);
+
+}  // namespace hone::data

@@ -1,0 +1,174 @@
+#include "hone/media/image_processor.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace hone::media {
+namespace {
+
+constexpr double kMostRatio = 200;
+
+double ratio(ImageSize size) {
+  return static_cast<double>(std::max(size.width, size.height)) / static_cast<double>(std::min(size.width, size.height));
+}
+
+ImageSize scaled(ImageSize size, double by) {
+  return {static_cast<int64_t>(static_cast<double>(size.width) * by),
+          static_cast<int64_t>(static_cast<double>(size.height) * by)};
+}
+
+// What LLaMA-Factory does to a picture before transformers sees it: pixels within its bounds in whatever colours it has, then, in
+// RGB, sides and a ratio that Qwen takes.
+std::vector<ImagePlan::Step> factory_steps(ImageSize now, const ImageProcessorConfig& config) {
+  std::vector<ImagePlan::Step> steps;
+  auto go_to = [&](ImageSize to, bool to_rgb) {
+    steps.push_back({to, Filter::bicubic, to_rgb});
+    now = to;
+  };
+  auto scale_to = [&](int64_t pixels) {
+    go_to(scaled(now, std::sqrt(static_cast<double>(pixels) / static_cast<double>(now.pixels()))), false);
+  };
+  if (now.pixels() > config.factory_max_pixels) scale_to(config.factory_max_pixels);
+  if (now.pixels() > 0 && now.pixels() < config.factory_min_pixels) scale_to(config.factory_min_pixels);
+  constexpr int64_t kLeastSide = 28, kKeptRatio = 180;
+  if (std::min(now.width, now.height) < kLeastSide)
+    go_to({std::max(now.width, kLeastSide), std::max(now.height, kLeastSide)}, true);
+  if (now.width > 200 * now.height) go_to({now.height * kKeptRatio, now.height}, true);
+  if (now.height > 200 * now.width) go_to({now.width, now.width * kKeptRatio}, true);
+  return steps;
+}
+
+int64_t positive(const Json& fields, const char* name, int64_t otherwise) {
+  auto found = fields.find(name);
+  if (found == fields.end() || found->is_null()) return otherwise;
+  if (!found->is_number_integer() || found->get<int64_t>() <= 0 || found->get<int64_t>() > int64_t{1} << 40)
+    throw UserError(ExitCode::bad_checkpoint, fmt::format("\"{}\" is {}; expected a positive number", name, found->dump()));
+  return found->get<int64_t>();
+}
+
+void read_triple(const Json& fields, const char* name, std::array<double, 3>& out) {
+  auto found = fields.find(name);
+  if (found == fields.end() || found->is_null()) return;
+  const bool fits =
+      found->is_array() && found->size() == 3 && std::ranges::all_of(*found, [](const Json& n) { return n.is_number(); });
+  if (!fits) throw UserError(ExitCode::bad_checkpoint, fmt::format("\"{}\" is {}; expected three numbers", name, found->dump()));
+  for (size_t c = 0; c < 3; ++c) out[c] = (*found)[c].get<double>();
+}
+
+// transformers' arithmetic: 1/255 in float64, then float32.
+std::array<std::array<float, 256>, 3> normalized_values(const ImageProcessorConfig& config) {
+  std::array<std::array<float, 256>, 3> table;
+  for (size_t c = 0; c < 3; ++c)
+    for (size_t value = 0; value < 256; ++value) {
+      const auto scaled = static_cast<float>(static_cast<double>(value) * config.rescale_factor);
+      table[c][value] = (scaled - static_cast<float>(config.mean[c])) / static_cast<float>(config.std[c]);
+    }
+  return table;
+}
+
+}  // namespace
+
+ImageProcessorConfig parse_image_processor(const Json& preprocessor, ImageProcessorConfig config, const std::string& origin) try {
+  if (!preprocessor.is_object()) throw UserError(ExitCode::bad_checkpoint, "expected an object");
+  config.patch_size = positive(preprocessor, "patch_size", config.patch_size);
+  config.temporal_patch_size = positive(preprocessor, "temporal_patch_size", config.temporal_patch_size);
+  config.merge_size = positive(preprocessor, "merge_size", config.merge_size);
+  config.min_pixels = positive(preprocessor, "min_pixels", config.min_pixels);
+  config.max_pixels = positive(preprocessor, "max_pixels", config.max_pixels);
+  if (auto size = preprocessor.find("size"); size != preprocessor.end() && size->is_object()) {
+    config.min_pixels = positive(*size, "shortest_edge", config.min_pixels);
+    config.max_pixels = positive(*size, "longest_edge", config.max_pixels);
+  }
+  read_triple(preprocessor, "image_mean", config.mean);
+  read_triple(preprocessor, "image_std", config.std);
+  if (auto factor = preprocessor.find("rescale_factor"); factor != preprocessor.end() && factor->is_number())
+    config.rescale_factor = factor->get<double>();
+  if (config.factor() > 4096 || config.temporal_patch_size > 64)
+    throw UserError(ExitCode::bad_checkpoint, fmt::format("patches of {} pixels are beyond any model", config.factor()));
+  return config;
+} catch (const UserError& cause) {
+  throw UserError(cause.code(), origin + ": " + cause.what(), cause.hint());
+}
+
+Result<ImageSize> smart_resize(ImageSize size, const ImageProcessorConfig& config) {
+  if (ratio(size) > kMostRatio)
+    return error("{} x {} pixels; expected sides whose ratio is at most {}", size.width, size.height, kMostRatio);
+  const auto factor = static_cast<double>(config.factor());
+  const auto width = static_cast<double>(size.width), height = static_cast<double>(size.height);
+  const int64_t least = config.rule == ResizeRule::qwen_vl_utils ? config.factor() : 0;
+  auto round = [&](double side) {
+    return std::max(static_cast<int64_t>(std::nearbyint(side / factor)) * config.factor(), least);
+  };
+  auto floor = [&](double side) { return static_cast<int64_t>(std::floor(side / factor)) * config.factor(); };
+  auto ceil = [&](double side) { return static_cast<int64_t>(std::ceil(side / factor)) * config.factor(); };
+  ImageSize to{round(width), round(height)};
+  if (to.pixels() > config.max_pixels) {
+    const double beta = std::sqrt(width * height / static_cast<double>(config.max_pixels));
+    to = {floor(width / beta), floor(height / beta)};
+    if (config.rule == ResizeRule::factory) to = {std::max(to.width, config.factor()), std::max(to.height, config.factor())};
+  } else if (to.pixels() < config.min_pixels) {
+    const double beta = std::sqrt(static_cast<double>(config.min_pixels) / (width * height));
+    to = {ceil(width * beta), ceil(height * beta)};
+  }
+  if (to.width <= 0 || to.height <= 0)
+    return error("{} x {} pixels would be shrunk to none; raise the largest number of pixels", size.width, size.height);
+  return to;
+}
+
+Result<ImagePlan> plan_image(ImageSize size, const ImageProcessorConfig& config) {
+  ImagePlan plan;
+  plan.source = size;
+  auto now = size;
+  if (config.rule == ResizeRule::factory) {
+    plan.steps = factory_steps(size, config);
+    for (const auto& step : plan.steps)
+      if (step.to.width <= 0 || step.to.height <= 0)
+        return error("{} x {} pixels would be shrunk to none; raise image_max_pixels", size.width, size.height);
+    if (!plan.steps.empty()) now = plan.steps.back().to;
+  } else if (config.shrink_above > 0 && size.pixels() > config.shrink_above) {
+    const double wide = static_cast<double>(size.width) / static_cast<double>(size.height);
+    const double height = std::sqrt(static_cast<double>(config.shrink_above) / wide);
+    now = {static_cast<int64_t>(height * wide), static_cast<int64_t>(height)};
+    if (now.width <= 0 || now.height <= 0)
+      return error("{} x {} pixels would be shrunk to none; raise --max_pixels", size.width, size.height);
+    plan.steps.push_back({now, Filter::bilinear, true});
+  }
+  auto final_size = smart_resize(now, config);
+  if (!final_size) return Error{final_size.error()};
+  plan.steps.push_back({*final_size, Filter::bicubic, true});
+  plan.grid_h = final_size->height / config.patch_size;
+  plan.grid_w = final_size->width / config.patch_size;
+  plan.tokens = plan.patches() / (config.merge_size * config.merge_size);
+  return plan;
+}
+
+void fill_patch_rows(Image image, const ImagePlan& plan, const ImageProcessorConfig& config, std::span<float> rows) {
+  HONE_CHECK(image.size == plan.source && static_cast<int64_t>(rows.size()) == plan.patches() * config.row_size(),
+             "a picture of {} x {} for another plan", image.size.width, image.size.height);
+  for (const auto& step : plan.steps) {
+    if (step.to_rgb) image = to_rgb(std::move(image));
+    image = resize(image, step.to, step.filter);
+  }
+  const auto table = normalized_values(config);
+  const int64_t patch = config.patch_size, merge = config.merge_size;
+  const auto width = static_cast<size_t>(image.size.width);
+  const auto frame = static_cast<size_t>(patch * patch);
+  float* row = rows.data();
+  auto fill_patch = [&](int64_t top, int64_t left) {
+    for (size_t c = 0; c < 3; ++c) {
+      float* first = row;
+      for (int64_t y = top; y < top + patch; ++y) {
+        const uint8_t* from = image.pixels.data() + 3 * (static_cast<size_t>(y) * width + static_cast<size_t>(left)) + c;
+        for (int64_t x = 0; x < patch; ++x) *row++ = table[c][from[3 * x]];
+      }
+      // A still picture is as many equal frames as the tower joins.
+      for (int64_t t = 1; t < config.temporal_patch_size; ++t) row = std::copy(first, first + frame, row);
+    }
+  };
+  for (int64_t by = 0; by < plan.grid_h; by += merge)
+    for (int64_t bx = 0; bx < plan.grid_w; bx += merge)
+      for (int64_t y = by; y < by + merge; ++y)
+        for (int64_t x = bx; x < bx + merge; ++x) fill_patch(y * patch, x * patch);
+}
+
+}  // namespace hone::media

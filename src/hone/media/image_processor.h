@@ -1,0 +1,56 @@
+// Qwen-VL's image processor: how large a picture becomes, how many tokens that makes, and the rows of patches that a tower reads.
+#pragma once
+#include <array>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "hone/base/json.h"
+#include "hone/media/resize.h"
+
+namespace hone::media {
+
+// Whose way to bring a picture to its size: ms-swift's (qwen_vl_utils) or that of LLaMA-Factory, which resizes it before
+// transformers does.
+enum class ResizeRule { qwen_vl_utils, factory };
+
+struct ImageProcessorConfig {
+  int64_t patch_size = 14, temporal_patch_size = 2, merge_size = 2;
+  int64_t min_pixels = 4 * 28 * 28, max_pixels = 16384 * 28 * 28;
+  std::array<double, 3> mean{0.48145466, 0.4578275, 0.40821073}, std{0.26862954, 0.26130258, 0.27577711};
+  double rescale_factor = 1.0 / 255;
+  ResizeRule rule = ResizeRule::qwen_vl_utils;
+  int64_t shrink_above = 0;                                        // swift --max_pixels: shrunk to so many pixels first; 0: not
+  int64_t factory_min_pixels = 1024, factory_max_pixels = 589824;  // factory: image_min_pixels, image_max_pixels
+
+  int64_t factor() const { return patch_size * merge_size; }  // sides are multiples of it; one cell of factor x factor is a token
+  int64_t row_size() const { return 3 * temporal_patch_size * patch_size * patch_size; }
+};
+
+// preprocessor_config.json of the model, with `config` for what it does not say. Throws UserError(bad_checkpoint) naming the
+// field.
+ImageProcessorConfig parse_image_processor(const Json& preprocessor, ImageProcessorConfig config, const std::string& origin);
+
+// Both sides as multiples of `factor`, within the bounds, the ratio kept as closely as that allows. Rounds half to even, as
+// Python does.
+Result<ImageSize> smart_resize(ImageSize size, const ImageProcessorConfig& config);
+
+struct ImagePlan {
+  struct Step {
+    ImageSize to;
+    Filter filter = Filter::bicubic;
+    bool to_rgb = false;  // the colours are brought to RGB before it
+  };
+  std::vector<Step> steps;  // the last one's size is what the tower sees
+  ImageSize source;
+  int64_t grid_h = 0, grid_w = 0;  // in patches
+  int64_t patches() const { return grid_h * grid_w; }
+  int64_t tokens = 0;
+};
+
+Result<ImagePlan> plan_image(ImageSize size, const ImageProcessorConfig& config);
+
+// The rows of one picture, plan.patches() of config.row_size() floats, in the order of merge blocks.
+void fill_patch_rows(Image image, const ImagePlan& plan, const ImageProcessorConfig& config, std::span<float> rows);
+
+}  // namespace hone::media

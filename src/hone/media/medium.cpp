@@ -1,0 +1,86 @@
+#include "hone/media/medium.h"
+
+#include "hone/text/tokenizer/normalizer.h"
+
+namespace hone::media {
+namespace {
+
+constexpr size_t kLongestPath = 2000;  // longer ones are base64, as ms-swift has it
+
+bool is_data_uri(std::string_view source) { return source.starts_with("data:"); }
+bool is_url(std::string_view source) { return source.starts_with("http://") || source.starts_with("https://"); }
+
+Result<std::string> decoded(std::string_view encoded) {
+  if (encoded.size() / 4 * 3 > kMostBytes) return error("more than {} bytes of base64", kMostBytes);
+  return text::tokenizer::decode_base64(encoded);
+}
+
+Result<std::string> data_of_uri(std::string_view source) {
+  const size_t comma = source.find(',');
+  if (comma == source.npos || !source.substr(0, comma).ends_with(";base64"))
+    return error("a data: URI without \";base64,\"; expected data:image/png;base64,…");
+  return decoded(source.substr(comma + 1));
+}
+
+std::optional<fs::path> existing_file(const std::string& source, const SourceRules& rules) {
+  if (source.size() > kLongestPath || source.find('\0') != source.npos) return std::nullopt;
+  constexpr std::string_view kScheme = "file://";
+  const fs::path path = source.starts_with(kScheme) ? source.substr(kScheme.size()) : source;
+  std::error_code unreadable;
+  for (const auto& candidate : {path, rules.folder.empty() || path.is_absolute() ? path : rules.folder / path})
+    if (fs::exists(candidate, unreadable)) return candidate;
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<Medium> Medium::open(const std::string& source, const SourceRules& rules) {
+  if (source.empty()) return error("an empty path");
+  if (is_url(source)) return error("an address, which is not fetched; download it and give the path");
+  if (is_data_uri(source)) {
+    auto data = data_of_uri(source);
+    if (!data) return Error{data.error()};
+    return Medium(std::move(*data));
+  }
+  if (auto path = rules.paths ? existing_file(source, rules) : std::nullopt) {
+    std::error_code unreadable;
+    if (!fs::is_regular_file(*path, unreadable)) return error("not a regular file");
+    if (fs::file_size(*path, unreadable) > kMostBytes) return error("more than {} bytes", kMostBytes);
+    if (fs::file_size(*path, unreadable) == 0) return error("0 bytes; expected a picture");
+    try {
+      return Medium(MappedFile(*path));
+    } catch (const UserError& problem) {
+      return Error{problem.what()};
+    }
+  }
+  auto data = decoded(source);
+  if (data && !data->empty() && (source.size() > kLongestPath || source.find('.') == source.npos))
+    return Medium(std::move(*data));
+  return rules.paths ? error("no such file") : error("neither a data: URI nor base64; files of this machine are not read");
+}
+
+std::string_view Medium::bytes() const {
+  if (const auto* file = std::get_if<MappedFile>(&content_)) return file->text();
+  return std::get<std::string>(content_);
+}
+
+std::string data_uri(std::string_view bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out = "data:application/octet-stream;base64,";
+  out.reserve(out.size() + (bytes.size() + 2) / 3 * 4);
+  for (size_t at = 0; at < bytes.size(); at += 3) {
+    uint32_t group = 0;
+    for (size_t i = 0; i < 3; ++i) group = group << 8 | (at + i < bytes.size() ? static_cast<unsigned char>(bytes[at + i]) : 0u);
+    for (size_t i = 0; i < 4; ++i) out.push_back(at + i <= bytes.size() ? kDigits[group >> (18 - 6 * i) & 63] : '=');
+  }
+  return out;
+}
+
+std::string describe_source(const std::string& source) {
+  constexpr size_t kShown = 200;
+  if (is_data_uri(source)) return fmt::format("{} ({} characters)", source.substr(0, source.find(',')), source.size());
+  if (source.size() > kShown) return fmt::format("base64 ({} characters)", source.size());
+  return source;
+}
+
+}  // namespace hone::media
