@@ -8,6 +8,7 @@
 
 #include "hone/base/file.h"
 #include "hone/base/json.h"
+#include "hone/io/vision_names.h"
 
 namespace hone::io {
 namespace {
@@ -87,6 +88,22 @@ WeightFolder::WeightFolder(const fs::path& folder, const std::string& stem) {
   if (stem != "model") return;
   index_quantized(folder);
   index_experts(folder);
+  show_module_names(folder);
+}
+
+void WeightFolder::show_module_names(const fs::path& folder) {
+  if (!fs::exists(folder / "config.json")) return;
+  const auto config = parse_json(hone::read_file(folder / "config.json"));
+  vision_names_ = config && io::has_vision_names(*config);
+  if (!vision_names_) return;
+  decltype(entries_) shown;
+  for (const auto& [name, entry] : entries_) {
+    const auto module = vision_module_name(name);
+    if (!shown.emplace(module, entry).second)
+      throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: holds \"{}\" under two names", folder.string(), module));
+    if (module != name) stored_names_[module] = name;
+  }
+  entries_ = std::move(shown);
 }
 
 void WeightFolder::index_experts(const fs::path& folder) {
@@ -124,8 +141,10 @@ const TensorEntry* WeightFolder::find(const std::string& name) const {
   return found == entries_.end() ? nullptr : found->second;
 }
 
-Tensor WeightFolder::tensor(const std::string& name) const {
-  HONE_CHECK(find(name), "no tensor {}", name);
+Tensor WeightFolder::tensor(const std::string& shown) const {
+  HONE_CHECK(find(shown), "no tensor {}", shown);
+  auto other = stored_names_.find(shown);
+  const auto& name = other == stored_names_.end() ? shown : other->second;
   auto stacked = stacked_.find(name);
   if (stacked == stacked_.end()) return stored(name);
   auto whole = stack_experts(stacked->second, [this](const std::string& part) { return stored(part); });

@@ -197,7 +197,14 @@ Tensor CausalLM::hidden_states(const ForwardInput& input, PagedKvCache* cache, T
   }
   const auto rotations = self.rotations(input);
   self.sliced->sync_adapters(self.decoder);
+  HONE_CHECK(input.images.empty(), "a model in slices is given embeddings of pictures");
   return self.sliced->hidden(input, [&](at::Device place) { return self.forward_context_on(place, input, rotations, cache); });
+}
+
+Tensor CausalLM::encode_images(const ImageInput& images) {
+  auto& self = *impl_;
+  HONE_CHECK(self.decoder.vision, "pictures for {}, which has no vision tower", self.decoder.config.architecture);
+  return self.decoder.vision->forward(images.patches_pr, images.grids, {self.training});
 }
 
 Tensor CausalLM::embed(const ForwardInput& input) {
@@ -209,8 +216,13 @@ Tensor CausalLM::embed(const ForwardInput& input) {
   auto x_th = input.embeddings_th.defined()
                   ? input.embeddings_th
                   : self.with_noise(self.decoder.embedding(input.tokens_t, input.adapters), input.segments);
-  hooks.leave(kEmbedding);
   x_th = input.encoder.replace_rows(x_th);
+  if (!input.images.empty()) {
+    const auto embeddings_nh = encode_images(input.images);
+    hooks.register_backward_hooks(embeddings_nh, {}, kEmbedding);  // the tower is gathered with the embedding
+    x_th = EncoderEmbeddings{input.images.rows_n, embeddings_nh, {}}.replace_rows(x_th);
+  }
+  hooks.leave(kEmbedding);
   hooks.register_backward_hooks(x_th, kEmbedding + 1, {});
   return x_th;
 }
@@ -305,7 +317,7 @@ bool CausalLM::repeats_launches() const {
   if (self.weight_hooks || self.split || self.sliced || decoder.offloader || decoder.shifted_attention ||
       decoder.neftune_alpha > 0)
     return false;
-  if (config.rope.kind == RopeKind::dynamic || config.experts.count > 0 || devices().size() > 1) return false;
+  if (config.vision || config.rope.kind == RopeKind::dynamic || config.experts.count > 0 || devices().size() > 1) return false;
   auto repeats = [](const Linear* layer) {
     return layer->tuners.empty() && !layer->quantized_base && !layer->quantized && !layer->float8;
   };

@@ -43,7 +43,8 @@ class CausalLM {
 
   // Its stages, each by itself: hidden_states is final_norm(run_blocks(embed(input), …)). Not for a model in tensor parallel
   // slices, which computes whole passes.
-  Tensor embed(const ForwardInput& input);  // [T, hidden], before the first block
+  Tensor encode_images(const ImageInput& images);  // [N, hidden], by the vision tower
+  Tensor embed(const ForwardInput& input);         // [T, hidden], before the first block
   // x_th behind block `end` - 1, [T, hidden] before block `begin`; of `input` the blocks read positions and segments.
   Tensor run_blocks(Tensor x_th, int64_t begin, int64_t end, const ForwardInput& input, PagedKvCache* cache = nullptr,
                     TensorList* router_logits = nullptr);

@@ -189,12 +189,17 @@ DecoderConfig parse_config(const Json& hf, const std::string& origin) try {
   for (const auto& family : families()) {
     if (std::ranges::find(family.architectures, with_language_head(architecture)) == family.architectures.end()) continue;
     // Families keep something for each layer, so these are counted before they are believed.
-    if (const Json* layers = field(hf, "num_hidden_layers"); layers && layers->is_number() && layers->get<double>() > kMostLayers)
+    const Json* nested = field(hf, "text_config");  // where a model that sees pictures keeps what is said of its text
+    const Json& text = nested && nested->is_object() ? *nested : hf;
+    if (const Json* layers = field(text, "num_hidden_layers");
+        layers && layers->is_number() && layers->get<double>() > kMostLayers)
       fail(fmt::format("num_hidden_layers is {}; at most {} are read", layers->dump(), kMostLayers));
     auto config = family.config(hf);
     config.architecture = architecture;
-    config.rope = parse_rope(hf, config.max_position_embeddings, config.rope.theta);
+    config.rope = parse_rope(text, config.max_position_embeddings, config.rope.theta);
+    if (config.vision && config.rope.mrope_section.empty()) config.rope.mrope_section = {16, 24, 24};
     config.dtype = parse_dtype(hf);
+    if (!config.dtype) config.dtype = parse_dtype(text);
     config.source = hf;
     if (architecture.ends_with(kClassifier)) config.num_labels = label_count(hf), config.tie_word_embeddings = false;
     check(config);

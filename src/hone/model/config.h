@@ -9,6 +9,7 @@
 #include "hone/base/json.h"
 #include "hone/device/tensor.h"
 #include "hone/io/expert_names.h"
+#include "hone/model/encoders/vision_config.h"
 
 namespace hone::model {
 
@@ -82,6 +83,7 @@ struct DecoderConfig {
   double norm_eps = 1e-6;
   double initializer_range = 0.02;
   ModuleNames names;
+  std::optional<VisionConfig> vision;   // of models that see pictures
   std::optional<at::ScalarType> dtype;  // what the checkpoint says it is stored in
   Json source;                          // config.json as read, for saving beside weights
 

@@ -265,9 +265,11 @@ std::vector<Unit> Decoder::units() {
   list.push_back({UnitKind::final_norm, module_of(norm)});
   list.push_back({UnitKind::head, module_of(head)});
   list.back().module.is_tied = config.tie_word_embeddings;
-  if (!value_head) return list;
-  list.push_back({UnitKind::head, module_of(*value_head)});
-  list.back().module.slot.reset();
+  if (value_head) {
+    list.push_back({UnitKind::head, module_of(*value_head)});
+    list.back().module.slot.reset();
+  }
+  if (vision) list.push_back({UnitKind::encoder, vision->module()});
   return list;
 }
 
@@ -285,6 +287,7 @@ Decoder decoder_skeleton(const DecoderConfig& config) {
   for (int64_t layer = 0; layer < config.layers; ++layer) decoder.blocks.push_back(block_skeleton(config, layer));
   decoder.norm = norm(names.model + "." + names.final_norm, config.hidden_size, config);
   decoder.norm.scale = config.logits_scale;
+  if (config.vision) decoder.vision = vision_skeleton(*config.vision);
   decoder.head = config.num_labels ? linear(names.classifier, config.hidden_size, config.num_labels, false)
                                    : linear(names.head, config.hidden_size, config.vocab_size, false);
   return decoder;

@@ -6,6 +6,7 @@
 
 #include "hone/model/config.h"
 #include "hone/model/distributed_attention.h"
+#include "hone/model/encoders/vision_tower.h"
 #include "hone/model/inference/all_reduce.h"
 #include "hone/model/inference/fused_projection.h"
 #include "hone/model/inference/paged_kv_cache.h"
@@ -57,12 +58,13 @@ struct Decoder {
   std::vector<Block> blocks;
   Norm norm;
   Linear head;
+  std::optional<VisionTower> vision;                    // what pictures go through first
   std::optional<Linear> value_head;                     // of one value a token, where there is one (value_head.h)
   double neftune_alpha = 0;                             // size of the noise on embeddings, in training
   bool shifted_attention = false;                       // LongLoRA's, in training
   std::shared_ptr<ActivationOffloader> offloader = {};  // where inputs of recomputed blocks wait; null: where they are
 
-  std::vector<Unit> units();  // the embedding, the blocks, the final norm, the head, a value head where there is one
+  std::vector<Unit> units();  // the embedding, the blocks, the final norm, the head, a value head and an encoder where there are
   Module tree();              // with the units as children
 };
 

@@ -32,6 +32,8 @@ ForwardInput ForwardInput::to(at::Device device) const {
   for (auto* tensor : {&moved.tokens_t, &moved.positions_t, &moved.offsets_s, &moved.embeddings_th})
     *tensor = moved_to(*tensor, device);
   moved.encoder = encoder.to(device);
+  moved.images.patches_pr = moved_to(images.patches_pr, device);
+  moved.images.rows_n = moved_to(images.rows_n, device);
   return moved;
 }
 

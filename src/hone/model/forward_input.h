@@ -5,6 +5,7 @@
 
 #include "hone/ops/attention/attention.h"
 #include "hone/ops/linear/multi_lora.h"
+#include "hone/ops/patch_grid.h"
 #include "hone/text/tokenizer.h"
 
 namespace hone::model {
@@ -22,6 +23,17 @@ struct EncoderEmbeddings {
   Tensor add_deepstack(const Tensor& x_th, size_t block) const;  // to what this block gave
 };
 
+using ops::PatchGrid;
+
+// Pictures that the model's own tower is to encode, in the order of the rows that they fill.
+struct ImageInput {
+  Tensor patches_pr;             // [patches, row size]; undefined: there are none
+  std::vector<PatchGrid> grids;  // of each picture
+  Tensor rows_n;                 // int64: the rows of the input
+
+  bool empty() const { return !patches_pr.defined() || patches_pr.numel() == 0; }
+};
+
 // One packed row of T positions, its tensors on the model's device.
 struct ForwardInput {
   Tensor tokens_t;     // int64 or int32 [T]; undefined where embeddings_th is given
@@ -31,6 +43,7 @@ struct ForwardInput {
   Tensor offsets_s = {};                                 // the segments' offsets where they are on the device already (int32)
   Tensor embeddings_th = {};                             // [T, hidden], differentiable: what goes into the first block
   EncoderEmbeddings encoder = {};                        // replaces rows of the embedding
+  ImageInput images = {};                                // the tower computes what replaces their rows
   std::vector<ops::AttentionKind> attention_kinds = {};  // of each segment; empty: all causal
 
   int64_t size() const { return positions_t.size(-1); }

@@ -7,6 +7,7 @@ namespace hone::model {
 
 // A distance from 1 has more digits than the sum would keep in a short type.
 Tensor Norm::operator()(const Tensor& x) const {
+  if (bias.defined()) return at::layer_norm(x, weight.sizes(), weight, bias, eps);
   auto y = zero_centered ? ops::rms_norm(x.to(at::kFloat), weight.to(at::kFloat) + 1, eps).to(x.scalar_type())
                          : ops::rms_norm(x, weight, eps);
   return scale == 1 ? y : y * scale;

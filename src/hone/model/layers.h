@@ -58,6 +58,7 @@ struct Norm {
   double eps = 1e-6;
   bool zero_centered = false;  // `weight` is the distance from 1
   double scale = 1;            // of what it gives
+  Tensor bias = {};            // defined: LayerNorm instead of RMSNorm
 
   Tensor operator()(const Tensor& x) const;
   void divide(const Tensor& by);  // the scales that it gives

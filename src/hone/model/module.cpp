@@ -21,9 +21,12 @@ void append_all(List& list, List more) {
 struct OwnParameters {
   std::vector<NamedParameter> operator()(std::monostate) const { return {}; }
   std::vector<NamedParameter> operator()(Embedding* layer) const { return {{layer->name + ".weight", &layer->weight}}; }
-  std::vector<NamedParameter> operator()(Norm* layer) const { return {{layer->name + ".weight", &layer->weight}}; }
+  std::vector<NamedParameter> operator()(Norm* layer) const { return with_bias(layer); }
   std::vector<NamedParameter> operator()(ExpertWeights* layer) const { return {{layer->name, &layer->weight}}; }
-  std::vector<NamedParameter> operator()(Linear* layer) const {
+  std::vector<NamedParameter> operator()(Linear* layer) const { return with_bias(layer); }
+
+ private:
+  static std::vector<NamedParameter> with_bias(auto* layer) {
     std::vector<NamedParameter> list{{layer->name + ".weight", &layer->weight}};
     if (layer->bias.defined()) list.push_back({layer->name + ".bias", &layer->bias});
     return list;

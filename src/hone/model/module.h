@@ -35,7 +35,7 @@ Module module_of(SparseMoe& layer);
 
 // What is gathered, recomputed, offloaded, calibrated, sampled and put on a pipeline stage as one. A unit's number is its place
 // in CausalLM::units(), the order of a forward pass.
-enum class UnitKind { embedding, block, final_norm, head };
+enum class UnitKind { embedding, block, final_norm, head, encoder };
 struct Unit {
   UnitKind kind;
   Module module;

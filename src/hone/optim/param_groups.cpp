@@ -58,6 +58,23 @@ std::vector<ParameterGroup> loraplus_groups(const NamedTensors& trainable, const
   return by_dtype(groups);
 }
 
+// ms-swift's multimodal optimizer: language model, vision tower and merger have rates of their own.
+std::vector<ParameterGroup> vision_groups(const NamedTensors& trainable, const ParamGroupConfig& config) {
+  std::vector<ParameterGroup> groups(6);
+  const double rates[] = {config.learning_rate, config.vit_rate.value_or(config.learning_rate),
+                          config.aligner_rate.value_or(config.learning_rate)};
+  for (size_t i = 0; i < groups.size(); ++i) {
+    groups[i].lr_scale = rates[i / 2] / config.learning_rate;
+    groups[i].weight_decay = i % 2 == 0 ? config.weight_decay : 0;
+  }
+  for (const auto& parameter : trainable) {
+    const auto& name = parameter.first;
+    const size_t part = name.find("visual.merger.") != name.npos ? 2 : name.find("visual.") != name.npos ? 1 : 0;
+    add(groups[2 * part + (takes_weight_decay(name) ? 0 : 1)], parameter);
+  }
+  return by_dtype(groups);
+}
+
 }  // namespace
 
 bool takes_weight_decay(std::string_view parameter_name) {
@@ -70,6 +87,7 @@ bool takes_weight_decay(std::string_view parameter_name) {
 
 std::vector<ParameterGroup> make_param_groups(const NamedTensors& trainable, const ParamGroupConfig& config) {
   if (config.loraplus_ratio) return loraplus_groups(trainable, config);
+  if (config.vit_rate || config.aligner_rate) return vision_groups(trainable, config);
   std::vector<ParameterGroup> groups(2);
   groups[0].weight_decay = config.weight_decay;
   for (const auto& parameter : trainable) add(groups[takes_weight_decay(parameter.first) ? 0 : 1], parameter);

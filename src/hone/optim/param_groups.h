@@ -1,4 +1,4 @@
-// Sorts trainable parameters into groups: weight decay as transformers splits it, LoRA+ rates.
+// Sorts trainable parameters into groups: weight decay as transformers splits it, LoRA+ rates, rates of a vision tower.
 #pragma once
 #include <optional>
 #include <string_view>
@@ -10,8 +10,9 @@ namespace hone::optim {
 struct ParamGroupConfig {
   double learning_rate = 5e-5;  // the schedule's peak: rates given in absolute terms become ratios of it
   double weight_decay = 0;
-  std::optional<double> loraplus_ratio;   // lora_B's rate over lora_A's
-  double loraplus_embedding_rate = 1e-6;  // of lora_embedding_B under LoRA+
+  std::optional<double> loraplus_ratio;          // lora_B's rate over lora_A's
+  double loraplus_embedding_rate = 1e-6;         // of lora_embedding_B under LoRA+
+  std::optional<double> vit_rate, aligner_rate;  // of a vision tower and its merger
 };
 
 // False for biases and norms.

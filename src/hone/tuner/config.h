@@ -56,6 +56,11 @@ struct LoraConfig {
   std::vector<std::pair<std::string, double>> alpha_pattern;
 };
 
+// Parts of a model that sees pictures which do not train, as ms-swift and LLaMA-Factory have it by default.
+struct FrozenParts {
+  bool llm = false, vit = true, aligner = true;  // the language model, the vision tower, its merger
+};
+
 struct TunerConfig {
   TunerType kind = TunerType::adapter;
   LoraConfig lora;                                // targets and modules_to_save are for every method
@@ -63,6 +68,7 @@ struct TunerConfig {
   Json method_fields = Json::object();            // its own, by their names there
   int64_t steps = 0;                              // of the run, for methods that follow a schedule
   FreezeParameters parameters;                    // Kind::full
+  FrozenParts frozen_parts;                       // of models with a vision tower; not of modules that are named
   FreezeLayers layers;                            // Kind::freeze, and the count for use_llama_pro
   bool use_llama_pro = false;                     // only every n-th layer: the blocks that were inserted
   std::vector<fs::path> adapters;                 // all but the last are merged; the last is continued

@@ -9,6 +9,7 @@
 #include "hone/base/json.h"
 #include "hone/io/peft.h"
 #include "hone/io/value_head.h"
+#include "hone/io/vision_names.h"
 #include "hone/io/weight_folder.h"
 #include "hone/tuner/adapter_state_dict.h"
 #include "hone/tuner/lora_init.h"
@@ -21,7 +22,8 @@ namespace {
 
 constexpr const char* kHead = "lm_head.weight";
 constexpr const char* kScores = "score.weight";  // a classifier's head, which takes the place of the language model's
-constexpr const char* kEmbedding = "model.embed_tokens.weight";
+// Of any family: a vision model's is "model.language_model.embed_tokens.weight".
+constexpr std::string_view kEmbedding = "embed_tokens.weight";
 
 // One adapter's share in one tensor: a replacement, a low-rank change, or both.
 struct Change {
@@ -39,7 +41,13 @@ struct MergeEdits {
   int64_t vocabulary = 0;  // rows of the embedding and the head, where tokens were added; 0: the base's
 };
 
-bool of_vocabulary(const std::string& parameter) { return parameter == kHead || parameter == kEmbedding; }
+bool is_embedding(const std::string& parameter) { return parameter.starts_with("model.") && parameter.ends_with(kEmbedding); }
+bool of_vocabulary(const std::string& parameter) { return parameter == kHead || is_embedding(parameter); }
+std::string embedding_of(const io::WeightFolder& base) {
+  for (const auto& [name, entry] : base.entries())
+    if (is_embedding(name)) return name;
+  return "";
+}
 
 // Rows of tokens that nobody trained start where the others are on average.
 Tensor with_rows(const Tensor& weight, int64_t rows) {
@@ -73,7 +81,7 @@ std::vector<LayerShape> layers_in(const io::WeightFolder& base) {
   constexpr std::string_view kWeight = ".weight";
   std::vector<LayerShape> layers;
   for (const auto& [name, entry] : base.entries())
-    if (name.ends_with(kWeight) && entry->shape.size() == 2 && name != kEmbedding)
+    if (name.ends_with(kWeight) && entry->shape.size() == 2 && !is_embedding(name))
       layers.push_back({name.substr(0, name.size() - kWeight.size()), "", entry->shape[1], entry->shape[0]});
   return layers;
 }
@@ -92,7 +100,7 @@ void add_adapter(MergeEdits& plan, const io::WeightFolder& base, const fs::path&
   const auto config = std::make_shared<const io::AdapterConfig>(adapter.config);
   const auto taken = initial_pairs(folder, adapter.config);
   const auto shape_of = [&](const std::string& parameter) -> at::IntArrayRef {
-    const auto* entry = base.find(tied && parameter == kHead ? kEmbedding : parameter);
+    const auto* entry = base.find(tied && parameter == kHead ? embedding_of(base) : parameter);
     if (!entry)
       throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: the base model has no \"{}\"", folder.string(), parameter),
                       fmt::format("the adapter was made for {}",
@@ -123,7 +131,7 @@ void add_adapter(MergeEdits& plan, const io::WeightFolder& base, const fs::path&
   }
   for (size_t i = 0; i < made.layers.size(); ++i) changes[made.layers[i].path + ".weight"].tuner = made.tuners[i];
   for (auto& [parameter, change] : changes) {
-    plan.untie |= tied && (parameter == kHead || parameter == kEmbedding);
+    plan.untie |= tied && of_vocabulary(parameter);
     plan.changes[parameter].push_back(std::move(change));
   }
 }
@@ -147,7 +155,7 @@ std::vector<io::TensorSource> sources(const io::WeightFolder& base, const MergeE
   for (const auto& [name, entry] : base.entries())
     if (!plan.scores.defined() || name != kHead) add(name, name);
   if (plan.scores.defined()) all.push_back(io::TensorSource::of(kScores, plan.scores, dtype));
-  if (plan.untie && !base.find(kHead)) add(kHead, kEmbedding);
+  if (plan.untie && !base.find(kHead)) add(kHead, embedding_of(base));
   return all;
 }
 
@@ -156,7 +164,8 @@ void write_config(const fs::path& base, const fs::path& output, const MergeEdits
   Json config = read_config_file((base / "config.json").string());
   config.update(changes);
   config.erase("quantization_config");  // what is read from few bits is written whole
-  if (plan.vocabulary > 0) config["vocab_size"] = plan.vocabulary;
+  Json& text = config.contains("text_config") && config["text_config"].is_object() ? config["text_config"] : config;
+  if (plan.vocabulary > 0) text["vocab_size"] = plan.vocabulary;
   if (plan.untie) config["tie_word_embeddings"] = false;
   if (dtype) {
     const std::string name = *dtype == at::kFloat ? "float32" : *dtype == at::kHalf ? "float16" : "bfloat16";
@@ -166,7 +175,7 @@ void write_config(const fs::path& base, const fs::path& output, const MergeEdits
 }
 
 bool is_tied(const fs::path& base, const io::WeightFolder& weights) {
-  return !weights.find(kHead) && weights.find(kEmbedding) &&
+  return !weights.find(kHead) && !embedding_of(weights).empty() &&
          read_config_file((base / "config.json").string()).value("tie_word_embeddings", true);
 }
 
@@ -204,13 +213,15 @@ MergeReport merge_adapters(const fs::path& base, const std::vector<fs::path>& ad
   const io::WeightFolder weights(base);
   const bool tied = is_tied(base, weights);
   MergeEdits plan;
-  if (const auto* embedding = weights.find(kEmbedding); embedding && options.changes.vocabulary.rows > embedding->shape[0])
+  if (const auto* embedding = weights.find(embedding_of(weights));
+      embedding && options.changes.vocabulary.rows > embedding->shape[0])
     plan.vocabulary = options.changes.vocabulary.rows;
   for (const auto& adapter : adapters) add_adapter(plan, weights, adapter, tied);
 
   Staging staging(output);
   auto tensors = sources(weights, plan, options.dtype);
   if (weights.expert_names()) tensors = io::unstack_experts(std::move(tensors), *weights.expert_names());
+  if (weights.has_vision_names()) tensors = io::in_stored_names(std::move(tensors));
   io::write_sharded(staging.folder(), tensors, options.max_shard_bytes);
   copy_small_files(base, staging.folder(), nullptr);
   if (!adapters.empty()) write_file_atomically(staging.folder() / "README.md", merged_model_card(base, adapters));

@@ -8,11 +8,13 @@
 
 #include "hone/base/log.h"
 #include "hone/io/value_head.h"
+#include "hone/io/vision_names.h"
 #include "hone/io/weight_folder.h"
 #include "hone/tuner/freeze.h"
 #include "hone/tuner/methods/attach.h"
 #include "hone/tuner/single_experts.h"
 #include "hone/tuner/targets.h"
+#include "hone/tuner/vision_parts.h"
 
 namespace hone::tuner {
 namespace {
@@ -39,6 +41,23 @@ void train_chosen(model::CausalLM& model, const std::vector<bool>& trained, cons
   }
 }
 
+// Layers are the language model's: those of a vision tower train whole or not at all.
+std::vector<bool> trained_layers_of(model::CausalLM& model, const std::vector<ParameterSize>& sizes, const TunerConfig& config) {
+  const auto& vision = model.config().vision;
+  std::vector<ParameterSize> text;
+  for (const auto& size : sizes)
+    if (!vision || part_of(size.name, *vision) == ModelPart::llm) text.push_back(size);
+  const auto chosen = trained_by_layer(text, config.layers, config.use_llama_pro);
+  std::vector<bool> trained;
+  size_t next = 0;
+  for (const auto& size : sizes) {
+    const auto part = vision ? part_of(size.name, *vision) : ModelPart::llm;
+    trained.push_back(part == ModelPart::llm ? chosen[next++] && !(vision && config.frozen_parts.llm)
+                                             : !is_frozen(part, config.frozen_parts));
+  }
+  return trained;
+}
+
 // all-linear and all: every linear but the head, by the last part of its path.
 void add_all_linear(model::CausalLM& model, std::set<std::string>& names) {
   for (const model::Linear* linear : model.tree().linears())
@@ -62,6 +81,25 @@ std::vector<std::string> expanded_targets(model::CausalLM& model, const std::vec
       names.insert(target);
   }
   return {names.begin(), names.end()};
+}
+
+bool means_all_linear(const std::vector<std::string>& targets) {
+  return targets.size() == 1 && (targets[0] == "all-linear" || targets[0] == "all");
+}
+
+// Parts that are frozen as wholes do not train, whatever else chose them.
+std::vector<bool> without_frozen_parts(std::vector<bool> trained, const std::vector<ParameterSize>& sizes,
+                                       const model::DecoderConfig& model, const TunerConfig& config) {
+  if (!model.vision) return trained;
+  const auto& named = config.parameters.trainable;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const bool asked = std::ranges::any_of(named, [&](const std::string& prefix) { return sizes[i].name.starts_with(prefix); });
+    if (!asked && is_frozen(part_of(sizes[i].name, *model.vision), config.frozen_parts)) trained[i] = false;
+  }
+  if (std::ranges::none_of(trained, [](bool on) { return on; }))
+    throw UserError(ExitCode::usage, "freeze_llm, freeze_vit and freeze_aligner leave nothing to train",
+                    "set one of them to false");
+  return trained;
 }
 
 std::vector<std::string> expanded_modules_to_save(model::CausalLM& model, const std::vector<std::string>& modules) {
@@ -200,7 +238,9 @@ io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& conf
   made.alpha = lora.alpha;
   made.dropout = lora.dropout;
   made.bias = config.method == "LORA" || config.method == "ADALORA" ? lora.bias : "none";
-  if (lora.target_regex.empty())
+  if (model.config().vision && lora.target_regex.empty() && means_all_linear(lora.targets))
+    made.targets.regex = linear_targets(model, config.frozen_parts);
+  else if (lora.target_regex.empty())
     made.targets.names = expanded_targets(model, lora.targets);
   else
     made.targets.regex = lora.target_regex;
@@ -231,10 +271,11 @@ Tuned apply_tuner(model::CausalLM& model, const TunerConfig& config, const Gradi
   const auto sizes = parameter_sizes(model);
   switch (config.kind) {
     case TunerType::full:
-      train_chosen(model, trained_by_prefix(sizes, config.parameters), config, tuned);
+      train_chosen(model, without_frozen_parts(trained_by_prefix(sizes, config.parameters), sizes, model.config(), config),
+                   config, tuned);
       break;
     case TunerType::freeze:
-      train_chosen(model, trained_by_layer(sizes, config.layers, config.use_llama_pro), config, tuned);
+      train_chosen(model, trained_layers_of(model, sizes, config), config, tuned);
       break;
     case TunerType::adapter:
       train_adapter(model, config, gradients, tuned);
@@ -263,6 +304,7 @@ void save_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& fo
   }
   if (const auto& experts = model.config().experts; experts.count > 0)
     sources = io::unstack_experts(std::move(sources), experts.stored_as);
+  if (model.config().vision) sources = io::in_stored_names(std::move(sources));
   io::write_sharded(folder, sources, max_shard_bytes);
   save_value_head(model, folder, read);
 }

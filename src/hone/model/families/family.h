@@ -38,5 +38,7 @@ const Family& mixtral_family();
 const Family& seed_oss_family();
 const Family& gemma3_family();
 const Family& granite_family();
+const Family& qwen2_vl_family();
+const Family& qwen2_5_vl_family();
 
 }  // namespace hone::model

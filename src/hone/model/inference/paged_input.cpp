@@ -16,18 +16,30 @@ void append_adapter_rows(ops::LoraMapping& rows, std::string_view adapter, int64
 
 PagedInput paged_input(std::span<const PagedChunk> chunks, int64_t block_size) {
   std::vector<int32_t> tokens, positions;
+  std::vector<std::pair<int64_t, Tensor>> given;  // where chunks with positions of their own begin
+  TensorList rows, embeddings;
   std::vector<ops::PagedSequence> sequences;
   PagedInput result;
   for (const auto& chunk : chunks) {
     const auto begin = static_cast<int64_t>(tokens.size()), count = static_cast<int64_t>(chunk.tokens.size());
     sequences.push_back({chunk.past, count, chunk.blocks});
     tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
-    for (int64_t i = 0; i < count; ++i) positions.push_back(static_cast<int32_t>(chunk.past + i));
+    for (int64_t i = 0; i < count; ++i) positions.push_back(static_cast<int32_t>(chunk.past + chunk.position_offset + i));
+    if (chunk.positions_c.defined()) given.emplace_back(begin, chunk.positions_c);
+    if (!chunk.encoder.empty()) {
+      rows.push_back(chunk.encoder.rows_n + begin);
+      embeddings.push_back(chunk.encoder.embeddings_nh);
+    }
     append_adapter_rows(result.input.adapters, chunk.adapter, begin, begin + count);
   }
   result.plan = ops::paged_plan(sequences, block_size, at::kCPU);
   result.input.tokens_t = at::tensor(tokens, at::kInt);
   result.input.positions_t = at::tensor(positions, at::kInt);
+  if (!given.empty()) {
+    result.input.positions_t = result.input.positions_t.expand({3, -1}).clone();
+    for (const auto& [begin, own] : given) result.input.positions_t.narrow(1, begin, own.size(1)).copy_(own);
+  }
+  if (!rows.empty()) result.input.encoder = {at::cat(rows), at::cat(embeddings), {}};
   result.input.segments = result.plan.segments;
   return result;
 }

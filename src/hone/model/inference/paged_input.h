@@ -13,7 +13,10 @@ struct PagedChunk {
   std::span<const text::TokenId> tokens;
   int64_t past = 0;
   std::span<const int32_t> blocks;
-  std::string_view adapter = {};  // "": none
+  std::string_view adapter = {};   // "": none
+  Tensor positions_c = {};         // int64 [3, tokens]; undefined: those of the cache's places
+  int64_t position_offset = 0;     // added to them where they are not given
+  EncoderEmbeddings encoder = {};  // its rows are places among these tokens
 };
 
 struct PagedInput {

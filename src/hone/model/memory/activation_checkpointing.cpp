@@ -122,6 +122,7 @@ void apply_activation_checkpointing(CausalLM& model, Recompute what, const std::
   auto& decoder = model.decoder();
   for (auto& block : decoder.blocks)
     block.recompute = blocks.empty() || std::ranges::count(blocks, block.layer) ? what : Recompute::none;
+  if (decoder.vision) decoder.vision->recompute = what == Recompute::none ? what : Recompute::block;
   decoder.offloader = offload ? std::make_shared<ActivationOffloader>(model.device()) : nullptr;
 }
 

@@ -53,8 +53,12 @@ ShardedModel::ShardedModel(model::CausalLM& model, const ShardingConfig& config,
   common.gradient_type = pure ? at::ScalarType::Undefined : at::kFloat;
   std::vector<model::NamedParameter> first, last;  // of the norm and the head, whose weight may be the embedding's
   const auto units = model.units();
-  for (size_t i = blocks_ + 1; i < units.size(); ++i) append(last, units[i].parameters());
-  append(first, tied_ ? last : std::vector<model::NamedParameter>());
+  for (size_t i = blocks_ + 1; i < units.size(); ++i) {
+    const bool encodes = units[i].kind == model::UnitKind::encoder;  // used with the embedding
+    has_encoder_ |= encodes;
+    append(encodes ? first : last, units[i].parameters());
+  }
+  if (tied_) append(first, last);
   append(first, units.front().parameters());
   add_part(first, common);
   for (size_t i = 1; i <= blocks_; ++i) add_part(units[i].parameters(), common);
@@ -113,7 +117,8 @@ void ShardedModel::before_forward(size_t unit) {
 }
 
 void ShardedModel::after_forward(size_t unit) {
-  const bool returns = unit == 0 && tied_;  // as the head
+  // As the head, or for the encoder's backward pass, which only ranks with pictures have: they must not gather by themselves.
+  const bool returns = unit == 0 && (tied_ || has_encoder_);
   const bool needed_at_once =
       unit == blocks_ && at::GradMode::is_enabled();  // the backward pass begins where the forward pass ends
   if (config_.reshard_after_forward && !needed_at_once && !returns) reshard(part_of(unit));

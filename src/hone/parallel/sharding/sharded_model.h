@@ -68,7 +68,7 @@ class ShardedModel final : public model::WeightHooks {
   std::vector<bool> comes_in_backward_;             // learned: a frozen beginning of the model is never asked for
   std::vector<FlatParameter*> pending_reductions_;  // reductions under way
   std::set<const FlatParameter*> staying_;          // units of the full model, from their first use in a pass until its end
-  bool last_ = false, holding_ = false;
+  bool last_ = false, holding_ = false, has_encoder_ = false;
 };
 
 // Reads whole parameters one part at a time, for saving. Ranks that do not read call follow().

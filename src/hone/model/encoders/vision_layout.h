@@ -1,0 +1,21 @@
+// Where the patches of several pictures lie in one packed row: rotations, frames, windows and the order that brings windows
+// together.
+#pragma once
+#include <vector>
+
+#include "hone/model/encoders/vision_config.h"
+#include "hone/model/forward_input.h"
+
+namespace hone::model {
+
+struct VisionLayout {
+  Tensor rows_p, columns_p;   // int64 [patches]: of each patch in its frame, in the order of computing
+  ops::CuSeqlens frames;      // every frame of every picture sees itself only
+  ops::CuSeqlens windows;     // of the same patches; empty without windows
+  Tensor order_c, inverse_c;  // int64 [cells]: from the order of files to that of computing, and back; undefined: they are one
+};
+
+// On the CPU. `grids` are in patches; their sides are multiples of merge_size.
+VisionLayout vision_layout(const std::vector<PatchGrid>& grids, const VisionConfig& config);
+
+}  // namespace hone::model

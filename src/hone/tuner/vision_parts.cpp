@@ -1,0 +1,56 @@
+#include "hone/tuner/vision_parts.h"
+
+#include <map>
+#include <set>
+
+#include "hone/base/error.h"
+#include "hone/tuner/targets.h"
+
+namespace hone::tuner {
+namespace {
+
+std::string escaped(const std::string& path) {
+  std::string out;
+  for (char c : path) out += c == '.' ? "\\." : std::string(1, c);
+  return out;
+}
+
+// Names such as up_proj stand in the tower and in the language model, so each part is spelled by its own path.
+std::string path_of(ModelPart part, const model::DecoderConfig& config) {
+  const auto tower = escaped(config.vision->name);
+  switch (part) {
+    case ModelPart::llm:
+      return escaped(config.names.model) + "(?=\\.)";
+    case ModelPart::aligner:
+      return tower + "\\.merger(?=\\.)";
+    default:
+      return tower + "(?=\\.)(?!\\.merger|\\.patch_embed)";
+  }
+}
+
+}  // namespace
+
+ModelPart part_of(const std::string& name, const model::VisionConfig& vision) {
+  if (!name.starts_with(vision.name + ".")) return ModelPart::llm;
+  return name.starts_with(vision.name + ".merger.") ? ModelPart::aligner : ModelPart::vit;
+}
+
+bool is_frozen(ModelPart part, const FrozenParts& frozen) {
+  return part == ModelPart::llm ? frozen.llm : part == ModelPart::vit ? frozen.vit : frozen.aligner;
+}
+
+std::string linear_targets(model::CausalLM& model, const FrozenParts& frozen) {
+  const auto& config = model.config();
+  std::map<ModelPart, std::set<std::string>> names;
+  for (const auto* linear : model.tree().linears())
+    if (const auto part = part_of(linear->name, *config.vision); linear->name != model.head().name && !is_frozen(part, frozen))
+      names[part].emplace(last_part(linear->name));
+  if (names.empty())
+    throw UserError(ExitCode::usage, "freeze_llm, freeze_vit and freeze_aligner leave nothing to adapt",
+                    "set one of them to false");
+  std::vector<std::string> parts;
+  for (const auto& [part, last] : names) parts.push_back(fmt::format("{}.*\\.({})", path_of(part, config), fmt::join(last, "|")));
+  return fmt::format("^({})$", fmt::join(parts, "|"));
+}
+
+}  // namespace hone::tuner

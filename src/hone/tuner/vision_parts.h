@@ -1,0 +1,20 @@
+// The parts of a model with a vision tower, as ms-swift divides it: language model, vit, aligner.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "hone/model/causal_lm.h"
+#include "hone/tuner/config.h"
+
+namespace hone::tuner {
+
+enum class ModelPart { llm, vit, aligner };
+
+// Of a module or a parameter, by its name.
+ModelPart part_of(const std::string& name, const model::VisionConfig& vision);
+bool is_frozen(ModelPart part, const FrozenParts& frozen);
+
+// A regular expression for all linear layers of the parts that train, the head left out: PEFT's target_modules.
+std::string linear_targets(model::CausalLM& model, const FrozenParts& frozen);
+
+}  // namespace hone::tuner
