@@ -42,6 +42,7 @@ constexpr Command kCommands[] = {
     {"help", kOther, "Help on a command, or on one of its groups of options.", help_command, "[command [group | all]]", 4},
     {"logits", kLogits, "Logits of given token ids.", logits_command, {}, 0, true},
     {"optim-trace", kOptimTrace, "Trace of an optimizer over given gradients.", optim_trace_command, {}, 0, true},
+    {"image-trace", kOther, "Batches of rows with images.", image_trace_command, "file", 1, true},
     {"policy-trace", kOther, "Rewards, advantages and losses of given completions.", policy_trace_command, "file", 1, true},
     {"check-args", kOther, "Whether a command line parses.", check_args_command, "command line", 4096, true, true},
     {"rollout", kRollout, "Rollout server for reinforcement training.", nullptr},

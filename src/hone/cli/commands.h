@@ -48,6 +48,7 @@ int render_command(const Options& options);
 int preview_command(const Options& options);
 int logits_command(const Options& options);
 int optim_trace_command(const Options& options);
+int image_trace_command(const Options& options);
 int policy_trace_command(const Options& options);
 int doctor_command(const Options& options);
 int devices_command(const Options& options);

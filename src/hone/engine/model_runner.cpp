@@ -31,7 +31,7 @@ Tensor host_floats(const Tensor& logits) { return logits.to(at::kFloat).to(at::k
 }  // namespace
 
 // A decoding sequence's rows each resume from the cache: the token that was sampled last, and every draft token behind it.
-model::PagedInput ModelRunner::prepare_inputs(Chunks slices, const model::PagedKvCache& cache) const {
+model::PagedInput ModelRunner::prepare_inputs(Chunks slices, const model::PagedKvCache& cache) {
   std::vector<model::PagedChunk> chunks;
   for (const auto& slice : slices) {
     const auto& [sequence, count] = slice;
@@ -41,9 +41,34 @@ model::PagedInput ModelRunner::prepare_inputs(Chunks slices, const model::PagedK
       const auto* from = drafted ? &sequence->draft_tokens[static_cast<size_t>(past - sequence->size())]
                                  : &sequence->tokens[static_cast<size_t>(past)];
       chunks.push_back({{from, static_cast<size_t>(step)}, past, sequence->blocks, sequence->request.adapter});
+      if (sequence->request.images) add_images(*sequence, chunks.back());
     }
   }
   return model::paged_input(chunks, cache.block_size());
+}
+
+// What follows the prompt counts on; in the prompt, positions have three axes and some rows are parts of pictures.
+void ModelRunner::add_images(const Sequence& sequence, model::PagedChunk& chunk) {
+  const auto& images = sequence.request.images;
+  const auto count = static_cast<int64_t>(chunk.tokens.size()), begin = chunk.past, end = begin + count;
+  if (begin >= sequence.prompt_size) {
+    chunk.position_offset = images->position_offset;
+    return;
+  }
+  chunk.positions_c = images->positions(begin, count);
+  const auto& rows = images->images.rows_n;
+  auto here = at::logical_and(rows >= begin, rows < end).nonzero().squeeze(1);
+  if (here.numel() == 0) return;
+  chunk.encoder = {rows.index_select(0, here) - begin, image_embeddings(images).index_select(0, here.to(model_.device())), {}};
+}
+
+Tensor ModelRunner::image_embeddings(const std::shared_ptr<const PromptImages>& images) {
+  std::erase_if(encoded_images_, [](const auto& entry) { return entry.first.expired(); });
+  for (const auto& [owner, embeddings] : encoded_images_)
+    if (owner.lock() == images) return embeddings;
+  at::NoGradGuard no_grad;
+  encoded_images_.emplace_back(images, model_.encode_images(images->images));
+  return encoded_images_.back().second;
 }
 
 // CPU GEMM results depend on the number of rows above kBatchInvariantRows. Batch-invariant requests therefore run in fixed

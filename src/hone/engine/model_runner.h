@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hone/engine/decode_graphs.h"
+#include "hone/engine/prompt_images.h"
 #include "hone/engine/scheduler.h"
 #include "hone/model/causal_lm.h"
 #include "hone/model/inference/paged_input.h"
@@ -42,7 +43,9 @@ class ModelRunner {
  private:
   using Chunks = std::span<const ScheduledChunk>;
   std::vector<Chunks> split_batch_invariant(const StepBatch& batch) const;
-  model::PagedInput prepare_inputs(Chunks slices, const model::PagedKvCache& cache) const;
+  model::PagedInput prepare_inputs(Chunks slices, const model::PagedKvCache& cache);
+  void add_images(const Sequence& sequence, model::PagedChunk& chunk);
+  Tensor image_embeddings(const std::shared_ptr<const PromptImages>& images);
   StepLogits run_forward(Chunks slices, model::PagedKvCache& cache);
   StepLogits compute_logits(Chunks slices, const Tensor& hidden_th, const ops::LoraMapping& rows);
   void fill_prompt_logprobs(Chunks slices, const Tensor& hidden_th, const ops::LoraMapping& adapters);
@@ -50,6 +53,8 @@ class ModelRunner {
 
   model::CausalLM& model_;
   DecodeGraphs graphs_;
+  // What the tower made of the pictures of prompts that are not computed yet.
+  std::vector<std::pair<std::weak_ptr<const PromptImages>, Tensor>> encoded_images_;
 };
 
 }  // namespace hone::engine

@@ -173,7 +173,7 @@ RequestOutput Replica::sample_chunk(const ScheduledChunk& slice, const StepLogit
 
 void Replica::commit_chunk(const ScheduledChunk& slice, const RequestOutput& output) {
   auto& sequence = *slice.sequence;
-  blocks_.cache_full_blocks(sequence.tokens, sequence.request.adapter, sequence.blocks, sequence.published,
+  blocks_.cache_full_blocks(sequence.tokens, sequence.cache_key, sequence.blocks, sequence.published,
                             sequence.num_computed_tokens);
   sequence.published = sequence.num_computed_tokens / config_.block_size;
   if (sequence.search) return;

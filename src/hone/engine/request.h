@@ -1,5 +1,6 @@
 // Requests to the engine and their outputs.
 #pragma once
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -8,13 +9,15 @@
 namespace hone::engine {
 
 using RequestId = uint64_t;
+struct PromptImages;
 
 struct Request {
   std::vector<text::TokenId> prompt;
   SamplingParams sampling;
-  std::string adapter;     // "" is the base model
-  int64_t priority = 0;    // lower goes first; equal ones in the order they came
-  bool detokenize = true;  // false: token ids only, and stop strings are not looked for
+  std::string adapter;                              // "" is the base model
+  int64_t priority = 0;                             // lower goes first; equal ones in the order they came
+  bool detokenize = true;                           // false: token ids only, and stop strings are not looked for
+  std::shared_ptr<const PromptImages> images = {};  // null: text alone
 };
 
 enum class FinishReason { none, stop, length, cancelled, error };

@@ -49,7 +49,7 @@ void Scheduler::admit(StepBatch& batch, int64_t& budget) {
   for (auto place = waiting_.begin(); place != waiting_.end() && budget > 0 && active() < limits_.max_sequences;) {
     auto& sequence = **place;
     bool shares = !sequence.request.sampling.batch_invariant;
-    if (sequence.waits_for_beams || (shares && blocks_.is_pending(sequence.tokens, sequence.request.adapter))) {
+    if (sequence.waits_for_beams || (shares && blocks_.is_pending(sequence.tokens, sequence.cache_key))) {
       ++place;  // another computes the same beginning in this step
       continue;
     }
@@ -79,7 +79,7 @@ bool Scheduler::try_admit(Sequence& sequence) {
   std::span<const text::TokenId> shared(sequence.tokens);
   if (sequence.wants_prompt_logprobs())  // its first row is that of the token before, which is computed here
     shared = shared.first(static_cast<size_t>(std::clamp<int64_t>(sampling.prompt_logprobs_start, 1, sequence.size())));
-  if (!sampling.batch_invariant) sequence.blocks = blocks_.find_prefix(shared, sequence.request.adapter);
+  if (!sampling.batch_invariant) sequence.blocks = blocks_.find_prefix(shared, sequence.cache_key);
   auto found = static_cast<int64_t>(sequence.blocks.size());
   if (blocks_.free_blocks() < blocks_.blocks_for(sequence.size()) - found) {
     blocks_.release(sequence.blocks);
@@ -144,7 +144,7 @@ int64_t Scheduler::missing_blocks(const Sequence& sequence, int64_t count) const
 void Scheduler::compute(Sequence& sequence, int64_t count, StepBatch& batch, int64_t& budget) {
   while (missing_blocks(sequence, count) > 0) sequence.blocks.push_back(blocks_.allocate());
   sequence.scheduled = true;
-  if (!sequence.is_decoding()) blocks_.mark_pending(sequence.tokens, sequence.request.adapter);
+  if (!sequence.is_decoding()) blocks_.mark_pending(sequence.tokens, sequence.cache_key);
   batch.chunks.push_back({&sequence, count});
   budget -= count;
 }

@@ -1,5 +1,7 @@
 #include "hone/engine/sequence.h"
 
+#include "hone/engine/prompt_images.h"
+
 namespace hone::engine {
 namespace {
 
@@ -18,6 +20,7 @@ Sequence::Sequence(RequestId id, Request asked, int64_t rank, const text::Tokeni
       tokens(request.prompt),
       sampler(request.sampling, request.prompt) {
   const auto& sampling = request.sampling;
+  cache_key = request.images ? request.adapter + "\n" + request.images->digest : request.adapter;
   if (request.detokenize)
     text.emplace(tokenizer, sampling.stop, sampling.include_stop_str_in_output, sampling.skip_special_tokens);
 }

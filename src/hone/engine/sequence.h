@@ -35,8 +35,9 @@ struct Sequence {
   BeamSearch* search = nullptr;             // whose beam it is, if it is one
   bool waits_for_beams = false;             // a beam that waits for the others of its search: nothing of it is computed
   std::vector<BlockId> blocks;
-  int64_t num_computed_tokens = 0;           // tokens whose keys and values are in the blocks
-  int64_t published = 0;                     // blocks
+  std::string cache_key;            // sets apart what is computed differently from equal tokens: the adapter, the pictures
+  int64_t num_computed_tokens = 0;  // tokens whose keys and values are in the blocks
+  int64_t published = 0;            // blocks
   std::optional<int64_t> num_cached_tokens;  // prompt tokens found in the prefix cache when first admitted
   std::vector<PositionLogprobs> prompt_logprobs;
 

@@ -11,6 +11,9 @@ namespace {
 std::unique_ptr<parallel::SequenceParallel> split_sequences(const TrainingJob& job, const DistributedContext& processes,
                                                             model::CausalLM& model) {
   if (processes.mesh.size("sp") == 1) return nullptr;
+  if (model.config().vision)
+    throw UserError(ExitCode::usage, "sequence_parallel_size is above 1 with a model that sees images, whose rows stay together",
+                    "leave sequence_parallel_size out");
   if (job.neftune_alpha > 0 || job.shifted_attention || model.config().rope.kind == model::RopeKind::dynamic)
     throw UserError(
         ExitCode::usage,

@@ -57,6 +57,8 @@ LoadedModel load_model(const TrainingJob& job, const RunSetup& ready, const Dist
     log::warning("activations are in host memory already: on a CPU there is nowhere to offload them to");
   model::apply_activation_checkpointing(*model, job.gradient_checkpointing ? job.recompute : model::Recompute::none,
                                         job.recomputed_blocks, job.offload_activations && !job.load.device.is_cpu());
+  if (auto& vision = model->decoder().vision; vision && job.vit_gradient_checkpointing)
+    vision->recompute = *job.vit_gradient_checkpointing ? model::Recompute::block : model::Recompute::none;
   auto tuned = tuner::apply_tuner(*model, tuning, gradients_of_first_rows(job, ready.tokenizer, ready.data.train));
   const bool keeps_dropout = model->value_head() && job.preference.method == Preference::rm;  // as LLaMA-Factory's reward models
   if ((job.preference.method != Preference::none && !keeps_dropout) || job.reinforcement) switch_off_dropout(*model);

@@ -20,6 +20,7 @@ namespace {
 data::EncodeConfig prompt_config(const Options& options) {
   auto config = encode_config(options, 0);
   if (!options.is_set("guard_special_tokens")) config.guard_special_tokens = true;  // what strangers write stays text
+  config.pictures.sources.paths = false;                                            // and names no files of this machine
   return config;
 }
 

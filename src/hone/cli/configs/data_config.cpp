@@ -1,5 +1,6 @@
 #include "hone/cli/configs/data_config.h"
 
+#include <charconv>
 #include <cstdlib>
 
 #include "hone/base/file.h"
@@ -116,6 +117,37 @@ std::string prompt_text(std::string value) {
   return value;
 }
 
+// A number of the environment that ms-swift reads.
+std::optional<int64_t> number_in(const char* variable) {
+  const char* text = std::getenv(variable);
+  if (!text || !*text) return std::nullopt;
+  int64_t value = 0;
+  const std::string_view digits = text;
+  auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (problem != std::errc() || end != digits.data() + digits.size() || value <= 0)
+    throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"; expected a positive number", variable, text));
+  return value;
+}
+
+// ms-swift: variables of the environment, tokens before pixels; a token of Qwen-VL is a cell of 28 x 28 pixels.
+data::PictureOptions picture_options(const Options& options, bool factory) {
+  constexpr int64_t kCell = 28 * 28;
+  data::PictureOptions pictures;
+  const bool has_limit = options.has_option("max_pixels") && options.has("max_pixels");
+  if (factory) {
+    if (has_limit) pictures.factory_max_pixels = options.integer("max_pixels");
+    if (options.has_option("image_min_pixels")) pictures.factory_min_pixels = options.integer("image_min_pixels");
+    return pictures;
+  }
+  pictures.min_pixels = number_in("MIN_PIXELS");
+  pictures.max_pixels = number_in("MAX_PIXELS");
+  if (auto tokens = number_in("IMAGE_MIN_TOKEN_NUM")) pictures.min_pixels = *tokens * kCell;
+  if (auto tokens = number_in("IMAGE_MAX_TOKEN_NUM")) pictures.max_pixels = *tokens * kCell;
+  if (has_limit) pictures.shrink_above = options.integer("max_pixels");
+  if (const char* folder = std::getenv("ROOT_IMAGE_DIR")) pictures.sources.folder = folder;
+  return pictures;
+}
+
 std::optional<bool> decided(const Options& options, std::string_view name) {
   return options.setting(name).is_auto || !options.has(name) ? std::nullopt : std::optional(options.flag(name));
 }
@@ -185,6 +217,7 @@ EncodeConfig encode_config(const Options& options, int64_t length_limit) {
   config.preserve_thinking = decided(options, "preserve_thinking");
   config.guard_special_tokens = options.flag("guard_special_tokens");
   if (auto format = options.text("agent_template"); format != "auto") config.tool_format = format;
+  config.pictures = picture_options(options, factory);
   if (factory) {
     config.train_on_prompt = options.flag("train_on_prompt");
     config.mask_history = options.flag("mask_history");

@@ -121,11 +121,15 @@ void add_model(Rows& rows) {
           {"bnb_4bit_quant_storage", Text, "", "Storage type of 4-bit weights.", only_swift{},
            always_on{"uint8", "4-bit weights are kept as bytes, two in each"}},
       });
-  add_unsupported_group(rows, "Images, video, audio", kModelUsers, kMultimodalUnsupported,
+  add_group(rows, "Images", kModelUsers,
+            {
+                {"max_pixels", Integer(1), "", "Larger images are shrunk to so many pixels.", factory{"image_max_pixels"},
+                 factory_default{"589824"}, verbs{kModelUsers | kPreview}},
+                {"image_min_pixels", Integer(1), "1024", "Smaller images are enlarged to so many pixels.", only_factory{},
+                 verbs{kModelUsers | kPreview}},
+            });
+  add_unsupported_group(rows, "Video, audio", kModelUsers, kMultimodalUnsupported,
                         {
-                            {"max_pixels", Integer(1), "", "Largest image, in pixels.", factory{"image_max_pixels"},
-                             factory_default{"589824"}, verbs{kModelUsers | kPreview}},
-                            {"image_min_pixels", Integer(1), "1024", "Smallest image, in pixels.", only_factory{}},
                             {"video_max_pixels", Integer(1), "65536", "Largest frame.", only_factory{}},
                             {"video_min_pixels", Integer(1), "256", "Smallest frame.", only_factory{}},
                             {"video_fps", Real(0), "2.0", "Frames taken from a second of video.", only_factory{}},

@@ -17,6 +17,18 @@ std::string text_field(const Json& object, const char* name, const std::string& 
   return found->get<std::string>();
 }
 
+constexpr size_t kMostImages = 64;
+
+// {"image_url": {"url": "data:image/png;base64,…"}}, or the address itself.
+std::string read_image_url(const Json& part, const std::string& where) {
+  auto value = part.value("image_url", Json());
+  if (value.is_object()) value = value.value("url", Json());
+  if (!value.is_string()) bad_value(where + ".image_url", "expected an object with a url");
+  auto url = value.get<std::string>();
+  if (!url.starts_with("data:")) bad_value(where + ".image_url.url", "addresses are not fetched; expected data:image/…;base64,…");
+  return url;
+}
+
 void append_assistant(const Json& message, const std::string& where, std::vector<data::Message>& out) {
   data::Message answer{.role = "assistant"};
   if (auto content = message.value("content", Json()); !content.is_null())
@@ -61,7 +73,7 @@ data::Message read_call(const Json& function, const std::string& where) {
   return {.role = "tool_call", .content = dump({{"name", name}, {"arguments", arguments}})};
 }
 
-std::string read_text_parts(const Json& content, const std::string& where) {
+std::string read_text_parts(const Json& content, const std::string& where, std::vector<std::string>* images) {
   if (content.is_string()) return content.get<std::string>();
   if (!content.is_array()) bad_value(where, fmt::format("found {}; expected a text or a list of text parts", kind_name(content)));
   if (content.size() > kMostParts) bad_value(where, fmt::format("more than {} parts", kMostParts));
@@ -75,9 +87,15 @@ std::string read_text_parts(const Json& content, const std::string& where) {
     }
     if (!part.is_object()) bad_value(place, "expected an object with type and text");
     auto type = part.value("type", Json());
+    if (images && type == "image_url") {
+      images->push_back(read_image_url(part, place));
+      text += kImageTag;
+      continue;
+    }
     bool text_part =
         type == "text" || type == "input_text" || type == "output_text" || type == "reasoning_text" || type == "summary_text";
-    if (!text_part && type != "refusal") bad_value(place + ".type", "this model reads text only; expected \"text\"");
+    if (!text_part && type != "refusal")
+      bad_value(place + ".type", images ? "expected \"text\" or \"image_url\"" : "only text is read here; expected \"text\"");
     text += text_field(part, type == "refusal" ? "refusal" : "text", place);
   }
   return text;
@@ -85,6 +103,7 @@ std::string read_text_parts(const Json& content, const std::string& where) {
 
 data::Conversation read_messages(const Json& messages) {
   data::Conversation conversation;
+  conversation.image_tag = kImageTag;
   for (size_t i = 0; i < messages.size(); ++i) {
     auto where = fmt::format("messages[{}]", i);
     const auto& message = messages[i];
@@ -96,13 +115,16 @@ data::Conversation read_messages(const Json& messages) {
     else if (role == "system" || role == "developer")
       conversation.messages.push_back({.role = "system", .content = content()});
     else if (role == "user")
-      conversation.messages.push_back({.role = "user", .content = content()});
+      conversation.messages.push_back(
+          {.role = "user",
+           .content = read_text_parts(message.value("content", Json()), where + ".content", &conversation.images)});
     else if (role == "tool" || role == "function")
       conversation.messages.push_back({.role = "tool", .content = content()});
     else
       bad_value(where + ".role",
                 fmt::format("found \"{}\"; expected system, developer, user, assistant or tool", role.substr(0, 32)));
   }
+  if (conversation.images.size() > kMostImages) bad_value("messages", fmt::format("more than {} images", kMostImages));
   return conversation;
 }
 

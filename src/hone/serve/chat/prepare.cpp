@@ -1,6 +1,8 @@
 #include <random>
 
+#include "hone/data/batches/image_batch.h"
 #include "hone/engine/engine.h"
+#include "hone/engine/prompt_images.h"
 #include "hone/serve/chat/length.h"
 #include "hone/serve/chat/task.h"
 #include "hone/serve/http/api_error.h"
@@ -110,20 +112,37 @@ void apply_response_format(const ResponseFormat& shape, const ServedModel& serve
   sampling.constraint = std::move(*compiled);
 }
 
-std::vector<text::TokenId> prompt_tokens(const ChatTask& task, const ServedModel& served) {
+static std::vector<text::TokenId> encode_prompt(const ChatTask& task, const ServedModel& served,
+                                                std::vector<data::Picture>& pictures) {
   auto conversation = task.conversation;
   if (!task.tools.empty() && task.tool_choice.mode != ToolChoice::Mode::none) conversation.tools = dump(task.tools);
-  auto prompt = served.encoder->encode_prompt(conversation);
+  auto prompt = served.encoder->encode_prompt(conversation, &pictures);
   if (!prompt)
     throw ApiError(400, "the model's chat template rejects the conversation: " + prompt.error(), "messages", "invalid_value");
   return std::move(*prompt);
+}
+
+std::vector<text::TokenId> prompt_tokens(const ChatTask& task, const ServedModel& served) {
+  std::vector<data::Picture> counted;
+  return encode_prompt(task, served, counted);
+}
+
+static void add_prompt(const ChatTask& task, const ServedModel& served, engine::Request& request) {
+  std::vector<data::Picture> pictures;
+  request.prompt = encode_prompt(task, served, pictures);
+  if (pictures.empty()) return;
+  auto batch = data::prompt_batch(request.prompt, std::move(pictures));
+  if (!batch) throw ApiError(400, batch.error(), "messages", "invalid_value");
+  request.images = engine::PromptImages::make({batch->images.patches_pr, std::move(batch->images.grids), batch->images.rows_n},
+                                              batch->positions_t);
 }
 
 PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served) {
   refuse_overlong(task.conversation, served, "messages");
   reject_long_extras(task.conversation, task.tools);
   PreparedChat prepared;
-  engine::Request request{.prompt = prompt_tokens(task, served), .sampling = task.sampling, .priority = task.priority};
+  engine::Request request{.sampling = task.sampling, .priority = task.priority};
+  add_prompt(task, served, request);
   bool thinking = prompt_opens_reasoning(request.prompt, *served.tokenizer);
   if (forces_call(task)) {
     check_no_other_shape(task);

@@ -2,6 +2,8 @@
 
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
+#include "hone/data/batches/image_batch.h"
+#include "hone/engine/prompt_images.h"
 #include "hone/train/evaluation/evaluation_mode.h"
 
 namespace hone::train {
@@ -24,14 +26,20 @@ std::vector<Prediction> predict_completions(model::CausalLM& model, std::shared_
         label = conversation->messages.back().content + label;
         conversation->messages.pop_back();
       }
-    auto prompt =
-        conversation ? encoder.encode_prompt(*conversation) : Result<std::vector<text::TokenId>>(Error{conversation.error()});
+    std::vector<data::Picture> pictures;
+    auto prompt = conversation ? encoder.encode_prompt(*conversation, &pictures)
+                               : Result<std::vector<text::TokenId>>(Error{conversation.error()});
+    auto images = prompt ? data::prompt_batch(*prompt, std::move(pictures)) : Result<data::Batch>(Error{prompt.error()});
+    if (!images) prompt = Error{images.error()};
     if (!prompt) {
       log::warning("left out of the predictions: {}", prompt.error());
       continue;
     }
     predictions.push_back({tokenizer->decode(*prompt), "", label});
     engine::Request request{.prompt = std::move(*prompt), .sampling = config.sampling};
+    if (images->images.rows_n.defined())
+      request.images = engine::PromptImages::make({images->images.patches_pr, images->images.grids, images->images.rows_n},
+                                                  images->positions_t);
     request.sampling.seed = engine::seed_of(config.sampling.seed, requests.size());
     request.sampling.eos_token_ids = encoder.stop_ids();
     request.sampling.stop = encoder.stop_words();

@@ -5,6 +5,7 @@ namespace hone::train {
 model::ForwardInput forward_input(const data::Batch& batch) {
   model::ForwardInput input{.tokens_t = batch.tokens_t, .positions_t = batch.positions_t, .segments = batch.segments};
   input.offsets_s = batch.offsets_s;
+  input.images = {batch.images.patches_pr, batch.images.grids, batch.images.rows_n};
   return input;
 }
 

@@ -46,6 +46,19 @@ Tensor packed_targets(const Texts& texts, const Sequences& labels, at::Device de
   return at::tensor(targets, at::kLong).to(device);
 }
 
+// "images": {"patches": a safetensors file, "grids": [[frames, height, width]], "rows": […], "positions": [[…], […], […]]}.
+void add_images(const Json& asked, model::ForwardInput& input) {
+  if (asked.is_null()) return;
+  const io::SafetensorsFile file(asked.at("patches").get<std::string>());
+  input.images.patches_pr = file.tensor("patches");
+  for (const auto& grid : asked.at("grids")) input.images.grids.push_back({grid.at(0), grid.at(1), grid.at(2)});
+  const auto device = input.tokens_t.device();
+  input.images.rows_n = at::tensor(asked.at("rows").get<std::vector<int64_t>>(), at::kLong).to(device);
+  TensorList axes;
+  for (const auto& axis : asked.at("positions")) axes.push_back(at::tensor(axis.get<std::vector<int64_t>>(), at::kLong));
+  input.positions_t = at::stack(axes).to(device);
+}
+
 // A first part of every sequence at once, the rest a token at a time, in the order of the packed row.
 Tensor cached_hidden(model::CausalLM& model, const Texts& sequences) {
   at::NoGradGuard no_grad;
@@ -105,9 +118,9 @@ int logits_command(const LogitsOptions& options) {
 
   auto targets_t = packed_targets(sequences, labels, model->device());
   TensorList router_logits;
-  auto hidden_th = options.cached
-                       ? cached_hidden(*model, sequences)
-                       : model->hidden_states(model::packed_texts(sequences, model->device()), nullptr, &router_logits);
+  auto input = model::packed_texts(sequences, model->device());
+  add_images(json.value("images", Json()), input);
+  auto hidden_th = options.cached ? cached_hidden(*model, sequences) : model->hidden_states(input, nullptr, &router_logits);
   const auto& head = model->head();
   auto loss = ops::linear_cross_entropy(hidden_th, head.weight, head.bias, targets_t,
                                         {.adapters = head.adapters, .training = model->training()});

@@ -4,6 +4,8 @@
 #include "hone/cli/configs/inference/generation_config.h"
 #include "hone/cli/configs/model_config.h"
 #include "hone/cli/configs/npu_config.h"
+#include "hone/data/batches/image_batch.h"
+#include "hone/engine/prompt_images.h"
 #include "hone/hub/locate.h"
 #include "hone/tuner/adapter.h"
 
@@ -42,8 +44,14 @@ ReplyGenerator::ReplyGenerator(const Options& options)
 }
 
 engine::Request ReplyGenerator::request_for(const data::Conversation& conversation, uint64_t index) const {
-  engine::Request request{.prompt = encoder_->encode_prompt(conversation).or_throw(ExitCode::bad_data, "prompt"),
+  std::vector<data::Picture> pictures;
+  engine::Request request{.prompt = encoder_->encode_prompt(conversation, &pictures).or_throw(ExitCode::bad_data, "prompt"),
                           .sampling = sampling_};
+  if (!pictures.empty()) {
+    auto batch = data::prompt_batch(request.prompt, std::move(pictures)).or_throw(ExitCode::bad_data, "prompt");
+    request.images = engine::PromptImages::make({batch.images.patches_pr, std::move(batch.images.grids), batch.images.rows_n},
+                                                batch.positions_t);
+  }
   request.sampling.seed = engine::seed_of(sampling_.seed, index);
   return request;
 }

@@ -159,6 +159,8 @@ void read_recompute(const Options& options, int64_t layers, train::TrainingJob& 
     job.offload_activations = options.flag("use_unsloth_gc");
     return;
   }
+  if (options.has("vit_gradient_checkpointing") && !options.setting("vit_gradient_checkpointing").is_auto)
+    job.vit_gradient_checkpointing = options.flag("vit_gradient_checkpointing");
   auto granularity = options.text("recompute_granularity");
   if (granularity == "none") job.recompute = model::Recompute::none;
   if (granularity == "selective")

@@ -120,6 +120,8 @@ void choose_kind(const Options& options, tuner::TunerConfig& config) {
 }
 
 void read_freezing(const Options& options, tuner::TunerConfig& config) {
+  if (options.has_option("freeze_vit"))
+    config.frozen_parts = {options.flag("freeze_llm"), options.flag("freeze_vit"), options.flag("freeze_aligner")};
   if (config.kind == tuner::TunerType::freeze && options.has_option("freeze_trainable_layers")) {
     config.layers.trainable_layers = options.integer("freeze_trainable_layers");
     config.layers.modules = options.list("freeze_trainable_modules");
@@ -253,6 +255,8 @@ optim::ParamGroupConfig group_config(const Options& options) {
   optim::ParamGroupConfig config;
   config.learning_rate = options.real("learning_rate");
   config.weight_decay = options.real("weight_decay");
+  if (options.has_option("vit_lr") && options.has("vit_lr")) config.vit_rate = options.real("vit_lr");
+  if (options.has_option("aligner_lr") && options.has("aligner_lr")) config.aligner_rate = options.real("aligner_lr");
   if (options.has("lorap_lr_ratio")) config.loraplus_ratio = options.real("lorap_lr_ratio");
   if (options.has_option("loraplus_lr_embedding")) config.loraplus_embedding_rate = options.real("loraplus_lr_embedding");
   return config;

@@ -1,0 +1,60 @@
+// `hone image-trace`: rows with images as the batch that a model would read. For comparing with other implementations; hidden
+// from help.
+#include "hone/base/file.h"
+#include "hone/cli/commands.h"
+#include "hone/data/batches/collator.h"
+#include "hone/data/encode/encoder.h"
+#include "hone/io/safetensors.h"
+
+namespace hone::cli {
+namespace {
+
+data::EncodeConfig asked_encoding(const Json& asked) {
+  const bool factory = asked.value("dialect", "swift") == "factory";
+  auto config = data::dialect_defaults(factory ? data::Dialect::factory : data::Dialect::swift);
+  config.template_name = asked.value("template", "");
+  config.max_length = asked.value("max_length", int64_t{0});
+  auto& pictures = config.pictures;
+  if (asked.contains("min_pixels")) pictures.min_pixels = asked["min_pixels"].get<int64_t>();
+  if (asked.contains("max_pixels")) pictures.max_pixels = asked["max_pixels"].get<int64_t>();
+  pictures.shrink_above = asked.value("shrink_above", pictures.shrink_above);
+  pictures.factory_min_pixels = asked.value("image_min_pixels", pictures.factory_min_pixels);
+  pictures.factory_max_pixels = asked.value("image_max_pixels", pictures.factory_max_pixels);
+  return config;
+}
+
+data::Conversation asked_conversation(const Json& row) {
+  data::Conversation conversation;
+  for (const auto& message : row.at("messages"))
+    conversation.messages.push_back({.role = message.at("role"), .content = message.at("content")});
+  conversation.images = row.value("images", std::vector<std::string>());
+  return conversation;
+}
+
+}  // namespace
+
+int image_trace_command(const Options& options) {
+  const auto path = options.positional().front();
+  const auto asked = parse_json(read_file(path)).or_throw(ExitCode::bad_data, path);
+  const fs::path folder = asked.at("model").get<std::string>();
+  const auto encoder =
+      data::Encoder::make(asked_encoding(asked), text::Tokenizer::load(folder), data::read_model_identity(folder));
+  data::SamplePack pack;
+  for (const auto& row : asked.at("rows"))
+    pack.push_back(encoder->encode(asked_conversation(row)).or_throw(ExitCode::bad_data, path));
+  const auto batch = data::collate(std::vector<data::SamplePack>{pack}, data::PackMask::separate);
+  std::vector<int64_t> sizes;
+  for (const auto& grid : batch.images.grids) sizes.insert(sizes.end(), {grid.frames, grid.height, grid.width});
+  std::vector<io::TensorSource> tensors{io::TensorSource::of("tokens", batch.tokens_t),
+                                        io::TensorSource::of("targets", batch.targets_t),
+                                        io::TensorSource::of("positions", batch.positions_t)};
+  if (!sizes.empty()) {
+    tensors.push_back(io::TensorSource::of("patches", batch.images.patches_pr));
+    tensors.push_back(io::TensorSource::of("rows", batch.images.rows_n));
+    tensors.push_back(io::TensorSource::of("grids", at::tensor(sizes, at::kLong).view({-1, 3})));
+  }
+  io::write_safetensors(asked.at("output").get<std::string>(), tensors);
+  return 0;
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,49 @@
+#include "hone/engine/prompt_images.h"
+
+#include <random>
+
+#include "hone/engine/keyed_hash.h"
+
+namespace hone::engine {
+namespace {
+
+HashKey digest_key() {
+  std::random_device source;
+  auto word = [&] { return static_cast<uint64_t>(source()) << 32 | source(); };
+  return {word(), word()};
+}
+
+// Two hashes under keys that nobody knows: requests of strangers meet in the prefix cache.
+std::string digest_of(const model::ImageInput& images) {
+  static const HashKey keys[] = {digest_key(), digest_key()};
+  const auto patches = images.patches_pr.contiguous();
+  std::span bytes(static_cast<const std::byte*>(patches.const_data_ptr()), patches.nbytes());
+  std::string digest;
+  for (const auto& key : keys) digest += fmt::format("{:016x}", keyed_hash(key, bytes));
+  for (const auto& grid : images.grids) digest += fmt::format(" {}x{}x{}", grid.frames, grid.height, grid.width);
+  return digest;
+}
+
+}  // namespace
+
+std::shared_ptr<const PromptImages> PromptImages::make(model::ImageInput images, Tensor positions_p) {
+  auto made = std::make_shared<PromptImages>();
+  made->digest = digest_of(images);
+  made->position_offset = positions_p.max().item<int64_t>() + 1 - positions_p.size(1);
+  made->images = std::move(images);
+  made->positions_p = std::move(positions_p);
+  return made;
+}
+
+Tensor PromptImages::positions(int64_t begin, int64_t count) const {
+  const int64_t prompt = positions_p.size(1), end = begin + count, inside = std::min(end, prompt);
+  TensorList parts;
+  if (begin < inside) parts.push_back(positions_p.narrow(1, begin, inside - begin));
+  if (end > prompt) {
+    const int64_t first = std::max(begin, prompt);
+    parts.push_back((at::arange(first, end, at::kLong) + position_offset).expand({3, end - first}));
+  }
+  return at::cat(parts, 1);
+}
+
+}  // namespace hone::engine

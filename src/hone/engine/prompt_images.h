@@ -1,0 +1,21 @@
+// The pictures of a prompt, and the positions that its tokens have because of them.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "hone/model/forward_input.h"
+
+namespace hone::engine {
+
+struct PromptImages {
+  model::ImageInput images;     // their rows are places in the prompt
+  Tensor positions_p;           // int64 [3, prompt]
+  int64_t position_offset = 0;  // of what follows the prompt: its position less its place
+  std::string digest;           // of the pictures as the tower sees them; prompts that differ in it share no cached keys
+
+  static std::shared_ptr<const PromptImages> make(model::ImageInput images, Tensor positions_p);
+  // Positions of the sequence's tokens [begin, begin + count), int64 [3, count].
+  Tensor positions(int64_t begin, int64_t count) const;
+};
+
+}  // namespace hone::engine
