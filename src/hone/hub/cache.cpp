@@ -163,7 +163,9 @@ std::vector<std::string> missing_files(const CacheLocation& place, Kind kind, co
 fs::path download_note(const fs::path& folder) { return folder / ".hone" / "downloaded"; }
 
 std::optional<fs::path> download_root(const fs::path& folder) {
-  for (const auto& cache : {cache_of(Site::modelscope), cache_of(Site::hugging_face), modelscope_cache(), hugging_face_cache()})
+  const auto& user = config().user;
+  for (const auto& cache :
+       {cache_of(Site::modelscope), cache_of(Site::hugging_face), user.modelscope.cache, user.hugging_face.cache})
     if (is_inside(cache, folder)) return fs::weakly_canonical(cache);
   auto at = fs::weakly_canonical(fs::absolute(folder));
   for (std::error_code ignored;; at = at.parent_path()) {
