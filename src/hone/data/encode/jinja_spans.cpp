@@ -20,7 +20,7 @@ std::string marked_ends(const std::string& text) {
 }
 
 // The text, and where the marks stood in it, in pairs; none where they are not all there.
-std::pair<std::string, std::vector<std::pair<size_t, size_t>>> without_marks(const std::string& marked) {
+std::pair<std::string, std::vector<std::pair<size_t, size_t>>> strip_end_marks(const std::string& marked) {
   std::string text;
   std::vector<std::pair<size_t, size_t>> ends;
   for (size_t at = 0;;) {
@@ -103,7 +103,7 @@ JinjaEncoder::Places JinjaEncoder::content_places(const Prepared& prepared, cons
     marked[i]["content"] = marked_ends(marked[i]["content"].get<std::string>());
     which.push_back(i);
   }
-  auto [text, ends] = without_marks(render(prepared, marked, false).text);
+  auto [text, ends] = strip_end_marks(render(prepared, marked, false).text);
   if (text != whole || ends.size() != which.size()) return {};
   Places places;
   for (size_t i = 0; i < which.size(); ++i) places.emplace(which[i], ends[i]);
