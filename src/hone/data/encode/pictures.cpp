@@ -54,7 +54,7 @@ std::vector<Message> mark_pictures(std::vector<Message> messages, const std::vec
   size_t next = 0;
   for (auto& message : messages) {
     auto& text = message.content;
-    text = without_marks(std::move(text));
+    text = without_picture_marks(std::move(text));
     for (size_t at = text.find(tag); at != std::string::npos && next < pictures.size(); at = text.find(tag, at)) {
       const auto mark = picture_mark(pictures[next++].plan.tokens);
       text.replace(at, tag.size(), mark);
@@ -68,7 +68,7 @@ std::string picture_mark(int64_t tokens) { return fmt::format("{}{}{}", kMarkOpe
 
 bool has_mark(std::string_view text) { return text.find(kMarkOpen) != std::string_view::npos; }
 
-std::string without_marks(std::string text) {
+std::string without_picture_marks(std::string text) {
   if (!has_mark(text)) return text;
   return text::replace_all(std::move(text), std::string(kMarkOpen), std::string(kReplacement));
 }

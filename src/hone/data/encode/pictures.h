@@ -46,7 +46,7 @@ struct MarkedPiece {
 };
 std::vector<MarkedPiece> split_at_marks(std::string_view text);
 bool has_mark(std::string_view text);
-std::string without_marks(std::string text);  // what somebody wrote
+std::string without_picture_marks(std::string text);  // what somebody wrote
 
 // The rows of one picture, decoded: plan.patches() of processor.row_size() floats.
 Result<std::vector<float>> patch_rows(const Picture& picture);
