@@ -118,11 +118,11 @@ class Soak:
         rest = server.wait_for(lambda: all(server.metric(f"hone_{name}") == 0 for name in ("requests_live", "requests_running", "cache_blocks_used", "requests_beside")), 60)
         warm = memory[max(1, len(memory) // 4) - 1]
         growth = max(memory[-1] - warm, 0)
-        code = server.stop()
         for name, count in sorted(self.counts.items()):
             print(f"  {count:7} {name}")
         for line in self.unexplained[:20]:
-            print("  unexplained:", line)
+            print("  unexplained:", line, flush=True)
+        code = server.stop(timeout=600)  # the machine may be busy
         good = not self.unexplained and rest and growth < GROWTH and code == 0
         print(f"soak of {self.minutes:g} minutes: {'good' if good else 'FAILED'}; memory {warm >> 10} -> {memory[-1] >> 10} MB, {len(self.unexplained)} unexplained, "
               f"{'nothing' if rest else 'something'} left behind, the server ended with {code}")
