@@ -78,11 +78,12 @@ def make_model(shape, folder):
             t = {key: value.clone() for key, value in t.items()}
         t[p + "input_layernorm.weight"], t[p + "post_attention_layernorm.weight"] = norm(hidden), norm(hidden)
         files[f"layer-{i}"] = t
-    index = {}
+    index, size = {}, 0
     for name, tensors in files.items():
+        size += sum(tensor.nbytes for tensor in tensors.values())
         save_file(tensors, folder / f"{name}.safetensors", metadata={"format": "pt"})
         index.update({key: f"{name}.safetensors" for key in tensors})
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {"total_size": size}, "weight_map": index}))
 
 
 def make_data(length, rows, path):

@@ -5,7 +5,8 @@
 namespace hone::ops::cuda {
 namespace {
 
-constexpr int kAdamThreads = 256, kAdamBlocks = 528, kAtOnce = 4, kUnits = 2;
+constexpr int kAdamThreads = 256, kAtOnce = 4, kUnits = 2;
+constexpr int64_t kChunk = 4 * kUnits * kAtOnce * kAdamThreads;  // what a block takes
 
 struct AdamTensors {
   static constexpr int kMost = 64;
@@ -14,7 +15,9 @@ struct AdamTensors {
   float* first[kMost];
   float* second[kMost];
   __nv_bfloat16* published[kMost];  // null: nobody wants the rounded parameter
-  int64_t count[kMost];
+  int64_t size[kMost];
+  int first_block[kMost + 1];  // of each tensor's chunks
+  int count;
 };
 
 struct AdamNumbers {
@@ -61,48 +64,55 @@ __device__ inline void store_four(__nv_bfloat16* to, const Four& four) {
   __stcs(reinterpret_cast<uint2*>(to), wide);
 }
 
+__device__ inline int tensor_of_block(const AdamTensors& tensors) {
+  int found = 0;
+  for (int step = AdamTensors::kMost / 2; step > 0; step /= 2)
+    if (found + step < tensors.count && tensors.first_block[found + step] <= static_cast<int>(blockIdx.x)) found += step;
+  return found;
+}
+
 template <class G>
 __global__ void __launch_bounds__(kAdamThreads) adam_kernel(AdamTensors tensors, const float* coefficient, const float* guard, AdamNumbers numbers) {
   if (guard && !isfinite(*guard)) return;
-  const int t = blockIdx.y;
-  float *p = tensors.parameter[t], *m = tensors.first[t], *v = tensors.second[t];
-  const G* g = static_cast<const G*>(tensors.gradient[t]);
-  __nv_bfloat16* published = tensors.published[t];
-  const int64_t count = tensors.count[t], step = static_cast<int64_t>(gridDim.x) * blockDim.x, first = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int t = tensor_of_block(tensors);
+  const int64_t begin = (blockIdx.x - tensors.first_block[t]) * kChunk, count = min(kChunk, tensors.size[t] - begin);
+  float *p = tensors.parameter[t] + begin, *m = tensors.first[t] + begin, *v = tensors.second[t] + begin;
+  const G* g = static_cast<const G*>(tensors.gradient[t]) + begin;
+  __nv_bfloat16* published = tensors.published[t] ? tensors.published[t] + begin : nullptr;
   const float factor = coefficient ? *coefficient : 1.0f;
   const uint64_t addresses = reinterpret_cast<uint64_t>(p) | reinterpret_cast<uint64_t>(m) | reinterpret_cast<uint64_t>(v) | reinterpret_cast<uint64_t>(g) |
                              reinterpret_cast<uint64_t>(published);
   const int64_t wide = addresses % 16 == 0 ? count / kAtOnce : 0;
-  for (int64_t i = first; i < wide; i += kUnits * step) {
+  for (int64_t i = threadIdx.x; i < wide; i += kUnits * kAdamThreads) {
     Four ps[kUnits], ms[kUnits], vs[kUnits], gs[kUnits];
 #pragma unroll
     for (int k = 0; k < kUnits; ++k) {
-      const int64_t place = (i + k * step) * kAtOnce;
-      if (i + k * step < wide) ps[k] = load_four(p + place), ms[k] = load_four(m + place), vs[k] = load_four(v + place), gs[k] = load_four(g + place);
+      const int64_t place = (i + k * kAdamThreads) * kAtOnce;
+      if (i + k * kAdamThreads < wide) ps[k] = load_four(p + place), ms[k] = load_four(m + place), vs[k] = load_four(v + place), gs[k] = load_four(g + place);
     }
 #pragma unroll
     for (int k = 0; k < kUnits; ++k) {
-      if (i + k * step >= wide) break;
-      const int64_t place = (i + k * step) * kAtOnce;
+      if (i + k * kAdamThreads >= wide) break;
+      const int64_t place = (i + k * kAdamThreads) * kAtOnce;
 #pragma unroll
       for (int j = 0; j < kAtOnce; ++j) update(ps[k].values[j], gs[k].values[j] * factor, ms[k].values[j], vs[k].values[j], numbers);
       store_four(p + place, ps[k]), store_four(m + place, ms[k]), store_four(v + place, vs[k]);
       if (published) store_four(published + place, ps[k]);
     }
   }
-  for (int64_t i = wide * kAtOnce + first; i < count; i += step) {
+  for (int64_t i = wide * kAtOnce + threadIdx.x; i < count; i += kAdamThreads) {
     update(p[i], to_float(g[i]) * factor, m[i], v[i], numbers);
     if (published) published[i] = from_float<__nv_bfloat16>(p[i]);
   }
 }
 
-void launch(const AdamTensors& tensors, unsigned count, int64_t largest, at::ScalarType type, const AdamScalars& scalars, const AdamNumbers& numbers) {
-  const auto blocks = static_cast<unsigned>(std::clamp<int64_t>((largest / (kAtOnce * kUnits) + kAdamThreads - 1) / kAdamThreads, 1, kAdamBlocks));
+void launch(const AdamTensors& tensors, at::ScalarType type, const AdamScalars& scalars, const AdamNumbers& numbers) {
+  const auto blocks = static_cast<unsigned>(tensors.first_block[tensors.count]);
   auto stream = c10::cuda::getCurrentCUDAStream();
   auto place = [](const at::Tensor& scalar) { return scalar.defined() ? scalar.const_data_ptr<float>() : nullptr; };
   const float *coefficient = place(scalars.coefficient), *guard = place(scalars.guard);
-  if (type == at::kFloat) adam_kernel<float><<<dim3(blocks, count), kAdamThreads, 0, stream>>>(tensors, coefficient, guard, numbers);
-  else adam_kernel<__nv_bfloat16><<<dim3(blocks, count), kAdamThreads, 0, stream>>>(tensors, coefficient, guard, numbers);
+  if (type == at::kFloat) adam_kernel<float><<<blocks, kAdamThreads, 0, stream>>>(tensors, coefficient, guard, numbers);
+  else adam_kernel<__nv_bfloat16><<<blocks, kAdamThreads, 0, stream>>>(tensors, coefficient, guard, numbers);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
@@ -118,11 +128,10 @@ void adam_(const TensorList& parameters, const TensorList& gradients, const Tens
   for (auto type : {at::kFloat, at::kBFloat16}) {
     AdamTensors tensors{};
     TensorList kept;  // copies of gradients that are not contiguous live until the launch
-    unsigned count = 0;
-    int64_t largest = 0;
+    int& count = tensors.count;
     auto flush = [&] {
-      if (count > 0) launch(tensors, count, largest, type, scalars, numbers);
-      count = 0, largest = 0;
+      if (tensors.first_block[count] > 0) launch(tensors, type, scalars, numbers);
+      count = 0;
       kept.clear();
     };
     for (size_t i = 0; i < parameters.size(); ++i) {
@@ -134,8 +143,8 @@ void adam_(const TensorList& parameters, const TensorList& gradients, const Tens
       tensors.first[count] = first[i].mutable_data_ptr<float>();
       tensors.second[count] = second[i].mutable_data_ptr<float>();
       tensors.published[count] = published[i].defined() ? mutable_data<__nv_bfloat16>(published[i]) : nullptr;
-      tensors.count[count] = parameters[i].numel();
-      largest = std::max(largest, parameters[i].numel());
+      tensors.size[count] = parameters[i].numel();
+      tensors.first_block[count + 1] = tensors.first_block[count] + static_cast<int>((parameters[i].numel() + kChunk - 1) / kChunk);
       if (++count == AdamTensors::kMost) flush();
     }
     flush();

@@ -7,7 +7,7 @@
 namespace hone::ops::cuda {
 namespace {
 
-constexpr int kAddThreads = 128, kMostRows = 64, kStripsAtOnce = 2, kMostEights = 4, kMostTerms = 3;
+constexpr int kAddThreads = 128, kMostRows = 64, kStripsAtOnce = 4, kMostEights = 4, kMostTerms = 3;
 
 struct AddShape {
   int width, rows, tile;  // rows of y in all, and those of one block
@@ -26,7 +26,7 @@ __device__ inline StripPacks<T> load_strips(const T* place, int begin, int rows,
   for (int k = 0; k < kStripsAtOnce; ++k) {
     const int row = begin + k * kStripRows;
     if (row < rows) found.top[k] = load_pack(place + row * stride);
-    if (row + 8 < rows) found.bottom[k] = load_pack(place + (row + 8) * stride);
+    if (row + 1 < rows) found.bottom[k] = load_pack(place + (row + 1) * stride);
   }
   return found;
 }
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kAddThreads) low_rank_add_kernel(T* y, const T
       auto upper = floats_of(packs.top[k]), lower = floats_of(packs.bottom[k]);
       add_update<T, kEights>(upper, lower, ranks, factors);
       if (there && row < last) store_pack(place + row * shape.y_stride, rounded_pack(upper));
-      if (there && row + 8 < last) store_pack(place + (row + 8) * shape.y_stride, rounded_pack(lower));
+      if (there && row + 1 < last) store_pack(place + (row + 1) * shape.y_stride, rounded_pack(lower));
     }
   }
 }
@@ -89,18 +89,18 @@ __global__ void __launch_bounds__(kAddThreads) dropped_add_kernel(T* y, const T*
         PackFloats<T> above{}, below{};
         add_update<T, kEights>(above, below, ranks, factors[i]);
         const auto of_top = drop_factors<8>(seeds[i], static_cast<uint64_t>(row * packs_in_row + own_pack), offsets[i], rates);
-        const auto of_bottom = drop_factors<8>(seeds[i], static_cast<uint64_t>((row + 8) * packs_in_row + own_pack), offsets[i], rates);
+        const auto of_bottom = drop_factors<8>(seeds[i], static_cast<uint64_t>((row + 1) * packs_in_row + own_pack), offsets[i], rates);
 #pragma unroll
         for (int j = 0; j < 8; ++j) upper.values[j] += above.values[j] * of_top.values[j], lower.values[j] += below.values[j] * of_bottom.values[j];
       }
       if (there && row < last) store_pack(place + row * shape.y_stride, rounded_pack(upper));
-      if (there && row + 8 < last) store_pack(place + (row + 8) * shape.y_stride, rounded_pack(lower));
+      if (there && row + 1 < last) store_pack(place + (row + 1) * shape.y_stride, rounded_pack(lower));
     }
   }
 }
 
 AddShape shape_of(const at::Tensor& y, const at::Tensor& p, dim3& grid) {
-  const int width = static_cast<int>(y.size(1)), rows = static_cast<int>(y.size(0)), column_blocks = (width + kAddThreads - 1) / kAddThreads;
+  const int width = static_cast<int>(y.size(1)), rows = static_cast<int>(y.size(0)), column_blocks = (width + 2 * kAddThreads - 1) / (2 * kAddThreads);
   AddShape shape{width, rows, tile_for(rows, column_blocks, kMostRows, kStripRows), y.stride(0), p.stride(0)};
   grid = dim3(static_cast<unsigned>(column_blocks), static_cast<unsigned>((rows + shape.tile - 1) / shape.tile));
   return shape;

@@ -95,13 +95,13 @@ __device__ inline void add_dropped(const SwigluArguments<T>& a, Pack<T>& upper, 
   const uint64_t seed = static_cast<uint64_t>(a.draw[0]), offset = static_cast<uint64_t>(a.draw[1]);
   const int64_t packs = a.width / 8, pack = column / 8;
   const auto of_top = drop_factors<8>(seed, static_cast<uint64_t>(row * packs + pack), offset, a.rates);
-  const auto of_bottom = drop_factors<8>(seed, static_cast<uint64_t>((row + 8) * packs + pack), offset, a.rates);
+  const auto of_bottom = drop_factors<8>(seed, static_cast<uint64_t>((row + 1) * packs + pack), offset, a.rates);
 #pragma unroll
   for (int j = 0; j < 8; ++j) top.values[j] += above.values[j] * of_top.values[j], bottom.values[j] += below.values[j] * of_bottom.values[j];
   upper = rounded_pack(top), lower = rounded_pack(bottom);
 }
 
-// What a thread needs of sixteen rows, asked for while the strip before is worked on.
+// What a thread needs of eight rows, asked for while the strip before is worked on.
 template <class T, int kDy, int kGates>
 struct GateStrip {
   GateRow<T> upper, lower;
@@ -112,7 +112,7 @@ template <class T, bool kBackward, int kDy, int kGates>
 __device__ inline GateStrip<T, kDy, kGates> load_strip(const SwigluArguments<T>& a, int begin, int row, int column, int last) {
   GateStrip<T, kDy, kGates> found;
   if (column < a.width && row < last) found.upper = load_row<T, kBackward>(a, row, column);
-  if (column < a.width && row + 8 < last) found.lower = load_row<T, kBackward>(a, row + 8, column);
+  if (column < a.width && row + 1 < last) found.lower = load_row<T, kBackward>(a, row + 1, column);
   if constexpr (kDy > 0) found.ranks = load_ranks<T, kDy>(a.update, a.update_stride, begin, last);
   if constexpr (kGates > 0) {
     found.gate_ranks = load_ranks<T, kGates>(a.gate_p, a.gate_p_stride, begin, last);
@@ -121,7 +121,7 @@ __device__ inline GateStrip<T, kDy, kGates> load_strip(const SwigluArguments<T>&
   return found;
 }
 
-// With updates a warp has sixteen rows of 32 columns at a time. kDy and kGates: the ranks over eight of dy's update and of those of gate and up.
+// With updates a warp has eight rows of 64 columns at a time. kDy and kGates: the ranks over eight of dy's update and of those of gate and up.
 template <class T, bool kBackward, int kDy, bool kDrops, int kGates>
 __global__ void __launch_bounds__(kGateThreads) swiglu_strips_kernel(SwigluArguments<T> a) {
   const int first_column = (blockIdx.x * kGateThreads + threadIdx.x) / 32 * kStripColumns;
@@ -150,14 +150,14 @@ __global__ void __launch_bounds__(kGateThreads) swiglu_strips_kernel(SwigluArgum
     if constexpr (kDy > 0 && kDrops) add_dropped(a, upper.dy, lower.dy, strip.ranks, factor, row, column);
     else if constexpr (kDy > 0) add_to_packs(upper.dy, lower.dy, strip.ranks, factor);
     if (there && row < last) finish_row<T, kBackward>(a, upper, row, column);
-    if (there && row + 8 < last) finish_row<T, kBackward>(a, lower, row + 8, column);
+    if (there && row + 1 < last) finish_row<T, kBackward>(a, lower, row + 1, column);
   }
 }
 
 template <class T>
 void launch_swiglu(SwigluArguments<T> a, int64_t dy_rank, int64_t gates_rank) {
   const bool plain = dy_rank == 0 && gates_rank == 0;
-  const int columns = plain ? kGateThreads * Pack<T>::kCount : kGateThreads, column_blocks = (a.width + columns - 1) / columns;
+  const int columns = plain ? kGateThreads * Pack<T>::kCount : 2 * kGateThreads, column_blocks = (a.width + columns - 1) / columns;
   a.tile = tile_for(a.rows, column_blocks, kGateRows, plain ? 2 : kStripRows);
   dim3 grid(static_cast<unsigned>(column_blocks), static_cast<unsigned>((a.rows + a.tile - 1) / a.tile));
   auto launch = [&](auto kernel) {
