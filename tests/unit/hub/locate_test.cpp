@@ -83,7 +83,7 @@ TEST_F(Locate, KnowsModelScopeLayouts) {
 TEST_F(Locate, TheChosenSiteComesFirst) {
   auto modelscope = put_model("ms/models/a--b/snapshots/master"), hugging_face = put_model("hf/hub/models--a--b/snapshots/c");
   EXPECT_EQ(find_in_caches("a/b", Kind::model), modelscope);
-  configure({.site = Site::hugging_face});
+  configure({.site = Site::hugging_face, .user = user()});
   EXPECT_EQ(find_in_caches("a/b", Kind::model), hugging_face);
 }
 
