@@ -11,6 +11,7 @@
 #include "hone/model/decoder.h"
 #include "hone/model/inference/paged_kv_cache.h"
 #include "hone/ops/loss/linear_cross_entropy.h"
+#include "model/vision_json.h"
 
 namespace hone::model {
 namespace {
@@ -19,19 +20,21 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 Json tiny_json(const std::string& architecture = "Qwen2ForCausalLM") {
-  return {{"architectures", {architecture}},
-          {"vocab_size", 50},
-          {"hidden_size", 32},
-          {"intermediate_size", 48},
-          {"num_hidden_layers", 2},
-          {"num_attention_heads", 4},
-          {"num_key_value_heads", 2},
-          {"tie_word_embeddings", true},
-          {"rope_theta", 10000.0},
-          {"num_local_experts", 4},
-          {"num_experts_per_tok", 2},
-          {"moe_intermediate_size", 24},
-          {"shared_expert_intermediate_size", 40}};  // of those that have experts
+  Json json{{"architectures", {architecture}},
+            {"vocab_size", 50},
+            {"hidden_size", 32},
+            {"intermediate_size", 48},
+            {"num_hidden_layers", 2},
+            {"num_attention_heads", 4},
+            {"num_key_value_heads", 2},
+            {"tie_word_embeddings", true},
+            {"rope_theta", 10000.0},
+            {"num_local_experts", 4},
+            {"num_experts_per_tok", 2},
+            {"moe_intermediate_size", 24},
+            {"shared_expert_intermediate_size", 40}};  // of those that have experts
+  json.update(vision_fields(architecture));
+  return json;
 }
 
 std::unique_ptr<CausalLM> tiny_model(const std::string& architecture = "Qwen2ForCausalLM") {

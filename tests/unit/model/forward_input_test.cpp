@@ -7,6 +7,7 @@
 #include "hone/model/inference/paged_input.h"
 #include "hone/model/memory/activation_checkpointing.h"
 #include "hone/model/rope_frequencies.h"
+#include "model/vision_json.h"
 
 namespace hone::model {
 namespace {
@@ -27,6 +28,7 @@ Json small_json(const std::string& architecture, Json changes = Json::object()) 
             {"num_experts_per_tok", 2},
             {"moe_intermediate_size", 24},
             {"shared_expert_intermediate_size", 40}};
+  json.update(vision_fields(architecture));
   json.update(changes);
   return json;
 }
