@@ -192,7 +192,7 @@ void add_serving(Rows& rows) {
           {"eval_dataset", List, "",
            "Benchmarks: task files of lm-evaluation-harness, folders of them, names in --include_path, or mmlu, ceval, cmmlu, "
            "gsm8k, bbh, arc, math_500, general_mcq, general_qa.",
-           also{"tasks"}},
+           only_swift{}, also{"tasks"}},
           {"include_path", List, "", "Folders of task files."},
           {"eval_dataset_args", JsonText, "",
            "By benchmark: local_path or dataset_id, subset_list, few_shot_num, as in {\"gsm8k\": {\"local_path\": "
