@@ -8,7 +8,7 @@ namespace {
 constexpr int kThreads = 128, kWarps = kThreads / 32;
 constexpr int kPositions = 4;     // a lane group works on so many neighboring positions at a time: loads in flight
 constexpr int kMaxGroup = 8;      // queries of one key head that one block serves
-constexpr int kBlocksWanted = 2112;  // sixteen per multiprocessor of an H200: below, sequences are split among blocks, so that long ones end with the others
+constexpr int kBlocksWanted = 264;  // two per multiprocessor of an H200: below, sequences are split among blocks
 constexpr int kMaxSplits = 32;
 
 struct DecodeShape {
