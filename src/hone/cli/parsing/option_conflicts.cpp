@@ -145,6 +145,10 @@ constexpr Rule kRules[] = {
        return o.flag("packing") && factory_dialect(o) && stage_is(o, {"rm", "dpo", "kto"});
      },
      "packing", "stage", "rows of this method cannot be packed", kUnpacked},
+    {[](const Options& o) { return o.verb() & kRlhf && stage_is(o, {"grpo"}) && o.has("teacher_model"); }, "teacher_model",
+     "rlhf_type", "a teacher is not available in grpo; distill with gkd"},
+    {[](const Options& o) { return o.verb() & kRlhf && stage_is(o, {"grpo"}) && o.has("teacher_model_server"); },
+     "teacher_model_server", "rlhf_type", "a teacher is not available in grpo; distill with gkd"},
     {[](const Options& o) {
        return o.has_option("sequence_parallel_size") && o.integer("sequence_parallel_size") > 1 && o.verb() & kRlhf;
      },
