@@ -27,7 +27,7 @@ def test_token_from_the_command_line_and_from_the_file(hub, download, tmp_path, 
 @pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://127.0.0.1/x", "gopher://127.0.0.1/x"])
 def test_redirects_lead_to_http_alone(small, hub, download, target, figure):
     hub.misbehave("model.safetensors", ("redirect", target))
-    refused(download("org/small"), 1, "no http or https address")
+    refused(download("org/small"), 1, "not an http or https address")
     figure("redirects to file, ftp and gopher refused")
 
 
@@ -45,7 +45,7 @@ def test_unknown_private_gated_and_revisions(small, hub, download, use_hf):
     hub.add("models", "org/gated", SMALL, gated="secret")
     refused(download("org/gated"), 2, "accepted its terms", variable, hub.url)
     refused(download("org/small", "--revision", "v9"), 2, 'no revision "v9"')
-    refused(download("org/small", "--revision", "../x"), 2, "no branch, tag or commit")
+    refused(download("org/small", "--revision", "../x"), 2, "not a branch, tag or commit")
     refused(download("../small"), 2, "owner/name")
 
 

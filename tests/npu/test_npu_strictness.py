@@ -67,7 +67,7 @@ def rank_table(path, ranks, status="completed"):
 
 @pytest.mark.parametrize("env, said", [
     ({"HCCL_SOCKET_IFNAME": "=nosuch0"}, "HCCL_SOCKET_IFNAME==nosuch0 takes no network interface"),
-    ({"HCCL_IF_IP": "203.0.113.9"}, "no address of this machine"),
+    ({"HCCL_IF_IP": "203.0.113.9"}, "not an address of this machine"),
     ({"HCCL_CONNECT_TIMEOUT": 5}, "HCCL takes 120 to 7200 seconds"),
     ({"RANK_TABLE_FILE": "/nosuch.json"}, "/nosuch.json does not exist"),
     ({"RANK_TABLE_FILE": [0, 1, 2]}, "lists 3 ranks, this run has 2 processes"),

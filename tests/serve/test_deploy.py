@@ -136,7 +136,7 @@ def test_the_page_is_served_from_the_binary(serve, program, verb):
 
 @pytest.mark.parametrize("flags, word", [
     (["--ssl_certfile", "x.pem"], "go together"),
-    (["--adapters", f"bad name={ROOT / 'tests/train/checkpoints/schema-1/checkpoint-2'}"], "no name for an adapter"),
+    (["--adapters", f"bad name={ROOT / 'tests/train/checkpoints/schema-1/checkpoint-2'}"], "not a name for an adapter"),
     (["--adapters", "good=nowhere"], "no such folder"),
     (["--adapter_root", "/nowhere"], "no such folder"),
     (["--api_key", ""], "api_key is empty"),
