@@ -287,7 +287,7 @@ def test_what_has_no_effect_is_told(rlhf, model_folder, pairs, tmp_path):
         assert done.returncode == 0 and all(words in done.stdout + done.stderr for words in said), done.stderr
 
 
-@pytest.mark.parametrize("words, said", [(["--rlhf_type", "ppo"], "not in this version"), (["--loss_type", "sigmod"], "does not go with dpo")])
+@pytest.mark.parametrize("words, said", [(["--tuner_type", "bone"], "expected one of"), (["--loss_type", "sigmod"], "does not go with dpo")])
 def test_neither_plan_nor_conversion_promises_what_is_not_there(model_folder, pairs, words, said):
     line = ["rlhf", "--model", model_folder, "--dataset", pairs[0], *words]
     for done in (hone("plan", *line), hone("convert-config", "hone", *line)):
