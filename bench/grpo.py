@@ -8,34 +8,17 @@ sides. Prints seconds a step behind the first, each side in a process of its own
 """
 import argparse
 import json
-import pathlib
-import random
-import subprocess
-import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-
-
-def rows(path, count):
-    rng = random.Random(0)
-    words = [line.split()[0] for line in (ROOT / "README.md").read_text().splitlines() if line.split()]
-    with open(path, "w") as file:
-        for _ in range(count):
-            content = " ".join(rng.choices(words, k=rng.randint(8, 60)))
-            file.write(json.dumps({"prompt": [{"role": "user", "content": content}], "messages": [{"role": "user", "content": content}]}) + "\n")
+from beside_trl import ROOT, make_model, print_ratio, result_of_child, steps_of_hone, write_prompts
 
 
 def run_hone(options, model, data, folder):
     words = [str(ROOT / "build/bin/hone"), "rlhf", "--rlhf_type", "grpo", "--model", model, "--dataset", data, "--output_dir", f"{folder}/hone", "--add_version", "false", "--torch_dtype", "float32", "--reward_funcs", "repetition",
              "--lora_rank", "8", "--per_device_train_batch_size", str(options.batch), "--num_generations", str(options.generations), "--max_completion_length", str(options.answer), "--temperature", "1.0",
              "--max_steps", str(options.steps), "--logging_steps", "1", "--save_strategy", "no", "--gradient_checkpointing", "false", "--learning_rate", "1e-4", "--plot_loss", "false"]
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(done.stderr[-2000:])
-    lines = [json.loads(line) for line in pathlib.Path(f"{folder}/hone/logging.jsonl").read_text().splitlines()]
-    steps = [line for line in lines if "grad_norm" in line]
+    steps = steps_of_hone(words, f"{folder}/hone")
     whole = [line["train_speed(s/it)"] * (i + 1) for i, line in enumerate(steps)]
     return (whole[-1] - whole[0]) / (len(steps) - 1), steps[-1]["completions/mean_length"]
 
@@ -85,18 +68,12 @@ def main():
         return trl_child(options, *options.child)
     with tempfile.TemporaryDirectory() as folder:
         model, data = f"{folder}/model", f"{folder}/prompts.jsonl"
-        subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen2", "--size", options.size, "--out", model], check=True, capture_output=True)
-        rows(data, options.steps * options.batch)
+        make_model(options.size, model)
+        write_prompts(data, options.steps * options.batch, longest=60)
         ours, length = run_hone(options, model, data, folder)
         print(f"hone  {ours:7.3f} s a step of {options.batch} answers of {length:.0f} tokens")
-        done = subprocess.run([sys.executable, __file__, *sys.argv[1:], "--child", model, data], capture_output=True, text=True)
-        result = next((json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("RESULT ")), None)
-        if not result:
-            print("trl: not measured\n" + done.stderr[-1500:])
-            return None
-        theirs = sum(result["times"][1:]) / len(result["times"][1:])
-        print(f"trl   {theirs:7.3f} s a step of {options.batch} answers of {result['length']:.0f} tokens")
-        print(f"ratio {theirs / ours:7.2f}")
+        if result := result_of_child(__file__, model, data):
+            print_ratio(ours, result["times"], f"{options.batch} answers of {result['length']:.0f} tokens")
 
 
 if __name__ == "__main__":

@@ -9,22 +9,10 @@ both sides. A step is a rollout with all updates made of it. Prints seconds a st
 import argparse
 import json
 import os
-import pathlib
-import random
-import subprocess
-import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-
-
-def rows(path, count):
-    rng = random.Random(0)
-    words = [line.split()[0] for line in (ROOT / "README.md").read_text().splitlines() if line.split()]
-    with open(path, "w") as file:
-        for _ in range(count):
-            file.write(json.dumps({"messages": [{"role": "user", "content": " ".join(rng.choices(words, k=rng.randint(8, 40)))}]}) + "\n")
+from beside_trl import ROOT, make_model, print_ratio, result_of_child, steps_of_hone, write_prompts
 
 
 def judge_of(model, folder):
@@ -42,10 +30,7 @@ def run_hone(options, model, judge, data, folder):
     words = [ROOT / "build/bin/hone", "rlhf", "--rlhf_type", "ppo", "--model", model, "--reward_model", judge, "--dataset", data, "--output_dir", f"{folder}/hone", "--add_version", "false", "--torch_dtype", "float32",
              "--tuner_type", "full", "--per_device_train_batch_size", options.batch, "--gradient_accumulation_steps", 1, "--num_ppo_epochs", options.epochs, "--max_completion_length", options.answer, "--temperature", "0.7",
              "--max_steps", options.rollouts * options.epochs, "--logging_steps", 1, "--save_strategy", "no", "--gradient_checkpointing", "false", "--learning_rate", "3e-6", "--plot_loss", "false", "--split_dataset_ratio", 0]
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(done.stderr[-2000:])
-    steps = [line for line in map(json.loads, pathlib.Path(f"{folder}/hone/logging.jsonl").read_text().splitlines()) if "grad_norm" in line]
+    steps = steps_of_hone(words, f"{folder}/hone")
     ends = [line["train_speed(s/it)"] * (i + 1) for i, line in enumerate(steps)][options.epochs - 1::options.epochs]
     seconds = [end - begin for begin, end in zip(ends, ends[1:])]
     print("hone, share of each step:   rollout   reward   experience   training")
@@ -91,20 +76,14 @@ def main():
         return trl_child(options, *options.child)
     with tempfile.TemporaryDirectory() as folder:
         model, judge, data = f"{folder}/model", f"{folder}/judge", f"{folder}/prompts.jsonl"
-        subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen2", "--size", options.size, "--out", model], check=True, capture_output=True)
+        make_model(options.size, model)
         judge_of(model, judge)
-        rows(data, options.rollouts * options.batch)
+        write_prompts(data, options.rollouts * options.batch, longest=40)
         ours, length = run_hone(options, model, judge, data, folder)
         print(f"hone  {ours:7.3f} s a step of {options.batch} completions of {length:.0f} tokens, {options.epochs} passes")
         environment = {**os.environ, "PYTHONPATH": str(ROOT / ".venv/trl-ppo"), "TRL_EXPERIMENTAL_SILENCE": "1"}
-        done = subprocess.run([sys.executable, __file__, *sys.argv[1:], "--child", model, judge, data], capture_output=True, text=True, env=environment)
-        times = next((json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("RESULT ")), None)
-        if not times:
-            print("trl: not measured\n" + done.stderr[-1500:])
-            return None
-        theirs = sum(times[1:]) / len(times[1:])
-        print(f"trl   {theirs:7.3f} s a step of {options.batch} completions of {options.answer} tokens, {options.epochs} passes")
-        print(f"ratio {theirs / ours:7.2f}")
+        if times := result_of_child(__file__, model, judge, data, environment=environment):
+            print_ratio(ours, times, f"{options.batch} completions of {options.answer} tokens, {options.epochs} passes")
 
 
 if __name__ == "__main__":

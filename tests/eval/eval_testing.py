@@ -1,9 +1,12 @@
 """Task files, hone's results of them and lm-evaluation-harness's own."""
+import contextlib
 import json
 import os
 import random
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -155,6 +158,29 @@ def lm_eval(model, folder, output, runs):
                           capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(output.read_text())
+
+
+@contextlib.contextmanager
+def answering_server(answer):
+    """A server on loopback that answers every POST with JSON, `answer(path, body, seen)`; `seen` holds the path, key and body of each request."""
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            self.server.seen.append((self.path, self.headers["Authorization"], body))
+            written = json.dumps(answer(self.path, body, self.server.seen)).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(written)))
+            self.end_headers()
+            self.wfile.write(written)
+
+        def log_message(self, *args):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.seen = []
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
 
 
 def results_of(output):

@@ -1,13 +1,11 @@
 """The benchmarks that hone knows by name, LLaMA-Factory's evaluation, and a model behind an address."""
 import csv
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import torch
 import transformers
-from eval_testing import NANO, results_of, write_rows
+from eval_testing import NANO, answering_server, results_of, write_rows
 
 LETTERS = "ABCD"
 
@@ -83,27 +81,11 @@ def test_examples_come_from_the_development_files(folders, tmp_path, hone):
     assert prompt.count("Answer:") == 3 and "Answer: B\n\n" in prompt and prompt.startswith("The following are multiple choice questions (with answers) about anatomy.")
 
 
-class Server(BaseHTTPRequestHandler):
-    def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.seen.append((self.path, self.headers["Authorization"], body))
-        answer = json.dumps({"choices": [{"message": {"role": "assistant", "content": "so it is 2.\n#### 2 Question: more"}}]}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *args):
-        pass
-
-
 @pytest.fixture
 def server():
-    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
-        server.seen = []
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    message = {"role": "assistant", "content": "so it is 2.\n#### 2 Question: more"}
+    with answering_server(lambda path, body, seen: {"choices": [{"message": message}]}) as server:
         yield server
-        server.shutdown()
 
 
 def test_a_server_is_asked_instead(folders, tmp_path, swift, server):

@@ -1,11 +1,9 @@
 """hone sample: which answers are kept, in which form, and how a run goes on."""
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
-from eval_testing import NANO, write_rows
+from eval_testing import NANO, answering_server, write_rows
 
 
 def rows(count=4):
@@ -49,32 +47,17 @@ def test_a_run_that_was_cut_off_goes_on(tmp_path, swift):
 ANSWERS = ["It is \\boxed{2}.", "Perhaps \\boxed{2}?", "no idea", "\\boxed{3}"]
 
 
-class Teacher(BaseHTTPRequestHandler):
-    def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.seen.append((self.path, self.headers["Authorization"], body))
-        if self.path == "/score":
-            answer = [float(len(text)) for text in body["completions"]]
-        else:
-            message = {"role": "assistant", "content": ANSWERS[len([s for s in self.server.seen if s[0] != "/score"]) % 4 - 1]}
-            answer = {"choices": [{"message": {**message, **({"reasoning_content": "hm"} if body["model"] == "thinker" else {})}}]}
-        answer = json.dumps(answer).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *args):
-        pass
+def answer_of_teacher(path, body, seen):
+    if path == "/score":
+        return [float(len(text)) for text in body["completions"]]
+    message = {"role": "assistant", "content": ANSWERS[len([s for s in seen if s[0] != "/score"]) % 4 - 1]}
+    return {"choices": [{"message": {**message, **({"reasoning_content": "hm"} if body["model"] == "thinker" else {})}}]}
 
 
 @pytest.fixture
 def teacher():
-    with ThreadingHTTPServer(("127.0.0.1", 0), Teacher) as server:
-        server.seen = []
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with answering_server(answer_of_teacher) as server:
         yield server
-        server.shutdown()
 
 
 def distill(swift, tmp_path, teacher, *words, model="teacher", count=4):

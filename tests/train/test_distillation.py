@@ -1,14 +1,12 @@
 """GKD: trl's divergence and its gradients, live; rows and completions of the student's own, teachers that are models, servers or files; resume, processes, and what is refused."""
-import http.server
 import json
 import random
 import subprocess
-import threading
 
 import pytest
 import torch
 
-from train_testing import ENVIRONMENT, ROOT, Run, hone_binary, processes, small_tokenizer
+from train_testing import ENVIRONMENT, ROOT, hone_binary, processes, rlhf_runner, small_tokenizer
 
 BASE = dict(rlhf_type="gkd", lmbda=0, max_completion_length=12, per_device_train_batch_size=4, gradient_accumulation_steps=1, learning_rate="2e-3", torch_dtype="float32", max_steps=4, logging_steps=1, save_steps=2, seed=7,
             add_version="false", split_dataset_ratio=0, max_length=256, temperature=1.0, lora_dropout=0)
@@ -30,13 +28,7 @@ def teacher(tmp_path_factory):
 
 @pytest.fixture
 def gkd(model_folder, dataset):
-    def run(folder, count=1, fault=None, **settings):
-        environment = {**ENVIRONMENT, **processes(count), **({"HONE_FAULT": fault} if fault else {})}
-        listed = {"model": model_folder, "dataset": dataset, "output_dir": folder, **BASE, **settings}
-        words = [str(hone_binary()), "rlhf", *(str(part) for key, value in listed.items() for part in (f"--{key}", value))]
-        return Run(subprocess.run(words, capture_output=True, text=True, env=environment, timeout=300), folder)
-
-    return run
+    return rlhf_runner(BASE, model_folder, dataset)
 
 
 def steps_of(run):
@@ -85,12 +77,12 @@ def test_the_divergence_and_its_gradients_are_trls(hone, model_folder, teacher, 
 def test_rows_and_completions_of_ones_own(gkd, teacher, dataset, tmp_path):
     """The divergence falls, on rows and on what the student generates; a run in which both alternate resumes exactly."""
     for name, settings in (("rows", dict(sft_alpha=0.1)), ("own", dict(lmbda=1, log_completions="true")), ("teachers", dict(lmbda=0.5, seq_kd="true"))):
-        run = gkd(tmp_path / name, teacher_model=teacher, tuner_type="full", max_steps=12, save_strategy="no", per_device_train_batch_size=8, val_dataset=dataset, eval_strategy="steps", eval_steps=12, **settings)
+        run = gkd(tmp_path / name, teacher_model=teacher, tuner_type="full", max_steps=24, save_strategy="no", per_device_train_batch_size=8, val_dataset=dataset, eval_strategy="steps", eval_steps=24, **settings)
         assert run.code == 0, run.err
         losses = [step["loss"] for step in steps_of(run)]
-        assert losses[-1] < 0.9 * losses[0] and any("eval_loss" in event for event in run.log()), (name, losses)
+        assert losses[-1] < 0.8 * losses[0] and any("eval_loss" in event for event in run.log()), (name, losses)
         assert ("completions/mean_length" in steps_of(run)[0]) == (name != "rows") and ("sft_loss" in steps_of(run)[0]) == (name == "rows")
-    assert len((tmp_path / "own/completions.jsonl").read_text().splitlines()) == 12
+    assert len((tmp_path / "own/completions.jsonl").read_text().splitlines()) == 24
     settings = dict(teacher_model=teacher, lmbda=0.5, gradient_accumulation_steps=2, max_steps=6, save_steps=3)
     whole, cut = gkd(tmp_path / "whole", **settings), gkd(tmp_path / "cut", fault="checkpoint.after_rename:kill", **settings)
     assert whole.code == 0 and cut.code != 0, whole.err

@@ -7,24 +7,15 @@ import threading
 
 import pytest
 
-from train_testing import ENVIRONMENT, Run, hone_binary, processes
+from train_testing import ENVIRONMENT, Run, processes, rlhf_runner, rlhf_words
 
 BASE = dict(rlhf_type="grpo", reward_funcs="soft_overlong", soft_cache_length=15, max_completion_length=16, num_generations=4, per_device_train_batch_size=8, learning_rate="5e-3", torch_dtype="float32",
             max_steps=6, logging_steps=1, save_steps=3, seed=7, add_version="false", split_dataset_ratio=0, max_length=256)
 
 
-def words_of(model, rows, folder, settings):
-    listed = {"model": model, "dataset": rows, "output_dir": folder, **BASE, **settings}
-    return [str(hone_binary()), "rlhf", *(str(part) for key, value in listed.items() for part in ([f"--{key}", *value] if isinstance(value, list) else [f"--{key}", value]))]
-
-
 @pytest.fixture
 def grpo(model_folder, dataset):
-    def run(folder, count=1, fault=None, **settings):
-        environment = {**ENVIRONMENT, **processes(count), **({"HONE_FAULT": fault} if fault else {})}
-        return Run(subprocess.run(words_of(model_folder, settings.pop("dataset", dataset), folder, settings), capture_output=True, text=True, env=environment, timeout=300), folder)
-
-    return run
+    return rlhf_runner(BASE, model_folder, dataset)
 
 
 def steps_of(run):
@@ -195,7 +186,7 @@ def test_ctrl_c_while_answers_are_written_keeps_the_last_step(grpo, model_folder
 
     Judge.answer = slow
     settings = dict(reward_funcs=[judge], max_steps=100000, save_steps=100000, lr_scheduler_type="constant", warmup_ratio=0)
-    process = subprocess.Popen(words_of(model_folder, dataset, tmp_path / "run", settings), env={**ENVIRONMENT}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(rlhf_words(BASE, model_folder, dataset, tmp_path / "run", settings), env={**ENVIRONMENT}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert reached.wait(120)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)

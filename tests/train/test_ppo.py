@@ -7,25 +7,16 @@ import threading
 import pytest
 import torch
 
-from train_testing import ENVIRONMENT, ROOT, Run, hone_binary, processes, small_tokenizer
+from train_testing import ENVIRONMENT, ROOT, Run, hone_binary, processes, rlhf_runner, small_tokenizer
 
 BASE = dict(rlhf_type="ppo", max_completion_length=16, per_device_train_batch_size=8, gradient_accumulation_steps=1, learning_rate="2e-3", torch_dtype="float32", max_steps=6, logging_steps=1, save_steps=3, seed=7,
             add_version="false", split_dataset_ratio=0, max_length=256, num_ppo_epochs=2)
 SHORT = dict(reward_funcs="soft_overlong", soft_cache_length=15)
 
 
-def words_of(model, rows, folder, settings):
-    listed = {"model": model, "dataset": rows, "output_dir": folder, **BASE, **settings}
-    return [str(hone_binary()), "rlhf", *(str(part) for key, value in listed.items() for part in ([f"--{key}", *value] if isinstance(value, list) else [f"--{key}", value]))]
-
-
 @pytest.fixture
 def ppo(model_folder, dataset):
-    def run(folder, count=1, fault=None, **settings):
-        environment = {**ENVIRONMENT, **processes(count), **({"HONE_FAULT": fault} if fault else {})}
-        return Run(subprocess.run(words_of(model_folder, settings.pop("dataset", dataset), folder, settings), capture_output=True, text=True, env=environment, timeout=300), folder)
-
-    return run
+    return rlhf_runner(BASE, model_folder, dataset)
 
 
 @pytest.fixture(scope="module")

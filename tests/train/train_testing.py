@@ -23,6 +23,22 @@ def hone_binary():
     return pathlib.Path(os.environ.get("HONE_BIN", ROOT / "build/bin/hone"))
 
 
+def rlhf_words(base, model, rows, folder, settings):
+    """A `hone rlhf` command; settings beat those of `base`, and a list gives an option several values."""
+    listed = {"model": model, "dataset": rows, "output_dir": folder, **base, **settings}
+    return [str(hone_binary()), "rlhf", *(str(part) for key, value in listed.items() for part in ([f"--{key}", *value] if isinstance(value, list) else [f"--{key}", value]))]
+
+
+def rlhf_runner(base, model, rows):
+    """Runs of one method on a model and rows: in `count` processes, with a fault where one is named."""
+    def run(folder, count=1, fault=None, **settings):
+        environment = {**ENVIRONMENT, **processes(count), **({"HONE_FAULT": fault} if fault else {})}
+        words = rlhf_words(base, model, settings.pop("dataset", rows), folder, settings)
+        return Run(subprocess.run(words, capture_output=True, text=True, env=environment, timeout=300), folder)
+
+    return run
+
+
 def sentence(rng, length):
     return " ".join(rng.choice(WORDS) for _ in range(length))
 

@@ -43,7 +43,7 @@ Tensor PositionAxes::tensor() const {
 
 namespace {
 
-// `failed` is told of pictures that cannot be decoded; their rows stay zeros.
+// `failed` gets each image that cannot be decoded; its patch rows stay zero.
 template <class Failed>
 BatchImages decode_images(std::vector<SamplePack>& packs, Failed failed) {
   BatchImages images;

@@ -19,12 +19,12 @@ struct LoaderConfig {
   bool shard_batches =
       false;  // whole batches to the ranks in turn, each one once (evaluation), instead of rows that come out even
   Packing packing = Packing::none;
-  int64_t packing_length = 0;     // tokens a pack; 0: the encoder's max_length
-  int64_t packing_window = 1000;  // samples that packs are made of together, as ms-swift and LLaMA-Factory do
-  bool group_by_length = false;   // batches of like lengths
-  bool drop_last = false;         // leave out a last batch that is not full
-  bool pairs = false;             // preference data: chosen and rejected of a row stand side by side
-  bool margins = false;           // of pairs: reward models learn their `margin`, so one that is no number makes a bad row
+  int64_t packing_length = 0;               // tokens a pack; 0: the encoder's max_length
+  int64_t packing_window = 1000;            // samples that packs are made of together, as ms-swift and LLaMA-Factory do
+  bool group_by_length = false;             // batches of like lengths
+  bool drop_last = false;                   // leave out a last batch that is not full
+  bool pairs = false;                       // preference data: chosen and rejected of a row stand side by side
+  bool margins = false;                     // of pairs: reward models learn their `margin`, so any other value makes a bad row
   std::optional<PoolingDataConfig> groups;  // texts judged as wholes: those of a row stay together
   std::optional<KtoConfig> feedback;        // answers that are good or bad; not of streams
   bool keeps_rows_together() const { return pairs || groups || feedback; }

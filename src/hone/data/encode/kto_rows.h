@@ -1,4 +1,4 @@
-// Rows of one answer that is good or bad (KTO). How far a model has moved is told by answers to other prompts: each row's prompt
+// Rows of one answer that is good or bad (KTO). The KL term is estimated from answers to other prompts: each row's prompt
 // comes once more with the answer of the row before it.
 #pragma once
 #include "hone/data/batches/collator.h"

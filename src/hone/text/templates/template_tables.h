@@ -36,7 +36,7 @@ struct SwiftTemplate {
     embedded_text,           // the system text stands before the text, which is closed in any case
     question_and_candidate,  // a reranker's: both in one turn, under a task that the system text may name
     seed_budget,             // the system text says how long the model may think
-    youtu_thoughts,          // of a conversation's answers only the last is told not to think, wherever it stands
+    youtu_thoughts,          // thinking is switched off for the last answer alone, wherever it stands
   };
 
   // The system text as the family writes it: {{SYSTEM}} is what the conversation brings.
