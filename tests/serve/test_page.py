@@ -4,6 +4,7 @@ import os
 import shutil
 
 import pytest
+from playwright.sync_api import expect
 
 from serve_testing import ROOT
 
@@ -235,15 +236,15 @@ def test_two_tabs_keep_both(open_page):
         wait_done(page)
     assert {c["title"]: len(c["messages"]) for c in kept(one)} == {"First tab.": 4, "Second tab.": 2}
     for page in (one, two):
-        page.wait_for_function("document.querySelectorAll('#history .entry').length === 2")
+        expect(page.locator("#history .entry")).to_have_count(2)
     two.click("text=First tab.")
     assert two.locator(".turn").count() == 4
     say(one, "And more.")
     wait_done(one)
-    two.wait_for_function("document.querySelectorAll('.turn').length === 6")
+    expect(two.locator(".turn")).to_have_count(6)
     one.hover("#history .entry:has-text('Second tab.')")
     one.click("#history .entry:has-text('Second tab.') .remove")
-    two.wait_for_function("document.querySelectorAll('#history .entry').length === 1")
+    expect(two.locator("#history .entry")).to_have_count(1)
 
 
 @pytest.mark.parametrize("events, selector, words", [

@@ -80,7 +80,7 @@ def test_rows_and_completions_of_ones_own(gkd, teacher, dataset, tmp_path):
         run = gkd(tmp_path / name, teacher_model=teacher, tuner_type="full", max_steps=24, save_strategy="no", per_device_train_batch_size=8, val_dataset=dataset, eval_strategy="steps", eval_steps=24, **settings)
         assert run.code == 0, run.err
         losses = [step["loss"] for step in steps_of(run)]
-        assert losses[-1] < 0.8 * losses[0] and any("eval_loss" in event for event in run.log()), (name, losses)
+        assert losses[-1] < 0.85 * losses[0] and any("eval_loss" in event for event in run.log()), (name, losses)
         assert ("completions/mean_length" in steps_of(run)[0]) == (name != "rows") and ("sft_loss" in steps_of(run)[0]) == (name == "rows")
     assert len((tmp_path / "own/completions.jsonl").read_text().splitlines()) == 24
     settings = dict(teacher_model=teacher, lmbda=0.5, gradient_accumulation_steps=2, max_steps=6, save_steps=3)

@@ -20,7 +20,7 @@ std::string lower(std::string text) {
 // "/claer": a slash and one word.
 bool looks_like_command(const std::string& word) {
   return word.size() > 1 && word[0] == '/' &&
-         std::all_of(word.begin() + 1, word.end(), [](unsigned char c) { return std::isalpha(c) || c == '-'; });
+         std::all_of(word.begin() + 1, word.end(), [](unsigned char c) { return std::isalpha(c) || c == '-' || c > 0x7f; });
 }
 
 constexpr const char* kChatCommands[] = {"/clear", "/exit", "/help", "/multi-line", "/quit", "/reset-system", "/single-line"};
@@ -97,6 +97,7 @@ class Chat {
   bool obey(const std::string& word) {
     if (word == "clear") {
       now_ = start_;
+      fmt::print("the conversation starts anew\n");
     } else if (word == "multi-line") {
       multi_line_ = true;
     } else if (word == "single-line") {
@@ -149,7 +150,7 @@ constexpr const char* kWords =
     "/clear         forget the conversation\n"
     "/reset-system  ask for another system prompt\n"
     "/multi-line    read up to a line that ends in #; /single-line undoes it\n"
-    "/help, /exit   show this again; leave, as Ctrl-D does";
+    "/help, /exit   show this again; leave, as Ctrl-D does; Ctrl-C drops a line";
 
 ChatStyle swift_manner() { return {"<<< ", "<<<[M] ", "<<<[S] ", "", std::string(50, '-') + "\n", kWords}; }
 ChatStyle factory_manner() { return {"\nUser: ", "\nUser: ", "\nSystem: ", "Assistant: ", "", kWords}; }

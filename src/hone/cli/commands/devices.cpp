@@ -25,14 +25,21 @@ std::string with_unit(const std::optional<int>& value, const char* unit) {
 }
 
 void print_table(const std::vector<DeviceRecord>& devices) {
-  bool narrow = terminal::columns() < 110;
-  TextTable table({"device", "model", "memory", "used", "busy", "temp", "power", "health"});
-  for (const auto& d : devices)
-    table.add({styled(d.name, Style::cyan), narrow ? terminal::truncate(d.model, 24) : d.model, memory_bar(d, narrow ? 4 : 10),
-               fmt::format("{} of {}", format_bytes(static_cast<double>(d.memory_used)),
-                           format_bytes(static_cast<double>(d.memory_total))),
-               with_unit(d.utilization_percent, " %"), with_unit(d.celsius, " °C"), with_unit(d.watts, " W"),
-               d.error.empty() ? styled("✓ well", Style::green) : styled("✗ " + d.error, Style::red)});
+  const bool narrow = terminal::columns() < 110;  // a line a device on 80 columns: without the bar, with short names
+  std::vector<std::string> titles{"device", "model", "used", "busy", "temp", "power", "health"};
+  if (!narrow) titles.insert(titles.begin() + 2, "memory");
+  TextTable table(titles);
+  for (const auto& d : devices) {
+    std::vector<std::string> row{styled(d.name, Style::cyan), narrow ? terminal::truncate(d.model, 14) : d.model};
+    if (!narrow) row.push_back(memory_bar(d, 10));
+    row.push_back(fmt::format("{} of {}", format_bytes(static_cast<double>(d.memory_used)),
+                              format_bytes(static_cast<double>(d.memory_total))));
+    row.push_back(with_unit(d.utilization_percent, " %"));
+    row.push_back(with_unit(d.celsius, " °C"));
+    row.push_back(with_unit(d.watts, " W"));
+    row.push_back(d.error.empty() ? styled("✓ well", Style::green) : styled("✗ " + d.error, Style::red));
+    table.add(row);
+  }
   fmt::print("{}", table.str(static_cast<size_t>(terminal::columns())));
 }
 
@@ -52,9 +59,8 @@ void print_links(const device::LinkMatrix& matrix) {
     table.add(row);
   }
   fmt::print(
-      "{}\nNV#  # NVLinks   HCCS  Ascend's links   SIO  two dies of a card   PIX  one PCIe switch   PXB  several   PHB  through "
-      "the CPU   NODE  within a NUMA node   SYS  between "
-      "nodes\n",
+      "{}\nNV#  # NVLinks   HCCS  Ascend's links   SIO  two dies of a card   PIX  one PCIe switch\n"
+      "PXB  several switches   PHB  through the CPU   NODE  within a NUMA node   SYS  between nodes\n",
       table.str(static_cast<size_t>(terminal::columns())));
 }
 

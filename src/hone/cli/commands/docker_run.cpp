@@ -33,7 +33,7 @@ int docker_run_command(const Options& options) {
     image = "hone-cuda";
   }
   parts.emplace_back("-v $HOME/.cache:/root/.cache");
-  parts.emplace_back("-v $PWD:/workspace -w /workspace");
+  parts.emplace_back("-v \"$PWD\":/workspace -w /workspace");
   const auto& words = options.positional();
   parts.push_back(words.empty() ? image + " hone doctor" : fmt::format("{} {}", image, fmt::join(words, " ")));
   fmt::print("{}\n", fmt::join(parts, " \\\n  "));

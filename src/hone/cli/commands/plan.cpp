@@ -108,6 +108,7 @@ class Planner {
     auto place = job_.place;
     place.cpu = cpu;
     place.device_bytes = device.memory_gib * 1024 * 1024 * 1024;
+    place.usable_bytes = device.usable_bytes();
     auto memory = train::plan_memory(job_.workload, sharding, devices, place);
     return {devices, sharding, memory, train::predict_step(job_.workload, sharding, devices, device, rate_),
             memory.total() <= device.usable_bytes()};
@@ -160,8 +161,9 @@ void print_verdict(const Planner& planner, const Layout& asked) {
   if (asked.memory.host > 0) text += fmt::format("; {} GiB of host memory a node", gib(asked.host()));
   if (asked.memory.cache > 0) text += fmt::format("; KV cache {} GiB", gib(asked.memory.cache));
   if (!target.device.name.starts_with("CPU"))
-    text += fmt::format("; a step of {} tokens takes about {}", format_count(planner.tokens_of_step(asked.devices)),
-                        seconds_text(asked.time.seconds()));
+    text += fmt::format("; {} of {} tokens takes about {}", asked.memory.cache > 0 ? "training on a batch" : "a step",
+                        format_count(planner.tokens_of_step(asked.devices)), seconds_text(asked.time.seconds()));
+  if (asked.memory.cache > 0) text += ", to which generating its completions is added";
   fmt::print("  {}\n", text);
   if (asked.fits) return;
   auto least = planner.least_on(target.device);
@@ -249,7 +251,8 @@ int plan_command(const Options& options) {
   world = with_environment(world, parsed.environment);
   check_environment_numbers(world);
   int devices = devices_asked(world, parsed.options);
-  log::configure({.level = log::Level::warning});  // values that are worked out are part of the plan, not news
+  log::configure({.level = log::Level::warning});                 // values that are worked out are part of the plan, not news
+  if (!(verb & kTraining)) load_checkpoint_args(parsed.options);  // an adapter's folder names its base
   resolve_auto_values(parsed.options, devices);
   if (!(verb & kTraining)) return plan_inference_command(parsed.options, options);
   auto job = plan_job(parsed.options);

@@ -69,7 +69,8 @@ std::string seconds_text(double seconds) {
 std::string verdict_line(bool fits, int devices, const TargetDevice& target, double needed_bytes) {
   using terminal::Style, terminal::styled;
   auto what = styled(styled(fits ? "fits on" : "does not fit on", fits ? Style::green : Style::red), Style::bold);
-  return fmt::format("{} {} x {}: {} of {:.4g} GiB", what, devices, target.name, gib(needed_bytes), target.device.memory_gib);
+  return fmt::format("{} {} x {}{}: {} of {:.4g} GiB", what, devices, target.name,
+                     target.assumed ? " (assumed: no accelerator here)" : "", gib(needed_bytes), target.device.memory_gib);
 }
 
 }  // namespace hone::cli

@@ -79,6 +79,16 @@ struct LineEditor::State {
 
   static unsigned char newline(EditLine* editor, int) { return el_insertstr(editor, "\n") == 0 ? CC_REFRESH : CC_ERROR; }
 
+  // As in a shell: a line that was begun is dropped; on an empty one Ctrl-C leaves.
+  static unsigned char interrupt(EditLine* editor, int) {
+    const auto* line = el_line(editor);
+    if (line->lastchar == line->buffer) return CC_EOF;
+    el_cursor(editor, static_cast<int>(line->lastchar - line->cursor));
+    fmt::print(of(editor).config.out, "^C\n"), std::fflush(of(editor).config.out);
+    el_deletestr(editor, static_cast<int>(line->lastchar - line->buffer));
+    return CC_REDISPLAY;
+  }
+
   static unsigned char complete(EditLine* editor, int) {
     const auto& state = of(editor);
     const auto* line = el_line(editor);
@@ -102,13 +112,15 @@ struct LineEditor::State {
     el_set(el, EL_ADDFN, "hone-paste", "text between the marks of a paste", &State::paste);
     el_set(el, EL_ADDFN, "hone-newline", "a newline inside the text", &State::newline);
     el_set(el, EL_ADDFN, "hone-complete", "complete a command", &State::complete);
+    el_set(el, EL_ADDFN, "hone-interrupt", "drop the line, or leave", &State::interrupt);
+    el_set(el, EL_SETTY, "-d", "intr=", nullptr);  // while a line is edited Ctrl-C is a key
     static constexpr const char* kKeys[][2] = {
         {"\\e[200~", "hone-paste"},   {"\\e\\r", "hone-newline"},   {"\\e\\n", "hone-newline"},
         {"^I", "hone-complete"},      {"^R", "em-inc-search-prev"}, {"^W", "ed-delete-prev-word"},
         {"\\e[1;5C", "em-next-word"}, {"\\e[1;5D", "ed-prev-word"}, {"\\e[3~", "ed-delete-next-char"},
         {"\\e[H", "ed-move-to-beg"},  {"\\e[F", "ed-move-to-end"},  {"\\e[1~", "ed-move-to-beg"},
         {"\\e[4~", "ed-move-to-end"}, {"\\e[A", "ed-prev-history"}, {"\\e[B", "ed-next-history"},
-        {"\\e[C", "ed-next-char"},    {"\\e[D", "ed-prev-char"}};
+        {"\\e[C", "ed-next-char"},    {"\\e[D", "ed-prev-char"},    {"^C", "hone-interrupt"}};
     for (const auto& [key, command] : kKeys) el_set(el, EL_BIND, key, command, nullptr);
   }
 
@@ -131,8 +143,8 @@ struct LineEditor::State {
     int file = ::open(config.history_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     FILE* stream = file < 0 ? nullptr : ::fdopen(file, "a");
     if (!stream) return;
-    std::fseek(stream, 0, SEEK_END);  // an empty file gets a header
-    ::history(history.get(), &event, H_NSAVE_FP, size_t{1}, stream);
+    std::fseek(stream, 0, SEEK_END);                                  // an empty file gets a header
+    ::history(history.get(), &event, H_NSAVE_FP, size_t{0}, stream);  // counts those before the newest
     std::fclose(stream);
   }
 };

@@ -9,6 +9,7 @@
 #include "hone/data/datasets/registry_scope.h"
 #include "hone/data/datasets/self_cognition.h"
 #include "hone/hub/locate.h"
+#include "hone/hub/nearby.h"
 
 namespace hone::data {
 namespace {
@@ -120,7 +121,7 @@ fs::path DatasetLocator::folder_of(const std::string& id, const std::string& hub
   throw UserError(
       ExitCode::usage,
       fmt::format("dataset \"{}\" is not a local file or folder{}", id, looks_like_path ? "" : " and not in the hub caches"),
-      looks_like_path ? "check the path"
+      looks_like_path ? hub::spelling_hint(id, "check the path")
                       : "download it and pass its folder, or put it into the Hugging Face or ModelScope cache");
 }
 

@@ -29,6 +29,31 @@ std::string contested(const std::vector<std::string>& columns, const std::string
                      choice_of(columns.back(), target));
 }
 
+// Names that people give to columns in Chinese.
+const ColumnMap& translated_columns() {
+  static const ColumnMap names = {{"指令", "query"},    {"问题", "query"},    {"提问", "query"},    {"提示", "query"},
+                                  {"用户", "query"},    {"输出", "response"}, {"回答", "response"}, {"答案", "response"},
+                                  {"回复", "response"}, {"助手", "response"}, {"系统", "system"},   {"系统提示", "system"},
+                                  {"历史", "history"},  {"对话", "messages"}};
+  return names;
+}
+
+// What each column could be meant to hold. "指令" beside "输入" is alpaca's instruction, whose input may be empty.
+std::vector<std::pair<std::string, std::string>> meant_columns(const std::vector<std::string>& columns,
+                                                               const std::vector<std::string>& names) {
+  const bool alpaca = std::ranges::find(columns, "输入") != columns.end();
+  std::vector<std::pair<std::string, std::string>> meant;
+  for (const auto& column : columns) {
+    if (alpaca && (column == "指令" || column == "输入" || column == "输出"))
+      meant.emplace_back(column, column == "指令" ? "instruction" : column == "输入" ? "input" : "output");
+    else if (auto known = translated_columns().find(column); known != translated_columns().end())
+      meant.emplace_back(column, known->second);
+    else if (auto near = nearest_name(column, names); !near.empty() && near != column)
+      meant.emplace_back(column, near);
+  }
+  return meant;
+}
+
 }  // namespace
 
 std::string column_list(const std::vector<std::string>& columns) {
@@ -73,13 +98,15 @@ std::string unknown_columns_hint(const std::vector<std::string>& columns, const 
   for (const auto& [name, target] : known)
     if (target == "query" || target == "response") names.push_back(name);
   auto text = fmt::format("columns {}; expected messages, or a query and a response", column_list(columns));
-  for (const auto& column : columns)
-    if (auto near = nearest_name(column, names); !near.empty() && near != column)
-      return fmt::format("{}: did you mean \"{}\" by \"{}\"? --columns '{{\"{}\": \"{}\"}}' says so", text, near, column, column,
-                         near);
+  std::string choices;
+  for (const auto& [column, target] : meant_columns(columns, names))
+    choices += fmt::format("{}\"{}\": \"{}\"", choices.empty() ? "" : ", ", column, target);
+  if (!choices.empty()) return fmt::format("{}: did you mean --columns '{{{}}}'?", text, choices);
+  if (columns.size() == 2)
+    return fmt::format("{}: --columns '{{\"{}\": \"query\", \"{}\": \"response\"}}' says which is which", text, columns[0],
+                       columns[1]);
   if (columns.size() < 2) return text;
-  return fmt::format("{}: --columns '{{\"{}\": \"query\", \"{}\": \"response\"}}' says which is which", text, columns[0],
-                     columns[1]);
+  return fmt::format("{}: --columns '{{\"COLUMN\": \"query\", \"COLUMN\": \"response\"}}' says which of them these are", text);
 }
 
 }  // namespace hone::data

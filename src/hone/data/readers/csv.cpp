@@ -34,7 +34,7 @@ Result<std::vector<std::string>> split_csv_record(std::string_view record, char 
 
 Result<Json> parse_csv_row(std::string_view record, char separator, const std::vector<std::string>& columns,
                            const RowOrigin& origin) {
-  if (!simdjson::validate_utf8(record.data(), record.size())) return not_utf8(origin);
+  if (!simdjson::validate_utf8(record.data(), record.size())) return not_utf8(origin, record);
   auto fields = split_csv_record(record, separator);
   if (!fields) return row_error(RowProblem::columns, origin.str(), fields.error());
   if (fields->size() > columns.size()) {
@@ -50,11 +50,11 @@ Result<Json> parse_csv_row(std::string_view record, char separator, const std::v
 
 std::string separator_hint(const std::vector<std::string>& columns) {
   if (columns.size() != 1) return "";
-  for (char separator : {';', '\t', '|'})
+  for (std::string_view separator : {";", "\t", "|", "；", "，", "、"})
     if (columns.front().find(separator) != std::string::npos)
       return fmt::format(
           "the first line is one column, \"{}\", whose parts {} separates; expected commas, or tabs in a file called .tsv",
-          columns.front().substr(0, 60), separator == '\t' ? std::string("a tab") : fmt::format("\"{}\"", separator));
+          columns.front().substr(0, 60), separator == "\t" ? std::string("a tab") : fmt::format("\"{}\"", separator));
   return "";
 }
 

@@ -11,6 +11,6 @@ namespace hone::data {
 Result<Json> parse_json_row(std::string_view padded_text, const RowOrigin& origin);
 
 // What is said of a row whose bytes are no UTF-8.
-Error not_utf8(const RowOrigin& origin);
+Error not_utf8(const RowOrigin& origin, std::string_view text);
 
 }  // namespace hone::data

@@ -67,7 +67,7 @@ class RecordStream : public RowStream {
 
 Result<Json> decode_text_line(std::string_view record, const RowOrigin& origin) {
   if (record.ends_with('\r')) record.remove_suffix(1);
-  if (!simdjson::validate_utf8(record.data(), record.size())) return not_utf8(origin);
+  if (!simdjson::validate_utf8(record.data(), record.size())) return not_utf8(origin, record);
   return Json{{"text", std::string(record)}};
 }
 

@@ -71,7 +71,8 @@ void add_cache(const Workload& w, const PlanTarget& place, MemoryPlan& plan) {
   if (w.cache_bytes <= 0) return;
   const double before = plan.weights + plan.reference + plan.optimizer;
   double cache = w.cache_bytes;
-  if (place.device_bytes > 0) cache = std::clamp(place.device_bytes * w.gpu_memory_utilization - before, 0.0, cache);
+  if (place.device_bytes > 0)
+    cache = std::clamp(std::min(place.device_bytes * w.gpu_memory_utilization, place.usable_bytes) - before, 0.0, cache);
   plan.cache = cache;
   const double training = plan.gradients + plan.activations + plan.logits + plan.fragmentation;
   plan.kv_cache = w.engine_sleeps ? std::max(0.0, cache - training) : cache;

@@ -19,7 +19,8 @@ bool offloads_optimizer(Sharding sharding);
 struct PlanTarget {
   bool cpu = false;
   double runtime_bytes = 0;  // of the program itself, on the CPU
-  double device_bytes = 0;   // of a device, which bounds a cache; 0: not known
+  double device_bytes = 0;   // of a device, which bounds a cache; 0: not known …
+  double usable_bytes = 0;   // … and what of it the driver and the runtime leave
 };
 
 struct MemoryPlan {
