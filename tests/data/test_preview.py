@@ -158,3 +158,13 @@ def test_what_does_not_train_has_no_rows(hone):
     done = hone("preview", "infer", "--model", MODEL)
     assert done.returncode == 2 and "does not train" in done.stderr
     assert "needs --dataset" in hone("preview", "--model", MODEL).stderr
+
+
+def test_what_other_programs_write_is_named(hone, tmp_path):
+    """UTF-16, the marks of a Chinese keyboard, and a path that is nearly right."""
+    rows = tmp_path / "rows.jsonl"
+    for content, words in (('{"query": "q", "response": "a"}'.encode("utf-16"), "UTF-16; expected UTF-8"), ("{“query”：“q”}".encode(), "of a Latin keyboard")):
+        rows.write_bytes(content + b"\n")
+        done = hone("preview", "--model", MODEL, "--dataset", rows)
+        assert done.returncode == 3 and words in done.stdout, done.stdout
+    assert "rows.jsonl" in hone("preview", "--model", MODEL, "--dataset", tmp_path / "rows.json").stderr

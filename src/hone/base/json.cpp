@@ -23,6 +23,7 @@ class BoundedBuilder : public nlohmann::detail::json_sax_dom_parser<Json> {
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& cause) {
     message_ = cause.what();
     if (auto bracket = message_.find("] "); bracket != std::string::npos) message_ = message_.substr(bracket + 2);
+    std::erase_if(message_, [](char c) { return static_cast<unsigned char>(c) > 0x7f; });  // "last read" ends inside a character
     return false;
   }
   const std::string& message() const { return message_; }

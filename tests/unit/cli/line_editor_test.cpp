@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <fstream>
 #include <thread>
 
 namespace hone::cli {
@@ -103,8 +104,17 @@ TEST_F(LineEditorTest, EarlierLinesComeBackAlsoInTheNextProgram) {
     EXPECT_EQ(terminal.read(editor, std::string(kUp) + kUp + "\r"), "first");
   }
   EXPECT_EQ(fs::status(folder_ / "history").permissions() & fs::perms::mask, fs::perms::owner_read | fs::perms::owner_write);
+  std::ifstream kept(folder_ / "history");
+  EXPECT_EQ(std::count(std::istreambuf_iterator<char>(kept), {}, '\n'), 4);  // a header, and each line once
   LineEditor next(terminal.config(folder_ / "history"));
   EXPECT_EQ(terminal.read(next, std::string(kUp) + kUp + "\r"), "第二");
+}
+
+TEST_F(LineEditorTest, ControlCDropsALineAndLeavesAnEmptyOne) {
+  LineTerminal terminal;
+  LineEditor editor(terminal.config());
+  EXPECT_EQ(terminal.read(editor, std::string("half a sentence") + kLeft + kLeft + "\x03hello\r"), "hello");
+  EXPECT_EQ(terminal.read(editor, "\x03"), std::nullopt);
 }
 
 TEST_F(LineEditorTest, APasteOfSeveralLinesIsOneText) {

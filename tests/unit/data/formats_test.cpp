@@ -56,7 +56,7 @@ TEST(SwiftFormat, MessageLists) {
   EXPECT_EQ(
       swift_messages(R"({"Conversation":[{"from":"human","value":"hi"},{"from":"bot","value":"hello"}],"conversation":null})"),
       "error: f.jsonl:7: missing columns: columns \"Conversation\"; expected messages, or a query and a response: did you mean "
-      "\"conversations\" by \"Conversation\"? --columns '{\"Conversation\": \"conversations\"}' says so");
+      "--columns '{\"Conversation\": \"conversations\"}'?");
   EXPECT_EQ(swift_messages(R"({"conversation":[{"human":"hi","assistant":"hello"}],"system":"be kind"})"),
             "system: be kind\n" + kHello);
   EXPECT_EQ(swift_messages(R"({"messages":"[{'role': 'user', 'content': 'hi'}, {'role': 'assistant', 'content': \"hello\"}]"})"),
@@ -80,8 +80,14 @@ TEST(SwiftFormat, ColumnsThatCouldBeMeantAreNamed) {
             "it with --columns '{\"reply\": \"response\"}'");
   EXPECT_EQ(swift_messages(R"({"mesages":[{"role":"user","content":"hi"}]})"),
             "error: f.jsonl:7: missing columns: columns \"mesages\"; expected messages, or a query and a response: did you mean "
-            "\"messages\" by \"mesages\"? --columns '{\"mesages\": "
-            "\"messages\"}' says so");
+            "--columns '{\"mesages\": \"messages\"}'?");
+  EXPECT_EQ(swift_messages(R"({"指令":"hi","输入":"","输出":"hello"})"),
+            "error: f.jsonl:7: missing columns: columns \"指令\", \"输入\" and \"输出\"; expected messages, or a query and a "
+            "response: did you mean --columns '{\"指令\": \"instruction\", \"输入\": \"input\", \"输出\": \"output\"}'?");
+  EXPECT_EQ(
+      swift_messages(R"({"promt":"hi","responce":"hello"})"),
+      "error: f.jsonl:7: missing columns: columns \"promt\" and \"responce\"; expected messages, or a query and a response: "
+      "did you mean --columns '{\"promt\": \"prompt\", \"responce\": \"response\"}'?");
   EXPECT_EQ(swift_messages(R"({"frage":"hi","antwort":"hello"})"),
             "error: f.jsonl:7: missing columns: columns \"frage\" and \"antwort\"; expected messages, or a query and a response: "
             "--columns '{\"frage\": \"query\", \"antwort\": "
