@@ -12,9 +12,10 @@ import torch
 import transformers
 from PIL import Image
 from safetensors.torch import load_file
+from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil, get_optimal_tiled_canvas
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
-from vision_models import ROOT, write_vision_model
+from vision_models import INTERN_PROCESSOR, ROOT, as_chat_model, write_vision_model
 
 HONE = os.environ.get("HONE_BIN", str(ROOT / "build" / "bin" / "hone"))
 SYSTEM = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"
@@ -52,45 +53,125 @@ def utils_size(height, width, low, high, factor=28):
     return h, w
 
 
-def swift_pixels(image, low, high):
+QWEN3 = {"patch_size": 16, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}  # of Qwen3-VL
+
+
+def swift_pixels(image, low, high, factor=28, **processor):
     image = image.convert("RGB")
-    height, width = utils_size(image.height, image.width, low, high)
-    return Qwen2VLImageProcessorPil()(images=image.resize((width, height)), do_resize=False, return_tensors="pt")
+    height, width = utils_size(image.height, image.width, low, high, factor)
+    return Qwen2VLImageProcessorPil(**processor)(images=image.resize((width, height)), do_resize=False, return_tensors="pt")
 
 
-def factory_pixels(image, low, high):
+def factory_regular(image, low, high):
     def scaled(image, pixels):
         by = math.sqrt(pixels / (image.width * image.height))
         return image.resize((int(image.width * by), int(image.height * by)))
 
     image = scaled(image, high) if image.width * image.height > high else image
-    image = (scaled(image, low) if image.width * image.height < low else image).convert("RGB")
+    return (scaled(image, low) if image.width * image.height < low else image).convert("RGB")
+
+
+def factory_pixels(image, low, high, **processor):
+    image = factory_regular(image, low, high)
     if min(image.size) < 28:
         image = image.resize((max(image.width, 28), max(image.height, 28)))
-    return Qwen2VLImageProcessorPil(min_pixels=3136, max_pixels=12845056)(images=image, return_tensors="pt")
+    processor = processor or {"min_pixels": 3136, "max_pixels": 12845056}
+    return Qwen2VLImageProcessorPil(**processor)(images=image, return_tensors="pt")
+
+
+def random_images(folder, count, seed, without=()):
+    """Sizes from a pixel up, every mode of PNG, JPEG with all samplings, lossy and lossless WebP."""
+    generator, draw, paths = np.random.default_rng(seed), random.Random(seed), []
+    for number in range(count):
+        kind, mode = draw.choice([("png", m) for m in ("RGB", "L", "RGBA", "LA", "P", "1", "I;16")] +
+                                 [("jpg", m) for m in ("RGB", "L", "CMYK")] + [("webp", m) for m in ("RGB", "RGBA")])
+        if mode in without:
+            mode, kind = "RGB", "jpg"
+        image = noise(generator, draw.randint(2, 240), draw.randint(2, 240), mode)
+        settings = {"jpg": {"quality": draw.choice([50, 95]), "progressive": draw.random() < 0.4}, "webp": {"lossless": draw.random() < 0.5}}
+        paths.append(folder / f"{number}.{kind}")
+        image.save(paths[-1], **settings.get(kind, {}))
+    return paths
+
+
+def rows_of(paths):
+    return [{"messages": [{"role": "user", "content": "<image>?"}, {"role": "assistant", "content": "a"}], "images": [str(path)]} for path in paths]
+
+
+RESIZED_BEFORE_RGB = ("I;16", "CMYK")  # by LLaMA-Factory; hone resizes them after
 
 
 @pytest.mark.parametrize("dialect", ["swift", "factory"])
 def test_pixels_are_the_peers_bit_for_bit(folder, tmp_path, dialect):
-    """Sizes from a pixel up, every mode of PNG, JPEG with all samplings, lossy and lossless WebP."""
-    generator, draw, rows, wanted = np.random.default_rng(0), random.Random(0), [], []
     low, high = (3136, 40 * 784) if dialect == "swift" else (1024, 20000)
-    for number in range(90):
-        kind, mode = draw.choice([("png", m) for m in ("RGB", "L", "RGBA", "LA", "P", "1", "I;16")] +
-                                 [("jpg", m) for m in ("RGB", "L", "CMYK")] + [("webp", m) for m in ("RGB", "RGBA")])
-        if dialect == "factory" and mode in ("I;16", "CMYK"):
-            mode, kind = "RGB", "jpg"  # the peer resizes these before they are RGB, hone after
-        image = noise(generator, draw.randint(2, 240), draw.randint(2, 240), mode)
-        settings = {"jpg": {"quality": draw.choice([50, 95]), "progressive": draw.random() < 0.4}, "webp": {"lossless": draw.random() < 0.5}}
-        path = tmp_path / f"{number}.{kind}"
-        image.save(path, **settings.get(kind, {}))
-        rows.append({"messages": [{"role": "user", "content": "<image>?"}, {"role": "assistant", "content": "a"}], "images": [str(path)]})
-        wanted.append((swift_pixels if dialect == "swift" else factory_pixels)(Image.open(path), low, high))
+    paths = random_images(tmp_path, 90, seed=0, without=RESIZED_BEFORE_RGB if dialect == "factory" else ())
+    wanted = [(swift_pixels if dialect == "swift" else factory_pixels)(Image.open(path), low, high) for path in paths]
     limits = {"min_pixels": low, "max_pixels": high} if dialect == "swift" else {"image_min_pixels": low, "image_max_pixels": high}
-    done, batch = trace(folder, tmp_path, rows, dialect=dialect, template="qwen2_vl", **limits)
+    done, batch = trace(folder, tmp_path, rows_of(paths), dialect=dialect, template="qwen2_vl", **limits)
     assert done.returncode == 0, done.stderr
     assert torch.equal(batch["grids"], torch.cat([w["image_grid_thw"] for w in wanted]))
     assert torch.equal(batch["patches"], torch.cat([w["pixel_values"] for w in wanted]))
+
+
+@pytest.mark.parametrize("dialect", ["swift", "factory"])
+def test_pixels_of_qwen3_vl(tmp_path, dialect):
+    """Cells of 32 pixels, colours around one half."""
+    (tmp_path / "model").mkdir()
+    folder = write_vision_model(tmp_path / "model", "qwen3_vl")
+    paths = random_images(tmp_path, 24, seed=1, without=RESIZED_BEFORE_RGB if dialect == "factory" else ())
+    if dialect == "swift":
+        wanted = [swift_pixels(Image.open(path), 4096, 40 * 1024, 32, **QWEN3) for path in paths]
+        limits = {"min_pixels": 4096 + 7, "max_pixels": 40 * 1024 + 900}  # cut to whole tokens
+    else:
+        wanted = [factory_pixels(Image.open(path), 1024, 20000, min_pixels=65536, max_pixels=16777216, **QWEN3) for path in paths]
+        limits = {"image_min_pixels": 1024, "image_max_pixels": 20000}
+    done, batch = trace(folder, tmp_path, rows_of(paths), dialect=dialect, template="qwen3_vl_nothink" if dialect == "factory" else "", **limits)
+    assert done.returncode == 0, done.stderr
+    assert torch.equal(batch["grids"], torch.cat([w["image_grid_thw"] for w in wanted]))
+    assert torch.equal(batch["patches"], torch.cat([w["pixel_values"] for w in wanted]))
+
+
+def intern_tiles(image, most=12):
+    """OpenGVLab's dynamic_preprocess, torchvision's ToTensor and Normalize."""
+    image = image.convert("RGB")
+    across, down = get_optimal_tiled_canvas((image.height, image.width), (56, 56), 1, most)
+    large = image.resize((56 * across, 56 * down))
+    tiles = [large.crop((56 * x, 56 * y, 56 * x + 56, 56 * y + 56)) for y in range(down) for x in range(across)]
+    tiles += [image.resize((56, 56))] if len(tiles) > 1 else []
+    pixels = torch.stack([torch.from_numpy(np.array(tile)).permute(2, 0, 1).float().div(255) for tile in tiles])
+    mean, std = (torch.tensor(INTERN_PROCESSOR[name]).view(3, 1, 1) for name in ("image_mean", "image_std"))
+    return pixels.sub(mean).div(std)
+
+
+def test_tiles_of_internvl(tmp_path):
+    """Both spellings as ms-swift cuts images, and LLaMA-Factory with and without crop_to_patches."""
+    for name in ("hf", "chat"):
+        (tmp_path / name).mkdir()
+    folder = write_vision_model(tmp_path / "hf", "internvl")
+    chat = as_chat_model(folder, tmp_path / "chat")
+    paths = random_images(tmp_path, 24, seed=2, without=RESIZED_BEFORE_RGB)
+    processor = GotOcr2ImageProcessorPil(**{k: v for k, v in INTERN_PROCESSOR.items() if k != "image_processor_type"})
+    cut = lambda image, **options: processor(images=image, return_tensors="pt", **options)["pixel_values"]
+    cases = {"hf": (folder, {}, lambda image: cut(image.convert("RGB"), crop_to_patches=True)),
+             "chat": (chat, {}, intern_tiles),
+             "fewer": (chat, {"max_tiles": 5}, lambda image: intern_tiles(image, 5)),
+             "factory": (folder, {"dialect": "factory", "template": "intern_vl", "image_max_pixels": 20000},
+                         lambda image: cut(factory_regular(image, 1024, 20000))),
+             "crops": (folder, {"dialect": "factory", "template": "intern_vl", "image_max_pixels": 20000, "crop_to_patches": True},
+                       lambda image: cut(factory_regular(image, 1024, 20000), crop_to_patches=True))}
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    pad = tokenizer.convert_tokens_to_ids("<IMG_CONTEXT>")
+    for case, (model, options, pixels) in cases.items():
+        wanted = [pixels(Image.open(path)) for path in paths]
+        done, batch = trace(model, tmp_path, rows_of(paths), **options)
+        assert done.returncode == 0, done.stderr
+        assert batch["grids"].tolist() == [[len(tiles), 4, 4] for tiles in wanted], case
+        rows = batch["patches"].view(-1, 2, 2, 2, 2, 3, 14, 14).permute(0, 5, 1, 3, 6, 2, 4, 7).reshape(-1, 3, 56, 56)
+        assert torch.equal(rows, torch.cat(wanted)), case
+        assert batch["positions"].dim() == 1 and batch["rows"].tolist() == (batch["tokens"] == pad).nonzero().flatten().tolist()
+        first = tokenizer.decode(batch["tokens"][:batch["rows"][0] + 4 * len(wanted[0]) + 8])
+        behind = "" if "dialect" in options else "\n"  # ms-swift begins a line behind an image
+        assert "<img>" + "<IMG_CONTEXT>" * (4 * len(wanted[0])) + "</img>" + behind + "?" in first, case
 
 
 @pytest.mark.parametrize("dialect", ["swift", "factory"])

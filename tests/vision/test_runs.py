@@ -10,18 +10,33 @@ import torch
 import transformers
 from PIL import Image
 from safetensors.torch import load_file
+from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
-from vision_models import ROOT, write_vision_model
+from vision_models import INTERN_PROCESSOR, ROOT, as_hub_experts, write_vision_model
 
 SWIFT = os.environ.get("HONE_BIN", str(ROOT / "build" / "bin" / "hone")).removesuffix("hone") + "swift"
 COLOURS = {"red": (220, 30, 30), "green": (30, 170, 40), "blue": (30, 60, 220)}
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory):
-    """A model, and rows of which every other one is text alone."""
-    folder = write_vision_model(tmp_path_factory.mktemp("runs"), "qwen2_5_vl")
+def models(tmp_path_factory):
+    """By family: a model, and rows of which every other one is text alone."""
+    made = {}
+
+    def make(family):
+        if family not in made:
+            made[family] = model_and_rows(tmp_path_factory.mktemp("runs") / family, family)
+        return made[family]
+
+    return make
+
+
+def model_and_rows(folder, family):
+    folder.mkdir()
+    write_vision_model(folder, family)
+    if family == "qwen3_vl_moe":
+        as_hub_experts(folder)
     rows = []
     for number, (name, colour) in enumerate(COLOURS.items()):
         path = folder.parent / f"{name}.png"
@@ -45,7 +60,9 @@ def sft(made, out, *words, **variables):
                  "--add_version", "false", "--output_dir", out, "--logging_steps", 1, *words, **variables)
 
 
-def test_ranks_without_images_wait_for_nobody(made, tmp_path):
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl"])
+def test_ranks_without_images_wait_for_nobody(models, tmp_path, family):
+    made = models(family)
     whole = ("--tuner_type", "full", "--freeze_vit", "false", "--freeze_aligner", "false", "--save_strategy", "no", "--gradient_accumulation_steps")
     losses = [[float(loss) for loss in re.findall(r"'loss': ([\d.]+)", text)] for text in (
         sft(made, tmp_path / "one", *whole, 2), sft(made, tmp_path / "two", *whole, 1, NPROC_PER_NODE="2"),
@@ -54,38 +71,75 @@ def test_ranks_without_images_wait_for_nobody(made, tmp_path):
     assert losses[1] == pytest.approx(losses[0], rel=1e-5) and losses[2] == pytest.approx(losses[0], rel=1e-5)
 
 
-def test_an_adapter_of_all_parts_is_peft_s(made, tmp_path):
-    folder = made[0]
-    sft(made, tmp_path / "run", "--tuner_type", "lora", "--freeze_vit", "false", "--freeze_aligner", "false", "--gradient_accumulation_steps", 2)
+def loaded(folder):
+    model, seen = transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
+    assert not seen["missing_keys"] and not seen["unexpected_keys"] and not seen["mismatched_keys"], seen
+    return model
+
+
+PARTS = {"qwen2_5_vl": (".visual.blocks.", ".visual.merger."), "qwen3_vl_moe": (".visual.blocks.", ".visual.merger.", ".visual.deepstack_merger_list."),
+         "internvl": (".vision_tower.encoder.", ".multi_modal_projector.")}
+
+
+@pytest.mark.parametrize("family", PARTS)
+def test_an_adapter_of_all_parts_is_peft_s(models, tmp_path, family):
+    folder = models(family)[0]
+    sft(models(family), tmp_path / "run", "--tuner_type", "lora", "--freeze_vit", "false", "--freeze_aligner", "false", "--gradient_accumulation_steps", 2)
     adapter = tmp_path / "run" / "checkpoint-3"
     swift("export", "--model", folder, "--adapters", adapter, "--merge_lora", "true", "--output_dir", tmp_path / "merged")
-    model = transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32)
-    wrapped = peft.PeftModel.from_pretrained(model, adapter)
+    wrapped = peft.PeftModel.from_pretrained(loaded(folder), adapter)
     saved = load_file(adapter / "adapter_model.safetensors")
     assert set(peft.get_peft_model_state_dict(wrapped)) == set(saved)
-    assert any(".visual.blocks." in name for name in saved) and any(".visual.merger." in name for name in saved)
-    ours = transformers.AutoModelForImageTextToText.from_pretrained(tmp_path / "merged", dtype=torch.float32).state_dict()
+    for part in PARTS[family]:
+        assert any(part in name for name in saved), part
+    ours = loaded(tmp_path / "merged").state_dict()
     for name, weight in wrapped.merge_and_unload().state_dict().items():
         assert torch.allclose(ours[name], weight, atol=1e-6), name
+    before, after = (load_file(at / "model.safetensors") for at in (folder, tmp_path / "merged"))
+    assert {name: value.shape for name, value in before.items()} == {name: value.shape for name, value in after.items()}
 
 
-def test_answers_are_transformers(made, tmp_path):
-    folder, path, rows = made
+@pytest.mark.parametrize("family", ["qwen3_vl_moe", "internvl"])
+def test_what_trains_whole_is_what_is_not_frozen(models, tmp_path, family):
+    folder = models(family)[0]
+    sft(models(family), tmp_path / "run", "--tuner_type", "full", "--freeze_aligner", "false", "--gradient_accumulation_steps", 2, "--weight_decay", 0)
+    before, after = loaded(folder).state_dict(), loaded(tmp_path / "run" / "checkpoint-3").state_dict()
+    mergers, tower = PARTS[family][1:], ("model.visual.", "model.vision_tower.")
+    for name, value in after.items():
+        frozen = name.startswith(tower) and not any(part in "." + name for part in mergers)
+        assert torch.equal(value, before[name]) == frozen or ".experts." in name or "embed_tokens" in name, name
+
+
+def asked(family, row, tokenizer, image_token):
+    """A row's question as transformers reads it."""
+    question, inputs = row["messages"][0]["content"], {}
+    if "images" in row:
+        image = Image.open(row["images"][0]).convert("RGB")
+        if family == "internvl":
+            processor = GotOcr2ImageProcessorPil(**{k: v for k, v in INTERN_PROCESSOR.items() if k != "image_processor_type"})
+            inputs["pixel_values"] = processor(images=image, crop_to_patches=True, return_tensors="pt")["pixel_values"]
+            shown = f"<img>{'<IMG_CONTEXT>' * 4 * len(inputs['pixel_values'])}</img>\n"
+        else:
+            processor = Qwen2VLImageProcessorPil(**{"qwen2_5_vl": {"min_pixels": 3136, "max_pixels": 12845056}}.get(
+                family, {"min_pixels": 4096, "max_pixels": 16777216, "patch_size": 16, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}))
+            inputs = dict(processor(images=image, return_tensors="pt"))
+            shown = f"<|vision_start|>{'<|image_pad|>' * (int(inputs['image_grid_thw'].prod()) // 4)}<|vision_end|>"
+        question = question.replace("<image>", shown)
+    system = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n" if family == "qwen2_5_vl" else ""
+    inputs["input_ids"] = tokenizer(f"{system}<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n", return_tensors="pt").input_ids
+    if "image_grid_thw" in inputs:
+        inputs["mm_token_type_ids"] = (inputs["input_ids"] == image_token).int()
+    return inputs
+
+
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl", "internvl"])
+def test_answers_are_transformers(models, tmp_path, family):
+    folder, path, rows = models(family)
     swift("infer", "--model", folder, "--val_dataset", path, "--result_path", tmp_path / "out.jsonl", "--max_new_tokens", 8, "--temperature", 0,
           "--torch_dtype", "float32")
-    model = transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    processor = Qwen2VLImageProcessorPil(min_pixels=3136, max_pixels=12845056)
+    model, tokenizer = loaded(folder), transformers.AutoTokenizer.from_pretrained(folder)
     ends = [tokenizer.convert_tokens_to_ids("<|im_end|>"), tokenizer.eos_token_id]
     for row, line in zip(rows, (tmp_path / "out.jsonl").read_text().splitlines()):
-        question, images = row["messages"][0]["content"], {}
-        if "images" in row:
-            images = dict(processor(images=Image.open(row["images"][0]).convert("RGB"), return_tensors="pt"))
-            pads = "<|image_pad|>" * (int(images["image_grid_thw"].prod()) // 4)
-            question = question.replace("<image>", f"<|vision_start|>{pads}<|vision_end|>")
-        ids = tokenizer(f"<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n",
-                        return_tensors="pt").input_ids
-        if images:
-            images["mm_token_type_ids"] = (ids == model.config.image_token_id).int()
-        said = model.generate(input_ids=ids, **images, max_new_tokens=8, do_sample=False, eos_token_id=ends)[0, ids.shape[1]:]
+        inputs = asked(family, row, tokenizer, model.config.image_token_id)
+        said = model.generate(**inputs, max_new_tokens=8, do_sample=False, eos_token_id=ends)[0, inputs["input_ids"].shape[1]:]
         assert json.loads(line)["response"] == tokenizer.decode(said, skip_special_tokens=True)

@@ -1,6 +1,7 @@
-"""Qwen2-VL and Qwen2.5-VL against transformers on random weights: logits, loss and the gradient of every parameter."""
+"""Vision models against transformers on random weights: logits, loss and the gradient of every parameter."""
 import json
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -8,9 +9,10 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from vision_models import ROOT, TOWERS, write_vision_model
+from vision_models import ROOT, as_chat_model, as_hub_experts, chat_names, write_vision_model
 
 HONE = os.environ.get("HONE_BIN", str(ROOT / "build" / "bin" / "hone"))
+TILES = {"one": [[(1, 4, 4)]], "packed": [[(3, 4, 4)], [], [(1, 4, 4), (2, 4, 4)]]}  # InternVL's
 GRIDS = {"one": [[(1, 4, 6)]], "odd": [[(1, 10, 6)]], "two": [[(1, 6, 4), (1, 2, 8)]], "packed": [[(1, 4, 4)], [], [(1, 10, 6), (1, 6, 10)]]}
 
 
@@ -20,7 +22,7 @@ def folders(tmp_path_factory):
 
     def make(family):
         if family not in made:
-            made[family] = write_vision_model(tmp_path_factory.mktemp(family), family, tie=family == "qwen2_vl")
+            made[family] = write_vision_model(tmp_path_factory.mktemp(family), family, tie=family in ("qwen2_vl", "qwen3_vl"))
         return made[family]
 
     return make
@@ -34,32 +36,42 @@ def batch_of(samples, config, seed=0):
     for grids in samples:
         ids, wanted = words(3), [-100] * 3
         for frames, height, width in grids:
-            ids += [config.vision_start_token_id] + [config.image_token_id] * (frames * height * width // 4) + [config.vision_end_token_id]
+            start, end = getattr(config, "vision_start_token_id", 201), getattr(config, "vision_end_token_id", 202)
+            ids += [start] + [config.image_token_id] * (frames * height * width // 4) + [end]
             wanted += [-100] * (len(ids) - len(wanted))
             text = words(4)
             ids, wanted = ids + text, wanted + text
         sequences.append(ids), labels.append(wanted + [-100] * (len(ids) - len(wanted)))
-    patches = [torch.randn(t * h * w, 1176, generator=generator) for grids in samples for t, h, w in grids]
+    row = {"internvl": 588, "qwen3_vl": 1536, "qwen3_vl_moe": 1536}.get(config.model_type, 1176)
+    patches = [torch.randn(t * h * w, row, generator=generator) for grids in samples for t, h, w in grids]
     return sequences, labels, patches
+
+
+def as_tiles(rows):
+    """Rows of patches, cell by cell, as the pictures of 56 x 56 that they were cut from."""
+    return rows.view(-1, 2, 2, 2, 2, 3, 14, 14).permute(0, 5, 1, 3, 6, 2, 4, 7).reshape(-1, 3, 56, 56)
 
 
 def ask_transformers(folder, samples, sequences, labels, patches):
     model = transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
     logits, positions, loss, next_image = [], [], torch.zeros(()), 0
+    intern = model.config.model_type == "internvl"
     for grids, ids, wanted in zip(samples, sequences, labels):
         inputs = {"input_ids": torch.tensor([ids])}
         kinds = (inputs["input_ids"] == model.config.image_token_id).int()
-        images = {}
         if grids:
-            images = {"pixel_values": torch.cat(patches[next_image:next_image + len(grids)]), "image_grid_thw": torch.tensor(grids)}
+            rows = torch.cat(patches[next_image:next_image + len(grids)])
+            inputs |= {"pixel_values": as_tiles(rows)} if intern else {"pixel_values": rows, "image_grid_thw": torch.tensor(grids)}
             next_image += len(grids)
-        own, _ = model.model.get_rope_index(inputs["input_ids"], mm_token_type_ids=kinds, image_grid_thw=images.get("image_grid_thw"))
-        positions.append(own[-3:, 0])
-        one = model(**inputs, **images, mm_token_type_ids=kinds).logits[0]
+        if not intern:
+            inputs["mm_token_type_ids"] = kinds
+            own, _ = model.model.get_rope_index(inputs["input_ids"], mm_token_type_ids=kinds, image_grid_thw=inputs.get("image_grid_thw"))
+            positions.append(own[-3:, 0])
+        one = model(**inputs).logits[0]
         logits.append(one.detach())
         loss = loss + torch.nn.functional.cross_entropy(one[:-1], torch.tensor(wanted[1:]), reduction="sum", ignore_index=-100)
     loss.backward()
-    return torch.cat(logits), torch.cat(positions, 1), loss.detach(), {n: p.grad for n, p in model.named_parameters()}
+    return torch.cat(logits), torch.cat(positions, 1) if positions else None, loss.detach(), {n: p.grad for n, p in model.named_parameters()}
 
 
 def ask_hone(folder, out, sequences, labels, samples, patches, positions, image_token, **options):
@@ -67,8 +79,8 @@ def ask_hone(folder, out, sequences, labels, samples, patches, positions, image_
     flat = [token for ids in sequences for token in ids]
     (out / "input.json").write_text(json.dumps({
         "sequences": sequences, "labels": labels,
-        "images": {"patches": str(out / "patches.safetensors"), "grids": [g for grids in samples for g in grids], "positions": positions.tolist(),
-                   "rows": [i for i, token in enumerate(flat) if token == image_token]}}))
+        "images": {"patches": str(out / "patches.safetensors"), "grids": [g for grids in samples for g in grids],
+                   "rows": [i for i, token in enumerate(flat) if token == image_token], **({} if positions is None else {"positions": positions.tolist()})}}))
     flags = [text for name, value in options.items() for text in (f"--{name}", str(value).lower())]
     subprocess.run([HONE, "logits", "--model", folder, "--input", out / "input.json", "--output", out / "out.safetensors", *flags], check=True)
     return load_file(out / "out.safetensors")
@@ -78,17 +90,40 @@ def difference(ours, theirs):
     return ((ours - theirs).abs().max() / theirs.abs().max().clamp_min(1e-12)).item()
 
 
-@pytest.mark.parametrize("grids,recompute", [*((name, False) for name in GRIDS), ("packed", True)])
-@pytest.mark.parametrize("family", TOWERS)
-def test_logits_loss_and_gradients_match(folders, tmp_path, family, grids, recompute):
-    folder, samples = folders(family), GRIDS[grids]
-    config = transformers.AutoConfig.from_pretrained(folder)
+def compare(folder, asked, samples, out, recompute, renamed=lambda tensors: tensors):
+    """`folder` read by hone against `asked` read by transformers, whose names `renamed` gives hone's."""
+    config = transformers.AutoConfig.from_pretrained(asked)
     sequences, labels, patches = batch_of(samples, config)
-    logits, positions, loss, gradients = ask_transformers(folder, samples, sequences, labels, patches)
-    ours = ask_hone(folder, tmp_path, sequences, labels, samples, patches, positions, config.image_token_id, grads=True, recompute=recompute)
+    logits, positions, loss, gradients = ask_transformers(asked, samples, sequences, labels, patches)
+    gradients = renamed(gradients)
+    ours = ask_hone(folder, out, sequences, labels, samples, patches, positions, config.image_token_id, grads=True, recompute=recompute)
     assert difference(ours["logits"], logits) < 1e-5
     assert abs(ours["loss"].item() - loss.item()) <= 1e-5 * abs(loss.item())
     seen = {name.removeprefix("grad.") for name in ours if name.startswith("grad.")}
     assert seen == set(gradients) - ({"lm_head.weight"} if config.tie_word_embeddings else set())
     for name in seen:
         assert difference(ours["grad." + name], gradients[name]) < 2e-5, name
+
+
+@pytest.mark.parametrize("grids,recompute", [*((name, False) for name in GRIDS), ("packed", True)])
+@pytest.mark.parametrize("family", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl"])
+def test_logits_loss_and_gradients_match(folders, tmp_path, family, grids, recompute):
+    compare(folders(family), folders(family), GRIDS[grids], tmp_path, recompute)
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_experts_in_both_layouts(folders, tmp_path, recompute):
+    """As transformers 5 writes them and as the hub has them."""
+    folder = folders("qwen3_vl_moe")
+    compare(folder, folder, GRIDS["packed"], tmp_path, recompute)
+    hub = shutil.copytree(folder, tmp_path / "hub")
+    as_hub_experts(hub)
+    compare(hub, hub, GRIDS["packed"], tmp_path, recompute)
+
+
+@pytest.mark.parametrize("tiles,recompute", [("one", False), ("packed", False), ("packed", True)])
+def test_internvl_in_both_spellings(folders, tmp_path, tiles, recompute):
+    folder = folders("internvl")
+    compare(folder, folder, TILES[tiles], tmp_path, recompute)
+    (tmp_path / "chat").mkdir()
+    compare(as_chat_model(folder, tmp_path / "chat"), folder, TILES[tiles], tmp_path, recompute, renamed=chat_names)

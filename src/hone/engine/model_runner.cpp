@@ -47,7 +47,7 @@ model::PagedInput ModelRunner::prepare_inputs(Chunks slices, const model::PagedK
   return model::paged_input(chunks, cache.block_size());
 }
 
-// What follows the prompt counts on; in the prompt, positions have three axes and some rows are parts of pictures.
+// What follows the prompt counts on; in the prompt, positions may have three axes, and some rows are parts of pictures.
 void ModelRunner::add_images(const Sequence& sequence, model::PagedChunk& chunk) {
   const auto& images = sequence.request.images;
   const auto count = static_cast<int64_t>(chunk.tokens.size()), begin = chunk.past, end = begin + count;
@@ -59,13 +59,16 @@ void ModelRunner::add_images(const Sequence& sequence, model::PagedChunk& chunk)
   const auto& rows = images->images.rows_n;
   auto here = at::logical_and(rows >= begin, rows < end).nonzero().squeeze(1);
   if (here.numel() == 0) return;
-  chunk.encoder = {rows.index_select(0, here) - begin, image_embeddings(images).index_select(0, here.to(model_.device())), {}};
+  const auto& features = image_features(images);
+  const auto chosen = here.to(model_.device());
+  chunk.encoder = {rows.index_select(0, here) - begin, features.embeddings_nh.index_select(0, chosen), {}};
+  for (const auto& addition : features.deepstack) chunk.encoder.deepstack.push_back(addition.index_select(0, chosen));
 }
 
-Tensor ModelRunner::image_embeddings(const std::shared_ptr<const PromptImages>& images) {
+const model::VisionFeatures& ModelRunner::image_features(const std::shared_ptr<const PromptImages>& images) {
   std::erase_if(encoded_images_, [](const auto& entry) { return entry.first.expired(); });
-  for (const auto& [owner, embeddings] : encoded_images_)
-    if (owner.lock() == images) return embeddings;
+  for (const auto& [owner, features] : encoded_images_)
+    if (owner.lock() == images) return features;
   at::NoGradGuard no_grad;
   encoded_images_.emplace_back(images, model_.encode_images(images->images));
   return encoded_images_.back().second;

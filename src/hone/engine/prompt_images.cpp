@@ -29,13 +29,15 @@ std::string digest_of(const model::ImageInput& images) {
 std::shared_ptr<const PromptImages> PromptImages::make(model::ImageInput images, Tensor positions_p) {
   auto made = std::make_shared<PromptImages>();
   made->digest = digest_of(images);
-  made->position_offset = positions_p.max().item<int64_t>() + 1 - positions_p.size(1);
   made->images = std::move(images);
+  if (positions_p.dim() == 1) return made;
+  made->position_offset = positions_p.max().item<int64_t>() + 1 - positions_p.size(1);
   made->positions_p = std::move(positions_p);
   return made;
 }
 
 Tensor PromptImages::positions(int64_t begin, int64_t count) const {
+  if (!positions_p.defined()) return {};
   const int64_t prompt = positions_p.size(1), end = begin + count, inside = std::min(end, prompt);
   TensorList parts;
   if (begin < inside) parts.push_back(positions_p.narrow(1, begin, inside - begin));

@@ -9,12 +9,13 @@ namespace hone::engine {
 
 struct PromptImages {
   model::ImageInput images;     // their rows are places in the prompt
-  Tensor positions_p;           // int64 [3, prompt]
+  Tensor positions_p;           // int64 [3, prompt]; undefined: those of its places
   int64_t position_offset = 0;  // of what follows the prompt: its position less its place
   std::string digest;           // of the pictures as the tower sees them; prompts that differ in it share no cached keys
 
+  // `positions_p` may have one axis, where pictures do not change how positions count.
   static std::shared_ptr<const PromptImages> make(model::ImageInput images, Tensor positions_p);
-  // Positions of the sequence's tokens [begin, begin + count), int64 [3, count].
+  // Positions of the sequence's tokens [begin, begin + count), int64 [3, count]; undefined: those of their places.
   Tensor positions(int64_t begin, int64_t count) const;
 };
 

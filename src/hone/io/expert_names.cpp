@@ -74,6 +74,25 @@ void append_parts(std::vector<TensorSource>& list, const TensorSource& source, c
     }
 }
 
+// Both layouts may have one shape for one of the two weights, never for both.
+bool is_transposed(const TensorEntry& gate_up, const TensorEntry* down, int64_t hidden) {
+  if (gate_up.shape.size() != 3 || gate_up.shape[1] != hidden) return false;
+  if (gate_up.shape[2] != hidden) return true;
+  return down && down->shape.size() == 3 && down->shape[1] != hidden && down->shape[2] == hidden;
+}
+
+StackedEntry swapped(const TensorEntry& stored) {
+  StackedEntry entry{stored, {stored.name}, true};
+  std::swap(entry.entry.shape[1], entry.entry.shape[2]);
+  return entry;
+}
+
+TensorSource swapped(TensorSource source) {
+  std::swap(source.shape[1], source.shape[2]);
+  source.load = [load = std::move(source.load)] { return load().transpose(1, 2).contiguous(); };
+  return source;
+}
+
 std::string without_end(const std::string& name, std::string_view end) { return name.substr(0, name.size() - end.size()); }
 
 }  // namespace
@@ -102,7 +121,22 @@ StackedFolder stacked_entries(const EntryMap& entries, const std::string& folder
   return found;
 }
 
+StackedFolder transposed_entries(const EntryMap& entries, int64_t hidden_size) {
+  StackedFolder found;
+  for (const auto& [name, entry] : entries) {
+    if (!name.ends_with(kGateUp)) continue;
+    const auto other = entries.find(name.substr(0, name.size() - kGateUp.size()) + std::string(kDown));
+    const auto* down = other == entries.end() ? nullptr : other->second;
+    if (!is_transposed(*entry, down, hidden_size)) continue;
+    found.names = kTransposedNames;
+    found.entries.push_back(swapped(*entry));
+    if (down && down->shape.size() == 3) found.entries.push_back(swapped(*down));
+  }
+  return found;
+}
+
 Tensor stack_experts(const StackedEntry& entry, const ReadTensor& read) {
+  if (entry.transposed) return read(entry.parts.front()).transpose(1, 2).contiguous();
   if (entry.entry.shape.size() < 3) return read(entry.parts.front());
   auto first = read(entry.parts.front());
   auto whole = at::empty(entry.entry.shape, first.options());
@@ -116,7 +150,10 @@ std::vector<TensorSource> unstack_experts(std::vector<TensorSource> tensors, con
   std::vector<TensorSource> list;
   for (auto& tensor : tensors) {
     const bool stacked = tensor.shape.size() == 3;
-    if (stacked && tensor.name.ends_with(kGateUp)) {
+    if (names.transposed) {
+      const bool swaps = stacked && (tensor.name.ends_with(kGateUp) || tensor.name.ends_with(kDown));
+      list.push_back(swaps ? swapped(std::move(tensor)) : std::move(tensor));
+    } else if (stacked && tensor.name.ends_with(kGateUp)) {
       append_parts(list, tensor, without_end(tensor.name, kGateUp), {names.gate, names.up}, names);
     } else if (stacked && tensor.name.ends_with(kDown)) {
       append_parts(list, tensor, without_end(tensor.name, kDown), {names.down}, names);

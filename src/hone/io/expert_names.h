@@ -11,14 +11,18 @@ namespace hone::io {
 // How files call them: "….mlp.experts.3.gate_proj.weight", or Mixtral's "….block_sparse_moe.experts.3.w1.weight".
 struct ExpertNames {
   std::string block = "mlp", gate = "gate_proj", up = "up_proj", down = "down_proj";
+  bool transposed = false;  // stacked as in the model, with [in, 2 * inner] and [inner, in] for each expert (Qwen3-VL)
   bool operator==(const ExpertNames&) const = default;
 };
 inline const ExpertNames kMixtralNames{"block_sparse_moe", "w1", "w3", "w2"};
+inline const ExpertNames kTransposedNames{.transposed = true};
 
-// A tensor as the model knows it, and what it is read from: each expert's gate and up, or down; or one tensor under another name.
+// A tensor as the model knows it, and what it is read from: each expert's gate and up, or down; or one tensor under another name,
+// or with its last two axes swapped.
 struct StackedEntry {
   TensorEntry entry;
   std::vector<std::string> parts;
+  bool transposed = false;
 };
 
 struct StackedFolder {
@@ -28,9 +32,11 @@ struct StackedFolder {
 
 // Throws UserError(bad_checkpoint) where an expert lacks a weight or has one of another shape.
 StackedFolder stacked_entries(const EntryMap& entries, const std::string& folder);
+// Stacked tensors that are stored transposed, told by the width of the model; none where they are not.
+StackedFolder transposed_entries(const EntryMap& entries, int64_t hidden_size);
 Tensor stack_experts(const StackedEntry& entry, const ReadTensor& read);
 
-// Tensors under the model's names as files hold them one by one. Each stacked one is loaded once for all its parts.
+// Tensors under the model's names as files hold them: one by one, each stacked one loaded once for all its parts, or transposed.
 std::vector<TensorSource> unstack_experts(std::vector<TensorSource> tensors, const ExpertNames& names);
 
 }  // namespace hone::io

@@ -1,35 +1,38 @@
 #include "hone/io/vision_names.h"
 
-#include <string_view>
+#include <algorithm>
 
 namespace hone::io {
-namespace {
 
-constexpr std::string_view kModel = "model.", kLanguage = "model.language_model.", kTower = "model.visual.",
-                           kStoredTower = "visual.";
-
-}  // namespace
-
-bool has_vision_names(const Json& config) {
-  if (!config.is_object() || !config.contains("vision_config")) return false;
+StoredNames StoredNames::of(const Json& config) {
+  StoredNames names;
+  if (!config.is_object() || !config.contains("vision_config")) return names;
   const auto type = config.value("model_type", Json());
-  return type == "qwen2_vl" || type == "qwen2_5_vl";
+  if (type == "qwen2_vl" || type == "qwen2_5_vl")
+    names.beginnings_ = {{"visual.", "model.visual."}, {"model.", "model.language_model."}};
+  else if (type == "internvl")
+    names.beginnings_ = {{"language_model.model.", "model.language_model."},
+                         {"language_model.lm_head.", "lm_head."},
+                         {"vision_tower.", "model.vision_tower."},
+                         {"multi_modal_projector.", "model.multi_modal_projector."}};
+  return names;
 }
 
-std::string vision_module_name(const std::string& stored) {
-  if (stored.starts_with(kStoredTower)) return std::string(kModel) + stored;
-  if (!stored.starts_with(kModel) || stored.starts_with(kLanguage) || stored.starts_with(kTower)) return stored;
-  return std::string(kLanguage) + stored.substr(kModel.size());
+std::string StoredNames::module_name(const std::string& stored) const {
+  if (std::ranges::any_of(beginnings_, [&](const Beginning& one) { return stored.starts_with(one.module); })) return stored;
+  for (const auto& one : beginnings_)
+    if (stored.starts_with(one.stored)) return std::string(one.module) + stored.substr(one.stored.size());
+  return stored;
 }
 
-std::string stored_vision_name(const std::string& module) {
-  if (module.starts_with(kTower)) return module.substr(kModel.size());
-  if (module.starts_with(kLanguage)) return std::string(kModel) + module.substr(kLanguage.size());
+std::string StoredNames::stored_name(const std::string& module) const {
+  for (const auto& one : beginnings_)
+    if (module.starts_with(one.module)) return std::string(one.stored) + module.substr(one.module.size());
   return module;
 }
 
-std::vector<TensorSource> in_stored_names(std::vector<TensorSource> sources) {
-  for (auto& source : sources) source.name = stored_vision_name(source.name);
+std::vector<TensorSource> StoredNames::stored(std::vector<TensorSource> sources) const {
+  for (auto& source : sources) source.name = stored_name(source.name);
   return sources;
 }
 

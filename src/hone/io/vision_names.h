@@ -1,8 +1,10 @@
-// Qwen2-VL and Qwen2.5-VL are stored under names older than their module tree: "visual.…" and "model.…" for what transformers
-// calls "model.visual.…" and "model.language_model.…" since 4.52. Folders are read under either spelling and written under the
-// older one, which transformers writes too.
+// Vision models whose files spell names otherwise than their module tree does: "visual.…" and "model.…" of Qwen2-VL and
+// Qwen2.5-VL for what transformers calls "model.visual.…" and "model.language_model.…" since 4.52; "vision_tower.…",
+// "language_model.model.…" of InternVL for "model.vision_tower.…", "model.language_model.…". Folders are read under either
+// spelling and written under the older one, which transformers writes too.
 #pragma once
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hone/base/json.h"
@@ -10,9 +12,20 @@
 
 namespace hone::io {
 
-bool has_vision_names(const Json& config);  // config.json's content
-std::string vision_module_name(const std::string& stored);
-std::string stored_vision_name(const std::string& module);
-std::vector<TensorSource> in_stored_names(std::vector<TensorSource> sources);
+class StoredNames {
+ public:
+  StoredNames() = default;                    // one spelling
+  static StoredNames of(const Json& config);  // config.json's content
+  bool empty() const { return beginnings_.empty(); }
+  std::string module_name(const std::string& stored) const;
+  std::string stored_name(const std::string& module) const;
+  std::vector<TensorSource> stored(std::vector<TensorSource> sources) const;
+
+ private:
+  struct Beginning {
+    std::string_view stored, module;
+  };
+  std::vector<Beginning> beginnings_;
+};
 
 }  // namespace hone::io

@@ -8,7 +8,6 @@
 
 #include "hone/base/file.h"
 #include "hone/base/json.h"
-#include "hone/io/vision_names.h"
 
 namespace hone::io {
 namespace {
@@ -62,6 +61,22 @@ void drop_pages(const Tensor& mapped) {
   if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
+// An empty object where there is none: whoever reads the config says what is wrong with it.
+Json config_of(const fs::path& folder) {
+  const auto path = folder / "config.json";
+  if (!fs::exists(path)) return Json::object();
+  auto config = parse_json(hone::read_file(path));
+  return config && config->is_object() ? std::move(*config) : Json::object();
+}
+
+// The width of a model whose experts may be stored transposed; 0: of no such model.
+int64_t transposed_width(const Json& config) {
+  if (config.value("model_type", Json()) != "qwen3_vl_moe") return 0;
+  const auto text = config.value("text_config", Json::object());
+  const auto width = text.is_object() ? text.value("hidden_size", Json()) : Json();
+  return width.is_number_integer() ? width.get<int64_t>() : 0;
+}
+
 }  // namespace
 
 WeightFolder::WeightFolder(const fs::path& folder, const std::string& stem) {
@@ -86,28 +101,28 @@ WeightFolder::WeightFolder(const fs::path& folder, const std::string& stem) {
     }
   }
   if (stem != "model") return;
-  index_quantized(folder);
-  index_experts(folder);
-  show_module_names(folder);
+  const auto config = config_of(folder);
+  index_quantized(folder, config);
+  index_experts(folder, config);
+  show_module_names(folder, config);
 }
 
-void WeightFolder::show_module_names(const fs::path& folder) {
-  if (!fs::exists(folder / "config.json")) return;
-  const auto config = parse_json(hone::read_file(folder / "config.json"));
-  vision_names_ = config && io::has_vision_names(*config);
-  if (!vision_names_) return;
+void WeightFolder::show_module_names(const fs::path& folder, const Json& config) {
+  names_ = StoredNames::of(config);
+  if (names_.empty()) return;
   decltype(entries_) shown;
   for (const auto& [name, entry] : entries_) {
-    const auto module = vision_module_name(name);
+    const auto module = names_.module_name(name);
     if (!shown.emplace(module, entry).second)
       throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: holds \"{}\" under two names", folder.string(), module));
-    if (module != name) stored_names_[module] = name;
+    if (module != name) renamed_[module] = name;
   }
   entries_ = std::move(shown);
 }
 
-void WeightFolder::index_experts(const fs::path& folder) {
-  auto found = stacked_entries(entries_, folder.string());
+void WeightFolder::index_experts(const fs::path& folder, const Json& config) {
+  const auto hidden = transposed_width(config);
+  auto found = hidden > 0 ? transposed_entries(entries_, hidden) : stacked_entries(entries_, folder.string());
   expert_names_ = found.names;
   for (auto& stacked : found.entries) {
     for (const auto& part : stacked.parts) entries_.erase(part);
@@ -119,12 +134,8 @@ void WeightFolder::index_experts(const fs::path& folder) {
   }
 }
 
-void WeightFolder::index_quantized(const fs::path& folder) {
-  auto path = folder / "config.json";
-  if (!fs::exists(path)) return;
-  auto config = parse_json(hone::read_file(path));
-  if (!config || !config->is_object()) return;  // whoever reads the config says what is wrong with it
-  auto quantization = config->value("quantization_config", Json());
+void WeightFolder::index_quantized(const fs::path& folder, const Json& config) {
+  auto quantization = config.value("quantization_config", Json());
   if (!quantization.is_object()) return;
   quant_method_ =
       quantization.value("quant_method", Json("")).is_string() ? quantization.value("quant_method", std::string()) : "";
@@ -143,8 +154,8 @@ const TensorEntry* WeightFolder::find(const std::string& name) const {
 
 Tensor WeightFolder::tensor(const std::string& shown) const {
   HONE_CHECK(find(shown), "no tensor {}", shown);
-  auto other = stored_names_.find(shown);
-  const auto& name = other == stored_names_.end() ? shown : other->second;
+  auto other = renamed_.find(shown);
+  const auto& name = other == renamed_.end() ? shown : other->second;
   auto stacked = stacked_.find(name);
   if (stacked == stacked_.end()) return stored(name);
   auto whole = stack_experts(stacked->second, [this](const std::string& part) { return stored(part); });

@@ -1,6 +1,6 @@
 // The safetensors of a Hugging Face folder as one set of names: a single file, or shards and their index. Weights that the folder
 // keeps in few bits (quantization_config) are shown whole and restored as they are read; those of experts that it keeps one by
-// one are shown stacked; those of vision models are shown under the names of their modules (vision_names.h).
+// one, or transposed, are shown stacked; those of vision models are shown under the names of their modules (vision_names.h).
 #pragma once
 #include <map>
 #include <string>
@@ -9,6 +9,7 @@
 #include "hone/io/expert_names.h"
 #include "hone/io/quantized/quantized_folder.h"
 #include "hone/io/safetensors.h"
+#include "hone/io/vision_names.h"
 
 namespace hone::io {
 
@@ -26,7 +27,8 @@ class WeightFolder {
   const std::string& quant_method() const { return quant_method_; }
   // How the folder calls the weights of experts that it keeps one by one; none: it has no such.
   const std::optional<ExpertNames>& expert_names() const { return expert_names_; }
-  bool has_vision_names() const { return vision_names_; }
+  // How the folder spells what is shown under the names of modules.
+  const StoredNames& stored_names() const { return names_; }
 
  private:
   std::vector<SafetensorsFile> files_;
@@ -36,12 +38,12 @@ class WeightFolder {
   std::string quant_method_;
   std::map<std::string, StackedEntry> stacked_;
   std::optional<ExpertNames> expert_names_;
-  bool vision_names_ = false;
-  std::map<std::string, std::string> stored_names_;  // of tensors that are shown under another
+  StoredNames names_;
+  std::map<std::string, std::string> renamed_;  // of tensors that are shown under another name: the stored one
 
-  void show_module_names(const fs::path& folder);
-  void index_quantized(const fs::path& folder);
-  void index_experts(const fs::path& folder);
+  void show_module_names(const fs::path& folder, const Json& config);
+  void index_quantized(const fs::path& folder, const Json& config);
+  void index_experts(const fs::path& folder, const Json& config);
   Tensor stored(const std::string& name) const;  // as a file has it, or dequantized
 };
 

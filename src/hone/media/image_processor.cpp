@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace hone::media {
 namespace {
@@ -30,6 +31,7 @@ std::vector<ImagePlan::Step> factory_steps(ImageSize now, const ImageProcessorCo
   };
   if (now.pixels() > config.factory_max_pixels) scale_to(config.factory_max_pixels);
   if (now.pixels() > 0 && now.pixels() < config.factory_min_pixels) scale_to(config.factory_min_pixels);
+  if (config.tiles.side > 0) return steps;  // what follows is Qwen's
   constexpr int64_t kLeastSide = 28, kKeptRatio = 180;
   if (std::min(now.width, now.height) < kLeastSide)
     go_to({std::max(now.width, kLeastSide), std::max(now.height, kLeastSide)}, true);
@@ -55,18 +57,34 @@ void read_triple(const Json& fields, const char* name, std::array<double, 3>& ou
   for (size_t c = 0; c < 3; ++c) out[c] = (*found)[c].get<double>();
 }
 
-// transformers' arithmetic: 1/255 in float64, then float32.
-std::array<std::array<float, 256>, 3> normalized_values(const ImageProcessorConfig& config) {
-  std::array<std::array<float, 256>, 3> table;
-  for (size_t c = 0; c < 3; ++c)
-    for (size_t value = 0; value < 256; ++value) {
-      const auto scaled = static_cast<float>(static_cast<double>(value) * config.rescale_factor);
-      table[c][value] = (scaled - static_cast<float>(config.mean[c])) / static_cast<float>(config.std[c]);
-    }
-  return table;
+void add_tiles(ImagePlan& plan, ImageSize now, const ImageProcessorConfig& config) {
+  const int64_t side = config.tiles.side;
+  const auto chosen = choose_tiles(now, config.tiles);
+  plan.steps.push_back({{chosen.width * side, chosen.height * side}, Filter::bicubic, true});
+  plan.has_thumbnail = chosen.pixels() > 1;
+  plan.frames = chosen.pixels() + (plan.has_thumbnail ? 1 : 0);
+  plan.grid_h = plan.grid_w = side / config.patch_size;
+  plan.tokens = plan.patches() / (config.merge_size * config.merge_size);
 }
 
 }  // namespace
+
+// Candidates come with few tiles first, then narrow ones. Of two as near, the later one where the picture fills half of it.
+ImageSize choose_tiles(ImageSize size, const TileConfig& config) {
+  ImageSize best{1, 1};
+  const double wide = static_cast<double>(size.width) / static_cast<double>(size.height);
+  double least = std::numeric_limits<double>::infinity();
+  for (int64_t count = 1; count <= config.most; ++count)
+    for (int64_t columns = 1; columns <= count; ++columns) {
+      if (count % columns != 0) continue;
+      const int64_t rows = count / columns;
+      const double distance = std::abs(wide - static_cast<double>(columns) / static_cast<double>(rows));
+      const bool fills = static_cast<double>(size.pixels()) > 0.5 * static_cast<double>(config.side * config.side * count);
+      if (distance < least || (distance == least && fills)) best = {columns, rows};
+      least = std::min(least, distance);
+    }
+  return best;
+}
 
 ImageProcessorConfig parse_image_processor(const Json& preprocessor, ImageProcessorConfig config, const std::string& origin) try {
   if (!preprocessor.is_object()) throw UserError(ExitCode::bad_checkpoint, "expected an object");
@@ -133,6 +151,10 @@ Result<ImagePlan> plan_image(ImageSize size, const ImageProcessorConfig& config)
       return error("{} x {} pixels would be shrunk to none; raise --max_pixels", size.width, size.height);
     plan.steps.push_back({now, Filter::bilinear, true});
   }
+  if (config.tiles.side > 0) {
+    add_tiles(plan, now, config);
+    return plan;
+  }
   auto final_size = smart_resize(now, config);
   if (!final_size) return Error{final_size.error()};
   plan.steps.push_back({*final_size, Filter::bicubic, true});
@@ -140,35 +162,6 @@ Result<ImagePlan> plan_image(ImageSize size, const ImageProcessorConfig& config)
   plan.grid_w = final_size->width / config.patch_size;
   plan.tokens = plan.patches() / (config.merge_size * config.merge_size);
   return plan;
-}
-
-void fill_patch_rows(Image image, const ImagePlan& plan, const ImageProcessorConfig& config, std::span<float> rows) {
-  HONE_CHECK(image.size == plan.source && static_cast<int64_t>(rows.size()) == plan.patches() * config.row_size(),
-             "a picture of {} x {} for another plan", image.size.width, image.size.height);
-  for (const auto& step : plan.steps) {
-    if (step.to_rgb) image = to_rgb(std::move(image));
-    image = resize(image, step.to, step.filter);
-  }
-  const auto table = normalized_values(config);
-  const int64_t patch = config.patch_size, merge = config.merge_size;
-  const auto width = static_cast<size_t>(image.size.width);
-  const auto frame = static_cast<size_t>(patch * patch);
-  float* row = rows.data();
-  auto fill_patch = [&](int64_t top, int64_t left) {
-    for (size_t c = 0; c < 3; ++c) {
-      float* first = row;
-      for (int64_t y = top; y < top + patch; ++y) {
-        const uint8_t* from = image.pixels.data() + 3 * (static_cast<size_t>(y) * width + static_cast<size_t>(left)) + c;
-        for (int64_t x = 0; x < patch; ++x) *row++ = table[c][from[3 * x]];
-      }
-      // A still picture is as many equal frames as the tower joins.
-      for (int64_t t = 1; t < config.temporal_patch_size; ++t) row = std::copy(first, first + frame, row);
-    }
-  };
-  for (int64_t by = 0; by < plan.grid_h; by += merge)
-    for (int64_t bx = 0; bx < plan.grid_w; bx += merge)
-      for (int64_t y = by; y < by + merge; ++y)
-        for (int64_t x = bx; x < bx + merge; ++x) fill_patch(y * patch, x * patch);
 }
 
 }  // namespace hone::media

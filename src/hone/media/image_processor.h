@@ -1,4 +1,5 @@
-// Qwen-VL's image processor: how large a picture becomes, how many tokens that makes, and the rows of patches that a tower reads.
+// The image processors of Qwen-VL and InternVL: how large a picture becomes, how many tokens that makes, and the rows of patches
+// that a tower reads.
 #pragma once
 #include <array>
 #include <optional>
@@ -14,12 +15,20 @@ namespace hone::media {
 // transformers does.
 enum class ResizeRule { qwen_vl_utils, factory };
 
+// InternVL: a picture becomes squares of one size, in rows from the top, and the whole of it once more where there are several.
+struct TileConfig {
+  int64_t side = 0;  // in pixels; 0: pictures stay whole
+  int64_t most = 12;
+};
+
 struct ImageProcessorConfig {
   int64_t patch_size = 14, temporal_patch_size = 2, merge_size = 2;
   int64_t min_pixels = 4 * 28 * 28, max_pixels = 16384 * 28 * 28;
   std::array<double, 3> mean{0.48145466, 0.4578275, 0.40821073}, std{0.26862954, 0.26130258, 0.27577711};
   double rescale_factor = 1.0 / 255;
+  bool divides_by_255 = false;  // as torchvision does, in float32; else multiplied by rescale_factor
   ResizeRule rule = ResizeRule::qwen_vl_utils;
+  TileConfig tiles;
   int64_t shrink_above = 0;                                        // swift --max_pixels: shrunk to so many pixels first; 0: not
   int64_t factory_min_pixels = 1024, factory_max_pixels = 589824;  // factory: image_min_pixels, image_max_pixels
 
@@ -41,12 +50,17 @@ struct ImagePlan {
     Filter filter = Filter::bicubic;
     bool to_rgb = false;  // the colours are brought to RGB before it
   };
-  std::vector<Step> steps;  // the last one's size is what the tower sees
+  std::vector<Step> steps;  // the last one's size is what the tower sees, or what is cut into tiles
   ImageSize source;
-  int64_t grid_h = 0, grid_w = 0;  // in patches
-  int64_t patches() const { return grid_h * grid_w; }
+  bool has_thumbnail = false;      // the whole picture is a tile too, the last one
+  int64_t frames = 1;              // tiles; 1: the picture is whole
+  int64_t grid_h = 0, grid_w = 0;  // of a frame, in patches
+  int64_t patches() const { return frames * grid_h * grid_w; }
   int64_t tokens = 0;
 };
+
+// How many tiles a picture is cut into, across and down: those whose ratio is nearest to the picture's.
+ImageSize choose_tiles(ImageSize size, const TileConfig& config);
 
 Result<ImagePlan> plan_image(ImageSize size, const ImageProcessorConfig& config);
 

@@ -12,6 +12,8 @@
 namespace hone::model {
 namespace {
 
+constexpr size_t kEmbeddingUnit = 0;
+
 // Tells the residency, if there is one, where a pass is; the way back, by hooks on what flows between two parts.
 struct HookCalls {
   WeightHooks* weight_hooks;
@@ -190,6 +192,7 @@ std::unique_ptr<CausalLM> CausalLM::random(const DecoderConfig& config, uint64_t
 Tensor CausalLM::hidden_states(const ForwardInput& input, PagedKvCache* cache, TensorList* router_logits) {
   auto& self = *impl_;
   self.tie();
+  if (!self.sliced && !input.images.empty()) return hidden_states(encode(input), cache, router_logits);
   if (!self.sliced) {
     const auto& blocks = self.decoder.blocks;
     auto [x_th, normed_th] = self.run_blocks(embed(input), 0, blocks.size(), &self.decoder.norm, input, cache, router_logits);
@@ -201,29 +204,38 @@ Tensor CausalLM::hidden_states(const ForwardInput& input, PagedKvCache* cache, T
   return self.sliced->hidden(input, [&](at::Device place) { return self.forward_context_on(place, input, rotations, cache); });
 }
 
-Tensor CausalLM::encode_images(const ImageInput& images) {
+VisionFeatures CausalLM::encode_images(const ImageInput& images) {
   auto& self = *impl_;
   HONE_CHECK(self.decoder.vision, "pictures for {}, which has no vision tower", self.decoder.config.architecture);
   return self.decoder.vision->forward(images.patches_pr, images.grids, {self.training});
 }
 
+// The tower is gathered with the embedding.
+ForwardInput CausalLM::encode(const ForwardInput& input) {
+  if (input.images.empty()) return input;
+  HONE_CHECK(input.encoder.empty(), "pictures beside what an encoder computed");
+  const HookCalls hooks{impl_->weight_hooks};
+  hooks.enter(kEmbeddingUnit);
+  auto features = encode_images(input.images);
+  hooks.register_backward_hooks(features.embeddings_nh, {}, kEmbeddingUnit);
+  auto encoded = input;
+  encoded.images = {};
+  encoded.encoder = {input.images.rows_n, std::move(features.embeddings_nh), std::move(features.deepstack)};
+  return encoded;
+}
+
 Tensor CausalLM::embed(const ForwardInput& input) {
-  constexpr size_t kEmbedding = 0;
   auto& self = *impl_;
   HONE_CHECK(!self.sliced, "a model in tensor parallel slices computes whole passes");
+  HONE_CHECK(input.images.empty(), "pictures are encoded before they are embedded");
   const HookCalls hooks{self.weight_hooks};
-  hooks.enter(kEmbedding);
+  hooks.enter(kEmbeddingUnit);
   auto x_th = input.embeddings_th.defined()
                   ? input.embeddings_th
                   : self.with_noise(self.decoder.embedding(input.tokens_t, input.adapters), input.segments);
   x_th = input.encoder.replace_rows(x_th);
-  if (!input.images.empty()) {
-    const auto embeddings_nh = encode_images(input.images);
-    hooks.register_backward_hooks(embeddings_nh, {}, kEmbedding);  // the tower is gathered with the embedding
-    x_th = EncoderEmbeddings{input.images.rows_n, embeddings_nh, {}}.replace_rows(x_th);
-  }
-  hooks.leave(kEmbedding);
-  hooks.register_backward_hooks(x_th, kEmbedding + 1, {});
+  hooks.leave(kEmbeddingUnit);
+  hooks.register_backward_hooks(x_th, kEmbeddingUnit + 1, {});
   return x_th;
 }
 

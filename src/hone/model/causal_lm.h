@@ -8,6 +8,7 @@
 
 #include "hone/model/config.h"
 #include "hone/model/distributed_attention.h"
+#include "hone/model/encoders/vision_features.h"
 #include "hone/model/forward_input.h"
 #include "hone/model/memory/placement.h"
 #include "hone/model/model_overrides.h"
@@ -41,10 +42,11 @@ class CausalLM {
   // `router_logits`, where given, gets [T, experts] of every layer that has experts, from the first to the last.
   Tensor hidden_states(const ForwardInput& input, PagedKvCache* cache = nullptr, TensorList* router_logits = nullptr);
 
-  // Its stages, each by itself: hidden_states is final_norm(run_blocks(embed(input), …)). Not for a model in tensor parallel
-  // slices, which computes whole passes.
-  Tensor encode_images(const ImageInput& images);  // [N, hidden], by the vision tower
-  Tensor embed(const ForwardInput& input);         // [T, hidden], before the first block
+  // Its stages, each by itself: hidden_states is final_norm(run_blocks(embed(encode(input)), …)). Not for a model in tensor
+  // parallel slices, which computes whole passes.
+  VisionFeatures encode_images(const ImageInput& images);  // by the vision tower
+  ForwardInput encode(const ForwardInput& input);          // what the tower computes of its images in their place
+  Tensor embed(const ForwardInput& input);                 // [T, hidden], before the first block; images are encoded before
   // x_th behind block `end` - 1, [T, hidden] before block `begin`; of `input` the blocks read positions and segments.
   Tensor run_blocks(Tensor x_th, int64_t begin, int64_t end, const ForwardInput& input, PagedKvCache* cache = nullptr,
                     TensorList* router_logits = nullptr);

@@ -128,6 +128,12 @@ std::vector<int64_t> sizes_of(const Json& hf, const char* name) {
   return value->get<std::vector<int64_t>>();
 }
 
+const Json& text_config_of(const Json& hf) {
+  for (const char* name : {"text_config", "llm_config"})
+    if (const Json* nested = field(hf, name); nested && nested->is_object()) return *nested;
+  return hf;
+}
+
 bool flag_or(const Json& hf, const char* name, bool otherwise) {
   const Json* value = field(hf, name);
   if (!value) return otherwise;
@@ -189,15 +195,16 @@ DecoderConfig parse_config(const Json& hf, const std::string& origin) try {
   for (const auto& family : families()) {
     if (std::ranges::find(family.architectures, with_language_head(architecture)) == family.architectures.end()) continue;
     // Families keep something for each layer, so these are counted before they are believed.
-    const Json* nested = field(hf, "text_config");  // where a model that sees pictures keeps what is said of its text
-    const Json& text = nested && nested->is_object() ? *nested : hf;
+    const Json& text = text_config_of(hf);
     if (const Json* layers = field(text, "num_hidden_layers");
         layers && layers->is_number() && layers->get<double>() > kMostLayers)
       fail(fmt::format("num_hidden_layers is {}; at most {} are read", layers->dump(), kMostLayers));
     auto config = family.config(hf);
     config.architecture = architecture;
-    config.rope = parse_rope(text, config.max_position_embeddings, config.rope.theta);
-    if (config.vision && config.rope.mrope_section.empty()) config.rope.mrope_section = {16, 24, 24};
+    const auto usual = config.rope;  // what the family's files may leave out
+    config.rope = parse_rope(text, config.max_position_embeddings, usual.theta);
+    if (config.rope.mrope_section.empty()) config.rope.mrope_section = usual.mrope_section;
+    config.rope.mrope_interleaved |= usual.mrope_interleaved;
     config.dtype = parse_dtype(hf);
     if (!config.dtype) config.dtype = parse_dtype(text);
     config.source = hf;

@@ -64,6 +64,12 @@ struct Norm {
   void divide(const Tensor& by);  // the scales that it gives
 };
 
+// A tensor that no layer holds, under the whole of its name.
+struct Parameter {
+  std::string name;
+  Tensor weight;
+};
+
 struct Embedding {
   std::string name;
   Tensor weight;                           // [vocabulary, hidden]

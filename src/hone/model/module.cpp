@@ -23,6 +23,7 @@ struct OwnParameters {
   std::vector<NamedParameter> operator()(Embedding* layer) const { return {{layer->name + ".weight", &layer->weight}}; }
   std::vector<NamedParameter> operator()(Norm* layer) const { return with_bias(layer); }
   std::vector<NamedParameter> operator()(ExpertWeights* layer) const { return {{layer->name, &layer->weight}}; }
+  std::vector<NamedParameter> operator()(Parameter* parameter) const { return {{parameter->name, &parameter->weight}}; }
   std::vector<NamedParameter> operator()(Linear* layer) const { return with_bias(layer); }
 
  private:
@@ -41,6 +42,7 @@ struct Adapted {
 struct AdaptedWeight {
   Adapted operator()(std::monostate) const { return {}; }
   Adapted operator()(Norm*) const { return {}; }
+  Adapted operator()(Parameter*) const { return {}; }
   Adapted operator()(auto* layer) const { return {&layer->weight, &layer->adapters}; }
 };
 
@@ -134,6 +136,7 @@ void Module::rename(const std::string& from, const std::string& to) {
 Module module_of(Embedding& layer) { return leaf(layer, SlotKind::embedding); }
 Module module_of(Linear& layer) { return leaf(layer, SlotKind::linear); }
 Module module_of(Norm& layer) { return leaf(layer, std::nullopt); }
+Module module_of(Parameter& parameter) { return leaf(parameter, std::nullopt); }
 
 Module module_of(SparseMoe& layer) {
   auto first = leaf(layer.gate_up, SlotKind::experts), second = leaf(layer.down, SlotKind::experts);

@@ -13,7 +13,7 @@ namespace hone::model {
 
 struct Module {
   std::string path;  // "model.layers.0.self_attn.q_proj"; "" is the model
-  std::variant<std::monostate, Embedding*, Linear*, Norm*, ExpertWeights*> layer = {};  // none: a group
+  std::variant<std::monostate, Embedding*, Linear*, Norm*, ExpertWeights*, Parameter*> layer = {};  // none: a group
   std::optional<SlotKind> slot = {};  // what tuners see in the layer; none: nothing that they adapt
   std::string owner = {};             // of a slot: what PEFT's names of its matrices begin with, where that is not the path
   bool is_tied = false;               // its weight is another module's, which lists it
@@ -31,6 +31,7 @@ struct Module {
 Module module_of(Embedding& layer);
 Module module_of(Linear& layer);  // one that tuners adapt
 Module module_of(Norm& layer);
+Module module_of(Parameter& parameter);
 Module module_of(SparseMoe& layer);
 
 // What is gathered, recomputed, offloaded, calibrated, sampled and put on a pipeline stage as one. A unit's number is its place

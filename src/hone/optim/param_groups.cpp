@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <span>
 
 namespace hone::optim {
 namespace {
@@ -58,6 +59,14 @@ std::vector<ParameterGroup> loraplus_groups(const NamedTensors& trainable, const
   return by_dtype(groups);
 }
 
+// Of Qwen's vision models and of InternVL in both of its spellings.
+constexpr std::string_view kMergers[] = {"visual.merger.", "visual.deepstack_merger_list.", "multi_modal_projector.", "mlp1."};
+constexpr std::string_view kTowers[] = {"visual.", "vision_tower.", "vision_model."};
+
+bool has_part(const std::string& name, std::span<const std::string_view> parts) {
+  return std::ranges::any_of(parts, [&](std::string_view part) { return name.find(part) != name.npos; });
+}
+
 // ms-swift's multimodal optimizer: language model, vision tower and merger have rates of their own.
 std::vector<ParameterGroup> vision_groups(const NamedTensors& trainable, const ParamGroupConfig& config) {
   std::vector<ParameterGroup> groups(6);
@@ -69,7 +78,7 @@ std::vector<ParameterGroup> vision_groups(const NamedTensors& trainable, const P
   }
   for (const auto& parameter : trainable) {
     const auto& name = parameter.first;
-    const size_t part = name.find("visual.merger.") != name.npos ? 2 : name.find("visual.") != name.npos ? 1 : 0;
+    const size_t part = has_part(name, kMergers) ? 2 : has_part(name, kTowers) ? 1 : 0;
     add(groups[2 * part + (takes_weight_decay(name) ? 0 : 1)], parameter);
   }
   return by_dtype(groups);

@@ -9,7 +9,6 @@
 #include "hone/base/json.h"
 #include "hone/io/peft.h"
 #include "hone/io/value_head.h"
-#include "hone/io/vision_names.h"
 #include "hone/io/weight_folder.h"
 #include "hone/tuner/adapter_state_dict.h"
 #include "hone/tuner/lora_init.h"
@@ -20,8 +19,9 @@
 namespace hone::tuner {
 namespace {
 
-constexpr const char* kHead = "lm_head.weight";
-constexpr const char* kScores = "score.weight";  // a classifier's head, which takes the place of the language model's
+constexpr std::string_view kHead = "lm_head.weight";
+constexpr std::string_view kInnerModel = "language_model.";  // what InternVL's own class puts around a whole language model
+constexpr const char* kScores = "score.weight";              // a classifier's head, which takes the place of the language model's
 // Of any family: a vision model's is "model.language_model.embed_tokens.weight".
 constexpr std::string_view kEmbedding = "embed_tokens.weight";
 
@@ -41,12 +41,22 @@ struct MergeEdits {
   int64_t vocabulary = 0;  // rows of the embedding and the head, where tokens were added; 0: the base's
 };
 
-bool is_embedding(const std::string& parameter) { return parameter.starts_with("model.") && parameter.ends_with(kEmbedding); }
-bool of_vocabulary(const std::string& parameter) { return parameter == kHead || is_embedding(parameter); }
+bool is_embedding(const std::string& parameter) {
+  return (parameter.starts_with("model.") || parameter.starts_with(kInnerModel)) && parameter.ends_with(kEmbedding);
+}
+bool is_head(std::string_view parameter) {
+  if (parameter.starts_with(kInnerModel)) parameter.remove_prefix(kInnerModel.size());
+  return parameter == kHead;
+}
+bool of_vocabulary(const std::string& parameter) { return is_head(parameter) || is_embedding(parameter); }
 std::string embedding_of(const io::WeightFolder& base) {
   for (const auto& [name, entry] : base.entries())
     if (is_embedding(name)) return name;
   return "";
+}
+
+std::string head_of(const io::WeightFolder& base) {
+  return std::string(embedding_of(base).starts_with(kInnerModel) ? kInnerModel : "").append(kHead);
 }
 
 // Rows of tokens that nobody trained start where the others are on average.
@@ -100,7 +110,7 @@ void add_adapter(MergeEdits& plan, const io::WeightFolder& base, const fs::path&
   const auto config = std::make_shared<const io::AdapterConfig>(adapter.config);
   const auto taken = initial_pairs(folder, adapter.config);
   const auto shape_of = [&](const std::string& parameter) -> at::IntArrayRef {
-    const auto* entry = base.find(tied && parameter == kHead ? embedding_of(base) : parameter);
+    const auto* entry = base.find(tied && is_head(parameter) ? embedding_of(base) : parameter);
     if (!entry)
       throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: the base model has no \"{}\"", folder.string(), parameter),
                       fmt::format("the adapter was made for {}",
@@ -153,9 +163,9 @@ std::vector<io::TensorSource> sources(const io::WeightFolder& base, const MergeE
                    }});
   };
   for (const auto& [name, entry] : base.entries())
-    if (!plan.scores.defined() || name != kHead) add(name, name);
+    if (!plan.scores.defined() || !is_head(name)) add(name, name);
   if (plan.scores.defined()) all.push_back(io::TensorSource::of(kScores, plan.scores, dtype));
-  if (plan.untie && !base.find(kHead)) add(kHead, embedding_of(base));
+  if (plan.untie && !base.find(head_of(base))) add(head_of(base), embedding_of(base));
   return all;
 }
 
@@ -164,9 +174,11 @@ void write_config(const fs::path& base, const fs::path& output, const MergeEdits
   Json config = read_config_file((base / "config.json").string());
   config.update(changes);
   config.erase("quantization_config");  // what is read from few bits is written whole
-  Json& text = config.contains("text_config") && config["text_config"].is_object() ? config["text_config"] : config;
-  if (plan.vocabulary > 0) text["vocab_size"] = plan.vocabulary;
-  if (plan.untie) config["tie_word_embeddings"] = false;
+  Json* text = &config;
+  for (const char* part : {"text_config", "llm_config"})
+    if (config.contains(part) && config[part].is_object()) text = &config[part];
+  if (plan.vocabulary > 0) (*text)["vocab_size"] = plan.vocabulary;
+  if (plan.untie) config["tie_word_embeddings"] = (*text)["tie_word_embeddings"] = false;
   if (dtype) {
     const std::string name = *dtype == at::kFloat ? "float32" : *dtype == at::kHalf ? "float16" : "bfloat16";
     config[config.contains("dtype") ? "dtype" : "torch_dtype"] = name;
@@ -175,7 +187,7 @@ void write_config(const fs::path& base, const fs::path& output, const MergeEdits
 }
 
 bool is_tied(const fs::path& base, const io::WeightFolder& weights) {
-  return !weights.find(kHead) && !embedding_of(weights).empty() &&
+  return !weights.find(head_of(weights)) && !embedding_of(weights).empty() &&
          read_config_file((base / "config.json").string()).value("tie_word_embeddings", true);
 }
 
@@ -221,7 +233,7 @@ MergeReport merge_adapters(const fs::path& base, const std::vector<fs::path>& ad
   Staging staging(output);
   auto tensors = sources(weights, plan, options.dtype);
   if (weights.expert_names()) tensors = io::unstack_experts(std::move(tensors), *weights.expert_names());
-  if (weights.has_vision_names()) tensors = io::in_stored_names(std::move(tensors));
+  tensors = weights.stored_names().stored(std::move(tensors));
   io::write_sharded(staging.folder(), tensors, options.max_shard_bytes);
   copy_small_files(base, staging.folder(), nullptr);
   if (!adapters.empty()) write_file_atomically(staging.folder() / "README.md", merged_model_card(base, adapters));

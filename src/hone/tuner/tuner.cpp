@@ -304,7 +304,7 @@ void save_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& fo
   }
   if (const auto& experts = model.config().experts; experts.count > 0)
     sources = io::unstack_experts(std::move(sources), experts.stored_as);
-  if (model.config().vision) sources = io::in_stored_names(std::move(sources));
+  sources = io::StoredNames::of(model.config().source).stored(std::move(sources));
   io::write_sharded(folder, sources, max_shard_bytes);
   save_value_head(model, folder, read);
 }

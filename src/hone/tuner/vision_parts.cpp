@@ -15,24 +15,33 @@ std::string escaped(const std::string& path) {
   return out;
 }
 
+// What in a tower's path is not the tower's: mergers inside it, and the product that makes embeddings of patches.
+std::string others_inside(const model::VisionNames& names) {
+  std::string others = escaped("." + names.patch_embed.substr(0, names.patch_embed.rfind('.')));
+  for (const auto& path : {names.merger, names.deepstack})
+    if (path.starts_with(names.tower + ".")) others = escaped(path.substr(names.tower.size())) + "|" + others;
+  return "(?!" + others + ")";
+}
+
 // Names such as up_proj stand in the tower and in the language model, so each part is spelled by its own path.
 std::string path_of(ModelPart part, const model::DecoderConfig& config) {
-  const auto tower = escaped(config.vision->name);
+  const auto& names = config.vision->names;
   switch (part) {
     case ModelPart::llm:
       return escaped(config.names.model) + "(?=\\.)";
     case ModelPart::aligner:
-      return tower + "\\.merger(?=\\.)";
+      return names.deepstack.empty() ? escaped(names.merger) + "(?=\\.)"
+                                     : fmt::format("({}|{})(?=\\.)", escaped(names.merger), escaped(names.deepstack));
     default:
-      return tower + "(?=\\.)(?!\\.merger|\\.patch_embed)";
+      return escaped(names.tower) + "(?=\\.)" + others_inside(names);
   }
 }
 
 }  // namespace
 
 ModelPart part_of(const std::string& name, const model::VisionConfig& vision) {
-  if (!name.starts_with(vision.name + ".")) return ModelPart::llm;
-  return name.starts_with(vision.name + ".merger.") ? ModelPart::aligner : ModelPart::vit;
+  if (!vision.is_of_tower(name)) return ModelPart::llm;
+  return vision.is_of_merger(name) ? ModelPart::aligner : ModelPart::vit;
 }
 
 bool is_frozen(ModelPart part, const FrozenParts& frozen) {

@@ -129,20 +129,21 @@ std::optional<int64_t> number_in(const char* variable) {
   return value;
 }
 
-// ms-swift: variables of the environment, tokens before pixels; a token of Qwen-VL is a cell of 28 x 28 pixels.
+// ms-swift: variables of the environment, tokens before pixels.
 data::PictureOptions picture_options(const Options& options, bool factory) {
-  constexpr int64_t kCell = 28 * 28;
   data::PictureOptions pictures;
   const bool has_limit = options.has_option("max_pixels") && options.has("max_pixels");
   if (factory) {
     if (has_limit) pictures.factory_max_pixels = options.integer("max_pixels");
     if (options.has_option("image_min_pixels")) pictures.factory_min_pixels = options.integer("image_min_pixels");
+    pictures.crop_to_patches = options.has_option("crop_to_patches") && options.flag("crop_to_patches");
     return pictures;
   }
   pictures.min_pixels = number_in("MIN_PIXELS");
   pictures.max_pixels = number_in("MAX_PIXELS");
-  if (auto tokens = number_in("IMAGE_MIN_TOKEN_NUM")) pictures.min_pixels = *tokens * kCell;
-  if (auto tokens = number_in("IMAGE_MAX_TOKEN_NUM")) pictures.max_pixels = *tokens * kCell;
+  pictures.min_tokens = number_in("IMAGE_MIN_TOKEN_NUM");
+  pictures.max_tokens = number_in("IMAGE_MAX_TOKEN_NUM");
+  if (auto tiles = number_in("MAX_NUM")) pictures.max_tiles = std::min<int64_t>(*tiles, 1000);
   if (has_limit) pictures.shrink_above = options.integer("max_pixels");
   if (const char* folder = std::getenv("ROOT_IMAGE_DIR")) pictures.sources.folder = folder;
   return pictures;

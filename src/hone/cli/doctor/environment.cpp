@@ -78,6 +78,7 @@ constexpr Known kVariables[] = {
     {"LLAMAFACTORY_VERBOSITY", Effect::none, "use LOG_LEVEL"},
     {"USE_V1", Effect::none, "hone follows LLaMA-Factory's default generation of keys"},
     {"TOKENIZERS_PARALLELISM", Effect::none, "see --dataset_num_proc"},
+    {"MAX_NUM", Effect::supported, "most tiles of an image (InternVL)"},
     {"MAX_PIXELS", Effect::supported, "pixels of the largest image"},
     {"IMAGE_MAX_TOKEN_NUM", Effect::supported, "tokens of the largest image"},
     {"IMAGE_MIN_TOKEN_NUM", Effect::supported, "tokens of the smallest image"},

@@ -127,6 +127,8 @@ void add_model(Rows& rows) {
                  factory_default{"589824"}, verbs{kModelUsers | kPreview}},
                 {"image_min_pixels", Integer(1), "1024", "Smaller images are enlarged to so many pixels.", only_factory{},
                  verbs{kModelUsers | kPreview}},
+                {"crop_to_patches", Flag, "false", "InternVL's images are cut into tiles.", only_factory{},
+                 verbs{kModelUsers | kPreview}},
             });
   add_unsupported_group(rows, "Video, audio", kModelUsers, kMultimodalUnsupported,
                         {
@@ -135,7 +137,6 @@ void add_model(Rows& rows) {
                             {"video_fps", Real(0), "2.0", "Frames taken from a second of video.", only_factory{}},
                             {"video_maxlen", Integer(1), "128", "Most frames of a video.", only_factory{}},
                             {"image_do_pan_and_scan", Flag, "false", "Gemma 3's crops.", only_factory{}},
-                            {"crop_to_patches", Flag, "false", "InternVL's patches.", only_factory{}},
                             {"use_audio_in_video", Flag, "false", "Sound of videos too.", only_factory{}},
                             {"audio_sampling_rate", Integer(1), "16000", "Samples a second.", only_factory{}},
                         });

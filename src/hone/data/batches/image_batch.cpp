@@ -20,7 +20,8 @@ void PositionAxes::append(const Sample& sample, int64_t first) {
   };
   size_t at = 0;
   for (const auto& picture : sample.pictures) {
-    has_pictures_ = true;
+    if (!picture.config->has_axes) break;  // it counts as text does
+    has_axes_ = true;
     add_text(picture.first - at);
     const int64_t merge = picture.config->processor.merge_size, height = picture.plan.grid_h / merge,
                   width = picture.plan.grid_w / merge;
@@ -38,7 +39,7 @@ void PositionAxes::append(const Sample& sample, int64_t first) {
 
 Tensor PositionAxes::tensor() const {
   auto axis = [&](size_t i) { return at::tensor(axes_[i], at::kLong); };
-  return has_pictures_ ? at::stack({axis(0), axis(1), axis(2)}) : axis(0);
+  return has_axes_ ? at::stack({axis(0), axis(1), axis(2)}) : axis(0);
 }
 
 namespace {
@@ -52,7 +53,7 @@ BatchImages decode_images(std::vector<SamplePack>& packs, Failed failed) {
   for (const auto& pack : packs)
     for (const auto& sample : pack) {
       for (const auto& picture : sample.pictures) {
-        images.grids.push_back({1, picture.plan.grid_h, picture.plan.grid_w});
+        images.grids.push_back({picture.plan.frames, picture.plan.grid_h, picture.plan.grid_w});
         patches += picture.plan.patches();
         row_size = picture.config->processor.row_size();
         for (int64_t i = 0; i < picture.plan.tokens; ++i) rows.push_back(first + static_cast<int64_t>(picture.first) + i);

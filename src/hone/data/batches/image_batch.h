@@ -13,12 +13,12 @@ class PositionAxes {
  public:
   void append(const Sample& sample, int64_t first);
   int64_t next() const { return next_; }  // where a sequence would go on
-  Tensor tensor() const;                  // int64 [T], or [3, T] where there are pictures
+  Tensor tensor() const;                  // int64 [T], or [3, T] where there are pictures of a model with M-RoPE
 
  private:
   std::array<std::vector<int64_t>, 3> axes_;
   int64_t next_ = 0;
-  bool has_pictures_ = false;
+  bool has_axes_ = false;
 };
 
 // A prompt with its pictures as a batch of one. A picture that cannot be decoded is an error.

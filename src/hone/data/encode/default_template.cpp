@@ -73,6 +73,10 @@ constexpr NameRule kByName[] = {
     {"qwen3.6", "qwen3_5", "qwen3_5"},
     {"qwen3-coder", "qwen3_coder", "qwen3"},
     {"qwen3-vl", "qwen3_vl", "qwen3_vl"},
+    {"internvl3_5", "internvl3_5", "internvl_chat"},
+    {"internvl3", "internvl2_5", "internvl_chat"},
+    {"internvl2_5", "internvl2_5", "internvl_chat"},
+    {"internvl2", "internvl2", "internvl_chat"},
     {"qwen3-omni", "qwen3_omni", "qwen3_omni"},
     {"qwen2.5-math", "qwen2_5_math", "qwen2"},
     {"qwen2.5-vl", "qwen2_5_vl", "qwen2_5_vl"},
@@ -127,11 +131,24 @@ constexpr NameRule kByName[] = {
     {"hunyuan", "hunyuan", "hunyuan"},
 };
 
-constexpr TypeRule kByModelType[] = {
-    {"qwen3", "qwen3"},       {"qwen3_moe", "qwen3"},      {"qwen3_5", "qwen3_5"},     {"gemma3_text", "gemma3_text"},
-    {"gemma", "gemma"},       {"gemma2", "gemma"},         {"phi3", "phi3"},           {"glm4", "glm4"},
-    {"glm4_moe", "glm4_5"},   {"internlm3", "internlm3"},  {"internlm2", "internlm2"}, {"llama4", "llama4"},
-    {"qwen2_vl", "qwen2_vl"}, {"qwen2_5_vl", "qwen2_5_vl"}};
+constexpr TypeRule kByModelType[] = {{"qwen3", "qwen3"},
+                                     {"qwen3_moe", "qwen3"},
+                                     {"qwen3_5", "qwen3_5"},
+                                     {"gemma3_text", "gemma3_text"},
+                                     {"gemma", "gemma"},
+                                     {"gemma2", "gemma"},
+                                     {"phi3", "phi3"},
+                                     {"glm4", "glm4"},
+                                     {"glm4_moe", "glm4_5"},
+                                     {"internlm3", "internlm3"},
+                                     {"internlm2", "internlm2"},
+                                     {"llama4", "llama4"},
+                                     {"qwen2_vl", "qwen2_vl"},
+                                     {"qwen2_5_vl", "qwen2_5_vl"},
+                                     {"qwen3_vl", "qwen3_vl"},
+                                     {"qwen3_vl_moe", "qwen3_vl"},
+                                     {"internvl", "internvl_hf"},
+                                     {"internvl_chat", "internvl2_5"}};
 
 bool is_of(std::string_view families, const std::string& model_type) {
   if (model_type.empty()) return true;  // there is no config.json yet
@@ -147,6 +164,25 @@ std::string qwen3_variant(const std::string& name) {
   return name.find("instruct-2507") != std::string::npos ? "qwen3_nothinking" : "qwen3";
 }
 
+// transformers 5 keeps all processors of a model in one file.
+Json read_image_processor(const std::filesystem::path& folder) {
+  if (const auto path = folder / "preprocessor_config.json"; std::filesystem::exists(path))
+    return parse_json(read_file(path)).or_throw(ExitCode::bad_checkpoint, path.string());
+  const auto path = folder / "processor_config.json";
+  if (!std::filesystem::exists(path)) return {};
+  const auto all = parse_json(read_file(path)).or_throw(ExitCode::bad_checkpoint, path.string());
+  return all.is_object() ? all.value("image_processor", Json()) : Json();
+}
+
+void read_vision(const std::filesystem::path& folder, const Json& config, ModelIdentity& identity) {
+  const auto vision = config.value("vision_config", Json());
+  const auto token = config.value("image_token_id", Json());
+  if (!vision.is_object() || !(token.is_number_integer() || identity.model_type == "internvl_chat")) return;
+  identity.vision = vision;
+  if (token.is_number_integer()) identity.image_token = token.get<int64_t>();
+  identity.image_processor = read_image_processor(folder);
+}
+
 }  // namespace
 
 ModelIdentity read_model_identity(const std::filesystem::path& folder) {
@@ -160,11 +196,8 @@ ModelIdentity read_model_identity(const std::filesystem::path& folder) {
     if (config.contains("architectures") && config["architectures"].is_array() && !config["architectures"].empty() &&
         config["architectures"][0].is_string())
       identity.architecture = config["architectures"][0].get<std::string>();
-    if (config.contains("vision_config") && config.contains("image_token_id") && config["image_token_id"].is_number_integer())
-      identity.image_token = config["image_token_id"].get<int64_t>();
+    read_vision(folder, config, identity);
   }
-  if (const auto path = folder / "preprocessor_config.json"; identity.image_token && std::filesystem::exists(path))
-    identity.image_processor = parse_json(read_file(path)).or_throw(ExitCode::bad_checkpoint, path.string());
   return identity;
 }
 
@@ -174,7 +207,8 @@ std::string default_template(Dialect dialect, const ModelIdentity& model) {
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
   for (const auto& rule : kByName)
     if (name.find(rule.part) != std::string::npos && is_of(rule.families, model.model_type)) return rule.name;
-  if (name.find("qwen3") != std::string::npos && is_of("qwen3", model.model_type)) return qwen3_variant(name);
+  const bool sees = model.model_type.find("_vl") != std::string::npos;
+  if (name.find("qwen3") != std::string::npos && is_of("qwen3", model.model_type) && !sees) return qwen3_variant(name);
   for (const auto& rule : kByModelType)
     if (model.model_type == rule.model_type) return rule.name;
   return "";

@@ -7,6 +7,7 @@
 #include "hone/base/log.h"
 #include "hone/data/encode/factory.h"
 #include "hone/data/encode/jinja.h"
+#include "hone/data/encode/picture_config.h"
 #include "hone/data/encode/swift.h"
 #include "hone/data/encode/truncate.h"
 #include "hone/data/row_report.h"
@@ -55,52 +56,6 @@ std::shared_ptr<Encoder> factory_default(EncodeConfig config, std::shared_ptr<co
       log::warning("the model's chat template cannot be taken apart ({}): using template \"empty\"", parsed.error());
   }
   return std::make_shared<FactoryEncoder>(std::move(config), std::move(tokenizer), std::move(dialog));
-}
-
-}  // namespace
-
-namespace {
-
-TokenId vision_token(const text::Tokenizer& tokenizer, const char* name) {
-  if (auto id = tokenizer.id_of(name)) return *id;
-  throw UserError(ExitCode::bad_checkpoint,
-                  fmt::format("the tokenizer has no token {}, which a model with a vision tower needs", name),
-                  "use the tokenizer files that came with the model");
-}
-
-// ms-swift counts in tokens, so that a number of pixels is cut to whole ones; transformers asks the model's own files.
-std::shared_ptr<const PictureConfig> picture_config(const EncodeConfig& encode, const text::Tokenizer& tokenizer,
-                                                    const ModelIdentity& model) {
-  if (!model.image_token) return nullptr;
-  auto config = std::make_shared<PictureConfig>();
-  auto& processor = config->processor;
-  const auto& asked = encode.pictures;
-  const bool factory = encode.dialect == Dialect::factory;
-  if (!model.image_processor.is_null())
-    processor = media::parse_image_processor(model.image_processor, processor, model.name + "/preprocessor_config.json");
-  const int64_t cell = processor.factor() * processor.factor();
-  if (!factory) {
-    processor.min_pixels = asked.min_pixels ? std::max<int64_t>(*asked.min_pixels / cell, 1) * cell : 4 * cell;
-    processor.max_pixels = asked.max_pixels ? std::max<int64_t>(*asked.max_pixels / cell, 1) * cell : 16384 * cell;
-    if (processor.min_pixels > processor.max_pixels)
-      throw UserError(ExitCode::usage,
-                      fmt::format("the smallest image has {} pixels, the largest {}", processor.min_pixels, processor.max_pixels),
-                      "give MIN_PIXELS below MAX_PIXELS");
-  }
-  processor.rule = factory ? media::ResizeRule::factory : media::ResizeRule::qwen_vl_utils;
-  processor.shrink_above = asked.shrink_above;
-  processor.factory_min_pixels = asked.factory_min_pixels;
-  processor.factory_max_pixels = asked.factory_max_pixels;
-  config->sources = asked.sources;
-  config->start = vision_token(tokenizer, "<|vision_start|>");
-  config->pad = vision_token(tokenizer, "<|image_pad|>");
-  config->end = vision_token(tokenizer, "<|vision_end|>");
-  if (config->pad != *model.image_token)
-    throw UserError(
-        ExitCode::bad_checkpoint,
-        fmt::format("<|image_pad|> is token {}, and config.json's image_token_id is {}", config->pad, *model.image_token),
-        "use the tokenizer files that came with the model");
-  return config;
 }
 
 }  // namespace

@@ -19,7 +19,10 @@ enum class Truncation { drop, left, right, split };  // `drop` is ms-swift's and
 
 // How large pictures may be, as the front ends ask for it; unset: what the model's own files say, or the peer's default.
 struct PictureOptions {
-  std::optional<int64_t> min_pixels, max_pixels;                   // swift: MIN_PIXELS, MAX_PIXELS, IMAGE_…_TOKEN_NUM
+  std::optional<int64_t> min_pixels, max_pixels;                   // swift: MIN_PIXELS, MAX_PIXELS
+  std::optional<int64_t> min_tokens, max_tokens;                   // swift: IMAGE_MIN_TOKEN_NUM, IMAGE_MAX_TOKEN_NUM
+  int64_t max_tiles = 12;                                          // swift: MAX_NUM (InternVL)
+  bool crop_to_patches = false;                                    // factory: InternVL's tiles
   int64_t shrink_above = 0;                                        // swift --max_pixels
   int64_t factory_min_pixels = 1024, factory_max_pixels = 589824;  // factory image_min_pixels, image_max_pixels
   media::SourceRules sources;
@@ -55,7 +58,8 @@ EncodeConfig dialect_defaults(Dialect dialect);
 struct ModelIdentity {
   std::string name;  // last part of the folder or hub id
   std::string model_type, architecture;
-  std::optional<int64_t> image_token;  // of models with a vision tower: config.json's image_token_id
+  Json vision;                         // config.json's vision_config of a model that is read with its tower; null: it takes text
+  std::optional<int64_t> image_token;  // config.json's image_token_id
   Json image_processor;                // preprocessor_config.json; null where there is none
 };
 ModelIdentity read_model_identity(const std::filesystem::path& folder);

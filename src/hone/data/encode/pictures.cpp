@@ -56,7 +56,8 @@ std::vector<Message> mark_pictures(std::vector<Message> messages, const std::vec
     auto& text = message.content;
     text = without_picture_marks(std::move(text));
     for (size_t at = text.find(tag); at != std::string::npos && next < pictures.size(); at = text.find(tag, at)) {
-      const auto mark = picture_mark(pictures[next++].plan.tokens);
+      const auto& picture = pictures[next++];
+      const auto mark = picture_mark(picture.plan.tokens) + picture.config->text_behind;
       text.replace(at, tag.size(), mark);
       at += mark.size();
     }
@@ -84,6 +85,14 @@ std::vector<MarkedPiece> split_at_marks(std::string_view text) {
     pieces.push_back(piece);
     text.remove_prefix(close + kMarkClose.size());
   }
+}
+
+std::string describe(const Picture& picture) {
+  const auto& plan = picture.plan;
+  const auto& seen = plan.steps.back().to;
+  const auto tiles = plan.frames > 1 ? fmt::format(" in {} tiles", plan.frames) : "";
+  return fmt::format("image {}: {} x {} pixels, read as {} x {}{}, {} tokens", media::describe_source(picture.source),
+                     plan.source.width, plan.source.height, seen.width, seen.height, tiles, plan.tokens);
 }
 
 Result<std::vector<float>> patch_rows(const Picture& picture) {

@@ -16,6 +16,8 @@ struct PictureConfig {
   media::ImageProcessorConfig processor;
   media::SourceRules sources;
   text::TokenId start = -1, pad = -1, end = -1;  // <|vision_start|><|image_pad|>…<|vision_end|>
+  std::string text_behind = {};                  // of every picture
+  bool has_axes = true;                          // positions of time, height and width (M-RoPE)
 };
 
 struct Picture {
@@ -47,6 +49,9 @@ struct MarkedPiece {
 std::vector<MarkedPiece> split_at_marks(std::string_view text);
 bool has_mark(std::string_view text);
 std::string without_picture_marks(std::string text);  // what somebody wrote
+
+// "image a.png: 640 x 480 pixels, read as 644 x 476, 391 tokens", for people.
+std::string describe(const Picture& picture);
 
 // The rows of one picture, decoded: plan.patches() of processor.row_size() floats.
 Result<std::vector<float>> patch_rows(const Picture& picture);

@@ -1,4 +1,4 @@
-// A vision tower's part of config.json, in one form for Qwen2-VL and Qwen2.5-VL.
+// A vision tower's part of config.json, in one form for all families.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -8,24 +8,53 @@
 
 namespace hone::model {
 
+// What a block computes between the two products of its MLP.
+enum class VisionActivation { quick_gelu, swiglu, gelu_tanh, gelu };
+
+// What a family's files call the modules of its tower.
+struct VisionNames {
+  std::string tower = "model.visual";  // around all but mergers that stand elsewhere
+  std::string patch_embed = "patch_embed.proj", positions = "pos_embed", class_token = {}, blocks = "blocks";
+  // Inside a block. `qkv` is empty where the three are layers of their own.
+  std::string norm1 = "norm1", norm2 = "norm2", qkv = "attn.qkv", q = {}, k = {}, v = {}, proj = "attn.proj", q_norm = {},
+              k_norm = {}, gate = {}, up = "mlp.fc1", down = "mlp.fc2", scale1 = {}, scale2 = {};
+  std::string merger = "model.visual.merger", deepstack = {};                       // whole paths
+  std::string merger_norm = "ln_q", merger_first = "mlp.0", merger_last = "mlp.2";  // inside a merger
+};
+
 struct VisionConfig {
   int64_t depth = 0, hidden_size = 0, intermediate_size = 0, heads = 0;
   int64_t patch_size = 14, temporal_patch_size = 2, merge_size = 2, in_channels = 3;
   int64_t out_hidden_size = 0;                 // the language model's width
+  int64_t merger_size = 0;                     // between the merger's two products
   int64_t window_size = 0;                     // in pixels; 0: every block sees whole pictures
   std::vector<int64_t> full_attention_blocks;  // those that do although there are windows
-  bool gated_mlp = false;                      // Qwen2.5-VL: SwiGLU and RMSNorm; else quick GELU and LayerNorm
-  double rope_theta = 10000.0;
-  std::string name = "model.visual";
+  VisionActivation activation = VisionActivation::quick_gelu;
+  bool has_norm_bias = true;  // LayerNorm; else RMSNorm
+  double norm_eps = 1e-6, merger_norm_eps = 1e-6;
+  bool has_patch_bias = false;
+  bool has_qkv_bias = true, has_qk_norm = false;
+  double rope_theta = 10000.0;            // 0: positions are learned alone
+  int64_t position_grid = 0;              // the side of the table of learned positions, which is a square; 0: there is none
+  bool has_class_token = false;           // in front of the patches of each frame, with a position of its own
+  bool norms_cells = false;               // the merger's norm is over all patches of a cell at once; deepstack mergers' always is
+  std::vector<int64_t> deepstack_blocks;  // whose outputs the first decoder blocks get too
+  VisionNames names;
 
   int64_t head_dim() const { return hidden_size / heads; }
   int64_t merge_unit() const { return merge_size * merge_size; }  // patches that become one token
   int64_t row_size() const { return in_channels * temporal_patch_size * patch_size * patch_size; }
   bool has_full_attention(int64_t block) const;
+  // A tower's parameter, or one of what makes embeddings of its outputs.
+  bool is_of_tower(const std::string& name) const;
+  bool is_of_merger(const std::string& name) const;
 };
 
 // `hf` is vision_config of config.json. Throws UserError(bad_checkpoint) naming the field.
 VisionConfig qwen2_vl_vision(const Json& hf);
 VisionConfig qwen2_5_vl_vision(const Json& hf);
+VisionConfig qwen3_vl_vision(const Json& hf);
+VisionConfig internvl_vision(const Json& hf, int64_t text_width);       // transformers' own class
+VisionConfig internvl_chat_vision(const Json& hf, int64_t text_width);  // the class that comes with OpenGVLab's folders
 
 }  // namespace hone::model

@@ -1,5 +1,8 @@
 #include "hone/model/encoders/vision_layout.h"
 
+#include <array>
+#include <cmath>
+
 #include "hone/base/error.h"
 
 namespace hone::model {
@@ -28,6 +31,19 @@ void append_windows(int64_t height, int64_t width, int64_t side, int64_t first, 
     }
 }
 
+// The two places of a table beside a patch, and how much of each. In float32, as transformers computes it.
+struct Between {
+  std::array<int64_t, 2> places;
+  std::array<float, 2> weights;
+};
+
+Between between(int64_t at, int64_t size, int64_t side) {
+  const float source = static_cast<float>(at) * static_cast<float>(side - 1) / static_cast<float>(std::max<int64_t>(size - 1, 1));
+  const float below = std::floor(source), part = source - below;
+  const auto first = static_cast<int64_t>(below);
+  return {{std::min(first, side - 1), std::min(first + 1, side - 1)}, {1 - part, 1 - std::abs(part - 1)}};
+}
+
 Tensor as_tensor(const std::vector<int64_t>& values) { return at::tensor(values, at::kLong); }
 
 // Patches follow their cells.
@@ -46,9 +62,10 @@ VisionLayout vision_layout(const std::vector<PatchGrid>& grids, const VisionConf
   for (const auto& grid : grids) {
     HONE_CHECK(grid.height % merge == 0 && grid.width % merge == 0, "a grid of {} x {} patches", grid.height, grid.width);
     for (int64_t frame = 0; frame < grid.frames; ++frame) {
-      const auto first = layout.frames.total() / unit;
+      const auto first = layout.patches / unit;
       append_frame(grid, merge, places);
-      layout.frames.append(grid.height * grid.width);
+      layout.frames.append(grid.height * grid.width + (config.has_class_token ? 1 : 0));
+      layout.patches += grid.height * grid.width;
       if (config.window_size > 0)
         append_windows(grid.height / merge, grid.width / merge, side, first, unit, order, layout.windows);
     }
@@ -61,6 +78,25 @@ VisionLayout vision_layout(const std::vector<PatchGrid>& grids, const VisionConf
   layout.rows_p = by_cells(layout.rows_p, layout.order_c, unit);
   layout.columns_p = by_cells(layout.columns_p, layout.order_c, unit);
   return layout;
+}
+
+LearnedPositions learned_positions(const std::vector<PatchGrid>& grids, const VisionConfig& config) {
+  HONE_CHECK(config.window_size == 0, "learned positions are in the order of files");
+  const int64_t side = config.position_grid;
+  std::vector<int64_t> rows;
+  std::vector<float> weights;
+  for (const auto& grid : grids) {
+    Places frame;
+    append_frame(grid, config.merge_size, frame);
+    for (int64_t i = 0; i < grid.frames; ++i)
+      for (size_t patch = 0; patch < frame.rows.size(); ++patch) {
+        const auto y = between(frame.rows[patch], grid.height, side), x = between(frame.columns[patch], grid.width, side);
+        for (size_t a = 0; a < 2; ++a)
+          for (size_t b = 0; b < 2; ++b)
+            rows.push_back(y.places[a] * side + x.places[b]), weights.push_back(y.weights[a] * x.weights[b]);
+      }
+  }
+  return {as_tensor(rows).view({-1, 4}), at::tensor(weights, at::kFloat).view({-1, 4})};
 }
 
 }  // namespace hone::model

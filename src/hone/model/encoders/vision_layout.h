@@ -10,12 +10,20 @@ namespace hone::model {
 
 struct VisionLayout {
   Tensor rows_p, columns_p;   // int64 [patches]: of each patch in its frame, in the order of computing
-  ops::CuSeqlens frames;      // every frame of every picture sees itself only
+  ops::CuSeqlens frames;      // every frame of every picture sees itself only; with its class token, where there is one
   ops::CuSeqlens windows;     // of the same patches; empty without windows
   Tensor order_c, inverse_c;  // int64 [cells]: from the order of files to that of computing, and back; undefined: they are one
+  int64_t patches = 0;
+};
+
+// Rows of a square table of positions, and their weights: each patch lies between four of them.
+struct LearnedPositions {
+  Tensor rows_p4, weights_p4;  // int64 and float32 [patches, 4]
 };
 
 // On the CPU. `grids` are in patches; their sides are multiples of merge_size.
 VisionLayout vision_layout(const std::vector<PatchGrid>& grids, const VisionConfig& config);
+// Bilinear, the corners of the table at the corners of a picture.
+LearnedPositions learned_positions(const std::vector<PatchGrid>& grids, const VisionConfig& config);
 
 }  // namespace hone::model

@@ -1,8 +1,11 @@
-// The vision tower of Qwen2-VL and Qwen2.5-VL: rows of patches in, one embedding of the language model for every merged cell out.
+// A vision tower: rows of patches in, one embedding of the language model for every merged cell out. Qwen2-VL, Qwen2.5-VL,
+// Qwen3-VL and InternVL differ by VisionConfig alone.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "hone/model/encoders/vision_config.h"
+#include "hone/model/encoders/vision_features.h"
 #include "hone/model/encoders/vision_layout.h"
 #include "hone/model/memory/activation_checkpointing.h"
 #include "hone/model/module.h"
@@ -12,24 +15,42 @@ namespace hone::model {
 struct VisionBlock {
   std::string name;  // "model.visual.blocks.0"
   Norm norm1, norm2;
-  Linear qkv, proj;
-  Linear gate, up, down;  // without a gate: `up` is fc1 and `down` is fc2
+  Linear qkv, q, k, v, proj;  // one product, or three
+  std::optional<Norm> q_norm, k_norm;
+  Linear gate, up, down;                    // without a gate: `up` is fc1 and `down` is fc2
+  std::optional<Parameter> scale1, scale2;  // of what attention and MLP add
+  VisionActivation activation = VisionActivation::quick_gelu;
 
   Module module();
+};
+
+// Makes one embedding of the patches of a cell.
+struct VisionMerger {
+  std::string name;  // "model.visual.merger"
+  Norm norm;         // of a patch, or of a whole cell
+  Linear first, last;
+
+  Module module();
+  Tensor operator()(const Tensor& x_ph, int64_t merge_unit, const LinearContext& mode) const;
 };
 
 struct VisionTower {
   VisionConfig config;
   Linear patch_embed;  // its weight is a convolution's, whose kernel is its stride: [hidden, channels, frames, height, width]
+  std::optional<Parameter> positions, class_token;
   std::vector<VisionBlock> blocks;
-  Norm merger_norm;
-  Linear merger_first, merger_last;
+  VisionMerger merger;
+  std::vector<VisionMerger> deepstack;
   Recompute recompute = Recompute::none;
 
   Module module();
-  // [cells, out_hidden_size]; patches_pr is [patches, row_size] in float32 or the tower's type. Without a trained weight no graph
-  // is kept.
-  Tensor forward(const Tensor& patches_pr, const std::vector<PatchGrid>& grids, const LinearContext& mode);
+  // patches_pr is [patches, row_size] in float32 or the tower's type. Without a trained weight no graph is kept.
+  VisionFeatures forward(const Tensor& patches_pr, const std::vector<PatchGrid>& grids, const LinearContext& mode);
+
+ private:
+  Tensor embed_patches(Tensor rows_pr, const VisionLayout& layout, const std::vector<PatchGrid>& grids,
+                       const LinearContext& mode) const;
+  Tensor with_class_tokens(const Tensor& x_ph, const std::vector<PatchGrid>& grids) const;
 };
 
 VisionTower vision_skeleton(const VisionConfig& config);

@@ -22,6 +22,11 @@ int64_t size_or(const Json& hf, const char* field, int64_t otherwise);  // null 
 double number_or(const Json& hf, const char* field, double otherwise);
 bool flag_or(const Json& hf, const char* field, bool otherwise);
 std::vector<int64_t> sizes_of(const Json& hf, const char* field);  // empty when absent
+// Where a model that sees pictures keeps what is said of its text; `hf` itself where it is not set apart.
+const Json& text_config_of(const Json& hf);
+// A language model's config with a tower in front. Throws where the two do not fit.
+const Json& vision_config_of(const Json& hf);
+void add_tower(DecoderConfig& config, VisionConfig tower);
 
 // Everything that Llama and its descendants spell alike.
 DecoderConfig llama_like_config(const Json& hf);
@@ -40,5 +45,9 @@ const Family& gemma3_family();
 const Family& granite_family();
 const Family& qwen2_vl_family();
 const Family& qwen2_5_vl_family();
+const Family& qwen3_vl_family();
+const Family& qwen3_vl_moe_family();
+const Family& internvl_family();
+const Family& internvl_chat_family();
 
 }  // namespace hone::model

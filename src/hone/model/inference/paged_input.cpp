@@ -18,6 +18,7 @@ PagedInput paged_input(std::span<const PagedChunk> chunks, int64_t block_size) {
   std::vector<int32_t> tokens, positions;
   std::vector<std::pair<int64_t, Tensor>> given;  // where chunks with positions of their own begin
   TensorList rows, embeddings;
+  std::vector<TensorList> deepstack;  // by the block that they are added behind
   std::vector<ops::PagedSequence> sequences;
   PagedInput result;
   for (const auto& chunk : chunks) {
@@ -29,6 +30,8 @@ PagedInput paged_input(std::span<const PagedChunk> chunks, int64_t block_size) {
     if (!chunk.encoder.empty()) {
       rows.push_back(chunk.encoder.rows_n + begin);
       embeddings.push_back(chunk.encoder.embeddings_nh);
+      deepstack.resize(chunk.encoder.deepstack.size());  // as many for all chunks: they are of one tower
+      for (size_t i = 0; i < deepstack.size(); ++i) deepstack[i].push_back(chunk.encoder.deepstack[i]);
     }
     append_adapter_rows(result.input.adapters, chunk.adapter, begin, begin + count);
   }
@@ -40,6 +43,7 @@ PagedInput paged_input(std::span<const PagedChunk> chunks, int64_t block_size) {
     for (const auto& [begin, own] : given) result.input.positions_t.narrow(1, begin, own.size(1)).copy_(own);
   }
   if (!rows.empty()) result.input.encoder = {at::cat(rows), at::cat(embeddings), {}};
+  for (const auto& additions : deepstack) result.input.encoder.deepstack.push_back(at::cat(additions));
   result.input.segments = result.plan.segments;
   return result;
 }

@@ -124,6 +124,8 @@ std::vector<SwiftTemplate> swift_dialogs_g_l() {
      .default_system = "你是书生·万象，英文名是InternVL，是由上海人工智能实验室、清华大学及多家合作单位联合开发的多模态大语言模型。", .auto_add_bos = true},
     {.name = "internvl3_5", .system_prefix = kChatmlSystem, .prompt = kChatmlUser, .chat_sep = kChatmlEnd, .suffix = kChatmlEnd,
      .auto_add_bos = true},
+    {.name = "internvl_hf", .system_prefix = kChatmlSystem, .prompt = kChatmlUser, .chat_sep = kChatmlEnd, .suffix = kChatmlEnd,
+     .auto_add_bos = true},
     {.name = "iquestcoder", .system_prefix = kChatmlSystem, .prompt = kChatmlUser, .chat_sep = kChatmlEnd, .suffix = kChatmlEnd,
      .default_system = "You are LoopCoder, a helpful assistant developed by IQuest.", .stop_words = {"<|endoftext|>"},
      .agent = "hermes"},

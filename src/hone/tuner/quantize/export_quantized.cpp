@@ -209,7 +209,8 @@ std::vector<io::TensorSource> stored_tensors(model::CausalLM& model, const std::
       for (const auto& [part, tensor] : rounded->second) all.push_back(io::TensorSource::of(path + "." + part, tensor));
   }
   const auto& experts = model.config().experts;
-  return experts.count > 0 ? io::unstack_experts(std::move(all), experts.stored_as) : all;
+  if (experts.count > 0) all = io::unstack_experts(std::move(all), experts.stored_as);
+  return io::StoredNames::of(model.config().source).stored(std::move(all));
 }
 
 }  // namespace

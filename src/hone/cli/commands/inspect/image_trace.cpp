@@ -17,6 +17,8 @@ data::EncodeConfig asked_encoding(const Json& asked) {
   auto& pictures = config.pictures;
   if (asked.contains("min_pixels")) pictures.min_pixels = asked["min_pixels"].get<int64_t>();
   if (asked.contains("max_pixels")) pictures.max_pixels = asked["max_pixels"].get<int64_t>();
+  pictures.max_tiles = asked.value("max_tiles", pictures.max_tiles);
+  pictures.crop_to_patches = asked.value("crop_to_patches", pictures.crop_to_patches);
   pictures.shrink_above = asked.value("shrink_above", pictures.shrink_above);
   pictures.factory_min_pixels = asked.value("image_min_pixels", pictures.factory_min_pixels);
   pictures.factory_max_pixels = asked.value("image_max_pixels", pictures.factory_max_pixels);

@@ -47,6 +47,7 @@ Tensor packed_targets(const Texts& texts, const Sequences& labels, at::Device de
 }
 
 // "images": {"patches": a safetensors file, "grids": [[frames, height, width]], "rows": […], "positions": [[…], […], […]]}.
+// Without positions they have one axis.
 void add_images(const Json& asked, model::ForwardInput& input) {
   if (asked.is_null()) return;
   const io::SafetensorsFile file(asked.at("patches").get<std::string>());
@@ -54,6 +55,7 @@ void add_images(const Json& asked, model::ForwardInput& input) {
   for (const auto& grid : asked.at("grids")) input.images.grids.push_back({grid.at(0), grid.at(1), grid.at(2)});
   const auto device = input.tokens_t.device();
   input.images.rows_n = at::tensor(asked.at("rows").get<std::vector<int64_t>>(), at::kLong).to(device);
+  if (!asked.contains("positions")) return;
   TensorList axes;
   for (const auto& axis : asked.at("positions")) axes.push_back(at::tensor(axis.get<std::vector<int64_t>>(), at::kLong));
   input.positions_t = at::stack(axes).to(device);

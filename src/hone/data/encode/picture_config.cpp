@@ -1,0 +1,102 @@
+#include "hone/data/encode/picture_config.h"
+
+#include <algorithm>
+
+namespace hone::data {
+namespace {
+
+using text::TokenId;
+
+// How a family writes a picture into a prompt.
+struct PictureTokens {
+  const char *start, *pad, *end;
+};
+constexpr PictureTokens kQwenTokens{"<|vision_start|>", "<|image_pad|>", "<|vision_end|>"},
+    kInternTokens{"<img>", "<IMG_CONTEXT>", "</img>"};
+
+TokenId vision_token(const text::Tokenizer& tokenizer, const char* name) {
+  if (auto id = tokenizer.id_of(name)) return *id;
+  throw UserError(ExitCode::bad_checkpoint,
+                  fmt::format("the tokenizer has no token {}, which a model with a vision tower needs", name),
+                  "use the tokenizer files that came with the model");
+}
+
+void read_tokens(PictureConfig& config, const PictureTokens& names, const text::Tokenizer& tokenizer,
+                 const ModelIdentity& model) {
+  config.start = vision_token(tokenizer, names.start);
+  config.pad = vision_token(tokenizer, names.pad);
+  config.end = vision_token(tokenizer, names.end);
+  if (model.image_token && config.pad != *model.image_token)
+    throw UserError(
+        ExitCode::bad_checkpoint,
+        fmt::format("{} is token {}, and config.json's image_token_id is {}", names.pad, config.pad, *model.image_token),
+        "use the tokenizer files that came with the model");
+}
+
+// ms-swift counts in tokens, so that a number of pixels is cut to whole ones; transformers asks the model's own files.
+void set_pixel_bounds(media::ImageProcessorConfig& processor, const PictureOptions& asked) {
+  const int64_t cell = processor.factor() * processor.factor();
+  auto whole = [&](std::optional<int64_t> tokens, std::optional<int64_t> pixels, int64_t otherwise) {
+    const int64_t count = tokens ? *tokens : pixels ? std::max<int64_t>(*pixels / cell, 1) : otherwise;
+    return count * cell;
+  };
+  processor.min_pixels = whole(asked.min_tokens, asked.min_pixels, 4);
+  processor.max_pixels = whole(asked.max_tokens, asked.max_pixels, 16384);
+  if (processor.min_pixels > processor.max_pixels)
+    throw UserError(ExitCode::usage,
+                    fmt::format("the smallest image has {} pixels, the largest {}", processor.min_pixels, processor.max_pixels),
+                    "give MIN_PIXELS below MAX_PIXELS");
+}
+
+// A number of pixels, or one for each side.
+int64_t side_in(const Json& vision, const char* field, int64_t otherwise) {
+  auto size = vision.value(field, Json(otherwise));
+  if (size.is_array() && !size.empty()) size = Json(size.front());
+  if (!size.is_number_integer() || size.get<int64_t>() < 1 || size.get<int64_t>() > 4096)
+    throw UserError(ExitCode::bad_checkpoint, fmt::format("vision_config: \"{}\" is {}; expected pixels", field, size.dump()));
+  return size.get<int64_t>();
+}
+
+// Of both spellings. A picture is cut into tiles unless LLaMA-Factory's crop_to_patches is off.
+void set_intern_rules(PictureConfig& config, const EncodeConfig& encode, const ModelIdentity& model) {
+  const bool factory = encode.dialect == Dialect::factory;
+  auto& processor = config.processor;
+  processor.temporal_patch_size = 1;
+  processor.mean = {0.485, 0.456, 0.406};
+  processor.std = {0.229, 0.224, 0.225};
+  processor.patch_size = side_in(model.vision, "patch_size", 14);
+  processor.tiles.side = side_in(model.vision, "image_size", 448);
+  processor.tiles.most = factory && !encode.pictures.crop_to_patches ? 1 : encode.pictures.max_tiles;
+  processor.divides_by_255 = model.model_type == "internvl_chat";
+  config.has_axes = false;
+  if (!factory) config.text_behind = "\n";
+}
+
+}  // namespace
+
+std::shared_ptr<const PictureConfig> picture_config(const EncodeConfig& encode, const text::Tokenizer& tokenizer,
+                                                    const ModelIdentity& model) {
+  if (!model.vision.is_object()) return nullptr;
+  auto config = std::make_shared<PictureConfig>();
+  auto& processor = config->processor;
+  const auto& asked = encode.pictures;
+  const bool factory = encode.dialect == Dialect::factory, intern = model.model_type.starts_with("internvl");
+  if (intern) set_intern_rules(*config, encode, model);
+  if (model.model_type.starts_with("qwen3_vl")) {
+    processor.patch_size = 16;
+    processor.mean = processor.std = {0.5, 0.5, 0.5};
+    processor.min_pixels = 65536, processor.max_pixels = 16777216;
+  }
+  if (!model.image_processor.is_null() && model.model_type != "internvl_chat")  // whose numbers are in its code
+    processor = media::parse_image_processor(model.image_processor, processor, model.name + "/preprocessor_config.json");
+  if (!factory && !intern) set_pixel_bounds(processor, asked);
+  processor.rule = factory ? media::ResizeRule::factory : media::ResizeRule::qwen_vl_utils;
+  processor.shrink_above = asked.shrink_above;
+  processor.factory_min_pixels = asked.factory_min_pixels;
+  processor.factory_max_pixels = asked.factory_max_pixels;
+  config->sources = asked.sources;
+  read_tokens(*config, intern ? kInternTokens : kQwenTokens, tokenizer, model);
+  return config;
+}
+
+}  // namespace hone::data
