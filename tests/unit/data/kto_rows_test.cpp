@@ -73,8 +73,7 @@ TEST(FeedbackRows, ARowHasItsGradeAndItsPromptOnceMore) {
               std::string::npos);
   own.label = true;
   own.images = {"a.png"};
-  EXPECT_TRUE(
-      encode_kto_row(*plain_encoder(), own, nullptr).error().ends_with("media: KTO takes no images yet; expected text alone"));
+  EXPECT_TRUE(encode_kto_row(*plain_encoder(), own, nullptr).error().find("a model that takes text alone") != std::string::npos);
 }
 
 TEST(PairRows, AMarginIsANumberWhereItIsLearnt) {

@@ -17,7 +17,6 @@ Result<SamplePack> encode_kto_row(const Encoder& encoder, const Conversation& ro
   if (!row.label)
     return row_error(RowProblem::columns, row.origin.str(),
                      "the row has no \"label\", true for a desirable response and false for an undesirable one");
-  if (!row.images.empty()) return row_error(RowProblem::media, row.origin.str(), "KTO takes no images yet; expected text alone");
   auto own = encoder.encode(row);
   if (!own) return Error{own.error()};
   own->sequence_labels = {*row.label ? 1.0F : 0.0F};

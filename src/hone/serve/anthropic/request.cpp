@@ -11,12 +11,13 @@ const Json& member(const Json& object, const char* name) {
   return found == object.end() ? kNone : *found;
 }
 
-void append_block(const Json& block, const std::string& role, const std::string& where, std::vector<data::Message>& out) {
+void append_block(const Json& block, const std::string& role, const std::string& where, data::Conversation& conversation) {
+  auto& out = conversation.messages;
   if (!block.is_object()) bad_value(where, "expected an object with a type");
   const auto& type = member(block, "type");
   bool same = !out.empty() && out.back().role == role;
-  if (type == "text") {
-    auto text = read_text_parts(Json::array({block}), where);
+  if (type == "text" || (type == "image" && role == "user")) {
+    auto text = read_text_parts(Json::array({block}), where, &conversation.images);
     if (same)
       out.back().content += text;
     else
@@ -29,17 +30,19 @@ void append_block(const Json& block, const std::string& role, const std::string&
     out.push_back({.role = "tool_call", .content = dump({{"name", name}, {"arguments", input}})});
   } else if (type == "tool_result" && role == "user") {
     const auto& content = member(block, "content");
-    out.push_back({.role = "tool", .content = content.is_null() ? "" : read_text_parts(content, where + ".content")});
+    out.push_back(
+        {.role = "tool", .content = content.is_null() ? "" : read_text_parts(content, where + ".content", &conversation.images)});
   } else if (type == "thinking" && role == "assistant") {
     if (!same) out.push_back({.role = role});
     out.back().extra["reasoning_content"] = member(block, "thinking").is_string() ? member(block, "thinking") : Json("");
   } else if (type != "redacted_thinking") {
-    bad_value(where + ".type", "this model reads text; expected text, tool_use, tool_result or thinking");
+    bad_value(where + ".type", "expected text, image, tool_use, tool_result or thinking");
   }
 }
 
 data::Conversation read_conversation(const Json& system, const Json& messages) {
   data::Conversation conversation;
+  conversation.image_tag = kImageTag;
   auto& out = conversation.messages;
   bool instructed = !system.is_null() && system != Json::array();
   if (instructed) out.push_back({.role = "system", .content = read_text_parts(system, "system")});
@@ -57,7 +60,8 @@ data::Conversation read_conversation(const Json& system, const Json& messages) {
       bad_value(where + ".content", "expected a text or a list of at most 1024 blocks");
     bool open_answer = role == "assistant" && i + 1 == messages.size();
     if (content.empty() && !open_answer) bad_value(where + ".content", "found an empty list; expected at least one block");
-    for (size_t j = 0; j < content.size(); ++j) append_block(content[j], role, fmt::format("{}.content[{}]", where, j), out);
+    for (size_t j = 0; j < content.size(); ++j)
+      append_block(content[j], role, fmt::format("{}.content[{}]", where, j), conversation);
   }
   return conversation;
 }

@@ -19,14 +19,33 @@ std::string text_field(const Json& object, const char* name, const std::string& 
 
 constexpr size_t kMostImages = 64;
 
-// {"image_url": {"url": "data:image/png;base64,…"}}, or the address itself.
-std::string read_image_url(const Json& part, const std::string& where) {
-  auto value = part.value("image_url", Json());
-  if (value.is_object()) value = value.value("url", Json());
-  if (!value.is_string()) bad_value(where + ".image_url", "expected an object with a url");
-  auto url = value.get<std::string>();
-  if (!url.starts_with("data:")) bad_value(where + ".image_url.url", "addresses are not fetched; expected data:image/…;base64,…");
-  return url;
+std::string image_data(const Json& url, const std::string& where) {
+  if (!url.is_string()) bad_value(where, "expected an object with a url");
+  auto text = url.get<std::string>();
+  if (!text.starts_with("data:")) bad_value(where, "addresses are not fetched; expected data:image/…;base64,…");
+  return text;
+}
+
+// Anthropic's {"source": {"type": "base64", "media_type": "image/png", "data": …}}.
+std::string read_image_source(const Json& part, const std::string& where) {
+  const auto source = part.value("source", Json());
+  if (!source.is_object()) bad_value(where, "expected an object with type, media_type and data");
+  if (source.value("type", Json()) == "url") return image_data(source.value("url", Json()), where + ".url");
+  if (source.value("type", Json()) != "base64")
+    bad_value(where + ".type", "expected \"base64\": nothing is stored here to refer to");
+  const auto kind = text_field(source, "media_type", where);
+  if (!kind.starts_with("image/")) bad_value(where + ".media_type", "expected image/png, image/jpeg or image/webp");
+  return fmt::format("data:{};base64,{}", kind, text_field(source, "data", where));
+}
+
+// {"image_url": {"url": "data:image/png;base64,…"}}, or, in the Responses API, the address itself.
+bool is_image_part(const Json& type) { return type == "image_url" || type == "input_image" || type == "image"; }
+
+std::string read_image_part(const Json& part, const std::string& where) {
+  if (part.value("type", Json()) == "image") return read_image_source(part, where + ".source");
+  const auto value = part.value("image_url", Json());
+  return value.is_object() ? image_data(value.value("url", Json()), where + ".image_url.url")
+                           : image_data(value, where + ".image_url");
 }
 
 void append_assistant(const Json& message, const std::string& where, std::vector<data::Message>& out) {
@@ -87,8 +106,9 @@ std::string read_text_parts(const Json& content, const std::string& where, std::
     }
     if (!part.is_object()) bad_value(place, "expected an object with type and text");
     auto type = part.value("type", Json());
-    if (images && type == "image_url") {
-      images->push_back(read_image_url(part, place));
+    if (images && is_image_part(type)) {
+      if (images->size() >= kMostImages) bad_value(place, fmt::format("more than {} images", kMostImages));
+      images->push_back(read_image_part(part, place));
       text += kImageTag;
       continue;
     }
@@ -124,7 +144,6 @@ data::Conversation read_messages(const Json& messages) {
       bad_value(where + ".role",
                 fmt::format("found \"{}\"; expected system, developer, user, assistant or tool", role.substr(0, 32)));
   }
-  if (conversation.images.size() > kMostImages) bad_value("messages", fmt::format("more than {} images", kMostImages));
   return conversation;
 }
 

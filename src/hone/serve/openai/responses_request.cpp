@@ -29,7 +29,8 @@ void append_answer(std::string content, std::vector<data::Message>& out) {
   out.back().content = std::move(content);
 }
 
-void append_item(const Json& item, const std::string& where, std::vector<data::Message>& out) {
+void append_item(const Json& item, const std::string& where, data::Conversation& conversation) {
+  auto& out = conversation.messages;
   if (!item.is_object()) bad_value(where, fmt::format("found {}; expected an object", kind_name(item)));
   const auto& type = entry(item, "type");
   if (type == "function_call") return out.push_back(read_call(item, where));
@@ -40,7 +41,7 @@ void append_item(const Json& item, const std::string& where, std::vector<data::M
     bad_value(where + ".type",
               "expected message, function_call, function_call_output or reasoning; nothing is stored here to refer to");
   const auto& role = entry(item, "role");
-  auto content = read_text_parts(entry(item, "content"), where + ".content");
+  auto content = read_text_parts(entry(item, "content"), where + ".content", role == "user" ? &conversation.images : nullptr);
   if (role == "assistant") return append_answer(std::move(content), out);
   if (role != "user" && role != "system" && role != "developer")
     bad_value(where + ".role", "expected user, assistant, system or developer");
@@ -49,6 +50,7 @@ void append_item(const Json& item, const std::string& where, std::vector<data::M
 
 data::Conversation read_items(const Json& input, const std::string& instructions) {
   data::Conversation conversation;
+  conversation.image_tag = kImageTag;
   auto& out = conversation.messages;
   if (!instructions.empty()) out.push_back({.role = "system", .content = instructions});
   if (input.is_string()) {
@@ -57,7 +59,7 @@ data::Conversation read_items(const Json& input, const std::string& instructions
   }
   if (!input.is_array() || input.empty() || input.size() > 4096)
     bad_value("input", "expected a text or a list of 1 to 4096 items");
-  for (size_t i = 0; i < input.size(); ++i) append_item(input[i], fmt::format("input[{}]", i), out);
+  for (size_t i = 0; i < input.size(); ++i) append_item(input[i], fmt::format("input[{}]", i), conversation);
   return conversation;
 }
 

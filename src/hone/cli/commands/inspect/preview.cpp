@@ -54,6 +54,7 @@ void show_row(const train::TrainingJob& job, const text::Tokenizer& tokenizer, c
                              sample.ids.size(),
                              has_grades(job, sample) ? fmt::format(", grade {}", fmt::join(sample.sequence_labels, " ")) : "");
     fmt::print("{}\n{}\n", terminal::styled(title, Style::bold), colored(data::text_runs(tokenizer, sample)));
+    for (const auto& picture : sample.pictures) fmt::print("{}\n", terminal::styled(data::describe(picture), Style::dim));
     if (ids) fmt::print("ids    {}\nlabels {}\n", Json(sample.ids).dump(), Json(sample.labels).dump());
     if (!sample.loss_scale.empty() && ids) fmt::print("weights {}\n", Json(sample.loss_scale).dump());
     if (job.reinforcement && row.extra.is_object())
@@ -63,6 +64,16 @@ void show_row(const train::TrainingJob& job, const text::Tokenizer& tokenizer, c
                      Style::dim));
     fmt::print("\n");
   }
+}
+
+Json shown_picture(const data::Picture& picture) {
+  const auto& plan = picture.plan;
+  const auto& seen = plan.steps.back().to;
+  return {{"source", media::describe_source(picture.source)},
+          {"size", {plan.source.width, plan.source.height}},
+          {"seen", {seen.width, seen.height}},
+          {"tiles", plan.frames},
+          {"tokens", plan.tokens}};
 }
 
 void show_json(const train::TrainingJob& job, const text::Tokenizer& tokenizer, const ShownRow& row) {
@@ -75,6 +86,7 @@ void show_json(const train::TrainingJob& job, const text::Tokenizer& tokenizer, 
                  {"labels", sample.labels}};
     if (auto name = part_name(job, row, part); !name.empty()) line["part"] = name;
     if (!sample.loss_scale.empty()) line["loss_scale"] = sample.loss_scale;
+    for (const auto& picture : sample.pictures) line["images"].push_back(shown_picture(picture));
     if (has_grades(job, sample)) line["grades"] = sample.sequence_labels;
     fmt::print("{}\n", line.dump(-1, ' ', false, Json::error_handler_t::replace));
   }

@@ -1,0 +1,164 @@
+"""Images beside SFT: the vendors' clients at a server, preference rows, KTO, LLaMA-Factory's YAML as its guide prints it, preview."""
+import base64
+import json
+import math
+import os
+import subprocess
+import sys
+
+import anthropic
+import openai
+import pytest
+from PIL import Image
+
+from vision_models import ROOT, write_vision_model
+
+sys.path.insert(0, str(ROOT / "tests" / "serve"))
+from serve_testing import Server  # noqa: E402
+
+BIN = os.path.dirname(os.environ.get("HONE_BIN", str(ROOT / "build" / "bin" / "hone")))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A model, pictures of two colours, and rows for every method."""
+    place = tmp_path_factory.mktemp("methods")
+    (place / "model").mkdir()
+    write_vision_model(place / "model", "qwen3_vl")
+    for name, colour, size in (("red", (220, 30, 30), (70, 64)), ("blue", (30, 60, 220), (96, 40))):
+        Image.new("RGB", size, colour).save(place / f"{name}.png")
+    question = [{"role": "user", "content": "<image>Colour?"}]
+    answered = lambda word: [*question, {"role": "assistant", "content": word}]
+    pairs = [{"messages": answered(a), "rejected_response": b, "images": [str(place / f"{a}.png")]} for a, b in (("red", "blue"), ("blue", "red"))]
+    labels = [{"messages": answered(word), "label": word == name, "images": [str(place / f"{name}.png")]} for name in ("red", "blue") for word in ("red", "blue")]
+    for name, rows in (("pairs", pairs), ("labels", labels)):
+        (place / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return place
+
+
+def run(program, *words, **variables):
+    done = subprocess.run([os.path.join(BIN, program), *map(str, words)], capture_output=True, text=True, env={**os.environ, **variables})
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout + done.stderr
+
+
+def losses(folder):
+    return [line["loss"] for line in map(json.loads, (folder / "logging.jsonl").read_text().splitlines()) if "loss" in line]
+
+
+def rlhf(place, out, kind, data, batch):
+    run("swift", "rlhf", "--rlhf_type", kind, "--model", place / "model", "--dataset", place / data, "--torch_dtype", "float32", "--tuner_type", "lora",
+        "--freeze_vit", "false", "--freeze_aligner", "false", "--max_steps", 3, "--per_device_train_batch_size", batch, "--gradient_accumulation_steps", 4 // batch,
+        "--learning_rate", "1e-2", "--lora_dropout", 0, "--logging_steps", 1, "--split_dataset_ratio", 0, "--dataset_shuffle", "false", "--train_dataloader_shuffle", "false",
+        "--save_strategy", "no", "--add_version", "false", "--output_dir", out)
+    return losses(out)
+
+
+def test_preference_pairs_have_images(place, tmp_path):
+    found = rlhf(place, tmp_path / "dpo", "dpo", "pairs.jsonl", 2)
+    assert found[0] == pytest.approx(math.log(2), abs=1e-6) and found[-1] < found[0] - 0.01  # the policy begins as the reference
+
+
+def test_feedback_has_images(place, tmp_path):
+    """Rows of a batch do not see each other's images."""
+    found = rlhf(place, tmp_path / "kto", "kto", "labels.jsonl", 4)
+    assert found[0] == pytest.approx(0.5, abs=1e-4) and found[-1] < found[0] - 0.001
+
+
+def test_clients_of_both_vendors_send_images(place):
+    encoded = {name: base64.b64encode((place / f"{name}.png").read_bytes()).decode() for name in ("red", "blue")}
+    server = Server("--torch_dtype", "float32", "--served_model_name", "eyes", model=place / "model")
+    try:
+        chat, claude = openai.OpenAI(base_url=server.url + "/v1", api_key="none"), anthropic.Anthropic(base_url=server.url, api_key="none")
+        said = {}
+        for name, data in encoded.items():
+            url = f"data:image/png;base64,{data}"
+            completion = chat.chat.completions.create(model="eyes", temperature=0, max_tokens=8, messages=[{"role": "user", "content": [
+                {"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "Colour?"}]}])
+            response = chat.responses.create(model="eyes", temperature=0, max_output_tokens=8, input=[{"role": "user", "content": [
+                {"type": "input_image", "image_url": url, "detail": "auto"}, {"type": "input_text", "text": "Colour?"}]}])
+            message = claude.messages.create(model="eyes", temperature=0, max_tokens=8, messages=[{"role": "user", "content": [
+                {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}, {"type": "text", "text": "Colour?"}]}])
+            said[name] = completion.choices[0].message.content
+            assert response.output_text == said[name] and message.content[0].text == said[name]
+            assert completion.usage.prompt_tokens == response.usage.input_tokens == message.usage.input_tokens
+        assert said["red"] != said["blue"]
+        with pytest.raises(openai.BadRequestError, match="not fetched"):
+            chat.responses.create(model="eyes", input=[{"role": "user", "content": [{"type": "input_image", "image_url": "http://127.0.0.1/a.png"}]}])
+        with pytest.raises(anthropic.BadRequestError, match="not fetched"):
+            claude.messages.create(model="eyes", max_tokens=8, messages=[{"role": "user", "content": [
+                {"type": "image", "source": {"type": "url", "url": "http://127.0.0.1/a.png"}}]}])
+    finally:
+        server.stop()
+
+
+YAML = """### model
+model_name_or_path: {model}
+image_max_pixels: 262144
+video_max_pixels: 16384
+trust_remote_code: true
+
+### method
+stage: sft
+do_train: true
+finetuning_type: full
+freeze_vision_tower: true
+freeze_multi_modal_projector: true
+freeze_language_model: false
+
+### dataset
+dataset: mllm_demo
+dataset_dir: {place}
+template: qwen2_vl
+cutoff_len: 2048
+max_samples: 1000
+preprocessing_num_workers: 16
+dataloader_num_workers: 4
+
+### output
+output_dir: {place}/saves
+logging_steps: 1
+save_steps: 500
+plot_loss: true
+overwrite_output_dir: true
+save_only_model: false
+report_to: none
+
+### train
+per_device_train_batch_size: 1
+gradient_accumulation_steps: 2
+learning_rate: 1.0e-3
+num_train_epochs: 3.0
+lr_scheduler_type: cosine
+warmup_ratio: 0.1
+bf16: false
+ddp_timeout: 180000000
+resume_from_checkpoint: null
+"""
+
+
+def test_the_guide_s_yaml(place, tmp_path):
+    """examples/train_full/qwen2_5vl_full_sft.yaml with its dataset's form: sharegpt messages, images by paths below media_dir."""
+    (tmp_path / "model").mkdir()
+    write_vision_model(tmp_path / "model", "qwen2_5_vl")
+    rows = [{"messages": [{"role": "user", "content": "<image>Colour?"}, {"role": "assistant", "content": name}], "images": [f"{name}.png"]} for name in ("red", "blue")]
+    for name in ("red", "blue"):
+        (tmp_path / f"{name}.png").write_bytes((place / f"{name}.png").read_bytes())
+    (tmp_path / "mllm_demo.json").write_text(json.dumps(rows))
+    (tmp_path / "dataset_info.json").write_text(json.dumps({"mllm_demo": {
+        "file_name": "mllm_demo.json", "formatting": "sharegpt", "columns": {"messages": "messages", "images": "images"},
+        "tags": {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant"}}}))
+    (tmp_path / "sft.yaml").write_text(YAML.format(model=tmp_path / "model", place=tmp_path))
+    run("llamafactory-cli", "train", tmp_path / "sft.yaml")
+    log = [json.loads(line) for line in (tmp_path / "saves" / "trainer_log.jsonl").read_text().splitlines()]
+    found = [line["loss"] for line in log if "loss" in line]
+    assert len(found) == 3 and found[-1] < found[0] - 0.1
+    assert (tmp_path / "saves" / "training_loss.png").exists()
+
+
+def test_preview_tells_sizes_and_tokens(place):
+    rows = [json.loads(line) for line in run("hone", "preview", "--model", place / "model", "--dataset", place / "labels.jsonl", "--format", "jsonl").splitlines()
+            if line.startswith("{")]
+    assert rows[0]["images"] == [{"source": str(place / "red.png"), "size": [70, 64], "seen": [64, 64], "tiles": 1, "tokens": 4}]
+    shown = run("hone", "preview", "--model", place / "model", "--dataset", place / "labels.jsonl", NO_COLOR="1")
+    assert "red.png: 70 x 64 pixels, read as 64 x 64, 4 tokens" in shown and "<|image_pad|>×4" in shown
