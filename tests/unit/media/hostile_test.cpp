@@ -1,0 +1,52 @@
+// Every file under tests/hostile/image is a picture of the size that its header says, or an error that says what was found.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "hone/base/file.h"
+#include "hone/media/decode_image.h"
+#include "hone/media/image_header.h"
+
+namespace hone::media {
+namespace {
+
+bool is_whole(const std::string& name) {
+  static const std::set<std::string> kWhole{"png_whole",      "png_16_bit_grey",  "png_16_bit_rgb", "png_16_bit_rgba",
+                                            "png_interlaced", "png_behind_end",   "jpeg_whole",     "jpeg_grey",
+                                            "jpeg_cmyk",      "jpeg_progressive", "jpeg_rotated",   "webp_whole",
+                                            "webp_lossless",  "webp_alpha",       "webp_animated"};
+  return kWhole.contains(name);
+}
+
+TEST(HostileImages, ArePicturesOrErrors) {
+  size_t files = 0;
+  for (const auto& entry : fs::directory_iterator(fs::path(HONE_SOURCE_DIR) / "tests/hostile/image")) {
+    const auto name = entry.path().filename().string();
+    const auto bytes = read_file(entry.path());
+    const auto header = read_image_header(bytes);
+    const auto image = decode_image(bytes);
+    if (is_whole(name)) {
+      EXPECT_TRUE(image) << name << ": " << (image ? "" : image.error());
+    }
+    if (!image) {
+      EXPECT_FALSE(image.error().empty()) << name;
+    } else {
+      ASSERT_TRUE(header) << name;
+      EXPECT_EQ(image->size, header->size) << name;
+      EXPECT_EQ(image->pixels.size(), static_cast<size_t>(image->size.pixels() * image->channels)) << name;
+    }
+    ++files;
+  }
+  EXPECT_GT(files, 90u);
+}
+
+// Rotation by EXIF is left to whoever made the file, as both peers leave it.
+TEST(HostileImages, ARotatedPhotographStaysAsItIsStored) {
+  const auto folder = fs::path(HONE_SOURCE_DIR) / "tests/hostile/image";
+  const auto image = decode_image(read_file(folder / "jpeg_rotated"));
+  ASSERT_TRUE(image);
+  EXPECT_EQ(image->size, (ImageSize{40, 24}));
+}
+
+}  // namespace
+}  // namespace hone::media
