@@ -51,6 +51,31 @@ TEST(ExpertNames, SinglesAreStackedAndWrittenBackAsTheyWere) {
   }
 }
 
+// Of Qwen3-VL: [in, out] for each expert where the model has [out, in]. Either weight may be a square, never both.
+TEST(ExpertNames, TransposedOnesAreTurnedAndWrittenBackAsTheyWere) {
+  for (auto [hidden, inner] : {std::pair<int64_t, int64_t>{4, 3}, {4, 2}, {4, 4}}) {
+    const std::string block = "model.language_model.layers.0.mlp.experts.";
+    const std::map<std::string, Tensor> model{{block + "gate_up_proj", at::randn({2, 2 * inner, hidden})},
+                                              {block + "down_proj", at::randn({2, hidden, inner})}};
+    std::map<std::string, Tensor> hub;
+    for (const auto& [name, tensor] : model) hub[name] = tensor.transpose(1, 2).contiguous();
+    auto own = entries_of(model), turned = entries_of(hub);
+    EXPECT_FALSE(transposed_entries(map_of(own), hidden).names) << inner;
+    auto found = transposed_entries(map_of(turned), hidden);
+    ASSERT_TRUE(found.names && *found.names == kTransposedNames) << inner;
+    std::vector<TensorSource> sources;
+    for (const auto& stacked : found.entries) {
+      auto whole = stack_experts(stacked, [&](const std::string& part) { return hub.at(part); });
+      EXPECT_TRUE(at::equal(whole, model.at(stacked.entry.name)));
+      sources.push_back(TensorSource::of(stacked.entry.name, whole));
+    }
+    for (const auto& source : unstack_experts(std::move(sources), *found.names)) {
+      EXPECT_EQ(at::IntArrayRef(source.shape), hub.at(source.name).sizes());
+      EXPECT_TRUE(at::equal(source.load(), hub.at(source.name)));
+    }
+  }
+}
+
 TEST(ExpertNames, GateComesBeforeUp) {
   auto tensors = single_experts({});
   auto entries = entries_of(tensors);
