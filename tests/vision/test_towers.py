@@ -13,7 +13,7 @@ from vision_models import ROOT, as_chat_model, as_hub_experts, chat_names, write
 
 HONE = os.environ.get("HONE_BIN", str(ROOT / "build" / "bin" / "hone"))
 TILES = {"one": [[(1, 4, 4)]], "packed": [[(3, 4, 4)], [], [(1, 4, 4), (2, 4, 4)]]}  # InternVL's
-GRIDS = {"one": [[(1, 4, 6)]], "odd": [[(1, 10, 6)]], "two": [[(1, 6, 4), (1, 2, 8)]], "packed": [[(1, 4, 4)], [], [(1, 10, 6), (1, 6, 10)]]}
+GRIDS = {"one": [[(1, 4, 6)]], "frames": [[(3, 4, 6)]], "odd": [[(1, 10, 6)]], "two": [[(1, 6, 4), (1, 2, 8)]], "packed": [[(1, 4, 4)], [], [(1, 10, 6), (1, 6, 10)]]}
 
 
 @pytest.fixture(scope="session")

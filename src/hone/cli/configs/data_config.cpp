@@ -129,6 +129,16 @@ std::optional<int64_t> number_in(const char* variable) {
   return value;
 }
 
+std::optional<double> positive_in(const char* variable) {
+  const char* text = std::getenv(variable);
+  if (!text || !*text) return std::nullopt;
+  char* end = nullptr;
+  const double value = std::strtod(text, &end);
+  if (*end != '\0' || !(value > 0) || value > 1000)
+    throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"; expected a number above 0", variable, text));
+  return value;
+}
+
 // ms-swift: variables of the environment, tokens before pixels.
 data::PictureOptions picture_options(const Options& options, bool factory) {
   data::PictureOptions pictures;
@@ -144,6 +154,11 @@ data::PictureOptions picture_options(const Options& options, bool factory) {
   pictures.min_tokens = number_in("IMAGE_MIN_TOKEN_NUM");
   pictures.max_tokens = number_in("IMAGE_MAX_TOKEN_NUM");
   if (auto tiles = number_in("MAX_NUM")) pictures.max_tiles = std::min<int64_t>(*tiles, 1000);
+  pictures.video_min_tokens = number_in("VIDEO_MIN_TOKEN_NUM");
+  pictures.video_max_tokens = number_in("VIDEO_MAX_TOKEN_NUM");
+  pictures.video_min_pixels = number_in("VIDEO_MIN_PIXELS");
+  pictures.video_max_pixels = number_in("VIDEO_MAX_PIXELS");
+  if (auto fps = positive_in("FPS")) pictures.fps = *fps;
   if (has_limit) pictures.shrink_above = options.integer("max_pixels");
   if (const char* folder = std::getenv("ROOT_IMAGE_DIR")) pictures.sources.folder = folder;
   return pictures;

@@ -25,12 +25,15 @@ void PositionAxes::append(const Sample& sample, int64_t first) {
     add_text(picture.first - at);
     const int64_t merge = picture.config->processor.merge_size, height = picture.plan.grid_h / merge,
                   width = picture.plan.grid_w / merge;
-    for (int64_t y = 0; y < height; ++y)
-      for (int64_t x = 0; x < width; ++x) {
-        axes_[0].push_back(next_);
-        axes_[1].push_back(next_ + y);
-        axes_[2].push_back(next_ + x);
-      }
+    for (int64_t frame = 0; frame < picture.plan.frames; ++frame) {
+      const auto time = static_cast<int64_t>(static_cast<double>(frame) * picture.interval);
+      for (int64_t y = 0; y < height; ++y)
+        for (int64_t x = 0; x < width; ++x) {
+          axes_[0].push_back(next_ + time);
+          axes_[1].push_back(next_ + y);
+          axes_[2].push_back(next_ + x);
+        }
+    }
     next_ += std::max(height, width);
     at = picture.first + static_cast<size_t>(picture.plan.tokens);
   }

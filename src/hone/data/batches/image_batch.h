@@ -7,8 +7,8 @@
 
 namespace hone::data {
 
-// Positions of a packed row under M-RoPE: a text counts on in all three axes, a picture stands at one time and spreads over
-// height and width, and what follows begins behind its longer side.
+// Positions of a packed row under M-RoPE: a text counts on in all three axes, a picture stands at one time, a video's pairs of
+// frames at theirs, and spreads over height and width; what follows begins behind the longer side, as in transformers 5.
 class PositionAxes {
  public:
   void append(const Sample& sample, int64_t first);

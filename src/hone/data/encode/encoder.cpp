@@ -10,6 +10,7 @@
 #include "hone/data/encode/picture_config.h"
 #include "hone/data/encode/swift.h"
 #include "hone/data/encode/truncate.h"
+#include "hone/data/encode/videos.h"
 #include "hone/data/row_report.h"
 
 namespace hone::data {
@@ -132,7 +133,7 @@ std::vector<TokenId> Encoder::tokens(std::string_view text, bool guarded) const 
     tokenizer_->encode_to(piece.text, {.guard_special_tokens = guarded}, ids);
     if (piece.placeholders == 0) continue;
     ids.push_back(pictures_->start);
-    ids.insert(ids.end(), static_cast<size_t>(piece.placeholders), pictures_->pad);
+    ids.insert(ids.end(), static_cast<size_t>(piece.placeholders), piece.is_video ? pictures_->video_pad : pictures_->pad);
     ids.push_back(pictures_->end);
   }
   return ids;
@@ -170,24 +171,38 @@ auto guarded(const Conversation& conversation, Encode encode) -> Result<decltype
 }  // namespace
 
 // Learnt without what it shows, a row's answers would speak of what was never seen.
-Result<std::vector<Picture>> Encoder::plan(const Conversation& conversation) const {
+Result<PlannedMedia> Encoder::plan(const Conversation& conversation) const {
   auto failed = [&](const std::string& what) { return row_error(RowProblem::media, conversation.origin.str(), what); };
-  if (!conversation.videos.empty() || !conversation.audios.empty())
-    return failed(
-        fmt::format("{} are not in this version; expected text and images", conversation.videos.empty() ? "audios" : "videos"));
-  if (conversation.images.empty()) return std::vector<Picture>();
-  if (!pictures_) return failed("images for a model that takes text alone; train one with a vision tower, or drop the images");
-  auto pictures = plan_pictures(conversation.images, pictures_);
-  if (!pictures) return failed(pictures.error());
-  return pictures;
+  if (!conversation.audios.empty()) return failed("audios are not in this version; expected text, images and frames of videos");
+  PlannedMedia media;
+  if (conversation.images.empty() && conversation.videos.empty()) return media;
+  const char* kind = conversation.images.empty() ? "videos" : "images";
+  if (!pictures_)
+    return failed(fmt::format("{0} for a model that takes text alone; train one with a vision tower, or drop the {0}", kind));
+  if (!conversation.videos.empty() && (pictures_->video_pad < 0 || config_.dialect == Dialect::factory))
+    return failed("videos are read for Qwen's models by ms-swift's rules alone; expected images");
+  auto images = plan_pictures(conversation.images, pictures_);
+  if (!images) return failed(images.error());
+  media.images = std::move(*images);
+  for (const auto& source : conversation.videos) {
+    auto parts = plan_video(source, pictures_);
+    if (!parts) return failed(parts.error());
+    media.videos.push_back(std::move(*parts));
+  }
+  return media;
 }
 
-Conversation Encoder::marked(const Conversation& conversation, const std::vector<Picture>& pictures) const {
+Encoder::MarkedConversation Encoder::marked(const Conversation& conversation, const PlannedMedia& media) const {
   const auto rule = config_.dialect == Dialect::factory ? TagRule::must_match : TagRule::add_missing;
-  auto copy = conversation;
-  copy.messages = mark_pictures(std::move(copy.messages), pictures, rule, copy.image_tag);
-  if (!copy.rejected.empty()) copy.rejected = mark_pictures(std::move(copy.rejected), pictures, rule, copy.image_tag);
-  return copy;
+  MarkedConversation marked{conversation, {}, {}};
+  auto mark = [&](std::vector<Message>& messages, std::vector<Picture>& pictures) {
+    auto found = mark_pictures(std::move(messages), media, rule, conversation.image_tag);
+    messages = std::move(found.messages);
+    pictures = std::move(found.pictures);
+  };
+  mark(marked.conversation.messages, marked.pictures);
+  if (!conversation.rejected.empty()) mark(marked.conversation.rejected, marked.rejected);
+  return marked;
 }
 
 // Tells each picture where its placeholders are. They are not learned, nor what stands around them; LLaMA-Factory learns them in
@@ -197,18 +212,18 @@ void Encoder::place(std::vector<Picture> pictures, Sample& sample) const {
   const bool masks = config_.dialect != Dialect::factory;
   size_t at = 0, next = 0;
   while (at < sample.ids.size()) {
-    if (sample.ids[at] != pictures_->pad) {
+    if (sample.ids[at] != pictures_->pad && sample.ids[at] != pictures_->video_pad) {
       ++at;
       continue;
     }
-    if (next == pictures.size())
+    if (next == pictures.size() || sample.ids[at] != pictures[next].placeholder())
       throw text::FormatError("a text spells the placeholder of an image; remove it, or write <image> and give the image");
     auto& picture = pictures[next++];
     const auto count = static_cast<size_t>(picture.plan.tokens);
     picture.first = at;
     const size_t end = std::min(at + count, sample.ids.size());
     if (std::any_of(sample.ids.begin() + static_cast<ptrdiff_t>(at), sample.ids.begin() + static_cast<ptrdiff_t>(end),
-                    [&](TokenId id) { return id != pictures_->pad; }) ||
+                    [&](TokenId id) { return id != picture.placeholder(); }) ||
         end < at + count)
       throw text::FormatError(fmt::format("max_length cuts an image of {} tokens; raise it, or lower the largest image", count));
     const size_t first = at > 0 ? at - 1 : 0, last = std::min(end + 1, sample.labels.size());
@@ -229,11 +244,17 @@ void Encoder::place(std::vector<Picture> pictures, Sample& sample) const {
 
 Result<std::vector<Sample>> Encoder::encode_split(const Conversation& conversation) const {
   note_turn_tokens(conversation);
-  auto pictures = plan(conversation);
-  if (!pictures) return Error{pictures.error()};
+  auto media = plan(conversation);
+  if (!media) return Error{media.error()};
   auto whole = guarded(conversation, [&] {
-    auto sample = pictures->empty() ? encode_untruncated(conversation) : encode_untruncated(marked(conversation, *pictures));
-    place(std::move(*pictures), sample);
+    if (media->empty()) {
+      auto sample = encode_untruncated(conversation);
+      place({}, sample);
+      return sample;
+    }
+    auto row = marked(conversation, *media);
+    auto sample = encode_untruncated(row.conversation);
+    place(std::move(row.pictures), sample);
     return sample;
   });
   if (!whole) return Error{whole.error()};
@@ -276,13 +297,14 @@ Result<std::pair<Sample, Sample>> Encoder::encode_pair(const Conversation& conve
   if (conversation.rejected.empty())
     return row_error(RowProblem::preference, conversation.origin.str(), "the row has no rejected response");
   note_turn_tokens(conversation);
-  auto pictures = plan(conversation);
-  if (!pictures) return Error{pictures.error()};
+  auto media = plan(conversation);
+  if (!media) return Error{media.error()};
   auto pair = guarded(conversation, [&] {
-    auto both =
-        pictures->empty() ? encode_untruncated_pair(conversation) : encode_untruncated_pair(marked(conversation, *pictures));
-    place(*pictures, both.first);
-    place(*pictures, both.second);
+    MarkedConversation row;
+    if (!media->empty()) row = marked(conversation, *media);
+    auto both = encode_untruncated_pair(media->empty() ? conversation : row.conversation);
+    place(std::move(row.pictures), both.first);
+    place(std::move(row.rejected), both.second);
     return both;
   });
   if (!pair) return Error{pair.error()};
@@ -305,9 +327,13 @@ Result<std::vector<TokenId>> Encoder::encode_prompt(const Conversation& conversa
     return row_error(RowProblem::media, conversation.origin.str(), "images are not taken here; expected text alone");
   return guarded(conversation, [&] {
     Sample prompt;
-    prompt.ids =
-        planned->empty() ? encode_generation_prompt(conversation) : encode_generation_prompt(marked(conversation, *planned));
-    if (!planned->empty()) place(std::move(*planned), prompt);
+    if (planned->empty()) {
+      prompt.ids = encode_generation_prompt(conversation);
+    } else {
+      auto row = marked(conversation, *planned);
+      prompt.ids = encode_generation_prompt(row.conversation);
+      place(std::move(row.pictures), prompt);
+    }
     if (pictures) *pictures = std::move(prompt.pictures);
     return std::move(prompt.ids);
   });

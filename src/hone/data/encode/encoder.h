@@ -25,6 +25,8 @@ struct PictureOptions {
   bool crop_to_patches = false;                                    // factory: InternVL's tiles
   int64_t shrink_above = 0;                                        // swift --max_pixels
   int64_t factory_min_pixels = 1024, factory_max_pixels = 589824;  // factory image_min_pixels, image_max_pixels
+  std::optional<int64_t> video_min_tokens, video_max_tokens, video_min_pixels, video_max_pixels;  // swift: of a frame
+  double fps = 2;                                                                                 // swift: FPS
   media::SourceRules sources;
 };
 
@@ -115,8 +117,12 @@ class Encoder {
   void note_turn_tokens(const Conversation& conversation) const;
   static std::shared_ptr<Encoder> make_for_text(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer,
                                                 const ModelIdentity& model);
-  Result<std::vector<Picture>> plan(const Conversation& conversation) const;
-  Conversation marked(const Conversation& conversation, const std::vector<Picture>& pictures) const;
+  struct MarkedConversation {
+    Conversation conversation;
+    std::vector<Picture> pictures, rejected;
+  };
+  Result<PlannedMedia> plan(const Conversation& conversation) const;
+  MarkedConversation marked(const Conversation& conversation, const PlannedMedia& media) const;
   void place(std::vector<Picture> pictures, Sample& sample) const;
   mutable std::atomic<int64_t> turn_token_rows_{0};
 };

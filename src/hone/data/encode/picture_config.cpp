@@ -72,6 +72,26 @@ void set_intern_rules(PictureConfig& config, const EncodeConfig& encode, const M
   if (!factory) config.text_behind = "\n";
 }
 
+void set_video_rules(PictureConfig& config, const PictureOptions& asked, const text::Tokenizer& tokenizer,
+                     const ModelIdentity& model) {
+  config.video_pad = tokenizer.id_of("<|video_pad|>").value_or(-1);
+  auto& video = config.video;
+  const int64_t cell = config.processor.factor() * config.processor.factor();
+  auto tokens = [&](std::optional<int64_t> count, std::optional<int64_t> pixels, int64_t otherwise) {
+    return count ? *count : pixels ? std::max<int64_t>(*pixels / cell, 1) : otherwise;
+  };
+  video.min_tokens = tokens(asked.video_min_tokens, asked.video_min_pixels, video.min_tokens);
+  video.max_tokens = tokens(asked.video_max_tokens, asked.video_max_pixels, video.max_tokens);
+  video.fps = asked.fps;
+  video.has_timestamps = model.model_type.starts_with("qwen3_vl");
+  if (model.model_type != "qwen2_5_vl") return;
+  const auto rate = model.vision.value("tokens_per_second", Json(4));
+  if (!rate.is_number() || rate.get<double>() <= 0 || rate.get<double>() > 1000)
+    throw UserError(ExitCode::bad_checkpoint,
+                    fmt::format("vision_config: \"tokens_per_second\" is {}; expected a number above 0", rate.dump()));
+  video.tokens_per_second = rate.get<double>();
+}
+
 }  // namespace
 
 std::shared_ptr<const PictureConfig> picture_config(const EncodeConfig& encode, const text::Tokenizer& tokenizer,
@@ -96,6 +116,7 @@ std::shared_ptr<const PictureConfig> picture_config(const EncodeConfig& encode, 
   processor.factory_max_pixels = asked.factory_max_pixels;
   config->sources = asked.sources;
   read_tokens(*config, intern ? kInternTokens : kQwenTokens, tokenizer, model);
+  if (!intern) set_video_rules(*config, asked, tokenizer, model);
   return config;
 }
 

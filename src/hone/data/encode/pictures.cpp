@@ -1,7 +1,9 @@
 #include "hone/data/encode/pictures.h"
 
 #include <charconv>
+#include <span>
 
+#include "hone/data/encode/videos.h"
 #include "hone/media/decode_image.h"
 #include "hone/media/image_header.h"
 #include "hone/text/templates/agent_format.h"
@@ -19,15 +21,22 @@ size_t count_tags(const std::vector<Message>& messages, const std::string& tag) 
   return count;
 }
 
-void check_tags(std::vector<Message>& messages, size_t pictures, TagRule rule, const std::string& tag) {
+void check_tags(std::vector<Message>& messages, size_t media, TagRule rule, const std::string& tag, const char* kind) {
   const size_t tags = count_tags(messages, tag);
-  if (rule == TagRule::must_match && tags != pictures)
-    throw text::FormatError(fmt::format("{} tags <image> for {} images; expected as many", tags, pictures));
-  if (tags >= pictures || messages.empty()) return;
+  if (rule == TagRule::must_match && tags != media)
+    throw text::FormatError(fmt::format("{} tags <{}> for {} {}s; expected as many", tags, kind, media, kind));
+  if (tags >= media || messages.empty()) return;
   const size_t first = messages[0].role == "system" && messages.size() > 1 ? 1 : 0;
   std::string missing;
-  for (size_t i = tags; i < pictures; ++i) missing += tag;
+  for (size_t i = tags; i < media; ++i) missing += tag;
   messages[first].content = missing + messages[first].content;
+}
+
+std::string marks_of(std::span<const Picture> pictures) {
+  std::string marks;
+  for (const auto& picture : pictures)
+    marks += picture.text_before + picture_mark(picture.plan.tokens, picture.is_video()) + picture.config->text_behind;
+  return marks;
 }
 
 }  // namespace
@@ -48,24 +57,36 @@ Result<std::vector<Picture>> plan_pictures(const std::vector<std::string>& sourc
   return pictures;
 }
 
-std::vector<Message> mark_pictures(std::vector<Message> messages, const std::vector<Picture>& pictures, TagRule rule,
-                                   const std::string& tag) {
-  check_tags(messages, pictures.size(), rule, tag);
-  size_t next = 0;
+MarkedMessages mark_pictures(std::vector<Message> messages, const PlannedMedia& media, TagRule rule,
+                             const std::string& image_tag) {
+  const std::string video_tag = kVideoTag;
+  check_tags(messages, media.images.size(), rule, image_tag, "image");
+  if (!media.videos.empty() || rule == TagRule::must_match) check_tags(messages, media.videos.size(), rule, video_tag, "video");
+  MarkedMessages marked;
+  size_t images = 0, videos = 0;
   for (auto& message : messages) {
     auto& text = message.content;
     text = without_picture_marks(std::move(text));
-    for (size_t at = text.find(tag); at != std::string::npos && next < pictures.size(); at = text.find(tag, at)) {
-      const auto& picture = pictures[next++];
-      const auto mark = picture_mark(picture.plan.tokens) + picture.config->text_behind;
-      text.replace(at, tag.size(), mark);
-      at += mark.size();
+    for (size_t at = 0; at < text.size();) {
+      const size_t image = images < media.images.size() ? text.find(image_tag, at) : text.npos,
+                   video = videos < media.videos.size() ? text.find(video_tag, at) : text.npos;
+      if (image == text.npos && video == text.npos) break;
+      const bool is_video = video < image;
+      const auto parts = is_video ? std::span(media.videos[videos++]) : std::span(&media.images[images++], 1);
+      const auto marks = marks_of(parts);
+      at = is_video ? video : image;
+      text.replace(at, is_video ? video_tag.size() : image_tag.size(), marks);
+      at += marks.size();
+      marked.pictures.insert(marked.pictures.end(), parts.begin(), parts.end());
     }
   }
-  return messages;
+  marked.messages = std::move(messages);
+  return marked;
 }
 
-std::string picture_mark(int64_t tokens) { return fmt::format("{}{}{}", kMarkOpen, tokens, kMarkClose); }
+std::string picture_mark(int64_t tokens, bool is_video) {
+  return fmt::format("{}{}{}{}", kMarkOpen, tokens, is_video ? "v" : "", kMarkClose);
+}
 
 bool has_mark(std::string_view text) { return text.find(kMarkOpen) != std::string_view::npos; }
 
@@ -82,20 +103,28 @@ std::vector<MarkedPiece> split_at_marks(std::string_view text) {
     if (close == text.npos) return pieces.push_back(piece), pieces;
     const auto digits = text.substr(open + kMarkOpen.size(), close - open - kMarkOpen.size());
     std::from_chars(digits.data(), digits.data() + digits.size(), piece.placeholders);
+    piece.is_video = digits.ends_with("v");
     pieces.push_back(piece);
     text.remove_prefix(close + kMarkClose.size());
   }
 }
 
+media::ImageSize Picture::seen() const {
+  if (!is_video()) return plan.steps.back().to;
+  return {plan.grid_w * config->processor.patch_size, plan.grid_h * config->processor.patch_size};
+}
+
 std::string describe(const Picture& picture) {
   const auto& plan = picture.plan;
-  const auto& seen = plan.steps.back().to;
-  const auto tiles = plan.frames > 1 ? fmt::format(" in {} tiles", plan.frames) : "";
-  return fmt::format("image {}: {} x {} pixels, read as {} x {}{}, {} tokens", media::describe_source(picture.source),
+  const auto seen = picture.seen();
+  const auto tiles = plan.frames > 1 && !picture.is_video() ? fmt::format(" in {} tiles", plan.frames) : "";
+  const auto kind = picture.is_video() ? fmt::format("{} frames of a video from", picture.frames.size()) : std::string("image");
+  return fmt::format("{} {}: {} x {} pixels, read as {} x {}{}, {} tokens", kind, media::describe_source(picture.source),
                      plan.source.width, plan.source.height, seen.width, seen.height, tiles, plan.tokens);
 }
 
 Result<std::vector<float>> patch_rows(const Picture& picture) {
+  if (picture.is_video()) return video_rows(picture);
   auto failed = [&](const std::string& why) { return error("image {}: {}", media::describe_source(picture.source), why); };
   auto medium = media::Medium::open(picture.source, picture.config->sources);
   if (!medium) return failed(medium.error());

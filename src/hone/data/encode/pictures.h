@@ -11,11 +11,22 @@
 
 namespace hone::data {
 
+// What a model makes of videos, whose frames become as large as these bounds and their number allow.
+struct VideoConfig {
+  int64_t min_tokens = 128, max_tokens = 768;  // of a frame, in cells
+  double total_tokens = 128000;                // of a video, of which nine in ten are taken
+  double fps = 2;                              // of frames that are given as a list
+  double tokens_per_second = 0;                // positions that a second takes; 0: a pair of frames takes one
+  bool has_timestamps = false;                 // the time of every pair is written before it (Qwen3-VL)
+};
+
 // What a model makes of pictures.
 struct PictureConfig {
   media::ImageProcessorConfig processor;
   media::SourceRules sources;
+  VideoConfig video;
   text::TokenId start = -1, pad = -1, end = -1;  // <|vision_start|><|image_pad|>…<|vision_end|>
+  text::TokenId video_pad = -1;                  // <|video_pad|>; -1: the model takes no videos
   std::string text_behind = {};                  // of every picture
   bool has_axes = true;                          // positions of time, height and width (M-RoPE)
 };
@@ -24,7 +35,21 @@ struct Picture {
   std::string source;
   media::ImagePlan plan;
   std::shared_ptr<const PictureConfig> config;
-  size_t first = 0;  // of its `plan.tokens` placeholders in the ids of the sample
+  size_t first = 0;                      // of its `plan.tokens` placeholders in the ids of the sample
+  std::vector<std::string> frames = {};  // of a video, or of a part of it: `plan` has the first steps of each
+  double interval = 1;                   // positions from one pair of frames to the next
+  std::string text_before = {};
+
+  bool is_video() const { return !frames.empty(); }
+  text::TokenId placeholder() const { return is_video() ? config->video_pad : config->pad; }
+  media::ImageSize seen() const;  // what the tower sees of it, or what is cut into tiles
+};
+
+// Of a row: images, and the parts of each video.
+struct PlannedMedia {
+  std::vector<Picture> images;
+  std::vector<std::vector<Picture>> videos;
+  bool empty() const { return images.empty() && videos.empty(); }
 };
 
 // Each picture's size is read; nothing is decoded. Errors name the picture.
@@ -35,16 +60,22 @@ Result<std::vector<Picture>> plan_pictures(const std::vector<std::string>& sourc
 // LLaMA-Factory wants as many of one as of the other.
 enum class TagRule { add_missing, must_match };
 
-// `messages` with a mark in place of each tag. Throws text::FormatError where the rule is broken.
-std::vector<Message> mark_pictures(std::vector<Message> messages, const std::vector<Picture>& pictures, TagRule rule,
-                                   const std::string& tag);
+// `messages` with marks in place of each tag, and the pictures in their order. Throws text::FormatError where the rule is broken.
+struct MarkedMessages {
+  std::vector<Message> messages;
+  std::vector<Picture> pictures;
+};
+MarkedMessages mark_pictures(std::vector<Message> messages, const PlannedMedia& media, TagRule rule,
+                             const std::string& image_tag);
+inline constexpr const char* kVideoTag = "<video>";
 
 // A mark in a text stands for so many placeholders, whatever the text around it spells. Noncharacters of Unicode, which no text
 // holds; where one does, it is replaced.
-std::string picture_mark(int64_t tokens);
+std::string picture_mark(int64_t tokens, bool is_video);
 struct MarkedPiece {
   std::string_view text;
   int64_t placeholders = 0;  // behind the text; 0: none
+  bool is_video = false;
 };
 std::vector<MarkedPiece> split_at_marks(std::string_view text);
 bool has_mark(std::string_view text);

@@ -19,6 +19,9 @@ data::EncodeConfig asked_encoding(const Json& asked) {
   if (asked.contains("max_pixels")) pictures.max_pixels = asked["max_pixels"].get<int64_t>();
   pictures.max_tiles = asked.value("max_tiles", pictures.max_tiles);
   pictures.crop_to_patches = asked.value("crop_to_patches", pictures.crop_to_patches);
+  pictures.fps = asked.value("fps", pictures.fps);
+  if (asked.contains("video_max_pixels")) pictures.video_max_pixels = asked["video_max_pixels"].get<int64_t>();
+  if (asked.contains("video_min_pixels")) pictures.video_min_pixels = asked["video_min_pixels"].get<int64_t>();
   pictures.shrink_above = asked.value("shrink_above", pictures.shrink_above);
   pictures.factory_min_pixels = asked.value("image_min_pixels", pictures.factory_min_pixels);
   pictures.factory_max_pixels = asked.value("image_max_pixels", pictures.factory_max_pixels);
@@ -30,6 +33,8 @@ data::Conversation asked_conversation(const Json& row) {
   for (const auto& message : row.at("messages"))
     conversation.messages.push_back({.role = message.at("role"), .content = message.at("content")});
   conversation.images = row.value("images", std::vector<std::string>());
+  for (const auto& video : row.value("videos", Json::array()))
+    conversation.videos.push_back(video.is_string() ? video.get<std::string>() : video.dump());
   return conversation;
 }
 

@@ -68,7 +68,7 @@ void show_row(const train::TrainingJob& job, const text::Tokenizer& tokenizer, c
 
 Json shown_picture(const data::Picture& picture) {
   const auto& plan = picture.plan;
-  const auto& seen = plan.steps.back().to;
+  const auto seen = picture.seen();
   return {{"source", media::describe_source(picture.source)},
           {"size", {plan.source.width, plan.source.height}},
           {"seen", {seen.width, seen.height}},
