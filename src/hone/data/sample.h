@@ -1,5 +1,6 @@
 // A conversation as numbers: token ids and, for each, the label to learn (or kIgnore).
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,13 +12,17 @@ namespace hone::data {
 
 inline constexpr text::TokenId kIgnore = -100;
 
+enum class QuestionKind { yes_or_no, choice, score };
+
 struct Sample {
   std::vector<text::TokenId> ids;
   std::vector<text::TokenId> labels;  // same length; labels[i] is ids[i] or kIgnore (the shift by one happens in the batch)
   std::vector<float> loss_scale;      // same length, or empty when every labeled token weighs 1
-  std::vector<float>
-      sequence_labels;  // of the whole text, where it is judged as one: its classes or values, how like or relevant it is
-  std::vector<Picture> pictures;  // in the order of their placeholders
+  // Of the whole text, where it is judged as one: its classes or values, how like or relevant it is, the margin it should win by,
+  // or of a decision the share of each option.
+  std::vector<float> sequence_labels;
+  std::optional<QuestionKind> question;  // of a decision
+  std::vector<Picture> pictures;         // in the order of their placeholders
   std::string channel;
   RowOrigin origin;
   int64_t row = -1;  // index in the source

@@ -3,9 +3,12 @@
 namespace hone::model {
 
 Tensor pool_last_token(CausalLM& model, const ForwardInput& input) {
-  auto hidden_th = model.hidden_states(input);
+  return last_token_states(model.hidden_states(input), input.segments);
+}
+
+Tensor last_token_states(const Tensor& hidden_th, const ops::CuSeqlens& segments) {
   std::vector<int64_t> ends;
-  for (int64_t i = 0; i < input.segments.count(); ++i) ends.push_back(input.segments.offsets[static_cast<size_t>(i) + 1] - 1);
+  for (int64_t i = 0; i < segments.count(); ++i) ends.push_back(segments.offsets[static_cast<size_t>(i) + 1] - 1);
   return hidden_th.index_select(0, at::tensor(ends, at::kLong).to(hidden_th.device()));
 }
 

@@ -8,6 +8,7 @@ namespace hone::model {
 
 // The hidden state of each segment's last token, [S, hidden], differentiable.
 Tensor pool_last_token(CausalLM& model, const ForwardInput& input);
+Tensor last_token_states(const Tensor& hidden_th, const ops::CuSeqlens& segments);  // the same of states that are there already
 
 // Scores of a classifier, float32 [S, labels].
 Tensor classification_logits(CausalLM& model, const Tensor& states_sh);

@@ -8,6 +8,7 @@
 #include "hone/parallel/launch/rank_files.h"
 #include "hone/train/checkpoints/checkpoint.h"
 #include "hone/train/loop/data_order.h"
+#include "hone/train/methods/make_loss.h"
 #include "hone/train/methods/objective.h"
 #include "hone/train/reports/crc32c.h"
 #include "hone/tuner/methods/method.h"
@@ -20,6 +21,7 @@ std::unique_ptr<data::Loader> train_loader(const TrainingJob& job, RunSetup& rea
   config.rank = processes.data_rank();
   config.world_size = processes.data_size();
   set_kl_block(job, config.world_size, config);
+  config.payload = payload_collator(job);
   if (ready.data.train_stream) return data::make_loader(std::move(ready.data.train_stream), ready.encoder, config, ready.report);
   if (!ready.data.train) throw UserError(ExitCode::usage, "there is no training data", "name it with --dataset");
   return data::make_loader(ready.data.train, ready.encoder, config, ready.report);

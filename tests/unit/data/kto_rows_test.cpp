@@ -103,11 +103,19 @@ TEST(PairRows, RowsWithoutPairsAreNamedByWhatTheyAreFor) {
 TEST(FeedbackRows, ABatchHoldsOwnAnswersFirst) {
   LoaderConfig config{.batch_size = 5, .shuffle = false};
   config.feedback = {.block = 5};
+  struct HasLabel : PayloadOf<HasLabel> {
+    std::vector<bool> of_sequence;
+  };
+  config.payload = [](const std::vector<const Sample*>& sequences) {
+    auto payload = std::make_shared<HasLabel>();
+    for (const auto* sample : sequences) payload->of_sequence.push_back(!sample->sequence_labels.empty());
+    return payload;
+  };
   auto batch = make_loader(std::make_shared<Answers>(), plain_encoder(), config, std::make_shared<RowReport>())->next();
   EXPECT_EQ(batch.sample_count, 5);
   EXPECT_EQ(batch.segments.count(), 10);
   EXPECT_EQ(batch.rows, (std::vector<int64_t>{0, 1, 2, 3, 4}));
-  for (size_t i = 0; i < 10; ++i) EXPECT_EQ(batch.sequence_labels[i].empty(), i >= 5);
+  for (size_t i = 0; i < 10; ++i) EXPECT_EQ(payload_of<HasLabel>(batch).of_sequence[i], i < 5);
 }
 
 TEST(FeedbackRows, MatesAreTheSameOnAnyNumberOfProcesses) {

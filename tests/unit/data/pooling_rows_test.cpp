@@ -104,15 +104,24 @@ TEST(GroupedRows, TheTextsOfARowStayInOneBatch) {
   LoaderConfig config;
   config.batch_size = 2;
   config.groups = PoolingDataConfig{.kind = PoolingTask::embedding};
+  struct Labels : PayloadOf<Labels> {
+    std::vector<std::vector<float>> of_text;
+  };
+  config.payload = [](const std::vector<const Sample*>& texts) {
+    auto payload = std::make_shared<Labels>();
+    for (const auto* text : texts) payload->of_text.push_back(text->sequence_labels);
+    return payload;
+  };
   auto loader = make_loader(std::make_shared<Rows>(), bare_encoder(), config, std::make_shared<RowReport>());
   EXPECT_EQ(loader->batches_per_epoch(), 3);
   auto batch = loader->next();
   EXPECT_EQ(batch.segments.count(), 8);
-  ASSERT_EQ(batch.sequence_labels.size(), 8u);
+  const auto& labels = payload_of<Labels>(batch).of_text;
+  ASSERT_EQ(labels.size(), 8u);
   for (size_t anchor : {0u, 4u}) {
-    EXPECT_TRUE(batch.sequence_labels[anchor].empty());
-    EXPECT_EQ(batch.sequence_labels[anchor + 1], std::vector<float>{1});
-    EXPECT_EQ(batch.sequence_labels[anchor + 3], std::vector<float>{0});
+    EXPECT_TRUE(labels[anchor].empty());
+    EXPECT_EQ(labels[anchor + 1], std::vector<float>{1});
+    EXPECT_EQ(labels[anchor + 3], std::vector<float>{0});
   }
 }
 

@@ -75,12 +75,12 @@ class FakeLoader : public data::Loader {
 };
 
 // The supervised loss, but not a number in one chosen step.
-class PoisonedLoss : public Loss {
+class PoisonedLoss : public LossOf<SftPayload> {
  public:
   explicit PoisonedLoss(int64_t step) : step_(step) {}
   double num_items(const data::Batch& batch) const override { return sft_.num_items(batch); }
-  LossSum loss(model::CausalLM& model, const data::Batch& batch) override {
-    auto loss = sft_.loss(model, batch);
+  LossSum loss(const ForwardOutputs& outputs, const SftPayload& payload) override {
+    auto loss = sft_.loss(outputs, payload);
     if (++calls_ == step_) loss.sum = loss.sum * std::numeric_limits<double>::quiet_NaN();
     return loss;
   }

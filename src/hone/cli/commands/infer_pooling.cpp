@@ -74,9 +74,8 @@ class PoolingRowWriter {
   }
   std::vector<train::PoolingOutput> operator()(const std::vector<data::Sample>& samples) const {
     std::vector<std::vector<text::TokenId>> texts;
-    std::vector<std::vector<float>> grades;
-    for (const auto& sample : samples) texts.push_back(sample.ids), grades.push_back(sample.sequence_labels);
-    auto verdicts = decides_ ? runner_.decide(texts, grades) : runner_(texts, top_n_);
+    for (const auto& sample : samples) texts.push_back(sample.ids);
+    auto verdicts = decides_ ? runner_.decide(samples) : runner_(texts, top_n_);
     for (const auto& verdict : verdicts)
       if (verdict.scores.isnan().any().item<bool>())
         throw UserError(ExitCode::non_finite, engine::kModelComputesNan,

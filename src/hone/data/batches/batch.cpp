@@ -61,7 +61,6 @@ Batch collate(std::span<const SamplePack> given, PackMask joint) {
         append_sequence({&sample, 1}, true, row);
         batch.segments.append(static_cast<int64_t>(sample.ids.size()));
         batch.channels.push_back(sample.channel);
-        batch.sequence_labels.push_back(sample.sequence_labels);
       }
     } else {
       size_t before = row.tokens.size();
@@ -93,9 +92,11 @@ Batch Batch::to(at::Device device) const {
   moved.images.rows_n = send(images.rows_n);
   moved.targets_t = send(targets_t);
   moved.weights_t = send(weights_t);
-  moved.old_logps_t = send(old_logps_t);
-  moved.ref_logps_t = send(ref_logps_t);
-  moved.experience_ct = send(experience_ct);
+  if (payload && !device.is_cpu()) {
+    std::shared_ptr<Payload> copy = payload->clone();
+    for (auto* tensor : copy->tensors()) *tensor = send(*tensor);
+    moved.payload = std::move(copy);
+  }
   return moved;
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "hone/data/batches/payload.h"
 #include "hone/device/tensor.h"
 #include "hone/ops/attention/cu_seqlens.h"
 #include "hone/ops/patch_grid.h"
@@ -26,17 +27,19 @@ struct Batch {
   Tensor offsets_s;          // the same on the device, where they lie there already; undefined elsewhere
   int64_t target_count = 0;  // positions with a target
   int64_t sample_count = 0;
-  std::vector<int64_t> rows;                        // source rows in this batch, for reports
-  std::vector<std::string> channels;                // of each segment; "" where its row names none
-  std::vector<std::vector<float>> sequence_labels;  // of each segment, where texts are judged as wholes
-  // Answers the model wrote itself: float [T], what it and the reference thought of each target then. Undefined where nobody
-  // asks.
-  Tensor old_logps_t, ref_logps_t;
-  Tensor experience_ct;  // PPO: float [channels, T], what each state was expected to be worth and turned out to be (losses/ppo.h)
+  std::vector<int64_t> rows;                            // source rows in this batch, for reports
+  std::vector<std::string> channels;                    // of each segment; "" where its row names none
+  std::shared_ptr<const Payload> payload;               // of the training method; null: tokens and targets are all it needs
   std::vector<std::pair<std::string, double>> metrics;  // numbers about how the batch came to be, logged with its loss
   bool pinned = true;                                   // goes to an accelerator by way of page-locked memory
 
   Batch to(at::Device device) const;
 };
+
+template <class Own>
+const Own& payload_of(const Batch& batch) {
+  HONE_CHECK(batch.payload, "a batch without the payload of its method");
+  return payload_as<Own>(*batch.payload);
+}
 
 }  // namespace hone::data

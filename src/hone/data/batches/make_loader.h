@@ -27,6 +27,7 @@ struct LoaderConfig {
   bool margins = false;                     // of pairs: reward models learn their `margin`, so any other value makes a bad row
   std::optional<PoolingDataConfig> groups;  // texts judged as wholes: those of a row stay together
   std::optional<KtoConfig> feedback;        // answers that are good or bad; not of streams
+  PayloadCollator payload;                  // of the training method; empty: it needs none
   bool keeps_rows_together() const { return pairs || groups || feedback; }
   int64_t shuffle_buffer = 1000;         // streaming: rows shuffled together
   size_t threads = 0;                    // 0: one a core

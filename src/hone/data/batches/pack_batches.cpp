@@ -60,7 +60,15 @@ int64_t pack_capacity(const LoaderConfig& config, const Encoder& encoder) {
 }
 
 Batch make_batch(std::span<const SamplePack> packs, const LoaderConfig& config) {
-  auto batch = config.feedback ? collate(kl_pairs_last(packs), PackMask::separate) : collate(packs, joint_of(config.packing));
+  const auto sorted = config.feedback ? kl_pairs_last(packs) : std::vector<SamplePack>();
+  const auto ordered = config.feedback ? std::span<const SamplePack>(sorted) : packs;
+  auto batch = collate(ordered, config.feedback ? PackMask::separate : joint_of(config.packing));
+  if (config.payload) {
+    std::vector<const Sample*> sequences;
+    for (const auto& pack : ordered)
+      for (const auto& sample : pack) sequences.push_back(&sample);
+    batch.payload = config.payload(sequences);
+  }
   if (config.feedback) {
     batch.sample_count = static_cast<int64_t>(packs.size());  // mates are no rows of their own
     batch.rows.resize(packs.size());

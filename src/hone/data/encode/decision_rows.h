@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "hone/data/readers/row_reader.h"
+#include "hone/data/sample.h"
 
 namespace hone::data {
 
@@ -19,7 +20,6 @@ struct DecisionChanges {
   bool any() const { return drop_instructions > 0 || subsample_options > 0 || state_as_text > 0 || shuffle_fields; }
 };
 
-enum class QuestionKind { yes_or_no, choice, score };
 inline constexpr std::array<std::string_view, 3> kQuestionKinds{"noul", "choice", "score"};  // ms-swift's words
 
 // Rows {"messages", "questions", "kinds", "options", "target_probs"}, as ms-swift's preprocessor gives them. Records that are

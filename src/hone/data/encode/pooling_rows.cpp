@@ -159,15 +159,14 @@ Result<std::vector<Sample>> encode_answered_decision(const Encoder& encoder, con
   auto sample = encode_decision(encoder, row);
   if (!sample) return Error{sample.error()};
   auto shares = extra_column(row, "target_probs");
-  bool fits =
-      shares.is_array() && !shares.empty() && shares[0].is_array() && shares[0].size() + 1 == sample->sequence_labels.size();
+  bool fits = shares.is_array() && !shares.empty() && shares[0].is_array() && shares[0].size() == sample->sequence_labels.size();
   if (!fits)
     return row_error(RowProblem::columns, row.origin.str(),
                      "the question has no answer, which \"target_probs\" or \"gold\" would give");
   for (size_t i = 0; i < shares[0].size(); ++i) {
     if (!shares[0][i].is_number())
       return row_error(RowProblem::type, row.origin.str(), "\"target_probs\" holds what is not a number");
-    sample->sequence_labels[i + 1] = shares[0][i].get<float>();
+    sample->sequence_labels[i] = shares[0][i].get<float>();
   }
   return std::vector<Sample>{std::move(*sample)};
 }
@@ -219,8 +218,8 @@ Result<Sample> encode_decision(const Encoder& encoder, const Conversation& conve
       decision_prompt(*kind, conversation.messages.front().content, questions[0].get<std::string>(), texts));
   auto judged = pooling_sample(encoder, std::move(sample), conversation);
   if (!judged) return judged;
-  judged->sequence_labels.assign(texts.size() + 1, 0);
-  judged->sequence_labels[0] = static_cast<float>(kind - kQuestionKinds.begin());
+  judged->sequence_labels.assign(texts.size(), 0);
+  judged->question = static_cast<QuestionKind>(kind - kQuestionKinds.begin());
   return judged;
 }
 

@@ -21,15 +21,15 @@ struct PoolingDataConfig {
 };
 
 // classes: one sample. likeness: the anchor, which has no grade, its positive and its negatives. relevance: the question with
-// each candidate, positive ones first. decisions: one sample, its grades the number of its kind and the share of each option
-// (decision_rows.h). Columns are ms-swift's: label, positive_messages, negative_messages.
+// each candidate, positive ones first. decisions: one sample, its grades the share of each option (decision_rows.h). Columns are
+// ms-swift's: label, positive_messages, negative_messages.
 Result<std::vector<Sample>> encode_pooling_row(const Encoder& encoder, const Conversation& conversation,
                                                const PoolingDataConfig& config);
 
 // One text of a group, as training sees it: closed when it ends with an answer, else open where the model would speak.
 Result<Sample> encode_pooling_text(const Encoder& encoder, const Conversation& conversation);
 
-// A row of decisions without its answer: the grades are the number of its kind and a zero for each option.
+// A row of decisions without its answer: the grades are a zero for each option.
 Result<Sample> encode_decision(const Encoder& encoder, const Conversation& conversation);
 
 // relevance: some of the positives, each followed by some of the negatives.

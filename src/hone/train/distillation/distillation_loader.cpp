@@ -19,7 +19,6 @@ data::Sample completed(const rl::Prompt& prompt, const rl::GeneratedCompletion& 
   for (const auto token : completion.tokens) sample.ids.push_back(token), sample.labels.push_back(token);
   sample.origin = prompt.question.origin;
   sample.row = prompt.row;
-  sample.sequence_labels = {kGenerated};
   return sample;
 }
 
@@ -97,6 +96,9 @@ data::Batch DistillationLoader::generated(const std::vector<rl::Prompt>& prompts
   }
   if (config_.log_completions) log(prompts, completions);
   auto batch = data::collate(packs, data::PackMask::separate);
+  auto payload = std::make_shared<DistillationPayload>();
+  payload->is_generated = true;
+  batch.payload = std::move(payload);
   const auto count = std::max(1.0, static_cast<double>(prompts.size()));
   batch.metrics = {{"completions/mean_length", tokens / count}, {"completions/clipped_ratio", cut / count}};
   return batch;

@@ -33,7 +33,7 @@ Json evaluate(model::CausalLM& model, Loss& method, data::Loader& loader, at::De
     // pass.
     if (counts || !batch.tokens_t.defined()) batch = loader.next();
     auto part = sequence ? own_part(batch, *sequence) : batch;
-    auto loss = method.loss(model, part.to(device));
+    auto loss = forward_loss(model, method, part.to(device));
     if (!counts) continue;
     double samples = static_cast<double>(batch.sample_count), own = !sequence || sequence->is_first_rank() ? 1 : 0;
     sums["loss"] += {loss.sum.item<double>() / std::max(method.num_items(batch), 1.0) * samples, own * samples};

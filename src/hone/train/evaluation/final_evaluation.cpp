@@ -24,6 +24,7 @@ void predict_scores(const TrainingJob& job, const RunSetup& ready, LoadedModel& 
   auto method = make_loss(job, *ready.tokenizer, {.reference = loaded.reference.get(), .teacher = loaded.teacher.get()});
   auto config = job.eval_loader;
   config.display_name = "the validation data";
+  config.payload = payload_collator(job);
   auto loader = data::make_loader(ready.data.validation, ready.encoder, config, ready.report);
   std::vector<Tensor> scores;
   auto metrics = evaluate(*loaded.model, *method, *loader, loaded.model->device(), alone, "predict", nullptr, &scores);
@@ -44,6 +45,7 @@ std::vector<EvaluationSet> evaluations_of(const TrainingJob& job, const RunSetup
   auto config = job.eval_loader;
   config.shard_batches = true;
   config.display_name = "the validation data";
+  config.payload = payload_collator(job);
   config.rank = share.rank;
   config.world_size = share.world;
   set_kl_block(job, share.world, config);

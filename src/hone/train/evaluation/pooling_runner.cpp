@@ -47,18 +47,20 @@ PoolingOutput PoolingRunner::of_classes(const Tensor& scores, int64_t likeliest)
   return {one ? Json(chosen[0]) : Json(chosen), class_logprobs(chosen, one, logps, likeliest), logps.exp()};
 }
 
-std::vector<PoolingOutput> PoolingRunner::decide(const std::vector<std::vector<text::TokenId>>& texts,
-                                                 const std::vector<std::vector<float>>& grades) const {
+std::vector<PoolingOutput> PoolingRunner::decide(const std::vector<data::Sample>& questions) const {
   at::NoGradGuard no_grad;
   std::vector<PoolingOutput> verdicts;
-  if (texts.empty()) return verdicts;
+  if (questions.empty()) return verdicts;
+  std::vector<std::vector<text::TokenId>> texts;
+  for (const auto& question : questions) texts.push_back(question.ids);
   auto logps_sv =
       model::token_logps(model_, model::pool_last_token(model_, model::packed_texts(texts, model_.device())), task_.option_tokens)
           .cpu();
   for (size_t i = 0; i < texts.size(); ++i) {
-    auto shares = logps_sv[static_cast<int64_t>(i)]
-                      .narrow(0, first_option(static_cast<int64_t>(grades[i].at(0))), static_cast<int64_t>(grades[i].size()) - 1)
-                      .softmax(0);
+    auto shares =
+        logps_sv[static_cast<int64_t>(i)]
+            .narrow(0, first_option(questions[i].question.value()), static_cast<int64_t>(questions[i].sequence_labels.size()))
+            .softmax(0);
     verdicts.push_back(
         {Json::array({{{"index", shares.argmax().item<int64_t>()}, {"probs", numbers_of(shares)}}}), nullptr, shares});
   }

@@ -1,5 +1,6 @@
 // Inference of pooling models: classes, regression values, embeddings, relevance scores.
 #pragma once
+#include "hone/data/sample.h"
 #include "hone/model/causal_lm.h"
 #include "hone/text/tokenizer.h"
 #include "hone/train/methods/task.h"
@@ -19,9 +20,8 @@ class PoolingRunner {
   PoolingRunner(model::CausalLM& model, const TaskConfig& task, const text::Tokenizer& tokenizer, bool squash);
   // `likeliest`: so many classes are listed with their log-probabilities.
   std::vector<PoolingOutput> operator()(const std::vector<std::vector<text::TokenId>>& texts, int64_t likeliest = 0) const;
-  // Of decisions, whose texts come with grades as data::encode_decision gives them: the most likely option and the share of each.
-  std::vector<PoolingOutput> decide(const std::vector<std::vector<text::TokenId>>& texts,
-                                    const std::vector<std::vector<float>>& grades) const;
+  // Of decisions as data::encode_decision gives them: the most likely option and the share of each.
+  std::vector<PoolingOutput> decide(const std::vector<data::Sample>& questions) const;
 
  private:
   PoolingOutput of_classes(const Tensor& scores, int64_t likeliest) const;

@@ -16,7 +16,7 @@ tuner::BaseGradients base_gradients(model::CausalLM& model, const std::vector<mo
   for (int64_t i = 0; i < batches; ++i) {
     auto batch = loader.next();
     const double count = std::max(method.num_items(batch), 1.0);
-    (method.loss(model, batch.to(model.device())).sum / (count * static_cast<double>(batches))).backward();
+    (forward_loss(model, method, batch.to(model.device())).sum / (count * static_cast<double>(batches))).backward();
   }
   model.set_training(false);
   tuner::BaseGradients gradients;
@@ -40,6 +40,7 @@ tuner::GradientSource gradients_of_first_rows(const TrainingJob& job, std::share
     auto config = job.loader;
     config.batch_size = start.batch_size;
     config.packing = data::Packing::none;
+    config.payload = payload_collator(job);
     auto loader = data::make_loader(rows, data::Encoder::make(encode, tokenizer, data::read_model_identity(job.model_folder)),
                                     config, std::make_shared<data::RowReport>());
     auto start_itself = policy_as_reference();

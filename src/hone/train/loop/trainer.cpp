@@ -152,7 +152,7 @@ LossSum Trainer::pass(const data::Batch& batch, double factor) {
   bool spoiled = fault("train.loss");
   if (!spoiled)
     if (auto replayed = graphs_.run(batch, factor)) return *replayed;
-  auto loss = deps_.loss.loss(deps_.model, batch.to(device_));
+  auto loss = forward_loss(deps_.model, deps_.loss, batch.to(device_));
   if (spoiled) loss.sum = loss.sum * std::numeric_limits<double>::quiet_NaN();
   (loss.sum * factor).backward();
   return loss;

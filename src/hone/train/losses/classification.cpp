@@ -1,55 +1,65 @@
 #include "hone/train/losses/classification.h"
 
 #include "hone/model/pooling.h"
-#include "hone/train/methods/forward_input.h"
 
 namespace hone::train {
 namespace {
 
-Tensor class_numbers(const data::Batch& batch, at::Device device) {
+using Sequences = std::vector<const data::Sample*>;
+
+Tensor class_numbers(const Sequences& texts) {
   std::vector<int64_t> numbers;
-  for (const auto& grades : batch.sequence_labels) numbers.push_back(static_cast<int64_t>(grades.at(0)));
-  return at::tensor(numbers, at::kLong).to(device);
+  for (const auto* text : texts) numbers.push_back(static_cast<int64_t>(text->sequence_labels.at(0)));
+  return at::tensor(numbers, at::kLong);
 }
 
 // [S, labels]: ones at the classes a text has.
-Tensor class_marks(const data::Batch& batch, int64_t labels, at::Device device) {
-  auto marks = at::zeros({static_cast<int64_t>(batch.sequence_labels.size()), labels});
-  for (size_t i = 0; i < batch.sequence_labels.size(); ++i)
-    for (float number : batch.sequence_labels[i]) marks[static_cast<int64_t>(i)][static_cast<int64_t>(number)] = 1;
-  return marks.to(device);
+Tensor class_marks(const Sequences& texts, int64_t labels) {
+  auto marks = at::zeros({static_cast<int64_t>(texts.size()), labels});
+  for (size_t i = 0; i < texts.size(); ++i)
+    for (float number : texts[i]->sequence_labels) marks[static_cast<int64_t>(i)][static_cast<int64_t>(number)] = 1;
+  return marks;
 }
 
-Tensor wanted_values(const data::Batch& batch, int64_t labels, at::Device device) {
+Tensor wanted_values(const Sequences& texts, int64_t labels) {
   std::vector<float> values;
-  for (const auto& grades : batch.sequence_labels) values.insert(values.end(), grades.begin(), grades.end());
-  return at::tensor(values).view({-1, labels}).to(device);
+  for (const auto* text : texts) values.insert(values.end(), text->sequence_labels.begin(), text->sequence_labels.end());
+  return at::tensor(values).view({-1, labels});
 }
 
 }  // namespace
+
+data::PayloadCollator ClassificationPayload::collator(const TaskConfig& config) {
+  return [problem = config.problem, labels = config.labels](const Sequences& texts) {
+    auto payload = std::make_shared<ClassificationPayload>();
+    payload->targets = problem == ProblemType::single_label  ? class_numbers(texts)
+                       : problem == ProblemType::multi_label ? class_marks(texts, labels)
+                                                             : wanted_values(texts, labels);
+    return payload;
+  };
+}
 
 double ClassificationLoss::num_items(const data::Batch& batch) const {
   double texts = static_cast<double>(batch.segments.count());
   return config_.problem == ProblemType::single_label ? texts : texts * static_cast<double>(config_.labels);
 }
 
-LossSum ClassificationLoss::loss(model::CausalLM& model, const data::Batch& batch) {
-  auto scores = model::classification_logits(model, model::pool_last_token(model, forward_input(batch)));
-  double texts = static_cast<double>(batch.segments.count());
+LossSum ClassificationLoss::loss(const ForwardOutputs& outputs, const ClassificationPayload& payload) {
+  auto scores = model::classification_logits(outputs.model, outputs.last_token_states());
+  const auto& targets = payload.targets;
+  double texts = static_cast<double>(outputs.batch.segments.count());
   switch (config_.problem) {
     case ProblemType::regression: {
-      auto squares = (scores - wanted_values(batch, config_.labels, scores.device())).square();
-      return {squares.sum(), {{"mse", squares.detach().sum(), num_items(batch)}}};
+      auto squares = (scores - targets).square();
+      return {squares.sum(), {{"mse", squares.detach().sum(), num_items(outputs.batch)}}};
     }
     case ProblemType::multi_label: {
-      auto marks = class_marks(batch, config_.labels, scores.device());
-      auto right = ((scores > 0) == (marks > 0.5)).all(1).sum();
-      return {at::binary_cross_entropy_with_logits(scores, marks, {}, {}, at::Reduction::Sum), {{"acc", right, texts}}};
+      auto right = ((scores > 0) == (targets > 0.5)).all(1).sum();
+      return {at::binary_cross_entropy_with_logits(scores, targets, {}, {}, at::Reduction::Sum), {{"acc", right, texts}}};
     }
     case ProblemType::single_label: {
-      auto numbers = class_numbers(batch, scores.device());
-      auto right = (scores.argmax(1) == numbers).sum();
-      return {at::cross_entropy_loss(scores, numbers, {}, at::Reduction::Sum), {{"acc", right, texts}}};
+      auto right = (scores.argmax(1) == targets).sum();
+      return {at::cross_entropy_loss(scores, targets, {}, at::Reduction::Sum), {{"acc", right, texts}}};
     }
   }
   HONE_CHECK(false, "a problem without a loss");

@@ -5,13 +5,21 @@
 
 namespace hone::train {
 
-class ClassificationLoss final : public Loss {
+// What texts are to get: the number of the class, int64 [S]; or float [S, labels], ones at a text's classes or its values.
+struct ClassificationPayload : data::PayloadOf<ClassificationPayload> {
+  Tensor targets;
+
+  static data::PayloadCollator collator(const TaskConfig& config);
+  std::vector<Tensor*> tensors() override { return {&targets}; }
+};
+
+class ClassificationLoss final : public LossOf<ClassificationPayload> {
  public:
   explicit ClassificationLoss(const TaskConfig& config) : config_(config) {}
 
   // What transformers' mean is over: texts, or each of their values.
   double num_items(const data::Batch& batch) const override;
-  LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
+  LossSum loss(const ForwardOutputs& outputs, const ClassificationPayload& payload) override;
 
  private:
   TaskConfig config_;

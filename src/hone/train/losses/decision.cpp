@@ -1,8 +1,6 @@
 #include "hone/train/losses/decision.h"
 
-#include "hone/data/encode/decision_rows.h"
 #include "hone/model/pooling.h"
-#include "hone/train/methods/forward_input.h"
 
 namespace hone::train {
 namespace {
@@ -12,9 +10,24 @@ Tensor ranked_gaps(const Tensor& shares_o, const Tensor& wanted_o) { return (sha
 
 }  // namespace
 
-int64_t first_option(int64_t kind) {
+int64_t first_option(data::QuestionKind kind) {
   constexpr int64_t kFirst[] = {0, 8, 2};  // false and true; A to P; 0 to 5
-  return kFirst[kind];
+  return kFirst[static_cast<size_t>(kind)];
+}
+
+data::PayloadCollator DecisionPayload::collator() {
+  return [](const std::vector<const data::Sample*>& sequences) {
+    auto payload = std::make_shared<DecisionPayload>();
+    for (const auto* sample : sequences)
+      payload->questions.push_back({sample->question.value(), at::tensor(sample->sequence_labels)});
+    return payload;
+  };
+}
+
+std::vector<Tensor*> DecisionPayload::tensors() {
+  std::vector<Tensor*> list;
+  for (auto& question : questions) list.push_back(&question.shares_o);
+  return list;
 }
 
 double DecisionLoss::num_items(const data::Batch& batch) const { return static_cast<double>(batch.segments.count()); }
@@ -32,20 +45,17 @@ Tensor DecisionLoss::question_loss(const Tensor& scores_o, const Tensor& wanted_
   return loss + 0.5 * gaps.slice(0, 0, -1).sum() / std::max(options - 1, 1.0);
 }
 
-LossSum DecisionLoss::loss(model::CausalLM& model, const data::Batch& batch) {
-  auto states = model::pool_last_token(model, forward_input(batch));
-  auto logps_sv = model::token_logps(model, states, config_.option_tokens);
+LossSum DecisionLoss::loss(const ForwardOutputs& outputs, const DecisionPayload& payload) {
+  auto logps_sv = model::token_logps(outputs.model, outputs.last_token_states(), config_.option_tokens);
   LossSum result{logps_sv.narrow(0, 0, 0).sum(), {}};
   auto right = at::zeros({}, logps_sv.options().requires_grad(false));
-  for (int64_t i = 0; i < batch.segments.count(); ++i) {
-    const auto& grades = batch.sequence_labels[static_cast<size_t>(i)];
-    const auto kind = static_cast<int64_t>(grades.at(0));
-    auto wanted = at::tensor(std::vector<float>(grades.begin() + 1, grades.end())).to(logps_sv.device());
+  for (int64_t i = 0; i < outputs.batch.segments.count(); ++i) {
+    const auto& [kind, wanted] = payload.questions[static_cast<size_t>(i)];
     auto scores = logps_sv[i].narrow(0, first_option(kind), wanted.numel());
-    result.sum = result.sum + question_loss(scores, wanted, kind == static_cast<int64_t>(data::QuestionKind::score));
+    result.sum = result.sum + question_loss(scores, wanted, kind == data::QuestionKind::score);
     right += (scores.detach().argmax() == wanted.argmax()).to(right.scalar_type());
   }
-  result.metrics.push_back({"acc", right, num_items(batch)});
+  result.metrics.push_back({"acc", right, num_items(outputs.batch)});
   return result;
 }
 

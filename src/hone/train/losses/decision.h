@@ -6,15 +6,27 @@
 
 namespace hone::train {
 
-// Where the options of a kind of question lie among the 24 tokens of TaskConfig::verdicts.
-int64_t first_option(int64_t kind);
+// Where the options of a kind of question lie among the tokens of TaskConfig::option_tokens.
+int64_t first_option(data::QuestionKind kind);
 
-class DecisionLoss final : public Loss {
+// The question of each sequence, and the share of each of its options.
+struct DecisionPayload : data::PayloadOf<DecisionPayload> {
+  struct Question {
+    data::QuestionKind kind;
+    Tensor shares_o;
+  };
+  std::vector<Question> questions;
+
+  static data::PayloadCollator collator();
+  std::vector<Tensor*> tensors() override;
+};
+
+class DecisionLoss final : public LossOf<DecisionPayload> {
  public:
   explicit DecisionLoss(const TaskConfig& config) : config_(config) {}
 
   double num_items(const data::Batch& batch) const override;
-  LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
+  LossSum loss(const ForwardOutputs& outputs, const DecisionPayload& payload) override;
 
  private:
   Tensor question_loss(const Tensor& scores_o, const Tensor& wanted_o, bool ordered) const;

@@ -5,15 +5,17 @@
 
 namespace hone::train {
 
-// Sequence label of a generated completion: rows of a dataset have none.
-inline constexpr float kGenerated = 1;
+struct DistillationPayload : data::PayloadOf<DistillationPayload> {
+  bool is_generated = false;  // completions are a model's, not those of a dataset's rows
+};
 
-class DistillationLoss final : public Loss {
+class DistillationLoss final : public LossOf<DistillationPayload> {
  public:
   DistillationLoss(const DistillationConfig& config, Teacher& teacher) : config_(config), teacher_(teacher) {}
 
   double num_items(const data::Batch& batch) const override { return static_cast<double>(batch.target_count); }
-  LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
+  void consult(model::CausalLM& model, const data::Batch& batch, DistillationPayload& payload) override;
+  LossSum loss(const ForwardOutputs& outputs, const DistillationPayload& payload) override;
   bool metrics_vary() const override { return true; }
 
  private:

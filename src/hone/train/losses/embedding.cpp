@@ -3,7 +3,6 @@
 #include "hone/model/pooling.h"
 #include "hone/train/losses/infonce.h"
 #include "hone/train/losses/similarity_correlations.h"
-#include "hone/train/methods/forward_input.h"
 
 namespace hone::train {
 namespace {
@@ -38,21 +37,29 @@ Tensor online_contrastive(const Tensor& distances, const Tensor& grades) {
 
 }  // namespace
 
-ContrastiveGroups ContrastiveGroups::of(const data::Batch& batch) {
+ContrastiveGroups ContrastiveGroups::of(const std::vector<const data::Sample*>& texts) {
   ContrastiveGroups groups;
-  for (size_t i = 0; i < batch.sequence_labels.size(); ++i) {
-    if (batch.sequence_labels[i].empty())
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (texts[i]->sequence_labels.empty())
       groups.starts.push_back(static_cast<int64_t>(i));
     else
-      groups.grades.push_back(batch.sequence_labels[i].front());
+      groups.grades.push_back(texts[i]->sequence_labels.front());
   }
-  groups.starts.push_back(static_cast<int64_t>(batch.sequence_labels.size()));
+  groups.starts.push_back(static_cast<int64_t>(texts.size()));
   return groups;
+}
+
+data::PayloadCollator EmbeddingPayload::collator() {
+  return [](const std::vector<const data::Sample*>& texts) {
+    auto payload = std::make_shared<EmbeddingPayload>();
+    payload->groups = ContrastiveGroups::of(texts);
+    return payload;
+  };
 }
 
 double EmbeddingLoss::num_items(const data::Batch& batch) const {
   if (config_.loss == "online_contrastive") return 1;  // a sum over the hard pairs of a batch, whose number nobody knows before
-  return static_cast<double>(ContrastiveGroups::of(batch).count());
+  return static_cast<double>(data::payload_of<EmbeddingPayload>(batch).groups.count());
 }
 
 Tensor EmbeddingLoss::sum(const Tensor& embeddings_sd, const ContrastiveGroups& groups) const {
@@ -67,16 +74,16 @@ Tensor EmbeddingLoss::sum(const Tensor& embeddings_sd, const ContrastiveGroups& 
   return 0.5 * (grades * distances.square() + (1 - grades) * at::relu(kMargin - distances).square()).sum();
 }
 
-LossSum EmbeddingLoss::loss(model::CausalLM& model, const data::Batch& batch) {
-  auto embeddings_sd = model::normalize_embeddings(model::pool_last_token(model, forward_input(batch)));
-  auto groups = ContrastiveGroups::of(batch);
+LossSum EmbeddingLoss::loss(const ForwardOutputs& outputs, const EmbeddingPayload& payload) {
+  auto embeddings_sd = model::normalize_embeddings(outputs.last_token_states());
+  const auto& groups = payload.groups;
   LossSum result;
   if (config_.mrl_dims.empty()) result.sum = sum(embeddings_sd, groups);
   for (const auto& [dimensions, weight] : config_.mrl_dims) {
     auto part = weight * sum(model::normalize_embeddings(embeddings_sd.narrow(1, 0, dimensions)), groups);
     result.sum = result.sum.defined() ? result.sum + part : part;
   }
-  if (of_pairs() && !model.training()) {
+  if (of_pairs() && !outputs.model.training()) {
     auto [anchors, others] = pair_sides(embeddings_sd, groups);
     result.eval_outputs = paired_rows(anchors, others, pair_grades(groups, embeddings_sd.device()));
   }

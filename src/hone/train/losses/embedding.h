@@ -11,17 +11,23 @@ struct ContrastiveGroups {
   std::vector<int64_t> starts;  // where each anchor stands; one more: the number of texts
   std::vector<float> grades;
 
-  static ContrastiveGroups of(const data::Batch& batch);
+  static ContrastiveGroups of(const std::vector<const data::Sample*>& texts);
   int64_t count() const { return static_cast<int64_t>(starts.size()) - 1; }
   int64_t size(int64_t group) const { return starts[static_cast<size_t>(group) + 1] - starts[static_cast<size_t>(group)]; }
 };
 
-class EmbeddingLoss final : public Loss {
+struct EmbeddingPayload : data::PayloadOf<EmbeddingPayload> {
+  ContrastiveGroups groups;
+
+  static data::PayloadCollator collator();
+};
+
+class EmbeddingLoss final : public LossOf<EmbeddingPayload> {
  public:
   explicit EmbeddingLoss(const TaskConfig& config) : config_(config) {}
 
   double num_items(const data::Batch& batch) const override;
-  LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
+  LossSum loss(const ForwardOutputs& outputs, const EmbeddingPayload& payload) override;
   std::vector<std::pair<std::string, double>> dataset_metrics(const std::vector<Tensor>& kept,
                                                               ParallelStrategy& group) const override;
 

@@ -2,7 +2,6 @@
 
 #include "hone/model/memory/activation_checkpointing.h"
 #include "hone/ops/loss/linear_cross_entropy.h"
-#include "hone/train/methods/forward_input.h"
 
 namespace hone::train {
 namespace {
@@ -20,19 +19,16 @@ TensorList trained_of(const model::Linear& head) {
 
 }  // namespace
 
-Tensor kl_from_reference(model::CausalLM& reference, model::CausalLM& model, const Tensor& hidden_th, const data::Batch& batch) {
+Tensor kl_from_reference(model::CausalLM& reference, const Tensor& reference_hidden_th, const ForwardOutputs& outputs) {
   constexpr int64_t kLogitsAtOnce = int64_t{48} << 18;  // 48 MiB of float32 for each of the two
-  Tensor wanted_th;
-  {
-    at::NoGradGuard no_grad;
-    wanted_th = reference.hidden_states(forward_input(batch));
-  }
-  const auto labelled = (batch.targets_t != ops::kIgnoredTarget).nonzero().squeeze(1);
+  auto& model = outputs.model;
+  const auto& hidden_th = outputs.hidden_th;
+  const auto labelled = (outputs.batch.targets_t != ops::kIgnoredTarget).nonzero().squeeze(1);
   const int64_t rows = std::max<int64_t>(1, kLogitsAtOnce / model.head().weight.size(0));
   const auto trained = trained_of(std::as_const(model).head());
   auto sum = at::zeros({}, hidden_th.options().dtype(at::kFloat));
   for (const auto& part : labelled.split(rows)) {
-    auto measure = [&reference, &model, wanted = wanted_th.index_select(0, part)](const Tensor& own) {
+    auto measure = [&reference, &model, wanted = reference_hidden_th.index_select(0, part)](const Tensor& own) {
       Tensor target;
       {
         at::NoGradGuard no_grad;

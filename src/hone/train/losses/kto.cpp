@@ -3,9 +3,8 @@
 #include "hone/ops/loss/linear_cross_entropy.h"
 #include "hone/train/distributed/parallel_strategy.h"
 #include "hone/train/evaluation/evaluation_mode.h"
-#include "hone/train/losses/completion_logps.h"
 #include "hone/train/losses/load_balancing_loss.h"
-#include "hone/train/methods/forward_input.h"
+#include "hone/train/losses/sequence_sums.h"
 
 namespace hone::train {
 namespace {
@@ -27,12 +26,18 @@ struct RowLogps {
   Tensor sums_s, logits_s;  // of answers: log-probabilities, and logits summed over tokens and vocabulary
 };
 
-RowLogps row_logps(model::CausalLM& model, const data::Batch& batch, TensorList* router_logits = nullptr) {
-  auto hidden_th = model.hidden_states(forward_input(batch), nullptr, router_logits);
-  auto found = completion_logps(model, hidden_th, batch);
-  auto numbers_t = sequence_ids(batch.segments, hidden_th.device());
-  auto over_answers = [&](const Tensor& values_t) { return sum_by_sequence(values_t, numbers_t, batch.segments.count()); };
-  return {over_answers(found.logps_t), over_answers(found.mean_logits_t) * static_cast<double>(model.config().vocab_size)};
+RowLogps row_logps(const ForwardOutputs& outputs) {
+  auto found = outputs.target_logps();
+  auto numbers_t = sequence_ids(outputs.batch.segments, outputs.hidden_th.device());
+  auto over_answers = [&](const Tensor& values_t) {
+    return sum_by_sequence(values_t, numbers_t, outputs.batch.segments.count());
+  };
+  return {over_answers(found.logps_t),
+          over_answers(found.mean_logits_t) * static_cast<double>(outputs.model.config().vocab_size)};
+}
+
+Tensor answer_logps(model::CausalLM& model, const data::Batch& batch) {
+  return row_logps(run_forward(model, {.batch = batch})).sums_s;
 }
 
 Tensor token_counts(const data::Batch& batch) {
@@ -40,18 +45,20 @@ Tensor token_counts(const data::Batch& batch) {
   return sum_by_sequence((batch.targets_t != ops::kIgnoredTarget).to(at::kFloat), numbers_t, batch.segments.count());
 }
 
-Tensor good_rows(const data::Batch& batch, int64_t rows, at::Device device) {
-  auto good = at::empty({rows}, at::kBool);
-  for (int64_t i = 0; i < rows; ++i) good[i] = batch.sequence_labels[static_cast<size_t>(i)].at(0) > 0;
-  return good.to(device);
-}
-
-int64_t number_of_good(const data::Batch& batch, int64_t rows) {
-  return std::count_if(batch.sequence_labels.begin(), batch.sequence_labels.begin() + rows,
-                       [](const auto& grades) { return grades.at(0) > 0; });
-}
-
 }  // namespace
+
+data::PayloadCollator KtoPayload::collator() {
+  return [](const std::vector<const data::Sample*>& answers) {
+    auto payload = std::make_shared<KtoPayload>();
+    std::vector<bool> desirable;
+    for (const auto* answer : answers)
+      if (!answer->sequence_labels.empty()) desirable.push_back(answer->sequence_labels.front() > 0);
+    payload->desirable = at::empty({static_cast<int64_t>(desirable.size())}, at::kBool);
+    std::ranges::copy(desirable, payload->desirable.mutable_data_ptr<bool>());
+    payload->num_desirable = std::ranges::count(desirable, true);
+    return payload;
+  };
+}
 
 Tensor kto_losses(const KtoLogRatios& rows, const Tensor& moved, const PreferenceConfig& config) {
   auto ahead = config.beta * (rows.ratios - moved);
@@ -67,30 +74,38 @@ Tensor KtoLoss::kl_estimate(const Tensor& policy_m, const Tensor& reference_m) c
   return (found[0] / found[1].clamp_min(1)).clamp_min(0);
 }
 
-LossSum KtoLoss::loss(model::CausalLM& model, const data::Batch& batch) {
+void KtoLoss::consult(model::CausalLM& model, const data::Batch& batch, KtoPayload& payload) {
   const int64_t rows = batch.sample_count, mates = batch.segments.count() - rows;
-  auto own = sequences_of(batch, 0, rows);
-  Tensor reference_s, policy_m;
-  reference_.with_reference(model, [&](model::CausalLM& reference) { reference_s = row_logps(reference, batch).sums_s; });
-  if (config_.estimates_kl) {
-    EvaluationMode mode(model);  // every process takes part, also one whose mates were all too long
-    policy_m = row_logps(model, mates > 0 ? sequences_of(batch, rows, mates) : own).sums_s.narrow(0, 0, mates);
-  }
-  TensorList router_logits;
-  auto policy = row_logps(model, own, router_balance_ > 0 ? &router_logits : nullptr);
-  auto kl = config_.estimates_kl ? kl_estimate(policy_m, reference_s.narrow(0, rows, mates))
+  reference_.with_reference(model, [&](model::CausalLM& reference) { payload.reference_logps = answer_logps(reference, batch); });
+  if (!config_.estimates_kl) return;
+  EvaluationMode mode(model);  // every process takes part, also one whose mates were all too long
+  payload.mate_logps =
+      answer_logps(model, mates > 0 ? sequences_of(batch, rows, mates) : sequences_of(batch, 0, rows)).narrow(0, 0, mates);
+}
+
+// Only the rows' own answers train.
+ForwardRequest KtoLoss::request(const data::Batch& batch) const {
+  return {.batch = sequences_of(batch, 0, batch.sample_count), .router_logits = router_balance_ > 0};
+}
+
+LossSum KtoLoss::loss(const ForwardOutputs& outputs, const KtoPayload& payload) {
+  const auto& own = outputs.batch;
+  const int64_t rows = own.segments.count(), mates = payload.reference_logps.size(0) - rows;
+  auto policy = row_logps(outputs);
+  auto kl = config_.estimates_kl ? kl_estimate(payload.mate_logps, payload.reference_logps.narrow(0, rows, mates))
                                  : at::zeros({}, policy.sums_s.options().requires_grad(false));
-  KtoLogRatios found{policy.sums_s - reference_s.narrow(0, 0, rows), good_rows(batch, rows, policy.sums_s.device())};
+  KtoLogRatios found{policy.sums_s - payload.reference_logps.narrow(0, 0, rows), payload.desirable};
   LossSum result{kto_losses(found, kl, config_).sum(), {}, {}};
 
-  const double good = static_cast<double>(number_of_good(batch, rows)), bad = static_cast<double>(rows) - good;
+  const double good = static_cast<double>(payload.num_desirable), bad = static_cast<double>(rows) - good;
   auto weight = found.desirable.to(at::kFloat);
   if (config_.rpo_alpha > 0 && good > 0) {  // LLaMA-Factory weighs the good answers' mean once more by their share of the rows
     auto mean = -(policy.sums_s / token_counts(own).clamp_min(1) * weight).sum() / good;
     result.sum = result.sum + mean * (config_.rpo_alpha * static_cast<double>(rows) / good * static_cast<double>(rows));
   }
-  if (!router_logits.empty()) {
-    auto balance = load_balancing_loss(router_logits, model.config().experts.num_experts_per_tok, policy.sums_s.device());
+  if (!outputs.router_logits.empty()) {
+    auto balance =
+        load_balancing_loss(outputs.router_logits, outputs.model.config().experts.num_experts_per_tok, policy.sums_s.device());
     result.sum = result.sum + balance * (router_balance_ * static_cast<double>(rows));
     result.metrics.push_back({"aux_loss", balance.detach(), 1});
   }

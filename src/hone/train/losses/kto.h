@@ -14,13 +14,25 @@ struct KtoLogRatios {
 // apo_zero_unpaired, weighed by whether the answer is good.
 Tensor kto_losses(const KtoLogRatios& rows, const Tensor& moved, const PreferenceConfig& config);
 
-class KtoLoss final : public Loss {
+// Rows and their mates: S sequences, of which the first are the rows' own answers.
+struct KtoPayload : data::PayloadOf<KtoPayload> {
+  Tensor desirable;                         // bool [rows]
+  int64_t num_desirable = 0;                // of them
+  Tensor reference_logps, mate_logps = {};  // of answers, [S] and [mates]: what the reference and the policy say before the step
+
+  static data::PayloadCollator collator();
+  std::vector<Tensor*> tensors() override { return {&desirable}; }
+};
+
+class KtoLoss final : public LossOf<KtoPayload> {
  public:
   KtoLoss(const PreferenceConfig& config, Reference& reference, double router_balance)
       : config_(config), reference_(reference), router_balance_(router_balance) {}
 
   double num_items(const data::Batch& batch) const override { return static_cast<double>(batch.sample_count); }
-  LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
+  void consult(model::CausalLM& model, const data::Batch& batch, KtoPayload& payload) override;
+  ForwardRequest request(const data::Batch& batch) const override;
+  LossSum loss(const ForwardOutputs& outputs, const KtoPayload& payload) override;
   void join(ParallelStrategy& group) override { group_ = &group; }
   void add_derived_metrics(Json& values, const std::string& prefix) const override;
 

@@ -3,20 +3,11 @@
 #include <cmath>
 
 #include "hone/train/distributed/parallel_strategy.h"
-#include "hone/train/losses/completion_logps.h"
+#include "hone/train/losses/sequence_sums.h"
 #include "hone/train/losses/token_logps.h"
-#include "hone/train/methods/forward_input.h"
 
 namespace hone::train {
 namespace {
-
-Tensor hidden_of(model::CausalLM& model, const data::Batch& batch) { return model.hidden_states(forward_input(batch)); }
-
-Tensor grades_of(const data::Batch& batch, CompletionField grade, at::Device device) {
-  std::vector<float> values;
-  for (const auto& grades : batch.sequence_labels) values.push_back(grades.at(grade));
-  return at::tensor(values).to(device);
-}
 
 // exp(d) - d - 1 of the difference to the reference, kept from overflowing.
 Tensor divergence_from_reference(const Tensor& reference_n, const Tensor& logps_n) {
@@ -42,14 +33,7 @@ Tensor decayed_futures(const Tensor& values_n, const Tensor& answer_n, double ke
 }  // namespace
 
 Tensor policy_logps(model::CausalLM& model, const data::Batch& batch, double temperature) {
-  return logps_of_states(model, hidden_of(model, batch), batch, temperature);
-}
-
-Tensor logps_of_states(const model::CausalLM& model, const Tensor& hidden_th, const data::Batch& batch, double temperature) {
-  const auto& head = model.head();
-  return ops::linear_logps(hidden_th, head.weight, head.bias, batch.targets_t,
-                           {.target_count = batch.target_count, .adapters = head.adapters, .scale = 1 / temperature})
-      .logps_t;
+  return run_forward(model, {.batch = batch}).target_logps(temperature).logps_t;
 }
 
 // The answers' tokens end to end, [N], and what is known of each; S answers.
@@ -86,9 +70,7 @@ double PolicyLoss::num_items(const data::Batch& batch) const {
     case PolicyObjective::fipo:
       break;
   }
-  double share = 0;
-  for (const auto& grades : batch.sequence_labels) share += grades.at(kTokenShare);
-  return share;
+  return answers * static_cast<double>(data::payload_of<PolicyPayload>(batch).token_share);
 }
 
 Tensor PolicyLoss::extreme(const Tensor& value, bool greatest) const {
@@ -108,30 +90,29 @@ void PolicyLoss::report_entropies(const Tokens& tokens, const Tensor& entropies_
   metrics.push_back({"entropy/min", extreme(means_s.min(), false), 1});
 }
 
-PolicyLoss::Tokens PolicyLoss::tokens_of(model::CausalLM& model, const data::Batch& batch, std::vector<Metric>& metrics) const {
-  auto hidden_th = hidden_of(model, batch);
-  auto logps_t = logps_of_states(model, hidden_th, batch, config_.temperature);
+PolicyLoss::Tokens PolicyLoss::tokens_of(const ForwardOutputs& outputs, const PolicyPayload& payload,
+                                         std::vector<Metric>& metrics) const {
+  const auto& batch = outputs.batch;
+  auto logps_t = outputs.target_logps(config_.temperature).logps_t;
   auto labelled = ops::labelled_positions(batch.targets_t, batch.target_count);
   auto chosen = [&](const Tensor& values_t) { return values_t.defined() ? values_t.index_select(0, labelled) : values_t; };
-  const auto device = logps_t.device();
   Tokens tokens{.logps_n = chosen(logps_t),
-                .old_n = chosen(batch.old_logps_t),
-                .reference_n = chosen(batch.ref_logps_t),
+                .old_n = chosen(payload.old_logps_t),
+                .reference_n = chosen(payload.ref_logps_t),
                 .advantages_n = {},
                 .mask_n = {},
                 .uncertain_n = {},
-                .answer_n = chosen(sequence_ids(batch.segments, device)),
-                .advantages_s = grades_of(batch, kAdvantage, device),
-                .cut_s = grades_of(batch, kTruncated, device),
+                .answer_n = chosen(sequence_ids(batch.segments, logps_t.device())),
+                .advantages_s = payload.advantages_s,
+                .cut_s = payload.truncated_s,
                 .answers = batch.segments.count(),
-                .group_size = config_.objective == PolicyObjective::real
-                                  ? static_cast<int64_t>(batch.sequence_labels.front().at(kGroupSize))
-                                  : 0};
+                .group_size = payload.group_size};
   if (!tokens.old_n.defined()) tokens.old_n = tokens.logps_n.detach();
   tokens.advantages_n = tokens.spread(tokens.advantages_s);
   tokens.mask_n = at::ones_like(tokens.old_n);
   if (config_.report_entropy || config_.top_entropy < 1) {
-    auto entropies_n = chosen(token_entropies(model, hidden_th.detach(), batch.targets_t, 1 / config_.temperature));
+    auto entropies_n =
+        chosen(token_entropies(outputs.model, outputs.hidden_th.detach(), batch.targets_t, 1 / config_.temperature));
     if (config_.report_entropy) report_entropies(tokens, entropies_n, metrics);
     if (config_.top_entropy < 1 && entropies_n.numel() > 0) {
       auto threshold = at::quantile(entropies_n, 1 - config_.top_entropy);
@@ -233,11 +214,9 @@ void PolicyLoss::report_clipping(const Tokens& tokens, const Tensor& ratio, std:
   metrics.push_back({"clip_ratio/region_mean", part(below.logical_or(above)), 1});
 }
 
-LossSum PolicyLoss::loss(model::CausalLM& model, const data::Batch& batch) {
-  LossSum result;
-  for (const auto& [name, value] : batch.metrics)
-    result.metrics.push_back({name, at::full({}, value, at::TensorOptions().device(batch.tokens_t.device())), 1});
-  auto tokens = tokens_of(model, batch, result.metrics);
+LossSum PolicyLoss::loss(const ForwardOutputs& outputs, const PolicyPayload& payload) {
+  LossSum result{{}, batch_metrics(outputs.batch)};
+  auto tokens = tokens_of(outputs, payload, result.metrics);
   auto ratio = log_weights(tokens).exp();
   auto losses_n = token_losses(tokens, ratio, result.metrics);
   if (tokens.uncertain_n.defined()) losses_n = losses_n * tokens.uncertain_n;

@@ -1,6 +1,5 @@
 // Policy gradients over answers the model wrote itself: GRPO and its kin, as ms-swift computes them. A batch's segments are
-// answers; their grades are advantage, whether the answer was cut off, the part of the rollout's tokens that counts for it, and
-// how many answers its prompt has (rl/rollout.h).
+// answers, with what rl/rollout.h says of each.
 #pragma once
 #include <optional>
 
@@ -29,21 +28,28 @@ struct PolicyConfig {
   int64_t max_completion_length = 512;
 };
 
-// Grades of an answer.
-enum CompletionField : size_t { kAdvantage = 0, kTruncated = 1, kTokenShare = 2, kGroupSize = 3 };
+struct PolicyPayload : data::PayloadOf<PolicyPayload> {
+  Tensor advantages_s, truncated_s;  // float [S]; the second is 1 where an answer was cut off
+  float token_share = 0;             // the part of the rollout's tokens that counts for each answer
+  int64_t group_size = 0;            // answers of a prompt
+  // float [T]: what the policy and the reference thought of each target when it was written; undefined where nobody asks.
+  Tensor old_logps_t, ref_logps_t;
 
-class PolicyLoss final : public Loss {
+  std::vector<Tensor*> tensors() override { return {&advantages_s, &truncated_s, &old_logps_t, &ref_logps_t}; }
+};
+
+class PolicyLoss final : public LossOf<PolicyPayload> {
  public:
   explicit PolicyLoss(const PolicyConfig& config) : config_(config) {}
 
   double num_items(const data::Batch& batch) const override;
-  LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
+  LossSum loss(const ForwardOutputs& outputs, const PolicyPayload& payload) override;
   void join(ParallelStrategy& group) override { group_ = &group; }
   std::vector<std::pair<std::string, std::string>> shown_metrics() const override { return {{"reward", "reward"}}; }
 
  private:
   struct Tokens;
-  Tokens tokens_of(model::CausalLM& model, const data::Batch& batch, std::vector<Metric>& metrics) const;
+  Tokens tokens_of(const ForwardOutputs& outputs, const PolicyPayload& payload, std::vector<Metric>& metrics) const;
   Tensor log_weights(const Tokens& tokens) const;
   Tensor token_losses(const Tokens& tokens, Tensor& ratio, std::vector<Metric>& metrics) const;
   Tensor fipo_influence(const Tokens& tokens, const Tensor& ratio, std::vector<Metric>& metrics) const;
@@ -60,7 +66,5 @@ class PolicyLoss final : public Loss {
 
 // log p(target) at a temperature, float32 [T], zero where there is no target; with gradients where they are wanted.
 Tensor policy_logps(model::CausalLM& model, const data::Batch& batch, double temperature);
-// The same of hidden states that are there already.
-Tensor logps_of_states(const model::CausalLM& model, const Tensor& hidden_th, const data::Batch& batch, double temperature);
 
 }  // namespace hone::train

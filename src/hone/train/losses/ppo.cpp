@@ -1,31 +1,8 @@
 #include "hone/train/losses/ppo.h"
 
-#include "hone/model/pooling.h"
-#include "hone/train/losses/completion_logps.h"
-#include "hone/train/losses/policy.h"
 #include "hone/train/losses/token_logps.h"
-#include "hone/train/methods/forward_input.h"
 
 namespace hone::train {
-namespace {
-
-Tensor label_of_each_token(const data::Batch& batch, PpoField field, const Tensor& sequence_n) {
-  std::vector<float> values;
-  for (const auto& labels : batch.sequence_labels) values.push_back(labels.at(field));
-  return at::tensor(values).to(sequence_n.device()).index_select(0, sequence_n);
-}
-
-}  // namespace
-
-// Values are float32 and nothing is dropped out: a value is compared with itself a few updates earlier.
-Tensor state_values(model::CausalLM& policy, model::CausalLM* value_model, const Tensor& hidden_th, const data::Batch& batch,
-                    const Tensor& positions_n) {
-  auto& model = value_model ? *value_model : policy;
-  const auto states_th = value_model ? value_model->hidden_states(forward_input(batch)) : hidden_th;
-  const auto states_nh = states_th.index_select(0, positions_n);
-  if (const auto* head = model.value_head()) return at::linear(states_nh.to(at::kFloat), head->weight, head->bias).squeeze(1);
-  return model::classification_logits(model, states_nh).select(1, 0);
-}
 
 // The completions' tokens end to end.
 struct PpoLoss::Policy {
@@ -44,39 +21,38 @@ struct PpoLoss::Values {
   Tensor losses() const { return at::max(plain, clipped); }
 };
 
-PpoLoss::Policy PpoLoss::policy_of(model::CausalLM& model, const Tensor& hidden_th, const data::Batch& batch) const {
-  const auto logps_t = logps_of_states(model, hidden_th, batch, config_.temperature);
+PpoLoss::Policy PpoLoss::policy_of(const ForwardOutputs& outputs, const PpoPayload& payload) const {
+  const auto& batch = outputs.batch;
+  const auto logps_t = outputs.target_logps(config_.temperature).logps_t;
   const auto labelled = ops::labelled_positions(batch.targets_t, batch.target_count);
   const auto at_tokens = [&](const Tensor& values_t) { return values_t.index_select(0, labelled); };
-  const auto logps_n = at_tokens(logps_t), advantages_n = at_tokens(batch.experience_ct.select(0, kStateAdvantage));
+  const auto logps_n = at_tokens(logps_t), advantages_n = at_tokens(payload.advantages_t);
   Policy policy;
-  policy.log_ratio = logps_n - at_tokens(batch.old_logps_t);
+  policy.log_ratio = logps_n - at_tokens(payload.old_logps_t);
   policy.ratio = policy.log_ratio.exp();
   policy.plain = -advantages_n * policy.ratio;
   policy.clipped = -advantages_n * policy.ratio.clamp(1 - config_.cliprange, 1 + config_.cliprange);
-  if (batch.ref_logps_t.defined() && batch.sequence_labels.front().at(kKlWeight) > 0) {
-    auto moved = at_tokens(batch.ref_logps_t) - logps_n;
-    policy.divergence = (moved.exp() - moved - 1) *
-                        label_of_each_token(batch, kKlWeight, at_tokens(sequence_ids(batch.segments, logps_n.device())));
+  if (payload.ref_logps_t.defined() && payload.kl_weight > 0) {
+    auto moved = at_tokens(payload.ref_logps_t) - logps_n;
+    policy.divergence = (moved.exp() - moved - 1) * static_cast<double>(payload.kl_weight);
   }
   if (config_.report_entropy)
-    policy.entropies = at_tokens(token_entropies(model, hidden_th.detach(), batch.targets_t, 1 / config_.temperature));
+    policy.entropies =
+        at_tokens(token_entropies(outputs.model, outputs.hidden_th.detach(), batch.targets_t, 1 / config_.temperature));
   return policy;
 }
 
-PpoLoss::Values PpoLoss::values_of(model::CausalLM& model, const Tensor& hidden_th, const data::Batch& batch) const {
-  const auto states = (batch.experience_ct.select(0, kIsState) > 0).nonzero().squeeze(1);
-  const auto at_states = [&](ExperienceChannel channel) {
-    return batch.experience_ct.select(0, channel).index_select(0, states);
-  };
+PpoLoss::Values PpoLoss::values_of(const ForwardOutputs& outputs, const PpoPayload& payload) const {
+  const auto states = (payload.is_state_t > 0).nonzero().squeeze(1);
+  const auto at_states = [&](const Tensor& values_t) { return values_t.index_select(0, states); };
   Values values;
-  values.predicted = state_values(model, value_model_, hidden_th, batch, states);
-  values.returns = at_states(kStateReturn);
-  const auto before = at_states(kStateValue);
+  values.predicted = outputs.values(states);
+  values.returns = at_states(payload.returns_t);
+  const auto before = at_states(payload.values_t);
   const auto near = at::min(at::max(values.predicted, before - config_.cliprange_value), before + config_.cliprange_value);
   values.plain = (values.predicted - values.returns).square();
   values.clipped = (near - values.returns).square();
-  values.share = static_cast<double>(batch.sequence_labels.front().at(kValueShare));
+  values.share = static_cast<double>(payload.value_share);
   return values;
 }
 
@@ -102,13 +78,10 @@ void PpoLoss::report(const Policy& policy, const Values& values, std::vector<Met
   metrics.push_back({"val/ratio_var", ratio.square(), 1});  // add_derived_metrics takes the square of the mean off
 }
 
-LossSum PpoLoss::loss(model::CausalLM& model, const data::Batch& batch) {
-  LossSum result;
-  for (const auto& [name, value] : batch.metrics)
-    result.metrics.push_back({name, at::full({}, value, at::TensorOptions().device(batch.tokens_t.device())), 1});
-  const auto hidden_th = model.hidden_states(forward_input(batch));
-  const auto policy = policy_of(model, hidden_th, batch);
-  const auto values = values_of(model, hidden_th, batch);
+LossSum PpoLoss::loss(const ForwardOutputs& outputs, const PpoPayload& payload) {
+  LossSum result{{}, batch_metrics(outputs.batch)};
+  const auto policy = policy_of(outputs, payload);
+  const auto values = values_of(outputs, payload);
   result.sum = policy.losses().sum() + config_.vf_coef * values.share * 0.5 * values.losses().sum();
   if (policy.divergence.defined()) result.sum = result.sum + policy.divergence.sum();
   if (config_.ratio_threshold && policy.ratio.size(0) > 0)

@@ -7,10 +7,19 @@
 
 namespace hone::train {
 
-// Channels of Batch::experience_ct.
-enum ExperienceChannel : int64_t { kStateAdvantage, kStateReturn, kStateValue, kIsState, kExperienceChannels };
-// Sequence labels of a completion: what a state's loss counts for beside a token's, and the weight of the divergence in the loss.
-enum PpoField : size_t { kValueShare = 0, kKlWeight = 1 };
+// float [T] each: of targets what the policy and the reference thought of them, and of states what they were expected to be
+// worth, turned out to be worth, and how much better the step from there was.
+struct PpoPayload : data::PayloadOf<PpoPayload> {
+  Tensor old_logps_t, ref_logps_t;  // the second is undefined where there is no reference
+  Tensor values_t, returns_t, advantages_t;
+  Tensor is_state_t;      // 1 where a state counts
+  float value_share = 1;  // what a state's loss counts for beside a token's
+  float kl_weight = 0;    // of the divergence in the loss; 0 where it went into the rewards
+
+  std::vector<Tensor*> tensors() override {
+    return {&old_logps_t, &ref_logps_t, &values_t, &returns_t, &advantages_t, &is_state_t};
+  }
+};
 
 struct PpoLossConfig {
   double temperature = 0.9;  // log-probabilities are of logits divided by it
@@ -20,25 +29,22 @@ struct PpoLossConfig {
   bool legacy_names = false;  // metrics are called as trl 0.9 calls them, which LLaMA-Factory uses
 };
 
-// Values of the given positions, float32 [N], differentiable: of a model of their own, or by the head on the policy's states.
-Tensor state_values(model::CausalLM& policy, model::CausalLM* value_model, const Tensor& hidden_th, const data::Batch& batch,
-                    const Tensor& positions_n);
-
-class PpoLoss final : public Loss {
+class PpoLoss final : public LossOf<PpoPayload> {
  public:
   // `value_model` null: the policy has a value head.
   PpoLoss(const PpoLossConfig& config, model::CausalLM* value_model) : config_(config), value_model_(value_model) {}
 
   double num_items(const data::Batch& batch) const override { return static_cast<double>(batch.target_count); }
-  LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
+  ForwardRequest request(const data::Batch& batch) const override { return {.batch = batch, .value_model = value_model_}; }
+  LossSum loss(const ForwardOutputs& outputs, const PpoPayload& payload) override;
   std::vector<std::pair<std::string, std::string>> shown_metrics() const override { return {{"reward", "reward"}}; }
   void add_derived_metrics(Json& values, const std::string& prefix) const override;
 
  private:
   struct Policy;
   struct Values;
-  Policy policy_of(model::CausalLM& model, const Tensor& hidden_th, const data::Batch& batch) const;
-  Values values_of(model::CausalLM& model, const Tensor& hidden_th, const data::Batch& batch) const;
+  Policy policy_of(const ForwardOutputs& outputs, const PpoPayload& payload) const;
+  Values values_of(const ForwardOutputs& outputs, const PpoPayload& payload) const;
   void report(const Policy& policy, const Values& values, std::vector<Metric>& metrics) const;
   std::string named(const char* name, const char* legacy) const { return config_.legacy_names ? legacy : name; }
 

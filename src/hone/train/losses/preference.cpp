@@ -2,9 +2,8 @@
 
 #include "hone/ops/loss/linear_cross_entropy.h"
 #include "hone/train/distributed/parallel_strategy.h"
-#include "hone/train/losses/completion_logps.h"
 #include "hone/train/losses/load_balancing_loss.h"
-#include "hone/train/methods/forward_input.h"
+#include "hone/train/losses/sequence_sums.h"
 
 namespace hone::train {
 namespace {
@@ -20,58 +19,48 @@ Tensor length_weights(const Tensor& labelled_t, const Tensor& numbers_t, const T
   return at::where(place_t <= limit_t, at::ones({}, labelled_t.options()), at::full({}, beyond, labelled_t.options()));
 }
 
-}  // namespace
-
-struct PreferenceLoss::Answers {
-  Tensor sums_s;         // log-probabilities of answers, chosen and rejected in turn
-  Tensor counts_s;       // of tokens
-  Tensor own_sums_s;     // the same without the length's weight
-  Tensor mean_logits_s;  // summed over an answer's tokens
-  Tensor router_balance;
-
-  PairLogps beside(const Answers& reference, bool means) const {
-    auto of = [&](const Answers& model, int64_t first) {
-      auto sums = every_other(model.sums_s, first);
-      return means ? sums / every_other(counts_s, first).clamp_min(1) : sums;
-    };
-    return {of(*this, 0), of(*this, 1), of(reference, 0), of(reference, 1)};
-  }
-  // The loss of the chosen answers by themselves: a mean over the tokens of all, or of each row over its own.
-  Tensor token_loss() const { return -every_other(own_sums_s, 0).sum() / every_other(counts_s, 0).sum().clamp_min(1); }
-  Tensor row_losses() const { return -every_other(sums_s, 0) / every_other(counts_s, 0).clamp_min(1); }
-};
-
-struct PreferenceLoss::Found {
-  Tensor losses_p, chosen_rewards_p, rejected_rewards_p, odds_p;
-};
-
-PreferenceLoss::Answers PreferenceLoss::answers(model::CausalLM& model, const data::Batch& batch,
-                                                std::optional<double> length_weight, TensorList* router_logits) {
-  auto hidden_th = model.hidden_states(forward_input(batch), nullptr, router_logits);
-  auto logps = completion_logps(model, hidden_th, batch);
-  auto numbers_t = sequence_ids(batch.segments, hidden_th.device());
+AnswerLogps answer_logps_of(const ForwardOutputs& outputs, std::optional<double> length_weight) {
+  const auto& batch = outputs.batch;
+  auto logps = outputs.target_logps();
+  auto numbers_t = sequence_ids(batch.segments, outputs.hidden_th.device());
   auto labelled_t = (batch.targets_t != ops::kIgnoredTarget).to(at::kFloat);
   auto over_answers = [&](const Tensor& values_t) { return sum_by_sequence(values_t, numbers_t, batch.segments.count()); };
-  Answers found;
+  AnswerLogps found;
   found.counts_s = over_answers(labelled_t);
   found.own_sums_s = found.sums_s = over_answers(logps.logps_t);
   found.mean_logits_s = over_answers(logps.mean_logits_t);
   if (length_weight)
     found.sums_s = over_answers(logps.logps_t * length_weights(labelled_t, numbers_t, found.counts_s, *length_weight));
-  if (router_logits && !router_logits->empty())
-    found.router_balance = load_balancing_loss(*router_logits, model.config().experts.num_experts_per_tok, hidden_th.device());
   return found;
 }
 
-PreferenceLoss::Answers PreferenceLoss::reference_answers(model::CausalLM& model, const data::Batch& batch) {
+}  // namespace
+
+PairLogps AnswerLogps::beside(const AnswerLogps& reference, bool means) const {
+  auto of = [&](const AnswerLogps& model, int64_t first) {
+    auto sums = every_other(model.sums_s, first);
+    return means ? sums / every_other(counts_s, first).clamp_min(1) : sums;
+  };
+  return {of(*this, 0), of(*this, 1), of(reference, 0), of(reference, 1)};
+}
+
+Tensor AnswerLogps::token_loss() const { return -every_other(own_sums_s, 0).sum() / every_other(counts_s, 0).sum().clamp_min(1); }
+
+Tensor AnswerLogps::row_losses() const { return -every_other(sums_s, 0) / every_other(counts_s, 0).clamp_min(1); }
+
+struct PreferenceLoss::Found {
+  Tensor losses_p, chosen_rewards_p, rejected_rewards_p, odds_p;
+};
+
+void PreferenceLoss::consult(model::CausalLM& model, const data::Batch& batch, PreferencePayload& payload) {
   if (!config_.reference.needed) {
     auto zeros = at::zeros({batch.segments.count()}, batch.tokens_t.options().dtype(at::kFloat));
-    return {zeros, zeros, zeros, zeros, {}};
+    payload.reference = {zeros, zeros, zeros, zeros};
+    return;
   }
-  Answers found;
-  reference_->with_reference(model,
-                             [&](model::CausalLM& reference) { found = answers(reference, batch, std::nullopt, nullptr); });
-  return found;
+  reference_->with_reference(model, [&](model::CausalLM& reference) {
+    payload.reference = answer_logps_of(run_forward(reference, {.batch = batch}), std::nullopt);
+  });
 }
 
 // Of training batches the running mean of all processes' rewards, this batch's included; evaluation reads it and leaves it.
@@ -89,7 +78,7 @@ Tensor PreferenceLoss::baseline(const PairLogps& logps, bool training) {
   return baseline_;
 }
 
-PreferenceLoss::Found PreferenceLoss::compare(const Answers& policy, const Answers& reference, bool training) {
+PreferenceLoss::Found PreferenceLoss::compare(const AnswerLogps& policy, const AnswerLogps& reference, bool training) {
   Found found;
   auto add = [](Tensor& total, const Tensor& part) { total = total.defined() ? total + part : part; };
   for (const auto& [name, weight] : config_.losses) {
@@ -109,20 +98,20 @@ PreferenceLoss::Found PreferenceLoss::compare(const Answers& policy, const Answe
   return found;
 }
 
-LossSum PreferenceLoss::loss(model::CausalLM& model, const data::Batch& batch) {
-  const double pairs = num_items(batch);
-  auto reference = reference_answers(model, batch);
-  TensorList router_logits;
-  auto policy = answers(model, batch, config_.ld_alpha, router_balance_ > 0 ? &router_logits : nullptr);
-  auto found = compare(policy, reference, model.training());
+LossSum PreferenceLoss::loss(const ForwardOutputs& outputs, const PreferencePayload& payload) {
+  auto& model = outputs.model;
+  const double pairs = num_items(outputs.batch);
+  auto policy = answer_logps_of(outputs, config_.ld_alpha);
+  auto found = compare(policy, payload.reference, model.training());
   LossSum result{found.losses_p.sum(), metrics(policy, found, pairs)};
   if (config_.rpo_alpha > 0) {
     auto own = config_.rpo_alpha_by_row ? policy.row_losses().sum() : policy.token_loss() * pairs;
     result.sum = result.sum + own * config_.rpo_alpha;
   }
-  if (policy.router_balance.defined()) {
-    result.sum = result.sum + policy.router_balance * (router_balance_ * pairs);
-    result.metrics.push_back({"aux_loss", policy.router_balance.detach(), 1});
+  if (!outputs.router_logits.empty()) {
+    auto balance = load_balancing_loss(outputs.router_logits, model.config().experts.num_experts_per_tok, policy.sums_s.device());
+    result.sum = result.sum + balance * (router_balance_ * pairs);
+    result.metrics.push_back({"aux_loss", balance.detach(), 1});
   }
   return result;
 }
@@ -133,7 +122,7 @@ bool PreferenceLoss::reports_means() const {
   return means && (config_.method != Preference::dpo || names_ == Layout::factory);
 }
 
-std::vector<Metric> PreferenceLoss::metrics(const Answers& policy, const Found& found, double pairs) const {
+std::vector<Metric> PreferenceLoss::metrics(const AnswerLogps& policy, const Found& found, double pairs) const {
   at::NoGradGuard no_grad;
   auto mean_of = [&](int64_t first) {
     return every_other(policy.sums_s, first) / every_other(policy.counts_s, first).clamp_min(1);

@@ -7,14 +7,35 @@
 
 namespace hone::train {
 
-class PreferenceLoss final : public Loss {
+// What one model says of the answers of a batch, chosen and rejected in turn.
+struct AnswerLogps {
+  Tensor sums_s;         // log-probabilities of answers
+  Tensor counts_s;       // of tokens
+  Tensor own_sums_s;     // the same without the length's weight
+  Tensor mean_logits_s;  // summed over an answer's tokens
+
+  PairLogps beside(const AnswerLogps& reference, bool means) const;
+  // The loss of the chosen answers by themselves: a mean over the tokens of all, or of each row over its own.
+  Tensor token_loss() const;
+  Tensor row_losses() const;
+};
+
+struct PreferencePayload : data::PayloadOf<PreferencePayload> {
+  AnswerLogps reference;  // zeros where the loss compares with none
+};
+
+class PreferenceLoss final : public LossOf<PreferencePayload> {
  public:
   // `reference` may be null where the config needs none. `router_balance` as SftConfig's.
   PreferenceLoss(const PreferenceConfig& config, Reference* reference, double router_balance, Layout names)
       : config_(config), reference_(reference), router_balance_(router_balance), names_(names) {}
 
   double num_items(const data::Batch& batch) const override { return static_cast<double>(batch.segments.count() / 2); }
-  LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
+  void consult(model::CausalLM& model, const data::Batch& batch, PreferencePayload& payload) override;
+  ForwardRequest request(const data::Batch& batch) const override {
+    return {.batch = batch, .router_logits = router_balance_ > 0};
+  }
+  LossSum loss(const ForwardOutputs& outputs, const PreferencePayload& payload) override;
   void join(ParallelStrategy& group) override { group_ = &group; }
   std::vector<std::pair<std::string, std::string>> shown_metrics() const override {
     return {{"accuracy", "rewards/accuracies"}, {"margin", "rewards/margins"}};
@@ -23,14 +44,10 @@ class PreferenceLoss final : public Loss {
   void restore(const Json& state) override;
 
  private:
-  struct Answers;  // of a batch, as one model sees them
-  struct Found;    // what a batch adds up to
-  Answers answers(model::CausalLM& model, const data::Batch& batch, std::optional<double> length_weight,
-                  TensorList* router_logits);
-  Answers reference_answers(model::CausalLM& model, const data::Batch& batch);
-  Found compare(const Answers& policy, const Answers& reference, bool training);
+  struct Found;  // what a batch adds up to
+  Found compare(const AnswerLogps& policy, const AnswerLogps& reference, bool training);
   Tensor baseline(const PairLogps& logps, bool training);
-  std::vector<Metric> metrics(const Answers& policy, const Found& found, double pairs) const;
+  std::vector<Metric> metrics(const AnswerLogps& policy, const Found& found, double pairs) const;
   bool reports_means() const;
 
   PreferenceConfig config_;

@@ -3,29 +3,9 @@
 #include <cmath>
 
 #include "hone/model/pooling.h"
-#include "hone/train/methods/forward_input.h"
 
 namespace hone::train {
 namespace {
-
-// [begin, end) of a relevant candidate and the ones behind it, up to the next relevant one.
-std::vector<std::pair<int64_t, int64_t>> questions_of(const data::Batch& batch) {
-  std::vector<std::pair<int64_t, int64_t>> questions;
-  for (size_t i = 0; i < batch.sequence_labels.size(); ++i) {
-    auto at = static_cast<int64_t>(i);
-    if (batch.sequence_labels[i].at(0) == 1.0f)
-      questions.emplace_back(at, at + 1);
-    else if (!questions.empty())
-      questions.back().second = at + 1;
-  }
-  return questions;
-}
-
-Tensor relevances(const data::Batch& batch, at::Device device) {
-  std::vector<float> values;
-  for (const auto& grades : batch.sequence_labels) values.push_back(grades.at(0));
-  return at::tensor(values).to(device);
-}
 
 // Where the relevant candidate came among those of its question: 1/rank, and the gain of that place.
 std::vector<Metric> ranks(const Tensor& scores_s, const std::vector<std::pair<int64_t, int64_t>>& questions) {
@@ -44,24 +24,44 @@ std::vector<Metric> ranks(const Tensor& scores_s, const std::vector<std::pair<in
 
 }  // namespace
 
+data::PayloadCollator RerankingPayload::collator() {
+  return [](const std::vector<const data::Sample*>& candidates) {
+    auto payload = std::make_shared<RerankingPayload>();
+    std::vector<float> relevances;
+    for (const auto* candidate : candidates) {
+      const auto at = static_cast<int64_t>(relevances.size());
+      relevances.push_back(candidate->sequence_labels.at(0));
+      if (relevances.back() == 1.0f)
+        payload->questions.emplace_back(at, at + 1);
+      else if (!payload->questions.empty())
+        payload->questions.back().second = at + 1;
+    }
+    payload->relevances_s = at::tensor(relevances);
+    return payload;
+  };
+}
+
 double RerankingLoss::num_items(const data::Batch& batch) const {
   if (!listwise()) return static_cast<double>(batch.segments.count());
   double questions = 0;
-  for (auto [begin, end] : questions_of(batch)) questions += end - begin >= config_.listwise.smallest_group ? 1 : 0;
+  for (auto [begin, end] : data::payload_of<RerankingPayload>(batch).questions)
+    questions += end - begin >= config_.listwise.smallest_group ? 1 : 0;
   return std::max(questions, 1.0);
 }
 
-LossSum RerankingLoss::loss(model::CausalLM& model, const data::Batch& batch) {
-  auto states = model::pool_last_token(model, forward_input(batch));
+LossSum RerankingLoss::loss(const ForwardOutputs& outputs, const RerankingPayload& payload) {
+  auto& model = outputs.model;
+  auto states = outputs.last_token_states();
   bool generative = config_.task == Task::generative_reranker;
   auto scores_s = generative ? model::yes_no_logits(model, states, config_.yes, config_.no)
                              : model::classification_logits(model, states).select(1, 0);
-  auto questions = questions_of(batch);
+  const auto& questions = payload.questions;
   LossSum result{scores_s.narrow(0, 0, 0).sum(), ranks(scores_s, questions)};
   if (!listwise()) {
-    auto wanted = relevances(batch, scores_s.device());
+    const auto& wanted = payload.relevances_s;
     result.sum = at::binary_cross_entropy_with_logits(scores_s, wanted, {}, {}, at::Reduction::Sum);
-    result.metrics.push_back({"acc", ((scores_s > 0) == (wanted > 0.5)).sum(), static_cast<double>(batch.segments.count())});
+    result.metrics.push_back(
+        {"acc", ((scores_s > 0) == (wanted > 0.5)).sum(), static_cast<double>(outputs.batch.segments.count())});
     return result;
   }
   auto right = at::zeros({}, at::TensorOptions(at::kFloat).device(scores_s.device()));

@@ -5,12 +5,22 @@
 
 namespace hone::train {
 
-class RerankingLoss final : public Loss {
+// How relevant each candidate is. A question is [begin, end) of a relevant candidate and the ones behind it, up to the next
+// relevant one.
+struct RerankingPayload : data::PayloadOf<RerankingPayload> {
+  Tensor relevances_s;
+  std::vector<std::pair<int64_t, int64_t>> questions;
+
+  static data::PayloadCollator collator();
+  std::vector<Tensor*> tensors() override { return {&relevances_s}; }
+};
+
+class RerankingLoss final : public LossOf<RerankingPayload> {
  public:
   explicit RerankingLoss(const TaskConfig& config) : config_(config) {}
 
   double num_items(const data::Batch& batch) const override;
-  LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
+  LossSum loss(const ForwardOutputs& outputs, const RerankingPayload& payload) override;
 
  private:
   bool listwise() const { return config_.loss == "listwise_reranker"; }

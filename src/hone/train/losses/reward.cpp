@@ -5,28 +5,30 @@
 #include "hone/base/file.h"
 #include "hone/model/pooling.h"
 #include "hone/model/value_head.h"
-#include "hone/train/methods/forward_input.h"
 
 namespace hone::train {
 namespace {
-
-// By how much a chosen answer should be ahead, where rows say so; undefined where none does.
-Tensor margins_of(const data::Batch& batch, at::Device device) {
-  std::vector<float> margins;
-  bool any = false;
-  for (size_t i = 0; i < batch.sequence_labels.size(); i += 2) {
-    any |= !batch.sequence_labels[i].empty();
-    margins.push_back(batch.sequence_labels[i].empty() ? 0 : batch.sequence_labels[i].front());
-  }
-  return any ? at::tensor(margins).to(device) : Tensor();
-}
 
 double two_decimals(float value) { return std::nearbyint(static_cast<double>(value) * 100) / 100; }
 
 }  // namespace
 
-Tensor text_scores(model::CausalLM& model, const model::ForwardInput& input) {
-  auto states_sh = model::pool_last_token(model, input);
+data::PayloadCollator RewardPayload::collator() {
+  return [](const std::vector<const data::Sample*>& answers) {
+    auto payload = std::make_shared<RewardPayload>();
+    std::vector<float> margins;
+    bool any = false;
+    for (size_t i = 0; i < answers.size(); i += 2) {
+      const auto& labels = answers[i]->sequence_labels;
+      any |= !labels.empty();
+      margins.push_back(labels.empty() ? 0 : labels.front());
+    }
+    if (any) payload->margins_p = at::tensor(margins);
+    return payload;
+  };
+}
+
+Tensor text_scores(model::CausalLM& model, const Tensor& states_sh) {
   return model.value_head() ? model::values(model, states_sh) : model::classification_logits(model, states_sh).select(1, 0);
 }
 
@@ -35,11 +37,12 @@ Tensor ranking_losses(const Tensor& chosen_p, const Tensor& rejected_p, const Te
   return -at::log_sigmoid(margins_p.defined() ? ahead - margins_p : ahead);
 }
 
-LossSum RewardLoss::loss(model::CausalLM& model, const data::Batch& batch) {
-  auto scores_p2 = text_scores(model, forward_input(batch)).view({-1, 2});
+LossSum RewardLoss::loss(const ForwardOutputs& outputs, const RewardPayload& payload) {
+  auto& model = outputs.model;
+  auto scores_p2 = text_scores(model, outputs.last_token_states()).view({-1, 2});
   auto chosen = scores_p2.select(1, 0), rejected = scores_p2.select(1, 1);
-  LossSum result{ranking_losses(chosen, rejected, margins_of(batch, scores_p2.device())).sum(), {}, {}};
-  const double pairs = num_items(batch);
+  LossSum result{ranking_losses(chosen, rejected, payload.margins_p).sum(), {}, {}};
+  const double pairs = num_items(outputs.batch);
   auto right = (chosen > rejected).sum();
   if (!model.training()) result.eval_outputs = scores_p2.detach().to(at::kCPU);
   if (model.value_head()) {

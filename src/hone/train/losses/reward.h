@@ -8,18 +8,25 @@
 namespace hone::train {
 
 // One score of each segment, float32 [S], differentiable: whichever head the model has.
-Tensor text_scores(model::CausalLM& model, const model::ForwardInput& input);
+Tensor text_scores(model::CausalLM& model, const Tensor& last_token_states_sh);
 
 // -log sigmoid(chosen - rejected - margin) of each pair.
 Tensor ranking_losses(const Tensor& chosen_p, const Tensor& rejected_p, const Tensor& margins_p = {});
 
-class RewardLoss final : public Loss {
+struct RewardPayload : data::PayloadOf<RewardPayload> {
+  Tensor margins_p;  // by how much each chosen answer should be ahead; undefined where no row says so
+
+  static data::PayloadCollator collator();
+  std::vector<Tensor*> tensors() override { return {&margins_p}; }
+};
+
+class RewardLoss final : public LossOf<RewardPayload> {
  public:
   // `centering`: so many times the square of a pair's summed scores is added, which keeps scores near zero.
   explicit RewardLoss(std::optional<double> centering) : centering_(centering) {}
 
   double num_items(const data::Batch& batch) const override { return static_cast<double>(batch.segments.count() / 2); }
-  LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
+  LossSum loss(const ForwardOutputs& outputs, const RewardPayload& payload) override;
   std::vector<std::pair<std::string, std::string>> shown_metrics() const override {
     return {{"accuracy", "rewards/accuracies"}, {"margin", "rewards/margins"}};
   }

@@ -8,7 +8,6 @@
 #include "hone/train/losses/kl_divergence.h"
 #include "hone/train/losses/load_balancing_loss.h"
 #include "hone/train/losses/token_logps.h"
-#include "hone/train/methods/forward_input.h"
 
 namespace hone::train {
 namespace {
@@ -55,10 +54,16 @@ std::vector<Metric> channel_losses(const TokenScores& scores, const Tensor& weig
 
 }  // namespace
 
-LossSum SftLoss::loss(model::CausalLM& model, const data::Batch& batch) {
-  TensorList router_logits;
-  auto hidden_th =
-      model.hidden_states(forward_input(batch), nullptr, config_.router_aux_loss_coef > 0 ? &router_logits : nullptr);
+void SftLoss::consult(model::CausalLM&, const data::Batch& batch, SftPayload& payload) {
+  if (!config_.asft) return;
+  at::NoGradGuard no_grad;
+  payload.start_hidden_th = run_forward(*start_, {.batch = batch}).hidden_th;
+}
+
+LossSum SftLoss::loss(const ForwardOutputs& outputs, const SftPayload& payload) {
+  auto& model = outputs.model;
+  const auto& batch = outputs.batch;
+  const auto& hidden_th = outputs.hidden_th;
   std::optional<TokenScores> scores;
   if (config_.dft || config_.asft || config_.channel_loss || config_.sequence_accuracy)
     scores = token_scores(model, hidden_th, batch.targets_t);
@@ -73,10 +78,10 @@ LossSum SftLoss::loss(model::CausalLM& model, const data::Batch& batch) {
                                    .training = model.training()};
   auto entropy = ops::linear_cross_entropy(hidden_th, head.weight, head.bias, batch.targets_t, options);
   LossSum result{entropy.sum, {}};
-  if (config_.asft) result.sum = result.sum + *config_.asft * kl_from_reference(*start_, model, hidden_th, batch);
+  if (config_.asft) result.sum = result.sum + *config_.asft * kl_from_reference(*start_, payload.start_hidden_th, outputs);
   // Each micro-batch counts by its targets, as it does in the cross-entropy.
-  if (!router_logits.empty()) {
-    auto balance = load_balancing_loss(router_logits, model.config().experts.num_experts_per_tok, result.sum.device());
+  if (!outputs.router_logits.empty()) {
+    auto balance = load_balancing_loss(outputs.router_logits, model.config().experts.num_experts_per_tok, result.sum.device());
     result.sum = result.sum + balance * (config_.router_aux_loss_coef * static_cast<double>(batch.target_count));
     result.metrics.push_back({"aux_loss", balance.detach(), 1});
   }

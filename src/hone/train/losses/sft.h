@@ -19,14 +19,22 @@ struct SftConfig {
   bool sequence_accuracy = false;   // logs seq_acc, answers that are right from end to end, instead of token_acc
 };
 
-class SftLoss final : public Loss {
+struct SftPayload : data::PayloadOf<SftPayload> {
+  Tensor start_hidden_th;  // asft: the states of the model that the run began with
+};
+
+class SftLoss final : public LossOf<SftPayload> {
  public:
   // `start`, which asft needs, is the model that the run began with.
   explicit SftLoss(const SftConfig& config = {}, std::unique_ptr<model::CausalLM> start = nullptr)
       : config_(config), start_(std::move(start)) {}
 
   double num_items(const data::Batch& batch) const override { return static_cast<double>(batch.target_count); }
-  LossSum loss(model::CausalLM& model, const data::Batch& batch) override;
+  void consult(model::CausalLM& model, const data::Batch& batch, SftPayload& payload) override;
+  ForwardRequest request(const data::Batch& batch) const override {
+    return {.batch = batch, .router_logits = config_.router_aux_loss_coef > 0};
+  }
+  LossSum loss(const ForwardOutputs& outputs, const SftPayload& payload) override;
   bool repeats_launches() const override {
     return !config_.dft && !config_.eaft && !config_.asft && config_.router_aux_loss_coef == 0 && !config_.channel_loss &&
            !config_.sequence_accuracy;

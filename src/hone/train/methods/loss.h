@@ -1,5 +1,5 @@
-// A training method: a loss over the batches its loader builds. Supervised and continued pre-training share one; rewards,
-// preferences and policy gradients add theirs in losses/.
+// A training method: a loss of what the model computes of a batch. The trainer runs the passes (forward_pass.h); a loss says what
+// it needs of them and sums up. Each method has a payload of its own type, which its collator makes (make_loss.h).
 #pragma once
 #include <string>
 #include <vector>
@@ -7,7 +7,7 @@
 #include "hone/base/json.h"
 #include "hone/data/batches/batch.h"
 #include "hone/device/tensor.h"
-#include "hone/model/causal_lm.h"
+#include "hone/train/methods/forward_pass.h"
 
 namespace hone::train {
 
@@ -31,7 +31,11 @@ class Loss {
   virtual ~Loss() = default;
   // What the summed loss is divided by, known before the forward pass: labeled tokens, pairs, sequences.
   virtual double num_items(const data::Batch& batch) const = 0;
-  virtual LossSum loss(model::CausalLM& model, const data::Batch& batch) = 0;
+  // Of a batch on the model's device, in this order: the payload with what other models say of the batch (the reference, a
+  // teacher), what the pass that trains is to bring, and the loss of what it brought.
+  virtual std::unique_ptr<data::Payload> prepare(model::CausalLM& model, const data::Batch& batch) = 0;
+  virtual ForwardRequest request(const data::Batch& batch) const { return {.batch = batch}; }
+  virtual LossSum measure(const ForwardOutputs& outputs, const data::Payload& payload) = 0;
   // Whether the loss is the same launches for every batch of a shape: nothing looks at values on the host.
   virtual bool repeats_launches() const { return false; }
   // Before the first batch: the processes that train together, for losses that look at what all of them found.
@@ -51,5 +55,29 @@ class Loss {
     return {};
   }
 };
+
+// A loss whose payload is an `Own`; batches that carry none have an empty one.
+template <class Own>
+class LossOf : public Loss {
+ public:
+  virtual LossSum loss(const ForwardOutputs& outputs, const Own& payload) = 0;
+  // Before the pass that trains: asks the models that do not train and puts what they say into the payload.
+  virtual void consult(model::CausalLM& /*model*/, const data::Batch& /*batch*/, Own& /*payload*/) {}
+
+  std::unique_ptr<data::Payload> prepare(model::CausalLM& model, const data::Batch& batch) final {
+    auto payload = batch.payload ? std::make_unique<Own>(data::payload_as<Own>(*batch.payload)) : std::make_unique<Own>();
+    consult(model, batch, *payload);
+    return payload;
+  }
+  LossSum measure(const ForwardOutputs& outputs, const data::Payload& payload) final {
+    return loss(outputs, data::payload_as<Own>(payload));
+  }
+};
+
+// A batch, which is on the model's device, up to its loss: everything but the backward pass.
+LossSum forward_loss(model::CausalLM& model, Loss& method, const data::Batch& batch);
+
+// Numbers about how a batch came to be, as metrics.
+std::vector<Metric> batch_metrics(const data::Batch& batch);
 
 }  // namespace hone::train

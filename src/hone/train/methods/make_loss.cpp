@@ -55,6 +55,26 @@ void resolve_label_tokens(TaskConfig& task, const text::Tokenizer& tokenizer) {
   task.no = answer_token(task.negative_word, "GENERATIVE_RERANKER_NEGATIVE_TOKEN", tokenizer);
 }
 
+data::PayloadCollator payload_collator(const TrainingJob& job) {
+  if (job.preference.method == Preference::kto) return KtoPayload::collator();
+  if (job.preference.method == Preference::rm) return RewardPayload::collator();
+  if (job.preference.method != Preference::none || job.reinforcement || job.distillation) return {};
+  switch (job.task.task) {
+    case Task::causal_lm:
+      return {};
+    case Task::seq_cls:
+      return ClassificationPayload::collator(job.task);
+    case Task::embedding:
+      return EmbeddingPayload::collator();
+    case Task::decision:
+      return DecisionPayload::collator();
+    case Task::reranker:
+    case Task::generative_reranker:
+      return RerankingPayload::collator();
+  }
+  HONE_CHECK(false, "a task without a collator");
+}
+
 std::unique_ptr<Loss> make_loss(const TrainingJob& job, const text::Tokenizer& tokenizer, const OtherModels& others) {
   auto* reference = others.reference;
   if (job.preference.compares_pairs())

@@ -1,4 +1,4 @@
-// Makes the loss that a job asks for.
+// Makes the collator and the loss of the method that a job asks for.
 #pragma once
 #include "hone/train/methods/loss.h"
 #include "hone/train/run.h"
@@ -14,6 +14,8 @@ struct OtherModels {
   model::CausalLM* value_model = nullptr;  // PPO's critic where it is a model of its own
   Teacher* teacher = nullptr;
 };
+// What makes the payloads of its batches out of rows; empty where it needs none. Every loader of rows gets it.
+data::PayloadCollator payload_collator(const TrainingJob& job);
 std::unique_ptr<Loss> make_loss(const TrainingJob& job, const text::Tokenizer& tokenizer, const OtherModels& others);
 
 // The tokens a generative reranker weighs against each other. Throws UserError(usage) for a word that is not one token.

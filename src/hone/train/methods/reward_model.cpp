@@ -66,7 +66,9 @@ std::vector<double> RewardModel::score(const std::vector<std::vector<text::Token
       some.push_back(texts[begin]);
       tokens += static_cast<int64_t>(texts[begin].size());
     }
-    auto found = text_scores(*model_, model::packed_texts(some, model_->device())).to(at::kCPU, at::kDouble).contiguous();
+    auto found = text_scores(*model_, model::pool_last_token(*model_, model::packed_texts(some, model_->device())))
+                     .to(at::kCPU, at::kDouble)
+                     .contiguous();
     scores.insert(scores.end(), found.const_data_ptr<double>(), found.const_data_ptr<double>() + found.numel());
   }
   return scores;

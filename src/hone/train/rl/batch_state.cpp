@@ -1,5 +1,8 @@
 #include "hone/train/rl/batch_state.h"
 
+#include "hone/train/losses/policy.h"
+#include "hone/train/losses/ppo.h"
+
 namespace hone::train::rl {
 namespace {
 
@@ -19,6 +22,48 @@ Tensor tensor_from(const Json& list, at::ScalarType type) {
   return tensor;
 }
 
+// One row of numbers for each sequence, as checkpoints have kept them from the first version on.
+Json grades_of(const PolicyPayload& payload) {
+  Json grades = Json::array();
+  const auto *advantage = payload.advantages_s.const_data_ptr<float>(), *truncated = payload.truncated_s.const_data_ptr<float>();
+  for (int64_t i = 0; i < payload.advantages_s.size(0); ++i)
+    grades.push_back({advantage[i], truncated[i], payload.token_share, static_cast<float>(payload.group_size)});
+  return grades;
+}
+
+Json grades_of(const PpoPayload& payload, int64_t sequences) {
+  return Json(static_cast<size_t>(sequences), Json{payload.value_share, payload.kl_weight});
+}
+
+std::shared_ptr<const data::Payload> policy_payload(const Json& json) {
+  auto payload = std::make_shared<PolicyPayload>();
+  std::vector<float> advantages, truncated;
+  for (const auto& grades : json.at("grades")) {
+    advantages.push_back(grades.at(0).get<float>());
+    truncated.push_back(grades.at(1).get<float>());
+    payload->token_share = grades.at(2).get<float>();
+    payload->group_size = static_cast<int64_t>(grades.at(3).get<float>());
+  }
+  payload->advantages_s = at::tensor(advantages);
+  payload->truncated_s = at::tensor(truncated);
+  payload->old_logps_t = tensor_from<float>(json.at("policy_logps"), at::kFloat);
+  payload->ref_logps_t = tensor_from<float>(json.at("reference_logps"), at::kFloat);
+  return payload;
+}
+
+std::shared_ptr<const data::Payload> ppo_payload(const Json& json) {
+  auto payload = std::make_shared<PpoPayload>();
+  const auto& grades = json.at("grades").at(0);
+  payload->value_share = grades.at(0).get<float>();
+  payload->kl_weight = grades.at(1).get<float>();
+  payload->old_logps_t = tensor_from<float>(json.at("policy_logps"), at::kFloat);
+  payload->ref_logps_t = tensor_from<float>(json.at("reference_logps"), at::kFloat);
+  const auto experience = tensor_from<float>(json.at("experience"), at::kFloat).view({4, -1});
+  Tensor* rows[] = {&payload->advantages_t, &payload->returns_t, &payload->values_t, &payload->is_state_t};
+  for (int64_t i = 0; i < 4; ++i) *rows[i] = experience[i].clone();
+  return payload;
+}
+
 }  // namespace
 
 Json batch_to_json(const data::Batch& batch) {
@@ -26,15 +71,24 @@ Json batch_to_json(const data::Batch& batch) {
   for (int64_t i = 0; i < batch.segments.count(); ++i) lengths.push_back(batch.segments.length(i));
   Json notes = Json::object();
   for (const auto& [name, value] : batch.metrics) notes[name] = value;
-  return {{"tokens", list_of<int64_t>(batch.tokens_t)},
-          {"targets", list_of<int64_t>(batch.targets_t)},
-          {"lengths", lengths},
-          {"grades", batch.sequence_labels},
-          {"rows", batch.rows},
-          {"policy_logps", list_of<float>(batch.old_logps_t)},
-          {"reference_logps", list_of<float>(batch.ref_logps_t)},
-          {"experience", list_of<float>(batch.experience_ct)},
-          {"notes", notes}};
+  Json json{{"tokens", list_of<int64_t>(batch.tokens_t)},
+            {"targets", list_of<int64_t>(batch.targets_t)},
+            {"lengths", lengths},
+            {"rows", batch.rows},
+            {"experience", nullptr},
+            {"notes", notes}};
+  if (const auto* ppo = dynamic_cast<const PpoPayload*>(batch.payload.get())) {
+    json["grades"] = grades_of(*ppo, batch.segments.count());
+    json["policy_logps"] = list_of<float>(ppo->old_logps_t);
+    json["reference_logps"] = list_of<float>(ppo->ref_logps_t);
+    json["experience"] = list_of<float>(at::cat({ppo->advantages_t, ppo->returns_t, ppo->values_t, ppo->is_state_t}));
+  } else {
+    const auto& policy = data::payload_of<PolicyPayload>(batch);
+    json["grades"] = grades_of(policy);
+    json["policy_logps"] = list_of<float>(policy.old_logps_t);
+    json["reference_logps"] = list_of<float>(policy.ref_logps_t);
+  }
+  return json;
 }
 
 data::Batch batch_from_json(const Json& json) {
@@ -48,14 +102,12 @@ data::Batch batch_from_json(const Json& json) {
     batch.channels.emplace_back();
   }
   batch.positions_t = at::tensor(positions, at::kLong);
-  batch.sequence_labels = json.at("grades").get<std::vector<std::vector<float>>>();
   batch.rows = json.at("rows").get<std::vector<int64_t>>();
   batch.sample_count = static_cast<int64_t>(batch.rows.size());
   batch.target_count = (batch.targets_t != -100).sum().item<int64_t>();
-  batch.old_logps_t = tensor_from<float>(json.at("policy_logps"), at::kFloat);
-  batch.ref_logps_t = tensor_from<float>(json.at("reference_logps"), at::kFloat);
-  batch.experience_ct = tensor_from<float>(json.value("experience", Json()), at::kFloat);
-  if (batch.experience_ct.defined()) batch.experience_ct = batch.experience_ct.view({-1, batch.tokens_t.size(0)});
+  const auto& grades = json.at("grades");
+  if (!grades.empty() && !grades[0].empty())
+    batch.payload = json.value("experience", Json()).is_null() ? policy_payload(json) : ppo_payload(json);
   for (const auto& [name, value] : json.at("notes").items()) batch.metrics.emplace_back(name, value.get<double>());
   return batch;
 }

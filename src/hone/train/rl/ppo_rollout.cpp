@@ -8,7 +8,7 @@
 #include "hone/base/log.h"
 #include "hone/train/evaluation/evaluation_mode.h"
 #include "hone/train/loop/stop_signal.h"
-#include "hone/train/methods/forward_input.h"
+#include "hone/train/methods/forward_pass.h"
 #include "hone/train/rl/gather.h"
 #include "hone/train/rl/rollout.h"
 
@@ -26,9 +26,9 @@ std::vector<double> numbers_at(const Tensor& values_t, int64_t begin, int64_t co
   return {values, values + count};
 }
 
-void write_numbers(const std::vector<double>& values, Tensor& experience_ct, ExperienceChannel channel, int64_t begin) {
-  auto* row = experience_ct.mutable_data_ptr<float>() + static_cast<int64_t>(channel) * experience_ct.size(1) + begin;
-  for (double value : values) *row++ = static_cast<float>(value);
+void write_numbers(const std::vector<double>& values, Tensor& values_t, int64_t begin) {
+  auto* place = values_t.mutable_data_ptr<float>() + begin;
+  for (double value : values) *place++ = static_cast<float>(value);
 }
 
 double mean_of(const std::vector<double>& values) {
@@ -42,40 +42,45 @@ double mean_over(const std::vector<double>& own, ParallelStrategy& group) {
 
 }  // namespace
 
-// What everyone thinks of the completions now. Batches keep log-probabilities and values.
-std::vector<Trajectory> RolloutWorker::observe(std::vector<data::Batch>& batches, const RolloutBatch& draw) {
+// What everyone thinks of the completions now. Payloads keep log-probabilities and values.
+std::vector<Trajectory> RolloutWorker::observe(const std::vector<data::Batch>& batches, const RolloutBatch& draw,
+                                               std::vector<PpoPayload>& payloads) {
   const auto& ppo = *config_.ppo;
   const auto logps = [&](model::CausalLM& model, const data::Batch& batch) {
     return policy_logps(model, batch.to(model.device()), ppo.loss.temperature).to(at::kCPU);
   };
-  for (auto& batch : batches) {
+  for (size_t b = 0; b < batches.size(); ++b) {
     EvaluationMode mode(deps_.model);
     std::optional<EvaluationMode> value_mode;
     if (deps_.value_model) value_mode.emplace(*deps_.value_model);
-    const auto here = batch.to(deps_.model.device());
-    const auto hidden_th = deps_.model.hidden_states(forward_input(here));
-    batch.old_logps_t = logps_of_states(deps_.model, hidden_th, here, ppo.loss.temperature).to(at::kCPU);
-    const auto everywhere = at::arange(here.tokens_t.size(0), here.tokens_t.options());
-    const auto values_t = state_values(deps_.model, deps_.value_model, hidden_th, here, everywhere).to(at::kCPU);
-    batch.experience_ct = at::zeros({kExperienceChannels, batch.tokens_t.size(0)}, at::kFloat);
-    batch.experience_ct.select(0, kStateValue).copy_(values_t);
+    const auto outputs =
+        run_forward(deps_.model, {.batch = batches[b].to(deps_.model.device()), .value_model = deps_.value_model});
+    const auto& tokens_t = outputs.batch.tokens_t;
+    auto& payload = payloads[b];
+    payload.old_logps_t = outputs.target_logps(ppo.loss.temperature).logps_t.to(at::kCPU);
+    payload.values_t = outputs.values(at::arange(tokens_t.size(0), tokens_t.options())).to(at::kCPU, at::kFloat).contiguous();
+    payload.returns_t = at::zeros({tokens_t.size(0)}, at::kFloat);
+    payload.advantages_t = at::zeros({tokens_t.size(0)}, at::kFloat);
+    payload.is_state_t = at::zeros({tokens_t.size(0)}, at::kFloat);
   }
   if (deps_.reference && config_.beta > 0)
-    for (auto& batch : batches)
-      deps_.reference->with_reference(deps_.model, [&](model::CausalLM& model) { batch.ref_logps_t = logps(model, batch); });
+    for (size_t b = 0; b < batches.size(); ++b)
+      deps_.reference->with_reference(deps_.model,
+                                      [&](model::CausalLM& model) { payloads[b].ref_logps_t = logps(model, batches[b]); });
   // Only completions shorter than the longest have a state behind them: where trl's rows are padded.
   std::vector<double> lengths;
   for (const auto& sample : draw.own) lengths.push_back(static_cast<double>(sample.completion.tokens.size()));
   const auto all = gather(lengths, deps_.strategy);
   const auto longest = static_cast<int64_t>(*std::ranges::max_element(all));
   std::vector<Trajectory> trajectories;
-  for (const auto& batch : batches)
-    for (int64_t segment = 0; segment < batch.segments.count(); ++segment) {
+  for (size_t b = 0; b < batches.size(); ++b)
+    for (int64_t segment = 0; segment < batches[b].segments.count(); ++segment) {
       const auto tokens = static_cast<int64_t>(draw.own[trajectories.size()].completion.tokens.size());
-      const auto begin = first_state(batch, segment, tokens);
+      const auto begin = first_state(batches[b], segment, tokens);
       const auto states = tokens + (ppo.experience.has_end_state && tokens > 0 && tokens < longest ? 1 : 0);
-      trajectories.push_back({numbers_at(batch.old_logps_t, begin, tokens), numbers_at(batch.ref_logps_t, begin, tokens),
-                              numbers_at(batch.experience_ct.select(0, kStateValue), begin, states), 0});
+      const auto& payload = payloads[b];
+      trajectories.push_back({numbers_at(payload.old_logps_t, begin, tokens), numbers_at(payload.ref_logps_t, begin, tokens),
+                              numbers_at(payload.values_t, begin, states), 0});
     }
   return trajectories;
 }
@@ -150,19 +155,17 @@ std::vector<std::pair<std::string, double>> RolloutWorker::ppo_notes(const Rollo
   return notes;
 }
 
-// A state's loss is a mean over states, a token's one over tokens, and the trainer divides both by tokens: `value_share` is what
-// makes up for it.
-void RolloutWorker::write_experience(const std::vector<Trajectory>& trajectories, float value_share, float kl_weight,
-                                     std::vector<data::Batch>& batches) const {
+void RolloutWorker::write_experience(const std::vector<Trajectory>& trajectories, const std::vector<data::Batch>& batches,
+                                     std::vector<PpoPayload>& payloads) const {
   const auto size = trajectories.size() / batches.size();
   for (size_t i = 0; i < trajectories.size(); ++i) {
     const auto& trajectory = trajectories[i];
-    auto& batch = batches[i / size];
-    const auto begin = first_state(batch, static_cast<int64_t>(i % size), static_cast<int64_t>(trajectory.logps.size()));
-    batch.sequence_labels[i % size] = {value_share, kl_weight};
-    write_numbers(trajectory.advantages, batch.experience_ct, kStateAdvantage, begin);
-    write_numbers(trajectory.returns, batch.experience_ct, kStateReturn, begin);
-    write_numbers(std::vector<double>(trajectory.values.size(), 1), batch.experience_ct, kIsState, begin);
+    auto& payload = payloads[i / size];
+    const auto begin =
+        first_state(batches[i / size], static_cast<int64_t>(i % size), static_cast<int64_t>(trajectory.logps.size()));
+    write_numbers(trajectory.advantages, payload.advantages_t, begin);
+    write_numbers(trajectory.returns, payload.returns_t, begin);
+    write_numbers(std::vector<double>(trajectory.values.size(), 1), payload.is_state_t, begin);
   }
 }
 
@@ -174,7 +177,8 @@ std::vector<data::Batch> RolloutWorker::ppo_batches_of(const RolloutBatch& draw,
   auto batches = collated(draw, shape);
   const auto scores = judged_scores(draw, state);
   if (step) watch_scores(scores);
-  auto trajectories = observe(batches, draw);
+  std::vector<PpoPayload> payloads(batches.size());
+  auto trajectories = observe(batches, draw, payloads);
   const auto own = own_part(scores, group);
   std::vector<double> divergences, means;
   double states = 0, tokens = 0;
@@ -186,8 +190,14 @@ std::vector<data::Batch> RolloutWorker::ppo_batches_of(const RolloutBatch& draw,
   estimate_advantages(trajectories, state.kl_coef, ppo.experience, group);
   auto notes = length_notes(draw.own, tokens);
   states = group.sum(states);
-  write_experience(trajectories, static_cast<float>(states > 0 ? tokens / states : 1),
-                   static_cast<float>(ppo.experience.kl_in_reward ? 0 : state.kl_coef), batches);
+  write_experience(trajectories, batches, payloads);
+  // A state's loss is a mean over states, a token's one over tokens, and the trainer divides both by tokens: the share makes up
+  // for it.
+  for (size_t b = 0; b < batches.size(); ++b) {
+    payloads[b].value_share = static_cast<float>(states > 0 ? tokens / states : 1);
+    payloads[b].kl_weight = static_cast<float>(ppo.experience.kl_in_reward ? 0 : state.kl_coef);
+    batches[b].payload = std::make_shared<PpoPayload>(std::move(payloads[b]));
+  }
   const double kl = mean_over(divergences, group);
   for (auto& note : ppo_notes(draw, trajectories, scores, kl, state.kl_coef)) notes.push_back(std::move(note));
   if (step && config_.log_completions) {

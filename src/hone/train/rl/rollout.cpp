@@ -134,28 +134,32 @@ std::vector<RolloutSample> RolloutWorker::all_gather_samples(const std::vector<R
   return all;
 }
 
-void RolloutWorker::compute_old_logps(std::vector<data::Batch>& batches, bool remembers) {
+std::vector<PolicyPayload> RolloutWorker::compute_old_logps(const std::vector<data::Batch>& batches, bool remembers) {
+  std::vector<PolicyPayload> payloads(batches.size());
   const double temperature = config_.policy.temperature;
   auto logps = [&](model::CausalLM& model, const data::Batch& batch) {
     return policy_logps(model, batch.to(model.device()), temperature).to(at::kCPU);
   };
   if (remembers || divergence_in_reward()) {
     EvaluationMode mode(deps_.model);
-    for (auto& batch : batches) batch.old_logps_t = logps(deps_.model, batch);
+    for (size_t i = 0; i < batches.size(); ++i) payloads[i].old_logps_t = logps(deps_.model, batches[i]);
   }
-  if (!deps_.reference || config_.beta == 0) return;
-  for (auto& batch : batches)
-    deps_.reference->with_reference(deps_.model, [&](model::CausalLM& model) { batch.ref_logps_t = logps(model, batch); });
+  if (!deps_.reference || config_.beta == 0) return payloads;
+  for (size_t i = 0; i < batches.size(); ++i)
+    deps_.reference->with_reference(deps_.model,
+                                    [&](model::CausalLM& model) { payloads[i].ref_logps_t = logps(model, batches[i]); });
+  return payloads;
 }
 
 // How far each answer lies from the reference, of all processes.
-std::vector<double> RolloutWorker::divergences(const std::vector<data::Batch>& batches) const {
+std::vector<double> RolloutWorker::divergences(const std::vector<data::Batch>& batches,
+                                               const std::vector<PolicyPayload>& payloads) const {
   std::vector<double> own;
-  for (const auto& batch : batches) {
-    auto moved = batch.old_logps_t - batch.ref_logps_t;  // zero where there is no target
-    for (int64_t i = 0; i < batch.segments.count(); ++i)
-      own.push_back(
-          moved.narrow(0, batch.segments.offsets[static_cast<size_t>(i)], batch.segments.length(i)).sum().item<double>());
+  for (size_t b = 0; b < batches.size(); ++b) {
+    const auto& segments = batches[b].segments;
+    auto moved = payloads[b].old_logps_t - payloads[b].ref_logps_t;  // zero where there is no target
+    for (int64_t i = 0; i < segments.count(); ++i)
+      own.push_back(moved.narrow(0, segments.offsets[static_cast<size_t>(i)], segments.length(i)).sum().item<double>());
   }
   return gather(own, deps_.strategy);
 }
@@ -191,12 +195,12 @@ std::vector<data::Batch> RolloutWorker::batches_of(const RolloutBatch& draw, con
                                                    std::optional<int64_t> step) {
   auto batches = collated(draw, shape);
   const auto size = static_cast<size_t>(shape.micro_batch);
-  compute_old_logps(batches, remembers);
+  auto payloads = compute_old_logps(batches, remembers);
   double tokens = 0;
   auto notes = length_notes(draw.own, tokens);
   auto sums = totals(draw.rewards);
   if (divergence_in_reward()) {
-    auto moved = divergences(batches);
+    auto moved = divergences(batches, payloads);
     for (size_t i = 0; i < sums.size(); ++i) sums[i] -= config_.beta * moved[i];
     notes.emplace_back("kl", std::accumulate(moved.begin(), moved.end(), 0.0) / static_cast<double>(moved.size()));
   }
@@ -208,9 +212,18 @@ std::vector<data::Batch> RolloutWorker::batches_of(const RolloutBatch& draw, con
   if (step && config_.log_completions) log_completions(draw, advantages, *step);
   auto own = own_part(advantages, deps_.strategy);
   const double share = tokens * shape.updates_share / static_cast<double>(shape.micro_batch);
-  for (size_t i = 0; i < own.size(); ++i)
-    batches[i / size].sequence_labels[i % size] = {static_cast<float>(own[i]), draw.own[i].completion.truncated ? 1.0f : 0.0f,
-                                                   static_cast<float>(share), static_cast<float>(shape.generations)};
+  for (size_t b = 0; b < batches.size(); ++b) {
+    std::vector<float> gains, truncated;
+    for (size_t i = b * size; i < (b + 1) * size; ++i) {
+      gains.push_back(static_cast<float>(own[i]));
+      truncated.push_back(draw.own[i].completion.truncated ? 1 : 0);
+    }
+    payloads[b].advantages_s = at::tensor(gains);
+    payloads[b].truncated_s = at::tensor(truncated);
+    payloads[b].token_share = static_cast<float>(share);
+    payloads[b].group_size = shape.generations;
+    batches[b].payload = std::make_shared<PolicyPayload>(std::move(payloads[b]));
+  }
   batches.front().metrics = std::move(notes);
   return batches;
 }

@@ -65,17 +65,18 @@ class RolloutWorker {
 
  private:
   std::vector<data::Batch> collated(const RolloutBatch& draw, const RolloutShape& shape) const;
-  std::vector<Trajectory> observe(std::vector<data::Batch>& batches, const RolloutBatch& draw);
+  std::vector<Trajectory> observe(const std::vector<data::Batch>& batches, const RolloutBatch& draw,
+                                  std::vector<PpoPayload>& payloads);
   std::vector<double> judged_scores(const RolloutBatch& draw, ExperienceState& state) const;
   void watch_scores(const std::vector<double>& scores);
   std::vector<std::pair<std::string, double>> ppo_notes(const RolloutBatch& draw, const std::vector<Trajectory>& trajectories,
                                                         const std::vector<double>& scores, double kl, double kl_coef) const;
-  void write_experience(const std::vector<Trajectory>& trajectories, float value_share, float kl_weight,
-                        std::vector<data::Batch>& batches) const;
+  void write_experience(const std::vector<Trajectory>& trajectories, const std::vector<data::Batch>& batches,
+                        std::vector<PpoPayload>& payloads) const;
   std::vector<double> own_scores(const std::vector<RolloutSample>& own);
   RewardTable score(const std::vector<RolloutSample>& own);
-  std::vector<double> divergences(const std::vector<data::Batch>& batches) const;
-  void compute_old_logps(std::vector<data::Batch>& batches, bool remembers);
+  std::vector<double> divergences(const std::vector<data::Batch>& batches, const std::vector<PolicyPayload>& payloads) const;
+  std::vector<PolicyPayload> compute_old_logps(const std::vector<data::Batch>& batches, bool remembers);
   std::vector<std::pair<std::string, double>> length_notes(const std::vector<RolloutSample>& own, double& tokens) const;
   void log_completions(const RolloutBatch& draw, const std::vector<double>& advantages, int64_t step);
   void watch_differences(double even_groups);

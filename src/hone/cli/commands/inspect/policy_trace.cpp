@@ -145,7 +145,7 @@ Json ppo_trace(model::CausalLM& model, model::CausalLM& value_model, const Json&
   auto batch = batch_from_json(asked.at("batch"));
   forget_gradients(model);
   forget_gradients(value_model);
-  auto loss = method.loss(model, batch);
+  auto loss = forward_loss(model, method, batch);
   (loss.sum / method.num_items(batch)).backward();
   Json norms = Json::object(), metrics = Json::object();
   add_gradient_norms(model, "policy.", norms);
@@ -185,7 +185,7 @@ Json loss_trace(model::CausalLM& model, const Json& asked) {
   train::PolicyLoss method(policy_config(asked));
   auto batch = batch_from_json(asked.at("batch"));
   forget_gradients(model);
-  auto loss = method.loss(model, batch);
+  auto loss = forward_loss(model, method, batch);
   (loss.sum / method.num_items(batch)).backward();
   Json norms = Json::object(), metrics = Json::object();
   add_gradient_norms(model, "", norms);

@@ -123,7 +123,7 @@ struct PassGraphs::Impl {
       c10::cuda::CUDAStreamGuard guard(stream);
       made.graph.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
       try {
-        made.loss = method.loss(model, made.batch);
+        made.loss = forward_loss(model, method, made.batch);
         (made.loss.sum * made.factor).backward();
       } catch (...) {
         failure = std::current_exception();

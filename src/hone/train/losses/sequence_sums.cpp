@@ -1,12 +1,8 @@
-#include "hone/train/losses/completion_logps.h"
+#include "hone/train/losses/sequence_sums.h"
+
+#include <algorithm>
 
 namespace hone::train {
-
-ops::TargetLogps completion_logps(const model::CausalLM& model, const Tensor& hidden_th, const data::Batch& batch) {
-  const auto& head = model.head();
-  return ops::linear_logps(hidden_th, head.weight, head.bias, batch.targets_t,
-                           {.target_count = batch.target_count, .adapters = head.adapters});
-}
 
 Tensor sequence_ids(const ops::CuSeqlens& segments, at::Device device) {
   auto numbers_t = at::empty({segments.total()}, at::kLong);

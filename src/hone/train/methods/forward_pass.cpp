@@ -1,0 +1,31 @@
+#include "hone/train/methods/forward_pass.h"
+
+#include "hone/model/pooling.h"
+
+namespace hone::train {
+
+Tensor ForwardOutputs::last_token_states() const { return model::last_token_states(hidden_th, batch.segments); }
+
+ops::TargetLogps ForwardOutputs::target_logps(double temperature) const {
+  const auto& head = std::as_const(model).head();
+  return ops::linear_logps(hidden_th, head.weight, head.bias, batch.targets_t,
+                           {.target_count = batch.target_count, .adapters = head.adapters, .scale = 1 / temperature});
+}
+
+// Values are float32 and nothing is dropped out: a value is compared with itself a few updates earlier.
+Tensor ForwardOutputs::values(const Tensor& positions_n) const {
+  auto& valued = value_model ? *value_model : model;
+  const auto states_nh = (value_model ? value_hidden_th : hidden_th).index_select(0, positions_n);
+  if (const auto* head = valued.value_head()) return at::linear(states_nh.to(at::kFloat), head->weight, head->bias).squeeze(1);
+  return model::classification_logits(valued, states_nh).select(1, 0);
+}
+
+ForwardOutputs run_forward(model::CausalLM& model, ForwardRequest request) {
+  ForwardOutputs outputs{.model = model, .batch = std::move(request.batch), .hidden_th = {}, .value_model = request.value_model};
+  outputs.hidden_th =
+      model.hidden_states(forward_input(outputs.batch), nullptr, request.router_logits ? &outputs.router_logits : nullptr);
+  if (outputs.value_model) outputs.value_hidden_th = outputs.value_model->hidden_states(forward_input(outputs.batch));
+  return outputs;
+}
+
+}  // namespace hone::train

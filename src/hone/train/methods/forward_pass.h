@@ -1,0 +1,32 @@
+// The pass that trains: what a loss asks of it, and what it brings. Losses never run a model that trains themselves.
+#pragma once
+#include "hone/model/causal_lm.h"
+#include "hone/ops/loss/linear_logps.h"
+#include "hone/train/methods/forward_input.h"
+
+namespace hone::train {
+
+struct ForwardRequest {
+  data::Batch batch;                       // what is read: the trainer's batch, or some of its sequences
+  bool router_logits = false;              // of layers with experts
+  model::CausalLM* value_model = nullptr;  // a model that trains beside the policy and reads the same; null: none does
+};
+
+// Hidden states stand for logits, which would not fit: losses take them through the model's heads a few rows at a time.
+struct ForwardOutputs {
+  model::CausalLM& model;  // that computed them, for its heads
+  data::Batch batch;       // that was read
+  Tensor hidden_th;        // behind the final norm, differentiable
+  TensorList router_logits = {};
+  model::CausalLM* value_model = nullptr;
+  Tensor value_hidden_th = {};  // of the value model; undefined without one
+
+  Tensor last_token_states() const;  // of each sequence, [S, hidden]
+  // log p(target) of every position at a temperature, zero where there is no target.
+  ops::TargetLogps target_logps(double temperature = 1) const;
+  Tensor values(const Tensor& positions_n) const;  // float32 [N], of a value model or a value head
+};
+
+ForwardOutputs run_forward(model::CausalLM& model, ForwardRequest request);
+
+}  // namespace hone::train

@@ -1,0 +1,18 @@
+#include "hone/train/methods/loss.h"
+
+namespace hone::train {
+
+LossSum forward_loss(model::CausalLM& model, Loss& method, const data::Batch& batch) {
+  const auto payload = method.prepare(model, batch);
+  const auto outputs = run_forward(model, method.request(batch));
+  return method.measure(outputs, *payload);
+}
+
+std::vector<Metric> batch_metrics(const data::Batch& batch) {
+  std::vector<Metric> metrics;
+  for (const auto& [name, value] : batch.metrics)
+    metrics.push_back({name, at::full({}, value, at::TensorOptions().device(batch.tokens_t.device())), 1});
+  return metrics;
+}
+
+}  // namespace hone::train
