@@ -47,12 +47,18 @@ TEST(ShardingConfig, UnitsBySize) {
   add("model.layers.0.self_attn.v_proj.weight", 40);
   add("model.layers.0.mlp.up_proj.weight", 60);
   add("model.layers.0.input_layernorm.weight", 4);
-  auto units = size_based_wrap(parameters, 80);
+  const std::vector<std::string> modules{"model.embed_tokens", "model.layers.0", "model.norm", "lm_head"};
+  auto units = size_based_wrap(parameters, modules, 80);
   ASSERT_EQ(units.units.size(), 2u);  // q_proj; k_proj and v_proj together
   EXPECT_EQ(units.units[0].size() + units.units[1].size(), 4u);
   EXPECT_EQ(units.root.size(), 2u);  // 64 parameters of the block are too few
-  EXPECT_EQ(size_based_wrap(parameters, 60).units.size(), 3u);
-  EXPECT_EQ(size_based_wrap(parameters, 1000).root.size(), parameters.size());
+  EXPECT_EQ(size_based_wrap(parameters, modules, 60).units.size(), 3u);
+  EXPECT_EQ(size_based_wrap(parameters, modules, 1000).root.size(), parameters.size());
+  // Blocks of another family's name are units all the same.
+  for (auto& parameter : parameters) parameter.name.replace(0, std::string("model.layers").size(), "model.language_model.layers");
+  auto renamed = size_based_wrap(parameters, {"model.language_model.layers.0"}, 80);
+  EXPECT_EQ(renamed.units.size(), 2u);
+  EXPECT_EQ(renamed.root.size(), 2u);
 }
 
 TEST(ShardingConfig, ActivationsGoToTheHostWhenAFileSaysSo) {

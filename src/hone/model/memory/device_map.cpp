@@ -7,11 +7,10 @@
 #include "hone/base/error.h"
 #include "hone/base/progress.h"
 #include "hone/io/weight_folder.h"
+#include "hone/model/config.h"
 
 namespace hone::model {
 namespace {
-
-constexpr std::string_view kBlocks = "model.layers.";
 
 struct UnitSizes {
   double ends = 0;             // embedding, norm and head
@@ -19,15 +18,16 @@ struct UnitSizes {
   double total() const { return std::accumulate(blocks.begin(), blocks.end(), ends); }
 };
 
-UnitSizes sizes_in(const std::filesystem::path& folder) {
+// `blocks`: what the names of the blocks' parameters begin with, up to their number.
+UnitSizes sizes_in(const std::filesystem::path& folder, const std::string& blocks) {
   UnitSizes sizes;
   const io::WeightFolder weights(folder);
   for (const auto& [name, entry] : weights.entries()) {
     double bytes = static_cast<double>(c10::elementSize(entry->dtype));
     for (auto size : entry->shape) bytes *= static_cast<double>(size);
     size_t block = 0;
-    const char* digits = name.data() + kBlocks.size();
-    bool in_block = name.starts_with(kBlocks) && std::from_chars(digits, name.data() + name.size(), block).ec == std::errc() &&
+    const char* digits = name.data() + blocks.size();
+    bool in_block = name.starts_with(blocks) && std::from_chars(digits, name.data() + name.size(), block).ec == std::errc() &&
                     block < 100'000;
     if (!in_block) {
       sizes.ends += bytes;
@@ -69,7 +69,8 @@ std::vector<double> shares_of(const std::vector<DeviceBudget>& rooms, double tot
 
 DeviceMap infer_device_map(const std::filesystem::path& folder, const std::vector<DeviceBudget>& rooms, DeviceMapStrategy how) {
   HONE_CHECK(!rooms.empty(), "no device to place a model on");
-  const auto sizes = sizes_in(folder);
+  const auto names = read_config(folder).names;
+  const auto sizes = sizes_in(folder, fmt::format("{}.{}.", names.model, names.layers));
   const auto shares = shares_of(rooms, sizes.total(), how);
   DeviceMap placement{{"", rooms[0].device}};
   std::vector<double> loads(rooms.size());
@@ -79,7 +80,7 @@ DeviceMap infer_device_map(const std::filesystem::path& folder, const std::vecto
     const double size = sizes.blocks[i], tolerated = how == DeviceMapStrategy::sequential ? size : size / 2;
     while (at + 1 < rooms.size() && loads[at] + tolerated > shares[at]) ++at;
     loads[at] += size;
-    placement.insert_or_assign(fmt::format("{}{}", kBlocks, i), rooms[at].device);
+    placement.insert_or_assign(names.block(static_cast<int64_t>(i)), rooms[at].device);
   }
   for (size_t i = 0; i < rooms.size(); ++i)
     if (loads[i] > rooms[i].bytes) fail_without_memory(folder, sizes.total(), rooms);

@@ -73,7 +73,9 @@ ShardedModel::~ShardedModel() { model_.set_weight_hooks(nullptr); }
 void ShardedModel::add_part(const std::vector<model::NamedParameter>& parameters, const FlatParameterConfig& common) {
   parts_.emplace_back();
   if (config_.stage < 3 || config_.unit_size == 0) return add_unit(parameters, common, /*stays=*/false);
-  auto units = size_based_wrap(parameters, config_.unit_size);
+  std::vector<std::string> modules;
+  for (const auto& unit : model_.units()) modules.push_back(unit.module.path);
+  auto units = size_based_wrap(parameters, modules, config_.unit_size);
   for (const auto& unit : units.units) add_unit(unit, common, /*stays=*/false);
   add_unit(units.root, common, /*stays=*/true);
 }

@@ -1,13 +1,19 @@
 #include "hone/parallel/sharding/wrap_policy.h"
 
+#include <algorithm>
 #include <map>
-#include <string>
 
 namespace hone::parallel {
 namespace {
 
-// "model.layers.3" is a module; what is above it is a list of modules or the model, whose units are not a part's.
-size_t part_depth(const std::string& name) { return name.starts_with("model.layers.") ? 3 : name.starts_with("model.") ? 2 : 1; }
+// How many words of a parameter's name are the path of its unit.
+size_t unit_depth(const std::string& name, const std::vector<std::string>& modules) {
+  size_t depth = 1;
+  for (const auto& path : modules)
+    if (name.size() > path.size() && name.starts_with(path) && name[path.size()] == '.')
+      depth = std::max(depth, static_cast<size_t>(std::ranges::count(path, '.')) + 1);
+  return depth;
+}
 
 size_t end_of(const std::string& name, size_t depth) {
   size_t at = 0;
@@ -39,13 +45,14 @@ Members unwrapped(const Members& members, size_t depth, int64_t least, ShardUnit
 
 }  // namespace
 
-ShardUnits size_based_wrap(const Members& parameters, int64_t least) {
+ShardUnits size_based_wrap(const Members& parameters, const std::vector<std::string>& modules, int64_t least) {
   ShardUnits units;
-  std::map<std::string, Members> modules;
+  std::map<std::string, Members> by_module;
   for (const auto& parameter : parameters)
-    modules[parameter.name.substr(0, end_of(parameter.name, part_depth(parameter.name)))].push_back(parameter);
-  for (const auto& [path, members] : modules)
-    for (const auto& member : unwrapped(members, part_depth(members.front().name), least, units)) units.root.push_back(member);
+    by_module[parameter.name.substr(0, end_of(parameter.name, unit_depth(parameter.name, modules)))].push_back(parameter);
+  for (const auto& [path, members] : by_module)
+    for (const auto& member : unwrapped(members, unit_depth(members.front().name, modules), least, units))
+      units.root.push_back(member);
   return units;
 }
 

@@ -1,5 +1,6 @@
 // FSDP's size-based wrap policy: which parameters of a unit are gathered as one buffer.
 #pragma once
+#include <string>
 #include <vector>
 
 #include "hone/model/named_parameter.h"
@@ -12,6 +13,9 @@ struct ShardUnits {
   std::vector<model::NamedParameter> root;  // belongs to the full model, which is there from the first use to the last
 };
 
-ShardUnits size_based_wrap(const std::vector<model::NamedParameter>& parameters, int64_t least);
+// `modules`: the paths of the model's units. What is above them is a list of modules or the model, whose parameters are not
+// gathered with a part's.
+ShardUnits size_based_wrap(const std::vector<model::NamedParameter>& parameters, const std::vector<std::string>& modules,
+                           int64_t least);
 
 }  // namespace hone::parallel

@@ -155,7 +155,14 @@ InterventionShape intervention_shape(const io::AdapterConfig& config) {
   return shape;
 }
 
-constexpr std::string_view kBlockEnd = ".mlp.down_proj", kBlocks = "model.layers";
+constexpr std::string_view kBlockEnd = ".mlp.down_proj";
+
+// "model.layers": what the paths of the blocks begin with.
+std::string path_of_blocks(const std::vector<LayerShape>& layers) {
+  for (const auto& layer : layers)
+    if (const auto owner = owner_of_reft(layer.path); !owner.empty()) return owner.substr(0, owner.rfind('.'));
+  return "";
+}
 
 }  // namespace
 
@@ -179,11 +186,12 @@ LinearTuners make_reft(const std::vector<LayerShape>& layers, const io::AdapterC
 
 void complete_reft(io::AdapterConfig& config, const std::vector<LayerShape>& layers, int64_t) {
   const MethodConfig fields(config);
-  const auto key = fields.read<std::string>("layer_key", std::string(kBlocks));
-  if (key != kBlocks)
+  const auto parent = path_of_blocks(layers), key = fields.read<std::string>("layer_key", parent);
+  if (key != parent)
     throw UserError(ExitCode::usage, fmt::format("reft_layer_key is \"{}\"", key),
-                    fmt::format("the blocks of this model are \"{}\"", kBlocks));
-  const auto blocks = std::ranges::count_if(layers, [](const LayerShape& layer) { return !owner_of_reft(layer.path).empty(); });
+                    fmt::format("the blocks of this model are \"{}\"", parent));
+  const auto blocks =
+      std::ranges::count_if(layers, [&](const LayerShape& layer) { return owner_of_reft(layer.path).starts_with(parent + "."); });
   std::vector<int64_t> chosen;
   if (const Json* listed = fields.find("layers"))
     for (const auto& one : *listed) {
@@ -193,7 +201,9 @@ void complete_reft(io::AdapterConfig& config, const std::vector<LayerShape>& lay
       chosen.push_back(one.get<int64_t>());
     }
   config.is_swift_tuner = true;
-  config.targets = {{}, chosen.empty() ? R"(model\.layers\.\d+)" : fmt::format(R"(model\.layers\.({}))", fmt::join(chosen, "|"))};
+  std::string escaped;
+  for (char letter : parent) escaped += letter == '.' ? "\\." : std::string(1, letter);
+  config.targets = {{}, escaped + (chosen.empty() ? R"(\.\d+)" : fmt::format(R"(\.({}))", fmt::join(chosen, "|")))};
   config.modules_to_save.clear();
 }
 
