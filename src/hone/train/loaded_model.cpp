@@ -34,6 +34,12 @@ std::unique_ptr<parallel::SequenceParallel> split_sequences(const TrainingJob& j
   return sequence;
 }
 
+std::unique_ptr<parallel::ShardedModel> shards_of(const TrainingJob& job, const DistributedContext& processes,
+                                                  model::CausalLM& model) {
+  return std::make_unique<parallel::ShardedModel>(model, job.parallel.sharding, *processes.shards, processes.replicas.get(),
+                                                  job.trainer.no_master_weights);
+}
+
 // The adapter's weights are whole on every process while this lives, also when writing them fails on one.
 class GatheredAdapter {
  public:
@@ -58,36 +64,90 @@ tuner::ReadWeight copies_of(const tuner::Tuned& tuned) {
 
 }  // namespace
 
-LoadedModel shard_model(const TrainingJob& job, const DistributedContext& processes, std::unique_ptr<model::CausalLM> model,
-                        tuner::Tuned tuned) {
-  std::unique_ptr<parallel::ShardedModel> sharded;
-  if (processes.shards_model())
-    sharded = std::make_unique<parallel::ShardedModel>(*model, job.parallel.sharding, *processes.shards, processes.replicas.get(),
-                                                       job.trainer.no_master_weights);
-  if (sharded && processes.world.is_main() && !sharded->units().empty()) log::info("gathered in {}", sharded->units());
-  auto sequence = split_sequences(job, processes, *model);
-  return {std::move(model), std::move(tuned), std::move(sharded), std::move(sequence), nullptr};
+void LoadedModel::run_frozen(const std::function<void(model::CausalLM&)>& work) {
+  at::NoGradGuard no_grad;
+  if (sharded) sharded->begin_backward(/*last_of_update=*/true);
+  work(*model);
+  if (sharded) sharded->end_backward();  // nothing trains here: it lets go of what the pass gathered
 }
 
-std::unique_ptr<ParallelStrategy> make_strategy(const TrainingJob& job, const DistributedContext& processes, LoadedModel& loaded,
-                                                const std::vector<optim::ParameterGroup>& working,
+LoadedModel& SessionModels::add(LoadedModel model) {
+  HONE_CHECK(!find(model.name), "two models are called {}", model.name);
+  return *models_.emplace_back(std::make_unique<LoadedModel>(std::move(model)));
+}
+
+LoadedModel* SessionModels::find(std::string_view name) const {
+  const auto found = std::ranges::find_if(models_, [&](const auto& model) { return model->name == name; });
+  return found == models_.end() ? nullptr : found->get();
+}
+
+LoadedModel& SessionModels::policy() const {
+  auto* found = find(kPolicy);
+  HONE_CHECK(found, "a run without a policy");
+  return *found;
+}
+
+std::vector<LoadedModel*> SessionModels::trained() const {
+  std::vector<LoadedModel*> list{&policy()};
+  for (const auto& model : models_)
+    if (model->trains() && model.get() != list.front()) list.push_back(model.get());
+  return list;
+}
+
+LoadedModel shard_model(const TrainingJob& job, const DistributedContext& processes, const char* name,
+                        std::unique_ptr<model::CausalLM> model, tuner::Tuned tuned) {
+  LoadedModel loaded{.name = name, .model = std::move(model), .tuned = std::move(tuned)};
+  if (processes.shards_model()) loaded.sharded = shards_of(job, processes, *loaded.model);
+  if (loaded.sharded && processes.world.is_main() && !loaded.sharded->units().empty())
+    log::info("gathered in {}", loaded.sharded->units());
+  loaded.sequence = split_sequences(job, processes, *loaded.model);
+  return loaded;
+}
+
+LoadedModel freeze_model(const TrainingJob& job, const DistributedContext& processes, const char* name,
+                         std::unique_ptr<model::CausalLM> model) {
+  for (const auto& parameter : model->parameters()) parameter.value->requires_grad_(false);
+  model->set_training(false);
+  LoadedModel loaded{.name = name, .model = std::move(model)};
+  if (processes.shards_model() && job.parallel.sharding.stage == 3) loaded.sharded = shards_of(job, processes, *loaded.model);
+  return loaded;
+}
+
+std::vector<optim::ParameterGroup> trained_groups(const TrainingJob& job, const SessionModels& models) {
+  std::vector<optim::ParameterGroup> all;
+  for (const auto* loaded : models.trained()) {
+    auto trainable = loaded->tuned.trainable;
+    if (loaded->name != kPolicy)
+      for (auto& [name, tensor] : trainable) name = fmt::format("{}.{}", loaded->name, name);
+    auto groups = optim::make_param_groups(trainable, job.groups);
+    for (auto& group : loaded->sharded ? shard_param_groups(groups, *loaded->sharded) : groups) all.push_back(std::move(group));
+  }
+  return all;
+}
+
+TensorList trained_tensors(const SessionModels& models) {
+  TensorList tensors;
+  for (const auto* loaded : models.trained())
+    for (const auto& [name, tensor] : loaded->tuned.trainable) tensors.push_back(tensor);
+  return tensors;
+}
+
+std::unique_ptr<ParallelStrategy> make_strategy(const TrainingJob& job, const DistributedContext& processes,
+                                                const SessionModels& models, const std::vector<optim::ParameterGroup>& working,
                                                 const std::vector<optim::ParameterGroup>& updated) {
   if (!processes.group) return std::make_unique<SingleProcess>();
-  if (loaded.sharded) {
-    std::vector<parallel::ShardedModel*> models{loaded.sharded.get()};
-    if (loaded.value_model) models.push_back(loaded.value_model->sharded.get());
+  if (models.policy().sharded) {
+    std::vector<parallel::ShardedModel*> sharded;
+    for (const auto* loaded : models.trained()) sharded.push_back(loaded->sharded.get());
     return std::make_unique<ShardedDataParallel>(*processes.group, *processes.shards, processes.replicas.get(),
-                                                 std::move(models));
+                                                 std::move(sharded));
   }
   std::unordered_map<const void*, Tensor> targets;
   for (size_t g = 0; g < working.size(); ++g)
     for (size_t i = 0; i < working[g].parameters.size(); ++i)
       targets[working[g].parameters[i].unsafeGetTensorImpl()] = updated[g].parameters[i];
   std::vector<parallel::GradientBuckets::Parameter> parameters;
-  for (const auto* model : {&loaded, loaded.value_model.get()})
-    if (model)
-      for (const auto& [name, tensor] : model->tuned.trainable)
-        parameters.push_back({tensor, targets.at(tensor.unsafeGetTensorImpl())});
+  for (const auto& tensor : trained_tensors(models)) parameters.push_back({tensor, targets.at(tensor.unsafeGetTensorImpl())});
   return std::make_unique<DataParallel>(*processes.group, std::move(parameters), job.parallel.sharding.bucket_bytes);
 }
 
@@ -130,6 +190,61 @@ WeightFiles weight_files(const TrainingJob& job, LoadedModel& loaded, const Chec
     }
   };
   return files;
+}
+
+// Weights in shards are brought together one model at a time: the second's wait on the first process while the policy's are
+// written.
+WeightFiles with_second_model(WeightFiles policy, WeightFiles second_files, LoadedModel& second, bool main) {
+  using Copies = std::unordered_map<const void*, Tensor>;
+  auto copies = std::make_shared<Copies>();
+  WeightFiles both;
+  both.save = [policy, second_files, copies, &second](const fs::path& folder) {
+    policy.save(folder);
+    fs::create_directories(folder / second.name);
+    if (copies->empty()) return second_files.save(folder / second.name);
+    tuner::save_trained(*second.model, second.tuned, folder / second.name, 5'000'000'000,
+                        [copies](const Tensor& parameter) { return copies->at(parameter.unsafeGetTensorImpl()); });
+  };
+  both.load = [policy, second_files, &second](const fs::path& folder) {
+    policy.load(folder);
+    if (!fs::is_directory(folder / second.name))
+      throw UserError(
+          ExitCode::bad_checkpoint, fmt::format("{} holds no {}", folder.string(), second.name),
+          "continue a run that trained such a model beside the policy, or begin a new one with --adapters or --model");
+    second_files.load(folder / second.name);
+  };
+  both.save_assets = [policy, second_files, &second](const fs::path& folder) {
+    policy.save_assets(folder);
+    fs::create_directories(folder / second.name);
+    second_files.save_assets(folder / second.name);
+  };
+  if (policy.copy && second_files.copy)
+    both.copy = [policy, second_files, &second]() -> std::function<void(const fs::path&)> {
+      return [write_policy = policy.copy(), write_second = second_files.copy(), name = second.name](const fs::path& folder) {
+        write_policy(folder);
+        fs::create_directories(folder / name);
+        write_second(folder / name);
+      };
+    };
+  if (!policy.gather) return both;
+  both.gather = [policy, copies, &second, main](const std::function<void()>& write) {
+    auto& sharded = *second.sharded;
+    sharded.wait_for_sync();
+    const bool adapter = second.tuned.adapter.has_value(), apart = parallel::GatheredParameters::is_needed(sharded);
+    if (adapter) sharded.gather_trained();
+    if (!adapter && apart && main) {
+      parallel::GatheredParameters lender(sharded);
+      for (const auto& parameter : second.model->parameters())
+        (*copies)[parameter.value->unsafeGetTensorImpl()] =
+            lender(*parameter.value).detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
+    } else if (!adapter && apart) {
+      parallel::GatheredParameters::participate(sharded);
+    }
+    policy.gather(write);
+    copies->clear();
+    if (adapter) sharded.release_trained();
+  };
+  return both;
 }
 
 }  // namespace hone::train

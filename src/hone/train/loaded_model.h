@@ -1,4 +1,4 @@
-// A model that is ready to train, and how it is on the processes of the run: whole, in shards, its sequences on several of them.
+// The models of a run by name, and how each is on the processes: whole, in shards, its sequences on several of them.
 #pragma once
 #include "hone/parallel/sequence_parallel.h"
 #include "hone/train/checkpoints/checkpoint_assets.h"
@@ -9,30 +9,56 @@
 
 namespace hone::train {
 
-class Reference;
-class Teacher;
+// Of the model that generates and is the run's result. Others that train are kept in a folder of their name below it, and the
+// names of their parameters begin with theirs.
+inline constexpr const char* kPolicy = "policy";
+inline constexpr const char* kReferenceModel = "reference";
+inline constexpr const char* kTeacherModel = "teacher";
+inline constexpr const char* kValueModel = "value_model";  // PPO's critic (methods/value_model.h)
 
 struct LoadedModel {
+  std::string name;
   std::unique_ptr<model::CausalLM> model;
-  tuner::Tuned tuned;
-  std::unique_ptr<parallel::ShardedModel> sharded;       // null: every process has all of it
-  std::unique_ptr<parallel::SequenceParallel> sequence;  // null: every sequence is on one process
-  std::shared_ptr<Reference> reference;                  // null: the method compares with none
-  std::shared_ptr<Teacher> teacher = nullptr;            // null: nothing is distilled
-  std::unique_ptr<LoadedModel> value_model = nullptr;    // that trains beside it (methods/value_model.h); null: none
+  tuner::Tuned tuned = {};                                    // of a frozen model: nothing
+  std::unique_ptr<parallel::ShardedModel> sharded = {};       // null: every process has all of it
+  std::unique_ptr<parallel::SequenceParallel> sequence = {};  // null: every sequence is on one process
+
+  bool trains() const { return !tuned.trainable.empty(); }
+  // Runs `work` with a frozen model, without gradients. Every process takes part where it is in shards.
+  void run_frozen(const std::function<void(model::CausalLM&)>& work);
 };
 
-// Shards the model and splits its sequences, as far as the run asks for it.
-LoadedModel shard_model(const TrainingJob& job, const DistributedContext& processes, std::unique_ptr<model::CausalLM> model,
-                        tuner::Tuned tuned);
+class SessionModels {
+ public:
+  LoadedModel& add(LoadedModel model);
+  LoadedModel* find(std::string_view name) const;  // null: the run has none of this name
+  LoadedModel& policy() const;
+  std::vector<LoadedModel*> trained() const;  // the policy first, also one of which nothing trains
+
+ private:
+  std::vector<std::unique_ptr<LoadedModel>> models_;  // which others point at
+};
+
+// Shards a model that trains and splits its sequences, as far as the run asks for it.
+LoadedModel shard_model(const TrainingJob& job, const DistributedContext& processes, const char* name,
+                        std::unique_ptr<model::CausalLM> model, tuner::Tuned tuned);
+// A model that is only asked, in shards where those that train are.
+LoadedModel freeze_model(const TrainingJob& job, const DistributedContext& processes, const char* name,
+                         std::unique_ptr<model::CausalLM> model);
+
+// What trains, of all models.
+std::vector<optim::ParameterGroup> trained_groups(const TrainingJob& job, const SessionModels& models);
+TensorList trained_tensors(const SessionModels& models);
 
 // The processes as the trainer sees them. `working` holds what the model computes with, `updated` what the optimizer changes: the
 // same tensors or their masters.
-std::unique_ptr<ParallelStrategy> make_strategy(const TrainingJob& job, const DistributedContext& processes, LoadedModel& loaded,
-                                                const std::vector<optim::ParameterGroup>& working,
+std::unique_ptr<ParallelStrategy> make_strategy(const TrainingJob& job, const DistributedContext& processes,
+                                                const SessionModels& models, const std::vector<optim::ParameterGroup>& working,
                                                 const std::vector<optim::ParameterGroup>& updated);
 
 // How what is trained becomes files and back. Weights that are spread over processes are fetched part by part.
 WeightFiles weight_files(const TrainingJob& job, LoadedModel& loaded, const CheckpointAssets& companions, bool main);
+// The files of the policy and of a model that trains beside it as one: the latter's in a folder of its name.
+WeightFiles with_second_model(WeightFiles policy, WeightFiles second_files, LoadedModel& second, bool main);
 
 }  // namespace hone::train

@@ -12,35 +12,27 @@ TeacherScores most_likely(const Tensor& logits_nv, const std::optional<int64_t>&
   return {scores, indices};
 }
 
-// A frozen model of its own, in shards where the student is.
+// A frozen model of its own. Where it is in shards, they stay gathered until all positions were asked for.
 class SeparateTeacher final : public Teacher {
  public:
-  SeparateTeacher(std::unique_ptr<model::CausalLM> model, const TrainingJob& job, const DistributedContext& processes)
-      : model_(std::move(model)), topk_(job.distillation->topk) {
-    for (const auto& parameter : model_->parameters()) parameter.value->requires_grad_(false);
-    model_->set_training(false);
-    if (processes.shards_model() && job.parallel.sharding.stage == 3)
-      sharded_ = std::make_unique<parallel::ShardedModel>(*model_, job.parallel.sharding, *processes.shards,
-                                                          processes.replicas.get(), job.trainer.no_master_weights);
-  }
+  SeparateTeacher(LoadedModel& model, std::optional<int64_t> topk) : model_(model), topk_(topk) {}
 
   void observe(model::CausalLM&, const data::Batch& batch) override {
     at::NoGradGuard no_grad;
-    if (sharded_) sharded_->begin_backward(/*last_of_update=*/true);
-    hidden_th_ = model_->hidden_states(forward_input(batch));
+    if (model_.sharded) model_.sharded->begin_backward(/*last_of_update=*/true);
+    hidden_th_ = model_.model->hidden_states(forward_input(batch));
   }
   TeacherScores scores(model::CausalLM&, const Tensor& positions_n) override {
-    return most_likely(model_->logits(hidden_th_.index_select(0, positions_n)), topk_);
+    return most_likely(model_.model->logits(hidden_th_.index_select(0, positions_n)), topk_);
   }
   void finish() override {
     hidden_th_.reset();
-    if (sharded_) sharded_->end_backward();  // nothing trains here: it lets go of what the pass gathered
+    if (model_.sharded) model_.sharded->end_backward();  // nothing trains here: it lets go of what the pass gathered
   }
-  model::CausalLM* model() override { return sharded_ ? nullptr : model_.get(); }
+  model::CausalLM* model() override { return model_.sharded ? nullptr : model_.model.get(); }
 
  private:
-  std::unique_ptr<model::CausalLM> model_;
-  std::unique_ptr<parallel::ShardedModel> sharded_;
+  LoadedModel& model_;
   std::optional<int64_t> topk_;
   Tensor hidden_th_;
 };
@@ -77,7 +69,7 @@ void require_same_vocabulary(const fs::path& folder, const text::Tokenizer& toke
 }
 
 std::unique_ptr<Teacher> teacher_of_model(const TrainingJob& job, const text::Tokenizer& tokenizer,
-                                          const DistributedContext& processes, const tuner::Tuned& tuned) {
+                                          const DistributedContext& processes, const tuner::Tuned& tuned, SessionModels& models) {
   const auto& asked = job.distillation->teacher;
   require_same_vocabulary(asked.folder, tokenizer);
   const bool beneath = asked.adapters.empty() && tuned.adapter && tuned.adapter->modules_to_save.empty() &&
@@ -88,13 +80,14 @@ std::unique_ptr<Teacher> teacher_of_model(const TrainingJob& job, const text::To
   options.changes = {};
   auto model = model::CausalLM::load(asked.folder, options);
   for (const auto& adapter : asked.adapters) tuner::merge_adapter(*model, tuner::load_adapter(*model, adapter, {}));
-  return std::make_unique<SeparateTeacher>(std::move(model), job, processes);
+  return std::make_unique<SeparateTeacher>(models.add(freeze_model(job, processes, kTeacherModel, std::move(model))),
+                                           job.distillation->topk);
 }
 
 }  // namespace
 
 std::unique_ptr<Teacher> make_teacher(const TrainingJob& job, const text::Tokenizer& tokenizer,
-                                      const DistributedContext& processes, const tuner::Tuned& tuned) {
+                                      const DistributedContext& processes, const tuner::Tuned& tuned, SessionModels& models) {
   if (!job.distillation) return nullptr;
   const auto& asked = job.distillation->teacher;
   const auto topk = job.distillation->topk.value_or(0);
@@ -103,7 +96,7 @@ std::unique_ptr<Teacher> make_teacher(const TrainingJob& job, const text::Tokeni
   if (!asked.server.empty())
     teacher = make_server_teacher(asked, topk, vocabulary);
   else if (!asked.folder.empty())
-    teacher = teacher_of_model(job, tokenizer, processes, tuned);
+    teacher = teacher_of_model(job, tokenizer, processes, tuned, models);
   if (asked.stored.empty()) return teacher;
   return make_stored_teacher(asked.stored, topk, std::move(teacher));
 }

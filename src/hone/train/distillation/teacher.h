@@ -17,9 +17,10 @@ class Teacher {
   virtual model::CausalLM* model() { return nullptr; }
 };
 
-// Null where the job distills nothing. Called when `tuned` is attached and the model is not sharded yet.
+// Null where the job distills nothing. Called when `tuned` is attached and the model is not sharded yet. A teacher of its own
+// becomes one of the run's models.
 std::unique_ptr<Teacher> make_teacher(const TrainingJob& job, const text::Tokenizer& tokenizer,
-                                      const DistributedContext& processes, const tuner::Tuned& tuned);
+                                      const DistributedContext& processes, const tuner::Tuned& tuned, SessionModels& models);
 
 // Each in a file of its own.
 std::unique_ptr<Teacher> make_server_teacher(const TeacherConfig& config, int64_t topk, int64_t vocabulary);

@@ -5,7 +5,6 @@
 #include "hone/data/datasets/sources.h"
 #include "hone/train/evaluation/results.h"
 #include "hone/train/losses/reward.h"
-#include "hone/train/methods/make_loss.h"
 
 namespace hone::train {
 namespace {
@@ -19,9 +18,9 @@ std::vector<Prediction> predict(const TrainingJob& job, const RunSetup& ready, L
 }
 
 // A reward model's predictions are the scores of both answers.
-void predict_scores(const TrainingJob& job, const RunSetup& ready, LoadedModel& loaded, bool main) {
+void predict_scores(const TrainingJob& job, const RunSetup& ready, LoadedModel& loaded, const OtherModels& others, bool main) {
   SingleProcess alone;
-  auto method = make_loss(job, *ready.tokenizer, {.reference = loaded.reference.get(), .teacher = loaded.teacher.get()});
+  auto method = make_loss(job, *ready.tokenizer, others);
   auto config = job.eval_loader;
   config.display_name = "the validation data";
   config.payload = payload_collator(job);
@@ -72,13 +71,13 @@ Predict make_predictor(const TrainingJob& job, const RunSetup& ready, model::Cau
       [&job, &ready, &model, own] { return predict_completions(model, ready.tokenizer, *ready.encoder, *own, job.generation); };
 }
 
-void evaluate_after_training(const TrainingJob& job, const RunSetup& ready, LoadedModel& loaded, const RunResult* finished,
-                             bool main) {
+void evaluate_after_training(const TrainingJob& job, const RunSetup& ready, LoadedModel& loaded, const OtherModels& others,
+                             const RunResult* finished, bool main) {
   if (!main && !loaded.sharded) return;
   SingleProcess alone;  // everyone who takes part goes through the whole set
   if (job.eval_dtype) round_weights(*loaded.model, *job.eval_dtype);
   if (job.do_eval && ready.data.validation && !job.reinforcement) {  // whose answers were judged after the last step
-    auto method = make_loss(job, *ready.tokenizer, {.reference = loaded.reference.get(), .teacher = loaded.teacher.get()});
+    auto method = make_loss(job, *ready.tokenizer, others);
     if (finished && !finished->method_state.is_null()) method->restore(finished->method_state);
     Json metrics = Json::object();
     for (const auto& [prefix, make_loader] : evaluations_of(job, ready, {})) {
@@ -90,7 +89,7 @@ void evaluate_after_training(const TrainingJob& job, const RunSetup& ready, Load
     if (main) write_results(ready.run, "eval", metrics);
   }
   if (job.do_predict && ready.data.validation && job.preference.method == Preference::rm)
-    return predict_scores(job, ready, loaded, main);
+    return predict_scores(job, ready, loaded, others, main);
   if (job.do_predict && ready.data.validation) {
     auto predictions = predict(job, ready, loaded, main);
     if (!main) return;

@@ -1,6 +1,7 @@
 // Evaluation and prediction after training, as LLaMA-Factory reports them.
 #pragma once
 #include "hone/train/loaded_model.h"
+#include "hone/train/methods/make_loss.h"
 #include "hone/train/reports/run_summary.h"
 #include "hone/train/run_setup.h"
 
@@ -17,7 +18,7 @@ Predict make_predictor(const TrainingJob& job, const RunSetup& ready, model::Cau
 
 // What LLaMA-Factory does after training, or without any: a last evaluation, generated answers. Of processes that share one model
 // all take part; the first one writes. `finished` is null where nothing was trained.
-void evaluate_after_training(const TrainingJob& job, const RunSetup& ready, LoadedModel& loaded, const RunResult* finished,
-                             bool main);
+void evaluate_after_training(const TrainingJob& job, const RunSetup& ready, LoadedModel& loaded, const OtherModels& others,
+                             const RunResult* finished, bool main);
 
 }  // namespace hone::train

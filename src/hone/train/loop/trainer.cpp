@@ -44,8 +44,15 @@ Trainer::Trainer(const TrainerConfig& config, const RunFolder& run, TrainerDeps 
       grad_scaler_(config.precision == Precision::float16 && !config.no_master_weights),
       graphs_(deps_.model, deps_.loss, config.use_cuda_graphs && !config.layer_sampling ? deps_.trained : TensorList()),
       checkpoint_manager_(config, run, deps_.weights,
-                          {deps_.loader, deps_.optimizer, deps_.lr_scheduler, deps_.masters, grad_scaler_, deps_.strategy,
-                           deps_.savers, device_, deps_.copies}),
+                          {.loader = deps_.loader,
+                           .optimizer = deps_.optimizer,
+                           .schedule = deps_.lr_scheduler,
+                           .masters = deps_.masters,
+                           .scale = grad_scaler_,
+                           .group = deps_.strategy,
+                           .savers = deps_.savers,
+                           .device = device_,
+                           .copies = deps_.copies}),
       stragglers_(deps_.strategy.size()) {
   if (config.profiler) {
     auto settings = *config.profiler;

@@ -47,28 +47,15 @@ class AdapterDisabledReference final : public Reference {
   std::vector<tuner::SavedModule> whole_;
 };
 
-// A frozen model of its own, in shards where the trained one is.
+// A frozen model of its own.
 class SeparateReference final : public Reference {
  public:
-  SeparateReference(std::unique_ptr<model::CausalLM> model, const TrainingJob& job, const DistributedContext& processes)
-      : model_(std::move(model)) {
-    for (const auto& parameter : model_->parameters()) parameter.value->requires_grad_(false);
-    model_->set_training(false);
-    if (processes.shards_model() && job.parallel.sharding.stage == 3)
-      sharded_ = std::make_unique<parallel::ShardedModel>(*model_, job.parallel.sharding, *processes.shards,
-                                                          processes.replicas.get(), job.trainer.no_master_weights);
-  }
+  explicit SeparateReference(LoadedModel& model) : model_(model) {}
 
-  void with_reference(model::CausalLM&, const std::function<void(model::CausalLM&)>& work) override {
-    at::NoGradGuard no_grad;
-    if (sharded_) sharded_->begin_backward(/*last_of_update=*/true);
-    work(*model_);
-    if (sharded_) sharded_->end_backward();  // nothing trains here: it lets go of what the pass gathered
-  }
+  void with_reference(model::CausalLM&, const std::function<void(model::CausalLM&)>& work) override { model_.run_frozen(work); }
 
  private:
-  std::unique_ptr<model::CausalLM> model_;
-  std::unique_ptr<parallel::ShardedModel> sharded_;
+  LoadedModel& model_;
 };
 
 // Whether the reference can lie beneath the adapter that trains. One that took its start out of the base left another base
@@ -109,13 +96,14 @@ std::unique_ptr<Reference> base_as_reference(const tuner::Tuned& tuned) {
 std::unique_ptr<Reference> policy_as_reference() { return std::make_unique<TrainedModel>(); }
 
 std::unique_ptr<Reference> make_reference(const TrainingJob& job, const text::Tokenizer& tokenizer,
-                                          const DistributedContext& processes, model::CausalLM& model,
-                                          const tuner::Tuned& tuned) {
+                                          const DistributedContext& processes, model::CausalLM& model, const tuner::Tuned& tuned,
+                                          SessionModels& models) {
   const auto& asked = job.preference.reference;
   if (!asked.needed) return nullptr;
   if (!job.do_train && asked.folder.empty() && !tuned.adapter) return policy_as_reference();
   if (!fits_beneath(job, processes, tuned))
-    return std::make_unique<SeparateReference>(load_second(job, tokenizer), job, processes);
+    return std::make_unique<SeparateReference>(
+        models.add(freeze_model(job, processes, kReferenceModel, load_second(job, tokenizer))));
   std::vector<std::string> instead;
   if (!asked.adapters.empty()) {
     tuner::load_adapter(model, asked.adapters.front(), {.name = kReferenceAdapter});

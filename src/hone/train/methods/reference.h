@@ -17,9 +17,11 @@ class Reference {
   virtual bool is_trained_model() const { return false; }
 };
 
-// Null when the job needs none. Called when `tuned` is attached and the model is not sharded yet.
+// Null when the job needs none. Called when `tuned` is attached and the model is not sharded yet. A reference of its own becomes
+// one of the run's models.
 std::unique_ptr<Reference> make_reference(const TrainingJob& job, const text::Tokenizer& tokenizer,
-                                          const DistributedContext& processes, model::CausalLM& model, const tuner::Tuned& tuned);
+                                          const DistributedContext& processes, model::CausalLM& model, const tuner::Tuned& tuned,
+                                          SessionModels& models);
 // The base beneath an adapter that trains and that took nothing out of it.
 std::unique_ptr<Reference> base_as_reference(const tuner::Tuned& tuned);
 // The trained model as it is: before the first step, and where nothing else is available.

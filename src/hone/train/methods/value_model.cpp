@@ -1,7 +1,5 @@
 #include "hone/train/methods/value_model.h"
 
-#include <unordered_map>
-
 #include "hone/base/log.h"
 #include "hone/model/decoder.h"
 #include "hone/model/memory/activation_checkpointing.h"
@@ -10,8 +8,6 @@
 
 namespace hone::train {
 namespace {
-
-constexpr const char* kNamesBegin = "value_model.";
 
 // A model that gives scores already, or one that gets a new head.
 model::ModelOverrides value_changes(const rl::ValueModelConfig& asked) {
@@ -50,17 +46,15 @@ tuner::TunerConfig tuning_of(const TrainingJob& job, const std::optional<fs::pat
   tuning.base_model = job.reinforcement->ppo->value_model.folder.string();
   tuning.peft_task = "SEQ_CLS";
   tuning.lora.modules_to_save.insert(tuning.lora.modules_to_save.end(), {"classifier", "score"});
-  if (resumed) tuning.resumed = *resumed / kValueModelFolder;
+  if (resumed) tuning.resumed = *resumed / kValueModel;
   return tuning;
 }
 
-Tensor host_copy(const Tensor& tensor) { return tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true); }
-
 }  // namespace
 
-std::unique_ptr<LoadedModel> load_value_model(const TrainingJob& job, const std::optional<fs::path>& resumed,
-                                              const text::Tokenizer& tokenizer, const DistributedContext& processes) {
-  if (!job.reinforcement || !job.reinforcement->ppo || job.reinforcement->ppo->value_model.folder.empty()) return nullptr;
+void load_value_model(const TrainingJob& job, const std::optional<fs::path>& resumed, const text::Tokenizer& tokenizer,
+                      const DistributedContext& processes, SessionModels& models) {
+  if (!job.reinforcement || !job.reinforcement->ppo || job.reinforcement->ppo->value_model.folder.empty()) return;
   const auto& asked = job.reinforcement->ppo->value_model;
   require_same_tokens(asked.folder, tokenizer);
   auto options = job.load;
@@ -72,7 +66,7 @@ std::unique_ptr<LoadedModel> load_value_model(const TrainingJob& job, const std:
   auto tuned = tuner::apply_tuner(*model, tuning_of(job, resumed, processes));
   stop_dropping(*model);
   model->set_training(true);
-  return std::make_unique<LoadedModel>(shard_model(job, processes, std::move(model), std::move(tuned)));
+  models.add(shard_model(job, processes, kValueModel, std::move(model), std::move(tuned)));
 }
 
 CheckpointAssets value_model_assets(const TrainingJob& job, const LoadedModel& value_model) {
@@ -92,73 +86,6 @@ CheckpointAssets value_model_assets(const TrainingJob& job, const LoadedModel& v
                           .new_tokens = {},
                           .tokenizer = nullptr};
   return assets;
-}
-
-// Weights in shards are brought together one model at a time: the critic's wait on the first process while the policy's are
-// written.
-WeightFiles with_value_model(WeightFiles policy, WeightFiles value_model, LoadedModel& loaded, bool main) {
-  using Copies = std::unordered_map<const void*, Tensor>;
-  auto copies = std::make_shared<Copies>();
-  auto* critic = loaded.value_model.get();
-  WeightFiles both;
-  both.save = [policy, value_model, copies, critic](const fs::path& folder) {
-    policy.save(folder);
-    fs::create_directories(folder / kValueModelFolder);
-    if (copies->empty()) return value_model.save(folder / kValueModelFolder);
-    tuner::save_trained(*critic->model, critic->tuned, folder / kValueModelFolder, 5'000'000'000,
-                        [copies](const Tensor& parameter) { return copies->at(parameter.unsafeGetTensorImpl()); });
-  };
-  both.load = [policy, value_model](const fs::path& folder) {
-    policy.load(folder);
-    if (!fs::is_directory(folder / kValueModelFolder))
-      throw UserError(ExitCode::bad_checkpoint, fmt::format("{} holds no value model", folder.string()),
-                      "continue a run whose value model was a model of its own, or begin a new one with --adapters or --model");
-    value_model.load(folder / kValueModelFolder);
-  };
-  both.save_assets = [policy, value_model](const fs::path& folder) {
-    policy.save_assets(folder);
-    fs::create_directories(folder / kValueModelFolder);
-    value_model.save_assets(folder / kValueModelFolder);
-  };
-  if (policy.copy && value_model.copy)
-    both.copy = [policy, value_model]() -> std::function<void(const fs::path&)> {
-      return [first = policy.copy(), second = value_model.copy()](const fs::path& folder) {
-        first(folder);
-        fs::create_directories(folder / kValueModelFolder);
-        second(folder / kValueModelFolder);
-      };
-    };
-  if (!policy.gather) return both;
-  both.gather = [policy, copies, critic, main](const std::function<void()>& write) {
-    auto& sharded = *critic->sharded;
-    sharded.wait_for_sync();
-    const bool adapter = critic->tuned.adapter.has_value(), apart = parallel::GatheredParameters::is_needed(sharded);
-    if (adapter) sharded.gather_trained();
-    if (!adapter && apart && main) {
-      parallel::GatheredParameters lender(sharded);
-      for (const auto& parameter : critic->model->parameters())
-        (*copies)[parameter.value->unsafeGetTensorImpl()] = host_copy(lender(*parameter.value));
-    } else if (!adapter && apart) {
-      parallel::GatheredParameters::participate(sharded);
-    }
-    policy.gather(write);
-    copies->clear();
-    if (adapter) sharded.release_trained();
-  };
-  return both;
-}
-
-std::vector<optim::ParameterGroup> trained_groups(const TrainingJob& job, const LoadedModel& loaded) {
-  const auto groups_of = [&](const LoadedModel& model, const std::string& prefix) {
-    auto trainable = model.tuned.trainable;
-    for (auto& [name, tensor] : trainable) name = prefix + name;
-    auto groups = optim::make_param_groups(trainable, job.groups);
-    return model.sharded ? shard_param_groups(groups, *model.sharded) : groups;
-  };
-  auto groups = groups_of(loaded, "");
-  if (!loaded.value_model) return groups;
-  for (auto& group : groups_of(*loaded.value_model, kNamesBegin)) groups.push_back(std::move(group));
-  return groups;
 }
 
 }  // namespace hone::train

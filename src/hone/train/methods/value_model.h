@@ -5,19 +5,12 @@
 
 namespace hone::train {
 
-inline constexpr const char* kValueModelFolder = "value_model";  // of a checkpoint
-
-// Null where PPO is not what trains, or the policy has the head. `resumed`: the checkpoint that the run continues. Throws
-// UserError where the critic cannot read the policy's tokens.
-std::unique_ptr<LoadedModel> load_value_model(const TrainingJob& job, const std::optional<fs::path>& resumed,
-                                              const text::Tokenizer& tokenizer, const DistributedContext& processes);
+// Adds the model called kValueModel where PPO is what trains and the policy has no head for values. `resumed`: the checkpoint
+// that the run continues. Throws UserError where the critic cannot read the policy's tokens.
+void load_value_model(const TrainingJob& job, const std::optional<fs::path>& resumed, const text::Tokenizer& tokenizer,
+                      const DistributedContext& processes, SessionModels& models);
 
 // What is beside the critic's weights in its folder.
 CheckpointAssets value_model_assets(const TrainingJob& job, const LoadedModel& value_model);
-// Both models' files as one: those of the critic in a folder below.
-WeightFiles with_value_model(WeightFiles policy, WeightFiles value_model, LoadedModel& loaded, bool main);
-
-// What trains, of both models; the critic's names begin with "value_model.".
-std::vector<optim::ParameterGroup> trained_groups(const TrainingJob& job, const LoadedModel& loaded);
 
 }  // namespace hone::train

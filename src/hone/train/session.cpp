@@ -1,0 +1,308 @@
+#include "hone/train/session.h"
+
+#include "hone/base/log.h"
+#include "hone/device/device.h"
+#include "hone/model/decoder.h"
+#include "hone/model/expansion.h"
+#include "hone/train/checkpoints/checkpoint_assets.h"
+#include "hone/train/checkpoints/node_replication.h"
+#include "hone/train/evaluation/final_evaluation.h"
+#include "hone/train/evaluation/results.h"
+#include "hone/train/loop/adalora.h"
+#include "hone/train/loop/base_gradients.h"
+#include "hone/train/loop/trainer.h"
+#include "hone/train/methods/value_model.h"
+#include "hone/train/reports/plot.h"
+#include "hone/train/reports/run_log.h"
+#include "hone/tuner/quantize/float8.h"
+#include "hone/tuner/tuner.h"
+
+namespace hone::train {
+namespace {
+
+std::string type_name(at::ScalarType type) {
+  return type == at::kBFloat16 ? "bfloat16" : type == at::kHalf ? "float16" : "float32";
+}
+
+// Log-probabilities of two models are compared as they are; adapter_config.json keeps what was asked for, as ms-swift and
+// LLaMA-Factory have it.
+void switch_off_dropout(model::CausalLM& model) {
+  for (const auto& slot : model.tree().slots())
+    for (auto& adapter : *slot.adapters) adapter.dropout = 0;
+}
+
+// Work per token as transformers estimates it: six operations for each weight outside the embedding.
+double flops_per_token(model::CausalLM& model) {
+  double weights = 0;
+  for (const auto& parameter : model.parameters())
+    if (parameter.value != &model.embedding().weight) weights += static_cast<double>(parameter.value->numel());
+  return 6 * weights;
+}
+
+CheckpointAssets assets_of(const TrainingJob& job, const RunSetup& ready, const LoadedModel& loaded) {
+  CheckpointAssets companions{.model_folder = job.model_folder,
+                              .model_name = job.model_name.empty() ? job.model_folder.string() : job.model_name,
+                              .tuner = tuner_name(job.tuner),
+                              .adapter = job.tuner.kind == tuner::TunerType::adapter,
+                              .weights_type = type_name(loaded.model->dtype()),
+                              .layout = job.trainer.layout,
+                              .args = job.args,
+                              .additional = nullptr,
+                              .config_changes = job.load.changes.config,
+                              .new_tokens = job.new_tokens,
+                              .tokenizer = ready.tokenizer};
+  companions.config_changes["vocab_size"] = loaded.model->config().vocab_size;
+  if (auto stride = job.load.changes.block_stride)
+    companions.config_changes.update(
+        model::expanded_config(read_config_file((job.model_folder / "config.json").string()), stride));
+  if (job.tuner.method == "LORA" && job.tuner.kind == tuner::TunerType::adapter && job.trainer.layout == Layout::swift)
+    companions.additional = {{"lora_dtype", job.tuner.lora.dtype ? Json(type_name(*job.tuner.lora.dtype)) : Json(nullptr)},
+                             {"lorap_lr_ratio", job.groups.loraplus_ratio ? Json(*job.groups.loraplus_ratio) : Json(nullptr)},
+                             {"lorap_emb_lr", job.groups.loraplus_embedding_rate}};
+  return companions;
+}
+
+// "train.jsonl:12" for reports about a batch.
+std::function<std::string(int64_t)> row_namer(const RunSetup& ready) {
+  auto source = ready.data.train;
+  if (!source) return {};
+  return [source](int64_t row) {
+    auto conversation = source->at(row);
+    return conversation ? conversation->origin.str() : fmt::format("row {}", row);
+  };
+}
+
+// The head of ms-swift's summary line.
+Json about_run(const RunSetup& ready, const LoadedModel& loaded) {
+  auto millions = [](int64_t count) { return static_cast<double>(count) / 1e6; };
+  const auto& tuned = loaded.tuned;
+  Json about{{"model_parameter_info",
+              fmt::format("{}: {:.4f}M Params ({:.4f}M Trainable [{:.4f}%]), 0.0000M Buffers.",
+                          loaded.model->config().architecture, millions(tuned.total_count), millions(tuned.trainable_count),
+                          100 * millions(tuned.trainable_count) / std::max(millions(tuned.total_count), 1e-9))}};
+  if (ready.data.train) about["train_dataset"] = fmt::format("size={}", ready.data.train->size());
+  if (ready.data.validation) about["val_dataset"] = fmt::format("size={}", ready.data.validation->size());
+  return about;
+}
+
+RunFacts facts_of(const TrainingJob& job, const RunSetup& ready, const LoadedModel& loaded, int processes) {
+  RunFacts facts{.model = job.model_name.empty() ? job.model_folder.string() : job.model_name,
+                 .tuner = tuner_name(job.tuner),
+                 .device = device::describe(job.load.device),
+                 .dtype = type_name(loaded.model->dtype()),
+                 .template_name = ready.encoder->template_name(),
+                 .max_length = ready.encoder->config().max_length,
+                 .processes = processes};
+  if (!ready.data.train) return facts;
+  const auto& report = *ready.report;
+  facts.examples = ready.data.train->size() - report.bad();
+  if (report.good() < facts.examples) return facts;  // large inputs are read while the run continues
+  facts.tokens = report.tokens();
+  facts.trained_tokens = report.trained_tokens();
+  facts.longest_row = report.longest();
+  return facts;
+}
+
+// The checkpoint that a run of ms-swift's layout comes to.
+std::string result_of(const TrainState& state) {
+  if (state.last_model_checkpoint.empty())
+    throw UserError(ExitCode::usage, "there is no checkpoint to send to the hub", "set --save_strategy to steps or epoch");
+  return state.last_model_checkpoint;
+}
+
+// Updates in the backward pass need gradients that are complete there, in the weights' own scale.
+optim::OptimizerConfig optimizer_recipe(const TrainingJob& job, const DistributedContext& processes) {
+  auto recipe = job.optimizer;
+  if (!recipe.per_parameter) return recipe;
+  const bool scaled = job.trainer.precision == Precision::float16 && !job.trainer.no_master_weights;
+  if (processes.world.distributed() || scaled) {
+    log::warning("{}: parameters are updated after the backward pass, with the same numbers",
+                 processes.world.distributed() ? "several processes add up gradients first" : "float16 scales its losses");
+    recipe.per_parameter = false;
+  } else if (job.trainer.max_grad_norm > 0) {
+    log::warning("max_grad_norm is ignored: per-parameter updates run before the global gradient norm is known; set it to 0");
+  }
+  return recipe;
+}
+
+// The files of all models that train; `assets` stay where they are.
+WeightFiles session_weights(const TrainingJob& job, const SessionModels& models, const CheckpointAssets& policy_assets,
+                            const CheckpointAssets& value_assets, bool main) {
+  auto weights = weight_files(job, models.policy(), policy_assets, main);
+  if (auto* value_model = models.find(kValueModel))
+    weights = with_second_model(weights, weight_files(job, *value_model, value_assets, main), *value_model, main);
+  return weights;
+}
+
+}  // namespace
+
+TrainingSession::TrainingSession(const TrainingJob& job, const DistributedContext& processes)
+    : job_(job), processes_(processes), ready_(set_up_run(job, processes)) {}
+
+void TrainingSession::load_models() {
+  auto options = job_.load;
+  if (job_.resize_embeddings) options.changes.vocabulary = job_.resize_embeddings(*ready_.tokenizer);
+  auto model = job_.from_scratch ? model::CausalLM::random(model::read_config(job_.model_folder, options.changes.config),
+                                                           job_.trainer.seed, options)
+                                 : model::CausalLM::load(job_.model_folder, options);
+  device::seed(job_.trainer.seed);
+  auto tuning = job_.tuner;
+  tuning.share_base_storage = processes_.shards_model();
+  tuning.resumed = ready_.resume;
+  tuning.steps = ready_.plan.max_steps;
+  if (job_.offload_activations && job_.load.device.is_cpu())
+    log::warning("activations are in host memory already: on a CPU there is nowhere to offload them to");
+  model::apply_activation_checkpointing(*model, job_.gradient_checkpointing ? job_.recompute : model::Recompute::none,
+                                        job_.recomputed_blocks, job_.offload_activations && !job_.load.device.is_cpu());
+  if (auto& vision = model->decoder().vision; vision && job_.vit_gradient_checkpointing)
+    vision->recompute = *job_.vit_gradient_checkpointing ? model::Recompute::block : model::Recompute::none;
+  auto tuned = tuner::apply_tuner(*model, tuning, gradients_of_first_rows(job_, ready_.tokenizer, ready_.data.train));
+  const bool keeps_dropout = model->value_head() && job_.preference.method == Preference::rm;  // as LLaMA-Factory's reward models
+  if ((job_.preference.method != Preference::none && !keeps_dropout) || job_.reinforcement) switch_off_dropout(*model);
+  reference_ = make_reference(job_, *ready_.tokenizer, processes_, *model, tuned, models_);
+  teacher_ = make_teacher(job_, *ready_.tokenizer, processes_, tuned, models_);
+  model->decoder().neftune_alpha = job_.neftune_alpha;
+  model->decoder().shifted_attention = job_.shifted_attention;
+  if (job_.float8) tuner::apply_float8(*model);
+  if (job_.print_parameters && processes_.world.is_main())
+    for (const auto& [name, value] : model->parameters())
+      log::info("name: {}, dtype: {}, device: {}, trainable: {}", name, type_name(value->scalar_type()), value->device().str(),
+                value->requires_grad());
+  models_.add(shard_model(job_, processes_, kPolicy, std::move(model), std::move(tuned)));
+  load_value_model(job_, ready_.resume, *ready_.tokenizer, processes_, models_);
+}
+
+OtherModels TrainingSession::other_models() const {
+  auto* value_model = models_.find(kValueModel);
+  return {
+      .reference = reference_.get(), .value_model = value_model ? value_model->model.get() : nullptr, .teacher = teacher_.get()};
+}
+
+// Loaders whose batches a model writes get the models that do.
+void TrainingSession::begin_generating(ParallelStrategy& strategy) {
+  auto& policy = models_.policy();
+  const auto others = other_models();
+  if (ready_.rollouts)
+    ready_.rollouts->begin({.model = *policy.model,
+                            .reference = others.reference,
+                            .value_model = others.value_model,
+                            .strategy = strategy,
+                            .sharded = policy.sharded != nullptr,
+                            .encoder = ready_.encoder,
+                            .tokenizer = ready_.tokenizer,
+                            .longest_prompt = ready_.rollouts->longest_prompt(),
+                            .folder = ready_.run.root,
+                            .seed = job_.trainer.seed});
+  if (ready_.distillation)
+    ready_.distillation->begin({.student = *policy.model,
+                                .teacher = teacher_->model(),
+                                .strategy = strategy,
+                                .sharded = policy.sharded != nullptr,
+                                .encoder = ready_.encoder,
+                                .tokenizer = ready_.tokenizer,
+                                .folder = ready_.run.root});
+}
+
+RunResult TrainingSession::train() {
+  const auto& config = job_.trainer;
+  auto& policy = models_.policy();
+  if (!processes_.group && !policy.sharded)
+    for (auto* loaded : models_.trained()) model::join_trained_projections(*loaded->model);
+  auto groups = trained_groups(job_, models_);
+  auto working = groups;
+  MasterWeights masters = config.no_master_weights ? MasterWeights() : MasterWeights(groups);
+  const auto recipe = optimizer_recipe(job_, processes_);
+  auto optimizer = with_rank_allocation(optim::make_optimizer(recipe, std::move(groups)), policy.tuned, ready_.plan.max_steps);
+  masters.let_write(*optimizer);
+  auto method = make_loss(job_, *ready_.tokenizer, other_models());
+  auto strategy = make_strategy(job_, processes_, models_, working, optimizer->groups());
+  begin_generating(*strategy);
+  auto savers = processes_.checkpoint_group ? std::make_unique<MultiProcess>(*processes_.checkpoint_group) : nullptr;
+  const auto* value_model = models_.find(kValueModel);
+  const auto assets = assets_of(job_, ready_, policy);
+  const auto value_assets = value_model ? value_model_assets(job_, *value_model) : CheckpointAssets();
+  const auto weights = session_weights(job_, models_, assets, value_assets, is_main());
+  std::optional<HubPush> push;
+  if (job_.push && is_main()) push.emplace(*job_.push);
+  auto tell_hub = [&push](const fs::path& checkpoint, int64_t step) {
+    if (push) push->saved(checkpoint, step);
+  };
+  NodeReplicator copies(processes_.leaders.get());
+  const DataShard share{processes_.data_rank(), processes_.data_size()};
+  // Answers are generated by whole models, also where sequences are split.
+  const DataShard everyone{processes_.world.rank, processes_.world.size};
+  const bool passes_repeat = !processes_.group && !recipe.per_parameter;
+  Trainer trainer(config, ready_.run,
+                  {.model = *policy.model,
+                   .loss = *method,
+                   .loader = *ready_.loader,
+                   .optimizer = *optimizer,
+                   .lr_scheduler = *ready_.schedule,
+                   .masters = masters,
+                   .strategy = *strategy,
+                   .savers = savers ? *savers : *strategy,
+                   .weights = weights,
+                   .evaluations = evaluations_of(job_, ready_, share),
+                   .predict = job_.predict_with_generate ? make_predictor(job_, ready_, *policy.model, everyone) : Predict(),
+                   .row_name = row_namer(ready_),
+                   .flops_per_token = flops_per_token(*policy.model),
+                   .sequence = policy.sequence.get(),
+                   .saved = tell_hub,
+                   .copies = ready_.folder_per_node ? &copies : nullptr,
+                   .trained = passes_repeat ? trained_tensors(models_) : TensorList()});
+  // Weights began alike on all processes; dropout must not.
+  if (int rank = processes_.world.rank; rank > 0) device::seed(config.seed + static_cast<uint64_t>(rank));
+  if (ready_.resume) trainer.resume(*ready_.resume);
+  if (is_main()) {
+    log::debug("{}", trainable_table(policy.tuned));
+    log::info("{}", running_block(config, ready_.plan, facts_of(job_, ready_, policy, strategy->size()), policy.tuned));
+  }
+  const auto outcome = trainer.train();
+  RunResult finished{.outcome = outcome,
+                     .state = trainer.state(),
+                     .run = ready_.run,
+                     .plots = {},
+                     .program = job_.program,
+                     .model_folder = job_.model_folder,
+                     .adapter = policy.tuned.adapter.has_value(),
+                     .layout = config.layout,
+                     .best_loaded = config.load_best_model_at_end,
+                     .method_state = method->state()};
+  if (!finished.complete()) return finished;
+  if (config.layout == Layout::factory) save_result(weights, copies);
+  if (!is_main()) return finished;
+  report_result(trainer, finished);
+  if (push)
+    log::info("sent to {}",
+              push->finish(config.layout == Layout::factory ? ready_.run.root : fs::path(result_of(finished.state))));
+  return finished;
+}
+
+// LLaMA-Factory's layout: what the run comes to stands beside its checkpoints.
+void TrainingSession::save_result(const WeightFiles& weights, const NodeReplicator& copies) {
+  auto& policy = models_.policy();
+  auto write = [&] {
+    weights.save(ready_.run.root);
+    if (job_.tuner.lora.convert_at_end && policy.tuned.adapter)
+      tuner::save_pissa_conversion(*policy.model, *policy.tuned.adapter, ready_.run.root);
+  };
+  if (weights.gather)
+    weights.gather(write);
+  else if (is_main())
+    write();
+  if (is_main()) weights.save_assets(ready_.run.root);
+  if (ready_.folder_per_node) copies.replicate(ready_.run.root, NodeReplicator::Depth::folder_alone);
+}
+
+void TrainingSession::report_result(const Trainer& trainer, RunResult& finished) const {
+  const auto& config = job_.trainer;
+  if (config.plot_loss) finished.plots = plot_history(finished.state.log_history, config.layout, ready_.run.root);
+  if (config.swanlab.enabled) upload_to_swanlab(config.swanlab, event_folder(config, ready_.run));
+  write_train_results(config, ready_.run, finished.state, trainer.results(), about_run(ready_, models_.policy()));
+}
+
+void TrainingSession::evaluate(const RunResult* finished) {
+  evaluate_after_training(job_, ready_, models_.policy(), other_models(), finished, is_main());
+}
+
+}  // namespace hone::train

@@ -1,0 +1,38 @@
+// One attempt at a run, built step by step: data and folder, then the models by name, then what trains them.
+#pragma once
+#include "hone/train/distillation/teacher.h"
+#include "hone/train/loaded_model.h"
+#include "hone/train/methods/make_loss.h"
+#include "hone/train/methods/reference.h"
+#include "hone/train/reports/run_summary.h"
+#include "hone/train/run_setup.h"
+
+namespace hone::train {
+
+class TrainingSession {
+ public:
+  // Everything that is ready before a model is. `job` and `processes` outlive the session.
+  TrainingSession(const TrainingJob& job, const DistributedContext& processes);
+
+  const fs::path& folder() const { return ready_.run.root; }
+  void load_models();
+  RunResult train();
+  // After training, or without it: what do_eval and do_predict ask for.
+  void evaluate(const RunResult* finished);
+
+ private:
+  bool is_main() const { return processes_.world.is_main(); }
+  OtherModels other_models() const;
+  void begin_generating(ParallelStrategy& strategy);
+  void save_result(const WeightFiles& weights, const NodeReplicator& copies);
+  void report_result(const Trainer& trainer, RunResult& finished) const;
+
+  const TrainingJob& job_;
+  const DistributedContext& processes_;
+  RunSetup ready_;
+  SessionModels models_;
+  std::unique_ptr<Reference> reference_;  // null: the method compares with none
+  std::unique_ptr<Teacher> teacher_;      // null: nothing is distilled
+};
+
+}  // namespace hone::train
