@@ -12,7 +12,7 @@
 namespace hone::data {
 namespace {
 
-constexpr std::string_view kMarkOpen = "\uFDD2", kMarkClose = "\uFDD3", kReplacement = "\uFFFD";
+constexpr std::string_view kMarkOpen = "\uFDD2", kMarkClose = "\uFDD3", kMarkReplacement = "\uFFFD";
 
 size_t count_tags(const std::vector<Message>& messages, const std::string& tag) {
   size_t count = 0;
@@ -92,7 +92,7 @@ bool has_mark(std::string_view text) { return text.find(kMarkOpen) != std::strin
 
 std::string without_picture_marks(std::string text) {
   if (!has_mark(text)) return text;
-  return text::replace_all(std::move(text), std::string(kMarkOpen), std::string(kReplacement));
+  return text::replace_all(std::move(text), std::string(kMarkOpen), std::string(kMarkReplacement));
 }
 
 std::vector<MarkedPiece> split_at_marks(std::string_view text) {
