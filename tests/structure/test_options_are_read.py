@@ -1,21 +1,65 @@
-"""An option that the table calls honoured is asked for by some code; otherwise it would silently do nothing."""
+"""The name of an option stands in the table and in one typed field of cli/arguments, nowhere else. So a misspelled name does not compile, and an
+option that the table calls honoured cannot silently do nothing."""
 import json
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# Read by name elsewhere than in a command: while parsing, or before it runs.
-WHILE_PARSING = {"ignore_args_error", "load_args", "load_data_args"}
+CLI = ROOT / "src/hone/cli"
+# Asked for by name while the command line is parsed, before there are any options.
+WHILE_PARSING = {"ignore_args_error"}
+# Two rows of these names differ in kind: a flag of `download` and a list elsewhere, a list of `rlhf` and a choice of `sft`.
+TWO_KINDS = {"dataset", "loss_type"}
+# Files that handle options as such, whatever they are called.
+BY_NAME = {
+    "options.cpp": "the options themselves", "options.h": "the options themselves", "arguments/arg.h": "what a field does", "arguments/arg.cpp": "what a field does",
+    "parsing/parse.cpp": "sets what was typed", "parsing/checkpoint_args.cpp": "lists what args.json may set", "parsing/resolve_auto.cpp": "shows what auto became",
+    "commands/convert_config.cpp": "compares all options of two front ends",
+}
+GETTERS = r"has|is_set|text|real|integer|flag|list|reals|json|required|source|setting|has_option|display_name"
+KINDS = {"true or false": "bool", "an integer": "int64_t", "a size": "int64_t", "a number": "double", "text": "std::string", "a path": "std::string", "one of": "std::string",
+         "a list of words": "std::vector<", "JSON": "Json"}
 
 
-def names_in_code():
-    lists = ("completion.cpp", "checkpoint_args.cpp")  # they list names without acting on them
-    files = [f for f in (ROOT / "src/hone/cli").rglob("*.cpp") if f.parent.name != "table" and f.name not in lists]
-    return set(re.findall(r'"(\w+)"', "".join(f.read_text() for f in files)))
+def sources():
+    return {str(path.relative_to(CLI)): path.read_text() for pattern in ("*.cpp", "*.h") for path in CLI.rglob(pattern)}
 
 
-def test_honoured_options_are_read(hone):
-    rows = json.loads(hone("options", "--format", "json").stdout)
-    read = names_in_code() | WHILE_PARSING
-    unread = sorted({row["name"] for row in rows if row["status"] == "honoured"} - read)
-    assert not unread, f"honoured, yet nothing reads them: {unread}"
+def fields():
+    """(option, C++ type, field) of every typed field."""
+    found = []
+    for path in sorted((CLI / "arguments").glob("*.h")):
+        found += [(option, kind, field) for kind, field, option in re.findall(r'^  Arg<(.+)> (\w+)\{\*this, "(\w+)"\};', path.read_text(), re.M)]
+    return found
+
+
+def test_every_honoured_option_has_one_field_of_its_kind(hone):
+    rows = [row for row in json.loads(hone("options", "--format", "json").stdout)]
+    kinds = {}
+    for row in rows:
+        kinds.setdefault(row["name"], set()).add(next(kind for words, kind in KINDS.items() if row["type"].startswith(words)))
+    bound = [option for option, _, _ in fields()]
+    assert not [option for option, _, _ in fields() if option not in kinds], "a field of an option that the table does not have"
+    honoured = {row["name"] for row in rows if row["status"] == "honoured"} - WHILE_PARSING
+    assert not sorted(honoured - set(bound)), "honoured, yet no field in src/hone/cli/arguments"
+    assert {option for option in bound if bound.count(option) > 1} == TWO_KINDS, "an option has one field"
+    wrong = [(option, kind) for option, kind, _ in fields() if not any(kind.startswith(known) for known in kinds[option])]
+    assert not wrong, f"a field's type is not that of its option: {wrong}"
+
+
+def test_every_field_is_read():
+    code = "".join(text for path, text in sources().items() if not path.startswith(("arguments/", "table/")))
+    read = set(re.findall(r"[.](\w+)", code))
+    unread = sorted(option for option, _, field in fields() if field not in read)
+    assert not unread, f"no code reads these fields: {unread}"
+
+
+def test_no_option_is_asked_for_by_name(figure):
+    strangers = []
+    for path, text in sources().items():
+        calls = re.findall(rf"\b\w*(?:options|command|native)_?[.](?:{GETTERS})\(", text) + re.findall(r'[.](?:set|resolve|leave_undecided)\("', text)
+        if calls and path not in BY_NAME:
+            strangers += [f"{path}: {calls[0]}"]
+    figure(f"{len(fields())} typed fields")
+    assert not strangers, f"{strangers}; read a field of src/hone/cli/arguments instead"
+    assert not [path for path in BY_NAME if path not in sources()]

@@ -1,4 +1,10 @@
 // From Options to the plain settings of the commands that know nothing of the options table.
+#include "hone/cli/arguments/data.h"
+#include "hone/cli/arguments/hub.h"
+#include "hone/cli/arguments/model.h"
+#include "hone/cli/arguments/tools.h"
+#include "hone/cli/arguments/training.h"
+#include "hone/cli/arguments/tuners.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/commands/export.h"
 #include "hone/cli/commands/inspect/logits.h"
@@ -14,52 +20,55 @@ namespace {
 std::string first_word(const Options& options) { return options.positional().empty() ? "" : options.positional()[0]; }
 
 std::string model_folder(const Options& options) {
-  return hub::locate_model(options.required("model"), options.text("model_revision")).string();
+  return hub::locate_model(ModelArguments(options).model.required(), *HubArguments(options).model_revision).string();
 }
 
 }  // namespace
 
 int tokenize_command(const Options& options) {
+  const ToolArguments args(options);
   return tokenize_command(TokenizeOptions{.model = model_folder(options),
-                                          .decode = options.flag("decode"),
-                                          .lines = options.flag("lines"),
-                                          .format = options.text("format"),
-                                          .special_tokens = options.flag("special_tokens"),
+                                          .decode = *args.decode,
+                                          .lines = *args.lines,
+                                          .format = *args.format,
+                                          .special_tokens = *args.special_tokens,
                                           .file = first_word(options)});
 }
 
 int render_command(const Options& options) {
-  return render_command(RenderOptions{
-      .model = options.has("model") ? model_folder(options) : std::string(),
-      .chat_template = options.has("template") ? options.text("template") : std::string(),
-      .factory = options.front_end() == FrontEnd::factory,
-      .add_generation_prompt = options.flag("add_generation_prompt"),
-      .enable_thinking = options.has("enable_thinking") ? std::optional(options.flag("enable_thinking")) : std::nullopt,
-      .vars = options.text("vars"),
-      .file = first_word(options),
-      .format = options.text("format")});
+  const TemplateArguments template_args(options);
+  const ToolArguments tool_args(options);
+  return render_command(RenderOptions{.model = ModelArguments(options).model.has_value() ? model_folder(options) : std::string(),
+                                      .chat_template = template_args.template_name.value_or(""),
+                                      .factory = options.front_end() == FrontEnd::factory,
+                                      .add_generation_prompt = *tool_args.add_generation_prompt,
+                                      .enable_thinking = template_args.enable_thinking.optional(),
+                                      .vars = *tool_args.vars,
+                                      .file = first_word(options),
+                                      .format = *tool_args.format});
 }
 
 int logits_command(const Options& options) {
+  const ModelArguments model_args(options);
+  const ToolArguments tool_args(options);
   return logits_command(LogitsOptions{.model = model_folder(options),
-                                      .adapters = options.list("adapters"),
-                                      .new_adapter = options.text("new_adapter"),
-                                      .save_adapter = options.text("save_adapter"),
-                                      .input = options.required("input"),
-                                      .output = options.required("output"),
-                                      .dtype = options.has("torch_dtype") ? options.text("torch_dtype") : std::string(),
-                                      .device = options.has("devices") ? options.text("devices") : "cpu",
-                                      .router_balance = options.real("router_aux_loss_coef"),
-                                      .grads = options.flag("grads"),
-                                      .recompute = options.flag("recompute"),
-                                      .cached = options.flag("cached")});
+                                      .adapters = *model_args.adapters,
+                                      .new_adapter = *tool_args.new_adapter,
+                                      .save_adapter = *tool_args.save_adapter,
+                                      .input = tool_args.input.required(),
+                                      .output = tool_args.output.required(),
+                                      .dtype = model_args.torch_dtype.value_or(""),
+                                      .device = model_args.devices.value_or("cpu"),
+                                      .router_balance = *TrainingArguments(options).router_aux_loss_coef,
+                                      .grads = *tool_args.grads,
+                                      .recompute = *tool_args.recompute,
+                                      .cached = *tool_args.cached});
 }
 
 int optim_trace_command(const Options& options) {
-  return optim_trace_command(OptimTraceOptions{.optim = options.text("optim"),
-                                               .config = options.text("config"),
-                                               .input = options.text("input"),
-                                               .output = options.text("output")});
+  const ToolArguments args(options);
+  return optim_trace_command(OptimTraceOptions{
+      .optim = *OptimizerArguments(options).optim, .config = *args.config, .input = *args.input, .output = *args.output});
 }
 
 }  // namespace hone::cli

@@ -1,6 +1,7 @@
 #include "hone/cli/folder_checks.h"
 
 #include "hone/base/file.h"
+#include "hone/cli/arguments/model.h"
 #include "hone/hub/nearby.h"
 #include "hone/io/newest_checkpoint.h"
 #include "hone/io/peft.h"
@@ -12,13 +13,15 @@ bool holds_model(const fs::path& folder) { return fs::is_regular_file(folder / "
 
 // "--adapters output/run/checkpoint-8", whichever option the checkpoint is for.
 std::string as_option(const Options& options, const fs::path& checkpoint) {
-  return fmt::format("{} {}", options.display_name(io::adapter_files_in(checkpoint) ? "adapters" : "model"), checkpoint.string());
+  const ModelArguments args(options);
+  return fmt::format("{} {}", io::adapter_files_in(checkpoint) ? args.adapters.flag() : args.model.flag(), checkpoint.string());
 }
 
 }  // namespace
 
 void require_adapter_folder(const Options& options, const std::string& folder) {
-  const auto option = options.display_name("adapters");
+  const ModelArguments args(options);
+  const auto option = args.adapters.flag();
   if (!fs::exists(folder)) {
     auto beside = io::newest_checkpoint_in(fs::path(folder).parent_path());
     auto otherwise = beside ? fmt::format("the newest checkpoint there is {}", beside->string())
@@ -29,19 +32,19 @@ void require_adapter_folder(const Options& options, const std::string& folder) {
   if (io::adapter_files_in(folder)) return;
   if (holds_model(folder))
     throw UserError(ExitCode::usage, fmt::format("{} {} holds a model, not an adapter", option, folder),
-                    fmt::format("pass it as {} {}", options.display_name("model"), folder));
+                    fmt::format("pass it as {} {}", args.model.flag(), folder));
   io::read_adapter_config(folder);  // says what it holds instead
 }
 
 void require_model_folder(const Options& options) {
-  if (!(options.verb() & kModelUsers) || !options.has_option("model") || !options.has_option("adapters") || !options.has("model"))
-    return;
-  const auto folder = options.text("model"), option = options.display_name("model");
+  const ModelArguments args(options);
+  if (!(options.verb() & kModelUsers) || !args.model.exists() || !args.adapters.exists() || !args.model.has_value()) return;
+  const auto folder = *args.model, option = args.model.flag();
   if (!fs::is_directory(folder) || holds_model(folder)) return;
   if (io::adapter_files_in(folder)) {
     auto base = io::read_adapter_config(folder).base_model;
     throw UserError(ExitCode::usage, fmt::format("{} {} holds an adapter, not a model", option, folder),
-                    fmt::format("pass it as {} {}{}", options.display_name("adapters"), folder,
+                    fmt::format("pass it as {} {}{}", args.adapters.flag(), folder,
                                 base.empty() ? "" : fmt::format("; its base model is {}", base)));
   }
   if (auto newest = io::newest_checkpoint_in(folder))

@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "hone/cli/arguments/hub.h"
+#include "hone/cli/arguments/model.h"
 #include "hone/cli/folder_checks.h"
 #include "hone/cli/parsing/parse.h"
 #include "hone/hub/locate.h"
@@ -21,14 +23,11 @@ bool is_on(const char* variable) {
 
 // LLaMA-Factory's switch counts where --use_hf or USE_HF says nothing.
 hub::Site chosen_site(const Options& options) {
-  if (!options.has_option("use_hf")) return is_on("USE_HF") ? hub::Site::hugging_face : hub::Site::modelscope;
-  bool hugging_face = options.flag("use_hf");
-  if (!options.is_set("use_hf") && is_on("USE_MODELSCOPE_HUB")) hugging_face = false;
+  const auto use_hf = HubArguments(options).use_hf;
+  if (!use_hf.exists()) return is_on("USE_HF") ? hub::Site::hugging_face : hub::Site::modelscope;
+  bool hugging_face = *use_hf;
+  if (!use_hf.is_set() && is_on("USE_MODELSCOPE_HUB")) hugging_face = false;
   return hugging_face ? hub::Site::hugging_face : hub::Site::modelscope;
-}
-
-std::string text_or_none(const Options& options, std::string_view name) {
-  return options.has_option(name) && options.has(name) ? options.text(name) : "";
 }
 
 // "name=folder" serves the adapter under that name.
@@ -46,31 +45,35 @@ std::string found_adapter(const Options& options, const std::string& word, const
 }  // namespace
 
 void configure_hub(const Options& options) {
+  const HubArguments args(options);
   hub::configure({.site = chosen_site(options),
-                  .token = text_or_none(options, "hub_token"),
-                  .cache = text_or_none(options, "cache_dir"),
-                  .refresh = text_or_none(options, "download_mode") == "force_redownload",
+                  .token = args.hub_token.value_or(""),
+                  .cache = args.cache_dir.value_or(""),
+                  .refresh = args.download_mode.value_or("") == "force_redownload",
                   .user = hub::user_settings(system_access().environment)});
 }
 
 void find_checkpoint(Options& options) {
-  if (!options.has_option("ckpt_dir") || !options.has("ckpt_dir")) return;
-  auto folder = options.text("ckpt_dir");
+  const ModelArguments args(options);
+  if (!args.ckpt_dir.has_value()) return;
+  auto folder = *args.ckpt_dir;
   bool adapter = io::adapter_files_in(folder).has_value();
-  const auto& given = options.setting("ckpt_dir");
+  const auto source = args.ckpt_dir.source();
+  const auto where = args.ckpt_dir.where();
   if (adapter)
-    options.set("adapters", Json::array({folder}), given.source, given.where);
+    options.set(args.adapters.name(), Json::array({folder}), source, where);
   else
-    options.set("model", folder, given.source, given.where);
+    options.set(args.model.name(), folder, source, where);
 }
 
 void find_adapters(Options& options) {
-  if (!options.has_option("adapters") || !options.has("adapters")) return;
-  auto subfolder = text_or_none(options, "adapter_folder");
+  const auto adapters = ModelArguments(options).adapters;
+  if (!adapters.has_value()) return;
+  auto subfolder = HubArguments(options).adapter_folder.value_or("");
   Json folders = Json::array();
-  for (const auto& word : options.list("adapters")) folders.push_back(found_adapter(options, word, subfolder));
-  auto before = options.setting("adapters");
-  options.set("adapters", folders, before.source, before.where);
+  for (const auto& word : *adapters) folders.push_back(found_adapter(options, word, subfolder));
+  const auto where = adapters.where();
+  options.set(adapters.name(), folders, adapters.source(), where);
 }
 
 std::string base_of_adapter(const std::string& adapter) {
@@ -82,13 +85,14 @@ std::string base_of_adapter(const std::string& adapter) {
 }
 
 void find_base(Options& options) {
-  if (options.verb() & kExport || !options.has_option("adapters") || !options.has("adapters") || options.has("model")) return;
-  auto adapter = options.list("adapters").front();
+  const ModelArguments args(options);
+  if (options.verb() & kExport || !args.adapters.has_value() || args.model.has_value()) return;
+  auto adapter = args.adapters->front();
   if (auto equals = adapter.find('='); equals != adapter.npos && !std::filesystem::exists(adapter))
     adapter = adapter.substr(equals + 1);
   auto files = io::adapter_files_in(adapter);
   if (!files) return;  // who opens it says what is missing
-  options.set("model", base_of_adapter(adapter), Source::checkpoint, (*files / "adapter_config.json").string());
+  options.set(args.model.name(), base_of_adapter(adapter), Source::checkpoint, (*files / "adapter_config.json").string());
 }
 
 }  // namespace hone::cli

@@ -2,6 +2,9 @@
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
 #include "hone/base/terminal.h"
+#include "hone/cli/arguments/generation.h"
+#include "hone/cli/arguments/model.h"
+#include "hone/cli/arguments/tools.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/commands/bench_plot.h"
 #include "hone/cli/text_table.h"
@@ -11,18 +14,20 @@ namespace hone::cli {
 namespace {
 
 serve::LoadConfig load_config(const Options& options) {
+  const LoadTestArguments load_test_args(options);
+  const ModelArguments model_args(options);
   serve::LoadConfig config;
-  config.url = options.required("url");
-  config.api_key = options.text("api_key");
-  config.model = options.text("model");
-  config.requests = options.integer("requests");
-  config.concurrency = options.integer("concurrency");
-  config.rate = options.real("rate");
-  config.prompt_words = options.integer("prompt_words");
-  config.max_tokens = options.integer("max_tokens");
-  config.temperature = options.real("temperature");
-  config.ignore_eos = options.flag("ignore_eos");
-  config.seed = static_cast<uint64_t>(options.integer("seed"));
+  config.url = load_test_args.url.required();
+  config.api_key = *ServerArguments(options).api_key;
+  config.model = *model_args.model;
+  config.requests = *load_test_args.requests;
+  config.concurrency = *load_test_args.concurrency;
+  config.rate = *load_test_args.rate;
+  config.prompt_words = *load_test_args.prompt_words;
+  config.max_tokens = *load_test_args.max_tokens;
+  config.temperature = *GenerationArguments(options).temperature;
+  config.ignore_eos = *load_test_args.ignore_eos;
+  config.seed = static_cast<uint64_t>(*model_args.seed);
   return config;
 }
 
@@ -55,22 +60,23 @@ void print_tables(const serve::LoadSummary& summary) {
 }  // namespace
 
 int bench_command(const Options& options) {
+  const LoadTestArguments args(options);
   if (options.positional().empty() || options.positional()[0] != "serve")
     throw UserError(ExitCode::usage, "hone bench: missing subcommand; expected serve",
                     "hone bench serve --url http://127.0.0.1:8000 --requests 100 --concurrency 8");
   auto config = load_config(options);
-  if (options.has("plot")) train::require_drawing();
+  if (args.plot.has_value()) train::require_drawing();
   ProgressBar bar("Bench", config.requests);
   auto result = serve::run_load(config, [&](int64_t done) { bar.update(done); });
   bar.finish();
   auto summary = serve::summarize(result);
-  if (options.text("format") == "json")
+  if (*ToolArguments(options).format == "json")
     fmt::print("{}\n", serve::to_json(summary).dump());
   else
     print_tables(summary);
-  if (options.has("plot") && summary.done > 0) {
-    write_load_plot(options.text("plot"), result, summary);
-    log::info("picture: {}", options.text("plot"));
+  if (args.plot.has_value() && summary.done > 0) {
+    write_load_plot(*args.plot, result, summary);
+    log::info("picture: {}", *args.plot);
   }
   return summary.done > 0 ? 0 : static_cast<int>(ExitCode::failure);
 }

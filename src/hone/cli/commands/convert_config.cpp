@@ -1,6 +1,9 @@
 // The native command for a command line or config file of ms-swift, LLaMA-Factory or accelerate: only what differs from hone's
 // own defaults, in hone's own names. Running it resolves to the same configuration.
 #include "hone/cli/commands/convert_config.h"
+#include "hone/cli/arguments/data.h"
+#include "hone/cli/arguments/training.h"
+#include "hone/cli/arguments/tuners.h"
 
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/training/preference_config.h"
@@ -38,41 +41,39 @@ std::string value_words(const Setting& setting) {
 // The native verb that does what the command does. LLaMA-Factory's one training verb is two of them.
 std::string native_verb(const Invocation& invocation, const Options& options) {
   if (!(options.verb() & kTrain)) return std::string(invocation.command->name);
-  auto stage = options.text("stage");
+  auto stage = *TrainingArguments(options).stage;
   return stage == "sft" || stage == "pt" ? stage : "train";
 }
 
-bool is_supervised(const Options& options) {
-  if (options.verb() & (kSft | kPt)) return true;
-  const auto stage = options.verb() & kTrain ? options.text("stage") : "";
+bool is_supervised(const TrainingArguments& args) {
+  if (args.verb() & (kSft | kPt)) return true;
+  const auto stage = args.verb() & kTrain ? *args.stage : "";
   return stage == "sft" || stage == "pt";
 }
 
-bool uses_galore(const Options& options) {
-  if (options.flag("use_galore") || options.text("optim").starts_with("galore")) return true;
-  return options.has_option("optimizer") && options.text("optimizer") == "galore";
+bool uses_galore(const OptimizerArguments& args) {
+  if (*args.use_galore || args.optim->starts_with("galore")) return true;
+  return *args.optimizer == "galore";
 }
-
-bool is_on(const Options& options, std::string_view flag) { return options.has_option(flag) && options.flag(flag); }
 
 // Defaults of a part of hone that the command leaves off.
 bool is_idle(const Setting& setting, const Options& options) {
   const bool trains = options.verb() & kTraining;
   const auto name = setting.option->name, group = setting.option->group;
   if (!trains) return false;
-  if (name.starts_with("galore_")) return !uses_galore(options);
-  if (name == "shuffle_buffer_size") return !options.flag("streaming");
+  if (name.starts_with("galore_")) return !uses_galore(OptimizerArguments(options));
+  if (name == "shuffle_buffer_size") return !DataArguments(options).streaming;
   if (name == "add_version") return uses_factory_dialect(options);
-  if (!is_supervised(options)) return false;
+  if (!is_supervised(TrainingArguments(options))) return false;
   if (name == "loss_type") return true;
-  return group == kGenerationGroup && !is_on(options, "predict_with_generate") && !is_on(options, "do_predict");
+  return group == kGenerationGroup && !TrainingArguments(options).predict_with_generate && !TrainingArguments(options).do_predict;
 }
 
 }  // namespace
 
 bool matters(const Setting& setting, const Options& options) {
   if (setting.option->status == Status::no_effect || setting.option->status == Status::always_on) return false;
-  if (setting.option->name == "loss_type" && is_supervised(options) && uses_factory_dialect(options))
+  if (setting.option->name == "loss_type" && is_supervised(TrainingArguments(options)) && uses_factory_dialect(options))
     return false;  // theirs is of preferences
   return setting.source != Source::built_in || (belongs_to(*setting.option, options.front_end()) && !is_idle(setting, options));
 }

@@ -2,6 +2,9 @@
 #include <ctime>
 
 #include "hone/base/log.h"
+#include "hone/cli/arguments/generation.h"
+#include "hone/cli/arguments/hub.h"
+#include "hone/cli/arguments/model.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/inference/generation_config.h"
@@ -19,8 +22,9 @@ namespace {
 
 data::EncodeConfig prompt_config(const Options& options) {
   auto config = encode_config(options, 0);
-  if (!options.is_set("guard_special_tokens")) config.guard_special_tokens = true;  // what strangers write stays text
-  config.pictures.sources.paths = false;                                            // and names no files of this machine
+  if (!ModelArguments(options).guard_special_tokens.is_set())
+    config.guard_special_tokens = true;   // what strangers write stays text
+  config.pictures.sources.paths = false;  // and names no files of this machine
   return config;
 }
 
@@ -30,7 +34,7 @@ class Deployment {
   explicit Deployment(const Options& options)
       : options_(options),
         words_(adapter_words(options)),
-        folder_(hub::locate_model(options.required("model"), options.text("model_revision"))),
+        folder_(hub::locate_model(ModelArguments(options).model.required(), *HubArguments(options).model_revision)),
         tokenizer_(text::load_tokenizer(folder_, new_tokens(options))),
         encoder_(data::Encoder::make(prompt_config(options), tokenizer_, data::read_model_identity(folder_))),
         replicas_(options, folder_, *tokenizer_),
@@ -51,7 +55,7 @@ class Deployment {
   // Plain folders stack: each was trained on top of those before it. All but the last become part of the weights, and the last
   // too with --merge_lora; otherwise LoRA stays beside them, as it was trained, and other methods are in whichever way is faster.
   void change_base(model::CausalLM& model) {
-    bool merge = options_.has_option("merge_lora") && options_.flag("merge_lora");
+    bool merge = *GenerationArguments(options_).merge_lora;
     std::vector<std::string> plain;
     for (const auto& word : words_)
       if (word.name.empty()) plain.push_back(word.folder);
@@ -92,12 +96,14 @@ class Deployment {
   }
 
   serve::ServedModel describe() const {
-    auto name = served_name(options_, options_.required("model"));
+    const ServerArguments args(options_);
+    const auto max_new_tokens = GenerationArguments(options_).max_new_tokens;
+    auto name = served_name(options_, ModelArguments(options_).model.required());
     serve::ServedModel served;
     served.name = name.name;
     served.any_name = name.any;
     served.base_adapter = base_adapter_.empty() ? "" : kBaseAdapter;
-    served.owned_by = options_.text("owned_by");
+    served.owned_by = *args.owned_by;
     served.created = static_cast<int64_t>(std::time(nullptr));
     served.tokenizer = tokenizer_;
     served.encoder = encoder_;
@@ -108,12 +114,12 @@ class Deployment {
     served.constraints = std::make_shared<engine::ConstraintCompiler>(*tokenizer_, served.defaults.eos_token_ids);
     served.defaults.constraint = completion_regex(options_, *tokenizer_, served.defaults.eos_token_ids);
     served.max_model_len = engine_->max_model_len();
-    served.max_logprobs = options_.integer("max_logprobs");
-    if ((options_.is_set("max_new_tokens") || uses_factory_dialect(options_)) && options_.integer("max_new_tokens") > 0)
-      served.default_max_tokens = options_.integer("max_new_tokens");
-    served.refuse_long_answers = options_.text("long_max_tokens") == "refuse";
+    served.max_logprobs = *args.max_logprobs;
+    if ((max_new_tokens.is_set() || args.uses_factory_dialect()) && *max_new_tokens > 0)
+      served.default_max_tokens = *max_new_tokens;
+    served.refuse_long_answers = *args.long_max_tokens == "refuse";
     served.calls = &serve::call_syntax_of(*encoder_);
-    served.separate_reasoning = options_.text("vllm_reasoning_parser") != "none";
+    served.separate_reasoning = *EngineArguments(options_).vllm_reasoning_parser != "none";
     served.look = page_look(options_);
     served.embed = serve::make_embed(*model_);
     served.embedding = serve::read_embedding_style(folder_);
@@ -127,8 +133,8 @@ class Deployment {
     served.pooling_task = task_.task == Task::seq_cls     ? serve::PoolingTask::classification
                           : task_.task == Task::embedding ? serve::PoolingTask::embedding
                                                           : serve::PoolingTask::reranking;
-    auto judge = std::make_shared<train::PoolingRunner>(
-        *model_, task_, *tokenizer_, !options_.has_option("reranker_use_activation") || options_.flag("reranker_use_activation"));
+    const auto activates = GenerationArguments(options_).reranker_use_activation;
+    auto judge = std::make_shared<train::PoolingRunner>(*model_, task_, *tokenizer_, !activates.exists() || *activates);
     served.pool = [judge](const std::vector<std::vector<text::TokenId>>& texts, int64_t likeliest) {
       std::vector<serve::PoolingOutput> all;
       for (auto& verdict : (*judge)(texts, likeliest)) {
@@ -155,11 +161,11 @@ class Deployment {
 };
 
 int serve_model(const Options& options, bool page) {
-  if (options.text("task_type") == "decision")
+  if (*ModelArguments(options).task_type == "decision")
     throw UserError(ExitCode::usage, "decisions are not served in this version", "infer --val_dataset decides about records");
   auto config = server_config(options, page);  // mistakes in it surface before the model is loaded
   serve::require_port(config);
-  if (options.has("base_url")) return serve::run_proxy(proxy_config(options), config);
+  if (ServerArguments(options).base_url.has_value()) return serve::run_proxy(proxy_config(options), config);
   return Deployment(options).serve(config);
 }
 

@@ -1,6 +1,7 @@
 // The machine's devices as a table, the links between them, or both for programs.
 #include "hone/base/progress.h"
 #include "hone/base/terminal.h"
+#include "hone/cli/arguments/tools.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/text_table.h"
 #include "hone/device/inventory.h"
@@ -80,8 +81,9 @@ Json to_json(const DeviceRecord& d) {
 }  // namespace
 
 int devices_command(const Options& options) {
-  bool json = options.text("format") == "json";
-  if (options.text("show") == "topo") {
+  const ToolArguments args(options);
+  bool json = *args.format == "json";
+  if (*args.show == "topo") {
     auto matrix = device::link_matrix();
     if (json)
       fmt::print("{}\n", Json{{"devices", matrix.names}, {"links", matrix.links}, {"cpus", matrix.cpus}}.dump(2));

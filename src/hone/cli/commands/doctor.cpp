@@ -1,5 +1,6 @@
 // What is installed, what each part enables, what is wrong and how to mend it.
 #include "hone/base/terminal.h"
+#include "hone/cli/arguments/tools.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/doctor/check.h"
 #include "hone/cli/help.h"
@@ -66,12 +67,13 @@ void print_variables() {
 }  // namespace
 
 int doctor_command(const Options& options) {
+  const ToolArguments args(options);
   int bad = print_section("Software", doctor::check_software());
   bad += print_section("Ascend NPUs", doctor::examine_npu());
   bad += print_section("Devices", doctor::examine_devices());
   bad += print_section("Machine", doctor::examine_machine());
-  bad += print_section("Hubs", doctor::examine_hubs(options.flag("network")));
-  if (options.flag("env")) print_variables();
+  bad += print_section("Hubs", doctor::examine_hubs(*args.network));
+  if (*args.env) print_variables();
   fmt::print("{}\n", bad ? styled(fmt::format("{} problem{} to fix, marked ✗", bad, bad == 1 ? "" : "s"), Style::red)
                          : styled("All well.", Style::green));
   return static_cast<int>(bad ? ExitCode::failure : ExitCode::ok);

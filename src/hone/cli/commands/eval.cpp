@@ -4,6 +4,9 @@
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
+#include "hone/cli/arguments/generation.h"
+#include "hone/cli/arguments/hub.h"
+#include "hone/cli/arguments/model.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/eval_config.h"
@@ -29,7 +32,7 @@ class LoadedModel final : public eval::Model {
       : generator_(options),
         model_(eval::make_engine_model(generator_.engine(), generator_.tokenizer(), generator_.encoder(),
                                        {.apply_chat_template = applies_chat_template(options),
-                                        .fewshot_as_multiturn = options.flag("fewshot_as_multiturn"),
+                                        .fewshot_as_multiturn = *EvalArguments(options).fewshot_as_multiturn,
                                         .eos_token_ids = end_of_answer(options)})) {}
   std::vector<eval::Likelihood> likelihoods(const std::vector<eval::LikelihoodRequest>& requests,
                                             const eval::OnAnswered& answered) override {
@@ -47,7 +50,7 @@ class LoadedModel final : public eval::Model {
   // In a chat the template's; of plain text those of the tokenizer and of generation_config.json, as transformers stops.
   std::vector<text::TokenId> end_of_answer(const Options& options) const {
     if (applies_chat_template(options)) return generator_.sampling().eos_token_ids;
-    auto ends = end_tokens(hub::locate_model(options.required("model"), options.text("model_revision")));
+    auto ends = end_tokens(hub::locate_model(ModelArguments(options).model.required(), *HubArguments(options).model_revision));
     if (auto eos = generator_.tokenizer()->special().eos) ends.push_back(*eos);
     return ends;
   }
@@ -75,19 +78,22 @@ Json scores_of(const std::vector<eval::TaskResult>& results) {
 
 // ms-swift's eval_result.jsonl: in the checkpoint's folder, or where --result_path says.
 void append_swift_line(const Options& options, const std::string& time, const fs::path& folder, const Json& scores) {
-  fs::path file = options.is_set("result_path") ? options.text("result_path") : "";
+  const EvalArguments eval_args(options);
+  const GenerationArguments generation_args(options);
+  const ModelArguments model_args(options);
+  fs::path file = generation_args.result_path.is_set() ? *generation_args.result_path : "";
   if (file.empty()) {
-    auto adapters = options.list("adapters");
-    fs::path checkpoint = adapters.empty() ? options.text("model") : adapters.back();
+    auto adapters = *model_args.adapters;
+    fs::path checkpoint = adapters.empty() ? *model_args.model : adapters.back();
     file = (fs::is_directory(checkpoint) ? checkpoint : fs::path("result") / checkpoint.filename()) / "eval_result.jsonl";
   }
   Json line{{"Native", scores},
             {"time", time},
-            {"model", options.text("model")},
-            {"adapters", options.list("adapters")},
+            {"model", *model_args.model},
+            {"adapters", *model_args.adapters},
             {"result_path", file.string()},
             {"eval_output_dir", folder.string()},
-            {"eval_limit", options.has("eval_limit") ? Json(options.real("eval_limit")) : Json(nullptr)}};
+            {"eval_limit", eval_args.eval_limit.has_value() ? Json(*eval_args.eval_limit) : Json(nullptr)}};
   try {
     if (file.has_parent_path()) fs::create_directories(file.parent_path());
     append_line(file, line.dump(-1, ' ', false, Json::error_handler_t::replace));
@@ -99,15 +105,17 @@ void append_swift_line(const Options& options, const std::string& time, const fs
 
 void write_report(const fs::path& folder, const Options& options, const std::vector<eval::TaskResult>& tasks,
                   const std::vector<eval::TaskResult>& groups, const std::vector<eval::Group>& tree, double seconds) {
+  const EvalArguments eval_args(options);
+  const ModelArguments model_args(options);
   fs::create_directories(folder);
   auto report = eval::results_json(tasks, groups, tree);
-  report["config"] = {{"model", options.text("model")},
-                      {"adapters", options.list("adapters")},
-                      {"limit", options.has("eval_limit") ? Json(options.real("eval_limit")) : Json(nullptr)},
+  report["config"] = {{"model", *model_args.model},
+                      {"adapters", *model_args.adapters},
+                      {"limit", eval_args.eval_limit.has_value() ? Json(*eval_args.eval_limit) : Json(nullptr)},
                       {"apply_chat_template", applies_chat_template(options)}};
   report["total_evaluation_time_seconds"] = seconds;
   write_file_atomically(folder / "results.json", report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
-  if (!options.flag("log_samples")) return;
+  if (!eval_args.log_samples) return;
   for (const auto& task : tasks) {
     std::string lines;
     for (const auto& sample : task.logged) lines += sample.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -118,26 +126,27 @@ void write_report(const fs::path& folder, const Options& options, const std::vec
 }  // namespace
 
 int eval_command(const Options& options) {
-  if (options.has("eval_task")) return run_factory(options);
-  if (options.text("eval_backend") != "Native")
-    throw UserError(ExitCode::usage, fmt::format("--eval_backend {} is a library of its own", options.text("eval_backend")),
+  const EvalArguments args(options);
+  if (args.eval_task.has_value()) return run_factory(options);
+  if (*args.eval_backend != "Native")
+    throw UserError(ExitCode::usage, fmt::format("--eval_backend {} is a library of its own", *args.eval_backend),
                     "leave it out: hone runs the benchmarks of docs/evaluation.md itself");
-  auto names = options.list("eval_dataset");
+  auto names = *args.eval_dataset;
   if (names.empty())
-    throw UserError(ExitCode::usage, fmt::format("{} is missing", options.display_name("eval_dataset")),
+    throw UserError(ExitCode::usage, fmt::format("{} is missing", args.eval_dataset.flag()),
                     fmt::format("expected task files or names: {}", fmt::join(eval::known_benchmarks(), ", ")));
   auto began = std::chrono::steady_clock::now();
   auto source = task_source(options);
   auto set = eval::find_tasks(names, source);
   apply_generation_config(options, set.tasks);
   auto load = [&]() -> std::unique_ptr<eval::Model> {
-    if (options.has("eval_url")) return eval::make_remote_model(evaluated_server(options), options.flag("fewshot_as_multiturn"));
+    if (args.eval_url.has_value()) return eval::make_remote_model(evaluated_server(options), *args.fewshot_as_multiturn);
     return std::make_unique<LoadedModel>(options);
   };
   auto tasks = eval::run_tasks(set.tasks, load, source.fetch, eval_run_config(options));
   auto groups = eval::run_groups(set.groups, tasks);
   auto time = time_of_run();
-  auto folder = fs::path(options.text("eval_output_dir")) / time;
+  auto folder = fs::path(*args.eval_output_dir) / time;
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   fmt::print("{}", eval::results_table(tasks, groups, set.groups));
   write_report(folder, options, tasks, groups, set.groups, seconds);

@@ -4,6 +4,10 @@
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
+#include "hone/cli/arguments/data.h"
+#include "hone/cli/arguments/generation.h"
+#include "hone/cli/arguments/hub.h"
+#include "hone/cli/arguments/model.h"
 #include "hone/cli/chat.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/commands/infer_pooling.h"
@@ -19,8 +23,8 @@ namespace {
 
 using data::Conversation;
 
-int run_chat(const Options& options, ReplyGenerator& answerer) {
-  bool stream = !options.has("stream") || options.flag("stream");
+int run_chat(const GenerationArguments& args, ReplyGenerator& answerer) {
+  bool stream = !args.stream.has_value() || *args.stream;
   auto answer = [&](const Conversation& conversation, const std::function<void(std::string_view)>& show) {
     auto on_text = [&](size_t, std::string_view piece) {
       if (stream) show(piece);
@@ -30,7 +34,7 @@ int run_chat(const Options& options, ReplyGenerator& answerer) {
     if (!reply.error.empty()) log::warning("no answer: {}", reply.error);
     return reply.text;
   };
-  return chat(uses_factory_dialect(options) ? factory_manner() : swift_manner(), {}, answer);
+  return chat(args.uses_factory_dialect() ? factory_manner() : swift_manner(), {}, answer);
 }
 
 // A row's last answer is the reference; what stands before it is the question.
@@ -107,18 +111,19 @@ class ResultLines {
 };
 
 int run_batch(const Options& options, ReplyGenerator& answerer, const data::ConversationSource& rows, const fs::path& path) {
+  const DataArguments data_args(options);
+  const GenerationArguments generation_args(options);
   ResultLines results(path);
-  auto limit = options.has_option("val_dataset_sample") && options.has("val_dataset_sample")
-                   ? options.integer("val_dataset_sample")
-                   : rows.size();
+  auto limit = data_args.val_dataset_sample.has_value() ? *data_args.val_dataset_sample : rows.size();
   auto count = std::min(limit, rows.size());
   // Read, answered and written together; the engine batches among them.
-  int64_t at_a_time = options.has_option("write_batch_size") ? options.integer("write_batch_size") : 1000;
+  int64_t at_a_time = generation_args.write_batch_size.exists() ? *generation_args.write_batch_size : 1000;
   if (at_a_time <= 0) at_a_time = std::max<int64_t>(count, 1);
-  bool shows = options.is_set("stream") && options.flag("stream");  // as ms-swift: one row after the other, on the screen too
+  bool shows =
+      generation_args.stream.is_set() && *generation_args.stream;  // as ms-swift: one row after the other, on the screen too
   if (shows) at_a_time = 1;
   std::vector<train::Prediction> scored;
-  auto metric = options.has_option("metric") ? options.text("metric") : "";
+  auto metric = *generation_args.metric;
   auto began = std::chrono::steady_clock::now();
   int64_t prompt_tokens = 0, answer_tokens = 0, skipped = 0, exact = 0;
   ProgressBar bar("Infer", count);
@@ -180,12 +185,12 @@ int infer_command(const Options& options) {
       !config.val_datasets.empty() || (!config.datasets.empty() && (config.split_dataset_ratio > 0 || config.val_size > 0));
   data::OpenedData opened;
   if (batch) opened = data::open_datasets(config);
-  auto folder = hub::locate_model(options.required("model"), options.text("model_revision"));
+  auto folder = hub::locate_model(ModelArguments(options).model.required(), *HubArguments(options).model_revision);
   if (auto task = task_config(options, folder); !task.is_generative())
     return infer_pooling_rows(options, task, folder, batch ? opened.validation.get() : nullptr);
   const auto path = batch ? result_file(options, folder) : fs::path();
   ReplyGenerator answerer(options);
-  return batch ? run_batch(options, answerer, *opened.validation, path) : run_chat(options, answerer);
+  return batch ? run_batch(options, answerer, *opened.validation, path) : run_chat(GenerationArguments(options), answerer);
 }
 
 }  // namespace hone::cli

@@ -9,6 +9,9 @@
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
+#include "hone/cli/arguments/data.h"
+#include "hone/cli/arguments/generation.h"
+#include "hone/cli/arguments/model.h"
 #include "hone/cli/chat.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/model_config.h"
@@ -25,12 +28,12 @@ constexpr int64_t kTextsAtOnce = 16;
 std::unique_ptr<model::CausalLM> judging_model(const Options& options, const std::filesystem::path& folder,
                                                const text::Tokenizer& tokenizer) {
   auto model = load_model(options, folder, tokenizer);
-  auto adapters = options.list("adapters");
+  auto adapters = *ModelArguments(options).adapters;
   for (size_t i = 0; i < adapters.size(); ++i) {
     tuner::AttachOptions attach;
     attach.name = i == 0 ? "default" : fmt::format("adapter{}", i);
     auto adapter = tuner::load_adapter(*model, adapters[i], attach);
-    if (i + 1 < adapters.size() || options.flag("merge_lora")) tuner::merge_adapter(*model, adapter);
+    if (i + 1 < adapters.size() || *GenerationArguments(options).merge_lora) tuner::merge_adapter(*model, adapter);
   }
   return model;
 }
@@ -64,8 +67,8 @@ class PoolingRowWriter {
       : tokenizer_(text::load_tokenizer(folder, new_tokens(options))),
         model_(judging_model(options, folder, *tokenizer_)),
         encoder_(data::Encoder::make(encode_config(options, 0), tokenizer_, data::read_model_identity(folder))),
-        runner_(*model_, task, *tokenizer_, options.flag("reranker_use_activation")),
-        top_n_(options.has("top_logprobs") ? options.integer("top_logprobs") : 0),
+        runner_(*model_, task, *tokenizer_, *GenerationArguments(options).reranker_use_activation),
+        top_n_(GenerationArguments(options).top_logprobs.value_or(0)),
         decides_(task.task == train::Task::decision) {}
 
   data::Sample encoded(const data::Conversation& text) const {
@@ -103,11 +106,9 @@ int infer_pooling_interactive(const PoolingRowWriter& judge) {
   return chat(swift_manner(), {}, answer);
 }
 
-int infer_pooling_dataset(const Options& options, const train::TaskConfig& task, const PoolingRowWriter& judge,
+int infer_pooling_dataset(const DataArguments& args, const train::TaskConfig& task, const PoolingRowWriter& judge,
                           const data::ConversationSource& rows, const std::filesystem::path& path) {
-  auto limit = options.has_option("val_dataset_sample") && options.has("val_dataset_sample")
-                   ? options.integer("val_dataset_sample")
-                   : rows.size();
+  auto limit = args.val_dataset_sample.has_value() ? *args.val_dataset_sample : rows.size();
   auto count = std::min(limit, rows.size());
   auto began = std::chrono::steady_clock::now();
   ProgressBar bar("Infer", count);
@@ -151,9 +152,10 @@ int infer_pooling_dataset(const Options& options, const train::TaskConfig& task,
 }
 
 std::filesystem::path chosen_result_file(const Options& options, const std::filesystem::path& folder) {
-  if (options.has("result_path")) return options.text("result_path");
-  auto base =
-      options.list("adapters").empty() ? fs::path("result") / folder.filename() : fs::path(options.list("adapters").back());
+  const GenerationArguments generation_args(options);
+  const ModelArguments model_args(options);
+  if (generation_args.result_path.has_value()) return *generation_args.result_path;
+  auto base = model_args.adapters->empty() ? fs::path("result") / folder.filename() : fs::path(model_args.adapters->back());
   char stamp[32];
   auto now = std::time(nullptr);
   std::strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", std::localtime(&now));
@@ -185,7 +187,7 @@ int infer_pooling_rows(const Options& options, const train::TaskConfig& task, co
     throw UserError(ExitCode::usage, "decisions are asked about records, not typed texts", "name them with --val_dataset");
   const auto path = rows ? result_file(options, folder) : fs::path();
   PoolingRowWriter judge(options, task, folder);
-  return rows ? infer_pooling_dataset(options, task, judge, *rows, path) : infer_pooling_interactive(judge);
+  return rows ? infer_pooling_dataset(DataArguments(options), task, judge, *rows, path) : infer_pooling_interactive(judge);
 }
 
 }  // namespace hone::cli

@@ -2,6 +2,7 @@
 #include "hone/base/file.h"
 #include "hone/base/progress.h"
 #include "hone/base/terminal.h"
+#include "hone/cli/arguments/tools.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/text_table.h"
 #include "hone/hub/scan.h"
@@ -83,7 +84,7 @@ void print_tables(const std::vector<hub::CachedRepo>& cached) {
 
 int models_command(const Options& options) {
   auto cached = cached_models();
-  if (options.text("format") == "json")
+  if (*ToolArguments(options).format == "json")
     fmt::print("{}\n", to_json(cached).dump(2));
   else
     print_tables(cached);

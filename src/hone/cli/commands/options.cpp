@@ -1,4 +1,5 @@
 // The options table for people (text), for the documentation (markdown) and for programs (JSON).
+#include "hone/cli/arguments/tools.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/compat/compatibility.h"
 #include "hone/cli/generate_docs.h"
@@ -12,7 +13,7 @@ int options_command(const Options& options) {
     fmt::print("{}", matching_options(options.positional()[0]));
     return 0;
   }
-  auto format = options.text("format");
+  auto format = *ToolArguments(options).format;
   if (format == "compatibility") {
     fmt::print("{}", peers::compatibility_markdown());
     return 0;

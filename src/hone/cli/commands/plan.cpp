@@ -8,6 +8,7 @@
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
 #include "hone/base/terminal.h"
+#include "hone/cli/arguments/tools.h"
 #include "hone/cli/commands/plan_device.h"
 #include "hone/cli/commands/plan_inference.h"
 #include "hone/cli/configs/plan_config.h"
@@ -230,7 +231,7 @@ void print_devices(const Planner& planner) {
 int plan_inference_command(const Options& command, const Options& options) {
   auto job = inference_plan_job(command);
   auto target = target_device(options, false);
-  if (options.text("format") == "json")
+  if (*ToolArguments(options).format == "json")
     fmt::print("{}\n", inference_plan_json(job, target).dump(1));
   else
     print_inference_plan(job, target);
@@ -240,6 +241,7 @@ int plan_inference_command(const Options& command, const Options& options) {
 }  // namespace
 
 int plan_command(const Options& options) {
+  const ToolArguments args(options);
   auto outer = system_access();
   auto line = read_command_line(options.positional(), outer, options.front_end());
   auto world = with_environment(outer, line.environment);
@@ -257,8 +259,8 @@ int plan_command(const Options& options) {
   if (!(verb & kTraining)) return plan_inference_command(parsed.options, options);
   auto job = plan_job(parsed.options);
   auto target = target_device(options, job.place.cpu);
-  Planner planner(job, target, options.has("tokens_per_second") ? options.real("tokens_per_second") : 0);
-  if (options.text("format") == "json") {
+  Planner planner(job, target, args.tokens_per_second.value_or(0));
+  if (*args.format == "json") {
     fmt::print("{}\n", whole_plan(planner, devices).dump(1));
     return 0;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hone/base/terminal.h"
+#include "hone/cli/arguments/tools.h"
 #include "hone/device/inventory.h"
 
 namespace hone::cli {
@@ -45,11 +46,11 @@ TargetDevice cpu_here() {
 }  // namespace
 
 TargetDevice target_device(const Options& options, bool on_cpu) {
-  if (options.has("target_device")) {
-    auto word = options.text("target_device");
+  const ToolArguments args(options);
+  if (args.target_device.has_value()) {
+    auto word = *args.target_device;
     if (auto known = train::find_planned_device(word)) return {*known, std::string(known->name), false};
-    throw UserError(ExitCode::usage,
-                    fmt::format("{} {} is not a device that is known", options.display_name("target_device"), word),
+    throw UserError(ExitCode::usage, fmt::format("{} {} is not a device that is known", args.target_device.flag(), word),
                     "expected one of " + known_devices());
   }
   if (on_cpu) return cpu_here();

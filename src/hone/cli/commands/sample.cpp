@@ -3,6 +3,10 @@
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
+#include "hone/cli/arguments/data.h"
+#include "hone/cli/arguments/generation.h"
+#include "hone/cli/arguments/model.h"
+#include "hone/cli/arguments/output.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/inference/reply_generator.h"
@@ -27,34 +31,35 @@ std::string default_file_name() {
 }
 
 eval::SampleConfig sample_config(const Options& options) {
+  const SampleArguments args(options);
   eval::SampleConfig config;
-  config.output_dir = options.text("output_dir");
-  config.resume = options.flag("resume");
-  if (config.resume && !options.has("output_file"))
+  config.output_dir = *OutputArguments(options).output_dir;
+  config.resume = *args.resume;
+  if (config.resume && !args.output_file.has_value())
     throw UserError(ExitCode::usage, "--resume needs --output_file", "name the file that an earlier run was to write");
-  config.output_file = options.has("output_file") ? options.text("output_file") : default_file_name();
-  config.batch_size = options.integer("num_sampling_batch_size");
-  if (options.has("num_sampling_batches")) config.batches = options.integer("num_sampling_batches");
-  if (options.has("data_range")) {
-    auto range = options.reals("data_range");
+  config.output_file = args.output_file.has_value() ? *args.output_file : default_file_name();
+  config.batch_size = *args.num_sampling_batch_size;
+  if (args.num_sampling_batches.has_value()) config.batches = *args.num_sampling_batches;
+  if (args.data_range.has_value()) {
+    auto range = *args.data_range;
     if (range.size() != 2 || range[0] < 0 || range[1] < 1 || range[0] >= range[1])
       throw UserError(ExitCode::usage, fmt::format("--data_range is {}", fmt::join(range, " ")),
                       "expected a part and the number of parts: 0 2, then 1 2");
     config.piece = static_cast<int64_t>(range[0]), config.pieces = static_cast<int64_t>(range[1]);
   }
-  for (const auto& file : options.list("cache_files")) config.cache_files.emplace_back(file);
+  for (const auto& file : *args.cache_files) config.cache_files.emplace_back(file);
   auto& selection = config.selection;
-  selection.num_return_sequences = options.integer("num_return_sequences");
-  selection.n_best_to_keep = options.integer("n_best_to_keep");
-  selection.prm_threshold = options.real("prm_threshold");
-  if (options.has("easy_query_threshold")) selection.easy_query_threshold = options.real("easy_query_threshold");
+  selection.num_return_sequences = *args.num_return_sequences;
+  selection.n_best_to_keep = *args.n_best_to_keep;
+  selection.prm_threshold = *args.prm_threshold;
+  if (args.easy_query_threshold.has_value()) selection.easy_query_threshold = *args.easy_query_threshold;
   return config;
 }
 
 // A reward's name, the address of a judge, a plugin's name, or the folder or id of a reward model.
-std::unique_ptr<train::rl::Reward> make_judge(const Options& options, const std::string& option) {
-  if (!options.has(option)) return nullptr;
-  auto name = options.text(option);
+std::unique_ptr<train::rl::Reward> make_judge(const Options& options, const Arg<std::string>& option) {
+  if (!option.has_value()) return nullptr;
+  auto name = *option;
   train::rl::RewardConfig config;
   config.functions = {name == "math" ? "accuracy" : name};
   read_plugin_options(options, config);
@@ -67,12 +72,34 @@ std::unique_ptr<train::rl::Reward> make_judge(const Options& options, const std:
       {.folder = folder, .adapters = {}, .load = load_options(options, folder), .encode = encode_config(options, 0)});
 }
 
-data::Conversation with_system(data::Conversation question, const Options& options) {
-  if (!options.is_set("system") || !options.has("system")) return question;
+// How answers are sampled, by whoever gives them.
+struct AnswerConfig {
+  size_t count = 1;                          // of each question
+  std::optional<std::string> system;         // instead of the row's own
+  std::optional<double> temperature, top_p;  // ms-swift's temperature is 1 where none is given
+  std::optional<int64_t> max_tokens;
+  uint64_t seed = 0;
+};
+
+AnswerConfig answer_config(const Options& options) {
+  const GenerationArguments args(options);
+  const auto system = TemplateArguments(options).system;
+  AnswerConfig config;
+  config.count = static_cast<size_t>(*SampleArguments(options).num_return_sequences);
+  if (system.is_set()) config.system = system.optional();
+  if (args.temperature.is_set()) config.temperature = args.temperature.optional();
+  config.top_p = args.top_p.optional();
+  if (args.max_new_tokens.value_or(0) > 0) config.max_tokens = *args.max_new_tokens;
+  config.seed = static_cast<uint64_t>(*ModelArguments(options).seed);
+  return config;
+}
+
+data::Conversation with_system(data::Conversation question, const AnswerConfig& config) {
+  if (!config.system) return question;
   auto& messages = question.messages;
   if (messages.empty() || messages.front().role != "system")
     messages.insert(messages.begin(), {.role = "system", .content = "", .loss = {}, .loss_scale = {}, .extra = {}});
-  messages.front().content = options.text("system");
+  messages.front().content = *config.system;
   return question;
 }
 
@@ -83,15 +110,15 @@ eval::AnswerRows no_answers() {
   };
 }
 
-eval::AnswerRows engine_answers(const Options& options, std::shared_ptr<ReplyGenerator> generator) {
-  return [&options, generator](const std::vector<data::Conversation>& questions, int64_t first) {
-    auto count = static_cast<size_t>(options.integer("num_return_sequences"));
+eval::AnswerRows engine_answers(const AnswerConfig& config, std::shared_ptr<ReplyGenerator> generator) {
+  return [config, generator](const std::vector<data::Conversation>& questions, int64_t first) {
+    const auto count = config.count;
     std::vector<engine::Request> requests;
     for (size_t i = 0; i < questions.size(); ++i)
       for (size_t j = 0; j < count; ++j) {
         auto number = (static_cast<uint64_t>(first) + i) * count + j;
-        requests.push_back(generator->request_for(with_system(questions[i], options), number));
-        if (!options.is_set("temperature")) requests.back().sampling.temperature = 1;  // ms-swift's
+        requests.push_back(generator->request_for(with_system(questions[i], config), number));
+        if (!config.temperature) requests.back().sampling.temperature = 1;  // ms-swift's
       }
     auto done = engine::generate(generator->engine(), std::move(requests));
     Answers answers(questions.size());
@@ -103,9 +130,10 @@ eval::AnswerRows engine_answers(const Options& options, std::shared_ptr<ReplyGen
 
 // --engine_kwargs '{"base_url": …, "api_key": …}', as ms-swift's client takes them.
 eval::ChatServer teacher_server(const Options& options) {
-  auto kwargs = options.has("engine_kwargs") ? options.json("engine_kwargs") : Json::object();
+  const SampleArguments args(options);
+  auto kwargs = args.engine_kwargs.has_value() ? *args.engine_kwargs : Json::object();
   eval::ChatServer server{.url = kwargs.value("base_url", std::string()),
-                          .model = options.required("model"),
+                          .model = ModelArguments(options).model.required(),
                           .api_key = kwargs.value("api_key", std::string())};
   if (server.url.empty())
     throw UserError(ExitCode::usage, "--sampler_type distill asks a server, and none is named",
@@ -117,21 +145,19 @@ eval::ChatServer teacher_server(const Options& options) {
   return server;
 }
 
-eval::AnswerRows server_answers(const Options& options, const eval::ChatServer& server) {
-  return [&options, server](const std::vector<data::Conversation>& questions, int64_t first) {
-    auto count = static_cast<size_t>(options.integer("num_return_sequences"));
+eval::AnswerRows server_answers(const AnswerConfig& config, const eval::ChatServer& server) {
+  return [config, server](const std::vector<data::Conversation>& questions, int64_t first) {
+    const auto count = config.count;
     Answers answers(questions.size(), std::vector<std::string>(count));
-    Json settings{{"temperature", options.is_set("temperature") ? options.real("temperature") : 1.0}};
-    if (options.has("top_p")) settings["top_p"] = options.real("top_p");
-    if (options.has("max_new_tokens") && options.integer("max_new_tokens") > 0)
-      settings["max_tokens"] = options.integer("max_new_tokens");
+    Json settings{{"temperature", config.temperature.value_or(1.0)}};
+    if (config.top_p) settings["top_p"] = *config.top_p;
+    if (config.max_tokens) settings["max_tokens"] = *config.max_tokens;
     eval::run_concurrently(questions.size() * count, server.concurrency, [&](size_t i) {
       Json messages = Json::array();
-      for (const auto& message : with_system(questions[i / count], options).messages)
+      for (const auto& message : with_system(questions[i / count], config).messages)
         messages.push_back({{"role", message.role}, {"content", message.content}});
       auto own = settings;
-      own["seed"] =
-          engine::seed_of(static_cast<uint64_t>(options.integer("seed")), static_cast<uint64_t>(first) * count + i) & 0x7FFFFFFF;
+      own["seed"] = engine::seed_of(config.seed, static_cast<uint64_t>(first) * count + i) & 0x7FFFFFFF;
       auto replies = eval::ask_chat_server(server, messages, own);
       if (replies.empty() || replies[0].content.empty())
         throw UserError(ExitCode::failure,
@@ -147,21 +173,24 @@ eval::AnswerRows server_answers(const Options& options, const eval::ChatServer& 
 }  // namespace
 
 int sample_command(const Options& options) {
+  const SampleArguments args(options);
   auto config = sample_config(options);
-  if (auto file = config.output_dir / config.output_file; fs::exists(file) && !options.flag("override_exist_file")) {
+  if (auto file = config.output_dir / config.output_file; fs::exists(file) && !args.override_exist_file) {
     log::info("{} exists already; --override_exist_file true writes it anew", file.string());
     return 0;
   }
   auto datasets = dataset_config(options);
   datasets.prompts_only = true;
-  if (datasets.datasets.empty()) throw UserError(ExitCode::usage, fmt::format("{} is missing", options.display_name("dataset")));
+  if (datasets.datasets.empty())
+    throw UserError(ExitCode::usage, fmt::format("{} is missing", DataArguments(options).dataset.flag()));
   auto opened = data::open_datasets(datasets);
   if (!opened.train) throw UserError(ExitCode::usage, "sample reads rows by number; leave --streaming out");
-  eval::Judges judges{make_judge(options, "orm_model"), make_judge(options, "prm_model")};
-  bool distills = options.text("sampler_type") == "distill";
-  auto answer = distills                                ? server_answers(options, teacher_server(options))
-                : options.text("infer_backend") == "no" ? no_answers()
-                                                        : engine_answers(options, std::make_shared<ReplyGenerator>(options));
+  eval::Judges judges{make_judge(options, args.orm_model), make_judge(options, args.prm_model)};
+  bool distills = *args.sampler_type == "distill";
+  auto answer = distills ? server_answers(answer_config(options), teacher_server(options))
+                : *GenerationArguments(options).infer_backend == "no"
+                    ? no_answers()
+                    : engine_answers(answer_config(options), std::make_shared<ReplyGenerator>(options));
   auto counts = eval::sample_rows(*opened.train, answer, judges, config);
   log::info("Sample file {} generated: {} rows of {} questions; {} questions have no answer that was kept",
             (config.output_dir / config.output_file).string(), counts.written, counts.rows, counts.dropped);

@@ -3,6 +3,7 @@
 
 #include "hone/base/progress.h"
 #include "hone/base/terminal.h"
+#include "hone/cli/arguments/tools.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/text_table.h"
 #include "hone/hub/access.h"
@@ -60,7 +61,7 @@ void print_table(const std::vector<CachedRepo>& repos) {
 
 int scan_cache_command(const Options& options) {
   auto repos = hub::scan_caches();
-  if (options.text("format") != "json") {
+  if (*ToolArguments(options).format != "json") {
     print_table(repos);
     return 0;
   }

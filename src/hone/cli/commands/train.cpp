@@ -1,6 +1,7 @@
 // sft, pt, train: from the resolved options to a run of the trainer, on as many processes as were asked for.
 #include "hone/base/file.h"
 #include "hone/base/log.h"
+#include "hone/cli/arguments/distributed.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/configs/training/compute_config.h"
 #include "hone/cli/configs/training/parallel_config.h"
@@ -27,7 +28,7 @@ int train_command(const Options& options) {
   auto job = training_job(options);  // mistakes show before any process is started
   set_process_switches(options);
   auto launch = launch_of(options);
-  int restarts = static_cast<int>(options.integer("max_restarts"));
+  int restarts = static_cast<int>(*DistributedArguments(options).max_restarts);
   job.chosen = describe_auto_values(options);
   bool many = launch.processes > 1 || launch.nodes > 1 || (launch.processes == 1 && restarts > 0);
   if (parallel::is_launched_externally() || !many) return train::run_training(job);

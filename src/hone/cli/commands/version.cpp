@@ -6,8 +6,7 @@
 
 namespace hone::cli {
 
-int version_command(const Options& options) {
-  options.text("log_level");
+int version_command(const Options&) {
   fmt::print("hone {} (libtorch {})\n", version(), TORCH_VERSION);
   return 0;
 }

@@ -5,6 +5,10 @@
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
+#include "hone/cli/arguments/data.h"
+#include "hone/cli/arguments/model.h"
+#include "hone/cli/arguments/tools.h"
+#include "hone/cli/arguments/training.h"
 #include "hone/data/datasets/cached_dataset.h"
 #include "hone/hub/locate.h"
 
@@ -14,65 +18,68 @@ namespace {
 using data::DatasetConfig;
 using data::EncodeConfig;
 
-bool pretraining(const Options& options) {
-  return options.verb() & kPt || (uses_factory_dialect(options) && options.has_option("stage") && options.text("stage") == "pt");
+bool pretraining(const TrainingArguments& args) {
+  return args.verb() & kPt || (args.uses_factory_dialect() && *args.stage == "pt");
 }
 
-void read_columns(const Options& options, DatasetConfig& config) {
-  auto columns = options.json("columns");
+void read_columns(const DataArguments& args, DatasetConfig& config) {
+  auto columns = *args.columns;
   if (columns.is_null()) return;
   bool names = columns.is_object() && std::all_of(columns.begin(), columns.end(), [](const Json& to) { return to.is_string(); });
   if (!names)
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.display_name("columns"), columns.dump()),
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", args.columns.flag(), columns.dump()),
                     R"(expected an object from column to column: {"question": "query"})");
   for (const auto& [from, to] : columns.items()) config.columns[from] = to.get<std::string>();
 }
 
 // Their rows are made of records only where a model is to decide; elsewhere these options find nothing to change.
 void read_decisions(const Options& options, DatasetConfig& config) {
+  const DataArguments data_args(options);
+  const ModelArguments model_args(options);
   data::DecisionChanges changes;
-  if (options.has_option("decision_shuffle_fields"))
-    changes = {options.real("decision_drop_instructions"), options.integer("decision_subsample_options"),
-               options.real("decision_state_as_text"), options.flag("decision_shuffle_fields")};
-  if (options.has_option("task_type") && options.text("task_type") == "decision")
+  if (data_args.decision_shuffle_fields.exists())
+    changes = {*data_args.decision_drop_instructions, *data_args.decision_subsample_options, *data_args.decision_state_as_text,
+               *data_args.decision_shuffle_fields};
+  if (*model_args.task_type == "decision")
     config.decisions = changes;
   else if (changes.any())
-    log::warning("the decision_* options have no effect without {} decision", options.display_name("task_type"));
+    log::warning("the decision_* options have no effect without {} decision", model_args.task_type.flag());
 }
 
 void read_swift_data(const Options& options, DatasetConfig& config) {
-  config.split_dataset_ratio = options.real("split_dataset_ratio");
+  const DataArguments args(options);
+  config.split_dataset_ratio = *args.split_dataset_ratio;
   if (config.split_dataset_ratio >= 1)
-    throw UserError(ExitCode::usage, fmt::format("{} is {}; expected a part below 1", options.display_name("split_dataset_ratio"),
+    throw UserError(ExitCode::usage, fmt::format("{} is {}; expected a part below 1", args.split_dataset_ratio.flag(),
                                                  config.split_dataset_ratio));
   if (!config.val_datasets.empty() || config.streaming) {  // ms-swift's rule
     if (config.split_dataset_ratio > 0)
       log::warning(
-          "{} is ignored: {}", options.display_name("split_dataset_ratio"),
+          "{} is ignored: {}", args.split_dataset_ratio.flag(),
           config.streaming ? "a stream is not split; give separate validation data" : "there is separate validation data");
     config.split_dataset_ratio = 0;
   }
-  config.shuffle = options.flag("dataset_shuffle");
-  config.val_shuffle = options.flag("val_dataset_shuffle");
-  config.custom_dataset_info = options.list("custom_dataset_info");
-  if (options.has_option("train_dataset_sample")) config.train_samples = options.integer("train_dataset_sample");
-  config.disable_auto_column_mapping = options.flag("disable_auto_column_mapping");
-  config.model_name = options.list("model_name");
-  config.model_author = options.list("model_author");
-  read_columns(options, config);
+  config.shuffle = *args.dataset_shuffle;
+  config.val_shuffle = *args.val_dataset_shuffle;
+  config.custom_dataset_info = *args.custom_dataset_info;
+  if (args.train_dataset_sample.exists()) config.train_samples = *args.train_dataset_sample;
+  config.disable_auto_column_mapping = *args.disable_auto_column_mapping;
+  config.model_name = *args.model_name;
+  config.model_author = *args.model_author;
+  read_columns(args, config);
   read_decisions(options, config);
   if (!config.interleave_prob.empty()) config.mix = data::MixStrategy::interleave;
-  if (options.text("stopping_strategy") == "all_exhausted") config.stopping = data::StoppingStrategy::all_exhausted;
+  if (*args.stopping_strategy == "all_exhausted") config.stopping = data::StoppingStrategy::all_exhausted;
 }
 
-void read_factory_data(const Options& options, DatasetConfig& config) {
+void read_factory_data(const DataArguments& args, DatasetConfig& config) {
   config.dialect = DatasetConfig::Dialect::factory;
-  config.dataset_dir = options.text("dataset_dir");
-  config.media_dir = options.text("media_dir");
-  config.val_size = options.real("split_dataset_ratio");
-  if (options.has("max_samples")) config.max_samples = options.integer("max_samples");
-  config.separate_validation = options.has_option("eval_on_each_dataset") && options.flag("eval_on_each_dataset");
-  auto mix = options.text("mix_strategy");
+  config.dataset_dir = *args.dataset_dir;
+  config.media_dir = *args.media_dir;
+  config.val_size = *args.split_dataset_ratio;
+  if (args.max_samples.has_value()) config.max_samples = *args.max_samples;
+  config.separate_validation = *args.eval_on_each_dataset;
+  auto mix = *args.mix_strategy;
   if (mix != "concat") config.mix = data::MixStrategy::interleave;
   if (mix == "interleave_over") config.stopping = data::StoppingStrategy::all_exhausted;
   if (mix == "interleave_once") config.stopping = data::StoppingStrategy::all_exhausted_once;
@@ -85,14 +92,14 @@ std::string encoded_half(const std::string& folder, const char* half) {
 }
 
 void read_cached_dataset(const Options& options, DatasetConfig& config) {
-  if (!options.has_option("cached_dataset")) return;
-  bool factory = options.text("dialect") == "factory";
-  if (factory && options.has("cached_dataset")) {  // tokenized_path: all of the data, or nothing yet
-    fs::path folder = options.list("cached_dataset").front();
+  const DataArguments args(options);
+  if (!args.cached_dataset.exists()) return;
+  bool factory = *CommonArguments(options).dialect == "factory";
+  if (factory && args.cached_dataset.has_value()) {  // tokenized_path: all of the data, or nothing yet
+    fs::path folder = args.cached_dataset->front();
     if (!data::is_cached_dataset(folder / "train") && !data::is_cached_dataset(folder / "validation")) {
       if (config.streaming)
-        throw UserError(ExitCode::usage,
-                        fmt::format("{} is written by a run that does not stream", options.display_name("cached_dataset")),
+        throw UserError(ExitCode::usage, fmt::format("{} is written by a run that does not stream", args.cached_dataset.flag()),
                         "turn streaming off");
       return;
     }
@@ -103,10 +110,8 @@ void read_cached_dataset(const Options& options, DatasetConfig& config) {
     if (data::is_cached_dataset(folder / "validation")) config.val_encoded = {(folder / "validation").string()};
     return;
   }
-  for (const auto& folder : options.list("cached_dataset")) config.encoded.push_back(encoded_half(folder, "train"));
-  for (const auto& folder :
-       options.has_option("cached_val_dataset") ? options.list("cached_val_dataset") : std::vector<std::string>{})
-    config.val_encoded.push_back(encoded_half(folder, "val"));
+  for (const auto& folder : *args.cached_dataset) config.encoded.push_back(encoded_half(folder, "train"));
+  for (const auto& folder : *args.cached_val_dataset) config.val_encoded.push_back(encoded_half(folder, "val"));
 }
 
 // A path ending in .txt is read; otherwise the two characters \n are a newline.
@@ -140,13 +145,13 @@ std::optional<double> positive_in(const char* variable) {
 }
 
 // ms-swift: variables of the environment, tokens before pixels.
-data::PictureOptions picture_options(const Options& options, bool factory) {
+data::PictureOptions picture_options(const ModelArguments& args, bool factory) {
   data::PictureOptions pictures;
-  const bool has_limit = options.has_option("max_pixels") && options.has("max_pixels");
+  const bool has_limit = args.max_pixels.has_value();
   if (factory) {
-    if (has_limit) pictures.factory_max_pixels = options.integer("max_pixels");
-    if (options.has_option("image_min_pixels")) pictures.factory_min_pixels = options.integer("image_min_pixels");
-    pictures.crop_to_patches = options.has_option("crop_to_patches") && options.flag("crop_to_patches");
+    if (has_limit) pictures.factory_max_pixels = *args.max_pixels;
+    if (args.image_min_pixels.exists()) pictures.factory_min_pixels = *args.image_min_pixels;
+    pictures.crop_to_patches = *args.crop_to_patches;
     return pictures;
   }
   pictures.min_pixels = number_in("MIN_PIXELS");
@@ -159,13 +164,9 @@ data::PictureOptions picture_options(const Options& options, bool factory) {
   pictures.video_min_pixels = number_in("VIDEO_MIN_PIXELS");
   pictures.video_max_pixels = number_in("VIDEO_MAX_PIXELS");
   if (auto fps = positive_in("FPS")) pictures.fps = *fps;
-  if (has_limit) pictures.shrink_above = options.integer("max_pixels");
+  if (has_limit) pictures.shrink_above = *args.max_pixels;
   if (const char* folder = std::getenv("ROOT_IMAGE_DIR")) pictures.sources.folder = folder;
   return pictures;
-}
-
-std::optional<bool> decided(const Options& options, std::string_view name) {
-  return options.setting(name).is_auto || !options.has(name) ? std::nullopt : std::optional(options.flag(name));
 }
 
 data::Truncation truncation_of(const std::string& name) {
@@ -175,32 +176,32 @@ data::Truncation truncation_of(const std::string& name) {
 }
 
 void read_swift_template(const Options& options, EncodeConfig& config) {
-  config.truncation = truncation_of(options.text("truncation_strategy"));
-  config.loss_scale = options.text("loss_scale");
-  config.binary_loss_scale = decided(options, "is_binary_loss_scale");
-  config.ignore_empty_think = !options.flag("disable_ignore_empty_think");
-  config.add_non_thinking_prefix = options.flag("add_non_thinking_prefix");
-  config.use_chat_template = options.flag("use_chat_template");
-  if (options.has("response_prefix")) config.response_prefix = prompt_text(options.text("response_prefix"));
-  if (options.text("template_backend") == "jinja") config.dialect = data::Dialect::jinja;
+  const TemplateArguments args(options);
+  config.truncation = truncation_of(*DataArguments(options).truncation_strategy);
+  config.loss_scale = *args.loss_scale;
+  config.binary_loss_scale = args.is_binary_loss_scale.optional();
+  config.ignore_empty_think = !args.disable_ignore_empty_think;
+  config.add_non_thinking_prefix = *args.add_non_thinking_prefix;
+  config.use_chat_template = *args.use_chat_template;
+  if (args.response_prefix.has_value()) config.response_prefix = prompt_text(*args.response_prefix);
+  if (*args.template_backend == "jinja") config.dialect = data::Dialect::jinja;
 }
 
 }  // namespace
 
-bool uses_factory_dialect(const Options& options) {
-  return options.has_option("dialect") && options.text("dialect") == "factory";
-}
+bool uses_factory_dialect(const Options& options) { return *CommonArguments(options).dialect == "factory"; }
 
 DatasetConfig dataset_config(const Options& options) {
+  const DataArguments args(options);
   DatasetConfig config;
-  config.datasets = options.list("dataset");
-  config.val_datasets = options.list("val_dataset");
-  config.data_seed = options.has("data_seed") ? options.integer("data_seed") : options.integer("seed");
-  config.streaming = options.flag("streaming");
-  config.strict = options.flag("strict");
-  config.interleave_prob = options.reals("interleave_prob");
-  config.shuffle_buffer_size = options.integer("shuffle_buffer_size");
-  config.pretraining = pretraining(options);
+  config.datasets = *args.dataset;
+  config.val_datasets = *args.val_dataset;
+  config.data_seed = args.data_seed.has_value() ? *args.data_seed : *ModelArguments(options).seed;
+  config.streaming = *args.streaming;
+  config.strict = *args.strict;
+  config.interleave_prob = *args.interleave_prob;
+  config.shuffle_buffer_size = *args.shuffle_buffer_size;
+  config.pretraining = pretraining(TrainingArguments(options));
   config.prefer_hf = hub::config().site == hub::Site::hugging_face;
   const char* modelscope = std::getenv("USE_MODELSCOPE_HUB");
   config.prefer_modelscope = modelscope && std::string_view(modelscope) != "0";
@@ -208,39 +209,46 @@ DatasetConfig dataset_config(const Options& options) {
     auto site = hub == "hf" ? hub::Site::hugging_face : hub == "ms" ? hub::Site::modelscope : hub::config().site;
     return hub::locate_dataset(id, site);
   };
-  uses_factory_dialect(options) ? read_factory_data(options, config) : read_swift_data(options, config);
+  uses_factory_dialect(options) ? read_factory_data(args, config) : read_swift_data(options, config);
   read_cached_dataset(options, config);
   return config;
 }
 
-std::string resolved_template(const Options& options, const std::filesystem::path& model) {
-  auto asked = options.text("template");
-  bool own = asked == "jinja";
+std::string resolved_template(const std::string& asked, data::Dialect dialect, const std::filesystem::path& model) {
+  const bool own = asked == "jinja";
   if (!asked.empty() && asked != "auto" && !own) return asked;
-  auto usual = data::default_template(uses_factory_dialect(options) ? data::Dialect::factory : data::Dialect::swift,
-                                      data::read_model_identity(model));
+  auto usual = data::default_template(dialect, data::read_model_identity(model));
   return own && !usual.empty() ? asked : usual;
 }
 
+std::string resolved_template(const Options& options, const std::filesystem::path& model) {
+  const TemplateArguments args(options);
+  return resolved_template(*args.template_name, args.uses_factory_dialect() ? data::Dialect::factory : data::Dialect::swift,
+                           model);
+}
+
 EncodeConfig encode_config(const Options& options, int64_t length_limit) {
+  const DataArguments data_args(options);
+  const ModelArguments model_args(options);
+  const TemplateArguments template_args(options);
   bool factory = uses_factory_dialect(options);
   EncodeConfig config = data::dialect_defaults(factory ? data::Dialect::factory : data::Dialect::swift);
-  if (auto name = options.text("template"); name != "auto") config.template_name = name;
-  if (options.has("system")) config.system = prompt_text(options.text("system"));
-  config.max_length = options.has("max_length") ? options.integer("max_length") : length_limit;
-  config.pretraining = pretraining(options);
-  config.enable_thinking = decided(options, "enable_thinking");
-  config.preserve_thinking = decided(options, "preserve_thinking");
-  config.guard_special_tokens = options.flag("guard_special_tokens");
-  if (auto format = options.text("agent_template"); format != "auto") config.tool_format = format;
-  config.pictures = picture_options(options, factory);
+  if (auto name = *template_args.template_name; name != "auto") config.template_name = name;
+  if (template_args.system.has_value()) config.system = prompt_text(*template_args.system);
+  config.max_length = data_args.max_length.value_or(length_limit);
+  config.pretraining = pretraining(TrainingArguments(options));
+  config.enable_thinking = template_args.enable_thinking.optional();
+  config.preserve_thinking = template_args.preserve_thinking.optional();
+  config.guard_special_tokens = *model_args.guard_special_tokens;
+  if (auto format = *template_args.agent_template; format != "auto") config.tool_format = format;
+  config.pictures = picture_options(model_args, factory);
   if (factory) {
-    config.train_on_prompt = options.flag("train_on_prompt");
-    config.mask_history = options.flag("mask_history");
-    config.guard_special_tokens |= options.flag("split_special_tokens");
-    config.concatenate_text = config.pretraining && options.flag("packing");
+    config.train_on_prompt = *template_args.train_on_prompt;
+    config.mask_history = *template_args.mask_history;
+    config.guard_special_tokens |= *model_args.split_special_tokens;
+    config.concatenate_text = config.pretraining && *data_args.packing;
     // LLaMA-Factory keeps one token of a pack free when packing is asked for, and none when pre-training turns it on by itself.
-    bool packs = options.flag("neat_packing") || (options.is_set("packing") && options.flag("packing"));
+    bool packs = *data_args.neat_packing || (data_args.packing.is_set() && *data_args.packing);
     if (packs) config.max_length = std::max<int64_t>(config.max_length - 1, 1);
   } else {
     read_swift_template(options, config);

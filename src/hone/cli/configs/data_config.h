@@ -8,6 +8,7 @@ namespace hone::cli {
 
 // The template that rows are written in: the one asked for, or what the model's name chooses; "" is the model's own
 // ("jinja", where its name would choose another).
+std::string resolved_template(const std::string& asked, data::Dialect dialect, const std::filesystem::path& model);
 std::string resolved_template(const Options& options, const std::filesystem::path& model);
 bool uses_factory_dialect(const Options& options);  // LLaMA-Factory's rules for rows, templates and truncation
 data::DatasetConfig dataset_config(const Options& options);

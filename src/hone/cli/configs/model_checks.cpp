@@ -4,6 +4,7 @@
 
 #include "hone/base/json.h"
 #include "hone/base/progress.h"
+#include "hone/cli/arguments/model.h"
 
 namespace hone::cli {
 namespace {
@@ -47,22 +48,24 @@ double bytes_of(const Json& amount) {
 }  // namespace
 
 void check_model_type(const Options& options, const std::filesystem::path& folder) {
-  if (!options.has_option("model_type") || !options.is_set("model_type") || options.text("model_type") == "auto") return;
+  const ModelArguments args(options);
+  if (!args.model_type.is_set() || *args.model_type == "auto") return;
   const auto config = folder / "config.json";
   if (!std::filesystem::exists(config)) return;
-  const auto asked = options.text("model_type"), found = read_config_file(config.string()).value("model_type", std::string());
+  const auto asked = *args.model_type, found = read_config_file(config.string()).value("model_type", std::string());
   const auto family = family_named(asked);
   if (found.empty() || family.empty() || (family == family_named(found) && kind_named(asked) == kind_named(found))) return;
   throw UserError(ExitCode::usage,
-                  fmt::format("{} is {}, and {} says \"{}\"", options.display_name("model_type"), asked, config.string(), found),
+                  fmt::format("{} is {}, and {} says \"{}\"", args.model_type.flag(), asked, config.string(), found),
                   "leave it out, or name another model");
 }
 
 std::optional<double> memory_limit(const Options& options, at::Device device) {
-  if (!options.has_option("max_memory") || !options.has("max_memory")) return std::nullopt;
-  const auto limits = options.json("max_memory");
+  const ModelArguments args(options);
+  if (!args.max_memory.has_value()) return std::nullopt;
+  const auto limits = *args.max_memory;
   if (!limits.is_object())
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.display_name("max_memory"), limits.dump()),
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", args.max_memory.flag(), limits.dump()),
                     "expected an object such as {\"0\": \"20GB\"}");
   const auto place = device.is_cpu() ? std::string("cpu") : std::to_string(device.has_index() ? device.index() : 0);
   return limits.contains(place) ? std::optional(bytes_of(limits[place])) : std::nullopt;
@@ -77,7 +80,7 @@ void check_memory_limit(const Options& options, const std::filesystem::path& fol
   if (needed > *limit)
     throw UserError(ExitCode::out_of_memory,
                     fmt::format("the weights in {} need {}, and {} allows {} {}", folder.string(), format_bytes(needed),
-                                options.display_name("max_memory"), device.str(), format_bytes(*limit)),
+                                ModelArguments(options).max_memory.flag(), device.str(), format_bytes(*limit)),
                     "raise it, quantize with --quant_bits 4, or shard the model over processes with --deepspeed zero3");
 }
 

@@ -19,7 +19,17 @@ Json config_changes(const Options& options, const std::filesystem::path& folder)
 // them.
 model::LoadOptions load_options(const Options& options, const std::filesystem::path& folder);
 text::NewTokens new_tokens(const Options& options);
-model::EmbeddingResize room_for(const text::Tokenizer& tokenizer, const Options& options);
+// What the embedding needs to know about tokens that a run adds.
+struct VocabularyConfig {
+  bool grows = false;
+  bool factory = false;             // LLaMA-Factory's multiple of 64 rows, else ms-swift's of 128
+  std::string init_special_tokens;  // noise_init, desc_init, desc_init_w_noise
+  bool has_descriptions = false;    // new_special_tokens_config is given
+  Json described = Json::object();  // token to description
+  uint64_t seed = 0;
+};
+VocabularyConfig vocabulary_config(const Options& options);
+model::EmbeddingResize room_for(const text::Tokenizer& tokenizer, const VocabularyConfig& config);
 // All of it: what answering commands load.
 std::unique_ptr<model::CausalLM> load_model(const Options& options, const std::filesystem::path& folder,
                                             const text::Tokenizer& tokenizer);

@@ -4,6 +4,12 @@
 
 #include "hone/base/file.h"
 #include "hone/base/progress.h"
+#include "hone/cli/arguments/data.h"
+#include "hone/cli/arguments/generation.h"
+#include "hone/cli/arguments/hub.h"
+#include "hone/cli/arguments/model.h"
+#include "hone/cli/arguments/preference.h"
+#include "hone/cli/arguments/training.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/inference/engine_args.h"
 #include "hone/cli/configs/inference/generation_config.h"
@@ -25,10 +31,10 @@ namespace {
 constexpr int64_t kAssumedLength = 2048;
 
 std::optional<fs::path> folder_of(const Options& options) {
-  auto name = options.required("model");
+  auto name = ModelArguments(options).model.required();
   std::error_code ignored;
   if (fs::is_directory(name, ignored)) return fs::path(name);
-  return hub::find_in_caches(name, hub::Kind::model, options.text("model_revision"));
+  return hub::find_in_caches(name, hub::Kind::model, *HubArguments(options).model_revision);
 }
 
 // The type that weights are stored in: what config.json says, else what the files' headers say.
@@ -39,10 +45,10 @@ at::ScalarType stored_type(const model::DecoderConfig& config, const std::option
   return weights.entries().empty() ? at::kFloat : weights.entries().begin()->second->dtype;
 }
 
-model::DecoderConfig shape_of(const Options& options, const std::optional<fs::path>& folder,
+model::DecoderConfig shape_of(const ModelArguments& args, const std::optional<fs::path>& folder,
                               std::vector<std::string>& assumptions) {
   if (folder) return model::read_config(*folder);
-  auto name = options.text("model");
+  auto name = *args.model;
   if (auto shape = train::known_shape(name)) {
     assumptions.push_back(name + " is not on this machine; its shape is known");
     return model::parse_config(*shape, name);
@@ -52,13 +58,12 @@ model::DecoderConfig shape_of(const Options& options, const std::optional<fs::pa
       fmt::format("a folder that holds config.json is enough; known shapes: {}", fmt::join(train::known_shape_names(), ", ")));
 }
 
-int64_t row_length(const Options& options, const model::DecoderConfig& config, std::vector<std::string>& assumptions) {
-  bool packs = options.flag("packing") && options.has_option("packing_length") && options.has("packing_length");
-  if (packs) return options.integer("packing_length");
-  if (options.has("max_length")) return options.integer("max_length");
+int64_t row_length(const DataArguments& args, const model::DecoderConfig& config, std::vector<std::string>& assumptions) {
+  bool packs = *args.packing && args.packing_length.has_value();
+  if (packs) return *args.packing_length;
+  if (args.max_length.has_value()) return *args.max_length;
   auto length = std::min(kAssumedLength, config.max_position_embeddings > 0 ? config.max_position_embeddings : kAssumedLength);
-  assumptions.push_back(
-      fmt::format("rows are taken to hold {} tokens, since {} is not given", length, options.display_name("max_length")));
+  assumptions.push_back(fmt::format("rows are taken to hold {} tokens, since {} is not given", length, args.max_length.flag()));
   return length;
 }
 
@@ -90,35 +95,36 @@ double runtime_bytes(const std::optional<fs::path>& folder) {
 }
 
 // Of a weight of a quantized base: its code and its share of the scales. 0: not quantized.
-double compressed_bytes(const Options& options) {
-  if (!options.has_option("quant_bits") || !options.has("quant_bits")) return 0;
-  const int bits = std::stoi(options.text("quant_bits"));
-  const auto method = options.has("quant_method") ? options.text("quant_method") : "bnb";
+double compressed_bytes(const ModelArguments& args) {
+  if (!args.quant_bits.has_value()) return 0;
+  const int bits = std::stoi(*args.quant_bits);
+  const auto method = args.quant_method.value_or("bnb");
   if (method == "hqq" || (method == "quanto" && bits != 8)) return 1.0 / (8 / bits) + 8.0 / (method == "hqq" ? 64 : 128);
   if (bits == 8) return 1;
-  return 0.5 +
-         (options.has_option("bnb_4bit_use_double_quant") && options.flag("bnb_4bit_use_double_quant") ? 1.0 / 64 : 4.0 / 64);
+  return 0.5 + (*args.bnb_4bit_use_double_quant ? 1.0 / 64 : 4.0 / 64);
 }
 
 // A row of two answers is two texts. What they are compared with is a second model, unless an adapter can be switched off.
 void count_preference(const Options& options, bool adapter, train::Workload& work) {
+  const PreferenceArguments args(options);
   const auto method = training_method(options);
   const bool compares = method == "dpo" || method == "kto";
-  if ((compares || method == "cpo" || method == "simpo" || method == "orpo" || method == "rm") && !options.flag("packing"))
+  if ((compares || method == "cpo" || method == "simpo" || method == "orpo" || method == "rm") && !DataArguments(options).packing)
     work.tokens *= 2;
-  const auto loss = compares && options.has("loss_type") ? options.list("loss_type").front() : "";
-  const bool free = loss == "orpo" || loss == "simpo" || (options.has_option("reference_free") && options.flag("reference_free"));
-  work.reference = compares && !free && (!adapter || options.has("ref_model"));
+  const auto loss = compares && args.loss_type.has_value() ? args.loss_type->front() : "";
+  const bool free = loss == "orpo" || loss == "simpo" || *args.reference_free;
+  work.reference = compares && !free && (!adapter || args.ref_model.has_value());
 }
 
 // A teacher is a frozen model of its own, unless it is what lies beneath the adapter.
 void count_distillation(const Options& options, bool adapter, PlanJob& plan) {
+  const DistillationArguments args(options);
   auto& work = plan.workload;
-  if (options.real("lmbda") > 0)
-    plan.assumptions.push_back(fmt::format("completions of {} tokens at most", options.integer("max_new_tokens")));
-  if (!options.has("teacher_model") || (adapter && options.text("teacher_model") == options.text("model"))) return;
+  if (*args.lmbda > 0)
+    plan.assumptions.push_back(fmt::format("completions of {} tokens at most", *GenerationArguments(options).max_new_tokens));
+  if (!args.teacher_model.has_value() || (adapter && *args.teacher_model == *ModelArguments(options).model)) return;
   train::Workload teacher;
-  teacher.model = model::read_config(hub::locate_model(options.text("teacher_model"), options.text("teacher_model_revision")));
+  teacher.model = model::read_config(hub::locate_model(*args.teacher_model, *args.teacher_model_revision));
   train::count_parameters(teacher, tuner::TunerConfig{.kind = tuner::TunerType::full});
   work.reference = true;
   work.reference_parameters = teacher.parameters;
@@ -127,52 +133,57 @@ void count_distillation(const Options& options, bool adapter, PlanJob& plan) {
 // Batches count completions, each behind its prompt. The engine's KV cache is as large as the device lets it be, and given back
 // between rollouts where the engine sleeps.
 void count_reinforcement(const Options& options, bool adapter, PlanJob& plan) {
+  const EngineArguments engine_args(options);
+  const GenerationArguments generation_args(options);
+  const PreferenceArguments preference_args(options);
+  const TrainingArguments training_args(options);
   auto& work = plan.workload;
   const auto& attention = work.model.attention;
-  auto longest = work.tokens / options.integer("per_device_train_batch_size") + options.integer("max_new_tokens");
+  auto longest = work.tokens / *training_args.per_device_train_batch_size + *generation_args.max_new_tokens;
   if (work.model.max_position_embeddings > 0) longest = std::min(longest, work.model.max_position_embeddings);
-  work.tokens = options.integer("per_device_train_batch_size") * longest;
+  work.tokens = *training_args.per_device_train_batch_size * longest;
   work.row_length = longest;
   const bool ppo = training_method(options) == "ppo", factory = uses_factory_dialect(options);
-  const bool compares = ppo ? factory || options.real("kl_coef") > 0 : options.real("beta") > 0;
-  work.reference = compares && (!adapter || options.has("ref_model"));
+  const bool compares = ppo ? factory || *PpoArguments(options).kl_coef > 0 : *preference_args.beta > 0;
+  work.reference = compares && (!adapter || preference_args.ref_model.has_value());
   work.value_model = ppo && has_own_value_model(options);
   if (factory) return;  // whose PPO says nothing about an engine
-  const auto most = options.integer("vllm_max_num_seqs") *
-                    (options.has("vllm_max_model_len") ? options.integer("vllm_max_model_len") : longest);
+  const auto most = *engine_args.vllm_max_num_seqs * engine_args.vllm_max_model_len.value_or(longest);
   work.cache_bytes =
       static_cast<double>(most * work.model.layers * 2 * attention.kv_heads * attention.head_dim) * work.weight_bytes;
-  work.gpu_memory_utilization = options.real("vllm_gpu_memory_utilization");
-  work.engine_sleeps = options.integer("sleep_level") > 0;
+  work.gpu_memory_utilization = *engine_args.vllm_gpu_memory_utilization;
+  work.engine_sleeps = *engine_args.sleep_level > 0;
   plan.assumptions.push_back(fmt::format(
       "completions of {} tokens behind prompts; the engine's KV cache takes {} at most, and no more than {} {} leaves{}",
-      options.integer("max_new_tokens"), format_bytes(work.cache_bytes), options.display_name("vllm_gpu_memory_utilization"),
+      *generation_args.max_new_tokens, format_bytes(work.cache_bytes), engine_args.vllm_gpu_memory_utilization.flag(),
       work.gpu_memory_utilization, work.engine_sleeps ? "; it is given back while the model trains" : ""));
-  if (auto judges = options.list("reward_model"); !judges.empty())
+  if (auto judges = *RewardArguments(options).reward_model; !judges.empty())
     plan.assumptions.push_back(fmt::format("the weights of {} come on top", fmt::join(judges, ", ")));
 }
 
 }  // namespace
 
 PlanJob plan_job(const Options& options) {
+  const ModelArguments model_args(options);
+  const TrainingArguments training_args(options);
   check_method(options);
   PlanJob plan;
-  plan.model = options.required("model");
+  plan.model = model_args.model.required();
   auto folder = folder_of(options);
   auto& work = plan.workload;
-  work.model = shape_of(options, folder, plan.assumptions);
+  work.model = shape_of(model_args, folder, plan.assumptions);
   train::TrainingJob job;
   job.tuner = tuner_config(options);
   job.optimizer = optimizer_config(options);
   auto stored = stored_type(work.model, folder);
   read_precision(options, stored, job);
   work.weight_bytes = static_cast<double>(c10::elementSize(job.load.dtype.value_or(stored)));
-  work.linear_bytes = compressed_bytes(options);
+  work.linear_bytes = compressed_bytes(model_args);
   work.masters = !job.trainer.no_master_weights && work.weight_bytes < 4 && job.tuner.kind != tuner::TunerType::adapter;
   train::count_parameters(work, job.tuner);
   train::count_optimizer(work, job.optimizer);
-  work.row_length = row_length(options, work.model, plan.assumptions);
-  work.tokens = options.integer("per_device_train_batch_size") * work.row_length;
+  work.row_length = row_length(DataArguments(options), work.model, plan.assumptions);
+  work.tokens = *training_args.per_device_train_batch_size * work.row_length;
   const bool adapter = job.tuner.kind == tuner::TunerType::adapter;
   const auto method = training_method(options);
   if (method == "grpo" || method == "ppo")
@@ -181,28 +192,29 @@ PlanJob plan_job(const Options& options) {
     count_distillation(options, adapter, plan);
   else
     count_preference(options, adapter, work);
-  work.accumulation = options.integer("gradient_accumulation_steps");
-  work.recompute = options.flag("gradient_checkpointing");
+  work.accumulation = *training_args.gradient_accumulation_steps;
+  work.recompute = *training_args.gradient_checkpointing;
   plan.sharding = sharding_asked(options);
-  plan.place = {.cpu = options.flag("use_cpu") || options.text("devices") == "cpu", .runtime_bytes = runtime_bytes(folder)};
+  plan.place = {.cpu = *model_args.use_cpu || *model_args.devices == "cpu", .runtime_bytes = runtime_bytes(folder)};
   return plan;
 }
 
 InferencePlanJob inference_plan_job(const Options& options) {
+  const ModelArguments args(options);
   constexpr int64_t kStepTokens = 8192;  // what the engine reads of prompts at a time on an accelerator
   InferencePlanJob plan;
-  plan.model = options.required("model");
+  plan.model = args.model.required();
   auto folder = folder_of(options);
   train::Workload counted;
-  counted.model = shape_of(options, folder, plan.assumptions);
+  counted.model = shape_of(args, folder, plan.assumptions);
   train::count_parameters(counted, tuner::TunerConfig{.kind = tuner::TunerType::full});
-  const auto stored = dtype_option(options, "torch_dtype").value_or(stored_type(counted.model, folder));
+  const auto stored = dtype_option(ModelArguments(options).torch_dtype).value_or(stored_type(counted.model, folder));
   const auto bytes = static_cast<double>(c10::elementSize(stored));
   auto& work = plan.workload;
   work.model = counted.model;
   plan.parameters = counted.parameters;
   work.weights = static_cast<double>(counted.parameters) * bytes;
-  if (const double linear = compressed_bytes(options); linear > 0)
+  if (const double linear = compressed_bytes(args); linear > 0)
     work.weights -= static_cast<double>(counted.linear_parameters) * (bytes - linear);
   const auto engine = engine_config(options);
   work.cache_bytes_per_token =
@@ -211,13 +223,13 @@ InferencePlanJob inference_plan_job(const Options& options) {
   work.max_num_seqs = engine.max_num_seqs;
   work.step_tokens = engine.max_num_batched_tokens > 0 ? engine.max_num_batched_tokens : kStepTokens;
   work.gpu_memory_utilization = engine.gpu_memory_utilization;
-  const auto asked = engine_integer(options, "vllm_tensor_parallel_size", "tensor_parallel_size");
+  const auto asked = engine_integer(options, EngineArguments(options).vllm_tensor_parallel_size, "tensor_parallel_size");
   plan.devices = asked > 0 ? static_cast<int>(asked) : 8;
   if (asked <= 0) plan.assumptions.push_back("all devices are taken to be 8");
   if (engine.max_model_len <= 0)
     plan.assumptions.push_back(fmt::format("a sequence may hold {} tokens, the model's own limit; {} lowers it",
-                                           work.max_model_len, options.display_name("vllm_max_model_len")));
-  if (!options.list("adapters").empty()) plan.assumptions.push_back("the weights of adapters come on top");
+                                           work.max_model_len, EngineArguments(options).vllm_max_model_len.flag()));
+  if (!args.adapters->empty()) plan.assumptions.push_back("the weights of adapters come on top");
   return plan;
 }
 

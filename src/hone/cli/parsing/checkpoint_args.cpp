@@ -3,6 +3,9 @@
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
+#include "hone/cli/arguments/data.h"
+#include "hone/cli/arguments/generation.h"
+#include "hone/cli/arguments/model.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/parsing/parse.h"
 #include "hone/data/encode/encoder.h"
@@ -109,24 +112,26 @@ class CheckpointArgs {
   // Where args.json names none, the run's template was what its model's name chose, or else the model's own: the name of the
   // folder that is read now must not decide again. Bare text has none.
   void take_template() {
-    take_if_unset("template");
+    const auto option = TemplateArguments(options_).template_name;
+    take_if_unset(option.name());
     auto named = args_.find("template"), chat = args_.find("use_chat_template"), model = args_.find("model");
     bool silent = named != args_.end() && named->is_null(), bare = chat != args_.end() && *chat == false;
-    if (!silent || bare || !options_.has_option("template") || options_.has("template")) return;
+    if (!silent || bare || !option.exists() || option.has_value()) return;
     std::string name;
     if (model != args_.end() && model->is_string() && fs::exists(model->get_ref<const std::string&>()))
       name = data::default_template(data::Dialect::swift, data::read_model_identity(model->get_ref<const std::string&>()));
-    options_.set("template", name.empty() ? "jinja" : name, Source::checkpoint, where_);
+    options_.set(option.name(), name.empty() ? "jinja" : name, Source::checkpoint, where_);
   }
   // The validation rows as training wrote them beside its checkpoints: they need neither the training data nor a second split.
   void take_split_rows() {
-    if (options_.has("val_dataset") || !(options_.real("split_dataset_ratio") > 0)) return;
+    const DataArguments args(options_);
+    if (args.val_dataset.has_value() || !(*args.split_dataset_ratio > 0)) return;
     for (const auto& folder : {folder_.parent_path(), folder_}) {
       auto file = folder / train::kValidationFile;
       if (!fs::is_regular_file(file)) continue;
-      options_.set("val_dataset", Json::array({file.string()}), Source::checkpoint, where_);
-      options_.set("dataset", Json::array(), Source::checkpoint, where_);
-      options_.set("split_dataset_ratio", 0.0, Source::checkpoint, where_);
+      options_.set(args.val_dataset.name(), Json::array({file.string()}), Source::checkpoint, where_);
+      options_.set(args.dataset.name(), Json::array(), Source::checkpoint, where_);
+      options_.set(args.split_dataset_ratio.name(), 0.0, Source::checkpoint, where_);
       return;
     }
   }
@@ -146,8 +151,7 @@ class CheckpointArgs {
 
 // An adapter that was trained on a rounded base is merged into the base as it was before: full weights can take it up.
 bool merges_into_whole_weights(const Options& options) {
-  return options.verb() & kExport ||
-         (options.verb() & kGenerating && options.has_option("merge_lora") && options.flag("merge_lora"));
+  return options.verb() & kExport || (options.verb() & kGenerating && *GenerationArguments(options).merge_lora);
 }
 
 }  // namespace
@@ -160,7 +164,7 @@ void apply_checkpoint_args(Options& options, const std::string& folder, const Js
   from.take_template();
   if (!merges_into_whole_weights(options))
     for (auto name : kQuantization) from.take_if_unset(name);
-  if (!options.has_option("load_data_args") || !options.flag("load_data_args")) return;
+  if (!ModelArguments(options).load_data_args) return;
   for (auto name : kData) from.take(name);
   if (options.verb() & kInfer) from.take_split_rows();
 }
@@ -169,29 +173,29 @@ namespace {
 
 // A folder that training or an export wrote says by its args.json which template it speaks, where its own name says nothing.
 void take_template_of_model(Options& options) {
-  if (!options.has_option("template") || !options.has_option("model") || !options.has("model") || options.has("template") ||
-      uses_factory_dialect(options))
-    return;
-  fs::path folder = options.text("model"), path = folder / "args.json";
+  const auto option = TemplateArguments(options).template_name;
+  const auto model = ModelArguments(options).model;
+  if (!option.exists() || !model.has_value() || option.has_value() || uses_factory_dialect(options)) return;
+  fs::path folder = *model, path = folder / "args.json";
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored) ||
       !data::default_template(data::Dialect::swift, data::read_model_identity(folder)).empty())
     return;
   auto name = parse_json(read_file(path)).or_throw(ExitCode::bad_checkpoint, path.string()).value("template", Json());
   if (!name.is_string()) return;
-  name = kept_inside(fs::absolute(folder).lexically_normal(), "template", std::move(name));
+  name = kept_inside(fs::absolute(folder).lexically_normal(), option.name(), std::move(name));
   log::info("template {}: {} names it", name.get_ref<const std::string&>(), path.string());
-  options.set("template", name, Source::checkpoint, path.string());
+  options.set(option.name(), name, Source::checkpoint, path.string());
 }
 
 }  // namespace
 
 void load_checkpoint_args(Options& options) {
-  if (options.verb() & (kTraining | kPreview) && !(options.has_option("load_args") && options.flag("load_args")))
-    return take_template_of_model(options);
-  if (!options.has_option("load_args") || !options.flag("load_args")) return;
-  auto folders = options.list("adapters");
-  if (options.has("model")) folders.push_back(options.text("model"));
+  const ModelArguments args(options);
+  if (options.verb() & (kTraining | kPreview) && !args.load_args) return take_template_of_model(options);
+  if (!args.load_args) return;
+  auto folders = *args.adapters;
+  if (args.model.has_value()) folders.push_back(*args.model);
   for (auto folder : folders) {
     if (auto equals = folder.find('='); equals != std::string::npos && !fs::exists(folder)) folder = folder.substr(equals + 1);
     auto path = fs::path(folder) / "args.json";

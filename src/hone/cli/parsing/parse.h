@@ -60,5 +60,7 @@ void resolve_auto_values(Options& options, int world_size);
 std::string describe_auto_values(const Options& options);
 // Throws UserError for options that exclude or need each other.
 void check_option_conflicts(const Options& options);
+// The one of those rules that every reader of sharding settings needs: DeepSpeed's and FSDP's exclude each other.
+void check_one_sharding(const Options& options);
 
 }  // namespace hone::cli

@@ -3,6 +3,12 @@
 #include <iterator>
 
 #include "hone/base/log.h"
+#include "hone/cli/arguments/data.h"
+#include "hone/cli/arguments/model.h"
+#include "hone/cli/arguments/output.h"
+#include "hone/cli/arguments/preference.h"
+#include "hone/cli/arguments/training.h"
+#include "hone/cli/arguments/tuners.h"
 #include "hone/cli/parsing/parse.h"
 
 namespace hone::cli {
@@ -31,20 +37,64 @@ bool concerns_evaluation(std::string_view name) {
 
 // ms-swift evaluates nothing where there is nothing to evaluate on, whatever is asked; LLaMA-Factory refuses.
 void settle_evaluation(Options& options, bool has_data) {
-  const bool in_vain = options.text("dialect") != "factory" && options.is_set("eval_strategy") &&
-                       options.text("eval_strategy") != "no" && !has_data;
-  if (in_vain) options.resolve("eval_strategy", "no");
-  if (options.text("eval_strategy") != "no" || !(in_vain || options.is_set("eval_steps"))) return;
+  const DataArguments data(options);
+  const TrainingArguments training(options);
+  const bool in_vain =
+      !data.uses_factory_dialect() && training.eval_strategy.is_set() && *training.eval_strategy != "no" && !has_data;
+  if (in_vain) options.resolve(training.eval_strategy.name(), "no");
+  if (*training.eval_strategy != "no" || !(in_vain || training.eval_steps.is_set())) return;
   log::warning("{} has no effect: nothing is evaluated; that needs {} or {}{}",
-               options.display_name(in_vain ? "eval_strategy" : "eval_steps"), options.display_name("val_dataset"),
-               options.display_name("split_dataset_ratio"),
-               in_vain ? "" : fmt::format(", and {} other than no", options.display_name("eval_strategy")));
+               in_vain ? training.eval_strategy.flag() : training.eval_steps.flag(), data.val_dataset.flag(),
+               data.split_dataset_ratio.flag(),
+               in_vain ? "" : fmt::format(", and {} other than no", training.eval_strategy.flag()));
+}
+
+// What every training run has, in the order in which values depend on each other.
+void resolve_training(Options& options, int world_size) {
+  const DataArguments data(options);
+  const TrainingArguments training(options);
+  const OutputArguments output(options);
+  const bool rlhf = options.verb() & kRlhf;
+  const auto method = *PreferenceArguments(options).rlhf_type;
+  const bool grpo = rlhf && method == "grpo";
+  auto resolve = [&](const AnyArg& option, Json value) { options.resolve(option.name(), std::move(value)); };
+  if (training.gradient_accumulation_steps.is_auto())
+    resolve(training.gradient_accumulation_steps, grpo ? 1 : accumulation_for(*training.per_device_train_batch_size, world_size));
+  if (data.packing.is_auto()) resolve(data.packing, *training.stage == "pt" || *data.neat_packing);
+  const bool has_data = data.val_dataset.has_value() || data.cached_val_dataset.has_value() || *data.split_dataset_ratio > 0;
+  if (training.eval_strategy.is_auto()) {
+    const auto saving = *output.save_strategy;
+    resolve(training.eval_strategy, has_data ? (saving == "best" ? "steps" : saving) : "no");
+  }
+  settle_evaluation(options, has_data);
+  if (training.eval_steps.is_auto())
+    resolve(training.eval_steps, data.uses_factory_dialect() ? *output.logging_steps : *output.save_steps);
+  if (training.metric_for_best_model.is_auto())
+    resolve(training.metric_for_best_model, grpo || (rlhf ? method : *training.stage) == "ppo" ? "reward"
+                                            : *training.predict_with_generate                  ? "rouge-l"
+                                                                                               : "loss");
+  if (training.greater_is_better.is_auto())
+    resolve(training.greater_is_better, !training.metric_for_best_model->ends_with("loss"));
+}
+
+void resolve_preference(Options& options) {
+  const ModelArguments model(options);
+  const PreferenceArguments preference(options);
+  const auto method = *preference.rlhf_type;
+  auto resolve = [&](const AnyArg& option, Json value) { options.resolve(option.name(), std::move(value)); };
+  if (preference.beta.is_auto()) resolve(preference.beta, beta_of(method));
+  if (method == "rm") {  // ms-swift's are classifiers of one class
+    if (!model.task_type.is_set()) resolve(model.task_type, "seq_cls");
+    if (!model.num_labels.is_set()) resolve(model.num_labels, 1);
+  }
+  if (preference.loss_type.is_auto())
+    if (auto loss = loss_of_method(method); !loss.empty()) resolve(preference.loss_type, Json::array({loss}));
 }
 
 }  // namespace
 
 std::string describe_auto_values(const Options& options) {
-  bool evaluates = options.text("eval_strategy") != "no";
+  const bool evaluates = *TrainingArguments(options).eval_strategy != "no";
   std::string values;
   for (const auto* setting : options.in_order()) {
     if (setting->source != Source::automatic || (!evaluates && concerns_evaluation(setting->option->name))) continue;
@@ -55,45 +105,18 @@ std::string describe_auto_values(const Options& options) {
 }
 
 void resolve_auto_values(Options& options, int world_size) {
-  auto undecided = [&](std::string_view name) { return options.has_option(name) && options.setting(name).is_auto; };
-  if (undecided("learning_rate")) options.resolve("learning_rate", options.text("tuner_type") == "full" ? 1e-5 : 1e-4);
-  if (undecided("lora_alpha")) options.resolve("lora_alpha", 2.0 * static_cast<double>(options.integer("lora_rank")));
-  const bool grpo = options.verb() & kRlhf && options.text("rlhf_type") == "grpo";
-  if (undecided("gradient_accumulation_steps"))
-    options.resolve("gradient_accumulation_steps",
-                    grpo ? 1 : accumulation_for(options.integer("per_device_train_batch_size"), world_size));
-  if (undecided("packing") && options.verb() & kTraining)
-    options.resolve("packing",
-                    options.text("stage") == "pt" || (options.has_option("neat_packing") && options.flag("neat_packing")));
-  if (undecided("packing_length") && options.has("max_length")) options.resolve("packing_length", options.integer("max_length"));
-  const bool has_data = options.verb() & kTraining && (options.has("val_dataset") || options.has("cached_val_dataset") ||
-                                                       options.real("split_dataset_ratio") > 0);
-  if (undecided("eval_strategy")) {
-    auto saving = options.text("save_strategy");
-    options.resolve("eval_strategy", has_data ? (saving == "best" ? "steps" : saving) : "no");
-  }
-  if (options.verb() & kTraining) settle_evaluation(options, has_data);
-  if (undecided("eval_steps")) {
-    bool factory = options.text("dialect") == "factory";
-    options.resolve("eval_steps", options.real(factory ? "logging_steps" : "save_steps"));
-  }
-  if (undecided("metric_for_best_model"))
-    options.resolve("metric_for_best_model", grpo || options.text(options.verb() & kRlhf ? "rlhf_type" : "stage") == "ppo"
-                                                 ? "reward"
-                                             : options.flag("predict_with_generate") ? "rouge-l"
-                                                                                     : "loss");
-  if (undecided("greater_is_better"))
-    options.resolve("greater_is_better", !options.text("metric_for_best_model").ends_with("loss"));
-  if (options.verb() & kRlhf && undecided("beta")) options.resolve("beta", beta_of(options.text("rlhf_type")));
-  if (options.verb() & kRlhf && options.text("rlhf_type") == "rm") {  // ms-swift's are classifiers of one class
-    if (!options.is_set("task_type")) options.resolve("task_type", "seq_cls");
-    if (!options.is_set("num_labels")) options.resolve("num_labels", 1);
-  }
-  if (undecided("truncation_strategy"))
-    options.resolve("truncation_strategy",
-                    options.text("rlhf_type") == "grpo" || options.text("rlhf_type") == "gkd" ? "left" : "delete");
-  if (options.verb() & kRlhf && undecided("loss_type"))
-    if (auto loss = loss_of_method(options.text("rlhf_type")); !loss.empty()) options.resolve("loss_type", Json::array({loss}));
+  const DataArguments data(options);
+  const OptimizerArguments optimizer(options);
+  const TunerArguments tuner(options);
+  const auto method = *PreferenceArguments(options).rlhf_type;
+  if (optimizer.learning_rate.is_auto())
+    options.resolve(optimizer.learning_rate.name(), *tuner.tuner_type == "full" ? 1e-5 : 1e-4);
+  if (tuner.lora_alpha.is_auto()) options.resolve(tuner.lora_alpha.name(), 2.0 * static_cast<double>(*tuner.lora_rank));
+  if (data.packing_length.is_auto() && data.max_length.has_value()) options.resolve(data.packing_length.name(), *data.max_length);
+  if (options.verb() & kTraining) resolve_training(options, world_size);
+  if (options.verb() & kRlhf) resolve_preference(options);
+  if (data.truncation_strategy.is_auto())
+    options.resolve(data.truncation_strategy.name(), method == "grpo" || method == "gkd" ? "left" : "delete");
 }
 
 }  // namespace hone::cli

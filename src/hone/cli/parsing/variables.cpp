@@ -1,24 +1,26 @@
 #include "hone/cli/parsing/variables.h"
 
+#include "hone/cli/arguments/distributed.h"
+#include "hone/cli/arguments/model.h"
 #include "hone/device/inventory.h"
 
 namespace hone::cli {
 
 Assignments variables_of(const Options& options) {
+  const DistributedArguments distributed_args(options);
+  const ModelArguments model_args(options);
   Assignments variables;
-  if (options.has_option("model_kwargs") && options.has("model_kwargs"))
-    if (auto knobs = options.json("model_kwargs"); knobs.is_object())
+  if (model_args.model_kwargs.has_value())
+    if (auto knobs = *model_args.model_kwargs; knobs.is_object())
       for (const auto& [name, value] : knobs.items()) {
         std::string variable = name;
         std::ranges::transform(variable, variable.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
         variables.emplace_back(variable, show_value(value));
       }
-  if (options.has_option("master_addr") && options.has("master_addr"))
-    variables.emplace_back("MASTER_ADDR", options.text("master_addr"));
-  if (options.has_option("master_port") && options.has("master_port"))
-    variables.emplace_back("MASTER_PORT", options.text("master_port"));
-  if (options.has_option("local_rank") && options.integer("local_rank") >= 0)
-    variables.emplace_back("LOCAL_RANK", options.text("local_rank"));
+  if (distributed_args.master_addr.has_value()) variables.emplace_back("MASTER_ADDR", *distributed_args.master_addr);
+  if (distributed_args.master_port.has_value()) variables.emplace_back("MASTER_PORT", distributed_args.master_port.text());
+  if (distributed_args.local_rank.exists() && *distributed_args.local_rank >= 0)
+    variables.emplace_back("LOCAL_RANK", distributed_args.local_rank.text());
   return variables;
 }
 

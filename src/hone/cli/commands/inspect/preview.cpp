@@ -7,6 +7,11 @@
 
 #include "hone/base/progress.h"
 #include "hone/base/terminal.h"
+#include "hone/cli/arguments/model.h"
+#include "hone/cli/arguments/output.h"
+#include "hone/cli/arguments/preference.h"
+#include "hone/cli/arguments/tools.h"
+#include "hone/cli/arguments/training.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/training/preference_config.h"
 #include "hone/cli/configs/training/training_config.h"
@@ -141,25 +146,30 @@ void show_table(const data::DatasetPreview& preview, const train::TrainingJob& j
 
 // What a run needs and its rows do not depend on is not asked for.
 void complete(Options& options) {
-  auto set = [&](std::string_view name, Json value) { options.set(name, std::move(value), Source::automatic, "preview"); };
-  if (!options.has("output_dir")) set("output_dir", "output");
-  set("do_train", true);
+  const DistillationArguments teacher(options);
+  const RewardArguments rewards(options);
+  const auto output_dir = OutputArguments(options).output_dir;
+  auto set = [&](const AnyArg& option, Json value) {
+    options.set(option.name(), std::move(value), Source::automatic, "preview");
+  };
+  if (!output_dir.has_value()) set(output_dir, "output");
+  set(TrainingArguments(options).do_train, true);
   const auto method = training_method(options);
   if (method == "gkd") {
-    for (const char* option : {"teacher_model_server", "teacher_logps", "gkd_logits_topk"}) set(option, Json());
-    set("teacher_model", options.text("model"));
-    set("teacher_adapters", Json::array());
+    set(teacher.teacher_model_server, Json()), set(teacher.teacher_logps, Json()), set(teacher.gkd_logits_topk, Json());
+    set(teacher.teacher_model, *ModelArguments(options).model);
+    set(teacher.teacher_adapters, Json::array());
   }
   if (method != "grpo" && method != "ppo") return;
   if (uses_factory_dialect(options)) {
-    set("reward_model_type", "api");
-    set("reward_model", Json::array({"http://127.0.0.1:9/score"}));
+    set(rewards.reward_model_type, "api");
+    set(rewards.reward_model, Json::array({"http://127.0.0.1:9/score"}));
     return;
   }
-  set("reward_funcs", Json::array({"format"}));
-  set("reward_model", Json::array());
-  set("reward_weights", Json());
-  set("value_model", "policy");
+  set(rewards.reward_funcs, Json::array({"format"}));
+  set(rewards.reward_model, Json::array());
+  set(rewards.reward_weights, Json());
+  set(PpoArguments(options).value_model, "policy");
 }
 
 // In the order of the file, unless rows are drawn: then those that the run draws.
@@ -173,12 +183,13 @@ void keep_file_order(data::DatasetConfig& config) {
 
 data::DatasetPreview preview_dataset(const train::TrainingJob& job, const Options& options,
                                      const std::shared_ptr<const text::Tokenizer>& tokenizer, data::RowReport& report) {
+  const ToolArguments args(options);
   auto datasets = job.datasets;
   keep_file_order(datasets);
   datasets.tokenizer = tokenizer;
   auto opened = data::open_datasets(datasets);
   if (!opened.train) throw UserError(ExitCode::bad_data, "the dataset has no training rows");
-  data::PreviewConfig config{.loader = job.loader, .shown = options.integer("rows"), .scan = options.integer("scan")};
+  data::PreviewConfig config{.loader = job.loader, .shown = *args.rows, .scan = *args.scan};
   if (job.reinforcement) config.prompts = true, config.most_tokens = train::longest_useful_prompt(job);
   return data::preview(*opened.train, config, job.encode, tokenizer, data::read_model_identity(job.model_folder), report);
 }
@@ -186,6 +197,7 @@ data::DatasetPreview preview_dataset(const train::TrainingJob& job, const Option
 }  // namespace
 
 int preview_command(const Options& options) {
+  const ToolArguments args(options);
   auto world = system_access();
   auto line = read_command_line(options.positional(), world, options.front_end());
   if (!(line.invocation.command->verb & kTraining))
@@ -201,9 +213,8 @@ int preview_command(const Options& options) {
   std::shared_ptr<const text::Tokenizer> tokenizer = text::load_tokenizer(job.model_folder, job.new_tokens);
   data::RowReport report(job.datasets.strict);
   auto preview = preview_dataset(job, options, tokenizer, report);
-  const bool for_people = options.text("format") == "text";
-  for (const auto& row : preview.rows)
-    for_people ? show_row(job, *tokenizer, row, options.flag("ids")) : show_json(job, *tokenizer, row);
+  const bool for_people = *args.format == "text";
+  for (const auto& row : preview.rows) for_people ? show_row(job, *tokenizer, row, *args.ids) : show_json(job, *tokenizer, row);
   if (for_people) show_table(preview, job, report);
   if (report.good() > 0) return 0;
   std::fflush(stdout);

@@ -4,6 +4,9 @@
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
 #include "hone/base/rng.h"
+#include "hone/cli/arguments/data.h"
+#include "hone/cli/arguments/generation.h"
+#include "hone/cli/arguments/model.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/model_config.h"
@@ -22,13 +25,11 @@ using TokenLists = std::vector<std::vector<text::TokenId>>;
 
 constexpr int64_t kSwiftBlock = 2048;  // ms-swift's length of a calibration text when none is given
 
-bool asked_here(const Options& options, const char* name) {
-  return options.has_option(name) && options.has(name) && options.source(name) != Source::checkpoint;
-}
+bool asked_here(const AnyArg& option) { return option.has_value() && option.source() != Source::checkpoint; }
 
-QuantFormat method_of(const Options& options) {
-  if (uses_factory_dialect(options)) return QuantFormat::gptq;
-  auto name = options.text("quant_method");
+QuantFormat method_of(const ModelArguments& args) {
+  if (args.uses_factory_dialect()) return QuantFormat::gptq;
+  auto name = *args.quant_method;
   return name == "awq"       ? QuantFormat::awq
          : name == "bnb"     ? QuantFormat::bitsandbytes
          : name == "fp8"     ? QuantFormat::fp8
@@ -46,34 +47,37 @@ int64_t fitting_group(const model::DecoderConfig& model) {
 }
 
 tuner::QuantizeConfig quantize_config(const Options& options, const ExportOptions& job) {
-  tuner::QuantizeConfig config{.method = method_of(options), .max_shard_bytes = job.max_shard_bytes, .exist_ok = job.exist_ok};
+  const ExportArguments export_args(options);
+  const ModelArguments model_args(options);
+  tuner::QuantizeConfig config{.method = method_of(model_args), .max_shard_bytes = job.max_shard_bytes, .exist_ok = job.exist_ok};
   if (uses_factory_dialect(options)) {
-    config.bits = static_cast<int>(options.integer("export_quantization_bit"));
+    config.bits = static_cast<int>(*export_args.export_quantization_bit);
     config.group = fitting_group(model::read_config(job.model));  // its keys name none
   } else {
-    config.group = options.integer("group_size");
-    if (config.method != QuantFormat::fp8) config.bits = std::stoi(options.required("quant_bits"));
+    config.group = *export_args.group_size;
+    if (config.method != QuantFormat::fp8) config.bits = std::stoi(model_args.quant_bits.required());
   }
   if (config.method == QuantFormat::bitsandbytes) {
     if (config.bits != 4 && config.bits != 8)
       throw UserError(ExitCode::usage, fmt::format("bitsandbytes of {} bits", config.bits), "4 or 8");
-    auto code = config.bits == 8                               ? ops::QuantType::int8
-                : options.text("bnb_4bit_quant_type") == "fp4" ? ops::QuantType::fp4
-                                                               : ops::QuantType::nf4;
-    config.codes = {.code = code, .double_quant = config.bits == 4 && options.flag("bnb_4bit_use_double_quant")};
+    auto code = config.bits == 8                           ? ops::QuantType::int8
+                : *model_args.bnb_4bit_quant_type == "fp4" ? ops::QuantType::fp4
+                                                           : ops::QuantType::nf4;
+    config.codes = {.code = code, .double_quant = config.bits == 4 && *model_args.bnb_4bit_use_double_quant};
   }
   return config;
 }
 
 // ms-swift's: rows in the model's template, end to end, cut into blocks.
 TokenLists blocks_of_rows(const Options& options, const data::Encoder& encoder) {
+  const DataArguments args(options);
   auto opened = data::open_datasets(dataset_config(options));
   if (!opened.train) throw UserError(ExitCode::usage, "calibration needs rows", "name them with --dataset");
-  auto length = static_cast<size_t>(options.has("max_length") ? options.integer("max_length") : kSwiftBlock);
+  auto length = static_cast<size_t>(args.max_length.value_or(kSwiftBlock));
   std::vector<text::TokenId> all;
   int64_t taken = 0;
-  data::RowReport report(options.flag("strict"));
-  for (int64_t i = 0; i < opened.train->size() && taken < options.integer("quant_n_samples"); ++i) {
+  data::RowReport report(*args.strict);
+  for (int64_t i = 0; i < opened.train->size() && taken < *ExportArguments(options).quant_n_samples; ++i) {
     auto row = opened.train->at(i);
     auto sample = row ? encoder.encode(*row) : Result<data::Sample>(Error{row.error()});
     if (!sample) {
@@ -95,14 +99,16 @@ TokenLists blocks_of_rows(const Options& options, const data::Encoder& encoder) 
 
 // LLaMA-Factory's: a stretch of each text that is long enough, somewhere in it.
 TokenLists stretches_of_texts(const Options& options, const text::Tokenizer& tokenizer) {
+  const ExportArguments export_args(options);
+  const ModelArguments model_args(options);
   data::DatasetConfig config;
-  config.datasets = {options.required("export_quantization_dataset")};
+  config.datasets = {export_args.export_quantization_dataset.required()};
   config.pretraining = true;
-  config.data_seed = options.integer("seed");
+  config.data_seed = *model_args.seed;
   auto opened = data::open_datasets(config);
-  auto length = static_cast<size_t>(options.integer("export_quantization_maxlen")),
-       most = static_cast<size_t>(options.integer("quant_n_samples"));
-  Rng rng(static_cast<uint64_t>(options.integer("seed")), 0x9074ull);
+  auto length = static_cast<size_t>(*export_args.export_quantization_maxlen),
+       most = static_cast<size_t>(*export_args.quant_n_samples);
+  Rng rng(static_cast<uint64_t>(*model_args.seed), 0x9074ull);
   TokenLists stretches;
   for (int64_t i = 0; i < opened.train->size() && stretches.size() < most; ++i) {
     auto row = opened.train->at(i);
@@ -132,7 +138,7 @@ std::unique_ptr<model::CausalLM> whole_model(const Options& options, const Expor
                                              const tuner::QuantizeConfig& config, const text::Tokenizer& tokenizer) {
   auto load = load_options(options, job.model);
   load.changes.compression.reset();
-  load.changes.vocabulary = room_for(tokenizer, options);
+  load.changes.vocabulary = room_for(tokenizer, vocabulary_config(options));
   if (config.needs_calibration() && load.device.is_cpu())
     load.dtype = at::kFloat;  // errors are made up for in full; the folder is float16
   auto model = model::CausalLM::load(job.model, load);
@@ -160,22 +166,25 @@ std::string suffix_of(const tuner::QuantizeConfig& config) {
 }  // namespace
 
 bool quantizes(const Options& options) {
-  return uses_factory_dialect(options) ? asked_here(options, "export_quantization_bit") : asked_here(options, "quant_method");
+  return uses_factory_dialect(options) ? asked_here(ExportArguments(options).export_quantization_bit)
+                                       : asked_here(ModelArguments(options).quant_method);
 }
 
 void reject_quantized_base(const Options& options) {
-  if (!uses_factory_dialect(options) || !asked_here(options, "quant_bits")) return;
-  if (options.has("adapters"))
+  const ExportArguments export_args(options);
+  const ModelArguments model_args(options);
+  if (!uses_factory_dialect(options) || !asked_here(ModelArguments(options).quant_bits)) return;
+  if (model_args.adapters.has_value())
     throw UserError(
-        ExitCode::usage,
-        fmt::format("{}: an adapter cannot be merged into a quantized model", options.display_name("quant_bits")),
+        ExitCode::usage, fmt::format("{}: an adapter cannot be merged into a quantized model", model_args.quant_bits.flag()),
         fmt::format("leave it out: the adapter is merged into unquantized weights; {} then quantizes them in a separate run",
-                    options.display_name("export_quantization_bit")));
-  log::warning("{} has no effect on what is exported; {} has", options.display_name("quant_bits"),
-               options.display_name("export_quantization_bit"));
+                    export_args.export_quantization_bit.flag()));
+  log::warning("{} has no effect on what is exported; {} has", model_args.quant_bits.flag(),
+               export_args.export_quantization_bit.flag());
 }
 
 std::filesystem::path export_quantized(const Options& options, const ExportOptions& job) {
+  const ExportArguments args(options);
   if (!job.adapters.empty() && (uses_factory_dialect(options) || !job.merge_lora))
     throw UserError(
         ExitCode::usage, "adapters are given, but only a full model can be quantized",
@@ -190,10 +199,11 @@ std::filesystem::path export_quantized(const Options& options, const ExportOptio
     texts = blocks_of_rows(
         options, *data::Encoder::make(encode_config(options, kSwiftBlock), tokenizer, data::read_model_identity(job.model)));
   auto model = whole_model(options, job, config, *tokenizer);
-  config.stored_type = dtype_option(options, "torch_dtype").value_or(config.needs_calibration() ? at::kHalf : model->dtype());
+  config.stored_type =
+      dtype_option(ModelArguments(options).torch_dtype).value_or(config.needs_calibration() ? at::kHalf : model->dtype());
   auto source = job.adapters.empty() ? job.model : fs::path(job.adapters.back());
   auto output = job.output_dir.empty() ? fs::path(source.lexically_normal().string() + "-" + suffix_of(config)) : job.output_dir;
-  auto at_once = options.has_option("quant_batch_size") ? options.integer("quant_batch_size") : 1;
+  auto at_once = args.quant_batch_size.exists() ? *args.quant_batch_size : 1;
   auto report = tuner::export_quantized(*model, in_batches(texts, at_once, model->device()), config, job.model, output);
   fmt::print("quantized {} layers of {}: {} became {}\n", report.layers, job.model.string(),
              format_bytes(static_cast<double>(report.bytes_before)), format_bytes(static_cast<double>(report.bytes_after)));

@@ -1,24 +1,22 @@
 #include "hone/cli/configs/inference/engine_args.h"
 
+#include "hone/cli/arguments/generation.h"
+
 #include <functional>
 #include <map>
 
 namespace hone::cli {
 namespace {
 
-UserError wrong_setting(const Options& options, std::string_view option, const std::string& key, const Json& value,
-                        std::string_view expected) {
-  return UserError(ExitCode::usage,
-                   fmt::format("{}: {} is {}; expected {}", options.display_name(option), key, value.dump(), expected));
+UserError wrong_setting(const Arg<Json>& option, const std::string& key, const Json& value, std::string_view expected) {
+  return UserError(ExitCode::usage, fmt::format("{}: {} is {}; expected {}", option.flag(), key, value.dump(), expected));
 }
 
-Json settings_object(const Options& options, std::string_view option) {
-  if (!options.has_option(option)) return Json::object();
-  auto settings = options.json(option);
+Json settings_object(const Arg<Json>& option) {
+  auto settings = *option;
   if (settings.is_null()) return Json::object();
   if (!settings.is_object())
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.display_name(option), settings.dump()),
-                    "expected an object");
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", option.flag(), settings.dump()), "expected an object");
   return settings;
 }
 
@@ -104,61 +102,60 @@ const Arguments& sglang_arguments() {
   return arguments;
 }
 
-void apply_settings(const Options& options, std::string_view option, const Arguments& arguments, EngineConfig& config) {
-  const auto settings = settings_object(options, option);
+void apply_settings(const Arg<Json>& option, const Arguments& arguments, EngineConfig& config) {
+  const auto settings = settings_object(option);
   for (const auto& [key, value] : settings.items()) {
     auto found = arguments.find(key);
     if (found == arguments.end()) {
       std::string known;
       for (const auto& [name, apply] : arguments) known += (known.empty() ? "" : ", ") + name;
-      throw UserError(ExitCode::usage,
-                      fmt::format("{} asks for {}, which hone's engine does not have", options.display_name(option), key),
+      throw UserError(ExitCode::usage, fmt::format("{} asks for {}, which hone's engine does not have", option.flag(), key),
                       "expected " + known);
     }
-    if (!found->second(config, value)) throw wrong_setting(options, option, key, value, "a value of that argument's kind");
+    if (!found->second(config, value)) throw wrong_setting(option, key, value, "a value of that argument's kind");
   }
 }
 
 }  // namespace
 
 void apply_speculation(const Options& options, engine::EngineConfig& config) {
-  constexpr std::string_view kOption = "vllm_speculative_config";
-  if (auto settings = settings_object(options, kOption); !settings.empty()) {
+  const EngineArguments args(options);
+  if (auto settings = settings_object(args.vllm_speculative_config); !settings.empty()) {
     auto method = settings.value("method", Json()), tokens = settings.value("num_speculative_tokens", Json());
     if (method != "ngram")
-      throw wrong_setting(options, kOption, "method", method,
+      throw wrong_setting(args.vllm_speculative_config, "method", method,
                           "\"ngram\": guesses come from the text so far, drafts of a second model are not in this version");
     if (!tokens.is_number_integer() || tokens.get<int64_t>() < 1)
-      throw wrong_setting(options, kOption, "num_speculative_tokens", tokens, "a number above 0");
+      throw wrong_setting(args.vllm_speculative_config, "num_speculative_tokens", tokens, "a number above 0");
     config.speculative_tokens = tokens.get<int64_t>();
   }
-  if (!options.has_option("sglang_speculative_algorithm") || !options.has("sglang_speculative_algorithm")) return;
-  if (options.text("sglang_speculative_algorithm") != "NGRAM")
+  if (!args.sglang_speculative_algorithm.has_value()) return;
+  if (*args.sglang_speculative_algorithm != "NGRAM")
     throw UserError(ExitCode::usage,
-                    fmt::format("{} is {}", options.display_name("sglang_speculative_algorithm"),
-                                options.text("sglang_speculative_algorithm")),
+                    fmt::format("{} is {}", args.sglang_speculative_algorithm.flag(), *args.sglang_speculative_algorithm),
                     "expected NGRAM; drafts of a second model are not in this version");
   constexpr int64_t kGuessed = 4;
-  config.speculative_tokens =
-      options.has("sglang_speculative_num_draft_tokens") ? options.integer("sglang_speculative_num_draft_tokens") : kGuessed;
+  config.speculative_tokens = args.sglang_speculative_num_draft_tokens.value_or(kGuessed);
 }
 
 Json engine_argument(const Options& options, const std::string& key) {
-  auto value = settings_object(options, "vllm_engine_kwargs").value(key, Json());
-  const auto sglang = settings_object(options, "sglang_config");
+  const EngineArguments args(options);
+  auto value = settings_object(args.vllm_engine_kwargs).value(key, Json());
+  const auto sglang = settings_object(args.sglang_config);
   for (const auto& [own, name] : sglang_names())
     if (name == key && value.is_null()) value = sglang.value(own, Json());
   return value;
 }
 
-int64_t engine_integer(const Options& options, std::string_view option, const std::string& key) {
+int64_t engine_integer(const Options& options, const Arg<int64_t>& option, const std::string& key) {
   auto value = engine_argument(options, key);
-  return value.is_number_integer() && value.get<int64_t>() > 0 ? value.get<int64_t>() : options.integer(option);
+  return value.is_number_integer() && value.get<int64_t>() > 0 ? value.get<int64_t>() : *option;
 }
 
 void apply_engine_args(const Options& options, engine::EngineConfig& config) {
-  apply_settings(options, "vllm_engine_kwargs", engine_arguments(), config);
-  apply_settings(options, "sglang_config", sglang_arguments(), config);
+  const EngineArguments args(options);
+  apply_settings(args.vllm_engine_kwargs, engine_arguments(), config);
+  apply_settings(args.sglang_config, sglang_arguments(), config);
 }
 
 }  // namespace hone::cli

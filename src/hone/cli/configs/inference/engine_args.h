@@ -1,6 +1,6 @@
 // What vLLM's and SGLang's own ways of writing settings ask of the engine: JSON of engine arguments, and guesses ahead.
 #pragma once
-#include "hone/cli/options.h"
+#include "hone/cli/arguments/arg.h"
 #include "hone/engine/engine.h"
 
 namespace hone::cli {
@@ -13,7 +13,7 @@ void apply_speculation(const Options& options, engine::EngineConfig& config);
 Json engine_argument(const Options& options, const std::string& key);
 
 // A integer that has an option, and such a key, which then counts.
-int64_t engine_integer(const Options& options, std::string_view option, const std::string& key);
+int64_t engine_integer(const Options& options, const Arg<int64_t>& option, const std::string& key);
 
 // vllm_engine_kwargs (LLaMA-Factory's vllm_config) and sglang_config: the engines' own names of their arguments. Unknown ones are
 // refused.

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "hone/base/file.h"
+#include "hone/cli/arguments/generation.h"
 #include "hone/cli/configs/inference/engine_args.h"
 
 namespace hone::cli {
@@ -37,37 +38,36 @@ const std::map<std::string, ops::KvCacheDtype>& float_codes() {
 }  // namespace
 
 std::optional<ops::WeightQuantization> engine_compression(const Options& options, const std::filesystem::path& folder) {
+  const EngineArguments args(options);
   auto argument = engine_argument(options, "quantization");
-  auto asked = argument.is_string()                                                          ? argument.get<std::string>()
-               : options.has_option("vllm_quantization") && options.has("vllm_quantization") ? options.text("vllm_quantization")
-                                                                                             : "";
+  auto asked = argument.is_string() ? argument.get<std::string>() : args.vllm_quantization.value_or("");
   if (asked.empty() || !(options.verb() & kGenerating)) return std::nullopt;
   auto wanted = format_named(asked), found = format_of(folder);
   if (found == wanted) return std::nullopt;
   if (found.empty() && wanted == "bitsandbytes")
     return ops::WeightQuantization{.code = ops::QuantType::nf4, .double_quant = true};
   throw UserError(ExitCode::usage,
-                  fmt::format("{} is {}, and {} is kept {}", options.display_name("vllm_quantization"), asked, folder.string(),
+                  fmt::format("{} is {}, and {} is kept {}", args.vllm_quantization.flag(), asked, folder.string(),
                               found.empty() ? "whole" : "in " + found),
                   found.empty() ? "leave it out, name bitsandbytes, or export a quantized folder with hone export --quant_method"
                                 : "leave it out: the folder says itself what it is kept in");
 }
 
 ops::KvCacheDtype cache_code(const Options& options) {
+  const EngineArguments args(options);
   auto argument = engine_argument(options, "kv_cache_dtype");
-  auto number = options.has_option("lmdeploy_quant_policy") ? options.text("lmdeploy_quant_policy") : "0";
-  auto name = argument.is_string()                          ? argument.get<std::string>()
-              : options.has_option("sglang_kv_cache_dtype") ? options.text("sglang_kv_cache_dtype")
-                                                            : "auto";
+  auto number = args.lmdeploy_quant_policy.exists() ? *args.lmdeploy_quant_policy : "0";
+  auto name = argument.is_string()                  ? argument.get<std::string>()
+              : args.sglang_kv_cache_dtype.exists() ? *args.sglang_kv_cache_dtype
+                                                    : "auto";
   auto found = float_codes().find(name);
   if (found == float_codes().end())
-    throw UserError(ExitCode::usage, fmt::format("{}: kv_cache_dtype is {}", options.display_name("vllm_engine_kwargs"), name),
+    throw UserError(ExitCode::usage, fmt::format("{}: kv_cache_dtype is {}", args.vllm_engine_kwargs.flag(), name),
                     "expected auto, fp8, fp8_e4m3 or fp8_e5m2");
   if (number == "0") return found->second;
   if (found->second != ops::KvCacheDtype::plain)
     throw UserError(ExitCode::usage, fmt::format("the cache cannot keep {} and numbers of {} bits", name, number),
-                    fmt::format("leave out {} or {}", options.display_name("sglang_kv_cache_dtype"),
-                                options.display_name("lmdeploy_quant_policy")));
+                    fmt::format("leave out {} or {}", args.sglang_kv_cache_dtype.flag(), args.lmdeploy_quant_policy.flag()));
   return number == "8" ? ops::KvCacheDtype::int8 : ops::KvCacheDtype::int4;
 }
 

@@ -4,6 +4,8 @@
 
 #include "hone/base/file.h"
 #include "hone/base/log.h"
+#include "hone/cli/arguments/generation.h"
+#include "hone/cli/arguments/model.h"
 #include "hone/cli/configs/inference/engine_args.h"
 #include "hone/cli/configs/model_checks.h"
 #include "hone/cli/configs/model_config.h"
@@ -19,8 +21,9 @@ namespace {
 constexpr double kForWeights = 0.9;  // of what is free on a device: the rest is for what is computed
 
 std::vector<at::Device> usable_devices_of(const Options& options) {
-  bool on_cpu = options.flag("use_cpu") || launched_on_cpu(options);
-  return device::select_devices(on_cpu ? "cpu" : options.text("devices"));
+  const ModelArguments args(options);
+  bool on_cpu = *args.use_cpu || launched_on_cpu(options);
+  return device::select_devices(on_cpu ? "cpu" : *args.devices);
 }
 
 std::string names_of(const std::vector<at::Device>& devices) {
@@ -41,7 +44,7 @@ std::vector<model::DeviceBudget> budgets_on(const Options& options, const std::v
 }
 
 // {"model.embed_tokens": 0, "model.layers.0": "npu:1", "lm_head": "cpu"}: numbers are places among the devices available.
-model::DeviceMap named_places(const Options& options, const Json& map, const std::vector<at::Device>& devices) {
+model::DeviceMap named_places(const ModelArguments& args, const Json& map, const std::vector<at::Device>& devices) {
   model::DeviceMap placement;
   for (const auto& [name, place] : map.items()) {
     auto text = place.is_number_integer() ? std::to_string(place.get<int64_t>())
@@ -52,10 +55,10 @@ model::DeviceMap named_places(const Options& options, const Json& map, const std
     });
     bool on_cpu = text == "cpu";
     if (found == devices.end() && !on_cpu)
-      throw UserError(ExitCode::usage,
-                      fmt::format("{} puts \"{}\" on {}; found: cpu, {}", options.display_name("device_map"), name, place.dump(),
-                                  names_of(devices)),
-                      "name devices that are there, or auto");
+      throw UserError(
+          ExitCode::usage,
+          fmt::format("{} puts \"{}\" on {}; found: cpu, {}", args.device_map.flag(), name, place.dump(), names_of(devices)),
+          "name devices that are there, or auto");
     placement.insert_or_assign(name, on_cpu ? at::Device(at::kCPU) : *found);
   }
   return placement;
@@ -68,25 +71,26 @@ std::optional<model::DeviceMapStrategy> spread_named(const Json& map) {
   return std::nullopt;
 }
 
-void check_one_process(const Options& options) {
+void check_one_process(const ModelArguments& args) {
   const char* ranks = std::getenv("LOCAL_WORLD_SIZE");
   if (!ranks || std::atoi(ranks) < 2) return;
-  throw UserError(ExitCode::usage,
-                  fmt::format("{} distributes a model over the devices of one process, and {} run here",
-                              options.display_name("device_map"), ranks),
-                  "leave it out, and shard the model by --deepspeed zero3 if it is too large");
+  throw UserError(
+      ExitCode::usage,
+      fmt::format("{} distributes a model over the devices of one process, and {} run here", args.device_map.flag(), ranks),
+      "leave it out, and shard the model by --deepspeed zero3 if it is too large");
 }
 
 }  // namespace
 
 model::DeviceMap placement_of(const Options& options, const std::filesystem::path& folder, at::Device first) {
-  if (!options.has_option("device_map") || !options.has("device_map")) return {};
-  const auto& map = options.setting("device_map").value;
+  const ModelArguments args(options);
+  if (!args.device_map.has_value()) return {};
+  const auto& map = args.device_map.raw();
   const auto how = spread_named(map);
   if (!how && !(map.is_object() && map.size() > 1)) return {};  // one device for all
-  check_one_process(options);
+  check_one_process(args);
   const auto devices = usable_devices_of(options);
-  if (map.is_object()) return named_places(options, map, devices);
+  if (map.is_object()) return named_places(args, map, devices);
   if (devices.size() < 2) return {};
   auto placement = model::infer_device_map(folder, budgets_on(options, devices), *how);
   log::info("the model is distributed over {}", names_of(devices));
@@ -95,16 +99,19 @@ model::DeviceMap placement_of(const Options& options, const std::filesystem::pat
 }
 
 int64_t data_parallel_size(const Options& options) {
-  return engine_integer(options, "vllm_data_parallel_size", "data_parallel_size");
+  return engine_integer(options, EngineArguments(options).vllm_data_parallel_size, "data_parallel_size");
 }
 
 ParallelSizes engine_layout(const Options& options) {
+  const EngineArguments engine_args(options);
+  const ModelArguments model_args(options);
   ParallelSizes layout;
   layout.dp_size = static_cast<size_t>(data_parallel_size(options));
-  layout.pp_size = static_cast<size_t>(engine_integer(options, "vllm_pipeline_parallel_size", "pipeline_parallel_size"));
-  const auto slices = engine_integer(options, "vllm_tensor_parallel_size", "tensor_parallel_size");
+  layout.pp_size = static_cast<size_t>(
+      engine_integer(options, EngineArguments(options).vllm_pipeline_parallel_size, "pipeline_parallel_size"));
+  const auto slices = engine_integer(options, EngineArguments(options).vllm_tensor_parallel_size, "tensor_parallel_size");
   if (slices == 0)
-    throw UserError(ExitCode::usage, fmt::format("{} is 0", options.display_name("vllm_tensor_parallel_size")),
+    throw UserError(ExitCode::usage, fmt::format("{} is 0", engine_args.vllm_tensor_parallel_size.flag()),
                     "expected 1 or more, or -1 for all devices");
   if (layout.dp_size * layout.pp_size == 1 && slices == 1) return layout;
   layout.devices = usable_devices_of(options);
@@ -112,22 +119,22 @@ ParallelSizes engine_layout(const Options& options) {
   layout.tp_size = slices < 0 ? layout.on_cpu ? 1 : layout.devices.size() : static_cast<size_t>(slices);
   if (layout.pp_size > 1 && layout.tp_size > 1)
     throw UserError(ExitCode::usage,
-                    fmt::format("{} and {} are both above 1", options.display_name("vllm_pipeline_parallel_size"),
-                                options.display_name("vllm_tensor_parallel_size")),
+                    fmt::format("{} and {} are both above 1", engine_args.vllm_pipeline_parallel_size.flag(),
+                                engine_args.vllm_tensor_parallel_size.flag()),
                     "a replica uses either a device map or pipeline parallelism");
   const auto needed = layout.dp_size * layout.pp_size * layout.tp_size;
   const bool fits = layout.on_cpu ? layout.pp_size == 1 : needed <= layout.devices.size();
   if (!fits)
     throw UserError(ExitCode::usage,
                     fmt::format("{} replicas ({}) of {} devices each ({}, {}) need {} devices; found: {}", layout.dp_size,
-                                options.display_name("vllm_data_parallel_size"), layout.pp_size * layout.tp_size,
-                                options.display_name("vllm_pipeline_parallel_size"),
-                                options.display_name("vllm_tensor_parallel_size"), needed, names_of(layout.devices)),
+                                engine_args.vllm_data_parallel_size.flag(), layout.pp_size * layout.tp_size,
+                                engine_args.vllm_pipeline_parallel_size.flag(), engine_args.vllm_tensor_parallel_size.flag(),
+                                needed, names_of(layout.devices)),
                     "lower them, or let more devices be seen (CUDA_VISIBLE_DEVICES, ASCEND_RT_VISIBLE_DEVICES)");
-  if (needed > 1 && options.has_option("device_map") && options.has("device_map"))
+  if (needed > 1 && model_args.device_map.has_value())
     throw UserError(ExitCode::usage,
                     fmt::format("{} conflicts with data, pipeline or tensor parallel sizes: both place the model",
-                                options.display_name("device_map")),
+                                model_args.device_map.flag()),
                     "leave one of them out");
   return layout;
 }
@@ -150,7 +157,7 @@ ModelReplicas::ModelReplicas(const Options& options, const std::filesystem::path
   for (size_t i = 0; i < layout_.dp_size; ++i) {
     const auto own = layout_.devices_of(i);
     auto load = load_options(options, folder);
-    load.changes.vocabulary = room_for(tokenizer, options);
+    load.changes.vocabulary = room_for(tokenizer, vocabulary_config(options));
     load.device = layout_.tp_size > 1 ? at::Device(at::kCPU) : own[0];  // slices are cut out of what is in the file
     load.places = layout_.pp_size > 1
                       ? model::infer_device_map(folder, budgets_on(options, own), model::DeviceMapStrategy::balanced)

@@ -1,5 +1,8 @@
 #include "hone/cli/configs/inference/reply_generator.h"
 
+#include "hone/cli/arguments/generation.h"
+#include "hone/cli/arguments/hub.h"
+#include "hone/cli/arguments/model.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/inference/generation_config.h"
 #include "hone/cli/configs/model_config.h"
@@ -13,7 +16,7 @@ namespace hone::cli {
 namespace {
 
 void attach_adapters(const Options& options, model::CausalLM& model) {
-  auto adapters = options.list("adapters");
+  auto adapters = *ModelArguments(options).adapters;
   for (size_t i = 0; i < adapters.size(); ++i) {
     tuner::AttachOptions attach;
     attach.name = i == 0 ? "default" : fmt::format("adapter{}", i);
@@ -21,7 +24,7 @@ void attach_adapters(const Options& options, model::CausalLM& model) {
     remark_other_base(options, adapters[i]);
     auto adapter = tuner::load_adapter(model, adapters[i], attach);
     // Adapters stack: each one was trained on top of those before it.
-    bool beneath = i + 1 < adapters.size() || (options.has_option("merge_lora") && options.flag("merge_lora"));
+    bool beneath = i + 1 < adapters.size() || *GenerationArguments(options).merge_lora;
     if (beneath || tuner::should_merge_for_inference(model, adapter)) tuner::merge_adapter(model, adapter);
   }
 }
@@ -29,7 +32,7 @@ void attach_adapters(const Options& options, model::CausalLM& model) {
 }  // namespace
 
 ReplyGenerator::ReplyGenerator(const Options& options)
-    : folder_(hub::locate_model(options.required("model"), options.text("model_revision"))),
+    : folder_(hub::locate_model(ModelArguments(options).model.required(), *HubArguments(options).model_revision)),
       tokenizer_(text::load_tokenizer(folder_, new_tokens(options))),
       copies_(options, folder_, *tokenizer_),
       encoder_(data::Encoder::make(encode_config(options, 0), tokenizer_, data::read_model_identity(folder_))),

@@ -5,6 +5,8 @@
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/base/trimmed.h"
+#include "hone/cli/arguments/generation.h"
+#include "hone/cli/arguments/model.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/inference/generation_config.h"
 #include "hone/cli/configs/inference/parallel_sizes.h"
@@ -16,17 +18,17 @@ namespace {
 constexpr int kPagePort = 7860;
 
 // LLaMA-Factory's server is set up by its environment; what stands on the command line wins.
-std::string setting(const Options& options, std::string_view name, const char* variable) {
-  if (!options.is_set(name) && uses_factory_dialect(options))
+std::string setting(const ServerArguments& args, const Arg<std::string>& option, const char* variable) {
+  if (!option.is_set() && args.uses_factory_dialect())
     if (const char* value = std::getenv(variable); value && *value) return value;
-  return options.text(name);
+  return *option;
 }
 
 // None: the default may move on to the next free one.
-std::optional<int> chosen_port(const Options& options, bool page) {
-  if (options.is_set("port")) return static_cast<int>(options.integer("port"));
+std::optional<int> chosen_port(const ServerArguments& args, bool page) {
+  if (args.port.is_set()) return static_cast<int>(*args.port);
   const char* variable = page ? "GRADIO_SERVER_PORT" : "API_PORT";
-  const char* value = uses_factory_dialect(options) ? std::getenv(variable) : nullptr;
+  const char* value = args.uses_factory_dialect() ? std::getenv(variable) : nullptr;
   if (!value || !*value) return std::nullopt;
   int port = std::atoi(value);
   if (port < 1 || port > 65535)
@@ -46,9 +48,9 @@ std::string key_in(std::string word) {
   return key;
 }
 
-void check_key(const Options& options) {
-  if (options.is_set("api_key") && options.text("api_key").empty())
-    throw UserError(ExitCode::usage, fmt::format("{} is empty", options.display_name("api_key")),
+void check_key(const ServerArguments& args) {
+  if (args.api_key.is_set() && args.api_key->empty())
+    throw UserError(ExitCode::usage, fmt::format("{} is empty", args.api_key.flag()),
                     "a server without a key is asked for by leaving it out");
 }
 
@@ -62,43 +64,48 @@ void check_files(const serve::ServerConfig& config) {
 }  // namespace
 
 serve::ServerConfig server_config(const Options& options, bool page) {
+  const GenerationArguments generation_args(options);
+  const ServerArguments server_args(options);
   serve::ServerConfig config;
-  config.host = setting(options, "host", page ? "GRADIO_SERVER_NAME" : "API_HOST");
-  const auto port = chosen_port(options, page);
-  config.port = port ? *port : page ? kPagePort : static_cast<int>(options.integer("port"));
+  config.host = setting(server_args, server_args.host, page ? "GRADIO_SERVER_NAME" : "API_HOST");
+  const auto port = chosen_port(server_args, page);
+  config.port = port ? *port : page ? kPagePort : static_cast<int>(*server_args.port);
   config.port_fixed = port.has_value();
-  config.api_key = key_in(setting(options, "api_key", "API_KEY"));
-  config.certificate_file = options.text("ssl_certfile");
-  config.key_file = options.text("ssl_keyfile");
-  config.allowed_origins = options.list("allowed_origins");
-  config.adapter_root = options.text("adapter_root");
-  config.sleep_allowed = options.flag("enable_sleep_mode");
-  config.max_adapters = static_cast<size_t>(options.integer("max_loras"));
-  config.http.connections = static_cast<size_t>(options.integer("max_connections"));
-  config.http.body_bytes = static_cast<size_t>(options.integer("max_body"));
-  config.http.write = seconds(options.real("write_timeout"));
+  config.api_key = key_in(setting(server_args, server_args.api_key, "API_KEY"));
+  config.certificate_file = *server_args.ssl_certfile;
+  config.key_file = *server_args.ssl_keyfile;
+  config.allowed_origins = *server_args.allowed_origins;
+  config.adapter_root = *server_args.adapter_root;
+  config.sleep_allowed = *server_args.enable_sleep_mode;
+  config.max_adapters = static_cast<size_t>(*server_args.max_loras);
+  config.http.connections = static_cast<size_t>(*server_args.max_connections);
+  config.http.body_bytes = static_cast<size_t>(*server_args.max_body);
+  config.http.write = seconds(*server_args.write_timeout);
   config.engine.live_sequences =
-      static_cast<size_t>(max_num_seqs(options) * data_parallel_size(options) + options.integer("max_queue"));
-  config.engine.live_tokens = static_cast<size_t>(options.integer("max_live_tokens"));
-  config.drain = seconds(options.real("drain_timeout"));
-  config.watchdog = seconds(options.real("watchdog"));
-  config.log_interval = static_cast<int>(std::max<int64_t>(0, options.integer("log_interval")));
-  config.log_requests = options.flag("verbose");
-  if (options.is_set("result_path")) config.result_file = options.text("result_path");
+      static_cast<size_t>(max_num_seqs(options) * data_parallel_size(options) + *server_args.max_queue);
+  config.engine.live_tokens = static_cast<size_t>(*server_args.max_live_tokens);
+  config.drain = seconds(*server_args.drain_timeout);
+  config.watchdog = seconds(*server_args.watchdog);
+  config.log_interval = static_cast<int>(std::max<int64_t>(0, *server_args.log_interval));
+  config.log_requests = *server_args.verbose;
+  if (generation_args.result_path.is_set()) config.result_file = *generation_args.result_path;
   config.open_page = page;
-  check_key(options);
+  check_key(server_args);
   check_files(config);
   return config;
 }
 
-serve::PageConfig page_look(const Options& options) { return {options.text("studio_title"), options.text("lang")}; }
+serve::PageConfig page_look(const Options& options) {
+  const ServerArguments args(options);
+  return {*args.studio_title, *args.lang};
+}
 
 serve::ProxyConfig proxy_config(const Options& options) {
   const auto variable = [](const char* name) {
     const char* value = std::getenv(name);
     return std::string(value ? value : "");
   };
-  return {.base_url = options.text("base_url"),
+  return {.base_url = *ServerArguments(options).base_url,
           .key = variable("OPENAI_API_KEY"),
           .look = page_look(options),
           .trusted = {.file = variable("SSL_CERT_FILE"), .folder = variable("SSL_CERT_DIR")}};
@@ -106,7 +113,7 @@ serve::ProxyConfig proxy_config(const Options& options) {
 
 std::vector<AdapterSpec> adapter_words(const Options& options) {
   std::vector<AdapterSpec> words;
-  for (const auto& word : options.list("adapters")) {
+  for (const auto& word : *ModelArguments(options).adapters) {
     auto equals = word.find('=');
     if (equals == std::string::npos || fs::exists(word)) {
       words.push_back({"", word});
@@ -124,8 +131,9 @@ std::vector<AdapterSpec> adapter_words(const Options& options) {
 }
 
 ServedName served_name(const Options& options, const std::string& model) {
-  bool factory = uses_factory_dialect(options);
-  auto name = setting(options, "served_model_name", "API_MODEL_NAME");
+  const ServerArguments args(options);
+  const bool factory = args.uses_factory_dialect();
+  auto name = setting(args, args.served_model_name, "API_MODEL_NAME");
   if (!name.empty()) return {name, factory};
   if (factory) return {"gpt-3.5-turbo", true};
   auto path = fs::path(model).lexically_normal();

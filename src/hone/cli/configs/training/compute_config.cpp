@@ -3,6 +3,9 @@
 #include <fmt/ranges.h>
 
 #include "hone/base/log.h"
+#include "hone/cli/arguments/model.h"
+#include "hone/cli/arguments/training.h"
+#include "hone/cli/arguments/tuners.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/ops/fused_operators.h"
 
@@ -10,15 +13,15 @@ namespace hone::cli {
 namespace {
 
 // Liger's switches by their names, with its defaults: what is not named takes part.
-ops::FusedOperators fused_by_config(const Options& options) {
+ops::FusedOperators fused_by_config(const ModelArguments& args) {
   ops::FusedOperators fused;
-  if (!options.has("liger_kernel_config")) return fused;
-  const auto given = options.json("liger_kernel_config");
-  const auto shown = options.display_name("liger_kernel_config");
+  if (!args.liger_kernel_config.has_value()) return fused;
+  const auto given = *args.liger_kernel_config;
+  const auto shown = args.liger_kernel_config.flag();
   if (!given.is_object())
     throw UserError(ExitCode::usage, fmt::format("{} is {}", shown, given.dump()),
                     R"(expected an object, as in {"rope": false, "swiglu": false})");
-  if (!options.flag("use_liger_kernel")) return fused;
+  if (!args.use_liger_kernel) return fused;
   bool whole = false;
   const std::pair<std::string_view, bool*> switches[] = {{"rope", &fused.rope},
                                                          {"rms_norm", &fused.rms_norm},
@@ -54,26 +57,29 @@ void say_what_is_plain(const ops::FusedOperators& fused) {
 }
 
 bool wants_float8(const Options& options) {
-  if (!options.has_option("fp8")) return false;
-  const bool gathers = options.flag("fp8_enable_fsdp_float8_all_gather");
-  if (gathers && !options.flag("fp8"))
-    log::warning("{} turns {} on", options.display_name("fp8_enable_fsdp_float8_all_gather"), options.display_name("fp8"));
-  if (!options.flag("fp8") && !gathers) return false;
-  const auto backend = options.text("fp8_backend");
+  const ModelArguments model_args(options);
+  const TrainingArguments training_args(options);
+  if (!training_args.fp8.exists()) return false;
+  const bool gathers = *training_args.fp8_enable_fsdp_float8_all_gather;
+  if (gathers && !training_args.fp8)
+    log::warning("{} turns {} on", training_args.fp8_enable_fsdp_float8_all_gather.flag(), training_args.fp8.flag());
+  if (!training_args.fp8 && !gathers) return false;
+  const auto backend = *training_args.fp8_backend;
   if (backend != "auto" && backend != "torchao")
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.display_name("fp8_backend"), backend),
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", training_args.fp8_backend.flag(), backend),
                     "hone's recipe is torchao's: leave it out, or say auto or torchao");
-  if (options.has("quant_bits") || options.has("quant_method"))
+  if (model_args.quant_bits.has_value() || model_args.quant_method.has_value())
     throw UserError(ExitCode::usage,
-                    fmt::format("{} and {} exclude each other", options.display_name("fp8"), options.display_name("quant_bits")),
+                    fmt::format("{} and {} exclude each other", training_args.fp8.flag(), model_args.quant_bits.flag()),
                     "weights are either quantized or multiplied in fp8");
   return true;
 }
 
 bool wants_shifted_attention(const Options& options, const model::DecoderConfig& config) {
-  const bool asked = options.has_option("shift_attn") && options.flag("shift_attn");
-  if (!asked && options.text("tuner_type") != "longlora") return false;
-  const auto name = options.display_name(asked ? "shift_attn" : "tuner_type");
+  const auto shift_attn = ModelArguments(options).shift_attn;
+  const auto tuner_type = TunerArguments(options).tuner_type;
+  if (!shift_attn && *tuner_type != "longlora") return false;
+  const auto name = *shift_attn ? shift_attn.flag() : tuner_type.flag();
   if (std::ranges::any_of(config.sliding_windows, [](int64_t window) { return window > 0; }))
     throw UserError(ExitCode::usage, fmt::format("{}: this model's attention has a window already", name),
                     "attend as the model does");
@@ -84,17 +90,18 @@ bool wants_shifted_attention(const Options& options, const model::DecoderConfig&
 }  // namespace
 
 void read_compute(const Options& options, const model::DecoderConfig& config, train::TrainingJob& job) {
-  fused_by_config(options);  // its mistakes show before any process is started
+  fused_by_config(ModelArguments(options));  // its mistakes show before any process is started
   job.float8 = wants_float8(options);
   job.shifted_attention = wants_shifted_attention(options, config);
 }
 
 void set_process_switches(const Options& options) {
-  if (options.has("tf32")) at::globalContext().setAllowTF32CuBLAS(options.flag("tf32"));
-  if (options.has("liger_kernel_config") && !options.flag("use_liger_kernel"))
-    log::warning("{} has no effect without {}", options.display_name("liger_kernel_config"),
-                 options.display_name("use_liger_kernel"));
-  ops::fused_operators() = fused_by_config(options);
+  const ModelArguments model_args(options);
+  const TrainingArguments training_args(options);
+  if (training_args.tf32.has_value()) at::globalContext().setAllowTF32CuBLAS(*training_args.tf32);
+  if (model_args.liger_kernel_config.has_value() && !model_args.use_liger_kernel)
+    log::warning("{} has no effect without {}", model_args.liger_kernel_config.flag(), model_args.use_liger_kernel.flag());
+  ops::fused_operators() = fused_by_config(model_args);
   say_what_is_plain(ops::fused_operators());
 }
 

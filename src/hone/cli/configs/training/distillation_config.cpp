@@ -1,5 +1,7 @@
 #include "hone/cli/configs/training/distillation_config.h"
 
+#include "hone/cli/arguments/generation.h"
+#include "hone/cli/arguments/preference.h"
 #include "hone/cli/configs/model_checks.h"
 #include "hone/cli/configs/training/rollout_config.h"
 #include "hone/hub/locate.h"
@@ -12,9 +14,11 @@ namespace {
 using train::DistillationConfig;
 
 void read_server(const Options& options, DistillationConfig& config) {
+  const DistillationArguments distillation_args(options);
+  const RewardArguments reward_args(options);
   auto& teacher = config.teacher;
-  teacher.server = options.text("teacher_model_server");
-  teacher.server_timeout = options.real("teacher_timeout");
+  teacher.server = *distillation_args.teacher_model_server;
+  teacher.server_timeout = *distillation_args.teacher_timeout;
   std::optional<hub::PostAddress> address;
   try {
     address = hub::read_address(teacher.server);
@@ -23,51 +27,52 @@ void read_server(const Options& options, DistillationConfig& config) {
   }
   if (!address)
     throw UserError(ExitCode::usage,
-                    fmt::format("{} \"{}\" is no address", options.display_name("teacher_model_server"), teacher.server),
+                    fmt::format("{} \"{}\" is no address", distillation_args.teacher_model_server.flag(), teacher.server),
                     "expected something like http://127.0.0.1:8000");
-  if (!address->this_machine && !options.flag("remote_rewards"))
+  if (!address->this_machine && !reward_args.remote_rewards)
     throw UserError(
         ExitCode::usage,
         fmt::format("the teacher {} is on another machine; prompts and completions would be sent there", address->shown),
-        fmt::format("say that they may: {} true", options.display_name("remote_rewards")));
+        fmt::format("say that they may: {} true", reward_args.remote_rewards.flag()));
 }
 
-void read_model_of_teacher(const Options& options, DistillationConfig& config) {
+void read_model_of_teacher(const DistillationArguments& args, DistillationConfig& config) {
   auto& teacher = config.teacher;
-  teacher.folder = hub::locate_model(options.text("teacher_model"), options.text("teacher_model_revision"));
-  for (const auto& adapter : options.list("teacher_adapters")) teacher.adapters.push_back(hub::locate_model(adapter));
+  teacher.folder = hub::locate_model(*args.teacher_model, *args.teacher_model_revision);
+  for (const auto& adapter : *args.teacher_adapters) teacher.adapters.push_back(hub::locate_model(adapter));
   require_generative_model(teacher.folder, model::read_config(teacher.folder));
 }
 
 void read_teacher(const Options& options, DistillationConfig& config) {
-  const bool server = options.has("teacher_model_server"), model = options.has("teacher_model");
+  const DistillationArguments args(options);
+  const bool server = args.teacher_model_server.has_value(), model = args.teacher_model.has_value();
   if (server && model)
     throw UserError(ExitCode::usage,
-                    fmt::format("{} and {} name two teachers", options.display_name("teacher_model"),
-                                options.display_name("teacher_model_server")),
+                    fmt::format("{} and {} name two teachers", args.teacher_model.flag(), args.teacher_model_server.flag()),
                     "leave one out");
   if (server) read_server(options, config);
-  if (model) read_model_of_teacher(options, config);
-  if (options.has("teacher_logps")) config.teacher.stored = options.text("teacher_logps");
+  if (model) read_model_of_teacher(args, config);
+  if (args.teacher_logps.has_value()) config.teacher.stored = *args.teacher_logps;
   if (!server && !model && config.teacher.stored.empty())
     throw UserError(ExitCode::usage, "gkd has no teacher",
                     fmt::format("name a model with {}, an address with {}, or what one said before with {}",
-                                options.display_name("teacher_model"), options.display_name("teacher_model_server"),
-                                options.display_name("teacher_logps")));
-  if (options.has("gkd_logits_topk")) config.topk = options.integer("gkd_logits_topk");
+                                args.teacher_model.flag(), args.teacher_model_server.flag(), args.teacher_logps.flag()));
+  if (args.gkd_logits_topk.has_value()) config.topk = *args.gkd_logits_topk;
   if (!config.topk && (server || !config.teacher.stored.empty()))
     throw UserError(ExitCode::usage,
                     fmt::format("{} is needed: a server gives, and a folder keeps, the most likely tokens alone",
-                                options.display_name("gkd_logits_topk")),
+                                args.gkd_logits_topk.flag()),
                     "choose how many, 20 for example");
 }
 
 void read_completions(const Options& options, train::TrainingJob& job, DistillationConfig& config) {
-  config.lmbda = options.real("lmbda");
-  config.seq_kd = options.flag("seq_kd");
-  config.temperature = options.real("temperature");
+  const DistillationArguments distillation_args(options);
+  const GenerationArguments generation_args(options);
+  config.lmbda = *distillation_args.lmbda;
+  config.seq_kd = *distillation_args.seq_kd;
+  config.temperature = *generation_args.temperature;
   if (!(config.temperature > 0))
-    throw UserError(ExitCode::usage, fmt::format("{} is 0", options.display_name("temperature")), "expected a number above 0");
+    throw UserError(ExitCode::usage, fmt::format("{} is 0", generation_args.temperature.flag()), "expected a number above 0");
   if (!config.generates()) return;
   check_rollouts(options, job);
   train::rl::ReinforcementConfig rollouts;
@@ -75,31 +80,33 @@ void read_completions(const Options& options, train::TrainingJob& job, Distillat
   config.sampling = rollouts.sampling;
   config.engine = rollouts.engine;
   config.engine_sleeps = rollouts.engine_sleeps;
-  config.log_completions = options.flag("log_completions");
+  config.log_completions = *GrpoArguments(options).log_completions;
   if (config.seq_kd && config.teacher.folder.empty())
     throw UserError(ExitCode::usage,
-                    fmt::format("{} lets the teacher generate, which needs a model", options.display_name("seq_kd")),
-                    fmt::format("name it with {}", options.display_name("teacher_model")));
+                    fmt::format("{} lets the teacher generate, which needs a model", distillation_args.seq_kd.flag()),
+                    fmt::format("name it with {}", distillation_args.teacher_model.flag()));
   job.datasets.prompts_only = config.always_generates();
 }
 
 }  // namespace
 
 void refuse_teacher(const Options& options, std::string_view method) {
-  for (const char* option : {"teacher_model", "teacher_model_server", "teacher_logps"})
-    if (options.has_option(option) && options.has(option))
-      throw UserError(ExitCode::usage, fmt::format("{}: {} learns from no teacher", options.display_name(option), method),
-                      fmt::format("leave it out, or distill with {} gkd", options.display_name("rlhf_type")));
+  const DistillationArguments args(options);
+  for (const auto& option : {args.teacher_model, args.teacher_model_server, args.teacher_logps})
+    if (option.has_value())
+      throw UserError(ExitCode::usage, fmt::format("{}: {} learns from no teacher", option.flag(), method),
+                      fmt::format("leave it out, or distill with {} gkd", PreferenceArguments(options).rlhf_type.flag()));
 }
 
 void apply_distillation(const Options& options, train::TrainingJob& job) {
+  const PreferenceArguments args(options);
   auto& config = job.distillation.emplace();
   read_teacher(options, config);
   read_completions(options, job, config);
-  config.beta = options.real("beta");
-  config.sft_alpha = options.real("sft_alpha");
+  config.beta = *args.beta;
+  config.sft_alpha = *DistillationArguments(options).sft_alpha;
   if (config.beta > 1)
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.display_name("beta"), config.beta),
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", args.beta.flag(), config.beta),
                     "expected 0, forward KL, to 1, reverse KL");
   if (job.tuner.lora.init == "lora-ga")
     throw UserError(ExitCode::usage, "init_weights lora-ga starts from gradients before there is a teacher", "use pissa");

@@ -7,7 +7,12 @@
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/base/usable_cores.h"
+#include "hone/cli/arguments/distributed.h"
+#include "hone/cli/arguments/model.h"
+#include "hone/cli/arguments/output.h"
+#include "hone/cli/arguments/training.h"
 #include "hone/cli/configs/data_config.h"
+#include "hone/cli/parsing/parse.h"
 #include "hone/device/inventory.h"
 
 namespace hone::cli {
@@ -28,12 +33,12 @@ int64_t world_size(const Options& options) {
 }
 
 // "zero3", a path, an object; LLaMA-Factory's own example by name, wherever its checkout is.
-Json deepspeed_json(const Options& options) {
-  const auto& value = options.setting("deepspeed").value;
+Json deepspeed_json(const DistributedArguments& args) {
+  const auto& value = args.deepspeed.raw();
   if (!value.is_string()) return value;
   auto word = value.get<std::string>();
   if (auto preset = parallel::deepspeed_preset(word); !preset.is_null()) return preset;
-  if (fs::exists(word)) return options.json("deepspeed");
+  if (fs::exists(word)) return *args.deepspeed;
   auto name = fs::path(word).stem().string();  // ds_z3_offload_config
   if (name.starts_with("ds_z") && name.ends_with("_config")) {
     auto preset = parallel::deepspeed_preset("zero" + name.substr(4, name.size() - 11));
@@ -42,14 +47,14 @@ Json deepspeed_json(const Options& options) {
       return preset;
     }
   }
-  throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", options.display_name("deepspeed"), word),
+  throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", args.deepspeed.flag(), word),
                   "expected zero0, zero1, zero2, zero3, zero2_offload, zero3_offload, or a DeepSpeed JSON file");
 }
 
 // What `accelerate launch` was told on its line, then in its file.
-Json accelerate_settings(const Options& options) {
-  if (!options.has_option("accelerate_launch") || !options.has("accelerate_launch")) return Json::object();
-  auto line = options.json("accelerate_launch");
+Json accelerate_settings(const DistributedArguments& args) {
+  if (!args.accelerate_launch.has_value()) return Json::object();
+  auto line = *args.accelerate_launch;
   Json settings = line.contains("config_file") ? read_config_file(line["config_file"].get<std::string>()) : Json::object();
   settings.update(line);
   return settings;
@@ -73,17 +78,17 @@ std::optional<ShardingRequest> accelerate_request(const Json& settings) {
 }
 
 void check_stated(const Options& options, const Json& stated) {
+  const TrainingArguments args(options);
   for (const auto& [name, value] : stated.items()) {
     Json ours;
     if (name == "train_batch_size")
-      ours =
-          options.integer("per_device_train_batch_size") * options.integer("gradient_accumulation_steps") * world_size(options);
+      ours = *args.per_device_train_batch_size * *args.gradient_accumulation_steps * world_size(options);
     else if (name == "fp16" || name == "bf16")
-      ours = options.has(name) && options.flag(name);
+      ours = *(name == "fp16" ? args.fp16 : args.bf16);
     else if (name == "max_grad_norm")
-      ours = options.real(name);
+      ours = *args.max_grad_norm;
     else
-      ours = options.integer(name);
+      ours = *(name == "gradient_accumulation_steps" ? args.gradient_accumulation_steps : args.per_device_train_batch_size);
     if (ours == value || (name == "bf16" && value == true)) continue;  // bfloat16 weights are computed with as they are
     throw UserError(ExitCode::usage,
                     fmt::format("the sharding configuration says {} is {}, the run says {}", name, value.dump(), ours.dump()),
@@ -92,10 +97,10 @@ void check_stated(const Options& options, const Json& stated) {
 }
 
 // accelerate's parallelism_config, the run's or else that of the launcher's file, where every key repeats the name.
-Json parallelism_settings(const Options& options) {
-  if (options.has("parallelism_config")) return options.json("parallelism_config");
+Json parallelism_settings(const DistributedArguments& args) {
+  if (args.parallelism_config.has_value()) return *args.parallelism_config;
   constexpr std::string_view kName = "parallelism_config", kPrefix = "parallelism_config_";
-  auto launched = accelerate_settings(options);
+  auto launched = accelerate_settings(args);
   Json config = Json::object();
   if (!launched.contains(kName) || !launched[kName].is_object()) return config;
   for (const auto& [key, value] : launched[kName].items())
@@ -104,8 +109,8 @@ Json parallelism_settings(const Options& options) {
 }
 
 // How many copies of the model, and over how many processes each is spread.
-void read_parallelism(const Options& options, parallel::ShardingConfig& sharding) {
-  auto config = parallelism_settings(options);
+void read_parallelism(const DistributedArguments& args, parallel::ShardingConfig& sharding) {
+  auto config = parallelism_settings(args);
   for (const char* missing : {"tp_size", "cp_size", "sp_size"})
     if (config.value(missing, 1) > 1)
       throw UserError(ExitCode::usage, fmt::format("parallelism_config: {} is {}", missing, config.value(missing, 1)),
@@ -116,8 +121,9 @@ void read_parallelism(const Options& options, parallel::ShardingConfig& sharding
 
 // Accelerators that a run may use: those it names, else all available.
 int usable_devices(const Options& options) {
-  auto name = options.text("devices");
-  if (options.flag("use_cpu") || launched_on_cpu(options) || name == "cpu") return 0;
+  const ModelArguments args(options);
+  auto name = *args.devices;
+  if (*args.use_cpu || launched_on_cpu(options) || name == "cpu") return 0;
   if (name.find(':') != name.npos) return 1 + static_cast<int>(std::ranges::count(name, ','));
   return at::getAccelerator() ? at::accelerator::deviceCount() : 0;
 }
@@ -132,42 +138,39 @@ void stay_in_own_nodes(int ranks) {
 }
 
 // Processes of a machine share its cores. Our supervisor and torchrun say so in OMP_NUM_THREADS; Slurm and a bare RANK do not.
-void share_cores(const Options& options, train::TrainingJob& job) {
+void share_cores(const ModelArguments& args, train::TrainingJob& job) {
   int ranks = parallel::world_from_environment().local_size;
   if (ranks < 2) return;
   int share = parallel::cores_per_rank(ranks);
   if (job.load.device.is_cpu()) stay_in_own_nodes(ranks);
-  if (job.load.device.is_cpu() && options.integer("threads") == 0 && !std::getenv("OMP_NUM_THREADS")) at::set_num_threads(share);
+  if (job.load.device.is_cpu() && *args.threads == 0 && !std::getenv("OMP_NUM_THREADS")) at::set_num_threads(share);
   if (job.loader.threads == 0) job.loader.threads = job.eval_loader.threads = static_cast<size_t>(share);
 }
 
 }  // namespace
 
 std::optional<ShardingRequest> sharding_request(const Options& options) {
-  bool deepspeed = options.has("deepspeed"), fsdp = options.has("fsdp");
-  if (deepspeed && fsdp)
-    throw UserError(ExitCode::usage,
-                    fmt::format("{} and {} are both given", options.display_name("deepspeed"), options.display_name("fsdp")),
-                    "keep one of them");
-  if (deepspeed) return parallel::read_deepspeed(deepspeed_json(options));
-  if (fsdp) {
-    auto made =
-        parallel::read_fsdp(options.text("fsdp"), options.has("fsdp_config") ? options.json("fsdp_config") : Json(nullptr));
-    if (options.is_set("fsdp_min_num_params")) made.sharding.unit_size = options.integer("fsdp_min_num_params");
+  check_one_sharding(options);
+  const DistributedArguments args(options);
+  if (args.deepspeed.has_value()) return parallel::read_deepspeed(deepspeed_json(args));
+  if (args.fsdp.has_value()) {
+    auto made = parallel::read_fsdp(*args.fsdp, args.fsdp_config.has_value() ? *args.fsdp_config : Json(nullptr));
+    if (args.fsdp_min_num_params.is_set()) made.sharding.unit_size = *args.fsdp_min_num_params;
     return made;
   }
-  return accelerate_request(accelerate_settings(options));
+  return accelerate_request(accelerate_settings(args));
 }
 
 bool asks_for_deepspeed(const Options& options) {
-  if (options.has("deepspeed") || options.has("fsdp")) return options.has("deepspeed");
-  auto launched = accelerate_settings(options);
+  const DistributedArguments args(options);
+  if (args.deepspeed.has_value() || args.fsdp.has_value()) return args.deepspeed.has_value();
+  auto launched = accelerate_settings(args);
   return launched.value(kLaunchedAs, std::string()) == "DEEPSPEED" && !launched.value("use_fsdp", false);
 }
 
 // accelerate counts processes of all machines.
 std::map<std::string, std::string> accelerate_launch(const Options& options) {
-  const auto settings = accelerate_settings(options);
+  const auto settings = accelerate_settings(DistributedArguments(options));
   static constexpr std::pair<const char*, const char*> kNames[] = {{"num_processes", "NPROC_PER_NODE"},
                                                                    {"num_machines", "NNODES"},
                                                                    {"machine_rank", "NODE_RANK"},
@@ -184,7 +187,7 @@ std::map<std::string, std::string> accelerate_launch(const Options& options) {
 
 std::string launched_precision(const Options& options) {
   const char* variable = std::getenv("ACCELERATE_MIXED_PRECISION");
-  auto word = accelerate_settings(options).value("mixed_precision", std::string(variable ? variable : ""));
+  auto word = accelerate_settings(DistributedArguments(options)).value("mixed_precision", std::string(variable ? variable : ""));
   if (word.empty() || word == "no") return "";
   if (word != "bf16" && word != "fp16")
     throw UserError(ExitCode::usage, fmt::format("accelerate's mixed_precision is {}", word), "expected no, bf16 or fp16");
@@ -192,15 +195,16 @@ std::string launched_precision(const Options& options) {
 }
 
 bool launched_on_cpu(const Options& options) {
-  auto settings = accelerate_settings(options);
+  auto settings = accelerate_settings(DistributedArguments(options));
   return settings.value("cpu", false) || settings.value("use_cpu", false);
 }
 
 void read_parallel(const Options& options, train::TrainingJob& job) {
+  const DistributedArguments args(options);
   auto& parallel = job.parallel;
   parallel.world = parallel::world_from_environment();
   if (const char* interface = std::getenv("GLOO_SOCKET_IFNAME")) parallel.process_group.socket_interface = interface;
-  share_cores(options, job);
+  share_cores(ModelArguments(options), job);
   if (auto request = sharding_request(options)) {
     parallel.sharding = request->sharding;
     if (request->hybrid_shard) {
@@ -214,17 +218,15 @@ void read_parallel(const Options& options, train::TrainingJob& job) {
     for (const auto& remark : request->notes) log::debug("{}", remark);
     check_stated(options, request->option_values);
   }
-  if (options.has_option("zero_hpz_partition_size") && options.has("zero_hpz_partition_size"))
-    parallel.sharding.shard_size = static_cast<int>(options.integer("zero_hpz_partition_size"));
-  read_parallelism(options, parallel.sharding);
-  if (options.has("ddp_bucket_cap_mb")) parallel.sharding.bucket_bytes = options.integer("ddp_bucket_cap_mb") << 20;
-  if (options.has_option("sequence_parallel_size"))
-    parallel.sequence_parallel = static_cast<int>(options.integer("sequence_parallel_size"));
+  if (args.zero_hpz_partition_size.has_value()) parallel.sharding.shard_size = static_cast<int>(*args.zero_hpz_partition_size);
+  read_parallelism(args, parallel.sharding);
+  if (args.ddp_bucket_cap_mb.has_value()) parallel.sharding.bucket_bytes = *args.ddp_bucket_cap_mb << 20;
+  if (args.sequence_parallel_size.exists()) parallel.sequence_parallel = static_cast<int>(*args.sequence_parallel_size);
   parallel.async_save = job.trainer.async_save;
-  parallel.folder_on_each_node = options.flag("save_on_each_node");
+  parallel.folder_on_each_node = *OutputArguments(options).save_on_each_node;
   using std::chrono::seconds;
-  auto limit = seconds(options.integer("ddp_timeout"));
-  auto silence = std::chrono::milliseconds(static_cast<int64_t>(options.real("peer_timeout") * 1000));
+  auto limit = seconds(*args.ddp_timeout);
+  auto silence = std::chrono::milliseconds(static_cast<int64_t>(*args.peer_timeout * 1000));
   parallel.process_group.collective_timeout = limit;
   parallel.process_group.heartbeat_timeout = std::min<std::chrono::milliseconds>(limit, silence);
   parallel.process_group.rendezvous_timeout =

@@ -1,5 +1,8 @@
 #include "hone/cli/configs/training/ppo_config.h"
 
+#include "hone/cli/arguments/model.h"
+#include "hone/cli/arguments/preference.h"
+#include "hone/cli/arguments/training.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/training/reference_config.h"
 #include "hone/cli/configs/training/rollout_config.h"
@@ -13,11 +16,11 @@ using train::rl::PpoConfig;
 using train::rl::ReinforcementConfig;
 
 // trl 0.9 at its defaults, which LLaMA-Factory leaves alone.
-void read_factory_objective(const Options& options, PpoConfig& ppo) {
+void read_factory_objective(const PpoArguments& args, PpoConfig& ppo) {
   constexpr double kFirstKlCoef = 0.2, kRatioThreshold = 10;
   ppo.experience.kl_coef = kFirstKlCoef;
-  ppo.experience.kl_target = options.real("ppo_target");
-  ppo.experience.score_norm = options.flag("ppo_score_norm");
+  ppo.experience.kl_target = *args.ppo_target;
+  ppo.experience.score_norm = *args.ppo_score_norm;
   ppo.experience.has_end_state = false;
   ppo.loss.temperature = 1;
   ppo.loss.ratio_threshold = kRatioThreshold;
@@ -25,55 +28,61 @@ void read_factory_objective(const Options& options, PpoConfig& ppo) {
 }
 
 void read_swift_objective(const Options& options, const ReinforcementConfig& config, PpoConfig& ppo) {
+  const GrpoArguments grpo_args(options);
+  const PpoArguments ppo_args(options);
   auto& experience = ppo.experience;
-  experience.kl_coef = options.real("kl_coef");
-  experience.kl_estimator = options.text("kl_estimator") == "k3" ? KlEstimator::k3 : KlEstimator::k1;
-  if (options.has("kl_in_reward")) experience.kl_in_reward = options.flag("kl_in_reward");
-  if (options.has("ppo_target")) experience.kl_target = options.real("ppo_target");
-  experience.score_norm = options.flag("ppo_score_norm");
-  experience.gamma = options.real("gamma");
-  experience.lam = options.real("lam");
-  if (options.has("missing_eos_penalty")) experience.missing_eos_penalty = options.real("missing_eos_penalty");
+  experience.kl_coef = *ppo_args.kl_coef;
+  experience.kl_estimator = *ppo_args.kl_estimator == "k3" ? KlEstimator::k3 : KlEstimator::k1;
+  if (grpo_args.kl_in_reward.has_value()) experience.kl_in_reward = *grpo_args.kl_in_reward;
+  if (ppo_args.ppo_target.has_value()) experience.kl_target = *ppo_args.ppo_target;
+  experience.score_norm = *ppo_args.ppo_score_norm;
+  experience.gamma = *ppo_args.gamma;
+  experience.lam = *ppo_args.lam;
+  if (ppo_args.missing_eos_penalty.has_value()) experience.missing_eos_penalty = *ppo_args.missing_eos_penalty;
   ppo.loss.temperature = config.sampling.temperature;
-  ppo.loss.cliprange = options.real("cliprange");
-  ppo.loss.cliprange_value = options.real("cliprange_value");
-  ppo.loss.vf_coef = options.real("vf_coef");
-  ppo.loss.report_entropy = options.flag("log_entropy");
+  ppo.loss.cliprange = *ppo_args.cliprange;
+  ppo.loss.cliprange_value = *ppo_args.cliprange_value;
+  ppo.loss.vf_coef = *ppo_args.vf_coef;
+  ppo.loss.report_entropy = *grpo_args.log_entropy;
 }
 
 void read_objective_of_ppo(const Options& options, ReinforcementConfig& config) {
+  const PpoArguments args(options);
   auto& ppo = config.ppo.emplace();
-  ppo.experience.whiten_rewards = options.flag("whiten_rewards");
-  uses_factory_dialect(options) ? read_factory_objective(options, ppo) : read_swift_objective(options, config, ppo);
+  ppo.experience.whiten_rewards = *args.whiten_rewards;
+  uses_factory_dialect(options) ? read_factory_objective(args, ppo) : read_swift_objective(options, config, ppo);
   if (ppo.experience.kl_target && !(*ppo.experience.kl_target > 0))
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.display_name("ppo_target"), *ppo.experience.kl_target),
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", args.ppo_target.flag(), *ppo.experience.kl_target),
                     "expected a number above 0");
   config.beta = ppo.experience.kl_coef;
 }
 
 // A rollout is what gradients are accumulated over, once for each mini-batch; LLaMA-Factory buffers several of them.
 void read_batches(const Options& options, train::TrainingJob& job, ReinforcementConfig& config) {
+  const PpoArguments args(options);
   auto& accumulation = job.trainer.gradient_accumulation_steps;
   const bool factory = uses_factory_dialect(options);
-  const auto mini_batches = factory ? 1 : options.integer("num_mini_batches");
+  const auto mini_batches = factory ? 1 : *args.num_mini_batches;
   if (accumulation % mini_batches != 0)
     throw UserError(ExitCode::usage,
-                    fmt::format("{} {} does not divide {} {}", options.display_name("num_mini_batches"), mini_batches,
-                                options.display_name("gradient_accumulation_steps"), accumulation),
+                    fmt::format("{} {} does not divide {} {}", args.num_mini_batches.flag(), mini_batches,
+                                TrainingArguments(options).gradient_accumulation_steps.flag(), accumulation),
                     fmt::format("a rollout is as many batches as gradients are accumulated over: choose {} 1 or a divisor",
-                                options.display_name("num_mini_batches")));
+                                args.num_mini_batches.flag()));
   auto& batching = config.batching;
   batching.generations = batching.least_generations = config.eval_generations = 1;
-  batching.iterations = options.integer("num_ppo_epochs");
-  batching.steps_per_generation = accumulation * (factory ? options.integer("ppo_buffer_size") : 1);
+  batching.iterations = *args.num_ppo_epochs;
+  batching.steps_per_generation = accumulation * (factory ? *args.ppo_buffer_size : 1);
   accumulation /= mini_batches;
 }
 
 // By default the critic begins as the reward model, where there is one, as in ms-swift; in LLaMA-Factory it is the policy's head.
 void read_value_model(const Options& options, train::TrainingJob& job, ReinforcementConfig& config) {
+  const ModelArguments model_args(options);
+  const PpoArguments ppo_args(options);
   auto& critic = config.ppo->value_model;
-  critic.seed = static_cast<uint64_t>(options.integer("seed"));
-  const auto asked = uses_factory_dialect(options) ? "" : options.text("value_model");
+  critic.seed = static_cast<uint64_t>(*model_args.seed);
+  const auto asked = uses_factory_dialect(options) ? "" : *ppo_args.value_model;
   if (has_own_value_model(options)) {
     if (asked.empty() || asked == "reward") {
       critic.folder = config.reward_models.front().folder;
@@ -83,10 +92,10 @@ void read_value_model(const Options& options, train::TrainingJob& job, Reinforce
     }
     if (job.tuner.method == "ADALORA" && job.tuner.kind == tuner::TunerType::adapter)
       throw UserError(ExitCode::usage, "AdaLoRA shares out the ranks of one model, and the value model is a second one",
-                      fmt::format("leave it to a head on the policy: {} policy", options.display_name("value_model")));
+                      fmt::format("leave it to a head on the policy: {} policy", ppo_args.value_model.flag()));
     return;
   }
-  auto adapters = options.list("adapters");
+  auto adapters = *model_args.adapters;
   job.load.changes.value_head = adapters.empty() ? job.model_folder : hub::locate_model(adapters.back());
   job.load.changes.head_seed = critic.seed;
 }
@@ -94,13 +103,14 @@ void read_value_model(const Options& options, train::TrainingJob& job, Reinforce
 }  // namespace
 
 bool has_own_value_model(const Options& options) {
+  const PpoArguments ppo_args(options);
+  const RewardArguments reward_args(options);
   if (uses_factory_dialect(options)) return false;
-  const auto asked = options.text("value_model");
-  if (asked == "reward" && options.list("reward_model").empty())
-    throw UserError(ExitCode::usage,
-                    fmt::format("{} is reward, and there is no reward model", options.display_name("value_model")),
-                    fmt::format("name one with {}, or say policy", options.display_name("reward_model")));
-  return asked.empty() ? !options.list("reward_model").empty() : asked != "policy";
+  const auto asked = *ppo_args.value_model;
+  if (asked == "reward" && reward_args.reward_model->empty())
+    throw UserError(ExitCode::usage, fmt::format("{} is reward, and there is no reward model", ppo_args.value_model.flag()),
+                    fmt::format("name one with {}, or say policy", reward_args.reward_model.flag()));
+  return asked.empty() ? !reward_args.reward_model->empty() : asked != "policy";
 }
 
 void apply_ppo(const Options& options, train::TrainingJob& job) {
@@ -109,7 +119,7 @@ void apply_ppo(const Options& options, train::TrainingJob& job) {
     throw UserError(ExitCode::usage, "init_weights lora-ga starts from gradients of rows, and PPO's rows are prompts",
                     "use pissa");
   auto& config = job.reinforcement.emplace();
-  config.log_completions = options.has_option("log_completions") && options.flag("log_completions");
+  config.log_completions = *GrpoArguments(options).log_completions;
   read_sampling(options, config);
   read_batches(options, job, config);
   read_rewards(options, "PPO", job, config);

@@ -1,5 +1,6 @@
 #include "hone/cli/configs/training/reference_config.h"
 
+#include "hone/cli/arguments/preference.h"
 #include "hone/cli/configs/model_checks.h"
 #include "hone/hub/locate.h"
 #include "hone/model/config.h"
@@ -7,43 +8,40 @@
 namespace hone::cli {
 namespace {
 
-void refuse_reference(const Options& options, std::string_view method) {
-  for (auto option : {"ref_model", "ref_adapters"})
-    if (options.has(option))
-      throw UserError(ExitCode::usage, fmt::format("{}: {} compares with no reference", options.display_name(option), method),
-                      "leave it out");
+void refuse_reference(const PreferenceArguments& args, std::string_view method) {
+  for (const AnyArg& option : {AnyArg(args.ref_model), AnyArg(args.ref_adapters)})
+    if (option.has_value())
+      throw UserError(ExitCode::usage, fmt::format("{}: {} compares with no reference", option.flag(), method), "leave it out");
 }
 
-int64_t reference_bits(const Options& options) {
-  if (!options.has_option("ref_model_quantization_bit") || !options.has("ref_model_quantization_bit")) return 0;
-  auto bits = options.integer("ref_model_quantization_bit");
+int64_t reference_bits(const PreferenceArguments& args) {
+  if (!args.ref_model_quantization_bit.has_value()) return 0;
+  auto bits = *args.ref_model_quantization_bit;
   if (bits != 4 && bits != 8)
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.display_name("ref_model_quantization_bit"), bits),
-                    "expected 4 or 8");
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", args.ref_model_quantization_bit.flag(), bits), "expected 4 or 8");
   return bits;
 }
 
 }  // namespace
 
 void read_reference(const Options& options, bool needed, std::string_view method, train::TrainingJob& job) {
+  const PreferenceArguments args(options);
   auto& reference = job.preference.reference;
   reference.needed = needed;
-  if (!needed) return refuse_reference(options, method);
-  auto adapters = options.list("ref_adapters");
+  if (!needed) return refuse_reference(args, method);
+  auto adapters = *args.ref_adapters;
   if (adapters.size() > 1)
-    throw UserError(ExitCode::usage, fmt::format("{} names {} adapters", options.display_name("ref_adapters"), adapters.size()),
+    throw UserError(ExitCode::usage, fmt::format("{} names {} adapters", args.ref_adapters.flag(), adapters.size()),
                     "expected one");
   for (const auto& adapter : adapters) reference.adapters.push_back(hub::locate_model(adapter));
-  reference.bits = reference_bits(options);
-  if (!options.has("ref_model")) return;
-  auto revision = options.has_option("ref_model_revision") ? options.text("ref_model_revision") : "";
-  reference.folder = hub::locate_model(options.text("ref_model"), revision);
+  reference.bits = reference_bits(args);
+  if (!args.ref_model.has_value()) return;
+  reference.folder = hub::locate_model(*args.ref_model, *args.ref_model_revision);
   const auto config = model::read_config(reference.folder);
   require_generative_model(reference.folder, config);
   auto own = model::read_config(job.model_folder, job.load.changes.config).vocab_size, other = config.vocab_size;
   if (own != other)
-    throw UserError(ExitCode::usage,
-                    fmt::format("{} knows {} tokens, the model {}", options.display_name("ref_model"), other, own),
+    throw UserError(ExitCode::usage, fmt::format("{} knows {} tokens, the model {}", args.ref_model.flag(), other, own),
                     "a reference has the model's own vocabulary");
 }
 

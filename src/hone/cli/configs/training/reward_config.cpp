@@ -1,5 +1,8 @@
 #include "hone/cli/configs/training/reward_config.h"
 
+#include "hone/cli/arguments/data.h"
+#include "hone/cli/arguments/model.h"
+#include "hone/cli/arguments/preference.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/hub/locate.h"
 #include "hone/model/config.h"
@@ -8,10 +11,10 @@ namespace hone::cli {
 namespace {
 
 // LLaMA-Factory's reward models are language models with a head of values, which the newest adapter or the model's folder brings.
-void add_value_head_to(const Options& options, train::TrainingJob& job) {
-  auto adapters = options.list("adapters");
+void add_value_head_to(const ModelArguments& args, train::TrainingJob& job) {
+  auto adapters = *args.adapters;
   job.load.changes.value_head = adapters.empty() ? job.model_folder : hub::locate_model(adapters.back());
-  job.load.changes.head_seed = static_cast<uint64_t>(options.integer("seed"));
+  job.load.changes.head_seed = static_cast<uint64_t>(*args.seed);
   // What gives tokens takes no part in a value.
   if (job.tuner.kind == tuner::TunerType::full &&
       !model::read_config(job.model_folder, job.load.changes.config).tie_word_embeddings)
@@ -21,32 +24,33 @@ void add_value_head_to(const Options& options, train::TrainingJob& job) {
 }  // namespace
 
 void read_reward(const Options& options, train::TrainingJob& job) {
+  const PreferenceArguments args(options);
   job.loader.pairs = job.eval_loader.pairs = true;
   job.loader.margins = job.eval_loader.margins = true;
-  if (uses_factory_dialect(options)) return add_value_head_to(options, job);
-  if (options.has("center_rewards_coefficient"))
-    job.preference.center_rewards_coefficient = options.real("center_rewards_coefficient");
+  if (uses_factory_dialect(options)) return add_value_head_to(ModelArguments(options), job);
+  if (args.center_rewards_coefficient.has_value()) job.preference.center_rewards_coefficient = *args.center_rewards_coefficient;
 }
 
 void read_feedback(const Options& options, train::TrainingJob& job) {
+  const DataArguments data_args(options);
+  const PreferenceArguments preference_args(options);
   auto& config = job.preference;
   const bool factory = uses_factory_dialect(options);
-  config.beta = options.real("beta");
-  config.desirable_weight = options.real("desirable_weight");
-  config.undesirable_weight = options.real("undesirable_weight");
-  if (factory) config.rpo_alpha = options.real("rpo_alpha");
-  config.estimates_kl = factory || options.list("loss_type").front() == "kto";
+  config.beta = *preference_args.beta;
+  config.desirable_weight = *preference_args.desirable_weight;
+  config.undesirable_weight = *preference_args.undesirable_weight;
+  if (factory) config.rpo_alpha = *preference_args.rpo_alpha;
+  config.estimates_kl = factory || preference_args.loss_type->front() == "kto";
   if (!(config.beta > 0))
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.display_name("beta"), config.beta),
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", preference_args.beta.flag(), config.beta),
                     "expected a number above 0");
   if (job.loader.packing != data::Packing::none)
     throw UserError(ExitCode::usage, "rows of kto cannot be packed", "leave --packing out; batches hold no padding in any case");
-  if (options.flag("streaming"))
+  if (*data_args.streaming)
     throw UserError(ExitCode::usage, "kto pairs prompts with completions of other rows, which a stream does not have",
                     "leave --streaming out");
-  job.loader.feedback = {.with_kl_pairs = config.estimates_kl,
-                         .block = factory ? options.integer("preprocessing_batch_size") : 0,
-                         .in_file_order = factory};
+  job.loader.feedback = {
+      .with_kl_pairs = config.estimates_kl, .block = factory ? *data_args.preprocessing_batch_size : 0, .in_file_order = factory};
   job.eval_loader.feedback = job.loader.feedback;
   job.encode.train_last_turn_only = factory;
 }

@@ -4,6 +4,9 @@
 #include <cstdlib>
 
 #include "hone/base/log.h"
+#include "hone/cli/arguments/model.h"
+#include "hone/cli/arguments/preference.h"
+#include "hone/cli/arguments/training.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/model_checks.h"
 #include "hone/hub/locate.h"
@@ -93,16 +96,16 @@ bool holds_classifier(const Json& hf) {
          listed[0].get_ref<const std::string&>().ends_with(kClassifierEnding);
 }
 
-int64_t labels_of(const Options& options, const Json& hf, Task task) {
-  if (options.has("num_labels")) return options.integer("num_labels");
+int64_t labels_of(const ModelArguments& args, const Json& hf, Task task) {
+  if (args.num_labels.has_value()) return *args.num_labels;
   if (holds_classifier(hf)) return model::parse_config(hf, "config.json").num_labels;
   if (task == Task::reranker) return 1;
-  throw UserError(ExitCode::usage, fmt::format("{} seq_cls needs the number of classes", options.display_name("task_type")),
-                  fmt::format("add {} 2", options.display_name("num_labels")));
+  throw UserError(ExitCode::usage, fmt::format("{} seq_cls needs the number of classes", args.task_type.flag()),
+                  fmt::format("add {} 2", args.num_labels.flag()));
 }
 
-ProblemType problem_of_labels(const Options& options, const Json& hf, int64_t labels) {
-  if (options.has("problem_type")) return named(kProblems, options.text("problem_type"));
+ProblemType problem_of_labels(const ModelArguments& args, const Json& hf, int64_t labels) {
+  if (args.problem_type.has_value()) return named(kProblems, *args.problem_type);
   if (auto saved = hf.value("problem_type", Json()); saved.is_string())
     for (const auto& [name, problem] : kProblems)
       if (saved == name) return problem;
@@ -110,10 +113,10 @@ ProblemType problem_of_labels(const Options& options, const Json& hf, int64_t la
 }
 
 // Nested sizes as {"512": 1.0, "256": 0.5}.
-std::vector<std::pair<int64_t, double>> nested_sizes(const Options& options) {
+std::vector<std::pair<int64_t, double>> nested_sizes(const ModelArguments& args) {
   std::vector<std::pair<int64_t, double>> sizes;
-  if (!options.has_option("mrl_dims") || !options.has("mrl_dims")) return sizes;
-  auto map = options.json("mrl_dims");
+  if (!args.mrl_dims.has_value()) return sizes;
+  auto map = *args.mrl_dims;
   for (const auto& [text, weight] : map.is_object() ? map.items() : Json::object().items()) {
     int64_t size = 0;
     auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), size);
@@ -123,15 +126,17 @@ std::vector<std::pair<int64_t, double>> nested_sizes(const Options& options) {
       sizes.emplace_back(size, weight.template get<double>());
   }
   if (sizes.size() != map.size() || sizes.empty())
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.display_name("mrl_dims"), map.dump()),
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", args.mrl_dims.flag(), map.dump()),
                     "expected sizes with their weights, as in {\"512\": 1.0, \"256\": 0.5}");
   return sizes;
 }
 
 std::string loss_of(const Options& options, Task task) {
-  bool given =
-      options.verb() & (kSft | kPt) && !uses_factory_dialect(options) && options.has("loss_type");  // others are of preferences
-  auto asked = given ? options.text("loss_type") : "";
+  const ModelArguments model_args(options);
+  const TrainingArguments training_args(options);
+  bool given = options.verb() & (kSft | kPt) && !uses_factory_dialect(options) &&
+               training_args.loss_type.has_value();  // others are of preferences
+  auto asked = given ? *training_args.loss_type : "";
   static const std::vector<std::string> kLikeness = {"infonce", "cosine_similarity", "contrastive", "online_contrastive"},
                                         kRelevance = {"pointwise_reranker", "listwise_reranker"};
   // Older scripts name the generative variants by losses of their own, which compute the same.
@@ -146,8 +151,8 @@ std::string loss_of(const Options& options, Task task) {
   if (asked.empty()) return known.front();
   if (!std::ranges::count(known, asked))
     throw UserError(ExitCode::usage,
-                    fmt::format("{} {} does not go with {} {}", options.display_name("loss_type"), asked,
-                                options.display_name("task_type"), options.text("task_type")),
+                    fmt::format("{} {} does not go with {} {}", training_args.loss_type.flag(), asked,
+                                model_args.task_type.flag(), *model_args.task_type),
                     fmt::format("expected {}", fmt::join(known, ", ")));
   return asked;
 }
@@ -168,7 +173,9 @@ data::PoolingDataConfig group_rows(const TaskConfig& task) {
 
 // Each task and loss has its own measures; asking for another one's would not be followed.
 void check_measure(const Options& options, const TaskConfig& task) {
-  auto asked = options.has_option("eval_metric") ? options.text("eval_metric") : "";
+  const ModelArguments model_args(options);
+  const TrainingArguments training_args(options);
+  auto asked = *training_args.eval_metric;
   bool embeds = task.task == Task::embedding, ranks = task.task == Task::reranker || task.task == Task::generative_reranker;
   bool fits = asked == "infonce"    ? embeds && task.loss == "infonce"
               : asked == "paired"   ? embeds && task.loss != "infonce"
@@ -177,25 +184,26 @@ void check_measure(const Options& options, const TaskConfig& task) {
                                     : true;
   if (!fits)
     throw UserError(ExitCode::usage,
-                    fmt::format("{} {} does not go with {} {} and its loss {}", options.display_name("eval_metric"), asked,
-                                options.display_name("task_type"), options.text("task_type"), task.loss),
+                    fmt::format("{} {} does not go with {} {} and its loss {}", training_args.eval_metric.flag(), asked,
+                                model_args.task_type.flag(), *model_args.task_type, task.loss),
                     "leave it out: each task and loss has its own measures");
 }
 
 // A reward model is a classifier; every other method of preferences, and GRPO, needs a model that writes, as most tasks do.
 void check_head(const Options& options, const train::TrainingJob& job) {
+  const ModelArguments model_args(options);
+  const PreferenceArguments preference_args(options);
   const auto task = job.task.task;
-  const bool rewards = options.verb() & kRlhf && options.text("rlhf_type") == "rm", prefers = options.verb() & kRlhf && !rewards;
-  if ((prefers && options.is_set("task_type") && !job.task.is_generative()) || (rewards && task != Task::seq_cls))
+  const bool rewards = options.verb() & kRlhf && *preference_args.rlhf_type == "rm", prefers = options.verb() & kRlhf && !rewards;
+  if ((prefers && model_args.task_type.is_set() && !job.task.is_generative()) || (rewards && task != Task::seq_cls))
     throw UserError(ExitCode::usage,
-                    fmt::format("{} {} does not go with {} {}", options.display_name("task_type"), options.text("task_type"),
-                                options.display_name("rlhf_type"), options.text("rlhf_type")),
+                    fmt::format("{} {} does not go with {} {}", model_args.task_type.flag(), *model_args.task_type,
+                                preference_args.rlhf_type.flag(), *preference_args.rlhf_type),
                     "leave it out");
   if (rewards && job.task.labels != 1)
-    throw UserError(
-        ExitCode::usage,
-        fmt::format("{} is {}, and a reward model outputs one score", options.display_name("num_labels"), job.task.labels),
-        "leave it out");
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} is {}, and a reward model outputs one score", model_args.num_labels.flag(), job.task.labels),
+                    "leave it out");
   const bool of_tokens = prefers || job.task.is_generative() || task == Task::generative_reranker || task == Task::decision;
   if (of_tokens) require_generative_model(job.model_folder, model::read_config(job.model_folder, job.load.changes.config));
 }
@@ -206,11 +214,11 @@ Json folder_config(const std::filesystem::path& folder) { return read_config_fil
 
 std::optional<std::filesystem::path> value_head_folder(const Options& options, const std::filesystem::path& folder) {
   if (options.verb() & (kTraining | kPreview)) return std::nullopt;
-  auto says = [&](const char* name, const char* value) { return options.has_option(name) && options.text(name) == value; };
-  const bool by_stage = says("stage", "rm");
-  if (!by_stage && !says("task_type", "seq_cls")) return std::nullopt;
+  const ModelArguments args(options);
+  const bool by_stage = *TrainingArguments(options).stage == "rm";
+  if (!by_stage && *args.task_type != "seq_cls") return std::nullopt;
   auto newest = folder;
-  for (const auto& adapter : options.list("adapters"))
+  for (const auto& adapter : *args.adapters)
     if (fs::exists(adapter) || adapter.find('=') == adapter.npos)
       newest = hub::locate_adapter(adapter);  // those with a name are for requests
   if (io::holds_value_head(newest)) return newest;
@@ -221,19 +229,20 @@ std::optional<std::filesystem::path> value_head_folder(const Options& options, c
 }
 
 TaskConfig task_config(const Options& options, const std::filesystem::path& folder) {
+  const ModelArguments args(options);
   TaskConfig config;
   if (value_head_folder(options, folder))
     return {.task = Task::seq_cls, .problem = ProblemType::regression, .labels = 1, .uses_value_head = true};
-  if (!options.has_option("task_type") || (options.verb() & kTraining && uses_factory_dialect(options)))
+  if (!args.task_type.exists() || (options.verb() & kTraining && uses_factory_dialect(options)))
     return config;  // LLaMA-Factory trains by stage
-  config.task = named(kTasks, options.text("task_type"));
+  config.task = named(kTasks, *args.task_type);
   config.loss = loss_of(options, config.task);
   if (!std::filesystem::exists(folder / "config.json")) return config;  // who loads the model says what is missing
   auto hf = folder_config(folder);
-  if (config.is_generative() && !options.is_set("task_type") && holds_classifier(hf)) config.task = Task::seq_cls;
+  if (config.is_generative() && !args.task_type.is_set() && holds_classifier(hf)) config.task = Task::seq_cls;
   if (config.task == Task::seq_cls || config.task == Task::reranker) {
-    config.labels = labels_of(options, hf, config.task);
-    config.problem = problem_of_labels(options, hf, config.labels);
+    config.labels = labels_of(args, hf, config.task);
+    config.problem = problem_of_labels(args, hf, config.labels);
   }
   config.positive_word = variable_text("GENERATIVE_RERANKER_POSITIVE_TOKEN", config.positive_word);
   config.negative_word = variable_text("GENERATIVE_RERANKER_NEGATIVE_TOKEN", config.negative_word);
@@ -242,7 +251,7 @@ TaskConfig task_config(const Options& options, const std::filesystem::path& fold
   config.smoothing = variable_number("CLEF_LABEL_SMOOTHING", config.smoothing);
   config.infonce = infonce_config();
   config.listwise = listwise_config();
-  config.mrl_dims = nested_sizes(options);
+  config.mrl_dims = nested_sizes(args);
   return config;
 }
 
@@ -274,27 +283,24 @@ void note_new_head(const Options& options, const std::filesystem::path& folder) 
     if (equals != adapter.npos) adapter = adapter.substr(equals + 1);
     return io::adapter_files_in(adapter) && io::read_adapter_config(adapter).task_type == "SEQ_CLS";
   };
-  if (std::ranges::none_of(options.list("adapters"), brings_head))
+  if (std::ranges::none_of(*ModelArguments(options).adapters, brings_head))
     log::info("{}: the head with {} outputs is newly initialized", folder.string(), task.labels);
 }
 
 void apply_task(const Options& options, train::TrainingJob& job) {
+  const ModelArguments args(options);
   job.task = task_config(options, job.model_folder);
   check_measure(options, job.task);
   check_head(options, job);
   if (job.task.is_generative()) return;
   if (job.encode.pretraining)
-    throw UserError(ExitCode::usage, fmt::format("{} belongs to sft", options.display_name("task_type")),
-                    "use sft instead of pt");
+    throw UserError(ExitCode::usage, fmt::format("{} belongs to sft", args.task_type.flag()), "use sft instead of pt");
   if (job.loader.packing != data::Packing::none)
-    throw UserError(ExitCode::usage,
-                    fmt::format("rows of {} {} cannot be packed", options.display_name("task_type"), options.text("task_type")),
+    throw UserError(ExitCode::usage, fmt::format("rows of {} {} cannot be packed", args.task_type.flag(), *args.task_type),
                     "leave --packing out; batches hold no padding in any case");
   if (job.predict_with_generate || job.do_predict)
-    throw UserError(
-        ExitCode::usage,
-        fmt::format("a model of {} {} does not generate", options.display_name("task_type"), options.text("task_type")),
-        "leave --predict_with_generate out");
+    throw UserError(ExitCode::usage, fmt::format("a model of {} {} does not generate", args.task_type.flag(), *args.task_type),
+                    "leave --predict_with_generate out");
   bool pairs = options.verb() & kRlhf;  // of a reward model
   if (!pairs) {
     job.datasets.prompts_only = true;

@@ -3,89 +3,86 @@
 #include <map>
 #include <set>
 
+#include "hone/cli/arguments/output.h"
+
 namespace hone::cli {
 namespace {
 
 using notify::NotificationChannel;
 using notify::NotificationConfig;
 
-std::string text_if_known(const Options& options, std::string_view option) {
-  return options.has_option(option) && options.has(option) ? options.text(option) : std::string();
-}
-
-std::string webhook_of(const Options& options, std::string_view option) {
-  auto url = options.required(option);
+std::string webhook_of(const Arg<std::string>& option) {
+  auto url = option.required();
   if (!url.starts_with("https://") && !url.starts_with("http://"))
-    throw UserError(ExitCode::usage, fmt::format("{} is not an address", options.display_name(option)),
+    throw UserError(ExitCode::usage, fmt::format("{} is not an address", option.flag()),
                     "expected https://…, as the bot's settings show it");
   return url;
 }
 
 // An address stands in a mail's head: what breaks lines or begins another address has no place in it.
-std::string mail_address(const Options& options, std::string_view option, bool several) {
-  auto address = options.required(option);
+std::string mail_address(const Arg<std::string>& option, bool several) {
+  auto address = option.required();
   auto strange = std::ranges::any_of(
       address, [&](unsigned char c) { return c < ' ' || c > '~' || c == '<' || c == '>' || (!several && c == ','); });
   if (strange || address.find('@') == address.npos || address.front() == '@')
-    throw UserError(ExitCode::usage,
-                    fmt::format("{} is \"{}\"; expected a mail address", options.display_name(option), show_value(address)));
+    throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"; expected a mail address", option.flag(), show_value(address)));
   return address;
 }
 
-std::string mail_server(const Options& options) {
-  auto server = options.required("swanlab_smtp_server");
+std::string mail_server(const TrackerArguments& args) {
+  auto server = args.swanlab_smtp_server.required();
   if (server.find_first_of("/@?# ") != server.npos)
     throw UserError(ExitCode::usage,
-                    fmt::format("{} is \"{}\"; expected a server's name", options.display_name("swanlab_smtp_server"), server),
+                    fmt::format("{} is \"{}\"; expected a server's name", args.swanlab_smtp_server.flag(), server),
                     "its port goes to --swanlab_smtp_port");
   return server;
 }
 
-NotificationConfig swift_notification(const Options& options) {
+NotificationConfig swift_notification(const TrackerArguments& args) {
   static const std::map<std::string, NotificationChannel> kWays = {
       {"lark", NotificationChannel::lark},     {"dingtalk", NotificationChannel::dingtalk},
       {"wxwork", NotificationChannel::wxwork}, {"discord", NotificationChannel::discord},
       {"slack", NotificationChannel::slack},   {"email", NotificationChannel::email}};
-  if (!options.has("swanlab_notification_method")) return {};
-  NotificationConfig notice{.channel = kWays.at(options.text("swanlab_notification_method"))};
+  if (!args.swanlab_notification_method.has_value()) return {};
+  NotificationConfig notice{.channel = kWays.at(*args.swanlab_notification_method)};
   bool signs = notice.channel == NotificationChannel::lark || notice.channel == NotificationChannel::dingtalk ||
                notice.channel == NotificationChannel::email;
-  if (signs) notice.secret = options.text("swanlab_secret");
+  if (signs) notice.secret = *args.swanlab_secret;
   if (notice.channel != NotificationChannel::email) {
-    notice.webhook = webhook_of(options, "swanlab_webhook_url");
+    notice.webhook = webhook_of(args.swanlab_webhook_url);
     return notice;
   }
-  notice.sender = mail_address(options, "swanlab_sender_email", false);
-  notice.receivers = mail_address(options, "swanlab_receiver_email", true);
-  notice.mail_server = mail_server(options);
-  options.required("swanlab_smtp_port");
-  notice.mail_port = static_cast<int>(options.integer("swanlab_smtp_port"));
-  notice.english = options.text("swanlab_email_language") == "en";
+  notice.sender = mail_address(args.swanlab_sender_email, false);
+  notice.receivers = mail_address(args.swanlab_receiver_email, true);
+  notice.mail_server = mail_server(args);
+  args.swanlab_smtp_port.required();
+  notice.mail_port = static_cast<int>(*args.swanlab_smtp_port);
+  notice.english = *args.swanlab_email_language == "en";
   return notice;
 }
 
-NotificationConfig factory_notification(const Options& options) {
+NotificationConfig factory_notification(const TrackerArguments& args) {
   return {.channel = NotificationChannel::lark,
-          .webhook = webhook_of(options, "swanlab_lark_webhook_url"),
-          .secret = options.text("swanlab_lark_secret")};
+          .webhook = webhook_of(args.swanlab_lark_webhook_url),
+          .secret = *args.swanlab_lark_secret};
 }
 
-void read_swanlab(const Options& options, train::TrainerConfig& config) {
+void read_swanlab(const TrackerArguments& args, train::TrainerConfig& config) {
   auto& swanlab = config.swanlab;
   swanlab.enabled = std::ranges::count(config.report_to, "swanlab") > 0;
-  if (options.has_option("use_swanlab") && options.flag("use_swanlab") && !swanlab.enabled) {
+  if (*args.use_swanlab && !swanlab.enabled) {
     config.report_to.push_back("swanlab");
     swanlab.enabled = true;
   }
-  swanlab.mode = text_if_known(options, "swanlab_mode");
+  swanlab.mode = args.swanlab_mode.value_or("");
   if (swanlab.mode == "disabled") swanlab.enabled = false;
-  swanlab.project = text_if_known(options, "swanlab_project");
-  swanlab.workspace = text_if_known(options, "swanlab_workspace");
-  swanlab.name = text_if_known(options, "swanlab_exp_name");
-  swanlab.token = text_if_known(options, "swanlab_token");
-  swanlab.folder = text_if_known(options, "swanlab_logdir");
+  swanlab.project = args.swanlab_project.value_or("");
+  swanlab.workspace = args.swanlab_workspace.value_or("");
+  swanlab.name = args.swanlab_exp_name.value_or("");
+  swanlab.token = args.swanlab_token.value_or("");
+  swanlab.folder = args.swanlab_logdir.value_or("");
   if (swanlab.enabled)
-    swanlab.notification = options.has("swanlab_lark_webhook_url") ? factory_notification(options) : swift_notification(options);
+    swanlab.notification = args.swanlab_lark_webhook_url.has_value() ? factory_notification(args) : swift_notification(args);
 }
 
 // A name as one part of a path.
@@ -97,21 +94,21 @@ std::string file_name_of(std::string name) {
 }  // namespace
 
 void read_trackers(const Options& options, train::TrainerConfig& config) {
+  const TrackerArguments args(options);
   static const std::set<std::string> kTrackers = {"tensorboard", "wandb",      "swanlab",  "all",     "azure_ml",
                                                   "clearml",     "codecarbon", "comet_ml", "dagshub", "dvclive",
                                                   "flyte",       "mlflow",     "neptune",  "trackio"};
-  for (const auto& name : options.list("report_to")) {
+  for (const auto& name : *args.report_to) {
     if (name == "none") continue;
     if (!kTrackers.contains(name))
-      throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", options.display_name("report_to"), name),
+      throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", args.report_to.flag(), name),
                       "expected tensorboard, wandb, swanlab or none");
     config.report_to.push_back(name);
   }
-  read_swanlab(options, config);
+  read_swanlab(args, config);
   // A run is called after its folder, in TensorBoard and by all who read its files.
-  const auto& asked = config.swanlab.enabled && options.has("swanlab_exp_name") ? "swanlab_exp_name" : "run_name";
-  const auto part = [&](const char* option) { return options.has(option) ? file_name_of(options.text(option)) : std::string(); };
-  config.run_name = fs::path(part("project")) / part(asked);
+  const auto& asked = config.swanlab.enabled && args.swanlab_exp_name.has_value() ? args.swanlab_exp_name : args.run_name;
+  config.run_name = fs::path(file_name_of(args.project.value_or(""))) / file_name_of(asked.value_or(""));
 }
 
 }  // namespace hone::cli

@@ -3,6 +3,13 @@
 #include <charconv>
 
 #include "hone/base/log.h"
+#include "hone/cli/arguments/data.h"
+#include "hone/cli/arguments/distributed.h"
+#include "hone/cli/arguments/hub.h"
+#include "hone/cli/arguments/model.h"
+#include "hone/cli/arguments/output.h"
+#include "hone/cli/arguments/training.h"
+#include "hone/cli/arguments/tuners.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/hub_config.h"
@@ -29,8 +36,7 @@ using train::IntervalStrategy;
 using train::Precision;
 using train::TrainerConfig;
 
-IntervalStrategy every(const Options& options, std::string_view name) {
-  auto text = options.text(name);
+IntervalStrategy every(const std::string& text) {
   return text == "no"      ? IntervalStrategy::never
          : text == "epoch" ? IntervalStrategy::epoch
          : text == "best"  ? IntervalStrategy::best
@@ -38,87 +44,94 @@ IntervalStrategy every(const Options& options, std::string_view name) {
 }
 
 void read_length(const Options& options, TrainerConfig& config) {
-  config.epochs = options.real("num_train_epochs");
-  if (options.has_option("max_epochs") && options.has("max_epochs")) config.max_epochs = options.real("max_epochs");
-  config.max_steps = options.integer("max_steps");
-  config.gradient_accumulation_steps = options.integer("gradient_accumulation_steps");
-  config.micro_batch_size = options.integer("per_device_train_batch_size");
-  config.find_batch_size = options.flag("auto_find_batch_size");
-  config.max_grad_norm = options.real("max_grad_norm");
-  config.seed = static_cast<uint64_t>(options.integer("seed"));
-  config.deterministic = options.flag("full_determinism");
-  config.use_cuda_graphs = options.flag("training_graphs");
-  if (options.has_option("lisa_activated_layers") && options.integer("lisa_activated_layers") > 0)
-    config.layer_sampling = {options.integer("lisa_activated_layers"), options.integer("lisa_step_interval")};
-  bool stops = options.text("non_finite") == "stop" || options.text("debug").find("underflow_overflow") != std::string::npos;
+  const TrainingArguments training_args(options);
+  const TunerArguments tuner_args(options);
+  config.epochs = *training_args.num_train_epochs;
+  if (training_args.max_epochs.has_value()) config.max_epochs = *training_args.max_epochs;
+  config.max_steps = *training_args.max_steps;
+  config.gradient_accumulation_steps = *training_args.gradient_accumulation_steps;
+  config.micro_batch_size = *training_args.per_device_train_batch_size;
+  config.find_batch_size = *training_args.auto_find_batch_size;
+  config.max_grad_norm = *training_args.max_grad_norm;
+  config.seed = static_cast<uint64_t>(*ModelArguments(options).seed);
+  config.deterministic = *training_args.full_determinism;
+  config.use_cuda_graphs = *training_args.training_graphs;
+  if (tuner_args.lisa_activated_layers.exists() && *tuner_args.lisa_activated_layers > 0)
+    config.layer_sampling = {*tuner_args.lisa_activated_layers, *tuner_args.lisa_step_interval};
+  bool stops = *training_args.non_finite == "stop" || training_args.debug->find("underflow_overflow") != std::string::npos;
   config.on_non_finite = stops ? train::NonFinite::stop : train::NonFinite::skip;
-  auto spike = options.text("loss_spike");
+  auto spike = *training_args.loss_spike;
   config.on_spike = spike == "stop" ? train::Spike::stop : spike == "skip" ? train::Spike::skip : train::Spike::warn;
-  config.spike_sigmas = options.real("loss_spike_sigmas");
+  config.spike_sigmas = *training_args.loss_spike_sigmas;
 }
 
 void read_moments(const Options& options, TrainerConfig& config) {
-  config.logging = every(options, "logging_strategy");
-  config.logging_steps = options.text("logging_strategy") == "no" ? 0 : options.real("logging_steps");
-  config.log_short_runs = config.logging_steps > 0 && !options.is_set("logging_steps") && !options.is_set("logging_strategy");
-  config.logging_first_step = options.flag("logging_first_step");
-  config.save = every(options, "save_strategy");
-  config.save_steps = options.real("save_steps");
-  if (options.has("save_total_limit")) config.save_total_limit = options.integer("save_total_limit");
-  config.save_only_model = options.flag("save_only_model");
-  config.async_save = options.flag("async_save");
-  config.eval = every(options, "eval_strategy");
-  config.eval_steps = options.real("eval_steps");
-  config.eval_on_start = options.flag("eval_on_start");
-  config.eval_delay = options.real("eval_delay");
-  config.eval_loss_only = options.flag("prediction_loss_only");
-  if (options.has("torch_empty_cache_steps")) config.empty_cache_steps = options.integer("torch_empty_cache_steps");
-  config.metric_for_best_model = options.text("metric_for_best_model");
-  bool one_by_one = options.has_option("eval_on_each_dataset") && options.flag("eval_on_each_dataset");
-  if (one_by_one && !options.is_set("metric_for_best_model"))
+  const OutputArguments output_args(options);
+  const TrainingArguments training_args(options);
+  config.logging = every(*output_args.logging_strategy);
+  config.logging_steps = *output_args.logging_strategy == "no" ? 0 : *output_args.logging_steps;
+  config.log_short_runs =
+      config.logging_steps > 0 && !output_args.logging_steps.is_set() && !output_args.logging_strategy.is_set();
+  config.logging_first_step = *output_args.logging_first_step;
+  config.save = every(*output_args.save_strategy);
+  config.save_steps = *output_args.save_steps;
+  if (output_args.save_total_limit.has_value()) config.save_total_limit = *output_args.save_total_limit;
+  config.save_only_model = *output_args.save_only_model;
+  config.async_save = *training_args.async_save;
+  config.eval = every(*training_args.eval_strategy);
+  config.eval_steps = *training_args.eval_steps;
+  config.eval_on_start = *training_args.eval_on_start;
+  config.eval_delay = *training_args.eval_delay;
+  config.eval_loss_only = *training_args.prediction_loss_only;
+  if (training_args.torch_empty_cache_steps.has_value()) config.empty_cache_steps = *training_args.torch_empty_cache_steps;
+  config.metric_for_best_model = *training_args.metric_for_best_model;
+  bool one_by_one = *DataArguments(options).eval_on_each_dataset;
+  if (one_by_one && !training_args.metric_for_best_model.is_set())
     config.metric_for_best_model.clear();  // there is no eval_loss of all
-  if (options.has("greater_is_better")) config.greater_is_better = options.flag("greater_is_better");
-  config.load_best_model_at_end = options.flag("load_best_model_at_end");
-  if (options.has("early_stop_interval")) config.early_stop_patience = options.integer("early_stop_interval");
+  if (training_args.greater_is_better.has_value()) config.greater_is_better = *training_args.greater_is_better;
+  config.load_best_model_at_end = *training_args.load_best_model_at_end;
+  if (training_args.early_stop_interval.has_value()) config.early_stop_patience = *training_args.early_stop_interval;
 }
 
-void read_profiler(const Options& options, TrainerConfig& config) {
-  if (!options.flag("enable_torch_profiler")) return;
+void read_profiler(const ProfilerArguments& args, TrainerConfig& config) {
+  if (!args.enable_torch_profiler) return;
   auto& profiler = config.profiler.emplace();
-  profiler.wait = options.integer("profiler_wait_steps");
-  profiler.warmup = options.integer("profiler_warmup_steps");
-  profiler.active = options.integer("profiler_active_steps");
-  profiler.repeat = options.integer("profiler_repeat");
-  profiler.shapes = options.flag("profiler_record_shapes");
-  profiler.memory = options.flag("profiler_profile_memory");
-  profiler.stack = options.flag("profiler_with_stack");
-  if (options.has("profiler_output_dir")) profiler.folder = options.text("profiler_output_dir");
+  profiler.wait = *args.profiler_wait_steps;
+  profiler.warmup = *args.profiler_warmup_steps;
+  profiler.active = *args.profiler_active_steps;
+  profiler.repeat = *args.profiler_repeat;
+  profiler.shapes = *args.profiler_record_shapes;
+  profiler.memory = *args.profiler_profile_memory;
+  profiler.stack = *args.profiler_with_stack;
+  if (args.profiler_output_dir.has_value()) profiler.folder = *args.profiler_output_dir;
 }
 
 void read_places(const Options& options, const fs::path& model, TrainerConfig& config) {
+  const OutputArguments output_args(options);
+  const TrainingArguments training_args(options);
   bool factory = uses_factory_dialect(options);
   config.layout = factory ? train::Layout::factory : train::Layout::swift;
-  if (options.has("output_dir"))
-    config.output_dir = options.text("output_dir");
+  if (output_args.output_dir.has_value())
+    config.output_dir = *output_args.output_dir;
   else if (factory)
-    config.output_dir = options.required("output_dir");
+    config.output_dir = output_args.output_dir.required();
   else
     config.output_dir = fs::path("output") / fs::weakly_canonical(model).filename();
-  config.add_version = !factory && options.flag("add_version");
-  config.overwrite_output_dir = options.flag("overwrite_output_dir");
-  config.checkpoint_links = options.has_option("create_checkpoint_symlink") && options.flag("create_checkpoint_symlink");
+  config.add_version = !factory && *output_args.add_version;
+  config.overwrite_output_dir = *output_args.overwrite_output_dir;
+  config.checkpoint_links = *output_args.create_checkpoint_symlink;
   read_trackers(options, config);
-  if (options.has("logging_dir")) config.logging_dir = options.text("logging_dir");
-  config.plot_loss = options.flag("plot_loss");
-  config.progress_bar = !options.flag("disable_tqdm");
-  config.report_token_rate = options.flag("include_tokens_per_second");
-  config.report_effective_rate = options.flag("include_effective_tokens_per_second");
+  if (output_args.logging_dir.has_value()) config.logging_dir = *output_args.logging_dir;
+  config.plot_loss = *output_args.plot_loss;
+  config.progress_bar = !output_args.disable_tqdm;
+  config.report_token_rate = *output_args.include_tokens_per_second;
+  config.report_effective_rate = *output_args.include_effective_tokens_per_second;
   config.count_tokens =
-      options.text("include_num_input_tokens_seen") != "no" && options.text("include_num_input_tokens_seen") != "false";
-  if (options.has("resume_from_checkpoint")) config.resume_from_checkpoint = options.text("resume_from_checkpoint");
+      *output_args.include_num_input_tokens_seen != "no" && *output_args.include_num_input_tokens_seen != "false";
+  if (training_args.resume_from_checkpoint.has_value()) config.resume_from_checkpoint = *training_args.resume_from_checkpoint;
   config.auto_resume = factory && !config.overwrite_output_dir && !config.resume_from_checkpoint;
-  config.resume_only_model = options.has_option("resume_only_model") && options.flag("resume_only_model");
-  config.ignore_data_skip = options.flag("ignore_data_skip");
+  config.resume_only_model = *training_args.resume_only_model;
+  config.ignore_data_skip = *training_args.ignore_data_skip;
   config.continue_run = parallel::run_dir_to_resume();
 }
 
@@ -126,11 +139,12 @@ void read_places(const Options& options, const fs::path& model, TrainerConfig& c
 
 // ms-swift trains half-precision weights as they are; LLaMA-Factory keeps float32 copies unless told otherwise.
 void read_precision(const Options& options, at::ScalarType stored, train::TrainingJob& job) {
+  const TrainingArguments args(options);
   bool factory = uses_factory_dialect(options);
-  bool bf16 = options.has("bf16") && options.flag("bf16"), fp16 = options.has("fp16") && options.flag("fp16");
+  bool bf16 = *args.bf16, fp16 = *args.fp16;
   if (!bf16 && !fp16) bf16 = launched_precision(options) == "bf16", fp16 = launched_precision(options) == "fp16";
-  job.load.dtype = dtype_option(options, "torch_dtype");
-  bool pure_bf16 = options.has_option("pure_bf16") && options.flag("pure_bf16");
+  job.load.dtype = dtype_option(ModelArguments(options).torch_dtype);
+  bool pure_bf16 = *args.pure_bf16;
   if (pure_bf16) job.load.dtype = at::kBFloat16;
   bool whole = job.tuner.kind != tuner::TunerType::adapter;
   if (!whole && !job.load.dtype && (bf16 || fp16)) job.load.dtype = fp16 ? at::kHalf : at::kBFloat16;
@@ -139,11 +153,11 @@ void read_precision(const Options& options, at::ScalarType stored, train::Traini
   auto type = job.load.dtype.value_or(stored);
   if ((fp16 && type != at::kHalf) || (bf16 && type != at::kBFloat16))
     log::warning("{}: the weights are {} and are computed with as they are; {} {} changes that",
-                 options.display_name(fp16 ? "fp16" : "bf16"),
+                 (fp16 ? args.fp16 : args.bf16).flag(),
                  type == at::kHalf       ? "float16"
                  : type == at::kBFloat16 ? "bfloat16"
                                          : "float32",
-                 options.display_name("torch_dtype"), fp16 ? "float16" : "bfloat16");
+                 ModelArguments(options).torch_dtype.flag(), fp16 ? "float16" : "bfloat16");
   bool half = type == at::kHalf || fp16, brain = type == at::kBFloat16 || bf16;
   job.trainer.precision = half ? Precision::float16 : brain ? Precision::bfloat16 : Precision::float32;
   bool block_wise = job.optimizer.name == "badam";  // which keeps float32 copies itself, of one block
@@ -154,103 +168,102 @@ namespace {
 
 // Which blocks, or which part of each, activation checkpointing runs again.
 void read_recompute(const Options& options, int64_t layers, train::TrainingJob& job) {
-  job.gradient_checkpointing = options.flag("gradient_checkpointing");
+  const TrainingArguments args(options);
+  job.gradient_checkpointing = *args.gradient_checkpointing;
   if (uses_factory_dialect(options)) {
-    job.offload_activations = options.flag("use_unsloth_gc");
+    job.offload_activations = *ModelArguments(options).use_unsloth_gc;
     return;
   }
-  if (options.has("vit_gradient_checkpointing") && !options.setting("vit_gradient_checkpointing").is_auto)
-    job.vit_gradient_checkpointing = options.flag("vit_gradient_checkpointing");
-  auto granularity = options.text("recompute_granularity");
+  if (args.vit_gradient_checkpointing.has_value()) job.vit_gradient_checkpointing = *args.vit_gradient_checkpointing;
+  auto granularity = *args.recompute_granularity;
   if (granularity == "none") job.recompute = model::Recompute::none;
   if (granularity == "selective")
-    job.recompute = options.text("recompute_modules") == "mlp" ? model::Recompute::mlp : model::Recompute::attention;
-  if (options.has("recompute_num_layers"))
-    for (int64_t i = 0; i < std::min(layers, options.integer("recompute_num_layers")); ++i) job.recomputed_blocks.push_back(i);
-  for (const auto& text : options.list("recompute_layers")) {
+    job.recompute = *args.recompute_modules == "mlp" ? model::Recompute::mlp : model::Recompute::attention;
+  if (args.recompute_num_layers.has_value())
+    for (int64_t i = 0; i < std::min(layers, *args.recompute_num_layers); ++i) job.recomputed_blocks.push_back(i);
+  for (const auto& text : *args.recompute_layers) {
     int64_t block = -1;
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), block);
     if (error != std::errc() || end != text.data() + text.size() || block < 0 || block >= layers)
-      throw UserError(ExitCode::usage, fmt::format("{} names block \"{}\"", options.display_name("recompute_layers"), text),
+      throw UserError(ExitCode::usage, fmt::format("{} names block \"{}\"", args.recompute_layers.flag(), text),
                       fmt::format("the model has blocks 0 to {}", layers - 1));
     job.recomputed_blocks.push_back(block);
   }
 }
 
-data::Packing packing_of(const Options& options, bool pretraining) {
-  bool factory = uses_factory_dialect(options);
-  bool neat = options.has_option("neat_packing") && options.flag("neat_packing");
-  if (!options.flag("packing") && !neat) return data::Packing::none;
+data::Packing packing_of(const DataArguments& args, bool pretraining) {
+  bool factory = args.uses_factory_dialect();
+  bool neat = *args.neat_packing;
+  if (!args.packing && !neat) return data::Packing::none;
   if (factory) return pretraining ? data::Packing::blocks : neat ? data::Packing::knapsack : data::Packing::joined;
   if (neat) return data::Packing::knapsack;
-  return options.text("packing_strategy") == "sequential" ? data::Packing::next_fit : data::Packing::best_fit;
+  return *args.packing_strategy == "sequential" ? data::Packing::next_fit : data::Packing::best_fit;
 }
 
 void read_loaders(const Options& options, train::TrainingJob& job) {
+  const DataArguments data_args(options);
+  const TrainingArguments training_args(options);
   auto& loader = job.loader;
-  loader.batch_size = options.integer("per_device_train_batch_size");
+  loader.batch_size = *training_args.per_device_train_batch_size;
   loader.seed = static_cast<uint64_t>(job.datasets.data_seed);
-  auto order = options.text("train_sampling_strategy");
-  loader.shuffle = options.flag("train_dataloader_shuffle") && order != "sequential";
-  loader.packing = packing_of(options, job.encode.pretraining);
-  if (uses_factory_dialect(options)) loader.packing_window = options.integer("preprocessing_batch_size");
-  if (options.has_option("packing_length") && options.has("packing_length"))
-    loader.packing_length = options.integer("packing_length");
-  loader.group_by_length = options.flag("group_by_length") || order == "group_by_length" || options.flag("sortish_sampler");
+  auto order = *data_args.train_sampling_strategy;
+  loader.shuffle = *data_args.train_dataloader_shuffle && order != "sequential";
+  loader.packing = packing_of(data_args, job.encode.pretraining);
+  if (uses_factory_dialect(options)) loader.packing_window = *data_args.preprocessing_batch_size;
+  if (data_args.packing_length.has_value()) loader.packing_length = *data_args.packing_length;
+  loader.group_by_length = *data_args.group_by_length || order == "group_by_length" || *training_args.sortish_sampler;
   loader.shuffle_buffer = job.datasets.shuffle_buffer_size;
-  loader.drop_last = options.flag("dataloader_drop_last");
-  loader.prefetch = options.integer("dataloader_prefetch_factor");
-  loader.pin_memory = options.flag("dataloader_pin_memory");
+  loader.drop_last = *data_args.dataloader_drop_last;
+  loader.prefetch = *data_args.dataloader_prefetch_factor;
+  loader.pin_memory = *data_args.dataloader_pin_memory;
   if (job.trainer.max_steps > 0)
     loader.batches_per_stream_epoch = job.trainer.max_steps * job.trainer.gradient_accumulation_steps;
-  const auto given = [&](const char* option) {
-    return options.has_option(option) && options.is_set(option) ? options.integer(option) : 0;
-  };
-  const auto packers = loader.packing == data::Packing::none ? 0 : given("packing_num_proc");
-  loader.threads = static_cast<size_t>(std::max({given("dataset_num_proc"), given("dataloader_num_workers"), packers}));
+  const auto given = [](const Arg<int64_t>& option) { return option.is_set() ? *option : 0; };
+  const auto packers = loader.packing == data::Packing::none ? 0 : given(data_args.packing_num_proc);
+  loader.threads =
+      static_cast<size_t>(std::max({given(data_args.dataset_num_proc), given(data_args.dataloader_num_workers), packers}));
   job.eval_loader = loader;
-  job.eval_loader.batch_size = options.integer("per_device_eval_batch_size");
+  job.eval_loader.batch_size = *training_args.per_device_eval_batch_size;
   job.eval_loader.shuffle = false;
 }
 
 // ms-swift's callbacks by name: those that hone has are options or always on.
 void check_callbacks(const Options& options) {
-  for (const auto& name : options.has_option("callbacks") ? options.list("callbacks") : std::vector<std::string>{}) {
-    if (name == "lisa" && options.integer("lisa_activated_layers") == 0)
+  const OutputArguments args(options);
+  for (const auto& name : *args.callbacks) {
+    if (name == "lisa" && *TunerArguments(options).lisa_activated_layers == 0)
       throw UserError(ExitCode::usage, "the callback lisa needs to know how many layers train at a time",
                       "add --lisa_activated_layers 2");
-    if (name == "early_stop" && !options.has("early_stop_interval"))
+    if (name == "early_stop" && !TrainingArguments(options).early_stop_interval.has_value())
       throw UserError(ExitCode::usage, "the callback early_stop needs to know its patience", "add --early_stop_interval 3");
     if (name != "early_stop" && name != "graceful_exit" && name != "lisa")
-      throw UserError(ExitCode::usage,
-                      fmt::format("{} names {}, which is not in this version", options.display_name("callbacks"), name),
+      throw UserError(ExitCode::usage, fmt::format("{} names {}, which is not in this version", args.callbacks.flag(), name),
                       "expected early_stop, lisa or graceful_exit");
   }
 }
 
 // There is one library for each kind of device; asking for it is fine, asking for another would not be followed.
-void check_backend(const Options& options, at::Device device) {
-  if (!options.has("ddp_backend")) return;
+void check_backend(const DistributedArguments& args, at::Device device) {
+  if (!args.ddp_backend.has_value()) return;
   std::string_view fitting = device.is_cpu() ? "gloo" : device.is_cuda() ? "nccl" : "hccl";
-  if (auto asked = options.text("ddp_backend"); asked != fitting)
-    throw UserError(ExitCode::usage,
-                    fmt::format("{} is {}; processes on {} talk through {}", options.display_name("ddp_backend"), asked,
-                                device.str(), fitting),
-                    "leave it out, or choose the device with --devices");
+  if (auto asked = *args.ddp_backend; asked != fitting)
+    throw UserError(
+        ExitCode::usage,
+        fmt::format("{} is {}; processes on {} talk through {}", args.ddp_backend.flag(), asked, device.str(), fitting),
+        "leave it out, or choose the device with --devices");
 }
 
 void read_actions(const Options& options, train::TrainingJob& job) {
+  const TrainingArguments args(options);
   job.stage = training_method(options);
   check_callbacks(options);
-  job.print_parameters = options.flag("print_param_status");
-  job.do_train = options.flag("do_train");
+  job.print_parameters = *ModelArguments(options).print_param_status;
+  job.do_train = *args.do_train;
   // transformers' arguments turn do_eval on with eval_strategy; only LLaMA-Factory's workflow looks at it.
-  job.do_eval = options.flag("do_eval") || (uses_factory_dialect(options) && options.text("eval_strategy") != "no");
-  job.do_predict = options.flag("do_predict");
-  if (options.flag("bf16_full_eval") || options.flag("fp16_full_eval"))
-    job.eval_dtype = options.flag("fp16_full_eval") ? at::kHalf : at::kBFloat16;
-  job.predict_with_generate =
-      options.flag("predict_with_generate") || (options.has_option("eval_metric") && options.text("eval_metric") == "nlg");
+  job.do_eval = *args.do_eval || (uses_factory_dialect(options) && *args.eval_strategy != "no");
+  job.do_predict = *args.do_predict;
+  if (*args.bf16_full_eval || *args.fp16_full_eval) job.eval_dtype = *args.fp16_full_eval ? at::kHalf : at::kBFloat16;
+  job.predict_with_generate = *args.predict_with_generate || *args.eval_metric == "nlg";
   if (uses_factory_dialect(options) && job.do_predict && !job.predict_with_generate && job.stage != "rm")
     throw UserError(ExitCode::usage, "do_predict is true and predict_with_generate is not", "add predict_with_generate: true");
   if (!job.do_train && !job.do_eval && !job.do_predict)
@@ -260,26 +273,31 @@ void read_actions(const Options& options, train::TrainingJob& job) {
 }  // namespace
 
 train::TrainingJob training_job(const Options& options) {
+  const DataArguments data_args(options);
+  const ModelArguments model_args(options);
+  const TrainingArguments training_args(options);
   train::TrainingJob job;
   bool launched = options.front_end() == FrontEnd::accelerate;  // which can launch a run, but has no chat to go on with
   job.program = std::string(program_name(launched ? FrontEnd::factory : options.front_end()));
-  job.model_name = options.required("model");
-  job.model_folder = hub::locate_model(job.model_name, options.text("model_revision"));
+  job.model_name = model_args.model.required();
+  job.model_folder = hub::locate_model(job.model_name, *HubArguments(options).model_revision);
   job.load = load_options(options, job.model_folder);
   auto config = model::read_config(job.model_folder, job.load.changes.config);
   job.new_tokens = new_tokens(options);
-  job.resize_embeddings = [&options](const text::Tokenizer& tokenizer) { return room_for(tokenizer, options); };
-  job.from_scratch = options.flag("train_from_scratch");
+  job.resize_embeddings = [vocabulary = vocabulary_config(options)](const text::Tokenizer& tokenizer) {
+    return room_for(tokenizer, vocabulary);
+  };
+  job.from_scratch = *model_args.train_from_scratch;
   choose_npu_kernels(options);
-  check_backend(options, job.load.device);
+  check_backend(DistributedArguments(options), job.load.device);
   read_recompute(options, config.layers, job);
   read_compute(options, config, job);
-  if (options.has("neftune_noise_alpha")) job.neftune_alpha = options.real("neftune_noise_alpha");
+  if (training_args.neftune_noise_alpha.has_value()) job.neftune_alpha = *training_args.neftune_noise_alpha;
   job.datasets = dataset_config(options);
   job.encode = encode_config(options, config.max_position_embeddings);
-  bool keeps = uses_factory_dialect(options) && options.has("cached_dataset") && job.datasets.encoded.empty() &&
+  bool keeps = uses_factory_dialect(options) && data_args.cached_dataset.has_value() && job.datasets.encoded.empty() &&
                job.datasets.val_encoded.empty();
-  if (keeps) job.tokenized_path = options.list("cached_dataset").front();
+  if (keeps) job.tokenized_path = data_args.cached_dataset->front();
   read_actions(options, job);
   job.tuner = tuner_config(options);
   job.optimizer = optimizer_config(options);
@@ -289,37 +307,36 @@ train::TrainingJob training_job(const Options& options) {
   auto warm = warm_up(options);
   job.warmup_steps = warm.steps;
   job.warmup_ratio = warm.ratio;
-  job.sft = {.label_smoothing = options.real("label_smoothing_factor"), .dft = options.flag("enable_dft_loss")};
-  if (options.has_option("use_asft_loss") && options.flag("use_asft_loss")) job.sft.asft = options.real("asft_alpha");
-  if (options.has_option("use_eaft_loss") && options.flag("use_eaft_loss")) job.sft.eaft = options.real("eaft_alpha");
-  job.sft.channel_loss = options.has_option("enable_channel_loss") && options.flag("enable_channel_loss");
-  job.sft.sequence_accuracy = options.has_option("acc_strategy") && options.text("acc_strategy") == "seq";
-  job.sft.router_aux_loss_coef = options.real("router_aux_loss_coef");
+  job.sft = {.label_smoothing = *training_args.label_smoothing_factor, .dft = *training_args.enable_dft_loss};
+  if (*training_args.use_asft_loss) job.sft.asft = *training_args.asft_alpha;
+  if (*training_args.use_eaft_loss) job.sft.eaft = *training_args.eaft_alpha;
+  job.sft.channel_loss = *training_args.enable_channel_loss;
+  job.sft.sequence_accuracy = *training_args.acc_strategy == "seq";
+  job.sft.router_aux_loss_coef = *training_args.router_aux_loss_coef;
   if (job.sft.router_aux_loss_coef > 0 && config.experts.count == 0)
-    log::info("{} has no effect: the model has no experts", options.display_name("router_aux_loss_coef"));
+    log::info("{} has no effect: the model has no experts", training_args.router_aux_loss_coef.flag());
   read_length(options, job.trainer);
   read_accelerator(options, job);
   read_moments(options, job.trainer);
   read_places(options, job.model_folder, job.trainer);
-  read_profiler(options, job.trainer);
+  read_profiler(ProfilerArguments(options), job.trainer);
   read_precision(options, device::supported_dtype(config.dtype.value_or(at::kFloat), job.load.device), job);
   read_loaders(options, job);
   apply_task(options, job);
   apply_preference(options, job);
   read_parallel(options, job);
-  job.generation = {sampling_params(options, job.model_folder),
-                    static_cast<size_t>(options.integer("per_device_eval_batch_size")),
-                    options.has("generation_max_length") ? options.integer("generation_max_length") : max_total_length(options)};
-  job.max_shard_bytes = static_cast<size_t>(options.integer("max_shard_size"));
+  job.generation = {
+      sampling_params(options, job.model_folder), static_cast<size_t>(*training_args.per_device_eval_batch_size),
+      training_args.generation_max_length.has_value() ? *training_args.generation_max_length : max_total_length(options)};
+  job.max_shard_bytes = static_cast<size_t>(*OutputArguments(options).max_shard_size);
   job.push = push_config(options, job.trainer.output_dir);
   job.args = options.to_json();
   if (job.load.changes.value_head && !job.reinforcement)
     job.args.update({{"task_type", "seq_cls"}, {"num_labels", 1}});  // for whoever asks the model later
   if (auto name = resolved_template(options, job.model_folder); !name.empty()) job.args["template"] = name;
   // What was read from files stands there itself: the folder may be read where those files are not.
-  if (job.encode.system && options.text("system").ends_with(".txt")) job.args["system"] = *job.encode.system;
-  if (options.has_option("new_special_tokens") && options.has("new_special_tokens"))
-    job.args["new_special_tokens"] = job.new_tokens.special;
+  if (job.encode.system && TemplateArguments(options).system->ends_with(".txt")) job.args["system"] = *job.encode.system;
+  if (model_args.new_special_tokens.has_value()) job.args["new_special_tokens"] = job.new_tokens.special;
   return job;
 }
 

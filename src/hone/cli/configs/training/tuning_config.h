@@ -1,6 +1,6 @@
 // From options to what is trained and by which optimizer. The only code that reads tuner and optimizer options.
 #pragma once
-#include "hone/cli/options.h"
+#include "hone/cli/arguments/arg.h"
 #include "hone/optim/factory.h"
 #include "hone/optim/lr_scheduler.h"
 #include "hone/optim/param_groups.h"
@@ -8,7 +8,7 @@
 
 namespace hone::cli {
 
-std::optional<at::ScalarType> dtype_option(const Options& options, std::string_view name);  // nullopt when none or auto
+std::optional<at::ScalarType> dtype_option(const Arg<std::string>& option);  // nullopt when none or auto
 
 tuner::TunerConfig tuner_config(const Options& options);
 optim::OptimizerConfig optimizer_config(const Options& options);

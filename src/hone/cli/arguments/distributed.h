@@ -1,0 +1,29 @@
+// The options of table/distributed.cpp as typed fields (arg.h).
+#pragma once
+#include "hone/cli/arguments/arg.h"
+
+namespace hone::cli {
+
+// How a run is spread over processes.
+struct DistributedArguments : ArgumentGroup {
+  using ArgumentGroup::ArgumentGroup;
+  Arg<Json> deepspeed{*this, "deepspeed"};
+  Arg<std::string> fsdp{*this, "fsdp"};
+  Arg<Json> fsdp_config{*this, "fsdp_config"};
+  Arg<int64_t> fsdp_min_num_params{*this, "fsdp_min_num_params"};
+  Arg<Json> accelerate_launch{*this, "accelerate_launch"};
+  Arg<int64_t> zero_hpz_partition_size{*this, "zero_hpz_partition_size"};
+  Arg<int64_t> sequence_parallel_size{*this, "sequence_parallel_size"};
+  Arg<int64_t> ddp_timeout{*this, "ddp_timeout"};
+  Arg<double> peer_timeout{*this, "peer_timeout"};
+  Arg<int64_t> max_restarts{*this, "max_restarts"};
+  Arg<std::string> ddp_backend{*this, "ddp_backend"};
+  Arg<int64_t> ddp_bucket_cap_mb{*this, "ddp_bucket_cap_mb"};
+  Arg<int64_t> local_rank{*this, "local_rank"};
+  Arg<Json> accelerator_config{*this, "accelerator_config"};
+  Arg<Json> parallelism_config{*this, "parallelism_config"};
+  Arg<std::string> master_addr{*this, "master_addr"};
+  Arg<int64_t> master_port{*this, "master_port"};
+};
+
+}  // namespace hone::cli
