@@ -1,170 +1,208 @@
 // Options that exclude or need each other. Asked before anything is loaded.
 #include <cmath>
 
+#include "hone/cli/arguments/data.h"
+#include "hone/cli/arguments/distributed.h"
+#include "hone/cli/arguments/model.h"
+#include "hone/cli/arguments/output.h"
+#include "hone/cli/arguments/preference.h"
+#include "hone/cli/arguments/training.h"
+#include "hone/cli/arguments/tuners.h"
 #include "hone/cli/parsing/parse.h"
 
 namespace hone::cli {
 namespace {
 
-struct Rule {
-  bool (*broken)(const Options&);
-  const char* first;   // option names; messages use the front end's own
-  const char* second;  // may be null
-  const char* message;
-  const char* hint = "";
-};
-
-bool factory_dialect(const Options& o) { return o.text("dialect") == "factory"; }
-bool asks(const Options& o, std::string_view flag) { return o.has_option(flag) && o.flag(flag); }
-bool lora(const Options& o) { return o.text("tuner_type") == "lora" || o.text("tuner_type") == "longlora"; }
-bool sft(const Options& o) { return o.text("stage") == "sft"; }
-bool validation_data(const Options& o) {
-  return o.has("val_dataset") || o.has("cached_val_dataset") || o.real("split_dataset_ratio") > 0;
-}
-// Shares of all steps (below 1) compare with shares alone, as in transformers.
-bool saves_fall_on_evaluations(const Options& o) {
-  double save = o.real("save_steps"), eval = o.real("eval_steps");
-  if ((save < 1) != (eval < 1) || eval <= 0) return false;
-  double times = save / eval;
-  return std::abs(times - std::round(times)) < 1e-6;
+void reject(bool broken, const AnyArg& option, std::string_view message, std::string hint = "") {
+  if (broken) throw UserError(ExitCode::usage, fmt::format("{}: {}", option.flag(), message), std::move(hint));
 }
 
-bool stage_is(const Options& o, std::initializer_list<std::string_view> stages) {
-  auto stage = o.verb() & kRlhf ? o.text("rlhf_type") : o.text("stage");
-  return std::ranges::count(stages, stage) > 0;
-}
-bool quantized(const Options& o) { return o.has("quant_bits") || o.has("quant_method"); }
-// "zero3", "ds_z3_config.json" …: the stage that a preset's or a file's name tells; a file's content is looked at when it is
-// read.
-bool zero3(const Options& o) {
-  auto name = o.has("deepspeed") ? o.text("deepspeed") : "";
-  return name.find("zero3") != name.npos || name.find("z3") != name.npos;
+void reject(bool broken, const AnyArg& first, const AnyArg& second, std::string_view message, std::string hint = "") {
+  if (broken)
+    throw UserError(ExitCode::usage, fmt::format("{} and {}: {}", first.flag(), second.flag(), message), std::move(hint));
 }
 
 constexpr const char* kUnpacked = "leave packing out; batches hold no padding in any case";
+constexpr const char* kSupervised = "belongs to supervised fine-tuning";
+constexpr const char* kExclusive = "exclude each other";
 
-constexpr Rule kRules[] = {
-    {[](const Options& o) { return o.real("warmup_ratio") > 0 && o.real("warmup_steps") > 0; }, "warmup_ratio", "warmup_steps",
-     "say the same thing in two ways; give one of them"},
-    {[](const Options& o) { return o.flag("bf16") && o.flag("fp16"); }, "bf16", "fp16", "exclude each other"},
-    {[](const Options& o) { return o.flag("bf16_full_eval") && o.flag("fp16_full_eval"); }, "bf16_full_eval", "fp16_full_eval",
-     "exclude each other"},
-    {[](const Options& o) {
-       return (o.flag("bf16_full_eval") || o.flag("fp16_full_eval")) && (zero3(o) || o.has("fsdp") || quantized(o));
-     },
-     "bf16_full_eval", nullptr, "needs unsharded, unquantized weights in one process: neither zero3, fsdp nor quantization"},
-    {[](const Options& o) { return o.flag("streaming") && o.integer("max_steps") <= 0; }, "streaming", "max_steps",
-     "a stream has no known length, so the number of steps must be given"},
-    {[](const Options& o) { return o.flag("streaming") && o.has("max_samples"); }, "streaming", "max_samples",
-     "exclude each other"},
-    {[](const Options& o) { return o.flag("streaming") && lora(o) && o.text("init_weights") == "lora-ga"; }, "streaming",
-     "init_weights", "lora-ga starts from the gradient of rows, which a stream has not shown yet"},
-    {[](const Options& o) { return o.has("val_dataset") && factory_dialect(o) && o.real("split_dataset_ratio") > 0; },
-     "val_dataset", "split_dataset_ratio", "exclude each other"},
-    {[](const Options& o) { return o.flag("load_best_model_at_end") && o.text("eval_strategy") == "no"; },
-     "load_best_model_at_end", "eval_strategy", "the best checkpoint is only known when there is evaluation"},
-    {[](const Options& o) { return o.text("save_strategy") == "best" && o.text("eval_strategy") == "no"; }, "save_strategy",
-     "eval_strategy", "the best checkpoint is only known when there is evaluation"},
-    {[](const Options& o) {
-       return o.flag("load_best_model_at_end") && o.text("save_strategy") != o.text("eval_strategy") &&
-              o.text("save_strategy") != "best";
-     },
-     "save_strategy", "eval_strategy",
-     "must be the same with load_best_model_at_end, so that the best evaluation has a checkpoint to load"},
-    {[](const Options& o) {
-       return o.flag("load_best_model_at_end") && o.text("save_strategy") == "steps" && !saves_fall_on_evaluations(o);
-     },
-     "save_steps", "eval_steps", "with load_best_model_at_end the first must be a multiple of the second"},
-    {[](const Options& o) { return o.is_set("eval_strategy") && o.text("eval_strategy") != "no" && !validation_data(o); },
-     "eval_strategy", nullptr, "needs validation data: eval_dataset or val_size"},
-    {[](const Options& o) { return (o.flag("do_predict") || o.flag("do_eval")) && !validation_data(o); }, "do_predict", nullptr,
-     "needs validation data"},
-    {[](const Options& o) { return o.flag("mask_history") && o.flag("train_on_prompt"); }, "mask_history", "train_on_prompt",
-     "exclude each other"},
-    {[](const Options& o) { return o.flag("mask_history") && !sft(o); }, "mask_history", nullptr,
-     "belongs to supervised fine-tuning"},
-    {[](const Options& o) { return o.flag("train_on_prompt") && !sft(o); }, "train_on_prompt", nullptr,
-     "belongs to supervised fine-tuning"},
-    {[](const Options& o) { return o.flag("neat_packing") && !sft(o); }, "neat_packing", nullptr,
-     "belongs to supervised fine-tuning"},
-    {[](const Options& o) { return o.flag("predict_with_generate") && !sft(o); }, "predict_with_generate", nullptr,
-     "belongs to supervised fine-tuning"},
-    {[](const Options& o) { return o.has("adapters") && factory_dialect(o) && !lora(o) && o.text("tuner_type") != "oft"; },
-     "adapters", "tuner_type", "an adapter is only continued by lora"},
-    {[](const Options& o) { return o.flag("use_dora") && !lora(o); }, "use_dora", "tuner_type", "is a form of lora"},
-    {[](const Options& o) { return o.flag("use_rslora") && !lora(o); }, "use_rslora", "tuner_type", "is a form of lora"},
-    {[](const Options& o) { return o.flag("pissa_init") && !lora(o); }, "pissa_init", "tuner_type", "is a start of lora"},
-    {[](const Options& o) { return o.has("lorap_lr_ratio") && !lora(o); }, "lorap_lr_ratio", "tuner_type", "is a form of lora"},
-    {[](const Options& o) {
-       return o.has_option("lisa_activated_layers") && o.integer("lisa_activated_layers") > 0 && o.text("tuner_type") != "full";
-     },
-     "lisa_activated_layers", "tuner_type", "LISA trains full layers; use full tuning"},
-    {[](const Options& o) { return o.flag("use_galore") && lora(o); }, "use_galore", "tuner_type",
-     "projects full gradients; use full tuning"},
-    {[](const Options& o) { return asks(o, "use_apollo") && lora(o); }, "use_apollo", "tuner_type",
-     "projects full gradients; use full tuning"},
-    {[](const Options& o) { return asks(o, "use_badam") && lora(o); }, "use_badam", "tuner_type",
-     "trains full decoder blocks; use full tuning"},
-    {[](const Options& o) { return o.flag("use_galore") + asks(o, "use_apollo") + asks(o, "use_badam") > 1; }, "use_galore",
-     "use_apollo", "exclude each other and use_badam"},
-    {[](const Options& o) { return o.has("deepspeed") && (o.flag("use_galore") || asks(o, "use_apollo")); }, "use_galore",
-     "deepspeed", "exclude each other: the projection needs unsharded gradients"},
-    {[](const Options& o) { return quantized(o) && !lora(o); }, "quant_bits", "tuner_type",
-     "quantized weights stay as they are and are adapted by lora"},
-    {[](const Options& o) {
-       return quantized(o) && (asks(o, "pissa_init") || asks(o, "resize_vocab") || asks(o, "create_new_adapter"));
-     },
-     "quant_bits", nullptr, "goes with neither pissa_init, resize_vocab nor create_new_adapter, which change weights"},
-    {[](const Options& o) { return quantized(o) && o.flag("use_dora"); }, "quant_bits", "use_dora",
-     "DoRA needs unsharded weights"},
-    {[](const Options& o) {
-       auto start = o.has_option("init_weights") ? o.text("init_weights") : "true";
-       return quantized(o) && start != "true" && start != "false" && start != "gaussian";
-     },
-     "quant_bits", "init_weights", "this initialization changes the base weights, which must be unsharded"},
-    {[](const Options& o) { return quantized(o) && factory_dialect(o) && o.list("adapters").size() > 1; }, "quant_bits",
-     "adapters", "only one adapter can be laid over quantized weights; merge the others first"},
-    {[](const Options& o) {
-       return asks(o, "pissa_init") && stage_is(o, {"dpo", "kto", "ppo"});
-     },
-     "pissa_init", nullptr, "changes the base, which is the reference of this method"},
-    {[](const Options& o) {
-       return factory_dialect(o) && o.flag("load_best_model_at_end") && stage_is(o, {"rm", "ppo"});
-     },
-     "load_best_model_at_end", nullptr, "is not kept for reward models and ppo"},
-    {[](const Options& o) { return zero3(o) && asks(o, "pure_bf16"); }, "pure_bf16", "deepspeed",
-     "zero3 keeps float32 weights itself"},
-    {[](const Options& o) { return zero3(o) && factory_dialect(o) && o.flag("predict_with_generate"); }, "predict_with_generate",
-     "deepspeed", "generation needs unsharded weights; predict in a separate run"},
-    {[](const Options& o) { return o.has("deepspeed") && o.has("fsdp"); }, "deepspeed", "fsdp", "exclude each other"},
-    {[](const Options& o) {
-       return o.flag("packing") && o.verb() & kRlhf && !stage_is(o, {"grpo", "dpo", "kto", "gkd"});
-     },
-     "packing", "rlhf_type", "rows of this method cannot be packed", kUnpacked},
-    {[](const Options& o) {
-       return o.flag("packing") && factory_dialect(o) && stage_is(o, {"rm", "dpo", "kto"});
-     },
-     "packing", "stage", "rows of this method cannot be packed", kUnpacked},
-    {[](const Options& o) { return o.verb() & kRlhf && stage_is(o, {"grpo"}) && o.has("teacher_model"); }, "teacher_model",
-     "rlhf_type", "a teacher is not available in grpo; distill with gkd"},
-    {[](const Options& o) { return o.verb() & kRlhf && stage_is(o, {"grpo"}) && o.has("teacher_model_server"); },
-     "teacher_model_server", "rlhf_type", "a teacher is not available in grpo; distill with gkd"},
-    {[](const Options& o) {
-       return o.has_option("sequence_parallel_size") && o.integer("sequence_parallel_size") > 1 && o.verb() & kRlhf;
-     },
-     "sequence_parallel_size", "rlhf_type", "this loss compares full sequences, which sequence parallelism splits"},
+// The rules of a training run, in the order in which they are asked.
+class TrainingRules {
+ public:
+  explicit TrainingRules(const Options& options)
+      : data_(options),
+        template_(options),
+        model_(options),
+        training_(options),
+        tuner_(options),
+        optimizer_(options),
+        output_(options),
+        distributed_(options),
+        preference_(options),
+        teacher_(options),
+        factory_(data_.uses_factory_dialect()) {}
+
+  void check() const {
+    check_precision();
+    check_data();
+    check_evaluation();
+    check_supervised();
+    check_tuner();
+    check_optimizer();
+    check_quantization();
+    check_method();
+  }
+
+ private:
+  bool is_lora() const { return *tuner_.tuner_type == "lora" || *tuner_.tuner_type == "longlora"; }
+  bool is_quantized() const { return model_.quant_bits.has_value() || model_.quant_method.has_value(); }
+  bool is_rlhf() const { return data_.verb() & kRlhf; }
+  bool has_validation_data() const {
+    return data_.val_dataset.has_value() || data_.cached_val_dataset.has_value() || *data_.split_dataset_ratio > 0;
+  }
+  bool stage_is(std::initializer_list<std::string_view> stages) const {
+    return std::ranges::count(stages, is_rlhf() ? *preference_.rlhf_type : *training_.stage) > 0;
+  }
+  // "zero3", "ds_z3_config.json" …: the stage that a preset's or a file's name tells; a file's content is looked at when it is
+  // read.
+  bool is_zero3() const {
+    const auto name = distributed_.deepspeed.has_value() ? distributed_.deepspeed.text() : "";
+    return name.find("zero3") != name.npos || name.find("z3") != name.npos;
+  }
+  // Shares of all steps (below 1) compare with shares alone, as in transformers.
+  bool saves_fall_on_evaluations() const {
+    const double save = *output_.save_steps, eval = *training_.eval_steps;
+    if ((save < 1) != (eval < 1) || eval <= 0) return false;
+    const double times = save / eval;
+    return std::abs(times - std::round(times)) < 1e-6;
+  }
+
+  void check_precision() const {
+    reject(*optimizer_.warmup_ratio > 0 && *optimizer_.warmup_steps > 0, optimizer_.warmup_ratio, optimizer_.warmup_steps,
+           "say the same thing in two ways; give one of them");
+    reject(*training_.bf16 && *training_.fp16, training_.bf16, training_.fp16, kExclusive);
+    reject(*training_.bf16_full_eval && *training_.fp16_full_eval, training_.bf16_full_eval, training_.fp16_full_eval,
+           kExclusive);
+    reject((*training_.bf16_full_eval || *training_.fp16_full_eval) &&
+               (is_zero3() || distributed_.fsdp.has_value() || is_quantized()),
+           training_.bf16_full_eval, "needs unsharded, unquantized weights in one process: neither zero3, fsdp nor quantization");
+  }
+
+  void check_data() const {
+    reject(*data_.streaming && *training_.max_steps <= 0, data_.streaming, training_.max_steps,
+           "a stream has no known length, so the number of steps must be given");
+    reject(*data_.streaming && data_.max_samples.has_value(), data_.streaming, data_.max_samples, kExclusive);
+    reject(*data_.streaming && is_lora() && *tuner_.init_weights == "lora-ga", data_.streaming, tuner_.init_weights,
+           "lora-ga starts from the gradient of rows, which a stream has not shown yet");
+    reject(data_.val_dataset.has_value() && factory_ && *data_.split_dataset_ratio > 0, data_.val_dataset,
+           data_.split_dataset_ratio, kExclusive);
+  }
+
+  void check_evaluation() const {
+    const auto saving = *output_.save_strategy, evaluating = *training_.eval_strategy;
+    const bool best = *training_.load_best_model_at_end;
+    reject(best && evaluating == "no", training_.load_best_model_at_end, training_.eval_strategy,
+           "the best checkpoint is only known when there is evaluation");
+    reject(saving == "best" && evaluating == "no", output_.save_strategy, training_.eval_strategy,
+           "the best checkpoint is only known when there is evaluation");
+    reject(best && saving != evaluating && saving != "best", output_.save_strategy, training_.eval_strategy,
+           "must be the same with load_best_model_at_end, so that the best evaluation has a checkpoint to load");
+    reject(best && saving == "steps" && !saves_fall_on_evaluations(), output_.save_steps, training_.eval_steps,
+           "with load_best_model_at_end the first must be a multiple of the second");
+    reject(training_.eval_strategy.is_set() && evaluating != "no" && !has_validation_data(), training_.eval_strategy,
+           "needs validation data: eval_dataset or val_size");
+    reject((*training_.do_predict || *training_.do_eval) && !has_validation_data(), training_.do_predict,
+           "needs validation data");
+  }
+
+  void check_supervised() const {
+    const bool sft = *training_.stage == "sft";
+    reject(*template_.mask_history && *template_.train_on_prompt, template_.mask_history, template_.train_on_prompt, kExclusive);
+    reject(*template_.mask_history && !sft, template_.mask_history, kSupervised);
+    reject(*template_.train_on_prompt && !sft, template_.train_on_prompt, kSupervised);
+    reject(*data_.neat_packing && !sft, data_.neat_packing, kSupervised);
+    reject(*training_.predict_with_generate && !sft, training_.predict_with_generate, kSupervised);
+  }
+
+  void check_tuner() const {
+    const bool lora = is_lora();
+    reject(model_.adapters.has_value() && factory_ && !lora && *tuner_.tuner_type != "oft", model_.adapters, tuner_.tuner_type,
+           "an adapter is only continued by lora");
+    reject(*tuner_.use_dora && !lora, tuner_.use_dora, tuner_.tuner_type, "is a form of lora");
+    reject(*tuner_.use_rslora && !lora, tuner_.use_rslora, tuner_.tuner_type, "is a form of lora");
+    reject(*tuner_.pissa_init && !lora, tuner_.pissa_init, tuner_.tuner_type, "is a start of lora");
+    reject(optimizer_.lorap_lr_ratio.has_value() && !lora, optimizer_.lorap_lr_ratio, tuner_.tuner_type, "is a form of lora");
+    reject(tuner_.lisa_activated_layers.value_or(0) > 0 && *tuner_.tuner_type != "full", tuner_.lisa_activated_layers,
+           tuner_.tuner_type, "LISA trains full layers; use full tuning");
+  }
+
+  void check_optimizer() const {
+    const bool galore = *optimizer_.use_galore, apollo = *optimizer_.use_apollo, badam = *optimizer_.use_badam;
+    const bool lora = is_lora();
+    reject(galore && lora, optimizer_.use_galore, tuner_.tuner_type, "projects full gradients; use full tuning");
+    reject(apollo && lora, optimizer_.use_apollo, tuner_.tuner_type, "projects full gradients; use full tuning");
+    reject(badam && lora, optimizer_.use_badam, tuner_.tuner_type, "trains full decoder blocks; use full tuning");
+    reject(galore + apollo + badam > 1, optimizer_.use_galore, optimizer_.use_apollo, "exclude each other and use_badam");
+    reject(distributed_.deepspeed.has_value() && (galore || apollo), optimizer_.use_galore, distributed_.deepspeed,
+           "exclude each other: the projection needs unsharded gradients");
+  }
+
+  void check_quantization() const {
+    if (!is_quantized()) return;
+    const auto& bits = model_.quant_bits;
+    const auto start = tuner_.init_weights.exists() ? *tuner_.init_weights : "true";
+    reject(!is_lora(), bits, tuner_.tuner_type, "quantized weights stay as they are and are adapted by lora");
+    reject(*tuner_.pissa_init || *model_.resize_vocab || *tuner_.create_new_adapter, bits,
+           "goes with neither pissa_init, resize_vocab nor create_new_adapter, which change weights");
+    reject(*tuner_.use_dora, bits, tuner_.use_dora, "DoRA needs unsharded weights");
+    reject(start != "true" && start != "false" && start != "gaussian", bits, tuner_.init_weights,
+           "this initialization changes the base weights, which must be unsharded");
+    reject(factory_ && model_.adapters->size() > 1, bits, model_.adapters,
+           "only one adapter can be laid over quantized weights; merge the others first");
+  }
+
+  void check_method() const {
+    reject(*tuner_.pissa_init && stage_is({"dpo", "kto", "ppo"}), tuner_.pissa_init,
+           "changes the base, which is the reference of this method");
+    reject(factory_ && *training_.load_best_model_at_end && stage_is({"rm", "ppo"}), training_.load_best_model_at_end,
+           "is not kept for reward models and ppo");
+    reject(is_zero3() && *training_.pure_bf16, training_.pure_bf16, distributed_.deepspeed, "zero3 keeps float32 weights itself");
+    reject(is_zero3() && factory_ && *training_.predict_with_generate, training_.predict_with_generate, distributed_.deepspeed,
+           "generation needs unsharded weights; predict in a separate run");
+    check_one_sharding(distributed_.options());
+    reject(*data_.packing && is_rlhf() && !stage_is({"grpo", "dpo", "kto", "gkd"}), data_.packing, preference_.rlhf_type,
+           "rows of this method cannot be packed", kUnpacked);
+    reject(*data_.packing && factory_ && stage_is({"rm", "dpo", "kto"}), data_.packing, training_.stage,
+           "rows of this method cannot be packed", kUnpacked);
+    const bool grpo = is_rlhf() && stage_is({"grpo"});
+    for (const auto& teacher : {teacher_.teacher_model, teacher_.teacher_model_server})
+      reject(grpo && teacher.has_value(), teacher, preference_.rlhf_type, "a teacher is not available in grpo; distill with gkd");
+    reject(distributed_.sequence_parallel_size.value_or(1) > 1 && is_rlhf(), distributed_.sequence_parallel_size,
+           preference_.rlhf_type, "this loss compares full sequences, which sequence parallelism splits");
+  }
+
+  DataArguments data_;
+  TemplateArguments template_;
+  ModelArguments model_;
+  TrainingArguments training_;
+  TunerArguments tuner_;
+  OptimizerArguments optimizer_;
+  OutputArguments output_;
+  DistributedArguments distributed_;
+  PreferenceArguments preference_;
+  DistillationArguments teacher_;
+  bool factory_;
 };
 
 }  // namespace
 
+void check_one_sharding(const Options& options) {
+  const DistributedArguments args(options);
+  reject(args.deepspeed.has_value() && args.fsdp.has_value(), args.deepspeed, args.fsdp, kExclusive, "keep one of them");
+}
+
 void check_option_conflicts(const Options& options) {
-  if (!(options.verb() & kTraining)) return;
-  for (const auto& rule : kRules) {
-    if (!rule.broken(options)) continue;
-    auto names = rule.second ? fmt::format("{} and {}", options.display_name(rule.first), options.display_name(rule.second))
-                             : options.display_name(rule.first);
-    throw UserError(ExitCode::usage, fmt::format("{}: {}", names, rule.message), rule.hint);
-  }
+  if (options.verb() & kTraining) TrainingRules(options).check();
 }
 
 }  // namespace hone::cli
