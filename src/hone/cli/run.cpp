@@ -11,7 +11,9 @@
 #include "hone/base/log.h"
 #include "hone/base/terminal.h"
 #include "hone/cli/accelerate.h"
+#include "hone/cli/arguments/tools.h"
 #include "hone/cli/compat/foreign_words.h"
+#include "hone/cli/dialect_flags.h"
 #include "hone/cli/folder_checks.h"
 #include "hone/cli/help.h"
 #include "hone/cli/hub_options.h"
@@ -38,21 +40,29 @@ void leave_on_interrupt(int) {
   ::_exit(static_cast<int>(ExitCode::interrupted));
 }
 
-int report(ExitCode code, std::string_view message, std::string_view hint) {
+// Who is told about a failure: the front end and verb say what options are called.
+struct Audience {
+  FrontEnd front_end;
+  Verbs verb;
+};
+
+int report(const Audience& audience, ExitCode code, std::string_view found, std::string_view fix) {
   using terminal::Style, terminal::styled;
+  const auto message = in_dialect(found, audience.front_end, audience.verb);
+  const auto hint = in_dialect(fix, audience.front_end, audience.verb);
   fmt::print(stderr, "{} {}\n", styled("error:", Style::red, 2), message);
-  parallel::write_error_file(std::string(message));
+  parallel::write_error_file(message);
   if (!hint.empty()) fmt::print(stderr, "  {} {}\n", styled("hint:", Style::cyan, 2), hint);
   return static_cast<int>(code);
 }
 
 // An error of libtorch, torch_npu or the system, which knows nothing of our exit codes.
-int report_failure(const std::string& what) {
+int report_failure(const Audience& audience, const std::string& what) {
   auto text = device::npu::with_card_error(what);
   if (auto known = device::npu::explain(text); known && device::npu::loaded())
-    return report(known->code, fmt::format("{}\n{}", known->cause, text), known->advice);
+    return report(audience, known->code, fmt::format("{}\n{}", known->cause, text), known->advice);
   bool memory = text.find("out of memory") != text.npos || text.find("can't allocate memory") != text.npos;
-  return report(memory ? ExitCode::out_of_memory : ExitCode::failure, text,
+  return report(audience, memory ? ExitCode::out_of_memory : ExitCode::failure, text,
                 memory ? "smaller --per_device_train_batch_size or --max_length" : "");
 }
 
@@ -75,20 +85,20 @@ int world_size() {
 }
 
 // The first process of a node speaks for it; what the others say is for --log_level_replica to choose.
-std::string log_level(const Options& options) {
+std::string log_level(const CommonArguments& args) {
   auto number = [](const char* name) {
     const char* text = std::getenv(name);
     return text ? std::atoi(text) : 0;
   };
-  if (!options.has_option("log_level_replica")) return options.text("log_level");
-  bool speaks = number("LOCAL_RANK") == 0 && (number("NODE_RANK") == 0 || options.flag("log_on_each_node"));
-  auto replica = options.text("log_level_replica");
-  return speaks || replica == "passive" ? options.text("log_level") : replica;
+  if (!args.log_level_replica.exists()) return *args.log_level;
+  bool speaks = number("LOCAL_RANK") == 0 && (number("NODE_RANK") == 0 || *args.log_on_each_node);
+  auto replica = *args.log_level_replica;
+  return speaks || replica == "passive" ? *args.log_level : replica;
 }
 
-void configure_log(const Options& options) {
-  log::configure({.level = log::parse_level(log_level(options)),
-                  .format = options.text("log_format") == "json" ? log::Format::json : log::Format::text});
+void configure_log(const CommonArguments& args) {
+  log::configure(
+      {.level = log::parse_level(log_level(args)), .format = *args.log_format == "json" ? log::Format::json : log::Format::text});
 }
 
 int run_invocation(const Invocation& invocation) {
@@ -150,12 +160,12 @@ Parsed parse_invocation(const Invocation& invocation, const SystemAccess& world)
 
 std::optional<Options> resolve(Parsed parsed) {
   auto& options = parsed.options;
-  configure_log(options);
+  configure_log(CommonArguments(options));
   for (const auto& list : {parsed.environment, variables_of(options)})
     for (const auto& [name, value] : list) ::setenv(name.c_str(), value.c_str(), 0);
   for (const auto& remark : parsed.remarks) log::warning("{}", remark);
   if (options.verb() & (kModelUsers | kDownload)) check_environment_numbers(system_access());
-  bool shows_config = options.has_option("show_config") && options.flag("show_config");
+  bool shows_config = *CommonArguments(options).show_config;
   configure_hub(options);
   find_checkpoint(options);
   if (!shows_config) find_adapters(options), require_model_folder(Options(options));
@@ -163,7 +173,7 @@ std::optional<Options> resolve(Parsed parsed) {
   find_base(options);
   resolve_auto_values(options, world_size());
   if (shows_config) {
-    fmt::print("{}", config_table(options, options.text("log_format") == "json"));
+    fmt::print("{}", config_table(options, *CommonArguments(options).log_format == "json"));
     return std::nullopt;
   }
   check_option_conflicts(Options(options));  // a copy, so that looking does not count as use
@@ -172,33 +182,36 @@ std::optional<Options> resolve(Parsed parsed) {
 
 int run_program(const std::string& program, std::vector<std::string> words) {
   std::signal(SIGINT, leave_on_interrupt);
+  const auto front_end = front_end_of(program);
+  const auto* command = words.empty() ? nullptr : find_command(front_end, words[0]);
+  const Audience audience{front_end, command ? command->verb : kEveryVerb};
   try {
     if (const char* plan = std::getenv("HONE_FAULT")) set_fault(plan);
     device::settle_threads(/*chosen=*/std::getenv("OMP_NUM_THREADS") != nullptr);
     device::load_cuda_library();
-    return dispatch(front_end_of(program), words);
+    return dispatch(front_end, words);
   } catch (const UserError& error) {
-    return report(error.code(), error.what(), error.hint());
+    return report(audience, error.code(), error.what(), error.hint());
   } catch (const InternalError& error) {
-    return report(ExitCode::failure, error.what(), "this is a mistake in hone; please report it with the command line");
+    return report(audience, ExitCode::failure, error.what(), "this is a mistake in hone; please report it with the command line");
   } catch (const c10::OutOfMemoryError& error) {
-    return report(ExitCode::out_of_memory, error.what_without_backtrace(),
+    return report(audience, ExitCode::out_of_memory, error.what_without_backtrace(),
                   "smaller --per_device_train_batch_size or --max_length, or --gradient_checkpointing true");
   } catch (const c10::Error& error) {
     bool full = std::string_view(error.what_without_backtrace()).find("not enough memory") != std::string_view::npos;
     if (full)
-      return report(ExitCode::out_of_memory, "this machine's memory is used up",
+      return report(audience, ExitCode::out_of_memory, "this machine's memory is used up",
                     "hone plan shows what a run needs; smaller --per_device_train_batch_size or --max_length need less");
-    return report_failure(error.what_without_backtrace());
+    return report_failure(audience, error.what_without_backtrace());
   } catch (const std::system_error& error) {
     bool full = error.code() == std::errc::no_space_on_device || error.code() == std::error_code(EDQUOT, std::generic_category());
-    return full ? report(ExitCode::out_of_space, error.what(), "free some space, or choose another folder")
-                : report_failure(error.what());
+    return full ? report(audience, ExitCode::out_of_space, error.what(), "free some space, or choose another folder")
+                : report_failure(audience, error.what());
   } catch (const std::bad_alloc&) {
-    return report(ExitCode::out_of_memory, "this machine's memory is used up",
+    return report(audience, ExitCode::out_of_memory, "this machine's memory is used up",
                   "hone plan shows what a run needs; smaller --per_device_train_batch_size or --max_length need less");
   } catch (const std::exception& error) {
-    return report_failure(error.what());
+    return report_failure(audience, error.what());
   }
 }
 
