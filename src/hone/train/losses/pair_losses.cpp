@@ -97,24 +97,37 @@ Tensor kto_pair(const PairTerms& pair) {
 
 Tensor orpo(const PairTerms& pair) { return -pair.config.beta * at::log_sigmoid(log_odds(pair.logps)); }
 
-constexpr std::pair<std::string_view, Tensor (*)(const PairTerms&)> kPairLosses[] = {
-    {"sigmoid", sigmoid_loss},
-    {"hinge", hinge},
-    {"ipo", ipo},
-    {"simpo", simpo},
-    {"robust", robust},
-    {"exo_pair", exo_pair},
-    {"nca_pair", nca_pair},
-    {"bco_pair", bco_pair},
-    {"sppo_hard", sppo_hard},
-    {"aot", aot},
-    {"aot_unpaired", aot_unpaired},
-    {"apo_zero", apo_zero},
-    {"apo_down", apo_down},
-    {"discopop", discopop},
-    {"kto_pair", kto_pair},
-    {"orpo", orpo},
+struct PairLoss {
+  PairLossTraits traits;
+  Tensor (*formula)(const PairTerms&);
 };
+constexpr bool kSmoothed = true, kOfMeans = true;
+
+constexpr PairLoss kPairLosses[] = {
+    {{"sigmoid", /*dpo=*/true, /*cpo=*/true, kSmoothed}, sigmoid_loss},
+    {{"hinge", true, true}, hinge},
+    {{"ipo", true, true, !kSmoothed, kOfMeans}, ipo},
+    {{"exo_pair", true, false, kSmoothed}, exo_pair},
+    {{"nca_pair", true}, nca_pair},
+    {{"robust", true, false, kSmoothed}, robust},
+    {{"bco_pair", true}, bco_pair},
+    {{"sppo_hard", true}, sppo_hard},
+    {{"aot", true, false, kSmoothed}, aot},
+    {{"aot_unpaired", true, false, kSmoothed}, aot_unpaired},
+    {{"apo_zero", true}, apo_zero},
+    {{"apo_down", true}, apo_down},
+    {{"discopop", true}, discopop},
+    {{"sft", true}, nullptr},  // of tokens, not of pairs
+    {{"kto_pair"}, kto_pair},
+    {{"orpo", false, false, !kSmoothed, kOfMeans}, orpo},
+    {{"simpo", false, true, kSmoothed, kOfMeans}, simpo},
+};
+
+const PairLoss& pair_loss(std::string_view name) {
+  for (const auto& loss : kPairLosses)
+    if (loss.traits.name == name) return loss;
+  HONE_CHECK(false, "{} is not a loss of pairs", name);
+}
 
 // log(1 - e^x) of a negative x: the expm1 branch keeps digits near zero, the log1p branch far from it.
 Tensor log_one_minus_exp(const Tensor& x) {
@@ -124,7 +137,13 @@ Tensor log_one_minus_exp(const Tensor& x) {
 
 }  // namespace
 
-bool uses_mean_logps(std::string_view loss) { return loss == "ipo" || loss == "simpo" || loss == "orpo"; }
+std::vector<PairLossTraits> pair_loss_traits() {
+  std::vector<PairLossTraits> all;
+  for (const auto& loss : kPairLosses) all.push_back(loss.traits);
+  return all;
+}
+
+PairLossTraits pair_loss_traits(std::string_view loss) { return pair_loss(loss).traits; }
 
 Tensor log_odds(const PairLogps& logps) {
   return (logps.chosen - logps.rejected) - (log_one_minus_exp(logps.chosen) - log_one_minus_exp(logps.rejected));
@@ -133,9 +152,9 @@ Tensor log_odds(const PairLogps& logps) {
 Tensor pair_losses(std::string_view loss, const PairLogps& logps, const PreferenceConfig& config, const Tensor& baseline) {
   auto chosen = logps.chosen - logps.reference_chosen, rejected = logps.rejected - logps.reference_rejected;
   auto margin = (logps.chosen - logps.rejected) - (logps.reference_chosen - logps.reference_rejected);
-  for (const auto& [name, formula] : kPairLosses)
-    if (name == loss) return formula({logps, config, chosen, rejected, margin, baseline});
-  HONE_CHECK(false, "{} is not a loss of pairs", loss);
+  const auto formula = pair_loss(loss).formula;
+  HONE_CHECK(formula, "{} is not a loss of pairs", loss);
+  return formula({logps, config, chosen, rejected, margin, baseline});
 }
 
 }  // namespace hone::train

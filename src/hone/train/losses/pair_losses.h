@@ -2,6 +2,7 @@
 // and definitions.
 #pragma once
 #include <string_view>
+#include <vector>
 
 #include "hone/device/tensor.h"
 #include "hone/train/methods/preference.h"
@@ -13,8 +14,15 @@ struct PairLogps {
   Tensor chosen, rejected, reference_chosen, reference_rejected;
 };
 
-// Whether a loss looks at the mean over an answer's tokens instead of their sum.
-bool uses_mean_logps(std::string_view loss);
+// What is known about a loss beside its formula.
+struct PairLossTraits {
+  std::string_view name;
+  bool dpo = false, cpo = false;  // which methods have it
+  bool uses_label_smoothing = false;
+  bool uses_mean_logps = false;  // over a completion's tokens, instead of their sum
+};
+std::vector<PairLossTraits> pair_loss_traits();
+PairLossTraits pair_loss_traits(std::string_view loss);
 
 // [pairs]. `baseline` is what bco_pair measures rewards from, a scalar. "sft" is no loss of pairs: whoever has the tokens
 // computes it.

@@ -82,7 +82,7 @@ PreferenceLoss::Found PreferenceLoss::compare(const AnswerLogps& policy, const A
   Found found;
   auto add = [](Tensor& total, const Tensor& part) { total = total.defined() ? total + part : part; };
   for (const auto& [name, weight] : config_.losses) {
-    auto logps = policy.beside(reference, uses_mean_logps(name));
+    auto logps = policy.beside(reference, pair_loss_traits(name).uses_mean_logps);
     auto mean = name == "bco_pair" ? baseline(logps, training) : Tensor();
     auto losses_p = name == "sft" ? policy.token_loss().expand_as(logps.chosen) : pair_losses(name, logps, config_, mean);
     add(found.losses_p, losses_p * weight);
@@ -91,7 +91,7 @@ PreferenceLoss::Found PreferenceLoss::compare(const AnswerLogps& policy, const A
     if (name == "orpo") found.odds_p = log_odds(logps).detach();
   }
   if (config_.bco_weight > 0) {
-    auto logps = policy.beside(reference, uses_mean_logps(config_.losses.front().name));
+    auto logps = policy.beside(reference, pair_loss_traits(config_.losses.front().name).uses_mean_logps);
     auto mixed = pair_losses("bco_pair", logps, config_, baseline(logps, training));
     found.losses_p = (found.losses_p + mixed * config_.bco_weight) / (1 + config_.bco_weight);
   }
@@ -118,7 +118,7 @@ LossSum PreferenceLoss::loss(const ForwardOutputs& outputs, const PreferencePayl
 
 // Where a loss looks at means, so do the numbers that are logged; ms-swift's DPO shows sums all the same.
 bool PreferenceLoss::reports_means() const {
-  bool means = uses_mean_logps(config_.losses.front().name);
+  bool means = pair_loss_traits(config_.losses.front().name).uses_mean_logps;
   return means && (config_.method != Preference::dpo || names_ == Layout::factory);
 }
 

@@ -3,12 +3,16 @@
 #include <fmt/ranges.h>
 
 #include "hone/base/log.h"
+#include "hone/cli/arguments/data.h"
+#include "hone/cli/arguments/preference.h"
+#include "hone/cli/arguments/training.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/training/distillation_config.h"
 #include "hone/cli/configs/training/ppo_config.h"
 #include "hone/cli/configs/training/reference_config.h"
 #include "hone/cli/configs/training/reinforcement_config.h"
 #include "hone/cli/configs/training/reward_config.h"
+#include "hone/train/losses/pair_losses.h"
 
 namespace hone::cli {
 namespace {
@@ -16,9 +20,6 @@ namespace {
 using train::Preference;
 using train::PreferenceConfig;
 
-const std::vector<std::string> kDpoLosses = {"sigmoid",   "hinge", "ipo",          "exo_pair", "nca_pair", "robust",   "bco_pair",
-                                             "sppo_hard", "aot",   "aot_unpaired", "apo_zero", "apo_down", "discopop", "sft"};
-const std::vector<std::string> kCpoLosses = {"sigmoid", "hinge", "ipo", "simpo"};
 const std::vector<std::string> kKtoLosses = {"kto", "apo_zero_unpaired"};
 const std::vector<std::string> kFactoryLosses = {"sigmoid", "hinge", "ipo", "kto_pair", "orpo", "simpo"};
 
@@ -32,129 +33,127 @@ Preference method_named(const std::string& name) {
 }
 
 // trl calls one of them by two names.
-std::vector<std::string> asked_losses(const Options& options) {
-  auto names = options.list("loss_type");
+std::vector<std::string> asked_losses(const PreferenceArguments& args) {
+  auto names = *args.loss_type;
   for (auto& name : names)
     if (name == "aot_pair") name = "aot_unpaired";
   return names;
 }
 
 // Empty: the method has one loss.
-const std::vector<std::string>& losses_of(const Options& options, Preference method) {
-  static const std::vector<std::string> kOne;
-  if (uses_factory_dialect(options)) return method == Preference::dpo ? kFactoryLosses : kOne;
-  return method == Preference::dpo   ? kDpoLosses
-         : method == Preference::cpo ? kCpoLosses
-         : method == Preference::kto ? kKtoLosses
-                                     : kOne;
+std::vector<std::string> losses_of(const Options& options, Preference method) {
+  if (uses_factory_dialect(options)) return method == Preference::dpo ? kFactoryLosses : std::vector<std::string>{};
+  if (method == Preference::kto) return kKtoLosses;
+  std::vector<std::string> names;
+  for (const auto& loss : train::pair_loss_traits())
+    if ((method == Preference::dpo && loss.dpo) || (method == Preference::cpo && loss.cpo)) names.emplace_back(loss.name);
+  return names;
 }
 
 void check_losses(const Options& options, Preference method) {
-  const auto& known = losses_of(options, method);
-  if (known.empty() || options.setting("loss_type").is_auto) return;
-  const auto names = asked_losses(options);
+  const PreferenceArguments args(options);
+  const auto known = losses_of(options, method);
+  if (known.empty() || args.loss_type.is_auto()) return;
+  const auto names = asked_losses(args);
   const bool several = method == Preference::dpo && !uses_factory_dialect(options);
   if (names.empty() || (names.size() > 1 && !several))
-    throw UserError(ExitCode::usage,
-                    fmt::format("{} names {} losses, and {} has one", options.display_name("loss_type"), names.size(),
-                                training_method(options)),
-                    "ms-swift's dpo alone adds up several, with weights");
+    throw UserError(
+        ExitCode::usage,
+        fmt::format("{} names {} losses, and {} has one", args.loss_type.flag(), names.size(), training_method(options)),
+        "ms-swift's dpo alone adds up several, with weights");
   for (const auto& name : names)
     if (!std::ranges::count(known, name))
       throw UserError(ExitCode::usage,
-                      fmt::format("{} {} does not go with {}", options.display_name("loss_type"), name, training_method(options)),
+                      fmt::format("{} {} does not go with {}", args.loss_type.flag(), name, training_method(options)),
                       fmt::format("expected {}", fmt::join(known, ", ")));
 }
 
-void read_swift_losses(const Options& options, PreferenceConfig& config) {
-  auto names = config.method == Preference::orpo ? std::vector<std::string>{"orpo"} : asked_losses(options);
-  auto weights = options.reals("loss_weights");
+void read_swift_losses(const PreferenceArguments& args, PreferenceConfig& config) {
+  auto names = config.method == Preference::orpo ? std::vector<std::string>{"orpo"} : asked_losses(args);
+  auto weights = *args.loss_weights;
   if (config.method != Preference::dpo && !weights.empty())
-    throw UserError(
-        ExitCode::usage,
-        fmt::format("{}: several losses with weights are added up for dpo alone", options.display_name("loss_weights")),
-        "leave it out");
+    throw UserError(ExitCode::usage,
+                    fmt::format("{}: several losses with weights are added up for dpo alone", args.loss_weights.flag()),
+                    "leave it out");
   if (!weights.empty() && weights.size() != names.size())
-    throw UserError(
-        ExitCode::usage,
-        fmt::format("{} has {} numbers for {} losses", options.display_name("loss_weights"), weights.size(), names.size()),
-        "give one weight for each loss");
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} has {} numbers for {} losses", args.loss_weights.flag(), weights.size(), names.size()),
+                    "give one weight for each loss");
   for (size_t i = 0; i < names.size(); ++i) config.losses.push_back({names[i], weights.empty() ? 1.0 : weights[i]});
-  if (config.method == Preference::dpo && options.has("rpo_alpha")) config.rpo_alpha = options.real("rpo_alpha");
-  if (config.method == Preference::cpo) config.rpo_alpha = options.real("cpo_alpha");
+  if (config.method == Preference::dpo && args.rpo_alpha.has_value()) config.rpo_alpha = *args.rpo_alpha;
+  if (config.method == Preference::cpo) config.rpo_alpha = *args.cpo_alpha;
   if (config.method == Preference::orpo) config.rpo_alpha = 1;
   if (names.front() == "simpo" && config.rpo_alpha > 0)
-    log::info("{} {} adds the SFT loss of the chosen completions to SimPO; 0 is SimPO alone", options.display_name("cpo_alpha"),
+    log::info("{} {} adds the SFT loss of the chosen completions to SimPO; 0 is SimPO alone", args.cpo_alpha.flag(),
               config.rpo_alpha);
 }
 
 // `stage: dpo` is all of them, told apart by pref_loss.
-void read_factory_losses(const Options& options, PreferenceConfig& config) {
-  const auto loss = asked_losses(options).front();
+void read_factory_losses(const PreferenceArguments& args, PreferenceConfig& config) {
+  const auto loss = asked_losses(args).front();
   if (loss == "orpo") config.method = Preference::orpo;
   if (loss == "simpo") config.method = Preference::cpo;
   if (loss != "sigmoid" && config.label_smoothing > 1e-6)
-    throw UserError(ExitCode::usage, fmt::format("{} goes with the loss sigmoid alone, not with {}",
-                                                 options.display_name("label_smoothing"), loss));
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} goes with the loss sigmoid alone, not with {}", args.label_smoothing.flag(), loss));
   config.losses = {{loss, 1}};
-  config.rpo_alpha = (loss == "orpo" ? 1 : 0) + options.real("rpo_alpha");
+  config.rpo_alpha = (loss == "orpo" ? 1 : 0) + *args.rpo_alpha;
   config.rpo_alpha_by_row = true;
-  if (config.method == Preference::dpo) config.bco_weight = options.real("pref_bco_weight");
+  if (config.method == Preference::dpo) config.bco_weight = *args.pref_bco_weight;
 }
 
 // Settings of losses, given to a method that has no choice of them.
 void note_unused(const Options& options, const PreferenceConfig& config) {
+  const PreferenceArguments args(options);
   const auto name = training_method(options);
-  auto note = [&](const char* option) {
-    if (options.has_option(option) && options.is_set(option))
-      log::warning("{} has no effect on {}", options.display_name(option), name);
+  auto note = [&](const AnyArg& option) {
+    if (option.is_set()) log::warning("{} has no effect on {}", option.flag(), name);
   };
-  if (losses_of(options, config.method).empty() && asked_losses(options) != std::vector{name}) note("loss_type");
-  if (config.method == Preference::rm) note("beta"), note("label_smoothing");
+  if (losses_of(options, config.method).empty() && asked_losses(args) != std::vector{name}) note(args.loss_type);
+  if (config.method == Preference::rm) note(args.beta), note(args.label_smoothing);
 }
 
-// Formulas that label smoothing has no place in.
-void note_smoothing(const Options& options, const PreferenceConfig& config) {
-  static const std::vector<std::string> kWithout = {"hinge",    "ipo",      "bco_pair", "sppo_hard", "nca_pair", "apo_zero",
-                                                    "apo_down", "discopop", "sft",      "orpo",      "kto_pair"};
+void note_smoothing(const PreferenceArguments& args, const PreferenceConfig& config) {
   for (const auto& loss : config.losses) {
-    if (config.label_smoothing > 0 && std::ranges::count(kWithout, loss.name))
-      log::warning("{} has no effect on the loss {}", options.display_name("label_smoothing"), loss.name);
+    if (config.label_smoothing > 0 && !train::pair_loss_traits(loss.name).uses_label_smoothing)
+      log::warning("{} has no effect on the loss {}", args.label_smoothing.flag(), loss.name);
     if (config.label_smoothing == 0.5 && loss.name == "robust")
       throw UserError(ExitCode::usage,
-                      fmt::format("{} is 0.5, where the loss robust divides by zero", options.display_name("label_smoothing")),
+                      fmt::format("{} is 0.5, where the loss robust divides by zero", args.label_smoothing.flag()),
                       "choose a number below 0.5");
   }
 }
 
 void read_pairs(const Options& options, train::TrainingJob& job) {
+  const PreferenceArguments preference_args(options);
+  const TemplateArguments template_args(options);
   auto& config = job.preference;
-  config.beta = options.real("beta");
-  config.label_smoothing = options.real("label_smoothing");
-  config.reference_free = options.has_option("reference_free") && options.flag("reference_free");
-  if (options.has("ld_alpha")) config.ld_alpha = options.real("ld_alpha");
-  if (options.has_option("discopop_tau")) config.discopop_tau = options.real("discopop_tau");
-  config.simpo_gamma = options.real("simpo_gamma");
-  uses_factory_dialect(options) ? read_factory_losses(options, config) : read_swift_losses(options, config);
+  config.beta = *preference_args.beta;
+  config.label_smoothing = *preference_args.label_smoothing;
+  config.reference_free = *preference_args.reference_free;
+  if (preference_args.ld_alpha.has_value()) config.ld_alpha = *preference_args.ld_alpha;
+  if (preference_args.discopop_tau.exists()) config.discopop_tau = *preference_args.discopop_tau;
+  config.simpo_gamma = *preference_args.simpo_gamma;
+  uses_factory_dialect(options) ? read_factory_losses(preference_args, config) : read_swift_losses(preference_args, config);
   if (config.ld_alpha && config.method != Preference::dpo && !uses_factory_dialect(options)) {
-    log::warning("{} has no effect: it belongs to dpo", options.display_name("ld_alpha"));
+    log::warning("{} has no effect: it belongs to dpo", preference_args.ld_alpha.flag());
     config.ld_alpha.reset();
   }
   // ORPO learns every answer of a conversation, the others the last one.
-  if (config.method == Preference::orpo && options.has_option("loss_scale") && !options.is_set("loss_scale"))
+  if (config.method == Preference::orpo && template_args.loss_scale.exists() && !template_args.loss_scale.is_set())
     job.encode.loss_scale = "default";
   if (!(config.beta > 0))
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", options.display_name("beta"), config.beta),
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", preference_args.beta.flag(), config.beta),
                     "expected a number above 0");
-  note_smoothing(options, config);
+  note_smoothing(preference_args, config);
   job.loader.pairs = job.eval_loader.pairs = true;
 }
 
 }  // namespace
 
 std::string training_method(const Options& options) {
-  if (options.verb() & kRlhf && !uses_factory_dialect(options)) return options.text("rlhf_type");
-  if (uses_factory_dialect(options)) return options.text("stage");
+  if (options.verb() & kRlhf && !uses_factory_dialect(options)) return *PreferenceArguments(options).rlhf_type;
+  if (uses_factory_dialect(options)) return *TrainingArguments(options).stage;
   return options.verb() & kPt ? "pt" : "sft";
 }
 
