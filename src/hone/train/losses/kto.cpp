@@ -9,6 +9,24 @@
 namespace hone::train {
 namespace {
 
+// The pictures whose rows are among [begin, begin + length). Every row of a model stands for as many patches as any other.
+data::BatchImages images_between(const data::BatchImages& all, int64_t begin, int64_t length) {
+  data::BatchImages part;
+  if (!all.rows_n.defined() || all.rows_n.numel() == 0) return part;
+  const auto first = (all.rows_n < begin).sum().item<int64_t>();
+  const auto count = (all.rows_n < begin + length).sum().item<int64_t>() - first;
+  if (count == 0) return part;
+  const int64_t patches = all.patches_pr.size(0) / all.rows_n.size(0), end = (first + count) * patches;
+  part.rows_n = all.rows_n.narrow(0, first, count) - begin;
+  part.patches_pr = all.patches_pr.narrow(0, first * patches, count * patches);
+  int64_t at = 0;
+  for (const auto& grid : all.grids) {
+    if (at >= first * patches && at < end) part.grids.push_back(grid);
+    at += grid.patches();
+  }
+  return part;
+}
+
 // Whole sequences out of a batch.
 data::Batch sequences_of(const data::Batch& batch, int64_t first, int64_t count) {
   const int64_t begin = batch.segments.offsets[static_cast<size_t>(first)],
@@ -16,7 +34,8 @@ data::Batch sequences_of(const data::Batch& batch, int64_t first, int64_t count)
   data::Batch part;
   for (int64_t i = first; i < first + count; ++i) part.segments.append(batch.segments.length(i));
   part.tokens_t = batch.tokens_t.narrow(0, begin, length);
-  part.positions_t = batch.positions_t.narrow(0, begin, length);
+  part.positions_t = batch.positions_t.narrow(-1, begin, length);
+  part.images = images_between(batch.images, begin, length);
   part.targets_t = batch.targets_t.narrow(0, begin, length);
   part.target_count = -1;
   return part;
