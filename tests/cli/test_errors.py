@@ -132,7 +132,7 @@ def test_an_error_comes_alone(swift, words):
 
 
 def test_later_verbs_answer_in_each_front_end(swift, factory):
-    for program, verbs in ((swift, ["rollout", "web-ui"]), (factory, ["webui"])):
+    for program, verbs in ((swift, ["web-ui"]), (factory, ["webui"])):
         for verb in verbs:
             done = program(verb)
             assert done.returncode == 2 and done.stderr.count("\n") == 1 and "is not in this version" in done.stderr

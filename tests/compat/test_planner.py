@@ -141,7 +141,7 @@ def test_options_alone_are_a_training_command(hone):
     assert plan_of(hone, *QWEN) == plan_of(hone, "sft", *QWEN)
     assert plan_of(hone, "--rlhf_type", "dpo", *QWEN)["tokens"] == 2 * plan_of(hone, *QWEN)["tokens"]
     wrong = hone("plan", *QWEN, "--ssl_keyfile", "k")
-    assert wrong.returncode == 2 and not re.search(r"\brollout\b", wrong.stderr)  # a command that is not there yet
+    assert wrong.returncode == 2 and "deploy" in wrong.stderr, wrong.stderr  # whose option it is
 
 
 def test_offload_shows_host_memory_and_costs_time(hone):

@@ -4,7 +4,7 @@ import json
 GOOD = {"/v1/chat/completions": {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}, "/v1/completions": {"prompt": "hi", "max_tokens": 1},
         "/v1/embeddings": {"input": "hi"}, "/v1/messages": {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}, "/tokenize": {"prompt": "hi"},
         "/detokenize": {"tokens": [1]}, "/v1/load_lora_adapter": {"lora_name": "x", "lora_path": "y"}, "/v1/unload_lora_adapter": {"lora_name": "x"},
-        "/v1/responses": {"input": "hi", "max_output_tokens": 1},
+        "/v1/responses": {"input": "hi", "max_output_tokens": 1}, "/generate/": {"prompts": [[1]], "max_tokens": 1},
         "/infer/": {"infer_requests": [{"messages": [{"role": "user", "content": "hi"}]}], "request_config": {"max_tokens": 1}}}
 JUDGED = {"/v1/classify": {"input": "hi"}, "/v1/rerank": {"query": "a", "documents": ["b"]}, "/v1/score": {"text_1": "a", "text_2": "b"},
           "/v1/score/evaluation": {"messages": ["a"]}}

@@ -120,6 +120,7 @@ class Answers:
             now, _ = self.logps(0.9)
         self.old = now + 0.3 * torch.randn_like(now)
         self.reference = now + 0.3 * torch.randn_like(now)
+        self.sampled = now + 0.3 * torch.randn_like(now)
 
     def logps(self, temperature):
         """Of each answer's tokens, and the entropies there."""
@@ -132,7 +133,7 @@ class Answers:
             entropies.append(torch.nn.functional.pad(-(every.exp() * every).sum(-1), pad))
         return torch.stack(rows), torch.stack(entropies).detach()
 
-    def batch(self):
+    def batch(self, sampled=False):
         def spread(values):
             return [x for prompt, answer, row in zip(self.prompts, self.answers, values.tolist()) for x in [0.0] * (len(prompt) - 1) + row[:len(answer)] + [0.0]]
 
@@ -140,7 +141,7 @@ class Answers:
                 "targets": [t for prompt, answer in zip(self.prompts, self.answers) for t in [-100] * (len(prompt) - 1) + answer + [-100]],
                 "lengths": [len(prompt) + len(answer) for prompt, answer in zip(self.prompts, self.answers)],
                 "grades": [[a, float(c), self.mask.sum().item() / 4, GENERATIONS] for a, c in zip(self.advantages.tolist(), self.cut.tolist())],
-                "rows": [0, 0, 1, 1], "policy_logps": spread(self.old), "reference_logps": spread(self.reference), "notes": {}}
+                "rows": [0, 0, 1, 1], "policy_logps": spread(self.old), "reference_logps": spread(self.reference), "rollout_logps": spread(self.sampled) if sampled else None, "notes": {}}
 
 
 @pytest.fixture(scope="module")
@@ -215,3 +216,28 @@ def test_masks_and_the_remaining_losses(hone, answers, tmp_path):
     assert found[1]["metrics"]["entropy/mean"] == pytest.approx(means.mean().item(), rel=1e-5)
     assert found[1]["metrics"]["entropy/max"] == pytest.approx(means.max().item(), rel=1e-5)
 
+
+
+def test_rollouts_that_drift_are_corrected(hone, answers, tmp_path):
+    """ms-swift's four modes, in its formulas; what is logged are trl's and ms-swift's names."""
+    base = {"temperature": 0.9, "max_answer": LONGEST, "objective": 0, "reference_weight": 0.04, "correction_threshold": 1.15, "batch": answers.batch(sampled=True)}
+    found = trace(hone, tmp_path, model=answers.folder, losses=[{**base, "correction": mode} for mode in range(5)])["losses"]
+    logps, _ = answers.logps(0.9)
+    mask, advantages = answers.mask.float(), answers.advantages[:, None].expand_as(logps)
+    ratio, moved = (logps - answers.old).exp(), (answers.reference - logps).clamp(-20, 20)
+    losses = -torch.min(ratio * advantages, ratio.clamp(0.8, 1.2) * advantages) + 0.04 * (moved.exp() - moved - 1)
+    drift = (answers.old - answers.sampled) * mask
+    token, sequence = drift.exp(), (drift.sum(1) / mask.sum(1)).exp()[:, None].expand_as(drift)
+    weights = [torch.ones_like(token), token.clamp(max=1.15), token * (token <= 1.15), sequence.clamp(max=1.15), token * (sequence <= 1.15)]
+    for mode, (mine, weight) in enumerate(zip(found, weights)):
+        wanted = ((losses * weight * mask).sum(1) / mask.sum(1)).mean()
+        assert mine["loss"] == pytest.approx(wanted.item(), rel=1e-5, abs=1e-6), mode
+        norms = gradient_norms(answers.model, wanted)
+        assert all(mine["gradients"][name] == pytest.approx(norm, rel=1e-4, abs=1e-6) for name, norm in norms.items()), mode
+        applied = weight[answers.mask.bool()] if mode else token[answers.mask.bool()]
+        metrics = mine["metrics"]
+        assert metrics["sampling/sampling_logp_difference/max"] == pytest.approx(drift.abs().max().item(), rel=1e-5)
+        assert metrics["sampling/importance_sampling_ratio/mean"] == pytest.approx(applied.mean().item(), rel=1e-5)
+        assert ("rollout_correction/ess" in metrics) == (mode > 0)
+    assert found[1]["metrics"]["rollout_correction/kl"] == pytest.approx((drift.sum() / mask.sum()).item(), rel=1e-4)
+    assert found[1]["metrics"]["rollout_correction/chi2_token"] == pytest.approx(((token ** 2 * mask).sum() / mask.sum()).item() - 1, rel=1e-4)

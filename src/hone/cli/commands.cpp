@@ -45,7 +45,7 @@ constexpr Command kCommands[] = {
     {"image-trace", kOther, "Batches of rows with images.", image_trace_command, "file", 1, true},
     {"policy-trace", kOther, "Rewards, advantages and losses of given completions.", policy_trace_command, "file", 1, true},
     {"check-args", kOther, "Whether a command line parses.", check_args_command, "command line", 4096, true, true},
-    {"rollout", kRollout, "Rollout server for reinforcement training.", nullptr},
+    {"rollout", kRollout, "Rollout server: generates for a training run and follows its weights.", rollout_command},
     {"web-ui", kDeploy, "Studio in the browser.", nullptr},
 };
 

@@ -38,6 +38,7 @@ int train_command(const Options& options);
 int infer_command(const Options& options);
 int export_command(const Options& options);
 int deploy_command(const Options& options);
+int rollout_command(const Options& options);
 int eval_command(const Options& options);
 int sample_command(const Options& options);
 int app_command(const Options& options);

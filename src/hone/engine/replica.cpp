@@ -15,6 +15,8 @@ text::TokenId chosen_from(Sequence& sequence, std::span<float> logits, RequestOu
   const auto& wanted = sequence.request.sampling.logprobs;
   if (!wanted) return sequence.sampler.sample(logits);
   std::vector<float> raw(logits.begin(), logits.end());
+  if (const auto temperature = static_cast<float>(sequence.request.sampling.logprobs_temperature); temperature != 1)
+    for (auto& logit : raw) logit /= temperature;
   auto token = sequence.sampler.sample(logits);
   output.logprobs.push_back(position_logprobs(raw, token, *wanted, sequence.request.sampling.logprob_token_ids));
   return token;

@@ -49,6 +49,7 @@ struct SamplingParams {
 
   std::optional<int64_t>
       logprobs;  // of each chosen token and so many of the most likely; of the raw logits, before any setting above
+  double logprobs_temperature = 1.0;             // divides the logits that `logprobs` are of; a trainer's are those of its own
   std::vector<text::TokenId> logprob_token_ids;  // with `logprobs`: of these tokens, too, whatever was chosen
   std::optional<int64_t> prompt_logprobs;        // the same for prompt tokens: for each, or from one of them on
   int64_t prompt_logprobs_start = 1;             // the first of them; what stands well before it may come from the prefix cache

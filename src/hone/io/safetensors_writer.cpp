@@ -7,6 +7,7 @@
 #include "hone/base/file.h"
 #include "hone/base/json.h"
 #include "hone/io/safetensors.h"
+#include "hone/io/safetensors_bytes.h"
 #include "hone/io/safetensors_types.h"
 
 namespace hone::io {
@@ -79,6 +80,19 @@ size_t TensorSource::bytes() const { return static_cast<size_t>(c10::multiply_in
 
 TensorSource TensorSource::of(std::string name, const Tensor& tensor, std::optional<at::ScalarType> dtype) {
   return {std::move(name), dtype.value_or(tensor.scalar_type()), tensor.sizes().vec(), [tensor] { return tensor; }};
+}
+
+std::string safetensors_bytes(const std::vector<TensorSource>& tensors, const std::map<std::string, std::string>& metadata) {
+  const auto header = header_text(tensors, metadata);
+  const uint64_t length = header.size();
+  std::string bytes(reinterpret_cast<const char*>(&length), sizeof length);
+  bytes += header;
+  for (const auto& source : tensors) {
+    const auto tensor = source.load().detach().to(at::kCPU, source.dtype).contiguous();
+    HONE_CHECK(tensor.sizes() == at::IntArrayRef(source.shape), "{} changed its shape", source.name);
+    bytes.append(static_cast<const char*>(tensor.const_data_ptr()), source.bytes());
+  }
+  return bytes;
 }
 
 void write_safetensors(const fs::path& path, const std::vector<TensorSource>& tensors,

@@ -13,6 +13,8 @@
 
 namespace hone::serve {
 
+class WeightReceiver;
+
 struct Context {
   const ServedModel& served;
   EngineLoop& loop;
@@ -22,6 +24,7 @@ struct Context {
   Workers& workers;
   std::filesystem::path result_file;  // "" is none
   bool sleep_allowed = false;         // by requests
+  WeightReceiver* weights = nullptr;  // of a server that follows a trainer; null: they are fixed
 
   // Who answers to a request's `model`. Problem(404) for a name nobody serves.
   struct Target {

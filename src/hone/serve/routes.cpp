@@ -9,6 +9,7 @@
 #include "hone/serve/openai/pooling.h"
 #include "hone/serve/openai/responses.h"
 #include "hone/serve/page/page.h"
+#include "hone/serve/rollout/rollout.h"
 
 namespace hone::serve {
 namespace {
@@ -37,6 +38,11 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/score", kKey, score_pairs},
     {"POST", "/score", kKey, score_pairs},
     {"POST", "/infer/", kKey, infer},
+    {"POST", "/generate/", kKey, generate_rollout},
+    {"POST", "/update_weights/", kKey, update_weights},
+    {"POST", "/reset_prefix_cache/", kKey, reset_prefix_cache},
+    {"GET", "/get_engine_type/", kKey, engine_type},
+    {"GET", "/get_world_size/", kKey, world_size},
     {"POST", "/v1/score/evaluation", kKey, score_texts},
     {"POST", "/v1/messages", kKey, anthropic_messages},
     {"POST", "/v1/messages/count_tokens", kKey, anthropic_count_tokens},

@@ -218,7 +218,15 @@ class Server : public Service {
   Metrics metrics_;
   Adapters adapters_;
   Admission admission_{loop_, metrics_};
-  Context context_{served_, loop_, metrics_, adapters_, admission_, workers_, config_.result_file, config_.sleep_allowed};
+  Context context_{served_,
+                   loop_,
+                   metrics_,
+                   adapters_,
+                   admission_,
+                   workers_,
+                   config_.result_file,
+                   config_.sleep_allowed,
+                   config_.weights.get()};
   std::shared_ptr<asio::ssl::context> tls_;
   Listener listener_;
   asio::signal_set signals_;

@@ -11,6 +11,8 @@
 
 namespace hone::serve {
 
+class WeightReceiver;
+
 // A step of the engine did not come back: what the process exits with.
 inline constexpr int kHangExit = 9;
 
@@ -30,8 +32,9 @@ struct ServerConfig {
   std::chrono::milliseconds watchdog{300'000};  // for one step of the engine
   int log_interval = 20;                        // seconds between lines of statistics; 0: none
   bool log_requests = true;
-  std::filesystem::path result_file;  // each chat and its answer as a line of JSON; "" is none
-  bool open_page = false;             // show the chat page's address, as the reason to be here
+  std::filesystem::path result_file;             // each chat and its answer as a line of JSON; "" is none
+  std::shared_ptr<WeightReceiver> weights = {};  // of a rollout server; null: they are fixed
+  bool open_page = false;                        // show the chat page's address, as the reason to be here
 };
 
 // Throws UserError(usage) when a fixed port is taken: before a model is loaded for it.

@@ -184,6 +184,7 @@ void TrainingSession::begin_generating(ParallelStrategy& strategy) {
   const auto others = other_models();
   if (ready_.rollouts)
     ready_.rollouts->begin({.model = *policy.model,
+                            .tuned = policy.tuned,
                             .reference = others.reference,
                             .value_model = others.value_model,
                             .strategy = strategy,
@@ -195,6 +196,7 @@ void TrainingSession::begin_generating(ParallelStrategy& strategy) {
                             .seed = job_.trainer.seed});
   if (ready_.distillation)
     ready_.distillation->begin({.student = *policy.model,
+                                .tuned = policy.tuned,
                                 .teacher = teacher_->model(),
                                 .strategy = strategy,
                                 .sharded = policy.sharded != nullptr,

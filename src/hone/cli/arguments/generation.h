@@ -54,7 +54,11 @@ struct EngineArguments : ArgumentGroup {
   Arg<std::string> lmdeploy_quant_policy{*this, "lmdeploy_quant_policy"};
   Arg<std::string> vllm_reasoning_parser{*this, "vllm_reasoning_parser"};
   Arg<std::vector<std::string>> vllm_server_host{*this, "vllm_server_host"};
+  Arg<std::vector<std::string>> vllm_server_port{*this, "vllm_server_port"};
   Arg<std::vector<std::string>> vllm_server_base_url{*this, "vllm_server_base_url"};
+  Arg<double> vllm_server_timeout{*this, "vllm_server_timeout"};
+  Arg<std::string> vllm_server_type{*this, "vllm_server_type"};
+  Arg<std::string> vllm_server_api_key{*this, "vllm_server_api_key"};
   Arg<bool> use_vllm{*this, "use_vllm"};
   Arg<std::string> vllm_mode{*this, "vllm_mode"};
   Arg<int64_t> sleep_level{*this, "sleep_level"};

@@ -120,6 +120,11 @@ struct GrpoArguments : ArgumentGroup {
   Arg<bool> log_entropy{*this, "log_entropy"};
   Arg<bool> log_completions{*this, "log_completions"};
   Arg<double> off_policy_sequence_mask_delta{*this, "off_policy_sequence_mask_delta"};
+  Arg<std::string> rollout_importance_sampling_mode{*this, "rollout_importance_sampling_mode"};
+  Arg<double> rollout_importance_sampling_threshold{*this, "rollout_importance_sampling_threshold"};
+  Arg<bool> log_rollout_offpolicy_metrics{*this, "log_rollout_offpolicy_metrics"};
+  Arg<bool> async_generate{*this, "async_generate"};
+  Arg<int64_t> async_max_lag{*this, "async_max_lag"};
 };
 
 }  // namespace hone::cli

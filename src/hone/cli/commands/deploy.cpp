@@ -1,4 +1,4 @@
-// deploy and app: a model behind OpenAI's and Anthropic's interfaces, with a chat page.
+// deploy, app and rollout: a model behind OpenAI's and Anthropic's interfaces, with a chat page.
 #include <ctime>
 
 #include "hone/base/log.h"
@@ -14,11 +14,14 @@
 #include "hone/cli/configs/training/task_config.h"
 #include "hone/hub/locate.h"
 #include "hone/serve/openai/embed_model.h"
+#include "hone/serve/rollout/weight_receiver.h"
 #include "hone/train/evaluation/pooling_runner.h"
 #include "hone/tuner/adapter.h"
 
 namespace hone::cli {
 namespace {
+
+constexpr size_t kWeightBytes = size_t{8} << 30;  // one tensor may be larger than the parts that weights come in
 
 data::EncodeConfig prompt_config(const Options& options) {
   auto config = encode_config(options, 0);
@@ -31,7 +34,7 @@ data::EncodeConfig prompt_config(const Options& options) {
 // The model and the engine on it, with the adapters the command line names.
 class Deployment {
  public:
-  explicit Deployment(const Options& options)
+  Deployment(const Options& options, bool follows)
       : options_(options),
         words_(adapter_words(options)),
         folder_(hub::locate_model(ModelArguments(options).model.required(), *HubArguments(options).model_revision)),
@@ -42,8 +45,17 @@ class Deployment {
         task_(task_config(options, folder_)) {
     for (const auto& model : replicas_.models()) change_base(*model);
     replicas_.apply_tensor_parallel();
-    engine_ = std::make_unique<engine::Engine>(replicas_.replicas(), tokenizer_, engine_config(options));
+    auto engine = engine_config(options);
+    if (follows) engine.fuse_projections = false;  // weights are copied over those of the files
+    engine_ = std::make_unique<engine::Engine>(replicas_.replicas(), tokenizer_, engine);
     load_adapters();
+  }
+
+  // Of a server whose weights follow a trainer.
+  std::shared_ptr<serve::WeightReceiver> receiver() const {
+    std::vector<model::CausalLM*> models;
+    for (const auto& model : replicas_.models()) models.push_back(model.get());
+    return std::make_shared<serve::WeightReceiver>(std::move(models));
   }
 
   int serve(const serve::ServerConfig& config) {
@@ -166,12 +178,39 @@ int serve_model(const Options& options, bool page) {
   auto config = server_config(options, page);  // mistakes in it surface before the model is loaded
   serve::require_port(config);
   if (ServerArguments(options).base_url.has_value()) return serve::run_proxy(proxy_config(options), config);
-  return Deployment(options).serve(config);
+  return Deployment(options, false).serve(config);
+}
+
+// What cannot follow a trainer is said before the model is loaded.
+void check_rollout_server(const Options& options) {
+  const ModelArguments model_args(options);
+  const EngineArguments engine_args(options);
+  const auto refuse = [](const AnyArg& option, const char* why) {
+    throw UserError(ExitCode::usage, fmt::format("{}: {}", option.flag(), why), "leave it out");
+  };
+  if (model_args.quant_bits.has_value()) refuse(model_args.quant_bits, "rounded weights cannot follow a trainer");
+  if (model_args.quant_method.has_value()) refuse(model_args.quant_method, "quantized weights cannot follow a trainer");
+  if (*engine_args.vllm_tensor_parallel_size != 1)
+    refuse(engine_args.vllm_tensor_parallel_size,
+           "weights cannot be replaced in tensor parallel slices; use --vllm_data_parallel_size");
+  if (model_args.adapters.has_value()) refuse(model_args.adapters, "the run that trains sends its adapter");
+  if (*model_args.task_type != "causal_lm") refuse(model_args.task_type, "a rollout server generates");
 }
 
 }  // namespace
 
 int deploy_command(const Options& options) { return serve_model(options, false); }
 int app_command(const Options& options) { return serve_model(options, true); }
+
+int rollout_command(const Options& options) {
+  check_rollout_server(options);
+  auto config = server_config(options, false);
+  config.http.body_bytes = std::max(config.http.body_bytes, kWeightBytes);
+  config.http.all_bodies = config.http.each_bodies = 2 * config.http.body_bytes;
+  serve::require_port(config);
+  Deployment deployment(options, true);
+  config.weights = deployment.receiver();
+  return deployment.serve(config);
+}
 
 }  // namespace hone::cli

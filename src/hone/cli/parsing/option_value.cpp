@@ -173,7 +173,8 @@ Result<Json> read_value(const Option& option, const Json& given, bool commas) {
 }
 
 bool is_secret(std::string_view option) {
-  return option.ends_with("_token") || option.ends_with("_secret") || option.ends_with("_webhook_url") || option == "api_key";
+  return option.ends_with("_token") || option.ends_with("_secret") || option.ends_with("_webhook_url") ||
+         option.ends_with("api_key");
 }
 
 Json without_passwords(Json value) {

@@ -146,18 +146,15 @@ void add_preference(Rows& rows) {
 
 namespace {
 
-// What would change a run is refused; what is only read beside it cannot matter.
 void add_rollout_drift(Rows& rows) {
-  constexpr std::string_view kDrift =
-      "answers are written with the very weights that train, and nothing is corrected for; leave it out";
-  add_unsupported_group(
-      rows, "GRPO", kRlhf, "only read with a rollout_importance_sampling_mode, which is refused",
+  add_group(
+      rows, "GRPO", kRlhf,
       {
           {"rollout_importance_sampling_mode", Choice("token_truncate|token_mask|sequence_truncate|sequence_mask"), "",
-           "Rollout importance-sampling correction.", rejected{kDrift}},
-          {"rollout_importance_sampling_threshold", Real(0), "2.0", "Its bound."},
-          {"log_rollout_offpolicy_metrics", Flag, "false", "Log the importance-sampling ratios.",
-           no_effect{"answers are written with the very weights that train"}},
+           "Importance sampling by what samples and what trains: ratios are truncated or masked, of tokens or completions; "
+           "none corrects nothing."},
+          {"rollout_importance_sampling_threshold", Real(0), "2.0", "Bound of the ratio."},
+          {"log_rollout_offpolicy_metrics", Flag, "false", "Log how far sampling and training lie apart: rollout_correction/…"},
       });
   add_unsupported_group(rows, "GRPO", kRlhf, "only read together with --sync_ref_model, which is not in this version",
                         {
@@ -169,20 +166,25 @@ void add_rollout_drift(Rows& rows) {
 }
 
 void add_rollout_server(Rows& rows) {
-  add_unsupported_group(rows, "GRPO", kRlhf,
-                        "only read together with a rollout server; answers are written in the processes that train",
-                        {
-                            {"vllm_server_pass_dataset", Flag, "false", "Columns to the rollout server."},
-                            {"vllm_server_host", List, "", "Rollout server."},
-                            {"vllm_server_port", List, "8000", "Its port."},
-                            {"vllm_server_base_url", List, "", "Its address."},
-                            {"vllm_server_timeout", Real(0), "240", "Seconds to wait."},
-                            {"vllm_server_group_port", List, "51216", "Port of weight updates."},
-                            {"async_generate", Flag, "false", "Generate with the previous weights meanwhile.",
-                             rejected{"answers are always written with the newest weights; leave it out"}},
-                            {"offload_optimizer", Flag, "false", "Optimizer to the host while generating.",
-                             no_effect{"its state stays where it is; --deepspeed zero2_offload keeps it on the host"}},
-                        });
+  add_group(
+      rows, "GRPO", kRlhf,
+      {
+          {"vllm_server_host", List, "", "Hosts of rollout servers (`hone rollout`)."},
+          {"vllm_server_port", List, "8000", "Their ports, or one for all."},
+          {"vllm_server_base_url", List, "", "Their addresses instead: http://host:port …"},
+          {"vllm_server_timeout", Real(0), "240", "Seconds that a rollout server which does not answer is waited for."},
+          {"vllm_server_type", Choice("hone|openai"), "hone",
+           "Kind of the servers: hone, which follow the training; openai, any OpenAI-compatible ones, sampled as they are."},
+          {"vllm_server_api_key", Text, "", "API key of the servers.", environment{"OPENAI_API_KEY"}},
+          {"async_generate", Flag, "false", "Generate the next rollout on the servers while this one trains."},
+          {"async_max_lag", Integer(0, 1), "1", "Rollouts that generation may be ahead of training; 0 is none."},
+          {"vllm_server_pass_dataset", Flag, "false", "Columns to the rollout server.",
+           no_effect{"rewards are given in the training processes, which have the columns"}},
+          {"vllm_server_group_port", List, "51216", "Port of weight updates.",
+           no_effect{"weights travel over the server's own port"}},
+          {"offload_optimizer", Flag, "false", "Optimizer to the host while generating.",
+           no_effect{"its state stays where it is; --deepspeed zero2_offload keeps it on the host"}},
+      });
 }
 
 }  // namespace
@@ -246,11 +248,14 @@ void add_grpo(Rows& rows) {
           {"off_policy_sequence_mask_delta", Real(0), "",
            "Off-policy mask: ignore completions with a negative advantage and a KL above this value; none keeps all."},
           {"use_vllm", Flag, "false", "Generate with an engine.", no_effect{"answers are always written by hone's engine"}},
-          {"vllm_mode", Choice("colocate|server"), "", "Rollout mode: colocate; server is rejected."},
+          {"vllm_mode", Choice("colocate|server"), "",
+           "Rollout mode: colocate generates in the training processes, server on rollout servers."},
           {"sleep_level", Integer(0, 2), "0",
            "Sleep level: above 0 the engine frees its memory while the model trains, as it always does with ZeRO-3 and FSDP."},
-          {"move_model_batches", Integer(1), "", "Parts of a weight update.", no_effect{"weights are shared, not moved"}},
-          {"enable_flattened_weight_sync", Flag, "true", "One buffer per update.", no_effect{"weights are shared, not moved"}},
+          {"move_model_batches", Integer(1), "", "Parts of a weight update.",
+           no_effect{"weights are shared, or sent to servers in parts of 256 MB"}},
+          {"enable_flattened_weight_sync", Flag, "true", "One buffer per update.",
+           no_effect{"weights are shared, or sent to servers in parts of 256 MB"}},
           {"offload_model", Flag, "false", "Weights to the host while generating.",
            no_effect{"the engine writes with the weights that train; there are no second ones"}},
       });

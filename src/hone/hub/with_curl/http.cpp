@@ -149,6 +149,7 @@ HttpFailure refusal(const HttpReply& reply, const std::string& url) {
   failure.worth_retrying = reply.status == 408 || reply.status == 429 || reply.status >= 500;
   failure.retry_after = pause_asked_for(reply);
   failure.reason = reply.header("x-error-code");
+  failure.body = reply.body;
   return failure;
 }
 

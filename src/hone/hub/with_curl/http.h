@@ -45,6 +45,7 @@ class HttpFailure : public std::runtime_error {
   bool unreachable = false;  // no connection could be opened
   std::optional<std::chrono::seconds> retry_after;
   std::string reason;  // the hub's X-Error-Code
+  std::string body;    // of the refusal, as far as it was read
 };
 
 // The receiver of a body. `begin` sees the head of the answer that carries it. Both may throw, which ends the transfer.

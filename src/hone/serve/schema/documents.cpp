@@ -6,8 +6,8 @@
 namespace hone::serve {
 namespace {
 
-constexpr Endpoint kAll[] = {kChat,          kCompletion, kEmbedding, kMessages, kTokenize,   kDetokenize, kLoadAdapter,
-                             kUnloadAdapter, kInfer,      kClassify,  kRerank,   kScorePairs, kScoreTexts, kResponse};
+constexpr Endpoint kAll[] = {kChat,  kCompletion, kEmbedding, kMessages,   kTokenize,   kDetokenize, kLoadAdapter, kUnloadAdapter,
+                             kInfer, kClassify,   kRerank,    kScorePairs, kScoreTexts, kResponse,   kRollouts};
 
 Json number(double value) { return value == std::floor(value) ? Json(static_cast<int64_t>(value)) : Json(value); }
 

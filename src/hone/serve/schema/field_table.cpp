@@ -38,20 +38,22 @@ constexpr Field kFields[] = {
     {"max_output_tokens", kResponse, FieldKind::integer, 1, kBillion, "what the context leaves",
      "Maximum number of new tokens; clamped to the rest of the context window.", ""},
     {"min_tokens", kSamples, FieldKind::integer, 0, kBillion, "0", "Shortest answer.", ""},
-    {"temperature", kGenerates | kResponse, FieldKind::real, 0, 100, "the server's", "0 is greedy decoding.", ""},
-    {"top_p", kGenerates | kResponse, FieldKind::real, 0, 1, "the server's", "Smallest set of tokens with this probability.", ""},
-    {"top_k", kGenerates | kResponse, FieldKind::integer, -1, kBillion, "the server's",
+    {"temperature", kGenerates | kResponse | kRollouts, FieldKind::real, 0, 100, "the server's", "0 is greedy decoding.", ""},
+    {"top_p", kGenerates | kResponse | kRollouts, FieldKind::real, 0, 1, "the server's",
+     "Smallest set of tokens with this probability.", ""},
+    {"top_k", kGenerates | kResponse | kRollouts, FieldKind::integer, -1, kBillion, "the server's",
      "Sample from the k most likely tokens; -1 and 0 are all.", ""},
-    {"min_p", kSamples, FieldKind::real, 0, 1, "the server's", "Only tokens this likely relative to the best.", ""},
+    {"min_p", kSamples | kRollouts, FieldKind::real, 0, 1, "the server's", "Only tokens this likely relative to the best.", ""},
     {"n", kOpenAi, FieldKind::integer, 1, 64, "1", "Answers.", ""},
     {"seed", kSamples, FieldKind::integer, -9.2e18, 9.2e18, "drawn", "The same seed gives the same completion.", ""},
-    {"stop", kSamples, FieldKind::text_or_list, 0, 16, "", "Stop strings, each of at most 256 bytes.", ""},
+    {"stop", kSamples | kRollouts, FieldKind::text_or_list, 0, 16, "", "Stop strings, each of at most 256 bytes.", ""},
     {"stop_sequences", kMessages, FieldKind::list, 0, 16, "", "Stop strings, each of at most 256 bytes.", ""},
     {"stop_token_ids", kSamples, FieldKind::list, 0, 64, "", "Stop token ids.", ""},
-    {"include_stop_str_in_output", kSamples, FieldKind::flag, 0, 1, "false", "Keep the stop string in the output.", ""},
+    {"include_stop_str_in_output", kSamples | kRollouts, FieldKind::flag, 0, 1, "false", "Keep the stop string in the output.",
+     ""},
     {"ignore_eos", kSamples, FieldKind::flag, 0, 1, "false", "Ignore the EOS token.", ""},
     {"skip_special_tokens", kSamples, FieldKind::flag, 0, 1, "true", "Special tokens are left out of the text.", ""},
-    {"repetition_penalty", kSamples, FieldKind::real, 0.01, 100, "the server's",
+    {"repetition_penalty", kSamples | kRollouts, FieldKind::real, 0.01, 100, "the server's",
      "Above 1 discourages repeats, the prompt's included.", ""},
     {"presence_penalty", kSamples, FieldKind::real, -2, 2, "0", "Values above 0 discourage tokens that occur in the output.", ""},
     {"frequency_penalty", kSamples, FieldKind::real, -2, 2, "0", "The same, for each time.", ""},
@@ -122,6 +124,14 @@ constexpr Field kFields[] = {
     {"lora_path", kLoadAdapter, FieldKind::text, 1, 512, "", "Its folder, relative to --adapter_root.", "", true},
     {"load_inplace", kLoadAdapter, FieldKind::flag, 0, 1, "false", "Replace an adapter of that name.", ""},
     {"lora_int_id", kUnloadAdapter, FieldKind::integer, -kBillion, kBillion, "", "vLLM's number of it.", "adapters go by name"},
+
+    {"prompts", kRollouts, FieldKind::list, 1, 512, "", "Token ids of each prompt.", "", true},
+    {"seeds", kRollouts, FieldKind::list, 1, 512, "0 each", "A seed for each prompt.", ""},
+    {"max_tokens", kRollouts, FieldKind::integer, 1, kBillion, "16", "Maximum number of new tokens.", ""},
+    {"eos_token_ids", kRollouts, FieldKind::list, 0, 64, "the model's", "Token ids that end a completion.", ""},
+    {"logprobs", kRollouts, FieldKind::flag, 0, 1, "true", "Log-probabilities of the tokens, at the temperature.", ""},
+    {"weights_version", kRollouts, FieldKind::integer, 0, kBillion, "any", "Version that must generate; 409 where it is another.",
+     ""},
 
     {"infer_requests", kInfer, FieldKind::list, 1, 256, "",
      "Chats answered together: messages, tools and other fields of a chat each.", "", true},
@@ -205,6 +215,8 @@ std::string_view path_of(Endpoint endpoint) {
       return "/v1/score/evaluation";
     case kResponse:
       return "/v1/responses";
+    case kRollouts:
+      return "/generate/";
   }
   return "";
 }

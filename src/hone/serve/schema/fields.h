@@ -26,6 +26,7 @@ enum Endpoint : Endpoints {
   kScorePairs = 1u << 11,
   kResponse = 1u << 12,    // OpenAI's newer interface
   kScoreTexts = 1u << 13,  // LLaMA-Factory's, of reward models
+  kRollouts = 1u << 14,    // of a trainer
 };
 inline constexpr Endpoints kOpenAi = kChat | kCompletion;
 inline constexpr Endpoints kGenerates = kOpenAi | kMessages;

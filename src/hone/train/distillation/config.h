@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hone/engine/engine.h"
+#include "hone/train/rl/servers/config.h"
 
 namespace hone::train {
 
@@ -28,6 +29,7 @@ struct DistillationConfig {
   bool seq_kd = false;  // the teacher generates those of the others
   engine::SamplingParams sampling;
   engine::EngineConfig engine;
+  std::optional<rl::RolloutServerConfig> servers;  // that generate for the student; unset: the engine
   bool engine_sleeps = false, log_completions = false;
 
   bool always_generates() const { return lmbda >= 1 || seq_kd; }

@@ -44,16 +44,19 @@ DistillationLoader::DistillationLoader(const DistillationConfig& config, std::un
 void DistillationLoader::begin(Deps deps) {
   deps_.emplace(std::move(deps));
   const bool sleeps = config_.engine_sleeps || deps_->sharded;
-  const auto engine_of = [&](model::CausalLM& model) {
-    return std::make_unique<rl::RolloutEngine>(model, deps_->encoder, deps_->tokenizer, deps_->strategy, config_.sampling,
-                                               room_for(config_, model, *prompts_), sleeps);
+  const auto engine_of = [&](model::CausalLM& model, const tuner::Tuned* tuned) {
+    return rl::make_rollout_engine({model, tuned, deps_->encoder, deps_->tokenizer, deps_->strategy},
+                                   {.sampling = config_.sampling,
+                                    .engine = room_for(config_, model, *prompts_),
+                                    .sleeps = sleeps,
+                                    .servers = tuned ? config_.servers : std::nullopt});
   };
-  if (config_.lmbda > 0) student_ = engine_of(deps_->student);
+  if (config_.lmbda > 0) student_ = engine_of(deps_->student, &deps_->tuned);
   if (!config_.seq_kd) return;
   if (!deps_->teacher)
     throw UserError(ExitCode::usage, "seq_kd lets the teacher generate completions, and it is no unsharded model of this run",
                     "name one with --teacher_model and leave ZeRO-3 and FSDP out, or let it write the rows before the run");
-  teacher_ = engine_of(*deps_->teacher);
+  teacher_ = engine_of(*deps_->teacher, nullptr);
 }
 
 // The same on all processes, for all batches of an update.
@@ -86,7 +89,7 @@ data::Batch DistillationLoader::generated(const std::vector<rl::Prompt>& prompts
     seeds.seek(static_cast<uint64_t>(order_.rank) * prompts.size() + i);
     questions.push_back({&prompts[i].ids, seeds.next()});
   }
-  const auto completions = engine.write(questions);
+  const auto completions = engine.write(questions, given_);
   std::vector<data::SamplePack> packs;
   double tokens = 0, cut = 0;
   for (size_t i = 0; i < prompts.size(); ++i) {
@@ -101,6 +104,7 @@ data::Batch DistillationLoader::generated(const std::vector<rl::Prompt>& prompts
   batch.payload = std::move(payload);
   const auto count = std::max(1.0, static_cast<double>(prompts.size()));
   batch.metrics = {{"completions/mean_length", tokens / count}, {"completions/clipped_ratio", cut / count}};
+  for (auto& metric : engine.metrics()) batch.metrics.push_back(std::move(metric));
   return batch;
 }
 

@@ -22,7 +22,8 @@ class DistillationLoader final : public data::Loader {
 
   struct Deps {
     model::CausalLM& student;
-    model::CausalLM* teacher;  // that generates too; null: none does
+    const tuner::Tuned& tuned;  // what trains of it
+    model::CausalLM* teacher;   // that generates too; null: none does
     ParallelStrategy& strategy;
     bool sharded;
     std::shared_ptr<const data::Encoder> encoder;

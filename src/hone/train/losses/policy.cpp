@@ -39,6 +39,7 @@ Tensor policy_logps(model::CausalLM& model, const data::Batch& batch, double tem
 // The answers' tokens end to end, [N], and what is known of each; S answers.
 struct PolicyLoss::Tokens {
   Tensor logps_n, old_n, reference_n, advantages_n;
+  Tensor sampler_n;    // undefined: what samples is what trains
   Tensor mask_n;       // float: 0 where a token takes no part
   Tensor uncertain_n;  // float: 0 where a token is too certain to train; undefined: none is
   Tensor answer_n;     // which answer it belongs to
@@ -100,6 +101,7 @@ PolicyLoss::Tokens PolicyLoss::tokens_of(const ForwardOutputs& outputs, const Po
                 .old_n = chosen(payload.old_logps_t),
                 .reference_n = chosen(payload.ref_logps_t),
                 .advantages_n = {},
+                .sampler_n = chosen(payload.rollout_logps_t),
                 .mask_n = {},
                 .uncertain_n = {},
                 .answer_n = chosen(sequence_ids(batch.segments, logps_t.device())),
@@ -220,13 +222,20 @@ LossSum PolicyLoss::loss(const ForwardOutputs& outputs, const PolicyPayload& pay
   auto ratio = log_weights(tokens).exp();
   auto losses_n = token_losses(tokens, ratio, result.metrics);
   if (tokens.uncertain_n.defined()) losses_n = losses_n * tokens.uncertain_n;
-  Tensor divergence_n;
+  Tensor divergence_n, correction_n;
   if (config_.reference_weight > 0 && tokens.reference_n.defined()) {
     divergence_n = divergence_from_reference(tokens.reference_n, tokens.logps_n);
     losses_n = losses_n + config_.reference_weight * divergence_n;
   }
+  if (tokens.sampler_n.defined()) {
+    RolloutDrift drift{tokens.old_n, tokens.sampler_n, tokens.mask_n, tokens.answer_n, tokens.answers};
+    correction_n = rollout_weights(drift, config_.correction);
+    report_drift(drift, correction_n, config_.correction, result.metrics);
+  }
+  if (correction_n.defined()) losses_n = losses_n * correction_n;
   if (config_.off_policy_mask_delta) {
-    auto drift_s = tokens.mean_s(-tokens.log_ratio().detach());
+    const auto& before_n = tokens.sampler_n.defined() ? tokens.sampler_n : tokens.old_n;
+    auto drift_s = tokens.mean_s((before_n - tokens.logps_n).detach());
     auto kept_s = (drift_s > *config_.off_policy_mask_delta).logical_and(tokens.advantages_s < 0).logical_not().to(at::kFloat);
     tokens.mask_n = tokens.mask_n * tokens.spread(kept_s);
   }

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "hone/train/methods/loss.h"
+#include "hone/train/rl/rollout_correction.h"
 
 namespace hone::train {
 
@@ -25,6 +26,7 @@ struct PolicyConfig {
   double top_entropy = 1;        // only this part of the tokens trains, the most uncertain ones
   bool report_entropy = false;
   std::optional<double> off_policy_mask_delta;  // off_policy_sequence_mask_delta
+  RolloutCorrectionConfig correction;           // of who sampled computing other log-probabilities than the trainer
   int64_t max_completion_length = 512;
 };
 
@@ -34,8 +36,9 @@ struct PolicyPayload : data::PayloadOf<PolicyPayload> {
   int64_t group_size = 0;            // answers of a prompt
   // float [T]: what the policy and the reference thought of each target when it was written; undefined where nobody asks.
   Tensor old_logps_t, ref_logps_t;
+  Tensor rollout_logps_t;  // the same, by who sampled them
 
-  std::vector<Tensor*> tensors() override { return {&advantages_s, &truncated_s, &old_logps_t, &ref_logps_t}; }
+  std::vector<Tensor*> tensors() override { return {&advantages_s, &truncated_s, &old_logps_t, &ref_logps_t, &rollout_logps_t}; }
 };
 
 class PolicyLoss final : public LossOf<PolicyPayload> {

@@ -48,6 +48,7 @@ std::shared_ptr<const data::Payload> policy_payload(const Json& json) {
   payload->truncated_s = at::tensor(truncated);
   payload->old_logps_t = tensor_from<float>(json.at("policy_logps"), at::kFloat);
   payload->ref_logps_t = tensor_from<float>(json.at("reference_logps"), at::kFloat);
+  payload->rollout_logps_t = tensor_from<float>(json.value("rollout_logps", Json()), at::kFloat);
   return payload;
 }
 
@@ -87,6 +88,7 @@ Json batch_to_json(const data::Batch& batch) {
     json["grades"] = grades_of(policy);
     json["policy_logps"] = list_of<float>(policy.old_logps_t);
     json["reference_logps"] = list_of<float>(policy.ref_logps_t);
+    if (policy.rollout_logps_t.defined()) json["rollout_logps"] = list_of<float>(policy.rollout_logps_t);
   }
   return json;
 }

@@ -8,6 +8,7 @@
 #include "hone/train/rl/experience.h"
 #include "hone/train/rl/rewards/reward.h"
 #include "hone/train/rl/rollout_batching.h"
+#include "hone/train/rl/servers/config.h"
 
 namespace hone::train::rl {
 
@@ -38,6 +39,10 @@ struct ReinforcementConfig {
   engine::SamplingParams sampling;  // without seed, end tokens and the template's stop words
   engine::EngineConfig engine;      // without a longest context, it is the longest prompt's and answer's
   bool engine_sleeps = false;       // it gives its memory back while the model trains, and makes its graphs again
+
+  std::optional<RolloutServerConfig> servers;  // where completions come from; unset: the engine above
+  int64_t async_lag = 0;                       // rollouts that are generated while an earlier one trains: 0 or, with servers, 1
+  bool keep_logprobs = false;                  // of what samples, which the loss compares with the trainer's
 
   bool dynamic_sample = false;  // dynamic_sample: groups whose rewards are all alike teach nothing
   int64_t max_resample_times = 3;

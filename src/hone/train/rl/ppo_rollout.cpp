@@ -205,6 +205,7 @@ std::vector<data::Batch> RolloutWorker::ppo_batches_of(const RolloutBatch& draw,
     log_completions(draw, gather(means, group), *step);
   }
   adapt_kl_coef(kl, static_cast<int64_t>(scores.size()), ppo.experience, state);
+  for (auto& note : engine_->metrics()) notes.push_back(std::move(note));
   notes.emplace_back("time/experience", std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
   batches.front().metrics = std::move(notes);
   return batches;

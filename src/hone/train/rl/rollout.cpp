@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <numeric>
+#include <span>
 
 #include "hone/base/log.h"
 #include "hone/base/rng.h"
@@ -35,10 +36,32 @@ data::Sample sample_of(const RolloutSample& rolled) {
 }
 
 Json described(const RolloutSample& rolled) {
-  return {{"row", rolled.prompt->row},
-          {"tokens", rolled.completion.tokens},
-          {"text", rolled.completion.text},
-          {"cut", rolled.completion.truncated}};
+  return {
+      {"row", rolled.prompt->row},          {"tokens", rolled.completion.tokens},     {"text", rolled.completion.text},
+      {"cut", rolled.completion.truncated}, {"logprobs", rolled.completion.logprobs}, {"versions", rolled.completion.versions}};
+}
+
+// `before`: the sample of the same prompt that it may follow.
+RolloutSample sample_from(const Json& described, const RolloutSample* before, const Prompts& prompts) {
+  const auto row = described.at("row").get<int64_t>();
+  auto prompt = before && before->prompt->row == row ? before->prompt : std::make_shared<const Prompt>(prompts.load(row));
+  return {std::move(prompt),
+          {described.at("tokens").get<std::vector<text::TokenId>>(), described.at("text").get<std::string>(),
+           described.at("cut").get<bool>(), described.at("logprobs").get<std::vector<float>>(),
+           described.at("versions").get<std::vector<int64_t>>()}};
+}
+
+// Log-probabilities of completions in the places of their tokens' targets, [T]; undefined where one has none.
+Tensor rollout_logps(const data::Batch& batch, std::span<const RolloutSample> samples) {
+  if (std::ranges::any_of(samples,
+                          [](const auto& each) { return each.completion.logprobs.size() != each.completion.tokens.size(); }))
+    return {};
+  auto logps_t = at::zeros({batch.segments.total()}, at::kFloat);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const auto first = batch.segments.offsets[i] + static_cast<int64_t>(samples[i].prompt->ids.size()) - 1;
+    std::ranges::copy(samples[i].completion.logprobs, logps_t.mutable_data_ptr<float>() + first);
+  }
+  return logps_t;
 }
 
 }  // namespace
@@ -46,8 +69,9 @@ Json described(const RolloutSample& rolled) {
 RolloutWorker::RolloutWorker(const ReinforcementConfig& config, RolloutDeps parts)
     : config_(config),
       deps_(std::move(parts)),
-      engine_(deps_.model, deps_.encoder, deps_.tokenizer, deps_.strategy, config_.sampling,
-              engine_config(config_, deps_.model, deps_.longest_prompt), config_.engine_sleeps || deps_.sharded),
+      engine_(make_rollout_engine({deps_.model, &deps_.tuned, deps_.encoder, deps_.tokenizer, deps_.strategy},
+                                  {config_.sampling, engine_config(config_, deps_.model, deps_.longest_prompt),
+                                   config_.engine_sleeps || deps_.sharded, config_.keep_logprobs, config_.servers})),
       log_(deps_.folder),
       rewards_(make_rewards(config_.rewards)) {
   for (const auto& model : config_.reward_models) rewards_.push_back(make_model_reward(model));
@@ -55,8 +79,7 @@ RolloutWorker::RolloutWorker(const ReinforcementConfig& config, RolloutDeps part
   if (config_.advantage.weights.empty()) config_.advantage.weights.assign(names_.size(), 1);
 }
 
-RolloutBatch RolloutWorker::generate(const std::vector<std::shared_ptr<const Prompt>>& prompts, int64_t generations,
-                                     uint64_t number) {
+RolloutBatch RolloutWorker::begin(const SharedPrompts& prompts, int64_t generations, uint64_t number, int64_t version) {
   RolloutBatch draw;
   std::vector<RolloutEngine::Question> questions;
   std::vector<size_t> answers(prompts.size() * static_cast<size_t>(generations));
@@ -67,14 +90,72 @@ RolloutBatch RolloutWorker::generate(const std::vector<std::shared_ptr<const Pro
     draw.own.push_back({prompts[answer / static_cast<size_t>(generations)], {}});
     questions.push_back({&draw.own.back().prompt->ids, seeds.next()});
   }
-  const auto began = std::chrono::steady_clock::now();
-  auto written = engine_.write(questions);
-  for (size_t i = 0; i < written.size(); ++i) draw.own[i].completion = std::move(written[i]);
-  const auto generated = std::chrono::steady_clock::now();
-  draw.rewards = score(draw.own);
-  generating_seconds_ = std::chrono::duration<double>(generated - began).count();
-  scoring_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - generated).count();
+  engine_->begin(questions, version);
   return draw;
+}
+
+RolloutBatch RolloutWorker::scored(RolloutBatch draw) {
+  const auto began = std::chrono::steady_clock::now();
+  draw.rewards = score(draw.own);
+  scoring_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  return draw;
+}
+
+RolloutBatch RolloutWorker::generate(const SharedPrompts& prompts, int64_t generations, uint64_t number, int64_t version) {
+  settle(true);
+  const auto began = std::chrono::steady_clock::now();
+  auto draw = begin(prompts, generations, number, version);
+  auto written = engine_->finish();
+  for (size_t i = 0; i < written.size(); ++i) draw.own[i].completion = std::move(written[i]);
+  generating_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  return scored(std::move(draw));
+}
+
+void RolloutWorker::generate_ahead(const SharedPrompts& prompts, int64_t generations, uint64_t number, int64_t version) {
+  HONE_CHECK(!ahead_, "one rollout is generated ahead");
+  ahead_settled_ = false;
+  ahead_ = begin(prompts, generations, number, version);
+}
+
+// The engine answers one thing at a time.
+void RolloutWorker::settle(bool may_stop) {
+  if (!ahead_ || ahead_settled_) return;
+  const auto began = std::chrono::steady_clock::now();
+  try {
+    auto written = engine_->finish(may_stop);
+    for (size_t i = 0; i < written.size(); ++i) ahead_->own[i].completion = std::move(written[i]);
+  } catch (...) {
+    ahead_.reset();
+    throw;
+  }
+  ahead_settled_ = true;
+  generating_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
+RolloutBatch RolloutWorker::take_ahead() {
+  settle(true);
+  auto draw = std::move(*ahead_);
+  ahead_.reset();
+  return scored(std::move(draw));
+}
+
+Json RolloutWorker::ahead_state() {
+  try {
+    settle(false);
+  } catch (const UserError& problem) {
+    log::warning("the rollout that was generated ahead is not saved: {}", problem.what());
+  }
+  if (!ahead_) return nullptr;
+  Json samples = Json::array();
+  for (const auto& rolled : ahead_->own) samples.push_back(described(rolled));
+  return samples;
+}
+
+void RolloutWorker::restore_ahead(const Json& state, const Prompts& prompts) {
+  ahead_.emplace();
+  for (const auto& described : state)
+    ahead_->own.push_back(sample_from(described, ahead_->own.empty() ? nullptr : &ahead_->own.back(), prompts));
+  ahead_settled_ = true;
 }
 
 std::vector<double> RolloutWorker::own_scores(const std::vector<RolloutSample>& own) {
@@ -125,11 +206,7 @@ std::vector<RolloutSample> RolloutWorker::all_gather_samples(const std::vector<R
   for (const auto& text : gather(texts, deps_.strategy)) {
     auto described = parse_json(text);
     HONE_CHECK(described.ok(), "a response that is not understood: {}", described.error());
-    auto row = (*described)["row"].get<int64_t>();
-    auto prompt =
-        !all.empty() && all.back().prompt->row == row ? all.back().prompt : std::make_shared<const Prompt>(prompts.load(row));
-    all.push_back(
-        {prompt, {(*described)["tokens"].get<std::vector<text::TokenId>>(), (*described)["text"], (*described)["cut"]}});
+    all.push_back(sample_from(*described, all.empty() ? nullptr : &all.back(), prompts));
   }
   return all;
 }
@@ -191,6 +268,19 @@ std::vector<data::Batch> RolloutWorker::collated(const RolloutBatch& draw, const
   return batches;
 }
 
+// How many updates the weights that sampled are behind, over all tokens.
+std::vector<std::pair<std::string, double>> RolloutWorker::version_notes(const std::vector<RolloutSample>& own,
+                                                                         int64_t step) const {
+  double tokens = 0, behind = 0;
+  for (const auto& rolled : own)
+    for (auto version : rolled.completion.versions) ++tokens, behind += static_cast<double>(step - version);
+  tokens = deps_.strategy.sum(tokens);
+  behind = deps_.strategy.sum(behind);
+  auto notes = engine_->metrics();
+  if (tokens > 0) notes.emplace_back("rollout/staleness", behind / tokens);
+  return notes;
+}
+
 std::vector<data::Batch> RolloutWorker::batches_of(const RolloutBatch& draw, const RolloutShape& shape, bool remembers,
                                                    std::optional<int64_t> step) {
   auto batches = collated(draw, shape);
@@ -210,6 +300,8 @@ std::vector<data::Batch> RolloutWorker::batches_of(const RolloutBatch& draw, con
     notes.push_back(std::move(note));
   }
   if (step && config_.log_completions) log_completions(draw, advantages, *step);
+  if (step && config_.servers)
+    for (auto& note : version_notes(draw.own, *step)) notes.push_back(std::move(note));
   auto own = own_part(advantages, deps_.strategy);
   const double share = tokens * shape.updates_share / static_cast<double>(shape.micro_batch);
   for (size_t b = 0; b < batches.size(); ++b) {
@@ -222,6 +314,8 @@ std::vector<data::Batch> RolloutWorker::batches_of(const RolloutBatch& draw, con
     payloads[b].truncated_s = at::tensor(truncated);
     payloads[b].token_share = static_cast<float>(share);
     payloads[b].group_size = shape.generations;
+    if (config_.keep_logprobs)
+      payloads[b].rollout_logps_t = rollout_logps(batches[b], std::span(draw.own).subspan(b * size, size));
     batches[b].payload = std::make_shared<PolicyPayload>(std::move(payloads[b]));
   }
   batches.front().metrics = std::move(notes);
@@ -256,6 +350,13 @@ void RolloutWorker::log_completions(const RolloutBatch& draw, const std::vector<
     for (const auto& row : draw.rewards) column.push_back(row[r]);
   }
   table["advantages"] = advantages;
+  if (config_.servers && config_.keep_logprobs) {
+    std::vector<double> versions;
+    for (const auto& rolled : draw.own)
+      versions.push_back(rolled.completion.versions.empty() ? -1
+                                                            : static_cast<double>(std::ranges::min(rolled.completion.versions)));
+    table["weights_version"] = gather(versions, deps_.strategy);
+  }
   if (deps_.strategy.sum(solutions.size() == draw.own.size() ? 0 : 1) == 0) table["solution"] = gather(solutions, deps_.strategy);
   if (deps_.strategy.rank() != 0) return;
   log_.append(table);

@@ -34,6 +34,7 @@ class RolloutWorker {
  public:
   struct RolloutDeps {
     model::CausalLM& model;
+    const tuner::Tuned& tuned;     // what trains of it
     Reference* reference;          // null: none
     model::CausalLM* value_model;  // null: none, or a head of the model
     ParallelStrategy& strategy;
@@ -46,8 +47,17 @@ class RolloutWorker {
   };
   RolloutWorker(const ReinforcementConfig& config, RolloutDeps parts);
 
-  // Every process is given the same prompts, and answers its part of them. `number` makes the draws differ.
-  RolloutBatch generate(const std::vector<std::shared_ptr<const Prompt>>& prompts, int64_t generations, uint64_t number);
+  using SharedPrompts = std::vector<std::shared_ptr<const Prompt>>;
+  // Every process is given the same prompts, and answers its part of them. `number` makes the draws differ; `version` is what
+  // completions call the weights of now.
+  RolloutBatch generate(const SharedPrompts& prompts, int64_t generations, uint64_t number, int64_t version);
+  // The same with other work in between: the completions are asked for, and taken when they are needed.
+  void generate_ahead(const SharedPrompts& prompts, int64_t generations, uint64_t number, int64_t version);
+  RolloutBatch take_ahead();
+  bool has_ahead() const { return ahead_.has_value(); }
+  // What was asked for ahead, for a checkpoint, once it is there; null: nothing. And back.
+  Json ahead_state();
+  void restore_ahead(const Json& state, const Prompts& prompts);
   // `remembers`: what the model thinks of the answers now is kept with them. `step` is what completions.jsonl calls it, if it is
   // written.
   std::vector<data::Batch> batches_of(const RolloutBatch& draw, const RolloutShape& shape, bool remembers,
@@ -64,6 +74,10 @@ class RolloutWorker {
   ParallelStrategy& group() { return deps_.strategy; }
 
  private:
+  RolloutBatch begin(const SharedPrompts& prompts, int64_t generations, uint64_t number, int64_t version);
+  void settle(bool may_stop);
+  RolloutBatch scored(RolloutBatch draw);
+  std::vector<std::pair<std::string, double>> version_notes(const std::vector<RolloutSample>& own, int64_t step) const;
   std::vector<data::Batch> collated(const RolloutBatch& draw, const RolloutShape& shape) const;
   std::vector<Trajectory> observe(const std::vector<data::Batch>& batches, const RolloutBatch& draw,
                                   std::vector<PpoPayload>& payloads);
@@ -84,10 +98,12 @@ class RolloutWorker {
 
   ReinforcementConfig config_;
   RolloutDeps deps_;
-  RolloutEngine engine_;
+  std::unique_ptr<RolloutEngine> engine_;
   CompletionsLog log_;
   std::vector<std::unique_ptr<Reward>> rewards_;
   std::vector<std::string> names_;
+  std::optional<RolloutBatch> ahead_;                    // asked for before it is needed
+  bool ahead_settled_ = false;                           // its completions are there
   int64_t zero_signal_rollouts_ = 0;                     // in a row
   double generating_seconds_ = 0, scoring_seconds_ = 0;  // of the last rollout
 };

@@ -1,4 +1,4 @@
-// Generates completions in the training process, with the weights that train.
+// Generates completions: in the training processes with the weights that train, or on servers that are sent them.
 #pragma once
 #include <memory>
 
@@ -6,42 +6,76 @@
 #include "hone/engine/engine.h"
 #include "hone/model/causal_lm.h"
 #include "hone/train/distributed/parallel_strategy.h"
+#include "hone/train/rl/servers/config.h"
+#include "hone/tuner/tuner.h"
 
 namespace hone::train::rl {
 
 struct GeneratedCompletion {
-  std::vector<text::TokenId> tokens;  // with the token that ended it
-  std::string text;                   // without
-  bool truncated = false;             // max_tokens ended it
+  std::vector<text::TokenId> tokens;   // with the token that ended it
+  std::string text;                    // without
+  bool truncated = false;              // max_tokens ended it
+  std::vector<float> logprobs = {};    // of each token when it was sampled, at the temperature; empty: nobody asked, or knows
+  std::vector<int64_t> versions = {};  // of the weights that sampled each token; empty: nobody asked
 };
 
 class RolloutEngine {
  public:
-  RolloutEngine(model::CausalLM& model, std::shared_ptr<const data::Encoder> encoder,
-                std::shared_ptr<const text::Tokenizer> tokenizer, ParallelStrategy& group, engine::SamplingParams sampling,
-                const engine::EngineConfig& config, bool sleeps);
+  virtual ~RolloutEngine() = default;
 
   struct Question {
     const std::vector<text::TokenId>* prompt;
     uint64_t seed;
   };
-  // With the weights as they are. Every process calls it, with as many questions as it has. Throws StopBetweenSteps on all of
-  // them when one is asked to stop.
-  std::vector<GeneratedCompletion> write(const std::vector<Question>& questions);
+  // With the weights as they are, which completions call `version`. Every process calls it, with as many questions as it has;
+  // generation may go on while the caller does something else.
+  virtual void begin(const std::vector<Question>& questions, int64_t version) = 0;
+  // What begin() asked for. Throws StopBetweenSteps on all processes when one is asked to stop, FailedBetweenSteps where there
+  // will be no completions. Without `may_stop` they are waited for.
+  virtual std::vector<GeneratedCompletion> finish(bool may_stop = true) = 0;
+  // Numbers about the last completions, to be logged with them; the same on all processes.
+  virtual std::vector<std::pair<std::string, double>> metrics() const { return {}; }
+
+  std::vector<GeneratedCompletion> write(const std::vector<Question>& questions, int64_t version) {
+    begin(questions, version);
+    return finish();
+  }
+};
+
+// What completions are generated with.
+struct RolloutEngineDeps {
+  model::CausalLM& model;
+  const tuner::Tuned* tuned;  // what servers are sent; null: nothing trains
+  std::shared_ptr<const data::Encoder> encoder;
+  std::shared_ptr<const text::Tokenizer> tokenizer;
+  ParallelStrategy& group;
+};
+
+struct RolloutEngineConfig {
+  engine::SamplingParams sampling;  // without seed, end tokens and the template's stop words
+  engine::EngineConfig engine;
+  bool sleeps = false;                         // the engine gives its memory back between rollouts
+  bool logprobs = false;                       // of sampled tokens are kept, and the versions of weights
+  std::optional<RolloutServerConfig> servers;  // unset: in the training processes
+};
+
+std::unique_ptr<RolloutEngine> make_rollout_engine(const RolloutEngineDeps& deps, const RolloutEngineConfig& config);
+// Each in a file of its own.
+std::unique_ptr<RolloutEngine> make_local_engine(const RolloutEngineDeps& deps, const RolloutEngineConfig& config);
+std::unique_ptr<RolloutEngine> make_server_engine(const RolloutEngineDeps& deps, const RolloutEngineConfig& config);
+
+// As the template ends completions.
+engine::SamplingParams rollout_sampling(engine::SamplingParams sampling, const data::Encoder& encoder);
+
+// Every process has the full model while this lives.
+class WholeModel {
+ public:
+  explicit WholeModel(ParallelStrategy& group) : group_(group) { group_.keep_gathered(true); }
+  ~WholeModel();
+  WholeModel(const WholeModel&) = delete;
 
  private:
-  engine::Request request_for(const Question& question) const;
-  bool run(std::vector<GeneratedCompletion>& answers, const std::vector<Question>& questions);
-
-  model::CausalLM& model_;
-  std::shared_ptr<const data::Encoder> encoder_;
-  std::shared_ptr<const text::Tokenizer> tokenizer_;
   ParallelStrategy& group_;
-  engine::SamplingParams sampling_;
-  engine::EngineConfig config_;
-  bool sleep_between_rollouts_;  // between rollouts
-  std::unique_ptr<engine::Engine> engine_;
-  int64_t version_ = 0;
 };
 
 }  // namespace hone::train::rl

@@ -29,7 +29,7 @@ class EvaluationRollouts final : public data::Loader {
     for (int64_t i = 0; i < count; ++i)
       prompts.push_back(std::make_shared<const Prompt>(prompts_->in_file_order(done_ * count + i)));
     auto number = kEvaluation + static_cast<uint64_t>(done_++);
-    auto draw = worker_.generate(prompts, shape_.generations, number);
+    auto draw = worker_.generate(prompts, shape_.generations, number, 0);
     if (!experience_) return worker_.batches_of(draw, shape_, false, std::nullopt).front();
     auto experience = *experience_;  // evaluations do not change what training goes on with
     return worker_.ppo_batches_of(draw, shape_, std::nullopt, experience).front();
@@ -112,10 +112,9 @@ size_t RolloutLoader::next_batch() const {
 
 double RolloutLoader::epoch() const { return static_cast<double>(consumed()) / static_cast<double>(batches_per_epoch()); }
 
-std::vector<std::shared_ptr<const Prompt>> RolloutLoader::next_prompts() const {
+std::vector<std::shared_ptr<const Prompt>> RolloutLoader::prompts_of(int64_t rollout) const {
   std::vector<std::shared_ptr<const Prompt>> prompts;
-  int64_t epoch = position_.rollout / rollouts_per_epoch(),
-          first = position_.rollout % rollouts_per_epoch() * batching_.prompts();
+  int64_t epoch = rollout / rollouts_per_epoch(), first = rollout % rollouts_per_epoch() * batching_.prompts();
   for (int64_t i = first; i < first + batching_.prompts(); ++i)
     prompts.push_back(
         std::make_shared<const Prompt>(shuffle_ ? prompts_->shuffled(i, epoch, seed_) : prompts_->in_file_order(i)));
@@ -135,8 +134,8 @@ RolloutBatch RolloutLoader::draw_uneven() {
   const auto wanted = static_cast<size_t>(batching_.num_completions());
   RolloutBatch first, uneven;
   for (int64_t draws = 0; draws <= config_.max_resample_times; ++draws) {
-    auto draw = worker_->generate(draws == 0 ? next_prompts() : spare_prompts(), batching_.generations,
-                                  kAnswers + static_cast<uint64_t>(position_.draws++));
+    auto draw = worker_->generate(draws == 0 ? prompts_of(position_.rollout) : spare_prompts(), batching_.generations,
+                                  kAnswers + static_cast<uint64_t>(position_.draws++), step_of_next_rollout());
     auto even = zero_variance_groups(worker_->totals(draw.rewards), batching_.generations);
     auto all = worker_->all_gather_samples(draw.own, *prompts_);
     for (size_t i = 0; i < all.size(); ++i)
@@ -155,16 +154,34 @@ RolloutBatch RolloutLoader::draw_uneven() {
   return first;
 }
 
+// Those that were asked for while the rollout before them trained; then those of the rollout after them are.
+RolloutBatch RolloutLoader::draw_ahead() {
+  const auto ask = [&](int64_t rollout) {
+    worker_->generate_ahead(prompts_of(rollout), batching_.generations, kAnswers + static_cast<uint64_t>(rollout),
+                            step_of_next_rollout());
+  };
+  if (!worker_->has_ahead()) ask(position_.rollout);
+  auto draw = worker_->take_ahead();
+  ask(position_.rollout + 1);
+  position_.draws = position_.rollout + 1;
+  return draw;
+}
+
+RolloutBatch RolloutLoader::draw() {
+  if (config_.async_lag > 0) return draw_ahead();
+  if (config_.dynamic_sample) return draw_uneven();
+  return worker_->generate(prompts_of(position_.rollout), batching_.generations,
+                           kAnswers + static_cast<uint64_t>(position_.draws++), step_of_next_rollout());
+}
+
 void RolloutLoader::make_rollout() {
   auto before = position_;
   try {
-    auto draw = config_.dynamic_sample ? draw_uneven()
-                                       : worker_->generate(next_prompts(), batching_.generations,
-                                                           kAnswers + static_cast<uint64_t>(position_.draws++));
+    auto made = draw();
     RolloutShape shape{batching_.generations, batching_.micro_batch, batching_.steps_per_generation,
                        1.0 / static_cast<double>(batching_.processes * batching_.accumulation)};
-    position_.batches = config_.ppo ? worker_->ppo_batches_of(draw, shape, step_of_next_rollout(), position_.experience)
-                                    : worker_->batches_of(draw, shape, batching_.is_off_policy(), step_of_next_rollout());
+    position_.batches = config_.ppo ? worker_->ppo_batches_of(made, shape, step_of_next_rollout(), position_.experience)
+                                    : worker_->batches_of(made, shape, batching_.is_off_policy(), step_of_next_rollout());
     ++position_.rollout;
     position_.given = 0;
   } catch (...) {
@@ -186,6 +203,7 @@ Json RolloutLoader::state() const {
   if (config_.ppo) state["experience"] = position_.experience.to_json();
   if (!used_up())
     for (const auto& batch : position_.batches) state["batches"].push_back(batch_to_json(batch));
+  if (worker_ && worker_->has_ahead()) state["ahead"] = worker_->ahead_state();
   return state;
 }
 
@@ -195,6 +213,8 @@ void RolloutLoader::restore(const Json& state) {
   if (state.contains("experience")) position_.experience = ExperienceState::from_json(state["experience"]);
   for (const auto& batch : state.at("batches")) position_.batches.push_back(batch_from_json(batch));
   regroup(state);
+  if (const auto ahead = state.value("ahead", Json()); config_.async_lag > 0 && !ahead.is_null())
+    worker_->restore_ahead(ahead, *prompts_);
   worker_->forget_completions(step_of_next_rollout());
 }
 

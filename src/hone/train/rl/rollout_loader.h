@@ -23,8 +23,8 @@ class RolloutLoader final : public data::Loader {
   void restore(const Json& state) override;
   bool computes_with_model() const override { return true; }
 
-  // Between two rollouts.
-  bool can_reshard_state(const Json& /*state*/) const override { return true; }
+  // Between two rollouts, unless completions of the next one are there: each process has its own.
+  bool can_reshard_state(const Json& state) const override { return !state.contains("ahead"); }
 
   // One pass over the rows of a validation set, with the same weights, rewards and engine. `batch` answers at a time on each
   // process.
@@ -49,8 +49,10 @@ class RolloutLoader final : public data::Loader {
   size_t next_batch() const;
   void regroup(const Json& state);
   void make_rollout();
+  RolloutBatch draw();
   RolloutBatch draw_uneven();
-  std::vector<std::shared_ptr<const Prompt>> next_prompts() const;
+  RolloutBatch draw_ahead();
+  std::vector<std::shared_ptr<const Prompt>> prompts_of(int64_t rollout) const;
   std::vector<std::shared_ptr<const Prompt>> spare_prompts();
 
   ReinforcementConfig config_;

@@ -82,6 +82,8 @@ train::PolicyConfig policy_config(const Json& asked) {
   config.report_entropy = asked.value("report_entropy", false);
   config.fipo_clip_above_only = asked.value("fipo_clip_above_only", true);
   config.max_completion_length = asked.value("max_answer", config.max_completion_length);
+  config.correction.mode = static_cast<train::RolloutCorrectionMode>(asked.value("correction", 0));
+  config.correction.threshold = asked.value("correction_threshold", config.correction.threshold);
   return config;
 }
 

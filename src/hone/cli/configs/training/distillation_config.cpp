@@ -79,6 +79,7 @@ void read_completions(const Options& options, train::TrainingJob& job, Distillat
   read_sampling(options, rollouts);
   config.sampling = rollouts.sampling;
   config.engine = rollouts.engine;
+  config.servers = rollouts.servers;
   config.engine_sleeps = rollouts.engine_sleeps;
   config.log_completions = *GrpoArguments(options).log_completions;
   if (config.seq_kd && config.teacher.folder.empty())

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "hone/base/log.h"
+#include "hone/cli/arguments/generation.h"
 #include "hone/cli/arguments/preference.h"
 #include "hone/cli/configs/training/reference_config.h"
 #include "hone/cli/configs/training/rollout_config.h"
@@ -29,6 +30,12 @@ constexpr std::pair<std::string_view, Estimator> kEstimators[] = {
     {"grpo", Estimator::grpo}, {"rloo", Estimator::rloo}, {"reinforce_plus_plus", Estimator::reinforce_plus_plus}};
 constexpr std::pair<std::string_view, RewardScale> kScales[] = {
     {"group", RewardScale::group}, {"none", RewardScale::none}, {"batch", RewardScale::batch}, {"gdpo", RewardScale::gdpo}};
+
+constexpr std::pair<std::string_view, train::RolloutCorrectionMode> kCorrections[] = {
+    {"token_truncate", train::RolloutCorrectionMode::token_truncate},
+    {"token_mask", train::RolloutCorrectionMode::token_mask},
+    {"sequence_truncate", train::RolloutCorrectionMode::sequence_truncate},
+    {"sequence_mask", train::RolloutCorrectionMode::sequence_mask}};
 
 template <class Value, size_t N>
 Value chosen(const AnyArg& option, std::string_view name, const std::pair<std::string_view, Value> (&list)[N]) {
@@ -63,6 +70,40 @@ void read_objective(const Options& options, ReinforcementConfig& config) {
   if (args.off_policy_sequence_mask_delta.has_value()) policy.off_policy_mask_delta = *args.off_policy_sequence_mask_delta;
   policy.max_completion_length = config.sampling.max_tokens;
   if (!config.kl_in_reward) policy.reference_weight = config.beta;
+}
+
+void read_correction(const Options& options, ReinforcementConfig& config) {
+  const GrpoArguments args(options);
+  auto& correction = config.policy.correction;
+  if (args.rollout_importance_sampling_mode.has_value())
+    correction.mode = chosen(args.rollout_importance_sampling_mode, *args.rollout_importance_sampling_mode, kCorrections);
+  correction.threshold = *args.rollout_importance_sampling_threshold;
+  if (!(correction.threshold > 0))
+    throw UserError(ExitCode::usage, fmt::format("{} is 0", args.rollout_importance_sampling_threshold.flag()),
+                    "expected a number above 0");
+  correction.report = *args.log_rollout_offpolicy_metrics;
+  const bool corrects = correction.mode != train::RolloutCorrectionMode::none;
+  if ((corrects || correction.report) && config.servers && config.servers->sampling_only)
+    throw UserError(
+        ExitCode::usage,
+        fmt::format("{} openai gives no log-probabilities to compare with", EngineArguments(options).vllm_server_type.flag()),
+        fmt::format("leave {} and {} out", args.rollout_importance_sampling_mode.flag(),
+                    args.log_rollout_offpolicy_metrics.flag()));
+  config.keep_logprobs = corrects || correction.report || (config.servers && !config.servers->sampling_only);
+}
+
+void read_async(const Options& options, ReinforcementConfig& config) {
+  const GrpoArguments args(options);
+  if (!args.async_generate) return;
+  config.async_lag = *args.async_max_lag;
+  const auto refuse = [&](const std::string& why, const std::string& hint) {
+    throw UserError(ExitCode::usage, fmt::format("{} {}", args.async_generate.flag(), why), hint);
+  };
+  if (!config.servers)
+    refuse("needs a rollout server: the training processes generate or train",
+           fmt::format("start one with `hone rollout` and add {} server", EngineArguments(options).vllm_mode.flag()));
+  if (config.dynamic_sample && config.async_lag > 0)
+    refuse(fmt::format("asks for prompts ahead, which {} may replace", args.dynamic_sample.flag()), "leave one of them out");
 }
 
 void read_advantage(const Options& options, ReinforcementConfig& config) {
@@ -117,10 +158,12 @@ void apply_reinforcement(const Options& options, train::TrainingJob& job) {
   config.max_resample_times = *grpo_args.max_resample_times;
   config.log_completions = *grpo_args.log_completions;
   read_sampling(options, config);
+  read_async(options, config);
   read_rollout_batching(options, config);
   read_advantage(options, config);
   read_rewards(options, "GRPO", job, config);
   read_objective(options, config);
+  read_correction(options, config);
   read_reference(options, config.beta > 0, fmt::format("grpo with {} 0", preference_args.beta.flag()), job);
   job.datasets.prompts_only = true;
 }

@@ -1,0 +1,16 @@
+// safetensors as bytes that travel, instead of a file.
+#pragma once
+#include "hone/io/safetensors.h"
+
+namespace hone::io {
+
+std::string safetensors_bytes(const std::vector<TensorSource>& tensors, const std::map<std::string, std::string>& metadata);
+
+struct ReceivedTensors {
+  std::map<std::string, std::string> metadata;
+  std::vector<std::pair<std::string, Tensor>> tensors;  // copies, on the CPU
+};
+// Of bytes from anywhere: every size is checked.
+Result<ReceivedTensors> parse_safetensors_bytes(std::string_view bytes);
+
+}  // namespace hone::io

@@ -1,0 +1,181 @@
+#include "hone/serve/rollout/rollout.h"
+
+#include "hone/base/fault_injection.h"
+#include "hone/serve/chat/task.h"
+#include "hone/serve/rollout/weight_receiver.h"
+
+namespace hone::serve {
+namespace {
+
+constexpr size_t kRolloutStops = 16, kRolloutStopBytes = 256;
+
+struct RolloutTask {
+  std::vector<engine::Request> requests;
+  int64_t prompt_tokens = 0;
+  bool logprobs = false;
+  std::optional<int64_t> version;  // of the weights that must generate
+};
+
+engine::SamplingParams read_rollout_sampling(const Fields& fields, const Context& context) {
+  auto sampling = context.served.defaults;
+  sampling.temperature = fields.real("temperature", sampling.temperature);
+  sampling.top_p = fields.real("top_p", sampling.top_p);
+  sampling.top_k = std::max<int64_t>(0, fields.integer("top_k", sampling.top_k));
+  sampling.min_p = fields.real("min_p", sampling.min_p);
+  sampling.repetition_penalty = fields.real("repetition_penalty", sampling.repetition_penalty);
+  sampling.max_tokens = fields.integer("max_tokens", 16);
+  if (fields.has("stop")) sampling.stop = fields.texts("stop", kRolloutStops, kRolloutStopBytes);
+  sampling.include_stop_str_in_output = fields.flag("include_stop_str_in_output", false);
+  if (fields.has("eos_token_ids"))
+    sampling.eos_token_ids = read_token_ids(fields.json("eos_token_ids"), "eos_token_ids", *context.served.tokenizer);
+  if (fields.flag("logprobs", true)) sampling.logprobs = 0;
+  if (sampling.temperature > 0) sampling.logprobs_temperature = sampling.temperature;
+  return sampling;
+}
+
+uint64_t read_seed(const Json& seeds, size_t index) {
+  if (!seeds[index].is_number_unsigned())
+    bad_value(fmt::format("seeds[{}]", index),
+              fmt::format("found {}; expected a whole number, 0 or more", kind_name(seeds[index])));
+  return seeds[index].get<uint64_t>();
+}
+
+RolloutTask read_rollout(const Json& body, const Context& context) {
+  Fields fields(kRollouts, body);
+  RolloutTask task;
+  const auto sampling = read_rollout_sampling(fields, context);
+  task.logprobs = sampling.logprobs.has_value();
+  const auto& prompts = fields.json("prompts");
+  const auto& seeds = fields.json("seeds");
+  if (!seeds.is_null() && seeds.size() != prompts.size())
+    bad_value("seeds", fmt::format("found {} for {} prompts; expected one for each", seeds.size(), prompts.size()));
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const auto where = fmt::format("prompts[{}]", i);
+    if (!prompts[i].is_array()) bad_value(where, fmt::format("found {}; expected a list of token ids", kind_name(prompts[i])));
+    engine::Request request{.prompt = read_token_ids(prompts[i], where, *context.served.tokenizer), .sampling = sampling};
+    if (request.prompt.empty()) bad_value(where, "expected at least one token");
+    if (!seeds.is_null()) request.sampling.seed = read_seed(seeds, i);
+    request.adapter = context.served.base_adapter;
+    task.prompt_tokens += static_cast<int64_t>(request.prompt.size());
+    task.requests.push_back(std::move(request));
+  }
+  if (fields.has("weights_version")) task.version = fields.integer("weights_version", 0);
+  return task;
+}
+
+// One completion as it grows.
+struct RolloutAnswer {
+  std::vector<text::TokenId> tokens;
+  std::vector<float> logprobs;
+  std::vector<int64_t> versions;  // of each token
+  std::string text;
+  bool truncated = false;
+
+  void take(const engine::RequestOutput& output) {
+    for (auto token : output.tokens) tokens.push_back(token), versions.push_back(output.weights_version);
+    for (const auto& position : output.logprobs) logprobs.push_back(position.chosen.logprob);
+    text += output.text;
+    truncated = output.finish == engine::FinishReason::length;
+    // A token that ends the answer is a choice like any other.
+    if (output.stop_token < 0 || (!tokens.empty() && tokens.back() == output.stop_token)) return;
+    tokens.push_back(output.stop_token);
+    versions.push_back(output.weights_version);
+    if (output.eos_logprob) logprobs.push_back(*output.eos_logprob);
+  }
+};
+
+Json answers_json(const std::vector<RolloutAnswer>& answers, bool logprobs) {
+  Json reply{{"completion_ids", Json::array()},
+             {"texts", Json::array()},
+             {"truncated", Json::array()},
+             {"weights_versions", Json::array()}};
+  if (logprobs) reply["logprobs"] = Json::array();
+  for (const auto& answer : answers) {
+    reply["completion_ids"].push_back(answer.tokens);
+    reply["texts"].push_back(answer.text);
+    reply["truncated"].push_back(answer.truncated);
+    reply["weights_versions"].push_back(answer.versions);
+    if (logprobs) reply["logprobs"].push_back(answer.logprobs);
+  }
+  return reply;
+}
+
+io::ReceivedTensors read_weights(const std::string& body) {
+  auto received = io::parse_safetensors_bytes(body);
+  if (!received) throw ApiError(400, fmt::format("no safetensors: {}", received.error()), "", "invalid_weights");
+  return std::move(*received);
+}
+
+int64_t version_of(const Context& context) { return context.weights ? context.weights->version() : 0; }
+
+asio::awaitable<std::vector<RolloutAnswer>> follow(std::shared_ptr<Generation> generation, size_t count) {
+  std::vector<RolloutAnswer> answers(count);
+  while (!generation->finished() || generation->pending()) {
+    auto events = co_await generation->next();
+    if (generation->interrupted() && !generation->finished()) throw interruption();
+    for (const auto& event : events) {
+      if (event.output.finish == engine::FinishReason::error) throw failure_of(event);
+      if (event.output.finish == engine::FinishReason::cancelled) throw interruption();
+      answers[event.choice].take(event.output);
+    }
+  }
+  co_return answers;
+}
+
+}  // namespace
+
+asio::awaitable<void> generate_rollout(Exchange& exchange, Context& context) {
+  const auto began = Clock::now();
+  auto place = context.enter(exchange);
+  auto task = co_await run_on_worker(context, [&] { return read_rollout(parsed_body(exchange), context); });
+  exchange.drop_body();
+  if (const auto present = version_of(context); task.version && *task.version != present)
+    throw ApiError(409, fmt::format("the weights here are version {}, asked for was {}", present, *task.version),
+                   "weights_version", "wrong_version");
+  const auto count = task.requests.size();
+  auto generation = context.admit(exchange, place, std::move(task.requests));
+  fault("rollout.generate");
+  auto answers = co_await follow(std::move(generation), count);
+  int64_t tokens = 0;
+  for (const auto& answer : answers) tokens += static_cast<int64_t>(answer.tokens.size());
+  context.metrics.finished(task.prompt_tokens, tokens, std::chrono::duration<double>(Clock::now() - began).count());
+  auto response = co_await run_on_worker(context, [&] { return json_response(answers_json(answers, task.logprobs)); });
+  co_await exchange.respond(std::move(response));
+}
+
+asio::awaitable<void> update_weights(Exchange& exchange, Context& context) {
+  if (!context.weights)
+    throw ApiError(403, "the weights of this server are fixed; `hone rollout` starts one that follows a trainer", "",
+                   "not_enabled");
+  const auto part = read_weight_part(exchange.request().query);
+  auto place = context.enter(exchange);
+  auto received = co_await run_on_worker(context, [&] { return read_weights(exchange.request().body); });
+  exchange.drop_body();
+  place.leave();
+  co_await context.loop.call([&](engine::Engine& engine) { context.weights->receive(engine, part, received); });
+  Json reply{{"weights_version", version_of(context)}};
+  co_await exchange.respond(json_response(reply));
+}
+
+asio::awaitable<void> engine_type(Exchange& exchange, Context& context) {
+  Json reply{{"engine_type", "hone"},
+             {"weights_version", version_of(context)},
+             {"updates_weights", context.weights != nullptr},
+             {"max_model_len", context.served.max_model_len},
+             {"vocab_size", context.served.tokenizer->size()}};
+  co_await exchange.respond(json_response(reply));
+}
+
+asio::awaitable<void> world_size(Exchange& exchange, Context&) {
+  Json reply{{"world_size", 1}};
+  co_await exchange.respond(json_response(reply));
+}
+
+asio::awaitable<void> reset_prefix_cache(Exchange& exchange, Context& context) {
+  const auto version = version_of(context);
+  co_await context.loop.call([version](engine::Engine& engine) { engine.update_weights(version); });
+  Json reply{{"message", "the prefix cache is empty"}};
+  co_await exchange.respond(json_response(reply));
+}
+
+}  // namespace hone::serve

@@ -1,0 +1,108 @@
+#include "hone/serve/rollout/weight_receiver.h"
+
+#include <fmt/ranges.h>
+
+#include <charconv>
+#include <map>
+
+#include "hone/serve/http/api_error.h"
+#include "hone/tuner/multi_adapter.h"
+
+namespace hone::serve {
+namespace {
+
+constexpr const char* kFollowed = "default";  // the adapter that follows the trainer's
+
+int64_t number_in(std::string_view query, std::string_view name) {
+  for (size_t begin = 0; begin < query.size();) {
+    const auto end = std::min(query.find('&', begin), query.size());
+    const auto word = query.substr(begin, end - begin);
+    begin = end + 1;
+    if (!word.starts_with(name) || word.substr(name.size(), 1) != "=") continue;
+    const auto digits = word.substr(name.size() + 1);
+    int64_t value = -1;
+    const auto [last, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (problem == std::errc() && last == digits.data() + digits.size() && value >= 0) return value;
+    break;
+  }
+  throw ApiError(400, fmt::format("expected {}=NUMBER in the address", name), std::string(name), "invalid_value");
+}
+
+}  // namespace
+
+WeightPart read_weight_part(std::string_view query) {
+  WeightPart part{number_in(query, "version"), number_in(query, "part"), number_in(query, "parts")};
+  if (part.part >= part.parts)
+    throw ApiError(400, fmt::format("part {} of {}; parts count from 0", part.part, part.parts), "part", "invalid_value");
+  return part;
+}
+
+void WeightReceiver::receive(engine::Engine& engine, const WeightPart& part, const io::ReceivedTensors& received) {
+  if (part.part == 0)
+    begin(engine, part, received);
+  else if (part.version != receiving_ || part.part != next_part_)
+    throw ApiError(409, fmt::format("expected part {} of version {}", next_part_, receiving_), "part", "wrong_part");
+  for (size_t i = 0; i < models_.size(); ++i) copy(i, received);
+  next_part_ = part.part + 1;
+  if (next_part_ < part.parts) return;
+  if (part.parts > 1) engine.wake();
+  engine.update_weights(part.version);
+  version_ = part.version;
+  receiving_ = -1;
+}
+
+void WeightReceiver::begin(engine::Engine& engine, const WeightPart& part, const io::ReceivedTensors& received) {
+  const auto config = received.metadata.find("adapter_config");
+  if (config != received.metadata.end() && config->second != adapter_config_)
+    attach(engine, config->second, received.tensors.empty() ? at::kFloat : received.tensors.front().second.scalar_type());
+  if (config == received.metadata.end() && !adapter_config_.empty())
+    throw ApiError(400, "this server follows an adapter; start another one for weights of the model itself", "", "wrong_weights");
+  if (part.parts > 1) engine.sleep();
+  receiving_ = part.version;
+  next_part_ = 0;
+}
+
+// A step that was captured does not know of the adapter: the engine captures anew.
+void WeightReceiver::attach(engine::Engine& engine, const std::string& config, at::ScalarType dtype) {
+  auto parsed = io::parse_adapter_config(config);
+  if (!parsed) throw ApiError(400, fmt::format("adapter_config: {}", parsed.error()), "adapter_config", "invalid_value");
+  parsed->init = "true";  // what it starts with is sent
+  engine.sleep();
+  if (!adapter_config_.empty())
+    for (auto* model : models_) tuner::delete_adapter(*model, kFollowed);
+  adapters_.assign(models_.size(), std::nullopt);
+  adapter_config_.clear();
+  try {
+    for (size_t i = 0; i < models_.size(); ++i)
+      adapters_[i] = tuner::attach_adapter(*models_[i], *parsed, {.name = kFollowed, .dtype = dtype});
+    adapter_config_ = config;
+  } catch (const UserError& problem) {
+    engine.wake();
+    throw ApiError(400, fmt::format("adapter_config: {}", problem.what()), "adapter_config", "invalid_value");
+  }
+  engine.wake();
+}
+
+// All of a part or nothing of it.
+void WeightReceiver::copy(size_t index, const io::ReceivedTensors& received) {
+  auto& model = *models_[index];
+  std::map<std::string, Tensor> own;
+  if (index < adapters_.size() && adapters_[index])
+    for (const auto& tensor : tuner::adapter_tensors(model, *adapters_[index])) own.emplace(tensor.name, *tensor.value);
+  else
+    for (const auto& parameter : model.parameters()) own.emplace(parameter.name, *parameter.value);
+  for (const auto& [name, values] : received.tensors) {
+    const auto found = own.find(name);
+    if (found == own.end())
+      throw ApiError(400, fmt::format("the model has no weight called \"{}\"", name.substr(0, 200)), "", "unknown_weight");
+    if (found->second.sizes() != values.sizes())
+      throw ApiError(400,
+                     fmt::format("{} has shape {}, expected {}", name, fmt::join(values.sizes(), "x"),
+                                 fmt::join(found->second.sizes(), "x")),
+                     "", "wrong_shape");
+  }
+  at::NoGradGuard no_grad;
+  for (const auto& [name, values] : received.tensors) own.at(name).copy_(values);
+}
+
+}  // namespace hone::serve

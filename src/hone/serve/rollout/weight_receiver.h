@@ -1,0 +1,43 @@
+// Weights that follow a trainer: parts of a version arrive as safetensors and are copied over those of the model. The first part
+// of an adapter's carries its adapter_config.json, and the adapter is attached.
+#pragma once
+#include <atomic>
+#include <optional>
+#include <string_view>
+
+#include "hone/engine/engine.h"
+#include "hone/io/safetensors_bytes.h"
+#include "hone/tuner/adapter.h"
+
+namespace hone::serve {
+
+// Which part of which version a request's body is.
+struct WeightPart {
+  int64_t version = 0, part = 0, parts = 1;
+};
+// "version=3&part=0&parts=2". Throws ApiError(400).
+WeightPart read_weight_part(std::string_view query);
+
+class WeightReceiver {
+ public:
+  // Every copy of the model that the engine computes with, each once.
+  explicit WeightReceiver(std::vector<model::CausalLM*> models) : models_(std::move(models)) {}
+
+  int64_t version() const { return version_; }  // any thread; 0: those of the files
+  // On the engine's thread. Requests under way wait while a version is incomplete. Throws ApiError: 400 for tensors that are not
+  // the model's, 409 for a part that is not the next one.
+  void receive(engine::Engine& engine, const WeightPart& part, const io::ReceivedTensors& received);
+
+ private:
+  void begin(engine::Engine& engine, const WeightPart& part, const io::ReceivedTensors& received);
+  void attach(engine::Engine& engine, const std::string& config, at::ScalarType dtype);
+  void copy(size_t model, const io::ReceivedTensors& received);
+
+  std::vector<model::CausalLM*> models_;
+  std::vector<std::optional<tuner::AttachedAdapter>> adapters_;  // of each model
+  std::string adapter_config_;                                   // as it came
+  int64_t receiving_ = -1, next_part_ = 0;
+  std::atomic<int64_t> version_{0};
+};
+
+}  // namespace hone::serve

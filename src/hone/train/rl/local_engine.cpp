@@ -1,0 +1,91 @@
+// Completions in the training process, with the weights that train.
+#include <unordered_map>
+
+#include "hone/base/progress.h"
+#include "hone/train/evaluation/evaluation_mode.h"
+#include "hone/train/loop/stop_signal.h"
+#include "hone/train/rl/rollout_engine.h"
+
+namespace hone::train::rl {
+namespace {
+
+class LocalEngine final : public RolloutEngine {
+ public:
+  LocalEngine(const RolloutEngineDeps& deps, const RolloutEngineConfig& config)
+      : deps_(deps), config_(config), sampling_(rollout_sampling(config.sampling, *deps.encoder)) {
+    config_.engine.fuse_projections = false;
+    if (!config_.logprobs) return;
+    sampling_.logprobs = 0;
+    sampling_.logprobs_temperature = sampling_.temperature;
+  }
+
+  void begin(const std::vector<Question>& questions, int64_t version) override {
+    answers_.assign(questions.size(), {});
+    bool written = true;
+    {
+      WholeModel whole(deps_.group);
+      EvaluationMode mode(deps_.model);
+      if (!engine_) engine_ = std::make_unique<engine::Engine>(deps_.model, deps_.tokenizer, config_.engine);
+      engine_->wake();
+      engine_->update_weights(version);
+      written = run(questions);
+      if (config_.sleeps) engine_->sleep();
+    }
+    if (deps_.group.sum(written ? 0 : 1) > 0) throw StopBetweenSteps();
+  }
+  std::vector<GeneratedCompletion> finish(bool) override { return std::move(answers_); }
+
+ private:
+  engine::Request request_for(const Question& question) const {
+    engine::Request request{.prompt = *question.prompt, .sampling = sampling_};
+    request.sampling.seed = question.seed;
+    return request;
+  }
+
+  // Until all are written, or somebody wants to leave: then false.
+  bool run(const std::vector<Question>& questions) {
+    std::unordered_map<engine::RequestId, size_t> places;
+    for (size_t i = 0; i < questions.size(); ++i) places[engine_->add(request_for(questions[i]))] = i;
+    bool leaving = false;
+    while (!places.empty()) {
+      if (!leaving && StopSignal::requested() != Stop::none) {
+        leaving = true;
+        for (const auto& [id, place] : places) engine_->cancel(id);
+      }
+      for (auto& output : engine_->step()) {
+        auto found = places.find(output.id);
+        if (found == places.end()) continue;
+        take(output, answers_[found->second]);
+        if (output.finish != engine::FinishReason::none) places.erase(found);
+      }
+      ProgressBar::set_active_status(fmt::format("generating {}/{}", questions.size() - places.size(), questions.size()));
+    }
+    return !leaving;
+  }
+
+  void take(const engine::RequestOutput& output, GeneratedCompletion& answer) const {
+    answer.tokens.insert(answer.tokens.end(), output.tokens.begin(), output.tokens.end());
+    answer.text += output.text;
+    for (const auto& position : output.logprobs) answer.logprobs.push_back(position.chosen.logprob);
+    if (output.finish == engine::FinishReason::error) throw UserError(ExitCode::failure, "generation failed: " + output.error);
+    bool at_end = output.stop_token >= 0 && (answer.tokens.empty() || answer.tokens.back() != output.stop_token);
+    if (at_end) answer.tokens.push_back(output.stop_token);
+    if (at_end && output.eos_logprob) answer.logprobs.push_back(*output.eos_logprob);
+    answer.truncated = output.finish == engine::FinishReason::length;
+    if (config_.logprobs) answer.versions.resize(answer.tokens.size(), output.weights_version);
+  }
+
+  RolloutEngineDeps deps_;
+  RolloutEngineConfig config_;
+  engine::SamplingParams sampling_;
+  std::unique_ptr<engine::Engine> engine_;
+  std::vector<GeneratedCompletion> answers_;
+};
+
+}  // namespace
+
+std::unique_ptr<RolloutEngine> make_local_engine(const RolloutEngineDeps& deps, const RolloutEngineConfig& config) {
+  return std::make_unique<LocalEngine>(deps, config);
+}
+
+}  // namespace hone::train::rl

@@ -1,0 +1,82 @@
+// Asks rollout servers for completions. A server that fails is named and counted; its work goes to the others, or waits until it
+// is back, which then gets the present weights first. Knows nothing of processes or models.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "hone/engine/sampling_params.h"
+#include "hone/train/rl/rollout_engine.h"
+#include "hone/train/rl/servers/config.h"
+#include "hone/train/rl/servers/weights_payload.h"
+
+namespace hone::train::rl {
+
+struct RolloutQuestion {
+  std::vector<text::TokenId> prompt;
+  uint64_t seed = 0;
+};
+
+// How one kind of server is spoken to. Safe for several threads.
+class RolloutProtocol {
+ public:
+  virtual ~RolloutProtocol() = default;
+  // busy and failed may pass; refused does not.
+  enum class Outcome { done, other_weights, busy, failed, refused };
+  struct Reply {
+    Outcome outcome = Outcome::failed;
+    std::string failure = {};
+    std::vector<GeneratedCompletion> completions = {};
+  };
+  using IsCancelled = std::function<bool()>;  // asked about once a second
+
+  virtual Reply ask(const std::string& address, std::span<const RolloutQuestion> questions, int64_t version,
+                    const IsCancelled& is_cancelled) const = 0;
+  virtual Reply send_weights(const std::string& address, const WeightsPayload& weights,
+                             const IsCancelled& is_cancelled) const = 0;
+  virtual Reply greet(const std::string& address) const = 0;  // whether it is there, and one of the kind
+  virtual size_t most_questions() const = 0;                  // of one request
+  virtual size_t requests_at_once() const = 0;                // to one server
+};
+std::unique_ptr<RolloutProtocol> make_hone_protocol(const RolloutServerConfig& config, const engine::SamplingParams& sampling);
+// `tokenizer` turns texts into the tokens that train.
+std::unique_ptr<RolloutProtocol> make_openai_protocol(const RolloutServerConfig& config, const engine::SamplingParams& sampling,
+                                                      std::shared_ptr<const text::Tokenizer> tokenizer);
+
+// Before a model is loaded for them: as RolloutClient::require_servers.
+void require_rollout_servers(const RolloutServerConfig& config);
+
+class RolloutClient {
+ public:
+  RolloutClient(const RolloutServerConfig& config, std::unique_ptr<RolloutProtocol> protocol);
+
+  // Throws UserError(failure) where a server does not answer within the time-out, or is none of the kind.
+  void require_servers(const std::function<bool()>& is_cancelled) const;
+  // In the order of the questions; nothing where `is_cancelled` ended it. Throws UserError(failure) when no server is left or one
+  // refuses.
+  std::optional<std::vector<GeneratedCompletion>> generate(const WeightsPayload& weights,
+                                                           const std::vector<RolloutQuestion>& questions,
+                                                           const std::function<bool()>& is_cancelled);
+
+  int64_t failures() const { return failures_; }            // of servers, so far
+  double seconds_sending() const { return send_seconds_; }  // weights, in the last call
+
+ private:
+  struct Server;
+  struct Work;
+  void serve(Server& server, Work& work);
+  bool has_weights(Server& server, Work& work);
+  void answer_chunk(Server& server, Work& work, size_t chunk);
+  void note_failure(Server& server, const std::string& why);
+  bool wait_for_return(Server& server, Work& work);
+
+  RolloutServerConfig config_;
+  std::unique_ptr<RolloutProtocol> protocol_;
+  std::vector<std::shared_ptr<Server>> servers_;
+  std::atomic<int64_t> failures_{0};
+  std::atomic<double> send_seconds_{0};
+};
+
+}  // namespace hone::train::rl

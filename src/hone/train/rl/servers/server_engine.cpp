@@ -1,0 +1,156 @@
+// Completions from rollout servers, for all processes of a run: the first one asks for all of them.
+#include <future>
+
+#include "hone/base/json.h"
+#include "hone/base/progress.h"
+#include "hone/train/loop/stop_signal.h"
+#include "hone/train/rl/gather.h"
+#include "hone/train/rl/servers/rollout_client.h"
+
+namespace hone::train::rl {
+namespace {
+
+bool wants_to_stop() { return StopSignal::requested() != Stop::none; }
+
+Json completion_json(const GeneratedCompletion& completion) {
+  return {{"tokens", completion.tokens},
+          {"text", completion.text},
+          {"truncated", completion.truncated},
+          {"logprobs", completion.logprobs},
+          {"versions", completion.versions}};
+}
+
+GeneratedCompletion completion_of(const Json& json) {
+  return {json.at("tokens").get<std::vector<text::TokenId>>(), json.at("text").get<std::string>(),
+          json.at("truncated").get<bool>(), json.at("logprobs").get<std::vector<float>>(),
+          json.at("versions").get<std::vector<int64_t>>()};
+}
+
+std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+// What every process brings as one text, in the order of processes.
+std::vector<Json> gather_json(const Json& own, ParallelStrategy& group) {
+  std::vector<Json> all;
+  for (const auto& text : gather(std::vector<std::string>{dumped(own)}, group)) {
+    auto parsed = parse_json(text);
+    HONE_CHECK(parsed.ok(), "another process sent something else than JSON: {}", parsed.error());
+    all.push_back(std::move(*parsed));
+  }
+  return all;
+}
+
+class ServerEngine final : public RolloutEngine {
+ public:
+  ServerEngine(const RolloutEngineDeps& deps, const RolloutEngineConfig& config) : deps_(deps), config_(config) {
+    const auto sampling = rollout_sampling(config.sampling, *deps.encoder);
+    if (deps.tuned && !config.servers->sampling_only) require_followable(*deps.tuned);
+    if (deps_.group.rank() != 0) return;
+    client_ = std::make_unique<RolloutClient>(
+        *config.servers, config.servers->sampling_only ? make_openai_protocol(*config.servers, sampling, deps.tokenizer)
+                                                       : make_hone_protocol(*config.servers, sampling));
+  }
+  ~ServerEngine() override {
+    abandoned_ = true;
+    if (pending_.valid()) pending_.wait();
+  }
+
+  void begin(const std::vector<Question>& questions, int64_t version) override {
+    version_ = version;
+    may_stop_ = false;  // until somebody waits
+    auto asked = gather_questions(questions);
+    auto weights = std::make_shared<WeightsPayload>(weights_now());
+    pushed_bytes_ = static_cast<double>(weights->bytes());
+    if (!client_) return;
+    pending_ = std::async(std::launch::async, [this, weights, asked = std::move(asked)] {
+      return client_->generate(*weights, asked, [this] { return abandoned_ || (may_stop_ && wants_to_stop()); });
+    });
+  }
+
+  std::vector<GeneratedCompletion> finish(bool may_stop) override {
+    may_stop_ = may_stop;
+    std::optional<std::vector<GeneratedCompletion>> all;
+    std::optional<UserError> problem;
+    try {
+      if (pending_.valid()) all = wait_for_all();
+    } catch (const UserError& found) {
+      problem = found;
+    }
+    if (deps_.group.sum(problem.has_value()) > 0)
+      throw FailedBetweenSteps(
+          problem.value_or(UserError(ExitCode::failure, "there are no completions; the first process says why")));
+    if (deps_.group.sum(client_ && !all) > 0) throw StopBetweenSteps();
+    return own_part_of(all);
+  }
+
+  std::vector<std::pair<std::string, double>> metrics() const override { return metrics_; }
+
+ private:
+  std::vector<RolloutQuestion> gather_questions(const std::vector<Question>& own) {
+    Json described = Json::array();
+    for (const auto& question : own) described.push_back({*question.prompt, question.seed});
+    std::vector<RolloutQuestion> all;
+    counts_.clear();
+    for (const auto& part : gather_json(described, deps_.group)) {
+      counts_.push_back(part.size());
+      for (const auto& question : part)
+        all.push_back({question[0].get<std::vector<text::TokenId>>(), question[1].get<uint64_t>()});
+    }
+    return all;
+  }
+
+  // Kept until the next rollout: a server that comes back is sent them, while the model goes on training.
+  WeightsPayload weights_now() {
+    ++pushes_;
+    if (config_.servers->sampling_only || !deps_.tuned) return {.version = pushes_, .parts = {}};
+    WholeModel whole(deps_.group);
+    return client_ ? make_payload(deps_.model, *deps_.tuned, pushes_) : WeightsPayload{.version = pushes_, .parts = {}};
+  }
+
+  std::optional<std::vector<GeneratedCompletion>> wait_for_all() {
+    while (pending_.wait_for(std::chrono::milliseconds(200)) != std::future_status::ready)
+      ProgressBar::set_active_status("waiting for completions");
+    auto all = pending_.get();
+    if (all)
+      for (auto& completion : *all)
+        for (auto& version : completion.versions) version = version_ - (pushes_ - version);
+    return all;
+  }
+
+  std::vector<GeneratedCompletion> own_part_of(const std::optional<std::vector<GeneratedCompletion>>& all) {
+    Json described = Json::object();
+    if (client_) {
+      described["failures"] = client_->failures();
+      described["seconds"] = client_->seconds_sending();
+      described["bytes"] = pushed_bytes_;
+      for (const auto& completion : *all) described["completions"].push_back(completion_json(completion));
+    }
+    const auto first = gather_json(described, deps_.group).front();
+    metrics_ = {{"rollout/server_failures", first.at("failures").get<double>()},
+                {"rollout/push_seconds", first.at("seconds").get<double>()},
+                {"rollout/push_bytes", first.at("bytes").get<double>()}};
+    size_t begin = 0;
+    const auto rank = static_cast<size_t>(deps_.group.rank());
+    for (size_t i = 0; i < rank; ++i) begin += counts_[i];
+    std::vector<GeneratedCompletion> own;
+    for (size_t i = begin; i < begin + counts_[rank]; ++i) own.push_back(completion_of(first.at("completions").at(i)));
+    return own;
+  }
+
+  RolloutEngineDeps deps_;
+  RolloutEngineConfig config_;
+  std::unique_ptr<RolloutClient> client_;  // of the first process
+  std::future<std::optional<std::vector<GeneratedCompletion>>> pending_;
+  std::atomic<bool> abandoned_{false}, may_stop_{false};
+  std::vector<size_t> counts_;  // questions of each process
+  int64_t version_ = 0, pushes_ = 0;
+  double pushed_bytes_ = 0;
+  std::vector<std::pair<std::string, double>> metrics_;
+};
+
+}  // namespace
+
+std::unique_ptr<RolloutEngine> make_server_engine(const RolloutEngineDeps& deps, const RolloutEngineConfig& config) {
+  return std::make_unique<ServerEngine>(deps, config);
+}
+
+}  // namespace hone::train::rl
