@@ -168,3 +168,24 @@ def test_what_other_programs_write_is_named(hone, tmp_path):
         done = hone("preview", "--model", MODEL, "--dataset", rows)
         assert done.returncode == 3 and words in done.stdout, done.stdout
     assert "rows.jsonl" in hone("preview", "--model", MODEL, "--dataset", tmp_path / "rows.json").stderr
+
+
+def test_a_model_in_a_hubs_cache_keeps_its_name(hone, tmp_path):
+    """The template is chosen by the model's name, which a cache writes in its own way."""
+    plain, hf, ms = (tmp_path / path for path in ("Qwen2.5-0.5B-Instruct", "models--Qwen--Qwen2.5-0.5B-Instruct/snapshots/0123abcd", "Qwen/Qwen2___5-0___5B-Instruct"))
+    for folder in (plain, hf, ms):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.symlink_to(MODEL)
+    rows = written(tmp_path / "rows.jsonl", {"query": "q", "response": "a"})
+    own, first, *others = (shown(hone, "--model", folder, "--dataset", rows) for folder in (MODEL, plain, hf, ms))
+    assert own != first and all(other == first for other in others)
+
+
+def test_texts_that_people_write_are_utf8(hone, tmp_path):
+    rows = written(tmp_path / "rows.jsonl", {"query": "q", "response": "a"})
+    prompt, run = tmp_path / "system.txt", tmp_path / "run.yaml"
+    prompt.write_bytes("你是助手".encode("gbk"))
+    run.write_bytes(f"model_name_or_path: {MODEL}\nstage: sft\ndataset: x\ndefault_system: 你是助手\n".encode("gbk"))
+    for words in (["hone", "preview", "--model", MODEL, "--dataset", rows, "--system", prompt], ["llamafactory-cli", "train", run]):
+        done = hone("preview", *words) if words[0] != "hone" else hone(*words[1:])
+        assert done.returncode == 2 and "expected UTF-8" in done.stderr, done.stderr

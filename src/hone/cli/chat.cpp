@@ -24,6 +24,10 @@ bool looks_like_command(const std::string& word) {
 }
 
 constexpr const char* kChatCommands[] = {"/clear", "/exit", "/help", "/multi-line", "/quit", "/reset-system", "/single-line"};
+bool is_command(const std::string& line) {
+  return std::ranges::find(kChatCommands, lower(trimmed(line))) != std::end(kChatCommands);
+}
+
 constexpr const char* kEditingHelp =
     "\nkeys           up and Ctrl-R recall earlier lines, Tab completes commands,"
     "\n               Alt-Enter and pastes add lines";
@@ -82,7 +86,7 @@ class Chat {
                                           terminal::Style::bold),
                 text;
     while (auto line = read_line(prompt)) {
-      if (!multi_line_) return line;
+      if (!multi_line_ || (text.empty() && is_command(*line))) return line;
       bool last = trimmed(*line).ends_with('#');
       if (last) line->erase(line->rfind('#'));
       text += *line;

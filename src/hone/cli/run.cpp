@@ -142,7 +142,8 @@ Invocation read_invocation(FrontEnd front_end, std::vector<std::string> words) {
                     near.empty() ? fmt::format("{} --help lists the commands", program_name(front_end)) : "did you mean " + near);
   }
   if (!invocation.command->run)
-    throw UserError(ExitCode::usage, fmt::format("{} {} is not in this version of hone", program_name(front_end), words[0]));
+    throw UserError(ExitCode::usage, fmt::format("{} {} is not in this version of hone", program_name(front_end), words[0]),
+                    invocation.command->name == "web-ui" ? "hone app opens a chat page; hone sft --help shows how to train" : "");
   if (front_end == FrontEnd::accelerate && words[0] == "launch") invocation.words = unwrap_accelerate(invocation.words);
   return invocation;
 }

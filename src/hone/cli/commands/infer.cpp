@@ -126,7 +126,8 @@ int run_batch(const Options& options, ReplyGenerator& answerer, const data::Conv
   auto metric = *generation_args.metric;
   auto began = std::chrono::steady_clock::now();
   int64_t prompt_tokens = 0, answer_tokens = 0, skipped = 0, exact = 0;
-  ProgressBar bar("Infer", count);
+  std::optional<ProgressBar> bar;
+  if (!shows) bar.emplace("Infer", count);  // answers on the screen are progress enough, and a bar would overwrite them
   int64_t done = 0;
   for (int64_t first = 0; first < count; first += at_a_time) {
     std::vector<Conversation> questions;
@@ -146,8 +147,10 @@ int run_batch(const Options& options, ReplyGenerator& answerer, const data::Conv
     }
     if (shows && !questions.empty()) show_question(questions.front(), references.front());
     auto answers = engine::generate(answerer.engine(), std::move(requests), shows ? show_piece : engine::OnText(), [&](size_t) {
-      bar.update(++done, fmt::format("{} tokens", answerer.engine().stats().generated_tokens));
+      ++done;
+      if (bar) bar->update(done, fmt::format("{} tokens", answerer.engine().stats().generated_tokens));
     });
+    if (shows && !answers.empty()) fmt::print("\n");
     for (size_t i = 0; i < answers.size(); ++i) {
       if (!answers[i].error.empty()) log::warning("{}: no answer: {}", questions[i].origin.str(), answers[i].error);
       results.add(result_row(questions[i], answers[i], references[i], *answerer.tokenizer())
@@ -158,8 +161,7 @@ int run_batch(const Options& options, ReplyGenerator& answerer, const data::Conv
     }
     results.require_written();
   }
-  bar.finish();
-  if (shows) fmt::print("\n");
+  if (bar) bar->finish();
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   auto samples = count - skipped;
   Json summary{{"num_prompt_tokens", prompt_tokens},

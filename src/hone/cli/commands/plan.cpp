@@ -199,13 +199,22 @@ void print_parts(const Planner& planner, const Layout& asked) {
 }
 
 void print_alternatives(const Planner& planner, int devices) {
-  TextTable table({"devices", "sharding", "GiB per device", "host GiB a node", "KV cache", "step", "tokens/s", "fits"});
-  for (size_t column : {0, 2, 3, 4, 5, 6}) table.align_right(column);
-  for (const auto& each : planner.alternatives(devices))
-    table.add({std::to_string(each.devices), std::string(train::sharding_name(each.sharding)), gib(each.memory.total()),
-               each.memory.host > 0 ? gib(each.host()) : "", each.memory.cache > 0 ? gib(each.memory.cache) : "",
-               seconds_text(each.time.seconds()),
-               format_count(std::round(planner.tokens_of_step(each.devices) / each.time.seconds())), each.fits ? "yes" : "no"});
+  const auto rows = planner.alternatives(devices);
+  const bool generates = std::ranges::any_of(rows, [](const Layout& each) { return each.memory.cache > 0; });
+  std::vector<std::string> titles{"devices", "sharding", "GiB each", "host GiB a node", "step", "tokens/s", "fits"};
+  if (generates) titles.insert(titles.begin() + 4, "KV cache");
+  TextTable table(titles);
+  for (size_t column = 0; column + 1 < titles.size(); ++column)
+    if (column != 1) table.align_right(column);
+  for (const auto& each : rows) {
+    std::vector<std::string> row{std::to_string(each.devices), std::string(train::sharding_name(each.sharding)),
+                                 gib(each.memory.total()), each.memory.host > 0 ? gib(each.host()) : ""};
+    if (generates) row.push_back(gib(each.memory.cache));
+    row.push_back(seconds_text(each.time.seconds()));
+    row.push_back(format_count(std::round(planner.tokens_of_step(each.devices) / each.time.seconds())));
+    row.push_back(each.fits ? "yes" : "no");
+    table.add(row);
+  }
   fmt::print("\n{}", table.str(100, 2));
   if (planner.target().assumed)
     fmt::print("  {}\n", styled(fmt::format("planned for {}; --target_device names another", planner.target().name), Style::dim));

@@ -9,6 +9,7 @@
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/arguments/tools.h"
 #include "hone/cli/arguments/training.h"
+#include "hone/cli/parsing/parse.h"
 #include "hone/data/datasets/cached_dataset.h"
 #include "hone/hub/locate.h"
 
@@ -117,7 +118,7 @@ void read_cached_dataset(const Options& options, DatasetConfig& config) {
 // A path ending in .txt is read; otherwise the two characters \n are a newline.
 std::string prompt_text(std::string value) {
   std::error_code ignored;  // a prompt may be longer than any name
-  if (value.ends_with(".txt") && fs::is_regular_file(value, ignored)) return read_file(value);
+  if (value.ends_with(".txt") && fs::is_regular_file(value, ignored)) return read_utf8_file(value);
   for (size_t at = 0; (at = value.find("\\n", at)) != std::string::npos; ++at) value.replace(at, 2, "\n");
   return value;
 }

@@ -6,6 +6,7 @@
 #include "hone/cli/commands.h"
 #include "hone/cli/compat/foreign_words.h"
 #include "hone/cli/compat/names.h"
+#include "hone/text/tokenizer/unicode/utf8.h"
 
 namespace hone::cli {
 namespace {
@@ -353,11 +354,19 @@ class Parser {
 
 }  // namespace
 
+std::string read_utf8_file(const std::string& path) {
+  auto content = read_file(path);
+  if (!text::tokenizer::is_valid_utf8(content))
+    throw UserError(ExitCode::usage, fmt::format("{}: bytes that are not UTF-8; expected UTF-8", path),
+                    "`iconv -f GB18030 -t UTF-8` converts what editors write in Chinese");
+  return content;
+}
+
 SystemAccess system_access() {
   return {[](const std::string& path) {
             if (!fs::exists(path) || fs::is_directory(path))
               throw UserError(ExitCode::usage, path + ": there is no such file", "check the path of the configuration");
-            return hone::read_file(path);
+            return read_utf8_file(path);
           },
           [](const std::string& variable) -> std::optional<std::string> {
             const char* value = std::getenv(variable.c_str());

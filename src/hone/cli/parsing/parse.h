@@ -16,6 +16,8 @@ struct SystemAccess {
   std::function<std::optional<std::string>(const std::string& variable)> environment;
 };
 SystemAccess system_access();
+// What a person wrote: a configuration, a system prompt. Throws UserError(usage) for another encoding.
+std::string read_utf8_file(const std::string& path);
 
 using Assignments = std::vector<std::pair<std::string, std::string>>;  // variables and their values
 

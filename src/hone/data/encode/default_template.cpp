@@ -183,11 +183,25 @@ void read_vision(const std::filesystem::path& folder, const Json& config, ModelI
   identity.image_processor = read_image_processor(folder);
 }
 
+// The model's own name, also of a folder in a hub's cache: models--Qwen--Qwen3-4B/snapshots/<commit>, or Qwen2___5-0___5B as
+// ModelScope writes dots.
+std::string name_of_model(const std::filesystem::path& folder) {
+  auto path = folder.lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  auto name = path.filename().string();
+  if (path.parent_path().filename() == "snapshots") {
+    name = path.parent_path().parent_path().filename().string();
+    for (int part = 0; part < 2; ++part)  // "models" and the owner
+      if (auto end = name.find("--"); end != name.npos) name.erase(0, end + 2);
+  }
+  for (size_t at; (at = name.find("___")) != name.npos;) name.replace(at, 3, ".");
+  return name;
+}
+
 }  // namespace
 
 ModelIdentity read_model_identity(const std::filesystem::path& folder) {
-  auto normal = folder.lexically_normal();
-  ModelIdentity identity{.name = (normal.has_filename() ? normal.filename() : normal.parent_path().filename()).string()};
+  ModelIdentity identity{.name = name_of_model(folder)};
   if (!std::filesystem::exists(folder / "config.json")) return identity;
   auto config = parse_json(read_file(folder / "config.json")).or_throw(ExitCode::bad_data, (folder / "config.json").string());
   if (config.is_object()) {
