@@ -71,7 +71,11 @@ def test_a_run_that_is_named_goes_on_from_its_newest_checkpoint(sft, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
     nothing = sft(tmp_path / "run", resume_from_checkpoint=empty)
-    assert nothing.code == 4 and "no manifest.json" in nothing.err
+    assert nothing.code == 4 and "nothing else of a checkpoint" in nothing.err
+    unusable = tmp_path / "unusable.jsonl"
+    unusable.write_bytes('{"query": "问", "response": "答"}\n'.encode("gbk"))
+    early = sft(tmp_path / "early", val_dataset=unusable, eval_steps=1)
+    assert early.code == 3 and "no row of the validation data can be used" in early.err and not (tmp_path / "early").exists()
 
 
 def test_skipped_steps_are_counted_and_named(sft, dataset, tmp_path, figure):

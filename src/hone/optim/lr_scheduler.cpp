@@ -45,7 +45,8 @@ class ScheduleArguments {
   void finish() const {
     if (!left_.empty())
       throw UserError(ExitCode::usage,
-                      fmt::format("lr_scheduler_kwargs: {} does not know \"{}\"", config_.name, left_.begin().key()));
+                      fmt::format("lr_scheduler_kwargs: {} does not know \"{}\"", config_.name, left_.begin().key()),
+                      left_.begin().key().starts_with("min_lr") ? "--lr_scheduler_type cosine_with_min_lr takes it" : "");
   }
 
  private:

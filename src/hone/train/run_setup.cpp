@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hone/base/usable_cores.h"
+#include "hone/data/batches/batch_sampler.h"
 #include "hone/data/datasets/cached_dataset.h"
 #include "hone/data/datasets/write_rows.h"
 #include "hone/parallel/launch/rank_files.h"
@@ -71,6 +72,23 @@ void write_tokenized(const TrainingJob& job, const RunSetup& ready) {
     data::write_cached_dataset(job.tokenized_path / "train", *ready.data.train, *ready.encoder, report, pool, purpose);
   if (ready.data.validation)
     data::write_cached_dataset(job.tokenized_path / "validation", *ready.data.validation, *ready.encoder, report, pool, purpose);
+}
+
+// Validation data that the first evaluation would find empty ends the run before the model loads. The first rows tell.
+void require_usable_rows(const TrainingJob& job, const RunSetup& ready) {
+  constexpr int64_t kLookedAt = 256;
+  const auto& rows = *ready.data.validation;
+  std::string problem;
+  for (int64_t row = 0; row < std::min(rows.size(), kLookedAt); ++row) {
+    auto conversation = rows.at(row);
+    auto samples = conversation ? data::encode_conversation(*ready.encoder, *conversation, job.loader, row)
+                                : Result<data::SamplePack>(Error{conversation.error()});
+    if (samples) return;
+    if (problem.empty()) problem = samples.error();
+  }
+  if (rows.size() > 0 && rows.size() <= kLookedAt)
+    throw UserError(ExitCode::bad_data, "no row of the validation data can be used: " + problem,
+                    "mend the rows, or leave the validation data out");
 }
 
 std::unique_ptr<RunLock> hold(const fs::path& folder) {
@@ -161,6 +179,8 @@ RunSetup set_up_run(const TrainingJob& job, const DistributedContext& processes)
   if (wants_rows && !ready.data.validation && job.trainer.layout == Layout::factory)
     throw UserError(ExitCode::usage, "evaluation is asked for, yet there is no validation data",
                     "add --eval_dataset or --val_size");
+  if (wants_rows && job.do_train && ready.data.validation && !job.reinforcement && !job.distillation)
+    require_usable_rows(job, ready);
   if (processes.world.is_main()) {
     ready.run.root = make_run_folder(job.trainer, beginning);
     if (job.do_train && !ready.lock) ready.lock = hold(ready.run.root);

@@ -85,11 +85,20 @@ Json about_run(const RunSetup& ready, const LoadedModel& loaded) {
   return about;
 }
 
+// "bfloat16", or "bfloat16, those of the blocks' linear layers in nf4".
+std::string weights_of(const TrainingJob& job, const model::CausalLM& model) {
+  const auto& compression = job.load.changes.compression;
+  if (!compression) return type_name(model.dtype());
+  static constexpr const char* kCodes[] = {"nf4", "fp4", "int8", "groups of few bits"};
+  return fmt::format("{}, those of the blocks' linear layers in {}", type_name(model.dtype()),
+                     kCodes[static_cast<size_t>(compression->code)]);
+}
+
 RunFacts facts_of(const TrainingJob& job, const RunSetup& ready, const LoadedModel& loaded, int processes) {
   RunFacts facts{.model = job.model_name.empty() ? job.model_folder.string() : job.model_name,
                  .tuner = tuner_name(job.tuner),
                  .device = device::describe(job.load.device),
-                 .dtype = type_name(loaded.model->dtype()),
+                 .dtype = weights_of(job, *loaded.model),
                  .template_name = ready.encoder->template_name(),
                  .max_length = ready.encoder->config().max_length,
                  .processes = processes};
@@ -267,6 +276,7 @@ RunResult TrainingSession::train() {
                      .program = job_.program,
                      .model_folder = job_.model_folder,
                      .adapter = policy.tuned.adapter.has_value(),
+                     .scores = job_.preference.method == Preference::rm,
                      .layout = config.layout,
                      .best_loaded = config.load_best_model_at_end,
                      .method_state = method->state()};

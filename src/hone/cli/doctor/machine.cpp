@@ -137,7 +137,9 @@ Findings examine_hubs(bool ask_network) {
     else if (reachable(host))
       out.push_back({Severity::good, host, "can be reached", ""});
     else
-      out.push_back({Severity::warning, host, "cannot be reached", "pass local folders, or set HF_ENDPOINT to a mirror"});
+      out.push_back({Severity::warning, host, "cannot be reached",
+                     host == std::string_view("huggingface.co") ? "pass local folders, or set HF_ENDPOINT to a mirror"
+                                                                : "pass local folders, or --use_hf true"});
   }
   return out;
 }

@@ -222,6 +222,9 @@ Result<Manifest> read_manifest(const fs::path& folder) {
     // opened.
     if (fs::exists(folder / "optimizer.pt"))
       return error("another program wrote it; optimizer.pt is a Python pickle, which hone never opens");
+    if (!fs::exists(folder / "trainer_state.json") && !fs::exists(folder / "adapter_config.json") &&
+        !fs::exists(folder / "config.json"))
+      return error("no manifest.json, and nothing else of a checkpoint");
     return error("no manifest.json: another program wrote it, or its save was interrupted");
   }
   try {

@@ -60,6 +60,12 @@ std::string next_command(const RunResult& finished, const std::string& weights) 
     return finished.layout == Layout::factory
                ? "the same command again continues from there"
                : fmt::format("the same command with --resume_from_checkpoint {}", finished.state.last_model_checkpoint);
+  if (finished.scores && finished.layout == Layout::factory)
+    return fmt::format("stage: ppo with reward_model: {} and reward_model_type: {}", weights, finished.adapter ? "lora" : "full");
+  if (finished.scores)
+    return fmt::format("{} rlhf --rlhf_type ppo --reward_model {}{}", finished.program,
+                       finished.adapter ? finished.model_folder.string() : weights,
+                       finished.adapter ? " --reward_adapters " + weights : "");
   if (finished.layout == Layout::factory)
     return fmt::format("{} chat --model_name_or_path {}{}", finished.program,
                        finished.adapter ? finished.model_folder.string() : weights,

@@ -231,10 +231,15 @@ void check_quantizable(const model::DecoderConfig& config, const QuantizeConfig&
       refuse(fmt::format("a width of {} does not fill words of {} codes", width, in_word),
              "this model cannot be packed so; use bnb or fp8");
   if (how.group <= 0) return;
+  const auto fits = [&](int64_t group) {
+    return config.hidden_size % group == 0 && heads % group == 0 && config.intermediate_size % group == 0;
+  };
   for (int64_t inputs : {config.hidden_size, heads, config.intermediate_size})
     if (inputs % how.group)
       refuse(fmt::format("{} inputs are not a multiple of --group_size {}", inputs, how.group),
-             "name a --group_size that divides them: 64 or 32, or -1 for one scale per output");
+             fits(64)   ? "--group_size 64 divides them"
+             : fits(32) ? "--group_size 32 divides them"
+                        : "--group_size -1 keeps one scale per output");
 }
 
 QuantizeReport export_quantized(model::CausalLM& model, std::vector<model::ForwardInput> texts, const QuantizeConfig& how,
