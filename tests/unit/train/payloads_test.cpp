@@ -29,7 +29,7 @@ Own collated(const data::PayloadCollator& collator, const std::vector<std::vecto
 
 template <class T>
 std::vector<T> list_of_tensor(const Tensor& tensor) {
-  return {tensor.const_data_ptr<T>(), tensor.const_data_ptr<T>() + tensor.numel()};
+  return std::vector<T>(tensor.const_data_ptr<T>(), tensor.const_data_ptr<T>() + tensor.numel());
 }
 
 TEST(Payloads, ClassesAreNumbersMarksOrValues) {
