@@ -6,13 +6,24 @@
 
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 
 namespace hone::device {
+namespace {
+
+int sve_bytes() {
+  const int length = (::getauxval(AT_HWCAP) & HWCAP_SVE) != 0 ? ::prctl(PR_SVE_GET_VL) : 0;
+  return length > 0 ? length & PR_SVE_VL_LEN_MASK : 0;
+}
+
+}  // namespace
 
 const CpuFeatures& cpu_features() {
   static const CpuFeatures features{.arm_bf16 = (::getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0,
                                     .scalar_16_bit_gemm = true,
-                                    .int8_dot = (::getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0};
+                                    .int8_dot = (::getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0,
+                                    .int8_matrix = (::getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0,
+                                    .sve_bytes = sve_bytes()};
   return features;
 }
 

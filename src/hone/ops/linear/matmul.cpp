@@ -52,11 +52,12 @@ bool is_recorded(const Tensor& a, const Tensor& b) {
   return at::GradMode::is_enabled() && (a.requires_grad() || b.requires_grad());
 }
 
-// Without libtorch: numbers the processor has no instructions for, and on Arm float32 too, whose panels are faster than
+// Without libtorch: numbers the processor has no instructions for, and on Arm all others too, whose panels are faster than
 // libtorch's BLAS.
 bool by_own_gemm(const Tensor& a, const Tensor& b) {
   if (is_upcast(b)) return true;
-  return cpu::has_panel_gemm() && a.is_cpu() && a.scalar_type() == at::kFloat && b.scalar_type() == at::kFloat &&
+  const auto type = a.scalar_type();
+  return cpu::has_panel_gemm() && a.is_cpu() && (type == at::kFloat || type == at::kBFloat16) && b.scalar_type() == type &&
          !is_recorded(a, b);
 }
 

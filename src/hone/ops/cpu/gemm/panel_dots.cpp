@@ -1,6 +1,7 @@
 #include "hone/ops/cpu/gemm/panel_dots.h"
 
 #include "hone/base/error.h"
+#include "hone/device/cpu_features.h"
 #include "hone/ops/cpu/gemm/packed_layout.h"
 #include "hone/ops/cpu/gemm/panel_dots_kernels.h"
 #include "hone/ops/cpu/gemm/panel_grid.h"
@@ -43,9 +44,10 @@ class Int8Panels {
         auto* to = words + row * groups * kInt8RowWords;
         for (int64_t g = 0; g < groups; ++g) {
           const int64_t from = row * groups * kGroup + g * kGroup, stride = groups * kInt8ColumnWords;
-          pack_row_words(words_at(x.high + from), stride, lines, kInt8ColumnWords, to + g * kInt8RowWords * kPanelRows);
-          pack_row_words(words_at(x.low + from), stride, lines, kInt8ColumnWords,
-                         to + (g * kInt8RowWords + kInt8ColumnWords) * kPanelRows);
+          panel_dot_kernels().pack_row_words(words_at(x.high + from), stride, lines, kInt8ColumnWords,
+                                             to + g * kInt8RowWords * kPanelRows);
+          panel_dot_kernels().pack_row_words(words_at(x.low + from), stride, lines, kInt8ColumnWords,
+                                             to + (g * kInt8RowWords + kInt8ColumnWords) * kPanelRows);
           for (int64_t p = 0; p < kPanelRows; ++p)
             scales[row * groups + g * kPanelRows + p] = p < lines ? x.scales[(row + p) * groups + g] : 0.0f;
         }
@@ -55,15 +57,15 @@ class Int8Panels {
 
   void pack(const PanelBlock& block, int64_t first, int64_t count, ColumnPanels& columns) const {
     for_panels<kPanelColumns>(block.column, block.column + block.columns, [&](int64_t panel, int64_t output, int64_t lines) {
-      pack_int8_columns(codes_ + (output * groups + first) * kColumnWords, groups * kColumnWords, lines, count,
-                        columns.words.data() + panel * count * kColumnWords * kPanelColumns);
+      panel_dot_kernels().pack_int8_columns(codes_ + (output * groups + first) * kColumnWords, groups * kColumnWords, lines,
+                                            count, columns.words.data() + panel * count * kColumnWords * kPanelColumns);
     });
   }
   void multiply(int64_t row, int64_t panel, int64_t first, int64_t count, const ColumnPanels& columns, float* sums,
                 int64_t stride) const {
     const int64_t at = row * groups + first * kPanelRows;
-    multiply_int8_panels(words_.const_data_ptr<int32_t>() + at * kInt8RowWords, scales_.const_data_ptr<float>() + at,
-                         columns.words.data() + panel * count * kColumnWords * kPanelColumns, count, sums, stride);
+    panel_dot_kernels().multiply_int8(words_.const_data_ptr<int32_t>() + at * kInt8RowWords, scales_.const_data_ptr<float>() + at,
+                                      columns.words.data() + panel * count * kColumnWords * kPanelColumns, count, sums, stride);
   }
   float factor(int64_t output) const { return factors_[output]; }
 
@@ -93,9 +95,9 @@ class Int4Panels {
         auto* to = words + row * groups * kInt4Words;
         for (int64_t g = 0; g < groups; ++g) {
           const int64_t from = row * width + g * kGroup / kPackedBlock * kPackedBlock + g * kGroup % kPackedBlock / 2;
-          pack_row_words(words_at(x.codes + from), width / 4, lines, 4, to + g * kInt4Words * kPanelRows);
-          pack_row_words(words_at(x.codes + from + kPackedBlock / 2), width / 4, lines, 4,
-                         to + (g * kInt4Words + 4) * kPanelRows);
+          panel_dot_kernels().pack_row_words(words_at(x.codes + from), width / 4, lines, 4, to + g * kInt4Words * kPanelRows);
+          panel_dot_kernels().pack_row_words(words_at(x.codes + from + kPackedBlock / 2), width / 4, lines, 4,
+                                             to + (g * kInt4Words + 4) * kPanelRows);
           for (int64_t p = 0; p < kPanelRows; ++p) {
             const bool there = p < lines;
             scales[row * groups + g * kPanelRows + p] = there ? x.scales[(row + p) * width / 8 + g * 4] : 0.0f;
@@ -110,8 +112,8 @@ class Int4Panels {
     columns.scales.resize(static_cast<size_t>(block.stride() * count * 2));
     const int64_t padded = padded_groups(groups * kGroup);
     for_panels<kPanelColumns>(block.column, block.column + block.columns, [&](int64_t panel, int64_t output, int64_t lines) {
-      pack_int4_columns(codes_ + (output * groups + first) * 4, groups * 4, lines, count,
-                        columns.words.data() + panel * count * kInt4Words * kPanelColumns);
+      panel_dot_kernels().pack_int4_columns(codes_ + (output * groups + first) * 4, groups * 4, lines, count,
+                                            columns.words.data() + panel * count * kInt4Words * kPanelColumns);
       auto* to = columns.scales.data() + panel * count * 2 * kPanelColumns;
       for (int64_t g = first; g < first + count; ++g, to += 2 * kPanelColumns) {
         const auto* from = factors_ + output * 2 * padded + g / kGroupSpan * 2 * kGroupSpan + g % kGroupSpan;
@@ -126,9 +128,10 @@ class Int4Panels {
                 int64_t stride) const {
     const int64_t at = row * groups + first * kPanelRows;
     const auto* scales = scales_.const_data_ptr<float>();
-    multiply_int4_panels(words_.const_data_ptr<int32_t>() + at * kInt4Words, scales + at, scales + scales_.size(1) + at,
-                         columns.words.data() + panel * count * kInt4Words * kPanelColumns,
-                         columns.scales.data() + panel * count * 2 * kPanelColumns, count, sums, stride);
+    panel_dot_kernels().multiply_int4(words_.const_data_ptr<int32_t>() + at * kInt4Words, scales + at,
+                                      scales + scales_.size(1) + at,
+                                      columns.words.data() + panel * count * kInt4Words * kPanelColumns,
+                                      columns.scales.data() + panel * count * 2 * kPanelColumns, count, sums, stride);
   }
   float factor(int64_t) const { return 1; }
 
@@ -167,6 +170,11 @@ Tensor multiply_by_panels(const Panels& panels, int64_t rows, int64_t outputs) {
 }  // namespace
 
 bool has_panel_dots() { return has_int8_dot(); }
+
+const PanelDotKernels& panel_dot_kernels() {
+  static const auto& kernels = device::cpu_features().int8_matrix ? kSmmlaPanels : kSdotPanels;
+  return kernels;
+}
 
 Tensor panel_dots_int8(const Int16Activations& x, int64_t rows, const PackedWeight& weight) {
   return multiply_by_panels(Int8Panels(x, rows, weight), rows, weight.codes.size(0));

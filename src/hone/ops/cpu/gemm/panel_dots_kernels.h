@@ -10,18 +10,25 @@ namespace hone::ops::cpu {
 // each, first the even ones. Weights have a byte for each input.
 constexpr int64_t kInt8RowWords = 32, kInt8ColumnWords = 16, kInt4Words = 8;
 
-// Words of up to eight rows, `stride` words from row to row, side by side. `words` is a multiple of four.
-void pack_row_words(const int32_t* from, int64_t stride, int64_t lines, int64_t words, int32_t* to);
+// Each instruction set has its own order of words within a panel; sizes and results are the same to the bit.
+struct PanelDotKernels {
+  // Words of up to eight rows, `stride` words from row to row, side by side. `words` is a multiple of four.
+  void (*pack_row_words)(const int32_t* from, int64_t stride, int64_t lines, int64_t words, int32_t* to);
 
-// Codes of up to twelve outputs as signed bytes, side by side; `stride` words from output to output.
-void pack_int8_columns(const int32_t* codes, int64_t stride, int64_t lines, int64_t groups, int32_t* to);
-void pack_int4_columns(const int32_t* codes, int64_t stride, int64_t lines, int64_t groups, int32_t* to);
+  // Codes of up to twelve outputs as signed bytes, side by side; `stride` words from output to output.
+  void (*pack_int8_columns)(const int32_t* codes, int64_t stride, int64_t lines, int64_t groups, int32_t* to);
+  void (*pack_int4_columns)(const int32_t* codes, int64_t stride, int64_t lines, int64_t groups, int32_t* to);
 
-// Adds the product of two panels to sums [8, 12]. Scales and sums of inputs are [groups, 8], scales and lowest values of weights
-// [groups, 2, 12].
-void multiply_int8_panels(const int32_t* rows, const float* row_scales, const int32_t* columns, int64_t groups, float* sums,
-                          int64_t stride);
-void multiply_int4_panels(const int32_t* rows, const float* row_scales, const float* row_sums, const int32_t* columns,
-                          const float* column_scales, int64_t groups, float* sums, int64_t stride);
+  // Adds the product of two panels to sums [8, 12]. Scales and sums of inputs are [groups, 8], scales and lowest values of
+  // weights [groups, 2, 12].
+  void (*multiply_int8)(const int32_t* rows, const float* row_scales, const int32_t* columns, int64_t groups, float* sums,
+                        int64_t stride);
+  void (*multiply_int4)(const int32_t* rows, const float* row_scales, const float* row_sums, const int32_t* columns,
+                        const float* column_scales, int64_t groups, float* sums, int64_t stride);
+};
+
+extern const PanelDotKernels kSdotPanels;    // dot products of four bytes
+extern const PanelDotKernels kSmmlaPanels;   // products of matrices of 2 x 8 bytes (I8MM)
+const PanelDotKernels& panel_dot_kernels();  // the fastest that this processor has
 
 }  // namespace hone::ops::cpu

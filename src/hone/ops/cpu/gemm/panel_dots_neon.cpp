@@ -1,11 +1,9 @@
 // panel_dots_kernels.h with Arm's dot products of bytes.
 #if defined(__aarch64__)
 
-#include <arm_neon.h>
-
 #include "hone/ops/cpu/gemm/panel_dots_kernels.h"
+#include "hone/ops/cpu/gemm/panel_dots_sums.h"
 #include "hone/ops/cpu/gemm/panel_gemm_kernels.h"
-#include "hone/ops/cpu/simd.h"
 
 namespace hone::ops::cpu {
 namespace {
@@ -40,10 +38,6 @@ HONE_INLINE void pack_words(int64_t lines, int64_t words, int32_t* to, Load load
       store_word_columns<P>(line(p, word), line(p + 1, word), line(p + 2, word), line(p + 3, word), to + word * P + p);
 }
 
-// A row of sums: twelve columns in three registers, named one by one as in panel_gemm_neon.cpp.
-struct DotRow {
-  int32x4_t a, b, c;
-};
 HONE_INLINE DotRow dots_from(int32x4_t start) { return {start, start, start}; }
 template <int Lane>
 HONE_PANEL_DOTS HONE_INLINE void add_dots_to(DotRow& row, int8x16_t x, int8x16_t a, int8x16_t b, int8x16_t c) {
@@ -71,37 +65,6 @@ HONE_INLINE void shift_row(DotRow& row) {
   row.a = vshlq_n_s32(row.a, 7), row.b = vshlq_n_s32(row.b, 7), row.c = vshlq_n_s32(row.c, 7);
 }
 
-template <int Lane>
-HONE_INLINE void put_scaled(const DotRow& row, float32x4_t scales, float* to) {
-  vst1q_f32(to, vfmaq_laneq_f32(vld1q_f32(to), vcvtq_f32_s32(row.a), scales, Lane));
-  vst1q_f32(to + 4, vfmaq_laneq_f32(vld1q_f32(to + 4), vcvtq_f32_s32(row.b), scales, Lane));
-  vst1q_f32(to + 8, vfmaq_laneq_f32(vld1q_f32(to + 8), vcvtq_f32_s32(row.c), scales, Lane));
-}
-
-// 1.5 * 2^23: an integer added to its bits is added to its value. Sums that start there are floats without a conversion.
-constexpr float kFloatOfDots = 12582912.0f;
-
-struct ColumnScales {
-  float32x4_t a, b, c;
-};
-HONE_INLINE ColumnScales load_columns(const float* from) { return {vld1q_f32(from), vld1q_f32(from + 4), vld1q_f32(from + 8)}; }
-
-template <int Lane>
-HONE_INLINE float32x4_t with_group(float32x4_t sum, int32x4_t dots, float32x4_t factor, float32x4_t lowest, float32x4_t scales,
-                                   float32x4_t sums) {
-  const float32x4_t value = vmulq_f32(vsubq_f32(vreinterpretq_f32_s32(dots), vdupq_n_f32(kFloatOfDots)), factor);
-  return vfmaq_laneq_f32(vfmaq_laneq_f32(sum, lowest, sums, Lane), value, scales, Lane);
-}
-template <int Lane>
-HONE_INLINE void put_group(const DotRow& row, const ColumnScales& factor, const ColumnScales& lowest, float32x4_t scales,
-                           float32x4_t sums, float* to) {
-  vst1q_f32(to, with_group<Lane>(vld1q_f32(to), row.a, factor.a, lowest.a, scales, sums));
-  vst1q_f32(to + 4, with_group<Lane>(vld1q_f32(to + 4), row.b, factor.b, lowest.b, scales, sums));
-  vst1q_f32(to + 8, with_group<Lane>(vld1q_f32(to + 8), row.c, factor.c, lowest.c, scales, sums));
-}
-
-}  // namespace
-
 void pack_row_words(const int32_t* from, int64_t stride, int64_t lines, int64_t words, int32_t* to) {
   pack_words<kPanelRows>(
       lines, words,
@@ -109,25 +72,18 @@ void pack_row_words(const int32_t* from, int64_t stride, int64_t lines, int64_t 
 }
 
 void pack_int8_columns(const int32_t* codes, int64_t stride, int64_t lines, int64_t groups, int32_t* to) {
-  const int32x4_t zero = vreinterpretq_s32_s8(vdupq_n_s8(-128));  // kInt8Zero: by it unsigned codes become signed ones
   pack_words<kPanelColumns>(
-      lines, groups * kInt8ColumnWords, to, [&](int64_t p, int64_t word) __attribute__((always_inline)) {
-        return veorq_s32(vld1q_s32(codes + p * stride + word), zero);
-      });
+      lines, groups * kInt8ColumnWords,
+      to, [&](int64_t p, int64_t word) __attribute__((always_inline)) { return signed_bytes(codes + p * stride + word); });
 }
 
 void pack_int4_columns(const int32_t* codes, int64_t stride, int64_t lines, int64_t groups, int32_t* to) {
   for (int64_t g = 0; g < groups; ++g, to += kInt4Words * kPanelColumns) {
-    const auto group = [&](int64_t p) __attribute__((always_inline)) {
-      return vreinterpretq_u8_s32(vld1q_s32(codes + p * stride + g * 4));
-    };
     pack_words<kPanelColumns>(
-        lines, 4, to, [&](int64_t p, int64_t) __attribute__((always_inline)) {
-          return vreinterpretq_s32_u8(vandq_u8(group(p), vdupq_n_u8(15)));
-        });
+        lines, 4, to, [&](int64_t p, int64_t) __attribute__((always_inline)) { return even_codes(codes + p * stride + g * 4); });
     pack_words<kPanelColumns>(
         lines, 4, to + 4 * kPanelColumns, [&](int64_t p, int64_t) __attribute__((always_inline)) {
-          return vreinterpretq_s32_u8(vshrq_n_u8(group(p), 4));
+          return odd_codes(codes + p * stride + g * 4);
         });
   }
 }
@@ -158,7 +114,7 @@ HONE_PANEL_DOTS __attribute__((noinline, noclone)) void multiply_int4_panels(con
                                                                              float* sums, int64_t stride) {
   for (int64_t g = 0; g < groups; ++g, x += kInt4Words * kPanelRows, w += kInt4Words * kPanelColumns, row_scales += kPanelRows,
                row_sums += kPanelRows, column_scales += 2 * kPanelColumns) {
-    const DotRow none = dots_from(vreinterpretq_s32_f32(vdupq_n_f32(kFloatOfDots)));
+    const DotRow none = dots_from(bits_of_dots());
     DotRows rows{none, none, none, none, none, none, none, none};
     add_words(rows, x, w, kInt4Words);
     const ColumnScales factor = load_columns(column_scales), lowest = load_columns(column_scales + kPanelColumns);
@@ -173,6 +129,11 @@ HONE_PANEL_DOTS __attribute__((noinline, noclone)) void multiply_int4_panels(con
         put_group<3>(rows.r7, factor, lowest, below, sum2, sums + 7 * stride);
   }
 }
+
+}  // namespace
+
+const PanelDotKernels kSdotPanels{pack_row_words, pack_int8_columns, pack_int4_columns, multiply_int8_panels,
+                                  multiply_int4_panels};
 
 }  // namespace hone::ops::cpu
 

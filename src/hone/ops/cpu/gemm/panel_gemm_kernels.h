@@ -29,5 +29,15 @@ HONE_DECLARE(c10::Half)
 // sums [8, 12], `stride` floats from row to row: set to, or increased by, the product of two panels.
 void multiply_panels(const float* row_panel, const float* column_panel, int64_t depth, float* sums, int64_t stride,
                      bool increase);
+void multiply_panels_sve256(const float* row_panel, const float* column_panel, int64_t depth, float* sums, int64_t stride,
+                            bool increase);
+
+// The same in bfloat16, for processors that multiply it (BFMMLA): four steps of a sum stand together, of each line in turn.
+// Depths of panels are whole fours; what a source lacks is zero.
+constexpr int64_t kBf16Steps = 4;
+void pack_row_panels(const c10::BFloat16* from, const PanelSource& source, c10::BFloat16* to);
+void pack_column_panels(const c10::BFloat16* from, const PanelSource& source, c10::BFloat16* to);
+void multiply_bf16_panels(const c10::BFloat16* row_panel, const c10::BFloat16* column_panel, int64_t depth, float* sums,
+                          int64_t stride, bool increase);
 
 }  // namespace hone::ops::cpu

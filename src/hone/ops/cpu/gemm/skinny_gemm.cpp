@@ -3,6 +3,7 @@
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/gemm/amx_bf16x6_gemm.h"
 #include "hone/ops/cpu/gemm/amx_gemm.h"
+#include "hone/ops/cpu/gemm/bf16_mmla_gemm.h"
 #include "hone/ops/cpu/gemm/skinny_gemm_kernels.h"
 #include "hone/ops/cpu/outputs.h"
 #include "hone/ops/linear/matmul.h"
@@ -32,6 +33,17 @@ void multiply_by_amx(const Tensor& x, const Tensor& weight, float* y) {
   });
 }
 
+void multiply_by_mmla(const Tensor& x, const Tensor& weight, float* y) {
+  const int64_t rows = x.size(0), width = x.size(1), outputs = weight.size(0);
+  auto packed = at::empty({mmla_packed_size(rows, width)}, x.options());
+  auto* to = packed.mutable_data_ptr<c10::BFloat16>();
+  const auto* weights = weight.const_data_ptr<c10::BFloat16>();
+  pack_for_mmla(x.const_data_ptr<c10::BFloat16>(), to, rows, width);
+  for_outputs(outputs, width, [&](int64_t first, int64_t count) {
+    mmla_outputs(to, weights + first * width, y + first, {rows, width, count, outputs});
+  });
+}
+
 template <class T>
 void multiply_by_vectors(const Tensor& x, const Tensor& weight, float* y) {
   const int64_t rows = x.size(0), width = x.size(1), outputs = weight.size(0);
@@ -56,7 +68,9 @@ Tensor skinny_gemm(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   auto rows = x.contiguous();
   auto y = at::empty({x.size(0), weight.size(0)}, x.options().dtype(at::kFloat));
   auto* to = y.mutable_data_ptr<float>();
-  if (!serves_unit(weight))
+  if (weight.scalar_type() == at::kBFloat16 && has_bf16_mmla())
+    multiply_by_mmla(rows, weight, to);
+  else if (!serves_unit(weight))
     with_type(weight.scalar_type(), [&](auto type) { multiply_by_vectors<decltype(type)>(rows, weight, to); });
   else if (weight.scalar_type() == at::kFloat)
     multiply_by_amx<float>(rows, weight, to);
