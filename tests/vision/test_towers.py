@@ -102,6 +102,9 @@ def compare(folder, asked, samples, out, recompute, renamed=lambda tensors: tens
     seen = {name.removeprefix("grad.") for name in ours if name.startswith("grad.")}
     assert seen == set(gradients) - ({"lm_head.weight"} if config.tie_word_embeddings else set())
     for name in seen:
+        if name.endswith("attention.k_proj.bias"):  # it moves all scores of a query alike, which softmax does not see: what is left is rounding
+            assert max(ours["grad." + name].abs().max(), gradients[name].abs().max()) < 1e-4, name
+            continue
         assert difference(ours["grad." + name], gradients[name]) < 2e-5, name
 
 

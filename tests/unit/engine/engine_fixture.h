@@ -45,7 +45,7 @@ class EngineTest : public testing::Test {
     return list;
   }
 
-  // The definition: the full sequences is computed again for every token.
+  // The definition: the full sequence is computed again for every token.
   Tokens expected(const Request& request) {
     at::NoGradGuard no_grad;
     auto tokens = request.prompt;
