@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <clocale>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 
@@ -89,6 +90,11 @@ struct LineEditor::State {
     return CC_REDISPLAY;
   }
 
+  static unsigned char suspend(EditLine*, int) {
+    ::raise(SIGTSTP);
+    return CC_REDISPLAY;
+  }
+
   static unsigned char complete(EditLine* editor, int) {
     const auto& state = of(editor);
     const auto* line = el_line(editor);
@@ -113,14 +119,16 @@ struct LineEditor::State {
     el_set(el, EL_ADDFN, "hone-newline", "a newline inside the text", &State::newline);
     el_set(el, EL_ADDFN, "hone-complete", "complete a command", &State::complete);
     el_set(el, EL_ADDFN, "hone-interrupt", "drop the line, or leave", &State::interrupt);
-    el_set(el, EL_SETTY, "-d", "intr=", nullptr);  // while a line is edited Ctrl-C is a key
+    el_set(el, EL_ADDFN, "hone-suspend", "back to the shell", &State::suspend);
+    el_set(el, EL_SETTY, "-d", "-isig", nullptr);  // while a line is edited Ctrl-C and Ctrl-Z are keys
     static constexpr const char* kKeys[][2] = {
         {"\\e[200~", "hone-paste"},   {"\\e\\r", "hone-newline"},   {"\\e\\n", "hone-newline"},
         {"^I", "hone-complete"},      {"^R", "em-inc-search-prev"}, {"^W", "ed-delete-prev-word"},
         {"\\e[1;5C", "em-next-word"}, {"\\e[1;5D", "ed-prev-word"}, {"\\e[3~", "ed-delete-next-char"},
         {"\\e[H", "ed-move-to-beg"},  {"\\e[F", "ed-move-to-end"},  {"\\e[1~", "ed-move-to-beg"},
         {"\\e[4~", "ed-move-to-end"}, {"\\e[A", "ed-prev-history"}, {"\\e[B", "ed-next-history"},
-        {"\\e[C", "ed-next-char"},    {"\\e[D", "ed-prev-char"},    {"^C", "hone-interrupt"}};
+        {"\\e[C", "ed-next-char"},    {"\\e[D", "ed-prev-char"},    {"^C", "hone-interrupt"},
+        {"^Z", "hone-suspend"}};
     for (const auto& [key, command] : kKeys) el_set(el, EL_BIND, key, command, nullptr);
   }
 
