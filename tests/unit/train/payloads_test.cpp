@@ -77,11 +77,11 @@ Json stored_rollout() {
           {"targets", {-100, 7, -100, 9, -100}},
           {"lengths", {3, 2}},
           {"rows", {4, 4}},
+          {"experience", nullptr},
           {"notes", {{"reward", 0.5}}},
           {"grades", {{0.25, 1.0, 1.5, 2.0}, {-0.25, 0.0, 1.5, 2.0}}},
           {"policy_logps", {0.0, -1.5, 0.0, -0.5, 0.0}},
-          {"reference_logps", nullptr},
-          {"experience", nullptr}};
+          {"reference_logps", nullptr}};
 }
 
 TEST(RolloutState, APolicyRolloutOfACheckpointIsUnderstood) {
