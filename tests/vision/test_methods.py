@@ -77,7 +77,7 @@ def test_clients_of_both_vendors_send_images(place):
                 {"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "Colour?"}]}])
             response = chat.responses.create(model="eyes", temperature=0, max_output_tokens=8, input=[{"role": "user", "content": [
                 {"type": "input_image", "image_url": url, "detail": "auto"}, {"type": "input_text", "text": "Colour?"}]}])
-            message = claude.messages.create(model="eyes", temperature=0, max_tokens=8, messages=[{"role": "user", "content": [
+            message = claude.messages.create(model="eyes", extra_body={"temperature": 0}, max_tokens=8, messages=[{"role": "user", "content": [
                 {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}, {"type": "text", "text": "Colour?"}]}])
             said[name] = completion.choices[0].message.content
             assert response.output_text == said[name] and message.content[0].text == said[name]
