@@ -135,7 +135,7 @@ def test_later_verbs_answer_in_each_front_end(swift, factory):
     for program, verbs in ((swift, ["web-ui"]), (factory, ["webui"])):
         for verb in verbs:
             done = program(verb)
-            assert done.returncode == 2 and done.stderr.count("\n") == 1 and "is not in this version" in done.stderr
+            assert done.returncode == 2 and done.stderr.count("\n") == 2 and "is not in this version" in done.stderr and "hint: hone app" in done.stderr
 
 
 def test_log_lines_as_json(hone):
