@@ -8,7 +8,7 @@ import socket
 def test_devices_table(hone):
     done = hone("devices")
     assert done.returncode == 0
-    assert re.search(r"^device +model +memory", done.stdout, re.M) and re.search(r"^cpu +.* of .*iB", done.stdout, re.M)
+    assert re.search(r"^device +model +(memory +)?used", done.stdout, re.M) and re.search(r"^cpu +.* of .*iB", done.stdout, re.M)
 
 
 def test_devices_for_programs(hone):
