@@ -1,5 +1,5 @@
 // Arm's matrix instructions, beside the definition and beside what every Arm processor has. A test passes over what the processor
-// lacks; tests/ops/test_arm_instructions.py runs them on an emulated one that has them all.
+// lacks; tests/model/test_arm_instructions.py runs them on an emulated one that has them all.
 #if defined(__aarch64__)
 
 #include <gtest/gtest.h>
