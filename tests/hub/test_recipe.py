@@ -1,10 +1,15 @@
 """The recipe of docs/your-data.md, run as printed and in its order, with a small model on a loopback hub under the name that the page uses."""
+import json
 import re
 import shlex
 import subprocess
+import time
+import urllib.request
 from pathlib import Path
 
 import pytest
+
+from workers import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/your-data.md").read_text()
@@ -24,7 +29,7 @@ def working(tmp_path):
 
 def test_from_a_file_of_rows_to_a_model_that_can_be_served(hub, hone, working):
     hub.add_folder("models", MODEL, ROOT / "models/nano")
-    lines = [line for block in blocks("bash") for line in block.splitlines() if "…" not in line]
+    *lines, last = (line for block in blocks("bash") for line in block.splitlines())
     assert [shlex.split(line)[1] for line in lines] == ["preview", "plan", "sft", "infer", "infer", "export", "plan"]
     for line in lines:
         words = shlex.split(line)[1:]
@@ -35,3 +40,24 @@ def test_from_a_file_of_rows_to_a_model_that_can_be_served(hub, hone, working):
     assert len((working / "output/desk/answers.jsonl").read_text().splitlines()) == 20
     for name in ("output/desk/images/train_loss.png", "output/desk/images/eval_loss.png", "output/desk/best", "output/desk-merged/model.safetensors"):
         assert (working / name).exists(), name
+    serves(hone, shlex.split(last)[1:], hub.environment(working, False), working)
+
+
+def serves(hone, words, env, folder):
+    """`hone deploy`, at a port that is free here, answers and ends when it is told to."""
+    port = str(free_port())
+    words[words.index("--port") + 1] = port
+    server = subprocess.Popen([hone.path, *words], env=env, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(600):
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models", timeout=5) as reply:
+                    assert json.load(reply)["data"]
+                    break
+            except OSError:
+                assert server.poll() is None
+                time.sleep(0.1)
+        server.terminate()
+        assert server.wait(60) == 0
+    finally:
+        server.kill()
