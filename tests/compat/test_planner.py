@@ -168,5 +168,7 @@ def test_commands_that_answer_are_planned_too(hone):
     short = plan_of(hone, "infer", *QWEN, "--vllm_max_model_len", "2048", "--max_batch_size", "4")
     assert short["asked"]["kv_cache_tokens"] == 4 * 2048 and short["asked"]["kv_cache"] == 4 * 2048 * 28 * 2 * 4 * 128 * 2
     assert hone("plan", "deploy", *QWEN).stdout.startswith("fits on 1 x ")
+    missing = hone("plan", "infer", "--adapters", "nothere")
+    assert missing.returncode == 2 and "nothere" in missing.stderr, missing.stderr
     out = hone("plan", "deploy", "--model", "Qwen/Qwen2.5-72B-Instruct", "--target_device", "910B3").stdout
     assert out.startswith("does not fit on 1 x Ascend 910B3 64 GB") and "tensor parallel" in out

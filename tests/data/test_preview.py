@@ -166,7 +166,12 @@ def test_what_other_programs_write_is_named(hone, tmp_path):
     for content, words in (('{"query": "q", "response": "a"}'.encode("utf-16"), "UTF-16; expected UTF-8"), ("{“query”：“q”}".encode(), "of a Latin keyboard")):
         rows.write_bytes(content + b"\n")
         done = hone("preview", "--model", MODEL, "--dataset", rows)
-        assert done.returncode == 3 and words in done.stdout, done.stdout
+        assert done.returncode == 3 and words in done.stdout + done.stderr, done.stdout + done.stderr
+    table = tmp_path / "rows.csv"
+    for content, words in (("query,response\nq,a\n".encode("utf-16"), "UTF-16"), ("问题,回答\nq,a\n".encode("gbk"), "not UTF-8")):
+        table.write_bytes(content)
+        done = hone("preview", "--model", MODEL, "--dataset", table)
+        assert done.returncode == 3 and words in done.stderr, done.stdout + done.stderr
     assert "rows.jsonl" in hone("preview", "--model", MODEL, "--dataset", tmp_path / "rows.json").stderr
 
 

@@ -30,7 +30,7 @@ bool is_command(const std::string& line) {
 
 constexpr const char* kEditingHelp =
     "\nkeys           up and Ctrl-R recall earlier lines, Tab completes commands,"
-    "\n               Alt-Enter and pastes add lines";
+    "\n               Alt-Enter and pastes add lines, Ctrl-C drops a line, or leaves on an empty one";
 
 class Chat {
  public:
@@ -95,6 +95,7 @@ class Chat {
       prompt.clear();
     }
     fmt::print("\n");
+    if (editor_ && editor_->was_interrupted() && !text.empty()) return std::string();  // what was begun is dropped, not sent
     return text.empty() ? std::nullopt : std::optional(text);
   }
 
@@ -154,7 +155,7 @@ constexpr const char* kWords =
     "/clear         forget the conversation\n"
     "/reset-system  ask for another system prompt\n"
     "/multi-line    read up to a line that ends in #; /single-line undoes it\n"
-    "/help, /exit   show this again; leave, as Ctrl-D does; Ctrl-C drops a line";
+    "/help, /exit   show this again; leave, as Ctrl-D does";
 
 ChatStyle swift_manner() { return {"<<< ", "<<<[M] ", "<<<[S] ", "", std::string(50, '-') + "\n", kWords}; }
 ChatStyle factory_manner() { return {"\nUser: ", "\nUser: ", "\nSystem: ", "Assistant: ", "", kWords}; }

@@ -26,6 +26,7 @@ class LineEditor {
   // The line without its newline; lines pasted at once, or joined by Alt-Enter, come as one text with newlines. Nothing at the
   // end of input.
   std::optional<std::string> read(const std::string& prompt);
+  bool was_interrupted() const;  // whether the last read() ended by Ctrl-C, or began again after it
 
  private:
   struct State;

@@ -24,13 +24,19 @@ std::optional<fs::path> highest_numbered(const fs::path& folder, std::string_vie
   return found;
 }
 
+bool is_loadable(const fs::path& folder) {
+  std::error_code absent;
+  return fs::exists(folder / "adapter_config.json", absent) || fs::exists(folder / "config.json", absent);
+}
+
 // Of two runs in one folder the later may have come less far: its link says where it is.
 std::optional<fs::path> newest_of_run(const fs::path& run) {
   std::error_code absent;
-  if (auto last = fs::read_symlink(run / "last", absent); !absent && fs::exists(run / last, absent)) return run / last;
+  if (auto last = fs::read_symlink(run / "last", absent);
+      !absent && last == last.filename() && last.string().starts_with("checkpoint-") && is_loadable(run / last))
+    return run / last;
   return highest_numbered(run, "checkpoint-", [](const fs::path& folder) {
-    return folder.string().find(".partial") == std::string::npos &&
-           (fs::exists(folder / "adapter_config.json") || fs::exists(folder / "config.json"));
+    return folder.string().find(".partial") == std::string::npos && is_loadable(folder);
   });
 }
 

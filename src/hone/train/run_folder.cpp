@@ -44,7 +44,8 @@ fs::path asked_checkpoint(const fs::path& asked, bool weights_alone) {
   if (!fs::is_directory(asked))
     throw UserError(ExitCode::bad_checkpoint,
                     fmt::format("--resume_from_checkpoint {}: there is no such folder", asked.string()));
-  if (weights_alone && !fs::exists(asked / "manifest.json")) return asked;  // another program's weights
+  if (weights_alone && !fs::exists(asked / "manifest.json") && holds_final_weights(asked))
+    return asked;  // another program's weights
   auto manifest = verify_checkpoint(asked);
   if (manifest) return asked;
   if (auto inside = fs::exists(asked / "manifest.json") ? std::nullopt : newest_of_any(asked)) {
@@ -52,7 +53,8 @@ fs::path asked_checkpoint(const fs::path& asked, bool weights_alone) {
     return *inside;
   }
   throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {}", asked.string(), manifest.error()),
-                  "name an older checkpoint, or take its weights alone with --resume_only_model true");
+                  holds_final_weights(asked) ? "name an older checkpoint, or take its weights alone with --resume_only_model true"
+                                             : "name a checkpoint, or the folder of a run that holds some");
 }
 
 // LLaMA-Factory's way: a folder with checkpoints is continued unasked.

@@ -37,8 +37,11 @@ std::string holder(int fd) {
   auto size = ::pread(fd, content, sizeof content - 1, 0);
   auto json = parse_json(std::string_view(content, size > 0 ? static_cast<size_t>(size) : 0));
   if (!json || !json->is_object()) return "another run";
-  return fmt::format("process {} on {} since {}", json->value("pid", Json()).dump(), json->value("host", "?"),
-                     json->value("since", "?"));
+  const auto word = [&](const char* key) {
+    const auto value = json->value(key, Json());
+    return value.is_string() ? value.get<std::string>() : "?";
+  };
+  return fmt::format("process {} on {} since {}", json->value("pid", Json()).dump(), word("host"), word("since"));
 }
 
 bool still_there(int fd, const fs::path& path) {
@@ -68,7 +71,8 @@ RunLock::RunLock(const fs::path& folder) : path_(folder / kLockFile) {
       throw UserError(ExitCode::usage, fmt::format("{} is being written to by {}", folder.string(), who),
                       "wait for it or stop it, or name another --output_dir");
     }
-    log::debug("{}: this file system has no locks ({})", path_.string(), std::strerror(cause));
+    log::warning("{}: this file system has no locks ({}); see that no other run writes here", path_.string(),
+                 std::strerror(cause));
     return;
   }
   auto content = Json{{"pid", ::getpid()}, {"host", this_host()}, {"since", time_of_day()}}.dump();

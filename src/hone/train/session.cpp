@@ -277,6 +277,7 @@ RunResult TrainingSession::train() {
                      .model_folder = job_.model_folder,
                      .adapter = policy.tuned.adapter.has_value(),
                      .scores = job_.preference.method == Preference::rm,
+                     .overwrites = config.overwrite_output_dir,
                      .layout = config.layout,
                      .best_loaded = config.load_best_model_at_end,
                      .method_state = method->state()};

@@ -114,6 +114,10 @@ TEST_F(LineEditorTest, ControlCDropsALineAndLeavesAnEmptyOne) {
   LineTerminal terminal;
   LineEditor editor(terminal.config());
   EXPECT_EQ(terminal.read(editor, std::string("half a sentence") + kLeft + kLeft + "\x03hello\r"), "hello");
+  EXPECT_EQ(terminal.read(editor, "你好\x03hello\r"), "hello");
+  EXPECT_TRUE(editor.was_interrupted());
+  EXPECT_EQ(terminal.read(editor, "again\r"), "again");
+  EXPECT_FALSE(editor.was_interrupted());
   EXPECT_EQ(terminal.read(editor, "\x03"), std::nullopt);
 }
 

@@ -84,6 +84,9 @@ TEST(SwiftFormat, ColumnsThatCouldBeMeantAreNamed) {
   EXPECT_EQ(swift_messages(R"({"指令":"hi","输入":"","输出":"hello"})"),
             "error: f.jsonl:7: missing columns: columns \"指令\", \"输入\" and \"输出\"; expected messages, or a query and a "
             "response: did you mean --columns '{\"指令\": \"instruction\", \"输入\": \"input\", \"输出\": \"output\"}'?");
+  EXPECT_EQ(swift_messages(R"({"问题":"hi","提示":"","回答":"hello"})"),
+            "error: f.jsonl:7: missing columns: columns \"问题\", \"提示\" and \"回答\"; expected messages, or a query and a "
+            "response: did you mean --columns '{\"问题\": \"query\", \"回答\": \"response\"}'?");
   EXPECT_EQ(
       swift_messages(R"({"promt":"hi","responce":"hello"})"),
       "error: f.jsonl:7: missing columns: columns \"promt\" and \"responce\"; expected messages, or a query and a response: "

@@ -205,8 +205,9 @@ int app_command(const Options& options) { return serve_model(options, true); }
 int rollout_command(const Options& options) {
   check_rollout_server(options);
   auto config = server_config(options, false);
-  config.http.body_bytes = std::max(config.http.body_bytes, kWeightBytes);
-  config.http.all_bodies = config.http.each_bodies = 2 * config.http.body_bytes;
+  config.http.large_body_path = "/update_weights/";
+  config.http.large_body_bytes = std::max(config.http.body_bytes, kWeightBytes);
+  config.http.all_bodies = config.http.each_bodies = 2 * config.http.large_body_bytes;
   serve::require_port(config);
   Deployment deployment(options, true);
   config.weights = deployment.receiver();

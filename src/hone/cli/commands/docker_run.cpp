@@ -32,7 +32,7 @@ int docker_run_command(const Options& options) {
     parts.emplace_back("--gpus all");
     image = "hone-cuda";
   }
-  parts.emplace_back("-v $HOME/.cache:/root/.cache");
+  parts.emplace_back("-v \"$HOME\"/.cache:/root/.cache");
   parts.emplace_back("-v \"$PWD\":/workspace -w /workspace");
   const auto& words = options.positional();
   parts.push_back(words.empty() ? image + " hone doctor" : fmt::format("{} {}", image, fmt::join(words, " ")));

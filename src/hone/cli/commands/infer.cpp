@@ -14,6 +14,7 @@
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/inference/reply_generator.h"
 #include "hone/cli/configs/training/task_config.h"
+#include "hone/data/row_report.h"
 #include "hone/hub/locate.h"
 #include "hone/serve/openai/format.h"
 #include "hone/train/evaluation/evaluate.h"
@@ -122,6 +123,7 @@ int run_batch(const Options& options, ReplyGenerator& answerer, const data::Conv
   bool shows =
       generation_args.stream.is_set() && *generation_args.stream;  // as ms-swift: one row after the other, on the screen too
   if (shows) at_a_time = 1;
+  data::RowReport report;
   std::vector<train::Prediction> scored;
   auto metric = *generation_args.metric;
   auto began = std::chrono::steady_clock::now();
@@ -136,7 +138,7 @@ int run_batch(const Options& options, ReplyGenerator& answerer, const data::Conv
     for (int64_t i = first; i < std::min(first + at_a_time, count); ++i) {
       auto row = rows.at(i);
       if (!row) {
-        log::warning("{}", row.error());
+        report.bad_row(row.error());
         ++skipped, ++done;
         continue;
       }
@@ -162,6 +164,7 @@ int run_batch(const Options& options, ReplyGenerator& answerer, const data::Conv
     results.require_written();
   }
   if (bar) bar->finish();
+  report.log_summary();
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   auto samples = count - skipped;
   Json summary{{"num_prompt_tokens", prompt_tokens},

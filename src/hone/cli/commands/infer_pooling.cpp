@@ -16,6 +16,7 @@
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/model_config.h"
 #include "hone/data/encode/pooling_rows.h"
+#include "hone/data/row_report.h"
 #include "hone/engine/request.h"
 #include "hone/train/evaluation/pooling_runner.h"
 #include "hone/tuner/adapter.h"
@@ -112,6 +113,7 @@ int infer_pooling_dataset(const DataArguments& args, const train::TaskConfig& ta
   auto count = std::min(limit, rows.size());
   auto began = std::chrono::steady_clock::now();
   ProgressBar bar("Infer", count);
+  data::RowReport report;
   Agreement agreement;
   int64_t tokens = 0, skipped = 0;
   for (int64_t first = 0; first < count; first += kTextsAtOnce) {
@@ -120,7 +122,7 @@ int infer_pooling_dataset(const DataArguments& args, const train::TaskConfig& ta
     for (int64_t i = first; i < std::min(first + kTextsAtOnce, count); ++i) {
       auto row = rows.at(i);
       if (!row) {
-        log::warning("{}", row.error());
+        report.bad_row(row.error());
         ++skipped;
         continue;
       }
@@ -137,6 +139,7 @@ int infer_pooling_dataset(const DataArguments& args, const train::TaskConfig& ta
     bar.update(std::min(first + kTextsAtOnce, count));
   }
   bar.finish();
+  report.log_summary();
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   auto judged = count - skipped;
   Json summary{{"num_prompt_tokens", tokens},

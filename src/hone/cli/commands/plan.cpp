@@ -13,6 +13,8 @@
 #include "hone/cli/commands/plan_inference.h"
 #include "hone/cli/configs/plan_config.h"
 #include "hone/cli/configs/training/parallel_config.h"
+#include "hone/cli/folder_checks.h"
+#include "hone/cli/hub_options.h"
 #include "hone/cli/parsing/check_environment.h"
 #include "hone/cli/parsing/command_line.h"
 #include "hone/cli/text_table.h"
@@ -262,8 +264,14 @@ int plan_command(const Options& options) {
   world = with_environment(world, parsed.environment);
   check_environment_numbers(world);
   int devices = devices_asked(world, parsed.options);
-  log::configure({.level = log::Level::warning});                 // values that are worked out are part of the plan, not news
-  if (!(verb & kTraining)) load_checkpoint_args(parsed.options);  // an adapter's folder names its base
+  log::configure({.level = log::Level::warning});  // values that are worked out are part of the plan, not news
+  if (!(verb & kTraining)) {                       // a checkpoint or an adapter names its base, as for the command itself
+    configure_hub(parsed.options);
+    find_checkpoint(parsed.options);
+    find_adapters(parsed.options), require_model_folder(Options(parsed.options));
+    load_checkpoint_args(parsed.options);
+    find_base(parsed.options);
+  }
   resolve_auto_values(parsed.options, devices);
   if (!(verb & kTraining)) return plan_inference_command(parsed.options, options);
   auto job = plan_job(parsed.options);

@@ -42,6 +42,10 @@ constexpr ForeignCommand kForeignCommands[] = {
 constexpr std::string_view kFourBits = "--quant_method bnb --quant_bits 4", kEightBits = "--quant_method bnb --quant_bits 8";
 
 constexpr ForeignWord kForeignOptions[] = {
+    {"m", "--model"},
+    {"d", "--dataset"},
+    {"o", "--output_dir"},
+    {"output", "--output_dir"},
     {"data", "--dataset"},
     {"data_path", "--dataset"},
     {"train_file", "--dataset"},
@@ -71,6 +75,7 @@ constexpr ForeignValue kForeignValues[] = {
     {"tuner_type", "dora", "--tuner_type lora --use_dora true"},
     {"tuner_type", "rslora", "--tuner_type lora --use_rslora true"},
     {"tuner_type", "pissa", "--tuner_type lora --init_weights pissa"},
+    {"quant_method", "bitsandbytes", "--quant_method bnb"},
 };
 
 }  // namespace

@@ -181,7 +181,8 @@ void take_template_of_model(Options& options) {
   if (!fs::is_regular_file(path, ignored) ||
       !data::default_template(data::Dialect::swift, data::read_model_identity(folder)).empty())
     return;
-  auto name = parse_json(read_file(path)).or_throw(ExitCode::bad_checkpoint, path.string()).value("template", Json());
+  const auto args = parse_json(read_file(path)).or_throw(ExitCode::bad_checkpoint, path.string());
+  auto name = args.is_object() ? args.value("template", Json()) : Json();
   if (!name.is_string()) return;
   name = kept_inside(fs::absolute(folder).lexically_normal(), option.name(), std::move(name));
   log::info("template {}: {} names it", name.get_ref<const std::string&>(), path.string());

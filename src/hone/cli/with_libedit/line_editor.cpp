@@ -52,9 +52,10 @@ std::string with_marked_escapes(const std::string& prompt) {
 
 struct LineEditor::State {
   LineEditorConfig config;
-  std::string prompt;
-  std::unique_ptr<History, HistoryCloser> history;
-  std::unique_ptr<EditLine, EditLineCloser> editor;
+  std::string prompt = {};
+  bool interrupted = false;
+  std::unique_ptr<History, HistoryCloser> history = {};
+  std::unique_ptr<EditLine, EditLineCloser> editor = {};
 
   static State& of(EditLine* editor) {
     void* data = nullptr;
@@ -70,6 +71,7 @@ struct LineEditor::State {
     std::wstring text;
     for (wchar_t c; !text.ends_with(kEnd);) {
       if (el_wgetc(editor, &c) != 1) return CC_EOF;
+      if (c == L'\x03') return interrupt(editor, 0);  // the paste's end was lost
       text += c == L'\r' ? L'\n' : c == L'\t' ? L' ' : c;
     }
     text.resize(text.size() - kEnd.size());
@@ -82,7 +84,8 @@ struct LineEditor::State {
 
   // As in a shell: a line that was begun is dropped; on an empty one Ctrl-C leaves.
   static unsigned char interrupt(EditLine* editor, int) {
-    const auto* line = el_line(editor);
+    const auto* line = el_wline(editor);  // in characters, as the functions below count
+    of(editor).interrupted = true;
     if (line->lastchar == line->buffer) return CC_EOF;
     el_cursor(editor, static_cast<int>(line->lastchar - line->cursor));
     fmt::print(of(editor).config.out, "^C\n"), std::fflush(of(editor).config.out);
@@ -157,7 +160,7 @@ struct LineEditor::State {
   }
 };
 
-LineEditor::LineEditor(LineEditorConfig config) : state_(new State{std::move(config), {}, {}, {}}) {
+LineEditor::LineEditor(LineEditorConfig config) : state_(new State{.config = std::move(config)}) {
   require_utf8();
   auto& state = *state_;
   state.load_history();
@@ -166,7 +169,7 @@ LineEditor::LineEditor(LineEditorConfig config) : state_(new State{std::move(con
     throw UserError(ExitCode::usage, "the terminal cannot be set up for editing", "set TERM, or pipe the questions in");
   auto* el = state.editor.get();
   el_set(el, EL_CLIENTDATA, &state);
-  el_set(el, EL_SIGNAL, 1);  // Ctrl-C leaves the terminal as it was
+  el_set(el, EL_SIGNAL, 1);  // a signal leaves the terminal as it was
   el_set(el, EL_PROMPT_ESC, &State::prompt_of, kEscape);
   el_set(el, EL_HIST, &::history, state.history.get());
   state.bind_keys();
@@ -181,6 +184,7 @@ std::optional<std::string> LineEditor::read(const std::string& prompt) {
   fmt::print(state.config.out, "{}\x1b[?2004h", prompt.substr(0, begin));  // pastes are marked while a line is read
   std::fflush(state.config.out);
   int length = 0;
+  state.interrupted = false;
   const char* text = el_gets(state.editor.get(), &length);
   fmt::print(state.config.out, "\x1b[?2004l");
   std::fflush(state.config.out);
@@ -190,6 +194,8 @@ std::optional<std::string> LineEditor::read(const std::string& prompt) {
   if (line.find_first_not_of(" \t\n") != line.npos) state.remember(line);
   return line;
 }
+
+bool LineEditor::was_interrupted() const { return state_->interrupted; }
 
 bool has_line_editor() { return true; }
 

@@ -24,6 +24,8 @@ std::optional<std::string> LineEditor::read(const std::string& prompt) {
   return line;
 }
 
+bool LineEditor::was_interrupted() const { return false; }
+
 bool has_line_editor() { return false; }
 bool can_edit_lines() { return false; }
 

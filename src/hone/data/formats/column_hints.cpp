@@ -3,15 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
+#include <set>
 
 #include "hone/base/edit_distance.h"
+#include "hone/base/terminal.h"
 #include "hone/data/formats/columns.h"
 #include "hone/data/readers/csv.h"
 
 namespace hone::data {
 namespace {
 
-constexpr size_t kListedColumns = 8, kListedBytes = 40;
+constexpr size_t kListedColumns = 8, kListedBytes = 40, kGuessedColumns = 64;
 
 std::vector<std::string> claimants(const std::vector<std::string>& columns, const ColumnMap& known, const std::string& target) {
   std::vector<std::string> found;
@@ -43,13 +46,17 @@ std::vector<std::pair<std::string, std::string>> meant_columns(const std::vector
                                                                const std::vector<std::string>& names) {
   const bool alpaca = std::ranges::find(columns, "输入") != columns.end();
   std::vector<std::pair<std::string, std::string>> meant;
-  for (const auto& column : columns) {
+  std::set<std::string> taken;  // two columns cannot both be the query
+  const auto add = [&](const std::string& column, const std::string& target) {
+    if (taken.insert(target).second) meant.emplace_back(column, target);
+  };
+  for (const auto& column : columns | std::views::take(kGuessedColumns)) {
     if (alpaca && (column == "指令" || column == "输入" || column == "输出"))
-      meant.emplace_back(column, column == "指令" ? "instruction" : column == "输入" ? "input" : "output");
+      add(column, column == "指令" ? "instruction" : column == "输入" ? "input" : "output");
     else if (auto known = translated_columns().find(column); known != translated_columns().end())
-      meant.emplace_back(column, known->second);
+      add(column, known->second);
     else if (auto near = nearest_name(column, names); !near.empty() && near != column)
-      meant.emplace_back(column, near);
+      add(column, near);
   }
   return meant;
 }
@@ -61,7 +68,7 @@ std::string column_list(const std::vector<std::string>& columns) {
   const auto listed = std::min(columns.size(), kListedColumns);
   for (size_t i = 0; i < listed; ++i) {
     const bool last = i + 1 == columns.size();
-    list += fmt::format("{}\"{}\"", i == 0 ? "" : last ? " and " : ", ", columns[i].substr(0, kListedBytes));
+    list += fmt::format("{}\"{}\"", i == 0 ? "" : last ? " and " : ", ", terminal::truncate(columns[i], kListedBytes));
   }
   if (listed < columns.size()) list += fmt::format(" and {} more", columns.size() - listed);
   return list.empty() ? "none" : list;
@@ -69,10 +76,10 @@ std::string column_list(const std::vector<std::string>& columns) {
 
 std::string nearest_name(const std::string& name, const std::vector<std::string>& names) {
   std::string found;
+  if (name.size() > kListedBytes) return found;  // no name, but text
   size_t best = std::max<size_t>(1, name.size() / 4) + 1;
   for (const auto& each : names)
-    if (auto distance = edit_distance(lower_case(name.substr(0, kListedBytes)), lower_case(each)); distance < best)
-      best = distance, found = each;
+    if (auto distance = edit_distance(lower_case(name), lower_case(each)); distance < best) best = distance, found = each;
   return found;
 }
 

@@ -2,6 +2,7 @@
 
 #include <simdjson.h>
 
+#include "hone/base/terminal.h"
 #include "hone/data/readers/json_row.h"
 #include "hone/data/row_report.h"
 
@@ -54,7 +55,7 @@ std::string separator_hint(const std::vector<std::string>& columns) {
     if (columns.front().find(separator) != std::string::npos)
       return fmt::format(
           "the first line is one column, \"{}\", whose parts {} separates; expected commas, or tabs in a file called .tsv",
-          columns.front().substr(0, 60), separator == "\t" ? std::string("a tab") : fmt::format("\"{}\"", separator));
+          terminal::truncate(columns.front(), 60), separator == "\t" ? std::string("a tab") : fmt::format("\"{}\"", separator));
   return "";
 }
 

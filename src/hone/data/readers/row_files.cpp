@@ -82,6 +82,9 @@ Opened open_plain(const fs::path& path) {
   opened.head.resize(static_cast<size_t>(std::min<int64_t>(opened.file->size(), 1 << 16)));
   opened.head.resize(static_cast<size_t>(
       std::max<int64_t>(0, opened.file->read(0, opened.head.data(), static_cast<int64_t>(opened.head.size())))));
+  if (opened.head.starts_with("\xff\xfe") || opened.head.starts_with("\xfe\xff"))
+    throw UserError(ExitCode::bad_data, fmt::format("{}: UTF-16; expected UTF-8", path.string()),
+                    "`iconv -f UTF-16 -t UTF-8` converts the file");
   if (opened.head.starts_with("\xEF\xBB\xBF")) {
     opened.start.offset = 3;
     opened.head.erase(0, 3);
@@ -139,6 +142,8 @@ CsvHeader read_csv_header(const Opened& opened, char separator) {
                     "the first line must name the columns");
   };
   if (first->status != RecordText::Status::ok) return fail("a header of more than 1 MiB; expected column names");
+  if (!simdjson::validate_utf8(first->text.data(), first->text.size()))
+    return fail("bytes that are not UTF-8; expected UTF-8: `iconv -f GB18030 -t UTF-8` converts what Excel writes in Chinese");
   auto columns = split_csv_record(first->text, separator);
   if (!columns) return fail(columns.error());
   constexpr size_t kMostColumns = 10'000;

@@ -210,7 +210,7 @@ asio::awaitable<bool> Connection::read_request(std::optional<HttpRequest>& reque
   Reading reading;
   auto& parser = reading.parser;
   parser.header_limit(static_cast<uint32_t>(limits_.header_bytes));
-  parser.body_limit(limits_.body_bytes);
+  parser.body_limit(std::max(limits_.body_bytes, limits_.large_body_bytes));
   reading.deadline = Clock::now() + limits_.idle;
   bool ready = co_await read_until(reading, false);
   busy_ = true;
@@ -224,6 +224,13 @@ asio::awaitable<bool> Connection::read_request(std::optional<HttpRequest>& reque
   request_id_ = request_id(head);
   auto refusal = refusal_of(head);
   auto length = parser.content_length();
+  const bool large = limits_.large_body_bytes > 0 && head.path == limits_.large_body_path;
+  const auto limit = large ? limits_.large_body_bytes : limits_.body_bytes;
+  parser.body_limit(limit);
+  if (!refusal && length && *length > limit) {
+    refusal = too_large_body(limit);
+    service_.on_rejected(head, refusal->status);
+  }
   if (!refusal && length && !body_.grow_to(static_cast<size_t>(*length))) {
     refusal = no_room_for_body();
     service_.on_rejected(head, refusal->status);

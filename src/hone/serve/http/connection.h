@@ -17,6 +17,8 @@ struct HttpLimits {
   size_t header_bytes = 16u << 10;
   size_t header_fields = 100;
   size_t body_bytes = 32u << 20;
+  std::string large_body_path;  // the one route that may take more: weights …
+  size_t large_body_bytes = 0;  // … and how much
   size_t connections = 4096;
   size_t all_bodies = 256u << 20;           // held at a time, those that are still arriving included …
   size_t each_bodies = 128u << 20;          // … and of one client's address

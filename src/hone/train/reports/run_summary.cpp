@@ -57,7 +57,7 @@ std::string entry(std::string_view label, const std::string& value) { return fmt
 
 std::string next_command(const RunResult& finished, const std::string& weights) {
   if (!finished.complete())
-    return finished.layout == Layout::factory
+    return finished.layout == Layout::factory && !finished.overwrites
                ? "the same command again continues from there"
                : fmt::format("the same command with --resume_from_checkpoint {}", finished.state.last_model_checkpoint);
   if (finished.scores && finished.layout == Layout::factory)

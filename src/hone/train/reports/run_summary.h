@@ -32,7 +32,8 @@ struct RunResult {
   std::string program;  // "swift", "llamafactory-cli" or "hone": what the person typed
   fs::path model_folder;
   bool adapter = true;
-  bool scores = false;  // a reward model, which answers nothing
+  bool scores = false;      // a reward model, which answers nothing
+  bool overwrites = false;  // the same command begins anew
   Layout layout = Layout::swift;
   bool best_loaded = false;  // load_best_model_at_end
   Json method_state = {};    // what the loss remembered last, which a later evaluation resumes from

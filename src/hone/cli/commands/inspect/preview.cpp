@@ -135,7 +135,8 @@ void show_table(const data::DatasetPreview& preview, const train::TrainingJob& j
   fmt::print("rows looked at {}, usable {}, bad {}\n", preview.scanned, report.good(), report.bad());
   const auto limit = job.encode.max_length;
   if (limit > 0)
-    fmt::print("longer than max_length, {} tokens: {} ({})\n", limit, preview.too_long, fate_of_long_rows(job.encode));
+    fmt::print("longer than max_length, {} tokens{}: {} ({})\n", limit, job.loader.pairs ? " for each half" : "",
+               preview.too_long, fate_of_long_rows(job.encode));
   if (preview.without_target) fmt::print("rows with nothing to learn: {}\n", preview.without_target);
   if (job.loader.feedback && job.loader.feedback->with_kl_pairs)
     fmt::print("each prompt trains once more with another row's answer, from which kto estimates the divergence\n");
