@@ -45,7 +45,6 @@ constexpr ForeignWord kForeignOptions[] = {
     {"m", "--model"},
     {"d", "--dataset"},
     {"o", "--output_dir"},
-    {"output", "--output_dir"},
     {"data", "--dataset"},
     {"data_path", "--dataset"},
     {"train_file", "--dataset"},
