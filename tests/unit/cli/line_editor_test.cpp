@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <pty.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,11 +34,12 @@ class LineTerminal {
     return {.history_file = history, .words = {"/clear", "/help", "/hello"}, .in = in_, .out = out_};
   }
 
-  // Types the keys once the prompt is shown.
+  // Types the keys once the editor takes them: until then the kernel would act on Ctrl-C and Ctrl-D itself.
   std::optional<std::string> read(LineEditor& editor, const std::string& keys) {
     shown.clear();
     std::atomic<bool> done = false;
     std::thread typist([&] {
+      for (int tries = 0; tries < 200 && !is_raw(); ++tries) look(50);
       wait_for("ask> ");
       for (size_t sent = 0; sent < keys.size();)
         sent += static_cast<size_t>(std::max<ssize_t>(0, ::write(keyboard_, keys.data() + sent, keys.size() - sent)));
@@ -58,6 +60,10 @@ class LineTerminal {
   std::string shown;
 
  private:
+  bool is_raw() const {
+    termios modes{};
+    return ::tcgetattr(screen_, &modes) == 0 && !(modes.c_lflag & ICANON);
+  }
   void look(int milliseconds) {
     pollfd ready{keyboard_, POLLIN, 0};
     if (::poll(&ready, 1, milliseconds) <= 0) return;

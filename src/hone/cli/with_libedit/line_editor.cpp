@@ -183,6 +183,8 @@ std::optional<std::string> LineEditor::read(const std::string& prompt) {
   state.prompt = with_marked_escapes(prompt.substr(begin));
   fmt::print(state.config.out, "{}\x1b[?2004h", prompt.substr(0, begin));  // pastes are marked while a line is read
   std::fflush(state.config.out);
+  el_set(state.editor.get(), EL_PREP_TERM,
+         1);  // before the prompt: what is typed as it appears is a key, not the kernel's to act on
   int length = 0;
   state.interrupted = false;
   const char* text = el_gets(state.editor.get(), &length);
