@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""GRPO steps whose completions a rollout server generates: one after the other, and the next rollout beside the training of this one.
+"""GRPO steps whose completions a rollout server generates: one after the other, and the next rollout during the training of this one.
 
     bench/grpo_async.py [--size tiny] [--steps 8] [--batch 16] [--generations 8] [--answer 64] [--threads 1]
 

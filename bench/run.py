@@ -28,7 +28,7 @@ def main():
         "training steps against transformers + peft": [sys.executable, BENCH / "train_step.py", "--model", qwen],
         "preference steps against trl": [sys.executable, BENCH / "preference.py"],
         "steps that learn from rewards against trl": [sys.executable, BENCH / "grpo.py"],
-        "rollouts on a server, beside training": [sys.executable, BENCH / "grpo_async.py"],
+        "rollouts on a server, during training": [sys.executable, BENCH / "grpo_async.py"],
         "benchmarks against lm-evaluation-harness": [sys.executable, BENCH / "eval.py"],
         "loading and the loss against transformers": [sys.executable, BENCH / "memory.py", "--model", half],
         "serving against the engine alone": [sys.executable, BENCH / "serve.py"],

@@ -44,7 +44,7 @@ def test_from_a_file_of_rows_to_a_model_that_can_be_served(hub, hone, working):
 
 
 def serves(hone, words, env, folder):
-    """`hone deploy`, at a port that is free here, answers and ends when it is told to."""
+    """`hone deploy`, at a port that is free here, answers, and ends on SIGTERM."""
     port = str(free_port())
     words[words.index("--port") + 1] = port
     server = subprocess.Popen([hone.path, *words], env=env, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

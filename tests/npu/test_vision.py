@@ -1,4 +1,4 @@
-"""Models that see images on an emulated NPU beside the CPU: the same losses, by the card's own operators."""
+"""Models that see images on an emulated NPU compared with the CPU: the same losses, by the card's own operators."""
 import json
 import sys
 from pathlib import Path
@@ -17,7 +17,7 @@ def losses(folder):
 
 @pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl", "internvl"])
 def test_all_parts_train(npu, swift, tmp_path, family):
-    """Attention inside pictures is the fused one without causality; rows of text stand beside rows with images."""
+    """Attention inside pictures is the fused one without causality; rows of text are mixed with rows with images."""
     (tmp_path / "model").mkdir()
     write_vision_model(tmp_path / "model", family)
     rows = [{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "hello"}]}]

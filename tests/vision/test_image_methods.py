@@ -1,4 +1,4 @@
-"""Images beside SFT: the vendors' clients at a server, preference rows, KTO, LLaMA-Factory's YAML as its guide prints it, preview."""
+"""Images outside SFT: the vendors' clients at a server, preference rows, KTO, LLaMA-Factory's YAML as its guide prints it, preview."""
 import base64
 import json
 import math

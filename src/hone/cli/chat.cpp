@@ -102,7 +102,7 @@ class Chat {
   bool obey(const std::string& word) {
     if (word == "clear") {
       now_ = start_;
-      fmt::print("the conversation starts anew\n");
+      fmt::print("the conversation was cleared\n");
     } else if (word == "multi-line") {
       multi_line_ = true;
     } else if (word == "single-line") {

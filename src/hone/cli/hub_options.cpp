@@ -42,8 +42,7 @@ std::string found_adapter(const Options& options, const std::string& word, const
   return label + folder.string();
 }
 
-}  // namespace
-
+// Called once when a command starts.
 void configure_hub(const Options& options) {
   const HubArguments args(options);
   hub::configure({.site = chosen_site(options),
@@ -53,6 +52,7 @@ void configure_hub(const Options& options) {
                   .user = hub::user_settings(system_access().environment)});
 }
 
+// --ckpt_dir names what --adapters or --model would, whichever it holds.
 void find_checkpoint(Options& options) {
   const ModelArguments args(options);
   if (!args.ckpt_dir.has_value()) return;
@@ -66,6 +66,7 @@ void find_checkpoint(Options& options) {
     options.set(args.model.name(), folder, source, where);
 }
 
+// Replaces adapters that are hub ids by the folders they are found in, so that their args.json can be read like any other.
 void find_adapters(Options& options) {
   const auto adapters = ModelArguments(options).adapters;
   if (!adapters.has_value()) return;
@@ -76,14 +77,8 @@ void find_adapters(Options& options) {
   options.set(adapters.name(), folders, adapters.source(), where);
 }
 
-std::string base_of_adapter(const std::string& adapter) {
-  auto base = io::read_adapter_config(adapter).base_model;
-  if (!base.empty() && (std::filesystem::exists(std::filesystem::path(base) / "config.json") || hub::is_repo_id(base)))
-    return base;
-  throw UserError(ExitCode::usage, fmt::format("the adapter's base model \"{}\" is not a folder here", base),
-                  "pass --model <folder>");
-}
-
+// Without --model the first adapter's base is meant. An export that merges asks for it itself: one that only sends an adapter
+// needs none.
 void find_base(Options& options) {
   const ModelArguments args(options);
   if (options.verb() & kExport || !args.adapters.has_value() || args.model.has_value()) return;
@@ -93,6 +88,24 @@ void find_base(Options& options) {
   auto files = io::adapter_files_in(adapter);
   if (!files) return;  // who opens it says what is missing
   options.set(args.model.name(), base_of_adapter(adapter), Source::checkpoint, (*files / "adapter_config.json").string());
+}
+
+}  // namespace
+
+std::string base_of_adapter(const std::string& adapter) {
+  auto base = io::read_adapter_config(adapter).base_model;
+  if (!base.empty() && (std::filesystem::exists(std::filesystem::path(base) / "config.json") || hub::is_repo_id(base)))
+    return base;
+  throw UserError(ExitCode::usage, fmt::format("the adapter's base model \"{}\" is not a folder here", base),
+                  "pass --model <folder>");
+}
+
+void resolve_folders(Options& options, bool check) {
+  configure_hub(options);
+  find_checkpoint(options);
+  if (check) find_adapters(options), require_model_folder(Options(options));
+  load_checkpoint_args(options);
+  find_base(options);
 }
 
 }  // namespace hone::cli

@@ -40,7 +40,7 @@ void leave_on_interrupt(int) {
   ::_exit(static_cast<int>(ExitCode::interrupted));
 }
 
-// Who is told about a failure: the front end and verb say what options are called.
+// Who reads an error message: the front end and the verb decide what options are called in it.
 struct Audience {
   FrontEnd front_end;
   Verbs verb;
@@ -167,11 +167,7 @@ std::optional<Options> resolve(Parsed parsed) {
   for (const auto& remark : parsed.remarks) log::warning("{}", remark);
   if (options.verb() & (kModelUsers | kDownload)) check_environment_numbers(system_access());
   bool shows_config = *CommonArguments(options).show_config;
-  configure_hub(options);
-  find_checkpoint(options);
-  if (!shows_config) find_adapters(options), require_model_folder(Options(options));
-  load_checkpoint_args(options);
-  find_base(options);
+  resolve_folders(options, !shows_config);
   resolve_auto_values(options, world_size());
   if (shows_config) {
     fmt::print("{}", config_table(options, *CommonArguments(options).log_format == "json"));

@@ -1,10 +1,14 @@
 // Finds the newest checkpoint of a run's folder, where a user names the run instead of its checkpoint.
 #pragma once
+#include <cstdint>
 #include <optional>
 
 #include "hone/base/file.h"
 
 namespace hone::io {
+
+// 12 of "checkpoint-12"; nothing for names of another kind, such as checkpoint-12-merged.
+std::optional<int64_t> checkpoint_step(const fs::path& folder);
 
 // The highest checkpoint-N with an adapter or a model in it, of a run's folder or of the newest run in a folder of runs
 // (vN-date).

@@ -213,7 +213,7 @@ VisionFeatures CausalLM::encode_images(const ImageInput& images) {
 // The tower is gathered with the embedding.
 ForwardInput CausalLM::encode(const ForwardInput& input) {
   if (input.images.empty()) return input;
-  HONE_CHECK(input.encoder.empty(), "pictures beside what an encoder computed");
+  HONE_CHECK(input.encoder.empty(), "images in addition to encoder outputs");
   const HookCalls hooks{impl_->weight_hooks};
   hooks.enter(kEmbeddingUnit);
   auto features = encode_images(input.images);

@@ -68,7 +68,7 @@ void LoadedModel::run_frozen(const std::function<void(model::CausalLM&)>& work) 
   at::NoGradGuard no_grad;
   if (sharded) sharded->begin_backward(/*last_of_update=*/true);
   work(*model);
-  if (sharded) sharded->end_backward();  // nothing trains here: it lets go of what the pass gathered
+  if (sharded) sharded->end_backward();  // nothing trains here: releases what the pass gathered
 }
 
 LoadedModel& SessionModels::add(LoadedModel model) {
@@ -208,9 +208,8 @@ WeightFiles with_second_model(WeightFiles policy, WeightFiles second_files, Load
   both.load = [policy, second_files, &second](const fs::path& folder) {
     policy.load(folder);
     if (!fs::is_directory(folder / second.name))
-      throw UserError(
-          ExitCode::bad_checkpoint, fmt::format("{} holds no {}", folder.string(), second.name),
-          "continue a run that trained such a model beside the policy, or begin a new one with --adapters or --model");
+      throw UserError(ExitCode::bad_checkpoint, fmt::format("{} holds no {}", folder.string(), second.name),
+                      "continue a run that trained such a model with the policy, or begin a new one with --adapters or --model");
     second_files.load(folder / second.name);
   };
   both.save_assets = [policy, second_files, &second](const fs::path& folder) {

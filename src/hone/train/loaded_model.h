@@ -58,7 +58,7 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingJob& job, const Di
 
 // How what is trained becomes files and back. Weights that are spread over processes are fetched part by part.
 WeightFiles weight_files(const TrainingJob& job, LoadedModel& loaded, const CheckpointAssets& companions, bool main);
-// The files of the policy and of a model that trains beside it as one: the latter's in a folder of its name.
+// The files of the policy and of a model that trains with it, written as one: the latter's in a folder of its name.
 WeightFiles with_second_model(WeightFiles policy, WeightFiles second_files, LoadedModel& second, bool main);
 
 }  // namespace hone::train

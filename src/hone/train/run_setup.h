@@ -33,7 +33,7 @@ RunSetup set_up_run(const TrainingJob& job, const DistributedContext& processes)
 // What evaluations go through, under the names of their numbers.
 std::vector<data::NamedSource> validation_sets(const data::OpenedData& data);
 
-// Of rows with mates: they pass answers round among those of one update over `processes`, unless the config says otherwise.
+// Of rows with KL pairs: partners are rows of the same optimizer step over all `processes`, unless the config says otherwise.
 // Throws UserError(usage) where an update has one row.
 void set_kl_block(const TrainingJob& job, int processes, data::LoaderConfig& config);
 

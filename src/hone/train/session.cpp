@@ -89,9 +89,7 @@ Json about_run(const RunSetup& ready, const LoadedModel& loaded) {
 std::string weights_of(const TrainingJob& job, const model::CausalLM& model) {
   const auto& compression = job.load.changes.compression;
   if (!compression) return type_name(model.dtype());
-  static constexpr const char* kCodes[] = {"nf4", "fp4", "int8", "groups of few bits"};
-  return fmt::format("{}, those of the blocks' linear layers in {}", type_name(model.dtype()),
-                     kCodes[static_cast<size_t>(compression->code)]);
+  return fmt::format("{}, those of the blocks' linear layers in {}", type_name(model.dtype()), ops::code_name(compression->code));
 }
 
 RunFacts facts_of(const TrainingJob& job, const RunSetup& ready, const LoadedModel& loaded, int processes) {
@@ -291,7 +289,7 @@ RunResult TrainingSession::train() {
   return finished;
 }
 
-// LLaMA-Factory's layout: what the run comes to stands beside its checkpoints.
+// LLaMA-Factory's layout: the final weights are next to the checkpoints.
 void TrainingSession::save_result(const WeightFiles& weights, const NodeReplicator& copies) {
   auto& policy = models_.policy();
   auto write = [&] {

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "hone/base/fault_injection.h"
+#include "hone/io/newest_checkpoint.h"
 #include "train/scratch_folder.h"
 
 namespace hone::train {
@@ -81,10 +82,10 @@ TEST_P(KilledAt, RestartFindsTheNewestWholeOne) {
   EXPECT_TRUE(verify_checkpoint(*newest).ok());
   bool after = std::string(GetParam()).find("after_rename") != std::string::npos ||
                std::string(GetParam()).find("retention") != std::string::npos;
-  EXPECT_EQ(checkpoint_step(*newest), after ? 3 : 2);
+  EXPECT_EQ(io::checkpoint_step(*newest), after ? 3 : 2);
   sweep_leftovers(scratch.path());
-  for (const auto& name : names_in(scratch.path())) EXPECT_TRUE(checkpoint_step(name).has_value()) << name;
-  EXPECT_EQ(checkpoint_step(save(scratch.path(), 3)), 3);
+  for (const auto& name : names_in(scratch.path())) EXPECT_TRUE(io::checkpoint_step(name).has_value()) << name;
+  EXPECT_EQ(io::checkpoint_step(save(scratch.path(), 3)), 3);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryPoint, KilledAt,

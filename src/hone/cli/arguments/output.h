@@ -29,7 +29,7 @@ struct OutputArguments : ArgumentGroup {
   Arg<std::vector<std::string>> callbacks{*this, "callbacks"};
 };
 
-// Who is told about a run.
+// Where a run is reported: trackers and messages.
 struct TrackerArguments : ArgumentGroup {
   using ArgumentGroup::ArgumentGroup;
   Arg<std::vector<std::string>> report_to{*this, "report_to"};

@@ -1,25 +1,18 @@
 // The native command for a command line or config file of ms-swift, LLaMA-Factory or accelerate: only what differs from hone's
 // own defaults, in hone's own names. Running it resolves to the same configuration.
 #include "hone/cli/commands/convert_config.h"
+
 #include "hone/cli/arguments/data.h"
 #include "hone/cli/arguments/training.h"
 #include "hone/cli/arguments/tuners.h"
-
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/training/preference_config.h"
+#include "hone/cli/shell_quoted.h"
 
 namespace hone::cli {
 namespace {
 
 constexpr std::string_view kGenerationGroup = "Generation";
-
-std::string shell_quoted(const std::string& word) {
-  constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=./:,@%#~";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos && word[0] != '#' && word[0] != '~') return word;
-  std::string out = "'";
-  for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
 
 std::string value_words(const Setting& setting) {
   if (setting.is_auto) return " auto";

@@ -1,7 +1,10 @@
 // The whole `docker run` line for the devices of this machine: their nodes, the driver's folders, caches and the folder one
 // stands in.
+#include <ranges>
+
 #include "hone/base/file.h"
 #include "hone/cli/commands.h"
+#include "hone/cli/shell_quoted.h"
 #include "hone/device/inventory.h"
 #include "hone/device/npu_install.h"
 
@@ -35,7 +38,8 @@ int docker_run_command(const Options& options) {
   parts.emplace_back("-v \"$HOME\"/.cache:/root/.cache");
   parts.emplace_back("-v \"$PWD\":/workspace -w /workspace");
   const auto& words = options.positional();
-  parts.push_back(words.empty() ? image + " hone doctor" : fmt::format("{} {}", image, fmt::join(words, " ")));
+  parts.push_back(words.empty() ? image + " hone doctor"
+                                : fmt::format("{} {}", image, fmt::join(words | std::views::transform(shell_quoted), " ")));
   fmt::print("{}\n", fmt::join(parts, " \\\n  "));
   return 0;
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "hone/base/log.h"
@@ -13,7 +14,6 @@
 #include "hone/cli/commands/plan_inference.h"
 #include "hone/cli/configs/plan_config.h"
 #include "hone/cli/configs/training/parallel_config.h"
-#include "hone/cli/folder_checks.h"
 #include "hone/cli/hub_options.h"
 #include "hone/cli/parsing/check_environment.h"
 #include "hone/cli/parsing/command_line.h"
@@ -29,6 +29,13 @@ using train::MemoryPlan;
 using train::Sharding;
 
 constexpr int kCounts[] = {1, 2, 4, 8};
+
+// Those that are looked at, in order, with the number that was asked for.
+std::vector<int> counts_with(int devices) {
+  std::set<int> counts(std::begin(kCounts), std::end(kCounts));
+  counts.insert(devices);
+  return {counts.begin(), counts.end()};
+}
 
 // The environment's word, then accelerate's.
 int devices_asked(const SystemAccess& world, const Options& options) {
@@ -76,9 +83,7 @@ class Planner {
   // With the number of devices that was asked for all of them, with others the fastest that fits.
   std::vector<Layout> alternatives(int devices) const {
     std::vector<Layout> rows;
-    std::vector<int> counts(std::begin(kCounts), std::end(kCounts));
-    if (std::ranges::find(counts, devices) == counts.end()) counts.push_back(devices);
-    for (int count : counts) {
+    for (int count : counts_with(devices)) {
       auto all = layouts(count);
       if (count == devices) {
         rows.insert(rows.end(), all.begin(), all.end());
@@ -92,8 +97,8 @@ class Planner {
   }
 
   // The least that a device takes: the fewest of them, and of the ways that fit the one that shards least.
-  std::optional<Layout> least_on(const train::PlannedDevice& device) const {
-    for (int count : kCounts)
+  std::optional<Layout> least_on(const train::PlannedDevice& device, int devices = 1) const {
+    for (int count : counts_with(devices))
       for (auto sharding : train::kShardings)
         if (makes_sense(sharding, count))
           if (auto found = layout_on(device, false, sharding, count); found.fits) return found;
@@ -169,10 +174,13 @@ void print_verdict(const Planner& planner, const Layout& asked) {
   if (asked.memory.cache > 0) text += ", to which generating its completions is added";
   fmt::print("  {}\n", text);
   if (asked.fits) return;
-  auto least = planner.least_on(target.device);
-  fmt::print("  {}\n", least ? fmt::format("it would on {} with {}: {} GiB a device", least->devices,
-                                           train::sharding_name(least->sharding), gib(least->memory.total()))
-                             : "nor on 8 of them in any way: shorten --max_length, lower the batch size, or use a smaller model");
+  auto least = planner.least_on(target.device, asked.devices);
+  fmt::print("  {}\n",
+             least
+                 ? fmt::format("it would on {} with {}: {} GiB a device", least->devices, train::sharding_name(least->sharding),
+                               gib(least->memory.total()))
+                 : fmt::format("nor on {} of them in any way: shorten --max_length, lower the batch size, or use a smaller model",
+                               std::max(asked.devices, std::end(kCounts)[-1])));
 }
 
 void print_parts(const Planner& planner, const Layout& asked) {
@@ -265,13 +273,7 @@ int plan_command(const Options& options) {
   check_environment_numbers(world);
   int devices = devices_asked(world, parsed.options);
   log::configure({.level = log::Level::warning});  // values that are worked out are part of the plan, not news
-  if (!(verb & kTraining)) {                       // a checkpoint or an adapter names its base, as for the command itself
-    configure_hub(parsed.options);
-    find_checkpoint(parsed.options);
-    find_adapters(parsed.options), require_model_folder(Options(parsed.options));
-    load_checkpoint_args(parsed.options);
-    find_base(parsed.options);
-  }
+  if (!(verb & kTraining)) resolve_folders(parsed.options);
   resolve_auto_values(parsed.options, devices);
   if (!(verb & kTraining)) return plan_inference_command(parsed.options, options);
   auto job = plan_job(parsed.options);

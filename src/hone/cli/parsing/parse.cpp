@@ -6,7 +6,7 @@
 #include "hone/cli/commands.h"
 #include "hone/cli/compat/foreign_words.h"
 #include "hone/cli/compat/names.h"
-#include "hone/text/tokenizer/unicode/utf8.h"
+#include "hone/data/readers/encoding.h"
 
 namespace hone::cli {
 namespace {
@@ -356,9 +356,8 @@ class Parser {
 
 std::string read_utf8_file(const std::string& path) {
   auto content = read_file(path);
-  if (!text::tokenizer::is_valid_utf8(content))
-    throw UserError(ExitCode::usage, fmt::format("{}: bytes that are not UTF-8; expected UTF-8", path),
-                    "`iconv -f GB18030 -t UTF-8` converts what editors write in Chinese");
+  if (auto problem = data::encoding_problem(content); !problem.empty())
+    throw UserError(ExitCode::usage, fmt::format("{}: {}", path, problem));
   return content;
 }
 

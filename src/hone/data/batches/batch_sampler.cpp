@@ -21,7 +21,8 @@ class DistributedSampler {
   int64_t batches() const { return (share_ + (config_.drop_last ? 0 : config_.batch_size - 1)) / config_.batch_size; }
   // Position in the shuffled order of this rank's `index`-th row.
   int64_t operator()(int64_t epoch, int64_t index) const { return place(epoch, slot(index)); }
-  // Of the row before that one in the order of all ranks together; a block's first one follows its last. -1: rows have no mates.
+  // Of the row before that one in the order of all ranks together; a block's first one follows its last. -1: there are no KL
+  // pairs.
   int64_t before(int64_t epoch, int64_t index) const {
     return config_.feedback && config_.feedback->with_kl_pairs
                ? place(epoch, kl_partner(slot(index), total_, config_.feedback->block))
@@ -362,8 +363,9 @@ Result<SamplePack> RowEncoder::operator()(int64_t row, int64_t before) const {
   if (!config_.feedback || !config_.feedback->with_kl_pairs) return (*this)(row);
   auto own = source_->at(row);
   if (!own) return Error{own.error()};
-  auto mate = source_->at(config_.feedback->in_file_order ? kl_partner(row, source_->size(), config_.feedback->block) : before);
-  auto samples = encode_kto_row(*encoder_, *own, mate ? &*mate : nullptr);
+  auto partner =
+      source_->at(config_.feedback->in_file_order ? kl_partner(row, source_->size(), config_.feedback->block) : before);
+  auto samples = encode_kto_row(*encoder_, *own, partner ? &*partner : nullptr);
   if (!samples) return samples;
   for (auto& sample : *samples) sample.row = row;
   return samples;

@@ -70,7 +70,7 @@ Batch make_batch(std::span<const SamplePack> packs, const LoaderConfig& config) 
     batch.payload = config.payload(sequences);
   }
   if (config.feedback) {
-    batch.sample_count = static_cast<int64_t>(packs.size());  // mates are no rows of their own
+    batch.sample_count = static_cast<int64_t>(packs.size());  // KL pairs are not rows of their own
     batch.rows.resize(packs.size());
   }
   if (config.pairs) {  // two answers are one row

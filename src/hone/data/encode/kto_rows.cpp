@@ -9,7 +9,7 @@ int64_t kl_partner(int64_t place, int64_t total, int64_t block) {
   return place % block == 0 ? std::min(place + block, total) - 1 : place - 1;
 }
 
-Result<SamplePack> encode_kto_row(const Encoder& encoder, const Conversation& row, const Conversation* mate) {
+Result<SamplePack> encode_kto_row(const Encoder& encoder, const Conversation& row, const Conversation* partner) {
   if (!row.label && row.extra.is_object() && row.extra.contains("label"))
     return row_error(RowProblem::type, row.origin.str(),
                      fmt::format("\"label\" is {}; expected true for a desirable response or false for an undesirable one",
@@ -21,9 +21,9 @@ Result<SamplePack> encode_kto_row(const Encoder& encoder, const Conversation& ro
   if (!own) return Error{own.error()};
   own->sequence_labels = {*row.label ? 1.0F : 0.0F};
   SamplePack samples{std::move(*own)};
-  if (!mate || mate->messages.empty() || row.messages.empty()) return samples;
+  if (!partner || partner->messages.empty() || row.messages.empty()) return samples;
   auto mismatched = row;
-  mismatched.messages.back() = mate->messages.back();
+  mismatched.messages.back() = partner->messages.back();
   if (auto other = encoder.encode(mismatched)) samples.push_back(std::move(*other));
   return samples;
 }

@@ -16,11 +16,11 @@ struct KtoConfig {
 // Who gives the row at `place` of `total` its answer: the one before it, and the last of the block to the first.
 int64_t kl_partner(int64_t place, int64_t total, int64_t block);
 
-// The row's own sample, whose grade is 1 for a good answer and 0 for a bad one, and its prompt with the answer of `mate`, which
-// has no grade. There is no second one where it would be too long, or `mate` is null.
-Result<SamplePack> encode_kto_row(const Encoder& encoder, const Conversation& row, const Conversation* mate);
+// The row's own sample, whose grade is 1 for a good answer and 0 for a bad one, and its prompt with the answer of `partner`,
+// which has no grade. There is no second one where it would be too long, or `partner` is null.
+Result<SamplePack> encode_kto_row(const Encoder& encoder, const Conversation& row, const Conversation* partner);
 
-// Rows as a batch holds them: all answers of their own, then all of mates.
+// Rows as a batch holds them: all answers of their own, then all KL pairs.
 std::vector<SamplePack> kl_pairs_last(std::span<const SamplePack> rows);
 
 }  // namespace hone::data

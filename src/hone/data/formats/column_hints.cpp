@@ -41,7 +41,7 @@ const ColumnMap& translated_columns() {
   return names;
 }
 
-// What each column could be meant to hold. "指令" beside "输入" is alpaca's instruction, whose input may be empty.
+// What each column could be meant to hold. "指令" next to "输入" is alpaca's instruction, whose input may be empty.
 std::vector<std::pair<std::string, std::string>> meant_columns(const std::vector<std::string>& columns,
                                                                const std::vector<std::string>& names) {
   const bool alpaca = std::ranges::find(columns, "输入") != columns.end();

@@ -1,9 +1,7 @@
 #include "hone/data/readers/csv.h"
 
-#include <simdjson.h>
-
 #include "hone/base/terminal.h"
-#include "hone/data/readers/json_row.h"
+#include "hone/data/readers/encoding.h"
 #include "hone/data/row_report.h"
 
 namespace hone::data {
@@ -35,7 +33,7 @@ Result<std::vector<std::string>> split_csv_record(std::string_view record, char 
 
 Result<Json> parse_csv_row(std::string_view record, char separator, const std::vector<std::string>& columns,
                            const RowOrigin& origin) {
-  if (!simdjson::validate_utf8(record.data(), record.size())) return not_utf8(origin, record);
+  if (auto problem = encoding_problem(record); !problem.empty()) return row_error(RowProblem::encoding, origin.str(), problem);
   auto fields = split_csv_record(record, separator);
   if (!fields) return row_error(RowProblem::columns, origin.str(), fields.error());
   if (fields->size() > columns.size()) {
@@ -44,8 +42,9 @@ Result<Json> parse_csv_row(std::string_view record, char separator, const std::v
                      other.empty() ? fmt::format("{} fields; expected {}", fields->size(), columns.size()) : other);
   }
   Json row = Json::object();
+  auto& cells = row.get_ref<Json::object_t&>();  // names are unique: looking each up would cost the square of their number
   for (size_t i = 0; i < columns.size(); ++i)
-    row[columns[i]] = i < fields->size() ? Json(std::move((*fields)[i])) : Json(nullptr);
+    cells.emplace_back(columns[i], i < fields->size() ? Json(std::move((*fields)[i])) : Json(nullptr));
   return row;
 }
 

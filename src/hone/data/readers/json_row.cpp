@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "hone/data/readers/encoding.h"
 #include "hone/data/row_report.h"
 
 namespace hone::data {
@@ -98,13 +99,6 @@ bool has_fullwidth_marks(std::string_view text) {
   return std::ranges::any_of(kMarks, [&](auto mark) { return head.find(mark) != head.npos; });
 }
 
-// What Windows calls "Unicode": a mark of the byte order, or ASCII with a zero beside each character.
-bool looks_like_utf16(std::string_view text) {
-  return text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff") ||
-         (text.size() > 3 &&
-          (text.substr(0, 4) == std::string_view("{\0\"\0", 4) || text.substr(0, 4) == std::string_view("\0{\0\"", 4)));
-}
-
 // simdjson says only what kind of error; the slower parser says where. Integers beyond 64 bits are all right for it.
 Result<Json> parse_slowly(std::string_view text, const RowOrigin& origin) {
   auto parsed = parse_json(text, {.depth = kMaxRowDepth});
@@ -118,18 +112,12 @@ Result<Json> parse_slowly(std::string_view text, const RowOrigin& origin) {
 
 }  // namespace
 
-Error not_utf8(const RowOrigin& origin, std::string_view text) {
-  if (looks_like_utf16(text))
-    return row_error(RowProblem::encoding, origin.str(), "UTF-16; expected UTF-8: `iconv -f UTF-16 -t UTF-8` converts the file");
-  return row_error(RowProblem::encoding, origin.str(),
-                   "bytes that are not UTF-8; expected UTF-8: `iconv -f GB18030 -t UTF-8` converts what Excel writes in Chinese");
-}
-
 Result<Json> parse_json_row(std::string_view text, const RowOrigin& origin) {
   static thread_local simdjson::dom::parser parser;
   simdjson::dom::element root;
   auto status = parser.parse(text.data(), text.size(), false).get(root);
-  if (status == simdjson::UTF8_ERROR || (status != simdjson::SUCCESS && looks_like_utf16(text))) return not_utf8(origin, text);
+  if (status != simdjson::SUCCESS)
+    if (auto problem = encoding_problem(text); !problem.empty()) return row_error(RowProblem::encoding, origin.str(), problem);
   Json fields;
   if (status == simdjson::SUCCESS) {
     if (auto refusal = convert(root, fields, 1)) return row_error(refusal->problem, origin.str(), refusal->details);

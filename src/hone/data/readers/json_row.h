@@ -10,7 +10,4 @@ namespace hone::data {
 // `text` must have kPadding readable bytes behind it. Errors are made by row_error.
 Result<Json> parse_json_row(std::string_view padded_text, const RowOrigin& origin);
 
-// What is said of a row whose bytes are no UTF-8.
-Error not_utf8(const RowOrigin& origin, std::string_view text);
-
 }  // namespace hone::data

@@ -1,10 +1,10 @@
 // Opens a dataset file: which scanner finds its records and which decoder turns a record into a row.
-#include <simdjson.h>
 
 #include <algorithm>
 
 #include "hone/base/log.h"
 #include "hone/data/readers/csv.h"
+#include "hone/data/readers/encoding.h"
 #include "hone/data/readers/json_row.h"
 #include "hone/data/readers/parquet.h"
 #include "hone/data/readers/record_cursor.h"
@@ -67,7 +67,7 @@ class RecordStream : public RowStream {
 
 Result<Json> decode_text_line(std::string_view record, const RowOrigin& origin) {
   if (record.ends_with('\r')) record.remove_suffix(1);
-  if (!simdjson::validate_utf8(record.data(), record.size())) return not_utf8(origin, record);
+  if (auto problem = encoding_problem(record); !problem.empty()) return row_error(RowProblem::encoding, origin.str(), problem);
   return Json{{"text", std::string(record)}};
 }
 
@@ -82,9 +82,8 @@ Opened open_plain(const fs::path& path) {
   opened.head.resize(static_cast<size_t>(std::min<int64_t>(opened.file->size(), 1 << 16)));
   opened.head.resize(static_cast<size_t>(
       std::max<int64_t>(0, opened.file->read(0, opened.head.data(), static_cast<int64_t>(opened.head.size())))));
-  if (opened.head.starts_with("\xff\xfe") || opened.head.starts_with("\xfe\xff"))
-    throw UserError(ExitCode::bad_data, fmt::format("{}: UTF-16; expected UTF-8", path.string()),
-                    "`iconv -f UTF-16 -t UTF-8` converts the file");
+  if (has_utf16_mark(opened.head))
+    throw UserError(ExitCode::bad_data, fmt::format("{}: {}", path.string(), encoding_problem(opened.head)));
   if (opened.head.starts_with("\xEF\xBB\xBF")) {
     opened.start.offset = 3;
     opened.head.erase(0, 3);
@@ -142,8 +141,7 @@ CsvHeader read_csv_header(const Opened& opened, char separator) {
                     "the first line must name the columns");
   };
   if (first->status != RecordText::Status::ok) return fail("a header of more than 1 MiB; expected column names");
-  if (!simdjson::validate_utf8(first->text.data(), first->text.size()))
-    return fail("bytes that are not UTF-8; expected UTF-8: `iconv -f GB18030 -t UTF-8` converts what Excel writes in Chinese");
+  if (auto problem = encoding_problem(first->text); !problem.empty()) return fail(problem);
   auto columns = split_csv_record(first->text, separator);
   if (!columns) return fail(columns.error());
   constexpr size_t kMostColumns = 10'000;

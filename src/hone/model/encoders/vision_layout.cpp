@@ -31,7 +31,7 @@ void append_windows(int64_t height, int64_t width, int64_t side, int64_t first, 
     }
 }
 
-// The two places of a table beside a patch, and how much of each. In float32, as transformers computes it.
+// The two rows of a table nearest to a patch, and the weight of each. In float32, as transformers computes it.
 struct Between {
   std::array<int64_t, 2> places;
   std::array<float, 2> weights;

@@ -86,6 +86,20 @@ Tensor looked_up(const Tensor& table, const Tensor& codes) {
 
 }  // namespace
 
+const char* code_name(QuantType code) {
+  switch (code) {
+    case QuantType::nf4:
+      return "nf4";
+    case QuantType::fp4:
+      return "fp4";
+    case QuantType::int8:
+      return "int8";
+    case QuantType::grouped:
+      return "groups of few bits";
+  }
+  HONE_CHECK(false, "no such code");
+}
+
 QuantizedTensor::QuantizedTensor(const Tensor& weight, const WeightQuantization& how) : how_(how), shape_(weight.sizes().vec()) {
   at::NoGradGuard no_grad;
   if (how.code == QuantType::int8) {

@@ -11,6 +11,7 @@ namespace hone::ops {
 // Of 4 bits: quantiles of a normal distribution, or a float of 4 bits, with a scale for every 64 weights. Of 8: a scale for each
 // row. Grouped: HQQ's and quanto's, of 1 to 8 bits.
 enum class QuantType { nf4, fp4, int8, grouped };
+const char* code_name(QuantType code);
 
 struct WeightQuantization {
   QuantType code = QuantType::nf4;

@@ -62,7 +62,7 @@ void WeightReceiver::begin(engine::Engine& engine, const WeightPart& part, const
   next_part_ = 0;
 }
 
-// A step that was captured does not know of the adapter: the engine captures anew.
+// A step that was captured does not know of the adapter: the engine captures again.
 void WeightReceiver::attach(engine::Engine& engine, const std::string& config, at::ScalarType dtype) {
   auto parsed = io::parse_adapter_config(config);
   if (!parsed) throw ApiError(400, fmt::format("adapter_config: {}", parsed.error()), "adapter_config", "invalid_value");

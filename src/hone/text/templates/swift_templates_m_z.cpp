@@ -9,6 +9,13 @@ std::vector<SwiftTemplate> swift_dialogs_m_z() {
   static const char* const kHelpful = "You are a helpful assistant.";
   // A table: an entry is a few lines.
   // clang-format off
+  static const char* const kMistralSmallSystem = "You are Mistral Small 3, a Large Language Model (LLM) created by Mistral AI, a French startup headquartered in "
+      "Paris.\nYour knowledge base was last updated on 2023-10-01. The current date is {{DATE_ISO}}.\n\nWhen you're not sure "
+      "about some information, you say that you don't have the information and don't make up anything.\nIf the user's "
+      "question is not clear, ambiguous, or does not provide enough context for you to accurately answer the question, you "
+      "do not try to answer it right away and you rather ask the user to clarify their request (e.g. \"What are some good "
+      "restaurants around me?\" => \"Where are you?\" or \"When is the next flight to Tokyo\" => \"Where do you travel "
+      "from?\")";
   return {
     {.name = "marco_o1", .system_prefix = kChatmlSystem, .prompt = kChatmlUser, .chat_sep = kChatmlEnd, .suffix = kChatmlEnd,
      .default_system = "\n你是一个经过良好训练的AI助手，你的名字是Marco-o1.由阿里国际数字商业集团的AI Business创造.\n        \n## 重要！！！！！\n"
@@ -65,22 +72,10 @@ std::vector<SwiftTemplate> swift_dialogs_m_z() {
      .default_system = "You are a helpful assistant", .stop_words = {"<|endoftext|>"}},
     {.name = "mistral_2501", .prefix = {"<s>"}, .system_prefix = TemplateSlots{"<s>[SYSTEM_PROMPT]{{SYSTEM}}[/SYSTEM_PROMPT]"},
      .prompt = {"[INST]{{QUERY}}[/INST]"}, .chat_sep = TemplateSlots{"</s>"}, .suffix = {"</s>"},
-     .default_system = "You are Mistral Small 3, a Large Language Model (LLM) created by Mistral AI, a French startup headquartered in "
-      "Paris.\nYour knowledge base was last updated on 2023-10-01. The current date is {{DATE_ISO}}.\n\nWhen you're not sure "
-      "about some information, you say that you don't have the information and don't make up anything.\nIf the user's "
-      "question is not clear, ambiguous, or does not provide enough context for you to accurately answer the question, you "
-      "do not try to answer it right away and you rather ask the user to clarify their request (e.g. \"What are some good "
-      "restaurants around me?\" => \"Where are you?\" or \"When is the next flight to Tokyo\" => \"Where do you travel "
-      "from?\")"},
+     .default_system = kMistralSmallSystem},
     {.name = "mistral_2503", .prefix = {"<s>"}, .system_prefix = TemplateSlots{"<s>[SYSTEM_PROMPT]{{SYSTEM}}[/SYSTEM_PROMPT]"},
      .prompt = {"[INST]{{QUERY}}[/INST]"}, .chat_sep = TemplateSlots{"</s>"}, .suffix = {"</s>"},
-     .default_system = "You are Mistral Small 3, a Large Language Model (LLM) created by Mistral AI, a French startup headquartered in "
-      "Paris.\nYour knowledge base was last updated on 2023-10-01. The current date is {{DATE_ISO}}.\n\nWhen you're not sure "
-      "about some information, you say that you don't have the information and don't make up anything.\nIf the user's "
-      "question is not clear, ambiguous, or does not provide enough context for you to accurately answer the question, you "
-      "do not try to answer it right away and you rather ask the user to clarify their request (e.g. \"What are some good "
-      "restaurants around me?\" => \"Where are you?\" or \"When is the next flight to Tokyo\" => \"Where do you travel "
-      "from?\")"},
+     .default_system = kMistralSmallSystem},
     {.name = "mistral_nemo", .prefix = {"<s>[INST] "}, .prompt = {"{{SYSTEM}}\n\n", "{{QUERY}}[/INST]"},
      .system_in_prompt = true, .chat_sep = TemplateSlots{"</s>[INST] "}, .suffix = {"</s>"}},
     {.name = "modelscope_agent", .system_prefix = TemplateSlots{" \n\n<|system|>:{{SYSTEM}}"},

@@ -10,6 +10,7 @@
 
 #include "hone/base/fault_injection.h"
 #include "hone/base/log.h"
+#include "hone/io/newest_checkpoint.h"
 #include "hone/train/checkpoints/saved_state.h"
 #include "hone/train/reports/crc32c.h"
 
@@ -96,7 +97,7 @@ std::vector<std::pair<int64_t, fs::path>> checkpoints_newest_first(const fs::pat
   std::vector<std::pair<int64_t, fs::path>> found;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(run_folder, ignored))
-    if (auto step = checkpoint_step(entry.path()); step && entry.is_directory() && !entry.is_symlink())
+    if (auto step = io::checkpoint_step(entry.path()); step && entry.is_directory() && !entry.is_symlink())
       found.emplace_back(*step, entry.path());
   std::sort(found.rbegin(), found.rend());
   return found;
@@ -206,24 +207,14 @@ fs::path CheckpointWriter::commit() {
 
 std::string checkpoint_name(int64_t step) { return fmt::format("checkpoint-{}", step); }
 
-std::optional<int64_t> checkpoint_step(const fs::path& folder) {
-  static constexpr std::string_view kPrefix = "checkpoint-";
-  std::string name = folder.filename().string();
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  int64_t step = 0;
-  auto [end, status] = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
-  if (status != std::errc() || end != name.data() + name.size() || step < 0) return std::nullopt;
-  return step;
-}
-
 Result<Manifest> read_manifest(const fs::path& folder) {
-  if (!fs::exists(folder / kManifest)) {
+  std::error_code unreadable;  // a folder that may not be entered holds nothing for us
+  auto has = [&](const char* name) { return fs::exists(folder / name, unreadable); };
+  if (!has(kManifest)) {
     // transformers, and so ms-swift and LLaMA-Factory, keep the optimizer in Python pickles, which may run code when they are
     // opened.
-    if (fs::exists(folder / "optimizer.pt"))
-      return error("another program wrote it; optimizer.pt is a Python pickle, which hone never opens");
-    if (!fs::exists(folder / "trainer_state.json") && !fs::exists(folder / "adapter_config.json") &&
-        !fs::exists(folder / "config.json"))
+    if (has("optimizer.pt")) return error("another program wrote it; optimizer.pt is a Python pickle, which hone never opens");
+    if (!has("trainer_state.json") && !has("adapter_config.json") && !has("config.json"))
       return error("no manifest.json, and nothing else of a checkpoint");
     return error("no manifest.json: another program wrote it, or its save was interrupted");
   }

@@ -59,8 +59,7 @@ class CheckpointWriter {
   bool committed_ = false;
 };
 
-std::string checkpoint_name(int64_t step);                       // "checkpoint-12"
-std::optional<int64_t> checkpoint_step(const fs::path& folder);  // 12, or nothing when the name is of another kind
+std::string checkpoint_name(int64_t step);  // "checkpoint-12"
 // Reads the manifest and compares sizes and checksums of all files: an Error names the file and what is wrong with it.
 Result<Manifest> verify_checkpoint(const fs::path& folder);
 // The manifest alone, believed. An Error says what is wrong with it.

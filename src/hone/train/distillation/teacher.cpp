@@ -27,7 +27,7 @@ class SeparateTeacher final : public Teacher {
   }
   void finish() override {
     hidden_th_.reset();
-    if (model_.sharded) model_.sharded->end_backward();  // nothing trains here: it lets go of what the pass gathered
+    if (model_.sharded) model_.sharded->end_backward();  // nothing trains here: releases what the pass gathered
   }
   model::CausalLM* model() override { return model_.sharded ? nullptr : model_.model.get(); }
 

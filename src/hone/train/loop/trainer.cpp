@@ -7,6 +7,7 @@
 #include "hone/base/fault_injection.h"
 #include "hone/base/log.h"
 #include "hone/device/memory.h"
+#include "hone/io/newest_checkpoint.h"
 #include "hone/train/checkpoints/checkpoint.h"
 #include "hone/train/loop/stop_signal.h"
 
@@ -461,7 +462,7 @@ void Trainer::load_best() {
     log::warning("load_best_model_at_end: no best evaluation has a checkpoint; keeping the weights of the last step");
     return;
   }
-  if (checkpoint_step(best) != state_.best_global_step)
+  if (io::checkpoint_step(best) != state_.best_global_step)
     log::warning("the best evaluation, at step {}, has no checkpoint: taking the best that has one", *state_.best_global_step);
   log::info("loading the best model: {}", best);
   checkpoint_manager_.load_weights(best);

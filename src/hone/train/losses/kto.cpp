@@ -85,7 +85,7 @@ Tensor kto_losses(const KtoLogRatios& rows, const Tensor& moved, const Preferenc
   return at::where(rows.desirable, good * config.desirable_weight, bad * config.undesirable_weight);
 }
 
-// A mean over the mates of each process, then over processes; nothing where no process has any.
+// A mean over the KL pairs of each process, then over processes; nothing where no process has any.
 Tensor KtoLoss::kl_estimate(const Tensor& policy_m, const Tensor& reference_m) const {
   auto found = at::zeros({2}, policy_m.options().dtype(at::kFloat));
   if (policy_m.size(0) > 0) found = at::stack({(policy_m - reference_m).mean(), at::ones({}, found.options())});
@@ -94,12 +94,12 @@ Tensor KtoLoss::kl_estimate(const Tensor& policy_m, const Tensor& reference_m) c
 }
 
 void KtoLoss::consult(model::CausalLM& model, const data::Batch& batch, KtoPayload& payload) {
-  const int64_t rows = batch.sample_count, mates = batch.segments.count() - rows;
+  const int64_t rows = batch.sample_count, kl_pairs = batch.segments.count() - rows;
   reference_.with_reference(model, [&](model::CausalLM& reference) { payload.reference_logps = answer_logps(reference, batch); });
   if (!config_.estimates_kl) return;
-  EvaluationMode mode(model);  // every process takes part, also one whose mates were all too long
-  payload.mate_logps =
-      answer_logps(model, mates > 0 ? sequences_of(batch, rows, mates) : sequences_of(batch, 0, rows)).narrow(0, 0, mates);
+  EvaluationMode mode(model);  // every process takes part, also one whose KL pairs were all too long
+  payload.kl_pair_logps = answer_logps(model, kl_pairs > 0 ? sequences_of(batch, rows, kl_pairs) : sequences_of(batch, 0, rows))
+                              .narrow(0, 0, kl_pairs);
 }
 
 // Only the rows' own answers train.
@@ -109,9 +109,9 @@ ForwardRequest KtoLoss::request(const data::Batch& batch) const {
 
 LossSum KtoLoss::loss(const ForwardOutputs& outputs, const KtoPayload& payload) {
   const auto& own = outputs.batch;
-  const int64_t rows = own.segments.count(), mates = payload.reference_logps.size(0) - rows;
+  const int64_t rows = own.segments.count(), kl_pairs = payload.reference_logps.size(0) - rows;
   auto policy = row_logps(outputs);
-  auto kl = config_.estimates_kl ? kl_estimate(payload.mate_logps, payload.reference_logps.narrow(0, rows, mates))
+  auto kl = config_.estimates_kl ? kl_estimate(payload.kl_pair_logps, payload.reference_logps.narrow(0, rows, kl_pairs))
                                  : at::zeros({}, policy.sums_s.options().requires_grad(false));
   KtoLogRatios found{policy.sums_s - payload.reference_logps.narrow(0, 0, rows), payload.desirable};
   LossSum result{kto_losses(found, kl, config_).sum(), {}, {}};

@@ -14,11 +14,12 @@ struct KtoLogRatios {
 // apo_zero_unpaired, weighed by whether the answer is good.
 Tensor kto_losses(const KtoLogRatios& rows, const Tensor& moved, const PreferenceConfig& config);
 
-// Rows and their mates: S sequences, of which the first are the rows' own answers.
+// Rows and their KL pairs: S sequences, of which the first are the rows' own answers.
 struct KtoPayload : data::PayloadOf<KtoPayload> {
-  Tensor desirable;                         // bool [rows]
-  int64_t num_desirable = 0;                // of them
-  Tensor reference_logps, mate_logps = {};  // of answers, [S] and [mates]: what the reference and the policy say before the step
+  Tensor desirable;           // bool [rows]
+  int64_t num_desirable = 0;  // of them
+  Tensor reference_logps,
+      kl_pair_logps = {};  // of answers, [S] and [KL pairs]: by the reference and by the policy before the step
 
   static data::PayloadCollator collator();
   std::vector<Tensor*> tensors() override { return {&desirable}; }

@@ -14,7 +14,7 @@ struct PairLogps {
   Tensor chosen, rejected, reference_chosen, reference_rejected;
 };
 
-// What is known about a loss beside its formula.
+// Properties of a loss other than its formula.
 struct PairLossTraits {
   std::string_view name;
   bool dpo = false, cpo = false;  // which methods have it

@@ -13,7 +13,7 @@ struct PpoPayload : data::PayloadOf<PpoPayload> {
   Tensor old_logps_t, ref_logps_t;  // the second is undefined where there is no reference
   Tensor values_t, returns_t, advantages_t;
   Tensor is_state_t;      // 1 where a state counts
-  float value_share = 1;  // what a state's loss counts for beside a token's
+  float value_share = 1;  // the weight of a state's loss relative to a token's
   float kl_weight = 0;    // of the divergence in the loss; 0 where it went into the rewards
 
   std::vector<Tensor*> tensors() override {

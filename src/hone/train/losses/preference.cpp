@@ -36,7 +36,7 @@ AnswerLogps answer_logps_of(const ForwardOutputs& outputs, std::optional<double>
 
 }  // namespace
 
-PairLogps AnswerLogps::beside(const AnswerLogps& reference, bool means) const {
+PairLogps AnswerLogps::paired_with(const AnswerLogps& reference, bool means) const {
   auto of = [&](const AnswerLogps& model, int64_t first) {
     auto sums = every_other(model.sums_s, first);
     return means ? sums / every_other(counts_s, first).clamp_min(1) : sums;
@@ -82,7 +82,7 @@ PreferenceLoss::Found PreferenceLoss::compare(const AnswerLogps& policy, const A
   Found found;
   auto add = [](Tensor& total, const Tensor& part) { total = total.defined() ? total + part : part; };
   for (const auto& [name, weight] : config_.losses) {
-    auto logps = policy.beside(reference, pair_loss_traits(name).uses_mean_logps);
+    auto logps = policy.paired_with(reference, pair_loss_traits(name).uses_mean_logps);
     auto mean = name == "bco_pair" ? baseline(logps, training) : Tensor();
     auto losses_p = name == "sft" ? policy.token_loss().expand_as(logps.chosen) : pair_losses(name, logps, config_, mean);
     add(found.losses_p, losses_p * weight);
@@ -91,7 +91,7 @@ PreferenceLoss::Found PreferenceLoss::compare(const AnswerLogps& policy, const A
     if (name == "orpo") found.odds_p = log_odds(logps).detach();
   }
   if (config_.bco_weight > 0) {
-    auto logps = policy.beside(reference, pair_loss_traits(config_.losses.front().name).uses_mean_logps);
+    auto logps = policy.paired_with(reference, pair_loss_traits(config_.losses.front().name).uses_mean_logps);
     auto mixed = pair_losses("bco_pair", logps, config_, baseline(logps, training));
     found.losses_p = (found.losses_p + mixed * config_.bco_weight) / (1 + config_.bco_weight);
   }

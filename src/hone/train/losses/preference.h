@@ -14,7 +14,7 @@ struct AnswerLogps {
   Tensor own_sums_s;     // the same without the length's weight
   Tensor mean_logits_s;  // summed over an answer's tokens
 
-  PairLogps beside(const AnswerLogps& reference, bool means) const;
+  PairLogps paired_with(const AnswerLogps& reference, bool means) const;
   // The loss of the chosen answers by themselves: a mean over the tokens of all, or of each row over its own.
   Tensor token_loss() const;
   Tensor row_losses() const;

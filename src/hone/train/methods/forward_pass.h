@@ -9,7 +9,7 @@ namespace hone::train {
 struct ForwardRequest {
   data::Batch batch;                       // what is read: the trainer's batch, or some of its sequences
   bool router_logits = false;              // of layers with experts
-  model::CausalLM* value_model = nullptr;  // a model that trains beside the policy and reads the same; null: none does
+  model::CausalLM* value_model = nullptr;  // a model that trains with the policy on the same sequences; null: none does
 };
 
 // Hidden states stand for logits, which would not fit: losses take them through the model's heads a few rows at a time.

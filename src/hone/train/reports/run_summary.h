@@ -33,7 +33,7 @@ struct RunResult {
   fs::path model_folder;
   bool adapter = true;
   bool scores = false;      // a reward model, which answers nothing
-  bool overwrites = false;  // the same command begins anew
+  bool overwrites = false;  // the same command starts from scratch
   Layout layout = Layout::swift;
   bool best_loaded = false;  // load_best_model_at_end
   Json method_state = {};    // what the loss remembered last, which a later evaluation resumes from

@@ -28,7 +28,7 @@ namespace {
 
 constexpr int64_t kFactoryContext = 4096;  // what LLaMA-Factory writes
 
-// What Ollama is told about the model that was written.
+// The Modelfile, by which Ollama reads the exported model.
 struct ModelfileConfig {
   data::EncodeConfig encode;
   std::string system;

@@ -89,7 +89,7 @@ engine::SamplingParams sampling_params(const Options& options, const fs::path& m
 int64_t max_num_seqs(const Options& options) {
   const GenerationArguments args(options);
   if (!batch_size_limits(args)) return *EngineArguments(options).vllm_max_num_seqs;
-  return *args.max_batch_size * beams_of(options);  // so many answers, each of them several sequences
+  return *args.max_batch_size * beams_of(options);  // answers, each of them several sequences
 }
 
 engine::EngineConfig engine_config(const Options& options) {

@@ -2,9 +2,8 @@
 // by eight bytes of two outputs, twice what a dot product does. Words stand by twos, those of two lines in one register.
 #if defined(__aarch64__)
 
-#include "hone/ops/cpu/gemm/panel_dots_kernels.h"
+#include "hone/ops/cpu/gemm/panel_dots_packing.h"
 #include "hone/ops/cpu/gemm/panel_dots_sums.h"
-#include "hone/ops/cpu/gemm/panel_gemm_kernels.h"
 
 namespace hone::ops::cpu {
 namespace {
@@ -18,20 +17,18 @@ HONE_INLINE int32x4_t halves_above(int32x4_t x, int32x4_t y) {
   return vreinterpretq_s32_s64(vzip2q_s64(vreinterpretq_s64_s32(x), vreinterpretq_s64_s32(y)));
 }
 
-// load(line, word) gives four words of a line; lines that are not there are zero.
-template <int64_t P, class Load>
-HONE_INLINE void pack_word_pairs(int64_t lines, int64_t words, int32_t* to, Load load) {
-  const auto line = [&](int64_t p, int64_t word) __attribute__((always_inline)) {
-    return p < lines ? load(p, word) : vdupq_n_s32(0);
-  };
-  for (int64_t word = 0; word < words; word += 4)
+struct ByPairs {
+  template <int64_t P, class Line>
+  HONE_INLINE static void pack(int64_t words, int32_t* to, Line line) {
+    for (int64_t word = 0; word < words; word += 4)
 #pragma GCC unroll 6
-    for (int64_t p = 0; p < P; p += 2) {
-      const int32x4_t a = line(p, word), b = line(p + 1, word);
-      vst1q_s32(to + word * P + p * 2, halves_below(a, b));
-      vst1q_s32(to + (word + 2) * P + p * 2, halves_above(a, b));
-    }
-}
+      for (int64_t p = 0; p < P; p += 2) {
+        const int32x4_t a = line(p, word), b = line(p + 1, word);
+        vst1q_s32(to + word * P + p * 2, halves_below(a, b));
+        vst1q_s32(to + (word + 2) * P + p * 2, halves_above(a, b));
+      }
+  }
+};
 
 // Two rows against twelve columns: each register has the sums of both rows with two columns.
 struct PairSums {
@@ -64,29 +61,6 @@ HONE_I8MM HONE_INLINE void add_word_pairs(PairRows& rows, const int32_t* x, cons
     };
     add(&PairSums::a, w), add(&PairSums::b, w + 4), add(&PairSums::c, w + 8);
     add(&PairSums::d, w + 12), add(&PairSums::e, w + 16), add(&PairSums::f, w + 20);
-  }
-}
-
-void pack_row_pairs(const int32_t* from, int64_t stride, int64_t lines, int64_t words, int32_t* to) {
-  pack_word_pairs<kPanelRows>(
-      lines, words,
-      to, [&](int64_t p, int64_t word) __attribute__((always_inline)) { return vld1q_s32(from + p * stride + word); });
-}
-
-void pack_int8_column_pairs(const int32_t* codes, int64_t stride, int64_t lines, int64_t groups, int32_t* to) {
-  pack_word_pairs<kPanelColumns>(
-      lines, groups * kInt8ColumnWords,
-      to, [&](int64_t p, int64_t word) __attribute__((always_inline)) { return signed_bytes(codes + p * stride + word); });
-}
-
-void pack_int4_column_pairs(const int32_t* codes, int64_t stride, int64_t lines, int64_t groups, int32_t* to) {
-  for (int64_t g = 0; g < groups; ++g, to += kInt4Words * kPanelColumns) {
-    pack_word_pairs<kPanelColumns>(
-        lines, 4, to, [&](int64_t p, int64_t) __attribute__((always_inline)) { return even_codes(codes + p * stride + g * 4); });
-    pack_word_pairs<kPanelColumns>(
-        lines, 4, to + 4 * kPanelColumns, [&](int64_t p, int64_t) __attribute__((always_inline)) {
-          return odd_codes(codes + p * stride + g * 4);
-        });
   }
 }
 
@@ -131,7 +105,8 @@ HONE_I8MM __attribute__((noinline, noclone)) void multiply_int4_pairs(const int3
 
 }  // namespace
 
-const PanelDotKernels kSmmlaPanels{pack_row_pairs, pack_int8_column_pairs, pack_int4_column_pairs, multiply_int8_pairs,
+using PairPacking = PanelPacking<ByPairs>;
+const PanelDotKernels kSmmlaPanels{PairPacking::rows, PairPacking::int8_columns, PairPacking::int4_columns, multiply_int8_pairs,
                                    multiply_int4_pairs};
 
 }  // namespace hone::ops::cpu

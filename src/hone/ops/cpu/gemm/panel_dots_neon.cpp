@@ -1,9 +1,8 @@
 // panel_dots_kernels.h with Arm's dot products of bytes.
 #if defined(__aarch64__)
 
-#include "hone/ops/cpu/gemm/panel_dots_kernels.h"
+#include "hone/ops/cpu/gemm/panel_dots_packing.h"
 #include "hone/ops/cpu/gemm/panel_dots_sums.h"
-#include "hone/ops/cpu/gemm/panel_gemm_kernels.h"
 
 namespace hone::ops::cpu {
 namespace {
@@ -26,17 +25,15 @@ HONE_INLINE void store_word_columns(int32x4_t a, int32x4_t b, int32x4_t c, int32
   vst1q_s32(to + 3 * P, above(ba, dc));
 }
 
-// load(line, word) gives four words of a line; lines that are not there are zero.
-template <int64_t P, class Load>
-HONE_INLINE void pack_words(int64_t lines, int64_t words, int32_t* to, Load load) {
-  const auto line = [&](int64_t p, int64_t word) __attribute__((always_inline)) {
-    return p < lines ? load(p, word) : vdupq_n_s32(0);
-  };
-  for (int64_t word = 0; word < words; word += 4)
+struct SideBySide {
+  template <int64_t P, class Line>
+  HONE_INLINE static void pack(int64_t words, int32_t* to, Line line) {
+    for (int64_t word = 0; word < words; word += 4)
 #pragma GCC unroll 3
-    for (int64_t p = 0; p < P; p += 4)
-      store_word_columns<P>(line(p, word), line(p + 1, word), line(p + 2, word), line(p + 3, word), to + word * P + p);
-}
+      for (int64_t p = 0; p < P; p += 4)
+        store_word_columns<P>(line(p, word), line(p + 1, word), line(p + 2, word), line(p + 3, word), to + word * P + p);
+  }
+};
 
 HONE_INLINE DotRow dots_from(int32x4_t start) { return {start, start, start}; }
 template <int Lane>
@@ -63,29 +60,6 @@ HONE_PANEL_DOTS HONE_INLINE void add_words(DotRows& rows, const int32_t* x, cons
 
 HONE_INLINE void shift_row(DotRow& row) {
   row.a = vshlq_n_s32(row.a, 7), row.b = vshlq_n_s32(row.b, 7), row.c = vshlq_n_s32(row.c, 7);
-}
-
-void pack_row_words(const int32_t* from, int64_t stride, int64_t lines, int64_t words, int32_t* to) {
-  pack_words<kPanelRows>(
-      lines, words,
-      to, [&](int64_t p, int64_t word) __attribute__((always_inline)) { return vld1q_s32(from + p * stride + word); });
-}
-
-void pack_int8_columns(const int32_t* codes, int64_t stride, int64_t lines, int64_t groups, int32_t* to) {
-  pack_words<kPanelColumns>(
-      lines, groups * kInt8ColumnWords,
-      to, [&](int64_t p, int64_t word) __attribute__((always_inline)) { return signed_bytes(codes + p * stride + word); });
-}
-
-void pack_int4_columns(const int32_t* codes, int64_t stride, int64_t lines, int64_t groups, int32_t* to) {
-  for (int64_t g = 0; g < groups; ++g, to += kInt4Words * kPanelColumns) {
-    pack_words<kPanelColumns>(
-        lines, 4, to, [&](int64_t p, int64_t) __attribute__((always_inline)) { return even_codes(codes + p * stride + g * 4); });
-    pack_words<kPanelColumns>(
-        lines, 4, to + 4 * kPanelColumns, [&](int64_t p, int64_t) __attribute__((always_inline)) {
-          return odd_codes(codes + p * stride + g * 4);
-        });
-  }
 }
 
 HONE_PANEL_DOTS __attribute__((noinline, noclone)) void multiply_int8_panels(const int32_t* x, const float* row_scales,
@@ -132,7 +106,8 @@ HONE_PANEL_DOTS __attribute__((noinline, noclone)) void multiply_int4_panels(con
 
 }  // namespace
 
-const PanelDotKernels kSdotPanels{pack_row_words, pack_int8_columns, pack_int4_columns, multiply_int8_panels,
+using Packing = PanelPacking<SideBySide>;
+const PanelDotKernels kSdotPanels{Packing::rows, Packing::int8_columns, Packing::int4_columns, multiply_int8_panels,
                                   multiply_int4_panels};
 
 }  // namespace hone::ops::cpu

@@ -41,16 +41,4 @@ HONE_INLINE void put_group(const DotRow& row, const ColumnScales& factor, const 
   vst1q_f32(to + 8, with_group<Lane>(vld1q_f32(to + 8), row.c, factor.c, lowest.c, scales, sums));
 }
 
-// Codes of eight and of four bits as signed bytes, sixteen of a line.
-HONE_INLINE int32x4_t signed_bytes(const int32_t* codes) {
-  return veorq_s32(vld1q_s32(codes),
-                   vreinterpretq_s32_s8(vdupq_n_s8(-128)));  // kInt8Zero: by it unsigned codes become signed ones
-}
-HONE_INLINE int32x4_t even_codes(const int32_t* codes) {
-  return vreinterpretq_s32_u8(vandq_u8(vreinterpretq_u8_s32(vld1q_s32(codes)), vdupq_n_u8(15)));
-}
-HONE_INLINE int32x4_t odd_codes(const int32_t* codes) {
-  return vreinterpretq_s32_u8(vshrq_n_u8(vreinterpretq_u8_s32(vld1q_s32(codes)), 4));
-}
-
 }  // namespace hone::ops::cpu

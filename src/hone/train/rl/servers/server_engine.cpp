@@ -98,7 +98,7 @@ class ServerEngine final : public RolloutEngine {
     return all;
   }
 
-  // Kept until the next rollout: a server that comes back is sent them, while the model goes on training.
+  // Kept until the next rollout: a server that comes back gets them, while the model continues training.
   WeightsPayload weights_now() {
     ++pushes_;
     if (config_.servers->sampling_only || !deps_.tuned) return {.version = pushes_, .parts = {}};

@@ -1,0 +1,14 @@
+// What files that people write are expected to be: UTF-8.
+#pragma once
+#include <string>
+#include <string_view>
+
+namespace hone::data {
+
+// "UTF-16; expected UTF-8: `iconv …` converts it" of bytes in another encoding; empty when they are UTF-8.
+std::string encoding_problem(std::string_view bytes);
+
+// What Windows calls "Unicode", by its byte order mark.
+bool has_utf16_mark(std::string_view bytes);
+
+}  // namespace hone::data
