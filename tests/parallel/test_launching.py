@@ -166,3 +166,5 @@ def test_a_master_that_is_not_there_is_named(tmp_path, model_folder, dataset):
     assert done.code == 7 and f"no response from rank 0 at 127.0.0.1:{port}" in done.err
     done = finish(start(line, environment(1, RANK=1, WORLD_SIZE=2, MASTER_ADDR="no.such.host.invalid", MASTER_PORT=port)), tmp_path)
     assert done.code == 7 and 'MASTER_ADDR "no.such.host.invalid" cannot be resolved' in done.err
+    done = finish(start(line, environment(1, NNODES=2, NODE_RANK=0, NPROC_PER_NODE=1, MASTER_ADDR="no.such.host.invalid", MASTER_PORT=port)), tmp_path)
+    assert done.code == 7 and 'MASTER_ADDR "no.such.host.invalid" cannot be resolved' in done.err, "node 0 resolves its own name first"

@@ -133,8 +133,8 @@ std::string RowReport::summary() const {
   int64_t bad_rows = bad();
   if (bad_rows == 0) return "";
   std::string kinds;
-  for (const auto& [kind, count] : by_kind()) kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", count, name(kind));
-  auto text = fmt::format("skipped {} of {} rows: {}", bad_rows, bad_rows + good(), kinds);
+  for (const auto& [kind, count] : by_kind()) kinds += fmt::format("{}{}: {}", kinds.empty() ? "" : ", ", name(kind), count);
+  auto text = fmt::format("skipped {} of {} rows ({})", bad_rows, bad_rows + good(), kinds);
   for (const auto& message : messages()) text += "\n  " + message;
   if (auto more = unlisted(); more > 0) text += fmt::format("\n  … and {} more", more);
   return text;

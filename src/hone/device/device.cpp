@@ -22,7 +22,8 @@ std::string available() {
 
 [[noreturn]] void fail_unavailable(std::string_view name) {
   throw UserError(ExitCode::usage, fmt::format("device \"{}\" is not here; found: {}", name, available()),
-                  "use --device auto, or install a libtorch built for that device");
+                  at::getAccelerator() ? "name one of these, or use --device auto"
+                                       : "use --device auto, or install a libtorch built for that device");
 }
 
 [[noreturn]] void fail_no_card() {
@@ -84,7 +85,8 @@ std::string describe(at::Device device) {
                      : features.avx512_bf16 ? ", bf16 by AVX-512"
                      : features.arm_bf16    ? ", bf16"
                                             : "";
-  return fmt::format("cpu ({} threads{})", at::get_num_threads(), bf16);
+  const int threads = at::get_num_threads();
+  return fmt::format("cpu ({} thread{}{})", threads, threads == 1 ? "" : "s", bf16);
 }
 
 bool supports_bfloat16(at::Device device) {

@@ -61,8 +61,10 @@ data::Message message(const char* role, std::string content) {
 fs::path benchmark_folder(const FactoryEvaluationConfig& config, const std::string& benchmark) {
   auto folder = config.task_dir / benchmark;
   if (fs::is_regular_file(folder / "mapping.json")) return folder;
-  throw UserError(ExitCode::usage, fmt::format("{}: there is no mapping.json", folder.string()),
-                  "task_dir is LLaMA-Factory's evaluation folder: task_dir/mmlu/mapping.json beside the unpacked mmlu.zip");
+  throw UserError(
+      ExitCode::usage, fmt::format("{}: there is no mapping.json", folder.string()),
+      fmt::format("task_dir is the evaluation folder of LLaMA-Factory's repository: {0}/mapping.json beside the unpacked {0}.zip",
+                  benchmark));
 }
 
 }  // namespace

@@ -307,7 +307,8 @@ void TrainingSession::save_result(const WeightFiles& weights, const NodeReplicat
 
 void TrainingSession::report_result(const Trainer& trainer, RunResult& finished) const {
   const auto& config = job_.trainer;
-  if (config.plot_loss) finished.plots = plot_history(finished.state.log_history, config.layout, ready_.run.root);
+  if (config.plot_loss)
+    finished.plots = plot_history(finished.state.log_history, config.layout, ready_.run.root, config.run_name.filename());
   if (config.swanlab.enabled) upload_to_swanlab(config.swanlab, event_folder(config, ready_.run));
   write_train_results(config, ready_.run, finished.state, trainer.results(), about_run(ready_, models_.policy()));
 }

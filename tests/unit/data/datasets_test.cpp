@@ -302,9 +302,10 @@ TEST(RowReport, CountsByKindAndStopsWhenStrict) {
   report.good_row();
   EXPECT_EQ(report.bad(), 13);
   EXPECT_EQ(report.by_kind().at(RowProblem::json), 12);
-  EXPECT_EQ(report.summary(),
-            "skipped 13 of 14 rows: 12 broken JSON, 1 unknown role\n  f:0: broken JSON: x; expected y (12 rows like this; next "
-            "line 1, line 2, line 3, …)\n  f:99: unknown role: x");
+  EXPECT_EQ(
+      report.summary(),
+      "skipped 13 of 14 rows (broken JSON: 12, unknown role: 1)\n  f:0: broken JSON: x; expected y (12 rows like this; next "
+      "line 1, line 2, line 3, …)\n  f:99: unknown role: x");
   EXPECT_EQ(report.unlisted(), 0);
   RowReport strict(true);
   EXPECT_THROW(strict.bad_row("f:1: broken JSON: x"), UserError);

@@ -15,8 +15,9 @@ namespace {
 
 constexpr const char* kRun = "run-a";
 
-fs::path save(const fs::path& folder, int64_t step, const std::string& run_id = kRun, const std::string& content = "weights") {
-  CheckpointWriter writer(folder, {.run_id = run_id, .step = step});
+fs::path save(const fs::path& folder, int64_t step, const std::string& run_id = kRun, const std::string& content = "weights",
+              bool overwrites = false) {
+  CheckpointWriter writer(folder, {.run_id = run_id, .step = step}, overwrites);
   writer.part(
       [&](const fs::path& staging) { write_file_atomically(staging / "model.safetensors", content + std::to_string(step)); });
   writer.part([&](const fs::path& staging) { write_file_atomically(staging / "state.json", "{}"); });
@@ -189,6 +190,14 @@ TEST(Checkpoint, AnotherRunsAreNeitherTakenNorRemoved) {
   EXPECT_EQ(newest_checkpoint(scratch.path(), kRun), scratch.path() / "checkpoint-4");
   retain_checkpoints(scratch.path(), kRun, 1, {});
   EXPECT_EQ(names_in(scratch.path()), (std::vector<std::string>{"checkpoint-3.other-1", "checkpoint-4", "checkpoint-90"}));
+}
+
+TEST(Checkpoint, AnotherRunsIsReplacedByOneThatOverwrites) {
+  ScratchFolder scratch;
+  save(scratch.path(), 3, "run-b");
+  save(scratch.path(), 3, kRun, "weights", true);
+  EXPECT_EQ(names_in(scratch.path()), (std::vector<std::string>{"checkpoint-3"}));
+  EXPECT_EQ(newest_checkpoint(scratch.path(), kRun), scratch.path() / "checkpoint-3");
 }
 
 TEST(Checkpoint, RetentionKeepsTheBest) {

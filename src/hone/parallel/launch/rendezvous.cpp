@@ -25,11 +25,19 @@ using std::chrono::milliseconds;
 
 using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
+constexpr int kSecondsForAName = 5;  // a cluster may publish the name of a node a little after the node starts
+
 Addresses resolve(const std::string& host, int port, int kind) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = kind;
-  if (int status = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found); status != 0)
+  int status = 0;
+  for (int waited = 0; (status = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found)) != 0; ++waited) {
+    if (waited == kSecondsForAName) break;
+    if (waited == 0) log::info("MASTER_ADDR \"{}\" cannot be resolved yet: trying for {} s", host, kSecondsForAName);
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
+  if (status != 0)
     throw UserError(ExitCode::lost_peer, fmt::format("MASTER_ADDR \"{}\" cannot be resolved: {}", host, ::gai_strerror(status)),
                     "set MASTER_ADDR to the address of the node with NODE_RANK=0");
   return {found, ::freeaddrinfo};
@@ -112,6 +120,8 @@ void check_card(const std::string& card, int rank, const World& world) {
 }
 
 }  // namespace
+
+void require_resolvable(const std::string& address) { resolve(address, 0, SOCK_STREAM); }
 
 void wait_for_master(const std::string& who, const std::string& address, int port, milliseconds timeout) {
   Timeouts patience(who, timeout);

@@ -6,6 +6,9 @@
 
 namespace hone::parallel {
 
+// Throws UserError(lost_peer) when the name means no address here, and gains none within seconds.
+void require_resolvable(const std::string& address);
+
 // Returns once somebody listens there, and says meanwhile who waits. Throws UserError(lost_peer) when nobody does in time.
 void wait_for_master(const std::string& who, const std::string& address, int port, std::chrono::milliseconds timeout);
 

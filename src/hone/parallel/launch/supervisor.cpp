@@ -18,6 +18,7 @@
 #include "hone/parallel/collectives/heartbeat_monitor.h"
 #include "hone/parallel/launch/rank_files.h"
 #include "hone/parallel/launch/rank_process.h"
+#include "hone/parallel/launch/rendezvous.h"
 #include "hone/parallel/launch/rendezvous_round.h"
 
 namespace hone::parallel {
@@ -193,6 +194,7 @@ bool worth_restarting(int code) {
 }  // namespace
 
 LaunchResult supervise(const SupervisorConfig& config) {
+  if (config.launch.nodes > 1) require_resolvable(config.launch.master_address);
   SignalRelay relay;
   RankFileFolder notes;
   std::string run;

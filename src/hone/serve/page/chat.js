@@ -203,7 +203,8 @@ async function answer() {
     }
   } catch (problem) {
     if (problem.name === "AbortError") message.note = say("stopped");
-    else message.problem = problem instanceof BrokenOff ? say("The response ended early.") : problem.message;
+    else if (problem instanceof BrokenOff) message.problem = say("The response ended early.");
+    else message.problem = problem instanceof TypeError ? say("The server cannot be reached.") : problem.message;  // what fetch throws
   }
   delete message.unfinished;
   if (running === control) running = null;

@@ -56,6 +56,7 @@ const CHINESE = {
   "Delete all conversations?": "删除全部对话？",
   "{} (adapter)": "{}（适配器）",
   "The server does not respond: {}": "服务器没有响应：{}",
+  "The server cannot be reached.": "无法连接服务器。",
 };
 
 const page = document.documentElement;

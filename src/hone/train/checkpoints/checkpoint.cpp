@@ -75,10 +75,10 @@ void remove_leftovers(const fs::path& run_folder, const std::function<bool(const
   for (const auto& path : leftovers) fs::remove_all(path, ignored);
 }
 
-// Frees the final name: our own older save of the same step is replaced, a stranger's is kept under another name.
-fs::path move_aside(const fs::path& occupied, const std::string& run_id) {
-  auto owner = run_of(occupied);
-  if (owner == run_id) {
+// Frees the final name: our own older save of the same step is replaced, another run's is kept under another name unless it is
+// to be overwritten.
+fs::path move_aside(const fs::path& occupied, const std::string& run_id, bool overwrites) {
+  if (overwrites || run_of(occupied) == run_id) {
     fs::path aside = fmt::format("{}.deleting-{}", occupied.string(), run_id);
     fs::remove_all(aside);
     fs::rename(occupied, aside);
@@ -161,8 +161,11 @@ Result<Manifest> Manifest::from_json(const Json& json) {
   }
 }
 
-CheckpointWriter::CheckpointWriter(const fs::path& run_folder, Manifest head)
-    : run_folder_(run_folder), final_(run_folder / checkpoint_name(head.step)), manifest_(std::move(head)) {
+CheckpointWriter::CheckpointWriter(const fs::path& run_folder, Manifest head, bool overwrites)
+    : run_folder_(run_folder),
+      final_(run_folder / checkpoint_name(head.step)),
+      manifest_(std::move(head)),
+      overwrites_(overwrites) {
   staging_ = staging_folder(run_folder, manifest_.step, manifest_.run_id);
   fs::remove_all(staging_);
   fs::create_directories(staging_);
@@ -195,7 +198,7 @@ fs::path CheckpointWriter::commit() {
   fault("checkpoint.before_manifest");
   write_file_atomically(staging_ / kManifest, manifest_.to_json().dump(1));
   fault("checkpoint.before_rename");
-  fs::path replaced = fs::exists(final_) ? move_aside(final_, manifest_.run_id) : fs::path();
+  fs::path replaced = fs::exists(final_) ? move_aside(final_, manifest_.run_id, overwrites_) : fs::path();
   fs::rename(staging_, final_);
   committed_ = true;
   sync_directory(run_folder_);

@@ -42,8 +42,9 @@ struct Manifest {
 // it removes what it wrote. Any failure to write leaves as std::system_error or UserError with the older checkpoints untouched.
 class CheckpointWriter {
  public:
-  // `head` is the manifest without its files.
-  CheckpointWriter(const fs::path& run_folder, Manifest head);
+  // `head` is the manifest without its files. Another run's checkpoint of the same step is kept under another name unless this
+  // one `overwrites`.
+  CheckpointWriter(const fs::path& run_folder, Manifest head, bool overwrites = false);
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
 
@@ -56,7 +57,7 @@ class CheckpointWriter {
  private:
   fs::path run_folder_, final_, staging_;
   Manifest manifest_;
-  bool committed_ = false;
+  bool overwrites_, committed_ = false;
 };
 
 std::string checkpoint_name(int64_t step);  // "checkpoint-12"

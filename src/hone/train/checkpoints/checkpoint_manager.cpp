@@ -125,7 +125,7 @@ std::string CheckpointManager::stage(const TrainState& state, const std::string&
                   .processes = parts_.group.size(),
                   .weights_alone = config_.save_only_model,
                   .files = {}};
-    content.writer = std::make_shared<CheckpointWriter>(run_.root, std::move(head));
+    content.writer = std::make_shared<CheckpointWriter>(run_.root, std::move(head), config_.overwrite_output_dir);
   };
   bool now = !config_.async_save || !weights_.copy;
   auto write_now = [&] { content.writer->part(weights_.save); };

@@ -103,7 +103,8 @@ std::vector<double> smooth(const std::vector<double>& values) {
   return smoothed;
 }
 
-std::vector<fs::path> plot_history(const Json& log_history, Layout layout, const fs::path& run_folder) {
+std::vector<fs::path> plot_history(const Json& log_history, Layout layout, const fs::path& run_folder,
+                                   const std::string& run_name) {
   std::vector<fs::path> written;
   if (!can_draw()) {
     log::info("no plots are drawn: hone was built without Cairo (apt install libcairo2-dev libfontconfig-dev, then build again)");
@@ -123,7 +124,7 @@ std::vector<fs::path> plot_history(const Json& log_history, Layout layout, const
       write_figure(*path, {.charts = {std::move(*chart)}});
       written.push_back(*path);
     }
-    auto overview = overview_of(curves, run_folder.filename().string());
+    auto overview = overview_of(curves, run_name.empty() ? run_folder.filename().string() : run_name);
     if (overview.charts.empty()) return written;
     written.push_back(run_folder / (layout == Layout::swift ? "images/overview.png" : "training_overview.png"));
     write_figure(written.back(), overview);

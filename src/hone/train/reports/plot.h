@@ -15,6 +15,7 @@ std::vector<double> smooth(const std::vector<double>& values);
 // The pictures a front end's users look for (images/train_loss.png … or training_loss.png, training_eval_loss.png …), each as PNG
 // and SVG, and an overview of loss, rewards, learning rate and gradient norm in one. Returns where the PNGs are. A picture that
 // cannot be written is a warning.
-std::vector<fs::path> plot_history(const Json& log_history, Layout layout, const fs::path& run_folder);
+std::vector<fs::path> plot_history(const Json& log_history, Layout layout, const fs::path& run_folder,
+                                   const std::string& run_name = "");
 
 }  // namespace hone::train

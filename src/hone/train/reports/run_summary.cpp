@@ -109,8 +109,9 @@ std::string running_block(const TrainerConfig& config, const StepCounts& plan, c
       plan.accumulation, with_commas(plan.max_steps), with_commas(tuned.trainable_count));
   block += fmt::format("  Model = {}, {} of {} parameters train ({})\n", facts.model, with_commas(tuned.trainable_count),
                        with_commas(tuned.total_count), facts.tuner);
-  block += fmt::format("  Device = {}{}, weights in {}\n", facts.processes > 1 ? fmt::format("{} x ", facts.processes) : "",
-                       facts.device, facts.dtype);
+  block += fmt::format("  Device = {}{}, weights in {}\n",
+                       facts.processes > 1 ? fmt::format("{} processes, the first on ", facts.processes) : "", facts.device,
+                       facts.dtype);
   block +=
       fmt::format("  Template = {}, max_length = {}\n", facts.template_name.empty() ? "the model's own" : facts.template_name,
                   facts.max_length > 0 ? std::to_string(facts.max_length) : "none");
