@@ -63,3 +63,16 @@ def test_no_option_is_asked_for_by_name(figure):
     figure(f"{len(fields())} typed fields")
     assert not strangers, f"{strangers}; read a field of src/hone/cli/arguments instead"
     assert not [path for path in BY_NAME if path not in sources()]
+
+
+def test_every_field_that_a_component_complains_about_is_an_option(hone):
+    """Components check their configs and name fields in backquotes; cli knows the option of each."""
+    names = {row["name"] for row in json.loads(hone("options", "--format", "json").stdout)}
+    known = re.findall(r'\{"([\w.]+)", "(\w+)"\}', (CLI / "dialect_flags.cpp").read_text().split("kFieldOptions", 1)[1].split("};", 1)[0])
+    assert known and not [option for _, option in known if option not in names]
+    below = [path for path in (ROOT / "src/hone").rglob("*.cpp") if CLI not in path.parents and '"hone/base/config_error.h"' in path.read_text()]
+    fields = {(path.name, field) for path in below for text in re.findall(r'"(?:[^"\\\n]|\\.)*"', path.read_text()) for field in re.findall(r"`([\w.]+)`", text)}
+    assert len(fields) > 20
+    strangers = sorted((path, field) for path, field in fields if field not in names and field not in dict(known))
+    assert not strangers, f"{strangers}: name the option of each in src/hone/cli/dialect_flags.cpp"
+    assert not sorted(field for field, _ in known if field not in {name for _, name in fields}), "no component complains about these"

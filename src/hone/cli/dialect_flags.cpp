@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "hone/base/config_error.h"
+
 namespace hone::cli {
 namespace {
 
@@ -20,7 +22,72 @@ std::string_view name_in_dialect(std::string_view name, FrontEnd front_end, Verb
   return name;
 }
 
+// Fields that are not called as the option that fills them. Of several options, the first that the command has.
+constexpr std::pair<std::string_view, std::string_view> kFieldOptions[] = {
+    {"async_lag", "async_generate"},
+    {"correction.mode", "rollout_importance_sampling_mode"},
+    {"correction.report", "log_rollout_offpolicy_metrics"},
+    {"correction.threshold", "rollout_importance_sampling_threshold"},
+    {"datasets", "dataset"},
+    {"eval", "eval_strategy"},
+    {"eval_dtype", "bf16_full_eval"},
+    {"kind", "tuner_type"},
+    {"kl_target", "ppo_target"},
+    {"micro_batch_size", "per_device_train_batch_size"},
+    {"save", "save_strategy"},
+    {"sequence_parallel", "sequence_parallel_size"},
+    {"servers.addresses", "vllm_server_base_url"},
+    {"servers.sampling_only", "vllm_server_type"},
+    {"stage", "rlhf_type"},
+    {"stage", "stage"},
+    {"task", "task_type"},
+    {"teacher.folder", "teacher_model"},
+    {"teacher.server", "teacher_model_server"},
+    {"teacher.stored", "teacher_logps"},
+    {"topk", "gkd_logits_topk"},
+    {"warmup.ratio", "warmup_ratio"},
+    {"warmup.steps", "warmup_steps"},
+};
+
+bool has_command_option(std::string_view name, FrontEnd front_end, Verbs verb) {
+  return std::ranges::any_of(options_table(), [&](const Option& option) {
+    return option.name == name && option.verbs & verb && belongs_to(option, front_end);
+  });
+}
+
+// "" where no option fills the field. A command that only looks at another's options (plan, preview) shows those.
+std::string_view option_of_field(std::string_view field, FrontEnd front_end, Verbs verb) {
+  for (const auto verbs : {verb, kTraining, kEveryVerb}) {
+    for (const auto& [known, option] : kFieldOptions)
+      if (known == field && has_command_option(option, front_end, verbs)) return option;
+    if (has_command_option(field, front_end, verbs)) return field;
+  }
+  return "";
+}
+
+// "`beta` is 0" as "--beta is 0".
+std::string with_options(std::string_view message, FrontEnd front_end, Verbs verb) {
+  std::string out;
+  for (;;) {
+    const auto begin = message.find('`');
+    const auto end = begin == message.npos ? begin : message.find('`', begin + 1);
+    if (end == message.npos) return out += message;
+    const auto option = option_of_field(message.substr(begin + 1, end - begin - 1), front_end, verb);
+    out += message.substr(0, begin);
+    out += option.empty() ? std::string(message.substr(begin, end + 1 - begin)) : fmt::format("--{}", option);
+    message.remove_prefix(end + 1);
+  }
+}
+
 }  // namespace
+
+UserError in_dialect(const UserError& error, FrontEnd front_end, Verbs verb) {
+  const bool of_config = dynamic_cast<const ConfigError*>(&error) != nullptr;
+  const auto shown = [&](const std::string& text) {
+    return in_dialect(of_config ? with_options(text, front_end, verb) : text, front_end, verb);
+  };
+  return {error.code(), shown(error.what()), shown(error.hint())};
+}
 
 std::string in_dialect(std::string_view message, FrontEnd front_end, Verbs verb) {
   std::string out;

@@ -46,14 +46,17 @@ struct Audience {
   Verbs verb;
 };
 
-int report(const Audience& audience, ExitCode code, std::string_view found, std::string_view fix) {
+int report(const Audience& audience, const UserError& error) {
   using terminal::Style, terminal::styled;
-  const auto message = in_dialect(found, audience.front_end, audience.verb);
-  const auto hint = in_dialect(fix, audience.front_end, audience.verb);
-  fmt::print(stderr, "{} {}\n", styled("error:", Style::red, 2), message);
-  parallel::write_error_file(message);
-  if (!hint.empty()) fmt::print(stderr, "  {} {}\n", styled("hint:", Style::cyan, 2), hint);
-  return static_cast<int>(code);
+  const auto told = in_dialect(error, audience.front_end, audience.verb);
+  fmt::print(stderr, "{} {}\n", styled("error:", Style::red, 2), told.what());
+  parallel::write_error_file(told.what());
+  if (!told.hint().empty()) fmt::print(stderr, "  {} {}\n", styled("hint:", Style::cyan, 2), told.hint());
+  return static_cast<int>(told.code());
+}
+
+int report(const Audience& audience, ExitCode code, std::string found, std::string fix) {
+  return report(audience, UserError(code, std::move(found), std::move(fix)));
 }
 
 // An error of libtorch, torch_npu or the system, which knows nothing of our exit codes.
@@ -188,7 +191,7 @@ int run_program(const std::string& program, std::vector<std::string> words) {
     device::load_cuda_library();
     return dispatch(front_end, words);
   } catch (const UserError& error) {
-    return report(audience, error.code(), error.what(), error.hint());
+    return report(audience, error);
   } catch (const InternalError& error) {
     return report(audience, ExitCode::failure, error.what(), "this is a mistake in hone; please report it with the command line");
   } catch (const c10::OutOfMemoryError& error) {

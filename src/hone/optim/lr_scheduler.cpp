@@ -7,7 +7,7 @@
 #include <numbers>
 #include <optional>
 
-#include "hone/base/error.h"
+#include "hone/base/config_error.h"
 
 namespace hone::optim {
 namespace {
@@ -186,7 +186,12 @@ const std::vector<NamedSchedule>& schedule_table() {
 
 }  // namespace
 
-int64_t warmup_step_count(double steps, double ratio, int64_t total_steps) {
+void validate(const WarmupConfig& config) {
+  require(config.ratio <= 0 || config.steps <= 0,
+          "`warmup.ratio` and `warmup.steps`: say the same thing in two ways; give one of them");
+}
+
+int64_t WarmupConfig::step_count(int64_t total_steps) const {
   if (steps >= 1) return static_cast<int64_t>(steps);
   return static_cast<int64_t>(std::ceil(static_cast<double>(total_steps) * (steps > 0 ? steps : ratio)));
 }

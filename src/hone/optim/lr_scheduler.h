@@ -17,9 +17,14 @@ struct LrSchedulerConfig {
   Json arguments = Json::object();  // lr_scheduler_kwargs
 };
 
-// `steps` below one is a share of the total, as transformers reads a fractional warmup_steps; else `ratio` counts when steps is
-// zero.
-int64_t warmup_step_count(double steps, double ratio, int64_t total_steps);
+// How long the rate rises, before the number of steps is known. `steps` below one is a share of them, as transformers reads a
+// fractional warmup_steps; `ratio` counts when steps is zero.
+struct WarmupConfig {
+  double steps = 0, ratio = 0;
+
+  int64_t step_count(int64_t total_steps) const;
+};
+void validate(const WarmupConfig& config);  // throws ConfigError
 
 class LrScheduler {
  public:

@@ -1,5 +1,6 @@
 #include "hone/train/run.h"
 
+#include "hone/base/config_error.h"
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
 #include "hone/device/device.h"
@@ -10,6 +11,7 @@
 #include "hone/train/reports/run_log.h"
 #include "hone/train/rl/rewards/reward.h"
 #include "hone/train/session.h"
+#include "hone/train/validate.h"
 
 namespace hone::train {
 namespace {
@@ -26,31 +28,16 @@ int exit_code(const RunResult& finished) {
   }
 }
 
-void check_method(const TrainingJob& job, const DistributedContext& processes) {
-  if (job.reinforcement && job.parallel.sequence_parallel > 1)
-    throw UserError(ExitCode::usage, "sequence parallelism does not support generated completions",
-                    "leave --sequence_parallel_size out");
-  if (job.reinforcement && job.do_eval && (!job.do_train || job.trainer.eval == IntervalStrategy::never))
-    throw UserError(ExitCode::usage, "generated completions are scored during training, in evaluations and after the last step",
-                    "train with --eval_strategy steps, and leave --do_eval out");
-  if (job.reinforcement && job.trainer.find_batch_size)
-    throw UserError(ExitCode::usage, "auto_find_batch_size would change the group size", "set --per_device_train_batch_size");
-  if (!job.task.is_generative() && job.parallel.sequence_parallel > 1)
-    throw UserError(ExitCode::usage, "pooling tasks need full sequences, which sequence parallelism splits",
-                    "leave --sequence_parallel_size out");
-  if ((job.preference.method != Preference::none || job.distillation) && job.parallel.sequence_parallel > 1)
-    throw UserError(ExitCode::usage, "this loss compares full sequences, which sequence parallelism splits",
-                    "leave --sequence_parallel_size out");
+// What can only be told once the processes have met.
+void validate_processes(const TrainingJob& job, const DistributedContext& processes) {
   if (processes.shards_model()) require_elementwise(job.optimizer.name);
-  if (processes.shards_model() && job.tuner.method == "ADALORA")
-    throw UserError(ExitCode::usage, "AdaLoRA needs unsharded matrices, which are sharded over processes here",
-                    "leave --deepspeed and --fsdp out");
-  if (processes.world.distributed() && job.optimizer.name == "badam")
-    throw UserError(ExitCode::usage, "BAdam moves gradients from layer to layer, which several processes cannot follow",
-                    "train in one process, or use adamw_torch");
-  if (processes.world.distributed() && job.trainer.find_batch_size)
-    throw UserError(ExitCode::usage, "auto_find_batch_size looks for what fits one process; several would have to agree",
-                    "set --per_device_train_batch_size");
+  require(!processes.shards_model() || job.tuner.method != "ADALORA",
+          "AdaLoRA needs unsharded matrices, which are sharded over processes here", "leave --deepspeed and --fsdp out");
+  if (!processes.world.distributed()) return;
+  require(job.optimizer.name != "badam", "BAdam moves gradients from layer to layer, which several processes cannot follow",
+          "train in one process, or use adamw_torch");
+  require(!job.trainer.find_batch_size, "auto_find_batch_size looks for what fits one process; several would have to agree",
+          "set `micro_batch_size`");
 }
 
 // One attempt. `folder` is where the run is written as soon as that is known.
@@ -114,8 +101,9 @@ std::string display_name(const TrainingJob& job) { return fmt::format("{} of {}"
 
 int run_training(const TrainingJob& job) {
   if (job.load.device.is_cpu()) device::enable_cpu_caching_allocator();
+  validate(job);
   auto processes = DistributedContext::join(job.parallel, job.args, job.load.device);
-  check_method(job, processes);
+  validate_processes(job, processes);
   if (job.reinforcement && job.do_train && processes.world.is_main()) rl::probe_rewards(job.reinforcement->rewards);
   fs::path folder;
   // A supervisor speaks for its ranks, since it outlives them; before there is a folder, only who typed the command wants to

@@ -57,7 +57,7 @@ struct TrainingJob {
   optim::OptimizerConfig optimizer;
   optim::ParamGroupConfig groups;
   optim::LrSchedulerConfig schedule;  // total and warm-up steps are filled in when the number of steps is known
-  double warmup_steps = 0, warmup_ratio = 0;
+  optim::WarmupConfig warmup;
   TaskConfig task;  // what the model is for; other than writing, it has a loss of its own
   SftConfig sft;
   PreferenceConfig preference;

@@ -172,7 +172,7 @@ RunSetup set_up_run(const TrainingJob& job, const DistributedContext& processes)
     ready.plan = StepCounts::make(job.trainer, ready.loader->batches_per_epoch());
     auto schedule = job.schedule;
     schedule.total_steps = ready.plan.max_steps;
-    schedule.warmup_steps = optim::warmup_step_count(job.warmup_steps, job.warmup_ratio, ready.plan.max_steps);
+    schedule.warmup_steps = job.warmup.step_count(ready.plan.max_steps);
     ready.schedule.emplace(schedule);
   }
   bool wants_rows = job.trainer.eval != IntervalStrategy::never || job.do_eval || job.do_predict;

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "hone/base/config_error.h"
 #include "hone/base/log.h"
 #include "hone/io/value_head.h"
 #include "hone/io/vision_names.h"
@@ -262,10 +263,14 @@ io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& conf
   return made;
 }
 
+void validate(const TunerConfig& config) {
+  if (config.adapters.empty() || config.kind == TunerType::adapter) return;
+  throw ConfigError(fmt::format("`adapters` is given with `kind` {}", config.kind == TunerType::full ? "full" : "freeze"),
+                    "adapters are continued by adapter methods such as lora; merge them first for full tuning");
+}
+
 Tuned apply_tuner(model::CausalLM& model, const TunerConfig& config, const GradientSource& gradients) {
-  if (!config.adapters.empty() && config.kind != TunerType::adapter)
-    throw UserError(ExitCode::usage, "adapters are given, yet the tuner trains the model's own weights",
-                    "train with --tuner_type lora, or merge them first: hone export --merge_lora true");
+  validate(config);
   Tuned tuned;
   for (const auto& parameter : model.parameters()) parameter.value->requires_grad_(false);
   const auto sizes = parameter_sizes(model);

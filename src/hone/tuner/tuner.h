@@ -20,6 +20,8 @@ struct Tuned {
   std::string summary() const;  // "trainable parameters: 1,081,344 of 495,114,112 (0.2184%)"
 };
 
+void validate(const TunerConfig& config);  // throws ConfigError
+
 // Everything not chosen is frozen. Weights that train get memory of their own, away from the mapped file; ties between weights
 // are kept. `gradients` is asked by starts that follow them (LoRA-GA) and by nothing else.
 Tuned apply_tuner(model::CausalLM& model, const TunerConfig& config, const GradientSource& gradients = {});

@@ -120,10 +120,10 @@ TEST(LrScheduler, ChecksNamesAndArguments) {
 }
 
 TEST(LrScheduler, WarmUpAsStepsShareOrRatio) {
-  EXPECT_EQ(warmup_step_count(10, 0.5, 100), 10);
-  EXPECT_EQ(warmup_step_count(0.1, 0, 95), 10);
-  EXPECT_EQ(warmup_step_count(0, 0.1, 95), 10);
-  EXPECT_EQ(warmup_step_count(0, 0, 95), 0);
+  EXPECT_EQ((WarmupConfig{10, 0.5}.step_count(100)), 10);
+  EXPECT_EQ((WarmupConfig{0.1, 0}.step_count(95)), 10);
+  EXPECT_EQ((WarmupConfig{0, 0.1}.step_count(95)), 10);
+  EXPECT_EQ((WarmupConfig{0, 0}.step_count(95)), 0);
 }
 
 TEST(LrScheduler, PlateauStateSurvivesASave) {

@@ -5,6 +5,7 @@
 
 #include "hone/base/file.h"
 #include "hone/cli/commands/convert_config.h"
+#include "hone/cli/dialect_flags.h"
 
 namespace hone::cli {
 namespace {
@@ -32,7 +33,11 @@ Json resolved(const std::vector<std::string>& words) {
   auto parsed = parse_invocation(line.invocation, world);
   auto native = native_command(line.invocation, parsed.options);
   resolve_auto_values(parsed.options, processes_in(with_environment(world, parsed.environment)));
-  check_option_conflicts(Options(parsed.options));
+  try {
+    check_option_conflicts(Options(parsed.options));
+  } catch (const UserError& error) {
+    throw in_dialect(error, parsed.options.front_end(), parsed.options.verb());
+  }
   Json values = Json::object(), shared = Json::array(), environment = Json::object();
   for (const auto* setting : parsed.options.in_order()) {
     values[std::string(setting->option->name)] = setting->is_auto ? Json("auto") : setting->value;

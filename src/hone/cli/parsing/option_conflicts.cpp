@@ -1,14 +1,15 @@
-// Options that exclude or need each other. Asked before anything is loaded.
-#include <cmath>
-
+// Options that exclude or need each other. Asked before anything is loaded. What follows from a component's config is a rule of
+// that component (its validate), and asked here where the options alone fill the config.
 #include "hone/cli/arguments/data.h"
 #include "hone/cli/arguments/distributed.h"
 #include "hone/cli/arguments/model.h"
-#include "hone/cli/arguments/output.h"
 #include "hone/cli/arguments/preference.h"
 #include "hone/cli/arguments/training.h"
 #include "hone/cli/arguments/tuners.h"
+#include "hone/cli/configs/training/training_config.h"
+#include "hone/cli/configs/training/tuning_config.h"
 #include "hone/cli/parsing/parse.h"
+#include "hone/train/validate.h"
 
 namespace hone::cli {
 namespace {
@@ -36,7 +37,6 @@ class TrainingRules {
         training_(options),
         tuner_(options),
         optimizer_(options),
-        output_(options),
         distributed_(options),
         preference_(options),
         teacher_(options),
@@ -69,23 +69,12 @@ class TrainingRules {
     const auto name = distributed_.deepspeed.has_value() ? distributed_.deepspeed.text() : "";
     return name.find("zero3") != name.npos || name.find("z3") != name.npos;
   }
-  // Shares of all steps (below 1) compare with shares alone, as in transformers.
-  bool saves_fall_on_evaluations() const {
-    const double save = *output_.save_steps, eval = *training_.eval_steps;
-    if ((save < 1) != (eval < 1) || eval <= 0) return false;
-    const double times = save / eval;
-    return std::abs(times - std::round(times)) < 1e-6;
-  }
 
   void check_precision() const {
-    reject(*optimizer_.warmup_ratio > 0 && *optimizer_.warmup_steps > 0, optimizer_.warmup_ratio, optimizer_.warmup_steps,
-           "say the same thing in two ways; give one of them");
+    optim::validate(warmup_config(optimizer_.options()));
     reject(*training_.bf16 && *training_.fp16, training_.bf16, training_.fp16, kExclusive);
     reject(*training_.bf16_full_eval && *training_.fp16_full_eval, training_.bf16_full_eval, training_.fp16_full_eval,
            kExclusive);
-    reject((*training_.bf16_full_eval || *training_.fp16_full_eval) &&
-               (is_zero3() || distributed_.fsdp.has_value() || is_quantized()),
-           training_.bf16_full_eval, "needs unsharded, unquantized weights in one process: neither zero3, fsdp nor quantization");
   }
 
   void check_data() const {
@@ -99,18 +88,9 @@ class TrainingRules {
   }
 
   void check_evaluation() const {
-    const auto saving = *output_.save_strategy, evaluating = *training_.eval_strategy;
-    const bool best = *training_.load_best_model_at_end;
-    reject(best && evaluating == "no", training_.load_best_model_at_end, training_.eval_strategy,
-           "the best checkpoint is only known when there is evaluation");
-    reject(saving == "best" && evaluating == "no", output_.save_strategy, training_.eval_strategy,
-           "the best checkpoint is only known when there is evaluation");
-    reject(best && saving != evaluating && saving != "best", output_.save_strategy, training_.eval_strategy,
-           "must be the same with load_best_model_at_end, so that the best evaluation has a checkpoint to load");
-    reject(best && saving == "steps" && !saves_fall_on_evaluations(), output_.save_steps, training_.eval_steps,
-           "with load_best_model_at_end the first must be a multiple of the second");
-    reject(training_.eval_strategy.is_set() && evaluating != "no" && !has_validation_data(), training_.eval_strategy,
-           "needs validation data: eval_dataset or val_size");
+    train::validate(trainer_config(training_.options()));
+    reject(training_.eval_strategy.is_set() && *training_.eval_strategy != "no" && !has_validation_data(),
+           training_.eval_strategy, "needs validation data: eval_dataset or val_size");
     reject((*training_.do_predict || *training_.do_eval) && !has_validation_data(), training_.do_predict,
            "needs validation data");
   }
@@ -126,8 +106,6 @@ class TrainingRules {
 
   void check_tuner() const {
     const bool lora = is_lora();
-    reject(model_.adapters.has_value() && factory_ && !lora && *tuner_.tuner_type != "oft", model_.adapters, tuner_.tuner_type,
-           "an adapter is only continued by lora");
     reject(*tuner_.use_dora && !lora, tuner_.use_dora, tuner_.tuner_type, "is a form of lora");
     reject(*tuner_.use_rslora && !lora, tuner_.use_rslora, tuner_.tuner_type, "is a form of lora");
     reject(*tuner_.pissa_init && !lora, tuner_.pissa_init, tuner_.tuner_type, "is a start of lora");
@@ -177,8 +155,6 @@ class TrainingRules {
     const bool grpo = is_rlhf() && stage_is({"grpo"});
     for (const auto& teacher : {teacher_.teacher_model, teacher_.teacher_model_server})
       reject(grpo && teacher.has_value(), teacher, preference_.rlhf_type, "a teacher is not available in grpo; distill with gkd");
-    reject(distributed_.sequence_parallel_size.value_or(1) > 1 && is_rlhf(), distributed_.sequence_parallel_size,
-           preference_.rlhf_type, "this loss compares full sequences, which sequence parallelism splits");
   }
 
   DataArguments data_;
@@ -187,7 +163,6 @@ class TrainingRules {
   TrainingArguments training_;
   TunerArguments tuner_;
   OptimizerArguments optimizer_;
-  OutputArguments output_;
   DistributedArguments distributed_;
   PreferenceArguments preference_;
   DistillationArguments teacher_;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,12 @@
 namespace hone::train {
 
 enum class Task { causal_lm, seq_cls, embedding, reranker, generative_reranker, decision };
+inline constexpr std::pair<std::string_view, Task> kTaskNames[] = {{"causal_lm", Task::causal_lm},
+                                                                   {"seq_cls", Task::seq_cls},
+                                                                   {"embedding", Task::embedding},
+                                                                   {"reranker", Task::reranker},
+                                                                   {"generative_reranker", Task::generative_reranker},
+                                                                   {"decision", Task::decision}};  // ms-swift's task_type
 enum class ProblemType { regression, single_label, multi_label };
 
 // InfoNCE as ms-swift's INFONCE_* variables set it.

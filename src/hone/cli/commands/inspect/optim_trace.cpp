@@ -48,8 +48,8 @@ optim::LrSchedulerConfig schedule_config(const Json& config) {
   made.name = config.value("lr_scheduler_type", "constant");
   made.learning_rate = config.value("learning_rate", made.learning_rate);
   made.total_steps = config.value("total_steps", made.total_steps);
-  made.warmup_steps =
-      optim::warmup_step_count(config.value("warmup_steps", 0.0), config.value("warmup_ratio", 0.0), made.total_steps);
+  const optim::WarmupConfig warmup{config.value("warmup_steps", 0.0), config.value("warmup_ratio", 0.0)};
+  made.warmup_steps = warmup.step_count(made.total_steps);
   made.arguments = config.value("lr_scheduler_kwargs", Json::object());
   return made;
 }

@@ -7,6 +7,7 @@
 #include "hone/hub/locate.h"
 #include "hone/hub/post_json.h"
 #include "hone/model/config.h"
+#include "hone/train/validate.h"
 
 namespace hone::cli {
 namespace {
@@ -17,7 +18,6 @@ void read_server(const Options& options, DistillationConfig& config) {
   const DistillationArguments distillation_args(options);
   const RewardArguments reward_args(options);
   auto& teacher = config.teacher;
-  teacher.server = *distillation_args.teacher_model_server;
   teacher.server_timeout = *distillation_args.teacher_timeout;
   std::optional<hub::PostAddress> address;
   try {
@@ -45,36 +45,21 @@ void read_model_of_teacher(const DistillationArguments& args, DistillationConfig
 
 void read_teacher(const Options& options, DistillationConfig& config) {
   const DistillationArguments args(options);
-  const bool server = args.teacher_model_server.has_value(), model = args.teacher_model.has_value();
-  if (server && model)
-    throw UserError(ExitCode::usage,
-                    fmt::format("{} and {} name two teachers", args.teacher_model.flag(), args.teacher_model_server.flag()),
-                    "leave one out");
-  if (server) read_server(options, config);
-  if (model) read_model_of_teacher(args, config);
-  if (args.teacher_logps.has_value()) config.teacher.stored = *args.teacher_logps;
-  if (!server && !model && config.teacher.stored.empty())
-    throw UserError(ExitCode::usage, "gkd has no teacher",
-                    fmt::format("name a model with {}, an address with {}, or what one said before with {}",
-                                args.teacher_model.flag(), args.teacher_model_server.flag(), args.teacher_logps.flag()));
-  if (args.gkd_logits_topk.has_value()) config.topk = *args.gkd_logits_topk;
-  if (!config.topk && (server || !config.teacher.stored.empty()))
-    throw UserError(ExitCode::usage,
-                    fmt::format("{} is needed: a server gives, and a folder keeps, the most likely tokens alone",
-                                args.gkd_logits_topk.flag()),
-                    "choose how many, 20 for example");
+  auto& teacher = config.teacher;
+  teacher.folder = args.teacher_model.value_or("");
+  teacher.server = args.teacher_model_server.value_or("");
+  teacher.stored = args.teacher_logps.value_or("");
+  config.topk = args.gkd_logits_topk.optional();
+  config.seq_kd = *args.seq_kd;
+  config.temperature = *GenerationArguments(options).temperature;
+  validate(config);  // before a model is looked for
+  if (!teacher.server.empty()) read_server(options, config);
+  if (!teacher.folder.empty()) read_model_of_teacher(args, config);
 }
 
 void read_completions(const Options& options, train::TrainingJob& job, DistillationConfig& config) {
-  const DistillationArguments distillation_args(options);
-  const GenerationArguments generation_args(options);
-  config.lmbda = *distillation_args.lmbda;
-  config.seq_kd = *distillation_args.seq_kd;
-  config.temperature = *generation_args.temperature;
-  if (!(config.temperature > 0))
-    throw UserError(ExitCode::usage, fmt::format("{} is 0", generation_args.temperature.flag()), "expected a number above 0");
+  config.lmbda = *DistillationArguments(options).lmbda;
   if (!config.generates()) return;
-  check_rollouts(options, job);
   train::rl::ReinforcementConfig rollouts;
   read_sampling(options, rollouts);
   config.sampling = rollouts.sampling;
@@ -82,10 +67,6 @@ void read_completions(const Options& options, train::TrainingJob& job, Distillat
   config.servers = rollouts.servers;
   config.engine_sleeps = rollouts.engine_sleeps;
   config.log_completions = *GrpoArguments(options).log_completions;
-  if (config.seq_kd && config.teacher.folder.empty())
-    throw UserError(ExitCode::usage,
-                    fmt::format("{} lets the teacher generate, which needs a model", distillation_args.seq_kd.flag()),
-                    fmt::format("name it with {}", distillation_args.teacher_model.flag()));
   job.datasets.prompts_only = config.always_generates();
 }
 
@@ -100,17 +81,11 @@ void refuse_teacher(const Options& options, std::string_view method) {
 }
 
 void apply_distillation(const Options& options, train::TrainingJob& job) {
-  const PreferenceArguments args(options);
   auto& config = job.distillation.emplace();
+  config.beta = *PreferenceArguments(options).beta;
+  config.sft_alpha = *DistillationArguments(options).sft_alpha;
   read_teacher(options, config);
   read_completions(options, job, config);
-  config.beta = *args.beta;
-  config.sft_alpha = *DistillationArguments(options).sft_alpha;
-  if (config.beta > 1)
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", args.beta.flag(), config.beta),
-                    "expected 0, forward KL, to 1, reverse KL");
-  if (job.tuner.lora.init == "lora-ga")
-    throw UserError(ExitCode::usage, "init_weights lora-ga starts from gradients before there is a teacher", "use pissa");
 }
 
 }  // namespace hone::cli

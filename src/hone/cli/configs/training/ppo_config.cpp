@@ -51,9 +51,6 @@ void read_objective_of_ppo(const Options& options, ReinforcementConfig& config) 
   auto& ppo = config.ppo.emplace();
   ppo.experience.whiten_rewards = *args.whiten_rewards;
   uses_factory_dialect(options) ? read_factory_objective(args, ppo) : read_swift_objective(options, config, ppo);
-  if (ppo.experience.kl_target && !(*ppo.experience.kl_target > 0))
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", args.ppo_target.flag(), *ppo.experience.kl_target),
-                    "expected a number above 0");
   config.beta = ppo.experience.kl_coef;
 }
 
@@ -90,9 +87,6 @@ void read_value_model(const Options& options, train::TrainingJob& job, Reinforce
     } else {
       critic.folder = hub::locate_model(asked);
     }
-    if (job.tuner.method == "ADALORA" && job.tuner.kind == tuner::TunerType::adapter)
-      throw UserError(ExitCode::usage, "AdaLoRA shares out the ranks of one model, and the value model is a second one",
-                      fmt::format("leave it to a head on the policy: {} policy", ppo_args.value_model.flag()));
     return;
   }
   auto adapters = *model_args.adapters;
@@ -114,10 +108,6 @@ bool has_own_value_model(const Options& options) {
 }
 
 void apply_ppo(const Options& options, train::TrainingJob& job) {
-  check_rollouts(options, job);
-  if (job.tuner.lora.init == "lora-ga")
-    throw UserError(ExitCode::usage, "init_weights lora-ga starts from gradients of rows, and PPO's rows are prompts",
-                    "use pissa");
   auto& config = job.reinforcement.emplace();
   config.log_completions = *GrpoArguments(options).log_completions;
   read_sampling(options, config);

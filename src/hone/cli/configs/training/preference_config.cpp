@@ -114,14 +114,9 @@ void note_unused(const Options& options, const PreferenceConfig& config) {
 }
 
 void note_smoothing(const PreferenceArguments& args, const PreferenceConfig& config) {
-  for (const auto& loss : config.losses) {
+  for (const auto& loss : config.losses)
     if (config.label_smoothing > 0 && !train::pair_loss_traits(loss.name).uses_label_smoothing)
       log::warning("{} has no effect on the loss {}", args.label_smoothing.flag(), loss.name);
-    if (config.label_smoothing == 0.5 && loss.name == "robust")
-      throw UserError(ExitCode::usage,
-                      fmt::format("{} is 0.5, where the loss robust divides by zero", args.label_smoothing.flag()),
-                      "choose a number below 0.5");
-  }
 }
 
 void read_pairs(const Options& options, train::TrainingJob& job) {
@@ -142,9 +137,6 @@ void read_pairs(const Options& options, train::TrainingJob& job) {
   // ORPO learns every answer of a conversation, the others the last one.
   if (config.method == Preference::orpo && template_args.loss_scale.exists() && !template_args.loss_scale.is_set())
     job.encode.loss_scale = "default";
-  if (!(config.beta > 0))
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", preference_args.beta.flag(), config.beta),
-                    "expected a number above 0");
   note_smoothing(preference_args, config);
   job.loader.pairs = job.eval_loader.pairs = true;
 }

@@ -78,32 +78,9 @@ void read_correction(const Options& options, ReinforcementConfig& config) {
   if (args.rollout_importance_sampling_mode.has_value())
     correction.mode = chosen(args.rollout_importance_sampling_mode, *args.rollout_importance_sampling_mode, kCorrections);
   correction.threshold = *args.rollout_importance_sampling_threshold;
-  if (!(correction.threshold > 0))
-    throw UserError(ExitCode::usage, fmt::format("{} is 0", args.rollout_importance_sampling_threshold.flag()),
-                    "expected a number above 0");
   correction.report = *args.log_rollout_offpolicy_metrics;
   const bool corrects = correction.mode != train::RolloutCorrectionMode::none;
-  if ((corrects || correction.report) && config.servers && config.servers->sampling_only)
-    throw UserError(
-        ExitCode::usage,
-        fmt::format("{} openai gives no log-probabilities to compare with", EngineArguments(options).vllm_server_type.flag()),
-        fmt::format("leave {} and {} out", args.rollout_importance_sampling_mode.flag(),
-                    args.log_rollout_offpolicy_metrics.flag()));
   config.keep_logprobs = corrects || correction.report || (config.servers && !config.servers->sampling_only);
-}
-
-void read_async(const Options& options, ReinforcementConfig& config) {
-  const GrpoArguments args(options);
-  if (!args.async_generate) return;
-  config.async_lag = *args.async_max_lag;
-  const auto refuse = [&](const std::string& why, const std::string& hint) {
-    throw UserError(ExitCode::usage, fmt::format("{} {}", args.async_generate.flag(), why), hint);
-  };
-  if (!config.servers)
-    refuse("needs a rollout server: the training processes generate or train",
-           fmt::format("start one with `hone rollout` and add {} server", EngineArguments(options).vllm_mode.flag()));
-  if (config.dynamic_sample && config.async_lag > 0)
-    refuse(fmt::format("asks for prompts ahead, which {} may replace", args.dynamic_sample.flag()), "leave one of them out");
 }
 
 void read_advantage(const Options& options, ReinforcementConfig& config) {
@@ -151,14 +128,13 @@ PolicyObjective policy_objective(const Options& options) {
 void apply_reinforcement(const Options& options, train::TrainingJob& job) {
   const GrpoArguments grpo_args(options);
   const PreferenceArguments preference_args(options);
-  check_rollouts(options, job);
   auto& config = job.reinforcement.emplace();
   config.beta = *preference_args.beta;
   config.dynamic_sample = *grpo_args.dynamic_sample;
   config.max_resample_times = *grpo_args.max_resample_times;
   config.log_completions = *grpo_args.log_completions;
+  if (*grpo_args.async_generate) config.async_lag = *grpo_args.async_max_lag;
   read_sampling(options, config);
-  read_async(options, config);
   read_rollout_batching(options, config);
   read_advantage(options, config);
   read_rewards(options, "GRPO", job, config);

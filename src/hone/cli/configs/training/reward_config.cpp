@@ -41,14 +41,6 @@ void read_feedback(const Options& options, train::TrainingJob& job) {
   config.undesirable_weight = *preference_args.undesirable_weight;
   if (factory) config.rpo_alpha = *preference_args.rpo_alpha;
   config.estimates_kl = factory || preference_args.loss_type->front() == "kto";
-  if (!(config.beta > 0))
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", preference_args.beta.flag(), config.beta),
-                    "expected a number above 0");
-  if (job.loader.packing != data::Packing::none)
-    throw UserError(ExitCode::usage, "rows of kto cannot be packed", "leave --packing out; batches hold no padding in any case");
-  if (*data_args.streaming)
-    throw UserError(ExitCode::usage, "kto pairs prompts with completions of other rows, which a stream does not have",
-                    "leave --streaming out");
   job.loader.feedback = {
       .with_kl_pairs = config.estimates_kl, .block = factory ? *data_args.preprocessing_batch_size : 0, .in_file_order = factory};
   job.eval_loader.feedback = job.loader.feedback;

@@ -13,7 +13,5 @@ void read_sampling(const Options& options, train::rl::ReinforcementConfig& confi
 // `method` as messages call it. Throws UserError(usage) where there is no reward.
 void read_rewards(const Options& options, std::string_view method, train::TrainingJob& job,
                   train::rl::ReinforcementConfig& config);
-// Throws UserError(usage) for rows and evaluations that do not go with generated completions.
-void check_rollouts(const Options& options, const train::TrainingJob& job);
 
 }  // namespace hone::cli

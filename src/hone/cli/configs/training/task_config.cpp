@@ -23,12 +23,6 @@ using train::Task;
 using train::TaskConfig;
 
 constexpr std::string_view kClassifierEnding = "ForSequenceClassification";
-constexpr std::pair<std::string_view, Task> kTasks[] = {{"causal_lm", Task::causal_lm},
-                                                        {"seq_cls", Task::seq_cls},
-                                                        {"embedding", Task::embedding},
-                                                        {"reranker", Task::reranker},
-                                                        {"generative_reranker", Task::generative_reranker},
-                                                        {"decision", Task::decision}};
 constexpr std::pair<std::string_view, ProblemType> kProblems[] = {{"regression", ProblemType::regression},
                                                                   {"single_label_classification", ProblemType::single_label},
                                                                   {"multi_label_classification", ProblemType::multi_label}};
@@ -235,7 +229,7 @@ TaskConfig task_config(const Options& options, const std::filesystem::path& fold
     return {.task = Task::seq_cls, .problem = ProblemType::regression, .labels = 1, .uses_value_head = true};
   if (!args.task_type.exists() || (options.verb() & kTraining && uses_factory_dialect(options)))
     return config;  // LLaMA-Factory trains by stage
-  config.task = named(kTasks, *args.task_type);
+  config.task = named(train::kTaskNames, *args.task_type);
   config.loss = loss_of(options, config.task);
   if (!std::filesystem::exists(folder / "config.json")) return config;  // who loads the model says what is missing
   auto hf = folder_config(folder);
@@ -288,19 +282,10 @@ void note_new_head(const Options& options, const std::filesystem::path& folder) 
 }
 
 void apply_task(const Options& options, train::TrainingJob& job) {
-  const ModelArguments args(options);
   job.task = task_config(options, job.model_folder);
   check_measure(options, job.task);
   check_head(options, job);
   if (job.task.is_generative()) return;
-  if (job.encode.pretraining)
-    throw UserError(ExitCode::usage, fmt::format("{} belongs to sft", args.task_type.flag()), "use sft instead of pt");
-  if (job.loader.packing != data::Packing::none)
-    throw UserError(ExitCode::usage, fmt::format("rows of {} {} cannot be packed", args.task_type.flag(), *args.task_type),
-                    "leave --packing out; batches hold no padding in any case");
-  if (job.predict_with_generate || job.do_predict)
-    throw UserError(ExitCode::usage, fmt::format("a model of {} {} does not generate", args.task_type.flag(), *args.task_type),
-                    "leave --predict_with_generate out");
   bool pairs = options.verb() & kRlhf;  // of a reward model
   if (!pairs) {
     job.datasets.prompts_only = true;

@@ -28,6 +28,8 @@
 #include "hone/hub/locate.h"
 #include "hone/model/config.h"
 #include "hone/parallel/launch/rank_files.h"
+#include "hone/train/rl/servers/rollout_client.h"
+#include "hone/train/validate.h"
 
 namespace hone::cli {
 namespace {
@@ -253,6 +255,14 @@ void check_backend(const DistributedArguments& args, at::Device device) {
         "leave it out, or choose the device with --devices");
 }
 
+// Rollout servers are asked once nothing else can be wrong.
+void require_servers(const train::TrainingJob& job) {
+  const auto& servers = job.reinforcement  ? job.reinforcement->servers
+                        : job.distillation ? job.distillation->servers
+                                           : std::nullopt;
+  if (servers) train::rl::require_rollout_servers(*servers);
+}
+
 void read_actions(const Options& options, train::TrainingJob& job) {
   const TrainingArguments args(options);
   job.stage = training_method(options);
@@ -271,6 +281,13 @@ void read_actions(const Options& options, train::TrainingJob& job) {
 }
 
 }  // namespace
+
+TrainerConfig trainer_config(const Options& options) {
+  TrainerConfig config;
+  read_length(options, config);
+  read_moments(options, config);
+  return config;
+}
 
 train::TrainingJob training_job(const Options& options) {
   const DataArguments data_args(options);
@@ -304,9 +321,7 @@ train::TrainingJob training_job(const Options& options) {
   if (job.optimizer.name == "adam_mini") job.optimizer.arguments["head_dim"] = config.attention.head_dim;
   job.groups = group_config(options);
   job.schedule = schedule_config(options);
-  auto warm = warm_up(options);
-  job.warmup_steps = warm.steps;
-  job.warmup_ratio = warm.ratio;
+  job.warmup = warmup_config(options);
   job.sft = {.label_smoothing = *training_args.label_smoothing_factor, .dft = *training_args.enable_dft_loss};
   if (*training_args.use_asft_loss) job.sft.asft = *training_args.asft_alpha;
   if (*training_args.use_eaft_loss) job.sft.eaft = *training_args.eaft_alpha;
@@ -315,9 +330,8 @@ train::TrainingJob training_job(const Options& options) {
   job.sft.router_aux_loss_coef = *training_args.router_aux_loss_coef;
   if (job.sft.router_aux_loss_coef > 0 && config.experts.count == 0)
     log::info("{} has no effect: the model has no experts", training_args.router_aux_loss_coef.flag());
-  read_length(options, job.trainer);
+  job.trainer = trainer_config(options);
   read_accelerator(options, job);
-  read_moments(options, job.trainer);
   read_places(options, job.model_folder, job.trainer);
   read_profiler(ProfilerArguments(options), job.trainer);
   read_precision(options, device::supported_dtype(config.dtype.value_or(at::kFloat), job.load.device), job);
@@ -325,6 +339,8 @@ train::TrainingJob training_job(const Options& options) {
   apply_task(options, job);
   apply_preference(options, job);
   read_parallel(options, job);
+  train::validate(job);
+  require_servers(job);
   job.generation = {
       sampling_params(options, job.model_folder), static_cast<size_t>(*training_args.per_device_eval_batch_size),
       training_args.generation_max_length.has_value() ? *training_args.generation_max_length : max_total_length(options)};

@@ -5,6 +5,8 @@
 
 namespace hone::cli {
 
+// How long and when, which no model is needed for.
+train::TrainerConfig trainer_config(const Options& options);
 train::TrainingJob training_job(const Options& options);
 // The types of weights and arithmetic, given what the checkpoint is stored in and what `job` trains.
 void read_precision(const Options& options, at::ScalarType stored, train::TrainingJob& job);

@@ -7,6 +7,7 @@
 #include "hone/cli/arguments/tuners.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/tuner/methods/method.h"
+#include "hone/tuner/tuner.h"
 
 namespace hone::cli {
 namespace {
@@ -220,11 +221,7 @@ tuner::TunerConfig tuner_config(const Options& options) {
   config.create_new_adapter = *tuner_args.create_new_adapter;
   config.base_model = *model_args.model;
   config.seed = static_cast<uint64_t>(*model_args.seed);
-  if (!config.adapters.empty() && config.kind != tuner::TunerType::adapter)
-    throw UserError(
-        ExitCode::usage,
-        fmt::format("{} is given with {} {}", model_args.adapters.flag(), tuner_args.tuner_type.flag(), *tuner_args.tuner_type),
-        "adapters are continued by adapter methods such as lora; merge them first for full tuning");
+  tuner::validate(config);
   if (!config.adapters.empty() && !config.create_new_adapter)
     for (const auto& option : {AnyArg(tuner_args.lora_rank), AnyArg(tuner_args.lora_alpha), AnyArg(tuner_args.target_modules)})
       if (option.is_set()) log::warning("{} is ignored: the adapter that is continued has its own", option.flag());
@@ -265,16 +262,15 @@ optim::LrSchedulerConfig schedule_config(const Options& options) {
   config.name = *args.lr_scheduler_type;
   config.learning_rate = *args.learning_rate;
   if (auto arguments = *args.lr_scheduler_kwargs; arguments.is_object()) config.arguments = arguments;
+  if (config.name == "reduce_lr_on_plateau" && *args.warmup_steps + *args.warmup_ratio > 0)
+    log::warning("{} is ignored: reduce_lr_on_plateau starts at the full rate, as in transformers",
+                 (*args.warmup_steps > 0 ? args.warmup_steps : args.warmup_ratio).flag());
   return config;
 }
 
-WarmUp warm_up(const Options& options) {
+optim::WarmupConfig warmup_config(const Options& options) {
   const OptimizerArguments args(options);
-  WarmUp result{*args.warmup_steps, *args.warmup_ratio};
-  if (*args.lr_scheduler_type == "reduce_lr_on_plateau" && result.steps + result.ratio > 0)
-    log::warning("{} is ignored: reduce_lr_on_plateau starts at the full rate, as in transformers",
-                 (result.steps > 0 ? args.warmup_steps : args.warmup_ratio).flag());
-  return result;
+  return {*args.warmup_steps, *args.warmup_ratio};
 }
 
 }  // namespace hone::cli

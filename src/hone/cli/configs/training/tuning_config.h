@@ -13,11 +13,8 @@ std::optional<at::ScalarType> dtype_option(const Arg<std::string>& option);  // 
 tuner::TunerConfig tuner_config(const Options& options);
 optim::OptimizerConfig optimizer_config(const Options& options);
 optim::ParamGroupConfig group_config(const Options& options);
-// The number of steps is the trainer's to know; warm-up is left as the options have it.
-struct WarmUp {
-  double steps = 0, ratio = 0;
-};
+// Without the number of steps, which is the trainer's to know.
 optim::LrSchedulerConfig schedule_config(const Options& options);
-WarmUp warm_up(const Options& options);
+optim::WarmupConfig warmup_config(const Options& options);
 
 }  // namespace hone::cli

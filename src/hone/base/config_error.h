@@ -1,0 +1,20 @@
+// A config that breaks a rule of the component it belongs to. Each component checks its own with a function validate(config).
+#pragma once
+#include "hone/base/error.h"
+
+namespace hone {
+
+// Message and hint name fields in backquotes, as the config has them: "`beta` is 0". Who filled the config from something else
+// shows the names that are known there: the command line shows the options of the user's dialect (cli/dialect_flags.h).
+class ConfigError : public UserError {
+ public:
+  explicit ConfigError(std::string message, std::string hint = "")
+      : UserError(ExitCode::usage, std::move(message), std::move(hint)) {}
+};
+
+// Throws ConfigError unless the rule holds. For rules whose texts hold no values.
+inline void require(bool holds, std::string_view message, std::string_view hint = "") {
+  if (!holds) throw ConfigError(std::string(message), std::string(hint));
+}
+
+}  // namespace hone

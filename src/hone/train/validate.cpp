@@ -1,0 +1,151 @@
+#include "hone/train/validate.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "hone/base/config_error.h"
+#include "hone/tuner/tuner.h"
+
+namespace hone::train {
+namespace {
+
+// Shares of all steps (below 1) compare with shares alone, as in transformers.
+bool saves_fall_on_evaluations(const TrainerConfig& config) {
+  if ((config.save_steps < 1) != (config.eval_steps < 1) || config.eval_steps <= 0) return false;
+  const double times = config.save_steps / config.eval_steps;
+  return std::abs(times - std::round(times)) < 1e-6;
+}
+
+void validate_teacher(const DistillationConfig& config) {
+  const auto& teacher = config.teacher;
+  const bool model = !teacher.folder.empty(), server = !teacher.server.empty(), stored = !teacher.stored.empty();
+  require(!model || !server, "`teacher.folder` and `teacher.server` name two teachers", "leave one out");
+  require(model || server || stored, "gkd has no teacher",
+          "name a model with `teacher.folder`, an address with `teacher.server`, or what one said before with `teacher.stored`");
+  require(config.topk || (!server && !stored),
+          "`topk` is needed: a server gives, and a folder keeps, the most likely tokens alone",
+          "choose how many, 20 for example");
+  require(!config.seq_kd || model, "`seq_kd` lets the teacher generate, which needs a model", "name it with `teacher.folder`");
+}
+
+void validate_correction(const rl::ReinforcementConfig& config) {
+  const auto& correction = config.policy.correction;
+  require(correction.threshold > 0, "`correction.threshold` is 0", "expected a number above 0");
+  const bool compares = correction.mode != RolloutCorrectionMode::none || correction.report;
+  require(!compares || !config.servers || !config.servers->sampling_only,
+          "`servers.sampling_only`: such a server gives no log-probabilities to compare with",
+          "leave `correction.mode` and `correction.report` out");
+}
+
+// Rows whose completions the model generates itself.
+void validate_generation(const TrainingJob& job) {
+  if (!job.reinforcement && !(job.distillation && job.distillation->generates())) return;
+  require(job.loader.packing == data::Packing::none, "generated completions are not packed",
+          "leave `packing` out; batches hold no padding in any case");
+  require(!job.datasets.streaming, "prompts are sampled from the full dataset, which a stream does not have",
+          "leave `streaming` out");
+  require(job.datasets.encoded.empty(), "rows that are token ids already hold no columns for rewards",
+          "name the rows themselves with `datasets`");
+  require(!job.predict_with_generate, "completions are always generated in evaluations", "leave `predict_with_generate` out");
+  if (!job.reinforcement) return;
+  require(!job.do_eval || (job.do_train && job.trainer.eval != IntervalStrategy::never),
+          "generated completions are scored during training, in evaluations and after the last step",
+          "train with `eval` steps, and leave `do_eval` out");
+  require(!job.trainer.find_batch_size, "auto_find_batch_size would change the group size", "set `micro_batch_size`");
+}
+
+void validate_feedback(const TrainingJob& job) {
+  if (job.preference.method != Preference::kto) return;
+  require(job.loader.packing == data::Packing::none, "rows of kto cannot be packed",
+          "leave `packing` out; batches hold no padding in any case");
+  require(!job.datasets.streaming, "kto pairs prompts with completions of other rows, which a stream does not have",
+          "leave `streaming` out");
+}
+
+void validate_task(const TrainingJob& job) {
+  if (job.task.is_generative()) return;
+  const auto name = std::ranges::find(kTaskNames, job.task.task, [](const auto& each) { return each.second; })->first;
+  require(!job.encode.pretraining, "`task` belongs to sft", "use sft instead of pt");
+  require(job.loader.packing == data::Packing::none, fmt::format("rows of `task` {} cannot be packed", name),
+          "leave `packing` out; batches hold no padding in any case");
+  require(!job.predict_with_generate && !job.do_predict, fmt::format("a model of `task` {} does not generate", name),
+          "leave `predict_with_generate` out");
+}
+
+void validate_tuner(const TrainingJob& job) {
+  const bool by_gradients = job.tuner.lora.init == "lora-ga", ppo = job.reinforcement && job.reinforcement->ppo;
+  require(!by_gradients || !job.distillation, "init_weights lora-ga starts from gradients before there is a teacher",
+          "use pissa");
+  require(!by_gradients || !ppo, "init_weights lora-ga starts from gradients of rows, and PPO's rows are prompts", "use pissa");
+  const bool shares_ranks = job.tuner.method == "ADALORA" && job.tuner.kind == tuner::TunerType::adapter;
+  require(!shares_ranks || !ppo || job.reinforcement->ppo->value_model.folder.empty(),
+          "AdaLoRA shares out the ranks of one model, and the value model is a second one",
+          "leave it to a head on the policy: `value_model` policy");
+}
+
+void validate_parallel(const TrainingJob& job) {
+  if (job.parallel.sequence_parallel > 1) {
+    const bool compares = job.preference.method != Preference::none || job.distillation || job.reinforcement;
+    require(!compares, "`sequence_parallel` and `stage`: this loss compares full sequences, which sequence parallelism splits");
+    require(job.task.is_generative(), "pooling tasks need full sequences, which sequence parallelism splits",
+            "leave `sequence_parallel` out");
+  }
+  require(!job.eval_dtype || (job.parallel.sharding.stage < 3 && !job.load.changes.compression),
+          "`eval_dtype`: needs unsharded, unquantized weights in one process: neither zero3, fsdp nor quantization");
+}
+
+}  // namespace
+
+void validate(const TrainerConfig& config) {
+  const bool best = config.load_best_model_at_end, evaluates = config.eval != IntervalStrategy::never;
+  require(evaluates || !best, "`load_best_model_at_end` and `eval`: the best checkpoint is only known when there is evaluation");
+  require(evaluates || config.save != IntervalStrategy::best,
+          "`save` and `eval`: the best checkpoint is only known when there is evaluation");
+  require(
+      !best || config.save == config.eval || config.save == IntervalStrategy::best,
+      "`save` and `eval`: must be the same with load_best_model_at_end, so that the best evaluation has a checkpoint to load");
+  require(!best || config.save != IntervalStrategy::steps || saves_fall_on_evaluations(config),
+          "`save_steps` and `eval_steps`: with load_best_model_at_end the first must be a multiple of the second");
+}
+
+void validate(const PreferenceConfig& config) {
+  const bool weighs_odds = config.method != Preference::none && config.method != Preference::rm;
+  if (weighs_odds && !(config.beta > 0)) throw ConfigError(fmt::format("`beta` is {}", config.beta), "expected a number above 0");
+  for (const auto& loss : config.losses)
+    require(config.label_smoothing != 0.5 || loss.name != "robust",
+            "`label_smoothing` is 0.5, where the loss robust divides by zero", "choose a number below 0.5");
+}
+
+void validate(const DistillationConfig& config) {
+  validate_teacher(config);
+  require(config.temperature > 0, "`temperature` is 0", "expected a number above 0");
+  if (config.beta > 1) throw ConfigError(fmt::format("`beta` is {}", config.beta), "expected 0, forward KL, to 1, reverse KL");
+}
+
+void validate(const rl::ReinforcementConfig& config) {
+  require(config.sampling.temperature > 0, "`temperature` is 0: all completions of a prompt would be the same",
+          "expected a number above 0");
+  if (config.ppo && config.ppo->experience.kl_target && !(*config.ppo->experience.kl_target > 0))
+    throw ConfigError(fmt::format("`kl_target` is {}", *config.ppo->experience.kl_target), "expected a number above 0");
+  require(config.async_lag == 0 || config.servers, "`async_lag` needs a rollout server: the training processes generate or train",
+          "start one with hone rollout and name it in `servers.addresses`");
+  require(config.async_lag == 0 || !config.dynamic_sample,
+          "`async_lag` asks for prompts ahead, which `dynamic_sample` may replace", "leave one of them out");
+  validate_correction(config);
+}
+
+void validate(const TrainingJob& job) {
+  validate(job.trainer);
+  optim::validate(job.warmup);
+  tuner::validate(job.tuner);
+  validate(job.preference);
+  if (job.distillation) validate(*job.distillation);
+  if (job.reinforcement) validate(*job.reinforcement);
+  validate_generation(job);
+  validate_feedback(job);
+  validate_task(job);
+  validate_tuner(job);
+  validate_parallel(job);
+}
+
+}  // namespace hone::train

@@ -1,0 +1,31 @@
+#include "hone/cli/dialect_flags.h"
+
+#include <gtest/gtest.h>
+
+#include "hone/base/config_error.h"
+
+namespace hone::cli {
+namespace {
+
+std::string told(const UserError& error, FrontEnd front_end, Verbs verb) {
+  const auto shown = in_dialect(error, front_end, verb);
+  return fmt::format("{} | {}", shown.what(), shown.hint());
+}
+
+TEST(DialectFlags, FieldsOfAConfigAreTheOptionsThatFillThem) {
+  const ConfigError beta("`beta` is 0", "lower `micro_batch_size`, or ask `hone plan`");
+  EXPECT_EQ(told(beta, FrontEnd::swift, kRlhf), "--beta is 0 | lower --per_device_train_batch_size, or ask `hone plan`");
+  EXPECT_EQ(told(beta, FrontEnd::factory, kTrain), "--pref_beta is 0 | lower --per_device_train_batch_size, or ask `hone plan`");
+  const ConfigError stage("`stage` is odd");
+  EXPECT_EQ(told(stage, FrontEnd::swift, kRlhf), "--rlhf_type is odd | ");
+  EXPECT_EQ(told(stage, FrontEnd::factory, kTrain), "--stage is odd | ");
+}
+
+TEST(DialectFlags, OtherErrorsKeepTheirBackquotes) {
+  EXPECT_EQ(told(UserError(ExitCode::usage, "`beta` is a word", "lower --max_length"), FrontEnd::factory, kTrain),
+            "`beta` is a word | lower --cutoff_len");
+  EXPECT_EQ(told(ConfigError("an odd ` and `nothing` of ours"), FrontEnd::hone, kSft), "an odd ` and `nothing` of ours | ");
+}
+
+}  // namespace
+}  // namespace hone::cli
