@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil, get_optimal_tiled_canvas
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
-from vision_models import INTERN_PROCESSOR, ROOT, as_chat_model, write_vision_model
+from vision_models import INTERN_PROCESSOR, ROOT, as_chat_model, smart_resize, write_vision_model
 
 HONE = os.environ.get("HONE_BIN", str(ROOT / "build" / "bin" / "hone"))
 SYSTEM = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"
@@ -41,24 +41,12 @@ def noise(generator, width, height, mode):
     return image.quantize(16) if mode == "P" else image.convert(mode)
 
 
-def utils_size(height, width, low, high, factor=28):
-    """qwen_vl_utils' smart_resize."""
-    h, w = max(factor, round(height / factor) * factor), max(factor, round(width / factor) * factor)
-    if h * w > high:
-        beta = math.sqrt(height * width / high)
-        h, w = math.floor(height / beta / factor) * factor, math.floor(width / beta / factor) * factor
-    elif h * w < low:
-        beta = math.sqrt(low / (height * width))
-        h, w = math.ceil(height * beta / factor) * factor, math.ceil(width * beta / factor) * factor
-    return h, w
-
-
 QWEN3 = {"patch_size": 16, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}  # of Qwen3-VL
 
 
 def swift_pixels(image, low, high, factor=28, **processor):
     image = image.convert("RGB")
-    height, width = utils_size(image.height, image.width, low, high, factor)
+    height, width = smart_resize(image.height, image.width, factor, low, high)
     return Qwen2VLImageProcessorPil(**processor)(images=image.resize((width, height)), do_resize=False, return_tensors="pt")
 
 

@@ -11,7 +11,7 @@ import transformers
 from PIL import Image
 from safetensors.torch import load_file
 
-from vision_models import ROOT, write_vision_model
+from vision_models import ROOT, smart_resize, write_vision_model
 
 HONE = os.environ.get("HONE_BIN", str(ROOT / "build" / "bin" / "hone"))
 PATCH = {"qwen2_vl": 14, "qwen2_5_vl": 14, "qwen3_vl": 16}
@@ -30,28 +30,17 @@ def folders(tmp_path_factory):
     return make
 
 
-def smart_size(height, width, factor, low, high):
-    h, w = max(factor, round(height / factor) * factor), max(factor, round(width / factor) * factor)
-    if h * w > high:
-        beta = math.sqrt(height * width / high)
-        h, w = math.floor(height / beta / factor) * factor, math.floor(width / beta / factor) * factor
-    elif h * w < low:
-        beta = math.sqrt(low / (height * width))
-        h, w = math.ceil(height * beta / factor) * factor, math.ceil(width * beta / factor) * factor
-    return h, w
-
-
 def utils_frames(paths, factor, low, high):
     """qwen_vl_utils' fetch_video of a list: each frame with twice the factor by Pillow, all together by torchvision."""
     frames = []
     for path in paths:
         image = Image.open(path).convert("RGB")
-        h, w = smart_size(image.height, image.width, 2 * factor, 4 * 4 * factor**2, 16384 * 4 * factor**2)
+        h, w = smart_resize(image.height, image.width, 2 * factor, 4 * 4 * factor**2, 16384 * 4 * factor**2)
         frames.append(torch.from_numpy(np.array(image.resize((w, h)))).permute(2, 0, 1))
     frames += [frames[-1]] * (len(frames) % 2)
     video = torch.stack(frames)
     high = max(min(high, 128000 * factor**2 * 0.9 / len(frames) * 2), int(low * 1.05))
-    size = smart_size(*video.shape[2:], factor, low, high)
+    size = smart_resize(*video.shape[2:], factor, low, high)
     if size == tuple(video.shape[2:]):
         return video.float()
     return torch.nn.functional.interpolate(video.float(), size, mode="bicubic", antialias=True).clamp(0, 255).round()

@@ -1,5 +1,6 @@
 """Tiny vision models with a real tokenizer, written by transformers."""
 import json
+import math
 import pathlib
 import runpy
 
@@ -38,6 +39,18 @@ INTERN_PROCESSOR = {"size": {"height": 56, "width": 56}, "crop_to_patches": Fals
 PROCESSORS = {"qwen3_vl": QWEN3_PROCESSOR, "qwen3_vl_moe": QWEN3_PROCESSOR, "internvl": INTERN_PROCESSOR}
 QWEN_TOKENS = {"image_token_id": "<|image_pad|>", "video_token_id": "<|video_pad|>", "vision_start_token_id": "<|vision_start|>",
                "vision_end_token_id": "<|vision_end|>"}
+
+
+def smart_resize(height, width, factor, low, high):
+    """qwen_vl_utils' function of that name: sides that `factor` divides, with `low` to `high` pixels."""
+    h, w = max(factor, round(height / factor) * factor), max(factor, round(width / factor) * factor)
+    if h * w > high:
+        beta = math.sqrt(height * width / high)
+        h, w = math.floor(height / beta / factor) * factor, math.floor(width / beta / factor) * factor
+    elif h * w < low:
+        beta = math.sqrt(low / (height * width))
+        h, w = math.ceil(height * beta / factor) * factor, math.ceil(width * beta / factor) * factor
+    return h, w
 
 
 def write_vision_model(folder, family, tie=False, text=None, tower=None):

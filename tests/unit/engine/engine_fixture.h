@@ -2,6 +2,8 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "engine/fixture.h"
 #include "hone/base/rng.h"
 #include "hone/engine/engine.h"
@@ -45,8 +47,8 @@ class EngineTest : public testing::Test {
     return list;
   }
 
-  // The definition: the full sequence is computed again for every token.
-  Tokens expected(const Request& request) {
+  // The definition: the full sequence is computed again for every token. `complete` adds what belongs to other than text.
+  Tokens expected(const Request& request, const std::function<void(model::ForwardInput&)>& complete = {}) {
     at::NoGradGuard no_grad;
     auto tokens = request.prompt;
     for (int64_t i = 0; i < request.sampling.max_tokens; ++i) {
@@ -54,6 +56,7 @@ class EngineTest : public testing::Test {
       input.segments.append(static_cast<int64_t>(tokens.size()));
       input.tokens_t = at::tensor(std::vector<int64_t>(tokens.begin(), tokens.end()));
       input.positions_t = at::arange(static_cast<int64_t>(tokens.size()));
+      if (complete) complete(input);
       tokens.push_back(
           static_cast<text::TokenId>(model_->logits(model_->hidden_states(input)).select(0, -1).argmax().item<int64_t>()));
     }
