@@ -4,9 +4,97 @@
 #include <cstring>
 
 #include "hone/cli/commands.h"
-#include "hone/cli/commands/ray_driver.h"
 
 namespace hone::cli {
+namespace {
+
+// Starts ranks as actors of a Ray cluster. Ray has no C++ interface for drivers that its wheel carries.
+constexpr const char* kRayDriver = R"python(
+import argparse, collections, json, os, socket, subprocess, sys
+try:
+    import ray
+    from ray.util.placement_group import placement_group, remove_placement_group
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+except ImportError:
+    sys.exit("error: this Python has no Ray\n  hint: pip install ray, or name another Python in HONE_PYTHON")
+
+parser = argparse.ArgumentParser(prog="hone ray-submit", description="Starts the ranks of a hone command on a Ray cluster.")
+parser.add_argument("num_workers", type=int, help="processes")
+parser.add_argument("--address", default="auto", help="of the cluster; 'local' starts one here")
+parser.add_argument("--cpus_per_worker", type=float, default=1)
+parser.add_argument("--resources_per_worker", default="{}", help='JSON, such as {"NPU": 1}')
+parser.add_argument("--placement_strategy", default="PACK", choices=["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"])
+parser.add_argument("--placement_timeout", type=float, default=60, help="seconds to wait for the cluster to have room")
+words = sys.argv[1:]
+own, command = (words[:words.index("--")], words[words.index("--") + 1:]) if "--" in words else (words, [])
+asked = parser.parse_args(own)
+if not command:
+    parser.error("no command: hone ray-submit 2 -- hone sft …")
+
+
+@ray.remote(max_restarts=0)
+class Rank:
+    def place(self):
+        with socket.socket() as probe:
+            probe.bind(("", 0))
+            return ray.util.get_node_ip_address(), probe.getsockname()[1]
+
+    def run(self, command, environment, folder):
+        process = subprocess.Popen(command, env={**os.environ, **environment}, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        last = collections.deque(maxlen=20)
+        for line in process.stdout:
+            last.append(line.rstrip("\n"))
+            print(f"[rank {environment['RANK']}] {line}", end="", flush=True)
+        return process.wait(), list(last)
+
+
+local = asked.address == "local"
+ray.init(**({"include_dashboard": False} if local else {"address": asked.address}), log_to_driver=True, logging_level="error")
+extra = json.loads(asked.resources_per_worker)
+gpus = extra.pop("GPU", 0)
+bundle = {"CPU": asked.cpus_per_worker, **({"GPU": gpus} if gpus else {}), **extra}
+group = placement_group([bundle] * asked.num_workers, strategy=asked.placement_strategy)
+if not group.wait(asked.placement_timeout):
+    sys.exit(f"error: the cluster has no room for {asked.num_workers} workers of {bundle}; it has {ray.available_resources()}")
+workers = [Rank.options(num_cpus=asked.cpus_per_worker, num_gpus=gpus, resources=extra,
+                        scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=i)).remote() for i in range(asked.num_workers)]
+places = ray.get([worker.place.remote() for worker in workers])
+address, port = places[0]
+on_node = collections.defaultdict(list)
+for rank, (node, _) in enumerate(places):
+    on_node[node].append(rank)
+tasks = {}
+for rank, worker in enumerate(workers):
+    peers = on_node[places[rank][0]]
+    settings = {"RANK": rank, "WORLD_SIZE": asked.num_workers, "LOCAL_RANK": peers.index(rank), "LOCAL_WORLD_SIZE": len(peers), "MASTER_ADDR": address, "MASTER_PORT": port}
+    tasks[worker.run.remote(command, {key: str(value) for key, value in settings.items()}, os.getcwd())] = rank
+waiting, failed = list(tasks), None
+while waiting and not failed:
+    (done,), waiting = ray.wait(waiting, num_returns=1)
+    try:
+        code, last = ray.get(done)
+    except ray.exceptions.RayError as error:
+        code, last = 7, [f"its worker is gone: {error}"]
+    if code:
+        failed = (tasks[done], code, last)
+if failed and failed[1] == 7 and waiting:  # it lost a peer: the peer is the cause
+    for done in ray.wait(waiting, num_returns=len(waiting), timeout=10)[0]:
+        try:
+            code, last = ray.get(done)
+        except ray.exceptions.RayError as error:
+            code, last = 1, [f"its worker is gone: {error}"]
+        if code not in (0, 7):
+            failed = (tasks[done], code, last)
+for worker in workers:
+    ray.kill(worker)
+remove_placement_group(group)
+if failed:
+    sys.stdout.flush()
+    print(f"error: rank {failed[0]} on {places[failed[0]][0]} failed first, with code {failed[1]}; its last lines:", *failed[2][-8:], sep="\n  ", file=sys.stderr)
+    sys.exit(failed[1])
+)python";
+
+}  // namespace
 
 int ray_submit_command(const Options& options) {
   if (options.positional().empty())

@@ -11,7 +11,7 @@
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/inference/reply_generator.h"
 #include "hone/cli/configs/model_config.h"
-#include "hone/cli/configs/training/plugin_config.h"
+#include "hone/cli/configs/training/rollout_config.h"
 #include "hone/data/datasets/open_datasets.h"
 #include "hone/eval/chat_client.h"
 #include "hone/eval/sampling/sample_rows.h"

@@ -20,6 +20,7 @@
 #include "hone/cli/configs/training/task_config.h"
 #include "hone/cli/configs/training/tuning_config.h"
 #include "hone/device/device.h"
+#include "hone/ops/npu/boxed.h"
 
 namespace hone::cli {
 namespace {
@@ -293,6 +294,13 @@ std::unique_ptr<model::CausalLM> load_model(const Options& options, const std::f
   auto load = load_options(options, folder);
   load.changes.vocabulary = room_for(tokenizer, vocabulary_config(options));
   return model::CausalLM::load(folder, load);
+}
+
+void choose_npu_kernels(const Options& options) {
+  const ModelArguments args(options);
+  auto& fusion = ops::npu::fusion();
+  fusion.attention = *args.attn_impl != "eager";
+  if (args.enable_npu_model_patch.exists()) fusion.blocks = *args.enable_npu_model_patch;
 }
 
 }  // namespace hone::cli

@@ -33,5 +33,7 @@ model::EmbeddingResize room_for(const text::Tokenizer& tokenizer, const Vocabula
 // All of it: what answering commands load.
 std::unique_ptr<model::CausalLM> load_model(const Options& options, const std::filesystem::path& folder,
                                             const text::Tokenizer& tokenizer);
+// How NPUs compute: --attn_impl and --enable_npu_model_patch.
+void choose_npu_kernels(const Options& options);
 
 }  // namespace hone::cli

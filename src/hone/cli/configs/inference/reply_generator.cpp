@@ -6,7 +6,6 @@
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/inference/generation_config.h"
 #include "hone/cli/configs/model_config.h"
-#include "hone/cli/configs/npu_config.h"
 #include "hone/data/batches/image_batch.h"
 #include "hone/engine/prompt_images.h"
 #include "hone/hub/locate.h"

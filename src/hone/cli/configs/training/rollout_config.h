@@ -9,6 +9,8 @@ namespace hone::cli {
 
 // Whether completions come from rollout servers.
 bool uses_rollout_servers(const Options& options);
+// What stands behind rewards: --external_plugins, --plugin_python, --plugin_memory_limit, --reward_timeout, --remote_rewards.
+void read_plugin_options(const Options& options, train::rl::RewardConfig& rewards);
 void read_sampling(const Options& options, train::rl::ReinforcementConfig& config);
 // `method` as messages call it. Throws UserError(usage) where there is no reward.
 void read_rewards(const Options& options, std::string_view method, train::TrainingJob& job,

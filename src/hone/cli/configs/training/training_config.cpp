@@ -15,7 +15,6 @@
 #include "hone/cli/configs/hub_config.h"
 #include "hone/cli/configs/inference/generation_config.h"
 #include "hone/cli/configs/model_config.h"
-#include "hone/cli/configs/npu_config.h"
 #include "hone/cli/configs/training/accelerator_config.h"
 #include "hone/cli/configs/training/compute_config.h"
 #include "hone/cli/configs/training/parallel_config.h"
