@@ -10,7 +10,7 @@ PYTHON  = .venv/bin/python
 configure = { mkdir -p $(BUILD) && cmake --preset $(1) -B $(BUILD) > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; exit 1; }; }
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests build demo unit-test test test-fast test-peers test-reliability soak test-gpu test-npu-2.7.1 test-aarch64 bench bench-gpu fuzz format check-format install docs clean
+.PHONY: help setup setup-tests build demo unit-test test test-fast test-peers test-reliability soak test-gpu test-npu-2.7.1 test-aarch64 bench bench-gpu fuzz format check-format tidy install docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,11 @@ format: setup ## format C++ sources
 
 check-format: setup ## say which C++ sources `make format` would change
 	@git ls-files '*.cpp' '*.h' | xargs clang-format --dry-run -Werror
+
+COMPONENTS ?=
+tidy: build ## clang-tidy by the list in .clang-tidy, half an hour of a core; COMPONENTS="optim tuner" checks these alone
+	@tools/setup.sh --tidy
+	@$(PYTHON) tools/tidy.py $(BUILD) $(COMPONENTS)
 
 docs: build ## write the generated pages of docs/
 	@$(BUILD)/bin/hone options --format markdown > docs/options.md

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a build needs: Debian packages by name and a .venv with libtorch. --tests: what the test suite needs too. --peers: ms-swift and
-# LLaMA-Factory, each in an environment of its own.
+# LLaMA-Factory, each in an environment of its own. --tidy: clang-tidy.
 # Does nothing when the lists have not changed since it last succeeded.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -48,6 +48,8 @@ if ! done_with "$venv_stamp" || [ ! -x .venv/bin/python ]; then
   install_into .venv -c tools/constraints.txt "$torch" numpy pyarrow
   mark_done "$venv_stamp"
 fi
+
+[ "$part" = --tidy ] && packages_of tools/tidy-packages.txt
 
 if [ "$part" = --tests ]; then
   packages_of tools/test-packages.txt  # what tests drive: Slurm, network namespaces, a browser

@@ -57,8 +57,7 @@ void Adafactor::update(const Tensor& parameter, Moments& moments, size_t i, doub
   update.mul_(scaled_rate);
   if (config_.beta1) update = moments.first[i].mul_(*config_.beta1).add_(update, 1 - *config_.beta1);
   if (weight_decay != 0) value = value + value * (scaled_rate * -weight_decay);
-  Tensor target = parameter;
-  target.copy_(value - update);
+  parameter.copy_(value - update);
 }
 
 void Adafactor::step(double learning_rate) {
