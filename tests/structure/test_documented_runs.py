@@ -23,7 +23,7 @@ def commands(page):
                 yield variables, words
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/training.md", "docs/tasks.md", "docs/preference.md", "docs/reward-models.md", "docs/reinforcement.md", "docs/distillation.md", "docs/quantization.md", "docs/evaluation.md", "docs/sampling.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/training.md", "docs/tasks.md", "docs/preference.md", "docs/reward-models.md", "docs/reinforcement.md", "docs/agents.md", "docs/distillation.md", "docs/quantization.md", "docs/evaluation.md", "docs/sampling.md"])
 def test_every_command_of_the_page_works(hone, page, tmp_path):
     for name in ("models", "data", "cookbook"):
         (tmp_path / name).symlink_to(ROOT / name)

@@ -3,7 +3,9 @@
 #pragma once
 #include <chrono>
 #include <functional>
+#include <map>
 #include <string>
+#include <vector>
 
 namespace hone::hub {
 
@@ -12,8 +14,11 @@ struct HttpCall {
   std::string method = "GET";
   std::string body = {};
   std::string content_type = "application/json";
+  std::vector<std::string> headers = {};    // "Name: value", besides those of the fields
   std::string bearer_token = {};            // sent to this host alone
   std::chrono::seconds timeout{60};         // without a byte
+  std::chrono::seconds whole_time{0};       // after which it ends, however busy; 0: none
+  size_t longest = size_t{256} << 20;       // bytes of an answer
   std::function<bool()> is_cancelled = {};  // asked while it lasts; true ends it
 };
 
@@ -21,6 +26,7 @@ struct HttpAnswer {
   long status = 0;   // 0: there was none, and `failure` says why
   std::string body;  // of a refusal at most its first 64 KiB
   std::string failure;
+  std::map<std::string, std::string> headers = {};  // names in lower case; of a 2xx answer
   bool ok() const { return status >= 200 && status < 300; }
 };
 

@@ -10,6 +10,7 @@
 #include "hone/train/loaded_model.h"
 #include "hone/train/reports/run_log.h"
 #include "hone/train/rl/rewards/reward.h"
+#include "hone/train/rl/tools/toolbox.h"
 #include "hone/train/session.h"
 #include "hone/train/validate.h"
 
@@ -104,7 +105,10 @@ int run_training(const TrainingJob& job) {
   validate(job);
   auto processes = DistributedContext::join(job.parallel, job.args, job.load.device);
   validate_processes(job, processes);
-  if (job.reinforcement && job.do_train && processes.world.is_main()) rl::probe_rewards(job.reinforcement->rewards);
+  if (job.reinforcement && job.do_train && processes.world.is_main()) {
+    rl::probe_rewards(job.reinforcement->rewards);
+    if (job.reinforcement->turns) rl::probe_tools(job.reinforcement->turns->tools);
+  }
   fs::path folder;
   // A supervisor speaks for its ranks, since it outlives them; before there is a folder, only who typed the command wants to
   // know.

@@ -64,6 +64,22 @@ struct EngineArguments : ArgumentGroup {
   Arg<int64_t> sleep_level{*this, "sleep_level"};
 };
 
+// Rollouts of several turns.
+struct TurnArguments : ArgumentGroup {
+  using ArgumentGroup::ArgumentGroup;
+  Arg<std::string> multi_turn_scheduler{*this, "multi_turn_scheduler"};
+  Arg<int64_t> max_turns{*this, "max_turns"};
+  Arg<std::string> completion_length_limit_scope{*this, "completion_length_limit_scope"};
+  Arg<std::string> gym_env{*this, "gym_env"};
+  Arg<bool> use_gym_env{*this, "use_gym_env"};
+  Arg<std::vector<std::string>> tool_servers{*this, "tool_servers"};
+  Arg<std::vector<std::string>> mcp_servers{*this, "mcp_servers"};
+  Arg<std::vector<std::string>> allowed_tools{*this, "allowed_tools"};
+  Arg<double> tool_timeout{*this, "tool_timeout"};
+  Arg<int64_t> tool_response_limit{*this, "tool_response_limit"};
+  Arg<bool> remote_tools{*this, "remote_tools"};
+};
+
 // The server and its chat page.
 struct ServerArguments : ArgumentGroup {
   using ArgumentGroup::ArgumentGroup;

@@ -60,6 +60,40 @@ void add_generation(Rows& rows) {
       });
 }
 
+static void add_turns(Rows& rows) {
+  add_group(
+      rows, "Rollout turns", kRlhf,
+      {
+          {"multi_turn_scheduler", Text, "",
+           "GRPO with several turns: hermes_tools and react_tools call tools, math_tip_trick doubts wrong answers, gym_scheduler "
+           "and other names are those of --external_plugins."},
+          {"max_turns", Integer(1), "", "Maximum number of turns; none is as many as the scheduler and the context allow."},
+          {"completion_length_limit_scope", Choice("per_round|total"), "per_round",
+           "What --max_completion_length limits: each answer, or all of an episode with what tools wrote."},
+          {"gym_env", Text, "", "Environment of rows whose env_config names none; a plugin registers it in envs."},
+          {"use_gym_env", Flag, "auto", "Environments' rewards as a reward of their own; auto is whether --gym_env is set."},
+          {"tool_servers", List, "",
+           "Servers that execute tool calls, none by default: http://127.0.0.1:9000/call for any tool, name=http://… for one.",
+           only_swift{}},
+          {"mcp_servers", List, "", "MCP servers (streamable HTTP) that execute tool calls: http://127.0.0.1:9000/mcp.",
+           only_swift{}},
+          {"allowed_tools", List, "", "Tools that may be called; none is those that a row lists, or all where it lists none.",
+           only_swift{}},
+          {"tool_timeout", Real(0), "30", "Timeout of one tool call in seconds; the model reads that it failed.", only_swift{}},
+          {"tool_response_limit", Bytes, "8KB", "Bytes of a tool's result that the model reads; the rest is cut.", only_swift{}},
+          {"remote_tools", Flag, "false", "Allow tool servers on other machines; what the model writes is sent there.",
+           only_swift{}},
+      });
+  add_unsupported_group(rows, "Rollout turns of a server", kRollout,
+                        "turns are taken by the trainer, which asks the server for each answer; say it to `rlhf`",
+                        {
+                            {"multi_turn_scheduler", Text, "", "Scheduler of several turns."},
+                            {"max_turns", Integer(1), "", "Maximum number of turns."},
+                            {"use_gym_env", Flag, "auto", "Environment rewards."},
+                            {"gym_env", Text, "", "Environment."},
+                        });
+}
+
 void add_serving(Rows& rows) {
   constexpr std::string_view kOne = "there is one engine, hone's own; it sizes itself";
   add_group(
@@ -117,17 +151,7 @@ void add_serving(Rows& rows) {
           {"plot", Path, "", "Distribution of the latencies as a picture: this PNG, and an SVG beside it."},
           {"format", Choice("text|json"), "text", "Output format: text or JSON."},
       });
-  constexpr std::string_view kTurns = "rollouts of several turns and environments are not in this version; leave it out";
-  add_unsupported_group(rows, "Rollout turns", kRollout | kRlhf,
-                        "only read where a rollout has several turns, which is not in this version",
-                        {
-                            {"multi_turn_scheduler", Text, "", "Turns of a rollout.", rejected{kTurns}},
-                            {"max_turns", Integer(1), "", "Maximum number of turns."},
-                            {"completion_length_limit_scope", Choice("per_round|total"), "per_round",
-                             "What the length limit counts.", verbs{kRlhf}},
-                            {"use_gym_env", Flag, "auto", "Environment rewards.", rejected{kTurns}},
-                            {"gym_env", Text, "", "Its name.", rejected{kTurns}},
-                        });
+  add_turns(rows);
   add_group(
       rows, "Engine", kGenerating | kRlhf | kTrain,
       {

@@ -7,19 +7,20 @@
 namespace hone::hub {
 
 HttpAnswer http_call(const HttpCall& call) {
-  constexpr size_t kLongest = size_t{256} << 20;
   HttpRequest request{.url = call.address,
                       .headers = {"Content-Type: " + call.content_type},
                       .secrets = {},
                       .read_timeout = call.timeout,
                       .method = call.method,
                       .body = call.body,
+                      .whole_time = call.whole_time,
                       .direct = true,
                       .give_up = call.is_cancelled};
+  request.headers.insert(request.headers.end(), call.headers.begin(), call.headers.end());
   if (!call.bearer_token.empty()) request.secrets.push_back("Authorization: Bearer " + call.bearer_token);
   try {
-    auto reply = Http().get(request, kLongest);
-    return {reply.status, std::move(reply.body), ""};
+    auto reply = Http().get(request, call.longest);
+    return {reply.status, std::move(reply.body), "", std::move(reply.headers)};
   } catch (const HttpFailure& failure) {
     return {failure.status, failure.body,
             failure.status ? fmt::format("it answers {}", failure.status) : std::string(failure.what())};

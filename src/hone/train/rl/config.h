@@ -9,6 +9,7 @@
 #include "hone/train/rl/rewards/reward.h"
 #include "hone/train/rl/rollout_batching.h"
 #include "hone/train/rl/servers/config.h"
+#include "hone/train/rl/turns/config.h"
 
 namespace hone::train::rl {
 
@@ -47,6 +48,8 @@ struct ReinforcementConfig {
   bool dynamic_sample = false;  // dynamic_sample: groups whose rewards are all alike teach nothing
   int64_t max_resample_times = 3;
   bool log_completions = false;
+
+  std::optional<TurnConfig> turns;  // unset: one answer ends a rollout
 };
 
 }  // namespace hone::train::rl

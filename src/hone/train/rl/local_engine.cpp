@@ -19,7 +19,13 @@ class LocalEngine final : public RolloutEngine {
     sampling_.logprobs_temperature = sampling_.temperature;
   }
 
-  void begin(const std::vector<Question>& questions, int64_t version) override {
+  void begin(const std::vector<Question>& questions, int64_t version) override { generate(questions, version); }
+  void begin_again(const std::vector<Question>& questions) override { generate(questions, std::nullopt); }
+  std::vector<GeneratedCompletion> finish(bool) override { return std::move(answers_); }
+
+ private:
+  // `version`: of weights that have changed.
+  void generate(const std::vector<Question>& questions, std::optional<int64_t> version) {
     answers_.assign(questions.size(), {});
     bool written = true;
     {
@@ -27,18 +33,17 @@ class LocalEngine final : public RolloutEngine {
       EvaluationMode mode(deps_.model);
       if (!engine_) engine_ = std::make_unique<engine::Engine>(deps_.model, deps_.tokenizer, config_.engine);
       engine_->wake();
-      engine_->update_weights(version);
+      if (version) engine_->update_weights(*version);
       written = run(questions);
       if (config_.sleeps) engine_->sleep();
     }
     if (deps_.group.sum(written ? 0 : 1) > 0) throw StopBetweenSteps();
   }
-  std::vector<GeneratedCompletion> finish(bool) override { return std::move(answers_); }
 
- private:
   engine::Request request_for(const Question& question) const {
     engine::Request request{.prompt = *question.prompt, .sampling = sampling_};
     request.sampling.seed = question.seed;
+    if (question.max_tokens > 0) request.sampling.max_tokens = question.max_tokens;
     return request;
   }
 

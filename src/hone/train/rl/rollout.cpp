@@ -21,34 +21,74 @@ namespace {
 engine::EngineConfig engine_config(const ReinforcementConfig& config, const model::CausalLM& model, int64_t longest_prompt) {
   auto engine = config.engine;
   if (engine.max_model_len <= 0)
-    engine.max_model_len = std::min(model.config().max_position_embeddings, longest_prompt + config.sampling.max_tokens);
+    engine.max_model_len =
+        std::min(model.config().max_position_embeddings,
+                 longest_prompt + (config.turns ? TurnLoop::longest_episode(*config.turns, config.sampling.max_tokens)
+                                                : config.sampling.max_tokens));
   return engine;
+}
+
+std::unique_ptr<TurnLoop> make_turns(const ReinforcementConfig& config, const RolloutWorker::RolloutDeps& deps) {
+  if (!config.turns) return nullptr;
+  return std::make_unique<TurnLoop>(*config.turns,
+                                    TurnLoop::LoopDeps{deps.encoder, deps.strategy, config.sampling.max_tokens,
+                                                       engine_config(config, deps.model, deps.longest_prompt).max_model_len});
+}
+
+engine::SamplingParams sampling_of(const ReinforcementConfig& config, const TurnLoop* turns) {
+  auto sampling = config.sampling;
+  if (turns)
+    for (const auto& word : turns->stop_words()) sampling.stop.push_back(word);
+  return sampling;
 }
 
 data::Sample sample_of(const RolloutSample& rolled) {
   data::Sample sample;
   sample.ids = rolled.prompt->ids;
   sample.labels.assign(sample.ids.size(), data::kIgnore);
-  for (const auto token : rolled.completion.tokens) sample.ids.push_back(token), sample.labels.push_back(token);
+  const auto& mask = rolled.completion.loss_mask;
+  for (size_t i = 0; i < rolled.completion.tokens.size(); ++i) {
+    sample.ids.push_back(rolled.completion.tokens[i]);
+    sample.labels.push_back(mask.empty() || mask[i] ? rolled.completion.tokens[i] : data::kIgnore);
+  }
   sample.origin = rolled.prompt->question.origin;
   sample.row = rolled.prompt->row;
   return sample;
 }
 
 Json described(const RolloutSample& rolled) {
-  return {
+  Json json{
       {"row", rolled.prompt->row},          {"tokens", rolled.completion.tokens},     {"text", rolled.completion.text},
       {"cut", rolled.completion.truncated}, {"logprobs", rolled.completion.logprobs}, {"versions", rolled.completion.versions}};
+  if (!rolled.completion.loss_mask.empty()) {
+    json["mask"] = std::vector<int>(rolled.completion.loss_mask.begin(), rolled.completion.loss_mask.end());
+    json["turns"] = {rolled.turns.count, rolled.turns.answer_begin};
+  }
+  if (rolled.turns.own_prompt) json["prompt"] = rolled.prompt->ids;
+  return json;
 }
 
 // `before`: the sample of the same prompt that it may follow.
 RolloutSample sample_from(const Json& described, const RolloutSample* before, const Prompts& prompts) {
   const auto row = described.at("row").get<int64_t>();
-  auto prompt = before && before->prompt->row == row ? before->prompt : std::make_shared<const Prompt>(prompts.load(row));
-  return {std::move(prompt),
-          {described.at("tokens").get<std::vector<text::TokenId>>(), described.at("text").get<std::string>(),
-           described.at("cut").get<bool>(), described.at("logprobs").get<std::vector<float>>(),
-           described.at("versions").get<std::vector<int64_t>>()}};
+  auto prompt = before && before->prompt->row == row && !before->turns.own_prompt
+                    ? before->prompt
+                    : std::make_shared<const Prompt>(prompts.load(row));
+  RolloutSample sample{std::move(prompt),
+                       {described.at("tokens").get<std::vector<text::TokenId>>(), described.at("text").get<std::string>(),
+                        described.at("cut").get<bool>(), described.at("logprobs").get<std::vector<float>>(),
+                        described.at("versions").get<std::vector<int64_t>>()}};
+  if (described.contains("mask")) {
+    for (const auto& trained : described["mask"]) sample.completion.loss_mask.push_back(static_cast<char>(trained.get<int>()));
+    sample.turns.count = described.at("turns").at(0).get<int64_t>();
+    sample.turns.answer_begin = described.at("turns").at(1).get<size_t>();
+  }
+  if (described.contains("prompt")) {
+    sample.prompt = std::make_shared<const Prompt>(
+        Prompt{row, sample.prompt->question, described["prompt"].get<std::vector<text::TokenId>>()});
+    sample.turns.own_prompt = true;
+  }
+  return sample;
 }
 
 // Log-probabilities of completions in the places of their tokens' targets, [T]; undefined where one has none.
@@ -66,30 +106,46 @@ Tensor rollout_logps(const data::Batch& batch, std::span<const RolloutSample> sa
 
 }  // namespace
 
+int64_t trained_tokens(const GeneratedCompletion& completion) {
+  const auto& mask = completion.loss_mask;
+  return mask.empty() ? static_cast<int64_t>(completion.tokens.size()) : std::ranges::count(mask, 1);
+}
+
 RolloutWorker::RolloutWorker(const ReinforcementConfig& config, RolloutDeps parts)
     : config_(config),
       deps_(std::move(parts)),
+      turns_(make_turns(config_, deps_)),
       engine_(make_rollout_engine({deps_.model, &deps_.tuned, deps_.encoder, deps_.tokenizer, deps_.strategy},
-                                  {config_.sampling, engine_config(config_, deps_.model, deps_.longest_prompt),
+                                  {sampling_of(config_, turns_.get()), engine_config(config_, deps_.model, deps_.longest_prompt),
                                    config_.engine_sleeps || deps_.sharded, config_.keep_logprobs, config_.servers})),
       log_(deps_.folder),
       rewards_(make_rewards(config_.rewards)) {
   for (const auto& model : config_.reward_models) rewards_.push_back(make_model_reward(model));
+  if (config_.turns && config_.turns->gym_reward) rewards_.push_back(make_gym_reward());
   for (const auto& reward : rewards_) names_.push_back(reward->name());
   if (config_.advantage.weights.empty()) config_.advantage.weights.assign(names_.size(), 1);
 }
 
-RolloutBatch RolloutWorker::begin(const SharedPrompts& prompts, int64_t generations, uint64_t number, int64_t version) {
+// This process' part of the answers, not yet written, and a seed for each.
+RolloutBatch RolloutWorker::lay_out(const SharedPrompts& prompts, int64_t generations, uint64_t number,
+                                    std::vector<uint64_t>& seeds) const {
   RolloutBatch draw;
-  std::vector<RolloutEngine::Question> questions;
   std::vector<size_t> answers(prompts.size() * static_cast<size_t>(generations));
   std::iota(answers.begin(), answers.end(), size_t{0});
-  Rng seeds(deps_.seed, number);
+  Rng stream(deps_.seed, number);
   for (size_t answer : own_part(answers, deps_.strategy)) {
-    seeds.seek(answer);  // of the answer's own, whichever process writes it
+    stream.seek(answer);  // of the answer's own, whichever process writes it
     draw.own.push_back({prompts[answer / static_cast<size_t>(generations)], {}});
-    questions.push_back({&draw.own.back().prompt->ids, seeds.next()});
+    seeds.push_back(stream.next());
   }
+  return draw;
+}
+
+RolloutBatch RolloutWorker::begin(const SharedPrompts& prompts, int64_t generations, uint64_t number, int64_t version) {
+  std::vector<uint64_t> seeds;
+  auto draw = lay_out(prompts, generations, number, seeds);
+  std::vector<RolloutEngine::Question> questions;
+  for (size_t i = 0; i < seeds.size(); ++i) questions.push_back({&draw.own[i].prompt->ids, seeds[i]});
   engine_->begin(questions, version);
   return draw;
 }
@@ -104,9 +160,16 @@ RolloutBatch RolloutWorker::scored(RolloutBatch draw) {
 RolloutBatch RolloutWorker::generate(const SharedPrompts& prompts, int64_t generations, uint64_t number, int64_t version) {
   settle(true);
   const auto began = std::chrono::steady_clock::now();
-  auto draw = begin(prompts, generations, number, version);
-  auto written = engine_->finish();
-  for (size_t i = 0; i < written.size(); ++i) draw.own[i].completion = std::move(written[i]);
+  RolloutBatch draw;
+  if (turns_) {
+    std::vector<uint64_t> seeds;
+    draw = lay_out(prompts, generations, number, seeds);
+    turns_->run(draw.own, seeds, *engine_, version);
+  } else {
+    draw = begin(prompts, generations, number, version);
+    auto written = engine_->finish();
+    for (size_t i = 0; i < written.size(); ++i) draw.own[i].completion = std::move(written[i]);
+  }
   generating_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return scored(std::move(draw));
 }
@@ -161,8 +224,9 @@ void RolloutWorker::restore_ahead(const Json& state, const Prompts& prompts) {
 std::vector<double> RolloutWorker::own_scores(const std::vector<RolloutSample>& own) {
   std::vector<RewardInput> judged;
   const bool rendered = std::ranges::any_of(rewards_, [](const auto& reward) { return reward->reads_rendered(); });
-  for (const auto& [prompt, answer] : own) {
-    judged.push_back({&prompt->question, answer.text, static_cast<int64_t>(answer.tokens.size()), {}});
+  for (const auto& [prompt, answer, turns] : own) {
+    judged.push_back({&prompt->question, answer.text, trained_tokens(answer), {}});
+    if (!turns.before.empty()) judged.back().dialog = &turns.before, judged.back().infos = &turns.infos;
     if (rendered) judged.back().rendered = deps_.tokenizer->decode(prompt->ids) + deps_.tokenizer->decode(answer.tokens);
   }
   std::vector<double> flat(own.size() * rewards_.size());
@@ -245,7 +309,7 @@ std::vector<std::pair<std::string, double>> RolloutWorker::length_notes(const st
                                                                         double& tokens) const {
   std::vector<double> lengths, cut;
   for (const auto& rolled : own)
-    lengths.push_back(static_cast<double>(rolled.completion.tokens.size())), cut.push_back(rolled.completion.truncated ? 1 : 0);
+    lengths.push_back(static_cast<double>(trained_tokens(rolled.completion))), cut.push_back(rolled.completion.truncated ? 1 : 0);
   lengths = gather(lengths, deps_.strategy);
   cut = gather(cut, deps_.strategy);
   tokens = std::accumulate(lengths.begin(), lengths.end(), 0.0);
@@ -300,6 +364,7 @@ std::vector<data::Batch> RolloutWorker::batches_of(const RolloutBatch& draw, con
     notes.push_back(std::move(note));
   }
   if (step && config_.log_completions) log_completions(draw, advantages, *step);
+  if (turns_) notes.insert(notes.end(), turns_->metrics().begin(), turns_->metrics().end());
   if (step && config_.servers)
     for (auto& note : version_notes(draw.own, *step)) notes.push_back(std::move(note));
   auto own = own_part(advantages, deps_.strategy);
@@ -335,8 +400,9 @@ void RolloutWorker::watch_differences(double even_groups) {
 
 void RolloutWorker::log_completions(const RolloutBatch& draw, const std::vector<double>& advantages, int64_t step) {
   std::vector<std::string> prompts, completions, solutions;
-  for (const auto& [prompt, answer] : draw.own) {
-    prompts.push_back(deps_.tokenizer->decode(prompt->ids));
+  for (const auto& [prompt, answer, turns] : draw.own) {
+    prompts.push_back(deps_.tokenizer->decode(prompt->ids) +
+                      deps_.tokenizer->decode(std::span(answer.tokens).first(turns.answer_begin)));
     completions.push_back(answer.text);
     const auto& columns = prompt->question.extra;
     if (columns.is_object() && columns.contains("solution"))
@@ -350,6 +416,11 @@ void RolloutWorker::log_completions(const RolloutBatch& draw, const std::vector<
     for (const auto& row : draw.rewards) column.push_back(row[r]);
   }
   table["advantages"] = advantages;
+  if (turns_) {
+    std::vector<double> turns;
+    for (const auto& rolled : draw.own) turns.push_back(static_cast<double>(rolled.turns.count));
+    table["num_turns"] = gather(turns, deps_.strategy);
+  }
   if (config_.servers && config_.keep_logprobs) {
     std::vector<double> versions;
     for (const auto& rolled : draw.own)

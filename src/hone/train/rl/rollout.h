@@ -7,16 +7,10 @@
 #include "hone/train/methods/reference.h"
 #include "hone/train/rl/completions_log.h"
 #include "hone/train/rl/config.h"
-#include "hone/train/rl/prompts.h"
-#include "hone/train/rl/rollout_engine.h"
+#include "hone/train/rl/rollout_sample.h"
+#include "hone/train/rl/turns/turn_loop.h"
 
 namespace hone::train::rl {
-
-// An answer with what it answers.
-struct RolloutSample {
-  std::shared_ptr<const Prompt> prompt;
-  GeneratedCompletion completion;
-};
 
 // What this process has of a rollout, and the rewards of all of it.
 struct RolloutBatch {
@@ -74,6 +68,7 @@ class RolloutWorker {
   ParallelStrategy& group() { return deps_.strategy; }
 
  private:
+  RolloutBatch lay_out(const SharedPrompts& prompts, int64_t generations, uint64_t number, std::vector<uint64_t>& seeds) const;
   RolloutBatch begin(const SharedPrompts& prompts, int64_t generations, uint64_t number, int64_t version);
   void settle(bool may_stop);
   RolloutBatch scored(RolloutBatch draw);
@@ -98,6 +93,7 @@ class RolloutWorker {
 
   ReinforcementConfig config_;
   RolloutDeps deps_;
+  std::unique_ptr<TurnLoop> turns_;  // null: one answer ends a rollout
   std::unique_ptr<RolloutEngine> engine_;
   CompletionsLog log_;
   std::vector<std::unique_ptr<Reward>> rewards_;

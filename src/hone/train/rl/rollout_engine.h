@@ -17,6 +17,7 @@ struct GeneratedCompletion {
   bool truncated = false;              // max_tokens ended it
   std::vector<float> logprobs = {};    // of each token when it was sampled, at the temperature; empty: nobody asked, or knows
   std::vector<int64_t> versions = {};  // of the weights that sampled each token; empty: nobody asked
+  std::vector<char> loss_mask = {};    // 0 for tokens that others than the model wrote; empty: it wrote all of them
 };
 
 class RolloutEngine {
@@ -26,10 +27,13 @@ class RolloutEngine {
   struct Question {
     const std::vector<text::TokenId>* prompt;
     uint64_t seed;
+    int64_t max_tokens = 0;  // of the answer; 0: as configured. Servers do as configured
   };
   // With the weights as they are, which completions call `version`. Every process calls it, with as many questions as it has;
   // generation may go on while the caller does something else.
   virtual void begin(const std::vector<Question>& questions, int64_t version) = 0;
+  // The same with the weights of the last begin(): another turn of the same rollout.
+  virtual void begin_again(const std::vector<Question>& questions) = 0;
   // What begin() asked for. Throws StopBetweenSteps on all processes when one is asked to stop, FailedBetweenSteps where there
   // will be no completions. Without `may_stop` they are waited for.
   virtual std::vector<GeneratedCompletion> finish(bool may_stop = true) = 0;

@@ -4,6 +4,7 @@
 #include "hone/cli/arguments/preference.h"
 #include "hone/cli/configs/model_checks.h"
 #include "hone/cli/configs/training/rollout_config.h"
+#include "hone/cli/configs/training/turn_config.h"
 #include "hone/hub/locate.h"
 #include "hone/hub/post_json.h"
 #include "hone/model/config.h"
@@ -81,6 +82,7 @@ void refuse_teacher(const Options& options, std::string_view method) {
 }
 
 void apply_distillation(const Options& options, train::TrainingJob& job) {
+  refuse_turns(options, "gkd");
   auto& config = job.distillation.emplace();
   config.beta = *PreferenceArguments(options).beta;
   config.sft_alpha = *DistillationArguments(options).sft_alpha;

@@ -6,6 +6,7 @@
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/training/reference_config.h"
 #include "hone/cli/configs/training/rollout_config.h"
+#include "hone/cli/configs/training/turn_config.h"
 #include "hone/hub/locate.h"
 
 namespace hone::cli {
@@ -108,6 +109,7 @@ bool has_own_value_model(const Options& options) {
 }
 
 void apply_ppo(const Options& options, train::TrainingJob& job) {
+  refuse_turns(options, "ppo");
   auto& config = job.reinforcement.emplace();
   config.log_completions = *GrpoArguments(options).log_completions;
   read_sampling(options, config);

@@ -9,6 +9,7 @@
 #include "hone/cli/arguments/preference.h"
 #include "hone/cli/configs/training/reference_config.h"
 #include "hone/cli/configs/training/rollout_config.h"
+#include "hone/cli/configs/training/turn_config.h"
 
 namespace hone::cli {
 namespace {
@@ -135,6 +136,7 @@ void apply_reinforcement(const Options& options, train::TrainingJob& job) {
   config.log_completions = *grpo_args.log_completions;
   if (*grpo_args.async_generate) config.async_lag = *grpo_args.async_max_lag;
   read_sampling(options, config);
+  read_turns(options, config);
   read_rollout_batching(options, config);
   read_advantage(options, config);
   read_rewards(options, "GRPO", job, config);

@@ -44,8 +44,7 @@ Json question_for(const std::vector<RewardInput>& answers) {
   Json prompts = Json::array(), completions = Json::array(), tokens = Json::array();
   for (const auto& answer : answers) {
     Json messages = Json::array();
-    for (const auto& message : answer.question->messages)
-      messages.push_back({{"role", message.role}, {"content", message.content}});
+    for (const auto& message : answer.messages()) messages.push_back({{"role", message.role}, {"content", message.content}});
     prompts.push_back(std::move(messages));
     completions.push_back(answer.text);
     tokens.push_back(answer.tokens);

@@ -14,6 +14,7 @@ class ModelReward final : public Reward {
     std::vector<data::Conversation> conversations;
     for (const auto& answer : answers) {
       conversations.push_back(*answer.question);
+      conversations.back().messages = answer.messages();
       conversations.back().messages.push_back(
           {.role = "assistant", .content = answer.text, .loss = {}, .loss_scale = {}, .extra = {}});
     }

@@ -14,7 +14,7 @@ Json plugin_keywords(const std::vector<RewardInput>& answers) {
   Json completions = Json::array(), messages = Json::array(), columns = Json::object();
   for (size_t i = 0; i < answers.size(); ++i) {
     Json conversation = Json::array();
-    for (const auto& message : answers[i].question->messages)
+    for (const auto& message : answers[i].messages())
       conversation.push_back({{"role", message.role}, {"content", message.content}});
     conversation.push_back({{"role", "assistant"}, {"content", answers[i].text}});
     completions.push_back(answers[i].text);
@@ -32,6 +32,10 @@ Json plugin_keywords(const std::vector<RewardInput>& answers) {
     while (column.size() < answers.size()) column.push_back(nullptr);
   columns["completions"] = std::move(completions);
   columns["messages"] = std::move(messages);
+  if (!answers.empty() && answers.front().infos) {
+    auto& infos = columns["rollout_infos"] = Json::array();
+    for (const auto& answer : answers) infos.push_back(answer.infos ? *answer.infos : Json::object());
+  }
   return columns;
 }
 

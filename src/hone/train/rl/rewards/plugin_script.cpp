@@ -3,7 +3,8 @@
 namespace hone::train::rl {
 
 // `swift` and what lies below it are modules made on the spot: ORM, AsyncORM, PRM and the tables that a plugin adds itself to are
-// there; any other name is a class that can be derived from, and that says so when somebody wants to use it.
+// there, and what kPluginTurns has, which stands before this text; any other name is a class that can be derived from, and that
+// says so when somebody wants to use it.
 const char kPluginScript[] = R"py(
 import asyncio, importlib.abc, importlib.machinery, importlib.util, inspect, json, logging, math, os, sys, threading, time, traceback, types
 
@@ -36,8 +37,8 @@ class PRM:
         raise NotImplementedError
 
 
-KNOWN = {"ORM": ORM, "AsyncORM": AsyncORM, "PRM": PRM, "get_logger": lambda *a, **k: logging.getLogger("swift"),
-         **{name: {} for name in ("orms", "prms", "rm_plugins", "multi_turns", "loss_scale_map", "loss_map", "metric_mapping", "agent_templates", "envs", "context_managers")}}
+KNOWN = {"ORM": ORM, "AsyncORM": AsyncORM, "PRM": PRM, "get_logger": lambda *a, **k: logging.getLogger("swift"), **TURN_NAMES,
+         **{name: {} for name in ("orms", "prms", "rm_plugins", "loss_map", "metric_mapping", "agent_templates", "context_managers")}}
 
 
 class Placeholder:
@@ -125,12 +126,27 @@ def main():
     try:
         load(first["files"])
         functions = {name: make(name, arguments) for name in first["names"]}
+        actions = {}
+        if "scheduler" in first:
+            turns = TurnWorker(first["scheduler"], first["max_turns"], first["gym_env"])
+            actions.update(start=turns.start, turn=turns.turn)
+        if "loss_scales" in first:
+            scales = ScaleWorker(first["loss_scales"])
+            actions["loss_scale"] = scales.scale
     except BaseException:
         reply({"error": reason()})
         return
-    reply({"ready": {name: getattr(function, "__name__", type(function).__name__) for name, function in functions.items()}})
+    reply({"ready": {name: getattr(function, "__name__", type(function).__name__) for name, function in functions.items()},
+           "binary": {name: scales.is_binary(name) for name in first.get("loss_scales", ())}})
     for line in requests:
         request = json.loads(line)
+        for row in request.get("rows", ()):
+            try:
+                reply({"result": actions[request["action"]](row)})
+            except BaseException:
+                reply({"error": reason()})
+        if "rows" in request:
+            continue
         try:
             reply({"rewards": called(functions[request["name"]], request["keywords"])})
         except BaseException:

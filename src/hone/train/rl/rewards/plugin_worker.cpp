@@ -49,8 +49,8 @@ std::string interpreter_advice() {
 
 }  // namespace
 
-PluginWorker::PluginWorker(PluginConfig config, std::vector<std::string> names)
-    : config_(std::move(config)), names_(std::move(names)) {}
+PluginWorker::PluginWorker(PluginConfig config, std::vector<std::string> names, Json also)
+    : config_(std::move(config)), names_(std::move(names)), also_(std::move(also)) {}
 
 PluginWorker::~PluginWorker() { stop(); }
 
@@ -82,11 +82,12 @@ void PluginWorker::start() {
   posix_spawn_file_actions_adddup2(&actions, from.write, kAnswersFd);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, 2, 1);
-  std::vector<std::string> words{config_.python, "-u", "-c", kPluginScript};
+  const auto script = std::string(kPluginTurns) + kPluginScript;
+  std::vector<std::string> words{config_.python, "-u", "-c", script};
   if (config_.memory_limit > 0)
     words = {"/bin/sh", "-c",           fmt::format("ulimit -v {} && exec \"$@\"", config_.memory_limit / 1024),
              "plugin",  config_.python, "-u",
-             "-c",      kPluginScript};
+             "-c",      script};
   std::vector<char*> arguments;
   for (auto& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
@@ -100,8 +101,9 @@ void PluginWorker::start() {
   requests_ = std::exchange(to.write, -1), answers_ = std::exchange(from.read, -1);
   ::fcntl(requests_, F_SETFL, O_NONBLOCK);
   ++starts_;
-  auto ready = exchange({{"files", config_.files}, {"names", names_}, {"arguments", config_.arguments}},
-                        std::max(config_.timeout, kStartSeconds), {});
+  Json first{{"files", config_.files}, {"names", names_}, {"arguments", config_.arguments}};
+  first.update(also_);
+  auto ready = exchange(first, std::max(config_.timeout, kStartSeconds), {});
   auto problem = !ready ? ready.error() : ready->contains("error") ? (*ready)["error"].get<std::string>() : "";
   if (!problem.empty()) {
     stop();
@@ -109,6 +111,12 @@ void PluginWorker::start() {
                     interpreter_advice());
   }
   for (const auto& [name, title] : (*ready)["ready"].items()) titles_[name] = title.get<std::string>();
+  greeting_ = std::move(*ready);
+}
+
+const Json& PluginWorker::greeting() {
+  if (process_ < 0) start();
+  return greeting_;
 }
 
 const std::map<std::string, std::string>& PluginWorker::titles() {
@@ -127,7 +135,41 @@ Result<Json> PluginWorker::call(const std::string& name, const Json& keywords, c
   return (*answer)["rewards"];
 }
 
+std::vector<Result<Json>> PluginWorker::each(const std::string& action, const std::vector<Json>& rows,
+                                             const std::function<bool()>& is_cancelled) {
+  std::vector<Result<Json>> results;
+  while (results.size() < rows.size()) {
+    if (is_cancelled && is_cancelled()) {
+      results.resize(rows.size(), Error{"it was given up"});
+      break;
+    }
+    if (process_ < 0) start();
+    const auto rest = Json(std::vector<Json>(rows.begin() + static_cast<ptrdiff_t>(results.size()), rows.end()));
+    auto sent = send({{"action", action}, {"rows", rest}}, config_.timeout, is_cancelled);
+    while (sent && results.size() < rows.size()) {
+      auto answer = receive(config_.timeout, is_cancelled);
+      if (!answer) {
+        sent = Error{answer.error()};
+      } else if (answer->contains("error")) {
+        results.push_back(Error{(*answer)["error"].get<std::string>()});
+      } else {
+        results.push_back((*answer)["result"]);
+      }
+    }
+    if (sent) continue;
+    stop();
+    results.push_back(Error{sent.error()});  // the row that it was at
+  }
+  return results;
+}
+
 Result<Json> PluginWorker::exchange(const Json& request, double seconds, const std::function<bool()>& is_cancelled) {
+  auto sent = send(request, seconds, is_cancelled);
+  if (!sent) return Error{sent.error()};
+  return receive(seconds, is_cancelled);
+}
+
+Result<bool> PluginWorker::send(const Json& request, double seconds, const std::function<bool()>& is_cancelled) {
   auto deadline = Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
   auto text = request.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
   for (size_t sent = 0; sent < text.size();) {
@@ -139,6 +181,11 @@ Result<Json> PluginWorker::exchange(const Json& request, double seconds, const s
     if (count < 0 && errno != EAGAIN && errno != EINTR) return Error{exit_reason()};
     if (count > 0) sent += static_cast<size_t>(count);
   }
+  return true;
+}
+
+Result<Json> PluginWorker::receive(double seconds, const std::function<bool()>& is_cancelled) {
+  auto deadline = Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
   auto line = read_line(deadline, seconds, is_cancelled);
   if (!line) return Error{line.error()};
   auto answer = parse_json(*line);

@@ -15,7 +15,11 @@ struct RewardInput {
       nullptr;  // its messages end where the answer begins; `extra` holds the row's other columns
   std::string text;
   int64_t tokens = 0;
-  std::string rendered = {};  // prompt and answer as the model sees them, where a reward reads them so
+  std::string rendered = {};                           // prompt and answer as the model sees them, where a reward reads them so
+  const std::vector<data::Message>* dialog = nullptr;  // of several turns: all messages before the answer, which is the last one
+  const Json* infos = nullptr;                         // … and what their scheduler says of them
+
+  const std::vector<data::Message>& messages() const { return dialog ? *dialog : question->messages; }
 };
 
 class Reward {
@@ -58,6 +62,8 @@ std::unique_ptr<Reward> make_repetition_reward(const RewardConfig& config);
 // `names`: of the rewards before it, which it does not take.
 std::unique_ptr<Reward> make_http_reward(const std::string& address, const RewardConfig& config,
                                          const std::vector<std::string>& names);
+// What environments gave over an episode: the scheduler's total_reward.
+std::unique_ptr<Reward> make_gym_reward();
 // LLaMA-Factory's: it is sent texts, and answers with scores.
 std::unique_ptr<Reward> make_score_server_reward(const RewardConfig& config);
 

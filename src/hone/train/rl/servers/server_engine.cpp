@@ -56,12 +56,16 @@ class ServerEngine final : public RolloutEngine {
 
   void begin(const std::vector<Question>& questions, int64_t version) override {
     version_ = version;
+    weights_ = std::make_shared<WeightsPayload>(weights_now());
+    pushed_bytes_ = static_cast<double>(weights_->bytes());
+    begin_again(questions);
+  }
+
+  void begin_again(const std::vector<Question>& questions) override {
     may_stop_ = false;  // until somebody waits
     auto asked = gather_questions(questions);
-    auto weights = std::make_shared<WeightsPayload>(weights_now());
-    pushed_bytes_ = static_cast<double>(weights->bytes());
     if (!client_) return;
-    pending_ = std::async(std::launch::async, [this, weights, asked = std::move(asked)] {
+    pending_ = std::async(std::launch::async, [this, weights = weights_, asked = std::move(asked)] {
       return client_->generate(*weights, asked, [this] { return abandoned_ || (may_stop_ && wants_to_stop()); });
     });
   }
@@ -143,6 +147,7 @@ class ServerEngine final : public RolloutEngine {
   std::atomic<bool> abandoned_{false}, may_stop_{false};
   std::vector<size_t> counts_;  // questions of each process
   int64_t version_ = 0, pushes_ = 0;
+  std::shared_ptr<const WeightsPayload> weights_;  // of the last begin()
   double pushed_bytes_ = 0;
   std::vector<std::pair<std::string, double>> metrics_;
 };

@@ -1,0 +1,13 @@
+// Rollouts of several turns.
+#pragma once
+#include "hone/cli/options.h"
+#include "hone/train/rl/config.h"
+
+namespace hone::cli {
+
+// After sampling and rewards. Throws UserError(usage) for what does not go together, before a model is loaded.
+void read_turns(const Options& options, train::rl::ReinforcementConfig& config);
+// For methods that have one turn. Throws UserError(usage) where several are asked for.
+void refuse_turns(const Options& options, std::string_view method);
+
+}  // namespace hone::cli

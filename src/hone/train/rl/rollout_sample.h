@@ -1,0 +1,27 @@
+// A completion with the prompt that it completes, and what lay between them.
+#pragma once
+#include "hone/train/rl/prompts.h"
+#include "hone/train/rl/rollout_engine.h"
+
+namespace hone::train::rl {
+
+// Of a rollout of several turns.
+struct TurnRecord {
+  int64_t count = 1;                       // answers of the model
+  size_t answer_begin = 0;                 // the last answer's first token in the completion
+  std::vector<data::Message> before = {};  // the conversation up to the last answer; empty: the prompt's
+  Json infos = Json::object();             // what the scheduler tells rewards
+  bool own_prompt = false;                 // an environment wrote the prompt, not the row
+};
+
+struct RolloutSample {
+  std::shared_ptr<const Prompt> prompt;
+  GeneratedCompletion
+      completion;  // of several turns: from the first answer to the last, tokens of others masked; its text is the last answer's
+  TurnRecord turns = {};
+};
+
+// Tokens that the model wrote.
+int64_t trained_tokens(const GeneratedCompletion& completion);
+
+}  // namespace hone::train::rl

@@ -1,0 +1,68 @@
+#include <cmath>
+
+#include "hone/hub/post_json.h"
+#include "hone/train/rl/tools/tool_server.h"
+
+namespace hone::train::rl {
+namespace {
+
+std::string result_text(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+class HttpTools final : public ToolServer {
+ public:
+  HttpTools(std::string address, std::string only, Limits limits)
+      : address_(std::move(address)), only_(std::move(only)), limits_(std::move(limits)) {}
+
+  bool serves(const std::string& name) const override { return only_.empty() || name == only_; }
+
+  Result<std::string> call(const ToolRequest& request) override {
+    const auto answer = post_to_tool(address_, {{"name", request.name}, {"arguments", request.arguments}}, limits_);
+    if (!answer.ok()) return Error{answer.failure};
+    const auto said = parse_json(answer.body);
+    if (!said) return answer.body;
+    if (!said->is_object()) return result_text(*said);
+    if (said->contains("error") && !(*said)["error"].is_null()) return Error{result_text((*said)["error"])};
+    return result_text(said->contains("result") ? (*said)["result"] : *said);
+  }
+
+  void probe() override {
+    constexpr auto kPatience = std::chrono::seconds(5);
+    try {
+      hub::require_listener(address_, kPatience);
+    } catch (const std::runtime_error& problem) {
+      throw UserError(
+          ExitCode::failure,
+          fmt::format("the tool server at {} cannot be reached: {}", hub::read_address(address_)->shown, problem.what()),
+          "start it first, or check the address (docs/agents.md)");
+    }
+  }
+
+ private:
+  std::string address_, only_;
+  Limits limits_;
+};
+
+}  // namespace
+
+hub::HttpAnswer post_to_tool(const std::string& address, const Json& body, const ToolServer::Limits& limits,
+                             std::vector<std::string> headers) {
+  const auto seconds = std::chrono::seconds(std::max<int64_t>(1, static_cast<int64_t>(std::ceil(limits.timeout))));
+  auto answer = hub::http_call({.address = address,
+                                .method = "POST",
+                                .body = body.dump(-1, ' ', false, Json::error_handler_t::replace),
+                                .headers = std::move(headers),
+                                .timeout = seconds,
+                                .whole_time = seconds,
+                                .longest = limits.longest,
+                                .is_cancelled = limits.is_cancelled});
+  if (answer.status == 0 && answer.failure.empty()) answer.failure = "no answer";
+  return answer;
+}
+
+std::unique_ptr<ToolServer> make_http_tools(const std::string& address, const std::string& only, ToolServer::Limits limits) {
+  return std::make_unique<HttpTools>(address, only, std::move(limits));
+}
+
+}  // namespace hone::train::rl

@@ -1,0 +1,187 @@
+// The Model Context Protocol, revision 2025-06-18, over streamable HTTP: JSON-RPC by POST, answered by JSON or by a stream of
+// events that holds the answer.
+#include <atomic>
+#include <mutex>
+#include <set>
+
+#include "hone/base/version.h"
+#include "hone/hub/post_json.h"
+#include "hone/train/rl/tools/tool_server.h"
+
+namespace hone::train::rl {
+namespace {
+
+constexpr const char* kProtocolVersion = "2025-06-18";
+constexpr int kMostPages = 64;  // of a list of tools
+
+// The message with this id in a stream of events: data lines of an event are joined, other fields do not matter.
+std::optional<Json> message_in_events(const std::string& events, int64_t id) {
+  std::string data;
+  const auto found = [&]() -> std::optional<Json> {
+    auto message = parse_json(std::exchange(data, ""));
+    if (message && message->is_object() && message->value("id", Json()) == id && !message->contains("method"))
+      return std::move(*message);
+    return std::nullopt;
+  };
+  for (size_t at = 0; at < events.size();) {
+    const auto end = std::min(events.find('\n', at), events.size());
+    std::string_view line(events.data() + at, end - at);
+    at = end + 1;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.starts_with("data:")) {
+      line.remove_prefix(line.starts_with("data: ") ? 6 : 5);
+      data += (data.empty() ? "" : "\n") + std::string(line);
+    } else if (line.empty() && !data.empty()) {
+      if (auto message = found()) return message;
+    }
+  }
+  return data.empty() ? std::nullopt : found();
+}
+
+// What a result's content says in words.
+std::string content_text(const Json& result) {
+  std::string text;
+  const auto content = result.value("content", Json());
+  if (content.is_array())
+    for (const auto& part : content) {
+      if (!part.is_object()) continue;
+      const auto words = part.value("text", Json());
+      if (!text.empty()) text += '\n';
+      text += words.is_string() ? words.get<std::string>() : fmt::format("[{}]", part.value("type", Json("content")).dump());
+    }
+  if (text.empty() && result.contains("structuredContent")) text = result["structuredContent"].dump();
+  return text;
+}
+
+class McpClient final : public ToolServer {
+ public:
+  McpClient(std::string address, Limits limits) : address_(std::move(address)), limits_(std::move(limits)) {}
+
+  bool serves(const std::string& name) const override {
+    std::lock_guard lock(mutex_);
+    return tools_.contains(name);
+  }
+
+  Result<std::string> call(const ToolRequest& request) override {
+    const Json parameters{{"name", request.name}, {"arguments", request.arguments}};
+    bool expired = false;
+    auto result = ask("tools/call", parameters, expired);
+    if (expired) {  // the server has forgotten the session: a new one, once
+      if (auto begun = begin(); !begun) return Error{begun.error()};
+      result = ask("tools/call", parameters, expired);
+    }
+    if (!result) return Error{result.error()};
+    auto text = content_text(*result);
+    if (result->value("isError", Json()) == true) return Error{text.empty() ? "the tool failed" : text};
+    return text;
+  }
+
+  void probe() override {
+    auto begun = begin();
+    if (!begun)
+      throw UserError(ExitCode::failure,
+                      fmt::format("the MCP server at {} cannot be used: {}", hub::read_address(address_)->shown, begun.error()),
+                      "start it first, or check the address: it ends in /mcp as a rule (docs/agents.md)");
+  }
+
+ private:
+  // Initializes a session and lists the server's tools.
+  Result<bool> begin() {
+    {
+      std::lock_guard lock(mutex_);
+      session_.clear();
+    }
+    bool expired = false;
+    auto greeted = ask("initialize",
+                       {{"protocolVersion", kProtocolVersion},
+                        {"capabilities", Json::object()},
+                        {"clientInfo", {{"name", "hone"}, {"version", version()}}}},
+                       expired);
+    if (!greeted) return Error{greeted.error()};
+    const auto spoken = greeted->value("protocolVersion", Json());
+    if (!spoken.is_string()) return Error{"it names no protocol version"};
+    {
+      std::lock_guard lock(mutex_);
+      protocol_ = spoken.get<std::string>();
+    }
+    post_to_tool(address_, {{"jsonrpc", "2.0"}, {"method", "notifications/initialized"}}, limits_, session_headers());
+    return list_tools();
+  }
+
+  Result<bool> list_tools() {
+    std::set<std::string> names;
+    Json parameters = Json::object();
+    for (int page = 0; page < kMostPages; ++page) {
+      bool expired = false;
+      auto listed = ask("tools/list", parameters, expired);
+      if (!listed) return Error{listed.error()};
+      const auto tools = listed->value("tools", Json());
+      if (tools.is_array())
+        for (const auto& tool : tools)
+          if (const auto name = tool.is_object() ? tool.value("name", Json()) : Json(); name.is_string())
+            names.insert(name.get<std::string>());
+      const auto next = listed->value("nextCursor", Json());
+      if (!next.is_string()) break;
+      parameters["cursor"] = next;
+    }
+    if (names.empty()) return Error{"it has no tools"};
+    std::lock_guard lock(mutex_);
+    tools_ = std::move(names);
+    return true;
+  }
+
+  std::vector<std::string> session_headers() const {
+    std::vector<std::string> headers{"Accept: application/json, text/event-stream"};
+    std::lock_guard lock(mutex_);
+    if (!session_.empty()) headers.push_back("Mcp-Session-Id: " + session_);
+    if (!protocol_.empty()) headers.push_back("MCP-Protocol-Version: " + protocol_);
+    return headers;
+  }
+
+  // The result of one request. `expired`: the server does not know the session any more.
+  Result<Json> ask(const std::string& method, const Json& parameters, bool& expired) {
+    const auto headers = session_headers();
+    const auto id = next_id_++;
+    const auto answer =
+        post_to_tool(address_, {{"jsonrpc", "2.0"}, {"id", id}, {"method", method}, {"params", parameters}}, limits_, headers);
+    expired = answer.status == 404 && headers.size() > 2;
+    if (!answer.ok()) return Error{answer.failure};
+    if (method == "initialize") remember_session(answer);
+    const auto type = answer.headers.contains("content-type") ? answer.headers.at("content-type") : "";
+    std::optional<Json> message;
+    if (type.starts_with("text/event-stream")) {
+      message = message_in_events(answer.body, id);
+    } else if (auto read = parse_json(answer.body); read && read->is_object()) {
+      message = std::move(*read);
+    }
+    if (!message) return error("it answered {} with no message of JSON-RPC", method);
+    if (const auto problem = message->value("error", Json()); problem.is_object()) {
+      const auto words = problem.value("message", Json());
+      return Error{words.is_string() ? words.get<std::string>() : problem.dump()};
+    }
+    auto result = message->value("result", Json());
+    if (!result.is_object()) return error("it answered {} with no result", method);
+    return result;
+  }
+
+  void remember_session(const hub::HttpAnswer& answer) {
+    const auto found = answer.headers.find("mcp-session-id");
+    std::lock_guard lock(mutex_);
+    session_ = found == answer.headers.end() ? "" : found->second;
+  }
+
+  std::string address_;
+  Limits limits_;
+  mutable std::mutex mutex_;
+  std::string session_, protocol_;
+  std::set<std::string> tools_;
+  std::atomic<int64_t> next_id_{1};
+};
+
+}  // namespace
+
+std::unique_ptr<ToolServer> make_mcp_client(const std::string& address, ToolServer::Limits limits) {
+  return std::make_unique<McpClient>(address, std::move(limits));
+}
+
+}  // namespace hone::train::rl

@@ -1,0 +1,43 @@
+// A server that executes tool calls.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hone/base/json.h"
+#include "hone/hub/http_call.h"
+
+namespace hone::train::rl {
+
+struct ToolRequest {
+  std::string name;
+  Json arguments;  // an object
+};
+
+// Safe for several threads.
+class ToolServer {
+ public:
+  struct Limits {
+    double timeout = 30;                      // seconds for one call
+    size_t longest = size_t{1} << 20;         // bytes of an answer
+    std::function<bool()> is_cancelled = {};  // asked while a call lasts
+  };
+  virtual ~ToolServer() = default;
+  virtual bool serves(const std::string& name) const = 0;
+  // The result as text, or why there is none.
+  virtual Result<std::string> call(const ToolRequest& request) = 0;
+  // Whether it is there. Throws UserError(failure).
+  virtual void probe() = 0;
+};
+
+// POST {"name", "arguments"}, the answer a text, {"result": …} or {"error": text}. `only` is the one tool it serves; "": any.
+std::unique_ptr<ToolServer> make_http_tools(const std::string& address, const std::string& only, ToolServer::Limits limits);
+// The Model Context Protocol over streamable HTTP. Asks for the server's tools when it is first needed.
+std::unique_ptr<ToolServer> make_mcp_client(const std::string& address, ToolServer::Limits limits);
+
+// One POST of JSON within the limits; `address` as it may be shown.
+hub::HttpAnswer post_to_tool(const std::string& address, const Json& body, const ToolServer::Limits& limits,
+                             std::vector<std::string> headers = {});
+
+}  // namespace hone::train::rl

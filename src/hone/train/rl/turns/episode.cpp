@@ -1,0 +1,124 @@
+#include "hone/train/rl/turns/episode.h"
+
+#include <algorithm>
+
+#include "hone/data/reply_tokens.h"
+
+namespace hone::train::rl {
+namespace {
+
+template <class T>
+void append_all(std::vector<T>& to, const std::vector<T>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+// Text of tools and environments spells no special token: those of the template are the template's to write.
+std::vector<text::TokenId> plain_tokens(const text::Tokenizer& tokenizer, const std::string& text) {
+  return tokenizer.encode(text, {.guard_special_tokens = true});
+}
+
+std::string without_special_tokens(const text::Tokenizer& tokenizer, const std::string& text) {
+  auto ids = tokenizer.encode(text);
+  if (std::erase_if(ids, [&](text::TokenId id) { return tokenizer.is_special(id); }) == 0) return text;
+  return tokenizer.decode(ids);
+}
+
+}  // namespace
+
+Episode::Episode(RolloutSample& sample, uint64_t seed)
+    : sample_(sample), seed_(seed), context_(sample.prompt->ids), messages_(sample.prompt->question.messages) {
+  sample_.turns.count = 0;
+}
+
+void Episode::take(GeneratedCompletion said) {
+  auto& completion = sample_.completion;
+  const bool has_logprobs = completion.logprobs.size() == completion.tokens.size() && said.logprobs.size() == said.tokens.size();
+  said_ = said.text;
+  said_begin_ = completion.tokens.size();
+  if (!goes_on_) sample_.turns.answer_begin = said_begin_;
+  append_all(completion.tokens, said.tokens);
+  append_all(context_, said.tokens);
+  completion.loss_mask.resize(completion.tokens.size(), 1);
+  if (has_logprobs)
+    append_all(completion.logprobs, said.logprobs);
+  else
+    completion.logprobs.clear();
+  append_all(completion.versions, said.versions);
+  completion.truncated = said.truncated;
+  if (goes_on_)
+    messages_.back().content += said.text;
+  else
+    messages_.push_back({.role = "assistant", .content = said.text});
+  completion.text = messages_.back().content;
+  ++sample_.turns.count;
+  sample_.turns.before = std::vector<data::Message>(messages_.begin(), messages_.end() - 1);
+}
+
+TurnInput Episode::input(bool last) const {
+  return {.episode = seed_,
+          .question = &sample_.prompt->question,
+          .messages = &messages_,
+          .said = said_,
+          .turn = sample_.turns.count,
+          .truncated = sample_.completion.truncated,
+          .last = last};
+}
+
+void Episode::append_others(const std::vector<text::TokenId>& ids) {
+  auto& completion = sample_.completion;
+  append_all(completion.tokens, ids);
+  append_all(context_, ids);
+  completion.loss_mask.resize(completion.tokens.size(), 0);
+  if (!completion.logprobs.empty()) completion.logprobs.resize(completion.tokens.size(), 0);
+  if (!completion.versions.empty()) completion.versions.resize(completion.tokens.size(), completion.versions.back());
+}
+
+// The last turn's tokens end where so much of its text is there, and before a token that ends a turn.
+void Episode::keep_text(size_t bytes, const data::Encoder& encoder) {
+  auto& completion = sample_.completion;
+  const auto ends = encoder.stop_ids();
+  const std::vector<text::TokenId> said(completion.tokens.begin() + static_cast<ptrdiff_t>(said_begin_), completion.tokens.end());
+  size_t kept = said.size();
+  while (kept > 0 && std::ranges::count(ends, said[kept - 1]) > 0) --kept;
+  if (bytes < said_.size()) {
+    size_t shortest = 0;
+    while (shortest < kept && encoder.tokenizer().decode(std::span(said).first(shortest), true).size() < bytes) ++shortest;
+    kept = shortest;
+    messages_.back().content.resize(messages_.back().content.size() - (said_.size() - bytes));
+    said_.resize(bytes);
+  }
+  const auto dropped = said.size() - kept;
+  context_.resize(context_.size() - dropped);
+  for (size_t i = 0; i < dropped; ++i) completion.tokens.pop_back(), completion.loss_mask.pop_back();
+  if (!completion.logprobs.empty()) completion.logprobs.resize(completion.tokens.size());
+  if (!completion.versions.empty()) completion.versions.resize(completion.tokens.size());
+}
+
+Result<bool> Episode::follow(const NextTurn& next, const data::Encoder& encoder) {
+  if (next.continued) {
+    keep_text(next.keep, encoder);
+    messages_.back().content += *next.continued;
+    append_others(plain_tokens(encoder.tokenizer(), *next.continued));
+    goes_on_ = true;
+    return true;
+  }
+  auto replies = next.replies;
+  for (auto& reply : replies)
+    if (reply.role == "tool") reply.content = without_special_tokens(encoder.tokenizer(), reply.content);
+  auto ids = data::encode_replies(encoder, sample_.prompt->question, replies);
+  if (!ids) return Error{ids.error()};
+  // A turn that the model ended itself is not ended again.
+  const auto& tokens = sample_.completion.tokens;
+  if (!ids->empty() && tokens.size() > said_begin_ && tokens.back() == ids->front()) ids->erase(ids->begin());
+  append_others(*ids);
+  append_all(messages_, replies);
+  goes_on_ = false;
+  return true;
+}
+
+void Episode::add_infos(const Json& infos) {
+  if (!infos.is_object()) return;
+  for (const auto& [name, value] : infos.items()) sample_.turns.infos[name] = value;
+}
+
+}  // namespace hone::train::rl

@@ -1,0 +1,41 @@
+// An answer of several turns while it is generated: its tokens, who wrote them, and its messages.
+#pragma once
+#include "hone/train/rl/rollout_sample.h"
+#include "hone/train/rl/turns/scheduler.h"
+
+namespace hone::train::rl {
+
+class Episode {
+ public:
+  // `sample`'s completion is empty, and filled while the episode lasts.
+  Episode(RolloutSample& sample, uint64_t seed);
+
+  uint64_t seed() const { return seed_; }
+  const std::vector<text::TokenId>& context() const { return context_; }  // what the model reads next
+  int64_t written() const { return static_cast<int64_t>(sample_.completion.tokens.size()); }
+  const RolloutSample& sample() const { return sample_; }
+
+  // The model's next answer, or more of the one that goes on.
+  void take(GeneratedCompletion said);
+  // As schedulers see what was taken last.
+  TurnInput input(bool last) const;
+  // What follows. An error where the template cannot write it.
+  Result<bool> follow(const NextTurn& next, const data::Encoder& encoder);
+  void add_infos(const Json& infos);
+  // No room is left for what would follow.
+  void cut() { sample_.completion.truncated = true; }
+
+ private:
+  void append_others(const std::vector<text::TokenId>& ids);
+  void keep_text(size_t bytes, const data::Encoder& encoder);
+
+  RolloutSample& sample_;
+  uint64_t seed_;
+  std::vector<text::TokenId> context_;
+  std::vector<data::Message> messages_;
+  std::string said_;       // in the last turn
+  size_t said_begin_ = 0;  // its first token in the completion
+  bool goes_on_ = false;   // the last message is continued
+};
+
+}  // namespace hone::train::rl

@@ -1,0 +1,36 @@
+// ms-swift's math_tip_trick: an answer that is wrong is taken back to where its thought ended, and goes on with a doubt, once.
+#include "hone/train/rl/rewards/reward.h"
+#include "hone/train/rl/turns/scheduler.h"
+
+namespace hone::train::rl {
+namespace {
+
+constexpr std::string_view kDoubt = "But wait... It seems I made a mistake,";
+
+class MathTips final : public TurnScheduler {
+ public:
+  std::vector<NextTurn> advance(const std::vector<TurnInput>& turns) override {
+    std::vector<RewardInput> answers;
+    for (const auto& turn : turns) answers.push_back({turn.question, turn.messages->back().content, 0, {}});
+    const auto right = accuracy_->score(answers);
+    std::vector<NextTurn> next(turns.size());
+    for (size_t i = 0; i < turns.size(); ++i) {
+      const auto& turn = turns[i];
+      const bool doubted = answers[i].text.find(kDoubt) != std::string::npos;
+      if (turn.truncated || turn.last || doubted || right[i] == 1) continue;
+      next[i] = {.done = false,
+                 .keep = std::min({turn.said.size(), turn.said.find("<answer>"), turn.said.find("</think>")}),
+                 .continued = std::string(kDoubt)};
+    }
+    return next;
+  }
+
+ private:
+  std::unique_ptr<Reward> accuracy_ = make_accuracy_reward();
+};
+
+}  // namespace
+
+std::unique_ptr<TurnScheduler> make_math_tips() { return std::make_unique<MathTips>(); }
+
+}  // namespace hone::train::rl

@@ -1,0 +1,119 @@
+// Schedulers and environments that Python plugins register, run by a worker process of their own.
+#include "hone/base/log.h"
+#include "hone/train/loop/stop_signal.h"
+#include "hone/train/rl/turns/scheduler.h"
+
+namespace hone::train::rl {
+namespace {
+
+Json messages_json(const std::vector<data::Message>& messages) {
+  Json list = Json::array();
+  for (const auto& message : messages) list.push_back({{"role", message.role}, {"content", message.content}});
+  return list;
+}
+
+std::vector<data::Message> messages_of(const Json& list) {
+  std::vector<data::Message> messages;
+  for (const auto& message : list)
+    messages.push_back({.role = message.at("role").get<std::string>(), .content = message.at("content").get<std::string>()});
+  return messages;
+}
+
+Json tools_json(const data::Conversation& question) {
+  if (question.tools.empty()) return nullptr;
+  auto tools = parse_json(question.tools);
+  return tools ? *tools : Json();
+}
+
+class PluginScheduler final : public TurnScheduler {
+ public:
+  explicit PluginScheduler(const TurnConfig& config)
+      : name_(config.scheduler),
+        worker_(config.plugins, {},
+                {{"scheduler", config.scheduler},
+                 {"max_turns", config.max_turns > 0 ? Json(config.max_turns) : Json()},
+                 {"gym_env", config.gym_env.empty() ? Json() : Json(config.gym_env)}}) {
+    worker_.titles();  // starts it: a plugin that cannot be used is known now
+  }
+
+  bool replaces_messages() const override { return true; }
+
+  void start(const std::vector<uint64_t>& episodes, std::vector<data::Conversation>& questions) override {
+    std::vector<Json> rows;
+    for (size_t i = 0; i < questions.size(); ++i) rows.push_back(row_of(episodes[i], questions[i], questions[i].messages));
+    const auto begun = run("start", rows);
+    for (size_t i = 0; i < questions.size(); ++i) {
+      if (!begun[i])
+        throw UserError(
+            ExitCode::failure,
+            fmt::format("the scheduler {} failed at the start of {}: {}", name_, questions[i].origin.str(), begun[i].error()),
+            "mend it, and resume the run from its last checkpoint with --resume_from_checkpoint");
+      questions[i].messages = messages_of(begun[i]->at("messages"));
+    }
+  }
+
+  std::vector<NextTurn> advance(const std::vector<TurnInput>& turns) override {
+    std::vector<Json> rows;
+    for (const auto& turn : turns) {
+      auto row = row_of(turn.episode, *turn.question, *turn.messages);
+      row.update({{"said", turn.said}, {"turn", turn.turn}, {"truncated", turn.truncated}});
+      rows.push_back(std::move(row));
+    }
+    const auto results = run("turn", rows);
+    std::vector<NextTurn> next;
+    size_t failed = 0;
+    for (size_t i = 0; i < turns.size(); ++i) {
+      next.push_back(results[i] ? next_of(*results[i]) : NextTurn{});
+      if (results[i]) continue;
+      ++failed, ++failures_;
+      log::warning("the scheduler {} failed at turn {} of {}: {}; the episode ends there ({} such so far)", name_, turns[i].turn,
+                   turns[i].question->origin.str(), results[i].error(), failures_);
+    }
+    if (!turns.empty() && failed == turns.size())
+      throw UserError(ExitCode::failure, fmt::format("the scheduler {} failed on every answer: {}", name_, results[0].error()),
+                      "mend it, and resume the run from its last checkpoint with --resume_from_checkpoint; --reward_timeout sets "
+                      "how long one row may take");
+    return next;
+  }
+
+  std::vector<std::pair<std::string, double>> take_counts() override {
+    return {{"plugins/failures", std::exchange(failures_, 0)}};
+  }
+
+ private:
+  static Json row_of(uint64_t episode, const data::Conversation& question, const std::vector<data::Message>& messages) {
+    return {{"episode", fmt::format("{:016x}", episode)},
+            {"messages", messages_json(messages)},
+            {"columns", question.extra.is_object() ? question.extra : Json::object()},
+            {"tools", tools_json(question)}};
+  }
+
+  std::vector<Result<Json>> run(const std::string& action, const std::vector<Json>& rows) {
+    const auto stops = [] { return StopSignal::requested() != Stop::none; };
+    auto results = worker_.each(action, rows, stops);
+    if (stops()) throw StopBetweenSteps();
+    return results;
+  }
+
+  static NextTurn next_of(const Json& result) {
+    NextTurn next{.done = result.at("done").get<bool>(), .infos = result.at("infos")};
+    if (result.contains("continued")) {
+      next.keep = result.at("keep").get<size_t>();
+      next.continued = result["continued"].get<std::string>();
+    }
+    if (result.contains("replies")) next.replies = messages_of(result["replies"]);
+    return next;
+  }
+
+  std::string name_;
+  PluginWorker worker_;
+  int64_t failures_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<TurnScheduler> make_plugin_scheduler(const TurnConfig& config) {
+  return std::make_unique<PluginScheduler>(config);
+}
+
+}  // namespace hone::train::rl

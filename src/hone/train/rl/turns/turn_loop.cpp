@@ -1,0 +1,118 @@
+#include "hone/train/rl/turns/turn_loop.h"
+
+#include "hone/base/log.h"
+#include "hone/base/rng.h"
+#include "hone/train/loop/stop_signal.h"
+
+namespace hone::train::rl {
+namespace {
+
+constexpr int64_t kTurnsWithoutLimit = 8, kTokensOfReplies = 512;  // that an engine has room for
+
+// A draw of its own for each turn of an episode.
+uint64_t turn_seed(uint64_t episode, int64_t turn) {
+  return turn == 1 ? episode : Rng(episode, static_cast<uint64_t>(turn)).next();
+}
+
+}  // namespace
+
+TurnLoop::TurnLoop(const TurnConfig& config, LoopDeps deps)
+    : config_(config), deps_(std::move(deps)), scheduler_(make_scheduler(config)) {}
+
+int64_t TurnLoop::longest_episode(const TurnConfig& config, int64_t max_completion_length) {
+  if (config.limits_total) return max_completion_length;
+  const auto turns = config.max_turns > 0 ? config.max_turns : kTurnsWithoutLimit;
+  return turns * max_completion_length + (turns - 1) * kTokensOfReplies;
+}
+
+// What fails on one process stops all of them, before they wait for each other.
+template <class Work>
+void TurnLoop::together(Work work) {
+  bool stop = false;
+  std::optional<UserError> problem;
+  try {
+    work();
+  } catch (const StopBetweenSteps&) {
+    stop = true;
+  } catch (const UserError& found) {
+    problem = found;
+  }
+  if (deps_.group.sum(stop) > 0) throw StopBetweenSteps();
+  if (deps_.group.sum(problem.has_value()) > 0)
+    throw FailedBetweenSteps(problem.value_or(UserError(ExitCode::failure, "a turn failed on another process, which says why")));
+}
+
+void TurnLoop::start(std::vector<RolloutSample>& samples, const std::vector<uint64_t>& seeds) {
+  if (!scheduler_->replaces_messages()) return;
+  std::vector<data::Conversation> questions;
+  for (const auto& sample : samples) questions.push_back(sample.prompt->question);
+  scheduler_->start(seeds, questions);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    auto ids = deps_.encoder->encode_prompt(questions[i]);
+    if (!ids) throw UserError(ExitCode::bad_data, ids.error());
+    if (static_cast<int64_t>(ids->size()) >= deps_.max_model_len)
+      throw UserError(ExitCode::bad_data,
+                      fmt::format("{}: the environment begins with {} tokens; the engine holds {}", questions[i].origin.str(),
+                                  ids->size(), deps_.max_model_len),
+                      "raise --vllm_max_model_len");
+    samples[i].prompt = std::make_shared<const Prompt>(Prompt{samples[i].prompt->row, std::move(questions[i]), std::move(*ids)});
+    samples[i].turns.own_prompt = true;
+  }
+}
+
+int64_t TurnLoop::room_of(const Episode& episode) const {
+  return config_.limits_total ? deps_.max_completion_length - episode.written() : deps_.max_completion_length;
+}
+
+bool TurnLoop::has_room(const Episode& episode) const {
+  return room_of(episode) > 0 && static_cast<int64_t>(episode.context().size()) < deps_.max_model_len;
+}
+
+// The episodes that go on.
+std::vector<size_t> TurnLoop::take_turn(std::vector<Episode>& episodes, const std::vector<size_t>& active, int64_t turn) {
+  const bool last = config_.max_turns > 0 && turn >= config_.max_turns;
+  std::vector<TurnInput> turns;
+  for (auto place : active) turns.push_back(episodes[place].input(last));
+  const auto next = scheduler_->advance(turns);
+  HONE_CHECK(next.size() == turns.size(), "a scheduler that does not say what follows each answer");
+  std::vector<size_t> going;
+  for (size_t i = 0; i < active.size(); ++i) {
+    auto& episode = episodes[active[i]];
+    episode.add_infos(next[i].infos);
+    if (last || next[i].done) continue;
+    if (auto followed = episode.follow(next[i], *deps_.encoder); !followed) throw UserError(ExitCode::bad_data, followed.error());
+    if (has_room(episode))
+      going.push_back(active[i]);
+    else
+      episode.cut();
+  }
+  return going;
+}
+
+void TurnLoop::run(std::vector<RolloutSample>& samples, const std::vector<uint64_t>& seeds, RolloutEngine& engine,
+                   int64_t version) {
+  together([&] { start(samples, seeds); });
+  std::vector<Episode> episodes;
+  std::vector<size_t> active;
+  for (size_t i = 0; i < samples.size(); ++i) episodes.emplace_back(samples[i], seeds[i]), active.push_back(i);
+  for (int64_t turn = 1; deps_.group.sum(static_cast<double>(active.size())) > 0; ++turn) {
+    std::vector<RolloutEngine::Question> questions;
+    for (auto place : active)
+      questions.push_back({&episodes[place].context(), turn_seed(episodes[place].seed(), turn), room_of(episodes[place])});
+    turn == 1 ? engine.begin(questions, version) : engine.begin_again(questions);
+    auto said = engine.finish();
+    for (size_t i = 0; i < active.size(); ++i) episodes[active[i]].take(std::move(said[i]));
+    together([&] { active = take_turn(episodes, active, turn); });
+  }
+  note(episodes);
+}
+
+void TurnLoop::note(const std::vector<Episode>& episodes) {
+  double turns = 0;
+  for (const auto& episode : episodes) turns += static_cast<double>(episode.sample().turns.count);
+  const auto count = deps_.group.sum(static_cast<double>(episodes.size()));
+  metrics_ = {{"num_turns", deps_.group.sum(turns) / count}};
+  for (const auto& [name, sum] : scheduler_->take_counts()) metrics_.emplace_back(name, deps_.group.sum(sum) / count);
+}
+
+}  // namespace hone::train::rl

@@ -1,0 +1,39 @@
+// Rollouts of several turns: all episodes generate together, then their schedulers say what follows, until the last one is over.
+#pragma once
+#include "hone/train/rl/turns/episode.h"
+
+namespace hone::train::rl {
+
+class TurnLoop {
+ public:
+  struct LoopDeps {
+    std::shared_ptr<const data::Encoder> encoder;
+    ParallelStrategy& group;
+    int64_t max_completion_length, max_model_len;
+  };
+  TurnLoop(const TurnConfig& config, LoopDeps deps);
+
+  // Every process calls it with its own samples, which have a prompt alone, and a seed for each.
+  void run(std::vector<RolloutSample>& samples, const std::vector<uint64_t>& seeds, RolloutEngine& engine, int64_t version);
+  // Numbers about the last rollout; the same on all processes.
+  const std::vector<std::pair<std::string, double>>& metrics() const { return metrics_; }
+  std::vector<std::string> stop_words() const { return scheduler_->stop_words(); }
+  // The room that an engine needs beyond the longest prompt.
+  static int64_t longest_episode(const TurnConfig& config, int64_t max_completion_length);
+
+ private:
+  void start(std::vector<RolloutSample>& samples, const std::vector<uint64_t>& seeds);
+  std::vector<size_t> take_turn(std::vector<Episode>& episodes, const std::vector<size_t>& active, int64_t turn);
+  bool has_room(const Episode& episode) const;
+  int64_t room_of(const Episode& episode) const;
+  template <class Work>
+  void together(Work work);
+  void note(const std::vector<Episode>& episodes);
+
+  TurnConfig config_;
+  LoopDeps deps_;
+  std::unique_ptr<TurnScheduler> scheduler_;
+  std::vector<std::pair<std::string, double>> metrics_;
+};
+
+}  // namespace hone::train::rl
