@@ -55,11 +55,13 @@ void add_model(Rows& rows) {
           {"train_from_scratch", Flag, "false", "Random weights from config.json.", verbs{kTraining}},
           {"model_kwargs", JsonText, "", "Model settings, exported in capitals to the environment.", only_swift{}},
           {"external_plugins", List, "",
-           "Python files that register rewards, which --reward_funcs names; run by a worker process.", only_swift{},
-           also{"custom_register_path"}, verbs{kRlhf | kSample}},
+           "Python files that register rewards, schedulers of turns or loss scales, which --reward_funcs, --multi_turn_scheduler "
+           "and --loss_scale name; run by a worker process.",
+           only_swift{}, also{"custom_register_path"}, verbs{kTraining | kSample}},
           {"external_plugins", List, "", "Python files with custom models, rewards or losses.", only_swift{},
-           also{"custom_register_path"}, verbs{kModelUsers & ~(kRlhf | kSample)},
-           rejected{"only rewards of rlhf and sample run as Python; a family is a file under src/hone/model/families"}},
+           also{"custom_register_path"}, verbs{kModelUsers & ~(kTraining | kSample)},
+           rejected{"only rewards, turns and loss scales of training and sample run as Python; a family is a file under "
+                    "src/hone/model/families"}},
           {"seed", Integer(0), "42", "Seed of weights, dropout and sampling.", verbs{kModelUsers | kPreview | kOptimTrace}},
           {"use_fast_tokenizer", Flag, "true", "Fast tokenizer.", only_factory{},
            always_on{"true", "hone's tokenizer is always the fast one"}},

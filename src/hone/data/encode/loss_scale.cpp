@@ -166,6 +166,12 @@ std::vector<WeightedText> split_by_patterns(const Rule& rule, const std::string&
   return parts;
 }
 
+// What plugins have brought. Filled while a command's options are read, by one thread.
+std::map<std::string, PluginLossScale, std::less<>>& plugin_scales() {
+  static std::map<std::string, PluginLossScale, std::less<>> table;
+  return table;
+}
+
 std::vector<WeightedText> apply(const Rule& rule, const std::string& text, const std::string& query) {
   for (const auto& word : rule.query_words)
     if (query.find(word) != std::string::npos) return {{text, rule.query_weight}};
@@ -174,7 +180,17 @@ std::vector<WeightedText> apply(const Rule& rule, const std::string& text, const
   return {{text, 1}};
 }
 
+std::vector<WeightedText> weigh_by(const std::string& name, const std::string& text, const std::string& query) {
+  if (const auto rule = rules().find(name); rule != rules().end()) return apply(rule->second, text, query);
+  return plugin_scales().at(name).weigh(text, query);
+}
+
 }  // namespace
+
+void add_loss_scale(const std::string& name, PluginLossScale scale) { plugin_scales()[name] = std::move(scale); }
+bool is_loss_scale(const std::string& name) {
+  return name == "default" || name == "last_round" || name == "all" || rules().contains(name);
+}
 
 LossScale::LossScale(const std::string& words) {
   static const std::map<std::string, Base, std::less<>> bases = {
@@ -184,19 +200,22 @@ LossScale::LossScale(const std::string& words) {
     auto word = words.substr(begin, end - begin);
     if (auto base = bases.find(word); begin == 0 && base != bases.end())
       base_ = base->second;
-    else if (rules().contains(word))
+    else if (rules().contains(word) || plugin_scales().contains(word))
       names_.push_back(word);
     else
       throw UserError(ExitCode::usage, "loss_scale \"" + words + "\": unknown word \"" + word + "\"",
                       "a base (default, last_round, all) and names joined by +: ignore_empty_think, ignore_think_prefix, react, "
                       "hermes, qwen, "
-                      "agentflan, alpha_umi");
+                      "agentflan, alpha_umi, or one that --external_plugins register");
     begin = end + 1;
   }
 }
 
 bool LossScale::binary() const {
-  return std::all_of(names_.begin(), names_.end(), [](const std::string& name) { return rules().find(name)->second.binary; });
+  return std::all_of(names_.begin(), names_.end(), [](const std::string& name) {
+    const auto rule = rules().find(name);
+    return rule != rules().end() ? rule->second.binary : plugin_scales().at(name).binary;
+  });
 }
 
 bool LossScale::has(std::string_view name) const { return std::find(names_.begin(), names_.end(), name) != names_.end(); }
@@ -206,8 +225,7 @@ std::vector<WeightedText> LossScale::weigh(const std::string& text, const std::s
   for (const auto& name : names_) {
     std::vector<WeightedText> finer;
     for (const auto& part : parts)
-      for (auto& piece : apply(rules().find(name)->second, part.text, query))
-        finer.push_back({std::move(piece.text), piece.weight * part.weight});
+      for (auto& piece : weigh_by(name, part.text, query)) finer.push_back({std::move(piece.text), piece.weight * part.weight});
     parts = std::move(finer);
   }
   return parts;

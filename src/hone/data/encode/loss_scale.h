@@ -1,5 +1,6 @@
 // ms-swift's loss_scale: which parts of a response are trained on, and with what weight.
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,15 @@ struct WeightedText {
   std::string text;
   double weight;
 };
+
+// A name that a plugin brings. `weigh` is safe for several threads, and throws text::FormatError where a text gets no weights.
+struct PluginLossScale {
+  bool binary = true;
+  std::function<std::vector<WeightedText>(const std::string& text, const std::string& query)> weigh;
+};
+// For encoders that are made afterwards. Names of hone's own stay hone's.
+void add_loss_scale(const std::string& name, PluginLossScale scale);
+bool is_loss_scale(const std::string& name);
 
 // base[+name…]: base is default (every answer), last_round or all; names refine answers and their weights multiply.
 class LossScale {

@@ -140,7 +140,7 @@ train::rl::RolloutServerConfig read_servers(const Options& options) {
 void read_plugin_options(const Options& options, train::rl::RewardConfig& rewards) {
   const RewardArguments args(options);
   rewards.http_timeout = *args.reward_timeout;
-  rewards.allow_remote_rewards = *args.remote_rewards;
+  if (args.remote_rewards.exists()) rewards.allow_remote_rewards = *args.remote_rewards;
   auto& plugins = rewards.plugins;
   plugins.files = *args.external_plugins;
   plugins.python = *args.plugin_python;

@@ -17,6 +17,7 @@
 #include "hone/cli/configs/model_config.h"
 #include "hone/cli/configs/training/accelerator_config.h"
 #include "hone/cli/configs/training/compute_config.h"
+#include "hone/cli/configs/training/loss_scale_plugins.h"
 #include "hone/cli/configs/training/parallel_config.h"
 #include "hone/cli/configs/training/preference_config.h"
 #include "hone/cli/configs/training/task_config.h"
@@ -310,6 +311,7 @@ train::TrainingJob training_job(const Options& options) {
   read_compute(options, config, job);
   if (training_args.neftune_noise_alpha.has_value()) job.neftune_alpha = *training_args.neftune_noise_alpha;
   job.datasets = dataset_config(options);
+  add_plugin_loss_scales(options);
   job.encode = encode_config(options, config.max_position_embeddings);
   bool keeps = uses_factory_dialect(options) && data_args.cached_dataset.has_value() && job.datasets.encoded.empty() &&
                job.datasets.val_encoded.empty();

@@ -2,7 +2,7 @@
 
 #include "hone/cli/arguments/generation.h"
 #include "hone/cli/arguments/preference.h"
-#include "hone/cli/configs/training/plugin_config.h"
+#include "hone/cli/configs/training/rollout_config.h"
 #include "hone/train/rl/turns/scheduler.h"
 
 namespace hone::cli {
