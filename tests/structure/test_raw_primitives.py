@@ -24,7 +24,8 @@ DOORS = {
     "starts programs": (r"(?<![\w.>:])(?:std::system|popen|posix_spawnp?)\s*\(|(?<!\w)::(?:system|posix_spawnp?|exec[vl]p?e?)\s*\(", {
         "parallel/launch/rank_process.cpp": "ranks, by argument vector", "cli/main.cpp": "itself, anew", "cli/commands/ray_submit.cpp": "by argument vector",
         "cli/commands/emulate_npu.cpp": "by argument vector", "train/reports/swanlab.cpp": "by argument vector",
-        "train/rl/rewards/plugin_worker.cpp": "the interpreter that a person named for plugins, by argument vector"}),
+        "train/rl/rewards/plugin_worker.cpp": "the interpreter that a person named for plugins, by argument vector",
+        "train/rl/rewards/sandbox.cpp": "bubblewrap, by argument vector, with an empty environment"}),
     "runs code of others": (r"\bdlopen\s*\(|torch::(?:jit::)?load\s*\(|\bUnpickler\b|pickle_load", {
         "device/npu.cpp": "drivers of this machine", "device/npu_dcmi.cpp": "drivers of this machine", "device/nvml.cpp": "drivers of this machine",
         "device/without_cuda/cuda_library.cpp": "our own library"}),

@@ -11,6 +11,7 @@ struct PreferenceArguments : ArgumentGroup {
   Arg<double> beta{*this, "beta"};
   Arg<std::string> ref_model{*this, "ref_model"};
   Arg<std::vector<std::string>> ref_adapters{*this, "ref_adapters"};
+  Arg<std::string> ref_model_type{*this, "ref_model_type"};
   Arg<std::string> ref_model_revision{*this, "ref_model_revision"};
   Arg<int64_t> ref_model_quantization_bit{*this, "ref_model_quantization_bit"};
   Arg<std::vector<double>> loss_weights{*this, "loss_weights"};
@@ -43,6 +44,9 @@ struct RewardArguments : ArgumentGroup {
   Arg<std::vector<double>> reward_weights{*this, "reward_weights"};
   Arg<double> reward_timeout{*this, "reward_timeout"};
   Arg<bool> remote_rewards{*this, "remote_rewards"};
+  Arg<std::string> code_sandbox{*this, "code_sandbox"};
+  Arg<double> code_timeout{*this, "code_timeout"};
+  Arg<int64_t> code_memory_limit{*this, "code_memory_limit"};
   Arg<std::string> plugin_python{*this, "plugin_python"};
   Arg<int64_t> plugin_memory_limit{*this, "plugin_memory_limit"};
   Arg<int64_t> soft_max_length{*this, "soft_max_length"};
@@ -61,6 +65,7 @@ struct DistillationArguments : ArgumentGroup {
   using ArgumentGroup::ArgumentGroup;
   Arg<std::string> teacher_model{*this, "teacher_model"};
   Arg<std::vector<std::string>> teacher_adapters{*this, "teacher_adapters"};
+  Arg<std::string> teacher_model_type{*this, "teacher_model_type"};
   Arg<std::string> teacher_model_revision{*this, "teacher_model_revision"};
   Arg<std::string> teacher_model_server{*this, "teacher_model_server"};
   Arg<double> teacher_timeout{*this, "teacher_timeout"};

@@ -31,11 +31,14 @@ Json reward_trace(const Json& asked) {
                       .timeout = plugins.at("timeout"),
                       .memory_limit = plugins.value("memory_limit", int64_t{0}),
                       .arguments = plugins.value("arguments", Json::object())};
+  if (const auto sandbox = asked.value("sandbox", Json()); sandbox.is_object())
+    config.sandbox = {.enabled = true, .timeout = sandbox.at("timeout"), .memory_limit = sandbox.at("memory_limit")};
   std::vector<data::Conversation> questions(asked.at("rows").size());
   std::vector<RewardInput> answers;
   for (size_t i = 0; i < questions.size(); ++i) {
     const auto& row = asked["rows"][i];
     questions[i].extra = {{"solution", row.contains("solution") ? row["solution"] : Json("")}};
+    if (row.contains("test_cases")) questions[i].extra["test_cases"] = row["test_cases"];
     questions[i].origin = {"row", static_cast<int64_t>(i + 1), ""};
     answers.push_back({&questions[i], row.at("text"), row.value("tokens", int64_t{0})});
   }

@@ -141,6 +141,9 @@ void read_plugin_options(const Options& options, train::rl::RewardConfig& reward
   const RewardArguments args(options);
   rewards.http_timeout = *args.reward_timeout;
   if (args.remote_rewards.exists()) rewards.allow_remote_rewards = *args.remote_rewards;
+  if (args.code_sandbox.exists())
+    rewards.sandbox = {
+        .enabled = *args.code_sandbox == "bubblewrap", .timeout = *args.code_timeout, .memory_limit = *args.code_memory_limit};
   auto& plugins = rewards.plugins;
   plugins.files = *args.external_plugins;
   plugins.python = *args.plugin_python;

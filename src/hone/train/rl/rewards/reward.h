@@ -6,6 +6,7 @@
 
 #include "hone/data/conversation.h"
 #include "hone/train/rl/rewards/plugin_worker.h"
+#include "hone/train/rl/rewards/sandbox.h"
 
 namespace hone::train::rl {
 
@@ -44,6 +45,7 @@ struct RewardConfig {
   double http_timeout = 60;                   // that a judge at an address may take
   bool allow_remote_rewards = false;          // may be on other machines
   PluginConfig plugins;                       // Python files that may register names among the functions
+  SandboxConfig sandbox;                      // of programs that the reward code runs
 };
 
 // In the order they are named. Throws UserError(usage) for names that are none.
@@ -62,6 +64,8 @@ std::unique_ptr<Reward> make_repetition_reward(const RewardConfig& config);
 // `names`: of the rewards before it, which it does not take.
 std::unique_ptr<Reward> make_http_reward(const std::string& address, const RewardConfig& config,
                                          const std::vector<std::string>& names);
+// Throws UserError(usage) where programs may not or cannot be run in a sandbox.
+std::unique_ptr<Reward> make_code_reward(const SandboxConfig& config);
 // What environments gave over an episode: the scheduler's total_reward.
 std::unique_ptr<Reward> make_gym_reward();
 // LLaMA-Factory's: it is sent texts, and answers with scores.

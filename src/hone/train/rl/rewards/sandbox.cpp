@@ -1,0 +1,249 @@
+#include "hone/train/rl/rewards/sandbox.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstring>
+#include <vector>
+
+#include "hone/base/error.h"
+#include "hone/base/trimmed.h"
+#include "hone/train/rl/rewards/sandbox_filter.h"
+
+namespace hone::train::rl {
+namespace {
+
+using SandboxClock = std::chrono::steady_clock;
+constexpr int kProgramFd = 10, kFilterFd = 11;  // as bubblewrap is told
+constexpr size_t kLongestComplaint = 4096;      // bytes of what it writes to stderr
+
+struct SandboxPipe {
+  int read = -1, write = -1;
+  SandboxPipe() {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+      throw UserError(ExitCode::failure, fmt::format("no pipe to a sandbox: {}", std::strerror(errno)));
+    // Beyond the numbers that bubblewrap is told, so that moving one does not close the other.
+    read = ::fcntl(ends[0], F_DUPFD_CLOEXEC, 20), write = ::fcntl(ends[1], F_DUPFD_CLOEXEC, 20);
+    ::close(ends[0]), ::close(ends[1]);
+  }
+  ~SandboxPipe() { close_read(), close_write(); }
+  SandboxPipe(const SandboxPipe&) = delete;
+  void close_read() {
+    if (read >= 0) ::close(std::exchange(read, -1));
+  }
+  void close_write() {
+    if (write >= 0) ::close(std::exchange(write, -1));
+  }
+};
+
+std::vector<std::string> sandbox_words(const SandboxConfig& config) {
+  const auto seconds = static_cast<int64_t>(std::ceil(config.timeout)) + 1;
+  // Limits of the shell, which becomes the interpreter: processor time, memory, size of files (blocks of 512 bytes), open files.
+  const auto limits = fmt::format(
+      "ulimit -t {} && ulimit -v {} && ulimit -f 16384 && ulimit -n 64 && ulimit -c 0 && exec /usr/bin/python3 -I -B "
+      "/tmp/program.py",
+      seconds, config.memory_limit / 1024);
+  return {"bwrap",
+          "--unshare-all",
+          "--die-with-parent",
+          "--new-session",
+          "--cap-drop",
+          "ALL",
+          "--uid",
+          "65534",
+          "--gid",
+          "65534",
+          "--hostname",
+          "sandbox",
+          "--clearenv",
+          "--setenv",
+          "PATH",
+          "/usr/bin",
+          "--ro-bind",
+          "/usr",
+          "/usr",
+          "--symlink",
+          "usr/lib",
+          "/lib",
+          "--symlink",
+          "usr/lib64",
+          "/lib64",
+          "--symlink",
+          "usr/bin",
+          "/bin",
+          "--dir",
+          "/dev",
+          "--dev-bind",
+          "/dev/null",
+          "/dev/null",
+          "--dev-bind",
+          "/dev/urandom",
+          "/dev/urandom",
+          "--size",
+          "16777216",
+          "--tmpfs",
+          "/tmp",
+          "--file",
+          std::to_string(kProgramFd),
+          "/tmp/program.py",
+          "--remount-ro",
+          "/",
+          "--chdir",
+          "/tmp",
+          "--seccomp",
+          std::to_string(kFilterFd),
+          "--",
+          "/bin/sh",
+          "-c",
+          limits};
+}
+
+// One program while it runs.
+class SandboxRun {
+ public:
+  SandboxRun(const std::string& program, const std::string& input, const SandboxConfig& config)
+      : config_(config),
+        filter_(sandbox_filter()),
+        sent_{Sent{&to_program_, &program}, Sent{&to_filter_, &filter_}, Sent{&to_input_, &input}} {
+    start();
+  }
+  ~SandboxRun() {
+    if (process_ < 0) return;
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+  }
+
+  ProgramResult wait(const std::function<bool()>& is_cancelled) {
+    using End = ProgramResult::End;
+    const auto deadline = SandboxClock::now() + std::chrono::milliseconds(static_cast<int64_t>(config_.timeout * 1000));
+    while (output_.read >= 0 || errors_.read >= 0) {
+      if (SandboxClock::now() > deadline)
+        return ended(End::timed_out, fmt::format("took longer than {:g} seconds", config_.timeout));
+      if (is_cancelled && is_cancelled()) return ended(End::timed_out, "was given up");
+      exchange();
+      if (static_cast<int64_t>(written_.size()) > config_.output_limit)
+        return ended(End::too_much_output, fmt::format("wrote more than {} bytes", config_.output_limit));
+    }
+    return exit_result(deadline);
+  }
+
+ private:
+  struct Sent {
+    SandboxPipe* pipe;
+    const std::string* text;
+    size_t at = 0;
+  };
+
+  void start() {
+    std::signal(SIGPIPE, SIG_IGN);  // a program that reads nothing is an answer, not the end
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, to_input_.read, 0);
+    posix_spawn_file_actions_adddup2(&actions, output_.write, 1);
+    posix_spawn_file_actions_adddup2(&actions, errors_.write, 2);
+    posix_spawn_file_actions_adddup2(&actions, to_program_.read, kProgramFd);
+    posix_spawn_file_actions_adddup2(&actions, to_filter_.read, kFilterFd);
+    auto words = sandbox_words(config_);
+    std::vector<char*> arguments;
+    for (auto& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    char* nothing[] = {nullptr};
+    pid_t started = -1;
+    const int failed = ::posix_spawn(&started, "/usr/bin/bwrap", &actions, nullptr, arguments.data(), nothing);
+    posix_spawn_file_actions_destroy(&actions);
+    if (failed != 0)
+      throw UserError(ExitCode::failure, fmt::format("/usr/bin/bwrap cannot be started: {}", std::strerror(failed)),
+                      "install the package bubblewrap");
+    process_ = started;
+    for (auto* pipe : {&to_input_, &to_program_, &to_filter_}) pipe->close_read();
+    for (auto* pipe : {&output_, &errors_}) pipe->close_write();
+    for (auto& one : sent_) ::fcntl(one.pipe->write, F_SETFL, O_NONBLOCK);
+  }
+
+  // Whatever can be sent or read now, within a tenth of a second.
+  void exchange() {
+    std::array<pollfd, 5> ready{};
+    for (size_t i = 0; i < sent_.size(); ++i) ready[i] = {sent_[i].pipe->write, POLLOUT, 0};
+    ready[3] = {output_.read, POLLIN, 0}, ready[4] = {errors_.read, POLLIN, 0};  // one that is closed (-1) is not looked at
+    ::poll(ready.data(), ready.size(), 100);
+    for (size_t i = 0; i < sent_.size(); ++i)
+      if (ready[i].revents != 0) send(sent_[i]);
+    if (ready[3].revents != 0) read(output_, written_, static_cast<size_t>(config_.output_limit) + 1);
+    if (ready[4].revents != 0) read(errors_, complaint_, kLongestComplaint);
+  }
+
+  static void send(Sent& sent) {
+    const auto count = ::write(sent.pipe->write, sent.text->data() + sent.at, sent.text->size() - sent.at);
+    if (count > 0) sent.at += static_cast<size_t>(count);
+    if (sent.at == sent.text->size() || (count < 0 && errno != EAGAIN && errno != EINTR)) sent.pipe->close_write();
+  }
+
+  // Keeps the last bytes where there are too many.
+  static void read(SandboxPipe& pipe, std::string& into, size_t longest) {
+    std::array<char, 16384> part{};
+    const auto count = ::read(pipe.read, part.data(), part.size());
+    if (count > 0) into.append(part.data(), static_cast<size_t>(count));
+    if (into.size() > longest) into.erase(0, into.size() - longest);
+    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) pipe.close_read();
+  }
+
+  ProgramResult ended(ProgramResult::End end, std::string why) { return {end, std::move(written_), std::move(why)}; }
+
+  // It has closed its output, and may still compute.
+  ProgramResult exit_result(SandboxClock::time_point deadline) {
+    using End = ProgramResult::End;
+    int status = 0;
+    while (::waitpid(process_, &status, WNOHANG) == 0) {
+      if (SandboxClock::now() > deadline)
+        return ended(End::timed_out, fmt::format("took longer than {:g} seconds", config_.timeout));
+      ::usleep(2'000);
+    }
+    process_ = -1;
+    const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    if (code == 0) return ended(End::finished, "");
+    const auto lines = trimmed(complaint_);
+    const auto last = lines.substr(lines.rfind('\n') + 1);  // npos + 1 is 0
+    if (code > 128) return ended(End::died, fmt::format("died of signal {} ({})", code - 128, ::strsignal(code - 128)));
+    return ended(End::failed, last.empty() ? fmt::format("ended with exit code {}", code) : last);
+  }
+
+  const SandboxConfig& config_;
+  std::string filter_;
+  SandboxPipe to_input_, to_program_, to_filter_, output_, errors_;
+  std::array<Sent, 3> sent_;
+  std::string written_, complaint_;
+  pid_t process_ = -1;
+};
+
+}  // namespace
+
+ProgramResult run_in_sandbox(const std::string& program, const std::string& input, const SandboxConfig& config,
+                             const std::function<bool()>& is_cancelled) {
+  return SandboxRun(program, input, config).wait(is_cancelled);
+}
+
+void require_sandbox() {
+  constexpr const char* kAdvice =
+      "install bubblewrap (apt install bubblewrap) where user namespaces are allowed, or serve the reward from a sandbox of your "
+      "own: --reward_funcs http://127.0.0.1:9000/score";
+  try {
+    const auto result = run_in_sandbox("print(6 * 7)", "", {.enabled = true});
+    if (result.end == ProgramResult::End::finished && result.output == "42\n") return;
+    throw UserError(ExitCode::usage, fmt::format("programs cannot be run in a sandbox here: {}", result.why), kAdvice);
+  } catch (const UserError& problem) {
+    if (problem.code() == ExitCode::usage) throw;
+    throw UserError(ExitCode::usage, problem.what(), kAdvice);
+  }
+}
+
+}  // namespace hone::train::rl

@@ -1,0 +1,30 @@
+// Runs a Python program that nobody has looked at, in a sandbox made by bubblewrap: no network, no files but the system's own, no
+// other processes, so much time, memory and output and no more.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace hone::train::rl {
+
+struct SandboxConfig {
+  bool enabled = false;
+  double timeout = 10;                        // seconds for one program
+  int64_t memory_limit = int64_t{512} << 20;  // bytes of address space
+  int64_t output_limit = int64_t{64} << 10;   // bytes
+};
+
+struct ProgramResult {
+  enum class End { finished, failed, timed_out, too_much_output, died };
+  End end = End::failed;
+  std::string output;
+  std::string why;  // in words, "" for one that finished
+};
+
+// Throws UserError(usage) where this machine has no bubblewrap, or may not use it.
+void require_sandbox();
+// `input` is what it reads. Throws UserError(failure) where it cannot be started. `is_cancelled` is asked while it runs.
+ProgramResult run_in_sandbox(const std::string& program, const std::string& input, const SandboxConfig& config,
+                             const std::function<bool()>& is_cancelled = {});
+
+}  // namespace hone::train::rl
