@@ -48,15 +48,17 @@ double bytes_of(const Json& amount) {
 }  // namespace
 
 void check_model_type(const Options& options, const std::filesystem::path& folder) {
-  const ModelArguments args(options);
-  if (!args.model_type.is_set() || *args.model_type == "auto") return;
+  check_model_type(ModelArguments(options).model_type, folder);
+}
+
+void check_model_type(const Arg<std::string>& type, const std::filesystem::path& folder) {
+  if (!type.is_set() || *type == "auto") return;
   const auto config = folder / "config.json";
   if (!std::filesystem::exists(config)) return;
-  const auto asked = *args.model_type, found = read_config_file(config.string()).value("model_type", std::string());
+  const auto asked = *type, found = read_config_file(config.string()).value("model_type", std::string());
   const auto family = family_named(asked);
   if (found.empty() || family.empty() || (family == family_named(found) && kind_named(asked) == kind_named(found))) return;
-  throw UserError(ExitCode::usage,
-                  fmt::format("{} is {}, and {} says \"{}\"", args.model_type.flag(), asked, config.string(), found),
+  throw UserError(ExitCode::usage, fmt::format("{} is {}, and {} says \"{}\"", type.flag(), asked, config.string(), found),
                   "leave it out, or name another model");
 }
 

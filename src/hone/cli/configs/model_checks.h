@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "hone/cli/arguments/arg.h"
 #include "hone/cli/options.h"
 #include "hone/device/tensor.h"
 #include "hone/model/config.h"
@@ -11,6 +12,8 @@ namespace hone::cli {
 
 // Throws UserError(usage) when --model_type names another family than config.json does.
 void check_model_type(const Options& options, const std::filesystem::path& folder);
+// The same for another model and the option that names its family.
+void check_model_type(const Arg<std::string>& type, const std::filesystem::path& folder);
 // Throws UserError(out_of_memory) when the weights need more than --max_memory gives this device.
 void check_memory_limit(const Options& options, const std::filesystem::path& folder, at::Device device);
 

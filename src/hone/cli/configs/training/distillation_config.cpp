@@ -40,6 +40,7 @@ void read_server(const Options& options, DistillationConfig& config) {
 void read_model_of_teacher(const DistillationArguments& args, DistillationConfig& config) {
   auto& teacher = config.teacher;
   teacher.folder = hub::locate_model(*args.teacher_model, *args.teacher_model_revision);
+  check_model_type(args.teacher_model_type, teacher.folder);
   for (const auto& adapter : *args.teacher_adapters) teacher.adapters.push_back(hub::locate_model(adapter));
   require_generative_model(teacher.folder, model::read_config(teacher.folder));
 }

@@ -37,6 +37,7 @@ void read_reference(const Options& options, bool needed, std::string_view method
   reference.bits = reference_bits(args);
   if (!args.ref_model.has_value()) return;
   reference.folder = hub::locate_model(*args.ref_model, *args.ref_model_revision);
+  check_model_type(args.ref_model_type, reference.folder);
   const auto config = model::read_config(reference.folder);
   require_generative_model(reference.folder, config);
   auto own = model::read_config(job.model_folder, job.load.changes.config).vocab_size, other = config.vocab_size;
