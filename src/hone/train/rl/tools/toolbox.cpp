@@ -23,8 +23,13 @@ std::pair<std::string, std::string> named_address(const std::string& word) {
   return {word.substr(0, equals), word.substr(equals + 1)};
 }
 
-void require_tool_address(const std::string& address, bool allow_remote) try {
-  const auto read = hub::read_address(address);
+void require_tool_address(const std::string& address, bool allow_remote) {
+  std::optional<hub::PostAddress> read;
+  try {
+    read = hub::read_address(address);
+  } catch (const std::runtime_error& problem) {
+    throw UserError(ExitCode::usage, problem.what());
+  }
   if (!read)
     throw UserError(ExitCode::usage, fmt::format("\"{}\" is not an address of a tool server", address),
                     "expected http://127.0.0.1:9000/call, name=http://127.0.0.1:9000/call or, of an MCP server, "
@@ -34,10 +39,6 @@ void require_tool_address(const std::string& address, bool allow_remote) try {
         ExitCode::usage,
         fmt::format("the tool server {} is on another machine; what the model writes would be sent there", read->shown),
         "say that it may: --remote_tools true");
-} catch (const UserError&) {
-  throw;
-} catch (const std::runtime_error& problem) {
-  throw UserError(ExitCode::usage, problem.what());
 }
 
 // At most `limit` bytes, whole characters alone.
