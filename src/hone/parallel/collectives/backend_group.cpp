@@ -32,6 +32,12 @@ class BackendWork final : public Work {
   std::function<void()> finish_;
 };
 
+c10d::AllreduceOptions reduction(ReduceOp op) {
+  c10d::AllreduceOptions options;
+  options.reduceOp = op == ReduceOp::max ? c10d::ReduceOp::MAX : op == ReduceOp::min ? c10d::ReduceOp::MIN : c10d::ReduceOp::SUM;
+  return options;
+}
+
 }  // namespace
 
 c10::intrusive_ptr<c10d::Store> store_of(const GroupContext& context, const std::string& name) {
@@ -47,10 +53,10 @@ std::unique_ptr<Work> BackendGroup::start(const char* doing, const std::function
   }
 }
 
-std::unique_ptr<Work> BackendGroup::all_reduce(Tensor& values) {
+std::unique_ptr<Work> BackendGroup::all_reduce(Tensor& values, ReduceOp op) {
   count(values, 2.0 * (size_ - 1) / size_);
   std::vector<Tensor> tensors{values};
-  return start("all-reduce", [&] { return Works{backend().allreduce(tensors)}; });
+  return start("all-reduce", [&] { return Works{backend().allreduce(tensors, reduction(op))}; });
 }
 
 std::unique_ptr<Work> BackendGroup::all_gather(Tensor& all, const Tensor& own) {
@@ -65,11 +71,25 @@ std::unique_ptr<Work> BackendGroup::reduce_scatter(Tensor& own, const Tensor& al
   return start("reduce-scatter", [&] { return Works{backend()._reduce_scatter_base(own, input)}; });
 }
 
-std::unique_ptr<Work> BackendGroup::all_to_all(Tensor& received, const Tensor& sent) {
-  count(sent, 1.0 * (size_ - 1) / size_);
+std::unique_ptr<Work> BackendGroup::all_to_all(Tensor& received, const Tensor& sent, const RowCounts& received_rows,
+                                               const RowCounts& sent_rows) {
+  const auto all = static_cast<double>(std::max<int64_t>(sent.size(0), 1)), size = static_cast<double>(size_);
+  count(sent, sent_rows.empty() ? (size - 1) / size : 1 - static_cast<double>(sent_rows[static_cast<size_t>(rank_)]) / all);
   Tensor input = sent;
-  std::vector<int64_t> equal_parts;
-  return start("all-to-all", [&] { return Works{backend().alltoall_base(received, input, equal_parts, equal_parts)}; });
+  auto in = received_rows, out = sent_rows;
+  return start("all-to-all", [&] { return Works{backend().alltoall_base(received, input, in, out)}; });
+}
+
+std::unique_ptr<Work> BackendGroup::send(const Tensor& values, int to, int tag) {
+  count(values, 1);
+  std::vector<Tensor> tensors{values};
+  return start(
+      "send", [&] { return Works{backend().send(tensors, to, tag)}; }, [values] {});
+}
+
+std::unique_ptr<Work> BackendGroup::receive(Tensor& values, int from, int tag) {
+  std::vector<Tensor> tensors{values};
+  return start("receive", [&] { return Works{backend().recv(tensors, from, tag)}; });
 }
 
 std::unique_ptr<Work> BackendGroup::ring_shift(Tensor& received, const Tensor& sent) {

@@ -23,10 +23,13 @@ class BackendGroup : public ProcessGroup {
   BackendGroup(const GroupContext& context, int rank, int size, CollectiveBackend transport)
       : ProcessGroup(rank, size), context_(context), transport_(std::move(transport)) {}
 
-  std::unique_ptr<Work> all_reduce(Tensor& values) override;
+  std::unique_ptr<Work> all_reduce(Tensor& values, ReduceOp op) override;
   std::unique_ptr<Work> all_gather(Tensor& all, const Tensor& own) override;
   std::unique_ptr<Work> reduce_scatter(Tensor& own, const Tensor& all) override;
-  std::unique_ptr<Work> all_to_all(Tensor& received, const Tensor& sent) override;
+  std::unique_ptr<Work> all_to_all(Tensor& received, const Tensor& sent, const RowCounts& received_rows,
+                                   const RowCounts& sent_rows) override;
+  std::unique_ptr<Work> send(const Tensor& values, int to, int tag) override;
+  std::unique_ptr<Work> receive(Tensor& values, int from, int tag) override;
   std::unique_ptr<Work> ring_shift(Tensor& received, const Tensor& sent) override;
   void broadcast(Tensor& values, int root) override;
   void barrier() override;

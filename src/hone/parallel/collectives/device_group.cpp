@@ -26,8 +26,8 @@ class DeviceGroup final : public BackendGroup {
     if (std::uncaught_exceptions() == 0) backend().shutdown();
   }
 
-  std::unique_ptr<Work> all_reduce(Tensor& values) override {
-    return values.is_cpu() ? host_->all_reduce(values) : BackendGroup::all_reduce(values);
+  std::unique_ptr<Work> all_reduce(Tensor& values, ReduceOp op) override {
+    return values.is_cpu() ? host_->all_reduce(values, op) : BackendGroup::all_reduce(values, op);
   }
   std::unique_ptr<Work> all_gather(Tensor& all, const Tensor& own) override {
     return own.is_cpu() ? host_->all_gather(all, own) : BackendGroup::all_gather(all, own);

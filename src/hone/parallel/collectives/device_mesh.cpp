@@ -7,39 +7,63 @@
 namespace hone::parallel {
 namespace {
 
-void refuse_missing(const DeviceMesh::Request& request) {
-  const std::pair<const char*, int> missing[] = {
-      {"tp (tensor)", request.tp}, {"pp (pipeline)", request.pp}, {"cp (context)", request.cp}, {"ep (expert)", request.ep}};
-  for (const auto& [name, size] : missing)
-    if (size != 1)
-      throw UserError(ExitCode::usage,
-                      fmt::format("the mesh asks for {} parallelism of {}, which is not in this version", name, size),
-                      "shard parameters instead (--deepspeed zero3), or split long sequences (--sequence_parallel_size)");
+struct Size {
+  const char* name;
+  int value;
+};
+
+// "dp n x fsdp 2 x tp 4": the axes above 1, and the one that takes what is left.
+std::string layout_text(const char* open, const std::vector<Size>& sizes) {
+  std::string text = fmt::format("{} n", open);
+  for (const auto& [name, value] : sizes)
+    if (value > 1) text += fmt::format(" x {} {}", name, value);
+  return text;
+}
+
+int product_of(const std::vector<Size>& sizes) {
+  int product = 1;
+  for (const auto& [name, value] : sizes) {
+    if (value < 1) throw UserError(ExitCode::usage, fmt::format("the size of {} is {}; expected at least 1", name, value));
+    product *= value;
+  }
+  return product;
+}
+
+// What the open axis comes to, of `world` ranks.
+int remaining(const char* open, int wanted, const std::vector<Size>& sizes, int world) {
+  const int inner = product_of(sizes), left = wanted > 0 ? wanted : std::max(world / inner, 1);
+  if (left * inner == world) return left;
+  auto layout = layout_text(open, sizes);
+  if (wanted > 0) layout.replace(layout.find(" n"), 2, fmt::format(" {}", wanted));
+  const int nearest = wanted > 0 ? left * inner : (world / inner + 1) * inner;
+  throw UserError(ExitCode::usage,
+                  fmt::format("{} processes cannot be laid out as {}: that takes {}", world, layout,
+                              wanted > 0 ? std::to_string(nearest) : fmt::format("a multiple of {}", inner)),
+                  fmt::format("start {} processes, or choose sizes whose product is {}", nearest, world));
 }
 
 }  // namespace
 
 DeviceMesh DeviceMesh::plan(const Request& request, int world) {
-  refuse_missing(request);
-  auto positive = [](const char* name, int size) {
-    if (size < 1) throw UserError(ExitCode::usage, fmt::format("the size of {} is {}; expected at least 1", name, size));
-  };
-  positive("fsdp", request.fsdp);
-  positive("sp", request.sp);
-  int inner = request.fsdp * request.sp, dp = request.dp > 0 ? request.dp : std::max(world / inner, 1);
-  if (dp * inner != world)
-    throw UserError(ExitCode::usage,
-                    fmt::format("{} processes cannot be laid out as dp {} x fsdp {} x sp {}: that takes {}", world,
-                                request.dp > 0 ? std::to_string(dp) : "n", request.fsdp, request.sp,
-                                request.dp > 0 ? std::to_string(dp * inner) : fmt::format("a multiple of {}", inner)),
-                    fmt::format("start {} processes, or choose sizes whose product is {}",
-                                request.dp > 0 ? dp * inner : (world / inner + 1) * inner, world));
-  DeviceMesh mesh(request.device_type, {{"dp", dp}, {"fsdp", request.fsdp}, {"sp", request.sp}});
+  const std::vector<Size> sizes{
+      {"fsdp", request.fsdp}, {"cp", request.cp}, {"sp", request.sp}, {"tp", request.tp}, {"pp", request.pp}};
+  const int dp = remaining("dp", request.dp, sizes, world);
+  DeviceMesh mesh(
+      request.device_type,
+      {{"pp", request.pp}, {"dp", dp}, {"fsdp", request.fsdp}, {"cp", request.cp}, {"sp", request.sp}, {"tp", request.tp}});
+  const int inner = request.fsdp * request.cp * request.sp * request.tp;
   if (request.ranks_per_node > 0 && world > request.ranks_per_node && request.ranks_per_node % inner != 0 &&
       inner % request.ranks_per_node != 0)
     mesh.notes_.push_back(fmt::format("groups of {} ranks straddle nodes of {}: each gathers weights over the slower links",
                                       inner, request.ranks_per_node));
   return mesh;
+}
+
+DeviceMesh DeviceMesh::plan_experts(const Request& request, int world) {
+  const int etp = request.etp > 0 ? request.etp : request.tp;
+  const std::vector<Size> sizes{{"ep", request.ep}, {"etp", etp}, {"pp", request.pp}};
+  const int edp = remaining("edp", 0, sizes, world);
+  return {request.device_type, {{"pp", request.pp}, {"edp", edp}, {"ep", request.ep}, {"etp", etp}}};
 }
 
 DeviceMesh::DeviceMesh(std::string device_type, std::vector<Axis> axes)
@@ -79,6 +103,18 @@ std::vector<int> DeviceMesh::group(int rank, std::string_view name) const {
     return ranks;
   }
   return {rank};
+}
+
+std::vector<int> DeviceMesh::group(int rank, std::initializer_list<std::string_view> axes) const {
+  std::vector<int> ranks{rank};
+  for (auto axis : axes) {
+    std::vector<int> wider;
+    for (int member : ranks)
+      for (int other : group(member, axis)) wider.push_back(other);
+    ranks = std::move(wider);
+  }
+  std::ranges::sort(ranks);
+  return ranks;
 }
 
 int DeviceMesh::data_rank(int rank) const { return coordinate(rank, "dp") * size("fsdp") + coordinate(rank, "fsdp"); }

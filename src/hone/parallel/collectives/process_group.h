@@ -27,6 +27,8 @@ struct ProcessGroupOptions {
   std::string socket_interface;  // that Gloo uses between machines; empty: the one of this machine's name
 };
 
+enum class ReduceOp { sum, max, min };
+
 class ProcessGroup {
  public:
   // Meets the other ranks at the master's store; a world of one meets nobody. Throws UserError(lost_peer) naming who did not
@@ -37,11 +39,17 @@ class ProcessGroup {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // Every rank must make the same calls in the same order. Sums; flat, contiguous tensors; parts are of equal size.
-  virtual std::unique_ptr<Work> all_reduce(Tensor& values) = 0;
+  // Every rank must make the same calls in the same order. Contiguous tensors; parts are of equal size unless rows are given.
+  virtual std::unique_ptr<Work> all_reduce(Tensor& values, ReduceOp op = ReduceOp::sum) = 0;
   virtual std::unique_ptr<Work> all_gather(Tensor& all, const Tensor& own) = 0;
   virtual std::unique_ptr<Work> reduce_scatter(Tensor& own, const Tensor& all) = 0;
-  virtual std::unique_ptr<Work> all_to_all(Tensor& received, const Tensor& sent) = 0;
+  // Of `sent`, rank i gets the next sent_rows[i] rows, and sends received_rows[j] here; no numbers: all parts are equal.
+  using RowCounts = std::vector<int64_t>;
+  virtual std::unique_ptr<Work> all_to_all(Tensor& received, const Tensor& sent, const RowCounts& received_rows = {},
+                                           const RowCounts& sent_rows = {}) = 0;
+  // Between two ranks. A message is taken by the receive of the same tag; those of one tag keep their order.
+  virtual std::unique_ptr<Work> send(const Tensor& values, int to, int tag) = 0;
+  virtual std::unique_ptr<Work> receive(Tensor& values, int from, int tag) = 0;
   // To the next rank of the circle, from the one before.
   virtual std::unique_ptr<Work> ring_shift(Tensor& received, const Tensor& sent) = 0;
   virtual void broadcast(Tensor& values, int root) = 0;
