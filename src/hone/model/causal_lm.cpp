@@ -64,6 +64,22 @@ struct CausalLM::Impl {
   // Numbers of units(): the embedding's is 0, block i's is i + 1.
   size_t final_norm_unit() const { return decoder.blocks.size() + 1; }
 
+  // What the model is made of may have been moved since it was loaded.
+  void follow_device() {
+    if (const auto device = decoder.embedding.weight.device(); frequencies.inverse.device() != device) place_frequencies(device);
+  }
+
+  Tensor embedded(const ForwardInput& input) const {
+    const auto& embedding = decoder.embedding;
+    return decoder.region ? decoder.region->embed(embedding, input.tokens_t, input.adapters)
+                          : embedding(input.tokens_t, input.adapters);
+  }
+
+  // What the head reads: every row of the last norm's answer.
+  Tensor left(const Tensor& hidden_th, const ForwardInput& input) const {
+    return decoder.region ? decoder.region->enter(hidden_th, input.size()) : hidden_th;
+  }
+
   // A tuner that replaces the embedding of a tied model thereby replaces the head. Nothing is written while nothing changes:
   // several threads may compute with one model.
   void tie() {
@@ -100,6 +116,7 @@ struct CausalLM::Impl {
     if (!cache && decoder.shifted_attention && training)
       pass->shifted = std::make_shared<ops::ShiftedAttentionMetadata>(ops::shifted_plan(input.segments, device));
     pass->store = decoder.offloader.get();
+    pass->region = decoder.region;
     pass->plan.kinds = input.attention_kinds;
     HONE_CHECK(input.attention_kinds.empty() || (!cache && !pass->split && !pass->shifted),
                "a cache, sequence parallelism and shifted attention are causal");
@@ -195,8 +212,9 @@ Tensor CausalLM::hidden_states(const ForwardInput& input, PagedKvCache* cache, T
   if (!self.sliced && !input.images.empty()) return hidden_states(encode(input), cache, router_logits);
   if (!self.sliced) {
     const auto& blocks = self.decoder.blocks;
+    self.follow_device();
     auto [x_th, normed_th] = self.run_blocks(embed(input), 0, blocks.size(), &self.decoder.norm, input, cache, router_logits);
-    return normed_th.defined() ? normed_th : final_norm(x_th);
+    return self.left(normed_th.defined() ? normed_th : final_norm(x_th), input);
   }
   const auto rotations = self.rotations(input);
   self.sliced->sync_adapters(self.decoder);
@@ -230,9 +248,7 @@ Tensor CausalLM::embed(const ForwardInput& input) {
   HONE_CHECK(input.images.empty(), "pictures are encoded before they are embedded");
   const HookCalls hooks{self.weight_hooks};
   hooks.enter(kEmbeddingUnit);
-  auto x_th = input.embeddings_th.defined()
-                  ? input.embeddings_th
-                  : self.with_noise(self.decoder.embedding(input.tokens_t, input.adapters), input.segments);
+  auto x_th = input.embeddings_th.defined() ? input.embeddings_th : self.with_noise(self.embedded(input), input.segments);
   x_th = input.encoder.replace_rows(x_th);
   hooks.leave(kEmbeddingUnit);
   hooks.register_backward_hooks(x_th, kEmbeddingUnit + 1, {});
@@ -326,7 +342,7 @@ bool CausalLM::repeats_launches() const {
   auto& self = *impl_;
   auto& decoder = self.decoder;
   const auto& config = decoder.config;
-  if (self.weight_hooks || self.split || self.sliced || decoder.offloader || decoder.shifted_attention ||
+  if (self.weight_hooks || self.split || self.sliced || decoder.region || decoder.offloader || decoder.shifted_attention ||
       decoder.neftune_alpha > 0)
     return false;
   if (config.vision || config.rope.kind == RopeKind::dynamic || config.experts.count > 0 || devices().size() > 1) return false;

@@ -178,8 +178,13 @@ Tensor mix(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
   return block.mlp ? y_th + at::sigmoid((*block.shared_gate)(x_th, pass.mode)) * transform(*block.mlp, x_th, pass.mode) : y_th;
 }
 
+// What the layers of a half of a block read, and the sum of what they computed.
+Tensor entered(const Tensor& x_th, const ForwardContext& pass) {
+  return pass.region ? pass.region->enter(x_th, pass.plan.segments.total()) : x_th;
+}
+
 Tensor whole(const Tensor& result_th, const ForwardContext& pass) {
-  return pass.sums ? pass.sums->all_reduce(result_th) : result_th;
+  return pass.region ? pass.region->leave(result_th) : result_th;
 }
 
 // What a half of a block adds, out of what it computed.
@@ -197,16 +202,17 @@ ops::NormedSum normed_sum(const Norm& norm, const Tensor& x_th, const Tensor& ad
 
 // What each half of a block adds to x, out of x after the norm before it.
 Tensor attention_addend(const Block& block, const Tensor& normed_th, const ForwardContext& pass) {
-  return addend(block, block.post_attention_norm, whole(attend(block, normed_th, pass), pass));
+  return addend(block, block.post_attention_norm, whole(attend(block, entered(normed_th, pass), pass), pass));
 }
 
 Tensor mlp_addend(const Block& block, const Tensor& x_th, const Tensor& normed_th, const ForwardContext& pass) {
-  if (block.mixture) return whole(mix(block, normed_th, pass), pass);
+  const auto read_th = entered(normed_th, pass);
+  if (block.mixture) return whole(mix(block, read_th, pass), pass);
   auto mode = pass.mode;
   if (!block.post_mlp_norm && block.residual_scale == 1) mode.added_to = &x_th;
   // It ends the part that runs again: adding what it computes needs no values.
-  mode.unread = runs_again() && !block.post_mlp_norm && !pass.sums;
-  return addend(block, block.post_mlp_norm, whole(transform(*block.mlp, normed_th, mode), pass));
+  mode.unread = runs_again() && !block.post_mlp_norm && !pass.region;
+  return addend(block, block.post_mlp_norm, whole(transform(*block.mlp, read_th, mode), pass));
 }
 
 Tensor attention_half(const Block& block, const Tensor& x_th, const ForwardContext& pass) {

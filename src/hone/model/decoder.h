@@ -7,12 +7,12 @@
 #include "hone/model/config.h"
 #include "hone/model/distributed_attention.h"
 #include "hone/model/encoders/vision_tower.h"
-#include "hone/model/inference/all_reduce.h"
 #include "hone/model/inference/fused_projection.h"
 #include "hone/model/inference/paged_kv_cache.h"
 #include "hone/model/layers.h"
 #include "hone/model/memory/activation_checkpointing.h"
 #include "hone/model/module.h"
+#include "hone/model/tensor_parallel/region.h"
 #include "hone/ops/attention/attention.h"
 #include "hone/ops/attention/rope.h"
 #include "hone/ops/attention/shifted_attention.h"
@@ -63,6 +63,7 @@ struct Decoder {
   double neftune_alpha = 0;                             // size of the noise on embeddings, in training
   bool shifted_attention = false;                       // LongLoRA's, in training
   std::shared_ptr<ActivationOffloader> offloader = {};  // where inputs of recomputed blocks wait; null: where they are
+  TensorParallelRegion* region = nullptr;               // training: other ranks hold the rest of its layers; null: it is whole
 
   std::vector<Unit> units();  // the embedding, the blocks, the final norm, the head, a value head and an encoder where there are
   Module tree();              // with the units as children
@@ -78,7 +79,7 @@ struct ForwardContext {
   PagedKvCache* cache = nullptr;
   LinearContext mode;
   DistributedAttention* split = nullptr;                         // null: all positions are here
-  AllReduce* sums = nullptr;                                     // null: what a block computes is whole
+  TensorParallelRegion* region = nullptr;                        // null: what a block computes is whole
   std::shared_ptr<const ops::ShiftedAttentionMetadata> shifted;  // null: attention is full
   ActivationOffloader* store = nullptr;                          // null: inputs of recomputed blocks stay on the device
   TensorList* router_logits = nullptr;                           // gets those of every layer that has experts

@@ -4,50 +4,31 @@
 #include <numeric>
 
 #include "hone/model/causal_lm.h"
+#include "hone/model/tensor_parallel/partition.h"
 
 namespace hone::model {
 namespace {
-
-// A layer's outputs are cut where the next one reads them slice by slice, its inputs where it reads what was cut. Who chooses for
-// all slices is on all of them.
-enum class Cut { outputs, inputs, none };
-
-// The layers of a block in one order, whatever it has.
-template <class AnyBlock>
-auto layers_of(AnyBlock& block) {
-  using Layer = std::conditional_t<std::is_const_v<AnyBlock>, const Linear, Linear>;
-  auto& a = block.attention;
-  std::vector<std::pair<Layer*, Cut>> list = {
-      {&a.q, Cut::outputs}, {&a.k, Cut::outputs}, {&a.v, Cut::outputs}, {&a.o, Cut::inputs}};
-  if (block.mlp)
-    list.insert(list.end(), {{&block.mlp->gate, Cut::outputs}, {&block.mlp->up, Cut::outputs}, {&block.mlp->down, Cut::inputs}});
-  if (block.mixture) list.push_back({&block.mixture->router, Cut::none});
-  if (block.shared_gate) list.push_back({&*block.shared_gate, Cut::none});
-  return list;
-}
 
 struct TensorParallelRank {
   int64_t index, count;
   at::Device device;
 
-  // The last slice may be shorter: a vocabulary need not divide.
-  Tensor part(const Tensor& whole, int64_t dimension) const {
-    if (!whole.defined()) return {};
-    int64_t size = whole.size(dimension), step = (size + count - 1) / count, begin = std::min(size, index * step);
-    return whole.narrow(dimension, begin, std::min(step, size - begin)).to(device).contiguous();
+  Tensor part(const Tensor& whole, const TensorPartition& partition) const {
+    if (!whole.defined() || (partition.first_rank_only && index > 0)) return {};
+    return partition.slice(whole.sizes(), index, count).cut(whole).to(device);
   }
   Tensor all(const Tensor& whole) const { return whole.defined() ? whole.to(device) : whole; }
 };
 
 std::vector<ops::LoraWeights> sharded_adapters(const std::vector<ops::LoraWeights>& whole, const TensorParallelRank& place,
-                                               Cut cut) {
+                                               const LinearPartition& cut) {
   auto list = whole;
   for (auto& adapter : list) {
     if (adapter.magnitude.defined())
       throw UserError(ExitCode::usage, "DoRA adapters do not support tensor parallelism",
                       "merge the adapter into the model (--merge_lora true)");
-    adapter.a = cut == Cut::inputs ? place.part(adapter.a, 1) : place.all(adapter.a);
-    adapter.b = cut == Cut::outputs ? place.part(adapter.b, 0) : place.all(adapter.b);
+    adapter.a = place.part(adapter.a, cut.lora_a());
+    adapter.b = place.part(adapter.b, cut.lora_b());
   }
   return list;
 }
@@ -62,22 +43,16 @@ void check_plain(const Linear& whole) {
                     "merge the adapter into the model (--merge_lora true)");
 }
 
-Linear sharded_linear(const Linear& whole, const TensorParallelRank& place, Cut cut) {
+Linear sharded_linear(const Linear& whole, const TensorParallelRank& place, const LinearPartition& cut) {
   check_plain(whole);
-  auto weight = cut == Cut::none ? place.all(whole.weight) : place.part(whole.weight, cut == Cut::outputs ? 0 : 1);
-  Linear slice{whole.name, std::move(weight), {}, sharded_adapters(whole.adapters, place, cut)};
-  if (cut == Cut::outputs)
-    slice.bias = place.part(whole.bias, 0);
-  else if (cut == Cut::none || place.index == 0)
-    slice.bias = place.all(whole.bias);  // once in the sum
-  return slice;
+  return {whole.name, place.part(whole.weight, cut.weight()), place.part(whole.bias, cut.bias()),
+          sharded_adapters(whole.adapters, place, cut)};
 }
 
 Norm norm_on(const Norm& whole, const TensorParallelRank& place) {
   return {whole.name, place.all(whole.weight), whole.eps, whole.zero_centered, whole.scale};
 }
 
-// Each expert is cut along its width, so that every slice has a part of all of them and they are equally busy.
 SparseMoe sharded_moe(const SparseMoe& whole, const TensorParallelRank& place) {
   if (!whole.gate_up.quantized.empty() || !whole.gate_up.adapters.empty() || !whole.down.adapters.empty())
     throw UserError(ExitCode::usage,
@@ -85,12 +60,14 @@ SparseMoe sharded_moe(const SparseMoe& whole, const TensorParallelRank& place) {
                                 whole.gate_up.name),
                     "leave out the tensor parallelism, or merge the adapter into the model (--merge_lora true)");
   auto slice = whole;
-  slice.router = sharded_linear(whole.router, place, Cut::none);
-  auto halves = whole.gate_up.weight.chunk(2, 1);
-  slice.gate_up.weight = at::cat({place.part(halves[0], 1), place.part(halves[1], 1)}, 1);
-  slice.down.weight = place.part(whole.down.weight, 2);
+  const int64_t width = whole.down.weight.size(2);
+  slice.gate_up.weight = place.part(whole.gate_up.weight, gate_up_partition(width));
+  slice.down.weight = place.part(whole.down.weight, down_partition(width));
   return slice;
 }
+
+// They are only read here.
+auto linears_of(const Block& whole) { return partitioned_linears(const_cast<Block&>(whole)); }
 
 Block sharded_block(const Block& whole, const TensorParallelRank& place, int64_t layers) {
   Block slice;
@@ -105,19 +82,12 @@ Block sharded_block(const Block& whole, const TensorParallelRank& place, int64_t
     slice.post_mlp_norm = norm_on(*whole.post_mlp_norm, place);
   slice.uses_local_rope = whole.uses_local_rope, slice.residual_scale = whole.residual_scale;
   const auto& a = whole.attention;
-  slice.attention.q = sharded_linear(a.q, place, Cut::outputs);
-  slice.attention.k = sharded_linear(a.k, place, Cut::outputs);
-  slice.attention.v = sharded_linear(a.v, place, Cut::outputs);
-  slice.attention.o = sharded_linear(a.o, place, Cut::inputs);
   if (a.q_norm) slice.attention.q_norm = norm_on(*a.q_norm, place), slice.attention.k_norm = norm_on(*a.k_norm, place);
-  if (whole.mlp)
-    slice.mlp = Mlp{sharded_linear(whole.mlp->gate, place, Cut::outputs),
-                    sharded_linear(whole.mlp->up, place, Cut::outputs),
-                    sharded_linear(whole.mlp->down, place, Cut::inputs),
-                    {},
-                    whole.mlp->activation};
+  if (whole.mlp) slice.mlp.emplace().activation = whole.mlp->activation;
   if (whole.mixture) slice.mixture = sharded_moe(*whole.mixture, place);
-  if (whole.shared_gate) slice.shared_gate = sharded_linear(*whole.shared_gate, place, Cut::none);
+  if (whole.shared_gate) slice.shared_gate.emplace();
+  const auto to = partitioned_linears(slice);
+  for (size_t i = 0; const auto& [layer, cut] : linears_of(whole)) *to[i++].first = sharded_linear(*layer, place, cut);
   return slice;
 }
 
@@ -132,7 +102,7 @@ Decoder shard_of(const Decoder& whole, const TensorParallelRank& place) {
   slice.embedding = embedding_on(whole.embedding, place);
   for (const auto& block : whole.blocks) slice.blocks.push_back(sharded_block(block, place, whole.config.layers));
   slice.norm = norm_on(whole.norm, place);
-  slice.head = sharded_linear(whole.head, place, Cut::outputs);
+  slice.head = sharded_linear(whole.head, place, head_partition(whole.head));
   return slice;
 }
 
@@ -177,7 +147,7 @@ std::vector<TensorParallelDecoder::AdapterVersion> TensorParallelDecoder::adapte
   };
   add(whole.embedding.adapters), add(whole.head.adapters);
   for (const auto& block : whole.blocks)
-    for (const auto& [layer, cut] : layers_of(block)) add(layer->adapters);
+    for (const auto& [layer, cut] : linears_of(block)) add(layer->adapters);
   return list;
 }
 
@@ -205,10 +175,10 @@ void TensorParallelDecoder::sync_adapters(const Decoder& whole) {
     auto& slice = ranks_[i];
     const TensorParallelRank place{static_cast<int64_t>(i), static_cast<int64_t>(ranks_.size()), slice.norm.weight.device()};
     slice.embedding.adapters = embedding_on(whole.embedding, place).adapters;
-    slice.head.adapters = sharded_adapters(whole.head.adapters, place, Cut::outputs);
+    slice.head.adapters = sharded_adapters(whole.head.adapters, place, head_partition(whole.head));
     for (size_t j = 0; j < slice.blocks.size(); ++j) {
-      auto to = layers_of(slice.blocks[j]);
-      for (size_t k = 0; const auto& [layer, cut] : layers_of(whole.blocks[j]))
+      const auto to = partitioned_linears(slice.blocks[j]);
+      for (size_t k = 0; const auto& [layer, cut] : linears_of(whole.blocks[j]))
         to[k++].first->adapters = sharded_adapters(layer->adapters, place, cut);
     }
   }
@@ -222,7 +192,7 @@ Tensor TensorParallelDecoder::hidden(const ForwardInput& input,
     const auto& decoder = ranks_[i];
     const auto device = decoder.norm.weight.device();
     auto pass = pass_on(device);
-    pass->sums = &team_.sums(i);
+    pass->region = &team_.region(i);
     const auto encoder = input.encoder.to(device);
     auto x_th = input.embeddings_th.defined() ? input.embeddings_th.to(device)
                                               : decoder.embedding(input.tokens_t.to(device), input.adapters);

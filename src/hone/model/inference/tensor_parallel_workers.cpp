@@ -23,12 +23,12 @@ struct TensorParallelWorkers::AllReduceBarrier {
   }
 };
 
-struct TensorParallelWorkers::WorkerAllReduce : AllReduce {
-  WorkerAllReduce(AllReduceBarrier& meeting, size_t slice) : meeting(meeting), slice(slice) {}
+struct TensorParallelWorkers::WorkerRegion : TensorParallelRegion {
+  WorkerRegion(AllReduceBarrier& meeting, size_t slice) : meeting(meeting), slice(slice) {}
   AllReduceBarrier& meeting;
   size_t slice;
 
-  Tensor all_reduce(const Tensor& partial) override {
+  Tensor leave(const Tensor& partial) override {
     meeting.parts[slice] = partial;
     meeting.wait();
     auto sum = meeting.parts[0].to(partial.device());
@@ -42,7 +42,7 @@ TensorParallelWorkers::TensorParallelWorkers(const std::vector<at::Device>& devi
     : devices_(devices),
       cores_(std::max(1, device::num_threads() / static_cast<int>(devices.size()))),
       meeting_(std::make_unique<AllReduceBarrier>(devices.size())) {
-  for (size_t i = 0; i < devices.size(); ++i) sums_.push_back(std::make_unique<WorkerAllReduce>(*meeting_, i));
+  for (size_t i = 0; i < devices.size(); ++i) regions_.push_back(std::make_unique<WorkerRegion>(*meeting_, i));
   for (size_t i = 1; i < devices.size(); ++i) threads_.emplace_back([this, i] { serve(i); });
 }
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "hone/model/inference/all_reduce.h"
+#include "hone/model/tensor_parallel/region.h"
 
 namespace hone::model {
 
@@ -20,18 +20,18 @@ class TensorParallelWorkers {
   // work(i) for every slice, side by side; slice 0 on the caller's thread. Rethrows the first failure; nobody waits for who
   // failed.
   void run(const std::function<void(size_t slice)>& work);
-  AllReduce& sums(size_t slice) { return *sums_[slice]; }
+  TensorParallelRegion& region(size_t slice) { return *regions_[slice]; }
 
  private:
   struct AllReduceBarrier;
-  struct WorkerAllReduce;
+  struct WorkerRegion;
   void serve(size_t slice);
   void guarded(size_t slice);
 
   std::vector<at::Device> devices_;
   int cores_;  // of each slice
   std::unique_ptr<AllReduceBarrier> meeting_;
-  std::vector<std::unique_ptr<AllReduce>> sums_;
+  std::vector<std::unique_ptr<TensorParallelRegion>> regions_;
   std::mutex in_use_, mutex_;  // one run at a time; what the threads wait for
   std::condition_variable changed_;
   const std::function<void(size_t)>* work_ = nullptr;

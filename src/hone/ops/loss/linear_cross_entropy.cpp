@@ -8,6 +8,7 @@
 #include "hone/ops/fused_operators.h"
 #include "hone/ops/linear/matmul.h"
 #include "hone/ops/loss/cross_entropy_rows.h"
+#include "hone/ops/loss/vocabulary_shard.h"
 
 namespace hone::ops {
 namespace {
@@ -20,7 +21,9 @@ struct Head {
   Tensor weight, bias;
   std::vector<LoraWeights> adapters;
   bool training;
+  const VocabularyShard* shard;  // null: every word is here
 
+  int64_t words_at_once() const { return shard ? shard->largest : weight.size(0); }
   TensorList parameters() const {
     TensorList list{weight};
     if (bias.defined()) list.push_back(bias);
@@ -33,6 +36,7 @@ struct Head {
     return std::ranges::none_of(parameters(), [](const Tensor& parameter) { return parameter.requires_grad(); });
   }
   bool plain() const { return adapters.empty(); }
+  bool has_kernel() const { return plain() && !shard; }
 };
 
 // The rows of a batch that have a target, and what the loss says of them.
@@ -57,7 +61,7 @@ Rows bounded_rows(const Tensor& hidden, const Tensor& targets_t, const CrossEntr
 
 Rows labelled_rows(const Tensor& hidden, const Tensor& targets_t, const Head& head, const CrossEntropyOptions& options) {
   Rows rows;
-  if (options.target_count >= 0 && head.plain() && cuda::serves_cross_entropy(hidden, head.weight.size(0)))
+  if (options.target_count >= 0 && head.has_kernel() && cuda::serves_cross_entropy(hidden, head.weight.size(0)))
     return bounded_rows(hidden, targets_t, options);
   rows.index = labelled_positions(targets_t, options.target_count);
   rows.hidden = hidden.index_select(0, rows.index);
@@ -78,11 +82,11 @@ class ChunkedCrossEntropy {
  public:
   ChunkedCrossEntropy(const Head& head, const Rows& rows, const CrossEntropyOptions& options, bool with_gradient)
       : head_(head), rows_(rows), smoothing_(options.label_smoothing), scale_(options.scale), with_gradient_(with_gradient) {
-    size_t row_bytes = static_cast<size_t>(head.weight.size(0)) * sizeof(float);
+    size_t row_bytes = static_cast<size_t>(head.words_at_once()) * sizeof(float);
     size_t bytes = options.chunk_bytes;
     if (cuda::serves_cross_entropy(
-            rows.hidden, head.weight.size(0))) {  // logits in the hidden states' type alone; memory is there for large products
-      row_bytes = static_cast<size_t>(head.weight.size(0)) * rows.hidden.element_size();
+            rows.hidden, head.words_at_once())) {  // logits in the hidden states' type alone; memory is there for large products
+      row_bytes = static_cast<size_t>(head.words_at_once()) * rows.hidden.element_size();
       bytes = std::max(bytes, kGpuChunkBytes);
     }
     chunk_ = std::max<int64_t>(16, static_cast<int64_t>(bytes / row_bytes) / 16 * 16);
@@ -113,7 +117,9 @@ class ChunkedCrossEntropy {
  private:
   RowLosses losses(Tensor& logits, int64_t begin, int64_t count) {
     auto weights = rows_.weights.defined() ? rows_.weights.narrow(0, begin, count) : Tensor();
-    auto found = cross_entropy_rows(logits, rows_.targets.narrow(0, begin, count), weights, smoothing_, with_gradient_);
+    const auto targets = rows_.targets.narrow(0, begin, count);
+    auto found = head_.shard ? cross_entropy_rows(logits, targets, weights, smoothing_, with_gradient_, *head_.shard)
+                             : cross_entropy_rows(logits, targets, weights, smoothing_, with_gradient_);
     pass_.sum.add_(found.sum);
     pass_.correct.add_(found.correct);
     return found;
@@ -203,7 +209,7 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
   static variable_list forward(AutogradContext* ctx, at::TensorList inputs, const Head& head, const Tensor& targets_t,
                                const CrossEntropyOptions& options, bool with_gradient) {
     auto rows = labelled_rows(inputs[0], targets_t, head, options);
-    bool tiled = fused_operators().linear_cross_entropy && head.plain() && head.frozen() &&
+    bool tiled = fused_operators().linear_cross_entropy && head.has_kernel() && head.frozen() &&
                  cpu::serves_tiled(rows.hidden, head.weight, head.bias);
     auto pass =
         tiled ? tiled_pass(head, rows, options, with_gradient) : ChunkedCrossEntropy(head, rows, options, with_gradient).run();
@@ -231,6 +237,17 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
     return result;
   }
 };
+
+CrossEntropy chunked_cross_entropy(const Tensor& hidden, Head head, const Tensor& targets_t, const CrossEntropyOptions& options) {
+  std::ranges::copy_if(options.adapters, std::back_inserter(head.adapters), [](const auto& adapter) { return adapter.active; });
+  bool with_gradient = at::GradMode::is_enabled() && (hidden.requires_grad() || !head.frozen());
+  TensorList inputs{hidden};
+  for (auto& parameter : head.parameters()) inputs.push_back(parameter);
+  auto found = LinearCrossEntropy::apply(at::TensorList(inputs), head, targets_t, options, with_gradient);
+  auto count = options.target_count >= 0 ? at::full({}, options.target_count, targets_t.options().device(at::kCPU))
+                                         : (targets_t != kIgnoredTarget).sum();
+  return {found[0], found[1], count};
+}
 
 }  // namespace
 
@@ -264,15 +281,12 @@ CrossEntropy linear_cross_entropy(const Tensor& hidden, const Tensor& weight, co
     return linear_cross_entropy_plain(hidden, weight, bias, targets_t, given);
   auto options = given;
   if (!fused.linear_cross_entropy) options.chunk_bytes = std::numeric_limits<size_t>::max() / 2;  // all logits at once
-  Head head{weight, bias, {}, options.training};
-  std::ranges::copy_if(options.adapters, std::back_inserter(head.adapters), [](const auto& adapter) { return adapter.active; });
-  bool with_gradient = at::GradMode::is_enabled() && (hidden.requires_grad() || !head.frozen());
-  TensorList inputs{hidden};
-  for (auto& parameter : head.parameters()) inputs.push_back(parameter);
-  auto found = LinearCrossEntropy::apply(at::TensorList(inputs), head, targets_t, options, with_gradient);
-  auto count = options.target_count >= 0 ? at::full({}, options.target_count, targets_t.options().device(at::kCPU))
-                                         : (targets_t != kIgnoredTarget).sum();
-  return {found[0], found[1], count};
+  return chunked_cross_entropy(hidden, {weight, bias, {}, options.training, nullptr}, targets_t, options);
+}
+
+CrossEntropy linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
+                                  const CrossEntropyOptions& options, const VocabularyShard& shard) {
+  return chunked_cross_entropy(hidden, {weight, bias, {}, options.training, &shard}, targets_t, options);
 }
 
 }  // namespace hone::ops
