@@ -40,6 +40,17 @@ std::unique_ptr<parallel::ShardedModel> shards_of(const TrainingJob& job, const 
                                                   job.trainer.no_master_weights);
 }
 
+// Cut over processes, where the run asks for it.
+std::unique_ptr<parallel::TensorParallelModel> cut_layers(const TrainingJob& job, const DistributedContext& processes,
+                                                          const char* name, model::CausalLM& model) {
+  if (!processes.tensor) return nullptr;
+  const auto first = processes.mesh.group(processes.world.rank, "tp").front();
+  return parallel::apply_tensor_parallel(model, *processes.tensor,
+                                         {.sequence_parallel = job.parallel.megatron_sequence_parallel,
+                                          .device = job.load.device,
+                                          .name = fmt::format("tensor-{}-{}", first, name)});
+}
+
 // The adapter's weights are whole on every process while this lives, also when writing them fails on one.
 class GatheredAdapter {
  public:
@@ -101,6 +112,7 @@ LoadedModel shard_model(const TrainingJob& job, const DistributedContext& proces
   if (loaded.sharded && processes.world.is_main() && !loaded.sharded->units().empty())
     log::info("gathered in {}", loaded.sharded->units());
   loaded.sequence = split_sequences(job, processes, *loaded.model);
+  loaded.tensor = cut_layers(job, processes, name, *loaded.model);
   return loaded;
 }
 
@@ -120,6 +132,7 @@ std::vector<optim::ParameterGroup> trained_groups(const TrainingJob& job, const 
     if (loaded->name != kPolicy)
       for (auto& [name, tensor] : trainable) name = fmt::format("{}.{}", loaded->name, name);
     auto groups = optim::make_param_groups(trainable, job.groups);
+    if (loaded->tensor) name_parts(groups, *loaded->tensor);
     for (auto& group : loaded->sharded ? shard_param_groups(groups, *loaded->sharded) : groups) all.push_back(std::move(group));
   }
   return all;
@@ -142,16 +155,22 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingJob& job, const Di
     return std::make_unique<ShardedDataParallel>(*processes.group, *processes.shards, processes.replicas.get(),
                                                  std::move(sharded));
   }
+  auto* tensor = models.policy().tensor.get();
   std::unordered_map<const void*, Tensor> targets;
   for (size_t g = 0; g < working.size(); ++g)
     for (size_t i = 0; i < working[g].parameters.size(); ++i)
       targets[working[g].parameters[i].unsafeGetTensorImpl()] = updated[g].parameters[i];
   std::vector<parallel::GradientBuckets::Parameter> parameters;
   for (const auto& tensor : trained_tensors(models)) parameters.push_back({tensor, targets.at(tensor.unsafeGetTensorImpl())});
+  if (tensor)
+    return std::make_unique<TensorDataParallel>(*processes.group, processes.data.get(), *tensor, std::move(parameters), working,
+                                                job.parallel.sharding.bucket_bytes);
   return std::make_unique<DataParallel>(*processes.group, std::move(parameters), job.parallel.sharding.bucket_bytes);
 }
 
 WeightFiles weight_files(const TrainingJob& job, LoadedModel& loaded, const CheckpointAssets& companions, bool main) {
+  if (loaded.tensor)
+    return tensor_parallel_files(*loaded.model, loaded.tuned, *loaded.tensor, companions, job.max_shard_bytes, main);
   auto reader = std::make_shared<tuner::ReadWeight>();
   auto* sharded = loaded.sharded.get();
   WeightFiles files{[&, reader](const fs::path& folder) {

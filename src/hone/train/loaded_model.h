@@ -4,6 +4,7 @@
 #include "hone/train/checkpoints/checkpoint_assets.h"
 #include "hone/train/checkpoints/checkpoint_manager.h"
 #include "hone/train/distributed/data_parallel.h"
+#include "hone/train/distributed/tensor_data_parallel.h"
 #include "hone/train/run.h"
 #include "hone/tuner/tuner.h"
 
@@ -19,9 +20,10 @@ inline constexpr const char* kValueModel = "value_model";  // PPO's critic (meth
 struct LoadedModel {
   std::string name;
   std::unique_ptr<model::CausalLM> model;
-  tuner::Tuned tuned = {};                                    // of a frozen model: nothing
-  std::unique_ptr<parallel::ShardedModel> sharded = {};       // null: every process has all of it
-  std::unique_ptr<parallel::SequenceParallel> sequence = {};  // null: every sequence is on one process
+  tuner::Tuned tuned = {};                                     // of a frozen model: nothing
+  std::unique_ptr<parallel::ShardedModel> sharded = {};        // null: every process has all of it
+  std::unique_ptr<parallel::SequenceParallel> sequence = {};   // null: every sequence is on one process
+  std::unique_ptr<parallel::TensorParallelModel> tensor = {};  // null: every layer is on one process
 
   bool trains() const { return !tuned.trainable.empty(); }
   // Runs `work` with a frozen model, without gradients. Every process takes part where it is in shards.

@@ -32,10 +32,14 @@ void switch_off_dropout(model::CausalLM& model) {
 }
 
 // Work per token as transformers estimates it: six operations for each weight outside the embedding.
-double flops_per_token(model::CausalLM& model) {
+double flops_per_token(const LoadedModel& loaded) {
   double weights = 0;
-  for (const auto& parameter : model.parameters())
-    if (parameter.value != &model.embedding().weight) weights += static_cast<double>(parameter.value->numel());
+  for (const auto& parameter : loaded.model->parameters()) {
+    if (parameter.value == &loaded.model->embedding().weight) continue;
+    const auto size =
+        loaded.tensor ? c10::multiply_integers(loaded.tensor->slice_of(*parameter.value).whole) : parameter.value->numel();
+    weights += static_cast<double>(size);
+  }
   return 6 * weights;
 }
 
@@ -148,6 +152,7 @@ TrainingSession::TrainingSession(const TrainingJob& job, const DistributedContex
 
 void TrainingSession::load_models() {
   auto options = job_.load;
+  if (processes_.tensor) options.device = at::kCPU;  // each process takes its part of what the files map
   if (job_.resize_embeddings) options.changes.vocabulary = job_.resize_embeddings(*ready_.tokenizer);
   auto model = job_.from_scratch ? model::CausalLM::random(model::read_config(job_.model_folder, options.changes.config),
                                                            job_.trainer.seed, options)
@@ -254,13 +259,14 @@ RunResult TrainingSession::train() {
                    .evaluations = evaluations_of(job_, ready_, share),
                    .predict = job_.predict_with_generate ? make_predictor(job_, ready_, *policy.model, everyone) : Predict(),
                    .row_name = row_namer(ready_),
-                   .flops_per_token = flops_per_token(*policy.model),
+                   .flops_per_token = flops_per_token(policy),
                    .sequence = policy.sequence.get(),
                    .saved = tell_hub,
                    .copies = ready_.folder_per_node ? &copies : nullptr,
                    .trained = passes_repeat ? trained_tensors(models_) : TensorList()});
-  // Weights began alike on all processes; dropout must not.
-  if (int rank = processes_.world.rank; rank > 0) device::seed(config.seed + static_cast<uint64_t>(rank));
+  // Weights began alike on all processes; dropout must not, but where processes compute the same rows.
+  if (int rank = processes_.tensor ? processes_.data_rank() : processes_.world.rank; rank > 0)
+    device::seed(config.seed + static_cast<uint64_t>(rank));
   if (ready_.resume) trainer.resume(*ready_.resume);
   if (is_main()) {
     log::debug("{}", trainable_table(policy.tuned));

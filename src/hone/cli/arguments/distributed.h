@@ -14,6 +14,12 @@ struct DistributedArguments : ArgumentGroup {
   Arg<Json> accelerate_launch{*this, "accelerate_launch"};
   Arg<int64_t> zero_hpz_partition_size{*this, "zero_hpz_partition_size"};
   Arg<int64_t> sequence_parallel_size{*this, "sequence_parallel_size"};
+  Arg<int64_t> tensor_parallel_size{*this, "tensor_parallel_size"};
+  Arg<bool> sequence_parallel{*this, "sequence_parallel"};
+  Arg<int64_t> pipeline_parallel_size{*this, "pipeline_parallel_size"};
+  Arg<int64_t> context_parallel_size{*this, "context_parallel_size"};
+  Arg<int64_t> expert_parallel_size{*this, "expert_parallel_size"};
+  Arg<int64_t> expert_tensor_parallel_size{*this, "expert_tensor_parallel_size"};
   Arg<int64_t> ddp_timeout{*this, "ddp_timeout"};
   Arg<double> peer_timeout{*this, "peer_timeout"};
   Arg<int64_t> max_restarts{*this, "max_restarts"};

@@ -4,6 +4,7 @@
 
 #include "hone/base/log.h"
 #include "hone/cli/arguments/data.h"
+#include "hone/cli/arguments/distributed.h"
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/arguments/output.h"
 #include "hone/cli/arguments/preference.h"
@@ -49,6 +50,12 @@ void settle_evaluation(Options& options, bool has_data) {
                in_vain ? "" : fmt::format(", and {} other than no", training.eval_strategy.flag()));
 }
 
+// Ranks that a layer is cut over compute the same rows.
+int tensor_parallel_ranks(const Options& options) {
+  const DistributedArguments distributed(options);
+  return distributed.tensor_parallel_size.exists() ? static_cast<int>(*distributed.tensor_parallel_size) : 1;
+}
+
 // What every training run has, in the order in which values depend on each other.
 void resolve_training(Options& options, int world_size) {
   const DataArguments data(options);
@@ -59,7 +66,8 @@ void resolve_training(Options& options, int world_size) {
   const bool grpo = rlhf && method == "grpo";
   auto resolve = [&](const AnyArg& option, Json value) { options.resolve(option.name(), std::move(value)); };
   if (training.gradient_accumulation_steps.is_auto())
-    resolve(training.gradient_accumulation_steps, grpo ? 1 : accumulation_for(*training.per_device_train_batch_size, world_size));
+    resolve(training.gradient_accumulation_steps,
+            grpo ? 1 : accumulation_for(*training.per_device_train_batch_size, world_size / tensor_parallel_ranks(options)));
   if (data.packing.is_auto()) resolve(data.packing, *training.stage == "pt" || *data.neat_packing);
   const bool has_data = data.val_dataset.has_value() || data.cached_val_dataset.has_value() || *data.split_dataset_ratio > 0;
   if (training.eval_strategy.is_auto()) {

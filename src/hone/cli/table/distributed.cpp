@@ -5,7 +5,8 @@ namespace hone::cli::table {
 using namespace note;
 
 void add_distributed(Rows& rows) {
-  constexpr std::string_view kElsewhere = "tensor parallelism is not in this version; shard parameters with --deepspeed zero3";
+  constexpr std::string_view kElsewhere =
+      "layers are cut by --tensor_parallel_size of hone sft; or shard parameters with --deepspeed zero3";
   add_group(
       rows, "Distributed training", kTraining,
       {
@@ -18,6 +19,20 @@ void add_distributed(Rows& rows) {
           {"zero_hpz_partition_size", Integer(1), "", "Ranks that shard one copy of the model state.", only_swift{}},
           {"deepspeed_autotp_size", Integer(1), "", "Tensor parallelism in DeepSpeed.", only_swift{}, rejected{kElsewhere}},
           {"sequence_parallel_size", Integer(1), "1", "Sequence parallel size: ranks that split one sequence.", only_swift{}},
+          {"tensor_parallel_size", Integer(1), "1",
+           "Tensor parallel size: ranks that each layer is cut over; the rest of the ranks are data parallel.", verbs{kSft | kPt},
+           also{"tensor_model_parallel_size"}},
+          {"sequence_parallel", Flag, "false",
+           "Megatron's sequence parallelism: tensor parallel ranks deal out the rows outside of the cut layers.",
+           verbs{kSft | kPt}},
+          {"pipeline_parallel_size", Integer(1), "1", "Pipeline parallel size; above 1 it is not in this version.",
+           verbs{kSft | kPt}, also{"pipeline_model_parallel_size"}},
+          {"context_parallel_size", Integer(1), "1",
+           "Context parallel size; above 1 it is not in this version, --sequence_parallel_size is.", verbs{kSft | kPt}},
+          {"expert_parallel_size", Integer(1), "1", "Expert parallel size; above 1 it is not in this version.", verbs{kSft | kPt},
+           also{"expert_model_parallel_size"}},
+          {"expert_tensor_parallel_size", Integer(1), "",
+           "Ranks that each expert is cut over: as many as tensor_parallel_size, which is the default.", verbs{kSft | kPt}},
           {"use_hyper_parallel", Flag, "false", "HyperParallel.", only_factory{}, rejected{kElsewhere}},
           {"ddp_timeout", Integer(1), "18000000", "Timeout of a collective in seconds.", factory_default{"1800"}},
           {"peer_timeout", Real(0.5), "60", "Seconds without a heartbeat after which a rank is considered lost."},

@@ -157,8 +157,10 @@ void CheckpointManager::collect(const TrainState& state, Content& content) {
         std::move(name), config_.async_save ? tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true) : tensor));
   };
   if (parts_.group.owns_state()) {
-    for (const auto& [name, tensor] : parts_.optimizer.state()) add("optimizer/" + name, tensor);
-    for (const auto& [name, tensor] : parts_.masters.state()) add("master/" + name, tensor);
+    for (const auto& [name, tensor] : parts_.optimizer.state())
+      if (parts_.group.owns_state_of(name)) add("optimizer/" + name, tensor);
+    for (const auto& [name, tensor] : parts_.masters.state())
+      if (parts_.group.owns_state_of(name)) add("master/" + name, tensor);
   }
   add("random/cpu", generator_of(at::kCPU).get_state());
   if (!parts_.device.is_cpu()) add("random/device", generator_of(parts_.device).get_state());

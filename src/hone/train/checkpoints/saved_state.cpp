@@ -2,19 +2,38 @@
 
 #include <algorithm>
 #include <charconv>
-#include <optional>
+#include <string_view>
 
 namespace hone::train {
 namespace {
 
-// "name@1024" -> name, 1024; a name without a number after @ is whole.
-std::pair<std::string, std::optional<int64_t>> split_piece(const std::string& name) {
+// The numbers behind an @: "1024", or "1024:64:256"; none where there is anything else.
+std::vector<int64_t> numbers_in(std::string_view text) {
+  std::vector<int64_t> numbers;
+  while (!text.empty()) {
+    auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), numbers.emplace_back());
+    text.remove_prefix(static_cast<size_t>(end - text.data()));
+    const bool ends = text.empty() || text.front() == ':';
+    if (status != std::errc() || numbers.back() < 0 || numbers.back() > SavedState::Runs::kMostElements || !ends) return {};
+    if (!text.empty()) text.remove_prefix(1);
+  }
+  return numbers;
+}
+
+struct NamedPiece {
+  std::string name;
+  SavedState::Runs runs;
+};
+
+// "name@1024" -> name, from 1024 on; "name@1024:64:256" -> runs of 64, one every 256. Any other name is whole.
+NamedPiece split_piece(const std::string& name) {
   auto at = name.rfind('@');
   if (at == std::string::npos) return {name, {}};
-  int64_t begin = 0;
-  auto [end, status] = std::from_chars(name.data() + at + 1, name.data() + name.size(), begin);
-  if (status != std::errc() || end != name.data() + name.size()) return {name, {}};
-  return {name.substr(0, at), begin};
+  auto numbers = numbers_in(std::string_view(name).substr(at + 1));
+  if (numbers.size() == 1) return {name.substr(0, at), {.begin = numbers[0]}};
+  if (numbers.size() == 3 && numbers[1] > 0 && numbers[2] >= numbers[1])
+    return {name.substr(0, at), {.begin = numbers[0], .run = numbers[1], .stride = numbers[2]}};
+  return {name, {}};
 }
 
 }  // namespace
@@ -28,23 +47,47 @@ SavedState::SavedState(const fs::path& checkpoint, int processes) {
     if (auto path = checkpoint / state_name(rank, "safetensors"); fs::exists(path)) files_.emplace_back(path);
   for (size_t file = 0; file < files_.size(); ++file)
     for (const auto& entry : files_[file].entries()) {
-      auto [name, begin] = split_piece(entry.name);
-      stored_[name].push_back({begin.value_or(0), file, &entry});
+      auto [name, runs] = split_piece(entry.name);
+      stored_[name].push_back({runs, file, &entry});
     }
   for (auto& [name, stored] : stored_)
-    std::stable_sort(stored.begin(), stored.end(), [](const Stored& a, const Stored& b) { return a.begin < b.begin; });
+    std::stable_sort(stored.begin(), stored.end(), [](const Stored& a, const Stored& b) { return a.runs.begin < b.runs.begin; });
 }
 
-Tensor SavedState::assemble(const std::vector<Stored>& stored, int64_t begin, const Tensor& like) const {
+// Pieces of several layouts meet in the whole tensor, flattened. A hole, or a piece of another parameter, gives nothing.
+Tensor SavedState::assemble_runs(const std::vector<Stored>& stored, const Runs& wanted, const Tensor& like) const {
+  std::vector<const Stored*> pieces;
+  int64_t size = 0, known = 0;
+  for (const auto& piece : stored) {
+    const int64_t elements = c10::multiply_integers(piece.entry->shape);
+    if (elements == 0 || !piece.runs.fits(elements) || piece.entry->dtype != stored.front().entry->dtype) return {};
+    if (!pieces.empty() && pieces.back()->runs == piece.runs) continue;  // ranks that hold the same
+    pieces.push_back(&piece);
+    size = std::max(size, piece.runs.end(elements));
+    known += elements;
+  }
+  if (known != size || !wanted.fits(like.numel()) || wanted.end(like.numel()) > size) return {};
+  auto whole = at::empty({size}, at::TensorOptions().dtype(stored.front().entry->dtype));
+  for (const auto* piece : pieces) {
+    auto source = files_[piece->file].tensor(*piece->entry).reshape({-1});
+    piece->runs.of(whole, source.numel()).copy_(source.view(piece->runs.shape(source.numel())));
+  }
+  return wanted.of(whole, like.numel()).reshape(like.sizes());
+}
+
+Tensor SavedState::assemble(const std::vector<Stored>& stored, const Runs& wanted, const Tensor& like) const {
+  if (wanted.is_cut() || std::ranges::any_of(stored, [](const Stored& piece) { return piece.runs.is_cut(); }))
+    return assemble_runs(stored, wanted, like);
   const auto& first = stored.front();
-  if (stored.size() == 1 && first.begin == 0 && begin == 0 && at::IntArrayRef(first.entry->shape) == like.sizes())
+  const int64_t begin = wanted.begin;
+  if (stored.size() == 1 && first.runs.begin == 0 && begin == 0 && at::IntArrayRef(first.entry->shape) == like.sizes())
     return files_[first.file].tensor(*first.entry);
   auto values = at::empty({like.numel()}, at::TensorOptions().dtype(first.entry->dtype));
   int64_t done = 0;
   for (const auto& piece : stored) {
     auto source = files_[piece.file].tensor(*piece.entry).reshape({-1});
-    int64_t from = begin + done - piece.begin;  // where this piece resumes from what there is
-    if (from < 0) break;                        // a hole
+    int64_t from = begin + done - piece.runs.begin;  // where this piece resumes from what there is
+    if (from < 0) break;                             // a hole
     int64_t count = std::min(source.numel() - from, like.numel() - done);
     if (count <= 0) continue;
     values.narrow(0, done, count).copy_(source.narrow(0, from, count));
@@ -56,10 +99,10 @@ Tensor SavedState::assemble(const std::vector<Stored>& stored, int64_t begin, co
 optim::NamedTensors SavedState::read(const std::string& prefix, const optim::NamedTensors& wanted) const {
   optim::NamedTensors found;
   for (const auto& [full_name, like] : wanted) {
-    auto [name, begin] = split_piece(full_name);
+    auto [name, runs] = split_piece(full_name);
     auto stored = stored_.find(prefix + name);
     if (stored == stored_.end()) continue;
-    if (auto values = assemble(stored->second, begin.value_or(0), like); values.defined()) found.emplace_back(full_name, values);
+    if (auto values = assemble(stored->second, runs, like); values.defined()) found.emplace_back(full_name, values);
   }
   return found;
 }

@@ -17,20 +17,37 @@ class SavedState {
  public:
   SavedState(const fs::path& checkpoint, int processes);
 
-  // What `wanted` names, in its shapes: "exp_avg/model.norm.weight", or a part of it, "exp_avg/model.norm.weight@1024". What the
-  // files do not hold whole is left out; whoever asked reports it.
+  // Which elements of a flattened tensor a piece holds.
+  struct Runs {
+    static constexpr int64_t kMostElements = int64_t{1} << 48;
+    int64_t begin = 0, run = 0, stride = 0;  // of run 0: all from `begin` on
+
+    bool operator==(const Runs&) const = default;
+    bool is_cut() const { return run > 0; }
+    // Whether a piece of so many elements can be such runs; end() is a number then.
+    bool fits(int64_t size) const { return run == 0 || (size % run == 0 && size / run <= kMostElements / stride); }
+    int64_t end(int64_t size) const { return run == 0 ? begin + size : begin + (size / run - 1) * stride + run; }
+    std::vector<int64_t> shape(int64_t size) const {
+      return run == 0 ? std::vector{int64_t{1}, size} : std::vector{size / run, run};
+    }
+    Tensor of(const Tensor& whole, int64_t size) const { return whole.as_strided(shape(size), {stride, 1}, begin); }
+  };
+
+  // What `wanted` names, in its shapes: "exp_avg/model.norm.weight", or a part of it: "…@1024" begins there, "…@1024:64:256" is
+  // runs of 64 elements, one every 256. What the files do not hold whole is left out; whoever asked reports it.
   optim::NamedTensors read(const std::string& prefix, const optim::NamedTensors& wanted) const;
 
  private:
   struct Stored {
-    int64_t begin;
+    Runs runs;
     size_t file;
     const io::TensorEntry* entry;
   };
-  Tensor assemble(const std::vector<Stored>& stored, int64_t begin, const Tensor& like) const;
+  Tensor assemble(const std::vector<Stored>& stored, const Runs& wanted, const Tensor& like) const;
+  Tensor assemble_runs(const std::vector<Stored>& stored, const Runs& wanted, const Tensor& like) const;
 
   std::vector<io::SafetensorsFile> files_;
-  std::map<std::string, std::vector<Stored>> stored_;  // by name without the "@begin"
+  std::map<std::string, std::vector<Stored>> stored_;  // by name without what follows the @
 };
 
 }  // namespace hone::train

@@ -4,14 +4,39 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "hone/base/log.h"
 
 namespace hone::train {
 namespace {
 
+void refuse_missing(const parallel::DeviceMesh::Request& request) {
+  const std::tuple<const char*, int, const char*> missing[] = {
+      {"pipeline_parallel_size", request.pp,
+       "cut layers instead (--tensor_parallel_size), or shard parameters (--deepspeed zero3)"},
+      {"context_parallel_size", request.cp, "split long sequences with --sequence_parallel_size"},
+      {"expert_parallel_size", request.ep, "experts are cut with all other layers by --tensor_parallel_size"},
+      {"expert_tensor_parallel_size", request.etp == request.tp ? 1 : request.etp,
+       "experts are cut as all other layers are: leave it out, or make it the size of --tensor_parallel_size"}};
+  for (const auto& [name, size, instead] : missing)
+    if (size > 1) throw UserError(ExitCode::usage, fmt::format("{} is {}, which is not in this version", name, size), instead);
+}
+
+void check_tensor_parallel(const ParallelConfig& config) {
+  if (config.layout.tp == 1) return;
+  if (config.sharding.stage > 0)
+    throw UserError(ExitCode::usage, "tensor_parallel_size is above 1 with a sharded model (deepspeed, fsdp)",
+                    "leave one of them out: data parallel copies of a model that is cut are not sharded in this version");
+  if (config.sequence_parallel > 1)
+    throw UserError(ExitCode::usage, "tensor_parallel_size and sequence_parallel_size are both above 1",
+                    "leave one of them out; --sequence_parallel true deals out rows among the ranks of a tensor parallel group");
+}
+
 parallel::DeviceMesh plan_mesh(const ParallelConfig& config, const parallel::World& world, at::Device device) {
-  parallel::DeviceMesh::Request request;
+  refuse_missing(config.layout);
+  check_tensor_parallel(config);
+  auto request = config.layout;
   request.device_type = c10::DeviceTypeName(device.type(), /*lower_case=*/true);
   request.sp = config.sequence_parallel;
   request.ranks_per_node = world.local_size;
@@ -36,7 +61,7 @@ Json comparable(Json settings) {
 
 DistributedContext DistributedContext::join(const ParallelConfig& config, const Json& settings, at::Device device) {
   const auto& world = config.world;
-  DistributedContext processes{world, plan_mesh(config, world, device), nullptr, nullptr, nullptr, nullptr, nullptr};
+  DistributedContext processes{.world = world, .mesh = plan_mesh(config, world, device)};
   if (!world.distributed() && !shards_alone(config.sharding, world, device)) {
     if (config.sharding.stage > 0) log::info("one process: there is nothing to shard; start more with NPROC_PER_NODE");
     return processes;
@@ -58,6 +83,11 @@ DistributedContext DistributedContext::join(const ParallelConfig& config, const 
     for (int rank = 0; rank < world.size; ++rank)
       if (local_ranks[static_cast<size_t>(rank)] == "0") firsts.push_back(rank);
     if (world.local_rank == 0) processes.leaders = processes.group->subgroup("leaders", firsts);
+  }
+  if (processes.mesh.size("tp") > 1) {
+    const auto tensor = processes.mesh.group(world.rank, "tp"), data = processes.mesh.group(world.rank, "dp");
+    processes.tensor = processes.group->subgroup(fmt::format("tensor-{}", tensor.front()), tensor);
+    if (data.size() > 1) processes.data = processes.group->subgroup(fmt::format("data-{}", data.front()), data);
   }
   if (config.sharding.stage == 0) return processes;
   int copy = processes.mesh.coordinate(world.rank, "dp"), of_copy = processes.mesh.size() / processes.mesh.size("dp");

@@ -12,20 +12,25 @@ struct ParallelConfig {
   parallel::ShardingConfig sharding;
   parallel::ProcessGroupOptions process_group;
   int sequence_parallel = 1;
-  bool folder_on_each_node = false;  // checkpoints are written on every node, should they share no file system
-  bool async_save = false;           // a thread of each process writes checkpoints and needs a line to the others' of its own
+  parallel::DeviceMesh::Request layout;     // tp and the axes that are still refused; the rest is filled in
+  bool megatron_sequence_parallel = false;  // rows outside of layers that tp cuts are dealt out among its ranks
+  bool folder_on_each_node = false;         // checkpoints are written on every node, should they share no file system
+  bool async_save = false;  // a thread of each process writes checkpoints and needs a line to the others' of its own
 };
 
 struct DistributedContext {
   parallel::World world;
   parallel::DeviceMesh mesh;
-  std::unique_ptr<parallel::ProcessGroup> group;  // all of them; null when there is one
-  std::unique_ptr<parallel::ProcessGroup>
-      checkpoint_group;                            // all of them once more, for the threads that write; null when there are none
-  std::unique_ptr<parallel::ProcessGroup> shards;  // those that share one copy of the model's state
-  std::unique_ptr<parallel::ProcessGroup> replicas;  // those that keep the same shard; null when there is one copy
-  std::unique_ptr<parallel::ProcessGroup> leaders;  // the first of every node, on these; null unless each node has its own folder
-  bool several_folders = false;                     // asked for a folder on each of several nodes
+  std::unique_ptr<parallel::ProcessGroup> group = {};  // all of them; null when there is one
+  std::unique_ptr<parallel::ProcessGroup> checkpoint_group =
+      {};  // all of them once more, for the threads that write; null when there are none
+  std::unique_ptr<parallel::ProcessGroup> shards = {};    // those that share one copy of the model's state
+  std::unique_ptr<parallel::ProcessGroup> replicas = {};  // those that keep the same shard; null when there is one copy
+  std::unique_ptr<parallel::ProcessGroup> tensor = {};    // those that each layer is cut over; null: layers are whole
+  std::unique_ptr<parallel::ProcessGroup> data = {};      // beside it, those that hold the same parts; null when there is one
+  std::unique_ptr<parallel::ProcessGroup> leaders =
+      {};                        // the first of every node, on these; null unless each node has its own folder
+  bool several_folders = false;  // asked for a folder on each of several nodes
 
   // Meets the others and makes sure that all were started with the same `settings`.
   static DistributedContext join(const ParallelConfig& config, const Json& settings, at::Device device);

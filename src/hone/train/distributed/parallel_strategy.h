@@ -30,6 +30,10 @@ class ParallelStrategy {
 
   // Whether this process writes optimizer state: of what all have alike the first one does.
   virtual bool owns_state() const { return rank() == 0; }
+  // Of such a process, whether it writes the state of this name.
+  virtual bool owns_state_of(const std::string& /*name*/) const { return true; }
+  // Whether its rows count in sums: of processes that compute the same rows together the first one's do.
+  virtual bool counts_rows() const { return true; }
   // Until told otherwise every process has the full model in memory: for generation, whose length processes do not agree on.
   virtual void keep_gathered(bool /*hold*/) {}
 };

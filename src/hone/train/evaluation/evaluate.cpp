@@ -34,7 +34,7 @@ Json evaluate(model::CausalLM& model, Loss& method, data::Loader& loader, at::De
     if (counts || !batch.tokens_t.defined()) batch = loader.next();
     auto part = sequence ? own_part(batch, *sequence) : batch;
     auto loss = forward_loss(model, method, part.to(device));
-    if (!counts) continue;
+    if (!counts || !group.counts_rows()) continue;
     double samples = static_cast<double>(batch.sample_count), own = !sequence || sequence->is_first_rank() ? 1 : 0;
     sums["loss"] += {loss.sum.item<double>() / std::max(method.num_items(batch), 1.0) * samples, own * samples};
     sums["batches"] += {own, own};

@@ -73,7 +73,7 @@ Predict make_predictor(const TrainingJob& job, const RunSetup& ready, model::Cau
 
 void evaluate_after_training(const TrainingJob& job, const RunSetup& ready, LoadedModel& loaded, const OtherModels& others,
                              const RunResult* finished, bool main) {
-  if (!main && !loaded.sharded) return;
+  if (!main && !loaded.sharded && !loaded.tensor) return;
   SingleProcess alone;  // everyone who takes part goes through the whole set
   if (job.eval_dtype) round_weights(*loaded.model, *job.eval_dtype);
   if (job.do_eval && ready.data.validation && !job.reinforcement) {  // whose answers were judged after the last step

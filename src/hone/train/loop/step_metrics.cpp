@@ -28,14 +28,15 @@ void StepMetrics::add(const LossSum& loss) {
 
 StepReading StepMetrics::read(const Tensor& grad_norm, double num_items, bool stop_requested, ParallelStrategy& group) const {
   StepReading reading;
+  const double share = group.counts_rows() ? 1 : 0;
   TensorList sums{loss_.reshape({})};
   reading.counts_ = {stop_requested ? 1.0 : 0.0};
   for (const auto& [name, metric] : metrics_) {
     sums.push_back(metric.sum.reshape({}));
     reading.names_.push_back(name);
-    reading.counts_.push_back(metric.num_items);
+    reading.counts_.push_back(metric.num_items * share);
   }
-  Tensor packed = at::stack(sums);
+  Tensor packed = share == 1 ? at::stack(sums) : at::stack(sums) * share;  // what is not finite stays so
   reading.summed_here_ = group.size() > 1 && !names_vary_;
   if (reading.summed_here_) {
     packed = at::cat({packed, at::tensor(reading.counts_).to(packed.options())});

@@ -140,6 +140,7 @@ Trainer::StepTotals Trainer::all_reduce_counts(const std::vector<data::Batch>& b
   constexpr size_t kCounts = 4;
   std::vector<double> shared(kCounts + static_cast<size_t>(deps_.strategy.size()));
   for (const auto& batch : batches) {
+    if (!deps_.strategy.counts_rows()) break;
     shared[0] += deps_.loss.num_items(batch);
     shared[1] += static_cast<double>(batch.tokens_t.size(0));
     shared[2] += static_cast<double>(batch.sample_count);

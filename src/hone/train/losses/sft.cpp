@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "hone/ops/loss/linear_cross_entropy.h"
+#include "hone/model/decoder.h"
+#include "hone/ops/loss/vocabulary_shard.h"
 #include "hone/train/distributed/metric_reduction.h"
 #include "hone/train/losses/kl_divergence.h"
 #include "hone/train/losses/load_balancing_loss.h"
@@ -52,6 +53,12 @@ std::vector<Metric> channel_losses(const TokenScores& scores, const Tensor& weig
   return metrics;
 }
 
+// The same value on each of so many ranks, whose gradients are added up: each has its share of them.
+Tensor shared_by(const Tensor& value, int64_t ranks) {
+  const double share = 1 / static_cast<double>(ranks);
+  return value * share + value.detach() * (1 - share);
+}
+
 }  // namespace
 
 void SftLoss::consult(model::CausalLM&, const data::Batch& batch, SftPayload& payload) {
@@ -76,13 +83,17 @@ LossSum SftLoss::loss(const ForwardOutputs& outputs, const SftPayload& payload) 
                                    .target_count = batch.target_count,
                                    .adapters = head.adapters,
                                    .training = model.training()};
-  auto entropy = ops::linear_cross_entropy(hidden_th, head.weight, head.bias, batch.targets_t, options);
+  auto* region = model.decoder().region;
+  auto entropy =
+      region ? ops::linear_cross_entropy(hidden_th, head.weight, head.bias, batch.targets_t, options, *region->vocabulary())
+             : ops::linear_cross_entropy(hidden_th, head.weight, head.bias, batch.targets_t, options);
   LossSum result{entropy.sum, {}};
   if (config_.asft) result.sum = result.sum + *config_.asft * kl_from_reference(*start_, payload.start_hidden_th, outputs);
   // Each micro-batch counts by its targets, as it does in the cross-entropy.
   if (!outputs.router_logits.empty()) {
     auto balance = load_balancing_loss(outputs.router_logits, model.config().experts.num_experts_per_tok, result.sum.device());
-    result.sum = result.sum + balance * (config_.router_aux_loss_coef * static_cast<double>(batch.target_count));
+    const auto counted = region ? shared_by(balance, region->ranks()) : balance;
+    result.sum = result.sum + counted * (config_.router_aux_loss_coef * static_cast<double>(batch.target_count));
     result.metrics.push_back({"aux_loss", balance.detach(), 1});
   }
   if (config_.channel_loss)

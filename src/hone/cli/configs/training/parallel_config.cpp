@@ -108,13 +108,27 @@ Json parallelism_settings(const DistributedArguments& args) {
   return config;
 }
 
-// How many copies of the model, and over how many processes each is spread.
-void read_parallelism(const DistributedArguments& args, parallel::ShardingConfig& sharding) {
+// The axes of Megatron's layouts, under the words of a device mesh.
+void read_layout(const DistributedArguments& args, train::ParallelConfig& parallel) {
+  if (!args.tensor_parallel_size.exists()) return;
+  auto& layout = parallel.layout;
+  layout.tp = static_cast<int>(*args.tensor_parallel_size);
+  layout.pp = static_cast<int>(*args.pipeline_parallel_size);
+  layout.cp = static_cast<int>(*args.context_parallel_size);
+  layout.ep = static_cast<int>(*args.expert_parallel_size);
+  layout.etp = static_cast<int>(args.expert_tensor_parallel_size.value_or(0));
+  parallel.megatron_sequence_parallel = *args.sequence_parallel;
+}
+
+// How many copies of the model, and over how many processes each is spread or cut.
+void read_parallelism(const DistributedArguments& args, train::ParallelConfig& parallel) {
   auto config = parallelism_settings(args);
-  for (const char* missing : {"tp_size", "cp_size", "sp_size"})
+  auto& sharding = parallel.sharding;
+  for (const char* missing : {"cp_size", "sp_size"})
     if (config.value(missing, 1) > 1)
       throw UserError(ExitCode::usage, fmt::format("parallelism_config: {} is {}", missing, config.value(missing, 1)),
-                      "use dp_replicate_size and dp_shard_size, and --sequence_parallel_size for long inputs");
+                      "use dp_replicate_size, dp_shard_size and tp_size, and --sequence_parallel_size for long inputs");
+  parallel.layout.tp = config.value("tp_size", parallel.layout.tp);
   sharding.shard_size = config.value("dp_shard_size", sharding.shard_size);
   if (sharding.shard_size > 1 && sharding.stage == 0) sharding.stage = 3;
 }
@@ -219,7 +233,8 @@ void read_parallel(const Options& options, train::TrainingJob& job) {
     check_stated(options, request->option_values);
   }
   if (args.zero_hpz_partition_size.has_value()) parallel.sharding.shard_size = static_cast<int>(*args.zero_hpz_partition_size);
-  read_parallelism(args, parallel.sharding);
+  read_layout(args, parallel);
+  read_parallelism(args, parallel);
   if (args.ddp_bucket_cap_mb.has_value()) parallel.sharding.bucket_bytes = *args.ddp_bucket_cap_mb << 20;
   if (args.sequence_parallel_size.exists()) parallel.sequence_parallel = static_cast<int>(*args.sequence_parallel_size);
   parallel.async_save = job.trainer.async_save;

@@ -1,0 +1,99 @@
+#include "hone/parallel/tensor_parallel/process_region.h"
+
+#include "hone/device/autograd.h"
+
+namespace hone::parallel {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+Tensor summed(const Tensor& partial, ProcessGroup& group) {
+  auto total = partial.clone(at::MemoryFormat::Contiguous);  // what it was may be kept for the backward pass
+  group.all_reduce(total)->wait();
+  return total;
+}
+
+int64_t rows_per_rank(int64_t rows, const ProcessGroup& group) { return (rows + group.size() - 1) / group.size(); }
+
+Tensor gathered_rows(const Tensor& own, int64_t rows, ProcessGroup& group) {
+  auto all = at::empty({own.size(0) * group.size(), own.size(1)}, own.options());
+  group.all_gather(all, own.contiguous())->wait();
+  return all.narrow(0, 0, rows);
+}
+
+Tensor scattered_sum(const Tensor& partial, ProcessGroup& group) {
+  const int64_t rows = partial.size(0), own_rows = rows_per_rank(rows, group), missing = own_rows * group.size() - rows;
+  auto all = missing > 0 ? at::constant_pad_nd(partial, {0, 0, 0, missing}) : partial.contiguous();
+  auto own = at::empty({own_rows, partial.size(1)}, partial.options());
+  auto flat = own.view(-1);
+  group.reduce_scatter(flat, all.view(-1))->wait();
+  return own;
+}
+
+// A group outlives every pass that goes through it.
+ProcessGroup& group_of(AutogradContext* ctx) {
+  return *reinterpret_cast<ProcessGroup*>(static_cast<intptr_t>(ctx->saved_data["group"].toInt()));
+}
+
+void keep(AutogradContext* ctx, ProcessGroup* group) {
+  ctx->saved_data["group"] = static_cast<int64_t>(reinterpret_cast<intptr_t>(group));
+}
+
+struct CopyToRegion : torch::autograd::Function<CopyToRegion> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, ProcessGroup* group) {
+    keep(ctx, group);
+    return x.view_as(x);
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    return {summed(grads[0], group_of(ctx)), Tensor()};
+  }
+};
+
+struct ReduceFromRegion : torch::autograd::Function<ReduceFromRegion> {
+  static Tensor forward(AutogradContext*, const Tensor& partial, ProcessGroup* group) { return summed(partial, *group); }
+  static variable_list backward(AutogradContext*, const variable_list& grads) { return {grads[0], Tensor()}; }
+};
+
+struct GatherRows : torch::autograd::Function<GatherRows> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& own, int64_t rows, ProcessGroup* group) {
+    keep(ctx, group);
+    return gathered_rows(own, rows, *group);
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    return {scattered_sum(grads[0], group_of(ctx)), Tensor(), Tensor()};
+  }
+};
+
+struct ReduceScatterRows : torch::autograd::Function<ReduceScatterRows> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& partial, ProcessGroup* group) {
+    keep(ctx, group);
+    ctx->saved_data["rows"] = partial.size(0);
+    return scattered_sum(partial, *group);
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    return {gathered_rows(grads[0], ctx->saved_data["rows"].toInt(), group_of(ctx)), Tensor()};
+  }
+};
+
+}  // namespace
+
+ProcessRegion::ProcessRegion(ProcessGroup& group, bool sequence_parallel, const Words& words)
+    : group_(group), sequence_parallel_(sequence_parallel), words_(words), vocabulary_(group, words) {}
+
+Tensor ProcessRegion::enter(const Tensor& x_th, int64_t rows) {
+  return sequence_parallel_ ? GatherRows::apply(x_th, rows, &group_) : CopyToRegion::apply(x_th, &group_);
+}
+
+Tensor ProcessRegion::leave(const Tensor& partial_th) {
+  return sequence_parallel_ ? ReduceScatterRows::apply(partial_th, &group_) : ReduceFromRegion::apply(partial_th, &group_);
+}
+
+// Words of other ranks are nothing here.
+Tensor ProcessRegion::embed(const model::Embedding& embedding, const Tensor& tokens_t, const ops::LoraMapping& adapters) {
+  auto place = tokens_t - words_.first;
+  const auto foreign = (place < 0).logical_or(place >= words_.here);
+  return leave(embedding(place.masked_fill(foreign, 0), adapters).masked_fill(foreign.unsqueeze(1), 0));
+}
+
+}  // namespace hone::parallel

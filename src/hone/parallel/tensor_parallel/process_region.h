@@ -1,0 +1,42 @@
+// The ends of a block's cut layers between processes, differentiable. With sequence parallelism the rows outside of them are
+// dealt out: the last rank's may be padded.
+#pragma once
+#include "hone/model/tensor_parallel/region.h"
+#include "hone/ops/loss/vocabulary_shard.h"
+#include "hone/parallel/collectives/process_group.h"
+
+namespace hone::parallel {
+
+class ProcessRegion final : public model::TensorParallelRegion {
+ public:
+  // Of `words` of the vocabulary this rank has `here`, from `first` on; the rank with most of them has `largest`.
+  struct Words {
+    int64_t first, here, words, largest;
+  };
+  ProcessRegion(ProcessGroup& group, bool sequence_parallel, const Words& words);
+
+  Tensor enter(const Tensor& x_th, int64_t rows) override;
+  Tensor leave(const Tensor& partial_th) override;
+  Tensor embed(const model::Embedding& embedding, const Tensor& tokens_t, const ops::LoraMapping& adapters) override;
+  const ops::VocabularyShard* vocabulary() const override { return &vocabulary_; }
+  int64_t ranks() const override { return group_.size(); }
+
+ private:
+  class Vocabulary final : public ops::VocabularyShard {
+   public:
+    Vocabulary(ProcessGroup& group, const Words& words)
+        : VocabularyShard(words.first, words.words, words.largest), group_(group) {}
+    void all_reduce_max(Tensor& values) const override { group_.all_reduce(values, ReduceOp::max)->wait(); }
+    void all_reduce_sum(Tensor& values) const override { group_.all_reduce(values)->wait(); }
+
+   private:
+    ProcessGroup& group_;
+  };
+
+  ProcessGroup& group_;
+  bool sequence_parallel_;
+  Words words_;
+  Vocabulary vocabulary_;
+};
+
+}  // namespace hone::parallel

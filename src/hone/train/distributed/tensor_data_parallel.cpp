@@ -1,0 +1,92 @@
+#include "hone/train/distributed/tensor_data_parallel.h"
+
+#include <algorithm>
+
+namespace hone::train {
+
+TensorDataParallel::TensorDataParallel(parallel::ProcessGroup& processes, parallel::ProcessGroup* copies,
+                                       parallel::TensorParallelModel& model,
+                                       std::vector<parallel::GradientBuckets::Parameter> parameters,
+                                       const std::vector<optim::ParameterGroup>& groups, int64_t bucket_bytes)
+    : MultiProcess(processes), copies_(copies), model_(model), parameters_(std::move(parameters)) {
+  if (copies) buckets_ = std::make_unique<parallel::GradientBuckets>(*copies, parameters_, bucket_bytes);
+  for (const auto& group : groups)
+    for (size_t i = 0; i < group.parameters.size(); ++i)
+      if (!model.owns(group.parameters[i])) others_.insert(group.names[i]);
+}
+
+double TensorDataParallel::seconds_waited() const {
+  return MultiProcess::seconds_waited() + model_.group().seconds_waited() + (copies_ ? copies_->seconds_waited() : 0);
+}
+
+int64_t TensorDataParallel::bytes_sent() const {
+  return MultiProcess::bytes_sent() + model_.group().bytes_sent() + (copies_ ? copies_->bytes_sent() : 0);
+}
+
+void TensorDataParallel::before_micro_batch(bool last) {
+  if (last && buckets_) buckets_->prepare_last_backward();
+}
+
+std::vector<parallel::TensorParallelModel::Gradient> TensorDataParallel::gradients() const {
+  std::vector<parallel::TensorParallelModel::Gradient> list;
+  for (const auto& [working, updated] : parameters_) list.push_back({working, updated.grad()});
+  return list;
+}
+
+// Over the copies first, then over the ranks that each saw a part: either order gives the same sum.
+void TensorDataParallel::finish_gradients() {
+  if (buckets_) buckets_->finish();
+  model_.sum_partial(gradients());
+}
+
+Tensor TensorDataParallel::clip_grad_norm(optim::Optimizer& optimizer, double max_norm) {
+  return optimizer.clip_grad_norm(max_norm, [this](Tensor& squared_norm) { squared_norm = model_.squared_norm(gradients()); });
+}
+
+// "exp_avg/name", or a master's name.
+bool TensorDataParallel::owns_state_of(const std::string& name) const {
+  const auto slash = name.find('/');
+  return !others_.contains(slash == std::string::npos ? name : name.substr(slash + 1));
+}
+
+void name_parts(std::vector<optim::ParameterGroup>& groups, const parallel::TensorParallelModel& model) {
+  for (auto& group : groups)
+    for (size_t i = 0; i < group.parameters.size(); ++i)
+      if (const auto& slice = model.slice_of(group.parameters[i]); !slice.is_whole())
+        group.names[i] += fmt::format("@{}:{}:{}", slice.begin, slice.run, slice.stride);
+}
+
+WeightFiles tensor_parallel_files(model::CausalLM& model, const tuner::Tuned& tuned, parallel::TensorParallelModel& parts,
+                                  const CheckpointAssets& companions, size_t max_shard_bytes, bool main) {
+  auto reader = std::make_shared<tuner::ReadWeight>();
+  WeightFiles files;
+  files.save = [&model, &tuned, max_shard_bytes, reader](const fs::path& folder) {
+    tuner::save_trained(model, tuned, folder, max_shard_bytes, *reader);
+  };
+  files.load = [&](const fs::path& folder) {
+    parallel::WholeShapes shapes(parts);
+    tuner::load_trained(model, tuned, folder,
+                        [&](const Tensor& parameter, const Tensor& values) { parts.fill(parameter, values); });
+  };
+  files.save_assets = [&companions](const fs::path& folder) { companions.write(folder); };
+  files.gather = [&, reader, main](const std::function<void()>& write) {
+    if (tuned.adapter) {  // small: every rank has all of it for a while
+      parallel::WholeShapes shapes(parts);
+      for (const auto& [name, tensor] : tuned.trainable) shapes.show(tensor);
+      if (main) write();
+    } else if (main) {
+      parallel::WholeParameters whole(parts);
+      *reader = [&whole](const Tensor& parameter) { return whole(parameter); };
+      write();
+      *reader = {};
+    } else if (parts.group().rank() > 0) {
+      parallel::WholeParameters::follow(parts);
+    } else {
+      // Another copy of the model: its first rank tells the others that there is nothing to do.
+      parallel::WholeParameters nothing(parts);
+    }
+  };
+  return files;
+}
+
+}  // namespace hone::train
