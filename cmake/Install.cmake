@@ -11,7 +11,7 @@ set_target_properties(hone_main PROPERTIES
   BUILD_RPATH "\$ORIGIN/${torch_from_bin}"
   INSTALL_RPATH "\$ORIGIN/../${libraries}/torch/lib;\$ORIGIN/../${libraries}/pyarrow;${TORCH_INSTALL_PREFIX}/lib;${arrow_lib}")
 install(TARGETS hone_main RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-foreach(name swift llamafactory-cli lmf accelerate)
+foreach(name swift megatron llamafactory-cli lmf accelerate)
   install(CODE "file(CREATE_LINK hone \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/${name}\" SYMBOLIC)")
 endforeach()
 

@@ -34,7 +34,7 @@ def prefix(tmp_path_factory):
 
 
 def test_moved_prefix_starts_with_its_own_libtorch(prefix):
-    for name in ("hone", "swift", "llamafactory-cli", "lmf", "accelerate"):
+    for name in ("hone", "swift", "megatron", "llamafactory-cli", "lmf", "accelerate"):
         assert (prefix / "bin" / name).exists(), name
     assert "hone" in run(prefix / "bin/hone", "version")
     libraries = libraries_of(prefix / "bin/hone")

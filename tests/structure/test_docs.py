@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-PROGRAMS = ("hone", "swift", "llamafactory-cli", "lmf", "accelerate")
+PROGRAMS = ("hone", "swift", "megatron", "llamafactory-cli", "lmf", "accelerate")
 
 
 def pages():

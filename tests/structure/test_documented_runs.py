@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAMS = ("hone", "swift", "llamafactory-cli", "accelerate")
+PROGRAMS = ("hone", "swift", "megatron", "llamafactory-cli", "accelerate")
 
 
 def commands(page):

@@ -117,9 +117,11 @@ std::string nearest_command(FrontEnd front_end, std::string_view typed) {
   return found;
 }
 
+bool is_megatron(std::string_view program) { return program.substr(program.find_last_of('/') + 1) == "megatron"; }
+
 FrontEnd front_end_of(std::string_view program) {
   auto name = program.substr(program.find_last_of('/') + 1);
-  if (name == "swift") return FrontEnd::swift;
+  if (name == "swift" || is_megatron(program)) return FrontEnd::swift;
   if (name == "llamafactory-cli" || name == "lmf") return FrontEnd::factory;
   return name == "accelerate" ? FrontEnd::accelerate : FrontEnd::hone;
 }

@@ -17,6 +17,7 @@
 #include "hone/cli/folder_checks.h"
 #include "hone/cli/help.h"
 #include "hone/cli/hub_options.h"
+#include "hone/cli/megatron.h"
 #include "hone/cli/parsing/check_environment.h"
 #include "hone/cli/parsing/variables.h"
 #include "hone/device/cuda_library.h"
@@ -189,6 +190,7 @@ int run_program(const std::string& program, std::vector<std::string> words) {
     if (const char* plan = std::getenv("HONE_FAULT")) set_fault(plan);
     device::settle_threads(/*chosen=*/std::getenv("OMP_NUM_THREADS") != nullptr);
     device::load_cuda_library();
+    if (is_megatron(program)) words = unwrap_megatron(words, world_size());
     return dispatch(front_end, words);
   } catch (const UserError& error) {
     return report(audience, error);

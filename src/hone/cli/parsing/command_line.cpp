@@ -1,8 +1,10 @@
 #include "hone/cli/parsing/command_line.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "hone/cli/accelerate.h"
+#include "hone/cli/megatron.h"
 
 namespace hone::cli {
 namespace {
@@ -45,6 +47,13 @@ std::vector<std::string> command_for_options(const std::vector<std::string>& wor
   return {std::string(program_name(front_end)), has("rlhf_type") ? "rlhf" : "sft"};
 }
 
+// Of a line that may set them itself.
+int processes_of(const CommandLine& line, const SystemAccess& world) {
+  const auto inside = with_environment(world, line.environment);
+  auto number = [&](const char* name) { return std::max(1, std::atoi(inside.environment(name).value_or("1").c_str())); };
+  return number("NPROC_PER_NODE") * number("NNODES");
+}
+
 }  // namespace
 
 CommandLine read_command_line(std::vector<std::string> words, const SystemAccess& world, FrontEnd front_end) {
@@ -70,8 +79,10 @@ CommandLine read_command_line(std::vector<std::string> words, const SystemAccess
   }
   bool named = front_end_of(words[0]) != FrontEnd::hone || base_name(words[0]) == "hone";
   if (named) front_end = front_end_of(words[0]);
+  const bool megatron = is_megatron(words[0]);
   if (named) words.erase(words.begin());
   if (words.empty()) throw UserError(ExitCode::usage, "the program is there, its command is not");
+  if (megatron) words = unwrap_megatron(words, processes_of(line, world));
   line.invocation = read_invocation(front_end, std::move(words));
   return line;
 }

@@ -1,0 +1,56 @@
+"""`megatron sft` of ms-swift's pages: its options become those of swift sft, with Megatron's defaults, or are refused with a reason."""
+import json
+import os
+import subprocess
+
+import pytest
+
+# Qwen2.5-14B of the quick start and Qwen3-30B-A3B's LoRA, without what only names data and folders.
+PAGE = ("--tensor_model_parallel_size 4 --sequence_parallel true --micro_batch_size 1 --global_batch_size 16 --recompute_granularity full --recompute_method uniform "
+        "--recompute_num_layers 1 --num_train_epochs 3 --lr 1e-5 --lr_warmup_fraction 0.05 --min_lr 1e-6 --save_interval 100 --no_save_optim true --no_save_rng true "
+        "--cross_entropy_loss_fusion true --packing true --max_length 8192 --num_workers 4 --dataset_num_proc 8 --finetune true --attention_backend flash").split()
+
+
+@pytest.fixture
+def megatron(hone, tmp_path):
+    def run(*words, processes=8, command="sft"):
+        return subprocess.run([hone.path.parent / "megatron", command, *words], capture_output=True, text=True, cwd=tmp_path,
+                              env={**os.environ, "NPROC_PER_NODE": str(processes), "NO_COLOR": "1"}, timeout=60)
+    return run
+
+
+def shown(done):
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    return {row["name"]: row["value"] for row in rows} if isinstance(rows, list) else {name: entry.get("value", entry) if isinstance(entry, dict) else entry for name, entry in rows.items()}
+
+
+def test_a_line_of_the_pages(megatron):
+    done = megatron("--model", "Qwen/Qwen2.5-14B-Instruct", "--dataset", "rows.jsonl", *PAGE, "--show_config", "true", "--log_format", "json")
+    values = shown(done)
+    expected = dict(tensor_parallel_size=4, sequence_parallel=True, per_device_train_batch_size=1, gradient_accumulation_steps=8, gradient_checkpointing=True, learning_rate=1e-5,
+                    warmup_ratio=0.05, lr_scheduler_type="cosine_with_min_lr", save_steps=100, save_only_model=True, tuner_type="full", weight_decay=0.1, adam_beta2=0.95, packing=True)
+    assert {name: values[name] for name in expected} == expected
+    assert values["output_dir"].endswith("megatron_output/Qwen2.5-14B-Instruct")
+    for ignored in ("cross_entropy_loss_fusion", "attention_backend", "no_save_rng"):
+        assert f"--{ignored} has no effect" in done.stderr
+
+
+@pytest.mark.parametrize("words, said", [
+    ("--global_batch_size 6 --micro_batch_size 4 --train_iters 3", "--global_batch_size 6 is not a multiple"),
+    ("--train_iters 3 --fp8_format hybrid", "--fp8_format hybrid: products in fp8"),
+    ("--train_iters 3 --mcore_model somewhere", "checkpoints of mcore are not read"),
+    ("--train_iters 3 --optimizer muon", "--optimizer is muon"),
+    ("--train_iters 3 --calculate_per_token_loss false", "mean over its labeled tokens"),
+    ("--lr 1e-4", "give --num_train_epochs or --train_iters"),
+    ("--train_iters 3 --tensor_modle_parallel_size 2", "unknown"),
+])
+def test_what_cannot_be_done_is_said(megatron, words, said):
+    done = megatron("--model", "m", "--dataset", "rows.jsonl", *words.split(), "--show_config", "true", processes=1)
+    assert done.returncode == 2 and said in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("command", ["rlhf", "export"])
+def test_other_commands_name_what_to_use(megatron, command):
+    done = megatron(command=command)
+    assert done.returncode == 2 and f"swift {command}" in done.stderr
