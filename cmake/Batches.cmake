@@ -6,7 +6,7 @@ if(HONE_UNITY)
 endif()
 
 # Code that runs once per command, request or training step, and holds no inner loop. Compiled with -O1 and in larger batches it takes half the time.
-set(HONE_COLD_CODE "^hone/(cli|eval|hub|notify|parallel|serve|train|tuner)/|^hone/text/templates/|_test\\.cpp$")
+set(HONE_COLD_CODE "^hone/(cli|eval|hub|notify|parallel|serve|tinker|train|tuner)/|^hone/text/templates/|_test\\.cpp$")
 
 # hone_batches(VARIABLE NAME ROOT sources…): the files to compile for these sources: batches of them, and those that stand alone
 # (SKIP_UNITY_BUILD_INCLUSION). A batch names its files relative to ROOT, a folder that is searched for headers, so that the compiler cache

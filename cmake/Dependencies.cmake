@@ -22,6 +22,7 @@ target_compile_definitions(hone_net INTERFACE BOOST_ASIO_SEPARATE_COMPILATION BO
 pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(highway REQUIRED IMPORTED_TARGET libhwy)
+pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3)
 
 include(Torch) # hone::torch, and ${python} whose wheels it came from
 

@@ -7,8 +7,8 @@ The order of the components is the one that tests/structure checks."""
 
 LAYERS = [  # top to bottom: (component, what it holds)
     [("cli", "options, commands, configs")],
-    [("eval", "benchmarks, sampling"), ("serve", "HTTP, OpenAI, Anthropic")],
-    [("train", "trainer, losses, RL, reports")],
+    [("eval", "benchmarks, sampling"), ("tinker", "the tinker SDK's server")],
+    [("train", "trainer, losses, RL, reports"), ("serve", "HTTP, OpenAI, Anthropic")],
     [("engine", "scheduler, KV cache, sampler"), ("parallel", "launch, collectives, ZeRO, FSDP"), ("optim", "optimizers, LR")],
     [("tuner", "LoRA, PEFT, quantize"), ("data", "datasets, encoding, batches"), ("notify", "mail, chat")],
     [("model", "decoder, families, weights"), ("media", "images")],

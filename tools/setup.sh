@@ -79,6 +79,13 @@ if [ "$part" = --tests ]; then
     install_into .venv --no-deps --target .venv/trl-ppo -r tools/ppo-requirements.txt
     mark_done "$ppo_stamp"
   fi
+  # The SDK that `serve-tinker` answers, with what it needs beyond them.
+  tinker_stamp=tinker-$(stamp_of tools/tinker-requirements.txt)
+  if ! done_with "$tinker_stamp" || [ ! -d .venv/tinker/tinker ]; then
+    rm -rf .venv/tinker
+    install_into .venv --no-deps --target .venv/tinker -r tools/tinker-requirements.txt
+    mark_done "$tinker_stamp"
+  fi
 fi
 
 if [ "$part" = --peers ]; then

@@ -8,7 +8,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 BELOW = {"base": [], "device": ["base"], "text": ["base"], "io": ["device"], "ops": ["device"], "hub": ["base"], "media": ["text"], "notify": ["hub"],
          "data": ["text", "ops", "hub", "media"], "model": ["text", "io", "ops"], "tuner": ["model"], "optim": ["ops"], "parallel": ["model"],
-         "engine": ["tuner"], "train": ["data", "optim", "parallel", "engine", "notify"], "eval": ["train"], "serve": ["data", "engine"], "cli": ["eval", "serve"]}
+         "engine": ["tuner"], "train": ["data", "optim", "parallel", "engine", "notify"], "eval": ["train"], "serve": ["data", "engine"], "tinker": ["train", "serve"],
+         "cli": ["eval", "tinker"]}
 
 
 def allowed(component):

@@ -12,6 +12,8 @@ constexpr Command kCommands[] = {
     {"train", kTrain, "LLaMA-Factory's training command; `stage` says which kind.", train_command},
     {"infer", kInfer, "Chat in the terminal, or batch inference over a dataset.", infer_command},
     {"deploy", kDeploy, "Server: OpenAI's and Anthropic's interfaces, and a chat page.", deploy_command},
+    {"serve-tinker", kServeTinker, "Server: training and sampling for the tinker SDK, many tenants on one model.",
+     serve_tinker_command},
     {"eval", kEval, "Benchmarks: accuracy by likelihood, and scores of generated answers.", eval_command},
     {"sample", kSample, "Answers to the rows of a dataset, the best kept as a dataset.", sample_command},
     {"app", kDeploy, "Chat page in the browser.", app_command},

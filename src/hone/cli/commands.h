@@ -40,6 +40,7 @@ int infer_command(const Options& options);
 int export_command(const Options& options);
 int deploy_command(const Options& options);
 int rollout_command(const Options& options);
+int serve_tinker_command(const Options& options);
 int eval_command(const Options& options);
 int sample_command(const Options& options);
 int app_command(const Options& options);

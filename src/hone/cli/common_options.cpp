@@ -46,6 +46,10 @@ CommonOptions common_options(FrontEnd front_end, Verbs verb) {
         {"model", "adapters", "host", "port", "api_key", "served_model_name", "max_new_tokens", "temperature",
          "vllm_max_model_len", "vllm_max_num_seqs", "vllm_gpu_memory_utilization", "vllm_tensor_parallel_size", "torch_dtype"},
         program + " deploy --model Qwen/Qwen2.5-0.5B-Instruct --port 8000"};
+  if (verb == kServeTinker)
+    return {{"model", "host", "port", "api_key", "api_keys", "tinker_dir", "max_rank", "max_checkpoint_gb", "train_batch_tokens",
+             "max_loras", "max_body", "served_model_name", "vllm_max_model_len", "torch_dtype"},
+            program + " serve-tinker --model Qwen/Qwen2.5-0.5B-Instruct --port 8000"};
   if (verb == kEval)
     return {{"model", "adapters", "eval_dataset", "eval_dataset_args", "include_path", "eval_limit", "n_shot",
              "apply_chat_template", "eval_generation_config", "eval_output_dir", "eval_url", "log_samples", "torch_dtype"},

@@ -42,10 +42,11 @@ enum Verb : Verbs {
   kCaches = 1u << 21,  // models, scan-cache
   kPlan = 1u << 24,
   kConvertConfig = 1u << 25,
+  kServeTinker = 1u << 26,
   kBench = 1u << 30,
 };
 inline constexpr Verbs kTraining = kSft | kPt | kRlhf | kTrain;
-inline constexpr Verbs kServing = kDeploy | kRollout | kEval;
+inline constexpr Verbs kServing = kDeploy | kRollout | kEval | kServeTinker;
 inline constexpr Verbs kGenerating = kInfer | kServing | kSample;
 inline constexpr Verbs kModelUsers = kTraining | kGenerating | kExport;
 inline constexpr Verbs kDataUsers = kModelUsers | kPreview;

@@ -134,6 +134,16 @@ void add_serving(Rows& rows) {
            rejected{"nothing is sent to a third party; listen on --host 0.0.0.0 with an --api_key"}},
       });
   add_group(
+      rows, "Tinker server", kServeTinker,
+      {
+          {"tinker_dir", Path, "tinker", "Folder of what the server keeps: runs, checkpoints, and the API key it made itself."},
+          {"api_keys", Path, "", "File with the API keys of several tenants, a line each: tenant key."},
+          {"max_rank", Integer(1, 4096), "256", "Highest LoRA rank that a client may ask for."},
+          {"max_checkpoint_gb", Real(0, 1e6), "0",
+           "Space that the named checkpoints of a tenant may take, in GB; 0 is no limit."},
+          {"train_batch_tokens", Integer(1), "8192", "Maximum number of tokens that a training pass computes at once."},
+      });
+  add_group(
       rows, "Load test", kBench,
       {
           {"url", Text, "", "Server under test: http://127.0.0.1:8000, or any other with an OpenAI-compatible API."},

@@ -1,0 +1,16 @@
+// Options of the server for the tinker SDK, beside those that every server has.
+#pragma once
+#include "hone/cli/arguments/arg.h"
+
+namespace hone::cli {
+
+struct TinkerArguments : ArgumentGroup {
+  using ArgumentGroup::ArgumentGroup;
+  Arg<std::string> tinker_dir{*this, "tinker_dir"};
+  Arg<std::string> api_keys{*this, "api_keys"};
+  Arg<int64_t> max_rank{*this, "max_rank"};
+  Arg<double> max_checkpoint_gb{*this, "max_checkpoint_gb"};
+  Arg<int64_t> train_batch_tokens{*this, "train_batch_tokens"};
+};
+
+}  // namespace hone::cli

@@ -1,0 +1,86 @@
+// serve-tinker: training and sampling for the tinker SDK.
+#include <algorithm>
+
+#include "hone/base/file.h"
+#include "hone/base/log.h"
+#include "hone/cli/arguments/generation.h"
+#include "hone/cli/arguments/hub.h"
+#include "hone/cli/arguments/model.h"
+#include "hone/cli/arguments/tinker.h"
+#include "hone/cli/commands.h"
+#include "hone/cli/configs/inference/generation_config.h"
+#include "hone/cli/configs/inference/serving_config.h"
+#include "hone/cli/configs/model_config.h"
+#include "hone/hub/locate.h"
+#include "hone/text/tokenizer.h"
+#include "hone/tinker/server.h"
+
+namespace hone::cli {
+namespace {
+
+constexpr const char* kOnlyTenant = "default";
+
+// Nobody comes in without a key: who gives none gets one.
+void add_keys(const TinkerArguments& args, const std::string& given, const fs::path& root, tinker::Keys& keys) {
+  if (args.api_keys.has_value()) keys.add_file(*args.api_keys);
+  if (!given.empty()) keys.add(kOnlyTenant, given);
+  if (!keys.empty()) return;
+  const auto file = root / "api_key";
+  keys.add(kOnlyTenant, tinker::own_key(file));
+  log::info("no API key was given; clients use the one in {}: export TINKER_API_KEY=$(cat {})", file.string(), file.string());
+}
+
+tinker::TinkerConfig tinker_config(const Options& options) {
+  const TinkerArguments args(options);
+  tinker::TinkerConfig config;
+  config.http = server_config(options, false);
+  config.model.root = fs::absolute(*args.tinker_dir);
+  fs::create_directories(config.model.root);
+  fs::permissions(config.model.root, fs::perms::owner_all);
+  add_keys(args, config.http.api_key, config.model.root, config.keys);
+  config.model.batch_tokens = *args.train_batch_tokens;
+  config.model.checkpoint_bytes = static_cast<int64_t>(*args.max_checkpoint_gb * 1e9);
+  config.model.max_adapters = std::max<size_t>(1, config.http.max_adapters);
+  config.api.max_rank = *args.max_rank;
+  config.api.is_tls = !config.http.certificate_file.empty();
+  config.api.base_model = ServerArguments(options).served_model_name.value_or(ModelArguments(options).model.required());
+  config.model.base_model = config.api.base_model;
+  return config;
+}
+
+// What this server cannot do is said before the model is loaded.
+void check_tinker_server(const Options& options) {
+  const ModelArguments model_args(options);
+  const EngineArguments engine_args(options);
+  const auto refuse = [](const AnyArg& option, const char* why, const char* instead = "leave it out") {
+    throw UserError(ExitCode::usage, fmt::format("{}: {}", option.flag(), why), instead);
+  };
+  if (model_args.quant_bits.has_value()) refuse(model_args.quant_bits, "weights rounded for inference cannot be trained on");
+  if (model_args.quant_method.has_value()) refuse(model_args.quant_method, "quantized weights are not supported by this server");
+  if (model_args.adapters.has_value())
+    refuse(model_args.adapters, "clients of this server bring their own adapters",
+           "serve the base model, or merge the adapter first (hone export --merge_lora true)");
+  if (*model_args.task_type != "causal_lm") refuse(model_args.task_type, "this server trains and samples language models");
+  for (const auto* size :
+       {&engine_args.vllm_tensor_parallel_size, &engine_args.vllm_pipeline_parallel_size, &engine_args.vllm_data_parallel_size})
+    if (**size != 1) refuse(*size, "this server has one model on one device");
+}
+
+}  // namespace
+
+int serve_tinker_command(const Options& options) {
+  check_tinker_server(options);
+  auto config = tinker_config(options);  // mistakes in it surface before the model is loaded
+  serve::require_port(config.http);
+  const auto folder = hub::locate_model(ModelArguments(options).model.required(), *HubArguments(options).model_revision);
+  std::shared_ptr<const text::Tokenizer> tokenizer = text::load_tokenizer(folder, new_tokens(options));
+  const auto model = load_model(options, folder, *tokenizer);
+  auto engine_settings = engine_config(options);
+  engine_settings.fuse_projections = false;  // training computes with the same tensors
+  engine::Engine engine(*model, tokenizer, engine_settings);
+  config.model.end_tokens = end_tokens(folder);
+  config.model.max_length = config.api.max_length = engine.max_model_len();
+  return tinker::run_tinker_server(*model, engine, config);
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,100 @@
+// What every handler works with: who asks, what for, and the parts of the server.
+#pragma once
+#include <map>
+#include <mutex>
+
+#include "hone/serve/http/api_error.h"
+#include "hone/tinker/api/futures.h"
+#include "hone/tinker/model/model_loop.h"
+
+namespace hone::tinker {
+
+struct ApiConfig {
+  std::string base_model;  // as clients call it, and as their AutoTokenizer loads its tokenizer
+  int64_t max_length = 0;  // of a prompt and its answer, and of a datum
+  int64_t max_rank = 256;
+  int64_t max_pending = 4096;  // training requests of a tenant that are not done
+  size_t max_samples = 4096;   // sampling requests of a tenant that are not done
+  bool is_tls = false;
+};
+
+// Downloads by an address that is its own permission, for a while.
+class Archives {
+ public:
+  std::string add(const std::string& folder);  // the token
+  std::optional<std::string> folder_of(const std::string& token);
+
+ private:
+  struct Entry {
+    std::string folder;
+    double expires;
+  };
+  std::mutex mutex_;
+  std::map<std::string, Entry> entries_;
+};
+
+struct Services {
+  const ApiConfig& config;
+  Store& store;
+  ModelLoop& loop;
+  Futures& futures;
+  Archives& archives;
+};
+
+struct Call {
+  std::string tenant;
+  const serve::HttpRequest& request;
+  std::vector<std::string> parts;  // of the path, where its route has {}
+};
+
+using Handler = serve::HttpResponse (*)(Services& services, const Call& call);
+
+Json body_of(const Call& call);                 // ApiError(400) when it is no JSON object
+Page page_of(const Call& call, int64_t limit);  // of the query
+std::string query_value(const Call& call, std::string_view name);
+serve::HttpResponse no_content();                    // 200 with an empty object
+serve::ApiError not_found(const std::string& what);  // also for what belongs to another tenant
+
+// sessions.cpp
+serve::HttpResponse client_config(Services& services, const Call& call);
+serve::HttpResponse dynamic_config(Services& services, const Call& call);
+serve::HttpResponse capabilities(Services& services, const Call& call);
+serve::HttpResponse create_session(Services& services, const Call& call);
+serve::HttpResponse session_heartbeat(Services& services, const Call& call);
+serve::HttpResponse finish_session(Services& services, const Call& call);
+serve::HttpResponse list_sessions(Services& services, const Call& call);
+serve::HttpResponse get_session(Services& services, const Call& call);
+serve::HttpResponse telemetry(Services& services, const Call& call);
+// training.cpp
+serve::HttpResponse create_model(Services& services, const Call& call);
+serve::HttpResponse get_info(Services& services, const Call& call);
+serve::HttpResponse unload_model(Services& services, const Call& call);
+serve::HttpResponse forward_backward(Services& services, const Call& call);
+serve::HttpResponse optim_step(Services& services, const Call& call);
+serve::HttpResponse save_weights(Services& services, const Call& call);
+serve::HttpResponse save_weights_for_sampler(Services& services, const Call& call);
+serve::HttpResponse load_weights(Services& services, const Call& call);
+// sampling.cpp
+serve::HttpResponse create_sampling_session(Services& services, const Call& call);
+serve::HttpResponse get_sampler(Services& services, const Call& call);
+serve::HttpResponse asample(Services& services, const Call& call);
+// checkpoints.cpp
+serve::HttpResponse weights_info(Services& services, const Call& call);
+serve::HttpResponse list_runs(Services& services, const Call& call);
+serve::HttpResponse get_run(Services& services, const Call& call);
+serve::HttpResponse run_checkpoints(Services& services, const Call& call);
+serve::HttpResponse all_checkpoints(Services& services, const Call& call);
+serve::HttpResponse delete_checkpoint(Services& services, const Call& call);
+serve::HttpResponse archive_address(Services& services, const Call& call);
+serve::HttpResponse download_archive(Services& services, const Call& call);
+serve::HttpResponse publish(Services& services, const Call& call);
+serve::HttpResponse unpublish(Services& services, const Call& call);
+serve::HttpResponse set_ttl(Services& services, const Call& call);
+void remove_expired(Store& store);
+// What a killed server wrote and did not come to note.
+void remove_unnamed_folders(const std::filesystem::path& root, Store& store);
+
+// The result of a future, or the reason there is none; none while it is not done.
+std::optional<serve::HttpResponse> result_of(Services& services, const std::string& tenant, const std::string& id);
+
+}  // namespace hone::tinker

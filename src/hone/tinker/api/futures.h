@@ -1,0 +1,46 @@
+// Results that clients wait for. Those of training are in the store; those of sampling are here, and are gone with the process.
+#pragma once
+#include <boost/asio/io_context.hpp>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "hone/serve/http/signal.h"
+#include "hone/tinker/model/sampler.h"
+
+namespace hone::tinker {
+
+namespace asio = boost::asio;
+
+class Futures {
+ public:
+  explicit Futures(asio::io_context& io) : io_(io) {}
+
+  // I/O thread: notified when the future is done, or the server ends. Look at the result after this, then wait.
+  std::shared_ptr<serve::Signal> watch(const std::string& id);
+  // Any thread.
+  void notify(const std::string& id);
+  void notify_all();
+
+  struct Sample {
+    std::string owner;
+    bool done = false;
+    double finished = 0;
+    Outcome outcome = {};
+  };
+  // False: it is known already, and nothing changes. None: as many wait as may.
+  std::optional<bool> add_sample(const std::string& id, const std::string& owner, size_t most);
+  void finish_sample(const std::string& id, Outcome outcome);
+  std::optional<Sample> sample(const std::string& id, const std::string& owner);
+  // Samples that have been done for so many seconds, and watchers that gave up.
+  void forget(double older_than);
+
+ private:
+  asio::io_context& io_;
+  std::mutex mutex_;
+  std::multimap<std::string, std::weak_ptr<serve::Signal>> watchers_;
+  std::map<std::string, Sample> samples_;
+  std::map<std::string, size_t> unfinished_;  // by owner
+};
+
+}  // namespace hone::tinker

@@ -1,0 +1,35 @@
+// Who may come in: API keys, each of a tenant. Kept as digests; every key takes the same time, right or wrong.
+#pragma once
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hone::tinker {
+
+class Keys {
+ public:
+  // Throws UserError(usage) for a key that is too short to be one, or that two tenants share.
+  void add(const std::string& tenant, const std::string& key);
+  // Lines of "tenant key" or "tenant sha256:DIGEST"; empty ones and those that begin with # are passed over.
+  void add_file(const std::filesystem::path& file);
+  bool empty() const { return entries_.empty(); }
+  std::optional<std::string> tenant_of(std::string_view key) const;
+
+ private:
+  using Digest = std::array<unsigned char, 32>;
+  static Digest digest(std::string_view text);
+  void add_digest(const std::string& tenant, const Digest& digest);
+  struct Entry {
+    Digest digest;
+    std::string tenant;
+  };
+  std::vector<Entry> entries_;
+};
+
+// The key of a server that was given none: drawn once, and kept in a file that only its owner reads.
+std::string own_key(const std::filesystem::path& file);
+
+}  // namespace hone::tinker

@@ -1,0 +1,23 @@
+// Which handler answers a method and path.
+#pragma once
+#include "hone/tinker/api/call.h"
+
+namespace hone::tinker {
+
+struct Route {
+  std::string_view method, path;  // {} stands for one part of the path
+  Handler handler;                // null: the server's own
+  bool is_open = false;           // without a key
+  bool is_audited = false;        // a line in the audit log
+};
+
+inline constexpr std::string_view kRetrieveFuture = "/api/v1/retrieve_future", kHealth = "/api/v1/healthz";
+
+struct RouteMatch {
+  const Route* route = nullptr;
+  std::vector<std::string> parts;
+};
+// Parts are percent-decoded, so that a colon may be written either way. No route: null.
+RouteMatch find_route(std::string_view method, std::string_view path);
+
+}  // namespace hone::tinker

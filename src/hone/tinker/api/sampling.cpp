@@ -1,0 +1,72 @@
+// Sampling: sessions on the base model, a checkpoint or unnamed weights, and requests to them.
+#include "hone/serve/http/head.h"
+#include "hone/tinker/api/call.h"
+#include "hone/tinker/wire/json_fields.h"
+
+namespace hone::tinker {
+namespace {
+
+// The folder of a checkpoint's adapter; "" is the base model.
+std::string folder_of(Services& services, const Call& call, const std::string& model_path, const std::string& base_model) {
+  if (!base_model.empty() && base_model != services.config.base_model)
+    throw serve::ApiError(
+        400, fmt::format("base_model is \"{}\"; this server has \"{}\"", base_model, services.config.base_model), "base_model");
+  if (model_path.empty()) return "";
+  auto checkpoint = services.store.checkpoint(model_path, call.tenant);
+  if (!checkpoint) throw not_found("checkpoint " + model_path);
+  return checkpoint->folder;
+}
+
+SamplerRow sampler_named(Services& services, const Call& call, const std::string& id) {
+  auto sampler = services.store.sampler(id, call.tenant);
+  if (!sampler) throw not_found("sampler " + id);
+  return *sampler;
+}
+
+std::string folder_of(Services& services, const Call& call, const SampleRequest& request) {
+  if (request.sampler_id.empty()) return folder_of(services, call, request.model_path, request.base_model);
+  const auto sampler = sampler_named(services, call, request.sampler_id);
+  return sampler.folder.empty() ? folder_of(services, call, sampler.model_path, "") : sampler.folder;
+}
+
+}  // namespace
+
+serve::HttpResponse create_sampling_session(Services& services, const Call& call) {
+  const auto body = body_of(call);
+  const auto session = services.store.session(required_text(body, "session_id"), call.tenant);
+  if (!session) throw not_found("session of this id");
+  const auto path = text_field(body, "model_path", "");
+  folder_of(services, call, path, text_field(body, "base_model", ""));
+  SamplerRow sampler{.id = fmt::format("{}:sample:{}", session->id, required_integer(body, "sampling_session_seq_id", 0)),
+                     .session = session->id,
+                     .owner = call.tenant,
+                     .model_path = path,
+                     .folder = {}};
+  services.store.add_sampler(sampler);
+  return serve::json_response({{"type", "create_sampling_session"}, {"sampling_session_id", sampler.id}});
+}
+
+serve::HttpResponse get_sampler(Services& services, const Call& call) {
+  const auto sampler = sampler_named(services, call, call.parts.at(0));
+  Json answer = {{"sampler_id", sampler.id}, {"base_model", services.config.base_model}};
+  if (!sampler.model_path.empty()) answer["model_path"] = sampler.model_path;
+  return serve::json_response(answer);
+}
+
+serve::HttpResponse asample(Services& services, const Call& call) {
+  auto request = read_sample_request(body_of(call));
+  const auto folder = folder_of(services, call, request);
+  const auto id = request.sampler_id.empty() ? serve::fresh_id("direct:sample:") : future_id(request.sampler_id, request.seq_id);
+  Json sequences = Json::array();
+  for (int64_t i = 0; i < request.num_samples; ++i) sequences.push_back(fmt::format("{}:{}", id, i));
+  const auto fresh = services.futures.add_sample(id, call.tenant, services.config.max_samples);
+  if (!fresh) {
+    serve::ApiError full(429, "as many sampling requests wait as may; try again", "", "too_many_requests");
+    full.retry_after = 1;
+    throw full;
+  }
+  if (*fresh) services.loop.sample({.id = id, .request = std::move(request), .folder = folder});
+  return serve::json_response({{"request_id", id}, {"sample_sequence_ids", sequences}});
+}
+
+}  // namespace hone::tinker

@@ -1,0 +1,91 @@
+// Sessions: what a client does before and beside its work.
+#include <charconv>
+
+#include "hone/serve/http/head.h"
+#include "hone/tinker/api/call.h"
+#include "hone/tinker/wire/json_fields.h"
+
+namespace hone::tinker {
+namespace {
+
+constexpr int kOldestMinor = 25;  // earlier SDKs send data as JSON
+
+// "0.24.1" is too old, "0.36.0" and "1.0" are not, and neither is what is no version.
+bool is_too_old(const std::string& version) {
+  if (!version.starts_with("0.")) return false;
+  int minor = 0;
+  auto [end, status] = std::from_chars(version.data() + 2, version.data() + version.size(), minor);
+  return status == std::errc() && minor < kOldestMinor;
+}
+
+Session session_named(Services& services, const Call& call, const std::string& id) {
+  auto session = services.store.session(id, call.tenant);
+  if (!session) throw not_found("session " + id);
+  return *session;
+}
+
+}  // namespace
+
+// Flags that later SDKs know are sent as what this server does.
+serve::HttpResponse client_config(Services&, const Call&) {
+  return serve::json_response({{"pjwt_auth_enabled", false},
+                               {"credential_default_source", "api_key"},
+                               {"parallel_fwdbwd_chunks", true},
+                               {"proto_compress_fwdbwd", false},
+                               {"proto_write_fwdbwd", true},
+                               {"fwd_via_fwdbwd", true},
+                               {"create_model_via_load_weights", false},
+                               {"sample_use_retrieve_futures", false},
+                               {"sample_join_sampling_session", false},
+                               {"custom_loss_server_side", false}});
+}
+
+serve::HttpResponse dynamic_config(Services&, const Call&) {
+  return serve::json_response({{"refresh_interval_sec", 3600}, {"sample_cancel_enabled", false}});
+}
+
+serve::HttpResponse capabilities(Services& services, const Call&) {
+  return serve::json_response({{"supported_models", Json::array({{{"model_name", services.config.base_model},
+                                                                  {"max_context_length", services.config.max_length},
+                                                                  {"trainable", true},
+                                                                  {"sampleable", true}}})}});
+}
+
+serve::HttpResponse create_session(Services& services, const Call& call) {
+  const auto body = body_of(call);
+  const auto version = text_field(body, "sdk_version", "");
+  Session session{.id = serve::fresh_id(""), .owner = call.tenant, .info = body};
+  services.store.add_session(session);
+  Json answer = {{"type", "create_session"}, {"session_id", session.id}};
+  if (is_too_old(version))
+    answer["error_message"] =
+        fmt::format("tinker {} sends data that this server does not read: pip install 'tinker>=0.{}'", version, kOldestMinor);
+  return serve::json_response(answer);
+}
+
+serve::HttpResponse session_heartbeat(Services& services, const Call& call) {
+  const auto id = required_text(body_of(call), "session_id");
+  if (session_named(services, call, id).finished) throw serve::ApiError(410, "the session has finished", "", "gone");
+  return serve::json_response({{"type", "session_heartbeat"}});
+}
+
+serve::HttpResponse finish_session(Services& services, const Call& call) {
+  services.store.finish_session(session_named(services, call, call.parts.at(0)).id);
+  return no_content();
+}
+
+serve::HttpResponse list_sessions(Services& services, const Call& call) {
+  return serve::json_response({{"sessions", services.store.sessions(call.tenant, page_of(call, 20))}});
+}
+
+serve::HttpResponse get_session(Services& services, const Call& call) {
+  const auto session = session_named(services, call, call.parts.at(0));
+  return serve::json_response({{"training_run_ids", services.store.runs_of_session(session.id)},
+                               {"sampler_ids", services.store.samplers_of_session(session.id)},
+                               {"user_metadata", session.info.value("user_metadata", Json())}});
+}
+
+// Accepted and not kept: without an answer the SDK would send it forever.
+serve::HttpResponse telemetry(Services&, const Call&) { return serve::json_response({{"status", "accepted"}}); }
+
+}  // namespace hone::tinker

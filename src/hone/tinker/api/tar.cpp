@@ -1,0 +1,57 @@
+#include "hone/tinker/api/tar.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "hone/base/file.h"
+
+namespace hone::tinker {
+namespace {
+
+constexpr size_t kBlock = 512;
+
+// A number of `width` - 1 octal digits; sizes beyond them as a binary number, as GNU tar writes it.
+void put_number(std::string& header, size_t place, size_t width, uint64_t value) {
+  auto digits = fmt::format("{:0{}o}", value, width - 1);
+  if (digits.size() == width - 1) {
+    header.replace(place, digits.size(), digits);
+    return;
+  }
+  for (size_t i = 0; i < width; ++i) header[place + i] = static_cast<char>(i + 8 < width ? 0 : value >> (8 * (width - 1 - i)));
+  header[place] = static_cast<char>(0x80);
+}
+
+std::string header_of(const std::string& name, uint64_t size) {
+  std::string header(kBlock, '\0');
+  header.replace(0, name.size(), name);
+  put_number(header, 100, 8, 0644);
+  put_number(header, 108, 8, 0);
+  put_number(header, 116, 8, 0);
+  put_number(header, 124, 12, size);
+  put_number(header, 136, 12, 0);
+  header.replace(148, 8, "        ");
+  header[156] = '0';
+  header.replace(257, 8, std::string("ustar\00000", 8));
+  uint64_t sum = 0;
+  for (char c : header) sum += static_cast<unsigned char>(c);
+  header.replace(148, 7, fmt::format("{:06o}", sum) + '\0');
+  return header;
+}
+
+}  // namespace
+
+std::string tar_of(const std::filesystem::path& folder, const std::vector<std::string>& names) {
+  std::string archive;
+  for (const auto& name : names) {
+    MappedFile file(folder / name);
+    const auto text = file.text();
+    archive += header_of(name, text.size());
+    archive += text;
+    archive.append((kBlock - text.size() % kBlock) % kBlock, '\0');
+  }
+  archive.append(2 * kBlock, '\0');
+  return archive;
+}
+
+}  // namespace hone::tinker

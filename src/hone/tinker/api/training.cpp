@@ -1,0 +1,139 @@
+// Training: requests are written down here, in the order of their numbers, and done by the model's thread.
+#include <random>
+
+#include "hone/tinker/api/call.h"
+#include "hone/tinker/wire/json_fields.h"
+
+namespace hone::tinker {
+namespace {
+
+Run run_named(Services& services, const Call& call, const std::string& id) {
+  auto run = services.store.run(id, call.tenant);
+  if (!run) throw not_found("model " + id);
+  return *run;
+}
+
+serve::HttpResponse accepted(const std::string& run, int64_t seq) {
+  return serve::json_response({{"request_id", future_id(run, seq)}, {"model_id", run}});
+}
+
+serve::HttpResponse submit(Services& services, const Call& call, const std::string& model_id, StoredRequest request) {
+  const auto run = run_named(services, call, model_id);
+  if (run.unloaded) throw serve::ApiError(400, "this model was unloaded", "model_id");
+  if (request.seq < 1) throw serve::ApiError(400, fmt::format("seq_id is {}; the first is 1", request.seq), "seq_id");
+  if (services.store.count_pending(call.tenant) >= services.config.max_pending) {
+    serve::ApiError full(429, "as many training requests wait as may; try again", "", "too_many_requests");
+    full.retry_after = 1;
+    throw full;
+  }
+  const auto seq = request.seq;
+  const auto added = services.store.add_request(run.id, std::move(request));
+  if (added == Store::Added::differs)
+    throw serve::ApiError(422, fmt::format("request {} of this model was sent before with another content", seq), "seq_id");
+  if (added == Store::Added::fresh) services.loop.submit(run.id, seq);
+  return accepted(run.id, seq);
+}
+
+serve::HttpResponse submit_json(Services& services, const Call& call, const char* kind) {
+  const auto body = body_of(call);
+  return submit(
+      services, call, required_text(body, "model_id"),
+      {.seq = required_integer(body, "seq_id", 1), .kind = kind, .body = call.request.body, .result = {}, .content_type = {}});
+}
+
+RunConfig run_config(Services& services, const Json& body) {
+  RunConfig config;
+  const auto lora = body.value("lora_config", Json::object());
+  config.rank = integer_field(lora, "rank", config.rank, 1, services.config.max_rank);
+  config.seed = has_field(lora, "seed") ? static_cast<uint64_t>(integer_field(lora, "seed", 0)) : std::random_device()();
+  config.train_attn = flag_field(lora, "train_attn", true);
+  config.train_mlp = flag_field(lora, "train_mlp", true);
+  config.train_unembed = flag_field(lora, "train_unembed", true);
+  if (!config.train_attn && !config.train_mlp && !config.train_unembed)
+    throw RequestError("train_attn, train_mlp and train_unembed are all false: nothing would train");
+  return config;
+}
+
+void require_base(Services& services, const std::string& base_model) {
+  if (base_model != services.config.base_model)
+    throw serve::ApiError(
+        400, fmt::format("base_model is \"{}\"; this server has \"{}\"", base_model, services.config.base_model), "base_model");
+}
+
+}  // namespace
+
+serve::HttpResponse create_model(Services& services, const Call& call) {
+  const auto body = body_of(call);
+  const auto session = services.store.session(required_text(body, "session_id"), call.tenant);
+  if (!session) throw not_found("session of this id");
+  if (session->finished) throw serve::ApiError(400, "the session has finished", "session_id");
+  require_base(services, required_text(body, "base_model"));
+  if (has_field(body, "optimizer_config"))
+    if (auto type = text_field(body["optimizer_config"], "type", "adamw"); type != "adamw")
+      throw RequestError(fmt::format("the optimizer \"{}\" is not supported by this server; expected adamw", type));
+  Run run{.id = fmt::format("{}:train:{}", session->id, required_integer(body, "model_seq_id", 0)),
+          .session = session->id,
+          .owner = call.tenant,
+          .config = run_config(services, body),
+          .user_metadata = body.value("user_metadata", Json()),
+          .snapshot = {}};
+  const Json result = {{"model_id", run.id}, {"type", "create_model"}};
+  services.store.add_run(
+      run,
+      {.seq = 0, .kind = "create_model", .body = {}, .done = true, .result = result.dump(), .content_type = "application/json"});
+  return accepted(run.id, 0);
+}
+
+serve::HttpResponse get_info(Services& services, const Call& call) {
+  const auto run = run_named(services, call, required_text(body_of(call), "model_id"));
+  const auto& config = services.config;
+  return serve::json_response(
+      {{"type", "get_info"},
+       {"model_data", {{"arch", "causal_lm"}, {"model_name", config.base_model}, {"tokenizer_id", config.base_model}}},
+       {"model_id", run.id},
+       {"is_lora", true},
+       {"lora_rank", run.config.rank},
+       {"model_name", config.base_model}});
+}
+
+serve::HttpResponse unload_model(Services& services, const Call& call) {
+  constexpr int64_t kSeq = -1;
+  const auto run = run_named(services, call, required_text(body_of(call), "model_id"));
+  const Json result = {{"model_id", run.id}, {"type", "unload_model"}};
+  services.store.set_unloaded(run.id);
+  services.store.add_request(run.id, {.seq = kSeq,
+                                      .kind = "unload_model",
+                                      .body = {},
+                                      .done = true,
+                                      .result = result.dump(),
+                                      .content_type = "application/json"});
+  services.loop.unload(run.id);
+  return accepted(run.id, kSeq);
+}
+
+serve::HttpResponse forward_backward(Services& services, const Call& call) {
+  if (call.request.header("content-type").find("protobuf") == std::string_view::npos)
+    throw serve::ApiError(415, "forward_backward: the body is not protobuf; this server needs tinker 0.25 or newer");
+  const auto address = read_address(call.request.body);
+  return submit(services, call, address.model_id,
+                {.seq = address.seq_id,
+                 .kind = address.forward_only ? "forward" : "forward_backward",
+                 .body = call.request.body,
+                 .result = {},
+                 .content_type = {}});
+}
+
+serve::HttpResponse optim_step(Services& services, const Call& call) { return submit_json(services, call, "optim_step"); }
+serve::HttpResponse save_weights(Services& services, const Call& call) { return submit_json(services, call, "save_weights"); }
+serve::HttpResponse save_weights_for_sampler(Services& services, const Call& call) {
+  return submit_json(services, call, "save_weights_for_sampler");
+}
+
+serve::HttpResponse load_weights(Services& services, const Call& call) {
+  if (has_field(body_of(call), "session_id"))
+    throw serve::ApiError(400, "load_weights by session_id is not supported by this server: create the model first",
+                          "session_id");
+  return submit_json(services, call, "load_weights");
+}
+
+}  // namespace hone::tinker

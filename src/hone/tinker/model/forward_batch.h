@@ -1,0 +1,62 @@
+// forward and forward_backward of several runs at once: their data are packed into common passes over the base model.
+#pragma once
+#include "hone/tinker/model/training_run.h"
+
+namespace hone::tinker {
+
+// A request of one run on its way through the passes.
+class ForwardTask {
+ public:
+  // Throws RequestError when the data does not fit the loss or the model, before anything is computed.
+  ForwardTask(model::CausalLM& model, TrainingRun& run, ForwardBackwardRequest request, int64_t max_length);
+
+  bool done() const { return failed() || next_ == request_.data.size(); }
+  bool failed() const { return !error_.empty(); }
+  const std::string& error() const { return error_; }
+  bool is_users_fault() const { return is_users_fault_; }
+  void fail(const std::string& why, bool users_fault);
+  const std::vector<DatumLogprobs>& logprobs() const { return logprobs_; }
+  double loss_sum() const { return loss_sum_; }
+  double seconds() const { return seconds_; }  // its share of the time of its passes
+
+ private:
+  friend class ForwardBatch;
+  TrainingRun& run_;
+  ForwardBackwardRequest request_;
+  TokenLoss loss_;
+  size_t next_ = 0;  // the first datum that no pass held
+  std::vector<DatumLogprobs> logprobs_;
+  double loss_sum_ = 0, seconds_ = 0;
+  std::string error_;
+  bool is_users_fault_ = false;
+};
+
+class ForwardBatch {
+ public:
+  ForwardBatch(model::CausalLM& model, int64_t batch_tokens) : model_(model), batch_tokens_(batch_tokens) {}
+  // One task of a run at most. The task outlives the batch.
+  void add(ForwardTask& task) { tasks_.push_back(&task); }
+  // One pass over at most `batch_tokens` tokens, or over one datum that is longer. False: all tasks are done. A task that fails
+  // does so alone; throws when the pass itself fails, and then what its tasks did is undefined: in_pass() tells which they are.
+  bool step();
+  const std::vector<ForwardTask*>& in_pass() const { return in_pass_; }
+
+ private:
+  struct Part {
+    ForwardTask* task;
+    std::vector<const Datum*> data;
+    int64_t rows = 0;
+  };
+  std::vector<Part> next_pass();
+  Tensor loss_of(const Part& part, const Tensor& hidden_th);
+
+  model::CausalLM& model_;
+  int64_t batch_tokens_;
+  std::vector<ForwardTask*> tasks_, in_pass_;
+};
+
+// Log-probabilities of `targets` [T * width] behind packed hidden states, by the base and `adapter` on the head ("": none).
+Tensor target_logps(model::CausalLM& model, const std::string& adapter, const Tensor& hidden_th,
+                    const std::vector<int64_t>& targets, double scale = 1);
+
+}  // namespace hone::tinker

@@ -1,0 +1,21 @@
+// Adapters of several runs in one pass: each adds its update to its own rows, with gradients.
+#pragma once
+#include "hone/model/causal_lm.h"
+#include "hone/ops/linear/multi_lora.h"
+
+namespace hone::tinker {
+
+// While it lives, `rows` say which adapter is part of the model on which rows of a packed pass; behind it none is. All rows must
+// be in one range or another, in order. An adapter called "" is the base alone.
+class ActiveAdapters {
+ public:
+  ActiveAdapters(model::CausalLM& model, const ops::LoraMapping& rows, bool training);
+  ~ActiveAdapters();
+  ActiveAdapters(const ActiveAdapters&) = delete;
+
+ private:
+  model::CausalLM& model_;
+  std::vector<model::Linear*> mixed_;  // layers that carry a tuner of this pass
+};
+
+}  // namespace hone::tinker

@@ -1,0 +1,193 @@
+#include "hone/tinker/model/model_loop.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "hone/base/log.h"
+#include "hone/tinker/model/forward_batch.h"
+#include "hone/tinker/wire/request_error.h"
+
+namespace hone::tinker {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kSamplingShare{50};  // while training waits
+constexpr std::chrono::seconds kBeforeRetry{2};
+
+double seconds_since(Steady::time_point began) { return std::chrono::duration<double>(Steady::now() - began).count(); }
+
+}  // namespace
+
+std::string future_id(const std::string& run, int64_t seq) { return fmt::format("{}:{}", run, seq); }
+
+ModelLoop::ModelLoop(model::CausalLM& model, engine::Engine& engine, Store& store, ModelConfig config, OnDone on_done,
+                     OnSampled on_sampled)
+    : model_(model),
+      store_(store),
+      config_(std::move(config)),
+      on_done_(std::move(on_done)),
+      sampler_(model, engine, config_.end_tokens, config_.max_adapters, std::move(on_sampled)) {}
+
+void ModelLoop::start() {
+  for (const auto& [run, seq] : store_.pending_requests()) submit(run, seq);
+  thread_ = std::thread([this] { loop(); });
+}
+
+void ModelLoop::submit(const std::string& run, int64_t seq) {
+  std::lock_guard lock(mutex_);
+  if (!executed_.contains(run)) {
+    auto row = store_.run_of_any_owner(run);
+    executed_[run] = row ? row->executed : 0;
+  }
+  waiting_[run].insert(seq);
+  ready_.notify_one();
+}
+
+void ModelLoop::sample(SampleJob job) {
+  std::lock_guard lock(mutex_);
+  commands_.push_back([this, job = std::move(job)]() mutable { sampler_.add(std::move(job)); });
+  ready_.notify_one();
+}
+
+void ModelLoop::unload(const std::string& run) {
+  std::lock_guard lock(mutex_);
+  commands_.push_back([this, run] { residents_.erase(run); });
+  ready_.notify_one();
+}
+
+void ModelLoop::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    ready_.notify_one();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+bool ModelLoop::is_stopping() {
+  std::lock_guard lock(mutex_);
+  return stopping_;
+}
+
+bool ModelLoop::has_turn() {
+  return std::ranges::any_of(waiting_, [&](const auto& run) { return *run.second.begin() <= executed_[run.first] + 1; });
+}
+
+// One request of each run that has one, from the run behind the last that had a turn on: a run with many requests does not keep
+// the others waiting.
+std::vector<ModelLoop::Turn> ModelLoop::next_turns() {
+  std::vector<Turn> turns;
+  auto add = [&](auto first, auto last) {
+    for (; first != last && turns.size() < config_.max_adapters; ++first)
+      if (*first->second.begin() <= executed_[first->first] + 1) turns.push_back({first->first, *first->second.begin()});
+  };
+  const auto middle = waiting_.upper_bound(last_);
+  add(middle, waiting_.end());
+  add(waiting_.begin(), middle);
+  for (const auto& turn : turns) {
+    auto found = waiting_.find(turn.run);
+    found->second.erase(turn.seq);
+    if (found->second.empty()) waiting_.erase(found);
+  }
+  if (!turns.empty()) last_ = turns.back().run;
+  return turns;
+}
+
+void ModelLoop::loop() {
+  while (true) {
+    std::deque<std::function<void()>> commands;
+    std::vector<Turn> turns;
+    {
+      std::unique_lock lock(mutex_);
+      ready_.wait(lock, [&] { return stopping_ || !commands_.empty() || has_turn() || !sampler_.idle(); });
+      if (stopping_) return;
+      commands.swap(commands_);
+      turns = next_turns();
+    }
+    for (auto& command : commands) command();
+    execute(turns);
+    sample_for_a_while(false);
+  }
+}
+
+// The request's end could not be written down, on a full disk say: what it did in memory is forgotten, and it is done again.
+void ModelLoop::retry(const Turn& turn, const std::string& why) {
+  log::error("request {} of {} is done again: {}", turn.seq, turn.run, why);
+  residents_.erase(turn.run);
+  std::unique_lock lock(mutex_);
+  waiting_[turn.run].insert(turn.seq);
+  ready_.wait_for(lock, kBeforeRetry, [&] { return stopping_; });
+}
+
+void ModelLoop::sample_for_a_while(bool training_waits) {
+  const auto began = Steady::now();
+  while (!sampler_.idle()) {
+    sampler_.step();
+    std::lock_guard lock(mutex_);
+    if (stopping_ || !commands_.empty() || ((training_waits || has_turn()) && Steady::now() - began > kSamplingShare)) return;
+  }
+}
+
+void ModelLoop::take_snapshot(Resident& resident, int64_t seq) try {
+  if (resident.run->has_gradients() || resident.row.snapshot_seq == seq) return;
+  const auto folder = write_files(resident, seq, "runs", true);
+  store_.set_snapshot(resident.row.id, seq, folder.string());
+  std::error_code ignored;
+  if (!resident.row.snapshot.empty())
+    std::filesystem::remove_all(std::filesystem::path(resident.row.snapshot).parent_path(), ignored);
+  resident.row.snapshot = folder.string();
+  resident.row.snapshot_seq = seq;
+  resident.seconds = 0;
+} catch (const std::exception& problem) {
+  log::error("{}: no snapshot was taken, and the requests behind the last one are kept: {}", resident.row.id, problem.what());
+}
+
+// Runs that nobody asked for longest leave the memory: their snapshot and the requests behind it bring them back.
+void ModelLoop::make_room() {
+  while (residents_.size() >= config_.max_adapters) {
+    auto oldest = std::ranges::min_element(residents_, {}, [](const auto& each) { return each.second.used; });
+    take_snapshot(oldest->second, oldest->second.row.executed);
+    residents_.erase(oldest);
+  }
+}
+
+ModelLoop::Resident& ModelLoop::resident(const std::string& run) {
+  auto found = residents_.find(run);
+  if (found == residents_.end()) {
+    auto row = store_.run_of_any_owner(run);
+    if (!row || row->unloaded) throw RequestError("this model was unloaded");
+    make_room();
+    Resident made{std::make_unique<TrainingRun>(model_, run, row->config, config_.base_model), *row};
+    rebuild(made);
+    found = residents_.emplace(run, std::move(made)).first;
+  }
+  found->second.used = ++clock_;
+  return found->second;
+}
+
+void ModelLoop::forward_again(Resident& resident, const StoredRequest& request) {
+  ForwardTask task(model_, *resident.run, read_forward_backward(request.body), config_.max_length);
+  ForwardBatch batch(model_, config_.batch_tokens);
+  batch.add(task);
+  while (batch.step()) {
+  }
+  if (task.failed()) throw RequestError(task.error());
+}
+
+// The same requests in the same order give the same weights and gradients.
+void ModelLoop::rebuild(Resident& resident) {
+  if (!resident.row.snapshot.empty()) resident.run->load(resident.row.snapshot, true);
+  auto requests = store_.requests_behind(resident.row.id, resident.row.snapshot_seq);
+  const auto began = Steady::now();
+  for (const auto& request : requests) {
+    const bool forward = request.kind == "forward_backward", step = request.kind == "optim_step";
+    if (request.failed && forward) resident.run->spoil_gradients();
+    if (request.failed && step) resident.run->clear_gradients();
+    if (!request.failed && (step || request.kind == "load_weights")) perform(resident, request);
+    if (!request.failed && forward) forward_again(resident, request);
+  }
+  resident.seconds = seconds_since(began);
+  if (!requests.empty()) log::info("{}: {} requests behind its snapshot were done again", resident.row.id, requests.size());
+}
+
+}  // namespace hone::tinker

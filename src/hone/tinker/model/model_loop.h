@@ -1,0 +1,101 @@
+// The thread that owns the model: requests of training runs in their order, several runs in one pass, and steps of the sampler
+// between them.
+#pragma once
+#include <condition_variable>
+#include <deque>
+#include <list>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "hone/tinker/model/sampler.h"
+#include "hone/tinker/model/training_run.h"
+
+namespace hone::tinker {
+
+struct ModelConfig {
+  std::filesystem::path root;  // of the server's files
+  std::string base_model;      // as clients call it
+  std::vector<text::TokenId> end_tokens;
+  int64_t max_length = 0;        // of a datum
+  int64_t batch_tokens = 8192;   // computed at once
+  size_t max_adapters = 64;      // runs in memory, and adapters of the sampler; others wait on the disk
+  int64_t checkpoint_bytes = 0;  // that a tenant's named checkpoints may take; 0: as many as there is room for
+  double replay_seconds = 10;    // a run takes a snapshot when computing its requests again would take longer
+};
+
+std::string future_id(const std::string& run, int64_t seq);
+
+class ModelLoop {
+ public:
+  using OnDone = std::function<void(const std::string& future)>;  // the store has its result
+  using OnSampled = std::function<void(const std::string& id, Outcome outcome)>;
+  ModelLoop(model::CausalLM& model, engine::Engine& engine, Store& store, ModelConfig config, OnDone on_done,
+            OnSampled on_sampled);
+  ~ModelLoop() { stop(); }
+
+  void start();  // with what an earlier process left undone
+  // Any thread. A request runs once all of its run with lower numbers are done.
+  void submit(const std::string& run, int64_t seq);
+  void sample(SampleJob job);
+  void unload(const std::string& run);
+  void stop();  // behind the present request
+
+ private:
+  struct Resident {
+    std::unique_ptr<TrainingRun> run;
+    Run row;
+    uint64_t used = 0;
+    double seconds = 0;  // of computing since the last snapshot
+  };
+  struct Turn {
+    std::string run;
+    int64_t seq;
+  };
+
+  void loop();
+  bool has_turn();
+  bool is_stopping();
+  std::vector<Turn> next_turns();
+  void sample_for_a_while(bool training_waits);
+  // round.cpp: a request of each of several runs. What asks for passes over the model is computed together.
+  struct Forward;
+  void execute(const std::vector<Turn>& turns);
+  void start(const Turn& turn, std::list<Forward>& forwards);
+  void compute(std::list<Forward>& forwards);
+  Outcome outcome_of(const Turn& turn, const std::string& kind, const std::function<Outcome()>& work);
+  void finish(const Turn& turn, StoredRequest& request, Outcome outcome, double seconds);
+  void after_failure(const std::string& run, const std::string& kind);
+  void retry(const Turn& turn, const std::string& why);
+  Outcome perform(Resident& resident, const StoredRequest& request);
+  Outcome optim_step(Resident& resident, const Json& body);
+  Outcome save_weights(Resident& resident, const StoredRequest& request, const Json& body);
+  Outcome save_for_sampler(Resident& resident, const StoredRequest& request, const Json& body);
+  Outcome load_weights(Resident& resident, const StoredRequest& request, const Json& body);
+  std::string save_named(Resident& resident, const StoredRequest& request, const Json& body, const char* kind);
+  std::filesystem::path write_files(const Resident& resident, int64_t seq, const char* where, bool optimizer) const;
+  void take_snapshot(Resident& resident, int64_t seq);
+  Resident& resident(const std::string& run);
+  void rebuild(Resident& resident);
+  void forward_again(Resident& resident, const StoredRequest& request);
+  void make_room();
+
+  model::CausalLM& model_;
+  Store& store_;
+  const ModelConfig config_;
+  OnDone on_done_;
+  Sampler sampler_;
+  std::map<std::string, Resident> residents_;
+  uint64_t clock_ = 0;
+
+  std::mutex mutex_;
+  std::condition_variable ready_;
+  std::deque<std::function<void()>> commands_;
+  std::map<std::string, std::set<int64_t>> waiting_;  // numbers of requests, by run
+  std::map<std::string, int64_t> executed_;           // of runs that wait
+  std::string last_;                                  // whose turn it was
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace hone::tinker

@@ -1,0 +1,135 @@
+// What each kind of request does to its run; those that ask for passes over the model are in round.cpp.
+#include <algorithm>
+#include <cctype>
+
+#include "hone/serve/http/head.h"
+#include "hone/tinker/model/model_loop.h"
+#include "hone/tinker/wire/json_fields.h"
+#include "hone/train/checkpoints/checkpoint.h"
+
+namespace hone::tinker {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr int64_t kUnnamedKept = 64;  // weights for sampling without a name, of a session
+
+Json parsed_request(const std::string& body) {
+  auto json = parse_json(body);
+  if (!json || !json->is_object()) throw RequestError("the request is no JSON object");
+  return std::move(*json);
+}
+
+Outcome answer(const Json& json) { return {.failed = false, .body = json.dump()}; }
+
+int64_t bytes_below(const fs::path& folder) {
+  int64_t bytes = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (entry.is_regular_file()) bytes += static_cast<int64_t>(entry.file_size());
+  return bytes;
+}
+
+// Each save has a folder of its own, around the checkpoint's.
+void remove_files(const std::string& folder) {
+  std::error_code ignored;
+  if (!folder.empty()) fs::remove_all(fs::path(folder).parent_path(), ignored);
+}
+
+// Names are a part of tinker:// paths, never of files.
+std::string checkpoint_name_in(const Json& body) {
+  auto name = required_text(body, "path");
+  auto plain = [](unsigned char c) { return c < 0x80 && (std::isalnum(c) || c == '.' || c == '_' || c == '-'); };
+  if (name.size() > 128 || !std::ranges::all_of(name, plain))
+    throw RequestError("the name of a checkpoint has letters, digits, . _ and - alone, 128 of them at most");
+  return name;
+}
+
+}  // namespace
+
+Outcome ModelLoop::perform(Resident& resident, const StoredRequest& request) {
+  const auto body = parsed_request(request.body);
+  if (request.kind == "optim_step") return optim_step(resident, body);
+  if (request.kind == "save_weights") return save_weights(resident, request, body);
+  if (request.kind == "save_weights_for_sampler") return save_for_sampler(resident, request, body);
+  HONE_CHECK(request.kind == "load_weights");
+  return load_weights(resident, request, body);
+}
+
+Outcome ModelLoop::optim_step(Resident& resident, const Json& body) {
+  const char* key = has_field(body, "adam_params") ? "adam_params" : "optim_params";
+  if (!has_field(body, key) || !body[key].is_object())
+    throw RequestError("optim_step: expected adam_params; other optimizers are not supported by this server");
+  if (auto type = text_field(body[key], "type", "adamw"); type != "adamw")
+    throw RequestError(fmt::format("the optimizer \"{}\" is not supported by this server; expected Adam", type));
+  return answer({{"metrics", resident.run->optim_step(AdamParams::from_json(body[key]))}, {"type", "optim_step"}});
+}
+
+fs::path ModelLoop::write_files(const Resident& resident, int64_t seq, const char* where, bool optimizer) const {
+  const auto folder = config_.root / where / serve::fresh_id("");
+  fs::create_directories(folder);
+  train::CheckpointWriter writer(folder, {.run_id = resident.row.session, .step = seq});
+  writer.part([&](const fs::path& staging) {
+    resident.run->save_weights(staging);
+    if (optimizer) resident.run->save_optimizer(staging);
+  });
+  return writer.commit();
+}
+
+// The same request done twice, because its end was not written down the first time, finds its own checkpoint and keeps it.
+std::string ModelLoop::save_named(Resident& resident, const StoredRequest& request, const Json& body, const char* kind) {
+  Checkpoint checkpoint{.run = resident.row.id,
+                        .kind = kind,
+                        .name = checkpoint_name_in(body),
+                        .owner = resident.row.owner,
+                        .folder = {},
+                        .config = resident.row.config};
+  if (config_.checkpoint_bytes > 0 && store_.checkpoint_bytes(checkpoint.owner) >= config_.checkpoint_bytes)
+    throw RequestError(fmt::format("your checkpoints take the {:.1f} GB that they may; delete some, or give them a TTL",
+                                   static_cast<double>(config_.checkpoint_bytes) / 1e9));
+  const auto folder = write_files(resident, request.seq, "checkpoints", checkpoint.kind == "weights");
+  checkpoint.folder = folder.string();
+  checkpoint.bytes = bytes_below(folder);
+  checkpoint.created = unix_seconds();
+  checkpoint.user_metadata = body.value("user_metadata", Json());
+  if (has_field(body, "ttl_seconds"))
+    checkpoint.expires = checkpoint.created + static_cast<double>(integer_field(body, "ttl_seconds", 0, 1));
+  std::string replaced;
+  if (!store_.add_checkpoint(checkpoint, flag_field(body, "overwrite", false), replaced)) {
+    remove_files(checkpoint.folder);
+    const auto known = store_.checkpoint(checkpoint.path(), checkpoint.owner);
+    const auto manifest = train::read_manifest(known ? known->folder : "");
+    if (!manifest || manifest->step != request.seq)
+      throw RequestError(
+          fmt::format("this model has a checkpoint called \"{}\" already; pass overwrite=True or another name", checkpoint.name));
+  }
+  remove_files(replaced);
+  return checkpoint.path();
+}
+
+Outcome ModelLoop::save_weights(Resident& resident, const StoredRequest& request, const Json& body) {
+  return answer({{"path", save_named(resident, request, body, "weights")}, {"type", "save_weights"}});
+}
+
+Outcome ModelLoop::save_for_sampler(Resident& resident, const StoredRequest& request, const Json& body) {
+  if (has_field(body, "path"))
+    return answer({{"path", save_named(resident, request, body, "sampler_weights")}, {"type", "save_weights_for_sampler"}});
+  const auto id = fmt::format("{}:sample:{}", resident.row.session, required_integer(body, "sampling_session_seq_id", 0));
+  const auto folder = write_files(resident, request.seq, "samplers", false).string();
+  if (!store_.add_sampler(
+          {.id = id, .session = resident.row.session, .owner = resident.row.owner, .model_path = {}, .folder = folder}))
+    remove_files(folder);
+  for (const auto& old : store_.drop_old_samplers(resident.row.session, kUnnamedKept)) remove_files(old);
+  return answer({{"sampling_session_id", id}, {"type", "save_weights_for_sampler"}});
+}
+
+// A snapshot at once: the checkpoint may be gone when the run is rebuilt.
+Outcome ModelLoop::load_weights(Resident& resident, const StoredRequest& request, const Json& body) {
+  if (has_field(body, "weights_access_token")) throw RequestError("weights_access_token is not supported by this server");
+  const auto path = required_text(body, "path");
+  const auto checkpoint = store_.checkpoint(path, resident.row.owner);
+  if (!checkpoint) throw RequestError(fmt::format("there is no checkpoint {}", path));
+  resident.run->load(checkpoint->folder, flag_field(body, "optimizer", false));
+  take_snapshot(resident, request.seq);
+  return answer({{"path", path}, {"model_id", resident.row.id}, {"type", "load_weights"}});
+}
+
+}  // namespace hone::tinker

@@ -1,0 +1,127 @@
+// A round: one request of each of several runs. forward and forward_backward of all of them share their passes.
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "hone/base/log.h"
+#include "hone/tinker/model/forward_batch.h"
+#include "hone/tinker/model/model_loop.h"
+#include "hone/tinker/wire/request_error.h"
+
+namespace hone::tinker {
+namespace {
+
+constexpr const char* kServersFault = "something went wrong inside the server; its log says what";
+
+bool is_forward(const std::string& kind) { return kind == "forward_backward" || kind == "forward"; }
+
+Outcome forward_outcome(const ForwardTask& task) {
+  if (task.failed()) return failure(task.error(), task.is_users_fault());
+  return {.failed = false,
+          .body = write_forward_backward_output(task.logprobs(), {{"loss:sum", task.loss_sum()}}),
+          .content_type = "application/x-protobuf"};
+}
+
+}  // namespace
+
+struct ModelLoop::Forward {
+  Turn turn;
+  StoredRequest request;
+  ForwardTask task;
+};
+
+void ModelLoop::execute(const std::vector<Turn>& turns) {
+  std::list<Forward> forwards;
+  for (const auto& turn : turns) {
+    if (is_stopping()) return;
+    try {
+      start(turn, forwards);
+    } catch (const std::exception& problem) {
+      retry(turn, problem.what());
+    }
+  }
+  compute(forwards);
+}
+
+// Done at once, unless it asks for passes over the model.
+void ModelLoop::start(const Turn& turn, std::list<Forward>& forwards) {
+  auto request = store_.request(turn.run, turn.seq);
+  if (!request || request->done) return;
+  const auto began = std::chrono::steady_clock::now();
+  bool joins = false;
+  auto outcome = outcome_of(turn, request->kind, [&]() -> Outcome {
+    auto& resident = this->resident(turn.run);
+    if (!is_forward(request->kind)) return perform(resident, *request);
+    ForwardTask task(model_, *resident.run, read_forward_backward(std::exchange(request->body, {})), config_.max_length);
+    forwards.push_back({turn, *request, std::move(task)});
+    joins = true;
+    return {};
+  });
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  if (!joins) finish(turn, *request, std::move(outcome), seconds);
+}
+
+// A run is answered as soon as its own data are done; the sampler has its share between passes.
+void ModelLoop::compute(std::list<Forward>& forwards) {
+  ForwardBatch batch(model_, config_.batch_tokens);
+  for (auto& each : forwards) batch.add(each.task);
+  for (bool more = true; more && !is_stopping();) {
+    try {
+      more = batch.step();
+    } catch (const std::exception& problem) {
+      log::error("a pass over the data of {} runs: {}", batch.in_pass().size(), problem.what());
+      for (auto* task : batch.in_pass()) task->fail(kServersFault, false);
+    }
+    for (auto& [turn, request, task] : forwards) {
+      if (request.done || !task.done()) continue;
+      request.done = true;
+      if (task.failed()) after_failure(turn.run, request.kind);
+      try {
+        finish(turn, request, forward_outcome(task), task.seconds());
+      } catch (const std::exception& problem) {
+        retry(turn, problem.what());
+      }
+    }
+    if (more) sample_for_a_while(true);
+  }
+}
+
+Outcome ModelLoop::outcome_of(const Turn& turn, const std::string& kind, const std::function<Outcome()>& work) try {
+  return work();
+} catch (const RequestError& problem) {
+  after_failure(turn.run, kind);
+  return failure(problem.what(), true);
+} catch (const std::exception& problem) {
+  log::error("{} of {}: {}", kind, turn.run, problem.what());
+  after_failure(turn.run, kind);
+  return failure(kServersFault, false);
+}
+
+// What is left of a window of gradients in which a request failed must not be applied; a failed step has taken the window.
+void ModelLoop::after_failure(const std::string& run, const std::string& kind) {
+  auto found = residents_.find(run);
+  if (found == residents_.end()) return;
+  if (kind == "forward_backward") found->second.run->spoil_gradients();
+  if (kind == "optim_step") found->second.run->clear_gradients();
+  if (kind == "load_weights") residents_.erase(found);  // half of the weights may be there; it is rebuilt
+}
+
+// A request that cannot be done has had its turn all the same: those behind it do not wait for it.
+void ModelLoop::finish(const Turn& turn, StoredRequest& request, Outcome outcome, double seconds) {
+  request.failed = outcome.failed;
+  request.result = std::move(outcome.body);
+  request.content_type = outcome.content_type;
+  store_.finish_request(turn.run, request);
+  {
+    std::lock_guard lock(mutex_);
+    executed_[turn.run] = turn.seq;
+  }
+  on_done_(future_id(turn.run, turn.seq));
+  auto found = residents_.find(turn.run);
+  if (found == residents_.end()) return;
+  found->second.row.executed = turn.seq;
+  found->second.seconds += seconds;
+  if (request.kind == "optim_step" && found->second.seconds > config_.replay_seconds) take_snapshot(found->second, turn.seq);
+}
+
+}  // namespace hone::tinker

@@ -1,0 +1,58 @@
+// Sampling from the base and from saved adapters, many requests at a time, on the one engine. For the model's thread.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <unordered_map>
+
+#include "hone/engine/engine.h"
+#include "hone/tinker/wire/sample.h"
+
+namespace hone::tinker {
+
+struct SampleJob {
+  std::string id;  // of the future
+  SampleRequest request;
+  std::string folder;  // of the adapter; "" is the base model
+};
+
+// What a future holds once it is done.
+struct Outcome {
+  bool failed = false;
+  std::string body, content_type = "application/json";
+};
+Outcome failure(const std::string& message, bool users_fault);
+
+class Sampler {
+ public:
+  using OnDone = std::function<void(const std::string& id, Outcome outcome)>;
+  // `max_adapters` stay loaded; those unused for longest go first.
+  Sampler(model::CausalLM& model, engine::Engine& engine, std::vector<text::TokenId> end_tokens, size_t max_adapters,
+          OnDone on_done);
+  ~Sampler();
+
+  void add(SampleJob job);
+  void step();
+  bool idle() const { return live_.empty(); }
+
+ private:
+  struct Live;
+  std::string loaded_adapter(const std::string& folder);
+  void make_room();
+  void take(engine::RequestOutput output);
+  void finish(Live& job);
+  void fail_all(const std::string& why);
+  void rescale(Live& job);
+
+  model::CausalLM& model_;
+  engine::Engine& engine_;
+  std::vector<text::TokenId> end_tokens_;
+  size_t max_adapters_;
+  OnDone on_done_;
+  std::map<std::string, uint64_t> adapters_;  // by folder: when it was last asked for
+  uint64_t clock_ = 0;
+  std::map<std::string, std::shared_ptr<Live>> live_;  // by future
+  std::unordered_map<engine::RequestId, std::pair<std::shared_ptr<Live>, size_t>> requests_;
+};
+
+}  // namespace hone::tinker

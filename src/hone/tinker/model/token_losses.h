@@ -1,0 +1,30 @@
+// The losses of the protocol: each a sum over tokens of log-probabilities with gradients, never a mean.
+#pragma once
+#include "hone/device/tensor.h"
+#include "hone/tinker/wire/forward_backward.h"
+
+namespace hone::tinker {
+
+// What a loss reads beside the log-probabilities, for each element of target_tokens.
+struct TokenTensors {
+  Tensor weights;                // cross_entropy
+  Tensor old_logps, advantages;  // of policies
+};
+
+class TokenLoss {
+ public:
+  // Throws RequestError for a loss, or a setting of it, that is not known.
+  TokenLoss(std::string name, const std::map<std::string, double>& config);
+
+  // Throws RequestError when the datum lacks a tensor, or has one of another shape than its target_tokens.
+  void check(const Datum& datum) const;
+  // The tensors of these datums end to end.
+  TokenTensors tensors(const std::vector<const Datum*>& data, at::Device device) const;
+  Tensor sum(const Tensor& logps, const TokenTensors& tensors) const;
+
+ private:
+  std::string name_;
+  double low_ = 0, high_ = 0, beta_ = 0;
+};
+
+}  // namespace hone::tinker

@@ -1,0 +1,130 @@
+#include "hone/tinker/model/training_run.h"
+
+#include <cmath>
+#include <set>
+
+#include "hone/base/log.h"
+#include "hone/optim/factory.h"
+#include "hone/tinker/wire/json_fields.h"
+#include "hone/tuner/multi_adapter.h"
+#include "hone/tuner/targets.h"
+
+namespace hone::tinker {
+namespace {
+
+constexpr double kAlpha = 32;  // fixed by the protocol: a client cannot send it
+constexpr const char* kOptimizerFile = "optimizer.safetensors";
+
+}  // namespace
+
+AdamParams AdamParams::from_json(const Json& json) {
+  constexpr double kMost = 1e12;
+  AdamParams params;
+  params.learning_rate = real_field(json, "learning_rate", params.learning_rate, 0, kMost);
+  params.beta1 = real_field(json, "beta1", params.beta1, 0, 1);
+  params.beta2 = real_field(json, "beta2", params.beta2, 0, 1);
+  params.eps = real_field(json, "eps", params.eps, 0, kMost);
+  params.weight_decay = real_field(json, "weight_decay", params.weight_decay, 0, kMost);
+  params.grad_clip_norm = real_field(json, "grad_clip_norm", params.grad_clip_norm, -kMost, kMost);
+  return params;
+}
+
+bool AdamParams::same_state(const AdamParams& other) const {
+  return beta1 == other.beta1 && beta2 == other.beta2 && eps == other.eps && weight_decay == other.weight_decay;
+}
+
+std::vector<std::string> lora_targets(model::CausalLM& model, const RunConfig& config) {
+  if (config.train_mlp && model.config().experts.count > 0)
+    throw RequestError("train_mlp on a model with experts is not supported by this server; pass train_mlp=False");
+  std::set<std::string> names;
+  for (const auto* linear : model.tree().linears()) {
+    const bool attention = linear->name.find(".self_attn.") != std::string::npos,
+               mlp = linear->name.find(".mlp.") != std::string::npos;
+    if ((attention && config.train_attn) || (mlp && config.train_mlp)) names.insert(std::string(tuner::last_part(linear->name)));
+  }
+  if (config.train_unembed) names.insert(std::string(tuner::last_part(model.head().name)));
+  if (names.empty()) throw RequestError("train_attn, train_mlp and train_unembed are all false: nothing would train");
+  return {names.begin(), names.end()};
+}
+
+TrainingRun::TrainingRun(model::CausalLM& model, std::string name, const RunConfig& config, const std::string& base_model)
+    : model_(model), name_(std::move(name)) {
+  tuner::TunerConfig settings;
+  settings.base_model = base_model;
+  settings.lora.rank = config.rank;
+  settings.lora.alpha = kAlpha;
+  settings.lora.dropout = 0;
+  settings.lora.targets = lora_targets(model, config);
+  const auto adapter = tuner::adapter_config(model, settings);
+  tuned_.adapter = tuner::attach_adapter(model, adapter, {.name = name_, .dtype = at::kFloat, .seed = config.seed});
+  for (const auto& tensor : tuner::adapter_tensors(model, *tuned_.adapter)) {
+    tensor.value->requires_grad_(true);
+    tuned_.trainable.emplace_back(tensor.name, *tensor.value);
+  }
+  tuner::set_inactive(model, name_);
+  make_optimizer({});
+}
+
+TrainingRun::~TrainingRun() { tuner::delete_adapter(model_, name_); }
+
+void TrainingRun::make_optimizer(const AdamParams& params) {
+  optim::ParameterGroup group{.names = {}, .parameters = {}, .weight_decay = params.weight_decay};
+  for (const auto& [name, tensor] : tuned_.trainable) {
+    group.names.push_back(name);
+    group.parameters.push_back(tensor);
+  }
+  optim::OptimizerConfig config;
+  config.adam = {.beta1 = params.beta1, .beta2 = params.beta2, .epsilon = params.eps};
+  auto made = optim::make_optimizer(config, {std::move(group)});
+  if (optimizer_) made->load_state(optimizer_->state());
+  optimizer_ = std::move(made);
+  params_ = params;
+}
+
+void TrainingRun::clear_gradients() {
+  optimizer_->zero_grad();
+  accumulated_ = spoiled_ = false;
+}
+
+Json TrainingRun::optim_step(const AdamParams& params) {
+  if (spoiled_)
+    throw RequestError("a forward_backward before this optim_step failed: its gradients were dropped and nothing was updated");
+  if (!params.same_state(params_)) make_optimizer(params);
+  if (!accumulated_) return {{"grad_norm", 0.0}};  // as torch: without gradients a step changes nothing
+  const double norm = optimizer_->clip_grad_norm(std::max(0.0, params.grad_clip_norm)).item<double>();
+  if (!std::isfinite(norm)) throw RequestError("the gradients are not finite: they were dropped and nothing was updated");
+  optimizer_->step(params.learning_rate);
+  clear_gradients();
+  return {{"grad_norm", norm}};
+}
+
+void TrainingRun::save_weights(const std::filesystem::path& folder) const {
+  tuner::save_adapter(model_, *tuned_.adapter, folder);
+}
+
+void TrainingRun::save_optimizer(const std::filesystem::path& folder) const {
+  std::vector<io::TensorSource> sources;
+  for (const auto& [name, tensor] : optimizer_->state()) sources.push_back(io::TensorSource::of(name, tensor.detach()));
+  io::write_safetensors(folder / kOptimizerFile, sources);
+}
+
+void TrainingRun::load(const std::filesystem::path& folder, bool optimizer) try {
+  at::NoGradGuard no_grad;
+  tuner::load_trained(model_, tuned_, folder);
+  clear_gradients();
+  optimizer_.reset();
+  make_optimizer(params_);
+  if (!optimizer) return;
+  const auto file = folder / kOptimizerFile;
+  if (!std::filesystem::exists(file))
+    throw RequestError("the checkpoint holds weights alone, for sampling: load it without the optimizer's state");
+  io::SafetensorsFile saved(file);
+  optim::NamedTensors state;
+  for (const auto& entry : saved.entries()) state.emplace_back(entry.name, saved.tensor(entry));
+  optimizer_->load_state(state);
+} catch (const UserError& problem) {
+  log::warning("a checkpoint was not loaded: {}", problem.what());  // which names folders: not for clients
+  throw RequestError("the checkpoint does not fit this model: it has another rank, or trains other layers");
+}
+
+}  // namespace hone::tinker

@@ -1,0 +1,53 @@
+// One tenant's LoRA on the shared base: gradients that accumulate, an optimizer step, files. For the model's thread.
+#pragma once
+#include <filesystem>
+
+#include "hone/model/causal_lm.h"
+#include "hone/optim/optimizer.h"
+#include "hone/tinker/model/token_losses.h"
+#include "hone/tinker/state/store.h"
+#include "hone/tuner/tuner.h"
+
+namespace hone::tinker {
+
+struct AdamParams {
+  double learning_rate = 1e-4, beta1 = 0.9, beta2 = 0.95, eps = 1e-12, weight_decay = 0, grad_clip_norm = 0;
+  static AdamParams from_json(const Json& json);   // throws RequestError
+  bool same_state(const AdamParams& other) const;  // one optimizer serves both
+};
+
+class TrainingRun {
+ public:
+  TrainingRun(model::CausalLM& model, std::string name, const RunConfig& config, const std::string& base_model);
+  ~TrainingRun();  // its adapter leaves the model
+  TrainingRun(const TrainingRun&) = delete;
+
+  const std::string& name() const { return name_; }  // of its adapter
+  const std::vector<std::pair<std::string, Tensor>>& trainable() const { return tuned_.trainable; }
+  void note_gradients() { accumulated_ = true; }  // a backward pass adds to them
+  // What is left of a window of gradients in which a request failed must not be applied.
+  void spoil_gradients() { spoiled_ = true; }
+  bool has_gradients() const { return accumulated_ || spoiled_; }
+  void clear_gradients();
+  Json optim_step(const AdamParams& params);
+
+  void save_weights(const std::filesystem::path& folder) const;
+  void save_optimizer(const std::filesystem::path& folder) const;
+  // Throws RequestError when the checkpoint has another shape than this run.
+  void load(const std::filesystem::path& folder, bool optimizer);
+
+ private:
+  void make_optimizer(const AdamParams& params);
+
+  model::CausalLM& model_;
+  std::string name_;
+  tuner::Tuned tuned_;
+  AdamParams params_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  bool accumulated_ = false, spoiled_ = false;
+};
+
+// The linear layers that the protocol's flags mean. Throws RequestError when there is none, or experts are among them.
+std::vector<std::string> lora_targets(model::CausalLM& model, const RunConfig& config);
+
+}  // namespace hone::tinker

@@ -1,0 +1,19 @@
+// hone serve-tinker: one base model behind the protocol of the tinker SDK.
+#pragma once
+#include "hone/serve/server.h"
+#include "hone/tinker/api/call.h"
+#include "hone/tinker/api/keys.h"
+
+namespace hone::tinker {
+
+struct TinkerConfig {
+  serve::ServerConfig http;  // address, TLS, limits
+  Keys keys;                 // nobody else comes in
+  ModelConfig model;
+  ApiConfig api;
+};
+
+// Serves until SIGTERM or SIGINT. What was acknowledged before is there again at the next start.
+int run_tinker_server(model::CausalLM& model, engine::Engine& engine, const TinkerConfig& config);
+
+}  // namespace hone::tinker

@@ -1,0 +1,74 @@
+// SQLite: a file, statements, transactions. One thread at a time; store.h sees to that.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace hone::tinker {
+
+// A prepared statement with its values bound in order. Values are never part of the SQL text.
+class Statement {
+ public:
+  Statement(sqlite3* database, const char* sql);
+  ~Statement();
+  Statement(const Statement&) = delete;
+
+  Statement& bind(int64_t value);
+  Statement& bind(double value);
+  Statement& bind(std::string_view text);
+  Statement& bind(const char* text) { return bind(std::string_view(text)); }
+  Statement& bind_blob(std::string_view bytes);
+  Statement& bind_optional(std::optional<double> value);
+
+  bool step();  // true: a row is there
+  void run() {
+    while (step()) {
+    }
+  }  // to its end
+  int64_t integer(int column) const;
+  double real(int column) const;
+  std::optional<double> optional_real(int column) const;
+  std::string text(int column) const;  // of blobs as well; "" for null
+
+ private:
+  void check(int status) const;
+  sqlite3* database_;
+  sqlite3_stmt* statement_ = nullptr;
+  int bound_ = 0;
+};
+
+class Database {
+ public:
+  // Made when it is not there. Throws UserError when it cannot be opened or was written by a newer version.
+  explicit Database(const std::filesystem::path& file);
+  ~Database();
+  Database(const Database&) = delete;
+
+  Statement prepare(const char* sql) { return Statement(handle_, sql); }
+  void execute(const char* sql);
+  int64_t changes() const;  // rows that the last statement changed
+
+ private:
+  sqlite3* handle_ = nullptr;
+};
+
+// All or nothing: what is not committed is undone.
+class Transaction {
+ public:
+  explicit Transaction(Database& database) : database_(database) { database_.execute("BEGIN IMMEDIATE"); }
+  ~Transaction();
+  Transaction(const Transaction&) = delete;
+  void commit();
+
+ private:
+  Database& database_;
+  bool done_ = false;
+};
+
+}  // namespace hone::tinker

@@ -1,0 +1,129 @@
+// Everything the server remembers over a restart. Any thread may call; every call is one transaction. What belongs to another
+// owner is as good as absent.
+#pragma once
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "hone/base/json.h"
+#include "hone/tinker/state/database.h"
+
+namespace hone::tinker {
+
+struct Session {
+  std::string id, owner;
+  bool finished = false;
+  Json info;  // tags, user_metadata, sdk_version as the client gave them
+};
+
+struct RunConfig {
+  int64_t rank = 32;
+  uint64_t seed = 0;
+  bool train_attn = true, train_mlp = true, train_unembed = true;
+
+  Json to_json() const;
+  static RunConfig from_json(const Json& json);
+};
+
+struct Run {
+  std::string id, session, owner;
+  RunConfig config;
+  Json user_metadata;
+  double used = 0;           // seconds since 1970, of the last request
+  int64_t executed = 0;      // the last request that is done
+  int64_t snapshot_seq = 0;  // the last one whose effect `snapshot` holds; 0: none
+  std::string snapshot;      // folder
+  bool unloaded = false;
+};
+
+struct StoredRequest {
+  int64_t seq = 0;
+  std::string kind, body;
+  bool done = false, failed = false;
+  std::string result, content_type;
+};
+
+struct Checkpoint {
+  std::string run, kind, name, owner, folder;  // kind: weights or sampler_weights
+  RunConfig config;
+  int64_t bytes = 0;
+  double created = 0;
+  std::optional<double> expires = {};
+  bool is_public = false;
+  Json user_metadata = {};
+
+  std::string id() const { return kind + "/" + name; }
+  std::string path() const { return "tinker://" + run + "/" + id(); }
+};
+
+struct SamplerRow {
+  std::string id, session, owner;
+  std::string model_path;  // the named checkpoint it samples from; "" for the base model and for unnamed weights
+  std::string folder;      // of unnamed weights; "" where there are none
+};
+
+struct Page {
+  int64_t limit = 100, offset = 0;
+};
+
+double unix_seconds();
+
+class Store {
+ public:
+  explicit Store(const std::filesystem::path& file);
+
+  void add_session(const Session& session);
+  std::optional<Session> session(const std::string& id, const std::string& owner);
+  std::vector<std::string> sessions(const std::string& owner, Page page);
+  void finish_session(const std::string& id);
+
+  // False: there is one by this id already.
+  bool add_run(const Run& run, const StoredRequest& creation);
+  std::optional<Run> run(const std::string& id, const std::string& owner);
+  std::optional<Run> run_of_any_owner(const std::string& id);
+  std::vector<Run> runs(const std::string& owner, Page page);
+  int64_t count_runs(const std::string& owner);
+  std::vector<std::string> runs_of_session(const std::string& session);
+  void set_unloaded(const std::string& run);
+  // The snapshot holds what requests up to `seq` did: their bodies are not needed any more.
+  void set_snapshot(const std::string& run, int64_t seq, const std::string& folder);
+
+  enum class Added { fresh, repeated, differs };
+  Added add_request(const std::string& run, const StoredRequest& request);
+  std::optional<StoredRequest> request(const std::string& run, int64_t seq);
+  // The same without its body, for who waits for it.
+  std::optional<StoredRequest> result(const std::string& run, const std::string& owner, int64_t seq);
+  // Done ones behind the snapshot, in order, with bodies: what a run is rebuilt from.
+  std::vector<StoredRequest> requests_behind(const std::string& run, int64_t seq);
+  // Bodies that rebuilding does not read go at once.
+  void finish_request(const std::string& run, const StoredRequest& request);
+  std::vector<std::pair<std::string, int64_t>> pending_requests();
+  int64_t count_pending(const std::string& owner);
+
+  // False: the name is taken, and `overwrite` is not asked for. `replaced` is the folder of what stood there before.
+  bool add_checkpoint(const Checkpoint& checkpoint, bool overwrite, std::string& replaced);
+  // By its path, of this owner or public.
+  std::optional<Checkpoint> checkpoint(const std::string& path, const std::string& owner);
+  std::vector<Checkpoint> checkpoints(const std::string& owner, const std::string& run, Page page);  // run "": of all
+  int64_t count_checkpoints(const std::string& owner, const std::string& run);
+  int64_t checkpoint_bytes(const std::string& owner);
+  void remove_checkpoint(const Checkpoint& checkpoint);
+  void set_public(const Checkpoint& checkpoint, bool is_public);
+  void set_expiry(const Checkpoint& checkpoint, std::optional<double> expires);
+  std::vector<Checkpoint> expired_checkpoints();
+
+  bool add_sampler(const SamplerRow& sampler);
+  std::optional<SamplerRow> sampler(const std::string& id, const std::string& owner);
+  std::vector<std::string> samplers_of_session(const std::string& session);
+  // Folders of unnamed weights of a run beyond the newest `kept`; their rows go.
+  std::vector<std::string> drop_old_samplers(const std::string& session, int64_t kept);
+  std::set<std::string> folders();  // all that something above names
+  // Results nobody asked for in so many seconds.
+  void forget_results(double older_than);
+
+ private:
+  std::mutex mutex_;
+  Database database_;
+};
+
+}  // namespace hone::tinker
