@@ -1,0 +1,173 @@
+"""Who is let in, what they see of each other, and what bad requests are answered."""
+import json
+import socket
+import time
+
+import pytest
+import tinker
+from tinker import types
+from tinker_testing import ALICE, BOB, MODEL, datum, rows
+
+
+@pytest.fixture(scope="module")
+def run(server, tokenizer):
+    """Alice's run with one step and two checkpoints."""
+    client = server.service().create_lora_training_client(base_model=MODEL, rank=4, user_metadata={"renderer": "plain"})
+    tokens, targets = rows(tokenizer)[0]
+    client.forward_backward([datum(tokens, targets, weights=[1.0] * len(targets))], "cross_entropy").result()
+    client.optim_step(types.AdamParams()).result()
+    return {"client": client, "id": client.model_id, "state": client.save_state("first").result().path, "sampler": client.save_weights_for_sampler("first").result().path}
+
+
+def forward_backward_bytes(model_id, seq, rest=b""):
+    name = model_id.encode()
+    return b"\x0a" + bytes([len(name)]) + name + b"\x10" + bytes([seq]) + rest
+
+
+def test_without_the_key_nothing_is_answered(server):
+    for key in ("", "tml-wrong-0123456789", ALICE + "x"):
+        for method, path in (("POST", "client/config"), ("POST", "create_session"), ("GET", "training_runs"), ("POST", "asample"), ("GET", "nothing")):
+            assert server.call(method, path, {} if method == "POST" else None, key=key)[0] == 401
+    assert server.call("GET", "healthz", key="")[0] == 200
+    with pytest.raises(tinker.AuthenticationError):
+        server.service("tml-wrong-0123456789").create_lora_training_client(base_model=MODEL)
+
+
+def test_tenants_see_only_their_own(server, run):
+    model, state, sampler = run["id"], run["state"], run["sampler"]
+    session = model.split(":")[0]
+    for method, path, body in (("POST", "get_info", {"model_id": model}), ("POST", "optim_step", {"model_id": model, "seq_id": 9, "adam_params": {}}), ("POST", "retrieve_future", {"request_id": f"{model}:1"}),
+                               ("GET", f"training_runs/{model}", None), ("GET", f"training_runs/{model}/checkpoints", None), ("POST", "weights_info", {"tinker_path": state}), ("POST", "session_heartbeat", {"session_id": session}),
+                               ("POST", "create_model", {"session_id": session, "model_seq_id": 7, "base_model": MODEL}), ("DELETE", f"training_runs/{model}/checkpoints/weights/first", None),
+                               ("POST", "asample", {"model_path": sampler, "prompt": {"chunks": [{"type": "encoded_text", "tokens": [5]}]}, "sampling_params": {}}),
+                               ("GET", f"training_runs/{model}/checkpoints/sampler_weights/first/archive", None), ("PUT", f"training_runs/{model}/checkpoints/weights/first/ttl", {"ttl_seconds": 1})):
+        status, answer = server.call(method, path, body, key=BOB)
+        assert status == 404, (path, answer)
+    status, _ = server.call("POST", "forward_backward", forward_backward_bytes(model, 9), key=BOB, headers={"Content-Type": "application/x-protobuf"})
+    assert status == 404
+    assert server.call("GET", "training_runs", key=BOB)[1]["training_runs"] == [] or all(each["model_owner"] == "bob" for each in server.call("GET", "training_runs", key=BOB)[1]["training_runs"])
+    thief = server.service(BOB).create_lora_training_client(base_model=MODEL, rank=4)
+    with pytest.raises(tinker.RequestFailedError, match="there is no checkpoint"):
+        thief.load_state(state).result()
+
+
+def test_lists_publishing_and_expiry(server, run):
+    rest = server.service().create_rest_client()
+    known = rest.get_training_run(run["id"]).result()
+    assert (known.base_model, known.lora_rank, known.model_owner, known.user_metadata) == (MODEL, 4, "alice", {"renderer": "plain"})
+    assert {each.tinker_path for each in rest.list_checkpoints(run["id"]).result().checkpoints} == {run["state"], run["sampler"]}
+    assert run["id"] in [each.training_run_id for each in rest.list_training_runs(limit=1000).result().training_runs]
+    assert run["id"] in rest.get_session(run["id"].split(":")[0]).result().training_run_ids
+    assert rest.get_weights_info_by_tinker_path(run["state"]).result().lora_rank == 4
+    assert run["client"].get_info().model_data.model_name == MODEL
+    assert [each.model_name for each in server.service().get_server_capabilities().supported_models] == [MODEL]
+    bob = server.service(BOB)
+    rest.publish_checkpoint_from_tinker_path(run["sampler"]).result()
+    assert bob.create_sampling_client(model_path=run["sampler"]).get_base_model() == MODEL
+    rest.unpublish_checkpoint_from_tinker_path(run["sampler"]).result()
+    with pytest.raises(tinker.NotFoundError):
+        bob.create_sampling_client(model_path=run["sampler"])
+    short = run["client"].save_state("short", ttl_seconds=3600).result().path
+    assert server.call("PUT", short.replace("tinker://", "training_runs/").replace("/weights", "/checkpoints/weights") + "/ttl", {"ttl_seconds": 1})[0] == 200
+    time.sleep(1.2)
+    assert short not in [each.tinker_path for each in rest.list_checkpoints(run["id"]).result().checkpoints]
+    extra = run["client"].save_state("extra").result().path
+    with pytest.raises(tinker.RequestFailedError, match="overwrite"):
+        run["client"].save_state("extra").result()
+    assert run["client"].save_state("extra", overwrite=True).result().path == extra
+    rest.delete_checkpoint_from_tinker_path(extra).result()
+    assert extra not in [each.tinker_path for each in rest.list_user_checkpoints().result().checkpoints]
+
+
+def test_bad_requests_fail_and_do_not_stall(server, run, tokenizer):
+    """What is wrong is a failed future that says so; the requests behind it run."""
+    client = server.service().create_lora_training_client(base_model=MODEL, rank=2)
+    tokens, targets = rows(tokenizer)[0]
+    good = [datum(tokens, targets, weights=[1.0] * len(targets))]
+    for bad, config, why in (([datum(tokens, targets)], None, 'needs "weights"'), ([datum(tokens, targets[:-1], weights=[1.0] * (len(targets) - 1))], None, "target_tokens has"),
+                             ([datum(tokens, [4000] * len(targets), weights=[1.0] * len(targets))], None, "token 4000"), ([datum([3] * 1025, [3] * 1025, weights=[1.0] * 1025)], None, "the context holds 1024"),
+                             (good, {"beta": 1.0}, "not a setting of cross_entropy"), ([datum(tokens, targets, weights=[float("nan")] * len(targets))], None, "the loss is NaN")):
+        with pytest.raises(tinker.RequestFailedError, match=why):
+            client.forward_backward(bad, "cross_entropy", config).result()
+        with pytest.raises(tinker.RequestFailedError, match="its gradients were dropped"):
+            client.optim_step(types.AdamParams()).result()
+    with pytest.raises(tinker.RequestFailedError, match="expected one of cross_entropy"):
+        client.forward(good, "hinge").result()
+    with pytest.raises(tinker.RequestFailedError, match="letters, digits"):
+        client.save_state("../../up").result()
+    client.forward_backward(good, "cross_entropy").result()
+    assert client.optim_step(types.AdamParams()).result().metrics["grad_norm"] > 0
+    with pytest.raises(tinker.BadRequestError, match="this server has"):
+        server.service().create_lora_training_client(base_model="another/model")
+    with pytest.raises(tinker.BadRequestError, match="1 to 256"):
+        server.service().create_lora_training_client(base_model=MODEL, rank=100000)
+
+
+def test_damaged_bytes_are_errors(server, run):
+    protobuf = {"Content-Type": "application/x-protobuf"}
+    assert server.call("POST", "forward_backward", b"\xff" * 40, headers=protobuf)[0] == 400
+    assert server.call("POST", "forward_backward", {"model_id": run["id"]})[0] == 415
+    assert server.call("POST", "optim_step", b"{")[0] == 400
+    assert server.call("POST", "optim_step", b"[" * 100_000)[0] == 400
+    assert server.call("POST", "optim_step", {"model_id": run["id"], "seq_id": "one"})[0] == 400
+    assert server.call("POST", "copy_weights", {})[1]["error"]["message"] == "POST /api/v1/copy_weights is not supported by this server"
+    assert server.call("POST", "retrieve_future", {"request_id": "nobody:sample:0:1"})[0] == 410
+    assert server.call("POST", "retrieve_future", {"request_id": "x" * 1000})[0] == 404
+    assert server.call("POST", "create_session", b"x" * (33 << 20))[0] == 413
+    # Shapes and indices that point beyond their data, in requests of a run of their own.
+    client = server.service().create_lora_training_client(base_model=MODEL, rank=2)
+    huge = b"\x1a" + bytes([1 << 4 | 2]) + b"\x12\x10\x0a\x01x\x12\x0b\x22\x09" + b"\xff" * 8 + b"\x01"
+    for seq, rest in ((1, huge), (2, b"\x1a\x04\x0a\x02\x0a\x07"), (3, b"\x22\x05ppo\x00\x00")):
+        status, answer = server.call("POST", "forward_backward", forward_backward_bytes(client.model_id, seq, rest), headers=protobuf)
+        assert status == 200 or status == 400, answer
+        if status == 200:
+            future = server.call("POST", "retrieve_future", {"request_id": answer["request_id"]})[1]
+            assert future["category"] == "user", future
+    repeated = {"model_id": client.model_id, "seq_id": 40, "adam_params": {"learning_rate": 1.0}}
+    assert server.call("POST", "optim_step", repeated)[0] == server.call("POST", "optim_step", repeated)[0] == 200
+    assert server.call("POST", "optim_step", {**repeated, "adam_params": {"learning_rate": 2.0}})[0] == 422
+
+
+def raw(server, method, path, headers, body=b""):
+    """What a hand-written request is answered; the connection is closed behind it."""
+    with socket.create_connection(server.address, 10) as connection:
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        connection.sendall(f"{method} /api/v1/{path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{lines}\r\n".encode() + body)
+        connection.settimeout(10)
+        return connection.recv(4096).decode(errors="replace").split("\r\n")[0]
+
+
+def test_bodies_are_refused_by_their_size_before_they_are_sent(server):
+    size = {"Content-Type": "application/x-protobuf", "Content-Length": 2 << 30}
+    assert " 413 " in raw(server, "POST", "forward_backward", {"X-API-Key": ALICE, **size})
+    assert " 413 " in raw(server, "POST", "forward_backward", size)
+
+
+def test_forged_ids_find_nothing(server, run):
+    for forged in ("", "x", "../../etc/passwd", run["id"] + "\0", run["id"] + "/..", "' OR 1=1 --", run["id"].upper(), "🦊" * 100):
+        for path, body in (("get_info", {"model_id": forged}), ("retrieve_future", {"request_id": f"{forged}:1"}), ("optim_step", {"model_id": forged, "seq_id": 1, "adam_params": {}}),
+                           ("create_model", {"session_id": forged, "model_seq_id": 0, "base_model": MODEL}), ("weights_info", {"tinker_path": f"tinker://{forged}/weights/first"}),
+                           ("create_sampling_session", {"session_id": forged, "sampling_session_seq_id": 0, "base_model": MODEL})):
+            status, answer = server.call("POST", path, body)
+            assert status in (400, 404), (path, forged, answer)
+    for path in ("%2e%2e/state.sqlite", "..%2Fstate.sqlite", "0" * 24):
+        assert server.call("GET", f"archives/{path}", key="")[0] in (401, 404)
+
+
+def test_clients_that_vanish_leave_nothing_behind(server, tokenizer):
+    """Half a body, a poll nobody waits for, an answer nobody reads: the others are served as before."""
+    client = server.service(BOB).create_lora_training_client(base_model=MODEL, rank=2)
+    assert server.call("POST", "optim_step", {"model_id": client.model_id, "seq_id": 7, "adam_params": {}}, key=BOB)[0] == 200  # waits for those before it
+    gone = []
+    for _ in range(50):
+        half = socket.create_connection(server.address, 10)
+        half.sendall(f"POST /api/v1/forward_backward HTTP/1.1\r\nHost: x\r\nX-API-Key: {BOB}\r\nContent-Type: application/x-protobuf\r\nContent-Length: 100000\r\n\r\n".encode() + b"\x0a" * 50)
+        body = json.dumps({"request_id": f"{client.model_id}:7"}).encode()
+        poll = socket.create_connection(server.address, 10)
+        poll.sendall(f"POST /api/v1/retrieve_future HTTP/1.1\r\nHost: x\r\nX-API-Key: {BOB}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        gone += [half, poll]
+    for connection in gone:
+        connection.close()
+    tokens, targets = rows(tokenizer)[0]
+    client.forward_backward([datum(tokens, targets, weights=[1.0] * len(targets))], "cross_entropy").result(timeout=30)
+    assert client.optim_step(types.AdamParams()).result(timeout=30).metrics["grad_norm"] > 0

@@ -1,0 +1,74 @@
+"""A server that is killed loses nothing it has acknowledged, and its clients go on."""
+import os
+
+import pytest
+from test_tinker_training import ADAM
+from tinker_testing import MODEL, TinkerServer, datum, rows
+from workers import free_port
+
+
+def test_kill_in_the_middle_of_a_run(tokenizer, tmp_path):
+    """The losses of a run whose server is killed twice are, to the last bit, those of one that ran through."""
+    port = free_port()
+    server = TinkerServer(tmp_path, "--port", port)
+    data = [datum(tokens, targets, weights=[1.0] * len(targets)) for tokens, targets in rows(tokenizer)]
+
+    def client():
+        return server.service().create_lora_training_client(base_model=MODEL, rank=8, seed=3)
+
+    def step(run):
+        forward, update = run.forward_backward(data, "cross_entropy"), run.optim_step(ADAM)
+        return forward, update
+
+    def finish(pair):
+        pair[1].result()
+        return pair[0].result().metrics["loss:sum"]
+
+    whole = [finish(step(run)) for run in [client()] for _ in range(6)]
+    run = client()
+    losses = [finish(step(run)) for _ in range(2)]
+    sampler = run.save_weights_and_get_sampling_client()
+    saved = run.save_state("kept").result().path
+    server.kill()
+    server = TinkerServer(tmp_path, "--port", port)
+    losses += [finish(step(run)) for _ in range(2)]
+    waiting = run.forward_backward(data, "cross_entropy")
+    waiting.result()  # gradients that no optimizer step has taken yet
+    server.kill()
+    server = TinkerServer(tmp_path, "--port", port)
+    update = run.optim_step(ADAM)
+    update.result()
+    losses += [waiting.result().metrics["loss:sum"], finish(step(run))]
+    assert losses == whole
+    from tinker import types
+    assert len(sampler.sample(types.ModelInput.from_ints(rows(tokenizer)[0][0]), 1, types.SamplingParams(max_tokens=3)).result().sequences[0].tokens) > 0
+    again = server.service().create_training_client_from_state_with_optimizer(saved)
+    assert finish(step(again)) == pytest.approx(whole[2], rel=1e-6)
+    assert server.stop() == 0
+
+
+def test_the_page_runs_as_printed(tmp_path):
+    """docs/tinker.md: its command, then its Python, in a folder of their own; the model learns the sentence."""
+    import re
+    import shlex
+    import subprocess
+    import sys
+
+    from serve_testing import Server
+    from tinker_testing import ROOT, SDK
+    for page in ("tinker.md", "tinker.zh.md"):
+        text = (ROOT / "docs" / page).read_text()
+        command = shlex.split(re.search(r"```bash\nhone (serve-tinker .*)\n", text)[1])
+        script = re.search(r"```python\n(.*?)```", text, re.S)[1]
+        assert command[:3] == ["serve-tinker", "--model", MODEL] and "127.0.0.1:8000" in script
+    folder = tmp_path / "page"
+    folder.mkdir()
+    (folder / "models").symlink_to(ROOT / "models")
+    server = Server("--port", port := free_port(), "--tinker_dir", folder / "tinker", verb="serve-tinker", model=MODEL)
+    try:
+        done = subprocess.run([sys.executable, "-c", script.replace("127.0.0.1:8000", f"127.0.0.1:{port}")], cwd=folder, capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONPATH": str(SDK)})
+    finally:
+        server.stop()
+    assert done.returncode == 0, done.stderr[-2000:]
+    losses = [float(line.split()[1]) for line in done.stdout.splitlines()[:-1]]
+    assert losses[-1] < losses[0] / 2 and "tinkerer" in done.stdout.splitlines()[-1]

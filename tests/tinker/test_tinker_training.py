@@ -1,0 +1,144 @@
+"""Training through the SDK gives what transformers and PEFT give for the same data."""
+import pytest
+import torch
+from tinker import types
+from tinker_testing import MODEL, datum, lora_weights, peft_model, rows, saved_weights, target_logprobs
+
+ADAM = types.AdamParams(learning_rate=3e-3, beta1=0.9, beta2=0.95, eps=1e-8, weight_decay=0.01, grad_clip_norm=1.0)
+RAW = types.AdamParams(learning_rate=1e6, beta1=0.0, beta2=0.0, eps=1e6)  # the first step is minus the gradient
+
+
+@pytest.fixture(scope="module")
+def trained(server, tokenizer, tmp_path_factory):
+    """Four supervised steps: the client, its losses, the PEFT folder it began with, the path and the folder it ended with."""
+    folder = tmp_path_factory.mktemp("trained")
+    client = server.service().create_lora_training_client(base_model=MODEL, rank=8, seed=7)
+    start = client.save_weights_for_sampler("start").result().path
+    data = [datum(tokens, targets, weights=[1.0] * len(targets)) for tokens, targets in rows(tokenizer)]
+    losses, steps = [], []
+    for _ in range(4):  # both verbs are sent before either is answered
+        steps.append((client.forward_backward(data, "cross_entropy"), client.optim_step(ADAM)))
+    for forward, step in steps:
+        losses.append(forward.result().metrics["loss:sum"])
+        assert step.result().metrics["grad_norm"] > 0
+    state, end = client.save_state("end").result().path, client.save_weights_for_sampler("end").result().path
+    return {"client": client, "losses": losses, "start": server.archive(start, folder / "start"), "state": state, "end": server.archive(end, folder / "end"), "sampler": end}
+
+
+def test_supervised_training_equals_peft(trained, tokenizer):
+    model = peft_model(trained["start"])
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=3e-3, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.01)
+    losses = []
+    for _ in range(4):
+        loss = -sum(target_logprobs(model, tokens, targets).sum() for tokens, targets in rows(tokenizer))
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+    assert trained["losses"] == pytest.approx(losses, rel=1e-5)
+    ours = saved_weights(trained["end"])
+    for name, value in lora_weights(model).items():
+        torch.testing.assert_close(ours[name], value.detach(), rtol=2e-3, atol=1e-4)
+
+
+def policy_inputs(model, tokens, targets):
+    """Old log-probabilities near the present ones; the first half of the positions is a prompt, sent as zeros."""
+    torch.manual_seed(len(tokens))
+    with torch.no_grad():
+        old = target_logprobs(model, tokens, targets) + 0.4 * torch.randn(len(targets))
+    advantages = torch.randn(len(targets))
+    prompt = len(targets) // 2
+    old[:prompt] = 0
+    advantages[:prompt] = 0
+    return old, advantages
+
+
+LOSSES = {
+    "importance_sampling": ({}, lambda lp, q, a: -((lp - q).exp() * a).sum()),
+    "ppo": ({"clip_low_threshold": 0.9, "clip_high_threshold": 1.1}, lambda lp, q, a: -torch.min((lp - q).exp() * a, (lp - q).exp().clamp(0.9, 1.1) * a).sum()),
+    "cispo": ({"clip_low_threshold": 0.7, "clip_high_threshold": 1.3}, lambda lp, q, a: -((lp - q).exp().clamp(0.7, 1.3).detach() * lp * a).sum()),
+    "dro": ({"beta": 0.3}, lambda lp, q, a: -(lp * a - 0.15 * ((lp - q) * ((a != 0) | (q != 0))) ** 2).sum()),
+}
+
+
+@pytest.fixture(scope="module")
+def gradient_of(server, trained, tmp_path_factory):
+    """gradient_of(forward): loss and gradient of one forward_backward on the trained weights, read off the step that follows."""
+    def measure(forward, name):
+        client = server.service().create_training_client_from_state(trained["state"])
+        loss = forward(client).result().metrics["loss:sum"]
+        client.optim_step(RAW).result()
+        path = client.save_weights_for_sampler("after").result().path
+        after, before = saved_weights(server.archive(path, tmp_path_factory.mktemp(name))), saved_weights(trained["end"])
+        return loss, {key: before[key] - after[key] for key in before}
+    return measure
+
+
+def assert_same_gradient(found, model):
+    for name, value in lora_weights(model).items():
+        torch.testing.assert_close(found[name], value.grad, rtol=5e-3, atol=2e-4, msg=lambda text: f"{name}: {text}")
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_policy_losses_equal_their_formulas(name, trained, gradient_of, tokenizer):
+    config, formula = LOSSES[name]
+    model = peft_model(trained["end"])
+    inputs = [(tokens, targets, *policy_inputs(model, tokens, targets)) for tokens, targets in rows(tokenizer)]
+    expected = sum(formula(target_logprobs(model, tokens, targets), old, advantages) for tokens, targets, old, advantages in inputs)
+    expected.backward()
+    data = [datum(tokens, targets, logprobs=old, advantages=advantages) for tokens, targets, old, advantages in inputs]
+    loss, gradient = gradient_of(lambda client: client.forward_backward(data, name, config or None), name)
+    assert loss == pytest.approx(expected.item(), rel=1e-4, abs=1e-4)
+    assert_same_gradient(gradient, model)
+
+
+def test_custom_loss_by_its_gradients(trained, gradient_of, tokenizer):
+    model = peft_model(trained["end"])
+    expected = sum((target_logprobs(model, tokens, targets) ** 2).mean() for tokens, targets in rows(tokenizer))
+    expected.backward()
+    data = [datum(tokens, targets) for tokens, targets in rows(tokenizer)]
+
+    def squares(_, logprobs):
+        loss = sum((each ** 2).mean() for each in logprobs)
+        return loss, {"squares": loss.item()}
+
+    loss, gradient = gradient_of(lambda client: client.forward_backward_custom(data, squares), "custom")
+    assert loss == pytest.approx(expected.item(), rel=1e-4)
+    assert_same_gradient(gradient, model)
+
+
+def test_several_targets_at_a_position(trained, tokenizer):
+    """Soft targets: weights of several tokens at each position, dense and sparse, as distillation sends them."""
+    model = peft_model(trained["end"])
+    tokens, targets = rows(tokenizer)[0]
+    choices = torch.stack([torch.tensor(targets), *(torch.arange(len(targets)) + offset for offset in range(11))], 1)
+    weights = torch.zeros(choices.shape)
+    weights[1::2, :2] = torch.tensor([0.75, 0.25])
+    with torch.no_grad():
+        logprobs = model(torch.tensor([tokens])).logits[0].log_softmax(-1).gather(1, choices)
+    dense = types.Datum(model_input=types.ModelInput.from_ints(tokens), loss_fn_inputs={"target_tokens": types.TensorData.from_torch(choices), "weights": types.TensorData.from_torch(weights)})
+    sparse = types.Datum(model_input=types.ModelInput.from_ints(tokens), loss_fn_inputs={"target_tokens": types.TensorData.from_torch(choices), "weights": types.TensorData.from_torch_sparse(weights)})
+    assert sparse.loss_fn_inputs["weights"].sparse_crow_indices is not None
+    one = datum(tokens, targets, weights=[1.0] * len(targets))
+    result = trained["client"].forward([dense, one, sparse], "cross_entropy").result()
+    assert result.metrics["loss:sum"] == pytest.approx(-2 * (weights * logprobs).sum().item() - logprobs[:, 0].sum().item(), rel=1e-4)
+    shapes = [list(output["logprobs"].shape) for output in result.loss_fn_outputs]
+    assert shapes == [[len(tokens), 12], [len(tokens)], [len(tokens), 12]]
+    torch.testing.assert_close(result.loss_fn_outputs[2]["logprobs"].to_torch(), logprobs, rtol=1e-4, atol=1e-4)
+
+
+def test_state_continues_where_it_was_saved(server, trained, tokenizer):
+    """With the optimizer's state, the next losses are those of the run that went on."""
+    data = [datum(tokens, targets, weights=[1.0] * len(targets)) for tokens, targets in rows(tokenizer)]
+
+    def go_on(client):
+        losses = []
+        for _ in range(2):
+            losses.append(client.forward_backward(data, "cross_entropy").result().metrics["loss:sum"])
+            client.optim_step(ADAM).result()
+        return losses
+
+    again = go_on(server.service().create_training_client_from_state_with_optimizer(trained["state"]))
+    assert go_on(trained["client"]) == again

@@ -1,0 +1,185 @@
+#include "hone/tinker/model/forward_batch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "hone/base/rng.h"
+#include "hone/tinker/wire/request_error.h"
+
+namespace hone::tinker {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kVocabulary = 60, kMaxLength = 64;
+
+std::unique_ptr<model::CausalLM> tiny_model() {
+  const Json config{{"architectures", {"Qwen2ForCausalLM"}},
+                    {"vocab_size", kVocabulary},
+                    {"hidden_size", 32},
+                    {"intermediate_size", 48},
+                    {"num_hidden_layers", 2},
+                    {"num_attention_heads", 4},
+                    {"num_key_value_heads", 2},
+                    {"tie_word_embeddings", true},
+                    {"max_position_embeddings", kMaxLength},
+                    {"initializer_range", 0.3}};
+  return model::CausalLM::random(model::parse_config(config, "test"), 4);
+}
+
+LossInput column(std::vector<double> values) {
+  const auto rows = static_cast<int64_t>(values.size());
+  return {.values = std::move(values), .rows = rows, .width = 1, .is_matrix = false};
+}
+
+ForwardBackwardRequest request(uint64_t seed, size_t count, bool forward_only = false) {
+  Rng rng(seed);
+  ForwardBackwardRequest made{.model_id = "", .data = {}, .loss_fn = "cross_entropy", .config = {}, .forward_only = forward_only};
+  for (size_t i = 0; i < count; ++i) {
+    std::vector<double> targets, weights;
+    Datum datum;
+    for (size_t j = 0; j < 5 + 7 * i; ++j) {
+      datum.tokens.push_back(static_cast<int64_t>(rng.below(kVocabulary)));
+      targets.push_back(static_cast<double>(rng.below(kVocabulary)));
+      weights.push_back(static_cast<double>(rng.below(3)) - 0.5);
+    }
+    datum.inputs = {{"target_tokens", column(std::move(targets))}, {"weights", column(std::move(weights))}};
+    made.data.push_back(std::move(datum));
+  }
+  return made;
+}
+
+struct Result {
+  double loss = 0;
+  std::vector<float> logprobs;
+  std::map<std::string, Tensor> weights;  // behind one step, which moves each by its gradient
+};
+
+class ForwardBatchTest : public testing::Test {
+ protected:
+  // Runs of different ranks and layers, with updates that are not zero.
+  std::unique_ptr<TrainingRun> run(const std::string& name, const RunConfig& config) {
+    auto made = std::make_unique<TrainingRun>(*model_, name, config, "tiny");
+    at::NoGradGuard no_grad;
+    at::manual_seed(config.rank);
+    for (const auto& [parameter, tensor] : made->trainable()) Tensor(tensor).copy_(at::randn_like(tensor) * 0.1);
+    return made;
+  }
+
+  std::vector<std::unique_ptr<TrainingRun>> runs() {
+    std::vector<std::unique_ptr<TrainingRun>> made;
+    made.push_back(run("s:train:0", {.rank = 4, .seed = 1}));
+    made.push_back(run("s:train:1", {.rank = 16, .seed = 2, .train_mlp = false}));
+    made.push_back(run("t:train:0", {.rank = 7, .seed = 3, .train_attn = false, .train_unembed = false}));
+    return made;
+  }
+
+  void compute(std::vector<ForwardTask>& tasks, int64_t batch_tokens) {
+    ForwardBatch batch(*model_, batch_tokens);
+    for (auto& task : tasks) batch.add(task);
+    while (batch.step()) {
+    }
+  }
+
+  static Result result_of(const ForwardTask& task, TrainingRun& run) {
+    Result result{.loss = task.loss_sum(), .logprobs = {}, .weights = {}};
+    for (const auto& datum : task.logprobs())
+      result.logprobs.insert(result.logprobs.end(), datum.values.begin(), datum.values.end());
+    run.optim_step({.learning_rate = 1e6, .beta1 = 0, .beta2 = 0, .eps = 1e6});
+    for (const auto& [name, tensor] : run.trainable()) result.weights[name] = tensor.detach().clone();
+    return result;
+  }
+
+  // Together in passes of so many tokens, or one run after the other.
+  std::vector<Result> results(int64_t batch_tokens, bool together) {
+    auto all = runs();
+    std::vector<Result> found;
+    std::vector<ForwardTask> tasks;
+    for (size_t i = 0; i < all.size(); ++i) {
+      tasks.emplace_back(*model_, *all[i], request(i + 10, 2 + i), kMaxLength);
+      if (together) continue;
+      compute(tasks, batch_tokens);
+      found.push_back(result_of(tasks.front(), *all[i]));
+      tasks.clear();
+    }
+    if (!together) return found;
+    compute(tasks, batch_tokens);
+    for (size_t i = 0; i < all.size(); ++i) found.push_back(result_of(tasks[i], *all[i]));
+    return found;
+  }
+
+  std::unique_ptr<model::CausalLM> model_ = tiny_model();
+};
+
+TEST_F(ForwardBatchTest, MixedAdaptersEqualEachAlone) {
+  const auto alone = results(1 << 20, false);
+  for (int64_t batch_tokens : {int64_t{1} << 20, int64_t{40}, int64_t{1}}) {
+    const auto mixed = results(batch_tokens, true);
+    ASSERT_EQ(mixed.size(), alone.size());
+    for (size_t i = 0; i < alone.size(); ++i) {
+      EXPECT_NEAR(mixed[i].loss, alone[i].loss, 1e-6 * std::abs(alone[i].loss));
+      ASSERT_EQ(mixed[i].logprobs.size(), alone[i].logprobs.size());
+      for (size_t j = 0; j < alone[i].logprobs.size(); ++j) EXPECT_NEAR(mixed[i].logprobs[j], alone[i].logprobs[j], 1e-5);
+      ASSERT_EQ(mixed[i].weights.size(), alone[i].weights.size());
+      for (const auto& [name, tensor] : alone[i].weights)
+        EXPECT_LE((mixed[i].weights.at(name) - tensor).abs().max().item<double>(), 1e-6 * (1 + tensor.abs().max().item<double>()))
+            << name;
+    }
+  }
+}
+
+TEST_F(ForwardBatchTest, AFailureIsOfItsRunAlone) {
+  const auto alone = results(1 << 20, false);
+  auto all = runs();
+  auto broken = request(11, 3);
+  broken.data[1].inputs["weights"].values[0] = std::nan("");
+  std::vector<ForwardTask> tasks;
+  tasks.emplace_back(*model_, *all[0], request(10, 2), kMaxLength);
+  tasks.emplace_back(*model_, *all[1], std::move(broken), kMaxLength);
+  tasks.emplace_back(*model_, *all[2], request(12, 4), kMaxLength);
+  compute(tasks, 1 << 20);
+  EXPECT_THAT(tasks[1].error(), HasSubstr("the loss is NaN"));
+  EXPECT_TRUE(tasks[1].is_users_fault());
+  for (size_t i : {size_t{0}, size_t{2}}) {
+    EXPECT_FALSE(tasks[i].failed());
+    const auto found = result_of(tasks[i], *all[i]);
+    EXPECT_NEAR(found.loss, alone[i].loss, 1e-6 * std::abs(alone[i].loss));
+    for (const auto& [name, tensor] : alone[i].weights)
+      EXPECT_TRUE(at::allclose(found.weights.at(name), tensor, 1e-5, 1e-6)) << name;
+  }
+}
+
+TEST_F(ForwardBatchTest, ForwardAloneTakesNoGradient) {
+  auto all = runs();
+  std::vector<ForwardTask> tasks;
+  tasks.emplace_back(*model_, *all[0], request(10, 2, true), kMaxLength);
+  tasks.emplace_back(*model_, *all[1], request(11, 2), kMaxLength);
+  compute(tasks, 1 << 20);
+  EXPECT_FALSE(all[0]->has_gradients());
+  EXPECT_TRUE(all[1]->has_gradients());
+  EXPECT_EQ(tasks[0].logprobs().size(), 2u);
+  EXPECT_FALSE(tasks[0].failed());
+}
+
+TEST_F(ForwardBatchTest, DataThatDoNotFitAreErrors) {
+  auto all = runs();
+  auto refused = [&](auto change, const char* why) {
+    auto wrong = request(10, 2);
+    change(wrong);
+    try {
+      ForwardTask task(*model_, *all[0], std::move(wrong), kMaxLength);
+      ADD_FAILURE() << "accepted: " << why;
+    } catch (const RequestError& problem) {
+      EXPECT_THAT(problem.what(), HasSubstr(why));
+    }
+  };
+  refused([](auto& wrong) { wrong.data.clear(); }, "holds no data");
+  refused([](auto& wrong) { wrong.data[0].tokens[0] = kVocabulary; }, "token 60");
+  refused([](auto& wrong) { wrong.data[0].inputs["target_tokens"].values[0] = -1; }, "token -1");
+  refused([](auto& wrong) { wrong.data[1].tokens.assign(kMaxLength + 1, 0); }, "the context holds 64");
+  refused([](auto& wrong) { wrong.data[1].inputs.erase("weights"); }, "needs \"weights\"");
+  refused([](auto& wrong) { wrong.loss_fn = "hinge"; }, "expected one of cross_entropy");
+}
+
+}  // namespace
+}  // namespace hone::tinker
