@@ -1,4 +1,4 @@
-# Finds what hone stands on. Required: libtorch and a few Debian libraries. Optional: Arrow (Parquet), CUDA, libcurl, image libraries, Cairo, libedit; SentencePiece is read by our own code.
+# Finds what hone stands on. Required: libtorch and a few Debian libraries. Optional: Arrow (Parquet), CUDA, libcurl, image and audio libraries, Cairo, libedit; SentencePiece is read by our own code.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(fmt REQUIRED)
@@ -117,6 +117,19 @@ if(HONE_IMAGES)
   endif()
 endif()
 message(STATUS "Images (libpng, libjpeg, libwebp): ${HONE_WITH_IMAGES}")
+
+# Recordings: WAV, FLAC, OGG and MP3. Without the two libraries, rows with audios are refused with the fix.
+option(HONE_AUDIO "Decode audio by libsndfile and resample it by libsoxr, when they are there" ON)
+set(HONE_WITH_AUDIO OFF)
+if(HONE_AUDIO)
+  pkg_check_modules(audio IMPORTED_TARGET sndfile soxr)
+  if(audio_FOUND)
+    set(HONE_WITH_AUDIO ON)
+    add_library(hone_part_audio INTERFACE)
+    target_link_libraries(hone_part_audio INTERFACE PkgConfig::audio)
+  endif()
+endif()
+message(STATUS "Audio (libsndfile, libsoxr): ${HONE_WITH_AUDIO}")
 
 # Plots of training curves and load tests. Without Cairo, runs say that none are drawn.
 option(HONE_CAIRO "Draw plots by Cairo, when it is there" ON)

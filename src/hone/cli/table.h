@@ -47,8 +47,8 @@ std::string_view default_text(const Option& option, FrontEnd front_end, Verbs ve
 // Is this option part of what the front end's users know?
 bool belongs_to(const Option& option, FrontEnd front_end);
 
-// Why rows about video and audio are only accepted.
-constexpr std::string_view kMultimodalUnsupported = "only read by models of video and audio, which are not in this version";
+// Why some rows about images and videos are only accepted.
+constexpr std::string_view kMultimodalUnsupported = "only read by parts of multimodal models that are not in this version";
 
 namespace table {
 // Each adds the rows of its file.

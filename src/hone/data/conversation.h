@@ -25,9 +25,9 @@ struct Conversation {
   std::string tools;              // JSON text of a list of function specs; empty when none
   std::optional<bool> label;      // KTO
   std::vector<std::string> images, videos, audios;
-  std::string image_tag = "<image>";  // what stands for an image in the text
-  Json extra;                         // other columns, kept for rewards and channels; an object or null
-  bool plain_text = false;            // pre-training: messages[0].content is the whole text
+  std::string image_tag = "<image>", audio_tag = "<audio>";  // what stands for them in the text
+  Json extra;                                                // other columns, kept for rewards and channels; an object or null
+  bool plain_text = false;                                   // pre-training: messages[0].content is the whole text
   RowOrigin origin;
   std::shared_ptr<const std::vector<Sample>> encoded;  // tokens made earlier: there is nothing left to encode
 };

@@ -116,15 +116,21 @@ std::vector<TextSpan> text_runs(const text::Tokenizer& tokenizer, const Sample& 
   std::vector<TextSpan> runs;
   for (size_t begin = 0; begin < sample.ids.size();) {
     auto kind = [&](size_t i) { return std::pair(sample.labels[i] != kIgnore, tokenizer.is_special(sample.ids[i])); };
-    auto picture_at = [&](size_t i) { return std::ranges::find(sample.pictures, i, &Picture::first); };
-    if (const auto picture = picture_at(begin); picture != sample.pictures.end()) {
+    // Placeholders of a medium that begins there; 0: none does.
+    auto placeholders_at = [&](size_t i) -> int64_t {
+      const auto picture = std::ranges::find(sample.pictures, i, &Picture::first);
+      if (picture != sample.pictures.end()) return picture->plan.tokens;
+      const auto sound = std::ranges::find(sample.sounds, i, &Sound::first);
+      return sound == sample.sounds.end() ? 0 : sound->tokens;
+    };
+    if (const int64_t count = placeholders_at(begin); count > 0) {
       const auto one = tokenizer.decode(std::span(sample.ids).subspan(begin, 1), false);
-      runs.push_back({fmt::format("{}×{}", one, picture->plan.tokens), kind(begin).first, true});
-      begin += static_cast<size_t>(picture->plan.tokens);
+      runs.push_back({fmt::format("{}×{}", one, count), kind(begin).first, true});
+      begin += static_cast<size_t>(count);
       continue;
     }
     size_t end = begin + 1;
-    while (end < sample.ids.size() && kind(end) == kind(begin) && picture_at(end) == sample.pictures.end()) ++end;
+    while (end < sample.ids.size() && kind(end) == kind(begin) && placeholders_at(end) == 0) ++end;
     runs.push_back(
         {tokenizer.decode(std::span(sample.ids).subspan(begin, end - begin), false), kind(begin).first, kind(begin).second});
     begin = end;

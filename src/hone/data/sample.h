@@ -6,6 +6,7 @@
 
 #include "hone/data/encode/pictures.h"
 #include "hone/data/row.h"
+#include "hone/data/sounds/sounds.h"
 #include "hone/text/tokenizer.h"
 
 namespace hone::data {
@@ -23,6 +24,7 @@ struct Sample {
   std::vector<float> sequence_labels;
   std::optional<QuestionKind> question;  // of a decision
   std::vector<Picture> pictures;         // in the order of their placeholders
+  std::vector<Sound> sounds;             // the same
   std::string channel;
   RowOrigin origin;
   int64_t row = -1;  // index in the source

@@ -1,5 +1,6 @@
 #include "hone/data/batches/batch.h"
 
+#include "hone/data/batches/audio_batch.h"
 #include "hone/data/batches/collator.h"
 #include "hone/data/batches/image_batch.h"
 
@@ -48,11 +49,12 @@ Tensor tensor_of(const std::vector<T>& values, at::ScalarType type) {
 Batch collate(std::span<const SamplePack> given, PackMask joint) {
   Batch batch;
   TokenRow row;
-  std::vector<SamplePack> changed;  // a picture that cannot be decoded takes its sample's labels away
+  std::vector<SamplePack> changed;  // a medium that cannot be decoded takes its sample's labels away
   auto packs = given;
-  if (has_pictures(given)) {
+  if (has_pictures(given) || has_sounds(given)) {
     changed.assign(given.begin(), given.end());
     batch.images = load_images(changed);
+    batch.audio = load_sounds(changed);
     packs = changed;
   }
   for (const auto& pack : packs) {
@@ -90,6 +92,8 @@ Batch Batch::to(at::Device device) const {
   moved.positions_t = send(positions_t);
   moved.images.patches_pr = send(images.patches_pr);
   moved.images.rows_n = send(images.rows_n);
+  moved.audio.frames_fm = send(audio.frames_fm);
+  moved.audio.rows_n = send(audio.rows_n);
   moved.targets_t = send(targets_t);
   moved.weights_t = send(weights_t);
   if (payload && !device.is_cpu()) {

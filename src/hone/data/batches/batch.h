@@ -18,9 +18,18 @@ struct BatchImages {
   Tensor rows_n;                      // int64: the positions in tokens_t that they fill
 };
 
+// The recordings of a batch, in the order of their placeholders.
+struct BatchAudio {
+  Tensor frames_fm;              // float32 [frames, mel bins]; undefined: there are none
+  std::vector<int64_t> lengths;  // of each recording, in frames
+  std::vector<int64_t> tokens;   // of each recording
+  Tensor rows_n;                 // int64: the positions in tokens_t that they fill
+};
+
 struct Batch {
   Tensor tokens_t, positions_t;  // int64 [T]; positions [3, T] (time, height, width) where there are pictures
   BatchImages images;
+  BatchAudio audio;
   Tensor targets_t;          // int64 [T]: the token that position t must predict (already shifted inside each sample), or kIgnore
   Tensor weights_t;          // float [T], undefined when every target weighs 1
   ops::CuSeqlens segments;   // attention boundaries

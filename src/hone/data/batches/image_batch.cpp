@@ -1,16 +1,14 @@
 #include "hone/data/batches/image_batch.h"
 
 #include "hone/base/log.h"
+#include "hone/data/batches/audio_batch.h"
 
 namespace hone::data {
-namespace {
 
 void forget_labels(Sample& sample, const std::string& why) {
   log::warning("{}: not learned: {}", sample.origin.str(), why);
   std::fill(sample.labels.begin(), sample.labels.end(), kIgnore);
 }
-
-}  // namespace
 
 void PositionAxes::append(const Sample& sample, int64_t first) {
   next_ = first;
@@ -25,8 +23,9 @@ void PositionAxes::append(const Sample& sample, int64_t first) {
     add_text(picture.first - at);
     const int64_t merge = picture.config->processor.merge_size, height = picture.plan.grid_h / merge,
                   width = picture.plan.grid_w / merge;
+    int64_t time = 0;
     for (int64_t frame = 0; frame < picture.plan.frames; ++frame) {
-      const auto time = static_cast<int64_t>(static_cast<double>(frame) * picture.interval);
+      time = static_cast<int64_t>(static_cast<double>(frame) * picture.interval);
       for (int64_t y = 0; y < height; ++y)
         for (int64_t x = 0; x < width; ++x) {
           axes_[0].push_back(next_ + time);
@@ -34,7 +33,7 @@ void PositionAxes::append(const Sample& sample, int64_t first) {
           axes_[2].push_back(next_ + x);
         }
     }
-    next_ += std::max(height, width);
+    next_ += std::max({height, width, picture.config->video.counts_time ? time + 1 : 0});
     at = picture.first + static_cast<size_t>(picture.plan.tokens);
   }
   add_text(sample.ids.size() - at);
@@ -91,14 +90,17 @@ bool has_pictures(std::span<const SamplePack> packs) {
 
 BatchImages load_images(std::vector<SamplePack>& packs) { return decode_images(packs, forget_labels); }
 
-Result<Batch> prompt_batch(std::vector<text::TokenId> ids, std::vector<Picture> pictures) {
+Result<Batch> prompt_batch(std::vector<text::TokenId> ids, std::vector<Picture> pictures, std::vector<Sound> sounds) {
   Sample sample;
   sample.ids = std::move(ids);
   sample.pictures = std::move(pictures);
+  sample.sounds = std::move(sounds);
   std::vector<SamplePack> packs{{std::move(sample)}};
   std::string problem;
   Batch batch;
-  batch.images = decode_images(packs, [&](const Sample&, const std::string& why) { problem = why; });
+  auto failed = [&](const Sample&, const std::string& why) { problem = why; };
+  batch.images = decode_images(packs, failed);
+  batch.audio = decode_sounds(packs, failed);
   if (!problem.empty()) return Error{problem};
   PositionAxes positions;
   positions.append(packs[0][0], 0);

@@ -21,8 +21,10 @@ class PositionAxes {
   bool has_axes_ = false;
 };
 
-// A prompt with its pictures as a batch of one. A picture that cannot be decoded is an error.
-Result<Batch> prompt_batch(std::vector<text::TokenId> ids, std::vector<Picture> pictures);
+// A prompt with its media as a batch of one. A medium that cannot be decoded is an error.
+Result<Batch> prompt_batch(std::vector<text::TokenId> ids, std::vector<Picture> pictures, std::vector<Sound> sounds = {});
+// What becomes of a sample one of whose media cannot be decoded, with a warning.
+void forget_labels(Sample& sample, const std::string& why);
 
 bool has_pictures(std::span<const SamplePack> packs);
 // Decodes the pictures of all samples. One that cannot be decoded becomes zeros, its sample is not learned, and a warning names

@@ -145,10 +145,11 @@ void write_cached_dataset(const fs::path& folder, const ConversationSource& rows
     row ? report.good_row() : report.bad_row(row.error());
     if (!row) continue;
     for (auto& sample : *row) {
-      if (!sample.pictures.empty())
+      if (!sample.pictures.empty() || !sample.sounds.empty())
         throw UserError(ExitCode::usage,
-                        fmt::format("{}: a cached dataset holds tokens, and the row has images", sample.origin.str()),
-                        "train on the rows themselves: images are decoded while the run goes on");
+                        fmt::format("{}: a cached dataset holds tokens, and the row has {}", sample.origin.str(),
+                                    sample.pictures.empty() ? "audios" : "images"),
+                        "train on the rows themselves: media are decoded while the run goes on");
       ids.insert(ids.end(), sample.ids.begin(), sample.ids.end());
       labels.insert(labels.end(), sample.labels.begin(), sample.labels.end());
       weighted |= !sample.loss_scale.empty();

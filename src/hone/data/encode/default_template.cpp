@@ -148,7 +148,9 @@ constexpr TypeRule kByModelType[] = {{"qwen3", "qwen3"},
                                      {"qwen3_vl", "qwen3_vl"},
                                      {"qwen3_vl_moe", "qwen3_vl"},
                                      {"internvl", "internvl_hf"},
-                                     {"internvl_chat", "internvl2_5"}};
+                                     {"internvl_chat", "internvl2_5"},
+                                     {"qwen2_5_omni", "qwen2_5_omni"},
+                                     {"qwen3_omni_moe", "qwen3_omni"}};
 
 bool is_of(std::string_view families, const std::string& model_type) {
   if (model_type.empty()) return true;  // there is no config.json yet
@@ -176,11 +178,25 @@ Json read_image_processor(const std::filesystem::path& folder) {
 
 void read_vision(const std::filesystem::path& folder, const Json& config, ModelIdentity& identity) {
   const auto vision = config.value("vision_config", Json());
-  const auto token = config.value("image_token_id", Json());
+  auto token = config.value("image_token_id", Json());
+  if (token.is_null()) token = config.value("image_token_index", Json());  // of Qwen2.5-Omni
   if (!vision.is_object() || !(token.is_number_integer() || identity.model_type == "internvl_chat")) return;
   identity.vision = vision;
   if (token.is_number_integer()) identity.image_token = token.get<int64_t>();
   identity.image_processor = read_image_processor(folder);
+}
+
+// Omni models keep what reads and answers in a config of its own.
+void read_thinker(const std::filesystem::path& folder, const Json& config, ModelIdentity& identity) {
+  const auto thinker = config.value("thinker_config", Json());
+  if (!thinker.is_object()) return;
+  read_vision(folder, thinker, identity);
+  identity.audio = thinker.value("audio_config", Json());
+  const auto rate = thinker.value("position_id_per_seconds", Json(25));
+  if (!rate.is_number() || rate.get<double>() <= 0 || rate.get<double>() > 1000)
+    throw UserError(ExitCode::bad_checkpoint,
+                    fmt::format("thinker_config: \"position_id_per_seconds\" is {}; expected a number above 0", rate.dump()));
+  identity.position_rate = rate.get<double>();
 }
 
 // The model's own name, also of a folder in a hub's cache: models--Qwen--Qwen3-4B/snapshots/<commit>, or Qwen2___5-0___5B as
@@ -211,6 +227,7 @@ ModelIdentity read_model_identity(const std::filesystem::path& folder) {
         config["architectures"][0].is_string())
       identity.architecture = config["architectures"][0].get<std::string>();
     read_vision(folder, config, identity);
+    read_thinker(folder, config, identity);
   }
   return identity;
 }
@@ -221,7 +238,7 @@ std::string default_template(Dialect dialect, const ModelIdentity& model) {
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
   for (const auto& rule : kByName)
     if (name.find(rule.part) != std::string::npos && is_of(rule.families, model.model_type)) return rule.name;
-  const bool sees = model.model_type.find("_vl") != std::string::npos;
+  const bool sees = model.model_type.find("_vl") != std::string::npos || model.model_type.find("_omni") != std::string::npos;
   if (name.find("qwen3") != std::string::npos && is_of("qwen3", model.model_type) && !sees) return qwen3_variant(name);
   for (const auto& rule : kByModelType)
     if (model.model_type == rule.model_type) return rule.name;

@@ -12,6 +12,7 @@
 #include "hone/data/encode/truncate.h"
 #include "hone/data/encode/videos.h"
 #include "hone/data/row_report.h"
+#include "hone/data/sounds/sound_config.h"
 
 namespace hone::data {
 namespace {
@@ -73,8 +74,10 @@ EncodeConfig dialect_defaults(Dialect dialect) {
 std::shared_ptr<const Encoder> Encoder::make(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer,
                                              const ModelIdentity& model) {
   auto pictures = picture_config(config, *tokenizer, model);
+  auto sounds = sound_config(config, *tokenizer, model);
   auto encoder = make_for_text(std::move(config), std::move(tokenizer), model);
   encoder->pictures_ = std::move(pictures);
+  encoder->sounds_ = std::move(sounds);
   return encoder;
 }
 
@@ -132,9 +135,12 @@ std::vector<TokenId> Encoder::tokens(std::string_view text, bool guarded) const 
   for (const auto& piece : split_at_marks(text)) {
     tokenizer_->encode_to(piece.text, {.guard_special_tokens = guarded}, ids);
     if (piece.placeholders == 0) continue;
-    ids.push_back(pictures_->start);
-    ids.insert(ids.end(), static_cast<size_t>(piece.placeholders), piece.is_video ? pictures_->video_pad : pictures_->pad);
-    ids.push_back(pictures_->end);
+    ids.push_back(piece.is_sound ? sounds_->start : pictures_->start);
+    ids.insert(ids.end(), static_cast<size_t>(piece.placeholders),
+               piece.is_sound   ? sounds_->pad
+               : piece.is_video ? pictures_->video_pad
+                                : pictures_->pad);
+    ids.push_back(piece.is_sound ? sounds_->end : pictures_->end);
   }
   return ids;
 }
@@ -171,9 +177,24 @@ auto guarded(const Conversation& conversation, Encode encode) -> Result<decltype
 }  // namespace
 
 // Learnt without what it shows, a row's answers would speak of what was never seen.
-Result<PlannedMedia> Encoder::plan(const Conversation& conversation) const {
+Result<Encoder::RowMedia> Encoder::plan(const Conversation& conversation) const {
+  auto seen = plan_seen(conversation);
+  if (!seen) return Error{seen.error()};
+  auto heard = plan_heard(conversation);
+  if (!heard) return Error{heard.error()};
+  return RowMedia{std::move(*seen), std::move(*heard)};
+}
+
+Result<std::vector<Sound>> Encoder::plan_heard(const Conversation& conversation) const {
+  if (conversation.audios.empty()) return std::vector<Sound>();
   auto failed = [&](const std::string& what) { return row_error(RowProblem::media, conversation.origin.str(), what); };
-  if (!conversation.audios.empty()) return failed("audios are not in this version; expected text, images and frames of videos");
+  if (!sounds_) return failed("audios for a model that does not hear; train one with an audio tower, or drop the audios");
+  auto sounds = plan_sounds(conversation.audios, sounds_);
+  return sounds ? sounds : failed(sounds.error());
+}
+
+Result<PlannedMedia> Encoder::plan_seen(const Conversation& conversation) const {
+  auto failed = [&](const std::string& what) { return row_error(RowProblem::media, conversation.origin.str(), what); };
   PlannedMedia media;
   if (conversation.images.empty() && conversation.videos.empty()) return media;
   const char* kind = conversation.images.empty() ? "videos" : "images";
@@ -192,24 +213,63 @@ Result<PlannedMedia> Encoder::plan(const Conversation& conversation) const {
   return media;
 }
 
-Encoder::MarkedConversation Encoder::marked(const Conversation& conversation, const PlannedMedia& media) const {
+Encoder::MarkedConversation Encoder::marked(const Conversation& conversation, const RowMedia& media) const {
   const auto rule = config_.dialect == Dialect::factory ? TagRule::must_match : TagRule::add_missing;
-  MarkedConversation marked{conversation, {}, {}};
-  auto mark = [&](std::vector<Message>& messages, std::vector<Picture>& pictures) {
-    auto found = mark_pictures(std::move(messages), media, rule, conversation.image_tag);
+  MarkedConversation marked{conversation, {}, {}, {}, {}};
+  auto mark = [&](std::vector<Message>& messages, std::vector<Picture>& pictures, std::vector<Sound>& sounds) {
+    auto found = mark_pictures(std::move(messages), media.seen, rule, conversation.image_tag);
     messages = std::move(found.messages);
     pictures = std::move(found.pictures);
+    mark_sounds(messages, media.heard, rule, conversation.audio_tag);
+    sounds = media.heard;
   };
-  mark(marked.conversation.messages, marked.pictures);
-  if (!conversation.rejected.empty()) mark(marked.conversation.rejected, marked.rejected);
+  mark(marked.conversation.messages, marked.pictures, marked.sounds);
+  if (!conversation.rejected.empty()) mark(marked.conversation.rejected, marked.rejected, marked.rejected_sounds);
   return marked;
 }
 
-// Tells each picture where its placeholders are. They are not learned, nor what stands around them; LLaMA-Factory learns them in
-// answers.
-void Encoder::place(std::vector<Picture> pictures, Sample& sample) const {
+// Placeholders [first, end) are not learned, nor what stands around them; LLaMA-Factory learns them in answers.
+void Encoder::mask(size_t first, size_t end, Sample& sample) const {
+  if (config_.dialect == Dialect::factory) return;
+  first = first > 0 ? first - 1 : 0;
+  auto forget = [&](auto& values, auto nothing) {
+    const size_t last = std::min(end + 1, values.size());
+    if (first < last)
+      std::fill(values.begin() + static_cast<ptrdiff_t>(first), values.begin() + static_cast<ptrdiff_t>(last), nothing);
+  };
+  forget(sample.labels, kIgnore);
+  forget(sample.loss_scale, 0.0f);
+}
+
+// Tells each recording where its placeholders are.
+void Encoder::place_sounds(std::vector<Sound> sounds, Sample& sample) const {
+  if (!sounds_) return;
+  size_t next = 0;
+  for (size_t at = 0; at < sample.ids.size(); ++at) {
+    if (sample.ids[at] != sounds_->pad) continue;
+    if (next == sounds.size())
+      throw text::FormatError("a text spells the placeholder of an audio; remove it, or write <audio> and give the audio");
+    auto& sound = sounds[next++];
+    const auto count = static_cast<size_t>(sound.tokens), end = std::min(at + count, sample.ids.size());
+    const auto begin = sample.ids.begin() + static_cast<ptrdiff_t>(at);
+    if (end < at + count ||
+        std::any_of(begin, begin + static_cast<ptrdiff_t>(count), [&](TokenId id) { return id != sounds_->pad; }))
+      throw text::FormatError(fmt::format("max_length cuts an audio of {} tokens; raise it, or give a shorter one", count));
+    sound.first = at;
+    mask(at, end, sample);
+    at = end - 1;
+  }
+  if (next < sounds.size())
+    throw text::FormatError(
+        fmt::format("{} of {} audios have no place in the tokens; raise max_length, or check the tags <audio>",
+                    sounds.size() - next, sounds.size()));
+  sample.sounds = std::move(sounds);
+}
+
+// Tells each picture where its placeholders are.
+void Encoder::place(std::vector<Picture> pictures, std::vector<Sound> sounds, Sample& sample) const {
+  place_sounds(std::move(sounds), sample);
   if (!pictures_) return;
-  const bool masks = config_.dialect != Dialect::factory;
   size_t at = 0, next = 0;
   while (at < sample.ids.size()) {
     if (sample.ids[at] != pictures_->pad && sample.ids[at] != pictures_->video_pad) {
@@ -226,13 +286,7 @@ void Encoder::place(std::vector<Picture> pictures, Sample& sample) const {
                     [&](TokenId id) { return id != picture.placeholder(); }) ||
         end < at + count)
       throw text::FormatError(fmt::format("max_length cuts an image of {} tokens; raise it, or lower the largest image", count));
-    const size_t first = at > 0 ? at - 1 : 0, last = std::min(end + 1, sample.labels.size());
-    if (masks && !sample.labels.empty())
-      std::fill(sample.labels.begin() + static_cast<ptrdiff_t>(first), sample.labels.begin() + static_cast<ptrdiff_t>(last),
-                kIgnore);
-    if (masks && !sample.loss_scale.empty())
-      std::fill(sample.loss_scale.begin() + static_cast<ptrdiff_t>(first),
-                sample.loss_scale.begin() + static_cast<ptrdiff_t>(last), 0.0f);
+    mask(at, end, sample);
     at = end;
   }
   if (next < pictures.size())
@@ -249,12 +303,12 @@ Result<std::vector<Sample>> Encoder::encode_split(const Conversation& conversati
   auto whole = guarded(conversation, [&] {
     if (media->empty()) {
       auto sample = encode_untruncated(conversation);
-      place({}, sample);
+      place({}, {}, sample);
       return sample;
     }
     auto row = marked(conversation, *media);
     auto sample = encode_untruncated(row.conversation);
-    place(std::move(row.pictures), sample);
+    place(std::move(row.pictures), std::move(row.sounds), sample);
     return sample;
   });
   if (!whole) return Error{whole.error()};
@@ -270,10 +324,10 @@ Result<std::vector<Sample>> Encoder::encode_split(const Conversation& conversati
         return row_error(RowProblem::too_long, conversation.origin.str(),
                          fmt::format("{} tokens; max_length is {}", length, config_.max_length));
       case Truncation::split:
-        if (!whole->pictures.empty())
+        if (!whole->pictures.empty() || !whole->sounds.empty())
           return row_error(
               RowProblem::too_long, conversation.origin.str(),
-              fmt::format("{} tokens with images, which are not split; max_length is {}", length, config_.max_length));
+              fmt::format("{} tokens with media, which are not split; max_length is {}", length, config_.max_length));
         return split(*whole, config_.max_length);
       default:
         truncate(*whole, config_.max_length, config_.truncation);
@@ -303,8 +357,8 @@ Result<std::pair<Sample, Sample>> Encoder::encode_pair(const Conversation& conve
     MarkedConversation row;
     if (!media->empty()) row = marked(conversation, *media);
     auto both = encode_untruncated_pair(media->empty() ? conversation : row.conversation);
-    place(std::move(row.pictures), both.first);
-    place(std::move(row.rejected), both.second);
+    place(std::move(row.pictures), std::move(row.sounds), both.first);
+    place(std::move(row.rejected), std::move(row.rejected_sounds), both.second);
     return both;
   });
   if (!pair) return Error{pair.error()};
@@ -320,11 +374,14 @@ Result<std::pair<Sample, Sample>> Encoder::encode_pair(const Conversation& conve
   return pair;
 }
 
-Result<std::vector<TokenId>> Encoder::encode_prompt(const Conversation& conversation, std::vector<Picture>* pictures) const {
+Result<std::vector<TokenId>> Encoder::encode_prompt(const Conversation& conversation, std::vector<Picture>* pictures,
+                                                    std::vector<Sound>* sounds) const {
   auto planned = plan(conversation);
   if (!planned) return Error{planned.error()};
-  if (!planned->empty() && !pictures)
+  if (!planned->seen.empty() && !pictures)
     return row_error(RowProblem::media, conversation.origin.str(), "images are not taken here; expected text alone");
+  if (!planned->heard.empty() && !sounds)
+    return row_error(RowProblem::media, conversation.origin.str(), "audios are not taken here; expected text alone");
   return guarded(conversation, [&] {
     Sample prompt;
     if (planned->empty()) {
@@ -332,9 +389,10 @@ Result<std::vector<TokenId>> Encoder::encode_prompt(const Conversation& conversa
     } else {
       auto row = marked(conversation, *planned);
       prompt.ids = encode_generation_prompt(row.conversation);
-      place(std::move(row.pictures), prompt);
+      place(std::move(row.pictures), std::move(row.sounds), prompt);
     }
     if (pictures) *pictures = std::move(prompt.pictures);
+    if (sounds) *sounds = std::move(prompt.sounds);
     return std::move(prompt.ids);
   });
 }

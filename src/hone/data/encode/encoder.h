@@ -63,6 +63,8 @@ struct ModelIdentity {
   Json vision;                         // config.json's vision_config of a model that is read with its tower; null: it takes text
   std::optional<int64_t> image_token;  // config.json's image_token_id
   Json image_processor;                // preprocessor_config.json; null where there is none
+  Json audio;                          // config.json's audio_config of a model that hears; null: it does not
+  double position_rate = 0;            // positions that a second of a video takes (Omni); 0: as vision_config says
 };
 ModelIdentity read_model_identity(const std::filesystem::path& folder);
 
@@ -81,12 +83,13 @@ class Encoder {
   // Preference data: the chosen and the rejected conversation.
   Result<std::pair<Sample, Sample>> encode_pair(const Conversation& conversation) const;
   // Everything up to where the model speaks; a trailing assistant message is kept open to be continued.
-  // A conversation with pictures needs somewhere to put them.
-  Result<std::vector<text::TokenId>> encode_prompt(const Conversation& conversation,
-                                                   std::vector<Picture>* pictures = nullptr) const;
+  // A conversation with media needs somewhere to put them.
+  Result<std::vector<text::TokenId>> encode_prompt(const Conversation& conversation, std::vector<Picture>* pictures = nullptr,
+                                                   std::vector<Sound>* sounds = nullptr) const;
 
   const EncodeConfig& config() const { return config_; }
   const PictureConfig* pictures() const { return pictures_.get(); }  // null: the model takes text alone
+  const SoundConfig* sounds() const { return sounds_.get(); }        // null: the model does not hear
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
   const std::string& template_name() const { return template_name_; }
   virtual std::vector<std::string> stop_words() const = 0;
@@ -110,6 +113,7 @@ class Encoder {
   EncodeConfig config_;
   std::shared_ptr<const text::Tokenizer> tokenizer_;
   std::shared_ptr<const PictureConfig> pictures_;
+  std::shared_ptr<const SoundConfig> sounds_;
   std::string template_name_;
   std::vector<std::string> turn_tokens_;
 
@@ -117,13 +121,23 @@ class Encoder {
   void note_turn_tokens(const Conversation& conversation) const;
   static std::shared_ptr<Encoder> make_for_text(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer,
                                                 const ModelIdentity& model);
+  struct RowMedia {
+    PlannedMedia seen;
+    std::vector<Sound> heard;
+    bool empty() const { return seen.empty() && heard.empty(); }
+  };
   struct MarkedConversation {
     Conversation conversation;
     std::vector<Picture> pictures, rejected;
+    std::vector<Sound> sounds, rejected_sounds;
   };
-  Result<PlannedMedia> plan(const Conversation& conversation) const;
-  MarkedConversation marked(const Conversation& conversation, const PlannedMedia& media) const;
-  void place(std::vector<Picture> pictures, Sample& sample) const;
+  Result<RowMedia> plan(const Conversation& conversation) const;
+  Result<PlannedMedia> plan_seen(const Conversation& conversation) const;
+  Result<std::vector<Sound>> plan_heard(const Conversation& conversation) const;
+  MarkedConversation marked(const Conversation& conversation, const RowMedia& media) const;
+  void place(std::vector<Picture> pictures, std::vector<Sound> sounds, Sample& sample) const;
+  void place_sounds(std::vector<Sound> sounds, Sample& sample) const;
+  void mask(size_t first, size_t end, Sample& sample) const;
   mutable std::atomic<int64_t> turn_token_rows_{0};
 };
 

@@ -10,9 +10,10 @@ using text::TokenId;
 // How a family writes a picture into a prompt.
 struct PictureTokens {
   const char *start, *pad, *end;
+  const char* video = "<|video_pad|>";
 };
 constexpr PictureTokens kQwenTokens{"<|vision_start|>", "<|image_pad|>", "<|vision_end|>"},
-    kInternTokens{"<img>", "<IMG_CONTEXT>", "</img>"};
+    kOmniTokens{"<|vision_bos|>", "<|IMAGE|>", "<|vision_eos|>", "<|VIDEO|>"}, kInternTokens{"<img>", "<IMG_CONTEXT>", "</img>"};
 
 TokenId vision_token(const text::Tokenizer& tokenizer, const char* name) {
   if (auto id = tokenizer.id_of(name)) return *id;
@@ -73,8 +74,8 @@ void set_intern_rules(PictureConfig& config, const EncodeConfig& encode, const M
 }
 
 void set_video_rules(PictureConfig& config, const PictureOptions& asked, const text::Tokenizer& tokenizer,
-                     const ModelIdentity& model) {
-  config.video_pad = tokenizer.id_of("<|video_pad|>").value_or(-1);
+                     const PictureTokens& names, const ModelIdentity& model) {
+  config.video_pad = tokenizer.id_of(names.video).value_or(-1);
   auto& video = config.video;
   const int64_t cell = config.processor.factor() * config.processor.factor();
   auto tokens = [&](std::optional<int64_t> count, std::optional<int64_t> pixels, int64_t otherwise) {
@@ -84,6 +85,8 @@ void set_video_rules(PictureConfig& config, const PictureOptions& asked, const t
   video.max_tokens = tokens(asked.video_max_tokens, asked.video_max_pixels, video.max_tokens);
   video.fps = asked.fps;
   video.has_timestamps = model.model_type.starts_with("qwen3_vl");
+  video.counts_time = model.position_rate > 0;
+  video.tokens_per_second = model.position_rate;
   if (model.model_type != "qwen2_5_vl") return;
   const auto rate = model.vision.value("tokens_per_second", Json(4));
   if (!rate.is_number() || rate.get<double>() <= 0 || rate.get<double>() > 1000)
@@ -102,7 +105,7 @@ std::shared_ptr<const PictureConfig> picture_config(const EncodeConfig& encode, 
   const auto& asked = encode.pictures;
   const bool factory = encode.dialect == Dialect::factory, intern = model.model_type.starts_with("internvl");
   if (intern) set_intern_rules(*config, encode, model);
-  if (model.model_type.starts_with("qwen3_vl")) {
+  if (model.model_type.starts_with("qwen3_vl") || model.model_type == "qwen3_omni_moe") {
     processor.patch_size = 16;
     processor.mean = processor.std = {0.5, 0.5, 0.5};
     processor.min_pixels = 65536, processor.max_pixels = 16777216;
@@ -115,8 +118,9 @@ std::shared_ptr<const PictureConfig> picture_config(const EncodeConfig& encode, 
   processor.factory_min_pixels = asked.factory_min_pixels;
   processor.factory_max_pixels = asked.factory_max_pixels;
   config->sources = asked.sources;
-  read_tokens(*config, intern ? kInternTokens : kQwenTokens, tokenizer, model);
-  if (!intern) set_video_rules(*config, asked, tokenizer, model);
+  const auto& names = intern ? kInternTokens : model.model_type == "qwen2_5_omni" ? kOmniTokens : kQwenTokens;
+  read_tokens(*config, names, tokenizer, model);
+  if (!intern) set_video_rules(*config, asked, tokenizer, names, model);
   return config;
 }
 

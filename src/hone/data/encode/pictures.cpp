@@ -21,6 +21,15 @@ size_t count_tags(const std::vector<Message>& messages, const std::string& tag) 
   return count;
 }
 
+std::string marks_of(std::span<const Picture> pictures) {
+  std::string marks;
+  for (const auto& picture : pictures)
+    marks += picture.text_before + picture_mark(picture.plan.tokens, picture.is_video()) + picture.config->text_behind;
+  return marks;
+}
+
+}  // namespace
+
 void check_tags(std::vector<Message>& messages, size_t media, TagRule rule, const std::string& tag, const char* kind) {
   const size_t tags = count_tags(messages, tag);
   if (rule == TagRule::must_match && tags != media)
@@ -31,15 +40,6 @@ void check_tags(std::vector<Message>& messages, size_t media, TagRule rule, cons
   for (size_t i = tags; i < media; ++i) missing += tag;
   messages[first].content = missing + messages[first].content;
 }
-
-std::string marks_of(std::span<const Picture> pictures) {
-  std::string marks;
-  for (const auto& picture : pictures)
-    marks += picture.text_before + picture_mark(picture.plan.tokens, picture.is_video()) + picture.config->text_behind;
-  return marks;
-}
-
-}  // namespace
 
 Result<std::vector<Picture>> plan_pictures(const std::vector<std::string>& sources,
                                            const std::shared_ptr<const PictureConfig>& config) {
@@ -88,6 +88,8 @@ std::string picture_mark(int64_t tokens, bool is_video) {
   return fmt::format("{}{}{}{}", kMarkOpen, tokens, is_video ? "v" : "", kMarkClose);
 }
 
+std::string sound_mark(int64_t tokens) { return fmt::format("{}{}a{}", kMarkOpen, tokens, kMarkClose); }
+
 bool has_mark(std::string_view text) { return text.find(kMarkOpen) != std::string_view::npos; }
 
 std::string without_picture_marks(std::string text) {
@@ -104,6 +106,7 @@ std::vector<MarkedPiece> split_at_marks(std::string_view text) {
     const auto digits = text.substr(open + kMarkOpen.size(), close - open - kMarkOpen.size());
     std::from_chars(digits.data(), digits.data() + digits.size(), piece.placeholders);
     piece.is_video = digits.ends_with("v");
+    piece.is_sound = digits.ends_with("a");
     pieces.push_back(piece);
     text.remove_prefix(close + kMarkClose.size());
   }

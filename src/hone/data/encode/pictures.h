@@ -18,6 +18,7 @@ struct VideoConfig {
   double fps = 2;                              // of frames that are given as a list
   double tokens_per_second = 0;                // positions that a second takes; 0: a pair of frames takes one
   bool has_timestamps = false;                 // the time of every pair is written before it (Qwen3-VL)
+  bool counts_time = false;                    // what follows begins behind its last time too (Omni); else behind its sides alone
 };
 
 // What a model makes of pictures.
@@ -68,14 +69,17 @@ struct MarkedMessages {
 MarkedMessages mark_pictures(std::vector<Message> messages, const PlannedMedia& media, TagRule rule,
                              const std::string& image_tag);
 inline constexpr const char* kVideoTag = "<video>";
+// What the rule asks of the tags of one kind of media; missing ones are added.
+void check_tags(std::vector<Message>& messages, size_t media, TagRule rule, const std::string& tag, const char* kind);
 
 // A mark in a text stands for so many placeholders, whatever the text around it spells. Noncharacters of Unicode, which no text
 // holds; where one does, it is replaced.
 std::string picture_mark(int64_t tokens, bool is_video);
+std::string sound_mark(int64_t tokens);
 struct MarkedPiece {
   std::string_view text;
   int64_t placeholders = 0;  // behind the text; 0: none
-  bool is_video = false;
+  bool is_video = false, is_sound = false;
 };
 std::vector<MarkedPiece> split_at_marks(std::string_view text);
 bool has_mark(std::string_view text);

@@ -20,12 +20,15 @@ Sample part(const Sample& sample, size_t begin, size_t end) {
   return out;
 }
 
-// As ms-swift does: placeholders of pictures stay, and other tokens go until the rest fits.
-void truncate_around_pictures(Sample& sample, size_t limit, Truncation side) {
+// As ms-swift does: placeholders of media stay, and other tokens go until the rest fits.
+void truncate_around_media(Sample& sample, size_t limit, Truncation side) {
   std::vector<bool> keeps(sample.ids.size(), false);
   size_t placeholders = 0;
-  for (const auto& picture : sample.pictures)
-    for (size_t i = 0; i < static_cast<size_t>(picture.plan.tokens); ++i, ++placeholders) keeps[picture.first + i] = true;
+  auto keep = [&](size_t first, int64_t tokens) {
+    for (size_t i = 0; i < static_cast<size_t>(tokens); ++i, ++placeholders) keeps[first + i] = true;
+  };
+  for (const auto& picture : sample.pictures) keep(picture.first, picture.plan.tokens);
+  for (const auto& sound : sample.sounds) keep(sound.first, sound.tokens);
   size_t room = limit > placeholders ? limit - placeholders : 0;
   for (size_t n = 0; n < keeps.size() && room > 0; ++n) {
     const size_t at = side == Truncation::left ? keeps.size() - 1 - n : n;
@@ -40,6 +43,7 @@ void truncate_around_pictures(Sample& sample, size_t limit, Truncation side) {
   };
   compact(sample.ids), compact(sample.labels), compact(sample.loss_scale);
   for (auto& picture : sample.pictures) picture.first = place[picture.first];
+  for (auto& sound : sample.sounds) sound.first = place[sound.first];
   if (!sample.labels.empty()) sample.labels[0] = kIgnore;
   if (!sample.loss_scale.empty()) sample.loss_scale[0] = 0;
 }
@@ -49,7 +53,7 @@ void truncate_around_pictures(Sample& sample, size_t limit, Truncation side) {
 void truncate(Sample& sample, int64_t limit, Truncation side) {
   auto length = sample.ids.size(), kept = static_cast<size_t>(limit);
   if (length <= kept) return;
-  if (!sample.pictures.empty()) return truncate_around_pictures(sample, kept, side);
+  if (!sample.pictures.empty() || !sample.sounds.empty()) return truncate_around_media(sample, kept, side);
   sample = side == Truncation::left ? part(sample, length - kept, length) : part(sample, 0, kept);
 }
 

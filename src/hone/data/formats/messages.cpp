@@ -170,9 +170,16 @@ class MessagesParser {
   }
 
   // {"type": "image_url", "image_url": {"url": …}}, {"type": "image", "image": …} or Anthropic's {"type": "image", "source": …}.
+  // {"type": "input_audio", "input_audio": {"data": base64, "format": "wav"}} has its bytes inside.
   RowCheck add_medium(const Json& block, std::string type, std::string& text) {
-    const Json value = block.value(type, Json());
+    Json value = block.value(type, Json());
     if (type.ends_with("_url")) type.resize(type.size() - 4);
+    if (type == "input_audio") {
+      type = "audio";
+      value = value.is_object() ? value.value("data", Json()) : Json();
+      if (!value.is_string()) return row_issue(RowProblem::type, "an input_audio with data");
+      value = "data:audio/unknown;base64," + value.get<std::string>();
+    }
     auto* list = type == "image"   ? &parsed_.images
                  : type == "video" ? &parsed_.videos
                  : type == "audio" ? &parsed_.audios

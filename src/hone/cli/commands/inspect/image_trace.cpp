@@ -1,4 +1,4 @@
-// `hone image-trace`: rows with images as the batch that a model would read. For comparing with other implementations; hidden
+// `hone image-trace`: rows with media as the batch that a model would read. For comparing with other implementations; hidden
 // from help.
 #include "hone/base/file.h"
 #include "hone/cli/commands.h"
@@ -33,6 +33,7 @@ data::Conversation asked_conversation(const Json& row) {
   for (const auto& message : row.at("messages"))
     conversation.messages.push_back({.role = message.at("role"), .content = message.at("content")});
   conversation.images = row.value("images", std::vector<std::string>());
+  conversation.audios = row.value("audios", std::vector<std::string>());
   for (const auto& video : row.value("videos", Json::array()))
     conversation.videos.push_back(video.is_string() ? video.get<std::string>() : video.dump());
   return conversation;
@@ -59,6 +60,11 @@ int image_trace_command(const Options& options) {
     tensors.push_back(io::TensorSource::of("patches", batch.images.patches_pr));
     tensors.push_back(io::TensorSource::of("rows", batch.images.rows_n));
     tensors.push_back(io::TensorSource::of("grids", at::tensor(sizes, at::kLong).view({-1, 3})));
+  }
+  if (!batch.audio.lengths.empty()) {
+    tensors.push_back(io::TensorSource::of("frames", batch.audio.frames_fm));
+    tensors.push_back(io::TensorSource::of("audio_rows", batch.audio.rows_n));
+    tensors.push_back(io::TensorSource::of("lengths", at::tensor(batch.audio.lengths, at::kLong)));
   }
   io::write_safetensors(asked.at("output").get<std::string>(), tensors);
   return 0;

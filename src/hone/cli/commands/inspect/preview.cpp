@@ -60,6 +60,7 @@ void show_row(const train::TrainingJob& job, const text::Tokenizer& tokenizer, c
                              has_grades(job, sample) ? fmt::format(", grade {}", fmt::join(sample.sequence_labels, " ")) : "");
     fmt::print("{}\n{}\n", terminal::styled(title, Style::bold), colored(data::text_runs(tokenizer, sample)));
     for (const auto& picture : sample.pictures) fmt::print("{}\n", terminal::styled(data::describe(picture), Style::dim));
+    for (const auto& sound : sample.sounds) fmt::print("{}\n", terminal::styled(data::describe(sound), Style::dim));
     if (ids) fmt::print("ids    {}\nlabels {}\n", Json(sample.ids).dump(), Json(sample.labels).dump());
     if (!sample.loss_scale.empty() && ids) fmt::print("weights {}\n", Json(sample.loss_scale).dump());
     if (job.reinforcement && row.extra.is_object())
@@ -92,6 +93,12 @@ void show_json(const train::TrainingJob& job, const text::Tokenizer& tokenizer, 
     if (auto name = part_name(job, row, part); !name.empty()) line["part"] = name;
     if (!sample.loss_scale.empty()) line["loss_scale"] = sample.loss_scale;
     for (const auto& picture : sample.pictures) line["images"].push_back(shown_picture(picture));
+    for (const auto& sound : sample.sounds)
+      line["audios"].push_back({{"source", media::describe_source(sound.source)},
+                                {"seconds", sound.header.seconds()},
+                                {"rate", sound.header.rate},
+                                {"frames", sound.frames},
+                                {"tokens", sound.tokens}});
     if (has_grades(job, sample)) line["grades"] = sample.sequence_labels;
     fmt::print("{}\n", line.dump(-1, ' ', false, Json::error_handler_t::replace));
   }

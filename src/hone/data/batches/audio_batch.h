@@ -1,0 +1,17 @@
+// What recordings add to a batch: the rows of their spectrograms. Their placeholders count positions as text does.
+#pragma once
+#include <functional>
+
+#include "hone/data/batches/batch.h"
+#include "hone/data/batches/collator.h"
+
+namespace hone::data {
+
+bool has_sounds(std::span<const SamplePack> packs);
+
+// `failed` gets each recording that cannot be decoded; its rows stay zero.
+BatchAudio decode_sounds(std::vector<SamplePack>& packs, const std::function<void(Sample&, const std::string&)>& failed);
+// One that cannot be decoded becomes zeros, its sample is not learned, and a warning names it.
+BatchAudio load_sounds(std::vector<SamplePack>& packs);
+
+}  // namespace hone::data

@@ -1,0 +1,85 @@
+#include "hone/data/sounds/sounds.h"
+
+#include "hone/data/sounds/log_mel.h"
+#include "hone/text/templates/agent_format.h"
+
+namespace hone::data {
+namespace {
+
+int64_t halved(int64_t count) { return count > 0 ? (count - 1) / 2 + 1 : 0; }  // by a convolution of stride 2
+
+// With zeros behind it as the model's padding has them, as far as they are seen.
+at::Tensor padded(std::vector<float> samples, const SoundConfig& config) {
+  const auto count = static_cast<int64_t>(samples.size());
+  if (config.rule == SoundRule::qwen2_5_omni)
+    samples.resize(static_cast<size_t>(std::min(config.most_seconds * kAudioRate, (count / kMelHop + 5) * kMelHop)), 0.0f);
+  return at::tensor(samples, at::kFloat);
+}
+
+}  // namespace
+
+SoundSize sound_size(int64_t samples, const SoundConfig& config) {
+  SoundSize size;
+  if (config.rule == SoundRule::qwen2_5_omni) {
+    size.samples = std::min(samples, config.most_seconds * kAudioRate);
+    size.frames = (size.samples + kMelHop - 1) / kMelHop;
+    size.tokens = halved(size.frames) / 2;
+    return size;
+  }
+  constexpr int64_t kChunk = 100, kTokensOfChunk = 13;
+  size.frames = samples / kMelHop;
+  size.samples = size.frames * kMelHop;
+  // One frame is less than what its spectrogram's window reflects.
+  if (size.samples > kMelWindow / 2)
+    size.tokens = size.frames / kChunk * kTokensOfChunk + halved(halved(halved(size.frames % kChunk)));
+  return size;
+}
+
+Result<std::vector<Sound>> plan_sounds(const std::vector<std::string>& sources,
+                                       const std::shared_ptr<const SoundConfig>& config) {
+  std::vector<Sound> sounds;
+  for (const auto& source : sources) {
+    auto failed = [&](const std::string& why) { return error("audio {}: {}", media::describe_source(source), why); };
+    auto medium = media::Medium::open(source, config->sources);
+    if (!medium) return failed(medium.error());
+    auto header = media::read_audio_header(medium->bytes());
+    if (!header) return failed(header.error());
+    const auto size = sound_size(media::samples_at(*header, kAudioRate), *config);
+    if (size.tokens < 1) return failed(fmt::format("{:.3f} seconds are too short for a token", header->seconds()));
+    sounds.push_back({source, *header, size.samples, size.frames, size.tokens, config, 0});
+  }
+  return sounds;
+}
+
+void mark_sounds(std::vector<Message>& messages, const std::vector<Sound>& sounds, TagRule rule, const std::string& tag) {
+  if (sounds.empty() && rule != TagRule::must_match) return;
+  check_tags(messages, sounds.size(), rule, tag, "audio");
+  size_t next = 0;
+  for (auto& message : messages) {
+    auto& text = message.content;
+    for (size_t at = 0; next < sounds.size() && (at = text.find(tag, at)) != text.npos;) {
+      const auto mark = sound_mark(sounds[next++].tokens);
+      text.replace(at, tag.size(), mark);
+      at += mark.size();
+    }
+  }
+}
+
+std::string describe(const Sound& sound) {
+  return fmt::format("audio {}: {:.1f} seconds at {} Hz, {} frames, {} tokens", media::describe_source(sound.source),
+                     sound.header.seconds(), sound.header.rate, sound.frames, sound.tokens);
+}
+
+Result<std::vector<float>> mel_rows(const Sound& sound) {
+  auto failed = [&](const std::string& why) { return error("audio {}: {}", media::describe_source(sound.source), why); };
+  auto medium = media::Medium::open(sound.source, sound.config->sources);
+  if (!medium) return failed(medium.error());
+  auto samples = media::decode_audio(medium->bytes(), kAudioRate);
+  if (!samples) return failed(samples.error());
+  if (static_cast<int64_t>(samples->size()) < sound.samples) return failed("it was replaced while the run went on");
+  samples->resize(static_cast<size_t>(sound.samples));
+  const auto rows = log_mel(padded(std::move(*samples), *sound.config), sound.config->mel_bins).narrow(0, 0, sound.frames);
+  return std::vector<float>(rows.const_data_ptr<float>(), rows.const_data_ptr<float>() + rows.numel());
+}
+
+}  // namespace hone::data

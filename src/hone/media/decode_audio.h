@@ -1,0 +1,31 @@
+// Decodes WAV, FLAC, OGG and MP3 to one channel of float32 samples, and brings them to another rate as librosa does.
+#pragma once
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "hone/base/error.h"
+
+namespace hone::media {
+
+struct AudioHeader {
+  int64_t samples = 0;  // of a channel
+  int64_t rate = 0;     // of them in a second
+  int channels = 0;
+
+  double seconds() const { return static_cast<double>(samples) / static_cast<double>(rate); }
+};
+
+inline constexpr double kMostSeconds = 3600;  // of one recording
+
+// How many samples a recording has at another rate.
+int64_t samples_at(const AudioHeader& header, int64_t rate);
+
+// The content decides, not the file's name. Nothing is decoded. Errors: empty, another format, cut off, no samples, longer than
+// kMostSeconds, a build without the decoders.
+Result<AudioHeader> read_audio_header(std::string_view bytes);
+
+// The mean of all channels at `rate`, samples_at(header, rate) of them.
+Result<std::vector<float>> decode_audio(std::string_view bytes, int64_t rate);
+
+}  // namespace hone::media
