@@ -47,7 +47,7 @@ model::PagedInput ModelRunner::prepare_inputs(Chunks slices, const model::PagedK
   return model::paged_input(chunks, cache.block_size());
 }
 
-// What follows the prompt counts on; in the prompt, positions may have three axes, and some rows are parts of pictures.
+// What follows the prompt counts on; in the prompt, positions may have three axes, and some rows are parts of media.
 void ModelRunner::add_images(const Sequence& sequence, model::PagedChunk& chunk) {
   const auto& images = sequence.request.images;
   const auto count = static_cast<int64_t>(chunk.tokens.size()), begin = chunk.past, end = begin + count;
@@ -56,7 +56,7 @@ void ModelRunner::add_images(const Sequence& sequence, model::PagedChunk& chunk)
     return;
   }
   chunk.positions_c = images->positions(begin, count);
-  const auto& rows = images->images.rows_n;
+  const auto& rows = images->rows_n;
   auto here = at::logical_and(rows >= begin, rows < end).nonzero().squeeze(1);
   if (here.numel() == 0) return;
   const auto& features = image_features(images);
@@ -65,12 +65,12 @@ void ModelRunner::add_images(const Sequence& sequence, model::PagedChunk& chunk)
   for (const auto& addition : features.deepstack) chunk.encoder.deepstack.push_back(addition.index_select(0, chosen));
 }
 
-const model::VisionFeatures& ModelRunner::image_features(const std::shared_ptr<const PromptImages>& images) {
+const model::EncoderEmbeddings& ModelRunner::image_features(const std::shared_ptr<const PromptImages>& images) {
   std::erase_if(encoded_images_, [](const auto& entry) { return entry.first.expired(); });
   for (const auto& [owner, features] : encoded_images_)
     if (owner.lock() == images) return features;
   at::NoGradGuard no_grad;
-  encoded_images_.emplace_back(images, model_.encode_images(images->images));
+  encoded_images_.emplace_back(images, model_.encode_media(images->images, images->audio));
   return encoded_images_.back().second;
 }
 

@@ -45,7 +45,7 @@ class ModelRunner {
   std::vector<Chunks> split_batch_invariant(const StepBatch& batch) const;
   model::PagedInput prepare_inputs(Chunks slices, const model::PagedKvCache& cache);
   void add_images(const Sequence& sequence, model::PagedChunk& chunk);
-  const model::VisionFeatures& image_features(const std::shared_ptr<const PromptImages>& images);
+  const model::EncoderEmbeddings& image_features(const std::shared_ptr<const PromptImages>& images);
   StepLogits run_forward(Chunks slices, model::PagedKvCache& cache);
   StepLogits compute_logits(Chunks slices, const Tensor& hidden_th, const ops::LoraMapping& rows);
   void fill_prompt_logprobs(Chunks slices, const Tensor& hidden_th, const ops::LoraMapping& adapters);
@@ -53,8 +53,8 @@ class ModelRunner {
 
   model::CausalLM& model_;
   DecodeGraphs graphs_;
-  // What the tower made of the pictures of prompts that are not computed yet.
-  std::vector<std::pair<std::weak_ptr<const PromptImages>, model::VisionFeatures>> encoded_images_;
+  // What the towers made of the media of prompts that are not computed yet.
+  std::vector<std::pair<std::weak_ptr<const PromptImages>, model::EncoderEmbeddings>> encoded_images_;
 };
 
 }  // namespace hone::engine

@@ -14,22 +14,34 @@ HashKey digest_key() {
 }
 
 // Two hashes under keys that nobody knows: requests of strangers meet in the prefix cache.
-std::string digest_of(const model::ImageInput& images) {
+std::string digest_of(const Tensor& values) {
   static const HashKey keys[] = {digest_key(), digest_key()};
-  const auto patches = images.patches_pr.contiguous();
-  std::span bytes(static_cast<const std::byte*>(patches.const_data_ptr()), patches.nbytes());
+  const auto whole = values.contiguous();
+  std::span bytes(static_cast<const std::byte*>(whole.const_data_ptr()), whole.nbytes());
   std::string digest;
   for (const auto& key : keys) digest += fmt::format("{:016x}", keyed_hash(key, bytes));
+  return digest;
+}
+
+std::string digest_of(const model::ImageInput& images) {
+  auto digest = digest_of(images.patches_pr);
   for (const auto& grid : images.grids) digest += fmt::format(" {}x{}x{}", grid.frames, grid.height, grid.width);
   return digest;
 }
 
 }  // namespace
 
-std::shared_ptr<const PromptImages> PromptImages::make(model::ImageInput images, Tensor positions_p) {
+std::shared_ptr<const PromptImages> PromptImages::make(model::ImageInput images, Tensor positions_p, model::AudioInput audio) {
   auto made = std::make_shared<PromptImages>();
-  made->digest = digest_of(images);
+  TensorList rows;
+  if (!images.empty()) made->digest = digest_of(images), rows.push_back(images.rows_n);
+  if (!audio.empty()) {
+    made->digest += fmt::format(" {} {}", digest_of(audio.frames_fm), fmt::join(audio.lengths, " "));
+    rows.push_back(audio.rows_n);
+  }
+  made->rows_n = at::cat(rows);
   made->images = std::move(images);
+  made->audio = std::move(audio);
   if (positions_p.dim() == 1) return made;
   made->position_offset = positions_p.max().item<int64_t>() + 1 - positions_p.size(1);
   made->positions_p = std::move(positions_p);

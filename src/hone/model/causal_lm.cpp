@@ -209,7 +209,7 @@ std::unique_ptr<CausalLM> CausalLM::random(const DecoderConfig& config, uint64_t
 Tensor CausalLM::hidden_states(const ForwardInput& input, PagedKvCache* cache, TensorList* router_logits) {
   auto& self = *impl_;
   self.tie();
-  if (!self.sliced && !input.images.empty()) return hidden_states(encode(input), cache, router_logits);
+  if (!self.sliced && input.has_media()) return hidden_states(encode(input), cache, router_logits);
   if (!self.sliced) {
     const auto& blocks = self.decoder.blocks;
     self.follow_device();
@@ -218,34 +218,46 @@ Tensor CausalLM::hidden_states(const ForwardInput& input, PagedKvCache* cache, T
   }
   const auto rotations = self.rotations(input);
   self.sliced->sync_adapters(self.decoder);
-  HONE_CHECK(input.images.empty(), "a model in slices is given embeddings of pictures");
+  HONE_CHECK(!input.has_media(), "a model in slices is given embeddings of media");
   return self.sliced->hidden(input, [&](at::Device place) { return self.forward_context_on(place, input, rotations, cache); });
 }
 
-VisionFeatures CausalLM::encode_images(const ImageInput& images) {
+// Recordings add nothing behind the first blocks.
+EncoderEmbeddings CausalLM::encode_media(const ImageInput& images, const AudioInput& audio) {
   auto& self = *impl_;
-  HONE_CHECK(self.decoder.vision, "pictures for {}, which has no vision tower", self.decoder.config.architecture);
-  return self.decoder.vision->forward(images.patches_pr, images.grids, {self.training});
+  EncoderEmbeddings seen, heard;
+  if (!images.empty()) {
+    HONE_CHECK(self.decoder.vision, "pictures for {}, which has no vision tower", self.decoder.config.architecture);
+    auto features = self.decoder.vision->forward(images.patches_pr, images.grids, {self.training});
+    seen = {images.rows_n, std::move(features.embeddings_nh), std::move(features.deepstack)};
+  }
+  if (!audio.empty()) {
+    HONE_CHECK(self.decoder.audio, "recordings for {}, which has no audio tower", self.decoder.config.architecture);
+    heard = {audio.rows_n, self.decoder.audio->forward(audio.frames_fm, audio.lengths, {self.training}), {}};
+  }
+  if (seen.empty() || heard.empty()) return seen.empty() ? heard : seen;
+  for (auto& addition : seen.deepstack)
+    addition = at::cat({addition, at::zeros({heard.rows_n.size(0), addition.size(1)}, addition.options())});
+  return {at::cat({seen.rows_n, heard.rows_n}), at::cat({seen.embeddings_nh, heard.embeddings_nh}), std::move(seen.deepstack)};
 }
 
-// The tower is gathered with the embedding.
+// The towers are gathered with the embedding.
 ForwardInput CausalLM::encode(const ForwardInput& input) {
-  if (input.images.empty()) return input;
-  HONE_CHECK(input.encoder.empty(), "images in addition to encoder outputs");
+  if (!input.has_media()) return input;
+  HONE_CHECK(input.encoder.empty(), "media in addition to encoder outputs");
   const HookCalls hooks{impl_->weight_hooks};
   hooks.enter(kEmbeddingUnit);
-  auto features = encode_images(input.images);
-  hooks.register_backward_hooks(features.embeddings_nh, {}, kEmbeddingUnit);
   auto encoded = input;
-  encoded.images = {};
-  encoded.encoder = {input.images.rows_n, std::move(features.embeddings_nh), std::move(features.deepstack)};
+  encoded.encoder = encode_media(input.images, input.audio);
+  hooks.register_backward_hooks(encoded.encoder.embeddings_nh, {}, kEmbeddingUnit);
+  encoded.images = {}, encoded.audio = {};
   return encoded;
 }
 
 Tensor CausalLM::embed(const ForwardInput& input) {
   auto& self = *impl_;
   HONE_CHECK(!self.sliced, "a model in tensor parallel slices computes whole passes");
-  HONE_CHECK(input.images.empty(), "pictures are encoded before they are embedded");
+  HONE_CHECK(!input.has_media(), "media are encoded before they are embedded");
   const HookCalls hooks{self.weight_hooks};
   hooks.enter(kEmbeddingUnit);
   auto x_th = input.embeddings_th.defined() ? input.embeddings_th : self.with_noise(self.embedded(input), input.segments);
@@ -345,7 +357,8 @@ bool CausalLM::repeats_launches() const {
   if (self.weight_hooks || self.split || self.sliced || decoder.region || decoder.offloader || decoder.shifted_attention ||
       decoder.neftune_alpha > 0)
     return false;
-  if (config.vision || config.rope.kind == RopeKind::dynamic || config.experts.count > 0 || devices().size() > 1) return false;
+  if (config.vision || config.audio || config.rope.kind == RopeKind::dynamic || config.experts.count > 0 || devices().size() > 1)
+    return false;
   auto repeats = [](const Linear* layer) {
     return layer->tuners.empty() && !layer->quantized_base && !layer->quantized && !layer->float8;
   };

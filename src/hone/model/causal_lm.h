@@ -8,7 +8,6 @@
 
 #include "hone/model/config.h"
 #include "hone/model/distributed_attention.h"
-#include "hone/model/encoders/vision_features.h"
 #include "hone/model/forward_input.h"
 #include "hone/model/memory/placement.h"
 #include "hone/model/model_overrides.h"
@@ -44,9 +43,9 @@ class CausalLM {
 
   // Its stages, each by itself: hidden_states is final_norm(run_blocks(embed(encode(input)), …)). Not for a model in tensor
   // parallel slices, which computes whole passes.
-  VisionFeatures encode_images(const ImageInput& images);  // by the vision tower
-  ForwardInput encode(const ForwardInput& input);          // what the tower computes of its images in their place
-  Tensor embed(const ForwardInput& input);                 // [T, hidden], before the first block; images are encoded before
+  EncoderEmbeddings encode_media(const ImageInput& images, const AudioInput& audio);  // by the towers; rows of images first
+  ForwardInput encode(const ForwardInput& input);  // what the towers compute of its media in their place
+  Tensor embed(const ForwardInput& input);         // [T, hidden], before the first block; media are encoded before
   // x_th behind block `end` - 1, [T, hidden] before block `begin`; of `input` the blocks read positions and segments.
   Tensor run_blocks(Tensor x_th, int64_t begin, int64_t end, const ForwardInput& input, PagedKvCache* cache = nullptr,
                     TensorList* router_logits = nullptr);

@@ -129,6 +129,7 @@ std::vector<int64_t> sizes_of(const Json& hf, const char* name) {
 }
 
 const Json& text_config_of(const Json& hf) {
+  if (const Json* thinker = field(hf, "thinker_config"); thinker && thinker->is_object()) return text_config_of(*thinker);
   for (const char* name : {"text_config", "llm_config"})
     if (const Json* nested = field(hf, name); nested && nested->is_object()) return *nested;
   return hf;
@@ -142,6 +143,10 @@ bool flag_or(const Json& hf, const char* name, bool otherwise) {
 }
 
 std::string ModuleNames::block(int64_t layer) const { return fmt::format("{}.{}.{}", model, layers, layer); }
+
+bool DecoderConfig::is_carried(const std::string& tensor) const {
+  return std::ranges::any_of(carried, [&](const std::string& beginning) { return tensor.starts_with(beginning); });
+}
 
 int64_t DecoderConfig::widest_inner() const {
   const bool all_sparse = experts.count > 0 && std::ranges::all_of(experts.in_layer, [](bool sparse) { return sparse; });

@@ -9,6 +9,7 @@
 #include "hone/base/json.h"
 #include "hone/device/tensor.h"
 #include "hone/io/expert_names.h"
+#include "hone/model/encoders/audio_config.h"
 #include "hone/model/encoders/vision_config.h"
 
 namespace hone::model {
@@ -83,12 +84,16 @@ struct DecoderConfig {
   double norm_eps = 1e-6;
   double initializer_range = 0.02;
   ModuleNames names;
-  std::optional<VisionConfig> vision;   // of models that see pictures
+  std::optional<VisionConfig> vision;  // of models that see pictures
+  std::optional<AudioConfig> audio;    // of models that hear
+  // What the names of tensors begin with that are neither computed with nor trained, and written again as they were read.
+  std::vector<std::string> carried = {};
   std::optional<at::ScalarType> dtype;  // what the checkpoint says it is stored in
   Json source;                          // config.json as read, for saving beside weights
 
   bool has_experts(int64_t layer) const { return experts.count > 0 && experts.in_layer[static_cast<size_t>(layer)]; }
   bool has_plain_residual() const { return !has_post_norms && residual_scale == 1; }
+  bool is_carried(const std::string& tensor) const;
   // How wide a token is at most between the two products of a layer's MLP, or of all experts it goes to.
   int64_t widest_inner() const;
 };

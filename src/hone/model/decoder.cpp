@@ -276,6 +276,7 @@ std::vector<Unit> Decoder::units() {
     list.back().module.slot.reset();
   }
   if (vision) list.push_back({UnitKind::encoder, vision->module()});
+  if (audio) list.push_back({UnitKind::encoder, audio->module()});
   return list;
 }
 
@@ -294,6 +295,7 @@ Decoder decoder_skeleton(const DecoderConfig& config) {
   decoder.norm = norm(names.model + "." + names.final_norm, config.hidden_size, config);
   decoder.norm.scale = config.logits_scale;
   if (config.vision) decoder.vision = vision_skeleton(*config.vision);
+  if (config.audio) decoder.audio = audio_skeleton(*config.audio);
   decoder.head = config.num_labels ? linear(names.classifier, config.hidden_size, config.num_labels, false)
                                    : linear(names.head, config.hidden_size, config.vocab_size, false);
   return decoder;

@@ -6,6 +6,7 @@
 
 #include "hone/model/config.h"
 #include "hone/model/distributed_attention.h"
+#include "hone/model/encoders/audio_tower.h"
 #include "hone/model/encoders/vision_tower.h"
 #include "hone/model/inference/fused_projection.h"
 #include "hone/model/inference/paged_kv_cache.h"
@@ -17,6 +18,10 @@
 #include "hone/ops/attention/rope.h"
 #include "hone/ops/attention/shifted_attention.h"
 #include "hone/ops/rms_norm.h"
+
+namespace hone::io {
+class WeightFolder;
+}
 
 namespace hone::model {
 
@@ -59,13 +64,15 @@ struct Decoder {
   Norm norm;
   Linear head;
   std::optional<VisionTower> vision;                    // what pictures go through first
+  std::optional<AudioTower> audio;                      // what recordings go through first
+  std::shared_ptr<const io::WeightFolder> files = {};   // of carried tensors; null: there are none
   std::optional<Linear> value_head;                     // of one value a token, where there is one (value_head.h)
   double neftune_alpha = 0;                             // size of the noise on embeddings, in training
   bool shifted_attention = false;                       // LongLoRA's, in training
   std::shared_ptr<ActivationOffloader> offloader = {};  // where inputs of recomputed blocks wait; null: where they are
   TensorParallelRegion* region = nullptr;               // training: other ranks hold the rest of its layers; null: it is whole
 
-  std::vector<Unit> units();  // the embedding, the blocks, the final norm, the head, a value head and an encoder where there are
+  std::vector<Unit> units();  // the embedding, the blocks, the final norm, the head, a value head and encoders where there are
   Module tree();              // with the units as children
 };
 

@@ -34,6 +34,8 @@ ForwardInput ForwardInput::to(at::Device device) const {
   moved.encoder = encoder.to(device);
   moved.images.patches_pr = moved_to(images.patches_pr, device);
   moved.images.rows_n = moved_to(images.rows_n, device);
+  moved.audio.frames_fm = moved_to(audio.frames_fm, device);
+  moved.audio.rows_n = moved_to(audio.rows_n, device);
   return moved;
 }
 

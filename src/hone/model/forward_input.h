@@ -34,6 +34,15 @@ struct ImageInput {
   bool empty() const { return !patches_pr.defined() || patches_pr.numel() == 0; }
 };
 
+// Recordings that the model's own tower is to encode, in the order of the rows that they fill.
+struct AudioInput {
+  Tensor frames_fm;              // [frames, mel bins]; undefined: there are none
+  std::vector<int64_t> lengths;  // of each recording, in frames
+  Tensor rows_n;                 // int64: the rows of the input
+
+  bool empty() const { return !frames_fm.defined() || frames_fm.numel() == 0; }
+};
+
 // One packed row of T positions, its tensors on the model's device.
 struct ForwardInput {
   Tensor tokens_t;     // int64 or int32 [T]; undefined where embeddings_th is given
@@ -44,9 +53,11 @@ struct ForwardInput {
   Tensor embeddings_th = {};                             // [T, hidden], differentiable: what goes into the first block
   EncoderEmbeddings encoder = {};                        // replaces rows of the embedding
   ImageInput images = {};                                // the tower computes what replaces their rows
+  AudioInput audio = {};                                 // the same
   std::vector<ops::AttentionKind> attention_kinds = {};  // of each segment; empty: all causal
 
   int64_t size() const { return positions_t.size(-1); }
+  bool has_media() const { return !images.empty() || !audio.empty(); }
   ForwardInput to(at::Device device) const;
 };
 

@@ -45,7 +45,7 @@ void check_names(const io::WeightFolder& weights, std::vector<NamedParameter>& w
     }
   }
   for (const auto& [name, entry] : weights.entries())
-    if (!known.contains(name) && !is_harmless(name, config)) extra.push_back(name);
+    if (!known.contains(name) && !is_harmless(name, config) && !config.is_carried(name)) extra.push_back(name);
   if (!extra.empty())
     log::warning("{}: {} tensors are not part of {}: {}", folder, extra.size(), config.architecture, some_of(extra));
   if (config.num_labels) std::erase(missing, scores_of(config));  // it starts from scratch, or an adapter brings it
@@ -126,7 +126,9 @@ Decoder load_decoder(const std::filesystem::path& folder, const LoadOptions& opt
   auto decoder = decoder_skeleton(read_config(folder, options.changes.config));
   for (auto& block : decoder.blocks)
     if (block.mixture) block.mixture->is_eager = options.changes.experts_one_by_one;
-  io::WeightFolder weights(folder);
+  const auto files = std::make_shared<const io::WeightFolder>(folder);
+  const auto& weights = *files;
+  if (!decoder.config.carried.empty()) decoder.files = files;
   check_places(decoder, options);
   auto parameters = decoder.tree().parameters();
   const auto& fill = options.changes.init_strategy;

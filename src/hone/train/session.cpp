@@ -168,6 +168,8 @@ void TrainingSession::load_models() {
                                         job_.recomputed_blocks, job_.offload_activations && !job_.load.device.is_cpu());
   if (auto& vision = model->decoder().vision; vision && job_.vit_gradient_checkpointing)
     vision->recompute = *job_.vit_gradient_checkpointing ? model::Recompute::block : model::Recompute::none;
+  if (auto& audio = model->decoder().audio; audio && job_.vit_gradient_checkpointing)
+    audio->recompute = *job_.vit_gradient_checkpointing ? model::Recompute::block : model::Recompute::none;
   auto tuned = tuner::apply_tuner(*model, tuning, gradients_of_first_rows(job_, ready_.tokenizer, ready_.data.train));
   const bool keeps_dropout = model->value_head() && job_.preference.method == Preference::rm;  // as LLaMA-Factory's reward models
   if ((job_.preference.method != Preference::none && !keeps_dropout) || job_.reinforcement) switch_off_dropout(*model);

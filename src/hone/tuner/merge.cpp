@@ -20,8 +20,9 @@ namespace hone::tuner {
 namespace {
 
 constexpr std::string_view kHead = "lm_head.weight";
-constexpr std::string_view kInnerModel = "language_model.";  // what InternVL's own class puts around a whole language model
-constexpr const char* kScores = "score.weight";              // a classifier's head, which takes the place of the language model's
+// What InternVL's own class and the Omni models put around a whole language model.
+constexpr std::string_view kInnerModels[] = {"language_model.", "thinker."};
+constexpr const char* kScores = "score.weight";  // a classifier's head, which takes the place of the language model's
 // Of any family: a vision model's is "model.language_model.embed_tokens.weight".
 constexpr std::string_view kEmbedding = "embed_tokens.weight";
 
@@ -41,11 +42,16 @@ struct MergeEdits {
   int64_t vocabulary = 0;  // rows of the embedding and the head, where tokens were added; 0: the base's
 };
 
+std::string_view inner_model(std::string_view parameter) {
+  for (auto inner : kInnerModels)
+    if (parameter.starts_with(inner)) return inner;
+  return "";
+}
 bool is_embedding(const std::string& parameter) {
-  return (parameter.starts_with("model.") || parameter.starts_with(kInnerModel)) && parameter.ends_with(kEmbedding);
+  return (parameter.starts_with("model.") || !inner_model(parameter).empty()) && parameter.ends_with(kEmbedding);
 }
 bool is_head(std::string_view parameter) {
-  if (parameter.starts_with(kInnerModel)) parameter.remove_prefix(kInnerModel.size());
+  parameter.remove_prefix(inner_model(parameter).size());
   return parameter == kHead;
 }
 bool of_vocabulary(const std::string& parameter) { return is_head(parameter) || is_embedding(parameter); }
@@ -55,9 +61,7 @@ std::string embedding_of(const io::WeightFolder& base) {
   return "";
 }
 
-std::string head_of(const io::WeightFolder& base) {
-  return std::string(embedding_of(base).starts_with(kInnerModel) ? kInnerModel : "").append(kHead);
-}
+std::string head_of(const io::WeightFolder& base) { return std::string(inner_model(embedding_of(base))).append(kHead); }
 
 // Rows of tokens that nobody trained start where the others are on average.
 Tensor with_rows(const Tensor& weight, int64_t rows) {
@@ -174,11 +178,11 @@ void write_config(const fs::path& base, const fs::path& output, const MergeEdits
   Json config = read_config_file((base / "config.json").string());
   config.update(changes);
   config.erase("quantization_config");  // what is read from few bits is written whole
-  Json* text = &config;
-  for (const char* part : {"text_config", "llm_config"})
-    if (config.contains(part) && config[part].is_object()) text = &config[part];
+  Json *outer = &config, *text = &config;
+  for (const char* part : {"thinker_config", "text_config", "llm_config"})
+    if (text->contains(part) && (*text)[part].is_object()) outer = text, text = &(*text)[part];
   if (plan.vocabulary > 0) (*text)["vocab_size"] = plan.vocabulary;
-  if (plan.untie) config["tie_word_embeddings"] = (*text)["tie_word_embeddings"] = false;
+  if (plan.untie) (*outer)["tie_word_embeddings"] = (*text)["tie_word_embeddings"] = false;
   if (dtype) {
     const std::string name = *dtype == at::kFloat ? "float32" : *dtype == at::kHalf ? "float16" : "bfloat16";
     config[config.contains("dtype") ? "dtype" : "torch_dtype"] = name;
@@ -187,8 +191,9 @@ void write_config(const fs::path& base, const fs::path& output, const MergeEdits
 }
 
 bool is_tied(const fs::path& base, const io::WeightFolder& weights) {
-  return !weights.find(head_of(weights)) && !embedding_of(weights).empty() &&
-         read_config_file((base / "config.json").string()).value("tie_word_embeddings", true);
+  if (weights.find(head_of(weights)) || embedding_of(weights).empty()) return false;
+  const auto config = read_config_file((base / "config.json").string());
+  return config.value("thinker_config", config).value("tie_word_embeddings", true);
 }
 
 // The base's own card describes the base.

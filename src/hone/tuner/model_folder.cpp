@@ -12,8 +12,11 @@
 namespace hone::tuner {
 namespace {
 
+constexpr const char* kVoices = "spk_dict.pt";  // of Qwen2.5-Omni's talker: copied, never read
+
 bool is_weight_file(const fs::path& path) {
   static const std::set<std::string> kExtensions = {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx"};
+  if (path.filename() == kVoices) return false;
   return kExtensions.contains(path.extension().string()) || path.filename().string().ends_with(".index.json");
 }
 

@@ -11,6 +11,7 @@
 #include "hone/io/value_head.h"
 #include "hone/io/vision_names.h"
 #include "hone/io/weight_folder.h"
+#include "hone/tuner/carried.h"
 #include "hone/tuner/freeze.h"
 #include "hone/tuner/methods/attach.h"
 #include "hone/tuner/single_experts.h"
@@ -47,12 +48,12 @@ std::vector<bool> trained_layers_of(model::CausalLM& model, const std::vector<Pa
   const auto& vision = model.config().vision;
   std::vector<ParameterSize> text;
   for (const auto& size : sizes)
-    if (!vision || part_of(size.name, *vision) == ModelPart::llm) text.push_back(size);
+    if (part_of(size.name, model.config()) == ModelPart::llm) text.push_back(size);
   const auto chosen = trained_by_layer(text, config.layers, config.use_llama_pro);
   std::vector<bool> trained;
   size_t next = 0;
   for (const auto& size : sizes) {
-    const auto part = vision ? part_of(size.name, *vision) : ModelPart::llm;
+    const auto part = part_of(size.name, model.config());
     trained.push_back(part == ModelPart::llm ? chosen[next++] && !(vision && config.frozen_parts.llm)
                                              : !is_frozen(part, config.frozen_parts));
   }
@@ -95,7 +96,7 @@ std::vector<bool> without_frozen_parts(std::vector<bool> trained, const std::vec
   const auto& named = config.parameters.trainable;
   for (size_t i = 0; i < sizes.size(); ++i) {
     const bool asked = std::ranges::any_of(named, [&](const std::string& prefix) { return sizes[i].name.starts_with(prefix); });
-    if (!asked && is_frozen(part_of(sizes[i].name, *model.vision), config.frozen_parts)) trained[i] = false;
+    if (!asked && is_frozen(part_of(sizes[i].name, model), config.frozen_parts)) trained[i] = false;
   }
   if (std::ranges::none_of(trained, [](bool on) { return on; }))
     throw UserError(ExitCode::usage, "freeze_llm, freeze_vit and freeze_aligner leave nothing to train",
@@ -307,6 +308,7 @@ void save_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& fo
     sources.push_back(io::TensorSource::of(parameter.name, parameter.value->detach()));
     if (read) sources.back().load = [read, value = *parameter.value] { return read(value); };
   }
+  append_carried(model, sources);
   if (const auto& experts = model.config().experts; experts.count > 0)
     sources = io::unstack_experts(std::move(sources), experts.stored_as);
   sources = io::StoredNames::of(model.config().source).stored(std::move(sources));

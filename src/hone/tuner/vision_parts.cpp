@@ -23,25 +23,35 @@ std::string others_inside(const model::VisionNames& names) {
   return "(?!" + others + ")";
 }
 
-// Names such as up_proj stand in the tower and in the language model, so each part is spelled by its own path.
-std::string path_of(ModelPart part, const model::DecoderConfig& config) {
+bool is_heard(const std::string& name, const model::DecoderConfig& config) {
+  return config.audio && config.audio->is_of_tower(name);
+}
+
+// Names such as up_proj stand in a tower and in the language model, so each part is spelled by its own path. `name` is of one of
+// its layers.
+std::string path_of(ModelPart part, const std::string& name, const model::DecoderConfig& config) {
   const auto& names = config.vision->names;
+  const bool heard = is_heard(name, config);
   switch (part) {
     case ModelPart::llm:
-      return escaped(config.names.model) + "(?=\\.)";
+      return escaped(config.names.model) + "(?=\\.).*\\.";
     case ModelPart::aligner:
-      return names.deepstack.empty() ? escaped(names.merger) + "(?=\\.)"
-                                     : fmt::format("({}|{})(?=\\.)", escaped(names.merger), escaped(names.deepstack));
+      if (heard) return escaped(config.audio->tower) + "\\.";
+      return (names.deepstack.empty() ? escaped(names.merger)
+                                      : fmt::format("({}|{})", escaped(names.merger), escaped(names.deepstack))) +
+             "(?=\\.).*\\.";
     default:
-      return escaped(names.tower) + "(?=\\.)" + others_inside(names);
+      return heard ? escaped(config.audio->tower) + "(?=\\.)(?!\\.proj).*\\."
+                   : escaped(names.tower) + "(?=\\.)" + others_inside(names) + ".*\\.";
   }
 }
 
 }  // namespace
 
-ModelPart part_of(const std::string& name, const model::VisionConfig& vision) {
-  if (!vision.is_of_tower(name)) return ModelPart::llm;
-  return vision.is_of_merger(name) ? ModelPart::aligner : ModelPart::vit;
+ModelPart part_of(const std::string& name, const model::DecoderConfig& config) {
+  if (is_heard(name, config)) return config.audio->is_of_projector(name) ? ModelPart::aligner : ModelPart::vit;
+  if (!config.vision || !config.vision->is_of_tower(name)) return ModelPart::llm;
+  return config.vision->is_of_merger(name) ? ModelPart::aligner : ModelPart::vit;
 }
 
 bool is_frozen(ModelPart part, const FrozenParts& frozen) {
@@ -50,15 +60,15 @@ bool is_frozen(ModelPart part, const FrozenParts& frozen) {
 
 std::string linear_targets(model::CausalLM& model, const FrozenParts& frozen) {
   const auto& config = model.config();
-  std::map<ModelPart, std::set<std::string>> names;
+  std::map<std::string, std::set<std::string>> names;
   for (const auto* linear : model.tree().linears())
-    if (const auto part = part_of(linear->name, *config.vision); linear->name != model.head().name && !is_frozen(part, frozen))
-      names[part].emplace(last_part(linear->name));
+    if (const auto part = part_of(linear->name, config); linear->name != model.head().name && !is_frozen(part, frozen))
+      names[path_of(part, linear->name, config)].emplace(last_part(linear->name));
   if (names.empty())
     throw UserError(ExitCode::usage, "freeze_llm, freeze_vit and freeze_aligner leave nothing to adapt",
                     "set one of them to false");
   std::vector<std::string> parts;
-  for (const auto& [part, last] : names) parts.push_back(fmt::format("{}.*\\.({})", path_of(part, config), fmt::join(last, "|")));
+  for (const auto& [path, last] : names) parts.push_back(fmt::format("{}({})", path, fmt::join(last, "|")));
   return fmt::format("^({})$", fmt::join(parts, "|"));
 }
 

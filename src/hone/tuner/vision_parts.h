@@ -1,4 +1,4 @@
-// The parts of a model with a vision tower, as ms-swift divides it: language model, vit, aligner.
+// The parts of a model with towers, as ms-swift divides it: language model, vit (an audio tower too), aligner.
 #pragma once
 #include <string>
 #include <vector>
@@ -11,7 +11,7 @@ namespace hone::tuner {
 enum class ModelPart { llm, vit, aligner };
 
 // Of a module or a parameter, by its name.
-ModelPart part_of(const std::string& name, const model::VisionConfig& vision);
+ModelPart part_of(const std::string& name, const model::DecoderConfig& config);
 bool is_frozen(ModelPart part, const FrozenParts& frozen);
 
 // A regular expression for all linear layers of the parts that train, the head left out: PEFT's target_modules.

@@ -34,7 +34,7 @@ Json tiny_json(const std::string& architecture = "Qwen2ForCausalLM") {
             {"moe_intermediate_size", 24},
             {"shared_expert_intermediate_size", 40}};  // of those that have experts
   json.update(vision_fields(architecture));
-  return json;
+  return with_thinker(std::move(json), architecture);
 }
 
 std::unique_ptr<CausalLM> tiny_model(const std::string& architecture = "Qwen2ForCausalLM") {

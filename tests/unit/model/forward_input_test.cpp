@@ -30,7 +30,7 @@ Json small_json(const std::string& architecture, Json changes = Json::object()) 
             {"shared_expert_intermediate_size", 40}};
   json.update(vision_fields(architecture));
   json.update(changes);
-  return json;
+  return with_thinker(std::move(json), architecture);
 }
 
 std::unique_ptr<CausalLM> small_model(const std::string& architecture = "Qwen2ForCausalLM", Json changes = Json::object()) {

@@ -6,7 +6,7 @@ namespace hone::model {
 
 // For architectures with a tower, whose language model is 32 wide with heads of 8; nothing for others.
 inline Json vision_fields(const std::string& architecture) {
-  if (architecture.find("VL") == std::string::npos) return Json::object();
+  if (architecture.find("VL") == std::string::npos && architecture.find("Omni") == std::string::npos) return Json::object();
   const bool intern = architecture.starts_with("Intern");
   Json fields{{"head_dim", 8},
               {"model_type", "qwen2"},  // of the language model inside
@@ -25,6 +25,17 @@ inline Json vision_fields(const std::string& architecture) {
                 {"deepstack_visual_indexes", {0}}}}};
   if (!intern) fields["rope_scaling"] = {{"type", "mrope"}, {"mrope_section", {2, 1, 1}}};
   return fields;
+}
+
+// An Omni model keeps all that in its thinker, beside an audio tower.
+inline Json with_thinker(Json json, const std::string& architecture) {
+  if (architecture.find("Omni") == std::string::npos) return json;
+  const Json vision = json["vision_config"], architectures = json["architectures"];
+  json.erase("vision_config");
+  const Json audio{{"encoder_layers", 2}, {"d_model", 16},      {"encoder_ffn_dim", 24},      {"encoder_attention_heads", 2},
+                   {"output_dim", 32},    {"num_mel_bins", 16}, {"downsample_hidden_size", 4}};
+  return {{"architectures", architectures},
+          {"thinker_config", {{"text_config", json}, {"vision_config", vision}, {"audio_config", audio}}}};
 }
 
 }  // namespace hone::model

@@ -49,5 +49,7 @@ const Family& qwen3_vl_family();
 const Family& qwen3_vl_moe_family();
 const Family& internvl_family();
 const Family& internvl_chat_family();
+const Family& qwen2_5_omni_family();
+const Family& qwen3_omni_moe_family();
 
 }  // namespace hone::model

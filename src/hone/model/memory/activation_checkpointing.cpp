@@ -123,6 +123,7 @@ void apply_activation_checkpointing(CausalLM& model, Recompute what, const std::
   for (auto& block : decoder.blocks)
     block.recompute = blocks.empty() || std::ranges::count(blocks, block.layer) ? what : Recompute::none;
   if (decoder.vision) decoder.vision->recompute = what == Recompute::none ? what : Recompute::block;
+  if (decoder.audio) decoder.audio->recompute = what == Recompute::none ? what : Recompute::block;
   decoder.offloader = offload ? std::make_shared<ActivationOffloader>(model.device()) : nullptr;
 }
 

@@ -17,7 +17,7 @@ void append_block(const Json& block, const std::string& role, const std::string&
   const auto& type = member(block, "type");
   bool same = !out.empty() && out.back().role == role;
   if (type == "text" || (type == "image" && role == "user")) {
-    auto text = read_text_parts(Json::array({block}), where, &conversation.images);
+    auto text = read_text_parts(Json::array({block}), where, &conversation);
     if (same)
       out.back().content += text;
     else
@@ -31,7 +31,7 @@ void append_block(const Json& block, const std::string& role, const std::string&
   } else if (type == "tool_result" && role == "user") {
     const auto& content = member(block, "content");
     out.push_back(
-        {.role = "tool", .content = content.is_null() ? "" : read_text_parts(content, where + ".content", &conversation.images)});
+        {.role = "tool", .content = content.is_null() ? "" : read_text_parts(content, where + ".content", &conversation)});
   } else if (type == "thinking" && role == "assistant") {
     if (!same) out.push_back({.role = role});
     out.back().extra["reasoning_content"] = member(block, "thinking").is_string() ? member(block, "thinking") : Json("");
@@ -41,8 +41,7 @@ void append_block(const Json& block, const std::string& role, const std::string&
 }
 
 data::Conversation read_conversation(const Json& system, const Json& messages) {
-  data::Conversation conversation;
-  conversation.image_tag = kImageTag;
+  auto conversation = empty_conversation();
   auto& out = conversation.messages;
   bool instructed = !system.is_null() && system != Json::array();
   if (instructed) out.push_back({.role = "system", .content = read_text_parts(system, "system")});

@@ -17,7 +17,8 @@ std::string text_field(const Json& object, const char* name, const std::string& 
   return found->get<std::string>();
 }
 
-constexpr size_t kMostImages = 64;
+constexpr size_t kMostImages = 64, kMostAudios = 16;
+constexpr const char *kImageTag = "\uFDD4image\uFDD4", *kAudioTag = "\uFDD4audio\uFDD4";
 
 std::string image_data(const Json& url, const std::string& where) {
   if (!url.is_string()) bad_value(where, "expected an object with a url");
@@ -46,6 +47,38 @@ std::string read_image_part(const Json& part, const std::string& where) {
   const auto value = part.value("image_url", Json());
   return value.is_object() ? image_data(value.value("url", Json()), where + ".image_url.url")
                            : image_data(value, where + ".image_url");
+}
+
+// OpenAI's {"input_audio": {"data": base64, "format": "wav"}}, and {"audio_url": {"url": "data:audio/wav;base64,…"}} as vLLM has
+// it.
+bool is_audio_part(const Json& type) { return type == "input_audio" || type == "audio_url"; }
+
+std::string read_audio_part(const Json& part, const std::string& where) {
+  if (part.value("type", Json()) == "audio_url") {
+    const auto value = part.value("audio_url", Json());
+    const auto url = value.is_object() ? value.value("url", Json()) : value;
+    if (!url.is_string()) bad_value(where + ".audio_url", "expected an object with a url");
+    if (!url.get_ref<const std::string&>().starts_with("data:"))
+      bad_value(where + ".audio_url", "addresses are not fetched; expected data:audio/…;base64,…");
+    return url.get<std::string>();
+  }
+  const auto sound = part.value("input_audio", Json());
+  if (!sound.is_object()) bad_value(where + ".input_audio", "expected an object with data and format");
+  return fmt::format("data:audio/unknown;base64,{}", text_field(sound, "data", where + ".input_audio"));
+}
+
+// Adds what a part shows or plays, and gives the tag that stands for it; empty: it is neither.
+std::string add_medium(const Json& part, const std::string& where, data::Conversation& media) {
+  const auto type = part.value("type", Json());
+  if (is_image_part(type)) {
+    if (media.images.size() >= kMostImages) bad_value(where, fmt::format("more than {} images", kMostImages));
+    media.images.push_back(read_image_part(part, where));
+    return media.image_tag;
+  }
+  if (!is_audio_part(type)) return "";
+  if (media.audios.size() >= kMostAudios) bad_value(where, fmt::format("more than {} audios", kMostAudios));
+  media.audios.push_back(read_audio_part(part, where));
+  return media.audio_tag;
 }
 
 void append_assistant(const Json& message, const std::string& where, std::vector<data::Message>& out) {
@@ -92,7 +125,14 @@ data::Message read_call(const Json& function, const std::string& where) {
   return {.role = "tool_call", .content = dump({{"name", name}, {"arguments", arguments}})};
 }
 
-std::string read_text_parts(const Json& content, const std::string& where, std::vector<std::string>* images) {
+data::Conversation empty_conversation() {
+  data::Conversation conversation;
+  conversation.image_tag = kImageTag;
+  conversation.audio_tag = kAudioTag;
+  return conversation;
+}
+
+std::string read_text_parts(const Json& content, const std::string& where, data::Conversation* media) {
   if (content.is_string()) return content.get<std::string>();
   if (!content.is_array()) bad_value(where, fmt::format("found {}; expected a text or a list of text parts", kind_name(content)));
   if (content.size() > kMostParts) bad_value(where, fmt::format("more than {} parts", kMostParts));
@@ -106,24 +146,22 @@ std::string read_text_parts(const Json& content, const std::string& where, std::
     }
     if (!part.is_object()) bad_value(place, "expected an object with type and text");
     auto type = part.value("type", Json());
-    if (images && is_image_part(type)) {
-      if (images->size() >= kMostImages) bad_value(place, fmt::format("more than {} images", kMostImages));
-      images->push_back(read_image_part(part, place));
-      text += kImageTag;
+    if (const auto tag = media ? add_medium(part, place, *media) : std::string(); !tag.empty()) {
+      text += tag;
       continue;
     }
     bool text_part =
         type == "text" || type == "input_text" || type == "output_text" || type == "reasoning_text" || type == "summary_text";
     if (!text_part && type != "refusal")
-      bad_value(place + ".type", images ? "expected \"text\" or \"image_url\"" : "only text is read here; expected \"text\"");
+      bad_value(place + ".type",
+                media ? "expected \"text\", \"image_url\" or \"input_audio\"" : "only text is read here; expected \"text\"");
     text += text_field(part, type == "refusal" ? "refusal" : "text", place);
   }
   return text;
 }
 
 data::Conversation read_messages(const Json& messages) {
-  data::Conversation conversation;
-  conversation.image_tag = kImageTag;
+  auto conversation = empty_conversation();
   for (size_t i = 0; i < messages.size(); ++i) {
     auto where = fmt::format("messages[{}]", i);
     const auto& message = messages[i];
@@ -136,8 +174,7 @@ data::Conversation read_messages(const Json& messages) {
       conversation.messages.push_back({.role = "system", .content = content()});
     else if (role == "user")
       conversation.messages.push_back(
-          {.role = "user",
-           .content = read_text_parts(message.value("content", Json()), where + ".content", &conversation.images)});
+          {.role = "user", .content = read_text_parts(message.value("content", Json()), where + ".content", &conversation)});
     else if (role == "tool" || role == "function")
       conversation.messages.push_back({.role = "tool", .content = content()});
     else

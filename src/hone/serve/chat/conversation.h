@@ -1,4 +1,4 @@
-// Messages and tools of a request into a conversation. Images come inside it: nothing a request names is ever opened or fetched.
+// Messages and tools of a request into a conversation. Media come inside it: nothing a request names is ever opened or fetched.
 #pragma once
 #include "hone/serve/chat/task.h"
 
@@ -12,11 +12,11 @@ Json read_tools(const Json& tools, const std::string& where, bool legacy);
 ToolChoice read_tool_choice(const Json& choice, const Json& tools);
 // {"name": …, "arguments": …} as a message of its own, the way datasets hold calls.
 data::Message read_call(const Json& function, const std::string& where);
-// The text of a content field: a text, or a list of text parts. `images`, where given, gets the images among them, for each of
-// which the text holds kImageTag.
-std::string read_text_parts(const Json& content, const std::string& where, std::vector<std::string>* images = nullptr);
-// No text spells it, so that only parts count as images.
-inline constexpr const char* kImageTag = "\uFDD4image\uFDD4";
+// The text of a content field: a text, or a list of text parts. `media`, where given, gets the images and audios among them, for
+// each of which the text holds a tag of `media`.
+std::string read_text_parts(const Json& content, const std::string& where, data::Conversation* media = nullptr);
+// A conversation whose tags no text spells, so that only parts count as media.
+data::Conversation empty_conversation();
 // Plain values only, and none of the names the template's own variables have.
 Json read_template_values(const Json& values);
 bool is_function_name(const std::string& name);

@@ -113,28 +113,31 @@ void apply_response_format(const ResponseFormat& shape, const ServedModel& serve
 }
 
 static std::vector<text::TokenId> encode_prompt(const ChatTask& task, const ServedModel& served,
-                                                std::vector<data::Picture>& pictures) {
+                                                std::vector<data::Picture>& pictures, std::vector<data::Sound>& sounds) {
   auto conversation = task.conversation;
   if (!task.tools.empty() && task.tool_choice.mode != ToolChoice::Mode::none) conversation.tools = dump(task.tools);
-  auto prompt = served.encoder->encode_prompt(conversation, &pictures);
+  auto prompt = served.encoder->encode_prompt(conversation, &pictures, &sounds);
   if (!prompt)
     throw ApiError(400, "the model's chat template rejects the conversation: " + prompt.error(), "messages", "invalid_value");
   return std::move(*prompt);
 }
 
 std::vector<text::TokenId> prompt_tokens(const ChatTask& task, const ServedModel& served) {
-  std::vector<data::Picture> counted;
-  return encode_prompt(task, served, counted);
+  std::vector<data::Picture> pictures;
+  std::vector<data::Sound> sounds;
+  return encode_prompt(task, served, pictures, sounds);
 }
 
 static void add_prompt(const ChatTask& task, const ServedModel& served, engine::Request& request) {
   std::vector<data::Picture> pictures;
-  request.prompt = encode_prompt(task, served, pictures);
-  if (pictures.empty()) return;
-  auto batch = data::prompt_batch(request.prompt, std::move(pictures));
+  std::vector<data::Sound> sounds;
+  request.prompt = encode_prompt(task, served, pictures, sounds);
+  if (pictures.empty() && sounds.empty()) return;
+  auto batch = data::prompt_batch(request.prompt, std::move(pictures), std::move(sounds));
   if (!batch) throw ApiError(400, batch.error(), "messages", "invalid_value");
   request.images = engine::PromptImages::make({batch->images.patches_pr, std::move(batch->images.grids), batch->images.rows_n},
-                                              batch->positions_t);
+                                              batch->positions_t,
+                                              {batch->audio.frames_fm, std::move(batch->audio.lengths), batch->audio.rows_n});
 }
 
 PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served) {

@@ -41,7 +41,7 @@ void append_item(const Json& item, const std::string& where, data::Conversation&
     bad_value(where + ".type",
               "expected message, function_call, function_call_output or reasoning; nothing is stored here to refer to");
   const auto& role = entry(item, "role");
-  auto content = read_text_parts(entry(item, "content"), where + ".content", role == "user" ? &conversation.images : nullptr);
+  auto content = read_text_parts(entry(item, "content"), where + ".content", role == "user" ? &conversation : nullptr);
   if (role == "assistant") return append_answer(std::move(content), out);
   if (role != "user" && role != "system" && role != "developer")
     bad_value(where + ".role", "expected user, assistant, system or developer");
@@ -49,8 +49,7 @@ void append_item(const Json& item, const std::string& where, data::Conversation&
 }
 
 data::Conversation read_items(const Json& input, const std::string& instructions) {
-  data::Conversation conversation;
-  conversation.image_tag = kImageTag;
+  auto conversation = empty_conversation();
   auto& out = conversation.messages;
   if (!instructions.empty()) out.push_back({.role = "system", .content = instructions});
   if (input.is_string()) {

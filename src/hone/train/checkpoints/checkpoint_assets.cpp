@@ -8,7 +8,7 @@ namespace {
 constexpr const char* kTokenizerFiles[] = {
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
     "merges.txt",     "tokenizer.model",       "chat_template.jinja",     "chat_template.json"};
-constexpr const char* kModelFiles[] = {"generation_config.json", "preprocessor_config.json"};
+constexpr const char* kModelFiles[] = {"generation_config.json", "preprocessor_config.json", "spk_dict.pt"};
 
 void copy_if_there(const fs::path& from, const fs::path& to) {
   if (fs::is_regular_file(from)) fs::copy_file(from, to, fs::copy_options::overwrite_existing);

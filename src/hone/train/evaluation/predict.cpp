@@ -27,9 +27,11 @@ std::vector<Prediction> predict_completions(model::CausalLM& model, std::shared_
         conversation->messages.pop_back();
       }
     std::vector<data::Picture> pictures;
-    auto prompt = conversation ? encoder.encode_prompt(*conversation, &pictures)
+    std::vector<data::Sound> sounds;
+    auto prompt = conversation ? encoder.encode_prompt(*conversation, &pictures, &sounds)
                                : Result<std::vector<text::TokenId>>(Error{conversation.error()});
-    auto images = prompt ? data::prompt_batch(*prompt, std::move(pictures)) : Result<data::Batch>(Error{prompt.error()});
+    auto images =
+        prompt ? data::prompt_batch(*prompt, std::move(pictures), std::move(sounds)) : Result<data::Batch>(Error{prompt.error()});
     if (!images) prompt = Error{images.error()};
     if (!prompt) {
       log::warning("left out of the predictions: {}", prompt.error());
@@ -37,9 +39,10 @@ std::vector<Prediction> predict_completions(model::CausalLM& model, std::shared_
     }
     predictions.push_back({tokenizer->decode(*prompt), "", label});
     engine::Request request{.prompt = std::move(*prompt), .sampling = config.sampling};
-    if (images->images.rows_n.defined())
-      request.images = engine::PromptImages::make({images->images.patches_pr, images->images.grids, images->images.rows_n},
-                                                  images->positions_t);
+    if (images->images.rows_n.defined() || images->audio.rows_n.defined())
+      request.images =
+          engine::PromptImages::make({images->images.patches_pr, images->images.grids, images->images.rows_n},
+                                     images->positions_t, {images->audio.frames_fm, images->audio.lengths, images->audio.rows_n});
     request.sampling.seed = engine::seed_of(config.sampling.seed, requests.size());
     request.sampling.eos_token_ids = encoder.stop_ids();
     request.sampling.stop = encoder.stop_words();

@@ -27,6 +27,25 @@ data::BatchImages images_between(const data::BatchImages& all, int64_t begin, in
   return part;
 }
 
+// The recordings whose rows are there.
+data::BatchAudio audio_between(const data::BatchAudio& all, int64_t begin, int64_t length) {
+  data::BatchAudio part;
+  TensorList rows, frames;
+  int64_t row = 0, frame = 0;
+  for (size_t i = 0; i < all.lengths.size(); ++i) {
+    const auto first = all.rows_n[row].item<int64_t>();
+    if (first >= begin && first < begin + length) {
+      rows.push_back(all.rows_n.narrow(0, row, all.tokens[i]) - begin);
+      frames.push_back(all.frames_fm.narrow(0, frame, all.lengths[i]));
+      part.lengths.push_back(all.lengths[i]);
+      part.tokens.push_back(all.tokens[i]);
+    }
+    row += all.tokens[i], frame += all.lengths[i];
+  }
+  if (!rows.empty()) part.rows_n = at::cat(rows), part.frames_fm = at::cat(frames);
+  return part;
+}
+
 // Whole sequences out of a batch.
 data::Batch sequences_of(const data::Batch& batch, int64_t first, int64_t count) {
   const int64_t begin = batch.segments.offsets[static_cast<size_t>(first)],
@@ -36,6 +55,7 @@ data::Batch sequences_of(const data::Batch& batch, int64_t first, int64_t count)
   part.tokens_t = batch.tokens_t.narrow(0, begin, length);
   part.positions_t = batch.positions_t.narrow(-1, begin, length);
   part.images = images_between(batch.images, begin, length);
+  part.audio = audio_between(batch.audio, begin, length);
   part.targets_t = batch.targets_t.narrow(0, begin, length);
   part.target_count = -1;
   return part;

@@ -53,15 +53,15 @@ void count_expert_adapters(Workload& work, model::Block& block, const tuner::Lor
 }
 
 bool is_frozen_part(const std::string& name, const model::DecoderConfig& model, const tuner::TunerConfig& tuner) {
-  return model.vision && tuner::is_frozen(tuner::part_of(name, *model.vision), tuner.frozen_parts);
+  return model.vision && tuner::is_frozen(tuner::part_of(name, model), tuner.frozen_parts);
 }
 
 // Modules that are named are adapted wherever they are; all of them, in the parts that train.
-void count_tower_adapters(Workload& work, model::VisionTower& tower, const tuner::TunerConfig& tuner) {
+void count_tower_adapters(Workload& work, const model::Module& tower, const tuner::TunerConfig& tuner) {
   const auto& lora = tuner.lora;
   const bool all =
       lora.target_regex.empty() && (std::ranges::count(lora.targets, "all-linear") || std::ranges::count(lora.targets, "all"));
-  for (const auto* linear : tower.module().linears())
+  for (const auto* linear : tower.linears())
     if (is_adapted(linear->name, lora) && !(all && is_frozen_part(linear->name, work.model, tuner)))
       work.adapter_parameters += lora.rank * (linear->weight.size(0) + linear->weight.size(1));
 }
@@ -80,7 +80,8 @@ void count_adapter(Workload& work, model::Decoder& decoder, const tuner::TunerCo
       if (block.layer == 0) work.adapted_inputs += in, work.adapted_ranks += lora.rank;
     }
   for (auto& block : decoder.blocks) count_expert_adapters(work, block, lora);
-  if (decoder.vision) count_tower_adapters(work, *decoder.vision, tuner);
+  if (decoder.vision) count_tower_adapters(work, decoder.vision->module(), tuner);
+  if (decoder.audio) count_tower_adapters(work, decoder.audio->module(), tuner);
   for (const auto& parameter : decoder.tree().parameters())
     if (tuner::saves_parameter(lora.modules_to_save, parameter.name)) work.trained_base += parameter.value->numel();
 }
@@ -108,8 +109,8 @@ void count_parameters(Workload& work, const tuner::TunerConfig& tuner) {
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (!trained[i] || is_frozen_part(sizes[i].name, work.model, tuner)) continue;
     work.trained_base += sizes[i].elements;
-    work.head_trains |=
-        sizes[i].name == "lm_head.weight" || (work.model.tie_word_embeddings && sizes[i].name.ends_with("embed_tokens.weight"));
+    work.head_trains |= sizes[i].name == work.model.names.head + ".weight" ||
+                        (work.model.tie_word_embeddings && sizes[i].name.ends_with("embed_tokens.weight"));
   }
 }
 

@@ -11,6 +11,7 @@
 #include "hone/io/quantized/gptq.h"
 #include "hone/io/weight_folder.h"
 #include "hone/model/decoder.h"
+#include "hone/tuner/carried.h"
 #include "hone/tuner/model_folder.h"
 #include "hone/tuner/quantize/awq.h"
 #include "hone/tuner/quantize/gptq.h"
@@ -208,6 +209,7 @@ std::vector<io::TensorSource> stored_tensors(model::CausalLM& model, const std::
     else
       for (const auto& [part, tensor] : rounded->second) all.push_back(io::TensorSource::of(path + "." + part, tensor));
   }
+  append_carried(model, all);
   const auto& experts = model.config().experts;
   if (experts.count > 0) all = io::unstack_experts(std::move(all), experts.stored_as);
   return io::StoredNames::of(model.config().source).stored(std::move(all));

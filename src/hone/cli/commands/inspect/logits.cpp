@@ -61,6 +61,14 @@ void add_images(const Json& asked, model::ForwardInput& input) {
   input.positions_t = at::stack(axes).to(device);
 }
 
+// "audio": {"frames": a safetensors file, "lengths": […], "rows": […]}.
+void add_audio(const Json& asked, model::ForwardInput& input) {
+  if (asked.is_null()) return;
+  const io::SafetensorsFile file(asked.at("frames").get<std::string>());
+  input.audio = {file.tensor("frames"), asked.at("lengths").get<std::vector<int64_t>>(),
+                 at::tensor(asked.at("rows").get<std::vector<int64_t>>(), at::kLong).to(input.tokens_t.device())};
+}
+
 // A first part of every sequence at once, the rest a token at a time, in the order of the packed row.
 Tensor cached_hidden(model::CausalLM& model, const Texts& sequences) {
   at::NoGradGuard no_grad;
@@ -122,6 +130,7 @@ int logits_command(const LogitsOptions& options) {
   TensorList router_logits;
   auto input = model::packed_texts(sequences, model->device());
   add_images(json.value("images", Json()), input);
+  add_audio(json.value("audio", Json()), input);
   auto hidden_th = options.cached ? cached_hidden(*model, sequences) : model->hidden_states(input, nullptr, &router_logits);
   const auto& head = model->head();
   auto loss = ops::linear_cross_entropy(hidden_th, head.weight, head.bias, targets_t,
@@ -135,8 +144,9 @@ int logits_command(const LogitsOptions& options) {
                                         io::TensorSource::of("count", loss.count)};
   if (options.grads) {
     loss.sum.backward();
-    for (auto& parameter : model->parameters())
-      tensors.push_back(io::TensorSource::of("grad." + parameter.name, parameter.value->grad()));
+    for (auto& parameter : model->parameters())  // a tower without media has none
+      if (parameter.value->grad().defined())
+        tensors.push_back(io::TensorSource::of("grad." + parameter.name, parameter.value->grad()));
     for (auto& parameter : model->tree().adapter_parameters())
       tensors.push_back(io::TensorSource::of("grad." + parameter.name, parameter.value->grad()));
   }

@@ -47,12 +47,16 @@ ReplyGenerator::ReplyGenerator(const Options& options)
 
 engine::Request ReplyGenerator::request_for(const data::Conversation& conversation, uint64_t index) const {
   std::vector<data::Picture> pictures;
-  engine::Request request{.prompt = encoder_->encode_prompt(conversation, &pictures).or_throw(ExitCode::bad_data, "prompt"),
-                          .sampling = sampling_};
-  if (!pictures.empty()) {
-    auto batch = data::prompt_batch(request.prompt, std::move(pictures)).or_throw(ExitCode::bad_data, "prompt");
+  std::vector<data::Sound> sounds;
+  engine::Request request{
+      .prompt = encoder_->encode_prompt(conversation, &pictures, &sounds).or_throw(ExitCode::bad_data, "prompt"),
+      .sampling = sampling_};
+  if (!pictures.empty() || !sounds.empty()) {
+    auto batch =
+        data::prompt_batch(request.prompt, std::move(pictures), std::move(sounds)).or_throw(ExitCode::bad_data, "prompt");
     request.images = engine::PromptImages::make({batch.images.patches_pr, std::move(batch.images.grids), batch.images.rows_n},
-                                                batch.positions_t);
+                                                batch.positions_t,
+                                                {batch.audio.frames_fm, std::move(batch.audio.lengths), batch.audio.rows_n});
   }
   request.sampling.seed = engine::seed_of(sampling_.seed, index);
   return request;
