@@ -12,6 +12,7 @@
 #include "hone/base/rng.h"
 #include "hone/device/device.h"
 #include "hone/device/memory.h"
+#include "hone/device/num_threads.h"
 #include "hone/engine/engine.h"
 #include "hone/model/causal_lm.h"
 #include "hone/ops/cpu/simd.h"
@@ -152,6 +153,7 @@ double memory_rate() {
 }
 
 int main_of(const Settings& s) {
+  device::settle_threads(false);  // as the program does
   if (s.model.empty()) {
     std::printf("%s\n", Json{{"memory_bytes_per_second", memory_rate()}}.dump().c_str());
     return 0;
