@@ -4,6 +4,7 @@
 #include "hone/ops/cpu/attention.h"
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/kv_quantization.h"
+#include "hone/ops/cpu/parallel.h"
 
 namespace hone::ops::cpu {
 namespace {
@@ -25,7 +26,7 @@ void store(const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAtt
     for (auto [from, to] : {std::pair(&k, &cache.keys), std::pair(&v, &cache.values)}) {
       const auto* rows = from->template const_data_ptr<T>();
       auto* blocks = to->template mutable_data_ptr<T>();
-      at::parallel_for(0, k.size(0), row_grain(width), [&](int64_t begin, int64_t end) {
+      parallel_pieces(k.size(0), row_grain(width), [&](int64_t begin, int64_t end) {
         for (int64_t t = begin; t < end; ++t)
           if (slots[t] >= 0) store_token(rows + t * width, blocks, slots[t], kv_heads, block_size, head_dim);
       });
@@ -40,7 +41,7 @@ void store_quantized(const Tensor& rows, Tensor& codes, Tensor& scales, KvCacheD
   const auto* slots = plan.slot_mapping_t.const_data_ptr<int32_t>();
   auto* to = codes.mutable_data_ptr<uint8_t>();
   auto* steps = scales.defined() ? scales.mutable_data_ptr<float>() : nullptr;
-  at::parallel_for(0, rows.size(0) * kv_heads, row_grain(head_dim), [&](int64_t begin, int64_t end) {
+  parallel_pieces(rows.size(0) * kv_heads, row_grain(head_dim), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       int64_t slot = slots[i / kv_heads], head = i % kv_heads;
       if (slot < 0) continue;

@@ -7,6 +7,7 @@
 #include "hone/ops/cpu/gemm/dot_accumulate.h"
 #include "hone/ops/cpu/kv_quantization.h"
 #include "hone/ops/cpu/paged_attention.h"
+#include "hone/ops/cpu/parallel.h"
 
 namespace hone::ops::cpu {
 namespace {
@@ -165,7 +166,7 @@ void paged_decode(const Tensor& q, const KvCacheLayer& cache, const PagedAttenti
     const bool coded = cache.code != KvCacheDtype::plain;
     auto *queries = q.const_data_ptr<T>(), *keys = coded ? nullptr : cache.keys.const_data_ptr<T>(),
          *values = coded ? nullptr : cache.values.const_data_ptr<T>();
-    at::parallel_for(0, static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end) {
+    parallel_pieces(static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end) {
       std::vector<float> scores(static_cast<size_t>(group * kPart));
       std::optional<CodedPart> coded_part;
       if (coded) coded_part.emplace(cache, group, shape.head_dim);

@@ -75,21 +75,17 @@ class TiledCrossEntropy {
     int64_t vocab_splits = std::clamp<int64_t>(kTasks / blocks, 1, std::max<int64_t>(tiles / 8, 1));
     auto row_range = [&](int64_t block) { return Range{rows * block / blocks, rows * (block + 1) / blocks}; };
     std::vector<PartialSoftmax> parts(static_cast<size_t>(blocks * vocab_splits));
-    parallel_pieces(blocks * vocab_splits, 1, [&](int64_t first, int64_t last) {
+    parallel_tasks(blocks * vocab_splits, [&](int64_t task) {
       at::NoGradGuard no_grad;
-      for (int64_t task = first; task < last; ++task) {
-        int64_t slice = task % vocab_splits;
-        parts[static_cast<size_t>(task)] =
-            accumulate_tiles(row_range(task / vocab_splits), {tiles * slice / vocab_splits, tiles * (slice + 1) / vocab_splits});
-      }
+      int64_t slice = task % vocab_splits;
+      parts[static_cast<size_t>(task)] =
+          accumulate_tiles(row_range(task / vocab_splits), {tiles * slice / vocab_splits, tiles * (slice + 1) / vocab_splits});
     });
-    parallel_pieces(blocks, 1, [&](int64_t first, int64_t last) {
-      for (int64_t block = first; block < last; ++block) {
-        auto& whole = parts[static_cast<size_t>(block * vocab_splits)];
-        for (int64_t slice = 1; slice < vocab_splits; ++slice)
-          merge(whole, parts[static_cast<size_t>(block * vocab_splits + slice)]);
-        finish_rows(row_range(block).begin, whole);
-      }
+    parallel_tasks(blocks, [&](int64_t block) {
+      auto& whole = parts[static_cast<size_t>(block * vocab_splits)];
+      for (int64_t slice = 1; slice < vocab_splits; ++slice)
+        merge(whole, parts[static_cast<size_t>(block * vocab_splits + slice)]);
+      finish_rows(row_range(block).begin, whole);
     });
     return std::move(found_);
   }
