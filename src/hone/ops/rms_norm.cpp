@@ -14,15 +14,22 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+struct NormedRows {
+  Tensor rows, y, rstd;
+};
+NormedRows norm_rows(const Tensor& x, const Tensor& weight, double eps) {
+  auto rows = x.contiguous();
+  auto y = at::empty_like(rows), rstd = at::empty({rows.numel() / rows.size(-1)}, rows.options().dtype(at::kFloat));
+  cpu::rms_norm(rows, weight, eps, y, rstd);
+  return {rows, y, rstd};
+}
+
 class RmsNorm : public torch::autograd::Function<RmsNorm> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight, double eps) {
-    auto rows = x.contiguous();
-    auto y = at::empty_like(rows);
-    auto rstd = at::empty({rows.numel() / rows.size(-1)}, rows.options().dtype(at::kFloat));
-    cpu::rms_norm(rows, weight, eps, y, rstd);
-    ctx->save_for_backward({rows, weight, rstd});
-    return y;
+    auto found = norm_rows(x, weight, eps);
+    ctx->save_for_backward({found.rows, weight, found.rstd});
+    return found.y;
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     auto saved = ctx->get_saved_variables();
@@ -65,7 +72,8 @@ Tensor rms_norm_plain(const Tensor& x, const Tensor& weight, double eps) {
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   if (!fused_operators().rms_norm) return rms_norm_plain(x, weight, eps);
-  if (cpu::supports(x) && x.scalar_type() == weight.scalar_type() && x.numel() > 0) return RmsNorm::apply(x, weight, eps);
+  if (cpu::supports(x) && x.scalar_type() == weight.scalar_type() && x.numel() > 0)
+    return at::GradMode::is_enabled() ? RmsNorm::apply(x, weight, eps) : norm_rows(x, weight, eps).y;
   if (cuda::serves_norm(x, weight)) {
     TensorList inputs{x, weight};
     return CudaRmsNorm::apply(at::TensorList(inputs), eps)[0];

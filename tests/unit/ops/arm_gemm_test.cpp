@@ -8,6 +8,7 @@
 
 #include "hone/device/cpu_features.h"
 #include "hone/ops/cpu/gemm/bf16_mmla_gemm.h"
+#include "hone/ops/cpu/gemm/interleaved_layout.h"
 #include "hone/ops/cpu/gemm/panel_dots_kernels.h"
 #include "hone/ops/cpu/gemm/panel_gemm.h"
 #include "hone/ops/cpu/gemm/panel_gemm_kernels.h"
@@ -39,12 +40,14 @@ struct PanelProduct {
                            packed.mutable_data_ptr<int32_t>());
     return packed;
   }
-  const int32_t* code_words() const { return reinterpret_cast<const int32_t*>(codes.const_data_ptr()); }
+  Tensor interleaved_words() const { return interleave_codes(codes.view(at::kInt)); }
 
   Tensor int8(const PanelDotKernels& kernels) const {
     auto rows = packed_rows(kernels, kInt8RowWords), sums = start.clone();
     auto columns = at::empty({groups * kInt8ColumnWords * kPanelColumns}, at::kInt);
-    kernels.pack_int8_columns(code_words(), groups * kInt8ColumnWords, outputs, groups, columns.mutable_data_ptr<int32_t>());
+    const auto words = interleaved_words();
+    kernels.pack_int8_columns({words.const_data_ptr<int32_t>(), groups * kInt8ColumnWords, outputs, 0}, groups,
+                              columns.mutable_data_ptr<int32_t>());
     kernels.multiply_int8(rows.const_data_ptr<int32_t>(), row_scales.const_data_ptr<float>(), columns.const_data_ptr<int32_t>(),
                           groups, sums.mutable_data_ptr<float>(), kPanelColumns);
     return sums;
@@ -60,7 +63,9 @@ struct PanelProduct {
   Tensor int4(const PanelDotKernels& kernels) const {
     auto rows = packed_rows(kernels, kInt4Words), sums = start.clone();
     auto columns = at::empty({groups * kInt4Words * kPanelColumns}, at::kInt);
-    kernels.pack_int4_columns(code_words(), groups * 4, outputs, groups, columns.mutable_data_ptr<int32_t>());
+    const auto words = interleaved_words();
+    kernels.pack_int4_columns({words.const_data_ptr<int32_t>(), groups * 4, outputs, 0}, groups,
+                              columns.mutable_data_ptr<int32_t>());
     kernels.multiply_int4(rows.const_data_ptr<int32_t>(), row_scales.const_data_ptr<float>(), row_sums.const_data_ptr<float>(),
                           columns.const_data_ptr<int32_t>(), column_scales.const_data_ptr<float>(), groups,
                           sums.mutable_data_ptr<float>(), kPanelColumns);

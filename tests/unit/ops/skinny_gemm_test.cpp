@@ -6,6 +6,7 @@
 
 #include "hone/base/error.h"
 #include "hone/ops/cpu/gemm/int8_dot_gemm.h"
+#include "hone/ops/cpu/gemm/interleaved_layout.h"
 #include "hone/ops/cpu/gemm/packed_kernels.h"
 #include "hone/ops/quantization/quantized_linear.h"
 #include "ops/ops_testing.h"
@@ -60,7 +61,23 @@ TEST(QuantizedLinear, ARowDoesNotDependOnTheOthers) {
     for (int64_t i = 0; i < 11; ++i)
       EXPECT_TRUE(at::equal(quantized_linear(x.narrow(0, i, 1), *rounded, {}), together.narrow(0, i, 1)))
           << bits << " bits, row " << i;
+    auto many = at::randn({40, 928}), of_many = quantized_linear(many, *rounded, {});
+    for (int64_t i = 0; cpu::interleaves_outputs() && i < 40; ++i)
+      EXPECT_TRUE(at::equal(quantized_linear(many.narrow(0, i, 1), *rounded, {}), of_many.narrow(0, i, 1)))
+          << bits << " bits, row " << i << " of many";
   }
+}
+
+TEST(InterleavedWeights, AreSeparatedAgainAndLeaveTheRestInPlace) {
+  auto codes = at::arange(7 * 6, at::kInt).view({7, 6}), scales = at::arange(7 * 64, at::kFloat).view({7, 2, 2, 16});
+  auto interleaved = cpu::interleave_codes(codes), by_group = cpu::interleave_scales(scales);
+  EXPECT_TRUE(at::equal(interleaved.view({-1}).narrow(0, 0, 4), codes.select(1, 0).narrow(0, 0, 4))) << "a word of four outputs";
+  EXPECT_TRUE(at::equal(by_group.view({-1}).narrow(0, 4, 4), scales.select(2, 1).flatten(1).select(1, 0).narrow(0, 0, 4)))
+      << "behind four scales their lowest values";
+  EXPECT_TRUE(at::equal(interleaved.narrow(0, 4, 3), codes.narrow(0, 4, 3)));
+  EXPECT_TRUE(at::equal(by_group.narrow(0, 4, 3), scales.narrow(0, 4, 3)));
+  EXPECT_TRUE(at::equal(cpu::separate_codes(interleaved), codes));
+  EXPECT_TRUE(at::equal(cpu::separate_scales(by_group), scales));
 }
 
 class QuantizedWidths : public testing::TestWithParam<int64_t> {};
@@ -103,19 +120,22 @@ TEST(FourBitKernels, AgreeWithTheUnpackedWeight) {
   constexpr int64_t kRows = 5, kWidth = 640, kOutputs = 37;
   auto rounded = quantize_weight(at::randn({kOutputs, kWidth}), 4);
   auto x = at::randn({kRows, kWidth}), expected = x.mm(dequantized(*rounded).t()), y = at::empty({kRows, kOutputs});
-  const auto* codes = rounded->codes.const_data_ptr<int32_t>();
-  const auto* scales = rounded->scales.const_data_ptr<c10::BFloat16>();
+  const bool interleaved = cpu::interleaves_outputs();
+  auto row_codes = interleaved ? cpu::separate_codes(rounded->codes) : rounded->codes,
+       row_scales = interleaved ? cpu::separate_scales(rounded->scales) : rounded->scales;
   const cpu::SkinnyShape shape{kRows, kWidth, kOutputs, kOutputs};
   std::vector<float> ordered(x.numel()), sums(kRows * cpu::padded_groups(kWidth)), input_scales(x.numel() / 8);
   cpu::order_by_fields(x.const_data_ptr<float>(), ordered.data(), x.numel());
   cpu::group_sums(x.const_data_ptr<float>(), sums.data(), kRows, kWidth);
-  cpu::packed_outputs_int4(ordered.data(), sums.data(), codes, scales, y.mutable_data_ptr<float>(), shape);
+  cpu::packed_outputs_int4(ordered.data(), sums.data(), row_codes.const_data_ptr<int32_t>(),
+                           row_scales.const_data_ptr<c10::BFloat16>(), y.mutable_data_ptr<float>(), shape);
   EXPECT_LT(relative_difference(y, expected), 1e-5) << "by way of floats";
   if (!cpu::has_int8_dot()) GTEST_SKIP() << "this processor has no sums of products of bytes";
   std::vector<int8_t> bytes(x.numel());
   const cpu::QuantizedActivations inputs{bytes.data(), input_scales.data(), sums.data()};
   cpu::quantize_activations(x.const_data_ptr<float>(), inputs, kRows, kWidth);
-  cpu::int8_dot_int4_weights(inputs, codes, scales, y.mutable_data_ptr<float>(), shape);
+  cpu::int8_dot_int4_weights(inputs, rounded->codes.const_data_ptr<int32_t>(), rounded->scales.const_data_ptr<c10::BFloat16>(),
+                             y.mutable_data_ptr<float>(), shape);
   EXPECT_LT(relative_difference(y, expected), 0.01) << "by products of bytes";
 }
 

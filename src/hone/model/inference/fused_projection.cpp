@@ -5,6 +5,7 @@
 #include "hone/device/memory.h"
 #include "hone/model/causal_lm.h"
 #include "hone/model/decoder.h"
+#include "hone/ops/cpu/gemm/interleaved_layout.h"
 #include "hone/ops/linear/matmul.h"
 
 namespace hone::model {
@@ -67,7 +68,9 @@ void copy_weights_to_huge_pages(Decoder& decoder) {
 
 // False where a joined product does not pay on the block's device.
 bool fuse_block(Block& block) {
-  auto is_rounded = [](const Linear* layer) { return layer->quantized && !layer->is_tuned(); };
+  auto is_rounded = [](const Linear* layer) {
+    return layer->quantized && !layer->is_tuned() && ops::cpu::can_be_followed(layer->quantized->codes);
+  };
   auto join = [&](FusedProjection& joined, std::vector<Linear*> layers) {
     if (std::ranges::all_of(layers, is_free) || std::ranges::all_of(layers, is_rounded)) joined = FusedProjection::of(layers);
   };

@@ -16,6 +16,16 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+Tensor turn(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction) {
+  auto rows = x.contiguous();
+  auto y = at::empty_like(rows);
+  if (x.is_cuda())
+    cuda::rope_rows(rows, cos, sin, direction, y);
+  else
+    cpu::rope(rows, cos, sin, direction, y);
+  return y;
+}
+
 // Turning back is turning by the negative angle, so nothing but the table is kept.
 class Rope : public torch::autograd::Function<Rope> {
  public:
@@ -27,18 +37,11 @@ class Rope : public torch::autograd::Function<Rope> {
     auto saved = ctx->get_saved_variables();
     return {turn(grads[0], saved[0], saved[1], -1.0f), Tensor(), Tensor()};
   }
-
- private:
-  static Tensor turn(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction) {
-    auto rows = x.contiguous();
-    auto y = at::empty_like(rows);
-    if (x.is_cuda())
-      cuda::rope_rows(rows, cos, sin, direction, y);
-    else
-      cpu::rope(rows, cos, sin, direction, y);
-    return y;
-  }
 };
+
+Tensor turn_forward(const Tensor& x, const RopeTable& table) {
+  return at::GradMode::is_enabled() ? Rope::apply(x, table.cos, table.sin) : turn(x, table.cos, table.sin, +1.0f);
+}
 
 }  // namespace
 
@@ -68,9 +71,9 @@ bool rotates_in_place(const Tensor& x, const RopeTable& table) {
 Tensor rope(const Tensor& x, const RopeTable& table) {
   if (!fused_operators().rope) return rope_plain(x, table);
   if (cuda::supports_fused(x)) return cuda::rope(x, table.cos, table.sin);
-  if (cuda::serves_rope(x, table.cos)) return Rope::apply(x, table.cos, table.sin);
+  if (cuda::serves_rope(x, table.cos)) return turn_forward(x, table);
   if (npu::serves(x, "npu_rotary_mul") && x.numel() > 0) return npu::rope(x, table);
-  return cpu::supports(x) && x.numel() > 0 ? Rope::apply(x, table.cos, table.sin) : rope_plain(x, table);
+  return cpu::supports(x) && x.numel() > 0 ? turn_forward(x, table) : rope_plain(x, table);
 }
 
 }  // namespace hone::ops

@@ -1,5 +1,10 @@
 // How the outputs of a linear layer are shared out among threads.
 #pragma once
+#include <type_traits>
+#include <vector>
+
+#include "hone/ops/cpu/dispatch.h"
+#include "hone/ops/cpu/gemm/skinny_gemm_kernels.h"
 #include "hone/ops/cpu/parallel.h"
 
 namespace hone::ops::cpu {
@@ -12,6 +17,33 @@ void for_outputs(int64_t outputs, int64_t width, Compute compute) {
     int64_t first = begin * piece;
     compute(first, std::min(end * piece, outputs) - first);
   });
+}
+
+// [rows, outputs] in `dtype`: what compute(y, first, shape) gives of each piece in float32, and the bias, if it is defined. The
+// piece is rounded while it is in the cache.
+template <class Compute>
+Tensor linear_outputs(const SkinnyShape& all, const Tensor& given_bias, at::ScalarType dtype, Compute compute) {
+  const Tensor bias = given_bias.defined() ? given_bias.contiguous() : Tensor();
+  auto y = at::empty({all.rows, all.count}, at::TensorOptions(dtype));
+  with_type(dtype, [&](auto type) {
+    using T = decltype(type);
+    T* to = y.mutable_data_ptr<T>();
+    for_outputs(all.count, all.width, [&](int64_t first, int64_t count) {
+      thread_local std::vector<float> piece;
+      constexpr bool kInPlace = std::is_same_v<T, float>;
+      if (!kInPlace) piece.resize(static_cast<size_t>(all.rows * count));
+      float* sums = piece.data();
+      int64_t stride = count;
+      if constexpr (kInPlace) sums = to + first, stride = all.count;
+      compute(sums, first, SkinnyShape{all.rows, all.width, count, stride});
+      if (bias.defined())
+        with_type(bias.scalar_type(), [&](auto of_bias) {
+          add_bias(sums, stride, bias.const_data_ptr<decltype(of_bias)>() + first, all.rows, count);
+        });
+      if constexpr (!kInPlace) round_outputs(sums, to + first, all.rows, count, all.count);
+    });
+  });
+  return y;
 }
 
 }  // namespace hone::ops::cpu

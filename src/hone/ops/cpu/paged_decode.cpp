@@ -39,18 +39,33 @@ HONE_INLINE float largest(const float* scores, int64_t count) {
   return peak;
 }
 
-// `sums` [group, head_dim] receives unnormalised values, `peaks` and `totals` [group] what normalizes them.
+constexpr int64_t kTogether = 4;  // positions whose values are added in one go
+
+int64_t wide_size(int64_t group, int64_t head_dim) { return (group + kTogether) * head_dim; }
+
 template <class T>
-HONE_INLINE void part_body(const T* q, const T* keys, const T* values, float* scores, float* sums, float* peaks, float* totals,
-                           const Work& w) {
-  int64_t count = w.last - w.first;
+HONE_INLINE void widen_span(const T* from, float* to, int64_t count) {
+  for_each_vector(count, HONE_VECTOR_LOOP(store(to + i, load(from + i, extent), extent)));
+}
+
+// `sums` [group, head_dim] receives unnormalised values, `peaks` and `totals` [group] what normalizes them. `wide` has room for
+// wide_size numbers in float32, which each key and value becomes once for all queries.
+template <class T>
+HONE_INLINE void part_body(const T* q, const T* keys, const T* values, float* wide, float* scores, float* sums, float* peaks,
+                           float* totals, const Work& w) {
+  const int64_t count = w.last - w.first;
+  float *queries = wide, *rows = wide + w.group * w.head_dim;
+  const auto place = [&](const T* of, int64_t p) __attribute__((always_inline)) {
+    const int64_t position = w.first + p;
+    return of + w.table[position / w.block_size] * w.block_stride + position % w.block_size * w.head_dim;
+  };
+  widen_span(q, queries, w.group * w.head_dim);
   for (int64_t p = 0; p < count; ++p) {
-    int64_t position = w.first + p;
-    const T* key = keys + w.table[position / w.block_size] * w.block_stride + position % w.block_size * w.head_dim;
+    widen_span(place(keys, p), rows, w.head_dim);
     for (int64_t g = 0; g < w.group; ++g) {
       DotAccumulator dot{};
-      for_each_vector(w.head_dim, HONE_VECTOR_LOOP(accumulate(dot, load_factor(q + g * w.head_dim + i, extent),
-                                                              load_factor(key + i, extent))));
+      for_each_vector(w.head_dim, HONE_VECTOR_LOOP(accumulate(dot, load_factor(queries + g * w.head_dim + i, extent),
+                                                              load_factor(rows + i, extent))));
       scores[g * count + p] = horizontal_sum(dot) * w.scale;
     }
   }
@@ -59,22 +74,31 @@ HONE_INLINE void part_body(const T* q, const T* keys, const T* values, float* sc
     totals[g] = exponentials(scores + g * count, count, peaks[g]);
   }
   for (int64_t i = 0; i < w.group * w.head_dim; ++i) sums[i] = 0;
-  for (int64_t p = 0; p < count; ++p) {
-    int64_t position = w.first + p;
-    const T* value = values + w.table[position / w.block_size] * w.block_stride + position % w.block_size * w.head_dim;
+  for (int64_t p = 0; p < count; p += kTogether) {
+    const int64_t together = count - p < kTogether ? count - p : kTogether;
+    for (int64_t j = 0; j < together; ++j) widen_span(place(values, p + j), rows + j * w.head_dim, w.head_dim);
     for (int64_t g = 0; g < w.group; ++g) {
-      float weight = scores[g * count + p];
+      const float* by = scores + g * count + p;
       float* to = sums + g * w.head_dim;
-      for_each_vector(w.head_dim,
-                      HONE_VECTOR_LOOP(store(to + i, load(to + i, extent) + load(value + i, extent) * weight, extent)));
+      const auto row = [&](int64_t j, int64_t i, auto extent) __attribute__((always_inline)) {
+        return load(rows + j * w.head_dim + i, extent) * by[j];
+      };
+      if (together == kTogether)
+        for_each_vector(w.head_dim, HONE_VECTOR_LOOP(store(to + i,
+                                                           load(to + i, extent) + row(0, i, extent) + row(1, i, extent) +
+                                                               row(2, i, extent) + row(3, i, extent),
+                                                           extent)));
+      else
+        for (int64_t j = 0; j < together; ++j)
+          for_each_vector(w.head_dim, HONE_VECTOR_LOOP(store(to + i, load(to + i, extent) + row(j, i, extent), extent)));
     }
   }
 }
 
-#define HONE_DEFINE(T)                                                                                                           \
-  HONE_CPU_KERNEL void part(const T* q, const T* keys, const T* values, float* scores, float* sums, float* peaks, float* totals, \
-                            const Work& work) {                                                                                  \
-    part_body(q, keys, values, scores, sums, peaks, totals, work);                                                               \
+#define HONE_DEFINE(T)                                                                                                         \
+  HONE_CPU_KERNEL void part(const T* q, const T* keys, const T* values, float* wide, float* scores, float* sums, float* peaks, \
+                            float* totals, const Work& work) {                                                                 \
+    part_body(q, keys, values, wide, scores, sums, peaks, totals, work);                                                       \
   }
 HONE_DEFINE(float)
 HONE_DEFINE(c10::BFloat16)
@@ -96,21 +120,21 @@ class CodedPart {
         values_(keys_.size()) {}
 
   template <class T>
-  void operator()(const T* q, int64_t head, float* scores, float* sums, float* peaks, float* totals, Work work) {
+  void operator()(const T* q, int64_t head, float* wide, float* scores, float* sums, float* peaks, float* totals, Work work) {
     std::copy_n(q, work.group * head_dim_, queries_.begin());
     for (int64_t p = 0; p < work.last - work.first; ++p) {
       int64_t position = work.first + p, block = work.table[position / work.block_size];
       int64_t place = (block * cache_.keys.size(1) + head) * work.block_size + position % work.block_size;
-      widen(cache_.keys, cache_.key_scales, place, keys_.data() + p * head_dim_);
-      widen(cache_.values, cache_.value_scales, place, values_.data() + p * head_dim_);
+      widen_codes(cache_.keys, cache_.key_scales, place, keys_.data() + p * head_dim_);
+      widen_codes(cache_.values, cache_.value_scales, place, values_.data() + p * head_dim_);
     }
     static constexpr int32_t kOneBlock[] = {0};
     work.block_size = kPart, work.block_stride = 0, work.table = kOneBlock, work.last -= work.first, work.first = 0;
-    part(queries_.data(), keys_.data(), values_.data(), scores, sums, peaks, totals, work);
+    part(queries_.data(), keys_.data(), values_.data(), wide, scores, sums, peaks, totals, work);
   }
 
  private:
-  void widen(const Tensor& codes, const Tensor& scales, int64_t place, float* to) const {
+  void widen_codes(const Tensor& codes, const Tensor& scales, int64_t place, float* to) const {
     const float* steps = scales.defined() ? scales.const_data_ptr<float>() + place * 2 : nullptr;
     dequantize_kv_row(codes.const_data_ptr<uint8_t>() + place * codes.size(3), steps, head_dim_, cache_.code, to);
   }
@@ -167,7 +191,7 @@ void paged_decode(const Tensor& q, const KvCacheLayer& cache, const PagedAttenti
     auto *queries = q.const_data_ptr<T>(), *keys = coded ? nullptr : cache.keys.const_data_ptr<T>(),
          *values = coded ? nullptr : cache.values.const_data_ptr<T>();
     parallel_pieces(static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end) {
-      std::vector<float> scores(static_cast<size_t>(group * kPart));
+      std::vector<float> scores(static_cast<size_t>(group * kPart)), wide(static_cast<size_t>(wide_size(group, shape.head_dim)));
       std::optional<CodedPart> coded_part;
       if (coded) coded_part.emplace(cache, group, shape.head_dim);
       for (int64_t t = begin; t < end; ++t) {
@@ -184,10 +208,11 @@ void paged_decode(const Tensor& q, const KvCacheLayer& cache, const PagedAttenti
         auto *own_sums = sums.data() + t * group_width, *own_peaks = peaks.data() + t * group,
              *own_totals = totals.data() + t * group;
         if (coded)
-          (*coded_part)(queries + row * group_width, task.head, scores.data(), own_sums, own_peaks, own_totals, work);
+          (*coded_part)(queries + row * group_width, task.head, wide.data(), scores.data(), own_sums, own_peaks, own_totals,
+                        work);
         else
-          part(queries + row * group_width, keys + task.head * head_stride, values + task.head * head_stride, scores.data(),
-               own_sums, own_peaks, own_totals, work);
+          part(queries + row * group_width, keys + task.head * head_stride, values + task.head * head_stride, wide.data(),
+               scores.data(), own_sums, own_peaks, own_totals, work);
       }
     });
     auto* to = out.mutable_data_ptr<T>();

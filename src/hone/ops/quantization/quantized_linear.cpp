@@ -3,6 +3,7 @@
 #include "hone/base/error.h"
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/gemm/packed_kernels.h"
+#include "hone/ops/cpu/gemm/packed_linear.h"
 #include "hone/ops/cpu/gemm/skinny_gemm.h"
 
 namespace hone::ops {
@@ -41,8 +42,9 @@ std::shared_ptr<const PackedWeight> quantize_weight(const Tensor& weight, int bi
 Tensor dequantized(const PackedWeight& weight) { return cpu::unpacked_rows(weight, 0, weight.codes.size(0)).contiguous(); }
 
 Tensor quantized_linear(const Tensor& x, const PackedWeight& weight, const Tensor& bias) {
+  if (cpu::is_skinny(x)) return cpu::packed_linear(x, weight, bias);
   Tensor y;
-  if (cpu::is_skinny(x) || (cpu::supports(x) && x.size(0) > 0 && cpu::multiplies_many_rows(weight))) {
+  if (cpu::supports(x) && x.size(0) > 0 && cpu::multiplies_many_rows(weight)) {
     y = cpu::packed_matmul(x, weight);
   } else {
     auto x32 = cpu::fake_quantize_input(x, weight);

@@ -2,6 +2,7 @@
 
 #include "hone/base/error.h"
 #include "hone/device/cpu_features.h"
+#include "hone/ops/cpu/gemm/interleaved_rows.h"
 #include "hone/ops/cpu/gemm/packed_layout.h"
 
 #if defined(__aarch64__)
@@ -56,45 +57,63 @@ namespace {
 
 #define HONE_SPLIT_DOTS __attribute__((target("arch=armv8.2-a+dotprod")))
 
-template <int64_t X, int64_t W>
-HONE_SPLIT_DOTS void split_tile(const Int16Activations& x, const int8_t* codes, float* y, const SkinnyShape& shape) {
-  float32x4_t sums[X][W] = {};
+constexpr int64_t kBytesAhead = 2048;
+
+// Four outputs of X rows, interleaved (interleaved_layout.h). A sum takes its groups one by one, as those of many rows do
+// (panel_dots_sums.h).
+template <int64_t X>
+HONE_SPLIT_DOTS void four_split_outputs(const Int16Activations& x, const int8_t* codes, float* y, const SkinnyShape& shape) {
+  float32x4_t sums[X];
+#pragma GCC unroll 4
+  for (auto& sum : sums) sum = vdupq_n_f32(0);
   const int64_t width = shape.width, groups = width / kSplitGroup;
   for (int64_t g = 0; g < groups; ++g) {
-    const int64_t at = g * kSplitGroup;
-#pragma GCC unroll 8
-    for (int64_t n = 0; n < W; ++n) {
-      __builtin_prefetch(codes + (n + W) * width + at);
-      const int8_t* from = codes + n * width + at;
+    int32x4_t high[X], low[X];
+#pragma GCC unroll 4
+    for (int64_t m = 0; m < X; ++m) high[m] = low[m] = vdupq_n_s32(0);
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < kSplitGroup; i += 16, codes += 64) {
+      __builtin_prefetch(codes + kBytesAhead);
       const int8x16_t zero = vdupq_n_s8(-128);  // kInt8Zero: by it unsigned codes become signed ones
-      const int8x16_t a = veorq_s8(vld1q_s8(from), zero), b = veorq_s8(vld1q_s8(from + 16), zero);
-      const int8x16_t c = veorq_s8(vld1q_s8(from + 32), zero), d = veorq_s8(vld1q_s8(from + 48), zero);
-#pragma GCC unroll 8
+      const int8x16_t a = veorq_s8(vld1q_s8(codes), zero), b = veorq_s8(vld1q_s8(codes + 16), zero);
+      const int8x16_t c = veorq_s8(vld1q_s8(codes + 32), zero), d = veorq_s8(vld1q_s8(codes + 48), zero);
+#pragma GCC unroll 4
       for (int64_t m = 0; m < X; ++m) {
-        const auto dots = [&](const int8_t* bytes) __attribute__((always_inline, target("arch=armv8.2-a+dotprod"))) {
-          const int32x4_t first = vdotq_s32(vdotq_s32(vdupq_n_s32(0), a, vld1q_s8(bytes)), b, vld1q_s8(bytes + 16));
-          return vdotq_s32(vdotq_s32(first, c, vld1q_s8(bytes + 32)), d, vld1q_s8(bytes + 48));
-        };
-        const int32x4_t all = vaddq_s32(vshlq_n_s32(dots(x.high + m * width + at), 7), dots(x.low + m * width + at));
-        sums[m][n] = vfmaq_n_f32(sums[m][n], vcvtq_f32_s32(all), x.scales[m * groups + g]);
+        const int64_t at = m * width + g * kSplitGroup + i;
+        const int8x16_t above = vld1q_s8(x.high + at), below = vld1q_s8(x.low + at);
+        high[m] = vdotq_laneq_s32(vdotq_laneq_s32(high[m], a, above, 0), b, above, 1);
+        low[m] = vdotq_laneq_s32(vdotq_laneq_s32(low[m], a, below, 0), b, below, 1);
+        high[m] = vdotq_laneq_s32(vdotq_laneq_s32(high[m], c, above, 2), d, above, 3);
+        low[m] = vdotq_laneq_s32(vdotq_laneq_s32(low[m], c, below, 2), d, below, 3);
       }
     }
+#pragma GCC unroll 4
+    for (int64_t m = 0; m < X; ++m)
+      sums[m] = vfmaq_n_f32(sums[m], vcvtq_f32_s32(vaddq_s32(vshlq_n_s32(high[m], 7), low[m])), x.scales[m * groups + g]);
   }
-#pragma GCC unroll 8
-  for (int64_t m = 0; m < X; ++m)
-#pragma GCC unroll 8
-    for (int64_t n = 0; n < W; ++n) y[m * shape.y_stride + n] = vaddvq_f32(sums[m][n]);
+#pragma GCC unroll 4
+  for (int64_t m = 0; m < X; ++m) vst1q_f32(y + m * shape.y_stride, sums[m]);
+}
+
+void split_fours(const Int16Activations& x, const int8_t* codes, float* y, const SkinnyShape& shape) {
+  for_row_tiles(shape.rows, [&]<int64_t X>(int64_t m) {
+    const Int16Activations rows{x.high + m * shape.width, x.low + m * shape.width, x.scales + m * (shape.width / kSplitGroup)};
+    for (int64_t n = 0; n < shape.count; n += kInterleavedOutputs)
+      four_split_outputs<X>(rows, codes + n * shape.width, y + m * shape.y_stride + n, shape);
+  });
 }
 
 }  // namespace
 
 void split_outputs_int8(const Int16Activations& x, const int32_t* codes, const float* scales, float* y,
                         const SkinnyShape& shape) {
-  const auto* bytes = reinterpret_cast<const int8_t*>(codes);
-  for_tiles(shape, [&]<int64_t X, int64_t W>(int64_t m, int64_t n) {
-    const Int16Activations rows{x.high + m * shape.width, x.low + m * shape.width, x.scales + m * (shape.width / kSplitGroup)};
-    split_tile<X, W>(rows, bytes + n * shape.width, y + m * shape.y_stride + n, shape);
-  });
+  const int64_t words = shape.width / 4;
+  const auto bytes = [](const int32_t* from) { return reinterpret_cast<const int8_t*>(from); };
+  for_fours(
+      shape, y, [&](const SkinnyShape& fours) { split_fours(x, bytes(codes), y, fours); },
+      [&](int64_t first, int64_t lines, float* to, const SkinnyShape& four) {
+        split_fours(x, bytes(interleaved_rest(codes + first * words, lines, words, place_of_word).data()), to, four);
+      });
   for (int64_t m = 0; m < shape.rows; ++m)
     for (int64_t n = 0; n < shape.count; ++n) y[m * shape.y_stride + n] *= scales[n];
 }

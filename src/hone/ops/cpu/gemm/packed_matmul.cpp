@@ -3,7 +3,9 @@
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/gemm/int16_dot_gemm.h"
 #include "hone/ops/cpu/gemm/int8_dot_gemm.h"
+#include "hone/ops/cpu/gemm/interleaved_layout.h"
 #include "hone/ops/cpu/gemm/packed_kernels.h"
+#include "hone/ops/cpu/gemm/packed_linear.h"
 #include "hone/ops/cpu/gemm/panel_dots.h"
 #include "hone/ops/cpu/outputs.h"
 #include "hone/ops/cpu/parallel.h"
@@ -32,58 +34,75 @@ Tensor padded_input(const Tensor& x, int64_t width) {
 bool rounds_inputs(const PackedWeight& weight) { return weight.bits == 4 && has_int8_dot(); }
 bool splits_inputs(const PackedWeight& weight) { return weight.bits == 8 && has_int16_dot(); }
 
-// compute(first, shape, y) over pieces of the outputs.
-template <class Compute>
-Tensor outputs_of(const Tensor& x, const PackedWeight& weight, Compute compute) {
-  const int64_t outputs = weight.codes.size(0), width = padded_width(weight.width);
-  auto y = at::empty({x.size(0), outputs}, x.options());
-  auto* to = y.mutable_data_ptr<float>();
-  for_outputs(outputs, width, [&](int64_t first, int64_t count) {
-    compute(first, SkinnyShape{x.size(0), width, count, outputs}, to + first);
-  });
-  return y;
+SkinnyShape packed_shape(int64_t rows, const PackedWeight& weight) {
+  const int64_t outputs = weight.codes.size(0);
+  return {rows, padded_width(weight.width), outputs, outputs};
 }
 
-Tensor int8_matmul(const Tensor& x, const Tensor& sums, const PackedWeight& weight) {
+// What a product adds to its sums and comes in.
+struct Finish {
+  Tensor bias;
+  at::ScalarType dtype;
+};
+
+// compute(codes, scales, y, shape) over pieces of the outputs.
+template <class Scale, class Compute>
+Tensor outputs_of(int64_t rows, const PackedWeight& weight, const Finish& finish, Compute compute) {
   const auto* codes = weight.codes.const_data_ptr<int32_t>();
-  const auto* scales = weight.scales.const_data_ptr<float>();
-  return outputs_of(x, weight, [&](int64_t first, const SkinnyShape& shape, float* y) {
-    packed_outputs_int8(x.const_data_ptr<float>(), sums.const_data_ptr<float>(), codes + first * weight.codes.size(1),
-                        scales + first, y, shape);
-  });
+  const auto* scales = weight.scales.const_data_ptr<Scale>();
+  const int64_t words = weight.codes.size(1), own = weight.scales.numel() / weight.codes.size(0);
+  return linear_outputs(
+      packed_shape(rows, weight), finish.bias, finish.dtype,
+      [&](float* y, int64_t first, const SkinnyShape& shape) { compute(codes + first * words, scales + first * own, y, shape); });
 }
 
-// compute(codes, scales, y, shape) over pieces of the outputs of 4-bit weights.
-template <class Compute>
-Tensor int4_outputs(const Tensor& x, const PackedWeight& weight, Compute compute) {
-  const auto* codes = weight.codes.const_data_ptr<int32_t>();
-  const auto* scales = weight.scales.const_data_ptr<c10::BFloat16>();
-  return outputs_of(x, weight, [&](int64_t first, const SkinnyShape& shape, float* y) {
-    compute(codes + first * weight.codes.size(1), scales + first * 2 * padded_groups(shape.width), y, shape);
-  });
+Tensor int8_matmul(const Tensor& x, const Tensor& sums, const PackedWeight& weight, const Finish& finish) {
+  return outputs_of<float>(
+      x.size(0), weight, finish, [&](const int32_t* codes, const float* scales, float* y, const SkinnyShape& shape) {
+        packed_outputs_int8(x.const_data_ptr<float>(), sums.const_data_ptr<float>(), codes, scales, y, shape);
+      });
 }
 
-Tensor int4_matmul(const Tensor& x, const Tensor& sums, const PackedWeight& weight) {
+Tensor int4_matmul(const Tensor& x, const Tensor& sums, const PackedWeight& weight, const Finish& finish) {
   auto ordered = at::empty_like(x);
   order_by_fields(x.const_data_ptr<float>(), ordered.mutable_data_ptr<float>(), x.numel());
-  return int4_outputs(x, weight, [&](const int32_t* codes, const c10::BFloat16* scales, float* y, const SkinnyShape& shape) {
-    packed_outputs_int4(ordered.const_data_ptr<float>(), sums.const_data_ptr<float>(), codes, scales, y, shape);
+  return outputs_of<c10::BFloat16>(
+      x.size(0), weight, finish, [&](const int32_t* codes, const c10::BFloat16* scales, float* y, const SkinnyShape& shape) {
+        packed_outputs_int4(ordered.const_data_ptr<float>(), sums.const_data_ptr<float>(), codes, scales, y, shape);
+      });
+}
+
+// quantize(first row, rows in float32, their number) over rows of x, padded with zeros to `width`.
+template <class Quantize>
+void for_padded_rows(const Tensor& x, int64_t width, Quantize quantize) {
+  with_type(x.scalar_type(), [&](auto type) {
+    const auto* from = x.const_data_ptr<decltype(type)>();
+    const int64_t own = x.size(1);
+    parallel_pieces(x.size(0), row_grain(width), [&](int64_t begin, int64_t end) {
+      if constexpr (std::is_same_v<decltype(type), float>)
+        if (own == width) return quantize(begin, from + begin * width, end - begin);
+      thread_local std::vector<float> row;
+      row.assign(static_cast<size_t>(width), 0.0f);
+      for (int64_t m = begin; m < end; ++m) {
+        pack_rows(from + m * own, row.data(), 1, own);
+        quantize(m, row.data(), int64_t{1});
+      }
+    });
   });
 }
 
 struct RoundedInput {
   Tensor codes, scales, sums;  // of QuantizedActivations
 
-  explicit RoundedInput(const Tensor& x)
-      : codes(at::empty(x.sizes(), at::kChar)),
-        scales(at::empty({x.size(0), x.size(1) / 8}, x.options())),
-        sums(at::empty({x.size(0), padded_groups(x.size(1))}, x.options())) {
-    const int64_t width = x.size(1), groups = sums.size(1);
-    parallel_pieces(x.size(0), row_grain(width), [&](int64_t begin, int64_t end) {
-      const auto all = rows();
-      quantize_activations(x.const_data_ptr<float>() + begin * width,
-                           {all.codes + begin * width, all.scales + begin * width / 8, all.sums + begin * groups}, end - begin,
-                           width);
+  RoundedInput(const Tensor& x, int64_t width)
+      : codes(at::empty({x.size(0), width}, at::kChar)),
+        scales(at::empty({x.size(0), width / 8}, at::kFloat)),
+        sums(at::empty({x.size(0), padded_groups(width)}, at::kFloat)) {
+    const auto all = rows();
+    for_padded_rows(x, width, [&](int64_t first, const float* numbers, int64_t count) {
+      quantize_activations(numbers,
+                           {all.codes + first * width, all.scales + first * width / 8, all.sums + first * padded_groups(width)},
+                           count, width);
     });
   }
   QuantizedActivations rows() const {
@@ -96,27 +115,25 @@ struct RoundedInput {
   }
 };
 
-Tensor int4_byte_matmul(const Tensor& x, const PackedWeight& weight) {
-  const RoundedInput rounded(x);
-  if (x.size(0) > kBatchInvariantRows && has_panel_dots()) return panel_dots_int4(rounded.rows(), x.size(0), weight);
-  return int4_outputs(x, weight, [&](const int32_t* codes, const c10::BFloat16* scales, float* y, const SkinnyShape& shape) {
-    int8_dot_int4_weights(rounded.rows(), codes, scales, y, shape);
-  });
+Tensor int4_byte_matmul(const Tensor& x, const PackedWeight& weight, const Finish& finish) {
+  const RoundedInput rounded(x, padded_width(weight.width));
+  return outputs_of<c10::BFloat16>(x.size(0), weight, finish,
+                                   [&](const int32_t* codes, const c10::BFloat16* scales, float* y, const SkinnyShape& shape) {
+                                     int8_dot_int4_weights(rounded.rows(), codes, scales, y, shape);
+                                   });
 }
 
 struct SplitInput {
   Tensor high, low, scales;  // of Int16Activations
 
-  explicit SplitInput(const Tensor& x)
-      : high(at::empty(x.sizes(), at::kChar)),
-        low(at::empty(x.sizes(), at::kChar)),
-        scales(at::empty({x.size(0), x.size(1) / kSplitGroup}, x.options())) {
-    const int64_t width = x.size(1);
-    parallel_pieces(x.size(0), row_grain(width), [&](int64_t begin, int64_t end) {
-      const auto all = rows();
-      const int64_t at = begin * width;
-      quantize_int16(x.const_data_ptr<float>() + at, {all.high + at, all.low + at, all.scales + at / kSplitGroup}, end - begin,
-                     width);
+  SplitInput(const Tensor& x, int64_t width)
+      : high(at::empty({x.size(0), width}, at::kChar)),
+        low(at::empty({x.size(0), width}, at::kChar)),
+        scales(at::empty({x.size(0), width / kSplitGroup}, at::kFloat)) {
+    const auto all = rows();
+    for_padded_rows(x, width, [&](int64_t first, const float* numbers, int64_t count) {
+      const int64_t at = first * width;
+      quantize_int16(numbers, {all.high + at, all.low + at, all.scales + at / kSplitGroup}, count, width);
     });
   }
   Int16Activations rows() const {
@@ -131,21 +148,19 @@ struct SplitInput {
   }
 };
 
-Tensor int8_split_matmul(const Tensor& x, const PackedWeight& weight) {
-  const SplitInput split(x);
-  if (x.size(0) > kBatchInvariantRows && has_panel_dots()) return panel_dots_int8(split.rows(), x.size(0), weight);
-  const auto* codes = weight.codes.const_data_ptr<int32_t>();
-  const auto* scales = weight.scales.const_data_ptr<float>();
-  return outputs_of(x, weight, [&](int64_t first, const SkinnyShape& shape, float* y) {
-    split_outputs_int8(split.rows(), codes + first * weight.codes.size(1), scales + first, y, shape);
-  });
+Tensor int8_split_matmul(const Tensor& x, const PackedWeight& weight, const Finish& finish) {
+  const SplitInput split(x, padded_width(weight.width));
+  return outputs_of<float>(x.size(0), weight, finish,
+                           [&](const int32_t* codes, const float* scales, float* y, const SkinnyShape& shape) {
+                             split_outputs_int8(split.rows(), codes, scales, y, shape);
+                           });
 }
 
 }  // namespace
 
 PackedWeight pack_int8(const Tensor& codes, const Tensor& scales) {
-  return {8, codes.size(1), packed_codes(padded_codes(codes).view({codes.size(0), -1, 4, kPackedWords}), 8, 2),
-          scales.contiguous()};
+  auto words = packed_codes(padded_codes(codes).view({codes.size(0), -1, 4, kPackedWords}), 8, 2);
+  return {8, codes.size(1), interleaves_outputs() ? interleave_codes(words) : words, scales.contiguous()};
 }
 
 PackedWeight pack_int4(const Tensor& codes, const Tensor& scales, const Tensor& min) {
@@ -154,13 +169,15 @@ PackedWeight pack_int4(const Tensor& codes, const Tensor& scales, const Tensor& 
     return at::constant_pad_nd(x, {0, groups - x.size(1)}).view({x.size(0), -1, 1, kGroupSpan});
   };
   auto words = packed_codes(padded_codes(codes).view({codes.size(0), -1, kPackedWords, 8}), 4, 3);
-  return {4, codes.size(1), words, at::cat({in_spans(scales), in_spans(min)}, 2).to(at::kBFloat16)};
+  auto by_group = at::cat({in_spans(scales), in_spans(min)}, 2).to(at::kBFloat16);
+  if (interleaves_outputs()) return {4, codes.size(1), interleave_codes(words), interleave_scales(by_group)};
+  return {4, codes.size(1), words, by_group};
 }
 
 Tensor fake_quantize_input(const Tensor& x, const PackedWeight& weight) {
-  auto padded = [&] { return padded_input(x, padded_width(weight.width)); };
-  if (rounds_inputs(weight)) return RoundedInput(padded()).values().narrow(1, 0, weight.width);
-  if (splits_inputs(weight)) return SplitInput(padded()).values().narrow(1, 0, weight.width);
+  const int64_t width = padded_width(weight.width);
+  if (rounds_inputs(weight)) return RoundedInput(x.contiguous(), width).values().narrow(1, 0, weight.width);
+  if (splits_inputs(weight)) return SplitInput(x.contiguous(), width).values().narrow(1, 0, weight.width);
   return x.to(at::kFloat);
 }
 
@@ -169,30 +186,41 @@ bool multiplies_many_rows(const PackedWeight& weight) {
 }
 
 Tensor packed_matmul(const Tensor& x, const PackedWeight& weight) {
+  const int64_t width = padded_width(weight.width), rows = x.size(0);
+  if (rounds_inputs(weight)) return panel_dots_int4(RoundedInput(x.contiguous(), width).rows(), rows, weight);
+  return panel_dots_int8(SplitInput(x.contiguous(), width).rows(), rows, weight);
+}
+
+Tensor packed_linear(const Tensor& x, const PackedWeight& weight, const Tensor& bias) {
+  const Finish finish{bias, x.scalar_type()};
+  if (rounds_inputs(weight)) return int4_byte_matmul(x.contiguous(), weight, finish);
+  if (splits_inputs(weight)) return int8_split_matmul(x.contiguous(), weight, finish);
   const int64_t width = padded_width(weight.width);
   auto input = padded_input(x, width);
-  if (rounds_inputs(weight)) return int4_byte_matmul(input, weight);
-  if (splits_inputs(weight)) return int8_split_matmul(input, weight);
   auto sums = at::empty({x.size(0), padded_groups(width)}, input.options());
   group_sums(input.const_data_ptr<float>(), sums.mutable_data_ptr<float>(), x.size(0), width);
-  return weight.bits == 8 ? int8_matmul(input, sums, weight) : int4_matmul(input, sums, weight);
+  return weight.bits == 8 ? int8_matmul(input, sums, weight, finish) : int4_matmul(input, sums, weight, finish);
 }
 
 Tensor unpacked_rows(const PackedWeight& weight, int64_t first, int64_t count) {
-  int64_t words = weight.codes.size(1), width = padded_width(weight.width);
-  auto rows = at::empty({count, width}, at::TensorOptions(at::kFloat));
-  const auto* codes = weight.codes.const_data_ptr<int32_t>() + first * words;
-  auto* to = rows.mutable_data_ptr<float>();
-  for_outputs(count, width, [&](int64_t begin, int64_t rows) {
-    int64_t output = first + begin;
-    if (weight.bits == 8) {
-      unpack_int8(codes + begin * words, weight.scales.const_data_ptr<float>() + output, to + begin * width, rows, width);
-    } else {
-      const auto* scales = weight.scales.const_data_ptr<c10::BFloat16>() + output * 2 * padded_groups(width);
-      unpack_int4(codes + begin * words, scales, to + begin * width, rows, width);
-    }
+  const int64_t fours = interleaves_outputs() ? kInterleavedOutputs : 1, begin = first / fours * fours,
+                outputs = weight.codes.size(0), total = std::min(outputs, (first + count + fours - 1) / fours * fours) - begin,
+                width = padded_width(weight.width);
+  auto codes = weight.codes.narrow(0, begin, total), scales = weight.scales.narrow(0, begin, total);
+  if (interleaves_outputs()) {
+    codes = separate_codes(codes);
+    if (weight.bits == 4) scales = separate_scales(scales);
+  }
+  auto rows = at::empty({total, width}, at::TensorOptions(at::kFloat));
+  for_outputs(total, width, [&](int64_t at, int64_t lines) {
+    const auto* words = codes.const_data_ptr<int32_t>() + at * codes.size(1);
+    auto* to = rows.mutable_data_ptr<float>() + at * width;
+    if (weight.bits == 8)
+      unpack_int8(words, scales.const_data_ptr<float>() + at, to, lines, width);
+    else
+      unpack_int4(words, scales.const_data_ptr<c10::BFloat16>() + at * 2 * padded_groups(width), to, lines, width);
   });
-  return rows.narrow(1, 0, weight.width);
+  return rows.narrow(0, first - begin, count).narrow(1, 0, weight.width);
 }
 
 }  // namespace hone::ops::cpu

@@ -2,6 +2,7 @@
 
 #include "hone/base/error.h"
 #include "hone/device/cpu_features.h"
+#include "hone/ops/cpu/gemm/interleaved_layout.h"
 #include "hone/ops/cpu/gemm/packed_layout.h"
 #include "hone/ops/cpu/gemm/panel_dots_kernels.h"
 #include "hone/ops/cpu/gemm/panel_grid.h"
@@ -57,8 +58,9 @@ class Int8Panels {
 
   void pack(const PanelBlock& block, int64_t first, int64_t count, ColumnPanels& columns) const {
     for_panels<kPanelColumns>(block.column, block.column + block.columns, [&](int64_t panel, int64_t output, int64_t lines) {
-      panel_dot_kernels().pack_int8_columns(codes_ + (output * groups + first) * kColumnWords, groups * kColumnWords, lines,
-                                            count, columns.words.data() + panel * count * kColumnWords * kPanelColumns);
+      const int64_t words = groups * kColumnWords;
+      panel_dot_kernels().pack_int8_columns({codes_ + output * words, words, lines, first * kColumnWords}, count,
+                                            columns.words.data() + panel * count * kColumnWords * kPanelColumns);
     });
   }
   void multiply(int64_t row, int64_t panel, int64_t first, int64_t count, const ColumnPanels& columns, float* sums,
@@ -110,18 +112,14 @@ class Int4Panels {
 
   void pack(const PanelBlock& block, int64_t first, int64_t count, ColumnPanels& columns) const {
     columns.scales.resize(static_cast<size_t>(block.stride() * count * 2));
-    const int64_t padded = padded_groups(groups * kGroup);
     for_panels<kPanelColumns>(block.column, block.column + block.columns, [&](int64_t panel, int64_t output, int64_t lines) {
-      panel_dot_kernels().pack_int4_columns(codes_ + (output * groups + first) * 4, groups * 4, lines, count,
+      const int64_t words = groups * 4;
+      panel_dot_kernels().pack_int4_columns({codes_ + output * words, words, lines, first * 4}, count,
                                             columns.words.data() + panel * count * kInt4Words * kPanelColumns);
       auto* to = columns.scales.data() + panel * count * 2 * kPanelColumns;
-      for (int64_t g = first; g < first + count; ++g, to += 2 * kPanelColumns) {
-        const auto* from = factors_ + output * 2 * padded + g / kGroupSpan * 2 * kGroupSpan + g % kGroupSpan;
-        for (int64_t p = 0; p < kPanelColumns; ++p) {
-          to[p] = p < lines ? static_cast<float>(from[p * 2 * padded]) : 0.0f;
-          to[kPanelColumns + p] = p < lines ? static_cast<float>(from[p * 2 * padded + kGroupSpan]) : 0.0f;
-        }
-      }
+      for (int64_t g = first; g < first + count; ++g, to += 2 * kPanelColumns)
+        for (int64_t four = 0; four < kPanelColumns; four += kInterleavedOutputs)
+          copy_scales(output + four, lines - four, g, to + four);
     });
   }
   void multiply(int64_t row, int64_t panel, int64_t first, int64_t count, const ColumnPanels& columns, float* sums,
@@ -138,6 +136,21 @@ class Int4Panels {
   int64_t groups;
 
  private:
+  // A group's scales and lowest values of four outputs, of which there are only `lines`.
+  void copy_scales(int64_t output, int64_t lines, int64_t g, float* to) const {
+    const int64_t own = 2 * padded_groups(groups * kGroup);
+    const auto* from = factors_ + output * own;
+    for (int64_t which = 0; which < 2; ++which)
+      for (int64_t p = 0; p < kInterleavedOutputs; ++p) {
+        float value = 0;
+        if (lines >= kInterleavedOutputs)
+          value = from[(g * 2 + which) * kInterleavedOutputs + p];
+        else if (p < lines)
+          value = from[p * own + (g / kGroupSpan * 2 + which) * kGroupSpan + g % kGroupSpan];
+        to[which * kPanelColumns + p] = value;
+      }
+  }
+
   Tensor words_, scales_;  // the latter with the sums of the inputs' groups
   const int32_t* codes_;
   const c10::BFloat16* factors_;

@@ -28,6 +28,16 @@ struct ByPairs {
         vst1q_s32(to + (word + 2) * P + p * 2, halves_above(a, b));
       }
   }
+  template <int64_t P, class Four>
+  HONE_INLINE static void pack_fours(int64_t words, int32_t* to, Four four) {
+    for (int64_t word = 0; word < words; word += 2)
+#pragma GCC unroll 3
+      for (int64_t p = 0; p < P; p += 4) {
+        const int32x4_t a = four(p, word), b = four(p, word + 1);
+        vst1q_s32(to + word * P + p * 2, vzip1q_s32(a, b));
+        vst1q_s32(to + word * P + p * 2 + 4, vzip2q_s32(a, b));
+      }
+  }
 };
 
 // Two rows against twelve columns: each register has the sums of both rows with two columns.

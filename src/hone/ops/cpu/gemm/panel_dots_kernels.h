@@ -10,14 +10,20 @@ namespace hone::ops::cpu {
 // each, first the even ones. Weights have a byte for each input.
 constexpr int64_t kInt8RowWords = 32, kInt8ColumnWords = 16, kInt4Words = 8;
 
+// Up to twelve outputs in a row, whole fours of them interleaved (interleaved_layout.h), from word `first` of each on.
+struct ColumnCodes {
+  const int32_t* words;
+  int64_t stride, lines, first;  // stride: words of an output
+};
+
 // Each instruction set has its own order of words within a panel; sizes and results are the same to the bit.
 struct PanelDotKernels {
   // Words of up to eight rows, `stride` words from row to row, side by side. `words` is a multiple of four.
   void (*pack_row_words)(const int32_t* from, int64_t stride, int64_t lines, int64_t words, int32_t* to);
 
-  // Codes of up to twelve outputs as signed bytes, side by side; `stride` words from output to output.
-  void (*pack_int8_columns)(const int32_t* codes, int64_t stride, int64_t lines, int64_t groups, int32_t* to);
-  void (*pack_int4_columns)(const int32_t* codes, int64_t stride, int64_t lines, int64_t groups, int32_t* to);
+  // Codes as signed bytes, side by side.
+  void (*pack_int8_columns)(const ColumnCodes& codes, int64_t groups, int32_t* to);
+  void (*pack_int4_columns)(const ColumnCodes& codes, int64_t groups, int32_t* to);
 
   // Adds the product of two panels to sums [8, 12]. Scales and sums of inputs are [groups, 8], scales and lowest values of
   // weights [groups, 2, 12].

@@ -33,6 +33,12 @@ struct SideBySide {
       for (int64_t p = 0; p < P; p += 4)
         store_word_columns<P>(line(p, word), line(p + 1, word), line(p + 2, word), line(p + 3, word), to + word * P + p);
   }
+  template <int64_t P, class Four>
+  HONE_INLINE static void pack_fours(int64_t words, int32_t* to, Four four) {
+    for (int64_t word = 0; word < words; ++word)
+#pragma GCC unroll 3
+      for (int64_t p = 0; p < P; p += 4) vst1q_s32(to + word * P + p, four(p, word));
+  }
 };
 
 HONE_INLINE DotRow dots_from(int32x4_t start) { return {start, start, start}; }

@@ -17,42 +17,44 @@ bool serves_unit(const Tensor& weight) {
   return weight.scalar_type() != at::kHalf && weight.size(1) % kAmxInputs == 0 && has_amx();
 }
 
+SkinnyShape shape_of(const Tensor& x, const Tensor& weight) { return {x.size(0), x.size(1), weight.size(0), weight.size(0)}; }
+
 template <class T>
-void multiply_by_amx(const Tensor& x, const Tensor& weight, float* y) {
+Tensor multiply_by_amx(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   constexpr bool kInParts = std::is_same_v<T, float>;
-  const int64_t rows = x.size(0), width = x.size(1), outputs = weight.size(0);
-  auto packed = at::empty({kInParts ? split_size(rows, width) : rows * width}, x.options().dtype(at::kBFloat16));
+  const auto all = shape_of(x, weight);
+  auto packed = at::empty({kInParts ? split_size(all.rows, all.width) : x.numel()}, x.options().dtype(at::kBFloat16));
   auto* to = packed.mutable_data_ptr<c10::BFloat16>();
   const auto* weights = weight.const_data_ptr<T>();
   if constexpr (kInParts)
-    pack_bf16x3(x.const_data_ptr<T>(), to, rows, width);
+    pack_bf16x3(x.const_data_ptr<T>(), to, all.rows, all.width);
   else
-    pack_for_amx(x.const_data_ptr<T>(), to, rows, width);
-  for_outputs(outputs, width, [&](int64_t first, int64_t count) {
-    amx_outputs(to, weights + first * width, y + first, {rows, width, count, outputs});
+    pack_for_amx(x.const_data_ptr<T>(), to, all.rows, all.width);
+  return linear_outputs(all, bias, x.scalar_type(), [&](float* y, int64_t first, const SkinnyShape& shape) {
+    amx_outputs(to, weights + first * shape.width, y, shape);
   });
 }
 
-void multiply_by_mmla(const Tensor& x, const Tensor& weight, float* y) {
-  const int64_t rows = x.size(0), width = x.size(1), outputs = weight.size(0);
-  auto packed = at::empty({mmla_packed_size(rows, width)}, x.options());
+Tensor multiply_by_mmla(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const auto all = shape_of(x, weight);
+  auto packed = at::empty({mmla_packed_size(all.rows, all.width)}, x.options());
   auto* to = packed.mutable_data_ptr<c10::BFloat16>();
   const auto* weights = weight.const_data_ptr<c10::BFloat16>();
-  pack_for_mmla(x.const_data_ptr<c10::BFloat16>(), to, rows, width);
-  for_outputs(outputs, width, [&](int64_t first, int64_t count) {
-    mmla_outputs(to, weights + first * width, y + first, {rows, width, count, outputs});
+  pack_for_mmla(x.const_data_ptr<c10::BFloat16>(), to, all.rows, all.width);
+  return linear_outputs(all, bias, x.scalar_type(), [&](float* y, int64_t first, const SkinnyShape& shape) {
+    mmla_outputs(to, weights + first * shape.width, y, shape);
   });
 }
 
 template <class T>
-void multiply_by_vectors(const Tensor& x, const Tensor& weight, float* y) {
-  const int64_t rows = x.size(0), width = x.size(1), outputs = weight.size(0);
-  auto packed = at::empty({rows * packed_row(width)}, x.options().dtype(at::kFloat));
+Tensor multiply_by_vectors(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const auto all = shape_of(x, weight);
+  auto packed = at::empty({all.rows * packed_row(all.width)}, x.options().dtype(at::kFloat));
   const auto* from = packed.const_data_ptr<float>();
   const auto* weights = weight.const_data_ptr<T>();
-  pack_rows(x.const_data_ptr<T>(), packed.mutable_data_ptr<float>(), rows, width);
-  for_outputs(outputs, width, [&](int64_t first, int64_t count) {
-    small_outputs(from, weights + first * width, y + first, {rows, width, count, outputs});
+  pack_rows(x.const_data_ptr<T>(), packed.mutable_data_ptr<float>(), all.rows, all.width);
+  return linear_outputs(all, bias, x.scalar_type(), [&](float* y, int64_t first, const SkinnyShape& shape) {
+    small_outputs(from, weights + first * shape.width, y, shape);
   });
 }
 
@@ -66,18 +68,13 @@ bool supports_skinny(const Tensor& x, const Tensor& weight) {
 
 Tensor skinny_gemm(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   auto rows = x.contiguous();
-  auto y = at::empty({x.size(0), weight.size(0)}, x.options().dtype(at::kFloat));
-  auto* to = y.mutable_data_ptr<float>();
-  if (weight.scalar_type() == at::kBFloat16 && has_bf16_mmla())
-    multiply_by_mmla(rows, weight, to);
-  else if (!serves_unit(weight))
-    with_type(weight.scalar_type(), [&](auto type) { multiply_by_vectors<decltype(type)>(rows, weight, to); });
-  else if (weight.scalar_type() == at::kFloat)
-    multiply_by_amx<float>(rows, weight, to);
-  else
-    multiply_by_amx<c10::BFloat16>(rows, weight, to);
-  if (bias.defined()) y.add_(bias);
-  return y.to(x.scalar_type());
+  if (weight.scalar_type() == at::kBFloat16 && has_bf16_mmla()) return multiply_by_mmla(rows, weight, bias);
+  if (serves_unit(weight))
+    return weight.scalar_type() == at::kFloat ? multiply_by_amx<float>(rows, weight, bias)
+                                              : multiply_by_amx<c10::BFloat16>(rows, weight, bias);
+  Tensor y;
+  with_type(weight.scalar_type(), [&](auto type) { y = multiply_by_vectors<decltype(type)>(rows, weight, bias); });
+  return y;
 }
 
 }  // namespace hone::ops::cpu

@@ -1,9 +1,9 @@
 #include "hone/ops/cpu/gemm/skinny_gemm_kernels.h"
 
 #include <type_traits>
-#include <vector>
 
 #include "hone/ops/cpu/gemm/dot_accumulate.h"
+#include "hone/ops/cpu/gemm/eight_rows.h"
 
 namespace hone::ops::cpu {
 namespace {
@@ -12,10 +12,8 @@ namespace {
 // with NEON.
 #if defined(__aarch64__)
 constexpr int64_t kTileRows = 4, kTileOutputs = 3, kOutputsOfOne = 4;
-constexpr bool kUpcastsPieces = true;  // 16-bit weights once for all rows, since a register's worth takes as long as two products
 #else
 constexpr int64_t kTileRows = 4, kTileOutputs = 6, kOutputsOfOne = 4;
-constexpr bool kUpcastsPieces = false;
 #endif
 // Several blocks of rows go over this much of the weight one after the other; it stays in the second-level cache meanwhile.
 constexpr int64_t kSharedBytes = int64_t{320} << 10;
@@ -80,56 +78,43 @@ HONE_INLINE void outputs_of_block(const float* x, const T* weight, float* y, con
                                   Ahead& ahead) {
   const auto step = [&](int64_t) __attribute__((always_inline)) { ask(ahead); };
   int64_t n = 0;
-  for (; n + kTileOutputs <= count; n += kTileOutputs) tile<X, kTileOutputs>(x, weight + n * shape.width, y + n, shape, step);
-  for (; n < count; ++n) tile<X, 1>(x, weight + n * shape.width, y + n, shape, step);
+#if defined(__aarch64__)
+  if constexpr (X == kEightRows) {
+    for (; n < count; n += kEightOutputs) eight_rows_of_three(x, weight + n * shape.width, count - n, y + n, shape);
+  } else
+#endif
+  {
+    for (; n + kTileOutputs <= count; n += kTileOutputs) tile<X, kTileOutputs>(x, weight + n * shape.width, y + n, shape, step);
+    for (; n < count; ++n) tile<X, 1>(x, weight + n * shape.width, y + n, shape, step);
+  }
 }
 
 // block<X>(first row) for rows computed together: as many as share, then pairs, then one.
 template <class Block>
 HONE_INLINE void for_blocks(int64_t rows, Block block) {
   int64_t m = 0;
+#if defined(__aarch64__)
+  for (; m + kEightRows <= rows; m += kEightRows) block.template operator()<kEightRows>(m);
+#endif
   for (; m + kTileRows <= rows; m += kTileRows) block.template operator()<kTileRows>(m);
   for (; m + 2 <= rows; m += 2) block.template operator()<2>(m);
   if (m < rows) block.template operator()<1>(m);
 }
 
-// Pieces of the weight as floats. The sums are those of the weight itself.
-template <class T>
-HONE_INLINE const float* upcast_piece(const T* rows, int64_t count) {
-  thread_local std::vector<float> piece;
-  piece.resize(static_cast<size_t>(count));
-  float* to = piece.data();
-  for_each_vector(
-      count, [&](int64_t i, auto extent)
-                 __attribute__((always_inline)) { store_factor(to + i, load_factor(rows + i, extent), extent); });
-  return to;
-}
-
 template <class T>
 HONE_INLINE void outputs(const float* x, const T* weight, float* y, const SkinnyShape& shape) {
   if (shape.rows == 1) return outputs_of_one(x, weight, y, shape);
-  constexpr bool kUpcasts = kUpcastsPieces && !std::is_same_v<T, float>;
-  const int64_t row_bytes = shape.width * static_cast<int64_t>(kUpcasts ? sizeof(float) : sizeof(T));
+  const int64_t row_bytes = shape.width * static_cast<int64_t>(sizeof(T));
   const int64_t shared = kSharedBytes / row_bytes / kTileOutputs * kTileOutputs, piece = shared > 0 ? shared : kTileOutputs;
   for (int64_t n = 0; n < shape.count; n += piece) {
     const int64_t count = piece < shape.count - n ? piece : shape.count - n, left = shape.count - n - count;
     const T *rows = weight + n * shape.width, *next = rows + count * shape.width;
     Ahead ahead{reinterpret_cast<const char*>(next),
                 reinterpret_cast<const char*>(next + (piece < left ? piece : left) * shape.width)};
-    const auto multiply = [&](const auto* factors) __attribute__((always_inline)) {
-      for_blocks(
-          shape.rows, [&]<int64_t X>(int64_t m) __attribute__((always_inline)) {
-            outputs_of_block<X>(x + m * packed_row(shape.width), factors, y + m * shape.y_stride + n, shape, count, ahead);
-          });
-    };
-    if constexpr (kUpcasts) {
-      if (shape.rows > kTileRows)
-        multiply(upcast_piece(rows, count * shape.width));
-      else
-        multiply(rows);
-    } else {
-      multiply(rows);
-    }
+    for_blocks(
+        shape.rows, [&]<int64_t X>(int64_t m) __attribute__((always_inline)) {
+          outputs_of_block<X>(x + m * packed_row(shape.width), rows, y + m * shape.y_stride + n, shape, count, ahead);
+        });
   }
 }
 
@@ -137,11 +122,17 @@ template <class T>
 HONE_INLINE void pack_by_blocks(const T* x, float* packed, int64_t rows, int64_t width) {
   for_blocks(
       rows, [&]<int64_t X>(int64_t first) __attribute__((always_inline)) {
-        for_each_vector(
-            width, [&](int64_t i, auto extent) __attribute__((always_inline)) {
-              for (int64_t m = 0; m < X; ++m, packed += kVectorWidth)
-                store(packed, load(x + (first + m) * width + i, extent), FullVector{});
-            });
+#if defined(__aarch64__)
+        if constexpr (X == kEightRows) {
+          pack_eight_rows(x + first * width, packed, width, packed_row(width));
+          packed += kEightRows * packed_row(width);
+        } else
+#endif
+          for_each_vector(
+              width, [&](int64_t i, auto extent) __attribute__((always_inline)) {
+                for (int64_t m = 0; m < X; ++m, packed += kVectorWidth)
+                  store(packed, load(x + (first + m) * width + i, extent), FullVector{});
+              });
       });
 }
 
@@ -157,6 +148,31 @@ int64_t packed_row(int64_t width) { return (width + kVectorWidth - 1) / kVectorW
     pack_by_blocks(x, packed, rows, width);                                                                      \
   }
 HONE_DEFINE(float)
+HONE_DEFINE(c10::BFloat16)
+HONE_DEFINE(c10::Half)
+#undef HONE_DEFINE
+
+#define HONE_DEFINE(T)                                                                                  \
+  HONE_CPU_KERNEL void add_bias(float* y, int64_t stride, const T* bias, int64_t rows, int64_t count) { \
+    for (int64_t m = 0; m < rows; ++m)                                                                  \
+      for_each_vector(                                                                                  \
+          count, [&](int64_t i, auto extent) __attribute__((always_inline)) {                           \
+            float* to = y + m * stride + i;                                                             \
+            store(to, load(to, extent) + load(bias + i, extent), extent);                               \
+          });                                                                                           \
+  }
+HONE_DEFINE(float)
+HONE_DEFINE(c10::BFloat16)
+HONE_DEFINE(c10::Half)
+#undef HONE_DEFINE
+
+#define HONE_DEFINE(T)                                                                                                           \
+  HONE_CPU_KERNEL void round_outputs(const float* sums, T* y, int64_t rows, int64_t count, int64_t stride) {                     \
+    for (int64_t m = 0; m < rows; ++m)                                                                                           \
+      for_each_vector(                                                                                                           \
+          count, [&](int64_t i, auto extent)                                                                                     \
+                     __attribute__((always_inline)) { store(y + m * stride + i, load(sums + m * count + i, extent), extent); }); \
+  }
 HONE_DEFINE(c10::BFloat16)
 HONE_DEFINE(c10::Half)
 #undef HONE_DEFINE

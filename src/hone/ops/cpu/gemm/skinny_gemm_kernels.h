@@ -12,7 +12,7 @@ struct SkinnyShape {
 };
 
 // x [rows, width] as small_outputs reads it, in float32: rows that are computed together stand side by side, sixteen inputs of
-// each, and widths are filled up to whole sixteens.
+// each (one input of each where eight_rows.h computes), and widths are filled up to whole sixteens.
 int64_t packed_row(int64_t width);  // floats of one row
 void pack_rows(const float* x, float* packed, int64_t rows, int64_t width);
 void pack_rows(const c10::BFloat16* x, float* packed, int64_t rows, int64_t width);
@@ -21,5 +21,12 @@ void pack_rows(const c10::Half* x, float* packed, int64_t rows, int64_t width);
 void small_outputs(const float* packed, const float* weight, float* y, const SkinnyShape& shape);
 void small_outputs(const float* packed, const c10::BFloat16* weight, float* y, const SkinnyShape& shape);
 void small_outputs(const float* packed, const c10::Half* weight, float* y, const SkinnyShape& shape);
+
+void add_bias(float* y, int64_t stride, const float* bias, int64_t rows, int64_t count);  // to y [rows, count]
+void add_bias(float* y, int64_t stride, const c10::BFloat16* bias, int64_t rows, int64_t count);
+void add_bias(float* y, int64_t stride, const c10::Half* bias, int64_t rows, int64_t count);
+// sums [rows, count] in a shorter type.
+void round_outputs(const float* sums, c10::BFloat16* y, int64_t rows, int64_t count, int64_t stride);
+void round_outputs(const float* sums, c10::Half* y, int64_t rows, int64_t count, int64_t stride);
 
 }  // namespace hone::ops::cpu
