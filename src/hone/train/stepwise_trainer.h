@@ -1,0 +1,78 @@
+// A training step in pieces, for loops that somebody else writes: forward and backward, clip, update, next rate. `Trainer`
+// (loop/trainer.h) is the loop of this program; the parts are the same, and so are the numbers.
+#pragma once
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "hone/optim/factory.h"
+#include "hone/optim/lr_scheduler.h"
+#include "hone/optim/param_groups.h"
+#include "hone/train/checkpoints/checkpoint_assets.h"
+#include "hone/train/checkpoints/checkpoint_manager.h"
+#include "hone/train/loop/precision.h"
+#include "hone/train/loop/step_metrics.h"
+#include "hone/tuner/tuner.h"
+
+namespace hone::train {
+
+struct StepwiseConfig {
+  tuner::TunerConfig tuner;
+  optim::OptimizerConfig optimizer;
+  optim::ParamGroupConfig groups;
+  optim::LrSchedulerConfig schedule;  // with the number of steps
+  bool gradient_checkpointing = true;
+  bool master_weights = false;  // half-precision weights that train get float32 masters
+  uint64_t seed = 42;
+};
+
+class StepwiseTrainer {
+ public:
+  // Attaches what trains to `model`, which outlives this. Throws UserError for float16 weights, whose losses nobody scales here.
+  StepwiseTrainer(model::CausalLM& model, const StepwiseConfig& config);
+
+  // Adds the gradients of these micro-batches. However often it is called before an update, the gradient is that of the mean
+  // over the items of all calls. The result's loss is the mean over the items of this one.
+  StepResult forward_backward(const std::vector<data::Batch>& batches, Loss& loss);
+  // The same of a loss that the caller computed out of what the model computed: a sum over `num_items`.
+  void backward(const Tensor& loss_sum, double num_items);
+  // Without gradients and dropout.
+  StepResult evaluate(const std::vector<data::Batch>& batches, Loss& loss);
+
+  // The norm before gradients are scaled down to `max_norm`; 0: they stay as they are.
+  double clip_grad_norm(double max_norm);
+  // Updates the weights, by the schedule's rate unless another is given. False: a gradient is not finite, and nothing changed.
+  // Throws UserError(usage) where there are no gradients.
+  bool step(std::optional<double> learning_rate = {});
+  void zero_grad();
+  void lr_step() { ++lr_steps_; }
+  double learning_rate() const { return schedule_.learning_rate(lr_steps_); }
+  int64_t global_step() const { return state_.global_step; }
+
+  const tuner::Tuned& tuned() const { return tuned_; }
+  optim::NamedTensors optimizer_state() { return optimizer_->state(); }
+
+  // Writes `folder`/checkpoint-STEP whole or not at all: weights, optimizer, rates, random states and, with a loader, its
+  // position. Throws UserError(out_of_space) where it could not.
+  fs::path save(const fs::path& folder, const CheckpointAssets& assets, data::Loader* loader = nullptr);
+  // Continues from such a checkpoint, which is verified first. Throws UserError(bad_checkpoint).
+  void load(const fs::path& checkpoint, data::Loader* loader = nullptr);
+
+ private:
+  double count_items(double num_items);  // what a loss is multiplied by
+  ResumableParts resumable(data::Loader& position);
+
+  model::CausalLM& model_;
+  tuner::Tuned tuned_;
+  MasterWeights masters_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  optim::LrScheduler schedule_;
+  SingleProcess alone_;
+  GradScaler scale_{false};
+  TrainState state_;
+  int64_t lr_steps_ = 0;
+  double num_items_ = 0;             // behind the gradients so far
+  std::optional<double> grad_norm_;  // of the gradients as they are; none: not known
+};
+
+}  // namespace hone::train
