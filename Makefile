@@ -10,7 +10,7 @@ PYTHON  = .venv/bin/python
 configure = { mkdir -p $(BUILD) && cmake --preset $(1) -B $(BUILD) > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; exit 1; }; }
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests build demo unit-test test test-fast test-peers test-reliability soak test-gpu test-npu-2.7.1 test-aarch64 bench bench-gpu fuzz format check-format tidy install docs clean
+.PHONY: help setup setup-tests build demo unit-test test test-fast test-peers test-reliability soak test-gpu test-npu-2.7.1 test-aarch64 bench bench-gpu fuzz format check-format tidy install wheel docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,5 +98,11 @@ install: build ## install hone, its front-end links and libhone under PREFIX; wi
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 	@$(if $(BUNDLE),cmake --install $(BUILD) --prefix $(PREFIX) --component libtorch)
 
-clean: ## remove the build folder
-	@rm -rf $(BUILD)
+wheel: build ## make dist/hone-*.whl, the Python package, for the torch of .venv
+	@tools/setup.sh --wheel
+	@cmake --install $(BUILD) --prefix $(BUILD)/prefix > /dev/null
+	@PYTHONPATH=.venv/wheel $(PYTHON) -m pip wheel -q --no-deps --no-build-isolation -w dist -C cmake.define.HONE_PREFIX=$(abspath $(BUILD)/prefix) .
+	@ls dist/hone-*.whl
+
+clean: ## remove the build folders
+	@rm -rf $(BUILD) build-wheel dist

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what a build needs: Debian packages by name and a .venv with libtorch. --tests: what the test suite needs too. --peers: ms-swift and
-# LLaMA-Factory, each in an environment of its own. --tidy: clang-tidy.
+# Installs what a build needs: Debian packages by name and a .venv with libtorch. --tests: what the test suite needs too. --wheel: what makes the
+# Python package. --peers: ms-swift and LLaMA-Factory, each in an environment of its own. --tidy: clang-tidy.
 # Does nothing when the lists have not changed since it last succeeded.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -50,6 +50,15 @@ if ! done_with "$venv_stamp" || [ ! -x .venv/bin/python ]; then
 fi
 
 [ "$part" = --tidy ] && packages_of tools/tidy-packages.txt
+# Beside the other packages: what only the making of a wheel needs.
+if [ "$part" = --tests ] || [ "$part" = --wheel ]; then
+  wheel_stamp=wheel-$(stamp_of tools/wheel-requirements.txt)
+  if ! done_with "$wheel_stamp" || [ ! -d .venv/wheel/nanobind ]; then
+    rm -rf .venv/wheel
+    install_into .venv --target .venv/wheel -r tools/wheel-requirements.txt
+    mark_done "$wheel_stamp"
+  fi
+fi
 
 if [ "$part" = --tests ]; then
   packages_of tools/test-packages.txt  # what tests drive: Slurm, network namespaces, a browser

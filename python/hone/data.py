@@ -1,0 +1,197 @@
+"""Rows of text to batches of tokens."""
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .errors import UsageError
+from .library import _hone
+
+if TYPE_CHECKING:
+    import torch
+
+    from .model import Model
+
+Row = Mapping[str, Any]
+IGNORE = -100  # the label of a token that is not learned
+
+
+def _ids(values: Any) -> list[int]:
+    """A list of integers out of a list, a numpy array or a torch tensor."""
+    array = np.asarray(values.cpu() if hasattr(values, "cpu") else values)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise UsageError(f"token ids are an array of {array.dtype} with {array.ndim} dimensions", "expected a list of integers")
+    return array.tolist()
+
+
+def _row(messages: str | Sequence[Mapping[str, Any]] | Row) -> str:
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    return json.dumps(messages if isinstance(messages, Mapping) else {"messages": list(messages)}, ensure_ascii=False)
+
+
+class Template:
+    """Turns conversations into token ids and labels as the model's chat template has them."""
+
+    def __init__(self, model: Model, name: str | None = None, *, system: str | None = None, max_length: int | None = None,
+                 truncation: str = "delete", enable_thinking: bool | None = None) -> None:
+        """`name`: one of ms-swift's templates, or jinja for the model's own; None: the model's usual one. `max_length` None: the model's.
+        `truncation` of longer rows: delete, left, right or split."""
+        self._template = _hone.Template.make(model._model, name, system, max_length, truncation, enable_thinking)
+
+    @property
+    def name(self) -> str:
+        """The template in use."""
+        return self._template.name
+
+    @property
+    def max_length(self) -> int:
+        """Tokens that a row may have."""
+        return self._template.max_length
+
+    @property
+    def stop_token_ids(self) -> list[int]:
+        """Tokens that end an answer."""
+        return self._template.stop_token_ids
+
+    @property
+    def stop_words(self) -> list[str]:
+        """Texts that end an answer."""
+        return self._template.stop_words
+
+    def encode(self, row: Row) -> dict[str, np.ndarray]:
+        """A row such as {"messages": […]} or {"query": …, "response": …} as input_ids, labels and, where answers weigh differently, weights."""
+        return _arrays(self._template.encode(_row(row)))
+
+    def prompt(self, messages: str | Sequence[Mapping[str, Any]] | Row) -> list[int]:
+        """Token ids up to where the model speaks. A text is a user's message."""
+        return self._template.prompt(_row(messages))
+
+
+def _arrays(encoded: tuple[list[int], list[int], list[float]]) -> dict[str, np.ndarray]:
+    ids, labels, weights = encoded
+    arrays = {"input_ids": np.array(ids, np.int64), "labels": np.array(labels, np.int64)}
+    if weights:
+        arrays["weights"] = np.array(weights, np.float32)
+    return arrays
+
+
+class Dataset:
+    """Rows with random access: files, datasets of a hub, or rows of this program. Formats are those of `hone sft --dataset`."""
+
+    def __init__(self, data: str | Sequence[str] | Iterable[Row], template: Template, *, seed: int = 42, shuffle: bool = True) -> None:
+        """`data`: a dataset's name or several ("train.jsonl#500", "org/name"), or rows. `shuffle` concerns "#500", which draws rows."""
+        words = [data] if isinstance(data, str) else list(data)
+        if all(isinstance(word, str) for word in words):
+            self._dataset = _hone.Dataset.open(words, template._template, seed, shuffle)
+        else:
+            self._dataset = _hone.Dataset.of_rows([json.dumps(row, ensure_ascii=False) for row in words], template._template)
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitem__(self, index: int) -> dict[str, np.ndarray]:
+        """Row `index` as input_ids, labels and weights."""
+        if index < 0:
+            index += len(self)
+        if not 0 <= index < len(self):
+            raise IndexError(f"row {index} of {len(self)}")
+        return _arrays(self._dataset.encode(index))
+
+
+class Batch:
+    """Sequences packed end to end, without padding: what trainers and models read."""
+
+    def __init__(self, batch: Any) -> None:
+        self._batch = batch
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> Batch:
+        """Of rows with `input_ids`, `labels` (as many; -100 where nothing is learned; without them every token is) and `weights`, each a
+        list, a numpy array or a torch tensor. Labels stand at their own token: the shift by one happens here."""
+        encoded = []
+        for row in rows:
+            ids = _ids(row["input_ids"])
+            weights = [] if row.get("weights") is None else [float(weight) for weight in row["weights"]]
+            encoded.append((ids, ids if row.get("labels") is None else _ids(row["labels"]), weights))
+        return cls(_hone.Batch.make(encoded))
+
+    @property
+    def input_ids(self) -> torch.Tensor:
+        """int64 [tokens]; the trainer's own memory."""
+        return self._batch.input_ids
+
+    @property
+    def position_ids(self) -> torch.Tensor:
+        """int64 [tokens], from 0 in every sequence."""
+        return self._batch.position_ids
+
+    @property
+    def targets(self) -> torch.Tensor:
+        """int64 [tokens]: the token that each position is to predict, or -100."""
+        return self._batch.targets
+
+    @property
+    def weights(self) -> torch.Tensor | None:
+        """float32 [tokens]: what each target weighs; None: all the same."""
+        return self._batch.weights
+
+    @property
+    def cu_seqlens(self) -> list[int]:
+        """Where sequences begin, and the end of the last."""
+        return self._batch.cu_seqlens
+
+    @property
+    def num_targets(self) -> int:
+        """Positions with a target."""
+        return self._batch.num_targets
+
+    @property
+    def num_samples(self) -> int:
+        """Rows in this batch."""
+        return self._batch.num_samples
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class DataLoader:
+    """Batches of a dataset, made ahead on other threads, in an order that the seed alone decides."""
+
+    def __init__(self, dataset: Dataset, batch_size: int, *, shuffle: bool = True, seed: int = 42, packing: str = "none", drop_last: bool = False,
+                 rank: int = 0, world_size: int = 1) -> None:
+        """`packing`: none, binpack, sequential, neat …, then a batch is so many packs of the template's max_length. `rank` of `world_size`
+        processes gets its share of every epoch."""
+        self._loader = _hone.DataLoader.make(dataset._dataset, batch_size, shuffle, seed, packing, drop_last, rank, world_size)
+
+    def __len__(self) -> int:
+        """Batches of an epoch."""
+        return len(self._loader)
+
+    def next(self) -> Batch:
+        """The next batch of an endless sequence of epochs."""
+        return Batch(self._loader.next())
+
+    def batches(self, epochs: int = 1) -> Iterator[Batch]:
+        """The next batches, as many as `epochs` have."""
+        for _ in range(epochs * len(self)):
+            yield self.next()
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self.batches()
+
+    @property
+    def epoch(self) -> float:
+        """Epochs that were taken so far."""
+        return self._loader.epoch
+
+    def state(self) -> dict[str, Any]:
+        """The position after the last batch."""
+        return json.loads(self._loader.state())
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continues behind the batch where `state()` was asked for."""
+        self._loader.restore(json.dumps(dict(state)))

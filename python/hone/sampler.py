@@ -1,0 +1,234 @@
+"""Text out of a model: many prompts at a time, from any thread, blocking or with asyncio."""
+from __future__ import annotations
+
+import asyncio
+import atexit
+import concurrent.futures
+import json
+import threading
+import weakref
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .data import Template, _ids
+from .errors import Error, NonFiniteError
+from .library import _hone
+
+if TYPE_CHECKING:
+    from .model import Model
+
+Prompt = str | Sequence[int] | Sequence[Mapping[str, Any]]
+
+
+@dataclass
+class SamplingParams:
+    """How tokens are chosen and when an answer ends. Defaults choose the most likely token until the model ends its turn."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    max_tokens: int = 512
+    min_tokens: int = 0
+    n: int = 1  # answers of each prompt
+    seed: int = 42
+    stop: Sequence[str] = ()
+    stop_token_ids: Sequence[int] = ()
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logprobs: bool = False  # of each chosen token
+
+
+@dataclass
+class Completion:
+    """An answer."""
+
+    text: str
+    tokens: np.ndarray  # int64, with the token that ended it
+    finish_reason: str  # stop, length or cancelled
+    prompt: np.ndarray  # int64
+    logprobs: np.ndarray | None = None  # float32, one a token, when asked for
+
+
+@dataclass
+class _Answer:
+    """One request that is being answered."""
+
+    prompt: list[int]
+    done: concurrent.futures.Future
+    on_text: Callable[[str], None] | None
+    text: str = ""
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+
+    def take(self, output: Any, wants_logprobs: bool) -> None:
+        self.tokens += output.tokens
+        self.logprobs += output.logprobs
+        self.text += output.text
+        if self.on_text and output.text:
+            self.on_text(output.text)
+        if not output.finish:
+            return
+        if output.stop_token >= 0 and (not self.tokens or self.tokens[-1] != output.stop_token):
+            self.tokens.append(output.stop_token)
+            if output.eos_logprob is not None:
+                self.logprobs.append(output.eos_logprob)
+        if output.finish == "error":
+            kind = NonFiniteError if output.model_broken else Error
+            self.done.set_exception(kind(output.error, "take an earlier checkpoint, or the model without the adapter" if output.model_broken else ""))
+        elif self.done.set_running_or_notify_cancel():
+            self.done.set_result(Completion(self.text, np.array(self.tokens, np.int64), output.finish, np.array(self.prompt, np.int64),
+                                            np.array(self.logprobs, np.float32) if wants_logprobs else None))
+
+
+class Sampler:
+    """The engine of `hone deploy` on a model, also on one that a trainer changes: new requests see its newest weights."""
+
+    def __init__(self, model: Model, template: Template | None = None, *, max_model_len: int = 0, max_num_seqs: int = 256,
+                 kv_cache_tokens: int = 0) -> None:
+        """`template` None: the model's own. `max_model_len` 0: the model's; `kv_cache_tokens` 0: by the memory there is."""
+        self.model = model
+        self.template = template or Template(model)
+        self._engine = _hone.Engine.make(model._model, max_model_len, max_num_seqs, kv_cache_tokens)
+        self._lock = threading.Lock()
+        self._answers: dict[int, tuple[_Answer, bool]] = {}
+        self._thread: threading.Thread | None = None  # steps the engine while there is work
+        _samplers.add(self)
+
+    def sample(self, prompts: Sequence[Prompt], params: SamplingParams = SamplingParams(), *, adapter: str = "") -> list[Completion]:
+        """Answers in the order of the prompts, `params.n` of each. A prompt is a user's message, a conversation or token ids."""
+        futures = self._submit(prompts, params, adapter)
+        try:
+            return [future.result() for future in futures]
+        except BaseException:  # Ctrl-C too: nobody waits for the others
+            self._cancel(futures)
+            raise
+
+    async def asample(self, prompts: Sequence[Prompt], params: SamplingParams = SamplingParams(), *, adapter: str = "") -> list[Completion]:
+        """The same for asyncio: callers that wait at the same time are answered together."""
+        futures = self._submit(prompts, params, adapter)
+        try:
+            return list(await asyncio.gather(*map(asyncio.wrap_future, futures)))
+        except BaseException:
+            self._cancel(futures)
+            raise
+
+    async def stream(self, prompt: Prompt, params: SamplingParams = SamplingParams(), *, adapter: str = "") -> AsyncIterator[str]:
+        """An answer's text, piece by piece."""
+        loop, pieces = asyncio.get_running_loop(), asyncio.Queue()
+        say = lambda piece: loop.call_soon_threadsafe(pieces.put_nowait, piece)  # noqa: E731
+        futures = self._submit([prompt], replace(params, n=1), adapter, on_text=say)
+        futures[0].add_done_callback(lambda _: say(None))
+        try:
+            while (piece := await pieces.get()) is not None:
+                yield piece
+            futures[0].result()
+        finally:
+            self._cancel(futures)
+
+    def chat(self, message: Prompt, params: SamplingParams = SamplingParams(), *, adapter: str = "") -> str:
+        """The text of one answer."""
+        return self.sample([message], replace(params, n=1), adapter=adapter)[0].text
+
+    def load_adapter(self, name: str, folder: str) -> None:
+        """A PEFT folder, for requests that name it."""
+        self._engine.load_adapter(name, str(folder))
+
+    def unload_adapter(self, name: str) -> None:
+        """Forgets it; one in use stays."""
+        self._engine.unload_adapter(name)
+
+    @property
+    def adapters(self) -> list[str]:
+        """Names that requests may give."""
+        return self._engine.adapters
+
+    def close(self) -> None:
+        """Cancels requests under way."""
+        with self._lock:
+            answers, thread = [answer.done for answer, _ in self._answers.values()], self._thread
+        self._cancel(answers)
+        if thread:
+            thread.join()
+
+    def __enter__(self) -> Sampler:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def _prompt(self, prompt: Prompt) -> list[int]:
+        if isinstance(prompt, str) or (len(prompt) and isinstance(prompt[0], Mapping)):
+            return self.template.prompt(prompt)
+        return _ids(prompt)
+
+    def _submit(self, prompts: Sequence[Prompt], params: SamplingParams, adapter: str, on_text: Callable[[str], None] | None = None) -> list:
+        settings = asdict(params)
+        settings |= {"stop": [*params.stop, *self.template.stop_words], "stop_token_ids": list(params.stop_token_ids),
+                     "eos_token_ids": self.template.stop_token_ids, "logprobs": 0 if params.logprobs else None}
+        encoded = [self._prompt(prompt) for prompt in prompts]
+        futures, added = [], []
+        with self._lock:
+            try:
+                for number, (prompt, answer) in enumerate((prompt, answer) for prompt in encoded for answer in range(params.n)):
+                    settings["seed"] = params.seed + number
+                    request = self._engine.add(prompt, json.dumps(settings), adapter)
+                    futures.append(concurrent.futures.Future())
+                    self._answers[request] = (_Answer(prompt, futures[-1], on_text), params.logprobs)
+                    added.append(request)
+            except BaseException:  # one of them can never run: none does
+                for request in added:
+                    self._answers.pop(request)
+                    self._engine.cancel(request)
+                raise
+            if added and not self._thread:
+                self._thread = threading.Thread(target=self._run, name="hone-sampler", daemon=True)
+                self._thread.start()
+        return futures
+
+    def _cancel(self, futures: Sequence[concurrent.futures.Future]) -> None:
+        with self._lock:
+            for request, (answer, _) in list(self._answers.items()):
+                if answer.done in futures:
+                    self._engine.cancel(request)
+                    self._answers.pop(request)
+                    answer.done.cancel()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._answers:
+                    self._thread = None
+                    return
+            try:
+                outputs = self._engine.step()
+            except Exception as problem:  # of the whole engine: everybody hears it
+                self._fail(problem)
+                continue
+            with self._lock:
+                for output in outputs:
+                    if found := self._answers.get(output.id):
+                        found[0].take(output, found[1])
+                        if output.finish:
+                            self._answers.pop(output.id)
+
+    def _fail(self, problem: Exception) -> None:
+        with self._lock:
+            failed, self._answers = self._answers, {}
+            for request, (answer, _) in failed.items():
+                self._engine.cancel(request)
+                answer.done.set_exception(problem)
+
+
+_samplers: weakref.WeakSet[Sampler] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Before the interpreter ends, so that no thread computes beyond it."""
+    for sampler in list(_samplers):
+        sampler.close()

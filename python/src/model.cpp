@@ -1,0 +1,123 @@
+// Model: a language model and its tokenizer.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "hone/device/device.h"
+#include "hone/hub/locate.h"
+#include "hone/ops/loss/linear_logps.h"
+#include "hone/text/new_tokens.h"
+#include "hone/train/evaluation/evaluation_mode.h"
+#include "hone/train/losses/policy.h"
+#include "hone/train/methods/forward_input.h"
+#include "objects.h"
+#include "tensor_caster.h"
+
+namespace hone::python {
+namespace {
+
+at::ScalarType dtype_called(const std::string& name) {
+  if (name == "float32") return at::kFloat;
+  if (name == "bfloat16") return at::kBFloat16;
+  if (name == "float16") return at::kHalf;
+  throw UserError(ExitCode::usage, fmt::format("dtype is \"{}\"", name), "expected float32, bfloat16 or float16");
+}
+
+std::unique_ptr<Model> load_model(const std::string& name, const std::optional<std::string>& dtype, const std::string& device,
+                                  const std::string& revision) {
+  auto model = std::make_unique<Model>();
+  model->name = name;
+  model->folder = hub::locate_model(name, revision);
+  model::LoadOptions options{.device = device::select_device(device)};
+  if (dtype) options.dtype = dtype_called(*dtype);
+  model->tokenizer = text::load_tokenizer(model->folder, {});
+  model->lm = model::CausalLM::load(model->folder, options);
+  return model;
+}
+
+int64_t count_parameters(Model& model) {
+  int64_t count = 0;
+  for (const auto& parameter : model.lm->parameters()) count += parameter.value->numel();
+  return count;
+}
+
+// Gradients where the model trains, whose pass this then is.
+Tensor logps_of(Model& model, const data::Batch& batch, double temperature, bool gradients) {
+  check_tokens(model, batch);
+  auto here = batch.to(model.lm->device());
+  if (gradients) {
+    model.lm->set_training(true);
+    return train::policy_logps(*model.lm, here, temperature);
+  }
+  train::EvaluationMode mode(*model.lm);
+  return train::policy_logps(*model.lm, here, temperature);
+}
+
+}  // namespace
+
+void check_tokens(const Model& model, const data::Batch& batch) {
+  const int64_t size = model.lm->config().vocab_size;
+  auto check = [&](const Tensor& ids, int64_t least, const char* what) {
+    auto [low, high] = at::aminmax(ids);
+    if (low.item<int64_t>() >= least && high.item<int64_t>() < size) return;
+    throw UserError(
+        ExitCode::bad_data,
+        fmt::format("{} are from {} to {}; the vocabulary ends at {}", what, low.item<int64_t>(), high.item<int64_t>(), size - 1),
+        "make them with this model's tokenizer");
+  };
+  check(batch.tokens_t, 0, "input_ids");
+  check(batch.targets_t, data::kIgnore, "labels");
+}
+
+void bind_model(nb::module_& m) {
+  nb::class_<Model>(m, "Model")
+      .def_static(
+          "load",
+          [](const std::string& name, const std::optional<std::string>& dtype, const std::string& device,
+             const std::string& revision) {
+            return without_gil([&] { return load_model(name, dtype, device, revision).release(); });
+          },
+          nb::arg("name"), nb::arg("dtype") = nb::none(), nb::arg("device") = "auto", nb::arg("revision") = "",
+          nb::rv_policy::take_ownership)
+      .def_prop_ro("name", [](const Model& model) { return model.name; })
+      .def_prop_ro("folder", [](const Model& model) { return model.folder.string(); })
+      .def_prop_ro("device", [](const Model& model) { return model.lm->device().str(); })
+      .def_prop_ro("dtype", [](const Model& model) { return std::string(c10::toString(model.lm->dtype())); })
+      .def_prop_ro("num_parameters", count_parameters)
+      .def_prop_ro("vocab_size", [](const Model& model) { return model.lm->config().vocab_size; })
+      .def_prop_ro("max_length", [](const Model& model) { return model.lm->config().max_position_embeddings; })
+      .def_prop_ro("eos_token_id",
+                   [](const Model& model) -> std::optional<text::TokenId> { return model.tokenizer->special().eos; })
+      .def("parameters",
+           [](Model& model) {
+             std::vector<std::pair<std::string, Tensor>> all;
+             for (const auto& parameter : model.lm->parameters()) all.emplace_back(parameter.name, *parameter.value);
+             return all;
+           })
+      .def(
+          "encode", [](const Model& model, const std::string& text) { return model.tokenizer->encode(text); }, nb::arg("text"))
+      .def(
+          "decode",
+          [](const Model& model, const std::vector<text::TokenId>& ids, bool skip) { return model.tokenizer->decode(ids, skip); },
+          nb::arg("ids"), nb::arg("skip_special_tokens") = true)
+      .def(
+          "logits",
+          [](Model& model, const data::Batch& batch) {
+            return with_model(model, [&] {
+              check_tokens(model, batch);
+              train::EvaluationMode mode(*model.lm);
+              auto here = batch.to(model.lm->device());
+              return model.lm->logits(model.lm->hidden_states(train::forward_input(here)));
+            });
+          },
+          nb::arg("batch"))
+      .def(
+          "logprobs",
+          [](Model& model, const data::Batch& batch, double temperature, bool gradients) {
+            return with_model(model, [&] { return logps_of(model, batch, temperature, gradients); });
+          },
+          nb::arg("batch"), nb::arg("temperature"), nb::arg("gradients"));
+}
+
+}  // namespace hone::python

@@ -1,0 +1,61 @@
+// What Python's objects hold, and the parts of the module that bind them.
+#pragma once
+#include <nanobind/nanobind.h>
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "hone/data/batches/make_loader.h"
+#include "hone/model/causal_lm.h"
+
+namespace hone::python {
+
+namespace nb = nanobind;
+namespace fs = std::filesystem;
+
+struct Model {
+  std::string name;  // as given
+  fs::path folder;
+  std::unique_ptr<model::CausalLM> lm;
+  std::shared_ptr<const text::Tokenizer> tokenizer;
+  std::mutex busy;      // held for a pass: a trainer and a sampler on two threads take turns
+  int64_t version = 0;  // of the weights; a sampler forgets what it computed with older ones
+  bool trained = false;
+};
+
+struct Template {
+  std::shared_ptr<const data::Encoder> encoder;
+};
+
+struct DataLoader {
+  std::unique_ptr<data::Loader> loader;
+  std::mutex busy;  // threads take batches in turn
+};
+
+// Runs `work` without Python's lock and gives what it returns. It may touch no Python object.
+template <class Work>
+auto without_gil(const Work& work) {
+  nb::gil_scoped_release released;
+  return work();
+}
+// The same while nobody else computes with the model.
+template <class Work>
+auto with_model(Model& model, const Work& work) {
+  nb::gil_scoped_release released;
+  std::lock_guard lock(model.busy);
+  return work();
+}
+
+// Throws UserError(bad_data) for ids beyond the model's vocabulary: rows of a Python program may hold any number.
+void check_tokens(const Model& model, const data::Batch& batch);
+
+// Each in a file of its own.
+void bind_errors(nb::module_& m);
+void bind_model(nb::module_& m);
+void bind_data(nb::module_& m);
+void bind_trainer(nb::module_& m);
+void bind_engine(nb::module_& m);
+void bind_rewards(nb::module_& m);
+
+}  // namespace hone::python

@@ -1,0 +1,313 @@
+"""Checks of the Python package, each a function; test_python_package.py runs them all in the environment where the wheel is installed.
+
+    python checks.py FOLDER    writes FOLDER/results.json: the name of each check and "ok" or its traceback
+"""
+import asyncio
+import inspect
+import json
+import os
+import signal
+import sys
+import threading
+import traceback
+from pathlib import Path
+
+import hone  # before torch, whose threads would else spin
+
+import numpy as np
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+NANO, DEMO = str(ROOT / "models/nano"), str(ROOT / "data/demo.jsonl")
+STEPS = 6
+QUESTIONS = ["Who are you?", "Who trained you?", "What is two plus two?", "Name a colour."]
+
+
+def raises(kind, work):
+    try:
+        work()
+    except kind as error:
+        return error
+    raise AssertionError(f"nothing was raised; expected {kind.__name__}")
+
+
+def a_trainer(**settings):
+    model = hone.Model(NANO)
+    loader = hone.DataLoader(hone.Dataset(DEMO, hone.Template(model)), batch_size=8)
+    return hone.Trainer(model, hone.LoraConfig(rank=16), learning_rate=2e-3, total_steps=STEPS, **settings), loader
+
+
+def losses_of(trainer, loader, steps):
+    return [trainer.train_step(loader.next())["loss"] for _ in range(steps)]
+
+
+def no_dropout(rank=4):
+    return hone.LoraConfig(rank=rank, dropout=0)
+
+
+def check_losses_are_those_of_hone_sft(folder):
+    """The same settings, the same numbers, step by step."""
+    import subprocess
+    command = [sys.executable, "-m", "hone", "sft", "--model", NANO, "--dataset", DEMO, "--lora_rank", "16", "--learning_rate", "2e-3", "--max_steps", str(STEPS),
+               "--per_device_train_batch_size", "8", "--gradient_accumulation_steps", "1", "--logging_steps", "1", "--output_dir", str(folder / "sft"),
+               "--add_version", "false"]
+    subprocess.run(command, check=True, capture_output=True)
+    lines = [json.loads(line) for line in (folder / "sft/logging.jsonl").read_text().splitlines()]
+    expected = [line for line in lines if "loss" in line]
+    trainer, loader = a_trainer()
+    for line in expected:
+        got = trainer.train_step(loader.next())
+        assert abs(got["loss"] - line["loss"]) < 1e-6, (got, line)
+        assert abs(got["grad_norm"] - line["grad_norm"]) < 1e-5, (got, line)
+        assert abs(got["learning_rate"] - line["learning_rate"]) < 1e-8, (got, line)
+    assert len(expected) == STEPS
+
+
+def check_a_saved_trainer_continues_exactly(folder):
+    trainer, loader = a_trainer()
+    losses_of(trainer, loader, 2)
+    checkpoint = trainer.save(folder / "run", loader)
+    assert Path(checkpoint).name == "checkpoint-2" and Path(checkpoint, "adapter_model.safetensors").exists()
+    expected = losses_of(trainer, loader, 2)
+    again, rows = a_trainer()
+    again.load(checkpoint, rows)
+    assert again.global_step == 2 and losses_of(again, rows, 2) == expected
+    weights = Path(checkpoint, "adapter_model.safetensors")
+    weights.write_bytes(weights.read_bytes()[:-8])
+    assert "adapter_model.safetensors" in raises(hone.CheckpointError, lambda: again.load(checkpoint)).message
+
+
+def check_the_program_reads_what_a_trainer_saved(folder):
+    import subprocess
+    trainer, loader = a_trainer()
+    losses_of(trainer, loader, 2)
+    checkpoint = trainer.save(folder / "run")
+    done = subprocess.run([sys.executable, "-m", "hone", "infer", "--adapters", checkpoint], input="Who are you?\nexit\n", capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def check_logits_are_those_of_the_weights(folder):
+    """The tensors that Python sees are the model's own."""
+    model = hone.Model(NANO, dtype="float32")
+    batch = hone.Batch.from_rows([{"input_ids": model.encode("Hello there")}])
+    before = model.logits(batch)
+    assert before.shape == (len(batch.input_ids), model.vocab_size) and before.dtype == torch.float32
+    weight = model.parameters()["model.norm.weight"]
+    assert weight.data_ptr() == model.parameters()["model.norm.weight"].data_ptr()
+    with torch.no_grad():
+        weight.mul_(2)
+    assert torch.allclose(model.logits(batch), 2 * before, rtol=1e-5, atol=1e-5)
+
+
+def check_rows_come_from_lists_numpy_and_torch(folder):
+    ids = [3, 1, 4, 1, 5]
+    batches = [hone.Batch.from_rows([{"input_ids": make(ids)}, {"input_ids": make(ids[:3]), "labels": make([-100, 1, 4])}])
+               for make in (list, np.array, torch.tensor, lambda x: np.array(x, np.int32))]
+    for batch in batches:
+        assert batch.input_ids.tolist() == ids + ids[:3] and batch.cu_seqlens == [0, 5, 8] and batch.num_samples == len(batch) == 2
+        assert batch.targets.tolist() == [1, 4, 1, 5, -100, 1, 4, -100] and batch.num_targets == 6
+        assert batch.input_ids.data_ptr() == batch.input_ids.data_ptr()  # no copies
+
+
+def check_template_and_dataset(folder):
+    model = hone.Model(NANO)
+    template = hone.Template(model)
+    rows = [{"messages": [{"role": "user", "content": question}, {"role": "assistant", "content": "Yes."}]} for question in QUESTIONS]
+    dataset = hone.Dataset(rows, template)
+    assert len(dataset) == 4
+    row = dataset[1]
+    prompt = template.prompt("Who trained you?")
+    assert row["input_ids"][:len(prompt)].tolist() == prompt and (row["labels"][:len(prompt)] == -100).all()
+    assert model.decode(row["input_ids"][row["labels"] != -100]).startswith("Yes.")
+    assert {name: array.tolist() for name, array in template.encode(rows[1]).items()} == {name: array.tolist() for name, array in row.items()}
+    raises(IndexError, lambda: dataset[4])
+    loader = hone.DataLoader(dataset, 3, shuffle=False)
+    assert [len(batch) for batch in loader] == [3, 1] and loader.epoch == 1
+    state = loader.state()
+    expected = loader.next().input_ids.tolist()
+    loader.next()
+    loader.restore(state)
+    assert loader.next().input_ids.tolist() == expected
+
+
+def check_a_loss_of_your_own_has_the_gradients_of_ours(folder):
+    gradients = []
+    for own in (False, True):
+        model = hone.Model(NANO, dtype="float32")
+        batch = next(iter(hone.DataLoader(hone.Dataset(DEMO, hone.Template(model)), 4)))
+        trainer = hone.Trainer(model, no_dropout())
+        if own:
+            logps = trainer.logprobs(batch)
+            assert logps.requires_grad and logps.shape == batch.input_ids.shape
+            trainer.backward(-logps.sum(), batch.num_targets)
+        else:
+            loss = trainer.forward_backward(batch)["loss"]
+            assert abs(loss + float(model.logprobs(batch).sum()) / batch.num_targets) < 1e-5
+        gradients.append({name: value.grad.clone() for name, value in trainer.parameters().items() if value.grad is not None})
+    assert gradients[0] and gradients[0].keys() == gradients[1].keys()
+    for name, gradient in gradients[0].items():
+        assert torch.allclose(gradient, gradients[1][name], rtol=1e-4, atol=1e-7), name
+
+
+def check_accumulation_is_a_mean_over_all_tokens(folder):
+    norms = []
+    for way in ("one call", "two calls"):
+        model = hone.Model(NANO, dtype="float32")
+        loader = hone.DataLoader(hone.Dataset(DEMO, hone.Template(model)), 3)
+        trainer = hone.Trainer(model, no_dropout())
+        batches = [loader.next(), loader.next()]
+        for part in ([batches] if way == "one call" else batches):
+            trainer.forward_backward(part)
+        norms.append(trainer.clip_grad_norm(0))
+        assert trainer.step() and trainer.global_step == 1
+    assert abs(norms[0] / norms[1] - 1) < 1e-5, norms
+
+
+def check_full_tuning_and_bfloat16(folder):
+    for settings in ({"dtype": "float32"}, {"dtype": "bfloat16"}):
+        model = hone.Model(NANO, **settings)
+        loader = hone.DataLoader(hone.Dataset(DEMO, hone.Template(model)), 8, packing="binpack", seed=7)
+        trainer = hone.Trainer(model, "full", learning_rate=1e-3, master_weights=True)
+        first, *_, last = losses_of(trainer, loader, 4)
+        assert last < first and model.dtype == settings["dtype"], (first, last)
+    assert "float16" in raises(hone.UsageError, lambda: hone.Trainer(hone.Model(NANO, dtype="float16"))).message
+
+
+def check_sampling_follows_training(folder):
+    """A trainer and a sampler on one model: answers are those of the newest weights."""
+    trainer, loader = a_trainer()
+    sampler = hone.Sampler(trainer.model)
+    prompt = sampler.template.prompt("Who trained you?")
+    before, after = [], []
+    for answers in (before, after):
+        answers += sampler.sample([prompt], hone.SamplingParams(logprobs=True, max_tokens=8))
+        batch = hone.Batch.from_rows([{"input_ids": np.concatenate([answers[0].prompt, answers[0].tokens])}])
+        logps = trainer.model.logprobs(batch)[len(prompt) - 1:-1].numpy()
+        assert np.allclose(logps, answers[0].logprobs, atol=2e-2), (logps, answers[0].logprobs)
+        losses_of(trainer, loader, 3)
+    assert not np.allclose(before[0].logprobs[:1], after[0].logprobs[:1], atol=1e-4)
+
+
+def check_asyncio_streams_and_seeds(folder):
+    sampler = hone.Sampler(hone.Model(NANO))
+    greedy = [sampler.chat(question) for question in QUESTIONS]
+
+    async def ask():
+        together = await asyncio.gather(*(sampler.asample([question]) for question in QUESTIONS))
+        return [answers[0].text for answers in together], "".join([piece async for piece in sampler.stream(QUESTIONS[0])])
+
+    texts, streamed = asyncio.run(ask())
+    assert texts == greedy and streamed == greedy[0]
+    params = hone.SamplingParams(temperature=3.0, n=3, max_tokens=12, seed=5)
+    first, second = ([answer.tokens.tolist() for answer in sampler.sample(QUESTIONS[:2], params)] for _ in range(2))
+    assert first == second and len(first) == 6 and len({tuple(tokens) for tokens in first}) > 3
+
+
+def check_adapters_by_name(folder):
+    trainer, loader = a_trainer()
+    losses_of(trainer, loader, STEPS)
+    checkpoint = trainer.save(folder / "run")
+    sampler = hone.Sampler(hone.Model(NANO))
+    sampler.load_adapter("taught", checkpoint)
+    assert sampler.adapters == ["taught"]
+    params = hone.SamplingParams(max_tokens=8)
+    assert sampler.chat("Who trained you?", params, adapter="taught") == hone.Sampler(trainer.model).chat("Who trained you?", params)
+    raises(hone.Error, lambda: sampler.chat("Who?", adapter="nobody"))
+
+
+def check_threads_run_while_hone_computes(folder):
+    model = hone.Model(NANO)
+    loader = hone.DataLoader(hone.Dataset(DEMO, hone.Template(model)), 16)
+    trainer = hone.Trainer(model)
+    batches, counted, over = [loader.next() for _ in range(4)], [0], threading.Event()
+
+    def count():
+        while not over.is_set():
+            counted[0] += 1
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    before = counted[0]
+    trainer.forward_backward(batches)
+    after = counted[0]
+    over.set()
+    thread.join()
+    assert after - before > 10_000, (before, after)
+
+
+def check_ctrl_c_ends_what_runs(folder):
+    sampler = hone.Sampler(hone.Model(NANO))
+    endless = hone.SamplingParams(temperature=1.0, n=64, max_tokens=400, min_tokens=400)
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    raises(KeyboardInterrupt, lambda: sampler.sample(QUESTIONS, endless))
+    assert sampler.chat("Who are you?")  # it goes on
+    trainer, loader = a_trainer()
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    raises(KeyboardInterrupt, lambda: losses_of(trainer, loader, 100_000))
+
+
+def check_errors_have_three_parts(folder):
+    error = raises(hone.Error, lambda: hone.Model(str(folder / "nowhere")))
+    assert error.message and error.hint and error.exit_code and f"hint: {error.hint}" in str(error)
+    usage = raises(hone.UsageError, lambda: hone.Model(NANO, dtype="int3"))
+    assert isinstance(usage, ValueError) and "int3" in usage.message and "float32" in usage.hint
+    model = hone.Model(NANO)
+    template = hone.Template(model)
+    raises(hone.UsageError, lambda: hone.Template(model, truncation="sideways"))
+    raises(hone.UsageError, lambda: hone.Dataset([], template))
+    raises(hone.Error, lambda: hone.Dataset(str(folder / "no.jsonl"), template))
+    raises(hone.DataError, lambda: template.encode({"nothing": 1}))
+    raises(hone.DataError, lambda: hone.Dataset([{"messages": "no list"}], template)[0])
+    raises(hone.DataError, lambda: hone.Batch.from_rows([]))
+    raises(hone.DataError, lambda: hone.Batch.from_rows([{"input_ids": [1, 2], "labels": [1]}]))
+    raises(hone.UsageError, lambda: hone.Batch.from_rows([{"input_ids": [1.5]}]))
+    for row in ({"input_ids": [10**6]}, {"input_ids": [-1, 2]}, {"input_ids": [1, 2], "labels": [1, 10**6]}):
+        raises(hone.DataError, lambda: model.logits(hone.Batch.from_rows([row])))
+    raises(hone.DataError, lambda: hone.Sampler(model).sample([[10**6]]))
+    raises(hone.UsageError, lambda: hone.DataLoader(hone.Dataset(DEMO, template), 0))
+    raises(hone.UsageError, lambda: hone.DataLoader(hone.Dataset(DEMO, template), 2, packing="tight"))
+    raises(hone.UsageError, lambda: hone.Trainer(model, "loar"))
+    raises(hone.UsageError, lambda: hone.Trainer(model, lr_scheduler="cosine"))
+    raises(hone.UsageError, lambda: hone.Trainer(model, hone.LoraConfig(target_modules=["nothing"])))
+    trainer = hone.Trainer(model)
+    raises(hone.UsageError, trainer.step)
+    raises(hone.UsageError, lambda: hone.Trainer(model))
+    raises(hone.CheckpointError, lambda: trainer.load(folder))
+    raises(TypeError, lambda: trainer.backward("loss"))
+
+
+def check_rewards(folder):
+    texts = ["<think>t</think> <answer>4</answer>", "no"]
+    scores = hone.rewards.score(["format", "accuracy"], texts, [{"solution": "4"}, {"solution": "4"}])
+    assert scores.shape == (2, 2) and scores[0].max() == 1 and scores[1].tolist() == [0, 0], scores
+    assert hone.rewards.score("format", texts).shape == (2,)
+    raises(hone.UsageError, lambda: hone.rewards.score("beauty", texts))
+    raises(hone.Error, lambda: hone.rewards.score("accuracy", texts))
+
+
+def check_everything_public_is_typed_and_documented(folder):
+    for name in hone.__all__:
+        thing = getattr(hone, name)
+        assert thing.__doc__, name
+        for method, function in inspect.getmembers(thing, inspect.isfunction) if inspect.isclass(thing) else []:
+            if method.startswith("_") or thing.__module__.split(".")[0] != "hone":
+                continue
+            assert function.__doc__ and "return" in function.__annotations__, f"{name}.{method}"
+
+
+def main(folder):
+    checks = {name: check for name, check in globals().items() if name.startswith("check_")}
+    results = {}
+    for name, check in checks.items():
+        place = folder / name
+        place.mkdir(parents=True)
+        try:
+            check(place)
+            results[name] = "ok"
+        except Exception:
+            results[name] = traceback.format_exc()
+        (folder / "results.json").write_text(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

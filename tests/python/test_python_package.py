@@ -1,0 +1,155 @@
+"""The wheel `hone`, installed into an environment of its own with torch beside it: the program, the module, the pages about them."""
+import json
+import os
+import re
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from workers import made_once
+
+ROOT = Path(__file__).resolve().parents[2]
+BINARY = Path(os.environ.get("HONE_BIN", ROOT / "build/bin/hone"))
+CHECKS = re.findall(r"^def (check_\w+)", (Path(__file__).parent / "checks.py").read_text(), re.M)
+
+
+def run(*words, **settings):
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=600, **settings)
+    assert done.returncode == 0, f"{words}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+def own_environment(**more):
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LOG_LEVEL")}
+    return {**kept, "NO_COLOR": "1", "HF_HUB_OFFLINE": "1", **more}
+
+
+def make_wheel(folder):
+    """Only the module is compiled: libhone comes out of the build folder. Its paths are always the same, for the compiler's cache."""
+    prefix = BINARY.parents[1] / "prefix"
+    run("cmake", "--install", BINARY.parents[1], "--prefix", prefix)
+    run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", folder, "-C", f"cmake.define.HONE_PREFIX={prefix}", ROOT,
+        env=own_environment(PYTHONPATH=str(ROOT / ".venv/wheel")))
+
+
+def make_environment(folder, wheel):
+    """A fresh environment in which torch, pyarrow and what they need are those of the tests, by links; pip then installs the wheel."""
+    venv.create(folder / "venv", with_pip=False)
+    ours = Path(next(path for path in sys.path if path.endswith("site-packages")))
+    site = next((folder / "venv/lib").glob("python3*/site-packages"))
+    for name in ("torch", "torchgen", "functorch", "numpy", "numpy.libs", "pyarrow", "pyarrow.libs", "typing_extensions.py", "sympy", "mpmath", "networkx", "jinja2",
+                 "markupsafe", "fsspec", "filelock", "torch.libs", "nvidia", "triton", "setuptools"):
+        if (ours / name).exists():
+            (site / name).symlink_to(ours / name)
+    run(sys.executable, "-m", "pip", "--python", folder / "venv/bin/python", "install", "--no-deps", "--no-index", wheel, env=own_environment())
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory):
+    return next(made_once(tmp_path_factory, "wheel", make_wheel).glob("hone-*.whl"))
+
+
+@pytest.fixture(scope="session")
+def python(tmp_path_factory, wheel):
+    def make(folder):
+        make_environment(folder, wheel)
+
+    # Scripts name the Python they were made for, so the folder is not renamed: it lies beside a mark.
+    place = made_once(tmp_path_factory, "wheel environment", lambda folder: (folder / "place").write_text(str(folder.parent / "environment")))
+    environment = Path((place / "place").read_text())
+    made_once(tmp_path_factory, "wheel environment is made", lambda _: make(environment))
+    return environment / "venv/bin/python"
+
+
+@pytest.fixture(scope="session")
+def results(tmp_path_factory, python):
+    def make(folder):
+        done = subprocess.run([python, Path(__file__).parent / "checks.py", folder / "checks"], capture_output=True, text=True, timeout=600,
+                              env=own_environment(), cwd=folder)
+        (folder / "output.txt").write_text(done.stdout + done.stderr)
+
+    folder = made_once(tmp_path_factory, "python checks", make)
+    return json.loads((folder / "checks/results.json").read_text()), (folder / "output.txt").read_text()
+
+
+def test_wheel_holds_the_program_the_module_and_types(wheel):
+    with zipfile.ZipFile(wheel) as file:
+        names = file.namelist()
+        metadata = file.read(next(name for name in names if name.endswith("/METADATA"))).decode()
+    for name in ("hone/bin/hone", "hone/py.typed", "hone/_hone.pyi", "hone/__main__.py", "hone/_built.py"):
+        assert name in names, name
+    assert any(re.fullmatch(r"hone/_hone\.cpython-.*\.so", name) for name in names)
+    assert not [name for name in names if name.endswith((".a", ".h", ".cpp", ".cmake"))]
+    version = re.search(r"project\(hone VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())[1]
+    assert f"\nName: hone\nVersion: {version}\n" in metadata and "Requires-Dist: torch" in metadata
+
+
+def test_the_program_is_there_under_all_its_names(python, tmp_path):
+    environment = own_environment()
+    for command in ([python.parent / "hone"], [python, "-m", "hone"]):
+        assert run(*command, "version", env=environment) == run(BINARY, "version", env=environment)
+    assert not (python.parent / "accelerate").exists()  # which may be another program's
+    run(python, "-c", f"import hone.program; hone.program.link_front_ends({str(tmp_path)!r})", env=environment)
+    assert "swift sft" in run(tmp_path / "swift", "sft", "--help", env=environment)
+    done = subprocess.run([python, "-m", "hone", "sft", "--nonsense"], capture_output=True, text=True, env=environment)
+    assert done.returncode == 2 and "error:" in done.stderr
+    package = next((python.parents[1] / "lib").glob("python3*/site-packages/hone"))
+    for file in (package / "bin/hone", next(package.glob("_hone.*.so"))):
+        assert str(ROOT) not in run("readelf", "-d", file), "a path of the machine that built it"
+
+
+def test_the_program_starts_without_importing_torch(python):
+    code = "import sys, hone, hone.program; print('torch' in sys.modules, 'numpy' in sys.modules)"
+    assert run(python, "-c", code, env=own_environment()).split() == ["False", "False"]
+
+
+def test_another_torch_is_refused(python):
+    code = "import hone._built as built; built.TORCH = '1.13'; import hone; hone.Model"
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, env=own_environment())
+    assert done.returncode == 1 and "was built with torch 1.13" in done.stderr and "Install torch 1.13" in done.stderr
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_check(results, name):
+    found, output = results
+    assert found.get(name, f"the process ended before it\n{output[-3000:]}") == "ok", found.get(name, output[-3000:])
+
+
+def fresh_folder(tmp_path):
+    for name in ("models", "data", "cookbook"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    return tmp_path
+
+
+def test_the_page_runs_as_printed(python, tmp_path):
+    """docs/python.md: its Python blocks one after the other in one process, and its commands for this program."""
+    text = (ROOT / "docs/python.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
+    assert len(blocks) >= 6
+    (fresh_folder(tmp_path) / "page.py").write_text("\n".join(blocks))
+    said = run(python, "page.py", cwd=tmp_path, env=own_environment())
+    assert "You trained me, with hone." in said and 'dtype is "int3" | expected float32, bfloat16 or float16' in said
+    commands = [line for line in re.findall(r"^python -m hone .*", text, re.M)]
+    for command in commands:
+        run(python, *command.split()[1:], cwd=tmp_path, env=own_environment())
+    assert commands
+
+
+def test_the_chinese_page_has_the_same_code():
+    def code(page):
+        return [re.sub(r"#.*", "", block) for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.S)]
+
+    assert code("python.zh.md") == code("python.md")
+
+
+def test_the_notebook_runs(python, tmp_path):
+    cells = json.loads((ROOT / "cookbook/python/teach.ipynb").read_text())["cells"]
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    (fresh_folder(tmp_path) / "notebook.py").write_text(code + "\nprint(before, '|', after)\n")
+    before, after = run(python, "notebook.py", cwd=tmp_path, env=own_environment()).splitlines()[-1].split(" | ")
+    assert after == "You trained me, with hone." != before
+    assert (tmp_path / "output/notebook/checkpoint-60/adapter_config.json").exists()
