@@ -1,4 +1,4 @@
-# Finds what hone stands on. Required: libtorch and a few Debian libraries. Optional: Arrow (Parquet), CUDA, libcurl, image and audio libraries, Cairo, libedit; SentencePiece is read by our own code.
+# Finds what hone stands on. Required: libtorch and a few Debian libraries. Optional: Arrow (Parquet), CUDA, libcurl, image and audio libraries, FFmpeg, Cairo, libedit; SentencePiece is read by our own code.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(fmt REQUIRED)
@@ -130,6 +130,20 @@ if(HONE_AUDIO)
   endif()
 endif()
 message(STATUS "Audio (libsndfile, libsoxr): ${HONE_WITH_AUDIO}")
+
+# Video files. FFmpeg's headers are enough to build: its libraries are opened when a video is read. Without them, lists of frames are read.
+option(HONE_VIDEO "Read video files by FFmpeg's libraries, when their headers are there" ON)
+set(HONE_WITH_VIDEO OFF)
+if(HONE_VIDEO)
+  pkg_check_modules(video libavformat libavcodec libavutil libswscale)
+  if(video_FOUND)
+    set(HONE_WITH_VIDEO ON)
+    add_library(hone_part_video INTERFACE)
+    target_include_directories(hone_part_video SYSTEM INTERFACE $<BUILD_INTERFACE:${video_INCLUDE_DIRS}>)
+    target_link_libraries(hone_part_video INTERFACE ${CMAKE_DL_LIBS})
+  endif()
+endif()
+message(STATUS "Video files (FFmpeg's headers): ${HONE_WITH_VIDEO}")
 
 # Plots of training curves and load tests. Without Cairo, runs say that none are drawn.
 option(HONE_CAIRO "Draw plots by Cairo, when it is there" ON)

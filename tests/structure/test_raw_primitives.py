@@ -28,7 +28,7 @@ DOORS = {
         "train/rl/rewards/sandbox.cpp": "bubblewrap, by argument vector, with an empty environment"}),
     "runs code of others": (r"\bdlopen\s*\(|torch::(?:jit::)?load\s*\(|\bUnpickler\b|pickle_load", {
         "device/npu.cpp": "drivers of this machine", "device/npu_dcmi.cpp": "drivers of this machine", "device/nvml.cpp": "drivers of this machine",
-        "device/without_cuda/cuda_library.cpp": "our own library"}),
+        "device/without_cuda/cuda_library.cpp": "our own library", "media/with_video/ffmpeg.cpp": "FFmpeg of this machine, when a video is read"}),
     "trusts the text of a number": (r"\b(?:std::)?(?:atoi|atol|atoll|stoi|stol|stoll|stoul|stoull)\s*\(|\bsscanf\s*\(", {
         "cli/": "options that were checked, and the environment", "base/terminal.cpp": "the environment", "device/": "the environment and drivers", "parallel/": "the environment",
         "hub/access.cpp": "the environment", "hub/with_curl/http.cpp": "the environment", "hub/with_curl/hugging_face_api.cpp": "digits, and a throw is an error", "engine/constraints/decimal.cpp": "digits it has counted",
