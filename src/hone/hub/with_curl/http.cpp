@@ -11,6 +11,7 @@
 #include "hone/base/error.h"
 #include "hone/base/log.h"
 #include "hone/hub/access.h"
+#include "hone/hub/public_address.h"
 #include "hone/hub/with_curl/interrupt.h"
 
 namespace hone::hub {
@@ -26,6 +27,7 @@ struct Exchange {
   HttpReply reply;
   bool begun = false;
   std::exception_ptr trouble;
+  bool led_inside = false;  // to an address that is not public
 
   bool carries_body() const { return reply.status >= 200 && reply.status < 300; }
   void begin() {
@@ -102,6 +104,15 @@ void attach_body(CURL* curl, const HttpRequest& request, SentFile& sent) {
 int on_progress(void* pointer, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   const auto& request = *static_cast<const HttpRequest*>(pointer);
   return interrupted() || (request.give_up && request.give_up()) ? 1 : 0;
+}
+
+// Sees the address itself, behind whatever the name stands for now.
+curl_socket_t on_public_socket(void* pointer, curlsocktype, curl_sockaddr* address) {
+  if (!is_public_address(address->addr)) {
+    static_cast<Exchange*>(pointer)->led_inside = true;
+    return CURL_SOCKET_BAD;
+  }
+  return ::socket(address->family, address->socktype, address->protocol);
 }
 
 std::string part_of(CURLU* url, CURLUPart part) {
@@ -213,12 +224,18 @@ HttpReply Http::perform(const HttpRequest& request, const HttpBody& body, bool w
   curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
   curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &request);
   curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-  if (request.direct) curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
+  if (request.direct || request.no_proxy) curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
+  if (request.public_only) {
+    curl_easy_setopt(curl, CURLOPT_OPENSOCKETFUNCTION, on_public_socket);
+    curl_easy_setopt(curl, CURLOPT_OPENSOCKETDATA, &exchange);
+  }
   if (request.method != "GET") attach_body(curl, request, sent);
   if (const auto& trusted = config().user.certificates; !trusted.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, trusted.c_str());
   CURLcode code = curl_easy_perform(curl);
   if (exchange.trouble) std::rethrow_exception(exchange.trouble);
   throw_if_interrupted();
+  if (code != CURLE_OK && exchange.led_inside)
+    throw HttpFailure(fmt::format("{} is an address of this machine or its network", resolve(request.url, "").second.host));
   if (code != CURLE_OK) throw transport_failure(code, details, resolve(request.url, "").second);
   exchange.begin();  // an empty body
   return std::move(exchange.reply);

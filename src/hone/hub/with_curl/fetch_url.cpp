@@ -1,0 +1,58 @@
+#include "hone/hub/fetch_url.h"
+
+#include <openssl/sha.h>
+
+#include <array>
+
+#include "hone/base/file.h"
+#include "hone/hub/access.h"
+#include "hone/hub/with_curl/http.h"
+
+namespace hone::hub {
+namespace {
+
+std::string name_of_url(const std::string& url) {
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
+  SHA256(reinterpret_cast<const unsigned char*>(url.data()), url.size(), digest.data());
+  std::string name;
+  for (auto byte : digest) name += fmt::format("{:02x}", byte);
+  return name;
+}
+
+std::string download_url(const std::string& url, const FetchLimits& limits) {
+  HttpRequest request{.url = url, .headers = {}, .secrets = {}};
+  request.read_timeout = request.whole_time = limits.whole_time;
+  request.public_only = !limits.private_addresses;
+  request.no_proxy = true;
+  constexpr int kTries = 2;
+  for (int tried = 1;; ++tried) {
+    try {
+      return Http().get(request, limits.most_bytes).body;
+    } catch (const HttpFailure& failure) {
+      if (!failure.worth_retrying || tried == kTries) throw;
+    }
+  }
+}
+
+}  // namespace
+
+Result<fs::path> fetch_url(const std::string& url, const FetchLimits& limits, const fs::path& folder) {
+  const auto path = folder / name_of_url(url);
+  std::error_code absent;
+  if (fs::exists(path, absent)) return path;
+  if (offline()) return error("an address, and downloads are off (HF_HUB_OFFLINE); expected a path");
+  try {
+    const auto content = download_url(url, limits);
+    fs::create_directories(folder);
+    write_file_atomically(path, content);
+    return path;
+  } catch (const HttpFailure& failure) {
+    return error("not fetched: {}", failure.what());
+  } catch (const UserError& failure) {
+    return error("not kept: {}", failure.what());
+  } catch (const fs::filesystem_error& failure) {
+    return error("not kept: {}", failure.what());
+  }
+}
+
+}  // namespace hone::hub
