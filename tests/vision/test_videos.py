@@ -124,8 +124,8 @@ def test_answers_are_transformers(folders, tmp_path, family):
     assert json.loads((tmp_path / "out.jsonl").read_text())["response"] == tokenizer.decode(said, skip_special_tokens=True)
 
 
-def test_what_is_no_list_of_frames_is_a_bad_row(folders, tmp_path):
-    for videos, message in ((["a.mp4"], "video files are not read"), ([[]], "0 frames"), ([[1]], "paths of its frames"), ([[str(tmp_path / "no.png")]], "no.png")):
+def test_what_is_no_video_is_a_bad_row(folders, tmp_path):
+    for videos, message in ((["a.mp4"], "video a.mp4: no such file"), ([[]], "0 frames"), ([[1]], "paths of its frames"), ([[str(tmp_path / "no.png")]], "no.png")):
         row = {"messages": [{"role": "user", "content": "<video>"}, {"role": "assistant", "content": "a"}], "videos": videos}
         (tmp_path / "asked.json").write_text(json.dumps({"model": str(folders("qwen2_5_vl")), "rows": [row], "output": str(tmp_path / "batch")}))
         done = subprocess.run([HONE, "image-trace", tmp_path / "asked.json"], capture_output=True, text=True)

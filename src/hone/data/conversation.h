@@ -19,15 +19,20 @@ struct Message {
 
 struct Sample;
 
+// What stands for a medium in the text.
+struct MediaTags {
+  std::string image = "<image>", video = "<video>", audio = "<audio>";
+};
+
 struct Conversation {
   std::vector<Message> messages;
   std::vector<Message> rejected;  // preference data: the full alternative conversation; empty otherwise
   std::string tools;              // JSON text of a list of function specs; empty when none
   std::optional<bool> label;      // KTO
   std::vector<std::string> images, videos, audios;
-  std::string image_tag = "<image>", audio_tag = "<audio>";  // what stands for them in the text
-  Json extra;                                                // other columns, kept for rewards and channels; an object or null
-  bool plain_text = false;                                   // pre-training: messages[0].content is the whole text
+  MediaTags tags;
+  Json extra;               // other columns, kept for rewards and channels; an object or null
+  bool plain_text = false;  // pre-training: messages[0].content is the whole text
   RowOrigin origin;
   std::shared_ptr<const std::vector<Sample>> encoded;  // tokens made earlier: there is nothing left to encode
 };

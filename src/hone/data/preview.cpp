@@ -57,11 +57,12 @@ class RowView {
   Result<SamplePack> encode(const Encoder& encoder, const Conversation& conversation, int64_t row) const {
     if (!config_.prompts) return encode_conversation(encoder, conversation, config_.loader, row);
     auto question = conversation;
-    auto ids = encode_rollout_prompt(encoder, question, config_.most_tokens);
-    if (!ids) return Error{ids.error()};
+    auto prompt = encode_rollout_prompt(encoder, question, config_.most_tokens);
+    if (!prompt) return Error{prompt.error()};
     Sample sample;
-    sample.labels.assign(ids->size(), kIgnore);
-    sample.ids = std::move(*ids);
+    sample.labels.assign(prompt->ids.size(), kIgnore);
+    sample.ids = std::move(prompt->ids);
+    sample.pictures = std::move(prompt->pictures);
     sample.origin = conversation.origin;
     sample.row = row;
     return SamplePack{std::move(sample)};

@@ -10,16 +10,16 @@ constexpr size_t kLongestPath = 2000;  // longer ones are base64, as ms-swift ha
 bool is_data_uri(std::string_view source) { return source.starts_with("data:"); }
 bool is_url(std::string_view source) { return source.starts_with("http://") || source.starts_with("https://"); }
 
-Result<std::string> decoded(std::string_view encoded) {
-  if (encoded.size() / 4 * 3 > kMostBytes) return error("more than {} bytes of base64", kMostBytes);
+Result<std::string> decoded(std::string_view encoded, size_t most_bytes) {
+  if (encoded.size() / 4 * 3 > most_bytes) return error("more than {} bytes of base64", most_bytes);
   return text::tokenizer::decode_base64(encoded);
 }
 
-Result<std::string> data_of_uri(std::string_view source) {
+Result<std::string> data_of_uri(std::string_view source, size_t most_bytes) {
   const size_t comma = source.find(',');
   if (comma == source.npos || !source.substr(0, comma).ends_with(";base64"))
     return error("a data: URI without \";base64,\"; expected data:image/png;base64,…");
-  return decoded(source.substr(comma + 1));
+  return decoded(source.substr(comma + 1), most_bytes);
 }
 
 std::optional<fs::path> existing_file(const std::string& source, const SourceRules& rules) {
@@ -34,26 +34,32 @@ std::optional<fs::path> existing_file(const std::string& source, const SourceRul
 
 }  // namespace
 
+Result<Medium> Medium::map(const fs::path& path, size_t most_bytes) {
+  std::error_code unreadable;
+  if (!fs::is_regular_file(path, unreadable)) return error("not a regular file");
+  if (fs::file_size(path, unreadable) > most_bytes) return error("more than {} bytes", most_bytes);
+  if (fs::file_size(path, unreadable) == 0) return error("0 bytes; expected a picture or a video");
+  try {
+    return Medium(MappedFile(path));
+  } catch (const UserError& problem) {
+    return Error{problem.what()};
+  }
+}
+
 Result<Medium> Medium::open(const std::string& source, const SourceRules& rules) {
   if (source.empty()) return error("an empty path");
-  if (is_url(source)) return error("an address, which is not fetched; download it and give the path");
+  if (is_url(source)) {
+    if (!rules.fetch) return error("an address, which is not fetched; download it and give the path");
+    auto path = rules.fetch(source);
+    return path ? map(*path, rules.most_bytes) : Result<Medium>(Error{path.error()});
+  }
   if (is_data_uri(source)) {
-    auto data = data_of_uri(source);
+    auto data = data_of_uri(source, rules.most_bytes);
     if (!data) return Error{data.error()};
     return Medium(std::move(*data));
   }
-  if (auto path = rules.paths ? existing_file(source, rules) : std::nullopt) {
-    std::error_code unreadable;
-    if (!fs::is_regular_file(*path, unreadable)) return error("not a regular file");
-    if (fs::file_size(*path, unreadable) > kMostBytes) return error("more than {} bytes", kMostBytes);
-    if (fs::file_size(*path, unreadable) == 0) return error("0 bytes; expected a picture");
-    try {
-      return Medium(MappedFile(*path));
-    } catch (const UserError& problem) {
-      return Error{problem.what()};
-    }
-  }
-  auto data = decoded(source);
+  if (auto path = rules.paths ? existing_file(source, rules) : std::nullopt) return map(*path, rules.most_bytes);
+  auto data = decoded(source, rules.most_bytes);
   if (data && !data->empty() && (source.size() > kLongestPath || source.find('.') == source.npos))
     return Medium(std::move(*data));
   return rules.paths ? error("no such file") : error("neither a data: URI nor base64; files of this machine are not read");

@@ -1,5 +1,7 @@
-// Where the bytes of a picture are: a file, a data: URI or bare base64. Nothing is fetched from the network.
+// Where the bytes of a picture or a video are: a file, a data: URI, bare base64, or an address where there is something to
+// fetch it with.
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +16,9 @@ inline constexpr size_t kMostBytes = size_t{256} << 20;  // of one picture
 struct SourceRules {
   bool paths = true;     // false: a request of somebody else, who must not read files here
   fs::path folder = {};  // for relative paths that name no file as they are (ROOT_IMAGE_DIR)
+  size_t most_bytes = kMostBytes;
+  // Brings what an address names into a file; null: addresses are refused.
+  std::function<Result<fs::path>(const std::string& url)> fetch = {};
 };
 
 class Medium {
@@ -22,6 +27,7 @@ class Medium {
   std::string_view bytes() const;
 
  private:
+  static Result<Medium> map(const fs::path& path, size_t most_bytes);
   explicit Medium(std::variant<MappedFile, std::string> content) : content_(std::move(content)) {}
   std::variant<MappedFile, std::string> content_;
 };

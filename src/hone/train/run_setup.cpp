@@ -17,6 +17,15 @@
 namespace hone::train {
 namespace {
 
+// Servers are sent tokens alone, and turns are made of them.
+void require_text(const rl::Prompts& prompts, bool has_servers, bool has_turns) {
+  if (!prompts.has_pictures()) return;
+  if (has_servers)
+    throw UserError(ExitCode::usage, "prompts with images, and completions from rollout servers, which are sent text alone",
+                    "let the training processes generate: leave the servers out");
+  if (has_turns) throw UserError(ExitCode::usage, "prompts with images in rollouts of several turns, which are of text alone");
+}
+
 std::unique_ptr<data::Loader> train_loader(const TrainingJob& job, RunSetup& ready, const DistributedContext& processes) {
   auto config = job.loader;
   config.rank = processes.data_rank();
@@ -35,7 +44,9 @@ std::unique_ptr<rl::RolloutLoader> rollout_loader(const TrainingJob& job, RunSet
   auto geometry = rl::make_rollout_batching(job.reinforcement->batching, job.trainer.micro_batch_size,
                                             job.trainer.gradient_accumulation_steps, processes.data_size());
   auto read = [&, longest = longest_useful_prompt(job)](const std::shared_ptr<data::ConversationSource>& rows) {
-    return std::make_shared<const rl::Prompts>(rows, ready.encoder, *ready.report, job.loader.threads, longest);
+    auto prompts = std::make_shared<const rl::Prompts>(rows, ready.encoder, *ready.report, job.loader.threads, longest);
+    require_text(*prompts, job.reinforcement->servers.has_value(), job.reinforcement->turns.has_value());
+    return prompts;
   };
   auto loader = std::make_unique<rl::RolloutLoader>(*job.reinforcement, geometry, read(ready.data.train), job.loader.seed,
                                                     job.loader.shuffle);
@@ -57,6 +68,7 @@ std::unique_ptr<DistillationLoader> distillation_loader(const TrainingJob& job, 
   data::RowReport unheard(false);  // the loader of the rows reports them
   auto prompts = std::make_shared<const rl::Prompts>(ready.data.train, ready.encoder, rows ? unheard : *ready.report,
                                                      job.loader.threads, longest_useful_prompt(job));
+  require_text(*prompts, config.servers.has_value(), false);
   return std::make_unique<DistillationLoader>(
       config, std::move(rows), std::move(prompts),
       DistillationLoader::Order{job.trainer.micro_batch_size, job.trainer.gradient_accumulation_steps, processes.data_rank(),

@@ -68,6 +68,7 @@ struct TemplateArguments : ArgumentGroup {
   Arg<bool> add_non_thinking_prefix{*this, "add_non_thinking_prefix"};
   Arg<bool> disable_ignore_empty_think{*this, "disable_ignore_empty_think"};
   Arg<std::string> loss_scale{*this, "loss_scale"};
+  Arg<std::string> norm_bbox{*this, "norm_bbox"};
   Arg<bool> is_binary_loss_scale{*this, "is_binary_loss_scale"};
   Arg<bool> train_on_prompt{*this, "train_on_prompt"};
   Arg<bool> mask_history{*this, "mask_history"};

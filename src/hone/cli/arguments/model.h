@@ -50,6 +50,10 @@ struct ModelArguments : ArgumentGroup {
   Arg<int64_t> max_pixels{*this, "max_pixels"};
   Arg<int64_t> image_min_pixels{*this, "image_min_pixels"};
   Arg<bool> crop_to_patches{*this, "crop_to_patches"};
+  Arg<int64_t> video_max_pixels{*this, "video_max_pixels"};
+  Arg<int64_t> video_min_pixels{*this, "video_min_pixels"};
+  Arg<double> video_fps{*this, "video_fps"};
+  Arg<int64_t> video_maxlen{*this, "video_maxlen"};
   Arg<bool> use_cpu{*this, "use_cpu"};
   Arg<std::string> devices{*this, "devices"};
   Arg<int64_t> threads{*this, "threads"};

@@ -28,6 +28,7 @@ data::EncodeConfig prompt_config(const Options& options) {
   if (!ModelArguments(options).guard_special_tokens.is_set())
     config.guard_special_tokens = true;   // what strangers write stays text
   config.pictures.sources.paths = false;  // and names no files of this machine
+  config.pictures.sources.fetch = nullptr;
   return config;
 }
 

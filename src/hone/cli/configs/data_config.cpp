@@ -1,6 +1,7 @@
 #include "hone/cli/configs/data_config.h"
 
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 
 #include "hone/base/file.h"
@@ -11,6 +12,8 @@
 #include "hone/cli/arguments/training.h"
 #include "hone/cli/parsing/parse.h"
 #include "hone/data/datasets/cached_dataset.h"
+#include "hone/hub/access.h"
+#include "hone/hub/fetch_url.h"
 #include "hone/hub/locate.h"
 
 namespace hone::cli {
@@ -145,14 +148,32 @@ std::optional<double> positive_in(const char* variable) {
   return value;
 }
 
+// Rows may name media by their addresses, which are kept beside what the hub brought.
+void read_fetching(media::SourceRules& sources) {
+  hub::FetchLimits limits;
+  if (auto seconds = number_in("SWIFT_TIMEOUT")) limits.whole_time = std::chrono::seconds(std::min<int64_t>(*seconds, 86400));
+  if (auto size = number_in("SWIFT_MAX_DOWNLOAD_SIZE_MB"))
+    limits.most_bytes = static_cast<size_t>(std::min<int64_t>(*size, 1 << 20)) << 20;
+  const char* inside = std::getenv("SWIFT_ALLOW_INTERNAL_URL");
+  limits.private_addresses = inside && std::string_view(inside) == "1";
+  sources.fetch = [limits](const std::string& url) {
+    return hub::fetch_url(url, limits, hub::cache_of(hub::config().site) / "hone-media");
+  };
+}
+
 // ms-swift: variables of the environment, tokens before pixels.
 data::PictureOptions picture_options(const ModelArguments& args, bool factory) {
   data::PictureOptions pictures;
+  read_fetching(pictures.sources);
   const bool has_limit = args.max_pixels.has_value();
   if (factory) {
     if (has_limit) pictures.factory_max_pixels = *args.max_pixels;
     if (args.image_min_pixels.exists()) pictures.factory_min_pixels = *args.image_min_pixels;
     pictures.crop_to_patches = *args.crop_to_patches;
+    pictures.video_max_pixels = *args.video_max_pixels;
+    pictures.video_min_pixels = *args.video_min_pixels;
+    pictures.max_frames = *args.video_maxlen;
+    pictures.fps = *args.video_fps;
     return pictures;
   }
   pictures.min_pixels = number_in("MIN_PIXELS");
@@ -165,7 +186,11 @@ data::PictureOptions picture_options(const ModelArguments& args, bool factory) {
   pictures.video_min_pixels = number_in("VIDEO_MIN_PIXELS");
   pictures.video_max_pixels = number_in("VIDEO_MAX_PIXELS");
   if (auto fps = positive_in("FPS")) pictures.fps = *fps;
+  pictures.min_frames = number_in("FPS_MIN_FRAMES");
+  pictures.max_frames = number_in("FPS_MAX_FRAMES");
+  if (auto tokens = number_in("MODEL_SEQ_LEN")) pictures.total_tokens = static_cast<double>(*tokens);
   if (has_limit) pictures.shrink_above = *args.max_pixels;
+  if (const char* boxes = std::getenv("QWENVL_BBOX_FORMAT")) pictures.plain_boxes = std::string_view(boxes) != "legacy";
   if (const char* folder = std::getenv("ROOT_IMAGE_DIR")) pictures.sources.folder = folder;
   return pictures;
 }
@@ -185,6 +210,7 @@ void read_swift_template(const Options& options, EncodeConfig& config) {
   config.add_non_thinking_prefix = *args.add_non_thinking_prefix;
   config.use_chat_template = *args.use_chat_template;
   if (args.response_prefix.has_value()) config.response_prefix = prompt_text(*args.response_prefix);
+  if (args.norm_bbox.has_value()) config.pictures.norm_bbox = *args.norm_bbox;
   if (*args.template_backend == "jinja") config.dialect = data::Dialect::jinja;
 }
 

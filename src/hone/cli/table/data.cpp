@@ -108,7 +108,10 @@ void add_template(Rows& rows) {
           {"preserve_thinking", Flag, "auto", "Keep reasoning of earlier turns.", factory_default{"false"}},
           {"add_non_thinking_prefix", Flag, "true", "Add an empty think block to responses without one.", only_swift{}},
           {"disable_ignore_empty_think", Flag, "false", "Train on empty think blocks too.", only_swift{}},
-          {"norm_bbox", Choice("norm1000|none"), "auto", "Scale of boxes.", only_swift{}, no_effect{kMultimodalUnsupported}},
+          {"norm_bbox", Choice("norm1000|none"), "",
+           "Scale of boxes in objects: thousandths of the image, or none for pixels of the resized one; unset is the model's "
+           "own.",
+           only_swift{}},
           {"loss_scale", Text, "default", "Loss mask: default, last_round, all, with +ignore_empty_think …", on{kPt, "all"},
            on{kRlhf, "last_round"}, only_swift{}},
           {"is_binary_loss_scale", Flag, "auto", "Loss weights are 0 or 1 only.", only_swift{}},

@@ -123,23 +123,25 @@ void add_model(Rows& rows) {
           {"bnb_4bit_quant_storage", Text, "", "Storage type of 4-bit weights.", only_swift{},
            always_on{"uint8", "4-bit weights are kept as bytes, two in each"}},
       });
-  add_group(rows, "Images, audio", kModelUsers,
-            {
-                {"max_pixels", Integer(1), "", "Larger images are shrunk to so many pixels.", factory{"image_max_pixels"},
-                 factory_default{"589824"}, verbs{kModelUsers | kPreview}},
-                {"image_min_pixels", Integer(1), "1024", "Smaller images are enlarged to so many pixels.", only_factory{},
-                 verbs{kModelUsers | kPreview}},
-                {"crop_to_patches", Flag, "false", "InternVL's images are cut into tiles.", only_factory{},
-                 verbs{kModelUsers | kPreview}},
-                {"audio_sampling_rate", Integer(1), "16000", "Samples a second of recordings.", only_factory{},
-                 always_on{"16000", "these models hear 16000 samples a second, to which recordings are brought"}},
-            });
+  add_group(
+      rows, "Images, videos, audio", kModelUsers,
+      {
+          {"max_pixels", Integer(1), "", "Larger images are shrunk to so many pixels.", factory{"image_max_pixels"},
+           factory_default{"589824"}, verbs{kModelUsers | kPreview}},
+          {"image_min_pixels", Integer(1), "1024", "Smaller images are enlarged to so many pixels.", only_factory{},
+           verbs{kModelUsers | kPreview}},
+          {"crop_to_patches", Flag, "false", "InternVL's images are cut into tiles.", only_factory{},
+           verbs{kModelUsers | kPreview}},
+          {"video_max_pixels", Integer(1), "65536", "Larger frames of videos are shrunk to so many pixels.", only_factory{},
+           verbs{kModelUsers | kPreview}},
+          {"video_min_pixels", Integer(1), "256", "Smaller frames of videos are enlarged to so many pixels.", only_factory{},
+           verbs{kModelUsers | kPreview}},
+          {"video_fps", Real(0.001), "2.0", "Frames taken from a second of video.", only_factory{},
+           verbs{kModelUsers | kPreview}},
+          {"video_maxlen", Integer(1), "128", "Most frames taken from a video.", only_factory{}, verbs{kModelUsers | kPreview}},
+      });
   add_unsupported_group(rows, "Video", kModelUsers, kMultimodalUnsupported,
                         {
-                            {"video_max_pixels", Integer(1), "65536", "Largest frame.", only_factory{}},
-                            {"video_min_pixels", Integer(1), "256", "Smallest frame.", only_factory{}},
-                            {"video_fps", Real(0), "2.0", "Frames taken from a second of video.", only_factory{}},
-                            {"video_maxlen", Integer(1), "128", "Most frames of a video.", only_factory{}},
                             {"image_do_pan_and_scan", Flag, "false", "Gemma 3's crops.", only_factory{}},
                             {"use_audio_in_video", Flag, "false", "Sound of videos too.", only_factory{}},
                         });

@@ -25,7 +25,7 @@ void PositionAxes::append(const Sample& sample, int64_t first) {
                   width = picture.plan.grid_w / merge;
     int64_t time = 0;
     for (int64_t frame = 0; frame < picture.plan.frames; ++frame) {
-      time = static_cast<int64_t>(static_cast<double>(frame) * picture.interval);
+      time = static_cast<int64_t>(static_cast<float>(frame) * picture.interval);
       for (int64_t y = 0; y < height; ++y)
         for (int64_t x = 0; x < width; ++x) {
           axes_[0].push_back(next_ + time);
@@ -68,13 +68,15 @@ BatchImages decode_images(std::vector<SamplePack>& packs, Failed failed) {
   float* to = images.patches_pr.data_ptr<float>();
   for (auto& pack : packs)
     for (auto& sample : pack)
-      for (const auto& picture : sample.pictures) {
-        auto values = patch_rows(picture);
+      for (size_t next = 0; next < sample.pictures.size();) {
+        const auto pictures = decoded_together(sample.pictures, next);
+        auto values = patch_rows(pictures);
         if (values)
           std::copy(values->begin(), values->end(), to);
         else
           failed(sample, values.error());
-        to += picture.plan.patches() * row_size;
+        for (const auto& picture : pictures) to += picture.plan.patches() * row_size;
+        next += pictures.size();
       }
   return images;
 }
@@ -90,22 +92,33 @@ bool has_pictures(std::span<const SamplePack> packs) {
 
 BatchImages load_images(std::vector<SamplePack>& packs) { return decode_images(packs, forget_labels); }
 
-Result<Batch> prompt_batch(std::vector<text::TokenId> ids, std::vector<Picture> pictures, std::vector<Sound> sounds) {
-  Sample sample;
-  sample.ids = std::move(ids);
-  sample.pictures = std::move(pictures);
-  sample.sounds = std::move(sounds);
+namespace {
+
+template <class Failed>
+Batch batch_of_prompt(Sample sample, Failed failed) {
   std::vector<SamplePack> packs{{std::move(sample)}};
-  std::string problem;
   Batch batch;
-  auto failed = [&](const Sample&, const std::string& why) { problem = why; };
   batch.images = decode_images(packs, failed);
   batch.audio = decode_sounds(packs, failed);
-  if (!problem.empty()) return Error{problem};
   PositionAxes positions;
   positions.append(packs[0][0], 0);
   batch.positions_t = positions.tensor();
   return batch;
 }
+
+}  // namespace
+
+Result<Batch> prompt_batch(std::vector<text::TokenId> ids, std::vector<Picture> pictures, std::vector<Sound> sounds) {
+  Sample sample;
+  sample.ids = std::move(ids);
+  sample.pictures = std::move(pictures);
+  sample.sounds = std::move(sounds);
+  std::string problem;
+  auto batch = batch_of_prompt(std::move(sample), [&](const Sample&, const std::string& why) { problem = why; });
+  if (!problem.empty()) return Error{problem};
+  return batch;
+}
+
+Batch prompt_batch_of(Sample sample) { return batch_of_prompt(std::move(sample), forget_labels); }
 
 }  // namespace hone::data

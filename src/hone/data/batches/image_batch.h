@@ -23,6 +23,8 @@ class PositionAxes {
 
 // A prompt with its media as a batch of one. A medium that cannot be decoded is an error.
 Result<Batch> prompt_batch(std::vector<text::TokenId> ids, std::vector<Picture> pictures, std::vector<Sound> sounds = {});
+// The same for a sample that a run has begun with: such a medium becomes zeros, and a warning names it.
+Batch prompt_batch_of(Sample sample);
 // What becomes of a sample one of whose media cannot be decoded, with a warning.
 void forget_labels(Sample& sample, const std::string& why);
 

@@ -167,13 +167,13 @@ std::string qwen3_variant(const std::string& name) {
 }
 
 // transformers 5 keeps all processors of a model in one file.
-Json read_image_processor(const std::filesystem::path& folder) {
-  if (const auto path = folder / "preprocessor_config.json"; std::filesystem::exists(path))
+Json read_processor(const std::filesystem::path& folder, const char* file, const char* name) {
+  if (const auto path = folder / file; std::filesystem::exists(path))
     return parse_json(read_file(path)).or_throw(ExitCode::bad_checkpoint, path.string());
   const auto path = folder / "processor_config.json";
   if (!std::filesystem::exists(path)) return {};
   const auto all = parse_json(read_file(path)).or_throw(ExitCode::bad_checkpoint, path.string());
-  return all.is_object() ? all.value("image_processor", Json()) : Json();
+  return all.is_object() ? all.value(name, Json()) : Json();
 }
 
 void read_vision(const std::filesystem::path& folder, const Json& config, ModelIdentity& identity) {
@@ -183,7 +183,8 @@ void read_vision(const std::filesystem::path& folder, const Json& config, ModelI
   if (!vision.is_object() || !(token.is_number_integer() || identity.model_type == "internvl_chat")) return;
   identity.vision = vision;
   if (token.is_number_integer()) identity.image_token = token.get<int64_t>();
-  identity.image_processor = read_image_processor(folder);
+  identity.image_processor = read_processor(folder, "preprocessor_config.json", "image_processor");
+  identity.video_processor = read_processor(folder, "video_preprocessor_config.json", "video_processor");
 }
 
 // Omni models keep what reads and answers in a config of its own.

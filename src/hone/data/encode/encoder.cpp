@@ -7,6 +7,7 @@
 #include "hone/base/log.h"
 #include "hone/data/encode/factory.h"
 #include "hone/data/encode/jinja.h"
+#include "hone/data/encode/objects.h"
 #include "hone/data/encode/picture_config.h"
 #include "hone/data/encode/swift.h"
 #include "hone/data/encode/truncate.h"
@@ -200,8 +201,8 @@ Result<PlannedMedia> Encoder::plan_seen(const Conversation& conversation) const 
   const char* kind = conversation.images.empty() ? "videos" : "images";
   if (!pictures_)
     return failed(fmt::format("{0} for a model that takes text alone; train one with a vision tower, or drop the {0}", kind));
-  if (!conversation.videos.empty() && (pictures_->video_pad < 0 || config_.dialect == Dialect::factory))
-    return failed("videos are read for Qwen's models by ms-swift's rules alone; expected images");
+  if (!conversation.videos.empty() && pictures_->video_pad < 0)
+    return failed("videos are read for Qwen's models alone; expected images");
   auto images = plan_pictures(conversation.images, pictures_);
   if (!images) return failed(images.error());
   media.images = std::move(*images);
@@ -217,10 +218,12 @@ Encoder::MarkedConversation Encoder::marked(const Conversation& conversation, co
   const auto rule = config_.dialect == Dialect::factory ? TagRule::must_match : TagRule::add_missing;
   MarkedConversation marked{conversation, {}, {}, {}, {}};
   auto mark = [&](std::vector<Message>& messages, std::vector<Picture>& pictures, std::vector<Sound>& sounds) {
-    auto found = mark_pictures(std::move(messages), media.seen, rule, conversation.image_tag);
+    if (pictures_ && config_.dialect != Dialect::factory)
+      fill_objects(messages, conversation.extra, media.seen.images, pictures_->boxes);
+    auto found = mark_pictures(std::move(messages), media.seen, rule, conversation.tags);
     messages = std::move(found.messages);
     pictures = std::move(found.pictures);
-    mark_sounds(messages, media.heard, rule, conversation.audio_tag);
+    mark_sounds(messages, media.heard, rule, conversation.tags.audio);
     sounds = media.heard;
   };
   mark(marked.conversation.messages, marked.pictures, marked.sounds);

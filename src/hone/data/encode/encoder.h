@@ -25,8 +25,13 @@ struct PictureOptions {
   bool crop_to_patches = false;                                    // factory: InternVL's tiles
   int64_t shrink_above = 0;                                        // swift --max_pixels
   int64_t factory_min_pixels = 1024, factory_max_pixels = 589824;  // factory image_min_pixels, image_max_pixels
-  std::optional<int64_t> video_min_tokens, video_max_tokens, video_min_pixels, video_max_pixels;  // swift: of a frame
-  double fps = 2;                                                                                 // swift: FPS
+  std::optional<int64_t> video_min_tokens, video_max_tokens;       // swift: of a frame
+  std::optional<int64_t> video_min_pixels, video_max_pixels;       // of a frame
+  std::optional<int64_t> min_frames, max_frames;                   // swift: FPS_MIN_FRAMES, FPS_MAX_FRAMES; factory: video_maxlen
+  std::optional<double> total_tokens;                              // swift: MODEL_SEQ_LEN, which all frames of a video share
+  double fps = 2;                                                  // swift: FPS; factory: video_fps
+  std::optional<std::string> norm_bbox;  // swift: norm1000, or none for pixels of the resized image; unset: the model's
+  bool plain_boxes = false;              // swift: QWENVL_BBOX_FORMAT=new
   media::SourceRules sources;
 };
 
@@ -65,6 +70,7 @@ struct ModelIdentity {
   Json image_processor;                // preprocessor_config.json; null where there is none
   Json audio;                          // config.json's audio_config of a model that hears; null: it does not
   double position_rate = 0;            // positions that a second of a video takes (Omni); 0: as vision_config says
+  Json video_processor;                // video_preprocessor_config.json, likewise
 };
 ModelIdentity read_model_identity(const std::filesystem::path& folder);
 

@@ -73,6 +73,15 @@ void set_intern_rules(PictureConfig& config, const EncodeConfig& encode, const M
   if (!factory) config.text_behind = "\n";
 }
 
+// transformers' own bounds of videos; without a file for videos, that of images says them.
+void read_video_bounds(PictureConfig& config, const ModelIdentity& model) {
+  auto bounds = config.processor;
+  if (model.video_processor.is_object())
+    bounds = media::parse_image_processor(model.video_processor, bounds, model.name + "/video_preprocessor_config.json");
+  config.video.min_pixels = bounds.min_pixels;
+  config.video.max_pixels = bounds.max_pixels;
+}
+
 void set_video_rules(PictureConfig& config, const PictureOptions& asked, const text::Tokenizer& tokenizer,
                      const PictureTokens& names, const ModelIdentity& model) {
   config.video_pad = tokenizer.id_of(names.video).value_or(-1);
@@ -83,16 +92,28 @@ void set_video_rules(PictureConfig& config, const PictureOptions& asked, const t
   };
   video.min_tokens = tokens(asked.video_min_tokens, asked.video_min_pixels, video.min_tokens);
   video.max_tokens = tokens(asked.video_max_tokens, asked.video_max_pixels, video.max_tokens);
+  video.total_tokens = asked.total_tokens.value_or(video.total_tokens);
   video.fps = asked.fps;
+  video.min_frames = asked.min_frames.value_or(video.min_frames);
+  video.max_frames = asked.max_frames.value_or(config.processor.rule == media::ResizeRule::factory ? 128 : video.max_frames);
+  video.frame_min_pixels = asked.video_min_pixels.value_or(video.frame_min_pixels);
+  video.frame_max_pixels = asked.video_max_pixels.value_or(video.frame_max_pixels);
   video.has_timestamps = model.model_type.starts_with("qwen3_vl");
   video.counts_time = model.position_rate > 0;
   video.tokens_per_second = model.position_rate;
+  read_video_bounds(config, model);
   if (model.model_type != "qwen2_5_vl") return;
   const auto rate = model.vision.value("tokens_per_second", Json(4));
   if (!rate.is_number() || rate.get<double>() <= 0 || rate.get<double>() > 1000)
     throw UserError(ExitCode::bad_checkpoint,
                     fmt::format("vision_config: \"tokens_per_second\" is {}; expected a number above 0", rate.dump()));
   video.tokens_per_second = rate.get<double>();
+}
+
+void set_box_rules(BoxConfig& boxes, const PictureOptions& asked, const ModelIdentity& model, bool intern) {
+  using Style = BoxConfig::Style;
+  boxes.style = intern ? Style::intern : asked.plain_boxes ? Style::list : Style::qwen;
+  boxes.in_pixels = asked.norm_bbox ? *asked.norm_bbox == "none" : model.model_type == "qwen2_5_vl";
 }
 
 }  // namespace
@@ -120,6 +141,7 @@ std::shared_ptr<const PictureConfig> picture_config(const EncodeConfig& encode, 
   config->sources = asked.sources;
   const auto& names = intern ? kInternTokens : model.model_type == "qwen2_5_omni" ? kOmniTokens : kQwenTokens;
   read_tokens(*config, names, tokenizer, model);
+  set_box_rules(config->boxes, asked, model, intern);
   if (!intern) set_video_rules(*config, asked, tokenizer, names, model);
   return config;
 }

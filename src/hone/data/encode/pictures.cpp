@@ -1,7 +1,6 @@
 #include "hone/data/encode/pictures.h"
 
 #include <charconv>
-#include <span>
 
 #include "hone/data/encode/videos.h"
 #include "hone/media/decode_image.h"
@@ -57,9 +56,8 @@ Result<std::vector<Picture>> plan_pictures(const std::vector<std::string>& sourc
   return pictures;
 }
 
-MarkedMessages mark_pictures(std::vector<Message> messages, const PlannedMedia& media, TagRule rule,
-                             const std::string& image_tag) {
-  const std::string video_tag = kVideoTag;
+MarkedMessages mark_pictures(std::vector<Message> messages, const PlannedMedia& media, TagRule rule, const MediaTags& tags) {
+  const auto &image_tag = tags.image, &video_tag = tags.video;
   check_tags(messages, media.images.size(), rule, image_tag, "image");
   if (!media.videos.empty() || rule == TagRule::must_match) check_tags(messages, media.videos.size(), rule, video_tag, "video");
   MarkedMessages marked;
@@ -121,13 +119,21 @@ std::string describe(const Picture& picture) {
   const auto& plan = picture.plan;
   const auto seen = picture.seen();
   const auto tiles = plan.frames > 1 && !picture.is_video() ? fmt::format(" in {} tiles", plan.frames) : "";
-  const auto kind = picture.is_video() ? fmt::format("{} frames of a video from", picture.frames.size()) : std::string("image");
+  const size_t frames = picture.file ? picture.numbers.size() : picture.frames.size();
+  const auto kind = picture.is_video() ? fmt::format("{} frames of a video from", frames) : std::string("image");
   return fmt::format("{} {}: {} x {} pixels, read as {} x {}{}, {} tokens", kind, media::describe_source(picture.source),
                      plan.source.width, plan.source.height, seen.width, seen.height, tiles, plan.tokens);
 }
 
-Result<std::vector<float>> patch_rows(const Picture& picture) {
-  if (picture.is_video()) return video_rows(picture);
+std::span<const Picture> decoded_together(const std::vector<Picture>& pictures, size_t first) {
+  size_t end = first + 1;
+  while (end < pictures.size() && pictures[first].file && pictures[end].file == pictures[first].file) ++end;
+  return std::span(pictures).subspan(first, end - first);
+}
+
+Result<std::vector<float>> patch_rows(std::span<const Picture> pictures) {
+  const auto& picture = pictures.front();
+  if (picture.is_video()) return video_rows(pictures);
   auto failed = [&](const std::string& why) { return error("image {}: {}", media::describe_source(picture.source), why); };
   auto medium = media::Medium::open(picture.source, picture.config->sources);
   if (!medium) return failed(medium.error());

@@ -1,10 +1,12 @@
 // Pictures of a row: planned from their headers when the row is encoded, decoded when its batch is made.
 #pragma once
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "hone/data/conversation.h"
+#include "hone/media/decode_video.h"
 #include "hone/media/image_processor.h"
 #include "hone/media/medium.h"
 #include "hone/text/tokenizer.h"
@@ -15,10 +17,20 @@ namespace hone::data {
 struct VideoConfig {
   int64_t min_tokens = 128, max_tokens = 768;  // of a frame, in cells
   double total_tokens = 128000;                // of a video, of which nine in ten are taken
-  double fps = 2;                              // of frames that are given as a list
+  double fps = 2;                              // frames taken of a second of a file, or given as a list
+  int64_t min_frames = 4, max_frames = 768;    // of a file
   double tokens_per_second = 0;                // positions that a second takes; 0: a pair of frames takes one
   bool has_timestamps = false;                 // the time of every pair is written before it (Qwen3-VL)
   bool counts_time = false;                    // what follows begins behind its last time too (Omni); else behind its sides alone
+  // factory: what it makes of a frame, then the bounds of transformers' processor, of a frame or, with timestamps, of all.
+  int64_t frame_min_pixels = 256, frame_max_pixels = 65536;
+  int64_t min_pixels = 0, max_pixels = 0;
+};
+
+// How a model writes boxes and names of what is in a picture.
+struct BoxConfig {
+  enum class Style { plain, list, qwen, intern } style = Style::plain;
+  bool in_pixels = false;  // of the picture as the model sees it; false: in thousandths of its sides
 };
 
 // What a model makes of pictures.
@@ -26,6 +38,7 @@ struct PictureConfig {
   media::ImageProcessorConfig processor;
   media::SourceRules sources;
   VideoConfig video;
+  BoxConfig boxes;
   text::TokenId start = -1, pad = -1, end = -1;  // <|vision_start|><|image_pad|>…<|vision_end|>
   text::TokenId video_pad = -1;                  // <|video_pad|>; -1: the model takes no videos
   std::string text_behind = {};                  // of every picture
@@ -37,11 +50,13 @@ struct Picture {
   media::ImagePlan plan;
   std::shared_ptr<const PictureConfig> config;
   size_t first = 0;                      // of its `plan.tokens` placeholders in the ids of the sample
-  std::vector<std::string> frames = {};  // of a video, or of a part of it: `plan` has the first steps of each
-  double interval = 1;                   // positions from one pair of frames to the next
+  std::vector<std::string> frames = {};  // of a list that is a video, or of a part of it: `plan` has the first steps of each
+  std::shared_ptr<const media::VideoHeader> file = {};  // of a video file, the same in all its parts, which are decoded together
+  std::vector<int64_t> numbers = {};                    // of its frames
+  float interval = 1;                                   // positions from one pair of frames to the next
   std::string text_before = {};
 
-  bool is_video() const { return !frames.empty(); }
+  bool is_video() const { return !frames.empty() || file; }
   text::TokenId placeholder() const { return is_video() ? config->video_pad : config->pad; }
   media::ImageSize seen() const;  // what the tower sees of it, or what is cut into tiles
 };
@@ -66,9 +81,7 @@ struct MarkedMessages {
   std::vector<Message> messages;
   std::vector<Picture> pictures;
 };
-MarkedMessages mark_pictures(std::vector<Message> messages, const PlannedMedia& media, TagRule rule,
-                             const std::string& image_tag);
-inline constexpr const char* kVideoTag = "<video>";
+MarkedMessages mark_pictures(std::vector<Message> messages, const PlannedMedia& media, TagRule rule, const MediaTags& tags);
 // What the rule asks of the tags of one kind of media; missing ones are added.
 void check_tags(std::vector<Message>& messages, size_t media, TagRule rule, const std::string& tag, const char* kind);
 
@@ -88,7 +101,9 @@ std::string without_picture_marks(std::string text);  // what somebody wrote
 // "image a.png: 640 x 480 pixels, read as 644 x 476, 391 tokens", for people.
 std::string describe(const Picture& picture);
 
-// The rows of one picture, decoded: plan.patches() of processor.row_size() floats.
-Result<std::vector<float>> patch_rows(const Picture& picture);
+// The picture at `first`, with the parts of the same video file that follow it.
+std::span<const Picture> decoded_together(const std::vector<Picture>& pictures, size_t first);
+// Their rows, decoded: plan.patches() of processor.row_size() floats for each.
+Result<std::vector<float>> patch_rows(std::span<const Picture> pictures);
 
 }  // namespace hone::data

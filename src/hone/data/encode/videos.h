@@ -1,14 +1,16 @@
-// Videos as lists of frames, as qwen_vl_utils reads them: every frame is brought to a size by itself, then all of them to one.
+// Videos, files or lists of frames, as qwen_vl_utils and LLaMA-Factory read them: all frames are brought to one size.
 #pragma once
+#include <span>
+
 #include "hone/data/encode/pictures.h"
 
 namespace hone::data {
 
-// `source` is a list of frames as JSON text. Frames are planned from their headers. One picture, or, in models that write the
-// time of every pair of frames, one for each pair. Errors name the frame.
+// `source` is a file, or a list of frames as JSON text. It is planned from headers. One picture, or, in models that write the
+// time of every pair of frames, one for each pair. Errors name the video, or the frame of a list.
 Result<std::vector<Picture>> plan_video(const std::string& source, const std::shared_ptr<const PictureConfig>& config);
 
-// The rows of a picture with frames, decoded.
-Result<std::vector<float>> video_rows(const Picture& picture);
+// The rows of a picture with frames, or of several that are parts of one file, decoded.
+Result<std::vector<float>> video_rows(std::span<const Picture> parts);
 
 }  // namespace hone::data

@@ -17,15 +17,16 @@ std::string text_field(const Json& object, const char* name, const std::string& 
   return found->get<std::string>();
 }
 
-constexpr size_t kMostImages = 64, kMostAudios = 16;
-constexpr const char *kImageTag = "\uFDD4image\uFDD4", *kAudioTag = "\uFDD4audio\uFDD4";
+constexpr size_t kMostImages = 64, kMostVideos = 8, kMostAudios = 16;
 
-std::string image_data(const Json& url, const std::string& where) {
+std::string inline_data(const Json& url, const std::string& where, const char* kind) {
   if (!url.is_string()) bad_value(where, "expected an object with a url");
   auto text = url.get<std::string>();
-  if (!text.starts_with("data:")) bad_value(where, "addresses are not fetched; expected data:image/…;base64,…");
+  if (!text.starts_with("data:")) bad_value(where, fmt::format("addresses are not fetched; expected data:{}/…;base64,…", kind));
   return text;
 }
+
+std::string image_data(const Json& url, const std::string& where) { return inline_data(url, where, "image"); }
 
 // Anthropic's {"source": {"type": "base64", "media_type": "image/png", "data": …}}.
 std::string read_image_source(const Json& part, const std::string& where) {
@@ -67,18 +68,36 @@ std::string read_audio_part(const Json& part, const std::string& where) {
   return fmt::format("data:audio/unknown;base64,{}", text_field(sound, "data", where + ".input_audio"));
 }
 
+// {"video_url": {"url": "data:video/mp4;base64,…"}}, as vLLM has it, or {"video": [frames as data: URIs]}.
+std::string read_video_part(const Json& part, const std::string& where) {
+  if (part.value("type", Json()) == "video_url") {
+    const auto value = part.value("video_url", Json());
+    const bool nested = value.is_object();
+    return inline_data(nested ? value.value("url", Json()) : value, where + (nested ? ".video_url.url" : ".video_url"), "video");
+  }
+  const auto value = part.value("video", Json());
+  if (!value.is_array()) return inline_data(value, where + ".video", "video");
+  for (size_t i = 0; i < value.size(); ++i) image_data(value[i], fmt::format("{}.video[{}]", where, i));
+  return dump(value);
+}
+
 // Adds what a part shows or plays, and gives the tag that stands for it; empty: it is neither.
 std::string add_medium(const Json& part, const std::string& where, data::Conversation& media) {
   const auto type = part.value("type", Json());
   if (is_image_part(type)) {
     if (media.images.size() >= kMostImages) bad_value(where, fmt::format("more than {} images", kMostImages));
     media.images.push_back(read_image_part(part, where));
-    return media.image_tag;
+    return media.tags.image;
+  }
+  if (type == "video_url" || type == "video") {
+    if (media.videos.size() >= kMostVideos) bad_value(where, fmt::format("more than {} videos", kMostVideos));
+    media.videos.push_back(read_video_part(part, where));
+    return media.tags.video;
   }
   if (!is_audio_part(type)) return "";
   if (media.audios.size() >= kMostAudios) bad_value(where, fmt::format("more than {} audios", kMostAudios));
   media.audios.push_back(read_audio_part(part, where));
-  return media.audio_tag;
+  return media.tags.audio;
 }
 
 void append_assistant(const Json& message, const std::string& where, std::vector<data::Message>& out) {
@@ -127,8 +146,7 @@ data::Message read_call(const Json& function, const std::string& where) {
 
 data::Conversation empty_conversation() {
   data::Conversation conversation;
-  conversation.image_tag = kImageTag;
-  conversation.audio_tag = kAudioTag;
+  conversation.tags = {"\uFDD4image\uFDD4", "\uFDD4video\uFDD4", "\uFDD4audio\uFDD4"};
   return conversation;
 }
 
@@ -153,8 +171,8 @@ std::string read_text_parts(const Json& content, const std::string& where, data:
     bool text_part =
         type == "text" || type == "input_text" || type == "output_text" || type == "reasoning_text" || type == "summary_text";
     if (!text_part && type != "refusal")
-      bad_value(place + ".type",
-                media ? "expected \"text\", \"image_url\" or \"input_audio\"" : "only text is read here; expected \"text\"");
+      bad_value(place + ".type", media ? "expected \"text\", \"image_url\", \"video_url\" or \"input_audio\""
+                                       : "only text is read here; expected \"text\"");
     text += text_field(part, type == "refusal" ? "refusal" : "text", place);
   }
   return text;

@@ -12,8 +12,8 @@ Json read_tools(const Json& tools, const std::string& where, bool legacy);
 ToolChoice read_tool_choice(const Json& choice, const Json& tools);
 // {"name": …, "arguments": …} as a message of its own, the way datasets hold calls.
 data::Message read_call(const Json& function, const std::string& where);
-// The text of a content field: a text, or a list of text parts. `media`, where given, gets the images and audios among them, for
-// each of which the text holds a tag of `media`.
+// The text of a content field: a text, or a list of text parts. `media`, where given, gets the images, videos and audios among
+// them, for each of which the text holds a tag of `media`.
 std::string read_text_parts(const Json& content, const std::string& where, data::Conversation* media = nullptr);
 // A conversation whose tags no text spells, so that only parts count as media.
 data::Conversation empty_conversation();

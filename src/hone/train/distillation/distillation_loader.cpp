@@ -12,16 +12,6 @@ namespace {
 
 constexpr uint64_t kSourceStream = 0x474b44, kCompletionStream = 0x474b4443;  // keep streams of one seed apart
 
-data::Sample completed(const rl::Prompt& prompt, const rl::GeneratedCompletion& completion) {
-  data::Sample sample;
-  sample.ids = prompt.ids;
-  sample.labels.assign(sample.ids.size(), data::kIgnore);
-  for (const auto token : completion.tokens) sample.ids.push_back(token), sample.labels.push_back(token);
-  sample.origin = prompt.question.origin;
-  sample.row = prompt.row;
-  return sample;
-}
-
 engine::EngineConfig room_for(const DistillationConfig& config, const model::CausalLM& model, const rl::Prompts& prompts) {
   auto engine = config.engine;
   if (engine.max_model_len <= 0)
@@ -87,13 +77,13 @@ data::Batch DistillationLoader::generated(const std::vector<rl::Prompt>& prompts
   for (size_t i = 0; i < prompts.size(); ++i) {
     Rng seeds(order_.seed ^ kCompletionStream, static_cast<uint64_t>(given_));
     seeds.seek(static_cast<uint64_t>(order_.rank) * prompts.size() + i);
-    questions.push_back({&prompts[i].ids, seeds.next()});
+    questions.push_back({.prompt = &prompts[i].ids, .seed = seeds.next(), .images = prompts[i].images()});
   }
   const auto completions = engine.write(questions, given_);
   std::vector<data::SamplePack> packs;
   double tokens = 0, cut = 0;
   for (size_t i = 0; i < prompts.size(); ++i) {
-    packs.push_back({completed(prompts[i], completions[i])});
+    packs.push_back({prompts[i].completed(completions[i].tokens)});
     tokens += static_cast<double>(completions[i].tokens.size());
     cut += completions[i].truncated ? 1 : 0;
   }

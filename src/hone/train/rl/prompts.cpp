@@ -1,18 +1,41 @@
 #include "hone/train/rl/prompts.h"
 
+#include <atomic>
+
 #include "hone/base/thread_pool.h"
 #include "hone/base/usable_cores.h"
+#include "hone/data/batches/image_batch.h"
 #include "hone/data/batches/permutation.h"
 #include "hone/data/prompt_rows.h"
+#include "hone/engine/prompt_images.h"
 
 namespace hone::train::rl {
+
+data::Sample Prompt::completed(const std::vector<text::TokenId>& completion) const {
+  data::Sample sample;
+  sample.ids = ids;
+  sample.labels.assign(ids.size(), data::kIgnore);
+  sample.ids.insert(sample.ids.end(), completion.begin(), completion.end());
+  sample.labels.insert(sample.labels.end(), completion.begin(), completion.end());
+  sample.pictures = pictures;
+  sample.origin = question.origin;
+  sample.row = row;
+  return sample;
+}
+
+std::shared_ptr<const engine::PromptImages> Prompt::images() const {
+  if (pictures.empty()) return nullptr;
+  auto batch = data::prompt_batch_of(completed({}));
+  return engine::PromptImages::make({batch.images.patches_pr, std::move(batch.images.grids), batch.images.rows_n},
+                                    std::move(batch.positions_t));
+}
 
 Result<Prompt> Prompts::read(int64_t row) const {
   auto conversation = rows_->at(row);
   if (!conversation) return Error{conversation.error()};
-  auto ids = data::encode_rollout_prompt(*encoder_, *conversation, most_tokens_);
-  if (!ids) return Error{ids.error()};
-  return Prompt{row, std::move(*conversation), std::move(*ids)};
+  auto prompt = data::encode_rollout_prompt(*encoder_, *conversation, most_tokens_);
+  if (!prompt) return Error{prompt.error()};
+  return Prompt{row, std::move(*conversation), std::move(prompt->ids), std::move(prompt->pictures)};
 }
 
 Prompts::Prompts(std::shared_ptr<const data::ConversationSource> rows, std::shared_ptr<const data::Encoder> encoder,
@@ -20,13 +43,15 @@ Prompts::Prompts(std::shared_ptr<const data::ConversationSource> rows, std::shar
     : rows_(std::move(rows)), encoder_(std::move(encoder)), most_tokens_(most_tokens) {
   constexpr int64_t kChunk = 64;
   std::vector<Result<int64_t>> lengths(static_cast<size_t>(rows_->size()), Error{});
+  std::atomic<bool> has_pictures = false;
   {
     ThreadPool pool(threads ? threads : static_cast<size_t>(usable_cores()));
     std::vector<std::future<void>> jobs;
     for (int64_t begin = 0; begin < rows_->size(); begin += kChunk)
-      jobs.push_back(pool.submit([this, &lengths, begin] {
+      jobs.push_back(pool.submit([this, &lengths, &has_pictures, begin] {
         for (int64_t row = begin; row < std::min(begin + kChunk, rows_->size()); ++row) {
           auto prompt = read(row);
+          if (prompt && !prompt->pictures.empty()) has_pictures = true;
           lengths[static_cast<size_t>(row)] =
               prompt ? Result<int64_t>(static_cast<int64_t>(prompt->ids.size())) : Error{prompt.error()};
         }
@@ -44,6 +69,7 @@ Prompts::Prompts(std::shared_ptr<const data::ConversationSource> rows, std::shar
     usable_.push_back(row);
     longest_ = std::max(longest_, *length);
   }
+  has_pictures_ = has_pictures;
   if (usable_.empty()) throw UserError(ExitCode::bad_data, "the dataset has no usable row\n" + report.summary());
 }
 

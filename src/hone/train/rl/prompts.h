@@ -8,12 +8,22 @@
 #include "hone/data/encode/encoder.h"
 #include "hone/data/row_report.h"
 
+namespace hone::engine {
+struct PromptImages;
+}
+
 namespace hone::train::rl {
 
 struct Prompt {
   int64_t row = -1;
   data::Conversation question;  // without the answers the row may end with
   std::vector<text::TokenId> ids;
+  std::vector<data::Picture> pictures = {};
+
+  // With a completion, which is what is learned.
+  data::Sample completed(const std::vector<text::TokenId>& completion) const;
+  // For the engine; null: there are none. One that cannot be decoded is blank, and a warning names it.
+  std::shared_ptr<const engine::PromptImages> images() const;
 };
 
 class Prompts {
@@ -24,6 +34,7 @@ class Prompts {
 
   int64_t count() const { return static_cast<int64_t>(usable_.size()); }
   int64_t longest() const { return longest_; }  // in tokens
+  bool has_pictures() const { return has_pictures_; }
   // The `place`-th of an epoch; beyond its end the epoch begins again.
   Prompt shuffled(int64_t place, int64_t epoch, uint64_t seed) const;
   Prompt in_file_order(int64_t place) const { return load(usable_[static_cast<size_t>(place % count())]); }
@@ -40,6 +51,7 @@ class Prompts {
   int64_t most_tokens_;
   std::vector<int64_t> usable_;
   int64_t longest_ = 0;
+  bool has_pictures_ = false;
 };
 
 }  // namespace hone::train::rl

@@ -51,6 +51,7 @@ data::Sample sample_of(const RolloutSample& rolled) {
     sample.ids.push_back(rolled.completion.tokens[i]);
     sample.labels.push_back(mask.empty() || mask[i] ? rolled.completion.tokens[i] : data::kIgnore);
   }
+  sample.pictures = rolled.prompt->pictures;
   sample.origin = rolled.prompt->question.origin;
   sample.row = rolled.prompt->row;
   return sample;
@@ -145,7 +146,12 @@ RolloutBatch RolloutWorker::begin(const SharedPrompts& prompts, int64_t generati
   std::vector<uint64_t> seeds;
   auto draw = lay_out(prompts, generations, number, seeds);
   std::vector<RolloutEngine::Question> questions;
-  for (size_t i = 0; i < seeds.size(); ++i) questions.push_back({&draw.own[i].prompt->ids, seeds[i]});
+  for (size_t i = 0; i < seeds.size(); ++i) {
+    const auto& prompt = draw.own[i].prompt;
+    const bool again = i > 0 && draw.own[i - 1].prompt == prompt;  // answers to one prompt see the same images
+    auto images = again ? questions.back().images : prompt->images();
+    questions.push_back({.prompt = &prompt->ids, .seed = seeds[i], .images = std::move(images)});
+  }
   engine_->begin(questions, version);
   return draw;
 }

@@ -27,7 +27,8 @@ class RolloutEngine {
   struct Question {
     const std::vector<text::TokenId>* prompt;
     uint64_t seed;
-    int64_t max_tokens = 0;  // of the answer; 0: as configured. Servers do as configured
+    int64_t max_tokens = 0;                                   // of the answer; 0: as configured. Servers do as configured
+    std::shared_ptr<const engine::PromptImages> images = {};  // null: text alone
   };
   // With the weights as they are, which completions call `version`. Every process calls it, with as many questions as it has;
   // generation may go on while the caller does something else.

@@ -4,6 +4,7 @@
 
 #include "hone/base/log.h"
 #include "hone/base/rng.h"
+#include "hone/data/batches/collator.h"
 #include "hone/train/loop/stop_signal.h"
 #include "hone/train/rl/batch_state.h"
 
@@ -48,6 +49,22 @@ class EvaluationRollouts final : public data::Loader {
   std::optional<ExperienceState> experience_;  // unset: completions are compared with each other
   int64_t done_ = 0;
 };
+
+// Checkpoints name the rows whose images a batch shows.
+void restore_pictures(data::Batch& batch, const Prompts& prompts) {
+  const auto* tokens = batch.tokens_t.const_data_ptr<int64_t>();
+  std::vector<data::SamplePack> packs;
+  for (size_t i = 0; i < batch.rows.size(); ++i) {
+    data::Sample sample;
+    sample.ids.assign(tokens + batch.segments.offsets[i], tokens + batch.segments.offsets[i + 1]);
+    sample.labels.assign(sample.ids.size(), data::kIgnore);
+    sample.pictures = prompts.load(batch.rows[i]).pictures;
+    packs.push_back({std::move(sample)});
+  }
+  auto seen = data::collate(packs, data::PackMask::separate);
+  batch.images = std::move(seen.images);
+  batch.positions_t = std::move(seen.positions_t);
+}
 
 UserError other_rollouts() {
   return UserError(ExitCode::bad_checkpoint, "the checkpoint was written in the middle of a rollout of another size",
@@ -211,7 +228,10 @@ void RolloutLoader::restore(const Json& state) {
   HONE_CHECK(worker_, "a position is restored before there is a model");
   position_ = {state.at("rollout"), state.at("draws"), state.at("spare"), state.at("given"), {}, position_.experience};
   if (state.contains("experience")) position_.experience = ExperienceState::from_json(state["experience"]);
-  for (const auto& batch : state.at("batches")) position_.batches.push_back(batch_from_json(batch));
+  for (const auto& batch : state.at("batches")) {
+    position_.batches.push_back(batch_from_json(batch));
+    if (prompts_->has_pictures()) restore_pictures(position_.batches.back(), *prompts_);
+  }
   regroup(state);
   if (const auto ahead = state.value("ahead", Json()); config_.async_lag > 0 && !ahead.is_null())
     worker_->restore_ahead(ahead, *prompts_);

@@ -20,6 +20,10 @@ data::EncodeConfig asked_encoding(const Json& asked) {
   pictures.max_tiles = asked.value("max_tiles", pictures.max_tiles);
   pictures.crop_to_patches = asked.value("crop_to_patches", pictures.crop_to_patches);
   pictures.fps = asked.value("fps", pictures.fps);
+  if (asked.contains("norm_bbox")) pictures.norm_bbox = asked["norm_bbox"].get<std::string>();
+  pictures.plain_boxes = asked.value("plain_boxes", false);
+  if (asked.contains("min_frames")) pictures.min_frames = asked["min_frames"].get<int64_t>();
+  if (asked.contains("max_frames")) pictures.max_frames = asked["max_frames"].get<int64_t>();
   if (asked.contains("video_max_pixels")) pictures.video_max_pixels = asked["video_max_pixels"].get<int64_t>();
   if (asked.contains("video_min_pixels")) pictures.video_min_pixels = asked["video_min_pixels"].get<int64_t>();
   pictures.shrink_above = asked.value("shrink_above", pictures.shrink_above);
@@ -36,6 +40,7 @@ data::Conversation asked_conversation(const Json& row) {
   conversation.audios = row.value("audios", std::vector<std::string>());
   for (const auto& video : row.value("videos", Json::array()))
     conversation.videos.push_back(video.is_string() ? video.get<std::string>() : video.dump());
+  if (row.contains("objects")) conversation.extra["objects"] = row["objects"];
   return conversation;
 }
 

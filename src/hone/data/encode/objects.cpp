@@ -1,0 +1,113 @@
+#include "hone/data/encode/objects.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "hone/text/templates/agent_format.h"
+
+namespace hone::data {
+namespace {
+
+using Box = std::vector<double>;
+
+[[noreturn]] void refuse_objects(const std::string& what) { throw text::FormatError("objects: " + what); }
+
+Box read_box(const Json& value) {
+  const bool fits = value.is_array() && (value.size() == 2 || value.size() == 4) &&
+                    std::ranges::all_of(value, [](const Json& number) { return number.is_number(); });
+  if (!fits) refuse_objects(fmt::format("a bbox is {}; expected [x1, y1, x2, y2] or [x, y]", value.dump().substr(0, 80)));
+  auto box = value.get<Box>();
+  for (size_t axis = 0; axis < 2 && box.size() == 4; ++axis)
+    if (box[axis] > box[axis + 2]) std::swap(box[axis], box[axis + 2]);
+  return box;
+}
+
+const Json& list_in(const Json& objects, const char* name) {
+  static const Json kNone = Json::array();
+  const auto found = objects.find(name);
+  if (found == objects.end() || found->is_null()) return kNone;
+  if (!found->is_array()) refuse_objects(fmt::format("\"{}\" is no list", name));
+  return *found;
+}
+
+// Which image the box with this number lies in.
+const Picture& image_of(const Json& ids, size_t number, const std::vector<Picture>& images) {
+  const Json id = number < ids.size() ? ids[number] : Json(0);
+  if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= static_cast<int64_t>(images.size()))
+    refuse_objects(fmt::format("image_id {} in a row of {} images", id.dump(), images.size()));
+  return images[static_cast<size_t>(id.get<int64_t>())];
+}
+
+// What a model sees of it; tiles are cut later, out of the image as it was.
+media::ImageSize seen_size(const Picture& picture) {
+  return picture.config->processor.tiles.side > 0 ? picture.plan.source : picture.seen();
+}
+
+std::vector<int64_t> scaled_box(const Box& box, const Picture& picture, bool is_share, bool in_pixels) {
+  const auto to = in_pixels ? seen_size(picture) : media::ImageSize{1000, 1000};
+  const auto from = is_share ? media::ImageSize{1, 1} : picture.plan.source;
+  std::vector<int64_t> scaled;
+  for (size_t i = 0; i < box.size(); ++i) {
+    const bool across = i % 2 == 0;
+    const auto whole = static_cast<double>(across ? from.width : from.height);
+    const double place = box[i] / whole * static_cast<double>(across ? to.width : to.height);
+    if (!(std::abs(place) < 1e9)) refuse_objects(fmt::format("a coordinate of {}", box[i]));
+    scaled.push_back(static_cast<int64_t>(std::nearbyint(place)));
+  }
+  return scaled;
+}
+
+std::string box_text(const std::vector<int64_t>& box, BoxConfig::Style style) {
+  const auto list = fmt::format("[{}]", fmt::join(box, ", "));
+  std::string points;
+  for (size_t i = 0; i + 1 < box.size(); i += 2) points += fmt::format("{}({},{})", i > 0 ? "," : "", box[i], box[i + 1]);
+  switch (style) {
+    case BoxConfig::Style::qwen:
+      return "<|box_start|>" + points + "<|box_end|>";
+    case BoxConfig::Style::intern:
+      return "<box>[" + list + "]</box>";
+    case BoxConfig::Style::list:
+      return list;
+    default:
+      return "[" + points + "]";
+  }
+}
+
+std::string ref_text(const Json& name, BoxConfig::Style style) {
+  if (!name.is_string()) refuse_objects("a ref that is no text");
+  const auto text = name.get<std::string>();
+  if (style == BoxConfig::Style::qwen) return "<|object_ref_start|>" + text + "<|object_ref_end|>";
+  return style == BoxConfig::Style::intern ? "<ref>" + text + "</ref>" : text;
+}
+
+// Tags take texts in order; what is left over of either stays.
+void fill_tags(std::vector<Message>& messages, const std::string& tag, const std::vector<std::string>& texts) {
+  size_t next = 0;
+  for (auto& message : messages)
+    for (size_t at = 0; next < texts.size() && (at = message.content.find(tag, at)) != std::string::npos;) {
+      message.content.replace(at, tag.size(), texts[next]);
+      at += texts[next++].size();
+    }
+}
+
+}  // namespace
+
+void fill_objects(std::vector<Message>& messages, const Json& columns, const std::vector<Picture>& images,
+                  const BoxConfig& config) {
+  if (!columns.is_object() || !columns.contains("objects") || columns["objects"].is_null() || images.empty()) return;
+  const auto& objects = columns["objects"];
+  if (!objects.is_object()) refuse_objects("expected an object with ref and bbox");
+  const auto type = objects.value("bbox_type", Json());
+  if (!type.is_null() && type != "real" && type != "norm1")
+    refuse_objects(fmt::format("bbox_type {}; expected real or norm1", type.dump()));
+  std::vector<std::string> names, boxes;
+  for (const auto& name : list_in(objects, "ref")) names.push_back(ref_text(name, config.style));
+  const auto &given = list_in(objects, "bbox"), &ids = list_in(objects, "image_id");
+  for (size_t i = 0; i < given.size(); ++i)
+    boxes.push_back(
+        box_text(scaled_box(read_box(given[i]), image_of(ids, i, images), type == "norm1", config.in_pixels), config.style));
+  fill_tags(messages, "<ref-object>", names);
+  fill_tags(messages, "<bbox>", boxes);
+}
+
+}  // namespace hone::data

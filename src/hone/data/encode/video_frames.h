@@ -1,0 +1,20 @@
+// Which frames of a video file a model is shown, and when they were.
+#pragma once
+#include <vector>
+
+#include "hone/data/encode/pictures.h"
+#include "hone/media/decode_video.h"
+
+namespace hone::data {
+
+struct ChosenFrames {
+  std::vector<int64_t> numbers;  // ascending; as many as the tower joins, or a multiple: the last one is repeated
+  std::vector<double> seconds;   // when each of them is shown
+  double fps = 0;                // of the chosen ones
+};
+
+// As qwen_vl_utils chooses: `fps` frames of a second within the bounds, evenly from the first to the last. LLaMA-Factory rounds
+// down and takes at most `max_frames`.
+Result<ChosenFrames> choose_frames(const media::VideoHeader& header, const PictureConfig& config);
+
+}  // namespace hone::data

@@ -1,0 +1,114 @@
+#include "hone/data/encode/video_rows.h"
+
+#include "hone/data/encode/videos.h"
+#include "hone/device/tensor.h"
+#include "hone/media/decode_image.h"
+#include "hone/media/decode_video.h"
+
+namespace hone::data {
+namespace {
+
+// torchvision's resize of a tensor of bytes: qwen_vl_utils' version goes over float32 and rounds, the one of transformers' video
+// processors stays in bytes.
+at::Tensor resized(const at::Tensor& frame_1cyx, int64_t height, int64_t width, bool in_bytes) {
+  if (frame_1cyx.size(2) == height && frame_1cyx.size(3) == width) return frame_1cyx.to(at::kFloat);
+  constexpr bool kAlignCorners = false;
+  if (in_bytes) return at::_upsample_bicubic2d_aa(frame_1cyx, {height, width}, kAlignCorners).to(at::kFloat);
+  return at::_upsample_bicubic2d_aa(frame_1cyx.to(at::kFloat), {height, width}, kAlignCorners).clamp_(0, 255).round_();
+}
+
+at::Tensor channel_values(const std::array<double, 3>& values, double factor) {
+  return at::tensor(std::vector<double>(values.begin(), values.end()), at::kFloat).mul(1 / factor).view({3, 1, 1});
+}
+
+// Takes frames one by one; holds no more than the tower joins.
+class FrameRows {
+ public:
+  FrameRows(const Picture& like, float* to)
+      : plan_(like.plan),
+        processor_(like.config->processor),
+        mean_(channel_values(processor_.mean, processor_.rescale_factor)),
+        std_(channel_values(processor_.std, processor_.rescale_factor)),
+        to_(to) {}
+
+  void add(media::Image image) {
+    for (const auto& step : plan_.steps) {
+      if (step.to_rgb) image = media::to_rgb(std::move(image));
+      image = media::resize(image, step.to, step.filter);
+    }
+    image = media::to_rgb(std::move(image));
+    const auto frame_1cyx = at::from_blob(image.pixels.data(), {1, image.size.height, image.size.width, 3}, at::kByte)
+                                .permute({0, 3, 1, 2})
+                                .contiguous();
+    group_.push_back(resized(frame_1cyx, plan_.grid_h * processor_.patch_size, plan_.grid_w * processor_.patch_size,
+                             processor_.rule == media::ResizeRule::factory));
+    if (static_cast<int64_t>(group_.size()) == processor_.temporal_patch_size) write_group();
+  }
+
+ private:
+  void write_group() {
+    const int64_t patch = processor_.patch_size, merge = processor_.merge_size, h = plan_.grid_h, w = plan_.grid_w;
+    const auto rows = at::cat(std::exchange(group_, {}))
+                          .sub(mean_)
+                          .div(std_)
+                          .view({processor_.temporal_patch_size, 3, h / merge, merge, patch, w / merge, merge, patch})
+                          .permute({2, 5, 3, 6, 1, 0, 4, 7})
+                          .contiguous();
+    to_ = std::copy_n(rows.const_data_ptr<float>(), rows.numel(), to_);
+  }
+
+  const media::ImagePlan& plan_;
+  const media::ImageProcessorConfig& processor_;
+  at::Tensor mean_, std_;
+  std::vector<at::Tensor> group_;
+  float* to_;
+};
+
+std::optional<Error> add_listed(const Picture& picture, FrameRows& rows) {
+  for (const auto& source : picture.frames) {
+    auto failed = [&](const std::string& why) { return error("frame {}: {}", media::describe_source(source), why); };
+    auto medium = media::Medium::open(source, picture.config->sources);
+    if (!medium) return failed(medium.error());
+    auto image = media::decode_image(medium->bytes());
+    if (!image) return failed(image.error());
+    rows.add(std::move(*image));
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> add_decoded(std::span<const Picture> parts, FrameRows& rows) {
+  const auto& first = parts.front();
+  auto failed = [&](const std::string& why) { return error("video {}: {}", media::describe_source(first.source), why); };
+  std::vector<int64_t> numbers;
+  for (const auto& part : parts) numbers.insert(numbers.end(), part.numbers.begin(), part.numbers.end());
+  auto medium = media::Medium::open(first.source, video_sources(*first.config));
+  if (!medium) return failed(medium.error());
+  bool replaced = false;
+  const auto problem = media::decode_frames(medium->bytes(), numbers, [&](const media::Image& frame) {
+    replaced = replaced || frame.size != first.plan.source;
+    if (!replaced) rows.add(frame);
+  });
+  if (problem) return failed(problem->message);
+  if (replaced) return failed("it was replaced while the run went on");
+  return std::nullopt;
+}
+
+}  // namespace
+
+media::SourceRules video_sources(const PictureConfig& config) {
+  auto sources = config.sources;
+  sources.most_bytes = media::kMostVideoBytes;
+  return sources;
+}
+
+Result<std::vector<float>> video_rows(std::span<const Picture> parts) {
+  int64_t patches = 0;
+  for (const auto& part : parts) patches += part.plan.patches();
+  std::vector<float> values(static_cast<size_t>(patches * parts.front().config->processor.row_size()));
+  FrameRows rows(parts.front(), values.data());
+  const auto problem = parts.front().file ? add_decoded(parts, rows) : add_listed(parts.front(), rows);
+  if (problem) return *problem;
+  return values;
+}
+
+}  // namespace hone::data

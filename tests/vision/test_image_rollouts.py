@@ -1,0 +1,67 @@
+"""Reinforcement learning and distillation with images: the engine and the trainer see the same, and a run that is cut inside a rollout goes on as if it had not been."""
+import json
+import sys
+
+import pytest
+from PIL import Image
+
+from vision_models import ROOT, write_vision_model
+
+sys.path.insert(0, str(ROOT / "tests" / "train"))
+from train_testing import rlhf_runner  # noqa: E402
+
+BASE = dict(max_completion_length=10, per_device_train_batch_size=4, gradient_accumulation_steps=1, learning_rate="2e-3", torch_dtype="float32", max_steps=2, logging_steps=1,
+            save_strategy="no", seed=7, add_version="false", split_dataset_ratio=0, lora_dropout=0, freeze_vit="false", freeze_aligner="false")
+SHORT = dict(reward_funcs="soft_overlong", soft_cache_length=9)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A model whose positions have three axes, and prompts of one image, of two, of a video and of text alone."""
+    place = tmp_path_factory.mktemp("rollouts")
+    (place / "model").mkdir()
+    write_vision_model(place / "model", "qwen2_5_vl")
+    for name, colour, size in (("red", (220, 30, 30), (120, 64)), ("blue", (30, 60, 220), (60, 140))):
+        Image.new("RGB", size, colour).save(place / f"{name}.png")
+    red, blue = str(place / "red.png"), str(place / "blue.png")
+    rows = [("<image>Colour?", [red], []), ("<image>or<image>?", [blue, red], []), ("Moves <video>?", [], [[red, red, red, red]]), ("Hi", [], [])]
+    (place / "rows.jsonl").write_text("".join(json.dumps({"messages": [{"role": "user", "content": text}], "images": images, "videos": videos}) + "\n"
+                                              for text, images, videos in rows))
+    return place
+
+
+@pytest.fixture
+def rlhf(place, monkeypatch):
+    from train_testing import ENVIRONMENT
+
+    for name, value in (("VIDEO_MIN_TOKEN_NUM", "4"), ("VIDEO_MAX_TOKEN_NUM", "12")):
+        monkeypatch.setitem(ENVIRONMENT, name, value)
+    return rlhf_runner(BASE, place / "model", place / "rows.jsonl")
+
+
+def steps_of(run):
+    assert run.code == 0, run.err
+    return [event for event in run.log() if "grad_norm" in event]
+
+
+def test_grpo_sees_what_the_engine_saw(rlhf, tmp_path):
+    """Probabilities of sampled tokens are the trainer's, whose positions and features therefore are the engine's; answers to different images share no cached keys."""
+    settings = dict(rlhf_type="grpo", **SHORT, num_generations=4, steps_per_generation=2, per_device_train_batch_size=8, max_steps=4, log_completions="true",
+                    log_rollout_offpolicy_metrics="true", save_strategy="steps", save_steps=1)
+    steps = steps_of(rlhf(tmp_path / "whole", **settings))
+    assert len(steps) == 4
+    for step in steps[::2]:  # those whose weights are the rollout's
+        for end in ("min", "max"):
+            assert step[f"sampling/importance_sampling_ratio/{end}"] == pytest.approx(1, abs=2e-4), step
+    prompts = json.loads((tmp_path / "whole" / "completions.jsonl").read_text().splitlines()[0])["prompt"]
+    assert len(prompts) == 16 and sum("<|image_pad|>" in prompt for prompt in prompts) == 8 and sum("<|video_pad|>" in prompt for prompt in prompts) == 4
+    resumed = steps_of(rlhf(tmp_path / "resumed", resume_from_checkpoint=tmp_path / "whole" / "checkpoint-1", **settings))
+    for one, other in zip(steps[1:], resumed[-3:], strict=True):
+        assert all(one[key] == other[key] for key in ("loss", "grad_norm"))
+
+
+def test_ppo_and_distillation_see_images(rlhf, place, tmp_path):
+    steps = steps_of(rlhf(tmp_path / "ppo", rlhf_type="ppo", **SHORT, num_ppo_epochs=1))
+    assert len(steps) == 2 and abs(steps[0]["objective/kl"]) < 1e-5
+    found = steps_of(rlhf(tmp_path / "gkd", rlhf_type="gkd", teacher_model=place / "model", lmbda=1, max_steps=1))
+    assert abs(found[0]["loss"]) < 1e-6 and found[0]["completions/mean_length"] > 0  # the student is its teacher
