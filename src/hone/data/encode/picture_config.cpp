@@ -113,7 +113,7 @@ void set_video_rules(PictureConfig& config, const PictureOptions& asked, const t
 void set_box_rules(BoxConfig& boxes, const PictureOptions& asked, const ModelIdentity& model, bool intern) {
   using Style = BoxConfig::Style;
   boxes.style = intern ? Style::intern : asked.plain_boxes ? Style::list : Style::qwen;
-  boxes.in_pixels = asked.norm_bbox ? *asked.norm_bbox == "none" : model.model_type == "qwen2_5_vl";
+  boxes.in_pixels = asked.norm_bbox ? *asked.norm_bbox == "none" : model.model_type.starts_with("qwen2_5");
 }
 
 }  // namespace
