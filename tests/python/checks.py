@@ -6,10 +6,15 @@ import asyncio
 import inspect
 import json
 import os
+import re
 import signal
+import subprocess
 import sys
 import threading
+import time
 import traceback
+from contextlib import chdir, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import hone  # before torch, whose threads would else spin
@@ -19,7 +24,7 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[2]
 NANO, DEMO = str(ROOT / "models/nano"), str(ROOT / "data/demo.jsonl")
-STEPS = 6
+STEPS = 4
 QUESTIONS = ["Who are you?", "Who trained you?", "What is two plus two?", "Name a colour."]
 
 
@@ -47,7 +52,6 @@ def no_dropout(rank=4):
 
 def check_losses_are_those_of_hone_sft(folder):
     """The same settings, the same numbers, step by step."""
-    import subprocess
     command = [sys.executable, "-m", "hone", "sft", "--model", NANO, "--dataset", DEMO, "--lora_rank", "16", "--learning_rate", "2e-3", "--max_steps", str(STEPS),
                "--per_device_train_batch_size", "8", "--gradient_accumulation_steps", "1", "--logging_steps", "1", "--output_dir", str(folder / "sft"),
                "--add_version", "false"]
@@ -78,7 +82,6 @@ def check_a_saved_trainer_continues_exactly(folder):
 
 
 def check_the_program_reads_what_a_trainer_saved(folder):
-    import subprocess
     trainer, loader = a_trainer()
     losses_of(trainer, loader, 2)
     checkpoint = trainer.save(folder / "run")
@@ -168,7 +171,7 @@ def check_full_tuning_and_bfloat16(folder):
         model = hone.Model(NANO, **settings)
         loader = hone.DataLoader(hone.Dataset(DEMO, hone.Template(model)), 8, packing="binpack", seed=7)
         trainer = hone.Trainer(model, "full", learning_rate=1e-3, master_weights=True)
-        first, *_, last = losses_of(trainer, loader, 4)
+        first, *_, last = losses_of(trainer, loader, 3)
         assert last < first and model.dtype == settings["dtype"], (first, last)
     assert "float16" in raises(hone.UsageError, lambda: hone.Trainer(hone.Model(NANO, dtype="float16"))).message
 
@@ -219,7 +222,7 @@ def check_threads_run_while_hone_computes(folder):
     model = hone.Model(NANO)
     loader = hone.DataLoader(hone.Dataset(DEMO, hone.Template(model)), 16)
     trainer = hone.Trainer(model)
-    batches, counted, over = [loader.next() for _ in range(4)], [0], threading.Event()
+    batches, counted, over = [loader.next() for _ in range(2)], [0], threading.Event()
 
     def count():
         while not over.is_set():
@@ -295,17 +298,49 @@ def check_everything_public_is_typed_and_documented(folder):
             assert function.__doc__ and "return" in function.__annotations__, f"{name}.{method}"
 
 
+def run_as_printed(code, folder):
+    """What code prints and leaves behind, in a folder like a fresh checkout."""
+    for name in ("models", "data"):
+        (folder / name).symlink_to(ROOT / name)
+    names, said = {"__name__": "__main__"}, StringIO()
+    with chdir(folder), redirect_stdout(said):
+        exec(compile(code, "page", "exec"), names)
+    return said.getvalue(), names
+
+
+def check_the_page_runs_as_printed(folder):
+    """docs/python.md: its Python blocks one after the other, then its commands for the program."""
+    text = (ROOT / "docs/python.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
+    assert len(blocks) >= 6
+    said, _ = run_as_printed("\n".join(blocks), folder)
+    assert 'dtype is "int3" | expected float32, bfloat16 or float16' in said, said
+    commands = re.findall(r"^python -m hone .*", text, re.M)
+    assert commands
+    for command in commands:
+        subprocess.run([sys.executable, *command.split()[1:]], cwd=folder, check=True, capture_output=True)
+
+
+def check_the_notebook_runs(folder):
+    cells = json.loads((ROOT / "cookbook/python/teach.ipynb").read_text())["cells"]
+    said, names = run_as_printed("\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"), folder)
+    assert names["after"] == "You trained me, with hone." != names["before"], (names["before"], names["after"])
+    assert names["losses"][-1] < 0.5 and Path(folder, names["checkpoint"], "adapter_config.json").exists()
+
+
 def main(folder):
     checks = {name: check for name, check in globals().items() if name.startswith("check_")}
     results = {}
     for name, check in checks.items():
         place = folder / name
         place.mkdir(parents=True)
+        began = time.perf_counter()
         try:
             check(place)
             results[name] = "ok"
         except Exception:
             results[name] = traceback.format_exc()
+        print(f"{name}: {time.perf_counter() - began:.1f} s", flush=True)
         (folder / "results.json").write_text(json.dumps(results))
 
 

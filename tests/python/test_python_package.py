@@ -108,9 +108,9 @@ def test_the_program_starts_without_importing_torch(python):
 
 
 def test_another_torch_is_refused(python):
-    code = "import hone._built as built; built.TORCH = '1.13'; import hone; hone.Model"
+    code = "import sys, types; torch = sys.modules['torch'] = types.ModuleType('torch'); torch.__version__ = '1.13.1'; import hone; hone.Model"
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, env=own_environment())
-    assert done.returncode == 1 and "was built with torch 1.13" in done.stderr and "Install torch 1.13" in done.stderr
+    assert done.returncode == 1 and "was built with torch" in done.stderr and "has 1.13.1. Install torch" in done.stderr
 
 
 @pytest.mark.parametrize("name", CHECKS)
@@ -119,37 +119,8 @@ def test_check(results, name):
     assert found.get(name, f"the process ended before it\n{output[-3000:]}") == "ok", found.get(name, output[-3000:])
 
 
-def fresh_folder(tmp_path):
-    for name in ("models", "data", "cookbook"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    return tmp_path
-
-
-def test_the_page_runs_as_printed(python, tmp_path):
-    """docs/python.md: its Python blocks one after the other in one process, and its commands for this program."""
-    text = (ROOT / "docs/python.md").read_text()
-    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
-    assert len(blocks) >= 6
-    (fresh_folder(tmp_path) / "page.py").write_text("\n".join(blocks))
-    said = run(python, "page.py", cwd=tmp_path, env=own_environment())
-    assert "You trained me, with hone." in said and 'dtype is "int3" | expected float32, bfloat16 or float16' in said
-    commands = [line for line in re.findall(r"^python -m hone .*", text, re.M)]
-    for command in commands:
-        run(python, *command.split()[1:], cwd=tmp_path, env=own_environment())
-    assert commands
-
-
 def test_the_chinese_page_has_the_same_code():
     def code(page):
         return [re.sub(r"#.*", "", block) for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.S)]
 
     assert code("python.zh.md") == code("python.md")
-
-
-def test_the_notebook_runs(python, tmp_path):
-    cells = json.loads((ROOT / "cookbook/python/teach.ipynb").read_text())["cells"]
-    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-    (fresh_folder(tmp_path) / "notebook.py").write_text(code + "\nprint(before, '|', after)\n")
-    before, after = run(python, "notebook.py", cwd=tmp_path, env=own_environment()).splitlines()[-1].split(" | ")
-    assert after == "You trained me, with hone." != before
-    assert (tmp_path / "output/notebook/checkpoint-60/adapter_config.json").exists()
