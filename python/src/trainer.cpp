@@ -44,6 +44,7 @@ train::StepwiseConfig config_of(const Json& given, const Model& model) {
     config.tuner.lora.init = lora.at("init_weights").get<std::string>();
   }
   for (const auto& adapter : given.at("adapters")) config.tuner.adapters.emplace_back(adapter.get<std::string>());
+  tuner::validate(config.tuner);
   config.optimizer.name = given.at("optimizer").get<std::string>();
   config.optimizer.adam.beta1 = given.at("adam_beta1").get<double>();
   config.optimizer.adam.beta2 = given.at("adam_beta2").get<double>();
@@ -51,8 +52,10 @@ train::StepwiseConfig config_of(const Json& given, const Model& model) {
   config.schedule.name = given.at("lr_scheduler").get<std::string>();
   config.schedule.learning_rate = config.groups.learning_rate = given.at("learning_rate").get<double>();
   config.schedule.total_steps = given.at("total_steps").get<int64_t>();
-  config.schedule.warmup_steps = optim::warmup_step_count(given.at("warmup_steps").get<double>(),
-                                                          given.at("warmup_ratio").get<double>(), config.schedule.total_steps);
+  const optim::WarmupConfig warmup{.steps = given.at("warmup_steps").get<double>(),
+                                   .ratio = given.at("warmup_ratio").get<double>()};
+  optim::validate(warmup);
+  config.schedule.warmup_steps = warmup.step_count(config.schedule.total_steps);
   config.groups.weight_decay = given.at("weight_decay").get<double>();
   config.gradient_checkpointing = given.at("gradient_checkpointing").get<bool>();
   config.master_weights = given.at("master_weights").get<bool>();
