@@ -33,9 +33,13 @@ class ThreadGroup : public parallel::ProcessGroup {
     });
   }
 
-  std::unique_ptr<parallel::Work> all_reduce(Tensor&) override { return nullptr; }
+  std::unique_ptr<parallel::Work> all_reduce(Tensor&, parallel::ReduceOp) override { return nullptr; }
   std::unique_ptr<parallel::Work> reduce_scatter(Tensor&, const Tensor&) override { return nullptr; }
-  std::unique_ptr<parallel::Work> all_to_all(Tensor&, const Tensor&) override { return nullptr; }
+  std::unique_ptr<parallel::Work> all_to_all(Tensor&, const Tensor&, const RowCounts&, const RowCounts&) override {
+    return nullptr;
+  }
+  std::unique_ptr<parallel::Work> send(const Tensor&, int, int) override { return nullptr; }
+  std::unique_ptr<parallel::Work> receive(Tensor&, int, int) override { return nullptr; }
   std::unique_ptr<parallel::Work> ring_shift(Tensor&, const Tensor&) override { return nullptr; }
   void barrier() override {}
   std::unique_ptr<ProcessGroup> subgroup(const std::string&, const std::vector<int>&) override { return nullptr; }
