@@ -16,7 +16,8 @@ void check_cuttable(model::CausalLM& model) {
     throw UserError(ExitCode::usage, what + ", which tensor parallel training does not support", fix);
   };
   const auto& config = model.config();
-  if (config.vision) refuse(fmt::format("{} sees images", config.architecture), "shard it with --deepspeed zero3");
+  if (config.vision || config.audio)
+    refuse(fmt::format("{} reads images or sound", config.architecture), "shard it with --deepspeed zero3");
   if (config.num_labels || model.value_head()) refuse("the model scores whole texts", "shard it with --deepspeed zero3");
   for (const auto* layer : model.tree().linears()) {
     if (layer->quantized_base || layer->quantized || layer->float8)
