@@ -127,7 +127,7 @@ def test_logits_loss_and_gradients_match(folders, tmp_path, family, samples, rec
     seen = {name.removeprefix("grad.") for name in ours if name.startswith("grad.")}
     assert set(gradients) <= seen and all("visual" in name for name in seen - set(gradients))  # a tower without images has none
     for name in gradients:
-        if name.endswith(("k_proj.bias", "attn.k.bias")):  # it moves all scores of a query alike, which softmax does not see
+        if "audio_tower" in name and name.endswith("k_proj.bias"):  # without rotations it moves all scores of a query alike, which softmax does not see
             assert max(ours["grad." + name].abs().max(), gradients[name].abs().max()) < 1e-4, name
             continue
         assert difference(ours["grad." + name], gradients[name]) < 2e-5, name
