@@ -50,6 +50,14 @@ def chirp(seconds, rate, channels=1, seed=0):
     return np.clip(tone[:, None] + noise, -1, 1).astype(np.float32)
 
 
+class Quality(ctypes.Structure):
+    _fields_ = [("precision", ctypes.c_double), ("phase_response", ctypes.c_double), ("passband_end", ctypes.c_double),
+                ("stopband_begin", ctypes.c_double), ("e", ctypes.c_void_p), ("flags", ctypes.c_ulong)]
+
+
+HIGH_QUALITY = 4  # SOXR_HQ
+
+
 def resample(samples, rate, to=16000):
     """librosa's resampling by the library that it calls: libsoxr's high quality, the length rounded up."""
     if rate == to:
@@ -58,8 +66,11 @@ def resample(samples, rate, to=16000):
     soxr.soxr_oneshot.restype = ctypes.c_char_p
     soxr.soxr_oneshot.argtypes = [ctypes.c_double, ctypes.c_double, ctypes.c_uint, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p,
                                   ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t)] + [ctypes.c_void_p] * 3
+    soxr.soxr_quality_spec.restype, soxr.soxr_quality_spec.argtypes = Quality, [ctypes.c_ulong, ctypes.c_ulong]
+    quality = soxr.soxr_quality_spec(HIGH_QUALITY, 0)
     length, samples = -(-len(samples) * to // rate), np.ascontiguousarray(samples, dtype=np.float32)
     out, done = np.zeros(length + 64, dtype=np.float32), ctypes.c_size_t()
-    assert soxr.soxr_oneshot(rate, to, 1, samples.ctypes.data, len(samples), None, out.ctypes.data, len(out), ctypes.byref(done), None, None, None) is None
+    assert soxr.soxr_oneshot(rate, to, 1, samples.ctypes.data, len(samples), None, out.ctypes.data, len(out), ctypes.byref(done), None,
+                             ctypes.addressof(quality), None) is None
     out[done.value:] = 0
     return out[:length]
