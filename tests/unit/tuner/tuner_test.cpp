@@ -227,7 +227,7 @@ TEST(Tuner, MistakesAreNamed) {
   config = {};
   config.kind = TunerType::full;
   config.adapters = {"somewhere"};
-  EXPECT_THAT(message(config), HasSubstr("model's own weights"));
+  EXPECT_THAT(message(config), HasSubstr("`adapters` is given with `kind` full"));
 }
 
 }  // namespace
