@@ -29,6 +29,9 @@ ChatTask read_chat(const Json& body, const ServedModel& served) {
   task.model = fields.text("model");
   task.user = fields.text("user");
   task.conversation = read_messages(fields.json("messages"));
+  if (fields.has("modalities"))
+    for (const auto& kind : fields.json("modalities"))
+      if (kind == "audio") bad_value("modalities", "answers are text: what speaks in a model is not run; expected [\"text\"]");
   if (fields.has("tools") && fields.has("functions")) bad_value("functions", "the older form of tools; give one of them");
   if (fields.has("tools")) task.tools = read_tools(fields.json("tools"), "tools", false);
   if (fields.has("functions")) task.tools = read_tools(fields.json("functions"), "functions", true);

@@ -168,7 +168,7 @@ constexpr Field kFields[] = {
     {"context_management", kResponse, FieldKind::list, 0, 16, "", "", "a conversation is read as it is sent"},
     {"stream_options", kResponse, FieldKind::object, 0, 8, "", "", "events are never padded"},
     {"verbosity", kChat, FieldKind::text, 0, 64, "", "", kOneModel},
-    {"modalities", kChat, FieldKind::list, 0, 8, "", "", "answers are text"},
+    {"modalities", kChat, FieldKind::list, 0, 8, "", "Answers are text; \"audio\" is refused.", ""},
     {"prediction", kChat, FieldKind::object, 0, 8, "", "", kOneModel},
     {"num_beams", kOpenAi, FieldKind::integer, 1, 64, "the server's",
      "Number of beams, as in transformers; 1 disables beam search.", ""},
