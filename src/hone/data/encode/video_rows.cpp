@@ -1,5 +1,4 @@
-#include "hone/data/encode/video_rows.h"
-
+// Frames of a video to the rows that a tower reads, a group of frames at a time.
 #include "hone/data/encode/videos.h"
 #include "hone/device/tensor.h"
 #include "hone/media/decode_image.h"

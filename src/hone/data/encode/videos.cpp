@@ -4,7 +4,6 @@
 
 #include "hone/base/json.h"
 #include "hone/data/encode/video_frames.h"
-#include "hone/data/encode/video_rows.h"
 #include "hone/media/decode_image.h"
 #include "hone/media/image_header.h"
 

@@ -13,4 +13,7 @@ Result<std::vector<Picture>> plan_video(const std::string& source, const std::sh
 // The rows of a picture with frames, or of several that are parts of one file, decoded.
 Result<std::vector<float>> video_rows(std::span<const Picture> parts);
 
+// Where video files come from: they may be larger than pictures.
+media::SourceRules video_sources(const PictureConfig& config);
+
 }  // namespace hone::data
