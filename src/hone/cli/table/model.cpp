@@ -139,6 +139,8 @@ void add_model(Rows& rows) {
           {"video_fps", Real(0.001), "2.0", "Frames taken from a second of video.", only_factory{},
            verbs{kModelUsers | kPreview}},
           {"video_maxlen", Integer(1), "128", "Most frames taken from a video.", only_factory{}, verbs{kModelUsers | kPreview}},
+          {"audio_sampling_rate", Integer(1), "16000", "Samples a second of recordings.", only_factory{},
+           always_on{"16000", "these models hear 16000 samples a second, to which recordings are brought"}},
       });
   add_unsupported_group(rows, "Video", kModelUsers, kMultimodalUnsupported,
                         {
