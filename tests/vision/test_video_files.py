@@ -14,8 +14,8 @@ import transformers
 from PIL import Image
 from safetensors.torch import load_file
 
-from test_videos import PATCH, smart_size, video_patches
-from vision_models import ROOT, write_vision_model
+from test_videos import PATCH, video_patches
+from vision_models import ROOT, smart_resize, write_vision_model
 
 sys.path.insert(0, str(ROOT / "tests" / "serve"))
 from serve_testing import Server  # noqa: E402
@@ -96,7 +96,7 @@ def test_files_as_qwen_vl_utils_reads_them(place, folders, tmp_path, family, mos
     for name in names:
         fps, total, _ = VIDEOS[name]
         numbers, rate = utils_choice(total, fps, 2.0, most)
-        size = smart_size(90, 150, factor, low, max(high, int(low * 1.05)))
+        size = smart_resize(90, 150, factor, low, max(high, int(low * 1.05)))
         chosen = torch.nn.functional.interpolate(frames[name][numbers].float(), size, mode="bicubic", antialias=True).clamp(0, 255).round()
         own, grid = video_patches(chosen, PATCH[family], family)
         rows.append(own), grids.append(grid), rates.append(rate)
@@ -154,7 +154,7 @@ def test_files_as_llama_factory_reads_them(place, folders, tmp_path, family):
         images = [factory_frame(Image.fromarray(frames[name][n].permute(1, 2, 0).numpy()), 256, 8000) for n in numbers]
         video = torch.stack([torch.from_numpy(np.array(image)).permute(2, 0, 1) for image in images])
         bounds = (factor, 4096, 25165824) if family == "qwen3_vl" else (factor, 3136, 12845056)
-        size = volume_size(len(video), *video.shape[2:], *bounds) if family == "qwen3_vl" else smart_size(*video.shape[2:], *bounds)
+        size = volume_size(len(video), *video.shape[2:], *bounds) if family == "qwen3_vl" else smart_resize(*video.shape[2:], *bounds)
         video = torch.nn.functional.interpolate(video, size, mode="bicubic", antialias=True).float()
         own, grid = video_patches(video, PATCH[family], family)
         rows.append(own), grids.append(grid)
