@@ -104,6 +104,7 @@ Error VideoFile::unreadable(int code) const {
   const auto& bytes = cursor_.bytes;
   if (bytes.size() > 12 && bytes.substr(4, 4) == "ftyp")
     return error("an MP4 or MOV file without its index: it is cut off after {} bytes, or was never finished", bytes.size());
+  if (ends_early(bytes)) return error("a video that is cut off after {} bytes; expected a whole one", bytes.size());
   return error("{} bytes that are no video ({}); {}", bytes.size(), f_.error_text(code), kExpected);
 }
 
