@@ -59,3 +59,9 @@ def make_error(exit_code: int, message: str, hint: str) -> Error:
     error = _KINDS.get(exit_code, Error)(message, hint)
     error.exit_code = exit_code
     return error
+
+
+def require(holds: bool, name: str, value: object, expected: str) -> None:
+    """Raises UsageError unless a setting is what it must be."""
+    if not holds:
+        raise UsageError(f"{name} is {value!r}", f"expected {expected}")

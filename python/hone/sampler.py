@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .data import Template, _ids
-from .errors import Error, NonFiniteError
+from .errors import Error, NonFiniteError, require
 from .library import _hone
 
 if TYPE_CHECKING:
@@ -41,6 +41,17 @@ class SamplingParams:
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     logprobs: bool = False  # of each chosen token
+
+    def __post_init__(self) -> None:
+        require(self.temperature >= 0, "temperature", self.temperature, "0 or more")
+        require(0 < self.top_p <= 1, "top_p", self.top_p, "a number above 0, at most 1")
+        require(self.top_k >= 0, "top_k", self.top_k, "0 (all) or more")
+        require(0 <= self.min_p <= 1, "min_p", self.min_p, "a number from 0 to 1")
+        require(self.max_tokens >= 1, "max_tokens", self.max_tokens, "1 or more")
+        require(self.min_tokens >= 0, "min_tokens", self.min_tokens, "0 or more")
+        require(self.n >= 1, "n", self.n, "1 or more")
+        require(self.seed >= 0, "seed", self.seed, "0 or more")
+        require(self.repetition_penalty > 0, "repetition_penalty", self.repetition_penalty, "a number above 0")
 
 
 @dataclass

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .data import Batch, DataLoader
-from .errors import UsageError
+from .errors import UsageError, require
 from .library import _hone
 
 if TYPE_CHECKING:
@@ -47,6 +47,11 @@ class Trainer:
         full = tuner == "full"
         if not full and not isinstance(tuner, LoraConfig):
             raise UsageError(f"tuner is {tuner!r}", 'expected a LoraConfig or "full"')
+        if not full:
+            require(tuner.rank >= 1, "rank", tuner.rank, "1 or more")
+            require(0 <= tuner.dropout < 1, "dropout", tuner.dropout, "a number from 0 to below 1")
+        require(learning_rate is None or 0 <= learning_rate < float("inf"), "learning_rate", learning_rate, "a number, 0 or more")
+        require(seed >= 0, "seed", seed, "0 or more")
         if lr_scheduler is None:
             lr_scheduler = "cosine" if total_steps > 0 else "constant"
         if total_steps <= 0 and lr_scheduler not in ("constant", "constant_with_warmup", "inverse_sqrt"):

@@ -166,13 +166,12 @@ def check_accumulation_is_a_mean_over_all_tokens(folder):
     assert abs(norms[0] / norms[1] - 1) < 1e-5, norms
 
 
-def check_full_tuning_and_bfloat16(folder):
-    for settings in ({"dtype": "float32"}, {"dtype": "bfloat16"}):
-        model = hone.Model(NANO, **settings)
-        loader = hone.DataLoader(hone.Dataset(DEMO, hone.Template(model)), 8, packing="binpack", seed=7)
-        trainer = hone.Trainer(model, "full", learning_rate=1e-3, master_weights=True)
-        first, *_, last = losses_of(trainer, loader, 3)
-        assert last < first and model.dtype == settings["dtype"], (first, last)
+def check_full_tuning_in_bfloat16(folder):
+    model = hone.Model(NANO, dtype="bfloat16")
+    loader = hone.DataLoader(hone.Dataset(DEMO, hone.Template(model)), 8, packing="binpack", seed=7)
+    trainer = hone.Trainer(model, "full", learning_rate=1e-3, master_weights=True)
+    first, _, last = losses_of(trainer, loader, 3)
+    assert last < first and model.dtype == "bfloat16", (first, last)
     assert "float16" in raises(hone.UsageError, lambda: hone.Trainer(hone.Model(NANO, dtype="float16"))).message
 
 
@@ -272,6 +271,9 @@ def check_errors_have_three_parts(folder):
     raises(hone.UsageError, lambda: hone.Trainer(model, "loar"))
     raises(hone.UsageError, lambda: hone.Trainer(model, lr_scheduler="cosine"))
     raises(hone.UsageError, lambda: hone.Trainer(model, hone.LoraConfig(target_modules=["nothing"])))
+    raises(hone.UsageError, lambda: hone.Trainer(model, hone.LoraConfig(rank=0)))
+    for setting in ({"temperature": -1}, {"top_p": 0}, {"max_tokens": 0}, {"n": 0}, {"seed": -1}):
+        raises(hone.UsageError, lambda: hone.SamplingParams(**setting))
     trainer = hone.Trainer(model)
     raises(hone.UsageError, trainer.step)
     raises(hone.UsageError, lambda: hone.Trainer(model))
