@@ -3,8 +3,8 @@
     import hone
     model = hone.Model("models/nano")
     loader = hone.DataLoader(hone.Dataset("data/demo.jsonl", hone.Template(model)), batch_size=8)
-    trainer = hone.Trainer(model, hone.LoraConfig(rank=16), learning_rate=2e-3, total_steps=15 * len(loader))
-    for batch in loader.batches(epochs=15):
+    trainer = hone.Trainer(model, hone.LoraConfig(rank=16), learning_rate=2e-3, total_steps=5 * len(loader))
+    for batch in loader.batches(epochs=5):
         print(trainer.train_step(batch)["loss"])
     print(hone.Sampler(model).chat("Who trained you?"))
 
