@@ -42,6 +42,10 @@ struct MergeEdits {
   int64_t vocabulary = 0;  // rows of the embedding and the head, where tokens were added; 0: the base's
 };
 
+// Of an Omni model: what is written as it was read.
+bool speaks(std::string_view parameter) {
+  return parameter.starts_with("talker.") || parameter.starts_with("token2wav.") || parameter.starts_with("code2wav.");
+}
 std::string_view inner_model(std::string_view parameter) {
   for (auto inner : kInnerModels)
     if (parameter.starts_with(inner)) return inner;
@@ -154,7 +158,7 @@ std::vector<io::TensorSource> sources(const io::WeightFolder& base, const MergeE
   std::vector<io::TensorSource> all;
   const auto add = [&](const std::string& name, const std::string& stored_as) {
     const io::TensorEntry& entry = *base.find(stored_as);
-    const at::ScalarType wanted = at::isFloatingType(entry.dtype) ? dtype.value_or(entry.dtype) : entry.dtype;
+    const at::ScalarType wanted = at::isFloatingType(entry.dtype) && !speaks(name) ? dtype.value_or(entry.dtype) : entry.dtype;
     auto found = plan.changes.find(name);
     const std::vector<Change>* changes = found == plan.changes.end() ? nullptr : &found->second;
     const std::string path = name.substr(0, name.rfind('.'));
