@@ -27,11 +27,6 @@ def experts():
                                               mlp_only_layers=[0], tie_word_embeddings=False))
 
 
-def norms_behind():
-    from transformers import Gemma3ForCausalLM, Gemma3TextConfig
-    return Gemma3ForCausalLM(Gemma3TextConfig(**SHAPE, sliding_window=16, tie_word_embeddings=True))
-
-
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     import torch
@@ -114,12 +109,11 @@ def assert_same(run, one):
 
 
 CASES = {
-    "tied, full": (2, tied_with_head_norms, dict(tuner_type="full")),
+    "tied, full, smoothed labels": (2, tied_with_head_norms, dict(tuner_type="full", label_smoothing_factor=0.1)),
     "tied, full, rows dealt out": (2, tied_with_head_norms, dict(tuner_type="full", sequence_parallel="true")),
     "one key head, biases, full, rows dealt out": (2, one_key_head_and_biases, dict(tuner_type="full", sequence_parallel="true")),
     "one key head, biases, lora on every layer": (2, one_key_head_and_biases, EVERYWHERE),
     "lora, rows dealt out, packed": (2, tied_with_head_norms, dict(**ADAPTED, sequence_parallel="true", packing="true", max_length=61)),
-    "norms behind, full": (2, norms_behind, dict(tuner_type="full", sequence_parallel="true", label_smoothing_factor=0.1)),
     "experts, full, balanced": (2, experts, dict(tuner_type="full", router_aux_loss_coef=0.01, sequence_parallel="true")),
     "experts, lora on experts": (2, experts, ON_EXPERTS),
     "four processes, fewer key heads": (4, tied_with_head_norms, dict(**ADAPTED, sequence_parallel="true")),
@@ -170,7 +164,7 @@ def test_beside_data_parallelism_with_clipping(train, models, one_process, tmp_p
     assert_same(run, one_process(one_key_head_and_biases, options))
 
 
-SUMS = {"norm": "tied, full, rows dealt out", "head_norm": "tied, full", "lora": "lora, rows dealt out, packed", "kv_head": "one key head, biases, full, rows dealt out",
+SUMS = {"norm": "tied, full, rows dealt out", "head_norm": "tied, full, smoothed labels", "lora": "lora, rows dealt out, packed", "kv_head": "one key head, biases, full, rows dealt out",
         "router": "experts, full, balanced", "experts": "experts, lora on experts"}
 
 
