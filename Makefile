@@ -44,9 +44,9 @@ test: setup-tests check-format unit-test ## check the format, build, run unit te
 test-fast: setup-tests unit-test ## unit tests and the quick part of pytest, in under 5 minutes
 	$(pytest) $$(grep -v '^#' tests/fast.txt)
 
-test-peers: setup-tests unit-test ## parity with ms-swift and LLaMA-Factory, in environments of their own
+test-peers: setup-tests unit-test ## parity with ms-swift and LLaMA-Factory, and tinker-cookbook's recipes, in environments of their own
 	@tools/setup.sh --peers
-	HONE_PEERS_PYTHON=$(CURDIR)/.cache/peers/swift/bin/python:$(CURDIR)/.cache/peers/llamafactory/bin/python $(pytest) -m peer tests
+	HONE_PEERS_PYTHON=$(CURDIR)/.cache/peers/swift/bin/python:$(CURDIR)/.cache/peers/llamafactory/bin/python:$(CURDIR)/.cache/peers/cookbook/bin/python $(pytest) -m peer tests
 
 test-npu-2.7.1: setup-tests ## operators through torch and torch_npu 2.7.1, in an environment of their own
 	@tests/npu/other_release.sh 2.7.1

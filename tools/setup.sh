@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a build needs: Debian packages by name and a .venv with libtorch. --tests: what the test suite needs too. --wheel: what makes the
-# Python package. --peers: ms-swift and LLaMA-Factory, each in an environment of its own. --tidy: clang-tidy.
+# Python package. --peers: ms-swift, LLaMA-Factory and tinker-cookbook, each in an environment of its own. --tidy: clang-tidy.
 # Does nothing when the lists have not changed since it last succeeded.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -98,7 +98,7 @@ if [ "$part" = --tests ]; then
 fi
 
 if [ "$part" = --peers ]; then
-  for peer in swift llamafactory; do
+  for peer in swift llamafactory cookbook; do
     peer_stamp=peer-$peer-$({ echo "$torch"; cat tools/peers-$peer.txt; } | stamp_of)
     done_with "$peer_stamp" && [ -x ".cache/peers/$peer/bin/python" ] && continue
     rm -rf ".cache/peers/$peer"
