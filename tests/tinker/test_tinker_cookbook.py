@@ -24,14 +24,19 @@ def recipe(server, tmp_path):
 
 
 @pytest.mark.peer(COOKBOOK)
-def test_chat_sl_and_its_resume(recipe):
+def test_chat_sl_and_its_resume(recipe, tmp_path):
+    """A run that ended after its checkpoint, begun again: the steps behind it are the same ones."""
     code = "import tinker_cookbook, pathlib; print(pathlib.Path(tinker_cookbook.__file__).parent)"
     data = Path(subprocess.run([python_with(COOKBOOK), "-c", code], capture_output=True, text=True, check=True).stdout.strip()) / "example_data/conversations.jsonl"
-    settings = dict(dataset=data, batch_size=16, max_length=512, learning_rate=2e-3, lr_schedule="constant", num_epochs=3, save_every=2, eval_every=0)
-    first = recipe("chat_sl.train", "sl", max_steps=4, **settings)
-    assert first[-1]["train_mean_nll"] < first[0]["train_mean_nll"]
-    both = recipe("chat_sl.train", "sl", max_steps=6, behavior_if_log_dir_exists="resume", **settings)
-    assert [each["step"] for each in both] == [0, 1, 2, 3, 4, 5]
+    settings = dict(dataset=data, batch_size=16, max_length=512, learning_rate=2e-3, lr_schedule="constant", max_steps=4, save_every=2, eval_every=0)
+    first = recipe("chat_sl.train", "sl", **settings)
+    losses = [step["train_mean_nll"] for step in first]
+    assert len(losses) == 4 and losses[-1] < losses[0]
+    checkpoints = tmp_path / "sl/checkpoints.jsonl"
+    checkpoints.write_text("".join(line for line in checkpoints.read_text().splitlines(True) if json.loads(line)["name"] != "final"))
+    again = recipe("chat_sl.train", "sl", behavior_if_log_dir_exists="resume", **settings)[4:]
+    assert [step["step"] for step in again] == [2, 3]
+    assert [step["train_mean_nll"] for step in again] == pytest.approx(losses[2:], rel=1e-5)
 
 
 @pytest.mark.peer(COOKBOOK)
@@ -39,5 +44,5 @@ def test_chat_sl_and_its_resume(recipe):
 def test_math_rl(recipe, loss_fn):
     steps = recipe("math_rl.train", loss_fn, env="arithmetic", group_size=4, groups_per_batch=4, max_tokens=5, max_steps=2, learning_rate=1e-3, eval_every=0, save_every=1, loss_fn=loss_fn)
     assert len(steps) == 2
-    drift = [value for step in steps for key, value in step.items() if "kl_sample_train" in key]
-    assert all(abs(value) < 1e-3 for value in drift)  # what sampling said of its tokens is what training says
+    for step in steps:  # what sampling said of its tokens is what training says
+        assert abs(step["optim/kl_sample_train_v1"]) < 1e-5 and step["optim/kl_sample_train_v2"] < 1e-8
