@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "hone/device/cpu_features.h"
+#include "hone/ops/cpu/gemm/arm/interleaved_layout.h"
 #include "hone/ops/cpu/gemm/bf16_mmla_gemm.h"
-#include "hone/ops/cpu/gemm/interleaved_layout.h"
 #include "hone/ops/cpu/gemm/panel_dots_kernels.h"
 #include "hone/ops/cpu/gemm/panel_gemm.h"
 #include "hone/ops/cpu/gemm/panel_gemm_kernels.h"

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "hone/base/error.h"
+#include "hone/ops/cpu/gemm/arm/interleaved_layout.h"
 #include "hone/ops/cpu/gemm/int8_dot_gemm.h"
-#include "hone/ops/cpu/gemm/interleaved_layout.h"
 #include "hone/ops/cpu/gemm/packed_kernels.h"
 #include "hone/ops/quantization/quantized_linear.h"
 #include "ops/ops_testing.h"

@@ -5,7 +5,7 @@
 #include "hone/device/memory.h"
 #include "hone/model/causal_lm.h"
 #include "hone/model/decoder.h"
-#include "hone/ops/cpu/gemm/interleaved_layout.h"
+#include "hone/ops/cpu/gemm/arm/interleaved_layout.h"
 #include "hone/ops/linear/matmul.h"
 
 namespace hone::model {

@@ -2,7 +2,7 @@
 
 #include "hone/base/error.h"
 #include "hone/device/cpu_features.h"
-#include "hone/ops/cpu/gemm/interleaved_rows.h"
+#include "hone/ops/cpu/gemm/arm/interleaved_rows.h"
 #include "hone/ops/cpu/gemm/packed_layout.h"
 
 #if defined(__aarch64__)

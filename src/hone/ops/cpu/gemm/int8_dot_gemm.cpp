@@ -112,7 +112,7 @@ void int8_dot_int4_weights(const QuantizedActivations& x, const int32_t* codes, 
   });
 }
 
-#elif !defined(__aarch64__)  // byte_dots_neon.cpp has those
+#elif !defined(__aarch64__)  // arm/int8_dot_gemm_neon.cpp has those
 
 void int8_dot_int4_weights(const QuantizedActivations&, const int32_t*, const c10::BFloat16*, float*, const SkinnyShape&) {
   HONE_CHECK(false, "asked only where has_byte_dots()");

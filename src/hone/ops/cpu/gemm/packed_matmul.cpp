@@ -1,9 +1,9 @@
 #include "hone/ops/cpu/gemm/packed_matmul.h"
 
 #include "hone/ops/cpu/dispatch.h"
+#include "hone/ops/cpu/gemm/arm/interleaved_layout.h"
 #include "hone/ops/cpu/gemm/int16_dot_gemm.h"
 #include "hone/ops/cpu/gemm/int8_dot_gemm.h"
-#include "hone/ops/cpu/gemm/interleaved_layout.h"
 #include "hone/ops/cpu/gemm/packed_kernels.h"
 #include "hone/ops/cpu/gemm/packed_linear.h"
 #include "hone/ops/cpu/gemm/panel_dots.h"

@@ -2,7 +2,7 @@
 
 #include "hone/base/error.h"
 #include "hone/device/cpu_features.h"
-#include "hone/ops/cpu/gemm/interleaved_layout.h"
+#include "hone/ops/cpu/gemm/arm/interleaved_layout.h"
 #include "hone/ops/cpu/gemm/packed_layout.h"
 #include "hone/ops/cpu/gemm/panel_dots_kernels.h"
 #include "hone/ops/cpu/gemm/panel_grid.h"

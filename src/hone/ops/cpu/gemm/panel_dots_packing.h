@@ -4,7 +4,7 @@
 #pragma once
 #include <arm_neon.h>
 
-#include "hone/ops/cpu/gemm/interleaved_layout.h"
+#include "hone/ops/cpu/gemm/arm/interleaved_layout.h"
 #include "hone/ops/cpu/gemm/panel_dots_kernels.h"
 #include "hone/ops/cpu/gemm/panel_gemm_kernels.h"
 #include "hone/ops/cpu/simd.h"

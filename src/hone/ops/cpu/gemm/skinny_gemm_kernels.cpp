@@ -2,8 +2,8 @@
 
 #include <type_traits>
 
+#include "hone/ops/cpu/gemm/arm/eight_rows.h"
 #include "hone/ops/cpu/gemm/dot_accumulate.h"
-#include "hone/ops/cpu/gemm/eight_rows.h"
 
 namespace hone::ops::cpu {
 namespace {

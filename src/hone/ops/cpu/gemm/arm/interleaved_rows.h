@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "hone/ops/cpu/gemm/interleaved_layout.h"
+#include "hone/ops/cpu/gemm/arm/interleaved_layout.h"
 #include "hone/ops/cpu/gemm/packed_layout.h"
 
 namespace hone::ops::cpu {

@@ -1,4 +1,4 @@
-#include "hone/ops/cpu/gemm/interleaved_layout.h"
+#include "hone/ops/cpu/gemm/arm/interleaved_layout.h"
 
 #include "hone/ops/cpu/gemm/int8_dot_gemm.h"
 

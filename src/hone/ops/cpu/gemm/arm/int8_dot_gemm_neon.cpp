@@ -3,8 +3,8 @@
 
 #include <arm_neon.h>
 
+#include "hone/ops/cpu/gemm/arm/interleaved_rows.h"
 #include "hone/ops/cpu/gemm/int8_dot_gemm.h"
-#include "hone/ops/cpu/gemm/interleaved_rows.h"
 #include "hone/ops/cpu/gemm/packed_layout.h"
 
 namespace hone::ops::cpu {
