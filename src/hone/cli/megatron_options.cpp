@@ -15,7 +15,7 @@ constexpr std::string_view kFloat8 = "products in fp8 and fp4 are not in this ve
 constexpr std::string_view kMuon = "muon needs whole matrices, and tensor parallelism cuts them; use --optimizer adam";
 constexpr std::string_view kPipeline =
     "pipeline parallelism is not in this version; cut layers with --tensor_model_parallel_size";
-constexpr std::string_view kFamilies = "the model families that have it are not in this version";
+constexpr std::string_view kMegatronFamilies = "the model families that have it are not in this version";
 constexpr std::string_view kMcore =
     "checkpoints of mcore are not read: convert them with ms-swift's megatron export --to_hf true, then name the folder by "
     "--model";
@@ -152,18 +152,18 @@ constexpr MegatronOption kMegatronOptions[] = {
     {"moe_pad_expert_input_to_capacity", refused, "no token is dropped", kOffWords},
     {"moe_token_drop_policy", accepted, "no token is dropped"},
     {"router_replay_mode", refused, "it belongs to grpo", "disabled"},
-    {"mtp_num_layers", refused, kFamilies, kOffWords},
-    {"mtp_loss_scaling_factor", accepted, kFamilies},
-    {"mtp_decoder_input_detach", accepted, kFamilies},
-    {"mtp_shared_weights", accepted, kFamilies},
-    {"engram_tokenizer_map", refused, kFamilies},
-    {"dsa_indexer_loss_coeff", refused, kFamilies, kOffWords},
-    {"dsa_indexer_use_sparse_loss", refused, kFamilies, kOffWords},
-    {"apply_dsa_kernel_fusion", refused, kFamilies, kOffWords},
-    {"csa_dense_mode", refused, kFamilies, kOffWords},
-    {"use_fused_mhc", refused, kFamilies, kOffWords},
-    {"mhc_recompute_layer_num", refused, kFamilies},
-    {"linear_decoupled_in_proj", refused, kFamilies, kOffWords},
+    {"mtp_num_layers", refused, kMegatronFamilies, kOffWords},
+    {"mtp_loss_scaling_factor", accepted, kMegatronFamilies},
+    {"mtp_decoder_input_detach", accepted, kMegatronFamilies},
+    {"mtp_shared_weights", accepted, kMegatronFamilies},
+    {"engram_tokenizer_map", refused, kMegatronFamilies},
+    {"dsa_indexer_loss_coeff", refused, kMegatronFamilies, kOffWords},
+    {"dsa_indexer_use_sparse_loss", refused, kMegatronFamilies, kOffWords},
+    {"apply_dsa_kernel_fusion", refused, kMegatronFamilies, kOffWords},
+    {"csa_dense_mode", refused, kMegatronFamilies, kOffWords},
+    {"use_fused_mhc", refused, kMegatronFamilies, kOffWords},
+    {"mhc_recompute_layer_num", refused, kMegatronFamilies},
+    {"linear_decoupled_in_proj", refused, kMegatronFamilies, kOffWords},
     {"apply_wd_to_qk_layernorm", refused, "norms do not decay", kOffWords},
     {"megatron_extra_kwargs", refused, "there is no model of Megatron that would read it"},
     {"language_model_only", accepted, kText},
