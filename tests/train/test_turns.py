@@ -17,7 +17,7 @@ spec.loader.exec_module(calculator)
 
 CALL = '<tool_call>\n{"name": "calculator", "arguments": {"expression": "2+3"}}\n</tool_call>'
 ACTION = 'Action: calculator\nAction Input: {"expression": "4+5"}\n'
-BASE = dict(rlhf_type="grpo", reward_funcs="accuracy", num_generations=2, per_device_train_batch_size=2, max_completion_length=48, temperature=0.05, beta=0, torch_dtype="float32", tuner_type="full",
+BASE = dict(rlhf_type="grpo", reward_funcs="accuracy", num_generations=2, per_device_train_batch_size=2, max_completion_length=96, temperature=0.05, beta=0, torch_dtype="float32", tuner_type="full",
             learning_rate="1e-6", max_steps=1, logging_steps=1, save_strategy="no", add_version="false", split_dataset_ratio=0, log_completions="true")
 
 
