@@ -10,7 +10,6 @@
 #include "hone/cli/configs/training/tuning_config.h"
 #include "hone/cli/parsing/parse.h"
 #include "hone/train/validate.h"
-#include "hone/tuner/tuner.h"
 
 namespace hone::cli {
 namespace {
@@ -105,20 +104,8 @@ class TrainingRules {
     reject(*training_.predict_with_generate && !sft, training_.predict_with_generate, kSupervised);
   }
 
-  // LLaMA-Factory's parser knows this; ms-swift's adapters may still bring a tuner with them.
-  void check_adapters() const {
-    if (!factory_) return;
-    tuner::TunerConfig config;
-    config.kind = *tuner_.tuner_type == "full"     ? tuner::TunerType::full
-                  : *tuner_.tuner_type == "freeze" ? tuner::TunerType::freeze
-                                                   : tuner::TunerType::adapter;
-    for (const auto& folder : *model_.adapters) config.adapters.emplace_back(folder);
-    tuner::validate(config);
-  }
-
   void check_tuner() const {
     const bool lora = is_lora();
-    check_adapters();
     reject(*tuner_.use_dora && !lora, tuner_.use_dora, tuner_.tuner_type, "is a form of lora");
     reject(*tuner_.use_rslora && !lora, tuner_.use_rslora, tuner_.tuner_type, "is a form of lora");
     reject(*tuner_.pissa_init && !lora, tuner_.pissa_init, tuner_.tuner_type, "is a start of lora");
