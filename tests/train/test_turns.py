@@ -160,12 +160,12 @@ def test_wrong_answers_are_doubted_once(grpo, caller):
 
 def test_two_processes_take_the_same_turns(grpo):
     with tools() as (address, _):
-        settings = dict(multi_turn_scheduler="hermes_tools", tool_servers=address, max_turns=3, temperature=1.0, learning_rate="1e-4", num_generations=4)
+        settings = dict(multi_turn_scheduler="hermes_tools", tool_servers=address, max_turns=3, learning_rate="1e-4", num_generations=4)
         rows = [ask("two and three", solution="5")]
         alone = grpo(*rows, per_device_train_batch_size=4, **settings)
         both = grpo(*rows, per_device_train_batch_size=2, count=2, **settings)
     assert alone.code == 0 and both.code == 0, alone.err + both.err
-    assert completions(alone)["completion"] == completions(both)["completion"] and completions(alone)["prompt"] == completions(both)["prompt"]
+    assert set(completions(alone)["num_turns"]) == {2} and completions(alone)["completion"] == completions(both)["completion"] and completions(alone)["prompt"] == completions(both)["prompt"]
     assert alone.log()[0]["grad_norm"] == pytest.approx(both.log()[0]["grad_norm"], rel=1e-4, abs=1e-7)
 
 
