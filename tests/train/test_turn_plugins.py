@@ -95,7 +95,7 @@ def test_a_row_that_breaks_the_scheduler_is_named(grpo, tmp_path):
     assert run.code == 0, run.err
     for row, why in ((2, "signal 6"), (3, "longer than 2 seconds"), (4, "ValueError: this one at"), (5, "rewrote earlier messages")):
         assert any(f":{row}: " in line and why in line for line in run.err.splitlines()), (row, why, run.err)
-    assert run.log()[0]["plugins/failures"] == 0.8
+    assert run.log()[0]["plugins/failures"] == pytest.approx(0.8)
     run = grpo(rows[3], multi_turn_scheduler="broken", max_turns=2, **plugin(tmp_path))
     assert run.code == 1 and "failed on every answer: ValueError: this one" in run.err
     run = grpo(rows[0], multi_turn_scheduler="runs", **plugin(tmp_path))
@@ -141,7 +141,10 @@ def test_a_loss_scale_of_a_plugin_is_the_one_it_repeats(hone, tmp_path):
         words = ["sft", "--model", ROOT / "models/nano", "--template", "qwen2_5", "--dataset", tmp_path / "rows.jsonl", "--loss_scale", scale, "--max_steps", 2, "--logging_steps", 1, "--save_strategy", "no",
                  "--split_dataset_ratio", 0, "--tuner_type", "full", "--torch_dtype", "float32", "--per_device_train_batch_size", 2, "--output_dir", tmp_path / name, "--add_version", "false"]
         done = hone(*words, *more)
-        return done, [json.loads(line)["loss"] for line in (tmp_path / name / "logging.jsonl").read_text().splitlines() if '"loss"' in line] if done.returncode == 0 else None
+        if done.returncode != 0:
+            return done, None
+        steps = [json.loads(line) for line in (tmp_path / name / "logging.jsonl").read_text().splitlines()]
+        return done, [step["loss"] for step in steps if "loss" in step]
 
     plugin = ("--external_plugins", tmp_path / "scales.py", "--plugin_python", sys.executable)
     done, own = losses("hermes", "own")
