@@ -238,6 +238,7 @@ def check_threads_run_while_hone_computes(folder):
 
 
 def check_ctrl_c_ends_what_runs(folder):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with the signal ignored
     sampler = hone.Sampler(hone.Model(NANO))
     endless = hone.SamplingParams(temperature=1.0, n=64, max_tokens=400, min_tokens=400)
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
