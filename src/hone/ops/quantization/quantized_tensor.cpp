@@ -95,7 +95,7 @@ const char* code_name(QuantType code) {
     case QuantType::int8:
       return "int8";
     case QuantType::grouped:
-      return "groups of few bits";
+      return "grouped integers";
   }
   HONE_CHECK(false, "no such code");
 }

@@ -188,7 +188,7 @@ WholeParameters::~WholeParameters() {
   try {
     announce(model_.group_, -1);
   } catch (const UserError&) {
-    return;  // the peers are gone: whoever reads is told by the next collective
+    return;  // the peers are gone: the next collective reports it
   }
 }
 
