@@ -2,6 +2,9 @@
 
 #include <chrono>
 
+#include "hone/base/stable_hash.h"
+#include "hone/tinker/state/columns.h"
+
 namespace hone::tinker {
 namespace {
 
@@ -23,16 +26,6 @@ CREATE TABLE IF NOT EXISTS samplers(id TEXT PRIMARY KEY, session TEXT NOT NULL, 
 
 constexpr const char* kRunColumns =
     "SELECT id, session, owner, config, user_metadata, used, executed, snapshot_seq, snapshot, unloaded FROM runs ";
-constexpr const char* kCheckpointColumns =
-    "SELECT run, kind, name, owner, folder, config, bytes, created, expires, public, user_metadata FROM checkpoints ";
-
-Json stored_json(const std::string& text) {
-  auto parsed = parse_json(text);
-  return parsed ? std::move(*parsed) : Json();
-}
-
-std::string dumped(const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace); }
-
 Run run_in(const Statement& row) {
   return {.id = row.text(0),
           .session = row.text(1),
@@ -46,35 +39,9 @@ Run run_in(const Statement& row) {
           .unloaded = row.integer(9) != 0};
 }
 
-Checkpoint checkpoint_in(const Statement& row) {
-  return {.run = row.text(0),
-          .kind = row.text(1),
-          .name = row.text(2),
-          .owner = row.text(3),
-          .folder = row.text(4),
-          .config = RunConfig::from_json(stored_json(row.text(5))),
-          .bytes = row.integer(6),
-          .created = row.real(7),
-          .expires = row.optional_real(8),
-          .is_public = row.integer(9) != 0,
-          .user_metadata = stored_json(row.text(10))};
-}
-
-// FNV-1a: tells a repeated request from another one under the same number.
+// Tells a repeated request from another one under the same number.
 int64_t digest_of(const StoredRequest& request) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  auto add = [&](std::string_view bytes) {
-    for (char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  };
-  add(request.kind);
-  add(request.body);
-  return static_cast<int64_t>(hash);
-}
-
-std::vector<std::string> first_column(Statement& statement) {
-  std::vector<std::string> values;
-  while (statement.step()) values.push_back(statement.text(0));
-  return values;
+  return static_cast<int64_t>(stable_hash(request.body, stable_hash(request.kind)));
 }
 
 void insert_request(Database& database, const std::string& run, const std::string& owner, const StoredRequest& request) {
@@ -282,148 +249,6 @@ int64_t Store::count_pending(const std::string& owner) {
   std::lock_guard lock(mutex_);
   auto row = database_.prepare("SELECT COUNT(*) FROM requests WHERE owner = ? AND done IS NULL");
   return row.bind(owner).step() ? row.integer(0) : 0;
-}
-
-bool Store::add_checkpoint(const Checkpoint& checkpoint, bool overwrite, std::string& replaced) {
-  std::lock_guard lock(mutex_);
-  Transaction transaction(database_);
-  {
-    auto known = database_.prepare("SELECT folder FROM checkpoints WHERE run = ? AND kind = ? AND name = ?");
-    if (known.bind(checkpoint.run).bind(checkpoint.kind).bind(checkpoint.name).step()) {
-      if (!overwrite) return false;
-      replaced = known.text(0);
-    }
-  }
-  auto insert = database_.prepare(
-      "INSERT OR REPLACE INTO checkpoints(run, kind, name, owner, folder, config, bytes, created, expires, public, "
-      "user_metadata) "
-      "VALUES(?,?,?,?,?,?,?,?,?,?,?)");
-  insert.bind(checkpoint.run).bind(checkpoint.kind).bind(checkpoint.name).bind(checkpoint.owner).bind(checkpoint.folder);
-  insert.bind(dumped(checkpoint.config.to_json()))
-      .bind(checkpoint.bytes)
-      .bind(checkpoint.created)
-      .bind_optional(checkpoint.expires);
-  insert.bind(int64_t{checkpoint.is_public}).bind(dumped(checkpoint.user_metadata)).run();
-  transaction.commit();
-  return true;
-}
-
-std::optional<Checkpoint> Store::checkpoint(const std::string& path, const std::string& owner) {
-  constexpr std::string_view kScheme = "tinker://";
-  if (!path.starts_with(kScheme)) return std::nullopt;
-  const auto rest = path.substr(kScheme.size());
-  const auto first = rest.find('/'), second = first == rest.npos ? rest.npos : rest.find('/', first + 1);
-  if (second == rest.npos || rest.find('/', second + 1) != rest.npos) return std::nullopt;
-  std::lock_guard lock(mutex_);
-  auto row = database_.prepare(
-      (std::string(kCheckpointColumns) +
-       "WHERE run = ? AND kind = ? AND name = ? AND (owner = ? OR public = 1) AND (expires IS NULL OR expires > ?)")
-          .c_str());
-  row.bind(rest.substr(0, first)).bind(rest.substr(first + 1, second - first - 1)).bind(rest.substr(second + 1));
-  if (!row.bind(owner).bind(unix_seconds()).step()) return std::nullopt;
-  return checkpoint_in(row);
-}
-
-std::vector<Checkpoint> Store::checkpoints(const std::string& owner, const std::string& run, Page page) {
-  std::lock_guard lock(mutex_);
-  auto rows = database_.prepare((std::string(kCheckpointColumns) +
-                                 "WHERE owner = ? AND (? = '' OR run = ?) AND (expires IS NULL OR expires > ?) "
-                                 "ORDER BY created DESC LIMIT ? OFFSET ?")
-                                    .c_str());
-  rows.bind(owner).bind(run).bind(run).bind(unix_seconds()).bind(page.limit).bind(page.offset);
-  std::vector<Checkpoint> all;
-  while (rows.step()) all.push_back(checkpoint_in(rows));
-  return all;
-}
-
-int64_t Store::count_checkpoints(const std::string& owner, const std::string& run) {
-  std::lock_guard lock(mutex_);
-  auto row = database_.prepare(
-      "SELECT COUNT(*) FROM checkpoints WHERE owner = ? AND (? = '' OR run = ?) AND (expires IS NULL OR expires > ?)");
-  return row.bind(owner).bind(run).bind(run).bind(unix_seconds()).step() ? row.integer(0) : 0;
-}
-
-int64_t Store::checkpoint_bytes(const std::string& owner) {
-  std::lock_guard lock(mutex_);
-  auto row = database_.prepare("SELECT COALESCE(SUM(bytes), 0) FROM checkpoints WHERE owner = ?");
-  return row.bind(owner).step() ? row.integer(0) : 0;
-}
-
-void Store::remove_checkpoint(const Checkpoint& checkpoint) {
-  std::lock_guard lock(mutex_);
-  database_.prepare("DELETE FROM checkpoints WHERE run = ? AND kind = ? AND name = ? AND folder = ?")
-      .bind(checkpoint.run)
-      .bind(checkpoint.kind)
-      .bind(checkpoint.name)
-      .bind(checkpoint.folder)
-      .run();
-}
-
-void Store::set_public(const Checkpoint& checkpoint, bool is_public) {
-  std::lock_guard lock(mutex_);
-  database_.prepare("UPDATE checkpoints SET public = ? WHERE run = ? AND kind = ? AND name = ?")
-      .bind(int64_t{is_public})
-      .bind(checkpoint.run)
-      .bind(checkpoint.kind)
-      .bind(checkpoint.name)
-      .run();
-}
-
-void Store::set_expiry(const Checkpoint& checkpoint, std::optional<double> expires) {
-  std::lock_guard lock(mutex_);
-  database_.prepare("UPDATE checkpoints SET expires = ? WHERE run = ? AND kind = ? AND name = ?")
-      .bind_optional(expires)
-      .bind(checkpoint.run)
-      .bind(checkpoint.kind)
-      .bind(checkpoint.name)
-      .run();
-}
-
-std::vector<Checkpoint> Store::expired_checkpoints() {
-  std::lock_guard lock(mutex_);
-  auto rows = database_.prepare((std::string(kCheckpointColumns) + "WHERE expires <= ?").c_str());
-  rows.bind(unix_seconds());
-  std::vector<Checkpoint> all;
-  while (rows.step()) all.push_back(checkpoint_in(rows));
-  return all;
-}
-
-bool Store::add_sampler(const SamplerRow& sampler) {
-  std::lock_guard lock(mutex_);
-  auto insert =
-      database_.prepare("INSERT OR IGNORE INTO samplers(id, session, owner, model_path, folder, created) VALUES(?,?,?,?,?,?)");
-  insert.bind(sampler.id).bind(sampler.session).bind(sampler.owner).bind(sampler.model_path).bind(sampler.folder);
-  insert.bind(unix_seconds()).run();
-  return database_.changes() > 0;
-}
-
-std::optional<SamplerRow> Store::sampler(const std::string& id, const std::string& owner) {
-  std::lock_guard lock(mutex_);
-  auto row = database_.prepare("SELECT session, model_path, folder FROM samplers WHERE id = ? AND owner = ?");
-  if (!row.bind(id).bind(owner).step()) return std::nullopt;
-  return SamplerRow{id, row.text(0), owner, row.text(1), row.text(2)};
-}
-
-std::vector<std::string> Store::samplers_of_session(const std::string& session) {
-  std::lock_guard lock(mutex_);
-  auto rows = database_.prepare("SELECT id FROM samplers WHERE session = ? ORDER BY created");
-  return first_column(rows.bind(session));
-}
-
-std::vector<std::string> Store::drop_old_samplers(const std::string& session, int64_t kept) {
-  std::lock_guard lock(mutex_);
-  auto rows = database_.prepare(
-      "DELETE FROM samplers WHERE session = ?1 AND folder <> '' AND id NOT IN (SELECT id FROM samplers WHERE session = ?1 AND "
-      "folder <> '' ORDER BY created DESC LIMIT ?2) RETURNING folder");
-  return first_column(rows.bind(session).bind(kept));
-}
-
-std::set<std::string> Store::folders() {
-  std::lock_guard lock(mutex_);
-  auto rows =
-      database_.prepare("SELECT folder FROM checkpoints UNION SELECT folder FROM samplers UNION SELECT snapshot FROM runs");
-  auto named = first_column(rows);
-  return {named.begin(), named.end()};
 }
 
 void Store::forget_results(double older_than) {

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstring>
 
-#include "hone/tinker/wire/protobuf.h"
+#include "hone/base/protobuf.h"
 #include "hone/tinker/wire/request_error.h"
 
 namespace hone::tinker {
@@ -88,18 +88,9 @@ void read_shape(const ProtobufReader::Field& field, std::vector<int64_t>& shape)
     shape.push_back(static_cast<int64_t>(field.value));
     return;
   }
-  // Packed: bare varints, which the reader sees as tags. Read them here.
-  uint64_t value = 0;
-  unsigned shift = 0;
-  for (char c : field.bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (shift > 63) throw RequestError("a tensor's shape is damaged");
-    value |= static_cast<uint64_t>(byte & 0x7f) << shift;
-    shift += 7;
-    if (byte >= 0x80) continue;
-    shape.push_back(static_cast<int64_t>(value));
-    value = 0, shift = 0;
-  }
+  const auto sizes = ProtobufReader::packed(field.bytes);
+  if (!sizes) throw RequestError("a tensor's shape is damaged");
+  shape.insert(shape.end(), sizes->begin(), sizes->end());
 }
 
 LossInput read_tensor(std::string_view bytes) {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "hone/base/protobuf.h"
 #include "hone/tinker/wire/json_fields.h"
-#include "hone/tinker/wire/protobuf.h"
 
 namespace hone::tinker {
 namespace {

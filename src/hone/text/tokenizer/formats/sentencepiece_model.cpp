@@ -1,81 +1,11 @@
 #include "hone/text/tokenizer/formats/sentencepiece_model.h"
 
-#include <cstring>
-
+#include "hone/base/protobuf.h"
 #include "hone/text/tokenizer/models/vocabulary_merges.h"
 #include "hone/text/tokenizer/unicode/utf8.h"
 
 namespace hone::text::tokenizer {
 namespace {
-
-// One field of a protobuf message.
-struct Field {
-  uint32_t number = 0;
-  uint64_t value = 0;      // of varints and fixed numbers
-  std::string_view bytes;  // of strings and messages
-};
-
-// Walks the fields of a message; ok() is false after damage.
-class Message {
- public:
-  explicit Message(std::string_view bytes) : rest_(bytes) {}
-  bool ok() const { return ok_; }
-
-  bool next(Field& field) {
-    if (rest_.empty() || !ok_) return false;
-    uint64_t tag = varint();
-    field = {static_cast<uint32_t>(tag >> 3), 0, {}};
-    switch (tag & 7) {
-      case 0:
-        field.value = varint();
-        break;
-      case 1:
-        field.value = fixed<uint64_t>();
-        break;
-      case 2:
-        field.bytes = take(varint());
-        break;
-      case 5:
-        field.value = fixed<uint32_t>();
-        break;
-      default:
-        ok_ = false;
-    }
-    return ok_;
-  }
-
- private:
-  uint64_t varint() {
-    uint64_t value = 0;
-    for (int shift = 0; shift < 64 && !rest_.empty(); shift += 7) {
-      auto byte = static_cast<unsigned char>(rest_.front());
-      rest_.remove_prefix(1);
-      value |= static_cast<uint64_t>(byte & 0x7F) << shift;
-      if (byte < 0x80) return value;
-    }
-    ok_ = false;
-    return 0;
-  }
-  template <class Number>
-  Number fixed() {
-    Number value = 0;
-    auto raw = take(sizeof value);
-    if (ok_) std::memcpy(&value, raw.data(), sizeof value);
-    return value;
-  }
-  std::string_view take(uint64_t length) {
-    if (length > rest_.size()) {
-      ok_ = false;
-      return {};
-    }
-    auto taken = rest_.substr(0, length);
-    rest_.remove_prefix(length);
-    return taken;
-  }
-
-  std::string_view rest_;
-  bool ok_ = true;
-};
 
 enum class PieceKind { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
 
@@ -94,44 +24,43 @@ struct Proto {
 };
 
 bool read_piece(std::string_view bytes, SentencePiece& piece) {
-  Message message(bytes);
-  for (Field field; message.next(field);) {
-    auto bits = static_cast<uint32_t>(field.value);
-    if (field.number == 1) piece.text = field.bytes;
-    if (field.number == 2) std::memcpy(&piece.score, &bits, sizeof piece.score);
-    if (field.number == 3) piece.kind = static_cast<PieceKind>(field.value);
+  ProtobufReader message(bytes);
+  while (auto field = message.next()) {
+    if (field->number == 1) piece.text = field->bytes;
+    if (field->number == 2) piece.score = field->as_float();
+    if (field->number == 3) piece.kind = static_cast<PieceKind>(field->value);
   }
   return message.ok() && is_valid_utf8(piece.text);
 }
 
 bool read_trainer(std::string_view bytes, Proto& proto) {
-  Message message(bytes);
-  for (Field field; message.next(field);) {
-    if (field.number == 3) proto.model_type = field.value;
-    if (field.number == 35) proto.byte_fallback = field.value != 0;
-    if (field.number == 40) proto.unk_id = field.value;
+  ProtobufReader message(bytes);
+  while (auto field = message.next()) {
+    if (field->number == 3) proto.model_type = field->value;
+    if (field->number == 35) proto.byte_fallback = field->value != 0;
+    if (field->number == 40) proto.unk_id = field->value;
   }
   return message.ok();
 }
 
 bool read_normalizer(std::string_view bytes, Proto& proto) {
-  Message message(bytes);
-  for (Field field; message.next(field);) {
-    if (field.number == 2) proto.charsmap = field.bytes;
-    if (field.number == 3) proto.add_dummy_prefix = field.value != 0;
-    if (field.number == 4) proto.remove_extra_whitespaces = field.value != 0;
+  ProtobufReader message(bytes);
+  while (auto field = message.next()) {
+    if (field->number == 2) proto.charsmap = field->bytes;
+    if (field->number == 3) proto.add_dummy_prefix = field->value != 0;
+    if (field->number == 4) proto.remove_extra_whitespaces = field->value != 0;
   }
   return message.ok();
 }
 
 Result<Proto> read_proto(std::string_view bytes) {
   Proto proto;
-  Message message(bytes);
-  for (Field field; message.next(field);) {
+  ProtobufReader message(bytes);
+  while (auto field = message.next()) {
     bool good = true;
-    if (field.number == 1) good = read_piece(field.bytes, proto.pieces.emplace_back());
-    if (field.number == 2) good = read_trainer(field.bytes, proto);
-    if (field.number == 3) good = read_normalizer(field.bytes, proto);
+    if (field->number == 1) good = read_piece(field->bytes, proto.pieces.emplace_back());
+    if (field->number == 2) good = read_trainer(field->bytes, proto);
+    if (field->number == 3) good = read_normalizer(field->bytes, proto);
     if (!good) return error("damaged SentencePiece model: piece {} or its settings cannot be read", proto.pieces.size());
   }
   if (!message.ok() || proto.pieces.empty()) return error("not a SentencePiece model (a protobuf of pieces was expected)");

@@ -1,11 +1,12 @@
-// Protocol buffers as far as the protocol uses them: varints, doubles, bytes, nested messages. Input is untrusted.
+// The wire format of protocol buffers: varints, fixed numbers, bytes, nested messages. Input is untrusted.
 #pragma once
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-namespace hone::tinker {
+namespace hone {
 
 // Walks the fields of one message. A message that ends in the middle of a field, or holds a group, is an error: ok() is false.
 class ProtobufReader {
@@ -19,9 +20,12 @@ class ProtobufReader {
     bool is_bytes = false;
 
     double as_double() const;
+    float as_float() const;
   };
   std::optional<Field> next();
   bool ok() const { return ok_; }
+  // Of a packed list, which is varints and no fields. None when its bytes end in the middle of one.
+  static std::optional<std::vector<uint64_t>> packed(std::string_view bytes);
 
  private:
   std::optional<uint64_t> varint();
@@ -34,12 +38,14 @@ class ProtobufWriter {
  public:
   ProtobufWriter& number(uint32_t field, uint64_t value);  // 0 is left out, as proto3 does
   ProtobufWriter& real(uint32_t field, double value);
+  ProtobufWriter& real32(uint32_t field, float value);
   ProtobufWriter& bytes(uint32_t field, std::string_view value);
   std::string take() { return std::move(out_); }
 
  private:
   void varint(uint64_t value);
+  void fixed(uint64_t bits, size_t size);
   std::string out_;
 };
 
-}  // namespace hone::tinker
+}  // namespace hone

@@ -1,9 +1,8 @@
-#include "hone/tinker/wire/protobuf.h"
+#include "hone/base/protobuf.h"
 
 #include <bit>
-#include <cstring>
 
-namespace hone::tinker {
+namespace hone {
 namespace {
 
 enum WireType : uint64_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
@@ -17,6 +16,7 @@ uint64_t little_endian(std::string_view bytes) {
 }  // namespace
 
 double ProtobufReader::Field::as_double() const { return std::bit_cast<double>(value); }
+float ProtobufReader::Field::as_float() const { return std::bit_cast<float>(static_cast<uint32_t>(value)); }
 
 std::optional<uint64_t> ProtobufReader::varint() {
   uint64_t value = 0;
@@ -67,9 +67,24 @@ std::optional<ProtobufReader::Field> ProtobufReader::next() {
   return field;
 }
 
+std::optional<std::vector<uint64_t>> ProtobufReader::packed(std::string_view bytes) {
+  ProtobufReader reader(bytes);
+  std::vector<uint64_t> values;
+  while (!reader.rest_.empty()) {
+    const auto value = reader.varint();
+    if (!value) return std::nullopt;
+    values.push_back(*value);
+  }
+  return values;
+}
+
 void ProtobufWriter::varint(uint64_t value) {
   for (; value >= 0x80; value >>= 7) out_.push_back(static_cast<char>((value & 0x7f) | 0x80));
   out_.push_back(static_cast<char>(value));
+}
+
+void ProtobufWriter::fixed(uint64_t bits, size_t size) {
+  for (size_t i = 0; i < size; ++i) out_.push_back(static_cast<char>(bits >> (8 * i)));
 }
 
 ProtobufWriter& ProtobufWriter::number(uint32_t field, uint64_t value) {
@@ -81,8 +96,13 @@ ProtobufWriter& ProtobufWriter::number(uint32_t field, uint64_t value) {
 
 ProtobufWriter& ProtobufWriter::real(uint32_t field, double value) {
   varint(uint64_t{field} << 3 | kFixed64);
-  const auto bits = std::bit_cast<uint64_t>(value);
-  for (unsigned i = 0; i < 8; ++i) out_.push_back(static_cast<char>(bits >> (8 * i)));
+  fixed(std::bit_cast<uint64_t>(value), sizeof value);
+  return *this;
+}
+
+ProtobufWriter& ProtobufWriter::real32(uint32_t field, float value) {
+  varint(uint64_t{field} << 3 | kFixed32);
+  fixed(std::bit_cast<uint32_t>(value), sizeof value);
   return *this;
 }
 
@@ -93,4 +113,4 @@ ProtobufWriter& ProtobufWriter::bytes(uint32_t field, std::string_view value) {
   return *this;
 }
 
-}  // namespace hone::tinker
+}  // namespace hone
