@@ -28,14 +28,15 @@ from .errors import CheckpointError, DataError, Error, NonFiniteError, OutOfMemo
 if TYPE_CHECKING:
     from . import rewards
     from .data import Batch, DataLoader, Dataset, Template
+    from .device_mesh import DeviceMesh
     from .library import set_log_level, version
     from .model import Model
     from .sampler import Completion, Sampler, SamplingParams
     from .trainer import LoraConfig, Trainer
 
-_HOMES = {"Batch": "data", "DataLoader": "data", "Dataset": "data", "Template": "data", "Model": "model", "Completion": "sampler", "Sampler": "sampler",
+_HOMES = {"Batch": "data", "DataLoader": "data", "Dataset": "data", "Template": "data", "DeviceMesh": "device_mesh", "Model": "model", "Completion": "sampler", "Sampler": "sampler",
           "SamplingParams": "sampler", "LoraConfig": "trainer", "Trainer": "trainer", "set_log_level": "library", "version": "library"}
-__all__ = ["Batch", "CheckpointError", "Completion", "DataError", "DataLoader", "Dataset", "Error", "LoraConfig", "Model", "NonFiniteError",
+__all__ = ["Batch", "CheckpointError", "Completion", "DataError", "DataLoader", "Dataset", "DeviceMesh", "Error", "LoraConfig", "Model", "NonFiniteError",
            "OutOfMemoryError", "OutOfSpaceError", "Sampler", "SamplingParams", "Template", "Trainer", "UsageError", "rewards", "set_log_level", "version"]
 
 

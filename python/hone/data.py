@@ -13,6 +13,7 @@ from .library import _hone
 if TYPE_CHECKING:
     import torch
 
+    from .device_mesh import DeviceMesh
     from .model import Model
 
 Row = Mapping[str, Any]
@@ -162,9 +163,11 @@ class DataLoader:
     """Batches of a dataset, made ahead on other threads, in an order that the seed alone decides."""
 
     def __init__(self, dataset: Dataset, batch_size: int, *, shuffle: bool = True, seed: int = 42, packing: str = "none", drop_last: bool = False,
-                 rank: int = 0, world_size: int = 1) -> None:
+                 rank: int = 0, world_size: int = 1, mesh: DeviceMesh | None = None) -> None:
         """`packing`: none, binpack, sequential, neat …, then a batch is so many packs of the template's max_length. `rank` of `world_size`
-        processes gets its share of every epoch."""
+        processes gets its share of every epoch; `mesh` says which and how many."""
+        if mesh:
+            rank, world_size = mesh.data_rank, mesh.data_size
         self._loader = _hone.DataLoader.make(dataset._dataset, batch_size, shuffle, seed, packing, drop_last, rank, world_size)
 
     def __len__(self) -> int:

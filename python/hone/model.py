@@ -80,4 +80,4 @@ class Model:
 
     def logprobs(self, batch: Batch, temperature: float = 1.0) -> torch.Tensor:
         """log p(target) of every position, float32 [tokens], 0 where there is no target; without gradients (`Trainer.logprobs` has them)."""
-        return self._model.logprobs(batch._batch, temperature, False)
+        return self._model.logprobs(batch._batch, temperature)

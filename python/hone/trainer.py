@@ -14,6 +14,7 @@ from .library import _hone
 if TYPE_CHECKING:
     import torch
 
+    from .device_mesh import DeviceMesh
     from .model import Model
 
 
@@ -41,9 +42,10 @@ class Trainer:
     def __init__(self, model: Model, tuner: LoraConfig | str = LoraConfig(), *, learning_rate: float | None = None, total_steps: int = 0,
                  lr_scheduler: str | None = None, warmup_steps: float = 0, warmup_ratio: float = 0, optimizer: str = "adamw_torch",
                  weight_decay: float = 0.1, adam_beta1: float = 0.9, adam_beta2: float = 0.95, adam_epsilon: float = 1e-8,
-                 gradient_checkpointing: bool = True, master_weights: bool = False, seed: int = 42) -> None:
+                 gradient_checkpointing: bool = True, master_weights: bool = False, seed: int = 42, mesh: DeviceMesh | None = None) -> None:
         """`tuner`: a LoraConfig, or "full". `learning_rate` None: 1e-4, of full tuning 1e-5. `total_steps` is how long the schedule lasts;
-        `lr_scheduler` None: cosine, and constant without `total_steps`."""
+        `lr_scheduler` None: cosine, and constant without `total_steps`. `mesh`: processes that train together; each makes the same calls with
+        rows of its own, and losses, gradients and norms are those of all."""
         full = tuner == "full"
         if not full and not isinstance(tuner, LoraConfig):
             raise UsageError(f"tuner is {tuner!r}", 'expected a LoraConfig or "full"')
@@ -65,7 +67,7 @@ class Trainer:
                     "weight_decay": weight_decay, "adam_beta1": adam_beta1, "adam_beta2": adam_beta2, "adam_epsilon": adam_epsilon,
                     "gradient_checkpointing": gradient_checkpointing, "master_weights": master_weights, "seed": seed}
         settings["args"] = {"model": model.folder, **{name: value for name, value in settings.items() if name not in ("lora", "adapters")}}
-        self._trainer = _hone.Trainer.make(model._model, json.dumps(settings))
+        self._trainer = _hone.Trainer.make(model._model, json.dumps(settings), mesh._processes if mesh else None)
 
     def __repr__(self) -> str:
         return f"Trainer({self.model!r}, step {self.global_step}, {self._trainer.summary})"
@@ -84,7 +86,7 @@ class Trainer:
     def logprobs(self, batch: Batch, temperature: float = 1.0) -> torch.Tensor:
         """log p(target) of every position, float32 [tokens], 0 where there is no target, with a gradient: for a loss of your own, which
         `backward` takes."""
-        return self.model._model.logprobs(batch._batch, temperature, True)
+        return self._trainer.logprobs(batch._batch, temperature)
 
     def backward(self, loss: torch.Tensor, num_items: float = 1) -> None:
         """Adds the gradients of a loss of your own: a sum over `num_items`, by which it is divided with those of other calls."""
@@ -138,6 +140,10 @@ class Trainer:
         """Writes `folder`/checkpoint-STEP, whole or not at all, and returns its path: an adapter as PEFT has it or a full model, and what
         `load` needs, with the position of `loader`. `hone infer --adapters` reads it."""
         return self._trainer.save(os.fspath(folder), loader._loader if loader else None)
+
+    def save_weights(self, folder: str | os.PathLike) -> None:
+        """Writes what trained into `folder` itself, an adapter as PEFT has it or a full model, without what `load` needs."""
+        self._trainer.save_weights(os.fspath(folder))
 
     def load(self, checkpoint: str | os.PathLike, loader: DataLoader | None = None) -> None:
         """Continues exactly where a trainer of the same settings was when it saved."""

@@ -29,7 +29,7 @@ std::unique_ptr<Model> load_model(const std::string& name, const std::optional<s
   auto model = std::make_unique<Model>();
   model->name = name;
   model->folder = hub::locate_model(name, revision);
-  model::LoadOptions options{.device = device::select_device(device)};
+  model::LoadOptions options{.device = device::select_device(device, parallel::world_from_environment().local_rank)};
   if (dtype) options.dtype = dtype_called(*dtype);
   model->tokenizer = text::load_tokenizer(model->folder, {});
   model->lm = model::CausalLM::load(model->folder, options);
@@ -42,16 +42,10 @@ int64_t count_parameters(Model& model) {
   return count;
 }
 
-// Gradients where the model trains, whose pass this then is.
-Tensor logps_of(Model& model, const data::Batch& batch, double temperature, bool gradients) {
+Tensor logps_of(Model& model, const data::Batch& batch, double temperature) {
   check_tokens(model, batch);
-  auto here = batch.to(model.lm->device());
-  if (gradients) {
-    model.lm->set_training(true);
-    return train::policy_logps(*model.lm, here, temperature);
-  }
   train::EvaluationMode mode(*model.lm);
-  return train::policy_logps(*model.lm, here, temperature);
+  return train::policy_logps(*model.lm, batch.to(model.lm->device()), temperature);
 }
 
 }  // namespace
@@ -114,10 +108,10 @@ void bind_model(nb::module_& m) {
           nb::arg("batch"))
       .def(
           "logprobs",
-          [](Model& model, const data::Batch& batch, double temperature, bool gradients) {
-            return with_model(model, [&] { return logps_of(model, batch, temperature, gradients); });
+          [](Model& model, const data::Batch& batch, double temperature) {
+            return with_model(model, [&] { return logps_of(model, batch, temperature); });
           },
-          nb::arg("batch"), nb::arg("temperature"), nb::arg("gradients"));
+          nb::arg("batch"), nb::arg("temperature"));
 }
 
 }  // namespace hone::python

@@ -45,6 +45,7 @@ NB_MODULE(_hone, m) {
   bind_errors(m);
   bind_model(m);
   bind_data(m);
+  bind_processes(m);
   bind_trainer(m);
   bind_engine(m);
   bind_rewards(m);

@@ -8,6 +8,7 @@
 
 #include "hone/data/batches/make_loader.h"
 #include "hone/model/causal_lm.h"
+#include "hone/train/distributed/distributed_context.h"
 
 namespace hone::python {
 
@@ -17,7 +18,7 @@ namespace fs = std::filesystem;
 struct Model {
   std::string name;  // as given
   fs::path folder;
-  std::unique_ptr<model::CausalLM> lm;
+  std::shared_ptr<model::CausalLM> lm;
   std::shared_ptr<const text::Tokenizer> tokenizer;
   std::mutex busy;      // held for a pass: a trainer and a sampler on two threads take turns
   int64_t version = 0;  // of the weights; a sampler forgets what it computed with older ones
@@ -26,6 +27,12 @@ struct Model {
 
 struct Template {
   std::shared_ptr<const data::Encoder> encoder;
+};
+
+// The processes that train together, and how they share the work out.
+struct Processes {
+  train::ParallelConfig config;
+  std::shared_ptr<const train::DistributedContext> context;
 };
 
 struct DataLoader {
@@ -54,6 +61,7 @@ void check_tokens(const Model& model, const data::Batch& batch);
 void bind_errors(nb::module_& m);
 void bind_model(nb::module_& m);
 void bind_data(nb::module_& m);
+void bind_processes(nb::module_& m);
 void bind_trainer(nb::module_& m);
 void bind_engine(nb::module_& m);
 void bind_rewards(nb::module_& m);

@@ -15,7 +15,8 @@ namespace hone::python {
 namespace {
 
 struct Trainer {
-  Trainer(Model& trained, const train::StepwiseConfig& config) : model(trained), steps(*trained.lm, config) {
+  Trainer(Model& trained, const train::StepwiseConfig& config, std::shared_ptr<const train::DistributedContext> processes)
+      : model(trained), steps(trained.lm, config, std::move(processes)) {
     model.trained = true;
     ++model.version;
   }
@@ -66,11 +67,13 @@ std::string dtype_name(at::ScalarType type) {
   return type == at::kBFloat16 ? "bfloat16" : type == at::kHalf ? "float16" : "float32";
 }
 
-std::unique_ptr<Trainer> make_trainer(Model& model, const std::string& settings) {
+std::unique_ptr<Trainer> make_trainer(Model& model, const std::string& settings, const Processes* processes) {
   if (model.trained)
     throw UserError(ExitCode::usage, "the model has a trainer already, which changed it", "load the model once more");
   const auto given = Json::parse(settings);
-  auto trainer = std::make_unique<Trainer>(model, config_of(given, model));
+  auto config = config_of(given, model);
+  if (processes) config.parallel = processes->config;
+  auto trainer = std::make_unique<Trainer>(model, config, processes ? processes->context : nullptr);
   const bool adapter = trainer->steps.tuned().adapter.has_value();
   trainer->assets.model_folder = model.folder;
   trainer->assets.model_name = model.name;
@@ -123,11 +126,19 @@ void bind_trainer(nb::module_& m) {
   nb::class_<Trainer>(m, "Trainer")
       .def_static(
           "make",
-          [](Model& model, const std::string& settings) {
-            return with_model(model, [&] { return make_trainer(model, settings).release(); });
+          [](Model& model, const std::string& settings, const Processes* processes) {
+            return with_model(model, [&] { return make_trainer(model, settings, processes).release(); });
           },
-          nb::arg("model"), nb::arg("settings"), nb::rv_policy::take_ownership, nb::keep_alive<0, 1>())
+          nb::arg("model"), nb::arg("settings"), nb::arg("processes").none() = nb::none(), nb::rv_policy::take_ownership,
+          nb::keep_alive<0, 1>())
       .def("forward_backward", forward_backward, nb::arg("batches"), nb::arg("learn"))
+      .def(
+          "logprobs",
+          [](Trainer& self, const data::Batch& batch, double temperature) {
+            check_tokens(self.model, batch);
+            return with_model(self.model, [&] { return self.steps.logps(batch, temperature); });
+          },
+          nb::arg("batch"), nb::arg("temperature"))
       .def(
           "backward",
           [](Trainer& self, const Tensor& loss, double num_items) {
@@ -149,6 +160,12 @@ void bind_trainer(nb::module_& m) {
       .def("trainable", [](const Trainer& self) { return self.steps.tuned().trainable; })
       .def("optimizer_state", [](Trainer& self) { return self.steps.optimizer_state(); })
       .def("save", save, nb::arg("folder"), nb::arg("loader").none())
+      .def(
+          "save_weights",
+          [](Trainer& self, const std::string& folder) {
+            with_model(self.model, [&] { self.steps.save_weights(folder, self.assets); });
+          },
+          nb::arg("folder"))
       .def("load", load, nb::arg("checkpoint"), nb::arg("loader").none());
 }
 

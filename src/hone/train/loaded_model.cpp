@@ -106,7 +106,7 @@ std::vector<LoadedModel*> SessionModels::trained() const {
 }
 
 LoadedModel shard_model(const TrainingJob& job, const DistributedContext& processes, const char* name,
-                        std::unique_ptr<model::CausalLM> model, tuner::Tuned tuned) {
+                        std::shared_ptr<model::CausalLM> model, tuner::Tuned tuned) {
   LoadedModel loaded{.name = name, .model = std::move(model), .tuned = std::move(tuned)};
   if (processes.shards_model()) loaded.sharded = shards_of(job, processes, *loaded.model);
   if (loaded.sharded && processes.world.is_main() && !loaded.sharded->units().empty())

@@ -19,7 +19,7 @@ inline constexpr const char* kValueModel = "value_model";  // PPO's critic (meth
 
 struct LoadedModel {
   std::string name;
-  std::unique_ptr<model::CausalLM> model;
+  std::shared_ptr<model::CausalLM> model;                      // a sampler may hold it, too
   tuner::Tuned tuned = {};                                     // of a frozen model: nothing
   std::unique_ptr<parallel::ShardedModel> sharded = {};        // null: every process has all of it
   std::unique_ptr<parallel::SequenceParallel> sequence = {};   // null: every sequence is on one process
@@ -43,7 +43,7 @@ class SessionModels {
 
 // Shards a model that trains and splits its sequences, as far as the run asks for it.
 LoadedModel shard_model(const TrainingJob& job, const DistributedContext& processes, const char* name,
-                        std::unique_ptr<model::CausalLM> model, tuner::Tuned tuned);
+                        std::shared_ptr<model::CausalLM> model, tuner::Tuned tuned);
 // A model that is only asked, in shards where those that train are.
 LoadedModel freeze_model(const TrainingJob& job, const DistributedContext& processes, const char* name,
                          std::unique_ptr<model::CausalLM> model);

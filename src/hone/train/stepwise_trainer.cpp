@@ -7,8 +7,10 @@
 #include "hone/model/inference/fused_projection.h"
 #include "hone/model/memory/activation_checkpointing.h"
 #include "hone/train/checkpoints/checkpoint.h"
+#include "hone/train/distributed/sequence_split.h"
 #include "hone/train/evaluation/evaluation_mode.h"
 #include "hone/train/loop/adalora.h"
+#include "hone/train/losses/policy.h"
 
 namespace hone::train {
 namespace {
@@ -40,37 +42,63 @@ class LoopPosition final : public data::Loader {
   data::Loader* loader_;
 };
 
-model::CausalLM& prepared(model::CausalLM& model, const StepwiseConfig& config) {
+void prepare(model::CausalLM& model, const StepwiseConfig& config) {
   if (model.dtype() == at::kHalf)
     throw UserError(ExitCode::usage, "the model's weights are float16, whose gradients need a scaled loss",
                     "load it in bfloat16 or float32");
   device::seed(config.seed);
   model::apply_activation_checkpointing(model, config.gradient_checkpointing ? model::Recompute::block : model::Recompute::none);
-  return model;
 }
 
-MasterWeights masters_of(std::vector<optim::ParameterGroup>& groups, bool wanted) {
-  return wanted ? MasterWeights(groups) : MasterWeights();
+// What the parts of a run ask of its description.
+TrainingJob job_of(const StepwiseConfig& config, const model::CausalLM& model) {
+  TrainingJob job;
+  job.groups = config.groups;
+  job.parallel = config.parallel;
+  job.load.device = model.device();
+  job.trainer.no_master_weights = !config.master_weights;
+  return job;
 }
 
 }  // namespace
 
-StepwiseTrainer::StepwiseTrainer(model::CausalLM& model, const StepwiseConfig& config)
-    : model_(prepared(model, config)), tuned_(tuner::apply_tuner(model, config.tuner)), schedule_(config.schedule) {
-  model::join_trained_projections(model_);
-  auto groups = optim::make_param_groups(tuned_.trainable, config.groups);
-  masters_ = masters_of(groups, config.master_weights);
+StepwiseTrainer::StepwiseTrainer(std::shared_ptr<model::CausalLM> model, const StepwiseConfig& config,
+                                 std::shared_ptr<const DistributedContext> processes)
+    : job_(job_of(config, *model)), processes_(std::move(processes)), schedule_(config.schedule) {
+  prepare(*model, config);
+  if (!processes_) processes_ = std::make_shared<DistributedContext>(DistributedContext::join({}, {}, model->device()));
+  if (processes_->shards_model()) require_elementwise(config.optimizer.name);
+  auto tuning = config.tuner;
+  tuning.share_base_storage = processes_->shards_model();
+  auto tuned = tuner::apply_tuner(*model, tuning);
+  auto& policy = models_.add(shard_model(job_, *processes_, kPolicy, std::move(model), std::move(tuned)));
+  if (!processes_->group && !policy.sharded) model::join_trained_projections(*policy.model);
+  auto groups = trained_groups(job_, models_);
+  auto working = groups;
+  if (config.master_weights) masters_ = MasterWeights(groups);
   optimizer_ =
-      with_rank_allocation(optim::make_optimizer(config.optimizer, std::move(groups)), tuned_, config.schedule.total_steps);
+      with_rank_allocation(optim::make_optimizer(config.optimizer, std::move(groups)), policy.tuned, config.schedule.total_steps);
   masters_.let_write(*optimizer_);
+  strategy_ = make_strategy(job_, *processes_, models_, working, optimizer_->groups());
   state_.max_steps = config.schedule.total_steps;
+  // Weights began alike on all processes; dropout must not, but where processes compute the same rows.
+  if (int rank = processes_->tensor ? processes_->data_rank() : processes_->world.rank; rank > 0)
+    device::seed(config.seed + static_cast<uint64_t>(rank));
+}
+
+data::Batch StepwiseTrainer::placed(const data::Batch& batch) const {
+  const auto* sequence = models_.policy().sequence.get();
+  return (sequence ? own_part(batch, *sequence) : batch).to(model().device());
 }
 
 // Gradients that are there already were divided by fewer items.
 double StepwiseTrainer::count_items(double num_items) {
+  if (finished_ && strategy_->size() > 1)
+    throw UserError(ExitCode::usage, "gradients are added to those that all processes have summed already",
+                    "call step() and zero_grad() first; clip_grad_norm() comes after the last forward_backward() of an update");
   at::NoGradGuard no_grad;
   const double before = num_items_;
-  num_items_ = std::max(num_items_ + num_items, 1.0);
+  num_items_ = std::max(num_items_ + strategy_->sum(strategy_->counts_rows() ? num_items : 0), 1.0);
   grad_norm_.reset();
   if (before > 0)
     for (const auto& group : optimizer_->groups())
@@ -80,41 +108,61 @@ double StepwiseTrainer::count_items(double num_items) {
 }
 
 StepResult StepwiseTrainer::forward_backward(const std::vector<data::Batch>& batches, Loss& loss) {
+  std::vector<data::Batch> parts;
   double num_items = 0;
-  for (const auto& batch : batches) num_items += loss.num_items(batch);
-  const double factor = count_items(num_items);
-  model_.set_training(true);
+  for (const auto& batch : batches) num_items += loss.num_items(parts.emplace_back(placed(batch)));
+  const double before = num_items_, factor = count_items(num_items);
+  model().set_training(true);
   StepMetrics metrics(loss.metrics_vary());
-  for (const auto& batch : batches) {
-    auto sum = forward_loss(model_, loss, batch.to(model_.device()));
+  for (const auto& part : parts) {
+    strategy_->before_micro_batch(false);
+    auto sum = forward_loss(model(), loss, part);
     (sum.sum * factor).backward();
+    strategy_->after_micro_batch();
     masters_.accumulate_master_grads();
     metrics.add(sum);
-    state_.tokens_seen += batch.tokens_t.size(0);
-    state_.samples_seen += batch.sample_count;
+    state_.tokens_seen += part.tokens_t.size(0);
+    state_.samples_seen += part.sample_count;
   }
-  return metrics.read(at::zeros({}), std::max(num_items, 1.0), false, alone_).wait();
+  return metrics.read(at::zeros({}), std::max(num_items_ - before, 1.0), false, *strategy_).wait();
+}
+
+Tensor StepwiseTrainer::logps(const data::Batch& batch, double temperature) {
+  strategy_->before_micro_batch(false);
+  model().set_training(true);
+  return policy_logps(model(), placed(batch), temperature);
 }
 
 void StepwiseTrainer::backward(const Tensor& loss_sum, double num_items) {
   (loss_sum * count_items(num_items)).backward();
+  strategy_->after_micro_batch();
   masters_.accumulate_master_grads();
 }
 
 StepResult StepwiseTrainer::evaluate(const std::vector<data::Batch>& batches, Loss& loss) {
-  EvaluationMode mode(model_);
+  EvaluationMode mode(model());
   double num_items = 0;
   StepMetrics metrics(loss.metrics_vary());
   for (const auto& batch : batches) {
-    num_items += loss.num_items(batch);
-    metrics.add(forward_loss(model_, loss, batch.to(model_.device())));
+    const auto part = placed(batch);
+    num_items += loss.num_items(part);
+    metrics.add(forward_loss(model(), loss, part));
   }
-  return metrics.read(at::zeros({}), std::max(num_items, 1.0), false, alone_).wait();
+  num_items = strategy_->sum(strategy_->counts_rows() ? num_items : 0);
+  return metrics.read(at::zeros({}), std::max(num_items, 1.0), false, *strategy_).wait();
+}
+
+// Which pass is the last nobody knows before: whole gradients are sent when they are asked for. Shards were summed in each pass.
+void StepwiseTrainer::finish_gradients() {
+  if (std::exchange(finished_, true)) return;
+  if (!models_.policy().sharded) strategy_->before_micro_batch(true);
+  strategy_->finish_gradients();
 }
 
 double StepwiseTrainer::clip_grad_norm(double max_norm) {
+  finish_gradients();
   if (!grad_norm_) optimizer_->add_penalty_gradients();
-  grad_norm_ = optimizer_->clip_grad_norm(max_norm).item<double>();
+  grad_norm_ = strategy_->clip_grad_norm(*optimizer_, max_norm).item<double>();
   return *grad_norm_;
 }
 
@@ -130,12 +178,14 @@ bool StepwiseTrainer::step(std::optional<double> learning_rate) {
   }
   optimizer_->step(learning_rate.value_or(this->learning_rate()));
   masters_.after_update();
+  strategy_->after_update();
   return true;
 }
 
 void StepwiseTrainer::zero_grad() {
   optimizer_->zero_grad();
   num_items_ = 0;
+  finished_ = false;
   grad_norm_.reset();
 }
 
@@ -145,9 +195,9 @@ ResumableParts StepwiseTrainer::resumable(data::Loader& position) {
           .schedule = schedule_,
           .masters = masters_,
           .scale = scale_,
-          .group = alone_,
-          .savers = alone_,
-          .device = model_.device()};
+          .group = *strategy_,
+          .savers = *strategy_,
+          .device = model().device()};
 }
 
 fs::path StepwiseTrainer::save(const fs::path& folder, const CheckpointAssets& assets, data::Loader* loader) {
@@ -155,9 +205,7 @@ fs::path StepwiseTrainer::save(const fs::path& folder, const CheckpointAssets& a
   const TrainerConfig config;
   const RunFolder run{.root = folder, .run_id = kRunId};
   LoopPosition position(lr_steps_, loader);
-  const WeightFiles weights{.save = [&](const fs::path& to) { tuner::save_trained(model_, tuned_, to); },
-                            .load = {},
-                            .save_assets = [&](const fs::path& to) { assets.write(to); }};
+  const auto weights = weight_files(job_, models_.policy(), assets, processes_->world.is_main());
   state_.epoch = position.epoch();
   CheckpointManager manager(config, run, weights, resumable(position));
   manager.begin(state_);
@@ -167,13 +215,29 @@ fs::path StepwiseTrainer::save(const fs::path& folder, const CheckpointAssets& a
   return state_.last_model_checkpoint;
 }
 
+void StepwiseTrainer::save_weights(const fs::path& folder, const CheckpointAssets& assets) {
+  const bool main = processes_->world.is_main();
+  const auto weights = weight_files(job_, models_.policy(), assets, main);
+  if (main) check_output_folder(folder);
+  auto write = [&] {
+    fs::create_directories(folder);
+    weights.save(folder);
+    weights.save_assets(folder);
+  };
+  if (weights.gather)
+    weights.gather(write);
+  else if (main)
+    write();
+  strategy_->sum(0);  // the files are there when it returns, on every process
+}
+
 void StepwiseTrainer::load(const fs::path& checkpoint, data::Loader* loader) {
   verify_checkpoint(checkpoint).or_throw(ExitCode::bad_checkpoint, checkpoint.string(), "name a folder that save() returned");
   const TrainerConfig config;
   const RunFolder run{.root = checkpoint.parent_path(), .run_id = kRunId};
   LoopPosition position(lr_steps_, loader);
-  const WeightFiles weights{
-      .save = {}, .load = [&](const fs::path& from) { tuner::load_trained(model_, tuned_, from); }, .save_assets = {}};
+  const CheckpointAssets none;
+  const auto weights = weight_files(job_, models_.policy(), none, processes_->world.is_main());
   CheckpointManager manager(config, run, weights, resumable(position));
   state_ = manager.restore(checkpoint);
   zero_grad();
