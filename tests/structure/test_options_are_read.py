@@ -76,3 +76,18 @@ def test_every_field_that_a_component_complains_about_is_an_option(hone):
     strangers = sorted((path, field) for path, field in fields if field not in names and field not in dict(known))
     assert not strangers, f"{strangers}: name the option of each in src/hone/cli/dialect_flags.cpp"
     assert not sorted(field for field, _ in known if field not in {name for _, name in fields}), "no component complains about these"
+
+
+def test_only_the_command_line_knows_what_a_setting_is_called_there(hone):
+    """Components name settings, not flags; commands that a user can run as they are shown stay commands."""
+    names = {row["name"] for row in json.loads(hone("options", "--format", "json").stdout)}
+    commands = re.compile(r"(?:hone|swift|\{\}) [a-z]+ [^,;]*$")
+    shows = {"train/reports/run_summary.cpp", "serve/schema/field_table.cpp"}  # commands for the user's shell; a page about the server
+    strangers = []
+    for path in (ROOT / "src/hone").rglob("*.cpp"):
+        if CLI in path.parents or str(path.relative_to(ROOT / "src/hone")) in shows:
+            continue
+        code = "\n".join(line for line in path.read_text().splitlines() if not line.lstrip().startswith("//"))
+        for text in re.findall(r'"(?:[^"\\\n]|\\.)*"', code):
+            strangers += [f"{path.name}: {flag[0]}" for flag in re.finditer(r"--(\w+)", text) if flag[1] in names and not commands.search(text[:flag.start()] + " ")]
+    assert not strangers, f"{strangers}: write `name` in place of --name"

@@ -4,8 +4,6 @@
 
 namespace hone {
 
-// Message and hint name fields in backquotes, as the config has them: "`beta` is 0". Who filled the config from something else
-// shows the names that are known there: the command line shows the options of the user's dialect (cli/dialect_flags.h).
 class ConfigError : public UserError {
  public:
   explicit ConfigError(std::string message, std::string hint = "")

@@ -27,6 +27,8 @@ enum class ExitCode : int {
 };
 
 // Says what was found and what was expected; the hint says what to do. Printed as "error: MESSAGE\n  hint: HINT".
+// Both name settings in backquotes, as the configs have them: "raise `max_length`". Who filled the configs from something else
+// shows the names that are known there: the command line shows the options of the user's dialect (cli/dialect_flags.h).
 class UserError : public std::runtime_error {
  public:
   UserError(ExitCode code, std::string message, std::string hint = "")

@@ -17,6 +17,7 @@ namespace {
 using terminal::Style;
 
 Config g_config;
+std::function<std::string(std::string_view)> g_naming;
 
 spdlog::logger& stderr_logger() {
   static auto logger = [] {
@@ -58,6 +59,8 @@ std::string json_line(Level level, std::string_view message) {
 
 void configure(const Config& config) { g_config = config; }
 
+void set_naming(std::function<std::string(std::string_view)> naming) { g_naming = std::move(naming); }
+
 Level parse_level(std::string_view name) {
   static constexpr std::pair<std::string_view, Level> kLevels[] = {
       {"debug", Level::debug}, {"info", Level::info},      {"warning", Level::warning}, {"warn", Level::warning},
@@ -66,13 +69,14 @@ Level parse_level(std::string_view name) {
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
   for (auto [known, level] : kLevels)
     if (known == lower) return level;
-  throw UserError(ExitCode::usage, fmt::format("--log_level is \"{}\"; expected debug, info, warning, error or off", name));
+  throw UserError(ExitCode::usage, fmt::format("`log_level` is \"{}\"; expected debug, info, warning, error or off", name));
 }
 
 void write(Level level, std::string_view message) {
   if (level < g_config.level) return;
+  const auto line = g_naming ? g_naming(message) : std::string(message);
   ProgressBar::erase_active();
-  stderr_logger().info(g_config.format == Format::json ? json_line(level, message) : text_line(level, message));
+  stderr_logger().info(g_config.format == Format::json ? json_line(level, line) : text_line(level, line));
   ProgressBar::redraw_active();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <fmt/format.h>
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,10 @@ struct Config {
   Format format = Format::text;
 };
 void configure(const Config& config);
+
+// How lines write the settings that components name in backquotes; as they are unless the command line says otherwise.
+void set_naming(std::function<std::string(std::string_view)> naming);
+
 Level parse_level(std::string_view name);  // throws UserError(usage) naming the choices
 
 void write(Level level, std::string_view message);

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cctype>
 
-#include "hone/base/config_error.h"
-
 namespace hone::cli {
 namespace {
 
@@ -55,14 +53,16 @@ bool has_command_option(std::string_view name, FrontEnd front_end, Verbs verb) {
   });
 }
 
-// "" where no option fills the field. A command that only looks at another's options (plan, preview) shows those.
+// "" where no option fills the field. A command that only looks at another's options (plan, preview) shows those, and a front end
+// without the option shows hone's.
 std::string_view option_of_field(std::string_view field, FrontEnd front_end, Verbs verb) {
   for (const auto verbs : {verb, kTraining, kEveryVerb}) {
     for (const auto& [known, option] : kFieldOptions)
       if (known == field && has_command_option(option, front_end, verbs)) return option;
     if (has_command_option(field, front_end, verbs)) return field;
   }
-  return "";
+  const auto& table = options_table();
+  return std::ranges::find(table, field, &Option::name) != table.end() ? field : "";
 }
 
 // "`beta` is 0" as "--beta is 0".
@@ -79,17 +79,8 @@ std::string with_options(std::string_view message, FrontEnd front_end, Verbs ver
   }
 }
 
-}  // namespace
-
-UserError in_dialect(const UserError& error, FrontEnd front_end, Verbs verb) {
-  const bool of_config = dynamic_cast<const ConfigError*>(&error) != nullptr;
-  const auto shown = [&](const std::string& text) {
-    return in_dialect(of_config ? with_options(text, front_end, verb) : text, front_end, verb);
-  };
-  return {error.code(), shown(error.what()), shown(error.hint())};
-}
-
-std::string in_dialect(std::string_view message, FrontEnd front_end, Verbs verb) {
+// "lower --max_length" as "lower --cutoff_len".
+std::string with_shown_names(std::string_view message, FrontEnd front_end, Verbs verb) {
   std::string out;
   while (!message.empty()) {
     const auto dashes = message.find("--");
@@ -103,6 +94,16 @@ std::string in_dialect(std::string_view message, FrontEnd front_end, Verbs verb)
     message.remove_prefix(end);
   }
   return out;
+}
+
+}  // namespace
+
+std::string in_dialect(std::string_view text, FrontEnd front_end, Verbs verb) {
+  return with_shown_names(with_options(text, front_end, verb), front_end, verb);
+}
+
+UserError in_dialect(const UserError& error, FrontEnd front_end, Verbs verb) {
+  return {error.code(), in_dialect(std::string_view(error.what()), front_end, verb), in_dialect(error.hint(), front_end, verb)};
 }
 
 }  // namespace hone::cli

@@ -106,6 +106,9 @@ void configure_log(const CommonArguments& args) {
 }
 
 int run_invocation(const Invocation& invocation) {
+  log::set_naming([front_end = invocation.front_end, verb = invocation.command->verb](std::string_view line) {
+    return line.find('`') == line.npos ? std::string(line) : in_dialect(line, front_end, verb);
+  });
   auto parsed = parse_invocation(invocation, system_access());
   if (parsed.help) {
     fmt::print("{}", command_help(invocation.front_end, *invocation.command, invocation.typed, parsed.help_topic));

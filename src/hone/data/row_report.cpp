@@ -74,7 +74,7 @@ RowProblem problem_of(std::string_view message) {
 bool stands_before(std::string_view a, std::string_view b) { return place_of(a) < place_of(b); }
 
 void RowReport::bad_row(const std::string& message) {
-  if (strict_) throw UserError(ExitCode::bad_data, message, "fix the row, or skip such rows with --strict false");
+  if (strict_) throw UserError(ExitCode::bad_data, message, "fix the row, or skip such rows with `strict` false");
   std::lock_guard lock(mutex_);
   ++counts_[problem_of(message)];
   auto key = sort_of(message);

@@ -22,8 +22,8 @@ std::string available() {
 
 [[noreturn]] void fail_unavailable(std::string_view name) {
   throw UserError(ExitCode::usage, fmt::format("device \"{}\" is not here; found: {}", name, available()),
-                  at::getAccelerator() ? "name one of these, or use --device auto"
-                                       : "use --device auto, or install a libtorch built for that device");
+                  at::getAccelerator() ? "name one of these, or use `device` auto"
+                                       : "use `device` auto, or install a libtorch built for that device");
 }
 
 [[noreturn]] void fail_no_card() {
@@ -38,7 +38,7 @@ std::string available() {
 [[noreturn]] void fail_beyond(int index, int count) {
   throw UserError(ExitCode::usage,
                   fmt::format("process {} of this machine has no device of its own; found: {}", index, available()),
-                  fmt::format("one process per device: NPROC_PER_NODE={}, or --device cpu", count));
+                  fmt::format("one process per device: NPROC_PER_NODE={}, or `device` cpu", count));
 }
 
 // One process per device: "npu" and "auto" mean that of the process's own rank on this machine, "npu:4,5" that place of the list.

@@ -16,11 +16,11 @@ constexpr Known kKnown[] = {
     {"507010", ExitCode::failure, "the card stopped answering (lost heartbeat, 507010)",
      "look at npu-smi info; when the card is not healthy, reset or replace it, then resume from the last checkpoint"},
     {"207001", ExitCode::out_of_memory, "the card's memory is full (207001)",
-     "smaller --per_device_train_batch_size or --max_length, --gradient_checkpointing true, or "
+     "smaller `per_device_train_batch_size` or `max_length`, `gradient_checkpointing` true, or "
      "PYTORCH_NPU_ALLOC_CONF=expandable_segments:True; "
      "npu-smi info shows who else uses the card"},
     {"NPU out of memory", ExitCode::out_of_memory, "the card's memory is full",
-     "smaller --per_device_train_batch_size or --max_length, --gradient_checkpointing true, or "
+     "smaller `per_device_train_batch_size` or `max_length`, `gradient_checkpointing` true, or "
      "PYTORCH_NPU_ALLOC_CONF=expandable_segments:True; "
      "npu-smi info shows who else uses the card"},
     {"EI0002", ExitCode::lost_peer, "a collective timed out: another rank did not reach it (EI0002)",
@@ -33,7 +33,7 @@ constexpr Known kKnown[] = {
     {"EJ0001", ExitCode::lost_peer, "HCCL could not start: its ports on the card are taken (EJ0001)",
      "a process of an earlier run is still there: npu-smi info lists it; end it, or give this job its own HCCL_IF_BASE_PORT"},
     {"507015", ExitCode::failure, "a kernel on the card failed (aicore exception, 507015)",
-     "ASCEND_LAUNCH_BLOCKING=1 names the operator that failed; --enable_npu_model_patch false avoids fused operators"},
+     "ASCEND_LAUNCH_BLOCKING=1 names the operator that failed; `enable_npu_model_patch` false avoids fused operators"},
     {"507018", ExitCode::failure, "a kernel on the card's own CPU failed (507018)",
      "ASCEND_LAUNCH_BLOCKING=1 names the operator that failed"},
     {"561103", ExitCode::failure, "CANN has no kernel for this operator, type or shape (561103)",

@@ -196,7 +196,7 @@ struct Engine::Impl {
     }
     if (!refusal.empty())
       throw UserError(ExitCode::usage, fmt::format("{}: {}", folder.string(), refusal),
-                      "merge it into the model instead (--merge_lora true)");
+                      "merge it into the model instead (`merge_lora` true)");
   }
 };
 

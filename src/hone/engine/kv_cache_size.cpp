@@ -46,7 +46,7 @@ EngineConfig resolve_engine_config(EngineConfig config, const model::CausalLM& m
     config.max_num_batched_tokens = model.device().is_cpu() ? kStepTokensCpu : kStepTokensAccelerator;
   if (!ops::supports_kv_cache_dtype(config.kv_cache_dtype, model.device()))
     throw UserError(ExitCode::usage, fmt::format("{} has no 8-bit floats to keep keys and values in", model.device().str()),
-                    "use whole numbers of 8 bits instead (--lmdeploy_quant_policy 8)");
+                    "use whole numbers of 8 bits instead (`lmdeploy_quant_policy` 8)");
   if (config.kv_cache_tokens <= 0) {
     auto per_token = model::PagedKvCache::bytes_per_token(model.config(), model.dtype(), config.kv_cache_dtype);
     auto fits = tokens_for_cache(config, model, per_token);

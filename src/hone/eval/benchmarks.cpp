@@ -152,15 +152,15 @@ DatasetArgs dataset_args(const Benchmark& benchmark, const TaskSource& source) t
     else if (key == "few_shot_num")
       args.num_fewshot = value.get<int64_t>();
     else
-      throw UserError(ExitCode::usage, fmt::format("--eval_dataset_args: {} has {}, which is not followed", benchmark.name, key),
+      throw UserError(ExitCode::usage, fmt::format("`eval_dataset_args`: {} has {}, which is not followed", benchmark.name, key),
                       "expected local_path, dataset_id, subset_list or few_shot_num; a task file says more");
   }
   if (args.path.empty())
     throw UserError(ExitCode::usage, fmt::format("{} needs a folder", benchmark.name),
-                    fmt::format("--eval_dataset_args '{{\"{}\": {{\"local_path\": \"folder\"}}}}'", benchmark.name));
+                    fmt::format("`eval_dataset_args` '{{\"{}\": {{\"local_path\": \"folder\"}}}}'", benchmark.name));
   return args;
 } catch (const Json::exception& problem) {
-  throw UserError(ExitCode::usage, fmt::format("--eval_dataset_args of {}: {}", benchmark.name, problem.what()));
+  throw UserError(ExitCode::usage, fmt::format("`eval_dataset_args` of {}: {}", benchmark.name, problem.what()));
 }
 
 // What a folder's mapping file calls a subject, else its words: LLaMA-Factory's {"name": …}, C-Eval's [English, Chinese,

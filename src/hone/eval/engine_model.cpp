@@ -210,7 +210,7 @@ class EngineModel final : public Model {
       throw UserError(ExitCode::bad_data,
                       fmt::format("max_gen_toks is {}; the model's context holds {} tokens in all", asked.kwargs.max_gen_toks,
                                   engine_.max_model_len()),
-                      "lower it with --eval_generation_config '{\"max_tokens\": 256}'");
+                      "lower it with `eval_generation_config` '{\"max_tokens\": 256}'");
     if (auto size = static_cast<int64_t>(request.prompt.size()); size > room) {
       log::warn_once("prompts that leave no room for an answer are cut from the left");
       request.prompt.erase(request.prompt.begin(), request.prompt.begin() + (size - room));

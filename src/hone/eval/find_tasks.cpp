@@ -88,7 +88,7 @@ class TaskIndex {
       for (const auto& member : made.members)
         if (!expand(member, set, depth + 1))
           throw UserError(ExitCode::bad_data, fmt::format("{}: there is no task {}", group->second.file.string(), member),
-                          "its file must lie in the same folder, or in --include_path");
+                          "its file must lie in the same folder, or in `include_path`");
       set.groups.push_back(std::move(made));
       return true;
     }
@@ -111,7 +111,7 @@ TaskSet find_tasks(const std::vector<std::string>& names, const TaskSource& sour
   TaskIndex included;
   for (const auto& path : source.include_paths) {
     if (!fs::is_directory(path))
-      throw UserError(ExitCode::usage, fmt::format("--include_path {}: there is no such folder", path.string()));
+      throw UserError(ExitCode::usage, fmt::format("`include_path` {}: there is no such folder", path.string()));
     included.add_folder(path);
   }
   TaskSet set;
@@ -128,7 +128,7 @@ TaskSet find_tasks(const std::vector<std::string>& names, const TaskSource& sour
       here.expand(here.name_in(path), set);
     } else if (!included.expand(name, set) && !add_benchmark(name, source, set)) {
       throw UserError(ExitCode::usage, fmt::format("there is no benchmark {}", name),
-                      fmt::format("expected a task file (.yaml), a task in --include_path, or one of {}",
+                      fmt::format("expected a task file (.yaml), a task in `include_path`, or one of {}",
                                   fmt::join(known_benchmarks(), ", ")));
     }
   }

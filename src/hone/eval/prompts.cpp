@@ -91,7 +91,7 @@ std::vector<Json> Prompter::draw_examples(const Json& document) {
   };
   auto too_few = [&](size_t found) {
     return UserError(ExitCode::bad_data, fmt::format("{}: {} examples are wanted, {} are there", task_.name, count, found),
-                     "lower num_fewshot (--n_shot)");
+                     "lower num_fewshot (`n_shot`)");
   };
   std::vector<Json> drawn;
   if (task_.fewshot.sampler == "first_n") {

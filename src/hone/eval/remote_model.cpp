@@ -32,7 +32,7 @@ class RemoteModel final : public Model {
  private:
   static UserError no_likelihoods() {
     return UserError(ExitCode::usage, "a server gives answers, not likelihoods of given ones",
-                     "run tasks with output_type generate_until there, or give --model instead of --eval_url");
+                     "run tasks with output_type generate_until there, or give `model` instead of `eval_url`");
   }
 
   std::string answer(const GenerationRequest& request) const {

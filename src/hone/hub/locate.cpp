@@ -49,7 +49,7 @@ fs::path expanded(const std::string& name) {
 }
 
 struct Wanted {
-  const char* option;    // "--model"
+  const char* option;    // the setting that names it
   const char* contents;  // "config.json and *.safetensors"
 };
 
@@ -96,12 +96,12 @@ std::optional<fs::path> find_in_caches(const std::string& id, Kind kind, const s
 }
 
 fs::path locate_model(const std::string& name, const std::string& revision) {
-  if (name.empty()) throw UserError(ExitCode::usage, "no model given", "pass --model FOLDER, for example --model models/nano");
-  return locate(name, revision, {"--model", "config.json and *.safetensors"});
+  if (name.empty()) throw UserError(ExitCode::usage, "no model given", "pass `model` FOLDER, for example `model` models/nano");
+  return locate(name, revision, {"`model`", "config.json and *.safetensors"});
 }
 
 fs::path locate_adapter(const std::string& name, const std::string& revision) {
-  return locate(name, revision, {"--adapters", "adapter_config.json and adapter_model.safetensors"});
+  return locate(name, revision, {"`adapters`", "adapter_config.json and adapter_model.safetensors"});
 }
 
 fs::path locate_dataset(const std::string& id, Site site) {

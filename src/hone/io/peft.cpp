@@ -271,7 +271,7 @@ AdapterConfig read_adapter_config(const fs::path& folder) {
     throw UserError(
         ExitCode::bad_checkpoint,
         fmt::format("{} holds ReFT as ms-swift keeps it: in pickles, which hone never reads", (folder / "reft").string()),
-        "train it again with --tuner_type reft, which is saved as safetensors");
+        "train it again with `tuner_type` reft, which is saved as safetensors");
   if (!files)
     throw UserError(ExitCode::bad_checkpoint, fmt::format("{} holds no {}", folder.string(), kConfigFile),
                     "an adapter folder is a checkpoint of a LoRA run, e.g. output/…/checkpoint-100");

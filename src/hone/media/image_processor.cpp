@@ -148,7 +148,7 @@ Result<ImagePlan> plan_image(ImageSize size, const ImageProcessorConfig& config)
     const double height = std::sqrt(static_cast<double>(config.shrink_above) / wide);
     now = {static_cast<int64_t>(height * wide), static_cast<int64_t>(height)};
     if (now.width <= 0 || now.height <= 0)
-      return error("{} x {} pixels would be shrunk to none; raise --max_pixels", size.width, size.height);
+      return error("{} x {} pixels would be shrunk to none; raise `max_pixels`", size.width, size.height);
     plan.steps.push_back({now, Filter::bilinear, true});
   }
   if (config.tiles.side > 0) {

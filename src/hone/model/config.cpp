@@ -238,7 +238,7 @@ DecoderConfig read_config(const std::filesystem::path& folder, const Json& chang
   auto path = folder / "config.json";
   if (!std::filesystem::exists(path) && std::filesystem::exists(folder / "adapter_config.json"))
     throw UserError(ExitCode::bad_checkpoint, folder.string() + " holds an adapter, not a model",
-                    "name it in --adapters instead");
+                    "name it in `adapters` instead");
   if (!std::filesystem::exists(path))
     throw UserError(ExitCode::bad_checkpoint, folder.string() + " holds no config.json", what_a_model_folder_is(folder));
   auto hf = parse_json(read_file(path)).or_throw(ExitCode::bad_checkpoint, path.string());

@@ -46,7 +46,7 @@ class ScheduleArguments {
     if (!left_.empty())
       throw UserError(ExitCode::usage,
                       fmt::format("lr_scheduler_kwargs: {} does not know \"{}\"", config_.name, left_.begin().key()),
-                      left_.begin().key().starts_with("min_lr") ? "--lr_scheduler_type cosine_with_min_lr takes it" : "");
+                      left_.begin().key().starts_with("min_lr") ? "`lr_scheduler_type` cosine_with_min_lr takes it" : "");
   }
 
  private:
@@ -72,7 +72,7 @@ double minimum_share(ScheduleArguments& arguments, const LrSchedulerConfig& conf
   if (rate.has_value() == share.has_value())
     throw UserError(ExitCode::usage,
                     fmt::format("{} needs min_lr or min_lr_rate (one of them) in lr_scheduler_kwargs", config.name),
-                    R"(e.g. --lr_scheduler_kwargs '{"min_lr": 1e-6}')");
+                    R"(e.g. `lr_scheduler_kwargs` '{"min_lr": 1e-6}')");
   return share ? *share : *rate / config.learning_rate;
 }
 

@@ -43,7 +43,7 @@ void Optimizer::load_state(const NamedTensors& state) {
     if (found == saved.end())
       throw UserError(ExitCode::bad_checkpoint, fmt::format("the optimizer state has no \"{}\"", name),
                       "it was written by another optimizer or for other parameters; resume with the options of that run, or use "
-                      "--resume_only_model true");
+                      "`resume_only_model` true");
     if (found->second.sizes() != tensor.sizes())
       throw UserError(ExitCode::bad_checkpoint,
                       fmt::format("optimizer state \"{}\" has shape {}, expected {}", name, fmt::join(found->second.sizes(), "x"),

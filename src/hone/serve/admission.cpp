@@ -22,14 +22,14 @@ void Admission::check_fits(const EngineLoop::Load& load) const {
   if (load.answers > limits.live_sequences)
     throw ApiError(
         400,
-        fmt::format("the request asks for {} completions; this server holds at most {} (--vllm_max_num_seqs and --max_queue)",
+        fmt::format("the request asks for {} completions; this server holds at most {} (`vllm_max_num_seqs` and `max_queue`)",
                     load.answers, limits.live_sequences),
         "n", "too_many_answers");
   if (load.tokens > limits.live_tokens)
     throw ApiError(
         400,
         fmt::format(
-            "its prompts and maximum completions have {} tokens together; this server holds at most {} (--max_live_tokens)",
+            "its prompts and maximum completions have {} tokens together; this server holds at most {} (`max_live_tokens`)",
             load.tokens, limits.live_tokens),
         "max_tokens", "too_many_tokens");
 }

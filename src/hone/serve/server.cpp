@@ -197,7 +197,7 @@ class Server : public Service {
 
   asio::awaitable<void> give_up_hung_engine() {
     auto stats = loop_.stats();
-    log::error("a step of the engine has run for {} ms, longer than --watchdog allows", loop_.in_step().count());
+    log::error("a step of the engine has run for {} ms, longer than `watchdog` allows", loop_.in_step().count());
     log::error("{}", dump({{"live_answers", loop_.live_sequences()},
                            {"running", stats.running},
                            {"waiting", stats.waiting},

@@ -91,7 +91,7 @@ std::optional<fs::path> find_checkpoint(const fs::path& folder, const RunSubject
   for (const auto& run : runs)
     if (!run.trains_on.empty() && run.trains_on != subject.trains_on)
       log::warning(
-          "{} is passed over: it belongs to another run (other model, data or tuner); name it in --resume_from_checkpoint to "
+          "{} is passed over: it belongs to another run (other model, data or tuner); name it in `resume_from_checkpoint` to "
           "continue it",
           run.newest.string());
   std::erase_if(runs, [&](const FoundRun& run) { return !run.trains_on.empty() && run.trains_on != subject.trains_on; });

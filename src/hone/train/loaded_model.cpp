@@ -228,7 +228,7 @@ WeightFiles with_second_model(WeightFiles policy, WeightFiles second_files, Load
     policy.load(folder);
     if (!fs::is_directory(folder / second.name))
       throw UserError(ExitCode::bad_checkpoint, fmt::format("{} holds no {}", folder.string(), second.name),
-                      "continue a run that trained such a model with the policy, or begin a new one with --adapters or --model");
+                      "continue a run that trained such a model with the policy, or begin a new one with `adapters` or `model`");
     second_files.load(folder / second.name);
   };
   both.save_assets = [policy, second_files, &second](const fs::path& folder) {

@@ -46,7 +46,7 @@ void check_cut_layers(const TrainingJob& job) {
   for (const auto& [asked, what] : missing)
     if (asked)
       throw UserError(ExitCode::usage, fmt::format("tensor_parallel_size is above 1 with {}, which it does not support", what),
-                      "leave one of them out, or shard parameters with --deepspeed zero3");
+                      "leave one of them out, or shard parameters with `deepspeed` zero3");
 }
 
 // What can only be told once the processes have met.
@@ -54,7 +54,7 @@ void validate_processes(const TrainingJob& job, const DistributedContext& proces
   if (processes.shards_model() || processes.tensor) require_elementwise(job.optimizer.name);
   if (processes.tensor) check_cut_layers(job);
   require(!processes.shards_model() || job.tuner.method != "ADALORA",
-          "AdaLoRA needs unsharded matrices, which are sharded over processes here", "leave --deepspeed and --fsdp out");
+          "AdaLoRA needs unsharded matrices, which are sharded over processes here", "leave `deepspeed` and `fsdp` out");
   if (!processes.world.distributed()) return;
   require(job.optimizer.name != "badam", "BAdam moves gradients from layer to layer, which several processes cannot follow",
           "train in one process, or use adamw_torch");
@@ -82,7 +82,7 @@ int attempt(const TrainingJob& job, const DistributedContext& processes, fs::pat
         ExitCode::out_of_memory,
         fmt::format("{} ran out of memory ({} in use at the peak, {} in all)", device::describe(job.load.device),
                     format_bytes(static_cast<double>(use.peak)), format_bytes(static_cast<double>(use.total))),
-        "lower the batch size or --max_length, raise --gradient_accumulation_steps, or add --gradient_checkpointing true");
+        "lower the batch size or `max_length`, raise `gradient_accumulation_steps`, or add `gradient_checkpointing` true");
   }
 }
 
@@ -113,7 +113,7 @@ int attempts(const TrainingJob& job, const DistributedContext& processes, fs::pa
     smaller.trainer.micro_batch_size = smaller.loader.batch_size;
     smaller.trainer.continue_run = folder;
     device::empty_cache(job.load.device);
-    log::warning("out of memory: again with --per_device_train_batch_size {}", smaller.loader.batch_size);
+    log::warning("out of memory: again with `per_device_train_batch_size` {}", smaller.loader.batch_size);
   }
 }
 

@@ -43,28 +43,28 @@ bool holds_final_weights(const fs::path& folder) {
 fs::path asked_checkpoint(const fs::path& asked, bool weights_alone) {
   if (!fs::is_directory(asked))
     throw UserError(ExitCode::bad_checkpoint,
-                    fmt::format("--resume_from_checkpoint {}: there is no such folder", asked.string()));
+                    fmt::format("`resume_from_checkpoint` {}: there is no such folder", asked.string()));
   if (weights_alone && !fs::exists(asked / "manifest.json") && holds_final_weights(asked))
     return asked;  // another program's weights
   auto manifest = verify_checkpoint(asked);
   if (manifest) return asked;
   if (auto inside = fs::exists(asked / "manifest.json") ? std::nullopt : newest_of_any(asked)) {
-    log::info("--resume_from_checkpoint {}: its newest checkpoint is {}", asked.string(), inside->string());
+    log::info("`resume_from_checkpoint` {}: its newest checkpoint is {}", asked.string(), inside->string());
     return *inside;
   }
   throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {}", asked.string(), manifest.error()),
-                  holds_final_weights(asked) ? "name an older checkpoint, or take its weights alone with --resume_only_model true"
+                  holds_final_weights(asked) ? "name an older checkpoint, or take its weights alone with `resume_only_model` true"
                                              : "name a checkpoint, or the folder of a run that holds some");
 }
 
 // LLaMA-Factory's way: a folder with checkpoints is continued unasked.
 std::optional<fs::path> automatic_checkpoint(const fs::path& output_dir, const RunSubject& subject) {
   auto newest = find_checkpoint(output_dir, subject);
-  if (newest) log::info("resuming from {}; start from scratch with --overwrite_output_dir true", newest->string());
+  if (newest) log::info("resuming from {}; start from scratch with `overwrite_output_dir` true", newest->string());
   if (!newest && holds_final_weights(output_dir))
     throw UserError(ExitCode::usage,
                     fmt::format("{} already holds a trained model and no checkpoint to continue from", output_dir.string()),
-                    "name another --output_dir, or write over it with --overwrite_output_dir true");
+                    "name another `output_dir`, or write over it with `overwrite_output_dir` true");
   return newest;
 }
 
@@ -73,8 +73,8 @@ std::optional<fs::path> automatic_checkpoint(const fs::path& output_dir, const R
 void check_output_folder(const fs::path& folder) {
   auto refuse = [&](const std::string& why, ExitCode code = ExitCode::usage) {
     throw UserError(code, fmt::format("output folder {}: {}", folder.string(), why),
-                    code == ExitCode::out_of_space ? "free some space, or name another one with --output_dir"
-                                                   : "name another one with --output_dir");
+                    code == ExitCode::out_of_space ? "free some space, or name another one with `output_dir`"
+                                                   : "name another one with `output_dir`");
   };
   std::error_code status;
   if (fs::exists(folder, status) && !fs::is_directory(folder)) refuse("is a file; expected a folder");

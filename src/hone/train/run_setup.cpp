@@ -33,14 +33,14 @@ std::unique_ptr<data::Loader> train_loader(const TrainingJob& job, RunSetup& rea
   set_kl_block(job, config.world_size, config);
   config.payload = payload_collator(job);
   if (ready.data.train_stream) return data::make_loader(std::move(ready.data.train_stream), ready.encoder, config, ready.report);
-  if (!ready.data.train) throw UserError(ExitCode::usage, "there is no training data", "name it with --dataset");
+  if (!ready.data.train) throw UserError(ExitCode::usage, "there is no training data", "name it with `dataset`");
   return data::make_loader(ready.data.train, ready.encoder, config, ready.report);
 }
 
 std::unique_ptr<rl::RolloutLoader> rollout_loader(const TrainingJob& job, RunSetup& ready, const DistributedContext& processes) {
   if (!ready.data.train)
     throw UserError(ExitCode::usage, "there are no prompts to train on",
-                    "name them with --dataset; streams of unknown length cannot be used");
+                    "name them with `dataset`; streams of unknown length cannot be used");
   auto geometry = rl::make_rollout_batching(job.reinforcement->batching, job.trainer.micro_batch_size,
                                             job.trainer.gradient_accumulation_steps, processes.data_size());
   auto read = [&, longest = longest_useful_prompt(job)](const std::shared_ptr<data::ConversationSource>& rows) {
@@ -62,7 +62,7 @@ std::unique_ptr<DistillationLoader> distillation_loader(const TrainingJob& job, 
                                                         const DistributedContext& processes) {
   if (!ready.data.train)
     throw UserError(ExitCode::usage, "there are no prompts to train on",
-                    "name them with --dataset; streams of unknown length cannot be used");
+                    "name them with `dataset`; streams of unknown length cannot be used");
   const auto& config = *job.distillation;
   auto rows = config.always_generates() ? nullptr : train_loader(job, ready, processes);
   data::RowReport unheard(false);  // the loader of the rows reports them
@@ -121,7 +121,7 @@ void set_kl_block(const TrainingJob& job, int processes, data::LoaderConfig& con
   if (config.feedback->block == 1)
     throw UserError(ExitCode::usage,
                     "KTO estimates the KL term from other rows and needs at least 2 rows per optimizer step; found 1",
-                    "raise --per_device_train_batch_size or --gradient_accumulation_steps");
+                    "raise `per_device_train_batch_size` or `gradient_accumulation_steps`");
 }
 
 std::string tuner_name(const tuner::TunerConfig& tuner) {
@@ -190,7 +190,7 @@ RunSetup set_up_run(const TrainingJob& job, const DistributedContext& processes)
   bool wants_rows = job.trainer.eval != IntervalStrategy::never || job.do_eval || job.do_predict;
   if (wants_rows && !ready.data.validation && job.trainer.layout == Layout::factory)
     throw UserError(ExitCode::usage, "evaluation is asked for, yet there is no validation data",
-                    "add --eval_dataset or --val_size");
+                    "add `eval_dataset` or `val_size`");
   if (wants_rows && job.do_train && ready.data.validation && !job.reinforcement && !job.distillation)
     require_usable_rows(job, ready);
   if (processes.world.is_main()) {

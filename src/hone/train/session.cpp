@@ -117,7 +117,7 @@ RunFacts facts_of(const TrainingJob& job, const RunSetup& ready, const LoadedMod
 // The checkpoint that a run of ms-swift's layout comes to.
 std::string result_of(const TrainState& state) {
   if (state.last_model_checkpoint.empty())
-    throw UserError(ExitCode::usage, "there is no checkpoint to send to the hub", "set --save_strategy to steps or epoch");
+    throw UserError(ExitCode::usage, "there is no checkpoint to send to the hub", "set `save_strategy` to steps or epoch");
   return state.last_model_checkpoint;
 }
 

@@ -27,7 +27,7 @@ int64_t experts_of(const AdapterSlot& slot) { return slot.kind == SlotKind::expe
 void require_unquantized_weights(model::CausalLM& model, std::string_view why) {
   for (const model::Linear* linear : model.tree().linears())
     if (linear->quantized_base)
-      throw UserError(ExitCode::usage, fmt::format("the base model is quantized, and {}", why), "leave --quant_bits out");
+      throw UserError(ExitCode::usage, fmt::format("the base model is quantized, and {}", why), "leave `quant_bits` out");
 }
 
 // An adapter that changes the embedding or the head changes that one alone, as in PEFT: a tied model becomes untied.
@@ -129,7 +129,7 @@ void require_plain_updates(const io::AdapterConfig& config) {
   if (config.target_parameters.empty()) return;
   if (config.dropout != 0)
     throw UserError(ExitCode::usage, fmt::format("target_parameters with lora_dropout {}", config.dropout),
-                    "an update of a parameter has no input to drop: pass --lora_dropout 0");
+                    "an update of a parameter has no input to drop: pass `lora_dropout` 0");
   if (config.dora || (config.init != "true" && config.init != "false" && config.init != "gaussian"))
     throw UserError(ExitCode::usage,
                     fmt::format("target_parameters with {}", config.dora ? "use_dora" : "init_weights " + config.init),

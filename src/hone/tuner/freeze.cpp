@@ -94,7 +94,7 @@ std::vector<bool> trained_by_prefix(const std::vector<ParameterSize>& parameters
   switch_by_prefix(parameters, config.trainable, "trainable_parameters", true, trained);
   switch_by_regex(parameters, config.trainable_regex, "trainable_parameters_regex", true, trained);
   if (std::ranges::none_of(trained, [](bool on) { return on; }))
-    throw UserError(ExitCode::usage, "every parameter is frozen", "name some in --trainable_parameters");
+    throw UserError(ExitCode::usage, "every parameter is frozen", "name some in `trainable_parameters`");
   return trained;
 }
 

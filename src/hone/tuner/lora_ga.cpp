@@ -41,7 +41,7 @@ LoraPair lora_ga_init(const Tensor& weight, const Tensor& gradient, int64_t rank
   if (2 * rank > std::min(weight.size(0), weight.size(1)))
     throw UserError(ExitCode::usage,
                     fmt::format("init_weights lora-ga with rank {}: the weight is {} x {}", rank, weight.size(0), weight.size(1)),
-                    "it takes twice the rank in directions of the gradient; lower --lora_rank");
+                    "it takes twice the rank in directions of the gradient; lower `lora_rank`");
   const Svd svd = low_rank_svd(gradient.to(at::kFloat), 4 * rank, kIterations, generator);
   const auto chosen = directions(config.direction, rank, generator);
   const double length = length_of(config, weight, rank, scale, generator);

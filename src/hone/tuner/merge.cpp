@@ -220,7 +220,7 @@ void refuse_own_source(const fs::path& output, const fs::path& base, const std::
   };
   if (same(base) || std::any_of(adapters.begin(), adapters.end(), same))
     throw UserError(ExitCode::usage, fmt::format("{} is what the merge reads from", output.string()),
-                    "name another folder with --output_dir");
+                    "name another folder with `output_dir`");
 }
 
 }  // namespace
@@ -229,7 +229,7 @@ MergeReport merge_adapters(const fs::path& base, const std::vector<fs::path>& ad
                            const MergeOptions& options) {
   if (fs::exists(output) && !fs::is_empty(output) && !options.exist_ok)
     throw UserError(ExitCode::usage, fmt::format("{} exists already", output.string()),
-                    "choose another --output_dir, or pass --exist_ok true");
+                    "choose another `output_dir`, or pass `exist_ok` true");
   refuse_own_source(output, base, adapters);
   const io::WeightFolder weights(base);
   const bool tied = is_tied(base, weights);

@@ -61,7 +61,7 @@ Staging::Staging(const fs::path& output) : output_(output), folder_(folder_besid
   fs::create_directories(folder_, status);
   if (status)
     throw UserError(ExitCode::usage, fmt::format("{}: cannot be created: {}", output.string(), status.message()),
-                    "name another folder with --output_dir");
+                    "name another folder with `output_dir`");
 }
 
 Staging::~Staging() {

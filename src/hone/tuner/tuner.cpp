@@ -195,11 +195,11 @@ void require_same_adapter(const io::Adapter& saved, const Tuned& own, const fs::
     throw UserError(ExitCode::bad_checkpoint,
                     fmt::format("{}: its adapter is of the kind {}, this run's is {}", folder.string(), saved.config.peft_type,
                                 own.adapter->config.peft_type),
-                    "continue with the --tuner_type of the run that saved it; its args.json has it");
+                    "continue with the `tuner_type` of the run that saved it; its args.json has it");
   if (int64_t rank = saved.config.rank, other = own.adapter->config.rank; rank != other)
     throw UserError(ExitCode::bad_checkpoint,
                     fmt::format("{}: its adapter has rank {}, this run's has rank {}", folder.string(), rank, other),
-                    fmt::format("continue with --lora_rank {}, or start from scratch without the checkpoint", rank));
+                    fmt::format("continue with `lora_rank` {}, or start from scratch without the checkpoint", rank));
   for (const auto& [name, tensor] : saved.tensors) {
     bool trained = std::ranges::any_of(own.trainable, [&](const auto& parameter) { return parameter.first == name; });
     if (!trained && name.find(".lora_") != name.npos)
@@ -344,7 +344,7 @@ void load_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& fo
   }
   if (io::adapter_files_in(folder))
     throw UserError(ExitCode::bad_checkpoint, folder.string() + ": holds an adapter; this run trains the model's own weights",
-                    "continue with --tuner_type lora, or start from it: hone export --merge_lora true, then --model");
+                    "continue with `tuner_type` lora, or start from it: hone export --merge_lora true, then `model`");
   const io::WeightFolder files(folder);
   for (const auto& [name, tensor] : tuned.trainable) {
     auto value = values.find(name);

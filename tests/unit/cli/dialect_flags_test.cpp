@@ -21,10 +21,14 @@ TEST(DialectFlags, FieldsOfAConfigAreTheOptionsThatFillThem) {
   EXPECT_EQ(told(stage, FrontEnd::factory, kTrain), "--stage is odd | ");
 }
 
-TEST(DialectFlags, OtherErrorsKeepTheirBackquotes) {
-  EXPECT_EQ(told(UserError(ExitCode::usage, "`beta` is a word", "lower --max_length"), FrontEnd::factory, kTrain),
-            "`beta` is a word | lower --cutoff_len");
+TEST(DialectFlags, EveryErrorNamesSettingsAsTheFrontEndDoes) {
+  EXPECT_EQ(told(UserError(ExitCode::bad_data, "`dataset` is empty", "lower `max_length`"), FrontEnd::factory, kTrain),
+            "--dataset is empty | lower --cutoff_len");
   EXPECT_EQ(told(ConfigError("an odd ` and `nothing` of ours"), FrontEnd::hone, kSft), "an odd ` and `nothing` of ours | ");
+}
+
+TEST(DialectFlags, AFrontEndWithoutTheOptionShowsThatOfHone) {
+  EXPECT_EQ(in_dialect("write `ref_model`", FrontEnd::swift, kRlhf), "write --ref_model");
 }
 
 }  // namespace

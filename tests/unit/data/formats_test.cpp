@@ -56,7 +56,7 @@ TEST(SwiftFormat, MessageLists) {
   EXPECT_EQ(
       swift_messages(R"({"Conversation":[{"from":"human","value":"hi"},{"from":"bot","value":"hello"}],"conversation":null})"),
       "error: f.jsonl:7: missing columns: columns \"Conversation\"; expected messages, or a query and a response: did you mean "
-      "--columns '{\"Conversation\": \"conversations\"}'?");
+      "`columns` '{\"Conversation\": \"conversations\"}'?");
   EXPECT_EQ(swift_messages(R"({"conversation":[{"human":"hi","assistant":"hello"}],"system":"be kind"})"),
             "system: be kind\n" + kHello);
   EXPECT_EQ(swift_messages(R"({"messages":"[{'role': 'user', 'content': 'hi'}, {'role': 'assistant', 'content': \"hello\"}]"})"),
@@ -67,33 +67,33 @@ TEST(SwiftFormat, MessageLists) {
 TEST(SwiftFormat, ColumnsThatCouldBeMeantAreNamed) {
   const std::string contested = R"({"problem":"hi","solution":"steps","answer":"hello"})";
   EXPECT_EQ(swift_messages(contested),
-            "error: f.jsonl:7: missing columns: \"solution\" and \"answer\" could each be the answer; choose one with --columns "
+            "error: f.jsonl:7: missing columns: \"solution\" and \"answer\" could each be the answer; choose one with `columns` "
             "'{\"answer\": \"response\"}'");
   SwiftFormatOptions chosen;
   chosen.columns = {{"answer", "response"}};
   EXPECT_EQ(swift_messages(contested, chosen), kHello);
   EXPECT_EQ(swift_messages(R"({"question":"hi","prompt":"hey","answer":"hello"})"),
             "error: f.jsonl:7: missing columns: \"question\" and \"prompt\" could each be the question; choose one with "
-            "--columns '{\"prompt\": \"query\"}'");
+            "`columns` '{\"prompt\": \"query\"}'");
   EXPECT_EQ(swift_messages(R"({"question":"hi","reply":"hello"})"),
             "error: f.jsonl:7: missing columns: none of the columns \"question\" and \"reply\" is known to hold the answer; name "
-            "it with --columns '{\"reply\": \"response\"}'");
+            "it with `columns` '{\"reply\": \"response\"}'");
   EXPECT_EQ(swift_messages(R"({"mesages":[{"role":"user","content":"hi"}]})"),
             "error: f.jsonl:7: missing columns: columns \"mesages\"; expected messages, or a query and a response: did you mean "
-            "--columns '{\"mesages\": \"messages\"}'?");
+            "`columns` '{\"mesages\": \"messages\"}'?");
   EXPECT_EQ(swift_messages(R"({"指令":"hi","输入":"","输出":"hello"})"),
             "error: f.jsonl:7: missing columns: columns \"指令\", \"输入\" and \"输出\"; expected messages, or a query and a "
-            "response: did you mean --columns '{\"指令\": \"instruction\", \"输入\": \"input\", \"输出\": \"output\"}'?");
+            "response: did you mean `columns` '{\"指令\": \"instruction\", \"输入\": \"input\", \"输出\": \"output\"}'?");
   EXPECT_EQ(swift_messages(R"({"问题":"hi","提示":"","回答":"hello"})"),
             "error: f.jsonl:7: missing columns: columns \"问题\", \"提示\" and \"回答\"; expected messages, or a query and a "
-            "response: did you mean --columns '{\"问题\": \"query\", \"回答\": \"response\"}'?");
+            "response: did you mean `columns` '{\"问题\": \"query\", \"回答\": \"response\"}'?");
   EXPECT_EQ(
       swift_messages(R"({"promt":"hi","responce":"hello"})"),
       "error: f.jsonl:7: missing columns: columns \"promt\" and \"responce\"; expected messages, or a query and a response: "
-      "did you mean --columns '{\"promt\": \"prompt\", \"responce\": \"response\"}'?");
+      "did you mean `columns` '{\"promt\": \"prompt\", \"responce\": \"response\"}'?");
   EXPECT_EQ(swift_messages(R"({"frage":"hi","antwort":"hello"})"),
             "error: f.jsonl:7: missing columns: columns \"frage\" and \"antwort\"; expected messages, or a query and a response: "
-            "--columns '{\"frage\": \"query\", \"antwort\": "
+            "`columns` '{\"frage\": \"query\", \"antwort\": "
             "\"response\"}' says which is which");
   EXPECT_EQ(swift_messages(R"({"question;answer":"hi;hello"})"),
             "error: f.jsonl:7: missing columns: the first line is one column, \"question;answer\", whose parts \";\" separates; "

@@ -62,7 +62,7 @@ class PlannedLoader : public Loader {
  private:
   static UserError wrong_position() {
     return UserError(ExitCode::bad_checkpoint, "the data position in the checkpoint is after the end of the data",
-                     "resume with the dataset and options of the first run, or with --ignore_data_skip true");
+                     "resume with the dataset and options of the first run, or with `ignore_data_skip` true");
   }
 
   // Where as many rows of the epoch are behind us as after `units` of `rows` each, which another number of processes or another
@@ -72,7 +72,7 @@ class PlannedLoader : public Loader {
     if (rows <= 0 || own <= 0)
       throw UserError(ExitCode::bad_checkpoint,
                       "packed or length-grouped data cannot be continued with another number of processes",
-                      "start as many as before, or restart the data with --ignore_data_skip true");
+                      "start as many as before, or restart the data with `ignore_data_skip` true");
     int64_t unit = units * rows / own;
     if (unit < plan_->groups()) return unit;
     ++epoch_;

@@ -83,7 +83,7 @@ class StreamLoader : public Loader {
     block_ = take_block();
     if (offset > block_.batches.size())
       throw UserError(ExitCode::bad_checkpoint, "the data position in the checkpoint does not fit the stream",
-                      "resume with the dataset and options of the first run, or with --ignore_data_skip true");
+                      "resume with the dataset and options of the first run, or with `ignore_data_skip` true");
     offset_ = offset;
   }
 

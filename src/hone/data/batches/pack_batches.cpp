@@ -54,8 +54,7 @@ PackMask joint_of(Packing packing) {
 int64_t pack_capacity(const LoaderConfig& config, const Encoder& encoder) {
   if (config.packing == Packing::none) return 0;
   int64_t capacity = config.packing_length > 0 ? config.packing_length : encoder.config().max_length;
-  if (capacity <= 0)
-    throw UserError(ExitCode::usage, "packing needs a length", "give --max_length (cutoff_len) or --packing_length");
+  if (capacity <= 0) throw UserError(ExitCode::usage, "packing needs a length", "give `max_length` or `packing_length`");
   return capacity;
 }
 

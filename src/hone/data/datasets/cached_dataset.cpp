@@ -39,8 +39,8 @@ class EncodedRows final : public ConversationSource {
         parts_file_(folder / kParts) {
     if (about_.value("format", 0) != kCacheFormat) throw not_a_cached_dataset(folder, "of another version");
     if (auto purpose = about_.value("purpose", std::string(kPurposes[0])); purpose != wanted_for)
-      throw UserError(ExitCode::usage, fmt::format("{} was written with --template_mode {}", folder.string(), purpose),
-                      fmt::format("rows of this run are written with --template_mode {}", wanted_for));
+      throw UserError(ExitCode::usage, fmt::format("{} was written with `template_mode` {}", folder.string(), purpose),
+                      fmt::format("rows of this run are written with `template_mode` {}", wanted_for));
     if (about_.value("vocabulary", size_t{0}) != tokenizer.size())
       throw not_a_cached_dataset(folder, fmt::format("made by a tokenizer of {} tokens, this one has {}",
                                                      about_.value("vocabulary", size_t{0}), tokenizer.size()));

@@ -211,9 +211,9 @@ std::vector<SwiftEntry> read_swift_info(const std::vector<std::string>& sources)
   for (const auto& source : sources) {
     std::error_code ignored;  // inline JSON is too long for a path
     bool is_file = std::filesystem::is_regular_file(source, ignored);
-    std::string where = is_file ? source : "--custom_dataset_info";
+    std::string where = is_file ? source : "`custom_dataset_info`";
     if (!is_file && source.find_first_of("[{") == source.npos)
-      throw UserError(ExitCode::bad_data, fmt::format("--custom_dataset_info {}: there is no such file", source),
+      throw UserError(ExitCode::bad_data, fmt::format("`custom_dataset_info` {}: there is no such file", source),
                       "give a JSON file or an inline JSON list");
     auto base = is_file ? std::filesystem::absolute(source).parent_path() : std::filesystem::current_path();
     auto list = parse_json(is_file ? read_file(source) : source)

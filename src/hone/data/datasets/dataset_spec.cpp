@@ -21,10 +21,10 @@ int64_t parse_count(const std::string& text, const std::string& word) {
   constexpr int64_t kMostRows = 100'000'000;
   if (count > kMostRows)
     throw UserError(ExitCode::usage,
-                    fmt::format("--dataset {}: {} rows after #; at most {} are drawn from one dataset", word, count, kMostRows),
-                    "more passes over the rows are --num_train_epochs");
+                    fmt::format("`dataset` {}: {} rows after #; at most {} are drawn from one dataset", word, count, kMostRows),
+                    "more passes over the rows are `num_train_epochs`");
   if (status != std::errc() || end != digits.data() + digits.size() || count <= 0)
-    throw UserError(ExitCode::usage, fmt::format("--dataset {}: \"{}\" after # is not a row count", word, text),
+    throw UserError(ExitCode::usage, fmt::format("`dataset` {}: \"{}\" after # is not a row count", word, text),
                     "write a positive number, as in train.jsonl#500");
   return count;
 }
@@ -60,7 +60,7 @@ DatasetSpec parse_dataset_spec(const std::string& word) {
   }
   parsed.name = trimmed(rest);
   if (parsed.name.empty())
-    throw UserError(ExitCode::usage, fmt::format("--dataset \"{}\" names nothing", word), "give a file, a folder or an id");
+    throw UserError(ExitCode::usage, fmt::format("`dataset` \"{}\" names nothing", word), "give a file, a folder or an id");
   return parsed;
 }
 

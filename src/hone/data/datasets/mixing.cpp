@@ -61,7 +61,7 @@ TrainValidation split_and_sample(uint32_t rows, std::optional<int64_t> sample, d
     throw UserError(ExitCode::usage,
                     fmt::format("{}: {} rows leave nothing to train on after {} for validation", dataset,
                                 std::min<int64_t>(rows, wanted), held_out),
-                    "lower --split_dataset_ratio or give --val_dataset");
+                    "lower `split_dataset_ratio` or give `val_dataset`");
   auto seed = static_cast<uint64_t>(random.draw_seed());
   RowOrder train, validation;
   if (shuffle) {

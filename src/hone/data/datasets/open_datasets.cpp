@@ -56,7 +56,7 @@ class Opener {
       if (present) continue;
       const auto near = nearest_name(column, seen_columns_);
       log::warning(
-          "--columns: no row has a column \"{}\"; {}", column,
+          "`columns`: no row has a column \"{}\"; {}", column,
           near.empty() ? fmt::format("there are {}", column_list(seen_columns_)) : fmt::format("did you mean \"{}\"", near));
     }
   }
@@ -84,7 +84,7 @@ class Opener {
     if (source.size() == 0) throw UserError(ExitCode::bad_data, name + ": no rows", "expected at least one row");
     if (source.size() >= std::numeric_limits<uint32_t>::max())
       throw UserError(ExitCode::bad_data, fmt::format("{}: {} rows are too many to index", name, source.size()),
-                      "use --streaming true");
+                      "use `streaming` true");
     return static_cast<uint32_t>(source.size());
   }
 
@@ -157,7 +157,7 @@ class Opener {
   void open_swift(OpenedData& data) {
     double ratio = config_.val_datasets.empty() ? config_.split_dataset_ratio : 0;
     if (!(ratio >= 0 && ratio <= 1))
-      throw UserError(ExitCode::usage, fmt::format("--split_dataset_ratio {}", ratio), "expected a number from 0 to 1");
+      throw UserError(ExitCode::usage, fmt::format("`split_dataset_ratio` {}", ratio), "expected a number from 0 to 1");
     if (!config_.datasets.empty())
       std::tie(data.train, data.validation) =
           mix_and_shuffle(load_swift(config_.datasets, ratio, config_.shuffle, data), config_.shuffle);
@@ -219,16 +219,16 @@ class Opener {
   void open_streams(OpenedData& data) {
     if (config_.decisions)
       throw UserError(ExitCode::usage, "records of decisions become several rows each, one after another",
-                      "leave --streaming out");
+                      "leave `streaming` out");
     if (!factory_ && config_.split_dataset_ratio > 0 && config_.val_datasets.empty())
-      log::warning("--split_dataset_ratio is ignored with --streaming true: a stream has no length to split; give --val_dataset");
+      log::warning("`split_dataset_ratio` is ignored with `streaming` true: a stream has no length to split; give `val_dataset`");
     std::vector<StreamPtr> streams;
     for (const auto& word : config_.datasets) {
       auto dataset = locator_.locate(word);
       streams.push_back(open_stream(dataset));
       data.train_names.push_back(dataset.name + " (streamed)");
     }
-    if (streams.empty()) throw UserError(ExitCode::usage, "no dataset to stream", "give --dataset");
+    if (streams.empty()) throw UserError(ExitCode::usage, "no dataset to stream", "give `dataset`");
     bool interleave = config_.mix == MixStrategy::interleave || !config_.interleave_prob.empty();
     auto seed = static_cast<uint64_t>(factory_ ? config_.data_seed : interleave ? random_.draw_seed() : 0);
     auto stream = interleave && streams.size() > 1

@@ -54,7 +54,7 @@ std::unique_ptr<RowReader> open_self_cognition(const std::vector<std::string>& n
     throw UserError(ExitCode::usage, fmt::format("self-cognition has no subset \"{}\"", variant),
                     "expected default, qwen3 or empty_think");
   if (name.empty() || author.empty())
-    log::warn_once("self-cognition: give --model_name and --model_author, or the model learns the words {{NAME}} and {{AUTHOR}}");
+    log::warn_once("self-cognition: give `model_name` and `model_author`, or the model learns the words {{NAME}} and {{AUTHOR}}");
   return std::make_unique<SelfCognitionRows>(name, author, variant);
 }
 

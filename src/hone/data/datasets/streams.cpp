@@ -134,7 +134,7 @@ class InterleaveStream : public ConversationStream {
       throw UserError(
           ExitCode::bad_checkpoint,
           fmt::format("the data position in the checkpoint is of {} datasets; {} are given", exhausted_.size(), parts_.size()),
-          "resume with the datasets of the first run, or with --ignore_data_skip true");
+          "resume with the datasets of the first run, or with `ignore_data_skip` true");
     finished_ = position.at("finished").get<bool>();
     for (size_t i = 0; i < parts_.size(); ++i) parts_[i]->seek(position.at("parts").at(i));
   }

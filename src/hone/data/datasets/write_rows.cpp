@@ -45,7 +45,7 @@ void write_rows(const std::filesystem::path& path, const ConversationSource& sou
     std::error_code ignored;
     std::filesystem::remove(staged, ignored);
     throw UserError(ExitCode::out_of_space, fmt::format("{}: cannot be written", path.string()),
-                    "free some space, or name another --output_dir");
+                    "free some space, or name another `output_dir`");
   }
   std::filesystem::rename(staged, path);
 }

@@ -26,13 +26,13 @@ using text::TokenId;
   known.resize(std::min<size_t>(known.size(), 5));
   throw UserError(
       ExitCode::usage, "template \"" + name + "\" is unknown",
-      fmt::format("nearest: {}; or leave --template out to use the model's own chat template", fmt::join(known, ", ")));
+      fmt::format("nearest: {}; or leave `template` out to use the model's own chat template", fmt::join(known, ", ")));
 }
 
 std::shared_ptr<Encoder> jinja_template(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer,
                                         const std::string& source, const std::string& origin) {
   auto parsed = text::ChatTemplate::parse(source);
-  if (!parsed) throw UserError(ExitCode::bad_data, origin + ": " + parsed.error(), "choose a built-in one with --template");
+  if (!parsed) throw UserError(ExitCode::bad_data, origin + ": " + parsed.error(), "choose a built-in one with `template`");
   return std::make_shared<JinjaEncoder>(std::move(config), std::move(tokenizer), std::move(*parsed));
 }
 
@@ -40,14 +40,14 @@ std::shared_ptr<Encoder> own_template(EncodeConfig config, std::shared_ptr<const
   auto source = tokenizer->chat_template();
   if (source.empty())
     throw UserError(ExitCode::usage, "the model has no chat template and its name tells none",
-                    "choose one with --template, for example chatml");
+                    "choose one with `template`, for example chatml");
   return jinja_template(std::move(config), std::move(tokenizer), source, "the model's chat template");
 }
 
 void say_choice(const std::string& name, const ModelIdentity& model, bool has_own) {
   log::info("template {}: chosen by the model's name {} and its model_type {}{}", name, model.name,
             model.model_type.empty() ? "(unknown)" : model.model_type,
-            has_own ? "; --template jinja takes the model's own chat template" : "");
+            has_own ? "; `template` jinja takes the model's own chat template" : "");
 }
 
 std::shared_ptr<Encoder> factory_default(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer) {

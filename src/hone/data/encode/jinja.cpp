@@ -56,7 +56,7 @@ static EncodeConfig read_loss_scale(EncodeConfig config) {
   if (scale.base() == LossScale::Base::all) config.train_on_prompt = true;
   if (scale.has_names())
     throw UserError(ExitCode::usage, "loss_scale \"" + config.loss_scale + "\" does not go with the model's own chat template",
-                    "name a built-in one with --template, or use default, last_round or all");
+                    "name a built-in one with `template`, or use default, last_round or all");
   return config;
 }
 

@@ -42,7 +42,7 @@ SwiftEncoder::SwiftEncoder(EncodeConfig config, std::shared_ptr<const text::Toke
     bool knows_system = dialog_.system_prefix || dialog_.system_in_prompt || dialog_.quirk == SwiftTemplate::Quirk::gemma_system;
     if (config_.use_chat_template && !knows_system)
       throw UserError(ExitCode::usage, "template \"" + dialog.name + "\" has no place for a system text",
-                      "leave --system out, or choose another --template");
+                      "leave `system` out, or choose another `template`");
     dialog_.default_system = config_.system;
   }
   if (dialog_.auto_add_bos) {

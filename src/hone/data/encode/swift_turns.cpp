@@ -10,7 +10,7 @@ using text::FormatError;
 
 const text::AgentFormat& needed(const text::AgentFormat* agent, const text::SwiftTemplate& dialog) {
   if (!agent)
-    throw FormatError("template \"" + dialog.name + "\" has no agent format for tools; choose one with --agent_template");
+    throw FormatError("template \"" + dialog.name + "\" has no agent format for tools; choose one with `agent_template`");
   return *agent;
 }
 

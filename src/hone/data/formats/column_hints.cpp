@@ -24,7 +24,7 @@ std::vector<std::string> claimants(const std::vector<std::string>& columns, cons
 }
 
 std::string choice_of(const std::string& column, const std::string& target) {
-  return fmt::format("--columns '{{\"{}\": \"{}\"}}'", column, target);
+  return fmt::format("`columns` '{{\"{}\": \"{}\"}}'", column, target);
 }
 
 std::string contested(const std::vector<std::string>& columns, const std::string& what, const std::string& target) {
@@ -108,12 +108,12 @@ std::string unknown_columns_hint(const std::vector<std::string>& columns, const 
   std::string choices;
   for (const auto& [column, target] : meant_columns(columns, names))
     choices += fmt::format("{}\"{}\": \"{}\"", choices.empty() ? "" : ", ", column, target);
-  if (!choices.empty()) return fmt::format("{}: did you mean --columns '{{{}}}'?", text, choices);
+  if (!choices.empty()) return fmt::format("{}: did you mean `columns` '{{{}}}'?", text, choices);
   if (columns.size() == 2)
-    return fmt::format("{}: --columns '{{\"{}\": \"query\", \"{}\": \"response\"}}' says which is which", text, columns[0],
+    return fmt::format("{}: `columns` '{{\"{}\": \"query\", \"{}\": \"response\"}}' says which is which", text, columns[0],
                        columns[1]);
   if (columns.size() < 2) return text;
-  return fmt::format("{}: --columns '{{\"COLUMN\": \"query\", \"COLUMN\": \"response\"}}' says which of them these are", text);
+  return fmt::format("{}: `columns` '{{\"COLUMN\": \"query\", \"COLUMN\": \"response\"}}' says which of them these are", text);
 }
 
 }  // namespace hone::data

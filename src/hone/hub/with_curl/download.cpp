@@ -54,7 +54,7 @@ void check_space(const std::vector<WantedFile>& files, const fs::path& folder) {
   throw UserError(ExitCode::out_of_space,
                   fmt::format("{}: {} are free, {} are needed", folder.string(),
                               format_bytes(static_cast<double>(space.available)), format_bytes(static_cast<double>(needed))),
-                  "make room, or choose another place by --cache_dir, MODELSCOPE_CACHE or HF_HUB_CACHE");
+                  "make room, or choose another place by `cache_dir`, MODELSCOPE_CACHE or HF_HUB_CACHE");
 }
 
 // snapshots/<commit>/a/b.json -> ../../../../blobs/<checksum>

@@ -18,7 +18,7 @@ void check_names(const Listing& listing, const std::string& id) {
       throw UserError(ExitCode::bad_data, fmt::format("{}: the hub lists \"{}\" twice", id, file.path));
 }
 
-const char* other_choice(Site site) { return site == Site::modelscope ? "--use_hf true" : "--use_hf false"; }
+const char* other_choice(Site site) { return site == Site::modelscope ? "`use_hf` true" : "`use_hf` false"; }
 const char* token_variable(Site site) { return site == Site::hugging_face ? "HF_TOKEN" : "MODELSCOPE_API_TOKEN"; }
 
 }  // namespace
@@ -93,13 +93,13 @@ UserError Remote::explained(const HttpFailure& failure) const {
   bool denied = failure.status == 401 || failure.status == 403;
   if (failure.reason == "GatedRepo")
     return {ExitCode::usage, fmt::format("{}: {} grants access only to users who accepted its terms", repo_.id, site),
-            fmt::format("accept them at {}, then set {} or pass --hub_token", page, variable)};
+            fmt::format("accept them at {}, then set {} or pass `hub_token`", page, variable)};
   if (failure.reason == "RevisionNotFound" || (failure.status == 404 && !repo_.revision.empty()))
     return {ExitCode::usage, fmt::format("{}: {} has no revision \"{}\" of it", repo_.id, site, repo_.branch()),
             fmt::format("{} lists branches and tags", page)};
   if (denied && !access_.token.empty())
     return {ExitCode::usage, fmt::format("{}: {} does not accept the token ({})", repo_.id, site, failure.status),
-            fmt::format("check {} or --hub_token, and that its owner may read {}", variable, page)};
+            fmt::format("check {} or `hub_token`, and that its owner may read {}", variable, page)};
   if (denied || failure.status == 404)
     return {ExitCode::usage, fmt::format("{}: {} has no such {}, or keeps it private", repo_.id, site, kind),
             fmt::format("check the id; {} looks on {}; for a private one set {}", other_choice(access_.site),

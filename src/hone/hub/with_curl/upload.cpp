@@ -13,7 +13,7 @@ UserError explained_upload(const HttpFailure& failure, const Access& access, con
   auto variable = access.site == Site::hugging_face ? "HF_TOKEN" : "MODELSCOPE_API_TOKEN";
   if (failure.status == 401 || failure.status == 403)
     return {ExitCode::usage, fmt::format("{}: {} does not let this token write there ({})", id, site, failure.status),
-            fmt::format("{} or --hub_token must be a token that may write, of an owner of {}", variable, id)};
+            fmt::format("{} or `hub_token` must be a token that may write, of an owner of {}", variable, id)};
   if (failure.unreachable)
     return {ExitCode::failure, fmt::format("{}: {} cannot be reached ({})", id, access.endpoint, failure.what()),
             "the files are where they were written; send them later"};
@@ -36,10 +36,10 @@ void require_upload(Site site) {
   auto variable = site == Site::hugging_face ? "HF_TOKEN" : "MODELSCOPE_API_TOKEN";
   if (offline())
     throw UserError(ExitCode::usage, "uploading is asked for, and HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE forbids connections",
-                    "unset it, or leave --push_to_hub out");
+                    "unset it, or leave `push_to_hub` out");
   if (access_to(site).token.empty())
     throw UserError(ExitCode::usage, fmt::format("uploading to {} needs a token", site_name(site)),
-                    fmt::format("set {} or pass --hub_token", variable));
+                    fmt::format("set {} or pass `hub_token`", variable));
 }
 
 std::string qualified_repo_id(Site site, const std::string& name) {

@@ -26,7 +26,7 @@ std::vector<ops::LoraWeights> sharded_adapters(const std::vector<ops::LoraWeight
   for (auto& adapter : list) {
     if (adapter.magnitude.defined())
       throw UserError(ExitCode::usage, "DoRA adapters do not support tensor parallelism",
-                      "merge the adapter into the model (--merge_lora true)");
+                      "merge the adapter into the model (`merge_lora` true)");
     adapter.a = place.part(adapter.a, cut.lora_a());
     adapter.b = place.part(adapter.b, cut.lora_b());
   }
@@ -40,7 +40,7 @@ void check_plain(const Linear& whole) {
   if (!whole.tuners.empty())
     throw UserError(ExitCode::usage,
                     fmt::format("{} has an adapter that is not LoRA, which tensor parallelism does not support", whole.name),
-                    "merge the adapter into the model (--merge_lora true)");
+                    "merge the adapter into the model (`merge_lora` true)");
 }
 
 Linear sharded_linear(const Linear& whole, const TensorParallelRank& place, const LinearPartition& cut) {
@@ -58,7 +58,7 @@ SparseMoe sharded_moe(const SparseMoe& whole, const TensorParallelRank& place) {
     throw UserError(ExitCode::usage,
                     fmt::format("{} is quantized or has an adapter, which tensor parallelism does not support for experts",
                                 whole.gate_up.name),
-                    "leave out the tensor parallelism, or merge the adapter into the model (--merge_lora true)");
+                    "leave out the tensor parallelism, or merge the adapter into the model (`merge_lora` true)");
   auto slice = whole;
   const int64_t width = whole.down.weight.size(2);
   slice.gate_up.weight = place.part(whole.gate_up.weight, gate_up_partition(width));

@@ -8,7 +8,7 @@ namespace hone::model {
 void apply_quantization(CausalLM& model, int bits) {
   if (!model.device().is_cpu())
     throw UserError(ExitCode::usage, fmt::format("weights of {} bits on {}", bits, model.device().str()),
-                    "rounded weights are for the CPU; leave --quant_bits out here");
+                    "rounded weights are for the CPU; leave `quant_bits` out here");
   auto round = [&](Linear& linear, bool keep) {
     linear.quantized = ops::quantize_weight(linear.weight, bits);
     if (!keep) linear.weight = linear.weight.to(at::kMeta);

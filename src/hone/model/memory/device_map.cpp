@@ -62,7 +62,7 @@ std::vector<double> shares_of(const std::vector<DeviceBudget>& rooms, double tot
     list += fmt::format("{}{} has room for {}", list.empty() ? "" : ", ", room.device.str(), format_bytes(room.bytes));
   throw UserError(ExitCode::out_of_memory,
                   fmt::format("the weights in {} take {}; {}", folder.string(), format_bytes(total), list),
-                  "use more devices, raise --max_memory, or quantize with --quant_bits 4");
+                  "use more devices, raise `max_memory`, or quantize with `quant_bits` 4");
 }
 
 }  // namespace

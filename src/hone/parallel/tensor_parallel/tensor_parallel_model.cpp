@@ -17,16 +17,16 @@ void check_cuttable(model::CausalLM& model) {
   };
   const auto& config = model.config();
   if (config.vision || config.audio)
-    refuse(fmt::format("{} reads images or sound", config.architecture), "shard it with --deepspeed zero3");
-  if (config.num_labels || model.value_head()) refuse("the model scores whole texts", "shard it with --deepspeed zero3");
+    refuse(fmt::format("{} reads images or sound", config.architecture), "shard it with `deepspeed` zero3");
+  if (config.num_labels || model.value_head()) refuse("the model scores whole texts", "shard it with `deepspeed` zero3");
   for (const auto* layer : model.tree().linears()) {
     if (layer->quantized_base || layer->quantized || layer->float8)
       refuse(layer->name + " is quantized", "leave out the tensor parallelism, or the bits");
-    if (!layer->tuners.empty()) refuse(layer->name + " has an adapter that is not LoRA", "use --tuner_type lora or full");
+    if (!layer->tuners.empty()) refuse(layer->name + " has an adapter that is not LoRA", "use `tuner_type` lora or full");
   }
   for (const auto& slot : model.tree().slots())
     for (const auto& adapter : *slot.adapters)
-      if (adapter.magnitude.defined()) refuse(slot.path + " has a DoRA adapter", "use LoRA without --use_dora");
+      if (adapter.magnitude.defined()) refuse(slot.path + " has a DoRA adapter", "use LoRA without `use_dora`");
 }
 
 // Memory of its own size for one value stands for all of them.

@@ -10,7 +10,7 @@ namespace hone::serve {
 
 void Adapters::check_enabled() const {
   if (root_.empty())
-    throw ApiError(403, "this server does not load adapters by request; start it with --adapter_root", "", "adapters_disabled");
+    throw ApiError(403, "this server does not load adapters by request; start it with `adapter_root`", "", "adapters_disabled");
 }
 
 void Adapters::check_name(const std::string& name) {
@@ -24,7 +24,7 @@ void Adapters::check_name(const std::string& name) {
 
 Adapters::LoadingSlot::LoadingSlot(Adapters& house) : house_(house) {
   if (house.entries_.size() + house.loading_ >= house.most_)
-    throw ApiError(409, fmt::format("this server keeps at most {} adapters (--max_loras); unload one first", house.most_),
+    throw ApiError(409, fmt::format("this server keeps at most {} adapters (`max_loras`); unload one first", house.most_),
                    "lora_name", "too_many_adapters");
   ++house.loading_;
 }
@@ -36,7 +36,7 @@ std::filesystem::path Adapters::resolve(const std::string& relative) const {
   std::error_code failure;
   auto folder = root_ / asked;
   if (!usable || !is_inside(root_, folder) || !fs::is_regular_file(folder / "adapter_config.json", failure))
-    bad_value("lora_path", "no adapter of that name below the server's --adapter_root");
+    bad_value("lora_path", "no adapter of that name below the server's `adapter_root`");
   return folder;
 }
 

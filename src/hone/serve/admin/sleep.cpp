@@ -5,7 +5,7 @@ namespace {
 
 void check_sleep_enabled(const Context& context) {
   if (!context.sleep_allowed)
-    throw ApiError(403, "requests may not put this server to sleep; it was started without --enable_sleep_mode true", "",
+    throw ApiError(403, "requests may not put this server to sleep; it was started without `enable_sleep_mode` true", "",
                    "not_enabled");
 }
 

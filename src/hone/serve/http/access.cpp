@@ -80,7 +80,7 @@ HttpResponse Access::unauthorized_response(HttpResponse refusal, const HttpReque
 }
 
 void Access::warn_if_unauthenticated() const {
-  if (!loopback_ && !has_key_) log::warning("no API key is set: anyone who can reach {} can use the model; set --api_key", host_);
+  if (!loopback_ && !has_key_) log::warning("no API key is set: anyone who can reach {} can use the model; set `api_key`", host_);
 }
 
 bool Access::allows_origin(std::string_view origin) const {
@@ -97,7 +97,7 @@ std::optional<ApiError> Access::wrong_origin(const HttpRequest& request) const {
   if (origin.empty() || allows_origin(origin)) return std::nullopt;
   auto slashes = origin.find("://");
   if (slashes != origin.npos && lower(origin.substr(slashes + 3)) == host) return std::nullopt;
-  return ApiError(403, "pages of another site may not use this server; --allowed_origins names those that may", "",
+  return ApiError(403, "pages of another site may not use this server; `allowed_origins` names those that may", "",
                   "wrong_origin");
 }
 

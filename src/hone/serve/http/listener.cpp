@@ -27,7 +27,7 @@ tcp::endpoint endpoint_of(const asio::any_io_executor& executor, const std::stri
   error_code failure;
   auto found = tcp::resolver(executor).resolve(host, std::to_string(port), tcp::resolver::passive, failure);
   if (failure || found.empty())
-    throw UserError(ExitCode::usage, fmt::format("--host {}: {}", host, failure.message()),
+    throw UserError(ExitCode::usage, fmt::format("`host` {}: {}", host, failure.message()),
                     "127.0.0.1 is this machine, 0.0.0.0 every network it is on");
   return *found.begin();
 }
@@ -35,9 +35,9 @@ tcp::endpoint endpoint_of(const asio::any_io_executor& executor, const std::stri
 UserError cannot_listen(const std::string& host, int port, const error_code& failure) {
   if (failure == asio::error::address_in_use)
     return UserError(ExitCode::usage, fmt::format("port {} of {} is taken by another program", port, host),
-                     "choose another --port, or leave it out for the next free one");
+                     "choose another `port`, or leave it out for the next free one");
   return UserError(ExitCode::usage, fmt::format("cannot listen on {} port {}: {}", host, port, failure.message()),
-                   "choose another --port or --host");
+                   "choose another `port` or `host`");
 }
 
 }  // namespace

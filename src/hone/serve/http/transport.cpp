@@ -124,11 +124,11 @@ std::shared_ptr<asio::ssl::context> tls_context(const std::string& certificate_f
   if (failure)
     throw UserError(ExitCode::usage,
                     fmt::format("{}: no certificate can be read from it: {}", certificate_file, failure.message()),
-                    "--ssl_certfile is a PEM file");
+                    "`ssl_certfile` is a PEM file");
   context->use_private_key_file(key_file, asio::ssl::context::pem, failure);
   if (failure)
     throw UserError(ExitCode::usage, fmt::format("{}: not the certificate's private key: {}", key_file, failure.message()),
-                    "--ssl_keyfile is a PEM file that belongs to --ssl_certfile");
+                    "`ssl_keyfile` is a PEM file that belongs to `ssl_certfile`");
   return context;
 }
 

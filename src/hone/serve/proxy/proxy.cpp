@@ -95,18 +95,18 @@ class Proxy : public Service {
     try {
       if (failure) std::rethrow_exception(failure);
     } catch (const ApiError& problem) {
-      throw UserError(ExitCode::usage, fmt::format("--base_url {}: {}", relay_.base_url, problem.message),
+      throw UserError(ExitCode::usage, fmt::format("`base_url` {}: {}", relay_.base_url, problem.message),
                       "start that server first, or correct the address");
     }
     if (answer.status == 401 || answer.status == 403)
-      throw UserError(ExitCode::usage, fmt::format("--base_url {}: the server asks for a key", relay_.base_url),
+      throw UserError(ExitCode::usage, fmt::format("`base_url` {}: the server asks for a key", relay_.base_url),
                       "set OPENAI_API_KEY");
     auto list = parse_json(answer.body);
     if (answer.status != 200 || !list || !list->is_object() || !list->contains("data") || !(*list)["data"].is_array() ||
         (*list)["data"].empty())
       throw UserError(
           ExitCode::usage,
-          fmt::format("--base_url {}: the server answers {} when asked for its models", relay_.base_url, answer.status),
+          fmt::format("`base_url` {}: the server answers {} when asked for its models", relay_.base_url, answer.status),
           "expected the address of OpenAI's interface, as in http://127.0.0.1:8000/v1");
     const auto& first = (*list)["data"].front();
     return first.is_object() && first.contains("id") && first["id"].is_string() ? first["id"].get<std::string>() : "a model";

@@ -219,14 +219,14 @@ TrainState CheckpointManager::restore(const fs::path& checkpoint) {
     throw UserError(ExitCode::bad_checkpoint,
                     fmt::format("{} was written by {} processes that read streams; {} are running", checkpoint.string(), wrote,
                                 parts_.group.size()),
-                    "start as many, or restart the data with --ignore_data_skip true");
+                    "start as many, or restart the data with `ignore_data_skip` true");
   if (!config_.ignore_data_skip) parts_.loader.restore(position.at("loader"));
   auto state = TrainState::from_json(position.at("train"));
   saved_ = state.global_step;
   if (config_.resume_only_model) return state;
   if (!fs::exists(checkpoint / state_name(0, "safetensors")))
     throw UserError(ExitCode::bad_checkpoint, fmt::format("{} holds weights alone (save_only_model)", checkpoint.string()),
-                    "add --resume_only_model true to go on with a fresh optimizer");
+                    "add `resume_only_model` true to go on with a fresh optimizer");
   SavedState saved(checkpoint, wrote);
   read_counters(parts_.optimizer, saved);
   parts_.optimizer.load_state(saved.read("optimizer/", parts_.optimizer.state()));

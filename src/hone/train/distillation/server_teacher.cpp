@@ -91,8 +91,8 @@ class ServerTeacher final : public Teacher {
     } catch (const std::runtime_error& problem) {
       if (dynamic_cast<const UserError*>(&problem)) throw;
       throw UserError(ExitCode::failure, fmt::format("the teacher at {} did not answer: {}", address_, problem.what()),
-                      "see that it runs and serves prompt_logprobs; --teacher_timeout sets how long it may take. Resume the run "
-                      "from its last checkpoint with --resume_from_checkpoint");
+                      "see that it runs and serves prompt_logprobs; `teacher_timeout` sets how long it may take. Resume the run "
+                      "from its last checkpoint with `resume_from_checkpoint`");
     }
   }
 

@@ -48,7 +48,7 @@ void require_elementwise(const std::string& optimizer) {
   if (std::none_of(kWhole.begin(), kWhole.end(), [&](const char* word) { return optimizer.find(word) != std::string::npos; }))
     return;
   throw UserError(ExitCode::usage, fmt::format("optimizer {} needs unsharded matrices, which sharding does not keep", optimizer),
-                  "use adamw_torch, lion or sgd, or train data parallel (leave out --deepspeed and --fsdp, or use zero0)");
+                  "use adamw_torch, lion or sgd, or train data parallel (leave out `deepspeed` and `fsdp`, or use zero0)");
 }
 
 }  // namespace hone::train

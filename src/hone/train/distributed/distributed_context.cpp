@@ -14,11 +14,11 @@ namespace {
 void refuse_missing(const parallel::DeviceMesh::Request& request) {
   const std::tuple<const char*, int, const char*> missing[] = {
       {"pipeline_parallel_size", request.pp,
-       "cut layers instead (--tensor_parallel_size), or shard parameters (--deepspeed zero3)"},
-      {"context_parallel_size", request.cp, "split long sequences with --sequence_parallel_size"},
-      {"expert_parallel_size", request.ep, "experts are cut with all other layers by --tensor_parallel_size"},
+       "cut layers instead (`tensor_parallel_size`), or shard parameters (`deepspeed` zero3)"},
+      {"context_parallel_size", request.cp, "split long sequences with `sequence_parallel_size`"},
+      {"expert_parallel_size", request.ep, "experts are cut with all other layers by `tensor_parallel_size`"},
       {"expert_tensor_parallel_size", request.etp == request.tp ? 1 : request.etp,
-       "experts are cut as all other layers are: leave it out, or make it the size of --tensor_parallel_size"}};
+       "experts are cut as all other layers are: leave it out, or make it the size of `tensor_parallel_size`"}};
   for (const auto& [name, size, instead] : missing)
     if (size > 1) throw UserError(ExitCode::usage, fmt::format("{} is {}, which is not in this version", name, size), instead);
 }
@@ -30,7 +30,7 @@ void check_tensor_parallel(const ParallelConfig& config) {
                     "leave one of them out: data parallel copies of a model that is cut are not sharded in this version");
   if (config.sequence_parallel > 1)
     throw UserError(ExitCode::usage, "tensor_parallel_size and sequence_parallel_size are both above 1",
-                    "leave one of them out; --sequence_parallel true deals out rows among the ranks of a tensor parallel group");
+                    "leave one of them out; `sequence_parallel` true deals out rows among the ranks of a tensor parallel group");
 }
 
 parallel::DeviceMesh plan_mesh(const ParallelConfig& config, const parallel::World& world, at::Device device) {
@@ -123,7 +123,7 @@ bool DistributedContext::folder_per_node(const fs::path& folder) const {
     throw UserError(
         ExitCode::usage,
         fmt::format("rank {} does not see {}, where rank 0 writes checkpoints", blind - seen.begin(), folder.string()),
-        "name an --output_dir on a file system that all nodes share, or add --save_on_each_node true");
+        "name an `output_dir` on a file system that all nodes share, or add `save_on_each_node` true");
   if (leaders) fs::create_directories(folder);
   return true;
 }

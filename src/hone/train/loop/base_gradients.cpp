@@ -33,7 +33,7 @@ tuner::GradientSource gradients_of_first_rows(const TrainingJob& job, std::share
   return [&job, tokenizer, rows](model::CausalLM& model, const std::vector<model::Linear*>& layers) {
     if (!rows)
       throw UserError(ExitCode::usage, "init_weights lora-ga needs rows before the first step",
-                      "use it without --streaming true");
+                      "use it without `streaming` true");
     const auto& start = job.tuner.lora.gradient_start;
     auto encode = job.encode;
     encode.max_length = encode.max_length > 0 ? std::min(encode.max_length, start.max_length) : start.max_length;

@@ -75,7 +75,7 @@ void require_same_order(const fs::path& checkpoint, const Json& now) {
   if (changes.empty()) return;
   throw UserError(ExitCode::bad_checkpoint,
                   fmt::format("{} was trained with samples in another order: {}", checkpoint.string(), fmt::join(changes, "; ")),
-                  "resume with the settings of the first run, or restart the data with --ignore_data_skip true");
+                  "resume with the settings of the first run, or restart the data with `ignore_data_skip` true");
 }
 
 }  // namespace hone::train

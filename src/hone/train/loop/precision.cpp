@@ -74,7 +74,7 @@ void MasterWeights::load_state(const optim::NamedTensors& state) {
     auto found = std::find_if(state.begin(), state.end(), [&](const auto& entry) { return entry.first == pair.name; });
     if (found == state.end())
       throw UserError(ExitCode::bad_checkpoint, "the checkpoint holds no float32 master of " + pair.name,
-                      "resume with the precision it was trained with, or with --resume_only_model true");
+                      "resume with the precision it was trained with, or with `resume_only_model` true");
     pair.master.copy_(found->second);
   }
 }

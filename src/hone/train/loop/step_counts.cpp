@@ -9,14 +9,14 @@ StepCounts StepCounts::make(const TrainerConfig& config, int64_t batches_per_epo
                   .batches_per_epoch = batches_per_epoch,
                   .accumulation = std::max<int64_t>(config.gradient_accumulation_steps, 1)};
   if (batches_per_epoch < 0 && config.max_steps <= 0)
-    throw UserError(ExitCode::usage, "a streamed dataset has no length, so the number of steps is unknown", "add --max_steps N");
+    throw UserError(ExitCode::usage, "a streamed dataset has no length, so the number of steps is unknown", "add `max_steps` N");
   if (batches_per_epoch == 0)
     throw UserError(ExitCode::bad_data, "the training dataset has fewer rows than one batch",
                     "check the dataset, or lower the batch size");
   if (batches_per_epoch > 0) plan.updates_per_epoch = (batches_per_epoch + plan.accumulation - 1) / plan.accumulation;
   if (plan.max_steps <= 0 && config.epochs <= 0)
     throw UserError(ExitCode::usage, fmt::format("{} epochs are no training at all", config.epochs),
-                    "set --num_train_epochs or --max_steps above 0");
+                    "set `num_train_epochs` or `max_steps` above 0");
   if (plan.max_steps <= 0)
     plan.max_steps = static_cast<int64_t>(std::ceil(config.epochs * static_cast<double>(plan.updates_per_epoch)));
   return plan;

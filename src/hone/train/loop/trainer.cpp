@@ -275,9 +275,9 @@ bool Trainer::accept(const StepResult& reading, int64_t step, const std::vector<
   bool too_many = ++state_.skips_in_a_row >= config_.max_skips_in_a_row;
   if (config_.on_non_finite == NonFinite::stop || too_many)
     throw UserError(ExitCode::non_finite, what,
-                    too_many ? fmt::format("{} steps in a row were skipped; lower --learning_rate or look at these rows",
+                    too_many ? fmt::format("{} steps in a row were skipped; lower `learning_rate` or look at these rows",
                                            state_.skips_in_a_row)
-                             : "look at these rows, lower --learning_rate, or pass over such steps with --non_finite skip");
+                             : "look at these rows, lower `learning_rate`, or pass over such steps with `non_finite` skip");
   log::warning("{}; the step is skipped, the weights stay as they were", what);
   return false;
 }
@@ -290,7 +290,7 @@ bool Trainer::check_loss_spike(double loss, int64_t step, const std::vector<data
                           step, loss, sigmas, name_rows(batches, deps_.row_name));
   if (config_.on_spike == Spike::stop)
     throw UserError(ExitCode::non_finite, what,
-                    "look at these rows, lower --learning_rate, or pass over such steps with --loss_spike skip");
+                    "look at these rows, lower `learning_rate`, or pass over such steps with `loss_spike` skip");
   bool skipped = config_.on_spike == Spike::skip;
   log::warning("{}{}", what, skipped ? "; the step is skipped, the weights stay as they were" : "");
   state_.skipped_steps += skipped;
@@ -403,7 +403,7 @@ void Trainer::update_best_metric(const Json& metrics) {
   if (!name.starts_with("eval_")) name = "eval_" + name;
   if (!metrics.contains(name))
     throw UserError(ExitCode::usage,
-                    fmt::format("--metric_for_best_model {}: evaluation reports no {}", config_.metric_for_best_model, name));
+                    fmt::format("`metric_for_best_model` {}: evaluation reports no {}", config_.metric_for_best_model, name));
   double value = metrics[name].get<double>();
   if (deps_.lr_scheduler.needs_metric()) deps_.lr_scheduler.observe(value);
   bool greater = config_.greater_is_better.value_or(!name.ends_with("loss"));
@@ -454,7 +454,7 @@ void Trainer::refuse_broken_end() const {
       fmt::format(
           "the last {} of {} steps were skipped because the loss or the gradient was not finite: the weights are probably broken",
           state_.skips_in_a_row, steps),
-      "lower --learning_rate and begin again, or look at the rows named above");
+      "lower `learning_rate` and begin again, or look at the rows named above");
 }
 
 void Trainer::load_best() {

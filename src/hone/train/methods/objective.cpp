@@ -24,7 +24,7 @@ void require_same_objective(const fs::path& checkpoint, const Json& now) {
     if (name != "beta")
       throw UserError(
           ExitCode::bad_checkpoint, fmt::format("{} was trained with another objective: {}", checkpoint.string(), change),
-          "resume with the settings of the first run, or begin a new run with the checkpoint as its --model or --adapters");
+          "resume with the settings of the first run, or begin a new run with the checkpoint as its `model` or `adapters`");
     log::warning("{}: {}", checkpoint.string(), change);
   }
 }

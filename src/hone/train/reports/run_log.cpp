@@ -100,7 +100,7 @@ RunLog::RunLog(const TrainerConfig& config, const RunFolder& run, at::Device dev
   auto folder = event_folder(config, run);
   for (const auto& sink : config.report_to) {
     if (sink != "tensorboard" && sink != "all")
-      log::warn_once(fmt::format("--report_to {}: written as TensorBoard files{}", sink, import_command(sink, folder)));
+      log::warn_once(fmt::format("`report_to` {}: written as TensorBoard files{}", sink, import_command(sink, folder)));
     if (!events_) events_ = std::make_unique<EventFile>(folder);
   }
 }

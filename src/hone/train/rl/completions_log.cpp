@@ -40,7 +40,7 @@ void CompletionsLog::append(const Json& table) const {
   file << table.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
   if (!file.flush())
     throw UserError(ExitCode::out_of_space, fmt::format("{} cannot be written", path_.string()),
-                    "free space, or leave --log_completions out");
+                    "free space, or leave `log_completions` out");
 }
 
 }  // namespace hone::train::rl

@@ -68,7 +68,7 @@ void restore_pictures(data::Batch& batch, const Prompts& prompts) {
 
 UserError other_rollouts() {
   return UserError(ExitCode::bad_checkpoint, "the checkpoint was written in the middle of a rollout of another size",
-                   "resume with the batch sizes and the number of processes of the first run, or with --ignore_data_skip true");
+                   "resume with the batch sizes and the number of processes of the first run, or with `ignore_data_skip` true");
 }
 
 }  // namespace

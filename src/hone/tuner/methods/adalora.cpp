@@ -45,7 +45,7 @@ int64_t kept_rank(const MethodConfig& fields, const std::string& path, int64_t f
 LinearTuners make_adalora(const std::vector<LayerShape>& layers, const io::AdapterConfig& config, uint64_t seed) {
   const MethodConfig fields(config);
   const int64_t first_rank = fields.count("init_r", 12);
-  if (config.dora) throw UserError(ExitCode::usage, "AdaLoRA with DoRA", "leave --use_dora out");
+  if (config.dora) throw UserError(ExitCode::usage, "AdaLoRA with DoRA", "leave `use_dora` out");
   const double alpha = config.alpha > 0 ? config.alpha : static_cast<double>(first_rank);
   const double scale = alpha / (static_cast<double>(first_rank) + 1e-5);
   const double deviation = 0.02, e_deviation = config.init == "false" ? 1.0 : 0.0;
@@ -69,7 +69,7 @@ void complete_adalora(io::AdapterConfig& config, const std::vector<LayerShape>&,
     throw UserError(
         ExitCode::usage,
         fmt::format("AdaLoRA has {} steps before and {} after it takes ranks away, and the run has {}", first, last, steps),
-        "lower --adalora_tinit or --adalora_tfinal, or train longer");
+        "lower `adalora_tinit` or `adalora_tfinal`, or train longer");
   config.extra_fields["total_step"] = std::max<int64_t>(1, steps);
   config.extra_fields["rank_pattern"] = nullptr;  // all ranks are in the file, those that were taken away with a zero in E
 }

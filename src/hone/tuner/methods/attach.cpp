@@ -25,7 +25,7 @@ bool lacks_its_place(const PeftMethod& method, const std::vector<LayerShape>& ca
   if (lacks_its_place(method, candidates))
     throw UserError(ExitCode::usage,
                     fmt::format("{} works after the MLP of a block, and this model has experts there", method.name),
-                    "use --tuner_type lora, which also takes experts (--target_parameters), or another tuner that changes "
+                    "use `tuner_type` lora, which also takes experts (`target_parameters`), or another tuner that changes "
                     "layers: adalora, vera, oft, boft, fourierft");
   std::set<std::string> names;
   for (const auto& layer : candidates) names.insert(std::string(last_part(layer.path)));
@@ -57,7 +57,7 @@ MadeTuners make_tuners(const std::vector<LayerShape>& candidates, const io::Adap
     if (layer.owner.empty() || !matcher(layer.owner)) continue;
     if (layer.path == kHeadPath)
       throw UserError(ExitCode::usage, fmt::format("target_modules name lm_head, which {} cannot change", config.peft_type),
-                      "train it in full with --modules_to_save lm_head");
+                      "train it in full with `modules_to_save` lm_head");
     made.layers.push_back(layer);
   }
   if (made.layers.empty()) complain_of_targets(method, candidates);
@@ -101,7 +101,7 @@ void put_tuners(model::CausalLM& model, const MadeTuners& made, const AttachOpti
       throw UserError(ExitCode::usage,
                       fmt::format("{} normalizes or scales the MLP's output, and this tuner needs the plain output",
                                   model.config().architecture),
-                      "use --tuner_type lora, or another tuner that changes layers: adalora, vera, oft, boft, fourierft");
+                      "use `tuner_type` lora, or another tuner that changes layers: adalora, vera, oft, boft, fourierft");
     for (const auto& slots : {tuner->tensors(), tuner->fixed()})
       for (const auto& slot : slots) settle(slot);
     tuner->adapter = options.name;
@@ -126,7 +126,7 @@ void require_merges(const io::AdapterConfig& config) {
     throw UserError(
         ExitCode::usage,
         fmt::format("an adapter of type {} is a separate network after the layers and cannot be merged", config.peft_type),
-        "use it as it is, with --adapters");
+        "use it as it is, with `adapters`");
 }
 
 Tensor merged_by(const model::LinearTuner& tuner, const Tensor& weight) {

@@ -50,7 +50,7 @@ LinearTuners make_fourierft(const std::vector<LayerShape>& layers, const io::Ada
       throw UserError(
           ExitCode::usage,
           fmt::format("FourierFT: {} frequencies, and {} has {} weights", frequencies, layer.path, layer.in * layer.out),
-          "lower --fourier_n_frequency");
+          "lower `fourier_n_frequency`");
     auto& drawn = places[{layer.in, layer.out}];
     if (!drawn.defined()) {
       auto generator = at::detail::createCPUGenerator(key);

@@ -91,7 +91,7 @@ void complete_vera(io::AdapterConfig& config, const std::vector<LayerShape>& lay
   if (all.size() < 2) return;
   const auto value = std::ranges::find_if(names, [](const std::string& name) { return name.find('v') != std::string::npos; });
   if (value == names.end() || shapes[*value].empty())
-    throw UserError(ExitCode::usage, "VeRA's targets have different shapes", "name targets of one shape with --target_modules");
+    throw UserError(ExitCode::usage, "VeRA's targets have different shapes", "name targets of one shape with `target_modules`");
   const Shape wanted = *shapes[*value].begin();
   std::erase_if(names, [&](const std::string& name) { return !shapes[name].contains(wanted); });
 }

@@ -221,7 +221,7 @@ void check_quantizable(const model::DecoderConfig& config, const QuantizeConfig&
   auto refuse = [](const std::string& found, const std::string& hint) { throw UserError(ExitCode::usage, found, hint); };
   if (config.experts.count > 0 && how.method != QuantFormat::bitsandbytes)
     refuse("experts are not rounded to files of this kind",
-           "use bnb, which quantizes the other layers; CPU inference quantizes experts too, with --quant_bits");
+           "use bnb, which quantizes the other layers; CPU inference quantizes experts too, with `quant_bits`");
   if (!how.needs_calibration()) return;
   if (how.method == QuantFormat::awq && how.bits != 4)
     refuse(fmt::format("AWQ of {} bits", how.bits), "its format holds 4; use gptq for 8");
@@ -238,10 +238,10 @@ void check_quantizable(const model::DecoderConfig& config, const QuantizeConfig&
   };
   for (int64_t inputs : {config.hidden_size, heads, config.intermediate_size})
     if (inputs % how.group)
-      refuse(fmt::format("{} inputs are not a multiple of --group_size {}", inputs, how.group),
-             fits(64)   ? "--group_size 64 divides them"
-             : fits(32) ? "--group_size 32 divides them"
-                        : "--group_size -1 keeps one scale per output");
+      refuse(fmt::format("{} inputs are not a multiple of `group_size` {}", inputs, how.group),
+             fits(64)   ? "`group_size` 64 divides them"
+             : fits(32) ? "`group_size` 32 divides them"
+                        : "`group_size` -1 keeps one scale per output");
 }
 
 QuantizeReport export_quantized(model::CausalLM& model, std::vector<model::ForwardInput> texts, const QuantizeConfig& how,
@@ -249,7 +249,7 @@ QuantizeReport export_quantized(model::CausalLM& model, std::vector<model::Forwa
   check_quantizable(model.config(), how);
   if (fs::exists(output) && !fs::is_empty(output) && !how.exist_ok)
     throw UserError(ExitCode::usage, fmt::format("{} exists already", output.string()),
-                    "choose another --output_dir, or pass --exist_ok true");
+                    "choose another `output_dir`, or pass `exist_ok` true");
   Staging staging(output);
   Quantizer quantizer(model, how);
   quantizer.run(std::move(texts));

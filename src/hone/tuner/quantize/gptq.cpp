@@ -10,7 +10,7 @@ Tensor compensation(const Tensor& products, double damping) {
   // Asked here, not of the factorization: whether LAPACK refuses or returns NaN differs between its makers.
   if (!products.isfinite().all().item<bool>())
     throw UserError(ExitCode::non_finite, "the inputs that calibration saw are not finite",
-                    "use other rows, or --torch_dtype float32");
+                    "use other rows, or `torch_dtype` float32");
   auto sums = products.to(at::kDouble);
   auto diagonal = sums.diagonal();
   diagonal.masked_fill_(diagonal == 0, 1);  // an input that was never seen: any value will do
@@ -23,7 +23,7 @@ Tensor compensation(const Tensor& products, double damping) {
   throw UserError(
       ExitCode::non_finite,
       "the products of the inputs that calibration saw have no Cholesky factor, however much is added to their diagonal",
-      "use other rows, or --torch_dtype float32");
+      "use other rows, or `torch_dtype` float32");
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ std::unique_ptr<Reward> make_reward(const std::string& name, const RewardConfig&
   if (name == "code") return make_code_reward(config.sandbox);
   throw UserError(ExitCode::usage, fmt::format("there is no reward called {}", name),
                   "expected accuracy, format, react_format, cosine, repetition, soft_overlong, code, a name that "
-                  "--external_plugins register, "
+                  "`external_plugins` register, "
                   "or the address of your own: http://127.0.0.1:9000/score (docs/reinforcement.md)");
 }
 
@@ -70,7 +70,7 @@ std::string column_text(const RewardInput& answer, const std::string& column, co
     throw UserError(ExitCode::bad_data,
                     fmt::format("{}: the row has no column \"{}\", which the reward {} compares completions with",
                                 answer.question->origin.str(), column, reward),
-                    fmt::format("add it, or name the column that holds it: --columns '{{\"your_column\": \"{}\"}}'", column));
+                    fmt::format("add it, or name the column that holds it: `columns` '{{\"your_column\": \"{}\"}}'", column));
   const auto& value = columns[column];
   return value.is_string() ? value.get<std::string>() : value.dump();
 }

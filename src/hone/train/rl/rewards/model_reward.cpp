@@ -29,7 +29,7 @@ class ModelReward final : public Reward {
     if (std::isfinite(score)) return;
     throw UserError(ExitCode::failure,
                     fmt::format("the reward model {} returned {} for a completion of {}", name_, score, question.origin.str()),
-                    "its weights may be broken, or too large for their type: try --torch_dtype float32");
+                    "its weights may be broken, or too large for their type: try `torch_dtype` float32");
   }
 
   std::string name_;

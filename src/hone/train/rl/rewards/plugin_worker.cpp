@@ -44,7 +44,7 @@ struct Pipe {
 };
 
 std::string interpreter_advice() {
-  return "--plugin_python names the interpreter whose packages the plugin needs: --plugin_python .venv/bin/python";
+  return "`plugin_python` names the interpreter whose packages the plugin needs: `plugin_python` .venv/bin/python";
 }
 
 }  // namespace

@@ -17,8 +17,8 @@ constexpr auto kMoment = std::chrono::milliseconds(100);
 constexpr int kTriesOfChunk = 6;
 
 constexpr const char* kAfterFailure =
-    "see that they run; --vllm_server_timeout sets how long they are waited for. Resume the run from its last checkpoint with "
-    "--resume_from_checkpoint";
+    "see that they run; `vllm_server_timeout` sets how long they are waited for. Resume the run from its last checkpoint with "
+    "`resume_from_checkpoint`";
 
 // Before `end`, where the prompts of one request would become too many tokens; at least one question.
 size_t end_within(const std::vector<RolloutQuestion>& questions, size_t begin, size_t end) {
@@ -112,11 +112,11 @@ void RolloutClient::require_servers(const std::function<bool()>& is_cancelled) c
       if (reply.outcome == Outcome::refused)
         throw UserError(
             ExitCode::usage, fmt::format("{} is no rollout server of hone: {}", server->address, reply.failure),
-            "start one with `hone rollout`, or sample from any OpenAI-compatible server with --vllm_server_type openai");
+            "start one with `hone rollout`, or sample from any OpenAI-compatible server with `vllm_server_type` openai");
       if (ServerClock::now() > deadline || (is_cancelled && is_cancelled()))
         throw UserError(ExitCode::failure,
                         fmt::format("the rollout server {} does not answer: {}", server->address, reply.failure),
-                        "start it with `hone rollout --port …`; --vllm_server_timeout sets how long it is waited for");
+                        "start it with `hone rollout --port …`; `vllm_server_timeout` sets how long it is waited for");
       if (!std::exchange(told, true)) log::info("waiting for the rollout server {} ({})", server->address, reply.failure);
       std::this_thread::sleep_for(5 * kMoment);
     }
@@ -191,7 +191,7 @@ bool RolloutClient::has_weights(Server& server, Work& work) {
     server.version = work.weights.version;
   else if (reply.outcome == Outcome::refused)
     work.fail(UserError(ExitCode::failure, fmt::format("{} refuses the weights: {}", server.address, reply.failure),
-                        "start it with the --model of this run"));
+                        "start it with the `model` of this run"));
   else if (!work.ended())
     note_failure(server, reply.failure);
   return reply.outcome == Outcome::done;

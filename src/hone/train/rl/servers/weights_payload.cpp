@@ -33,7 +33,7 @@ void require_followable(const tuner::Tuned& tuned) {
     throw UserError(ExitCode::usage,
                     fmt::format("init_weights {} takes its start out of the base weights, which a rollout server has whole",
                                 tuned.adapter->config.init),
-                    "leave --init_weights out, or generate in the training processes (--vllm_mode colocate)");
+                    "leave `init_weights` out, or generate in the training processes (`vllm_mode` colocate)");
 }
 
 WeightsPayload make_payload(model::CausalLM& model, const tuner::Tuned& tuned, int64_t version) {

@@ -54,7 +54,7 @@ void TurnLoop::start(std::vector<RolloutSample>& samples, const std::vector<uint
       throw UserError(ExitCode::bad_data,
                       fmt::format("{}: the environment begins with {} tokens; the engine holds {}", questions[i].origin.str(),
                                   ids->size(), deps_.max_model_len),
-                      "raise --vllm_max_model_len");
+                      "raise `vllm_max_model_len`");
     samples[i].prompt = std::make_shared<const Prompt>(Prompt{samples[i].prompt->row, std::move(questions[i]), std::move(*ids)});
     samples[i].turns.own_prompt = true;
   }
