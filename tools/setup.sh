@@ -95,6 +95,13 @@ if [ "$part" = --tests ]; then
     install_into .venv --no-deps --target .venv/tinker -r tools/tinker-requirements.txt
     mark_done "$tinker_stamp"
   fi
+  # Older ones beside it, each in a folder of its own: the first that speaks protobuf alone, and the one that Twinkle's client pins.
+  for version in 0.25.0 0.16.1; do
+    done_with "tinker-$version" && [ -d ".venv/tinker-$version/tinker" ] && continue
+    rm -rf ".venv/tinker-$version"
+    install_into .venv --no-deps --target ".venv/tinker-$version" "tinker==$version"
+    mark_done "tinker-$version"
+  done
 fi
 
 if [ "$part" = --peers ]; then

@@ -143,7 +143,7 @@ class TinkerServer : public serve::Service {
     const auto deadline = Clock::now() + kLongPoll;
     while (true) {
       auto signal = futures_.watch(id);
-      auto response = co_await workers_.run([&] { return result_of(services_, call.tenant, id); });
+      auto response = co_await workers_.run([&] { return result_of(services_, call, id); });
       if (response) {
         co_await exchange.respond(std::move(*response));
         co_return;

@@ -4,13 +4,16 @@
 
 #include "hone/serve/http/head.h"
 #include "hone/serve/http/percent.h"
+#include "hone/tinker/wire/json_dialect.h"
 
 namespace hone::tinker {
 namespace {
 
 constexpr double kArchiveSeconds = 900;
 
-serve::HttpResponse response_of(const Outcome& outcome) {
+serve::HttpResponse response_of(const Outcome& outcome, const Call& call, Json (*to_json)(std::string_view)) {
+  const bool accepts_protobuf = call.request.header("accept").find("protobuf") != std::string_view::npos;
+  if (!accepts_protobuf && outcome.content_type == kProtobuf) return serve::json_response(to_json(outcome.body));
   return {.status = 200, .body = outcome.body, .content_type = outcome.content_type};
 }
 
@@ -73,22 +76,22 @@ Page page_of(const Call& call, int64_t limit) {
 serve::HttpResponse no_content() { return serve::json_response(Json::object()); }
 serve::ApiError not_found(const std::string& what) { return {404, "there is no " + what, "", "not_found"}; }
 
-std::optional<serve::HttpResponse> result_of(Services& services, const std::string& tenant, const std::string& id) {
+std::optional<serve::HttpResponse> result_of(Services& services, const Call& call, const std::string& id) {
   if (id.find(":sample:") != id.npos) {
-    auto sample = services.futures.sample(id, tenant);
+    auto sample = services.futures.sample(id, call.tenant);
     if (!sample) throw gone(id);
-    return sample->done ? std::optional(response_of(sample->outcome)) : std::nullopt;
+    return sample->done ? std::optional(response_of(sample->outcome, call, sample_response_to_json)) : std::nullopt;
   }
   const auto colon = id.rfind(':');
   int64_t seq = 0;
   const auto digits = colon == id.npos ? std::string() : id.substr(colon + 1);
   auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), seq);
   if (digits.empty() || status != std::errc() || end != digits.data() + digits.size()) throw not_found("future " + id);
-  auto request = services.store.result(id.substr(0, colon), tenant, seq);
+  auto request = services.store.result(id.substr(0, colon), call.tenant, seq);
   if (!request) throw not_found("future " + id);
   if (!request->done) return std::nullopt;
   if (request->result.empty()) throw gone(id);
-  return response_of({request->failed, request->result, request->content_type});
+  return response_of({request->failed, request->result, request->content_type}, call, forward_backward_output_to_json);
 }
 
 }  // namespace hone::tinker

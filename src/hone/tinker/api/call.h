@@ -70,6 +70,7 @@ serve::HttpResponse create_model(Services& services, const Call& call);
 serve::HttpResponse get_info(Services& services, const Call& call);
 serve::HttpResponse unload_model(Services& services, const Call& call);
 serve::HttpResponse forward_backward(Services& services, const Call& call);
+serve::HttpResponse forward(Services& services, const Call& call);
 serve::HttpResponse optim_step(Services& services, const Call& call);
 serve::HttpResponse save_weights(Services& services, const Call& call);
 serve::HttpResponse save_weights_for_sampler(Services& services, const Call& call);
@@ -94,7 +95,7 @@ void remove_expired(Store& store);
 // What a killed server wrote and did not come to note.
 void remove_unnamed_folders(const std::filesystem::path& root, Store& store);
 
-// The result of a future, or the reason there is none; none while it is not done.
-std::optional<serve::HttpResponse> result_of(Services& services, const std::string& tenant, const std::string& id);
+// The result of a future, or the reason there is none; none while it is not done. JSON for who does not accept protobuf.
+std::optional<serve::HttpResponse> result_of(Services& services, const Call& call, const std::string& id);
 
 }  // namespace hone::tinker

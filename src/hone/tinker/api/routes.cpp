@@ -23,6 +23,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/api/v1/get_info", get_info},
     {"POST", "/api/v1/unload_model", unload_model, !kOpen, kAudited},
     {"POST", "/api/v1/forward_backward", forward_backward},
+    {"POST", "/api/v1/forward", forward},
     {"POST", "/api/v1/optim_step", optim_step},
     {"POST", "/api/v1/save_weights", save_weights, !kOpen, kAudited},
     {"POST", "/api/v1/save_weights_for_sampler", save_weights_for_sampler, !kOpen, kAudited},

@@ -1,22 +1,10 @@
 // Sessions: what a client does before and beside its work.
-#include <charconv>
-
 #include "hone/serve/http/head.h"
 #include "hone/tinker/api/call.h"
 #include "hone/tinker/wire/json_fields.h"
 
 namespace hone::tinker {
 namespace {
-
-constexpr int kOldestMinor = 25;  // earlier SDKs send data as JSON
-
-// "0.24.1" is too old, "0.36.0" and "1.0" are not, and neither is what is no version.
-bool is_too_old(const std::string& version) {
-  if (!version.starts_with("0.")) return false;
-  int minor = 0;
-  auto [end, status] = std::from_chars(version.data() + 2, version.data() + version.size(), minor);
-  return status == std::errc() && minor < kOldestMinor;
-}
 
 Session session_named(Services& services, const Call& call, const std::string& id) {
   auto session = services.store.session(id, call.tenant);
@@ -52,15 +40,9 @@ serve::HttpResponse capabilities(Services& services, const Call&) {
 }
 
 serve::HttpResponse create_session(Services& services, const Call& call) {
-  const auto body = body_of(call);
-  const auto version = text_field(body, "sdk_version", "");
-  Session session{.id = serve::fresh_id(""), .owner = call.tenant, .info = body};
+  Session session{.id = serve::fresh_id(""), .owner = call.tenant, .info = body_of(call)};
   services.store.add_session(session);
-  Json answer = {{"type", "create_session"}, {"session_id", session.id}};
-  if (is_too_old(version))
-    answer["error_message"] =
-        fmt::format("tinker {} sends data that this server does not read: pip install 'tinker>=0.{}'", version, kOldestMinor);
-  return serve::json_response(answer);
+  return serve::json_response({{"type", "create_session"}, {"session_id", session.id}});
 }
 
 serve::HttpResponse session_heartbeat(Services& services, const Call& call) {

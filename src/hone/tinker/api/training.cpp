@@ -2,6 +2,7 @@
 #include <random>
 
 #include "hone/tinker/api/call.h"
+#include "hone/tinker/wire/json_dialect.h"
 #include "hone/tinker/wire/json_fields.h"
 
 namespace hone::tinker {
@@ -39,6 +40,16 @@ serve::HttpResponse submit_json(Services& services, const Call& call, const char
   return submit(
       services, call, required_text(body, "model_id"),
       {.seq = required_integer(body, "seq_id", 1), .kind = kind, .body = call.request.body, .result = {}, .content_type = {}});
+}
+
+serve::HttpResponse submit_data(Services& services, const Call& call, std::string bytes) {
+  const auto address = read_address(bytes);
+  return submit(services, call, address.model_id,
+                {.seq = address.seq_id,
+                 .kind = address.forward_only ? "forward" : "forward_backward",
+                 .body = std::move(bytes),
+                 .result = {},
+                 .content_type = {}});
 }
 
 RunConfig run_config(Services& services, const Json& body) {
@@ -112,15 +123,12 @@ serve::HttpResponse unload_model(Services& services, const Call& call) {
 }
 
 serve::HttpResponse forward_backward(Services& services, const Call& call) {
-  if (call.request.header("content-type").find("protobuf") == std::string_view::npos)
-    throw serve::ApiError(415, "forward_backward: the body is not protobuf; this server needs tinker 0.25 or newer");
-  const auto address = read_address(call.request.body);
-  return submit(services, call, address.model_id,
-                {.seq = address.seq_id,
-                 .kind = address.forward_only ? "forward" : "forward_backward",
-                 .body = call.request.body,
-                 .result = {},
-                 .content_type = {}});
+  const bool is_protobuf = call.request.header("content-type").find("protobuf") != std::string_view::npos;
+  return submit_data(services, call, is_protobuf ? call.request.body : forward_backward_from_json(body_of(call), false));
+}
+
+serve::HttpResponse forward(Services& services, const Call& call) {
+  return submit_data(services, call, forward_backward_from_json(body_of(call), true));
 }
 
 serve::HttpResponse optim_step(Services& services, const Call& call) { return submit_json(services, call, "optim_step"); }

@@ -19,7 +19,7 @@ Outcome forward_outcome(const ForwardTask& task) {
   if (task.failed()) return failure(task.error(), task.is_users_fault());
   return {.failed = false,
           .body = write_forward_backward_output(task.logprobs(), {{"loss:sum", task.loss_sum()}}),
-          .content_type = "application/x-protobuf"};
+          .content_type = kProtobuf};
 }
 
 }  // namespace

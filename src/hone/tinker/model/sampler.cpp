@@ -145,8 +145,7 @@ void Sampler::finish(Live& job) {
   Outcome outcome;
   if (job.error.empty()) {
     rescale(job);
-    outcome = {
-        .failed = false, .body = write_sample_response(job.job.request, job.result), .content_type = "application/x-protobuf"};
+    outcome = {.failed = false, .body = write_sample_response(job.job.request, job.result), .content_type = kProtobuf};
   } else {
     outcome = failure(job.error, job.users_fault);
   }

@@ -16,6 +16,8 @@ struct SampleJob {
   std::string folder;  // of the adapter; "" is the base model
 };
 
+inline constexpr const char* kProtobuf = "application/x-protobuf";
+
 // What a future holds once it is done.
 struct Outcome {
   bool failed = false;

@@ -1,30 +1,12 @@
 #include "hone/tinker/wire/forward_backward.h"
 
-#include <fmt/format.h>
-
-#include <bit>
-#include <cstring>
-
 #include "hone/base/protobuf.h"
-#include "hone/tinker/wire/request_error.h"
+#include "hone/tinker/wire/arrays.h"
 
 namespace hone::tinker {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "arrays travel as they lie in memory");
-
 constexpr int64_t kMostValues = int64_t{1} << 28;  // of one tensor, once it is dense
-enum Dtype : uint64_t { kFloat32 = 1, kInt64 = 2, kInt32 = 3, kBFloat16 = 4 };
-
-template <class T>
-std::vector<T> array_of(std::string_view bytes, const char* what) {
-  if (bytes.size() % sizeof(T) != 0)
-    throw RequestError(fmt::format("{}: {} bytes are no whole number of {}-byte values", what, bytes.size(), sizeof(T)));
-  std::vector<T> values(bytes.size() / sizeof(T));
-  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
-
 template <class T>
 std::vector<double> widened(std::string_view bytes, const char* what) {
   auto values = array_of<T>(bytes, what);
@@ -240,7 +222,7 @@ std::string write_forward_backward_output(const std::vector<DatumLogprobs>& data
       offsets.push_back(static_cast<int64_t>(values.size()));
     }
     ProtobufWriter tensor;
-    tensor.bytes(1, values).bytes(2, {reinterpret_cast<const char*>(offsets.data()), offsets.size() * sizeof(int64_t)});
+    tensor.bytes(1, values).bytes(2, bytes_of(offsets));
     tensor.number(3, kFloat32);
     if (data[begin].is_matrix) tensor.number(4, static_cast<uint64_t>(data[begin].width));
     auto field = ProtobufWriter().bytes(1, "logprobs").bytes(2, tensor.take()).take();

@@ -4,17 +4,11 @@
 #include <limits>
 
 #include "hone/base/protobuf.h"
+#include "hone/tinker/wire/arrays.h"
 #include "hone/tinker/wire/json_fields.h"
 
 namespace hone::tinker {
 namespace {
-
-constexpr float kNoCandidate = -99999.0F;
-
-template <class T>
-std::string bytes_of(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
 
 std::vector<text::TokenId> prompt_tokens(const Json& prompt) {
   std::vector<text::TokenId> tokens;
