@@ -62,6 +62,7 @@ void ModelRunner::add_images(const Sequence& sequence, model::PagedChunk& chunk)
   const auto& features = image_features(images);
   const auto chosen = here.to(model_.device());
   chunk.encoder = {rows.index_select(0, here) - begin, features.embeddings_nh.index_select(0, chosen), {}};
+  chunk.sees_ahead = model_.config().vision && model_.config().vision->sees_ahead;
   for (const auto& addition : features.deepstack) chunk.encoder.deepstack.push_back(addition.index_select(0, chosen));
 }
 

@@ -34,7 +34,10 @@ std::string digest_of(const model::ImageInput& images) {
 std::shared_ptr<const PromptImages> PromptImages::make(model::ImageInput images, Tensor positions_p, model::AudioInput audio) {
   auto made = std::make_shared<PromptImages>();
   TensorList rows;
-  if (!images.empty()) made->digest = digest_of(images), rows.push_back(images.rows_n);
+  if (!images.empty()) {
+    made->digest = digest_of(images), made->blocks = model::row_blocks(images.rows_n, {});
+    rows.push_back(images.rows_n);
+  }
   if (!audio.empty()) {
     made->digest += fmt::format(" {} {}", digest_of(audio.frames_fm), fmt::join(audio.lengths, " "));
     rows.push_back(audio.rows_n);

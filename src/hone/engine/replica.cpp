@@ -29,7 +29,9 @@ Replica::Replica(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> 
       tokenizer_(std::move(tokenizer)),
       config_(config),
       blocks_(config.kv_cache_tokens / config.block_size, config.block_size, config.enable_prefix_caching),
-      scheduler_({config.max_num_seqs, config.max_num_batched_tokens, config.speculative_tokens}, blocks_),
+      scheduler_({config.max_num_seqs, config.max_num_batched_tokens, config.speculative_tokens,
+                  model.config().vision && model.config().vision->sees_ahead},
+                 blocks_),
       runner_(model, config.use_cuda_graphs && config.kv_cache_dtype == ops::KvCacheDtype::plain && model.devices().size() == 1,
               blocks_.blocks_for(config.max_model_len)),
       next_beam_(kFirstBeam) {

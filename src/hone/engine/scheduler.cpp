@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hone/engine/prompt_images.h"
 #include "hone/engine/prompt_lookup.h"
 
 namespace hone::engine {
@@ -67,10 +68,19 @@ void Scheduler::admit(StepBatch& batch, int64_t& budget) {
 // What of a prompt comes next. A repeatable one is cut at places of its own, whatever room the others leave; 0: it waits for
 // more.
 int64_t Scheduler::next_prefill_chunk(const Sequence& sequence, int64_t budget) const {
-  if (!sequence.request.sampling.batch_invariant) return std::min(sequence.remaining(), budget);
+  if (!sequence.request.sampling.batch_invariant) return outside_pictures(sequence, std::min(sequence.remaining(), budget));
   int64_t part = std::max<int64_t>(1, limits_.max_step_tokens / 2);
-  int64_t count = std::min(sequence.remaining(), part - sequence.num_computed_tokens % part);
-  return count <= budget ? count : 0;
+  int64_t count = outside_pictures(sequence, std::min(sequence.remaining(), part - sequence.num_computed_tokens % part));
+  return count <= budget || budget == limits_.max_step_tokens ? count : 0;
+}
+
+// A chunk that would end inside a picture ends before it, or with it where it begins there: a step may then be too long by one.
+int64_t Scheduler::outside_pictures(const Sequence& sequence, int64_t count) const {
+  if (!limits_.keeps_pictures_whole || !sequence.request.images) return count;
+  const int64_t now = sequence.num_computed_tokens, end = now + count;
+  for (const auto& picture : sequence.request.images->blocks)
+    if (picture.begin < end && end < picture.end) return (picture.begin > now ? picture.begin : picture.end) - now;
+  return count;
 }
 
 // Takes what the prefix cache has; refuses when the rest of the sequence finds no room.

@@ -10,6 +10,7 @@ namespace hone::engine {
 
 struct SchedulerLimits {
   int64_t max_sequences = 256, max_step_tokens = 2048, speculative_tokens = 0;
+  bool keeps_pictures_whole = false;  // a step ends inside none: its rows see each other
 };
 
 // The tokens [sequence.computed, + count) of a sequence; a guess counts as tokens behind its last one.
@@ -58,6 +59,7 @@ class Scheduler {
   void admit(StepBatch& batch, int64_t& budget);
   bool try_admit(Sequence& sequence);
   int64_t next_prefill_chunk(const Sequence& sequence, int64_t budget) const;
+  int64_t outside_pictures(const Sequence& sequence, int64_t count) const;
   bool preempt_held();
   void start(Sequence& sequence);
   int64_t active() const;

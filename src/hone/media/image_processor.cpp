@@ -60,7 +60,7 @@ void read_triple(const Json& fields, const char* name, std::array<double, 3>& ou
 void add_tiles(ImagePlan& plan, ImageSize now, const ImageProcessorConfig& config) {
   const int64_t side = config.tiles.side;
   const auto chosen = choose_tiles(now, config.tiles);
-  plan.steps.push_back({{chosen.width * side, chosen.height * side}, Filter::bicubic, true});
+  plan.steps.push_back({{chosen.width * side, chosen.height * side}, config.filter, true});
   plan.has_thumbnail = chosen.pixels() > 1;
   plan.frames = chosen.pixels() + (plan.has_thumbnail ? 1 : 0);
   plan.grid_h = plan.grid_w = side / config.patch_size;
@@ -99,6 +99,9 @@ ImageProcessorConfig parse_image_processor(const Json& preprocessor, ImageProces
   }
   read_triple(preprocessor, "image_mean", config.mean);
   read_triple(preprocessor, "image_std", config.std);
+  constexpr int kBilinear = 2, kBicubic = 3;  // Pillow's numbers
+  if (const auto filter = preprocessor.value("resample", Json()); filter == kBilinear || filter == kBicubic)
+    config.filter = filter == kBilinear ? Filter::bilinear : Filter::bicubic;
   if (auto factor = preprocessor.find("rescale_factor"); factor != preprocessor.end() && factor->is_number())
     config.rescale_factor = factor->get<double>();
   if (config.factor() > 4096 || config.temporal_patch_size > 64)
@@ -108,8 +111,23 @@ ImageProcessorConfig parse_image_processor(const Json& preprocessor, ImageProces
   throw UserError(cause.code(), origin + ": " + cause.what(), cause.hint());
 }
 
+// Ovis raises a small side with the other one, and cuts what is 200 times as long as wide.
+static ImageSize ovis_sides(ImageSize size, int64_t factor) {
+  auto raised = [&](int64_t other, int64_t small) {
+    return static_cast<int64_t>(
+        std::nearbyint(static_cast<double>(factor) / static_cast<double>(small) * static_cast<double>(other)));
+  };
+  if (size.height < factor || size.width < factor)
+    return size.height < size.width ? ImageSize{raised(size.width, size.height), factor}
+                                    : ImageSize{factor, raised(size.height, size.width)};
+  if (ratio(size) <= kMostRatio) return size;
+  return size.height > size.width ? ImageSize{size.width, 200 * size.width} : ImageSize{200 * size.height, size.height};
+}
+
 Result<ImageSize> smart_resize(ImageSize size, const ImageProcessorConfig& config) {
-  if (ratio(size) > kMostRatio)
+  if (config.rule == ResizeRule::ovis)
+    size = ovis_sides(size, config.factor());
+  else if (ratio(size) > kMostRatio)
     return error("{} x {} pixels; expected sides whose ratio is at most {}", size.width, size.height, kMostRatio);
   const auto factor = static_cast<double>(config.factor());
   const auto width = static_cast<double>(size.width), height = static_cast<double>(size.height);
@@ -157,10 +175,10 @@ Result<ImagePlan> plan_image(ImageSize size, const ImageProcessorConfig& config)
   }
   auto final_size = smart_resize(now, config);
   if (!final_size) return Error{final_size.error()};
-  plan.steps.push_back({*final_size, Filter::bicubic, true});
+  plan.steps.push_back({*final_size, config.rule == ResizeRule::ovis ? config.filter : Filter::bicubic, true});
   plan.grid_h = final_size->height / config.patch_size;
   plan.grid_w = final_size->width / config.patch_size;
-  plan.tokens = plan.patches() / (config.merge_size * config.merge_size);
+  plan.tokens = plan.patches() / (config.merge_size * config.merge_size) + config.marks;
   return plan;
 }
 

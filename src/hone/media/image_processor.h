@@ -1,4 +1,4 @@
-// The image processors of Qwen-VL and InternVL: how large a picture becomes, how many tokens that makes, and the rows of patches
+// The image processors of the vision families: how large a picture becomes, how many tokens that makes, and the rows of patches
 // that a tower reads.
 #pragma once
 #include <array>
@@ -11,9 +11,9 @@
 
 namespace hone::media {
 
-// Whose way to bring a picture to its size: ms-swift's (qwen_vl_utils) or that of LLaMA-Factory, which resizes it before
-// transformers does.
-enum class ResizeRule { qwen_vl_utils, factory };
+// Whose way to bring a picture to its size: ms-swift's (qwen_vl_utils), that of LLaMA-Factory, which resizes it before
+// transformers does, or Ovis's, which takes small sides and any ratio.
+enum class ResizeRule { qwen_vl_utils, factory, ovis };
 
 // InternVL: a picture becomes squares of one size, in rows from the top, and the whole of it once more where there are several.
 struct TileConfig {
@@ -28,7 +28,9 @@ struct ImageProcessorConfig {
   double rescale_factor = 1.0 / 255;
   bool divides_by_255 = false;  // as torchvision does, in float32; else multiplied by rescale_factor
   ResizeRule rule = ResizeRule::qwen_vl_utils;
+  Filter filter = Filter::bicubic;  // of tiles, and of Ovis
   TileConfig tiles;
+  int64_t marks = 0;                                               // rows around the cells of a picture, which are tokens too
   int64_t shrink_above = 0;                                        // swift --max_pixels: shrunk to so many pixels first; 0: not
   int64_t factory_min_pixels = 1024, factory_max_pixels = 589824;  // factory: image_min_pixels, image_max_pixels
 

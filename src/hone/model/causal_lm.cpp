@@ -118,7 +118,8 @@ struct CausalLM::Impl {
     pass->store = decoder.offloader.get();
     pass->region = decoder.region;
     pass->plan.kinds = input.attention_kinds;
-    HONE_CHECK(input.attention_kinds.empty() || (!cache && !pass->split && !pass->shifted),
+    pass->plan.blocks = input.attention_blocks;
+    HONE_CHECK((input.attention_kinds.empty() && input.attention_blocks.empty()) || (!cache && !pass->split && !pass->shifted),
                "a cache, sequence parallelism and shifted attention are causal");
     return pass;
   }
@@ -250,6 +251,8 @@ ForwardInput CausalLM::encode(const ForwardInput& input) {
   auto encoded = input;
   encoded.encoder = encode_media(input.images, input.audio);
   hooks.register_backward_hooks(encoded.encoder.embeddings_nh, {}, kEmbeddingUnit);
+  if (const auto& vision = config().vision; vision && vision->sees_ahead && !input.images.empty())
+    encoded.attention_blocks = row_blocks(input.images.rows_n, input.segments);
   encoded.images = {}, encoded.audio = {};
   return encoded;
 }

@@ -1,5 +1,7 @@
 #include "hone/model/forward_input.h"
 
+#include <algorithm>
+
 #include "hone/base/error.h"
 
 namespace hone::model {
@@ -37,6 +39,20 @@ ForwardInput ForwardInput::to(at::Device device) const {
   moved.audio.frames_fm = moved_to(audio.frames_fm, device);
   moved.audio.rows_n = moved_to(audio.rows_n, device);
   return moved;
+}
+
+std::vector<ops::RowBlock> row_blocks(const Tensor& rows_n, const ops::CuSeqlens& segments) {
+  const auto rows = rows_n.to(at::kCPU, at::kLong).contiguous();
+  std::vector<ops::RowBlock> blocks;
+  for (int64_t i = 0; i < rows.numel(); ++i) {
+    const int64_t row = rows.const_data_ptr<int64_t>()[i];
+    const bool begins_segment = std::ranges::binary_search(segments.offsets, row);
+    if (!blocks.empty() && blocks.back().end == row && !begins_segment)
+      ++blocks.back().end;
+    else
+      blocks.push_back({row, row + 1});
+  }
+  return blocks;
 }
 
 ForwardInput packed_texts(const std::vector<std::vector<text::TokenId>>& texts, at::Device device) {

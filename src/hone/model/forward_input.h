@@ -55,11 +55,15 @@ struct ForwardInput {
   ImageInput images = {};                                // the tower computes what replaces their rows
   AudioInput audio = {};                                 // the same
   std::vector<ops::AttentionKind> attention_kinds = {};  // of each segment; empty: all causal
+  std::vector<ops::RowBlock> attention_blocks = {};      // pictures whose rows see each other
 
   int64_t size() const { return positions_t.size(-1); }
   bool has_media() const { return !images.empty() || !audio.empty(); }
   ForwardInput to(at::Device device) const;
 };
+
+// Neighbouring rows of pictures, those of one segment together.
+std::vector<ops::RowBlock> row_blocks(const Tensor& rows_n, const ops::CuSeqlens& segments);
 
 // Several texts as one packed row.
 ForwardInput packed_texts(const std::vector<std::vector<text::TokenId>>& texts, at::Device device);

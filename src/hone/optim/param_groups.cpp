@@ -59,11 +59,11 @@ std::vector<ParameterGroup> loraplus_groups(const NamedTensors& trainable, const
   return by_dtype(groups);
 }
 
-// Of Qwen's vision and Omni models and of InternVL in both of its spellings.
+// Of Qwen's vision and Omni models, InternVL in both of its spellings, Gemma 3 and Ovis.
 constexpr std::string_view kMergers[] = {
-    "visual.merger.",  "visual.deepstack_merger_list.", "visual.merger_list.", "multi_modal_projector.", "mlp1.",
-    "audio_tower.proj"};
-constexpr std::string_view kTowers[] = {"visual.", "vision_tower.", "vision_model.", "audio_tower."};
+    "visual.merger.",   "visual.deepstack_merger_list.", "visual.merger_list.", "multi_modal_projector.", "mlp1.",
+    "audio_tower.proj", "visual_tokenizer.head."};
+constexpr std::string_view kTowers[] = {"visual.", "vision_tower.", "vision_model.", "audio_tower.", "visual_tokenizer.", "vte."};
 
 bool has_part(const std::string& name, std::span<const std::string_view> parts) {
   return std::ranges::any_of(parts, [&](std::string_view part) { return name.find(part) != name.npos; });

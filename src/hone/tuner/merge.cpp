@@ -20,8 +20,8 @@ namespace hone::tuner {
 namespace {
 
 constexpr std::string_view kHead = "lm_head.weight";
-// What InternVL's own class and the Omni models put around a whole language model.
-constexpr std::string_view kInnerModels[] = {"language_model.", "thinker."};
+// What InternVL's own class, the Omni models and Ovis put around a whole language model.
+constexpr std::string_view kInnerModels[] = {"language_model.", "thinker.", "llm."};
 constexpr const char* kScores = "score.weight";  // a classifier's head, which takes the place of the language model's
 // Of any family: a vision model's is "model.language_model.embed_tokens.weight".
 constexpr std::string_view kEmbedding = "embed_tokens.weight";

@@ -63,6 +63,7 @@ constexpr NameRule kByName[] = {
     {"wizardlm-2-7b", "wizardlm2", "mistral"},
     {"seed-oss", "seed_oss", "seed_oss"},
     {"medgemma", "gemma3_text", "gemma3_text"},
+    {"medgemma", "gemma3_vision", "gemma3"},
     {"phi-4-mini", "phi3", "phi3"},
     {"glm-z1-rumination", "glm4_z1_rumination", "glm"},
     {"glm-edge", "chatglm4", "glm"},
@@ -105,7 +106,9 @@ constexpr NameRule kByName[] = {
     {"mistral-nemo", "mistral_nemo", "mistral"},
     {"mistral-small-24b", "mistral_2501", "mistral"},
     {"mistral-7b", "llama", "mistral"},
-    {"gemma-3", "gemma3_text", "gemma3"},
+    {"gemma-3", "gemma3_text", "gemma3_text"},
+    {"gemma-3", "gemma3_vision", "gemma3"},
+    {"ovis2.5", "ovis2_5", "ovis2_5"},
     {"gemma-2", "gemma", "gemma"},
     {"gemma-", "gemma", "gemma"},
     {"phi-4", "phi4", "phi"},
@@ -135,6 +138,8 @@ constexpr TypeRule kByModelType[] = {{"qwen3", "qwen3"},
                                      {"qwen3_moe", "qwen3"},
                                      {"qwen3_5", "qwen3_5"},
                                      {"gemma3_text", "gemma3_text"},
+                                     {"gemma3", "gemma3_vision"},
+                                     {"ovis2_5", "ovis2_5"},
                                      {"gemma", "gemma"},
                                      {"gemma2", "gemma"},
                                      {"phi3", "phi3"},
@@ -177,12 +182,15 @@ Json read_processor(const std::filesystem::path& folder, const char* file, const
 }
 
 void read_vision(const std::filesystem::path& folder, const Json& config, ModelIdentity& identity) {
-  const auto vision = config.value("vision_config", Json());
+  const bool by_name = identity.model_type == "internvl_chat" || identity.model_type == "ovis2_5";  // no id in config.json
+  const auto vision = config.value(identity.model_type == "ovis2_5" ? "vit_config" : "vision_config", Json());
   auto token = config.value("image_token_id", Json());
-  if (token.is_null()) token = config.value("image_token_index", Json());  // of Qwen2.5-Omni
-  if (!vision.is_object() || !(token.is_number_integer() || identity.model_type == "internvl_chat")) return;
+  if (token.is_null()) token = config.value("image_token_index", Json());  // of Qwen2.5-Omni and Gemma 3
+  if (!vision.is_object() || !(token.is_number_integer() || by_name)) return;
   identity.vision = vision;
   if (token.is_number_integer()) identity.image_token = token.get<int64_t>();
+  if (const auto tokens = config.value("mm_tokens_per_image", Json()); tokens.is_number_integer())
+    identity.tokens_per_image = tokens.get<int64_t>();
   identity.image_processor = read_processor(folder, "preprocessor_config.json", "image_processor");
   identity.video_processor = read_processor(folder, "video_preprocessor_config.json", "video_processor");
 }

@@ -136,12 +136,15 @@ std::vector<TokenId> Encoder::tokens(std::string_view text, bool guarded) const 
   for (const auto& piece : split_at_marks(text)) {
     tokenizer_->encode_to(piece.text, {.guard_special_tokens = guarded}, ids);
     if (piece.placeholders == 0) continue;
-    ids.push_back(piece.is_sound ? sounds_->start : pictures_->start);
+    const bool apart = !piece.is_sound && pictures_->has_text_apart;
+    if (apart) tokenizer_->encode_to(pictures_->text_before, {}, ids);
+    if (piece.is_sound || pictures_->start >= 0) ids.push_back(piece.is_sound ? sounds_->start : pictures_->start);
     ids.insert(ids.end(), static_cast<size_t>(piece.placeholders),
                piece.is_sound   ? sounds_->pad
                : piece.is_video ? pictures_->video_pad
                                 : pictures_->pad);
-    ids.push_back(piece.is_sound ? sounds_->end : pictures_->end);
+    if (piece.is_sound || pictures_->end >= 0) ids.push_back(piece.is_sound ? sounds_->end : pictures_->end);
+    if (apart) tokenizer_->encode_to(pictures_->text_behind, {}, ids);
   }
   return ids;
 }

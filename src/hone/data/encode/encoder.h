@@ -67,6 +67,7 @@ struct ModelIdentity {
   std::string model_type, architecture;
   Json vision;                         // config.json's vision_config of a model that is read with its tower; null: it takes text
   std::optional<int64_t> image_token;  // config.json's image_token_id
+  int64_t tokens_per_image = 256;      // config.json's mm_tokens_per_image (Gemma 3)
   Json image_processor;                // preprocessor_config.json; null where there is none
   Json audio;                          // config.json's audio_config of a model that hears; null: it does not
   double position_rate = 0;            // positions that a second of a video takes (Omni); 0: as vision_config says

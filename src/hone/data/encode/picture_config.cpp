@@ -1,6 +1,7 @@
 #include "hone/data/encode/picture_config.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace hone::data {
 namespace {
@@ -13,7 +14,9 @@ struct PictureTokens {
   const char* video = "<|video_pad|>";
 };
 constexpr PictureTokens kQwenTokens{"<|vision_start|>", "<|image_pad|>", "<|vision_end|>"},
-    kOmniTokens{"<|vision_bos|>", "<|IMAGE|>", "<|vision_eos|>", "<|VIDEO|>"}, kInternTokens{"<img>", "<IMG_CONTEXT>", "</img>"};
+    kOmniTokens{"<|vision_bos|>", "<|IMAGE|>", "<|vision_eos|>", "<|VIDEO|>"}, kInternTokens{"<img>", "<IMG_CONTEXT>", "</img>"},
+    kGemmaTokens{"<start_of_image>", "<image_soft_token>", "<end_of_image>"},
+    kOvisTokens{nullptr, "<|image_pad|>", nullptr};  // its marks are of the tower
 
 TokenId vision_token(const text::Tokenizer& tokenizer, const char* name) {
   if (auto id = tokenizer.id_of(name)) return *id;
@@ -24,9 +27,9 @@ TokenId vision_token(const text::Tokenizer& tokenizer, const char* name) {
 
 void read_tokens(PictureConfig& config, const PictureTokens& names, const text::Tokenizer& tokenizer,
                  const ModelIdentity& model) {
-  config.start = vision_token(tokenizer, names.start);
+  if (names.start) config.start = vision_token(tokenizer, names.start);
   config.pad = vision_token(tokenizer, names.pad);
-  config.end = vision_token(tokenizer, names.end);
+  if (names.end) config.end = vision_token(tokenizer, names.end);
   if (model.image_token && config.pad != *model.image_token)
     throw UserError(
         ExitCode::bad_checkpoint,
@@ -73,6 +76,41 @@ void set_intern_rules(PictureConfig& config, const EncodeConfig& encode, const M
   if (!factory) config.text_behind = "\n";
 }
 
+// Gemma 3 sees every picture as one square. ms-swift puts its two newlines in as tokens, LLaMA-Factory as text.
+void set_gemma_rules(PictureConfig& config, const EncodeConfig& encode, const ModelIdentity& model) {
+  auto& processor = config.processor;
+  processor.temporal_patch_size = 1;
+  processor.mean = processor.std = {0.5, 0.5, 0.5};
+  processor.patch_size = side_in(model.vision, "patch_size", 14);
+  processor.tiles.side = side_in(model.vision, "image_size", 896);
+  processor.tiles.most = 1;
+  processor.filter = media::Filter::bilinear;
+  const auto cells = static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(model.tokens_per_image))));
+  processor.merge_size = std::max<int64_t>(1, processor.tiles.side / processor.patch_size / std::max<int64_t>(cells, 1));
+  config.text_before = config.text_behind = "\n\n";
+  config.has_text_apart = encode.dialect != Dialect::factory;
+  config.has_axes = false;
+  if (model.image_processor.is_object() && model.image_processor.value("do_pan_and_scan", Json()) == true)
+    throw UserError(ExitCode::bad_checkpoint,
+                    model.name + "/preprocessor_config.json: \"do_pan_and_scan\" is true, and hone reads images whole",
+                    "set it to false");
+}
+
+// Its bounds are pixels, not tokens. Two more rows are the marks around a picture.
+void set_ovis_rules(PictureConfig& config, const PictureOptions& asked, const ModelIdentity& model) {
+  auto& processor = config.processor;
+  processor.patch_size = side_in(model.vision, "patch_size", 16);
+  processor.merge_size = side_in(model.vision, "hidden_stride", 2);
+  processor.temporal_patch_size = 1;
+  processor.mean = processor.std = {0.5, 0.5, 0.5};
+  processor.filter = media::Filter::bilinear;
+  processor.marks = 2;
+  processor.min_pixels = asked.min_pixels.value_or(448 * 448);
+  processor.max_pixels = asked.max_pixels.value_or(1344 * 1792);
+  config.text_behind = "\n";
+  config.has_axes = false;
+}
+
 // transformers' own bounds of videos; without a file for videos, that of images says them.
 void read_video_bounds(PictureConfig& config, const ModelIdentity& model) {
   auto bounds = config.processor;
@@ -110,9 +148,13 @@ void set_video_rules(PictureConfig& config, const PictureOptions& asked, const t
   video.tokens_per_second = rate.get<double>();
 }
 
-void set_box_rules(BoxConfig& boxes, const PictureOptions& asked, const ModelIdentity& model, bool intern) {
+void set_box_rules(BoxConfig& boxes, const PictureOptions& asked, const ModelIdentity& model) {
   using Style = BoxConfig::Style;
-  boxes.style = intern ? Style::intern : asked.plain_boxes ? Style::list : Style::qwen;
+  const bool plain = model.model_type == "gemma3" || model.model_type == "ovis2_5";
+  boxes.style = plain                                      ? Style::plain
+                : model.model_type.starts_with("internvl") ? Style::intern
+                : asked.plain_boxes                        ? Style::list
+                                                           : Style::qwen;
   boxes.in_pixels = asked.norm_bbox ? *asked.norm_bbox == "none" : model.model_type.starts_with("qwen2_5");
 }
 
@@ -124,8 +166,11 @@ std::shared_ptr<const PictureConfig> picture_config(const EncodeConfig& encode, 
   auto config = std::make_shared<PictureConfig>();
   auto& processor = config->processor;
   const auto& asked = encode.pictures;
-  const bool factory = encode.dialect == Dialect::factory, intern = model.model_type.starts_with("internvl");
+  const bool factory = encode.dialect == Dialect::factory, intern = model.model_type.starts_with("internvl"),
+             gemma = model.model_type == "gemma3", ovis = model.model_type == "ovis2_5";
   if (intern) set_intern_rules(*config, encode, model);
+  if (gemma) set_gemma_rules(*config, encode, model);
+  if (ovis) set_ovis_rules(*config, asked, model);
   if (model.model_type.starts_with("qwen3_vl") || model.model_type == "qwen3_omni_moe") {
     processor.patch_size = 16;
     processor.mean = processor.std = {0.5, 0.5, 0.5};
@@ -133,16 +178,21 @@ std::shared_ptr<const PictureConfig> picture_config(const EncodeConfig& encode, 
   }
   if (!model.image_processor.is_null() && model.model_type != "internvl_chat")  // whose numbers are in its code
     processor = media::parse_image_processor(model.image_processor, processor, model.name + "/preprocessor_config.json");
-  if (!factory && !intern) set_pixel_bounds(processor, asked);
-  processor.rule = factory ? media::ResizeRule::factory : media::ResizeRule::qwen_vl_utils;
+  const bool is_qwen = !intern && !gemma && !ovis;
+  if (!factory && is_qwen) set_pixel_bounds(processor, asked);
+  processor.rule = factory ? media::ResizeRule::factory : ovis ? media::ResizeRule::ovis : media::ResizeRule::qwen_vl_utils;
   processor.shrink_above = asked.shrink_above;
   processor.factory_min_pixels = asked.factory_min_pixels;
   processor.factory_max_pixels = asked.factory_max_pixels;
   config->sources = asked.sources;
-  const auto& names = intern ? kInternTokens : model.model_type == "qwen2_5_omni" ? kOmniTokens : kQwenTokens;
+  const auto& names = intern                               ? kInternTokens
+                      : gemma                              ? kGemmaTokens
+                      : ovis                               ? kOvisTokens
+                      : model.model_type == "qwen2_5_omni" ? kOmniTokens
+                                                           : kQwenTokens;
   read_tokens(*config, names, tokenizer, model);
-  set_box_rules(config->boxes, asked, model, intern);
-  if (!intern) set_video_rules(*config, asked, tokenizer, names, model);
+  set_box_rules(config->boxes, asked, model);
+  if (is_qwen) set_video_rules(*config, asked, tokenizer, names, model);
   return config;
 }
 

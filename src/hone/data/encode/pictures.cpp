@@ -22,8 +22,11 @@ size_t count_tags(const std::vector<Message>& messages, const std::string& tag) 
 
 std::string marks_of(std::span<const Picture> pictures) {
   std::string marks;
-  for (const auto& picture : pictures)
-    marks += picture.text_before + picture_mark(picture.plan.tokens, picture.is_video()) + picture.config->text_behind;
+  for (const auto& picture : pictures) {
+    const auto& config = *picture.config;
+    const auto mark = picture_mark(picture.plan.tokens, picture.is_video());
+    marks += picture.text_before + (config.has_text_apart ? mark : config.text_before + mark + config.text_behind);
+  }
   return marks;
 }
 

@@ -39,10 +39,11 @@ struct PictureConfig {
   media::SourceRules sources;
   VideoConfig video;
   BoxConfig boxes;
-  text::TokenId start = -1, pad = -1, end = -1;  // <|vision_start|><|image_pad|>…<|vision_end|>
-  text::TokenId video_pad = -1;                  // <|video_pad|>; -1: the model takes no videos
-  std::string text_behind = {};                  // of every picture
-  bool has_axes = true;                          // positions of time, height and width (M-RoPE)
+  text::TokenId start = -1, pad = -1, end = -1;    // <|vision_start|><|image_pad|>…<|vision_end|>
+  text::TokenId video_pad = -1;                    // <|video_pad|>; -1: the model takes no videos
+  std::string text_before = {}, text_behind = {};  // of every picture
+  bool has_text_apart = false;                     // whose tokens do not depend on what stands beside it
+  bool has_axes = true;                            // positions of time, height and width (M-RoPE)
 };
 
 struct Picture {

@@ -20,7 +20,16 @@ struct VisionNames {
               k_norm = {}, gate = {}, up = "mlp.fc1", down = "mlp.fc2", scale1 = {}, scale2 = {};
   std::string merger = "model.visual.merger", deepstack = {};                       // whole paths
   std::string merger_norm = "ln_q", merger_first = "mlp.0", merger_last = "mlp.2";  // inside a merger
+  std::string final_norm = {};                                                      // behind the blocks, where there is one
+  std::string vocabulary = {};                                                      // whole path of an embedding of visual words
 };
+
+// What makes embeddings of cells: two products with a norm before them; the mean of a cell, normed, and one product (Gemma 3); or
+// how likely each visual word is, of whose embeddings the mean is taken (Ovis).
+enum class MergerKind { two_products, mean, words };
+
+// How a table of learned positions meets pictures of another size than its own.
+enum class PositionResize { bilinear_corners, bicubic };
 
 struct VisionConfig {
   int64_t depth = 0, hidden_size = 0, intermediate_size = 0, heads = 0;
@@ -34,15 +43,21 @@ struct VisionConfig {
   double norm_eps = 1e-6, merger_norm_eps = 1e-6;
   bool has_patch_bias = false;
   bool has_qkv_bias = true, has_qk_norm = false;
-  double rope_theta = 10000.0;            // 0: positions are learned alone
-  int64_t position_grid = 0;              // the side of the table of learned positions, which is a square; 0: there is none
+  double rope_theta = 10000.0;  // 0: positions are learned alone
+  int64_t position_grid = 0;    // the side of the table of learned positions, which is a square; 0: there is none
+  PositionResize position_resize = PositionResize::bilinear_corners;
+  bool has_fixed_grid = false;            // every picture is as large as that table
   bool has_class_token = false;           // in front of the patches of each frame, with a position of its own
   bool norms_cells = false;               // the merger's norm is over all patches of a cell at once; deepstack mergers' always is
   std::vector<int64_t> deepstack_blocks;  // whose outputs the first decoder blocks get too
+  MergerKind merger = MergerKind::two_products;
+  int64_t visual_words = 0;  // MergerKind::words: with the marks around a picture, which are the last of them
+  bool sees_ahead = false;   // in the language model, the rows of a picture see each other
   VisionNames names;
 
   int64_t head_dim() const { return hidden_size / heads; }
   int64_t merge_unit() const { return merge_size * merge_size; }  // patches that become one token
+  bool has_marks() const { return merger == MergerKind::words; }  // a row before and one behind each picture
   int64_t row_size() const { return in_channels * temporal_patch_size * patch_size * patch_size; }
   bool has_full_attention(int64_t block) const;
   // A tower's parameter, or one of what makes embeddings of its outputs.
@@ -54,6 +69,8 @@ struct VisionConfig {
 VisionConfig qwen2_vl_vision(const Json& hf);
 VisionConfig qwen2_5_vl_vision(const Json& hf);
 VisionConfig qwen3_vl_vision(const Json& hf);
+VisionConfig siglip_vision(const Json& hf, int64_t text_width, int64_t tokens_per_image);  // Gemma 3
+VisionConfig ovis2_5_vision(const Json& hf, int64_t text_width, int64_t visual_words);
 VisionConfig internvl_vision(const Json& hf, int64_t text_width);       // transformers' own class
 VisionConfig internvl_chat_vision(const Json& hf, int64_t text_width);  // the class that comes with OpenGVLab's folders
 

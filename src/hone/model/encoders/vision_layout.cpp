@@ -81,7 +81,6 @@ VisionLayout vision_layout(const std::vector<PatchGrid>& grids, const VisionConf
 }
 
 LearnedPositions learned_positions(const std::vector<PatchGrid>& grids, const VisionConfig& config) {
-  HONE_CHECK(config.window_size == 0, "learned positions are in the order of files");
   const int64_t side = config.position_grid;
   std::vector<int64_t> rows;
   std::vector<float> weights;

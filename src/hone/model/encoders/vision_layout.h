@@ -23,7 +23,7 @@ struct LearnedPositions {
 
 // On the CPU. `grids` are in patches; their sides are multiples of merge_size.
 VisionLayout vision_layout(const std::vector<PatchGrid>& grids, const VisionConfig& config);
-// Bilinear, the corners of the table at the corners of a picture.
+// Bilinear, the corners of the table at the corners of a picture; in the order of files.
 LearnedPositions learned_positions(const std::vector<PatchGrid>& grids, const VisionConfig& config);
 
 }  // namespace hone::model

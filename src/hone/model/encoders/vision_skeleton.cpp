@@ -52,7 +52,29 @@ VisionBlock vision_block(const VisionConfig& config, int64_t index) {
   return block;
 }
 
+// Gemma 3's norm stores how far its weights are from 1, as the norms of its decoder do.
+VisionMerger mean_merger(const VisionConfig& config) {
+  const auto& names = config.names;
+  VisionMerger merger{.name = names.merger, .kind = config.merger};
+  merger.norm = vision_norm(names.merger + "." + names.merger_norm, config.hidden_size, config.merger_norm_eps, false);
+  merger.norm.zero_centered = true;
+  merger.projection =
+      Parameter{names.merger + "." + names.merger_first, vision_placeholder({config.hidden_size, config.out_hidden_size})};
+  return merger;
+}
+
+VisionMerger words_merger(const VisionConfig& config) {
+  const auto& names = config.names;
+  VisionMerger merger{.name = names.merger, .kind = config.merger};
+  merger.first =
+      vision_linear(names.merger + "." + names.merger_first, config.merge_unit() * config.hidden_size, config.merger_size, false);
+  merger.norm = vision_norm(names.merger + "." + names.merger_norm, config.merger_size, config.merger_norm_eps, true);
+  return merger;
+}
+
 VisionMerger vision_merger(const std::string& name, const VisionConfig& config, bool norms_cells) {
+  if (config.merger == MergerKind::mean) return mean_merger(config);
+  if (config.merger == MergerKind::words) return words_merger(config);
   const auto& names = config.names;
   const int64_t cell = config.merge_unit() * config.hidden_size;
   // A projector's norm is a LayerNorm, whatever the blocks have.
@@ -60,7 +82,9 @@ VisionMerger vision_merger(const std::string& name, const VisionConfig& config, 
           vision_norm(name + "." + names.merger_norm, norms_cells ? cell : config.hidden_size, config.merger_norm_eps,
                       config.has_norm_bias || config.norms_cells),
           vision_linear(name + "." + names.merger_first, cell, config.merger_size),
-          vision_linear(name + "." + names.merger_last, config.merger_size, config.out_hidden_size)};
+          vision_linear(name + "." + names.merger_last, config.merger_size, config.out_hidden_size),
+          {},
+          config.merger};
 }
 
 // A table of transformers' nn.Embedding, or, with a class token, a parameter that has its position in front.
@@ -98,14 +122,21 @@ Module VisionBlock::module() {
   return root;
 }
 
-Module VisionMerger::module() { return {.path = name, .children = {module_of(norm), module_of(first), module_of(last)}}; }
+Module VisionMerger::module() {
+  Module root{.path = name, .children = {module_of(norm)}};
+  append_layer(root.children, first), append_layer(root.children, last);
+  append_part(root.children, projection);
+  return root;
+}
 
 Module VisionTower::module() {
   Module root{.path = config.names.tower};
   root.children.push_back(unadapted(patch_embed));
   append_part(root.children, class_token), append_part(root.children, positions);
   for (auto& block : blocks) root.children.push_back(block.module());
+  append_part(root.children, norm);
   root.children.push_back(merger.module());
+  append_part(root.children, words);
   for (auto& one : deepstack) root.children.push_back(one.module());
   return root;
 }
@@ -122,6 +153,10 @@ VisionTower vision_skeleton(const VisionConfig& config) {
   if (config.has_class_token)
     tower.class_token = Parameter{names.tower + "." + names.class_token, vision_placeholder({1, 1, config.hidden_size})};
   for (int64_t i = 0; i < config.depth; ++i) tower.blocks.push_back(vision_block(config, i));
+  if (!names.final_norm.empty())
+    tower.norm = vision_norm(names.tower + "." + names.final_norm, config.hidden_size, config.norm_eps, config.has_norm_bias);
+  if (!names.vocabulary.empty())
+    tower.words = Parameter{names.vocabulary + ".weight", vision_placeholder({config.visual_words, config.out_hidden_size})};
   tower.merger = vision_merger(names.merger, config, config.norms_cells);
   for (size_t i = 0; i < config.deepstack_blocks.size(); ++i)
     tower.deepstack.push_back(vision_merger(fmt::format("{}.{}", names.deepstack, i), config, true));

@@ -84,44 +84,86 @@ Tensor without_class_tokens(const Tensor& x_ph, int64_t frames) {
 
 Tensor VisionMerger::operator()(const Tensor& x_ph, int64_t merge_unit, const LinearContext& mode) const {
   const int64_t cell = merge_unit * x_ph.size(1);
+  if (kind == MergerKind::mean) return at::matmul(norm(x_ph.reshape({-1, merge_unit, x_ph.size(1)}).mean(1)), projection->weight);
+  if (kind == MergerKind::words) {
+    auto scores_nw = norm(first(x_ph.reshape({-1, cell}), mode));
+    return at::softmax(scores_nw, -1, at::kFloat).to(scores_nw.scalar_type());
+  }
   const bool norms_cells = norm.weight.size(0) == cell;
   auto cells = norms_cells ? norm(x_ph.reshape({-1, cell})) : norm(x_ph).reshape({-1, cell});
   return last(at::gelu(first(cells, mode)), mode);
 }
 
-// The class token's position stands in front of the table, which is in rows from the top; patches are in the order of cells.
-Tensor VisionTower::with_class_tokens(const Tensor& x_ph, const std::vector<PatchGrid>& grids) const {
-  const int64_t side = config.position_grid, merge = config.merge_size, width = config.hidden_size;
+// A table in rows from the top, in the order of cells.
+static Tensor table_by_cells(const Tensor& table_ph, int64_t height, int64_t width, int64_t merge) {
+  const int64_t hidden = table_ph.size(-1);
+  return table_ph.view({height / merge, merge, width / merge, merge, hidden}).permute({0, 2, 1, 3, 4}).reshape({-1, hidden});
+}
+
+static int64_t frames_of(const std::vector<PatchGrid>& grids) {
   int64_t frames = 0;
-  for (const auto& grid : grids) {
-    HONE_CHECK(grid.height == side && grid.width == side, "a tile of {} x {} patches for positions of {}", grid.height,
-               grid.width, side);
-    frames += grid.frames;
-  }
+  for (const auto& grid : grids) frames += grid.frames;
+  return frames;
+}
+
+// The class token's position stands in front of the table.
+Tensor VisionTower::with_class_tokens(const Tensor& x_ph, const std::vector<PatchGrid>& grids) const {
+  const int64_t side = config.position_grid, width = config.hidden_size, frames = frames_of(grids);
   const auto table = positions->weight.view({-1, width});
-  auto by_cells = table.narrow(0, 1, side * side)
-                      .view({side / merge, merge, side / merge, merge, width})
-                      .permute({0, 2, 1, 3, 4})
-                      .reshape({1, -1, width});
-  auto patches = x_ph.view({frames, -1, width}) + by_cells;
+  auto patches = x_ph.view({frames, -1, width}) + table_by_cells(table.narrow(0, 1, side * side), side, side, config.merge_size);
   auto first = (class_token->weight + table.narrow(0, 0, 1).unsqueeze(0)).expand({frames, 1, width});
   return at::cat({first, patches}, 1).view({-1, width});
+}
+
+Tensor VisionTower::with_positions(const Tensor& x_ph, const std::vector<PatchGrid>& grids) const {
+  const int64_t side = config.position_grid, width = config.hidden_size, merge = config.merge_size;
+  const auto& table = positions->weight;
+  if (config.has_fixed_grid)
+    return (x_ph.view({frames_of(grids), -1, width}) + table_by_cells(table, side, side, merge)).view({-1, width});
+  if (config.position_resize == PositionResize::bicubic) {
+    const auto square = table.view({1, side, side, width}).permute({0, 3, 1, 2});
+    TensorList own;
+    for (const auto& grid : grids) {
+      auto resized = at::upsample_bicubic2d(square, {grid.height, grid.width}, /*align_corners=*/false);
+      own.push_back(
+          table_by_cells(resized.permute({0, 2, 3, 1}).contiguous(), grid.height, grid.width, merge).repeat({grid.frames, 1}));
+    }
+    return x_ph + at::cat(own).to(x_ph.scalar_type());
+  }
+  const auto learned = learned_positions(grids, config);
+  const auto device = table.device();
+  auto rows = table.index_select(0, learned.rows_p4.view({-1}).to(device)).view({-1, 4, width});
+  return x_ph + (rows * learned.weights_p4.to(device).unsqueeze(2)).sum(1).to(x_ph.scalar_type());
 }
 
 Tensor VisionTower::embed_patches(Tensor rows_pr, const VisionLayout& layout, const std::vector<PatchGrid>& grids,
                                   const LinearContext& mode) const {
   const auto device = patch_embed.weight.device();
+  for (const auto& grid : grids)
+    HONE_CHECK(!config.has_fixed_grid || (grid.height == config.position_grid && grid.width == config.position_grid),
+               "a picture of {} x {} patches for positions of {}", grid.height, grid.width, config.position_grid);
   rows_pr = rows_pr.to(device, patch_embed.weight.scalar_type());
-  if (layout.order_c.defined())
-    rows_pr = rows_pr.view({-1, config.merge_unit(), rows_pr.size(1)})
-                  .index_select(0, layout.order_c.to(device))
-                  .view({-1, config.row_size()});
   auto x_ph = ops::lora_linear(rows_pr, patch_embed.weight.flatten(1), patch_embed.bias, {}, mode.training);
   if (config.has_class_token) return with_class_tokens(x_ph, grids);
-  if (!positions) return x_ph;
-  const auto learned = learned_positions(grids, config);
-  auto rows = positions->weight.index_select(0, learned.rows_p4.view({-1}).to(device)).view({-1, 4, config.hidden_size});
-  return x_ph + (rows * learned.weights_p4.to(device).unsqueeze(2)).sum(1).to(x_ph.scalar_type());
+  if (positions) x_ph = with_positions(x_ph, grids);
+  if (!layout.order_c.defined()) return x_ph;
+  return x_ph.view({-1, config.merge_unit(), config.hidden_size})
+      .index_select(0, layout.order_c.to(device))
+      .view({-1, config.hidden_size});
+}
+
+// The last rows of the table are the marks: start and end of an image, of a video.
+Tensor VisionTower::with_marks(const Tensor& words_nh, const std::vector<PatchGrid>& grids) const {
+  const auto& table = words->weight;
+  auto mark = [&](int64_t from_end) { return table.narrow(0, table.size(0) - from_end, 1); };
+  TensorList rows;
+  int64_t begin = 0;
+  for (const auto& grid : grids) {
+    const int64_t cells = grid.frames * grid.height * grid.width / config.merge_unit();
+    rows.insert(rows.end(), {mark(4), words_nh.narrow(0, begin, cells), mark(3)});
+    begin += cells;
+  }
+  return at::cat(rows);
 }
 
 VisionFeatures VisionTower::forward(const Tensor& patches_pr, const std::vector<PatchGrid>& grids, const LinearContext& mode) {
@@ -158,7 +200,11 @@ VisionFeatures VisionTower::forward(const Tensor& patches_pr, const std::vector<
       features.deepstack.push_back(merged(deepstack[features.deepstack.size()], x_ph));
   }
   if (config.has_class_token) x_ph = without_class_tokens(x_ph, layout.frames.count());
+  if (norm) x_ph = (*norm)(x_ph);
   features.embeddings_nh = merged(merger, x_ph);
+  if (words)
+    features.embeddings_nh =
+        with_marks(at::matmul(features.embeddings_nh, words->weight.narrow(0, 0, config.merger_size)), grids);
   return features;
 }
 

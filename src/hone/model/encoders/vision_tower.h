@@ -1,5 +1,5 @@
-// A vision tower: rows of patches in, one embedding of the language model for every merged cell out. Qwen2-VL, Qwen2.5-VL,
-// Qwen3-VL and InternVL differ by VisionConfig alone.
+// A vision tower: rows of patches in, one embedding of the language model for every merged cell out. Families differ by
+// VisionConfig alone.
 #pragma once
 #include <optional>
 #include <vector>
@@ -29,6 +29,8 @@ struct VisionMerger {
   std::string name;  // "model.visual.merger"
   Norm norm;         // of a patch, or of a whole cell
   Linear first, last;
+  std::optional<Parameter> projection;  // [hidden, the language model's width]: of a cell's mean
+  MergerKind kind = MergerKind::two_products;
 
   Module module();
   Tensor operator()(const Tensor& x_ph, int64_t merge_unit, const LinearContext& mode) const;
@@ -39,7 +41,9 @@ struct VisionTower {
   Linear patch_embed;  // its weight is a convolution's, whose kernel is its stride: [hidden, channels, frames, height, width]
   std::optional<Parameter> positions, class_token;
   std::vector<VisionBlock> blocks;
+  std::optional<Norm> norm;  // behind the blocks
   VisionMerger merger;
+  std::optional<Parameter> words;  // the embeddings of visual words
   std::vector<VisionMerger> deepstack;
   Recompute recompute = Recompute::none;
 
@@ -51,6 +55,8 @@ struct VisionTower {
   Tensor embed_patches(Tensor rows_pr, const VisionLayout& layout, const std::vector<PatchGrid>& grids,
                        const LinearContext& mode) const;
   Tensor with_class_tokens(const Tensor& x_ph, const std::vector<PatchGrid>& grids) const;
+  Tensor with_positions(const Tensor& x_ph, const std::vector<PatchGrid>& grids) const;
+  Tensor with_marks(const Tensor& words_nh, const std::vector<PatchGrid>& grids) const;
 };
 
 VisionTower vision_skeleton(const VisionConfig& config);

@@ -51,5 +51,7 @@ const Family& internvl_family();
 const Family& internvl_chat_family();
 const Family& qwen2_5_omni_family();
 const Family& qwen3_omni_moe_family();
+const Family& gemma3_vision_family();
+const Family& ovis2_5_family();
 
 }  // namespace hone::model

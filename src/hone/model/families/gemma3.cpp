@@ -1,4 +1,5 @@
-// Gemma 3, text only: norms before and behind, on heads too; most layers see a window and turn by frequencies of their own.
+// Gemma 3: norms before and behind, on heads too; most layers see a window and turn by frequencies of their own. Its larger
+// models see pictures, 256 tokens each, whose rows see each other.
 #include <cmath>
 
 #include "hone/model/families/family.h"
@@ -46,6 +47,18 @@ RopeConfig rope_of_windows(const Json& hf) {
   return rope;
 }
 
+// Files of models with a tower leave out what is the class's own default.
+Json with_defaults(Json hf) {
+  for (const auto& [field, value] : {std::pair<const char*, int64_t>{"vocab_size", 262208},
+                                     {"hidden_size", 2304},
+                                     {"intermediate_size", 9216},
+                                     {"num_hidden_layers", 26},
+                                     {"num_attention_heads", 8},
+                                     {"num_key_value_heads", 4}})
+    if (hf.value(field, Json()).is_null()) hf[field] = value;
+  return hf;
+}
+
 DecoderConfig gemma3_config(const Json& hf) {
   refuse_what_gemma3_lacks(hf);
   auto config = llama_like_config(hf);
@@ -70,7 +83,22 @@ DecoderConfig gemma3_config(const Json& hf) {
   return config;
 }
 
+DecoderConfig gemma3_vision_config(const Json& hf) {
+  auto config = gemma3_config(with_defaults(text_config_of(hf)));
+  config.tie_word_embeddings = flag_or(hf, "tie_word_embeddings", config.tie_word_embeddings);
+  config.names.model = "model.language_model";
+  const Json& tower = vision_config_of(hf);
+  add_tower(config, siglip_vision(tower, config.hidden_size, size_or(hf, "mm_tokens_per_image", 256)));
+  if (flag_or(tower, "vision_use_head", false)) config.carried = {config.vision->names.tower + ".head."};
+  return config;
+}
+
 }  // namespace
+
+const Family& gemma3_vision_family() {
+  static const Family family{"gemma3", {"Gemma3ForConditionalGeneration"}, gemma3_vision_config};
+  return family;
+}
 
 const Family& gemma3_family() {
   static const Family family{"gemma3_text", {"Gemma3ForCausalLM"}, gemma3_config};

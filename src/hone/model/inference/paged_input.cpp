@@ -20,6 +20,7 @@ PagedInput paged_input(std::span<const PagedChunk> chunks, int64_t block_size) {
   TensorList rows, embeddings;
   std::vector<TensorList> deepstack;  // by the block that they are added behind
   std::vector<ops::PagedSequence> sequences;
+  std::vector<ops::RowBlock> pictures;  // whose rows see each other
   PagedInput result;
   for (const auto& chunk : chunks) {
     const auto begin = static_cast<int64_t>(tokens.size()), count = static_cast<int64_t>(chunk.tokens.size());
@@ -27,6 +28,8 @@ PagedInput paged_input(std::span<const PagedChunk> chunks, int64_t block_size) {
     tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
     for (int64_t i = 0; i < count; ++i) positions.push_back(static_cast<int32_t>(chunk.past + chunk.position_offset + i));
     if (chunk.positions_c.defined()) given.emplace_back(begin, chunk.positions_c);
+    if (chunk.sees_ahead)
+      for (const auto& block : row_blocks(chunk.encoder.rows_n, {})) pictures.push_back({begin + block.begin, begin + block.end});
     if (!chunk.encoder.empty()) {
       rows.push_back(chunk.encoder.rows_n + begin);
       embeddings.push_back(chunk.encoder.embeddings_nh);
@@ -36,6 +39,7 @@ PagedInput paged_input(std::span<const PagedChunk> chunks, int64_t block_size) {
     append_adapter_rows(result.input.adapters, chunk.adapter, begin, begin + count);
   }
   result.plan = ops::paged_plan(sequences, block_size, at::kCPU);
+  result.plan.blocks = std::move(pictures);
   result.input.tokens_t = at::tensor(tokens, at::kInt);
   result.input.positions_t = at::tensor(positions, at::kInt);
   if (!given.empty()) {

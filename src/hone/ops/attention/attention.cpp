@@ -1,6 +1,7 @@
 #include "hone/ops/attention/attention.h"
 
 #include "hone/base/error.h"
+#include "hone/ops/attention/block_attention.h"
 #include "hone/ops/attention/even_attention.h"
 #include "hone/ops/cpu/attention.h"
 #include "hone/ops/cpu/dispatch.h"
@@ -119,6 +120,7 @@ Tensor attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, const 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan, const AttentionShape& shape) {
   HONE_CHECK(plan.segments.total() == q.size(0), "{} tokens in {} of segments", q.size(0), plan.segments.total());
   if (!plan.kinds.empty()) return attend_by_kind(q, k, v, plan, shape, attention);
+  if (!plan.blocks.empty()) return attention_with_blocks(q, k, v, plan, shape);
   if (cpu::supports(q)) return cpu::attention(q, k, v, plan.segments, shape);
   if (npu::serves_attention(q, shape)) return npu::attention(q, k, v, plan.segments, shape);
   if (serves_even(q, plan, shape)) return even_attention(q, k, v, plan, shape);

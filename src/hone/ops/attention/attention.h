@@ -16,11 +16,18 @@ struct AttentionShape {
 // Which positions of its own segment a position sees. A layer's window narrows either kind.
 enum class AttentionKind { causal, bidirectional };
 
+// Rows of one segment that see each other: all from the segment's beginning, or a window's, to their end.
+struct RowBlock {
+  int64_t begin = 0, end = 0;
+  bool operator==(const RowBlock&) const = default;
+};
+
 // What every layer of a forward pass shares: boundaries on the host, and on the device where its kernels read them.
 struct AttentionMetadata {
   CuSeqlens segments;
   Tensor offsets;  // int32 [count + 1] on a GPU, undefined elsewhere: the CPU and NPUs take lengths from the host
   std::vector<AttentionKind> kinds = {};  // of each segment; empty: as AttentionShape::causal says
+  std::vector<RowBlock> blocks = {};      // of a causal pass: pictures, whose rows see each other
 };
 AttentionMetadata attention_metadata(const CuSeqlens& segments, at::Device device, std::vector<AttentionKind> kinds = {});
 

@@ -1,6 +1,7 @@
 #include "hone/ops/attention/paged_attention.h"
 
 #include "hone/base/error.h"
+#include "hone/ops/attention/block_attention.h"
 #include "hone/ops/attention/kv_quantization.h"
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/paged_attention.h"
@@ -93,15 +94,7 @@ Tensor on_npu(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& c
                                                    : at::cat({decoded, continued(q, cache, plan, shape, plan.num_decodes)});
 }
 
-}  // namespace
-
-Tensor paged_attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache,
-                             const PagedAttentionMetadata& plan, const AttentionShape& shape) {
-  store_plain(k, v, cache, plan);
-  return continued(q, cache, plan, shape, 0);
-}
-
-Tensor paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan,
+Tensor attend_causally(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan,
                        const AttentionShape& shape) {
   if (cpu::supports(q)) return cpu::paged_attention(q.contiguous(), k.contiguous(), v.contiguous(), cache, plan, shape);
   if (cache.code != KvCacheDtype::plain) return paged_attention_plain(q, k, v, cache, plan, shape);
@@ -112,6 +105,36 @@ Tensor paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, KvCach
   auto prompts = prompts_on_gpu(q, k, v, cache, plan, shape);
   if (plan.num_decodes == 0) return prompts;
   return at::cat({cuda::paged_decode(q.narrow(0, 0, plan.num_decodes), cache, plan, shape), prompts});
+}
+
+// The rows of pictures anew, now that the cache has the keys of all of them.
+void attend_blocks(const Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape,
+                   const Tensor& out) {
+  int64_t i = 0;
+  for (const auto& [begin, end] : plan.blocks) {
+    while (plan.segments.offsets[static_cast<size_t>(i) + 1] <= begin) ++i;
+    const int64_t first = plan.segments.offsets[static_cast<size_t>(i)],
+                  past = plan.lengths[static_cast<size_t>(i)] - plan.segments.length(i);
+    auto [keys, values] = gathered(cache, plan, i, q.scalar_type());
+    const int64_t seen = past + end - first;
+    out.narrow(0, begin, end - begin)
+        .copy_(attend_block(q.narrow(0, begin, end - begin), keys.narrow(0, 0, seen), values.narrow(0, 0, seen), shape));
+  }
+}
+
+}  // namespace
+
+Tensor paged_attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache,
+                             const PagedAttentionMetadata& plan, const AttentionShape& shape) {
+  store_plain(k, v, cache, plan);
+  return continued(q, cache, plan, shape, 0);
+}
+
+Tensor paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan,
+                       const AttentionShape& shape) {
+  auto out = attend_causally(q, k, v, cache, plan, shape);
+  attend_blocks(q, cache, plan, shape, out);
+  return out;
 }
 
 }  // namespace hone::ops

@@ -24,6 +24,7 @@ struct PagedAttentionMetadata {
   // int32 on the device: where each new token goes (block * block_size + offset; -1: nowhere), each sequence's blocks one list
   // behind the other, where its list begins, and its length.
   Tensor slot_mapping_t, block_tables, table_begins_s, lengths_s;
+  std::vector<RowBlock> blocks = {};  // of new tokens that see each other
 };
 
 // A sequence of which `past` tokens are in the cache and `count` come now; its blocks have room for all of them.

@@ -118,6 +118,8 @@ std::vector<SwiftTemplate> swift_dialogs_m_z() {
      .prompt = {"Human: {{QUERY}}\n\nAssistant: </s>"}, .chat_sep = TemplateSlots{"</s>"}, .suffix = {"</s>"}},
     {.name = "ovis2", .system_prefix = kChatmlSystem, .prompt = kChatmlUser, .chat_sep = kChatmlEnd, .suffix = kChatmlEnd,
      .default_system = kHelpful, .stop_words = {"<|endoftext|>"}, .agent = "hermes"},
+    {.name = "ovis2_5", .system_prefix = kChatmlSystem, .prompt = kChatmlUser, .chat_sep = kChatmlEnd, .suffix = kChatmlEnd,
+     .stop_words = {"<|endoftext|>"}, .agent = "hermes", .thinking = true},
     {.name = "paligemma", .prompt = {"{{QUERY}}\n"}, .chat_sep = std::nullopt, .suffix = {"<eos>"}},
     {.name = "phi3", .system_prefix = TemplateSlots{"<|system|>\n{{SYSTEM}}<|end|>\n"},
      .prompt = {"<|user|>\n{{QUERY}}<|end|>\n<|assistant|>\n"}, .chat_sep = TemplateSlots{"<|end|>\n"}, .suffix = {"<|end|>"},
