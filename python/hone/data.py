@@ -37,11 +37,12 @@ def _row(messages: str | Sequence[Mapping[str, Any]] | Row) -> str:
 class Template:
     """Turns conversations into token ids and labels as the model's chat template has them."""
 
-    def __init__(self, model: Model, name: str | None = None, *, system: str | None = None, max_length: int | None = None,
+    def __init__(self, model: Model | str, name: str | None = None, *, system: str | None = None, max_length: int | None = None,
                  truncation: str = "delete", enable_thinking: bool | None = None) -> None:
-        """`name`: one of ms-swift's templates, or jinja for the model's own; None: the model's usual one. `max_length` None: the model's.
-        `truncation` of longer rows: delete, left, right or split."""
-        self._template = _hone.Template.make(model._model, name, system, max_length, truncation, enable_thinking)
+        """`model`: one that is loaded, or its name: its weights are not read then. `name`: one of ms-swift's templates, or jinja for the
+        model's own; None: the model's usual one. `max_length` None: the model's. `truncation` of longer rows: delete, left, right or split."""
+        made = _hone.Template.open if isinstance(model, str) else _hone.Template.make
+        self._template = made(model if isinstance(model, str) else model._model, name, system, max_length, truncation, enable_thinking)
 
     @property
     def name(self) -> str:
@@ -62,6 +63,14 @@ class Template:
     def stop_words(self) -> list[str]:
         """Texts that end an answer."""
         return self._template.stop_words
+
+    def tokenize(self, text: str) -> list[int]:
+        """Token ids of a text, without special tokens around it."""
+        return self._template.tokenize(text)
+
+    def decode(self, ids: Any, skip_special_tokens: bool = True) -> str:
+        """The text of token ids."""
+        return self._template.decode(_ids(ids), skip_special_tokens)
 
     def encode(self, row: Row) -> dict[str, np.ndarray]:
         """A row such as {"messages": […]} or {"query": …, "response": …} as input_ids, labels and, where answers weigh differently, weights."""

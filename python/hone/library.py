@@ -14,6 +14,7 @@ except ImportError as problem:
                       "install them, or build hone on this machine (pip install . in its sources).") from problem
 
 _hone.set_log_level("warning")
+_hone.configure_hub("")  # caches, tokens and the hub that names are looked up on, as the environment says
 
 
 def version() -> str:

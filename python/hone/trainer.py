@@ -88,6 +88,10 @@ class Trainer:
         `backward` takes."""
         return self._trainer.logprobs(batch._batch, temperature)
 
+    def base_logprobs(self, batch: Batch, temperature: float = 1.0) -> torch.Tensor:
+        """The same of the model beneath the adapter that trains, without gradients: what a reference says."""
+        return self._trainer.base_logprobs(batch._batch, temperature)
+
     def backward(self, loss: torch.Tensor, num_items: float = 1) -> None:
         """Adds the gradients of a loss of your own: a sum over `num_items`, by which it is divided with those of other calls."""
         self._trainer.backward(loss, num_items)

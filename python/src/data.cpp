@@ -8,6 +8,7 @@
 #include "hone/data/datasets/open_datasets.h"
 #include "hone/data/formats/format.h"
 #include "hone/hub/locate.h"
+#include "hone/text/new_tokens.h"
 #include "objects.h"
 #include "tensor_caster.h"
 
@@ -86,15 +87,24 @@ data::Truncation truncation_called(const std::string& name) {
   throw UserError(ExitCode::usage, fmt::format("truncation is \"{}\"", name), "expected delete, left, right or split");
 }
 
-Template make_template(const Model& model, const std::optional<std::string>& name, const std::optional<std::string>& system,
-                       std::optional<int64_t> max_length, const std::string& truncation, std::optional<bool> enable_thinking) {
+// The encoder of a model's folder; none of its weights are read.
+Template make_template(const fs::path& folder, std::shared_ptr<const text::Tokenizer> tokenizer,
+                       const std::optional<std::string>& name, const std::optional<std::string>& system, int64_t max_length,
+                       const std::string& truncation, std::optional<bool> enable_thinking) {
   auto config = data::dialect_defaults(data::Dialect::swift);
   if (name) config.template_name = *name;
   config.system = system;
-  config.max_length = max_length.value_or(model.lm->config().max_position_embeddings);
+  config.max_length = max_length;
   config.truncation = truncation_called(truncation);
   config.enable_thinking = enable_thinking;
-  return {data::Encoder::make(config, model.tokenizer, data::read_model_identity(model.folder))};
+  return {data::Encoder::make(config, tokenizer, data::read_model_identity(folder)), tokenizer};
+}
+
+Template open_template(const std::string& model, const std::optional<std::string>& name, const std::optional<std::string>& system,
+                       std::optional<int64_t> max_length, const std::string& truncation, std::optional<bool> enable_thinking) {
+  const auto folder = hub::locate_model(model);
+  const auto longest = max_length ? *max_length : model::read_config(folder).max_position_embeddings;
+  return make_template(folder, text::load_tokenizer(folder, {}), name, system, longest, truncation, enable_thinking);
 }
 
 data::Batch make_batch(const std::vector<Encoded>& rows) {
@@ -137,8 +147,25 @@ std::unique_ptr<DataLoader> make_loader(const Dataset& dataset, int64_t batch_si
 
 void bind_data(nb::module_& m) {
   nb::class_<Template>(m, "Template")
-      .def_static("make", make_template, nb::arg("model"), nb::arg("name") = nb::none(), nb::arg("system") = nb::none(),
+      .def_static(
+          "make",
+          [](const Model& model, const std::optional<std::string>& name, const std::optional<std::string>& system,
+             std::optional<int64_t> max_length, const std::string& truncation, std::optional<bool> enable_thinking) {
+            const auto longest = max_length.value_or(model.lm->config().max_position_embeddings);
+            return make_template(model.folder, model.tokenizer, name, system, longest, truncation, enable_thinking);
+          },
+          nb::arg("model"), nb::arg("name") = nb::none(), nb::arg("system") = nb::none(), nb::arg("max_length") = nb::none(),
+          nb::arg("truncation") = "delete", nb::arg("enable_thinking") = nb::none())
+      .def_static("open", open_template, nb::arg("model"), nb::arg("name") = nb::none(), nb::arg("system") = nb::none(),
                   nb::arg("max_length") = nb::none(), nb::arg("truncation") = "delete", nb::arg("enable_thinking") = nb::none())
+      .def(
+          "decode",
+          [](const Template& self, const std::vector<text::TokenId>& ids, bool skip) {
+            return self.tokenizer->decode(ids, skip);
+          },
+          nb::arg("ids"), nb::arg("skip_special_tokens") = true)
+      .def(
+          "tokenize", [](const Template& self, const std::string& text) { return self.tokenizer->encode(text); }, nb::arg("text"))
       .def_prop_ro("name", [](const Template& self) { return self.encoder->template_name(); })
       .def_prop_ro("max_length", [](const Template& self) { return self.encoder->config().max_length; })
       .def_prop_ro("stop_token_ids", [](const Template& self) { return self.encoder->stop_ids(); })

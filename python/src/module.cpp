@@ -43,6 +43,7 @@ NB_MODULE(_hone, m) {
       "set_log_level", [](const std::string& level) { hone::log::configure({.level = hone::log::parse_level(level)}); },
       nb::arg("level"), "debug, info, warning, error or off.");
   bind_errors(m);
+  bind_hub(m);
   bind_model(m);
   bind_data(m);
   bind_processes(m);

@@ -27,6 +27,7 @@ struct Model {
 
 struct Template {
   std::shared_ptr<const data::Encoder> encoder;
+  std::shared_ptr<const text::Tokenizer> tokenizer;
 };
 
 // The processes that train together, and how they share the work out.
@@ -59,6 +60,7 @@ void check_tokens(const Model& model, const data::Batch& batch);
 
 // Each in a file of its own.
 void bind_errors(nb::module_& m);
+void bind_hub(nb::module_& m);
 void bind_model(nb::module_& m);
 void bind_data(nb::module_& m);
 void bind_processes(nb::module_& m);

@@ -140,6 +140,13 @@ void bind_trainer(nb::module_& m) {
           },
           nb::arg("batch"), nb::arg("temperature"))
       .def(
+          "base_logprobs",
+          [](Trainer& self, const data::Batch& batch, double temperature) {
+            check_tokens(self.model, batch);
+            return with_model(self.model, [&] { return self.steps.base_logps(batch, temperature); });
+          },
+          nb::arg("batch"), nb::arg("temperature"))
+      .def(
           "backward",
           [](Trainer& self, const Tensor& loss, double num_items) {
             with_model(self.model, [&] { self.steps.backward(loss, num_items); });

@@ -11,6 +11,7 @@
 #include "hone/train/evaluation/evaluation_mode.h"
 #include "hone/train/loop/adalora.h"
 #include "hone/train/losses/policy.h"
+#include "hone/train/methods/reference.h"
 
 namespace hone::train {
 namespace {
@@ -131,6 +132,17 @@ Tensor StepwiseTrainer::logps(const data::Batch& batch, double temperature) {
   strategy_->before_micro_batch(false);
   model().set_training(true);
   return policy_logps(model(), placed(batch), temperature);
+}
+
+Tensor StepwiseTrainer::base_logps(const data::Batch& batch, double temperature) {
+  const auto& adapter = tuned().adapter;
+  if (!adapter || !adapter->initial.empty())
+    throw UserError(ExitCode::usage, "there is no base beneath what trains",
+                    "take a reference of its own: load the model once more");
+  Tensor logps;
+  base_as_reference(tuned())->with_reference(
+      model(), [&](model::CausalLM& base) { logps = policy_logps(base, placed(batch), temperature); });
+  return logps;
 }
 
 void StepwiseTrainer::backward(const Tensor& loss_sum, double num_items) {

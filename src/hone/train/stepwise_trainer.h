@@ -38,6 +38,8 @@ class StepwiseTrainer {
   // log p(target) of every position at a temperature, float32 [T] with a gradient, for a loss of the caller's own. Where
   // sequences are split over processes each has those of its positions, and `own_part` is what it reads.
   Tensor logps(const data::Batch& batch, double temperature);
+  // The same of the model beneath the adapter that trains, without gradients and dropout: what a reference says.
+  Tensor base_logps(const data::Batch& batch, double temperature);
   // The same as forward_backward of a loss that the caller computed out of `logps`: a sum over `num_items`.
   void backward(const Tensor& loss_sum, double num_items);
   // Without gradients and dropout.
