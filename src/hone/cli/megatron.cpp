@@ -76,8 +76,8 @@ class MegatronLine {
  private:
   void translate(const GivenOption& option) {
     static constexpr std::string_view kHandled[] = {
-        "global_batch_size",     "min_lr",           "lr_decay_style",       "optimizer",
-        "recompute_granularity", "recompute_method", "recompute_num_layers", "expert_tensor_parallel_size"};
+        "global_batch_size",     "min_lr",           "lr_decay_style",      "optimizer",
+        "recompute_granularity", "recompute_method", "recompute_num_layers"};
     const auto known = std::ranges::find(megatron_options(), option.name, &MegatronOption::name);
     if (std::ranges::count(kHandled, option.name)) {
       handled_[option.name] = option;
@@ -166,15 +166,9 @@ class MegatronLine {
     if (!has("gradient_checkpointing")) add("gradient_checkpointing", granularity == "full" ? "true" : "false");
   }
 
-  // ms-swift's default of 1 says how memory is used, not what is computed.
+  // ms-swift leaves experts whole unless told otherwise.
   void set_experts() {
-    if (!handled_.contains("expert_tensor_parallel_size")) return;
-    const auto size = whole_number(handled_["expert_tensor_parallel_size"]), layers = number("tensor_parallel_size", 1);
-    if (size == 1 && layers > 1)
-      remark(fmt::format(
-          "--expert_tensor_parallel_size 1: experts are cut by --tensor_model_parallel_size {} too; the numbers stay", layers));
-    else
-      add("expert_tensor_parallel_size", std::to_string(size));
+    if (!has("expert_tensor_parallel_size")) add("expert_tensor_parallel_size", "1");
   }
 
   // Where Megatron's differ from those of `swift sft`.

@@ -117,6 +117,7 @@ struct CausalLM::Impl {
       pass->shifted = std::make_shared<ops::ShiftedAttentionMetadata>(ops::shifted_plan(input.segments, device));
     pass->store = decoder.offloader.get();
     pass->region = decoder.region;
+    pass->experts = decoder.experts;
     pass->plan.kinds = input.attention_kinds;
     pass->plan.blocks = input.attention_blocks;
     HONE_CHECK((input.attention_kinds.empty() && input.attention_blocks.empty()) || (!cache && !pass->split && !pass->shifted),

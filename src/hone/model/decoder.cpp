@@ -187,6 +187,18 @@ Tensor whole(const Tensor& result_th, const ForwardContext& pass) {
   return pass.region ? pass.region->leave(result_th) : result_th;
 }
 
+// Tokens go to where their experts are, from the rows that are here. A balance of experts looks at all rows, and the MLP that
+// they share is cut as that of a dense block.
+Tensor mix_dispatched(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
+  TensorList logits;
+  auto y_th = (*block.mixture)(x_th, pass.mode, pass.router_logits ? &logits : nullptr, pass.experts);
+  for (const auto& logits_te : logits) pass.router_logits->push_back(entered(logits_te, pass));
+  if (!block.mlp) return y_th;
+  const auto read_th = entered(x_th, pass);
+  auto shared_th = at::sigmoid((*block.shared_gate)(read_th, pass.mode)) * transform(*block.mlp, read_th, pass.mode);
+  return y_th + whole(shared_th, pass);
+}
+
 // What a half of a block adds, out of what it computed.
 Tensor addend(const Block& block, const std::optional<Norm>& behind, const Tensor& result_th) {
   auto normed_th = behind ? (*behind)(result_th) : result_th;
@@ -206,6 +218,7 @@ Tensor attention_addend(const Block& block, const Tensor& normed_th, const Forwa
 }
 
 Tensor mlp_addend(const Block& block, const Tensor& x_th, const Tensor& normed_th, const ForwardContext& pass) {
+  if (block.mixture && pass.experts) return mix_dispatched(block, normed_th, pass);
   const auto read_th = entered(normed_th, pass);
   if (block.mixture) return whole(mix(block, read_th, pass), pass);
   auto mode = pass.mode;

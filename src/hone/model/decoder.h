@@ -71,6 +71,7 @@ struct Decoder {
   bool shifted_attention = false;                       // LongLoRA's, in training
   std::shared_ptr<ActivationOffloader> offloader = {};  // where inputs of recomputed blocks wait; null: where they are
   TensorParallelRegion* region = nullptr;               // training: other ranks hold the rest of its layers; null: it is whole
+  ops::ExpertDispatcher* experts = nullptr;             // training: other ranks hold the rest of its experts; null: as its layers
 
   std::vector<Unit> units();  // the embedding, the blocks, the final norm, the head, a value head and encoders where there are
   Module tree();              // with the units as children
@@ -87,6 +88,7 @@ struct ForwardContext {
   LinearContext mode;
   DistributedAttention* split = nullptr;                         // null: all positions are here
   TensorParallelRegion* region = nullptr;                        // null: what a block computes is whole
+  ops::ExpertDispatcher* experts = nullptr;                      // null: experts are where the block is
   std::shared_ptr<const ops::ShiftedAttentionMetadata> shifted;  // null: attention is full
   ActivationOffloader* store = nullptr;                          // null: inputs of recomputed blocks stay on the device
   TensorList* router_logits = nullptr;                           // gets those of every layer that has experts

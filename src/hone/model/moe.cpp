@@ -7,11 +7,14 @@ void ExpertWeights::quantize(int bits) {
   weight = weight.to(at::kMeta);
 }
 
-Tensor SparseMoe::operator()(const Tensor& input_th, const LinearContext& mode, TensorList* router_logits) const {
+Tensor SparseMoe::operator()(const Tensor& input_th, const LinearContext& mode, TensorList* router_logits,
+                             ops::ExpertDispatcher* dispatcher) const {
   auto x_th = mode.training && jitter > 0 ? input_th * at::empty_like(input_th).uniform_(1 - jitter, 1 + jitter) : input_th;
   auto logits_te = router(x_th, mode);
   if (router_logits) router_logits->push_back(logits_te);
   auto choice = ops::route_top_k(logits_te, per_token, normalized);
+  if (dispatcher)
+    return ops::dispatched_expert_mlp(x_th, choice, logits_te.size(1), gate_up.product(), down.product(), *dispatcher);
   return (is_eager ? ops::expert_mlp_plain : ops::expert_mlp)(x_th, choice, gate_up.product(), down.product());
 }
 

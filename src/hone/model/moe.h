@@ -24,8 +24,10 @@ struct SparseMoe {
   double jitter = 0;
   bool is_eager = false;  // expert by expert, each on the tokens that chose it, instead of all in one
 
-  // `router_logits`, where given, gets those of this layer.
-  Tensor operator()(const Tensor& x_th, const LinearContext& mode, TensorList* router_logits) const;
+  // `router_logits`, where given, gets those of this layer. `dispatcher`: processes that have the other experts; null: all are
+  // here.
+  Tensor operator()(const Tensor& x_th, const LinearContext& mode, TensorList* router_logits,
+                    ops::ExpertDispatcher* dispatcher = nullptr) const;
 };
 
 }  // namespace hone::model

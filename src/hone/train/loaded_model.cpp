@@ -43,12 +43,30 @@ std::unique_ptr<parallel::ShardedModel> shards_of(const TrainingJob& job, const 
 // Cut over processes, where the run asks for it.
 std::unique_ptr<parallel::TensorParallelModel> cut_layers(const TrainingJob& job, const DistributedContext& processes,
                                                           const char* name, model::CausalLM& model) {
-  if (!processes.tensor) return nullptr;
-  const auto first = processes.mesh.group(processes.world.rank, "tp").front();
-  return parallel::apply_tensor_parallel(model, *processes.tensor,
-                                         {.sequence_parallel = job.parallel.megatron_sequence_parallel,
-                                          .device = job.load.device,
-                                          .name = fmt::format("tensor-{}-{}", first, name)});
+  if (!processes.cuts_model()) return nullptr;
+  const bool experts = model.config().experts.count > 0, deals_experts = experts && processes.expert_cut > 0;
+  const bool rows_dealt = job.parallel.megatron_sequence_parallel;
+  if (processes.world.is_main() && processes.expert_cut > 0 && !experts)
+    log::warning("{} has no experts: `expert_parallel_size` and `expert_tensor_parallel_size` have no effect",
+                 model.config().architecture);
+  if (processes.world.is_main() && deals_experts && processes.tensor && !rows_dealt)
+    log::info("`sequence_parallel` is switched on: each rank sends its own rows to the experts");
+  const auto& copies = processes.data;
+  const auto& expert_copies = processes.expert_copies;
+  const int rank = processes.world.rank;
+  return parallel::apply_tensor_parallel(
+      model,
+      {.world = *processes.group,
+       .tensor = processes.tensor.get(),
+       .experts = deals_experts ? processes.experts.get() : nullptr,
+       .expert_cut = deals_experts ? processes.expert_cut : 0,
+       .is_first_copy = !copies || copies->rank() == 0,
+       .is_first_expert_copy = !expert_copies || expert_copies->rank() == 0},
+      {.sequence_parallel = rows_dealt || (deals_experts && processes.tensor),
+       .device = job.load.device,
+       .name = fmt::format("tensor-{}-{}", processes.tensor ? rank - processes.tensor->rank() : rank, name),
+       .expert_name =
+           fmt::format("expert-{}-{}", deals_experts && processes.experts ? rank - processes.experts->rank() : rank, name)});
 }
 
 // The adapter's weights are whole on every process while this lives, also when writing them fails on one.
@@ -163,8 +181,9 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingJob& job, const Di
   std::vector<parallel::GradientBuckets::Parameter> parameters;
   for (const auto& tensor : trained_tensors(models)) parameters.push_back({tensor, targets.at(tensor.unsafeGetTensorImpl())});
   if (tensor)
-    return std::make_unique<TensorDataParallel>(*processes.group, processes.data.get(), *tensor, std::move(parameters), working,
-                                                job.parallel.sharding.bucket_bytes);
+    return std::make_unique<TensorDataParallel>(*processes.group,
+                                                TensorDataParallel::Copies{processes.data.get(), processes.expert_copies.get()},
+                                                *tensor, std::move(parameters), working, job.parallel.sharding.bucket_bytes);
   return std::make_unique<DataParallel>(*processes.group, std::move(parameters), job.parallel.sharding.bucket_bytes);
 }
 

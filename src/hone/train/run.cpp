@@ -29,30 +29,40 @@ int exit_code(const RunResult& finished) {
   }
 }
 
-// What looks at logits, noise or text beside the loss has not been taught that layers may be cut.
-void check_cut_layers(const TrainingJob& job) {
+// What looks at logits, noise or text beside the loss has not been taught that layers may be cut; what generates, that experts
+// may be elsewhere.
+void check_cut_model(const TrainingJob& job, bool cuts_layers) {
   const auto& sft = job.sft;
-  const std::pair<bool, const char*> missing[] = {
+  const std::pair<bool, const char*> missing_layers[] = {
       {job.preference.method != Preference::none || job.distillation || job.reinforcement, "methods other than sft and pt"},
       {!job.task.is_generative(), "tasks other than causal_lm"},
       {sft.dft || sft.asft || sft.eaft, "enable_dft_loss and losses weighted by probabilities"},
       {sft.channel_loss || sft.sequence_accuracy, "enable_channel_loss and acc_strategy seq"},
-      {job.predict_with_generate || job.do_predict, "predictions"},
       {job.neftune_alpha > 0 || job.shifted_attention, "NEFTune and shift_attn"},
+  };
+  const std::pair<bool, const char*> missing[] = {
+      {job.reinforcement || (job.distillation && job.distillation->generates()), "methods that generate"},
+      {job.predict_with_generate || job.do_predict, "predictions"},
       {job.float8 || job.load.changes.compression.has_value(), "quantized weights and fp8"},
       {!job.load.places.empty(), "device_map"},
       {job.trainer.find_batch_size, "auto_find_batch_size"},
   };
-  for (const auto& [asked, what] : missing)
-    if (asked)
-      throw UserError(ExitCode::usage, fmt::format("tensor_parallel_size is above 1 with {}, which it does not support", what),
-                      "leave one of them out, or shard parameters with `deepspeed` zero3");
+  auto refuse = [&](const auto& list) {
+    for (const auto& [asked, what] : list)
+      if (asked)
+        throw UserError(ExitCode::usage,
+                        fmt::format("{} is above 1 with {}, which it does not support",
+                                    cuts_layers ? "tensor_parallel_size" : "expert_parallel_size", what),
+                        "leave one of them out, or shard parameters with `deepspeed` zero3");
+  };
+  if (cuts_layers) refuse(missing_layers);
+  refuse(missing);
 }
 
 // What can only be told once the processes have met.
 void validate_processes(const TrainingJob& job, const DistributedContext& processes) {
-  if (processes.shards_model() || processes.tensor) require_elementwise(job.optimizer.name);
-  if (processes.tensor) check_cut_layers(job);
+  if (processes.shards_model() || processes.cuts_model()) require_elementwise(job.optimizer.name);
+  if (processes.cuts_model()) check_cut_model(job, processes.tensor != nullptr);
   require(!processes.shards_model() || job.tuner.method != "ADALORA",
           "AdaLoRA needs unsharded matrices, which are sharded over processes here", "leave `deepspeed` and `fsdp` out");
   if (!processes.world.distributed()) return;

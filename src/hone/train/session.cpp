@@ -36,9 +36,8 @@ double flops_per_token(const LoadedModel& loaded) {
   double weights = 0;
   for (const auto& parameter : loaded.model->parameters()) {
     if (parameter.value == &loaded.model->embedding().weight) continue;
-    const auto size =
-        loaded.tensor ? c10::multiply_integers(loaded.tensor->slice_of(*parameter.value).whole) : parameter.value->numel();
-    weights += static_cast<double>(size);
+    const auto* part = loaded.tensor ? loaded.tensor->slice_of(*parameter.value) : nullptr;
+    weights += static_cast<double>(part ? c10::multiply_integers(part->whole) : parameter.value->numel());
   }
   return 6 * weights;
 }
@@ -152,7 +151,7 @@ TrainingSession::TrainingSession(const TrainingJob& job, const DistributedContex
 
 void TrainingSession::load_models() {
   auto options = job_.load;
-  if (processes_.tensor) options.device = at::kCPU;  // each process takes its part of what the files map
+  if (processes_.cuts_model()) options.device = at::kCPU;  // each process takes its part of what the files map
   if (job_.resize_embeddings) options.changes.vocabulary = job_.resize_embeddings(*ready_.tokenizer);
   auto model = job_.from_scratch ? model::CausalLM::random(model::read_config(job_.model_folder, options.changes.config),
                                                            job_.trainer.seed, options)

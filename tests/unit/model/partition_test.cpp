@@ -50,6 +50,32 @@ TEST(TensorPartition, NothingCutIsEverywhere) {
   EXPECT_EQ(partition.replicas(2), 2);
 }
 
+// Experts dealt out over `owners`, each cut over `cut` neighbors: weights, and the factors of updates as PEFT stacks them.
+TEST(TensorPartition, ExpertsAreDealtOutAndCut) {
+  const int64_t experts = 4, width = 6, hidden = 5, rank = 3;
+  const std::pair<Tensor, TensorPartition> tensors[] = {
+      {counted({experts, 2 * width, hidden}), {.dimension = 1, .groups = 2, .units = width, .experts_dimension = 0}},
+      {counted({experts, hidden, width}), {.dimension = 2, .units = width, .experts_dimension = 0}},
+      {counted({experts * rank, hidden}), {.experts_dimension = 0}},
+      {counted({2 * width, rank * experts}),
+       {.dimension = 0, .groups = 2, .units = width, .experts_dimension = 1, .experts_groups = rank}},
+      {counted({experts * rank, width}), {.dimension = 1, .units = width, .experts_dimension = 0}},
+      {counted({hidden, rank * experts}), {.experts_dimension = 1, .experts_groups = rank}},
+  };
+  for (const auto& [whole, partition] : tensors)
+    for (auto [owners, cut] : {std::pair<int64_t, int64_t>{2, 1}, {1, 2}, {2, 2}, {4, 3}}) {
+      auto made = at::full_like(whole, -1);
+      for (int64_t place = 0; place < owners * cut; ++place) {
+        const auto slice = partition.slice(whole.sizes(), PartitionRank{place, owners * cut, cut});
+        slice.paste(made, slice.cut(whole));
+      }
+      EXPECT_TRUE(at::equal(made, whole)) << whole.sizes() << " over " << owners << " x " << cut;
+    }
+  const auto second = tensors[3].second.slice(tensors[3].first.sizes(), PartitionRank{3, 4, 2}).cut(tensors[3].first);
+  const auto by_expert = tensors[3].first.view({2, width, rank, experts});
+  EXPECT_TRUE(at::equal(second.view({2, width / 2, rank, 2}), by_expert.narrow(1, 3, 3).narrow(3, 2, 2)));
+}
+
 TEST(LinearPartition, UpdatesAreCutAsTheirProductIs) {
   using Cut = LinearPartition::Cut;
   const LinearPartition outputs{Cut::outputs, 4}, inputs{Cut::inputs, 4};

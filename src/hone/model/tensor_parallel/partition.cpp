@@ -25,16 +25,22 @@ void add_linear(std::vector<PartitionedTensor>& list, Linear& layer, const Linea
 
 // PEFT stacks the factors of all experts: a [experts * r, in], b [out, r * experts].
 void add_experts(std::vector<PartitionedTensor>& list, SparseMoe& mixture) {
-  const int64_t width = mixture.down.weight.size(2);
-  list.push_back({&mixture.gate_up.weight, gate_up_partition(width)});
+  const int64_t width = mixture.down.weight.size(2), experts = mixture.down.weight.size(0);
+  const auto factor = replicated(PartialGradient::always, "experts");
+  auto add = [&](Tensor& value, TensorPartition partition, int64_t dimension, int64_t groups) {
+    partition.experts_dimension = dimension;
+    partition.experts_groups = groups;
+    list.push_back({&value, partition});
+  };
+  add(mixture.gate_up.weight, gate_up_partition(width), 0, 1);
   for (auto& adapter : mixture.gate_up.adapters) {
-    list.push_back({&adapter.a, replicated(PartialGradient::always, "experts")});
-    list.push_back({&adapter.b, {.dimension = 0, .groups = 2, .units = width}});
+    add(adapter.a, factor, 0, 1);
+    add(adapter.b, {.dimension = 0, .groups = 2, .units = width}, 1, adapter.b.size(1) / experts);
   }
-  list.push_back({&mixture.down.weight, down_partition(width)});
+  add(mixture.down.weight, down_partition(width), 0, 1);
   for (auto& adapter : mixture.down.adapters) {
-    list.push_back({&adapter.a, along(1, width)});
-    list.push_back({&adapter.b, replicated(PartialGradient::always, "experts")});
+    add(adapter.a, along(1, width), 0, 1);
+    add(adapter.b, factor, 1, adapter.b.size(1) / experts);
   }
 }
 
@@ -55,6 +61,38 @@ void add_block(std::vector<PartitionedTensor>& list, Block& block) {
   add_norm(list, block.attention.k_norm, PartialGradient::always, "head_norm");
 }
 
+// What is taken along an axis: of each of so many equal parts, those from first to last.
+struct Taken {
+  int64_t groups, first, last;
+};
+
+TensorSlice slice_of(at::IntArrayRef whole, const std::vector<Taken>& taken) {
+  struct Level {
+    int64_t count, stride;
+  };
+  TensorSlice part{whole.vec(), whole.vec()};
+  std::vector<Level> levels{{1, 1}};  // the innermost first
+  auto add = [&](int64_t count, int64_t stride) {
+    if (auto& inner = levels.back(); stride == inner.count * inner.stride)
+      inner.count *= count;
+    else if (count > 1)
+      levels.push_back({count, stride});
+  };
+  int64_t inner = 1;
+  for (size_t axis = whole.size(); axis-- > 0; inner *= whole[axis]) {
+    const auto& [groups, first, last] = taken[axis];
+    part.shape[axis] = groups * (last - first);
+    part.begin += first * inner;
+    add(last - first, inner);
+    add(groups, whole[axis] / groups * inner);
+  }
+  HONE_CHECK(levels.size() <= 3, "a part of a tensor has {} strides", levels.size());
+  part.run = levels[0].count;
+  part.stride = levels.size() > 1 ? levels[1].stride : inner;
+  if (levels.size() > 2) part.count = levels[1].count, part.jump = levels[2].stride;
+  return part;
+}
+
 std::string divisors_of(int64_t size) {
   std::string list;
   for (int64_t i = 1; i <= size; ++i)
@@ -66,35 +104,40 @@ std::string divisors_of(int64_t size) {
 
 Tensor TensorSlice::cut(const Tensor& values) const {
   if (is_whole()) return values;
-  const auto flat = values.contiguous().view(-1);
-  int64_t size = 1;
-  for (auto length : shape) size *= length;
-  return flat.as_strided({size / run, run}, {stride, 1}, flat.storage_offset() + begin).reshape(shape).clone();
+  return place_in(values.contiguous().view(-1)).reshape(shape).clone();
 }
 
 void TensorSlice::paste(Tensor& values, const Tensor& part) const {
-  auto flat = values.view(-1);
-  flat.as_strided({part.numel() / run, run}, {stride, 1}, flat.storage_offset() + begin).copy_(part.reshape({-1, run}));
+  auto place = place_in(values.view(-1));
+  place.copy_(part.reshape(place.sizes()));
 }
 
-TensorSlice TensorPartition::slice(at::IntArrayRef whole, int64_t rank, int64_t count) const {
-  TensorSlice part{whole.vec(), whole.vec()};
-  const auto size = static_cast<int64_t>(c10::multiply_integers(whole));
-  part.run = part.stride = size;
-  if (dimension < 0) return part;
-  const auto axis = static_cast<size_t>(dimension);
-  const int64_t inner = c10::multiply_integers(whole.slice(axis + 1)), length = whole[axis] / groups, unit = length / units;
-  const int64_t first = rank * units / count, last = std::max((rank + 1) * units / count, first + 1);
-  part.shape[axis] = groups * (last - first) * unit;
-  part.begin = first * unit * inner;
-  part.run = (last - first) * unit * inner;
-  part.stride = length * inner;
-  return part;
+Tensor TensorSlice::place_in(const Tensor& flat) const {
+  const int64_t runs = c10::multiply_integers(shape) / run, in_row = count > 0 ? count : runs,
+                first = flat.storage_offset() + begin;
+  return flat.as_strided({runs / in_row, in_row, run}, {jump, stride, 1}, first);
 }
 
-int64_t TensorPartition::replicas(int64_t count) const {
-  if (dimension < 0) return count;
-  return units < count ? count / units : 1;
+TensorSlice TensorPartition::slice(at::IntArrayRef whole, const PartitionRank& place) const {
+  std::vector<Taken> taken(whole.size());
+  for (size_t axis = 0; axis < whole.size(); ++axis) taken[axis] = {1, 0, whole[axis]};
+  if (dimension >= 0) {
+    const auto axis = static_cast<size_t>(dimension);
+    const int64_t unit = whole[axis] / groups / units, rank = place.rank % place.cut;
+    const int64_t first = rank * units / place.cut, last = std::max((rank + 1) * units / place.cut, first + 1);
+    taken[axis] = {groups, first * unit, last * unit};
+  }
+  if (is_of_experts() && place.cut < place.count) {
+    const auto axis = static_cast<size_t>(experts_dimension);
+    const int64_t each = whole[axis] / experts_groups / (place.count / place.cut), number = place.rank / place.cut;
+    taken[axis] = {experts_groups, number * each, (number + 1) * each};
+  }
+  return slice_of(whole, taken);
+}
+
+int64_t TensorPartition::replicas(int64_t cut) const {
+  if (dimension < 0) return cut;
+  return units < cut ? cut / units : 1;
 }
 
 TensorPartition LinearPartition::weight() const {
@@ -159,7 +202,24 @@ std::vector<PartitionedTensor> partitioned_tensors(Decoder& decoder) {
   return list;
 }
 
-void check_partition(const Decoder& decoder, int64_t count) {
+std::vector<PartitionedTensor> partitioned_experts(Decoder& decoder) {
+  std::vector<PartitionedTensor> list;
+  for (auto& block : decoder.blocks)
+    if (block.mixture) add_experts(list, *block.mixture);
+  return list;
+}
+
+void check_expert_partition(const Decoder& decoder, int64_t ranks, int64_t cut) {
+  const auto& experts = decoder.config.experts;
+  if (experts.count % ranks != 0)
+    throw UserError(ExitCode::usage, fmt::format("{} experts cannot be dealt out over {} ranks", experts.count, ranks),
+                    "sizes of `expert_parallel_size` that divide them: " + divisors_of(experts.count));
+  if (experts.width % cut != 0)
+    throw UserError(ExitCode::usage, fmt::format("the {} columns of an expert cannot be cut for {} ranks", experts.width, cut),
+                    "sizes of `expert_tensor_parallel_size` that divide them: " + divisors_of(experts.width));
+}
+
+void check_partition(const Decoder& decoder, int64_t count, bool experts_too) {
   const auto& config = decoder.config;
   const auto& a = config.attention;
   auto refuse = [&](const std::string& what, const std::string& fit) {
@@ -174,7 +234,7 @@ void check_partition(const Decoder& decoder, int64_t count) {
   bool dense = false, mixed = false;
   for (int64_t layer = 0; layer < config.layers; ++layer) (config.has_experts(layer) ? mixed : dense) = true;
   if (dense) divides(config.intermediate_size, "columns of an MLP");
-  if (mixed) divides(config.experts.width, "columns of an expert");
+  if (mixed && experts_too) divides(config.experts.width, "columns of an expert");
   if (mixed && config.experts.shared_expert_intermediate_size > 0)
     divides(config.experts.shared_expert_intermediate_size, "columns of a shared expert");
   if (config.vocab_size < count) refuse(fmt::format("a vocabulary of {}", config.vocab_size), "take fewer ranks");

@@ -49,6 +49,12 @@ Tensor by_all(const Tensor& rows, const ExpertLinear& product, const Tensor& cou
   return y;
 }
 
+// Of rows that are sorted by expert.
+Tensor mlp_of_rows(const Tensor& rows, const Tensor& counts, const ExpertLinear& gate_up, const ExpertLinear& down) {
+  auto both = by_all(rows, gate_up, counts).chunk(2, 1);
+  return by_all(swiglu(both[0], both[1]), down, counts);
+}
+
 }  // namespace
 
 TopKRouting route_top_k(const Tensor& logits_te, int64_t per_token, bool normalized) {
@@ -77,8 +83,15 @@ Tensor expert_mlp_plain(const Tensor& x_th, const TopKRouting& choice, const Exp
 Tensor expert_mlp(const Tensor& x_th, const TopKRouting& choice, const ExpertLinear& gate_up, const ExpertLinear& down) {
   auto counts = tokens_per_expert(choice.experts_tk, gate_up.weight.size(0));
   auto sent = moe_permute(x_th, choice.experts_tk);
-  auto both = by_all(sent.rows_rh, gate_up, counts).chunk(2, 1);
-  return moe_unpermute(by_all(swiglu(both[0], both[1]), down, counts), sent.permutation_r, choice.weights_tk);
+  return moe_unpermute(mlp_of_rows(sent.rows_rh, counts, gate_up, down), sent.permutation_r, choice.weights_tk);
+}
+
+Tensor dispatched_expert_mlp(const Tensor& x_th, const TopKRouting& choice, int64_t all_experts, const ExpertLinear& gate_up,
+                             const ExpertLinear& down, ExpertDispatcher& dispatcher) {
+  auto sent = moe_permute(x_th, choice.experts_tk);
+  auto route = dispatcher.dispatch(sent.rows_rh, tokens_per_expert(choice.experts_tk, all_experts));
+  auto made = mlp_of_rows(route->rows_rh(), route->counts_e(), gate_up, down);
+  return moe_unpermute(route->combine(made), sent.permutation_r, choice.weights_tk);
 }
 
 }  // namespace hone::ops

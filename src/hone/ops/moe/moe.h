@@ -1,6 +1,7 @@
 // A mixture of experts in place of an MLP: which experts a token goes to, and what they make of it.
 #pragma once
 #include "hone/ops/linear/lora_linear.h"
+#include "hone/ops/moe/expert_dispatcher.h"
 #include "hone/ops/quantization/quantized_linear.h"
 
 namespace hone::ops {
@@ -30,5 +31,8 @@ Tensor expert_lora_delta(const LoraWeights& adapter, int64_t experts);
 Tensor expert_mlp_plain(const Tensor& x_th, const TopKRouting& choice, const ExpertLinear& gate_up, const ExpertLinear& down);
 // Tokens sorted by expert, one product for each that has any.
 Tensor expert_mlp(const Tensor& x_th, const TopKRouting& choice, const ExpertLinear& gate_up, const ExpertLinear& down);
+// The same where only some of all experts are here.
+Tensor dispatched_expert_mlp(const Tensor& x_th, const TopKRouting& choice, int64_t all_experts, const ExpertLinear& gate_up,
+                             const ExpertLinear& down, ExpertDispatcher& dispatcher);
 
 }  // namespace hone::ops

@@ -11,17 +11,20 @@ namespace {
 
 const void* identity_of(const Tensor& tensor) { return tensor.unsafeGetTensorImpl(); }
 
-void check_cuttable(model::CausalLM& model) {
-  auto refuse = [](const std::string& what, const char* fix) {
-    throw UserError(ExitCode::usage, what + ", which tensor parallel training does not support", fix);
+// What is cut must be plain numbers; of a model whose layers are whole its experts alone are.
+void check_cuttable(model::CausalLM& model, bool cuts_layers) {
+  auto refuse = [&](const std::string& what, const char* fix) {
+    throw UserError(ExitCode::usage,
+                    fmt::format("{}, which {} parallel training does not support", what, cuts_layers ? "tensor" : "expert"), fix);
   };
   const auto& config = model.config();
-  if (config.vision || config.audio)
+  if (cuts_layers && (config.vision || config.audio))
     refuse(fmt::format("{} reads images or sound", config.architecture), "shard it with `deepspeed` zero3");
-  if (config.num_labels || model.value_head()) refuse("the model scores whole texts", "shard it with `deepspeed` zero3");
+  if (cuts_layers && (config.num_labels || model.value_head()))
+    refuse("the model scores whole texts", "shard it with `deepspeed` zero3");
   for (const auto* layer : model.tree().linears()) {
     if (layer->quantized_base || layer->quantized || layer->float8)
-      refuse(layer->name + " is quantized", "leave out the tensor parallelism, or the bits");
+      refuse(layer->name + " is quantized", "leave out the parallelism, or the bits");
     if (!layer->tuners.empty()) refuse(layer->name + " has an adapter that is not LoRA", "use `tuner_type` lora or full");
   }
   for (const auto& slot : model.tree().slots())
@@ -41,19 +44,45 @@ void announce(ProcessGroup& group, int64_t place) {
 
 }  // namespace
 
-TensorParallelModel::TensorParallelModel(model::CausalLM& model, ProcessGroup& group, const TensorParallelOptions& options)
-    : model_(model), group_(group), sequence_parallel_(options.sequence_parallel) {
+TensorParallelModel::TensorParallelModel(model::CausalLM& model, const ModelGroups& groups, const TensorParallelOptions& options)
+    : model_(model), groups_(groups), sequence_parallel_(options.sequence_parallel) {
   auto& decoder = model.decoder();
+  const int64_t holders = groups.experts ? groups.experts->size() : 1;
+  if (groups.tensor) model::check_partition(decoder, groups.tensor->size(), !groups.deals_experts());
+  if (groups.deals_experts()) model::check_expert_partition(decoder, holders / groups.expert_cut, groups.expert_cut);
+  check_cuttable(model, groups.tensor != nullptr);
+  at::NoGradGuard no_grad;
+  if (groups.tensor)
+    cut_layers(options);
+  else
+    for (const auto& tensor : model::partitioned_experts(decoder)) cut(tensor, options.device);
+  move_rest(options.device);
+  if (!groups.deals_experts()) return;
+  if (groups.expert_cut > 1) {
+    const int alike = static_cast<int>(groups.expert_cut), first = groups.experts->rank() / alike * alike;
+    std::vector<int> ranks;
+    for (int i = 0; i < alike; ++i) ranks.push_back(first + i);
+    expert_replicas_ = groups.experts->subgroup(fmt::format("{}-experts-{}", options.expert_name, first), ranks);
+  }
+  dispatcher_ = std::make_unique<ExpertAllToAll>(groups.experts, groups.expert_cut);
+  decoder.experts = dispatcher_.get();
+}
+
+TensorParallelModel::~TensorParallelModel() {
+  model_.decoder().region = nullptr;
+  model_.decoder().experts = nullptr;
+}
+
+void TensorParallelModel::cut_layers(const TensorParallelOptions& options) {
+  auto& decoder = model_.decoder();
+  auto& group = *groups_.tensor;
   const int64_t rank = group.rank(), count = group.size(), kv_heads = decoder.config.attention.kv_heads;
-  model::check_partition(decoder, count);
-  check_cuttable(model);
   if (kv_heads < count) {
     const int alike = static_cast<int>(count / kv_heads), first = group.rank() / alike * alike;
     std::vector<int> ranks;
     for (int i = 0; i < alike; ++i) ranks.push_back(first + i);
     replicas_ = group.subgroup(fmt::format("{}-heads-{}", options.name, first), ranks);
   }
-  at::NoGradGuard no_grad;
   const int64_t words = decoder.embedding.weight.size(0);
   for (const auto& tensor : model::partitioned_tensors(decoder)) cut(tensor, options.device);
   for (auto& block : decoder.blocks) {
@@ -65,41 +94,71 @@ TensorParallelModel::TensorParallelModel(model::CausalLM& model, ProcessGroup& g
   decoder.region = region_.get();
 }
 
-TensorParallelModel::~TensorParallelModel() { model_.decoder().region = nullptr; }
-
 void TensorParallelModel::cut(const model::PartitionedTensor& tensor, at::Device device) {
   auto& value = *tensor.value;
   const auto& partition = tensor.partition;
-  const int64_t alike = partition.replicas(group_.size());
-  Part part{value, partition.slice(value.sizes(), group_.rank(), group_.size()), partition, group_.rank() % alike == 0};
+  const bool dealt_out = partition.is_of_experts() && groups_.deals_experts();
+  auto* group = dealt_out ? groups_.experts : groups_.tensor;
+  const int64_t rank = group ? group->rank() : 0, count = group ? group->size() : 1;
+  const model::PartitionRank place{rank, count, dealt_out ? groups_.expert_cut : count};
+  Part part{value, partition.slice(value.sizes(), place), partition, group, place, dealt_out};
   value.set_data(part.slice.cut(value.detach()).to(device));
-  if (partition.first_rank_only && group_.rank() > 0) value = Tensor();  // known here, not computed with
+  if (partition.first_rank_only && rank > 0) value = Tensor();  // known here, not computed with
   places_[identity_of(part.value)] = parts_.size();
   parts_.push_back(std::move(part));
 }
 
-size_t TensorParallelModel::place_of(const Tensor& parameter) const {
+// The model was loaded in host memory, of which each rank takes its part.
+void TensorParallelModel::move_rest(at::Device device) {
+  auto move = [&](Tensor& value) {
+    if (value.defined() && !place_of(value) && value.device() != device) value.set_data(value.detach().to(device));
+  };
+  for (const auto& parameter : model_.parameters()) move(*parameter.value);
+  for (const auto& slot : model_.tree().slots())
+    for (auto& adapter : *slot.adapters) move(adapter.a), move(adapter.b);
+}
+
+std::optional<size_t> TensorParallelModel::place_of(const Tensor& parameter) const {
   auto found = places_.find(identity_of(parameter));
-  HONE_CHECK(found != places_.end(), "a tensor that is none of the model's");
+  if (found == places_.end()) return {};
   return found->second;
+}
+
+const model::TensorSlice* TensorParallelModel::slice_of(const Tensor& parameter) const {
+  const auto place = place_of(parameter);
+  return is_cut(place) ? &parts_[*place].slice : nullptr;
+}
+
+bool TensorParallelModel::owns(const Tensor& parameter) const {
+  const auto place = place_of(parameter);
+  if (!place) return groups_.is_first_copy;
+  return parts_[*place].is_owner() && is_of_first_copy(parts_[*place]);
+}
+
+bool TensorParallelModel::is_dealt_out(const Tensor& parameter) const {
+  const auto place = place_of(parameter);
+  return place && parts_[*place].is_dealt_out;
 }
 
 bool TensorParallelModel::is_partial(const Part& part) const {
   const auto& partition = part.partition;
   if (partition.gradient == model::PartialGradient::never) return false;
   if (partition.gradient == model::PartialGradient::with_sequence_parallel && !sequence_parallel_) return false;
-  return partition.replicas(group_.size()) > 1;
+  return partition.replicas(part.place.cut) > 1;
 }
 
 void TensorParallelModel::sum_partial(const std::vector<Gradient>& gradients) {
-  TensorList everywhere, among_replicas;
+  TensorList everywhere, among_replicas, among_experts;
   for (const auto& [parameter, value] : gradients) {
-    const auto& part = parts_[place_of(parameter)];
-    if (!value.defined() || !is_partial(part) || fault(fmt::format("tensor_parallel.{}", part.partition.what))) continue;
-    (part.partition.dimension < 0 ? everywhere : among_replicas).push_back(value);
+    const auto place = place_of(parameter);
+    if (!value.defined() || !place || !is_partial(parts_[*place])) continue;
+    const auto& part = parts_[*place];
+    if (fault(fmt::format("tensor_parallel.{}", part.partition.what))) continue;
+    (part.is_dealt_out ? among_experts : part.partition.dimension < 0 ? everywhere : among_replicas).push_back(value);
   }
-  sum_over(group_, everywhere);
+  if (groups_.tensor) sum_over(*groups_.tensor, everywhere);
   if (replicas_) sum_over(*replicas_, among_replicas);
+  if (expert_replicas_) sum_over(*expert_replicas_, among_experts);
 }
 
 // One message for each type of number.
@@ -127,7 +186,7 @@ Tensor TensorParallelModel::squared_norm(const std::vector<Gradient>& gradients)
   for (const auto& [parameter, value] : gradients)
     if (value.defined() && owns(parameter)) own.push_back(value);
   if (!own.empty()) total = at::stack(at::_foreach_norm(own, 2, at::kFloat)).square().sum().to(total.device());
-  group_.all_reduce(total)->wait();
+  groups_.world.all_reduce(total)->wait();
   return total;
 }
 
@@ -138,11 +197,12 @@ Tensor TensorParallelModel::gathered_part(size_t place) {
   const auto here = part.here();
   if (part.slice.is_whole()) return here.clone();
   auto whole = at::empty(part.slice.whole, here.options());
-  const int64_t alike = part.partition.replicas(group_.size());
-  for (int rank = 0; rank < group_.size(); rank += static_cast<int>(alike)) {
-    const auto slice = part.partition.slice(part.slice.whole, rank, group_.size());
-    auto values = rank == group_.rank() ? here.contiguous() : at::empty(slice.shape, here.options());
-    group_.broadcast(values, rank);
+  auto holder = part.place;
+  const int64_t alike = part.partition.replicas(holder.cut);
+  for (holder.rank = 0; holder.rank < holder.count; holder.rank += alike) {
+    const auto slice = part.partition.slice(part.slice.whole, holder);
+    auto values = holder.rank == part.place.rank ? here.contiguous() : at::empty(slice.shape, here.options());
+    part.group->broadcast(values, static_cast<int>(holder.rank));
     slice.paste(whole, values);
   }
   return whole;
@@ -150,14 +210,14 @@ Tensor TensorParallelModel::gathered_part(size_t place) {
 
 void TensorParallelModel::fill(const Tensor& parameter, const Tensor& whole) const {
   at::NoGradGuard no_grad;
-  const auto& part = parts_[place_of(parameter)];
-  auto here = part.here();
-  here.copy_(part.slice.cut(whole));
+  const auto place = place_of(parameter);
+  auto here = place ? parts_[*place].here() : parameter.detach();
+  here.copy_(place ? parts_[*place].slice.cut(whole) : whole);
 }
 
-std::unique_ptr<TensorParallelModel> apply_tensor_parallel(model::CausalLM& model, ProcessGroup& group,
+std::unique_ptr<TensorParallelModel> apply_tensor_parallel(model::CausalLM& model, const ModelGroups& groups,
                                                            const TensorParallelOptions& options) {
-  return std::make_unique<TensorParallelModel>(model, group, options);
+  return std::make_unique<TensorParallelModel>(model, groups, options);
 }
 
 WholeShapes::WholeShapes(TensorParallelModel& model) : model_(model) {
@@ -174,19 +234,20 @@ WholeShapes::~WholeShapes() {
 }
 
 void WholeShapes::show(Tensor parameter) {
-  auto& part = model_.parts_[model_.place_of(parameter)];
-  if (!part.slice.is_whole()) parameter.set_data(model_.gathered_part(model_.place_of(parameter)));
+  const auto place = model_.place_of(parameter);
+  if (model_.is_cut(place)) parameter.set_data(model_.gathered_part(*place));
 }
 
 Tensor WholeParameters::operator()(const Tensor& parameter) {
   const auto place = model_.place_of(parameter);
-  if (!model_.parts_[place].slice.is_whole()) announce(model_.group_, static_cast<int64_t>(place));
-  return model_.gathered_part(place).to(at::kCPU);
+  if (!model_.is_cut(place)) return parameter.detach().to(at::kCPU);
+  announce(model_.groups_.world, static_cast<int64_t>(*place));
+  return model_.gathered_part(*place).to(at::kCPU);
 }
 
 WholeParameters::~WholeParameters() {
   try {
-    announce(model_.group_, -1);
+    announce(model_.groups_.world, -1);
   } catch (const UserError&) {
     return;  // the peers are gone: the next collective reports it
   }
@@ -194,10 +255,10 @@ WholeParameters::~WholeParameters() {
 
 void WholeParameters::follow(TensorParallelModel& model) {
   for (auto number = at::empty({1}, at::kLong);;) {
-    model.group_.broadcast(number, 0);
+    model.groups_.world.broadcast(number, 0);
     const auto place = number.item<int64_t>();
     if (place < 0) return;
-    model.gathered_part(static_cast<size_t>(place));
+    if (model.is_of_first_copy(model.parts_[static_cast<size_t>(place)])) model.gathered_part(static_cast<size_t>(place));
   }
 }
 

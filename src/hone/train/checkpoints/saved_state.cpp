@@ -7,7 +7,7 @@
 namespace hone::train {
 namespace {
 
-// The numbers behind an @: "1024", or "1024:64:256"; none where there is anything else.
+// The numbers behind an @: "1024", or "1024:64:256" and so on; none where there is anything else.
 std::vector<int64_t> numbers_in(std::string_view text) {
   std::vector<int64_t> numbers;
   while (!text.empty()) {
@@ -25,18 +25,42 @@ struct NamedPiece {
   SavedState::Runs runs;
 };
 
-// "name@1024" -> name, from 1024 on; "name@1024:64:256" -> runs of 64, one every 256. Any other name is whole.
+// Whether these make runs that do not overlap.
+bool are_runs(const std::vector<int64_t>& numbers) {
+  if ((numbers.size() != 3 && numbers.size() != 5) || numbers[1] < 1 || numbers[2] < numbers[1]) return false;
+  return numbers.size() == 3 || (numbers[3] > 0 && numbers[3] <= numbers[4] / numbers[2]);
+}
+
+// "name@1024" -> name, from 1024 on; "name@1024:64:256" -> runs of 64, one every 256, and so on. Any other name is whole.
 NamedPiece split_piece(const std::string& name) {
   auto at = name.rfind('@');
   if (at == std::string::npos) return {name, {}};
   auto numbers = numbers_in(std::string_view(name).substr(at + 1));
   if (numbers.size() == 1) return {name.substr(0, at), {.begin = numbers[0]}};
-  if (numbers.size() == 3 && numbers[1] > 0 && numbers[2] >= numbers[1])
-    return {name.substr(0, at), {.begin = numbers[0], .run = numbers[1], .stride = numbers[2]}};
-  return {name, {}};
+  if (!are_runs(numbers)) return {name, {}};
+  numbers.resize(5);
+  return {name.substr(0, at), {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]}};
 }
 
 }  // namespace
+
+bool SavedState::Runs::fits(int64_t size) const {
+  if (run == 0) return true;
+  if (count == 0) return size % run == 0 && size / run <= kMostElements / stride;
+  return size % run == 0 && size / run % count == 0 && size / run / count <= kMostElements / jump;
+}
+
+int64_t SavedState::Runs::end(int64_t size) const {
+  if (run == 0) return begin + size;
+  const int64_t runs = size / run, in_row = count > 0 ? count : runs;
+  return begin + (runs / in_row - 1) * jump + (in_row - 1) * stride + run;
+}
+
+std::vector<int64_t> SavedState::Runs::shape(int64_t size) const {
+  if (run == 0) return {1, 1, size};
+  const int64_t in_row = count > 0 ? count : size / run;
+  return {size / run / in_row, in_row, run};
+}
 
 std::string state_name(int rank, const char* extension) {
   return rank == 0 ? fmt::format("hone_state.{}", extension) : fmt::format("hone_state-rank-{}.{}", rank, extension);

@@ -15,15 +15,20 @@ void refuse_missing(const parallel::DeviceMesh::Request& request) {
   const std::tuple<const char*, int, const char*> missing[] = {
       {"pipeline_parallel_size", request.pp,
        "cut layers instead (`tensor_parallel_size`), or shard parameters (`deepspeed` zero3)"},
-      {"context_parallel_size", request.cp, "split long sequences with `sequence_parallel_size`"},
-      {"expert_parallel_size", request.ep, "experts are cut with all other layers by `tensor_parallel_size`"},
-      {"expert_tensor_parallel_size", request.etp == request.tp ? 1 : request.etp,
-       "experts are cut as all other layers are: leave it out, or make it the size of `tensor_parallel_size`"}};
+      {"context_parallel_size", request.cp, "split long sequences with `sequence_parallel_size`"}};
   for (const auto& [name, size, instead] : missing)
     if (size > 1) throw UserError(ExitCode::usage, fmt::format("{} is {}, which is not in this version", name, size), instead);
 }
 
+// Experts have a grid of their own unless they are cut as the other layers are.
+bool deals_experts(const parallel::DeviceMesh::Request& layout) {
+  return layout.ep > 1 || (layout.etp > 0 && layout.etp != layout.tp);
+}
+
 void check_tensor_parallel(const ParallelConfig& config) {
+  if (deals_experts(config.layout) && config.sharding.stage > 0)
+    throw UserError(ExitCode::usage, "expert_parallel_size is above 1 with a sharded model (deepspeed, fsdp)",
+                    "leave one of them out: what is not an expert's is whole on every rank of expert parallel training");
   if (config.layout.tp == 1) return;
   if (config.sharding.stage > 0)
     throw UserError(ExitCode::usage, "tensor_parallel_size is above 1 with a sharded model (deepspeed, fsdp)",
@@ -84,10 +89,17 @@ DistributedContext DistributedContext::join(const ParallelConfig& config, const 
       if (local_ranks[static_cast<size_t>(rank)] == "0") firsts.push_back(rank);
     if (world.local_rank == 0) processes.leaders = processes.group->subgroup("leaders", firsts);
   }
-  if (processes.mesh.size("tp") > 1) {
-    const auto tensor = processes.mesh.group(world.rank, "tp"), data = processes.mesh.group(world.rank, "dp");
-    processes.tensor = processes.group->subgroup(fmt::format("tensor-{}", tensor.front()), tensor);
-    if (data.size() > 1) processes.data = processes.group->subgroup(fmt::format("data-{}", data.front()), data);
+  const bool dealt = deals_experts(config.layout);
+  if (processes.mesh.size("tp") > 1 || dealt) {
+    processes.tensor = processes.group_along("tensor", processes.mesh.group(world.rank, "tp"));
+    processes.data = processes.group_along("data", processes.mesh.group(world.rank, {"dp", "cp", "sp"}));
+  }
+  if (dealt) {
+    const auto grid = parallel::DeviceMesh::plan_experts(config.layout, world.size);
+    processes.experts = processes.group_along("experts", grid.group(world.rank, {"ep", "etp"}));
+    processes.expert_copies = processes.group_along("expert-copies", grid.group(world.rank, "edp"));
+    processes.expert_cut = grid.size("etp");
+    if (world.is_main()) log::info("experts: {}", grid.str());
   }
   if (config.sharding.stage == 0) return processes;
   int copy = processes.mesh.coordinate(world.rank, "dp"), of_copy = processes.mesh.size() / processes.mesh.size("dp");
@@ -99,6 +111,10 @@ DistributedContext DistributedContext::join(const ParallelConfig& config, const 
     processes.replicas = processes.group->subgroup(fmt::format("replicas-{}", same.front()), same);
   }
   return processes;
+}
+
+std::unique_ptr<parallel::ProcessGroup> DistributedContext::group_along(const char* name, const std::vector<int>& ranks) const {
+  return ranks.size() > 1 ? group->subgroup(fmt::format("{}-{}", name, ranks.front()), ranks) : nullptr;
 }
 
 fs::path DistributedContext::share_text(const std::string& text) const {

@@ -12,7 +12,7 @@ struct ParallelConfig {
   parallel::ShardingConfig sharding;
   parallel::ProcessGroupOptions process_group;
   int sequence_parallel = 1;
-  parallel::DeviceMesh::Request layout;     // tp and the axes that are still refused; the rest is filled in
+  parallel::DeviceMesh::Request layout;     // tp, ep, etp and the axes that are still refused; the rest is filled in
   bool megatron_sequence_parallel = false;  // rows outside of layers that tp cuts are dealt out among its ranks
   bool folder_on_each_node = false;         // checkpoints are written on every node, should they share no file system
   bool async_save = false;  // a thread of each process writes checkpoints and needs a line to the others' of its own
@@ -28,6 +28,10 @@ struct DistributedContext {
   std::unique_ptr<parallel::ProcessGroup> replicas = {};  // those that keep the same shard; null when there is one copy
   std::unique_ptr<parallel::ProcessGroup> tensor = {};    // those that each layer is cut over; null: layers are whole
   std::unique_ptr<parallel::ProcessGroup> data = {};      // beside it, those that hold the same parts; null when there is one
+  std::unique_ptr<parallel::ProcessGroup> experts = {};   // those that experts are dealt out over and cut; null: one rank has all
+  std::unique_ptr<parallel::ProcessGroup> expert_copies =
+      {};                  // those that hold the same parts of experts; null when there is one
+  int64_t expert_cut = 0;  // how many of `experts` cut the same ones; 0: experts are cut as layers are
   std::unique_ptr<parallel::ProcessGroup> leaders =
       {};                        // the first of every node, on these; null unless each node has its own folder
   bool several_folders = false;  // asked for a folder on each of several nodes
@@ -35,10 +39,13 @@ struct DistributedContext {
   // Meets the others and makes sure that all were started with the same `settings`.
   static DistributedContext join(const ParallelConfig& config, const Json& settings, at::Device device);
   bool shards_model() const { return shards != nullptr; }
+  bool cuts_model() const { return tensor || experts; }
   int data_rank() const { return mesh.data_rank(world.rank); }
   int data_size() const { return mesh.data_size(); }
 
   fs::path share_text(const std::string& text) const;  // the first process's text, on all of them
+  // These ranks, this one among them; null: it is alone.
+  std::unique_ptr<parallel::ProcessGroup> group_along(const char* name, const std::vector<int>& ranks) const;
   // Whether the first process's folder is another one on other nodes, where it is made then. Checkpoints are written by all, so
   // unless that was asked for it throws UserError(usage) naming a process that does not see the folder.
   bool folder_per_node(const fs::path& folder) const;

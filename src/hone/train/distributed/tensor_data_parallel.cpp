@@ -2,29 +2,44 @@
 
 #include <algorithm>
 
+#include "hone/base/fault_injection.h"
+
 namespace hone::train {
 
-TensorDataParallel::TensorDataParallel(parallel::ProcessGroup& processes, parallel::ProcessGroup* copies,
-                                       parallel::TensorParallelModel& model,
+TensorDataParallel::TensorDataParallel(parallel::ProcessGroup& processes, Copies copies, parallel::TensorParallelModel& model,
                                        std::vector<parallel::GradientBuckets::Parameter> parameters,
                                        const std::vector<optim::ParameterGroup>& groups, int64_t bucket_bytes)
-    : MultiProcess(processes), copies_(copies), model_(model), parameters_(std::move(parameters)) {
-  if (copies) buckets_ = std::make_unique<parallel::GradientBuckets>(*copies, parameters_, bucket_bytes);
+    : MultiProcess(processes), model_(model), parameters_(std::move(parameters)) {
+  std::vector<parallel::GradientBuckets::Parameter> layers, experts;
+  for (const auto& parameter : parameters_) (model.is_dealt_out(parameter.model_param) ? experts : layers).push_back(parameter);
+  auto add = [&](parallel::ProcessGroup* group, std::vector<parallel::GradientBuckets::Parameter> of) {
+    if (group && !of.empty())
+      buckets_.push_back(std::make_unique<parallel::GradientBuckets>(*group, std::move(of), bucket_bytes));
+  };
+  add(copies.layers, std::move(layers));
+  if (!fault("expert_parallel.copies")) add(copies.experts, std::move(experts));
+  for (auto* group : {copies.layers, copies.experts, model.groups().tensor, model.groups().experts})
+    if (group) groups_.push_back(group);
   for (const auto& group : groups)
     for (size_t i = 0; i < group.parameters.size(); ++i)
       if (!model.owns(group.parameters[i])) others_.insert(group.names[i]);
 }
 
 double TensorDataParallel::seconds_waited() const {
-  return MultiProcess::seconds_waited() + model_.group().seconds_waited() + (copies_ ? copies_->seconds_waited() : 0);
+  double seconds = MultiProcess::seconds_waited();
+  for (const auto* group : groups_) seconds += group->seconds_waited();
+  return seconds;
 }
 
 int64_t TensorDataParallel::bytes_sent() const {
-  return MultiProcess::bytes_sent() + model_.group().bytes_sent() + (copies_ ? copies_->bytes_sent() : 0);
+  int64_t bytes = MultiProcess::bytes_sent();
+  for (const auto* group : groups_) bytes += group->bytes_sent();
+  return bytes;
 }
 
 void TensorDataParallel::before_micro_batch(bool last) {
-  if (last && buckets_) buckets_->prepare_last_backward();
+  for (auto& buckets : buckets_)
+    if (last) buckets->prepare_last_backward();
 }
 
 std::vector<parallel::TensorParallelModel::Gradient> TensorDataParallel::gradients() const {
@@ -35,7 +50,7 @@ std::vector<parallel::TensorParallelModel::Gradient> TensorDataParallel::gradien
 
 // Over the copies first, then over the ranks that each saw a part: either order gives the same sum.
 void TensorDataParallel::finish_gradients() {
-  if (buckets_) buckets_->finish();
+  for (auto& buckets : buckets_) buckets->finish();
   model_.sum_partial(gradients());
 }
 
@@ -52,8 +67,10 @@ bool TensorDataParallel::owns_state_of(const std::string& name) const {
 void name_parts(std::vector<optim::ParameterGroup>& groups, const parallel::TensorParallelModel& model) {
   for (auto& group : groups)
     for (size_t i = 0; i < group.parameters.size(); ++i)
-      if (const auto& slice = model.slice_of(group.parameters[i]); !slice.is_whole())
-        group.names[i] += fmt::format("@{}:{}:{}", slice.begin, slice.run, slice.stride);
+      if (const auto* slice = model.slice_of(group.parameters[i])) {
+        group.names[i] += fmt::format("@{}:{}:{}", slice->begin, slice->run, slice->stride);
+        if (slice->count > 0) group.names[i] += fmt::format(":{}:{}", slice->count, slice->jump);
+      }
 }
 
 WeightFiles tensor_parallel_files(model::CausalLM& model, const tuner::Tuned& tuned, parallel::TensorParallelModel& parts,
@@ -79,11 +96,8 @@ WeightFiles tensor_parallel_files(model::CausalLM& model, const tuner::Tuned& tu
       *reader = [&whole](const Tensor& parameter) { return whole(parameter); };
       write();
       *reader = {};
-    } else if (parts.group().rank() > 0) {
-      parallel::WholeParameters::follow(parts);
     } else {
-      // Another copy of the model: its first rank tells the others that there is nothing to do.
-      parallel::WholeParameters nothing(parts);
+      parallel::WholeParameters::follow(parts);
     }
   };
   return files;

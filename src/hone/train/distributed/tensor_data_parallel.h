@@ -1,5 +1,5 @@
-// Tensor parallel training, in several data parallel copies or one: the processes as the trainer sees them, and the files of a
-// model whose layers are cut.
+// Tensor and expert parallel training, in several data parallel copies or one: the processes as the trainer sees them, and the
+// files of a model whose layers are cut or whose experts are dealt out.
 #pragma once
 #include <set>
 
@@ -13,9 +13,13 @@ namespace hone::train {
 
 class TensorDataParallel final : public MultiProcess {
  public:
-  // `copies` joins the processes that hold the same parts, or is null. `parameters` in the order of the forward pass, with what
-  // the optimizer updates for each; `groups` has their names.
-  TensorDataParallel(parallel::ProcessGroup& processes, parallel::ProcessGroup* copies, parallel::TensorParallelModel& model,
+  // The processes that hold the same parts of layers, and of experts in their own grid; null: there are no others.
+  struct Copies {
+    parallel::ProcessGroup* layers = nullptr;
+    parallel::ProcessGroup* experts = nullptr;
+  };
+  // `parameters` in the order of the forward pass, with what the optimizer updates for each; `groups` has their names.
+  TensorDataParallel(parallel::ProcessGroup& processes, Copies copies, parallel::TensorParallelModel& model,
                      std::vector<parallel::GradientBuckets::Parameter> parameters,
                      const std::vector<optim::ParameterGroup>& groups, int64_t bucket_bytes);
 
@@ -24,18 +28,20 @@ class TensorDataParallel final : public MultiProcess {
   void before_micro_batch(bool last) override;
   void finish_gradients() override;
   Tensor clip_grad_norm(optim::Optimizer& optimizer, double max_norm) override;
-  bool owns_state() const override { return !copies_ || copies_->rank() == 0; }
+  bool owns_state() const override {
+    return model_.groups().is_first_copy || (model_.groups().deals_experts() && model_.groups().is_first_expert_copy);
+  }
   bool owns_state_of(const std::string& name) const override;
-  bool counts_rows() const override { return model_.group().rank() == 0; }
+  bool counts_rows() const override { return !model_.groups().tensor || model_.groups().tensor->rank() == 0; }
 
  private:
   std::vector<parallel::TensorParallelModel::Gradient> gradients() const;
 
-  parallel::ProcessGroup* copies_;  // null when there is one
+  std::vector<parallel::ProcessGroup*> groups_;  // all but the world, for accounts of time and bytes
   parallel::TensorParallelModel& model_;
   std::vector<parallel::GradientBuckets::Parameter> parameters_;
-  std::unique_ptr<parallel::GradientBuckets> buckets_;  // null when there is one copy
-  std::set<std::string> others_;                        // names that another rank of the group speaks for
+  std::vector<std::unique_ptr<parallel::GradientBuckets>> buckets_;  // of layers, of experts; none where there is one copy
+  std::set<std::string> others_;                                     // names that another rank speaks for
 };
 
 // A parameter of which a part is here is called after it and the elements of the whole that the part is: "name@1024:64:256".
