@@ -5,7 +5,10 @@
 namespace hone::serve {
 
 Context::Target Context::target_of(const std::string& model) const {
-  if (adapters.knows(model)) return {model, model};
+  if (adapters.knows(model)) {
+    const auto& in_engine = adapters.entries().at(model).in_engine;
+    return {model, in_engine.empty() ? model : in_engine};
+  }
   if (model.empty() || model == served.name || served.any_name) return {served.name, served.base_adapter};
   throw ApiError(404, fmt::format("the model \"{}\" does not exist here; /v1/models lists what does", model.substr(0, 128)),
                  "model", "model_not_found");

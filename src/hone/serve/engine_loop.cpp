@@ -74,6 +74,9 @@ void Generation::push(Event event) {
 EngineLoop::EngineLoop(engine::Engine& engine, asio::io_context& io, const EngineLoopLimits& limits)
     : engine_(engine), io_(io), limits_(limits), stats_(engine.stats()), thread_([this] { run(); }) {}
 
+EngineLoop::EngineLoop(engine::Engine& engine, asio::io_context& io, const EngineLoopLimits& limits, EngineDriver driver)
+    : engine_(engine), io_(io), limits_(limits), driver_(std::move(driver)), stats_(engine.stats()) {}
+
 EngineLoop::~EngineLoop() { stop(); }
 
 void EngineLoop::ask_to_stop() {
@@ -156,20 +159,35 @@ void EngineLoop::push(Commands& queue, std::function<void()> command) {
 void EngineLoop::wake() {
   ready_.notify_one();
   engine_.wake_step();
+  if (driver_.wake) driver_.wake();
 }
 
 void EngineLoop::run() {
-  while (run_commands()) step();
+  while (wait_for_turn()) take_turn();
   stopped_ = true;
 }
 
+bool EngineLoop::wait_for_turn() {
+  std::unique_lock lock(mutex_);
+  ready_.wait(lock, [&] { return stopping_ || has_commands() || !engine_.has_no_work(); });
+  return !stopping_;
+}
+
+bool EngineLoop::has_turn() {
+  std::lock_guard lock(mutex_);
+  return has_commands() || !engine_.has_no_work();
+}
+
+void EngineLoop::take_turn() {
+  run_commands();
+  step();
+}
+
 // All that is small, and one call: however many of them wait, answers under way go on in between.
-bool EngineLoop::run_commands() {
+void EngineLoop::run_commands() {
   Commands commands;
   {
-    std::unique_lock lock(mutex_);
-    ready_.wait(lock, [&] { return stopping_ || !commands_.empty() || !calls_.empty() || !engine_.has_no_work(); });
-    if (stopping_) return false;
+    std::lock_guard lock(mutex_);
     commands.swap(commands_);
     if (!calls_.empty()) {
       commands.push_back(std::move(calls_.front()));
@@ -180,7 +198,6 @@ bool EngineLoop::run_commands() {
     AtWork work(step_began_);
     command();
   }
-  return true;
 }
 
 void EngineLoop::add(std::weak_ptr<Generation> generation, uint64_t ticket, std::vector<engine::Request> requests) {
@@ -226,7 +243,10 @@ void EngineLoop::report_failure(const Live& live, const std::string& why, bool r
 
 void EngineLoop::tell(engine::RequestOutput output, std::vector<Delivery>& deliveries) {
   auto found = live_.find(output.id);
-  if (found == live_.end()) return;
+  if (found == live_.end()) {
+    if (driver_.other_outputs) driver_.other_outputs(std::move(output));
+    return;
+  }
   auto live = found->second;
   if (output.finish != engine::FinishReason::none && output.answer + 1 == live.answers) {
     live_.erase(found);
@@ -291,6 +311,7 @@ void EngineLoop::fail_all_requests(const std::string& why) {
   live_.clear();
   tickets_.clear();
   deliver(std::move(deliveries));
+  if (driver_.failed) driver_.failed(why);
   if (++failures_ >= limits_.failures_in_a_row) {
     broken_ = true;
     log::error("the engine failed {} times in a row", failures_);

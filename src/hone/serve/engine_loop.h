@@ -1,4 +1,5 @@
-// The engine's own thread. Sessions hand requests in and read what comes out; nothing else touches the engine while it runs.
+// The engine's own thread, or the part of another's that steps it. Sessions hand requests in and read what comes out; nothing
+// else touches the engine while it runs.
 #pragma once
 #include <boost/asio/io_context.hpp>
 #include <condition_variable>
@@ -61,13 +62,24 @@ struct EngineLoopLimits {
   int failures_in_a_row = 3;       // steps that throw, until the engine counts as broken
 };
 
+// Who steps the engine where it has no thread of its own. wake() comes from any thread; the others from take_turn().
+struct EngineDriver {
+  std::function<void()> wake;                                // there is a turn to take
+  std::function<void(engine::RequestOutput)> other_outputs;  // of requests that the driver gave to the engine itself
+  std::function<void(const std::string& why)> failed;        // a step threw: what runs is lost
+};
+
 class EngineLoop {
  public:
   EngineLoop(engine::Engine& engine, asio::io_context& io, const EngineLoopLimits& limits);
+  EngineLoop(engine::Engine& engine, asio::io_context& io, const EngineLoopLimits& limits, EngineDriver driver);
   ~EngineLoop();
   // Ends the thread behind the present step; what still runs is not reported. ask_to_stop() does not wait for it.
   void stop();
   void ask_to_stop();
+  // For the driver's thread: what was asked of the engine since the last turn, then one step of it.
+  bool has_turn();
+  void take_turn();
   bool stopped() const { return stopped_; }
 
   const EngineLoopLimits& limits() const { return limits_; }
@@ -116,7 +128,9 @@ class EngineLoop {
   void enqueue(std::function<void()> command) { push(commands_, std::move(command)); }
   void push(Commands& queue, std::function<void()> command);
   void wake();
-  bool run_commands();  // false: time to stop
+  bool wait_for_turn();  // false: time to stop
+  bool has_commands() const { return !commands_.empty() || !calls_.empty(); }
+  void run_commands();
   void tell(engine::RequestOutput output, std::vector<Delivery>& deliveries);
   void add(std::weak_ptr<Generation> generation, uint64_t ticket, std::vector<engine::Request> requests);
   void cancel(uint64_t ticket);
@@ -131,6 +145,7 @@ class EngineLoop {
   engine::Engine& engine_;
   asio::io_context& io_;
   const EngineLoopLimits limits_;
+  const EngineDriver driver_;  // empty where the thread is this one's own
   uint64_t last_ticket_ = 0;
   std::map<uint64_t, Generation*> sessions_;  // I/O thread only
 

@@ -1,15 +1,19 @@
 #include "hone/tinker/server.h"
 
+#include <unistd.h>
+
 #include <boost/asio/detached.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
 
 #include "hone/base/log.h"
+#include "hone/serve/anthropic/messages.h"
 #include "hone/serve/http/access.h"
 #include "hone/serve/http/in_flight.h"
 #include "hone/serve/http/listener.h"
 #include "hone/serve/workers.h"
 #include "hone/tinker/api/audit.h"
+#include "hone/tinker/api/openai.h"
 #include "hone/tinker/api/routes.h"
 #include "hone/tinker/wire/json_fields.h"
 #include "hone/train/run_lock.h"
@@ -35,9 +39,13 @@ std::string_view key_of(const HttpRequest& request) {
   return !key.empty() || !authorization.starts_with(kBearer) ? key : authorization.substr(kBearer.size());
 }
 
+HttpResponse answer_to(const ApiError& problem, const HttpRequest& request) {
+  return request.path.starts_with("/v1/messages") ? serve::anthropic_problem(problem) : serve::problem_response(problem);
+}
+
 class TinkerServer : public serve::Service {
  public:
-  TinkerServer(model::CausalLM& model, engine::Engine& engine, const TinkerConfig& config)
+  TinkerServer(model::CausalLM& model, engine::Engine& engine, const serve::ServedModel& served, const TinkerConfig& config)
       : config_(config),
         access_("", config.http.host, config.http.allowed_origins),
         lock_(config.model.root),
@@ -45,8 +53,9 @@ class TinkerServer : public serve::Service {
         futures_(io_),
         audit_(config.model.root / "audit.jsonl"),
         loop_(
-            model, engine, store_, config.model, [this](const std::string& future) { futures_.notify(future); },
+            model, engine, io_, store_, config.model, [this](const std::string& future) { futures_.notify(future); },
             [this](const std::string& id, Outcome outcome) { futures_.finish_sample(id, std::move(outcome)); }),
+        openai_(served, services_, workers_),
         tls_(config.http.certificate_file.empty() ? nullptr
                                                   : serve::tls_context(config.http.certificate_file, config.http.key_file)),
         listener_(io_.get_executor(), config.http.host, {config.http.port, config.http.port_fixed}, tls_, *this,
@@ -62,7 +71,8 @@ class TinkerServer : public serve::Service {
   }
 
   int run() {
-    log::info("{} is served at {} to the tinker SDK", config_.api.base_model, listener_.address());
+    log::info("{} is served at {} to the tinker SDK; OpenAI's API is under /v1, Anthropic's at /v1/messages",
+              config_.api.base_model, listener_.address());
     asio::co_spawn(io_, listener_.accept_clients(), asio::detached);
     asio::co_spawn(io_, tidy(), asio::detached);
     signals_.async_wait([this](const boost::system::error_code& cancelled, int signal) {
@@ -75,13 +85,13 @@ class TinkerServer : public serve::Service {
   std::optional<HttpResponse> refuse(const HttpRequest& head) override {
     const auto found = find_route(head.method, head.path);
     const bool open = found.route && found.route->is_open;
-    if (auto problem = access_.wrong_origin(head)) return serve::problem_response(*problem);
+    if (auto problem = access_.wrong_origin(head)) return answer_to(*problem, head);
     if (!open && !config_.keys.tenant_of(key_of(head)))
-      return serve::Access::unauthorized_response(serve::problem_response(serve::wrong_key()), head);
-    if (!found.route)
+      return serve::Access::unauthorized_response(answer_to(serve::wrong_key(), head), head);
+    if (!found.route && !OpenAiApi::find_route(head.method, head.path))
       return serve::problem_response(
           {404, fmt::format("{} is not supported by this server", serve::request_line(head)), "", "not_supported"});
-    if (draining_) return serve::problem_response({503, "the server is ending", "", "draining"});
+    if (draining_) return answer_to({503, "the server is ending", "", "draining"}, head);
     return std::nullopt;
   }
 
@@ -93,7 +103,7 @@ class TinkerServer : public serve::Service {
     serve::InFlightRequests::Counted counted(under_way_);
     const auto began = Clock::now();
     auto problem = co_await serve::problem_of(answer(exchange), exchange.request());
-    if (problem && !exchange.answered() && !exchange.gone()) co_await exchange.respond(serve::problem_response(*problem));
+    if (problem && !exchange.answered() && !exchange.gone()) co_await exchange.respond(answer_to(*problem, exchange.request()));
     if (config_.http.log_requests)
       log::info("{} {} {:.0f} ms", serve::request_line(exchange.request()), exchange.status(),
                 std::chrono::duration<double, std::milli>(Clock::now() - began).count());
@@ -104,7 +114,9 @@ class TinkerServer : public serve::Service {
     auto found = find_route(exchange.request().method, exchange.request().path);
     const auto tenant = config_.keys.tenant_of(key_of(exchange.request())).value_or("");
     Call call{tenant, exchange.request(), std::move(found.parts)};
-    if (found.route->path == kHealth) {
+    if (!found.route) {
+      co_await openai_.answer(exchange, *OpenAiApi::find_route(exchange.request().method, exchange.request().path), tenant);
+    } else if (found.route->path == kHealth) {
       auto response = serve::json_response({{"status", "ok"}});
       co_await exchange.respond(std::move(response));
     } else if (found.route->path == kRetrieveFuture) {
@@ -181,7 +193,8 @@ class TinkerServer : public serve::Service {
   }
 
   asio::awaitable<void> drain() {
-    co_await under_way_.drain(listener_, std::chrono::seconds(2), [] {});
+    co_await under_way_.drain(listener_, std::chrono::seconds(2), [this] { loop_.engine().interrupt_all(); });
+    if (under_way_.count() > 0) ::_exit(0);  // everything acknowledged is in the store, and these answers have no end
     io_.stop();
   }
 
@@ -196,6 +209,7 @@ class TinkerServer : public serve::Service {
   const AuditLog audit_;
   ModelLoop loop_;
   Services services_{config_.api, store_, loop_, futures_, archives_};
+  OpenAiApi openai_;
   std::shared_ptr<asio::ssl::context> tls_;
   serve::Listener listener_;
   asio::signal_set signals_;
@@ -205,8 +219,9 @@ class TinkerServer : public serve::Service {
 
 }  // namespace
 
-int run_tinker_server(model::CausalLM& model, engine::Engine& engine, const TinkerConfig& config) {
-  return TinkerServer(model, engine, config).run();
+int run_tinker_server(model::CausalLM& model, engine::Engine& engine, const serve::ServedModel& served,
+                      const TinkerConfig& config) {
+  return TinkerServer(model, engine, served, config).run();
 }
 
 }  // namespace hone::tinker

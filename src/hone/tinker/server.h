@@ -14,6 +14,8 @@ struct TinkerConfig {
 };
 
 // Serves until SIGTERM or SIGINT. What was acknowledged before is there again at the next start.
-int run_tinker_server(model::CausalLM& model, engine::Engine& engine, const TinkerConfig& config);
+// `served` is the base model as OpenAI's interface shows it.
+int run_tinker_server(model::CausalLM& model, engine::Engine& engine, const serve::ServedModel& served,
+                      const TinkerConfig& config);
 
 }  // namespace hone::tinker

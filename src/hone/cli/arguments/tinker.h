@@ -6,6 +6,7 @@ namespace hone::cli {
 
 struct TinkerArguments : ArgumentGroup {
   using ArgumentGroup::ArgumentGroup;
+  Arg<bool> tinker{*this, "tinker"};
   Arg<std::string> tinker_dir{*this, "tinker_dir"};
   Arg<std::string> api_keys{*this, "api_keys"};
   Arg<int64_t> max_rank{*this, "max_rank"};

@@ -1,19 +1,18 @@
 // deploy, app and rollout: a model behind OpenAI's and Anthropic's interfaces, with a chat page.
-#include <ctime>
-
 #include "hone/base/log.h"
 #include "hone/cli/arguments/generation.h"
 #include "hone/cli/arguments/hub.h"
 #include "hone/cli/arguments/model.h"
+#include "hone/cli/arguments/tinker.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/inference/generation_config.h"
 #include "hone/cli/configs/inference/parallel_sizes.h"
+#include "hone/cli/configs/inference/served_model.h"
 #include "hone/cli/configs/inference/serving_config.h"
 #include "hone/cli/configs/model_config.h"
 #include "hone/cli/configs/training/task_config.h"
 #include "hone/hub/locate.h"
-#include "hone/serve/openai/embed_model.h"
 #include "hone/serve/rollout/weight_receiver.h"
 #include "hone/train/evaluation/pooling_runner.h"
 #include "hone/tuner/adapter.h"
@@ -22,15 +21,6 @@ namespace hone::cli {
 namespace {
 
 constexpr size_t kWeightBytes = size_t{8} << 30;  // one tensor may be larger than the parts that weights come in
-
-data::EncodeConfig prompt_config(const Options& options) {
-  auto config = encode_config(options, 0);
-  if (!ModelArguments(options).guard_special_tokens.is_set())
-    config.guard_special_tokens = true;   // what strangers write stays text
-  config.pictures.sources.paths = false;  // and names no files of this machine
-  config.pictures.sources.fetch = nullptr;
-  return config;
-}
 
 // The model and the engine on it, with the adapters the command line names.
 class Deployment {
@@ -109,34 +99,8 @@ class Deployment {
   }
 
   serve::ServedModel describe() const {
-    const ServerArguments args(options_);
-    const auto max_new_tokens = GenerationArguments(options_).max_new_tokens;
-    auto name = served_name(options_, ModelArguments(options_).model.required());
-    serve::ServedModel served;
-    served.name = name.name;
-    served.any_name = name.any;
+    auto served = served_model(options_, folder_, tokenizer_, encoder_, *engine_, *model_);
     served.base_adapter = base_adapter_.empty() ? "" : kBaseAdapter;
-    served.owned_by = *args.owned_by;
-    served.created = static_cast<int64_t>(std::time(nullptr));
-    served.tokenizer = tokenizer_;
-    served.encoder = encoder_;
-    served.defaults = sampling_params(options_, folder_);
-    served.defaults.include_stop_str_in_output = false;
-    served.defaults.eos_token_ids = encoder_->stop_ids();
-    for (auto token : end_tokens(folder_)) served.defaults.eos_token_ids.push_back(token);
-    served.constraints = std::make_shared<engine::ConstraintCompiler>(*tokenizer_, served.defaults.eos_token_ids);
-    served.defaults.constraint = completion_regex(options_, *tokenizer_, served.defaults.eos_token_ids);
-    served.max_model_len = engine_->max_model_len();
-    served.max_logprobs = *args.max_logprobs;
-    if ((max_new_tokens.is_set() || args.uses_factory_dialect()) && *max_new_tokens > 0)
-      served.default_max_tokens = *max_new_tokens;
-    served.refuse_long_answers = *args.long_max_tokens == "refuse";
-    served.calls = &serve::call_syntax_of(*encoder_);
-    served.separate_reasoning = *EngineArguments(options_).vllm_reasoning_parser != "none";
-    served.look = page_look(options_);
-    served.embed = serve::make_embed(*model_);
-    served.embedding = serve::read_embedding_style(folder_);
-    served.embedding_width = model_->config().hidden_size;
     if (!task_.is_generative()) set_pooling(served);
     return served;
   }
@@ -200,7 +164,9 @@ void check_rollout_server(const Options& options) {
 
 }  // namespace
 
-int deploy_command(const Options& options) { return serve_model(options, false); }
+int deploy_command(const Options& options) {
+  return *TinkerArguments(options).tinker ? serve_tinker_command(options) : serve_model(options, false);
+}
 int app_command(const Options& options) { return serve_model(options, true); }
 
 int rollout_command(const Options& options) {

@@ -9,6 +9,7 @@
 #include "hone/cli/arguments/tinker.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/configs/inference/generation_config.h"
+#include "hone/cli/configs/inference/served_model.h"
 #include "hone/cli/configs/inference/serving_config.h"
 #include "hone/cli/configs/model_config.h"
 #include "hone/hub/locate.h"
@@ -30,6 +31,11 @@ void add_keys(const TinkerArguments& args, const std::string& given, const fs::p
   log::info("no API key was given; clients use the one in {}: export TINKER_API_KEY=$(cat {})", file.string(), file.string());
 }
 
+// Clients load the tokenizer by it: the model as it was given, not the last part of its path alone.
+std::string base_name(const Options& options) {
+  return ServerArguments(options).served_model_name.value_or(ModelArguments(options).model.required());
+}
+
 tinker::TinkerConfig tinker_config(const Options& options) {
   const TinkerArguments args(options);
   tinker::TinkerConfig config;
@@ -40,10 +46,11 @@ tinker::TinkerConfig tinker_config(const Options& options) {
   add_keys(args, config.http.api_key, config.model.root, config.keys);
   config.model.batch_tokens = *args.train_batch_tokens;
   config.model.checkpoint_bytes = static_cast<int64_t>(*args.max_checkpoint_gb * 1e9);
+  config.model.engine = config.http.engine;
   config.model.max_adapters = std::max<size_t>(1, config.http.max_adapters);
   config.api.max_rank = *args.max_rank;
   config.api.is_tls = !config.http.certificate_file.empty();
-  config.api.base_model = ServerArguments(options).served_model_name.value_or(ModelArguments(options).model.required());
+  config.api.base_model = base_name(options);
   config.model.base_model = config.api.base_model;
   return config;
 }
@@ -80,7 +87,10 @@ int serve_tinker_command(const Options& options) {
   engine::Engine engine(*model, tokenizer, engine_settings);
   config.model.end_tokens = end_tokens(folder);
   config.model.max_length = config.api.max_length = engine.max_model_len();
-  return tinker::run_tinker_server(*model, engine, config);
+  auto encoder = data::Encoder::make(prompt_config(options), tokenizer, data::read_model_identity(folder));
+  auto served = served_model(options, folder, tokenizer, std::move(encoder), engine, *model);
+  served.name = config.api.base_model;
+  return tinker::run_tinker_server(*model, engine, served, config);
 }
 
 }  // namespace hone::cli

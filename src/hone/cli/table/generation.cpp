@@ -134,8 +134,10 @@ void add_serving(Rows& rows) {
            rejected{"nothing is sent to a third party; listen on --host 0.0.0.0 with an --api_key"}},
       });
   add_group(
-      rows, "Tinker server", kServeTinker,
+      rows, "Tinker server", kServeTinker | kDeploy,
       {
+          {"tinker", Flag, "false", "Training and sampling for the tinker SDK beside OpenAI's interface, as serve-tinker does.",
+           verbs{kDeploy}},
           {"tinker_dir", Path, "tinker", "Folder of what the server keeps: runs, checkpoints, and the API key it made itself."},
           {"api_keys", Path, "", "File with the API keys of several tenants, a line each: tenant key."},
           {"max_rank", Integer(1, 4096), "256", "Highest LoRA rank that a client may ask for."},

@@ -11,7 +11,8 @@ namespace hone::serve {
 struct AdapterEntry {
   std::filesystem::path folder;
   int64_t created = 0;
-  bool fixed = false;  // named on the command line: requests do not unload it
+  bool fixed = false;          // named on the command line: requests do not unload it
+  std::string in_engine = {};  // what the engine calls it; "" is what requests do
 };
 
 class Adapters {

@@ -79,6 +79,8 @@ serve::HttpResponse load_weights(Services& services, const Call& call);
 serve::HttpResponse create_sampling_session(Services& services, const Call& call);
 serve::HttpResponse get_sampler(Services& services, const Call& call);
 serve::HttpResponse asample(Services& services, const Call& call);
+// The folder of a checkpoint by its path, or of a sampler by its id, as far as it is this tenant's to use.
+std::optional<std::string> saved_adapter(Services& services, const std::string& tenant, const std::string& name);
 // checkpoints.cpp
 serve::HttpResponse weights_info(Services& services, const Call& call);
 serve::HttpResponse list_runs(Services& services, const Call& call);

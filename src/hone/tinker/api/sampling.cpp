@@ -31,6 +31,13 @@ std::string folder_of(Services& services, const Call& call, const SampleRequest&
 
 }  // namespace
 
+std::optional<std::string> saved_adapter(Services& services, const std::string& tenant, const std::string& name) {
+  const auto sampler = services.store.sampler(name, tenant);
+  if (sampler && !sampler->folder.empty()) return sampler->folder;
+  const auto checkpoint = services.store.checkpoint(sampler ? sampler->model_path : name, tenant);
+  return checkpoint ? std::optional(checkpoint->folder) : std::nullopt;
+}
+
 serve::HttpResponse create_sampling_session(Services& services, const Call& call) {
   const auto body = body_of(call);
   const auto session = services.store.session(required_text(body, "session_id"), call.tenant);

@@ -20,13 +20,17 @@ double seconds_since(Steady::time_point began) { return std::chrono::duration<do
 
 std::string future_id(const std::string& run, int64_t seq) { return fmt::format("{}:{}", run, seq); }
 
-ModelLoop::ModelLoop(model::CausalLM& model, engine::Engine& engine, Store& store, ModelConfig config, OnDone on_done,
-                     OnSampled on_sampled)
+ModelLoop::ModelLoop(model::CausalLM& model, engine::Engine& engine, boost::asio::io_context& io, Store& store,
+                     ModelConfig config, OnDone on_done, OnSampled on_sampled)
     : model_(model),
       store_(store),
       config_(std::move(config)),
       on_done_(std::move(on_done)),
-      sampler_(model, engine, config_.end_tokens, config_.max_adapters, std::move(on_sampled)) {}
+      sampler_(model, engine, config_.end_tokens, config_.max_adapters, std::move(on_sampled)),
+      engine_(engine, io, config_.engine,
+              {.wake = [this] { push({}); },
+               .other_outputs = [this](engine::RequestOutput output) { sampler_.take(std::move(output)); },
+               .failed = [this](const std::string&) { sampler_.fail_all("the engine failed; the server's log says why"); }}) {}
 
 void ModelLoop::start() {
   for (const auto& [run, seq] : store_.pending_requests()) submit(run, seq);
@@ -43,16 +47,24 @@ void ModelLoop::submit(const std::string& run, int64_t seq) {
   ready_.notify_one();
 }
 
-void ModelLoop::sample(SampleJob job) {
+// Without one the thread only looks what there is to do.
+void ModelLoop::push(std::function<void()> command) {
   std::lock_guard lock(mutex_);
-  commands_.push_back([this, job = std::move(job)]() mutable { sampler_.add(std::move(job)); });
+  if (command) commands_.push_back(std::move(command));
   ready_.notify_one();
 }
 
+void ModelLoop::sample(SampleJob job) {
+  push([this, job = std::move(job)]() mutable { sampler_.add(std::move(job)); });
+}
+
 void ModelLoop::unload(const std::string& run) {
-  std::lock_guard lock(mutex_);
-  commands_.push_back([this, run] { residents_.erase(run); });
-  ready_.notify_one();
+  push([this, run] { residents_.erase(run); });
+}
+
+boost::asio::awaitable<std::shared_ptr<void>> ModelLoop::hold_adapter(std::string folder) {
+  co_await engine_.call([&](engine::Engine&) { sampler_.hold_adapter(folder); });
+  co_return std::shared_ptr<void>(nullptr, [this, folder](void*) { push([this, folder] { sampler_.release_adapter(folder); }); });
 }
 
 void ModelLoop::stop() {
@@ -99,7 +111,7 @@ void ModelLoop::loop() {
     std::vector<Turn> turns;
     {
       std::unique_lock lock(mutex_);
-      ready_.wait(lock, [&] { return stopping_ || !commands_.empty() || has_turn() || !sampler_.idle(); });
+      ready_.wait(lock, [&] { return stopping_ || !commands_.empty() || has_turn() || engine_.has_turn(); });
       if (stopping_) return;
       commands.swap(commands_);
       turns = next_turns();
@@ -121,8 +133,8 @@ void ModelLoop::retry(const Turn& turn, const std::string& why) {
 
 void ModelLoop::sample_for_a_while(bool training_waits) {
   const auto began = Steady::now();
-  while (!sampler_.idle()) {
-    sampler_.step();
+  while (engine_.has_turn()) {
+    engine_.take_turn();
     std::lock_guard lock(mutex_);
     if (stopping_ || !commands_.empty() || ((training_waits || has_turn()) && Steady::now() - began > kSamplingShare)) return;
   }

@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "hone/serve/engine_loop.h"
 #include "hone/tinker/model/sampler.h"
 #include "hone/tinker/model/training_run.h"
 
@@ -22,6 +23,7 @@ struct ModelConfig {
   size_t max_adapters = 64;      // runs in memory, and adapters of the sampler; others wait on the disk
   int64_t checkpoint_bytes = 0;  // that a tenant's named checkpoints may take; 0: as many as there is room for
   double replay_seconds = 10;    // a run takes a snapshot when computing its requests again would take longer
+  serve::EngineLoopLimits engine = {};
 };
 
 std::string future_id(const std::string& run, int64_t seq);
@@ -30,8 +32,8 @@ class ModelLoop {
  public:
   using OnDone = std::function<void(const std::string& future)>;  // the store has its result
   using OnSampled = std::function<void(const std::string& id, Outcome outcome)>;
-  ModelLoop(model::CausalLM& model, engine::Engine& engine, Store& store, ModelConfig config, OnDone on_done,
-            OnSampled on_sampled);
+  ModelLoop(model::CausalLM& model, engine::Engine& engine, boost::asio::io_context& io, Store& store, ModelConfig config,
+            OnDone on_done, OnSampled on_sampled);
   ~ModelLoop() { stop(); }
 
   void start();  // with what an earlier process left undone
@@ -40,6 +42,11 @@ class ModelLoop {
   void sample(SampleJob job);
   void unload(const std::string& run);
   void stop();  // behind the present request
+
+  // For requests that go to the engine directly, OpenAI's and the like. I/O thread.
+  serve::EngineLoop& engine() { return engine_; }
+  // An adapter that stays loaded as long as the value lives. Throws UserError.
+  boost::asio::awaitable<std::shared_ptr<void>> hold_adapter(std::string folder);
 
  private:
   struct Resident {
@@ -54,6 +61,7 @@ class ModelLoop {
   };
 
   void loop();
+  void push(std::function<void()> command);
   bool has_turn();
   bool is_stopping();
   std::vector<Turn> next_turns();
@@ -85,6 +93,7 @@ class ModelLoop {
   const ModelConfig config_;
   OnDone on_done_;
   Sampler sampler_;
+  serve::EngineLoop engine_;  // which this thread steps
   std::map<std::string, Resident> residents_;
   uint64_t clock_ = 0;
 

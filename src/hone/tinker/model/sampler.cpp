@@ -33,14 +33,17 @@ Sampler::Sampler(model::CausalLM& model, engine::Engine& engine, std::vector<tex
 
 Sampler::~Sampler() = default;
 
+bool Sampler::in_use(const std::string& folder) const {
+  if (adapters_.at(folder).holders > 0) return true;
+  return std::ranges::any_of(live_, [&](const auto& live) { return live.second->job.folder == folder; });
+}
+
 // Those in use are left alone: there may be more of them than `max_adapters` for a while.
 void Sampler::make_room() {
   while (adapters_.size() >= max_adapters_) {
     auto oldest = adapters_.end();
-    for (auto each = adapters_.begin(); each != adapters_.end(); ++each) {
-      const bool in_use = std::ranges::any_of(live_, [&](const auto& live) { return live.second->job.folder == each->first; });
-      if (!in_use && (oldest == adapters_.end() || each->second < oldest->second)) oldest = each;
-    }
+    for (auto each = adapters_.begin(); each != adapters_.end(); ++each)
+      if (!in_use(each->first) && (oldest == adapters_.end() || each->second.used < oldest->second.used)) oldest = each;
     if (oldest == adapters_.end()) return;
     engine_.unload_adapter(oldest->first);
     adapters_.erase(oldest);
@@ -53,9 +56,12 @@ std::string Sampler::loaded_adapter(const std::string& folder) {
     make_room();
     engine_.load_adapter(folder, folder);
   }
-  adapters_[folder] = ++clock_;
+  adapters_[folder].used = ++clock_;
   return folder;
 }
+
+void Sampler::hold_adapter(const std::string& folder) { ++adapters_.at(loaded_adapter(folder)).holders; }
+void Sampler::release_adapter(const std::string& folder) { --adapters_.at(folder).holders; }
 
 void Sampler::add(SampleJob job) {
   auto live = std::make_shared<Live>();
@@ -156,17 +162,8 @@ void Sampler::finish(Live& job) {
 void Sampler::fail_all(const std::string& why) {
   for (const auto& [id, place] : requests_) engine_.cancel(id);
   requests_.clear();
+  tuner::set_active(model_, {});
   for (const auto& [id, live] : std::exchange(live_, {})) on_done_(id, failure(why, false));
-}
-
-void Sampler::step() {
-  try {
-    for (auto& output : engine_.step()) take(std::move(output));
-  } catch (const std::exception& problem) {
-    log::error("sampling: {}", problem.what());
-    tuner::set_active(model_, {});
-    fail_all("the engine failed; the server's log says why");
-  }
 }
 
 }  // namespace hone::tinker

@@ -34,16 +34,18 @@ class Sampler {
   ~Sampler();
 
   void add(SampleJob job);
-  void step();
-  bool idle() const { return live_.empty(); }
+  void take(engine::RequestOutput output);  // of the engine's last step
+  void fail_all(const std::string& why);
+  // An adapter that stays until it is released, for who asks the engine directly. Throws UserError.
+  void hold_adapter(const std::string& folder);
+  void release_adapter(const std::string& folder);
 
  private:
   struct Live;
   std::string loaded_adapter(const std::string& folder);
   void make_room();
-  void take(engine::RequestOutput output);
+  bool in_use(const std::string& folder) const;
   void finish(Live& job);
-  void fail_all(const std::string& why);
   void rescale(Live& job);
 
   model::CausalLM& model_;
@@ -51,7 +53,11 @@ class Sampler {
   std::vector<text::TokenId> end_tokens_;
   size_t max_adapters_;
   OnDone on_done_;
-  std::map<std::string, uint64_t> adapters_;  // by folder: when it was last asked for
+  struct Loaded {
+    uint64_t used = 0;  // when it was last asked for
+    int64_t holders = 0;
+  };
+  std::map<std::string, Loaded> adapters_;  // by folder
   uint64_t clock_ = 0;
   std::map<std::string, std::shared_ptr<Live>> live_;  // by future
   std::unordered_map<engine::RequestId, std::pair<std::shared_ptr<Live>, size_t>> requests_;

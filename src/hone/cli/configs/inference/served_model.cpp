@@ -1,0 +1,56 @@
+#include "hone/cli/configs/inference/served_model.h"
+
+#include <ctime>
+
+#include "hone/cli/arguments/generation.h"
+#include "hone/cli/arguments/model.h"
+#include "hone/cli/configs/data_config.h"
+#include "hone/cli/configs/inference/generation_config.h"
+#include "hone/cli/configs/inference/serving_config.h"
+#include "hone/serve/openai/embed_model.h"
+
+namespace hone::cli {
+
+data::EncodeConfig prompt_config(const Options& options) {
+  auto config = encode_config(options, 0);
+  if (!ModelArguments(options).guard_special_tokens.is_set())
+    config.guard_special_tokens = true;   // what strangers write stays text
+  config.pictures.sources.paths = false;  // and names no files of this machine
+  config.pictures.sources.fetch = nullptr;
+  return config;
+}
+
+serve::ServedModel served_model(const Options& options, const std::filesystem::path& folder,
+                                std::shared_ptr<const text::Tokenizer> tokenizer, std::shared_ptr<const data::Encoder> encoder,
+                                const engine::Engine& engine, model::CausalLM& model) {
+  const ServerArguments args(options);
+  const auto max_new_tokens = GenerationArguments(options).max_new_tokens;
+  auto name = served_name(options, ModelArguments(options).model.required());
+  serve::ServedModel served;
+  served.name = name.name;
+  served.any_name = name.any;
+  served.owned_by = *args.owned_by;
+  served.created = static_cast<int64_t>(std::time(nullptr));
+  served.defaults = sampling_params(options, folder);
+  served.defaults.include_stop_str_in_output = false;
+  served.defaults.eos_token_ids = encoder->stop_ids();
+  for (auto token : end_tokens(folder)) served.defaults.eos_token_ids.push_back(token);
+  served.constraints = std::make_shared<engine::ConstraintCompiler>(*tokenizer, served.defaults.eos_token_ids);
+  served.defaults.constraint = completion_regex(options, *tokenizer, served.defaults.eos_token_ids);
+  served.max_model_len = engine.max_model_len();
+  served.max_logprobs = *args.max_logprobs;
+  if ((max_new_tokens.is_set() || args.uses_factory_dialect()) && *max_new_tokens > 0)
+    served.default_max_tokens = *max_new_tokens;
+  served.refuse_long_answers = *args.long_max_tokens == "refuse";
+  served.calls = &serve::call_syntax_of(*encoder);
+  served.separate_reasoning = *EngineArguments(options).vllm_reasoning_parser != "none";
+  served.look = page_look(options);
+  served.embed = serve::make_embed(model);
+  served.embedding = serve::read_embedding_style(folder);
+  served.embedding_width = model.config().hidden_size;
+  served.tokenizer = std::move(tokenizer);
+  served.encoder = std::move(encoder);
+  return served;
+}
+
+}  // namespace hone::cli
