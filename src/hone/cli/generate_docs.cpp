@@ -16,20 +16,6 @@ std::string escaped(std::string_view text) {
 
 std::string code(std::string_view text) { return text.empty() ? "" : "`" + escaped(text) + "`"; }
 
-std::string_view status_name(Status status) {
-  switch (status) {
-    case Status::supported:
-      return "honoured";
-    case Status::always_on:
-      return "always so";
-    case Status::no_effect:
-      return "accepted";
-    case Status::rejected:
-      return "refused";
-  }
-  return "";
-}
-
 std::string verbs_of(const Option& option) {
   if (option.verbs == kEveryVerb) return "every command";
   std::string names;

@@ -74,6 +74,7 @@ constexpr Type Choice(std::string_view choices) { return {Kind::choice, 0, 0, ch
 // honoured: does what it says. always: hone does it whether asked or not, and `reason` says so to who asks for something else.
 // accepted: cannot matter here, `reason` says why. refused: `reason` names what to use instead.
 enum class Status { supported, always_on, no_effect, rejected };
+std::string_view status_name(Status status);  // "honoured", "always so", "accepted", "refused"
 
 // How the value under another name becomes this row's value.
 struct Alias {

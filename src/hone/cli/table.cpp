@@ -51,6 +51,20 @@ std::string_view default_text(const Option& option, FrontEnd front_end, Verbs ve
   return option.fallback;
 }
 
+std::string_view status_name(Status status) {
+  switch (status) {
+    case Status::supported:
+      return "honoured";
+    case Status::always_on:
+      return "always so";
+    case Status::no_effect:
+      return "accepted";
+    case Status::rejected:
+      return "refused";
+  }
+  return "";
+}
+
 bool belongs_to(const Option& option, FrontEnd front_end) {
   if (front_end == FrontEnd::hone) return true;
   return front_end == FrontEnd::swift ? !option.factory_only : !option.swift_only;

@@ -1,24 +1,12 @@
 #include "hone/text/python_regex.h"
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
 #include <charconv>
 
+#include "hone/text/pcre.h"
 #include "hone/text/tokenizer/unicode/utf8.h"
 
 namespace hone::text {
 namespace {
-
-// Enough for any honest pattern on an answer; a catastrophic one stops within a second.
-constexpr uint32_t kMostMatching = 20'000'000, kMostDepth = 100'000, kMostHeapKiB = 64 * 1024;
-constexpr size_t kLongestPattern = 64 * 1024;
-
-std::string pcre_message(int code) {
-  PCRE2_UCHAR buffer[256];
-  pcre2_get_error_message(code, buffer, sizeof buffer);
-  return reinterpret_cast<const char*>(buffer);
-}
 
 // \Z is the very end in Python, {,n} is {0,n}.
 std::string pcre_from_python(std::string_view pattern) {
@@ -40,49 +28,29 @@ std::string pcre_from_python(std::string_view pattern) {
   return out;
 }
 
-struct FreeMatch {
-  void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
-  void operator()(pcre2_match_context* context) const { pcre2_match_context_free(context); }
-};
-
 }  // namespace
 
 struct PythonRegex::Code {
-  pcre2_code* code = nullptr;
+  pcre::Code code;
   std::string pattern;
-  ~Code() { pcre2_code_free(code); }
 };
 
 Result<PythonRegex> PythonRegex::compile(const std::string& pattern, bool ignore_case) {
-  if (pattern.size() > kLongestPattern)
-    return error("regular expression of {} bytes; at most {}", pattern.size(), kLongestPattern);
-  auto translated = pcre_from_python(pattern);
-  int problem = 0;
-  size_t offset = 0;
-  auto compiled = std::make_shared<Code>();
-  compiled->pattern = pattern;
-  auto* context = pcre2_compile_context_create(nullptr);
-  pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-  pcre2_set_parens_nest_limit(context, 100);
-  uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | (ignore_case ? PCRE2_CASELESS : 0);
-  compiled->code =
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(), options, &problem, &offset, context);
-  pcre2_compile_context_free(context);
-  if (!compiled->code) return error("regular expression '{}': {}", pattern, pcre_message(problem));
-  pcre2_jit_compile(compiled->code, PCRE2_JIT_COMPLETE);  // without JIT the interpreter serves
+  if (pattern.size() > pcre::kMaxPattern)
+    return error("regular expression of {} bytes; at most {}", pattern.size(), pcre::kMaxPattern);
+  auto code = pcre::compile(pcre_from_python(pattern), ignore_case ? PCRE2_CASELESS : 0);
+  if (!code) return error("regular expression '{}': {}", pattern, code.error());
+  auto compiled = std::make_shared<Code>(Code{std::move(code).value(), pattern});
   return PythonRegex(std::move(compiled));
 }
 
 std::vector<PythonRegex::Place> PythonRegex::places(std::string_view given, int64_t most) const {
   std::string repaired;
   auto text = tokenizer::valid_utf8(given, repaired);
-  std::unique_ptr<pcre2_match_data, FreeMatch> data(pcre2_match_data_create_from_pattern(code_->code, nullptr));
-  std::unique_ptr<pcre2_match_context, FreeMatch> limits(pcre2_match_context_create(nullptr));
-  pcre2_set_match_limit(limits.get(), kMostMatching);
-  pcre2_set_depth_limit(limits.get(), kMostDepth);
-  pcre2_set_heap_limit(limits.get(), kMostHeapKiB);
+  pcre::MatchData data(pcre2_match_data_create_from_pattern(code_->code.get(), nullptr));
+  const auto limits = pcre::limited();
   auto search = [&](size_t from, uint32_t options) {
-    return pcre2_match(code_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from, options, data.get(),
+    return pcre2_match(code_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from, options, data.get(),
                        limits.get());
   };
   std::vector<Place> found;
@@ -97,7 +65,7 @@ std::vector<PythonRegex::Place> PythonRegex::places(std::string_view given, int6
       continue;
     }
     if (groups < 0)
-      throw UserError(ExitCode::bad_data, fmt::format("regular expression '{}': {}", code_->pattern, pcre_message(groups)),
+      throw UserError(ExitCode::bad_data, fmt::format("regular expression '{}': {}", code_->pattern, pcre::message(groups)),
                       "the pattern needs too much work on this text; simplify it");
     const auto* bounds = pcre2_get_ovector_pointer(data.get());
     Place place{bounds[0], bounds[1], {}};
@@ -122,7 +90,7 @@ std::vector<PythonRegex::Match> PythonRegex::find_all(std::string_view text) con
 std::optional<std::string> PythonRegex::group_of(const Match& match, std::string_view name) const {
   int index = -1;
   if (std::from_chars(name.data(), name.data() + name.size(), index).ec != std::errc())
-    index = pcre2_substring_number_from_name(code_->code, reinterpret_cast<PCRE2_SPTR>(std::string(name).c_str()));
+    index = pcre2_substring_number_from_name(code_->code.get(), reinterpret_cast<PCRE2_SPTR>(std::string(name).c_str()));
   if (index < 0 || index >= static_cast<int>(match.size()))
     throw UserError(ExitCode::bad_data, fmt::format("regular expression '{}': there is no group {}", code_->pattern, name));
   return match[static_cast<size_t>(index)];

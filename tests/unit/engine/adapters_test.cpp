@@ -94,20 +94,15 @@ TEST_F(AdaptersTest, WhatIsNoAdapterLeavesTheModelAlone) {
 // Such files name no target_parameters: only on the model it shows that they change experts, which compute without knowing the
 // rows' adapters.
 TEST_F(AdaptersTest, PairsOfSingleExpertsAreRefused) {
-  Json config{{"architectures", {"Qwen3MoeForCausalLM"}},
-              {"vocab_size", 260},
-              {"hidden_size", 32},
-              {"intermediate_size", 48},
-              {"num_hidden_layers", 1},
-              {"num_attention_heads", 4},
-              {"num_key_value_heads", 2},
-              {"head_dim", 8},
-              {"num_experts", 2},
-              {"num_experts_per_tok", 1},
-              {"moe_intermediate_size", 16},
-              {"tie_word_embeddings", false},
-              {"max_position_embeddings", 256},
-              {"initializer_range", 0.3}};
+  const auto config = model::tiny_json("Qwen3MoeForCausalLM", {{"vocab_size", 260},
+                                                               {"num_hidden_layers", 1},
+                                                               {"head_dim", 8},
+                                                               {"num_experts", 2},
+                                                               {"num_experts_per_tok", 1},
+                                                               {"moe_intermediate_size", 16},
+                                                               {"tie_word_embeddings", false},
+                                                               {"max_position_embeddings", 256},
+                                                               {"initializer_range", 0.3}});
   model_ = model::CausalLM::random(model::parse_config(config, "test"), 4);
   io::Adapter adapter;
   adapter.config.peft_type = "LORA";

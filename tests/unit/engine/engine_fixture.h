@@ -8,6 +8,7 @@
 #include "hone/base/rng.h"
 #include "hone/engine/engine.h"
 #include "hone/model/causal_lm.h"
+#include "model/tiny_json.h"
 
 namespace hone::engine {
 
@@ -16,16 +17,8 @@ using Tokens = std::vector<text::TokenId>;
 class EngineTest : public testing::Test {
  protected:
   static std::unique_ptr<model::CausalLM> tiny_model() {
-    Json config{{"architectures", {"Qwen2ForCausalLM"}},
-                {"vocab_size", 260},
-                {"hidden_size", 32},
-                {"intermediate_size", 48},
-                {"num_hidden_layers", 2},
-                {"num_attention_heads", 4},
-                {"num_key_value_heads", 2},
-                {"tie_word_embeddings", true},
-                {"max_position_embeddings", 256},
-                {"initializer_range", 0.3}};
+    const auto config =
+        model::tiny_json("Qwen2ForCausalLM", {{"vocab_size", 260}, {"max_position_embeddings", 256}, {"initializer_range", 0.3}});
     return model::CausalLM::random(model::parse_config(config, "test"), 4);
   }
 

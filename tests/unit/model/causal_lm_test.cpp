@@ -11,6 +11,7 @@
 #include "hone/model/decoder.h"
 #include "hone/model/inference/paged_kv_cache.h"
 #include "hone/ops/loss/linear_cross_entropy.h"
+#include "model/tiny_json.h"
 #include "model/vision_json.h"
 
 namespace hone::model {
@@ -19,26 +20,14 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-Json tiny_json(const std::string& architecture = "Qwen2ForCausalLM") {
-  Json json{{"architectures", {architecture}},
-            {"vocab_size", 50},
-            {"hidden_size", 32},
-            {"intermediate_size", 48},
-            {"num_hidden_layers", 2},
-            {"num_attention_heads", 4},
-            {"num_key_value_heads", 2},
-            {"tie_word_embeddings", true},
-            {"rope_theta", 10000.0},
-            {"num_local_experts", 4},
-            {"num_experts_per_tok", 2},
-            {"moe_intermediate_size", 24},
-            {"shared_expert_intermediate_size", 40}};  // of those that have experts
+Json json_of(const std::string& architecture = "Qwen2ForCausalLM") {
+  auto json = tiny_json(architecture, {{"rope_theta", 10000.0}});
   json.update(vision_fields(architecture));
   return with_thinker(std::move(json), architecture);
 }
 
 std::unique_ptr<CausalLM> tiny_model(const std::string& architecture = "Qwen2ForCausalLM") {
-  return CausalLM::random(parse_config(tiny_json(architecture), "test"), 4);
+  return CausalLM::random(parse_config(json_of(architecture), "test"), 4);
 }
 
 ForwardInput packed(std::initializer_list<int64_t> lengths) {
@@ -215,7 +204,7 @@ class ModelFolder : public testing::Test {
   void SetUp() override {
     folder_ = fs::temp_directory_path() / fmt::format("hone-model-{}", ::getpid());
     fs::create_directories(folder_);
-    save(tiny_json(), {});
+    save(json_of(), {});
   }
   void TearDown() override { fs::remove_all(folder_); }
 
@@ -247,22 +236,22 @@ TEST_F(ModelFolder, LoadsWhatWasSaved) {
 }
 
 TEST_F(ModelFolder, MissingTensorIsNamed) {
-  save(tiny_json(), [](auto& tensors) { std::erase_if(tensors, [](auto& t) { return t.name == "model.norm.weight"; }); });
+  save(json_of(), [](auto& tensors) { std::erase_if(tensors, [](auto& t) { return t.name == "model.norm.weight"; }); });
   EXPECT_THAT(failure(), HasSubstr("model.norm.weight"));
 }
 
 TEST_F(ModelFolder, MisshapenTensorIsNamedWithBothShapes) {
-  save(tiny_json(), [](auto& tensors) { tensors[0] = io::TensorSource::of(tensors[0].name, at::zeros({49, 32})); });
+  save(json_of(), [](auto& tensors) { tensors[0] = io::TensorSource::of(tensors[0].name, at::zeros({49, 32})); });
   EXPECT_THAT(failure(), testing::AllOf(HasSubstr("model.embed_tokens.weight"), HasSubstr("[49, 32]"), HasSubstr("[50, 32]")));
 }
 
 TEST_F(ModelFolder, ExtraTensorIsTolerated) {
-  save(tiny_json(), [](auto& tensors) { tensors.push_back(io::TensorSource::of("v_head.weight", at::zeros({3}))); });
+  save(json_of(), [](auto& tensors) { tensors.push_back(io::TensorSource::of("v_head.weight", at::zeros({3}))); });
   EXPECT_EQ(failure(), "");
 }
 
 TEST_F(ModelFolder, UnknownArchitectureNamesTheKnown) {
-  save(tiny_json("GptNeoForCausalLM"), {});
+  save(json_of("GptNeoForCausalLM"), {});
   EXPECT_THAT(failure(),
               testing::AllOf(HasSubstr("GptNeoForCausalLM"), HasSubstr("Qwen3ForCausalLM"), HasSubstr("MistralForCausalLM")));
 }
@@ -277,7 +266,7 @@ TEST_F(ModelFolder, HostileConfigsAreRefused) {
                                                                        {"rope_scaling", {{"type", "magic"}}},
                                                                        {"num_key_value_heads", 0},
                                                                        {"num_hidden_layers", 1 << 30}}) {
-    auto config = tiny_json();
+    auto config = json_of();
     config[field] = value;
     write_file_atomically(folder_ / "config.json", config.dump());
     EXPECT_NE(failure(), "") << field << " " << value;

@@ -7,6 +7,7 @@
 #include "hone/model/inference/paged_input.h"
 #include "hone/model/memory/activation_checkpointing.h"
 #include "hone/model/rope_frequencies.h"
+#include "model/tiny_json.h"
 #include "model/vision_json.h"
 
 namespace hone::model {
@@ -15,19 +16,7 @@ namespace {
 using testing::HasSubstr;
 
 Json small_json(const std::string& architecture, Json changes = Json::object()) {
-  Json json{{"architectures", {architecture}},
-            {"vocab_size", 50},
-            {"hidden_size", 32},
-            {"intermediate_size", 48},
-            {"num_hidden_layers", 3},
-            {"num_attention_heads", 4},
-            {"num_key_value_heads", 2},
-            {"head_dim", 8},
-            {"tie_word_embeddings", false},
-            {"num_local_experts", 4},
-            {"num_experts_per_tok", 2},
-            {"moe_intermediate_size", 24},
-            {"shared_expert_intermediate_size", 40}};
+  auto json = tiny_json(architecture, {{"num_hidden_layers", 3}, {"head_dim", 8}, {"tie_word_embeddings", false}});
   json.update(vision_fields(architecture));
   json.update(changes);
   return with_thinker(std::move(json), architecture);

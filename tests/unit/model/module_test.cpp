@@ -5,24 +5,13 @@
 #include "hone/model/causal_lm.h"
 #include "hone/model/decoder.h"
 #include "hone/model/expansion.h"
+#include "model/tiny_json.h"
 
 namespace hone::model {
 namespace {
 
 DecoderConfig three_layers(const std::string& architecture, bool tied) {
-  return parse_config({{"architectures", {architecture}},
-                       {"vocab_size", 50},
-                       {"hidden_size", 32},
-                       {"intermediate_size", 48},
-                       {"num_hidden_layers", 3},
-                       {"num_attention_heads", 4},
-                       {"num_key_value_heads", 2},
-                       {"head_dim", 8},
-                       {"tie_word_embeddings", tied},
-                       {"num_local_experts", 4},
-                       {"num_experts_per_tok", 2},
-                       {"moe_intermediate_size", 24},
-                       {"shared_expert_intermediate_size", 40}},
+  return parse_config(tiny_json(architecture, {{"num_hidden_layers", 3}, {"head_dim", 8}, {"tie_word_embeddings", tied}}),
                       "test");
 }
 

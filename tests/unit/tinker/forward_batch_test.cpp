@@ -5,6 +5,7 @@
 
 #include "hone/base/rng.h"
 #include "hone/tinker/wire/request_error.h"
+#include "model/tiny_json.h"
 
 namespace hone::tinker {
 namespace {
@@ -14,16 +15,8 @@ using testing::HasSubstr;
 constexpr int64_t kVocabulary = 60, kMaxLength = 64;
 
 std::unique_ptr<model::CausalLM> tiny_model() {
-  const Json config{{"architectures", {"Qwen2ForCausalLM"}},
-                    {"vocab_size", kVocabulary},
-                    {"hidden_size", 32},
-                    {"intermediate_size", 48},
-                    {"num_hidden_layers", 2},
-                    {"num_attention_heads", 4},
-                    {"num_key_value_heads", 2},
-                    {"tie_word_embeddings", true},
-                    {"max_position_embeddings", kMaxLength},
-                    {"initializer_range", 0.1}};
+  const auto config = model::tiny_json(
+      "Qwen2ForCausalLM", {{"vocab_size", kVocabulary}, {"max_position_embeddings", kMaxLength}, {"initializer_range", 0.1}});
   return model::CausalLM::random(model::parse_config(config, "test"), 4);
 }
 

@@ -6,6 +6,7 @@
 #include "hone/base/error.h"
 #include "hone/ops/loss/linear_cross_entropy.h"
 #include "hone/tuner/multi_adapter.h"
+#include "model/tiny_json.h"
 
 namespace hone::tuner {
 namespace {
@@ -13,15 +14,7 @@ namespace {
 using testing::HasSubstr;
 
 std::unique_ptr<model::CausalLM> tiny_model(bool tied = true) {
-  const Json config = {{"architectures", {"Qwen2ForCausalLM"}},
-                       {"vocab_size", 50},
-                       {"hidden_size", 32},
-                       {"intermediate_size", 48},
-                       {"num_hidden_layers", 2},
-                       {"num_attention_heads", 4},
-                       {"num_key_value_heads", 2},
-                       {"tie_word_embeddings", tied},
-                       {"rope_theta", 10000.0}};
+  const auto config = model::tiny_json("Qwen2ForCausalLM", {{"tie_word_embeddings", tied}, {"rope_theta", 10000.0}});
   return model::CausalLM::random(model::parse_config(config, "test"), 4);
 }
 

@@ -10,12 +10,12 @@ namespace hone::cli::peers {
 namespace {
 
 // One name of a peer, as hone's table answers it.
-struct ChatReply {
+struct Answer {
   const Option* row = nullptr;
   bool renamed = false;
   std::vector<std::string_view> commands;  // of the peer, that take the name
 };
-using Answers = std::map<std::string_view, ChatReply>;
+using Answers = std::map<std::string_view, Answer>;
 
 Answers answers_of(FrontEnd peer) {
   Answers answers;
@@ -40,22 +40,12 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-std::string_view word_for(const ChatReply& answer) {
+std::string_view word_for(const Answer& answer) {
   if (!answer.row) return "unknown";
-  switch (answer.row->status) {
-    case Status::supported:
-      return "honoured";
-    case Status::always_on:
-      return "always so";
-    case Status::no_effect:
-      return "accepted";
-    case Status::rejected:
-      return "refused";
-  }
-  return "";
+  return status_name(answer.row->status);
 }
 
-std::string note_for(const ChatReply& answer) {
+std::string note_for(const Answer& answer) {
   if (!answer.row) return "";
   auto note = answer.renamed ? fmt::format("`{}`. ", answer.row->name) : std::string();
   return note + escaped(answer.row->status == Status::supported ? answer.row->help : answer.row->reason);

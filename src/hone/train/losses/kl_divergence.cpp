@@ -2,22 +2,9 @@
 
 #include "hone/model/memory/activation_checkpointing.h"
 #include "hone/ops/loss/linear_cross_entropy.h"
+#include "hone/train/losses/linear_divergence.h"
 
 namespace hone::train {
-namespace {
-
-TensorList trained_of(const model::Linear& head) {
-  TensorList trained;
-  const auto add = [&](const Tensor& tensor) {
-    if (tensor.defined() && tensor.requires_grad()) trained.push_back(tensor);
-  };
-  add(head.weight);
-  add(head.bias);
-  for (const auto& adapter : head.adapters) add(adapter.a), add(adapter.b), add(adapter.magnitude);
-  return trained;
-}
-
-}  // namespace
 
 Tensor kl_from_reference(model::CausalLM& reference, const Tensor& reference_hidden_th, const ForwardOutputs& outputs) {
   constexpr int64_t kLogitsAtOnce = int64_t{48} << 18;  // 48 MiB of float32 for each of the two
@@ -25,7 +12,7 @@ Tensor kl_from_reference(model::CausalLM& reference, const Tensor& reference_hid
   const auto& hidden_th = outputs.hidden_th;
   const auto labelled = (outputs.batch.targets_t != ops::kIgnoredTarget).nonzero().squeeze(1);
   const int64_t rows = std::max<int64_t>(1, kLogitsAtOnce / model.head().weight.size(0));
-  const auto trained = trained_of(std::as_const(model).head());
+  const auto trained = trained_of_head(std::as_const(model).head());
   auto sum = at::zeros({}, hidden_th.options().dtype(at::kFloat));
   for (const auto& part : labelled.split(rows)) {
     auto measure = [&reference, &model, wanted = reference_hidden_th.index_select(0, part)](const Tensor& own) {

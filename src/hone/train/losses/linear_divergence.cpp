@@ -34,17 +34,6 @@ struct DivergenceTask : torch::CustomClassHolder {
   }
 };
 
-TensorList trained_of_head(const model::Linear& head) {
-  TensorList trained;
-  const auto add = [&](const Tensor& tensor) {
-    if (tensor.defined() && tensor.requires_grad()) trained.push_back(tensor);
-  };
-  add(head.weight);
-  add(head.bias);
-  for (const auto& adapter : head.adapters) add(adapter.a), add(adapter.b), add(adapter.magnitude);
-  return trained;
-}
-
 struct DivergencePass {
   Tensor sum, dhidden;
   TensorList dtrained;
@@ -97,6 +86,17 @@ class LinearDivergence : public torch::autograd::Function<LinearDivergence> {
 };
 
 }  // namespace
+
+TensorList trained_of_head(const model::Linear& head) {
+  TensorList trained;
+  const auto add = [&](const Tensor& tensor) {
+    if (tensor.defined() && tensor.requires_grad()) trained.push_back(tensor);
+  };
+  add(head.weight);
+  add(head.bias);
+  for (const auto& adapter : head.adapters) add(adapter.a), add(adapter.b), add(adapter.magnitude);
+  return trained;
+}
 
 Tensor divergence_of_logits(const Tensor& student_nv, const Tensor& teacher_nv, const DivergenceConfig& config) {
   const auto student = (student_nv / config.temperature).log_softmax(1);

@@ -19,6 +19,9 @@ struct DivergenceConfig {
   double temperature = 1;
 };
 
+// What trains of a head: its weight and bias, or its adapters.
+TensorList trained_of_head(const model::Linear& head);
+
 // The sum over rows of logits, as trl's generalized_jsd_loss before its reduction.
 Tensor divergence_of_logits(const Tensor& student_nv, const Tensor& teacher_nv, const DivergenceConfig& config);
 // The sum over the given positions of hidden states [T, hidden], differentiable. Where one vocabulary is padded further than the

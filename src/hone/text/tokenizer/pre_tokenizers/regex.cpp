@@ -1,29 +1,13 @@
 #include "hone/text/tokenizer/pre_tokenizers/regex.h"
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
+#include "hone/text/pcre.h"
 #include "hone/text/tokenizer/unicode/utf8.h"
 
 namespace hone::text::tokenizer {
-namespace {
-
-// Enough for any honest pattern on a line of prose; a catastrophic one stops within a second.
-constexpr uint32_t kMatchLimit = 20'000'000, kDepthLimit = 100'000, kHeapLimitKiB = 64 * 1024;
-constexpr size_t kMaxPattern = 64 * 1024;
-
-std::string message_of(int code) {
-  PCRE2_UCHAR buffer[256];
-  pcre2_get_error_message(code, buffer, sizeof buffer);
-  return reinterpret_cast<const char*>(buffer);
-}
-
-}  // namespace
 
 struct Regex::Code {
-  pcre2_code* code = nullptr;
+  pcre::Code code;
   std::string pattern;
-  ~Code() { pcre2_code_free(code); }
 };
 
 namespace {
@@ -32,26 +16,14 @@ namespace {
 class Finder {
  public:
   Finder(const pcre2_code* code, const std::string& pattern, std::string_view text)
-      : code_(code),
-        pattern_(pattern),
-        text_(text),
-        data_(pcre2_match_data_create(1, nullptr)),
-        context_(pcre2_match_context_create(nullptr)) {
-    pcre2_set_match_limit(context_, kMatchLimit);
-    pcre2_set_depth_limit(context_, kDepthLimit);
-    pcre2_set_heap_limit(context_, kHeapLimitKiB);
-  }
-  ~Finder() {
-    pcre2_match_data_free(data_);
-    pcre2_match_context_free(context_);
-  }
+      : code_(code), pattern_(pattern), text_(text), data_(pcre2_match_data_create(1, nullptr)), context_(pcre::limited()) {}
   Finder(const Finder&) = delete;
 
   // The next match; an empty one right after the previous match does not count.
   bool next(Span& match) {
     while (position_ <= text_.size()) {
       if (!search(0)) return false;
-      auto* bounds = pcre2_get_ovector_pointer(data_);
+      auto* bounds = pcre2_get_ovector_pointer(data_.get());
       match = {bounds[0], bounds[1], true};
       if (match.begin != match.end || match.end != last_end_) {
         position_ = last_end_ = match.end;
@@ -65,47 +37,38 @@ class Finder {
  private:
   bool search(uint32_t options) {
     auto* subject = reinterpret_cast<PCRE2_SPTR>(text_.data());
-    int found = pcre2_match(code_, subject, text_.size(), position_, PCRE2_NO_UTF_CHECK | options, data_, context_);
+    int found = pcre2_match(code_, subject, text_.size(), position_, PCRE2_NO_UTF_CHECK | options, data_.get(), context_.get());
     if (found >= 0) return true;
     if (found == PCRE2_ERROR_NOMATCH) return false;
     // The interpreter keeps its stack on the heap, so it can finish what the JIT's small stack cannot.
     if (found == PCRE2_ERROR_JIT_STACKLIMIT && !options) return search(PCRE2_NO_JIT);
-    throw UserError(ExitCode::bad_data, fmt::format("regular expression '{}' of the tokenizer: {}", pattern_, message_of(found)),
+    throw UserError(ExitCode::bad_data,
+                    fmt::format("regular expression '{}' of the tokenizer: {}", pattern_, pcre::message(found)),
                     "the pattern needs too much work on this text; simplify it in tokenizer.json or shorten the text");
   }
 
   const pcre2_code* code_;
   const std::string& pattern_;
   std::string_view text_;
-  pcre2_match_data* data_;
-  pcre2_match_context* context_;
+  pcre::MatchData data_;
+  pcre::MatchContext context_;
   size_t position_ = 0, last_end_ = static_cast<size_t>(-1);
 };
 
 }  // namespace
 
 Result<Regex> Regex::compile(const std::string& oniguruma_pattern) {
-  if (oniguruma_pattern.size() > kMaxPattern)
-    return error("regular expression of {} bytes; at most {}", oniguruma_pattern.size(), kMaxPattern);
-  auto translated = pcre_from_oniguruma(oniguruma_pattern);
-  int code = 0;
-  size_t offset = 0;
-  auto compiled = std::make_shared<Code>();
-  compiled->pattern = oniguruma_pattern;
-  auto* context = pcre2_compile_context_create(nullptr);
-  pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-  pcre2_set_parens_nest_limit(context, 100);
-  compiled->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
-                                 PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code, &offset, context);
-  pcre2_compile_context_free(context);
-  if (!compiled->code) return error("regular expression '{}': {}", oniguruma_pattern, message_of(code));
-  pcre2_jit_compile(compiled->code, PCRE2_JIT_COMPLETE);  // without JIT the interpreter serves
+  if (oniguruma_pattern.size() > pcre::kMaxPattern)
+    return error("regular expression of {} bytes; at most {}", oniguruma_pattern.size(), pcre::kMaxPattern);
+  auto code = pcre::compile(pcre_from_oniguruma(oniguruma_pattern), PCRE2_MULTILINE);
+  if (!code) return error("regular expression '{}': {}", oniguruma_pattern, code.error());
+  auto compiled = std::make_shared<Code>(Code{std::move(code).value(), oniguruma_pattern});
   return Regex(std::move(compiled));
 }
 
 std::vector<Span> Regex::split(std::string_view text) const {
   std::vector<Span> spans;
-  Finder finder(code_->code, code_->pattern, text);
+  Finder finder(code_->code.get(), code_->pattern, text);
   size_t done = 0;
   for (Span match; finder.next(match); done = match.end) {
     if (done != match.begin) spans.push_back({done, match.begin, false});

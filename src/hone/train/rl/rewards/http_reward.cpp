@@ -23,23 +23,6 @@ hub::PostAddress read_reward_url(const std::string& address) try {
   throw UserError(ExitCode::usage, problem.what());
 }
 
-Json columns_of(const std::vector<RewardInput>& answers) {
-  Json columns = Json::object();
-  for (size_t i = 0; i < answers.size(); ++i) {
-    const auto& extra = answers[i].question->extra;
-    if (!extra.is_object()) continue;
-    for (const auto& [name, value] : extra.items()) {
-      auto& column = columns[name];
-      if (column.is_null()) column = Json::array();
-      while (column.size() < i) column.push_back(nullptr);
-      column.push_back(value);
-    }
-  }
-  for (auto& column : columns)
-    while (column.size() < answers.size()) column.push_back(nullptr);
-  return columns;
-}
-
 Json question_for(const std::vector<RewardInput>& answers) {
   Json prompts = Json::array(), completions = Json::array(), tokens = Json::array();
   for (const auto& answer : answers) {

@@ -64,6 +64,23 @@ void probe_rewards(const RewardConfig& config) {
   }
 }
 
+Json columns_of(const std::vector<RewardInput>& answers) {
+  Json columns = Json::object();
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const auto& extra = answers[i].question->extra;
+    if (!extra.is_object()) continue;
+    for (const auto& [name, value] : extra.items()) {
+      auto& column = columns[name];
+      if (column.is_null()) column = Json::array();
+      while (column.size() < i) column.push_back(nullptr);
+      column.push_back(value);
+    }
+  }
+  for (auto& column : columns)
+    while (column.size() < answers.size()) column.push_back(nullptr);
+  return columns;
+}
+
 std::string column_text(const RewardInput& answer, const std::string& column, const std::string& reward) {
   const auto& columns = answer.question->extra;
   if (!columns.is_object() || !columns.contains(column))

@@ -11,25 +11,15 @@ namespace {
 
 // What a plugin's function is called with: the answers, the conversations that they end, and the rows' other columns.
 Json plugin_keywords(const std::vector<RewardInput>& answers) {
-  Json completions = Json::array(), messages = Json::array(), columns = Json::object();
-  for (size_t i = 0; i < answers.size(); ++i) {
+  Json completions = Json::array(), messages = Json::array();
+  for (const auto& answer : answers) {
     Json conversation = Json::array();
-    for (const auto& message : answers[i].messages())
-      conversation.push_back({{"role", message.role}, {"content", message.content}});
-    conversation.push_back({{"role", "assistant"}, {"content", answers[i].text}});
-    completions.push_back(answers[i].text);
+    for (const auto& message : answer.messages()) conversation.push_back({{"role", message.role}, {"content", message.content}});
+    conversation.push_back({{"role", "assistant"}, {"content", answer.text}});
+    completions.push_back(answer.text);
     messages.push_back(std::move(conversation));
-    const auto& extra = answers[i].question->extra;
-    if (!extra.is_object()) continue;
-    for (const auto& [name, value] : extra.items()) {
-      auto& column = columns[name];
-      if (column.is_null()) column = Json::array();
-      while (column.size() < i) column.push_back(nullptr);
-      column.push_back(value);
-    }
   }
-  for (auto& column : columns)
-    while (column.size() < answers.size()) column.push_back(nullptr);
+  auto columns = columns_of(answers);
   columns["completions"] = std::move(completions);
   columns["messages"] = std::move(messages);
   if (!answers.empty() && answers.front().infos) {
