@@ -222,7 +222,6 @@ def test_files_know_no_layout(models, cut, one_process, case, file):
 @pytest.mark.parametrize("options, said", [
     (dict(tensor_parallel_size=2, deepspeed="zero3"), "sharded model"),
     (dict(tensor_parallel_size=2, use_dora="true"), "DoRA"),
-    (dict(pipeline_parallel_size=2), "pipeline_parallel_size is 2, which is not in this version"),
 ])
 def test_what_does_not_go_together_is_said(train, models, tmp_path, options, said):
     run = train(tmp_path, 2, **settings(models(tied_with_head_norms), **options))

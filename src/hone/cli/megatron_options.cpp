@@ -13,8 +13,7 @@ constexpr std::string_view kReader = "rows are prepared by threads that need no 
 constexpr std::string_view kText = "only models of images read it";
 constexpr std::string_view kFloat8 = "products in fp8 and fp4 are not in this version of megatron";
 constexpr std::string_view kMuon = "muon needs whole matrices, and tensor parallelism cuts them; use --optimizer adam";
-constexpr std::string_view kPipeline =
-    "pipeline parallelism is not in this version; cut layers with --tensor_model_parallel_size";
+constexpr std::string_view kInterleaved = "interleaved stages are not in this version: each rank has one run of blocks";
 constexpr std::string_view kMegatronFamilies = "the model families that have it are not in this version";
 constexpr std::string_view kMcore =
     "checkpoints of mcore are not read: convert them with ms-swift's megatron export --to_hf true, then name the folder by "
@@ -117,17 +116,16 @@ constexpr MegatronOption kMegatronOptions[] = {
     {"tensor_model_parallel_size", renamed, "tensor_parallel_size"},
     {"pipeline_model_parallel_size", renamed, "pipeline_parallel_size"},
     {"expert_model_parallel_size", renamed, "expert_parallel_size"},
-    {"decoder_first_pipeline_num_layers", refused, kPipeline},
-    {"decoder_last_pipeline_num_layers", refused, kPipeline},
-    {"account_for_embedding_in_pipeline_split", refused, kPipeline, kOffWords},
-    {"account_for_loss_in_pipeline_split", refused, kPipeline, kOffWords},
-    {"pipeline_model_parallel_layout", refused, kPipeline},
-    {"virtual_pipeline_model_parallel_size", refused, kPipeline, kOffWords},
-    {"microbatch_group_size_per_vp_stage", refused, kPipeline},
-    {"overlap_p2p_comm", accepted, "there are no pipeline stages"},
-    {"batch_p2p_comm", accepted, "there are no pipeline stages"},
-    {"cp_comm_type", accepted, "--sequence_parallel_size of swift sft has the ring and Ulysses"},
-    {"cp_partition_mode", accepted, "--sequence_parallel_size of swift sft has the ring and Ulysses"},
+    {"pipeline_model_parallel_layout", refused,
+     "give the ends with --decoder_first_pipeline_num_layers and --decoder_last_pipeline_num_layers"},
+    {"virtual_pipeline_model_parallel_size", refused, kInterleaved, kOffWords},
+    {"num_layers_per_virtual_pipeline_stage", refused, kInterleaved},
+    {"microbatch_group_size_per_vp_stage", refused, kInterleaved},
+    {"overlap_p2p_comm", accepted, "sends and receives that cross go together"},
+    {"batch_p2p_comm", accepted, "sends and receives that cross go together"},
+    {"cp_comm_type", refused, "context parallelism is a ring; --sequence_parallel_size of swift sft exchanges heads",
+     "p2p|none|"},
+    {"cp_partition_mode", refused, "a rank has a piece of the front and its mirror image of the back", "zigzag"},
     {"sequence_packing_scheduler", refused, "packs are made before the first step", kOffWords},
     {"use_distributed_optimizer", accepted, "copies of a model that is cut update themselves: the same numbers"},
     {"overlap_grad_reduce", accepted, kOverlap},

@@ -144,6 +144,7 @@ struct CausalLM::Impl {
   ops::NormedSum run_blocks(Tensor x_th, size_t first, size_t last, const Norm* behind, const ForwardInput& input,
                             PagedKvCache* cache, TensorList* router_logits) {
     const HookCalls hooks{weight_hooks};
+    follow_device();
     const auto angles = rotations(input);
     std::map<at::Device, std::shared_ptr<ForwardContext>, ByPlace> passes;
     c10::OptionalDeviceGuard current;  // for kernels that ask for it

@@ -180,7 +180,7 @@ Tensor mix(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
 
 // What the layers of a half of a block read, and the sum of what they computed.
 Tensor entered(const Tensor& x_th, const ForwardContext& pass) {
-  return pass.region ? pass.region->enter(x_th, pass.plan.segments.total()) : x_th;
+  return pass.region ? pass.region->enter(x_th, pass.rope.cos.size(0)) : x_th;  // rows here: segments may be of more
 }
 
 Tensor whole(const Tensor& result_th, const ForwardContext& pass) {

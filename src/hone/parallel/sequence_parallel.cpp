@@ -34,7 +34,7 @@ struct GroupHolder : torch::CustomClassHolder {
 };
 
 // Either exchange is the other's gradient.
-class Exchange : public torch::autograd::Function<Exchange> {
+class HeadExchange : public torch::autograd::Function<HeadExchange> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const c10::intrusive_ptr<GroupHolder>& holder, bool apart) {
     ctx->saved_data["group"] = c10::IValue::make_capsule(holder);
@@ -49,7 +49,7 @@ class Exchange : public torch::autograd::Function<Exchange> {
 };
 
 Tensor exchange(const Tensor& x, ProcessGroup& group, bool apart) {
-  return group.size() == 1 ? x : Exchange::apply(x, c10::make_intrusive<GroupHolder>(group), apart);
+  return group.size() == 1 ? x : HeadExchange::apply(x, c10::make_intrusive<GroupHolder>(group), apart);
 }
 
 // Key heads that are too few to be shared out are repeated, each beside itself.

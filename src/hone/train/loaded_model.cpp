@@ -1,8 +1,10 @@
 #include "hone/train/loaded_model.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "hone/base/log.h"
+#include "hone/model/decoder.h"
 
 namespace hone::train {
 namespace {
@@ -10,25 +12,22 @@ namespace {
 // Sequences that are on several processes: attention is told, the rest works position by position.
 std::unique_ptr<parallel::SequenceParallel> split_sequences(const TrainingJob& job, const DistributedContext& processes,
                                                             model::CausalLM& model) {
-  if (processes.mesh.size("sp") == 1) return nullptr;
-  if (model.config().vision)
-    throw UserError(ExitCode::usage, "sequence_parallel_size is above 1 with a model that sees images, whose rows stay together",
-                    "leave sequence_parallel_size out");
+  const bool by_context = processes.mesh.size("cp") > 1;
+  const char *axis = by_context ? "cp" : "sp", *option = by_context ? "context_parallel_size" : "sequence_parallel_size";
+  if (processes.mesh.size(axis) == 1) return nullptr;
+  auto refuse = [&](const char* what) {
+    throw UserError(ExitCode::usage, fmt::format("{} is above 1 with {}", option, what), "leave one of them out");
+  };
+  if (model.config().vision) refuse("a model that sees images, whose rows stay together");
   if (job.neftune_alpha > 0 || job.shifted_attention || model.config().rope.kind == model::RopeKind::dynamic)
-    throw UserError(
-        ExitCode::usage,
-        "sequence_parallel_size is above 1 with NEFTune noise, shift_attn or dynamic RoPE scaling, which need full sequences",
-        "leave one of them out");
+    refuse("NEFTune noise, shift_attn or dynamic RoPE scaling, which need full sequences");
   if (job.sft.router_aux_loss_coef > 0 && model.config().experts.count > 0)
-    throw UserError(ExitCode::usage,
-                    "sequence_parallel_size is above 1 with router_aux_loss_coef, which looks at all tokens of a batch",
-                    "leave one of them out");
+    refuse("router_aux_loss_coef, which looks at all tokens of a batch");
   if (job.sft.channel_loss || job.sft.sequence_accuracy)
-    throw UserError(ExitCode::usage,
-                    "sequence_parallel_size is above 1 with enable_channel_loss or acc_strategy seq, which need full sequences",
-                    "leave one of them out");
-  auto sequence = std::make_unique<parallel::SequenceParallel>(*processes.group, processes.mesh.group(processes.world.rank, "sp"),
-                                                               model.config().attention.heads);
+    refuse("enable_channel_loss or acc_strategy seq, which need full sequences");
+  // Context parallelism is a ring alone, as in Megatron: heads may be cut over other ranks already.
+  auto sequence = std::make_unique<parallel::SequenceParallel>(*processes.group, processes.mesh.group(processes.world.rank, axis),
+                                                               by_context ? 1 : model.config().attention.heads);
   if (processes.world.is_main()) log::info("{}", sequence->str());
   model.set_distributed_attention(sequence.get());
   return sequence;
@@ -38,6 +37,40 @@ std::unique_ptr<parallel::ShardedModel> shards_of(const TrainingJob& job, const 
                                                   model::CausalLM& model) {
   return std::make_unique<parallel::ShardedModel>(model, job.parallel.sharding, *processes.shards, processes.replicas.get(),
                                                   job.trainer.no_master_weights);
+}
+
+// In stages over processes, where the run asks for it. Layers that are cut as well go to the device when they are.
+void take_stage(const TrainingJob& job, const DistributedContext& processes, LoadedModel& loaded) {
+  if (!processes.stages) return;
+  auto& model = *loaded.model;
+  auto request = job.parallel.pipeline;
+  request.stages = processes.stages->size();
+  parallel::StageLayout layout(static_cast<int64_t>(model.decoder().blocks.size()), request);
+  if (processes.world.is_main()) log::info("pipeline stages: {}", layout.str());
+  loaded.stages = parallel::apply_pipeline_parallel(model, layout, *processes.stages, processes.ends.get(),
+                                                    processes.cuts_model() ? at::Device(at::kCPU) : job.load.device);
+  auto trains = [&](int last) {
+    return std::ranges::any_of(loaded.tuned.trainable,
+                               [&](const auto& named) { return loaded.stages->stage_of(named.second) <= last; });
+  };
+  const bool experts = model.config().experts.count > 0;
+  if (experts && job.sft.router_aux_loss_coef > 0)
+    throw UserError(ExitCode::usage,
+                    "pipeline_parallel_size is above 1 with router_aux_loss_coef, which looks at all blocks at once",
+                    "leave one of them out");
+  const bool dealt_out = processes.tensor && (job.parallel.megatron_sequence_parallel || (experts && processes.expert_cut > 0));
+  loaded.schedule =
+      std::make_unique<PipelineSchedule>(model, *loaded.stages,
+                                         PipelineSchedule::Options{.trains_before = trains(loaded.stages->stage() - 1),
+                                                                   .trains_up_to = trains(loaded.stages->stage()),
+                                                                   .rows_over = dealt_out ? processes.tensor->size() : 1});
+}
+
+// What of `trainable` is on this process.
+std::vector<std::pair<std::string, Tensor>> trained_here(const LoadedModel& loaded) {
+  auto trainable = loaded.tuned.trainable;
+  if (loaded.stages) std::erase_if(trainable, [&](const auto& named) { return !loaded.stages->holds(named.second); });
+  return trainable;
 }
 
 // Cut over processes, where the run asks for it.
@@ -130,6 +163,7 @@ LoadedModel shard_model(const TrainingJob& job, const DistributedContext& proces
   if (loaded.sharded && processes.world.is_main() && !loaded.sharded->units().empty())
     log::info("gathered in {}", loaded.sharded->units());
   loaded.sequence = split_sequences(job, processes, *loaded.model);
+  take_stage(job, processes, loaded);
   loaded.tensor = cut_layers(job, processes, name, *loaded.model);
   return loaded;
 }
@@ -146,7 +180,7 @@ LoadedModel freeze_model(const TrainingJob& job, const DistributedContext& proce
 std::vector<optim::ParameterGroup> trained_groups(const TrainingJob& job, const SessionModels& models) {
   std::vector<optim::ParameterGroup> all;
   for (const auto* loaded : models.trained()) {
-    auto trainable = loaded->tuned.trainable;
+    auto trainable = trained_here(*loaded);
     if (loaded->name != kPolicy)
       for (auto& [name, tensor] : trainable) name = fmt::format("{}.{}", loaded->name, name);
     auto groups = optim::make_param_groups(trainable, job.groups);
@@ -159,7 +193,7 @@ std::vector<optim::ParameterGroup> trained_groups(const TrainingJob& job, const 
 TensorList trained_tensors(const SessionModels& models) {
   TensorList tensors;
   for (const auto* loaded : models.trained())
-    for (const auto& [name, tensor] : loaded->tuned.trainable) tensors.push_back(tensor);
+    for (const auto& [name, tensor] : trained_here(*loaded)) tensors.push_back(tensor);
   return tensors;
 }
 
@@ -180,14 +214,29 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingJob& job, const Di
       targets[working[g].parameters[i].unsafeGetTensorImpl()] = updated[g].parameters[i];
   std::vector<parallel::GradientBuckets::Parameter> parameters;
   for (const auto& tensor : trained_tensors(models)) parameters.push_back({tensor, targets.at(tensor.unsafeGetTensorImpl())});
+  const int64_t bucket_bytes = job.parallel.sharding.bucket_bytes;
+  auto* stages = models.policy().stages.get();
+  if (!tensor && !stages) return std::make_unique<DataParallel>(*processes.group, std::move(parameters), bucket_bytes);
+  std::unique_ptr<ParallelStrategy> copies;
   if (tensor)
-    return std::make_unique<TensorDataParallel>(*processes.group,
-                                                TensorDataParallel::Copies{processes.data.get(), processes.expert_copies.get()},
-                                                *tensor, std::move(parameters), working, job.parallel.sharding.bucket_bytes);
-  return std::make_unique<DataParallel>(*processes.group, std::move(parameters), job.parallel.sharding.bucket_bytes);
+    copies = std::make_unique<TensorDataParallel>(*processes.group,
+                                                  TensorDataParallel::Copies{processes.data.get(), processes.expert_copies.get()},
+                                                  *tensor, parameters, working, bucket_bytes);
+  else if (processes.data)
+    copies = std::make_unique<DataParallel>(*processes.data, parameters, bucket_bytes);
+  else
+    copies = std::make_unique<SingleProcess>();
+  if (!stages) return copies;
+  return std::make_unique<PipelineParallel>(*processes.group, std::move(copies), *stages, *models.policy().schedule, tensor,
+                                            std::move(parameters), working);
 }
 
-WeightFiles weight_files(const TrainingJob& job, LoadedModel& loaded, const CheckpointAssets& companions, bool main) {
+WeightFiles weight_files(const TrainingJob& job, const DistributedContext& processes, LoadedModel& loaded,
+                         const CheckpointAssets& companions) {
+  const bool main = processes.world.is_main();
+  if (loaded.stages)
+    return pipeline_files(*loaded.model, loaded.tuned, *loaded.stages, loaded.tensor.get(), *processes.group,
+                          processes.mesh.group(0, "pp"), companions, job.max_shard_bytes);
   if (loaded.tensor)
     return tensor_parallel_files(*loaded.model, loaded.tuned, *loaded.tensor, companions, job.max_shard_bytes, main);
   auto reader = std::make_shared<tuner::ReadWeight>();

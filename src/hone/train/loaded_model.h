@@ -4,6 +4,7 @@
 #include "hone/train/checkpoints/checkpoint_assets.h"
 #include "hone/train/checkpoints/checkpoint_manager.h"
 #include "hone/train/distributed/data_parallel.h"
+#include "hone/train/distributed/pipeline_parallel.h"
 #include "hone/train/distributed/tensor_data_parallel.h"
 #include "hone/train/run.h"
 #include "hone/tuner/tuner.h"
@@ -23,6 +24,8 @@ struct LoadedModel {
   tuner::Tuned tuned = {};                                     // of a frozen model: nothing
   std::unique_ptr<parallel::ShardedModel> sharded = {};        // null: every process has all of it
   std::unique_ptr<parallel::SequenceParallel> sequence = {};   // null: every sequence is on one process
+  std::unique_ptr<parallel::PipelineModel> stages = {};        // null: every block is on this process
+  std::unique_ptr<PipelineSchedule> schedule = {};             // with stages
   std::unique_ptr<parallel::TensorParallelModel> tensor = {};  // null: every layer is on one process
 
   bool trains() const { return !tuned.trainable.empty(); }
@@ -59,7 +62,8 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingJob& job, const Di
                                                 const std::vector<optim::ParameterGroup>& updated);
 
 // How what is trained becomes files and back. Weights that are spread over processes are fetched part by part.
-WeightFiles weight_files(const TrainingJob& job, LoadedModel& loaded, const CheckpointAssets& companions, bool main);
+WeightFiles weight_files(const TrainingJob& job, const DistributedContext& processes, LoadedModel& loaded,
+                         const CheckpointAssets& companions);
 // The files of the policy and of a model that trains with it, written as one: the latter's in a folder of its name.
 WeightFiles with_second_model(WeightFiles policy, WeightFiles second_files, LoadedModel& second, bool main);
 

@@ -29,9 +29,9 @@ int exit_code(const RunResult& finished) {
   }
 }
 
-// What looks at logits, noise or text beside the loss has not been taught that layers may be cut; what generates, that experts
-// may be elsewhere.
-void check_cut_model(const TrainingJob& job, bool cuts_layers) {
+// What looks at logits, noise or text beside the loss has not been taught that layers may be cut; what generates or runs passes
+// of its own, that blocks or experts may be elsewhere.
+void check_model_parts(const TrainingJob& job, const DistributedContext& processes) {
   const auto& sft = job.sft;
   const std::pair<bool, const char*> missing_layers[] = {
       {job.preference.method != Preference::none || job.distillation || job.reinforcement, "methods other than sft and pt"},
@@ -47,22 +47,30 @@ void check_cut_model(const TrainingJob& job, bool cuts_layers) {
       {!job.load.places.empty(), "device_map"},
       {job.trainer.find_batch_size, "auto_find_batch_size"},
   };
-  auto refuse = [&](const auto& list) {
+  const std::pair<bool, const char*> missing_stages[] = {
+      {job.preference.method != Preference::none || job.distillation, "methods other than sft and pt"},
+      {!job.task.is_generative(), "tasks other than causal_lm"},
+      {sft.asft.has_value(), "use_asft_loss"},
+      {job.trainer.layer_sampling.has_value(), "lisa_activated_layers"},
+  };
+  auto refuse = [&](const char* option, const auto& list) {
     for (const auto& [asked, what] : list)
       if (asked)
-        throw UserError(ExitCode::usage,
-                        fmt::format("{} is above 1 with {}, which it does not support",
-                                    cuts_layers ? "tensor_parallel_size" : "expert_parallel_size", what),
+        throw UserError(ExitCode::usage, fmt::format("{} is above 1 with {}, which it does not support", option, what),
                         "leave one of them out, or shard parameters with `deepspeed` zero3");
   };
-  if (cuts_layers) refuse(missing_layers);
-  refuse(missing);
+  if (processes.tensor) refuse("tensor_parallel_size", missing_layers);
+  if (processes.stages) refuse("pipeline_parallel_size", missing_stages);
+  refuse(processes.tensor   ? "tensor_parallel_size"
+         : processes.stages ? "pipeline_parallel_size"
+                            : "expert_parallel_size",
+         missing);
 }
 
 // What can only be told once the processes have met.
 void validate_processes(const TrainingJob& job, const DistributedContext& processes) {
   if (processes.shards_model() || processes.cuts_model()) require_elementwise(job.optimizer.name);
-  if (processes.cuts_model()) check_cut_model(job, processes.tensor != nullptr);
+  if (processes.cuts_model() || processes.stages) check_model_parts(job, processes);
   require(!processes.shards_model() || job.tuner.method != "ADALORA",
           "AdaLoRA needs unsharded matrices, which are sharded over processes here", "leave `deepspeed` and `fsdp` out");
   if (!processes.world.distributed()) return;

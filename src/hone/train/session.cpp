@@ -136,11 +136,12 @@ optim::OptimizerConfig optimizer_recipe(const TrainingJob& job, const Distribute
 }
 
 // The files of all models that train; `assets` stay where they are.
-WeightFiles session_weights(const TrainingJob& job, const SessionModels& models, const CheckpointAssets& policy_assets,
-                            const CheckpointAssets& value_assets, bool main) {
-  auto weights = weight_files(job, models.policy(), policy_assets, main);
+WeightFiles session_weights(const TrainingJob& job, const DistributedContext& processes, const SessionModels& models,
+                            const CheckpointAssets& policy_assets, const CheckpointAssets& value_assets) {
+  auto weights = weight_files(job, processes, models.policy(), policy_assets);
   if (auto* value_model = models.find(kValueModel))
-    weights = with_second_model(weights, weight_files(job, *value_model, value_assets, main), *value_model, main);
+    weights = with_second_model(weights, weight_files(job, processes, *value_model, value_assets), *value_model,
+                                processes.world.is_main());
   return weights;
 }
 
@@ -151,7 +152,8 @@ TrainingSession::TrainingSession(const TrainingJob& job, const DistributedContex
 
 void TrainingSession::load_models() {
   auto options = job_.load;
-  if (processes_.cuts_model()) options.device = at::kCPU;  // each process takes its part of what the files map
+  if (processes_.cuts_model() || processes_.stages)
+    options.device = at::kCPU;  // each process takes its part of what the files map
   if (job_.resize_embeddings) options.changes.vocabulary = job_.resize_embeddings(*ready_.tokenizer);
   auto model = job_.from_scratch ? model::CausalLM::random(model::read_config(job_.model_folder, options.changes.config),
                                                            job_.trainer.seed, options)
@@ -236,7 +238,7 @@ RunResult TrainingSession::train() {
   const auto* value_model = models_.find(kValueModel);
   const auto assets = assets_of(job_, ready_, policy);
   const auto value_assets = value_model ? value_model_assets(job_, *value_model) : CheckpointAssets();
-  const auto weights = session_weights(job_, models_, assets, value_assets, is_main());
+  const auto weights = session_weights(job_, processes_, models_, assets, value_assets);
   std::optional<HubPush> push;
   if (job_.push && is_main()) push.emplace(*job_.push);
   auto tell_hub = [&push](const fs::path& checkpoint, int64_t step) {
@@ -266,7 +268,7 @@ RunResult TrainingSession::train() {
                    .copies = ready_.folder_per_node ? &copies : nullptr,
                    .trained = passes_repeat ? trained_tensors(models_) : TensorList()});
   // Weights began alike on all processes; dropout must not, but where processes compute the same rows.
-  if (int rank = processes_.tensor ? processes_.data_rank() : processes_.world.rank; rank > 0)
+  if (int rank = processes_.tensor || processes_.stages ? processes_.data_rank() : processes_.world.rank; rank > 0)
     device::seed(config.seed + static_cast<uint64_t>(rank));
   if (ready_.resume) trainer.resume(*ready_.resume);
   if (is_main()) {

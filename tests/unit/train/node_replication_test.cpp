@@ -40,7 +40,7 @@ class ThreadGroup : public parallel::ProcessGroup {
   }
   std::unique_ptr<parallel::Work> send(const Tensor&, int, int) override { return nullptr; }
   std::unique_ptr<parallel::Work> receive(Tensor&, int, int) override { return nullptr; }
-  std::unique_ptr<parallel::Work> ring_shift(Tensor&, const Tensor&) override { return nullptr; }
+  std::unique_ptr<parallel::Work> exchange(const Tensor&, int, Tensor&, int, int) override { return nullptr; }
   void barrier() override {}
   std::unique_ptr<ProcessGroup> subgroup(const std::string&, const std::vector<int>&) override { return nullptr; }
 

@@ -17,6 +17,10 @@ struct DistributedArguments : ArgumentGroup {
   Arg<int64_t> tensor_parallel_size{*this, "tensor_parallel_size"};
   Arg<bool> sequence_parallel{*this, "sequence_parallel"};
   Arg<int64_t> pipeline_parallel_size{*this, "pipeline_parallel_size"};
+  Arg<int64_t> decoder_first_pipeline_num_layers{*this, "decoder_first_pipeline_num_layers"};
+  Arg<int64_t> decoder_last_pipeline_num_layers{*this, "decoder_last_pipeline_num_layers"};
+  Arg<bool> account_for_embedding_in_pipeline_split{*this, "account_for_embedding_in_pipeline_split"};
+  Arg<bool> account_for_loss_in_pipeline_split{*this, "account_for_loss_in_pipeline_split"};
   Arg<int64_t> context_parallel_size{*this, "context_parallel_size"};
   Arg<int64_t> expert_parallel_size{*this, "expert_parallel_size"};
   Arg<int64_t> expert_tensor_parallel_size{*this, "expert_tensor_parallel_size"};

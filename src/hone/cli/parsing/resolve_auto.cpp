@@ -50,10 +50,12 @@ void settle_evaluation(Options& options, bool has_data) {
                in_vain ? "" : fmt::format(", and {} other than no", training.eval_strategy.flag()));
 }
 
-// Ranks that a layer is cut over compute the same rows.
-int tensor_parallel_ranks(const Options& options) {
+// Ranks that share a model or a sequence compute the same rows.
+int ranks_of_same_rows(const Options& options) {
   const DistributedArguments distributed(options);
-  return distributed.tensor_parallel_size.exists() ? static_cast<int>(*distributed.tensor_parallel_size) : 1;
+  if (!distributed.tensor_parallel_size.exists()) return 1;
+  return static_cast<int>(*distributed.tensor_parallel_size * *distributed.pipeline_parallel_size *
+                          *distributed.context_parallel_size);
 }
 
 // What every training run has, in the order in which values depend on each other.
@@ -66,8 +68,9 @@ void resolve_training(Options& options, int world_size) {
   const bool grpo = rlhf && method == "grpo";
   auto resolve = [&](const AnyArg& option, Json value) { options.resolve(option.name(), std::move(value)); };
   if (training.gradient_accumulation_steps.is_auto())
-    resolve(training.gradient_accumulation_steps,
-            grpo ? 1 : accumulation_for(*training.per_device_train_batch_size, world_size / tensor_parallel_ranks(options)));
+    resolve(training.gradient_accumulation_steps, grpo ? 1
+                                                       : accumulation_for(*training.per_device_train_batch_size,
+                                                                          std::max(world_size / ranks_of_same_rows(options), 1)));
   if (data.packing.is_auto()) resolve(data.packing, *training.stage == "pt" || *data.neat_packing);
   const bool has_data = data.val_dataset.has_value() || data.cached_val_dataset.has_value() || *data.split_dataset_ratio > 0;
   if (training.eval_strategy.is_auto()) {

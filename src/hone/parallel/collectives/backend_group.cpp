@@ -92,11 +92,11 @@ std::unique_ptr<Work> BackendGroup::receive(Tensor& values, int from, int tag) {
   return start("receive", [&] { return Works{backend().recv(tensors, from, tag)}; });
 }
 
-std::unique_ptr<Work> BackendGroup::ring_shift(Tensor& received, const Tensor& sent) {
+std::unique_ptr<Work> BackendGroup::exchange(const Tensor& sent, int to, Tensor& received, int from, int tag) {
   count(sent, 1);
   std::vector<Tensor> out{sent}, in{received};
-  auto send = [&] { return Works{backend().send(out, (rank_ + 1) % size_, 0)}; };
-  auto receive = [&] { return Works{backend().recv(in, (rank_ + size_ - 1) % size_, 0)}; };
+  auto send = [&] { return Works{backend().send(out, to, tag)}; };
+  auto receive = [&] { return Works{backend().recv(in, from, tag)}; };
   constexpr const char* kDoing = "pass-on";
   if (transport_.crossing == SendRecvOrder::free)
     return start(

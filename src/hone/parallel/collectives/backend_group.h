@@ -30,7 +30,7 @@ class BackendGroup : public ProcessGroup {
                                    const RowCounts& sent_rows) override;
   std::unique_ptr<Work> send(const Tensor& values, int to, int tag) override;
   std::unique_ptr<Work> receive(Tensor& values, int from, int tag) override;
-  std::unique_ptr<Work> ring_shift(Tensor& received, const Tensor& sent) override;
+  std::unique_ptr<Work> exchange(const Tensor& sent, int to, Tensor& received, int from, int tag) override;
   void broadcast(Tensor& values, int root) override;
   void barrier() override;
   std::unique_ptr<ProcessGroup> subgroup(const std::string& name, const std::vector<int>& ranks) override;

@@ -50,8 +50,12 @@ class ProcessGroup {
   // Between two ranks. A message is taken by the receive of the same tag; those of one tag keep their order.
   virtual std::unique_ptr<Work> send(const Tensor& values, int to, int tag) = 0;
   virtual std::unique_ptr<Work> receive(Tensor& values, int from, int tag) = 0;
+  // Both at once, where two ranks send to each other: neither waits for the other to receive first.
+  virtual std::unique_ptr<Work> exchange(const Tensor& sent, int to, Tensor& received, int from, int tag) = 0;
   // To the next rank of the circle, from the one before.
-  virtual std::unique_ptr<Work> ring_shift(Tensor& received, const Tensor& sent) = 0;
+  std::unique_ptr<Work> ring_shift(Tensor& received, const Tensor& sent) {
+    return exchange(sent, (rank_ + 1) % size_, received, (rank_ + size_ - 1) % size_, 0);
+  }
   virtual void broadcast(Tensor& values, int root) = 0;
   virtual void barrier() = 0;
 

@@ -5,6 +5,7 @@
 #include "hone/base/error.h"
 #include "hone/base/fault_injection.h"
 #include "hone/model/decoder.h"
+#include "hone/parallel/placeholder.h"
 
 namespace hone::parallel {
 namespace {
@@ -30,11 +31,6 @@ void check_cuttable(model::CausalLM& model, bool cuts_layers) {
   for (const auto& slot : model.tree().slots())
     for (const auto& adapter : *slot.adapters)
       if (adapter.magnitude.defined()) refuse(slot.path + " has a DoRA adapter", "use LoRA without `use_dora`");
-}
-
-// Memory of its own size for one value stands for all of them.
-Tensor shape_only(const std::vector<int64_t>& shape, const Tensor& like) {
-  return at::empty(std::vector<int64_t>(shape.size(), 1), like.options().requires_grad(false)).expand(shape);
 }
 
 void announce(ProcessGroup& group, int64_t place) {
@@ -102,7 +98,9 @@ void TensorParallelModel::cut(const model::PartitionedTensor& tensor, at::Device
   const int64_t rank = group ? group->rank() : 0, count = group ? group->size() : 1;
   const model::PartitionRank place{rank, count, dealt_out ? groups_.expert_cut : count};
   Part part{value, partition.slice(value.sizes(), place), partition, group, place, dealt_out};
-  value.set_data(part.slice.cut(value.detach()).to(device));
+  const bool elsewhere = is_placeholder(value);  // on another pipeline stage
+  value.set_data(elsewhere ? placeholder(part.slice.shape, value.options().device(device))
+                           : part.slice.cut(value.detach()).to(device));
   if (partition.first_rank_only && rank > 0) value = Tensor();  // known here, not computed with
   places_[identity_of(part.value)] = parts_.size();
   parts_.push_back(std::move(part));
@@ -111,7 +109,9 @@ void TensorParallelModel::cut(const model::PartitionedTensor& tensor, at::Device
 // The model was loaded in host memory, of which each rank takes its part.
 void TensorParallelModel::move_rest(at::Device device) {
   auto move = [&](Tensor& value) {
-    if (value.defined() && !place_of(value) && value.device() != device) value.set_data(value.detach().to(device));
+    if (!value.defined() || place_of(value) || value.device() == device) return;
+    value.set_data(is_placeholder(value) ? placeholder(value.sizes(), value.options().device(device))
+                                         : value.detach().to(device));
   };
   for (const auto& parameter : model_.parameters()) move(*parameter.value);
   for (const auto& slot : model_.tree().slots())
@@ -208,6 +208,12 @@ Tensor TensorParallelModel::gathered_part(size_t place) {
   return whole;
 }
 
+Tensor TensorParallelModel::gathered(const Tensor& parameter) {
+  const auto place = place_of(parameter);
+  if (!place) return groups_.is_first_copy ? parameter.detach() : Tensor();
+  return is_of_first_copy(parts_[*place]) ? gathered_part(*place) : Tensor();
+}
+
 void TensorParallelModel::fill(const Tensor& parameter, const Tensor& whole) const {
   at::NoGradGuard no_grad;
   const auto place = place_of(parameter);
@@ -224,7 +230,7 @@ WholeShapes::WholeShapes(TensorParallelModel& model) : model_(model) {
   for (auto& part : model_.parts_) {
     if (part.slice.is_whole()) continue;
     part.kept = part.value.detach();
-    part.value.set_data(shape_only(part.slice.whole, part.kept));
+    part.value.set_data(placeholder(part.slice.whole, part.kept.options()));
   }
 }
 

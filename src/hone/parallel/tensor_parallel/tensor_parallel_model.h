@@ -50,6 +50,7 @@ class TensorParallelModel {
   // Their squared norm, every value of the whole model counted once.
   Tensor squared_norm(const std::vector<Gradient>& gradients);
 
+  Tensor gathered(const Tensor& parameter);  // whole on the ranks of the first copy, all of which call it; undefined on others
   void fill(const Tensor& parameter, const Tensor& whole) const;  // its part of a whole tensor
   const ModelGroups& groups() const { return groups_; }
 

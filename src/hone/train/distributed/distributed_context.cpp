@@ -4,48 +4,42 @@
 
 #include <algorithm>
 #include <numeric>
-#include <tuple>
 
 #include "hone/base/log.h"
 
 namespace hone::train {
 namespace {
 
-void refuse_missing(const parallel::DeviceMesh::Request& request) {
-  const std::tuple<const char*, int, const char*> missing[] = {
-      {"pipeline_parallel_size", request.pp,
-       "cut layers instead (`tensor_parallel_size`), or shard parameters (`deepspeed` zero3)"},
-      {"context_parallel_size", request.cp, "split long sequences with `sequence_parallel_size`"}};
-  for (const auto& [name, size, instead] : missing)
-    if (size > 1) throw UserError(ExitCode::usage, fmt::format("{} is {}, which is not in this version", name, size), instead);
-}
-
 // Experts have a grid of their own unless they are cut as the other layers are.
 bool deals_experts(const parallel::DeviceMesh::Request& layout) {
   return layout.ep > 1 || (layout.etp > 0 && layout.etp != layout.tp);
 }
 
-void check_tensor_parallel(const ParallelConfig& config) {
-  if (deals_experts(config.layout) && config.sharding.stage > 0)
+void check_model_parallel(const ParallelConfig& config) {
+  const auto& layout = config.layout;
+  if (config.sequence_parallel > 1 && layout.cp > 1)
+    throw UserError(ExitCode::usage, "sequence_parallel_size and context_parallel_size are both above 1",
+                    "leave one of them out: both split sequences");
+  if (deals_experts(layout) && config.sharding.stage > 0)
     throw UserError(ExitCode::usage, "expert_parallel_size is above 1 with a sharded model (deepspeed, fsdp)",
                     "leave one of them out: what is not an expert's is whole on every rank of expert parallel training");
-  if (config.layout.tp == 1) return;
+  if (layout.tp == 1 && layout.pp == 1) return;
+  const char* name = layout.tp > 1 ? "tensor_parallel_size" : "pipeline_parallel_size";
   if (config.sharding.stage > 0)
-    throw UserError(ExitCode::usage, "tensor_parallel_size is above 1 with a sharded model (deepspeed, fsdp)",
-                    "leave one of them out: data parallel copies of a model that is cut are not sharded in this version");
+    throw UserError(ExitCode::usage, fmt::format("{} is above 1 with a sharded model (deepspeed, fsdp)", name),
+                    "leave one of them out: data parallel copies of such a model are not sharded in this version");
   if (config.sequence_parallel > 1)
-    throw UserError(ExitCode::usage, "tensor_parallel_size and sequence_parallel_size are both above 1",
-                    "leave one of them out; `sequence_parallel` true deals out rows among the ranks of a tensor parallel group");
+    throw UserError(ExitCode::usage, fmt::format("{} and sequence_parallel_size are both above 1", name),
+                    "split sequences with `context_parallel_size`");
 }
 
 parallel::DeviceMesh plan_mesh(const ParallelConfig& config, const parallel::World& world, at::Device device) {
-  refuse_missing(config.layout);
-  check_tensor_parallel(config);
+  check_model_parallel(config);
   auto request = config.layout;
   request.device_type = c10::DeviceTypeName(device.type(), /*lower_case=*/true);
   request.sp = config.sequence_parallel;
   request.ranks_per_node = world.local_size;
-  int copies = std::max(world.size / request.sp, 1);
+  int copies = std::max(world.size / (request.sp * request.cp), 1);
   if (config.sharding.stage > 0) request.fsdp = config.sharding.shard_size > 0 ? config.sharding.shard_size : copies;
   return parallel::DeviceMesh::plan(request, world.size);
 }
@@ -54,6 +48,27 @@ parallel::DeviceMesh plan_mesh(const ParallelConfig& config, const parallel::Wor
 bool shards_alone(const parallel::ShardingConfig& sharding, const parallel::World& world, at::Device device) {
   bool offloads = (sharding.offload_optimizer || sharding.offload_parameters) && !device.is_cpu();
   return sharding.stage > 0 && (offloads || world.launched);
+}
+
+// Groups of ranks that have parts of one model. Every rank makes its own in the same order.
+void join_model_parallel(DistributedContext& processes, const parallel::DeviceMesh::Request& layout) {
+  const auto& mesh = processes.mesh;
+  const int rank = processes.world.rank;
+  const bool dealt = deals_experts(layout);
+  if (layout.tp == 1 && layout.pp == 1 && !dealt) return;
+  processes.tensor = processes.group_along("tensor", mesh.group(rank, "tp"));
+  processes.data = processes.group_along("data", mesh.group(rank, {"dp", "cp", "sp"}));
+  if (dealt) {
+    const auto grid = parallel::DeviceMesh::plan_experts(layout, processes.world.size);
+    processes.experts = processes.group_along("experts", grid.group(rank, {"ep", "etp"}));
+    processes.expert_copies = processes.group_along("expert-copies", grid.group(rank, "edp"));
+    processes.expert_cut = grid.size("etp");
+    if (processes.world.is_main()) log::info("experts: {}", grid.str());
+  }
+  const auto stages = mesh.group(rank, "pp");
+  processes.stages = processes.group_along("stages", stages);
+  if (processes.stages && (rank == stages.front() || rank == stages.back()))
+    processes.ends = processes.group_along("ends", {stages.front(), stages.back()});
 }
 
 // What a process is told about its own place differs, and may.
@@ -89,18 +104,7 @@ DistributedContext DistributedContext::join(const ParallelConfig& config, const 
       if (local_ranks[static_cast<size_t>(rank)] == "0") firsts.push_back(rank);
     if (world.local_rank == 0) processes.leaders = processes.group->subgroup("leaders", firsts);
   }
-  const bool dealt = deals_experts(config.layout);
-  if (processes.mesh.size("tp") > 1 || dealt) {
-    processes.tensor = processes.group_along("tensor", processes.mesh.group(world.rank, "tp"));
-    processes.data = processes.group_along("data", processes.mesh.group(world.rank, {"dp", "cp", "sp"}));
-  }
-  if (dealt) {
-    const auto grid = parallel::DeviceMesh::plan_experts(config.layout, world.size);
-    processes.experts = processes.group_along("experts", grid.group(world.rank, {"ep", "etp"}));
-    processes.expert_copies = processes.group_along("expert-copies", grid.group(world.rank, "edp"));
-    processes.expert_cut = grid.size("etp");
-    if (world.is_main()) log::info("experts: {}", grid.str());
-  }
+  join_model_parallel(processes, config.layout);
   if (config.sharding.stage == 0) return processes;
   int copy = processes.mesh.coordinate(world.rank, "dp"), of_copy = processes.mesh.size() / processes.mesh.size("dp");
   std::vector<int> members;

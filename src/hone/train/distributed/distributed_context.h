@@ -3,6 +3,7 @@
 #include "hone/base/file.h"
 #include "hone/parallel/collectives/device_mesh.h"
 #include "hone/parallel/collectives/process_group.h"
+#include "hone/parallel/pipeline/stage_layout.h"
 #include "hone/parallel/sharding/sharding_config.h"
 
 namespace hone::train {
@@ -12,7 +13,8 @@ struct ParallelConfig {
   parallel::ShardingConfig sharding;
   parallel::ProcessGroupOptions process_group;
   int sequence_parallel = 1;
-  parallel::DeviceMesh::Request layout;     // tp, ep, etp and the axes that are still refused; the rest is filled in
+  parallel::DeviceMesh::Request layout;     // tp, pp, cp, ep and etp; the rest is filled in
+  parallel::PipelineRequest pipeline;       // how blocks go to stages; their number is the layout's
   bool megatron_sequence_parallel = false;  // rows outside of layers that tp cuts are dealt out among its ranks
   bool folder_on_each_node = false;         // checkpoints are written on every node, should they share no file system
   bool async_save = false;  // a thread of each process writes checkpoints and needs a line to the others' of its own
@@ -27,7 +29,9 @@ struct DistributedContext {
   std::unique_ptr<parallel::ProcessGroup> shards = {};    // those that share one copy of the model's state
   std::unique_ptr<parallel::ProcessGroup> replicas = {};  // those that keep the same shard; null when there is one copy
   std::unique_ptr<parallel::ProcessGroup> tensor = {};    // those that each layer is cut over; null: layers are whole
-  std::unique_ptr<parallel::ProcessGroup> data = {};      // beside it, those that hold the same parts; null when there is one
+  std::unique_ptr<parallel::ProcessGroup> stages = {};    // those that have the pipeline stages of a model; null: no stages
+  std::unique_ptr<parallel::ProcessGroup> ends = {};      // the first and the last of them; null on others
+  std::unique_ptr<parallel::ProcessGroup> data = {};      // beside them, those that hold the same parts; null when there is one
   std::unique_ptr<parallel::ProcessGroup> experts = {};   // those that experts are dealt out over and cut; null: one rank has all
   std::unique_ptr<parallel::ProcessGroup> expert_copies =
       {};                  // those that hold the same parts of experts; null when there is one

@@ -5,6 +5,8 @@
 
 namespace hone::train {
 
+class PipelineSchedule;
+
 class ParallelStrategy {
  public:
   virtual ~ParallelStrategy() = default;
@@ -36,6 +38,8 @@ class ParallelStrategy {
   virtual bool counts_rows() const { return true; }
   // Until told otherwise every process has the full model in memory: for generation, whose length processes do not agree on.
   virtual void keep_gathered(bool /*hold*/) {}
+  // How passes go where this process has one stage of the model; null: it computes whole passes.
+  virtual PipelineSchedule* pipeline() { return nullptr; }
 };
 
 // One process: every sum is its own.

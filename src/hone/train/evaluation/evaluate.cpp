@@ -6,6 +6,7 @@
 #include "hone/base/file.h"
 #include "hone/base/progress.h"
 #include "hone/train/distributed/metric_reduction.h"
+#include "hone/train/distributed/pipeline_schedule.h"
 #include "hone/train/evaluation/evaluation_mode.h"
 #include "hone/train/evaluation/nlg_metrics.h"
 
@@ -33,8 +34,10 @@ Json evaluate(model::CausalLM& model, Loss& method, data::Loader& loader, at::De
     // pass.
     if (counts || !batch.tokens_t.defined()) batch = loader.next();
     auto part = sequence ? own_part(batch, *sequence) : batch;
-    auto loss = forward_loss(model, method, part.to(device));
+    auto* pipeline = group.pipeline();
+    auto found = pipeline ? pipeline->evaluate(method, part.to(device)) : forward_loss(model, method, part.to(device));
     if (!counts || !group.counts_rows()) continue;
+    const auto& loss = *found;
     double samples = static_cast<double>(batch.sample_count), own = !sequence || sequence->is_first_rank() ? 1 : 0;
     sums["loss"] += {loss.sum.item<double>() / std::max(method.num_items(batch), 1.0) * samples, own * samples};
     sums["batches"] += {own, own};

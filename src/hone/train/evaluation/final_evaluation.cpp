@@ -73,18 +73,19 @@ Predict make_predictor(const TrainingJob& job, const RunSetup& ready, model::Cau
 
 void evaluate_after_training(const TrainingJob& job, const RunSetup& ready, LoadedModel& loaded, const OtherModels& others,
                              const RunResult* finished, bool main) {
-  if (!main && !loaded.sharded && !loaded.tensor) return;
-  SingleProcess alone;  // everyone who takes part goes through the whole set
+  if (!main && !loaded.sharded && !loaded.tensor && !loaded.stages) return;
+  std::unique_ptr<ParallelStrategy> alone = std::make_unique<SingleProcess>();  // everyone goes through the whole set
+  if (loaded.stages) alone = std::make_unique<PipelineStages>(*loaded.stages, *loaded.schedule);
   if (job.eval_dtype) round_weights(*loaded.model, *job.eval_dtype);
   if (job.do_eval && ready.data.validation && !job.reinforcement) {  // whose answers were judged after the last step
     auto method = make_loss(job, *ready.tokenizer, others);
     if (finished && !finished->method_state.is_null()) method->restore(finished->method_state);
     Json metrics = Json::object();
     for (const auto& [prefix, make_loader] : evaluations_of(job, ready, {})) {
-      metrics.update(evaluate(*loaded.model, *method, *make_loader(), loaded.model->device(), alone, prefix));
+      metrics.update(evaluate(*loaded.model, *method, *make_loader(), loaded.model->device(), *alone, prefix));
       if (job.stage == "pt") metrics[prefix + "_perplexity"] = std::exp(metrics[prefix + "_loss"].get<double>());
     }
-    if (job.predict_with_generate) metrics.update(text_metrics(predict(job, ready, loaded, main), alone));
+    if (job.predict_with_generate) metrics.update(text_metrics(predict(job, ready, loaded, main), *alone));
     if (finished) metrics["epoch"] = finished->state.epoch;
     if (main) write_results(ready.run, "eval", metrics);
   }
@@ -94,7 +95,7 @@ void evaluate_after_training(const TrainingJob& job, const RunSetup& ready, Load
     auto predictions = predict(job, ready, loaded, main);
     if (!main) return;
     write_predictions((ready.run.root / "generated_predictions.jsonl").string(), predictions);
-    write_results(ready.run, "predict", text_metrics(predictions, alone, "predict"));
+    write_results(ready.run, "predict", text_metrics(predictions, *alone, "predict"));
   }
 }
 

@@ -29,7 +29,7 @@ void StepMetrics::add(const LossSum& loss) {
 StepReading StepMetrics::read(const Tensor& grad_norm, double num_items, bool stop_requested, ParallelStrategy& group) const {
   StepReading reading;
   const double share = group.counts_rows() ? 1 : 0;
-  TensorList sums{loss_.reshape({})};
+  TensorList sums{loss_.defined() ? loss_.reshape({}) : at::zeros({}, grad_norm.options().dtype(at::kFloat))};
   reading.counts_ = {stop_requested ? 1.0 : 0.0};
   for (const auto& [name, metric] : metrics_) {
     sums.push_back(metric.sum.reshape({}));

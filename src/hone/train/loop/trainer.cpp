@@ -9,6 +9,7 @@
 #include "hone/device/memory.h"
 #include "hone/io/newest_checkpoint.h"
 #include "hone/train/checkpoints/checkpoint.h"
+#include "hone/train/distributed/pipeline_schedule.h"
 #include "hone/train/loop/stop_signal.h"
 
 namespace hone::train {
@@ -171,7 +172,7 @@ void Trainer::step(RunLog& log, ProgressBar* bar) {
   auto batches = next_batches();
   const int64_t sent_before = deps_.strategy.bytes_sent();
   const auto totals = all_reduce_counts(batches);
-  StepMetrics metrics(deps_.loss.metrics_vary());
+  StepMetrics metrics(deps_.loss.metrics_vary() || deps_.strategy.pipeline());  // of a pipeline, one stage has some
   run_passes(batches, totals.num_items, metrics);
   report_step(log, bar);  // the step before, where it was not yet
   state_.tokens_seen += static_cast<int64_t>(totals.tokens);
@@ -186,19 +187,43 @@ void Trainer::step(RunLog& log, ProgressBar* bar) {
     counts_.max_steps = state_.global_step;
 }
 
+// A pass may begin before this where a pipeline has several under way.
+void Trainer::before_backward(bool last) {
+  deps_.strategy.before_micro_batch(last);
+  if (last) deps_.optimizer.before_last_backward(deps_.lr_scheduler.learning_rate(state_.global_step));
+}
+
+void Trainer::after_backward() {
+  deps_.strategy.after_micro_batch();
+  deps_.masters.accumulate_master_grads(!deps_.trained.empty() && deps_.optimizer.scales_gradients());
+}
+
+double Trainer::loss_factor(double num_items) const {
+  if (fault("train.memory")) TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory, as HONE_FAULT asks");
+  const double spoiled = fault("train.gradient") ? std::numeric_limits<double>::infinity() : 1;
+  return spoiled * grad_scaler_.value() / num_items;
+}
+
 // The gradients of all micro-batches, not clipped yet.
 void Trainer::run_passes(const std::vector<data::Batch>& batches, double num_items, StepMetrics& metrics) {
   auto began = std::chrono::steady_clock::now();
   double waited = deps_.strategy.seconds_waited();
-  for (size_t i = 0; i < batches.size(); ++i) {
-    deps_.strategy.before_micro_batch(i + 1 == batches.size());
-    if (i + 1 == batches.size()) deps_.optimizer.before_last_backward(deps_.lr_scheduler.learning_rate(state_.global_step));
-    if (fault("train.memory")) TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory, as HONE_FAULT asks");
-    double spoiled = fault("train.gradient") ? std::numeric_limits<double>::infinity() : 1;
-    auto loss = pass(batches[i], spoiled * grad_scaler_.value() / num_items);
-    deps_.strategy.after_micro_batch();
-    deps_.masters.accumulate_master_grads(!deps_.trained.empty() && deps_.optimizer.scales_gradients());
-    metrics.add(loss);
+  auto is_last = [&](size_t i) { return i + 1 == batches.size(); };
+  if (auto* pipeline = deps_.strategy.pipeline()) {
+    auto forward = [&](size_t i, const Tensor& received) {
+      auto output = pipeline->forward(deps_.loss, batches[i].to(device_), received);
+      if (!output.loss) return output.x_th;
+      metrics.add(*output.loss);
+      return output.loss->sum * loss_factor(num_items);
+    };
+    pipeline->run_update(batches, {forward, [&](size_t i) { before_backward(is_last(i)); }, [&](size_t) { after_backward(); }});
+  } else {
+    for (size_t i = 0; i < batches.size(); ++i) {
+      before_backward(is_last(i));
+      auto loss = pass(batches[i], loss_factor(num_items));
+      after_backward();
+      metrics.add(loss);
+    }
   }
   computed_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count() -
               (deps_.strategy.seconds_waited() - waited);

@@ -81,6 +81,9 @@ class Trainer {
   void step(RunLog& log, ProgressBar* bar);
   void run_passes(const std::vector<data::Batch>& batches, double num_items, StepMetrics& metrics);
   LossSum pass(const data::Batch& batch, double factor);
+  void before_backward(bool last);
+  void after_backward();
+  double loss_factor(double num_items) const;
   void update(StepMetrics& metrics, double num_items, std::vector<data::Batch> batches);
   bool updates_before_reading() const;
   void report_step(RunLog& log, ProgressBar* bar);

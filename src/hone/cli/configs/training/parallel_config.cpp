@@ -116,6 +116,10 @@ void read_layout(const DistributedArguments& args, train::ParallelConfig& parall
   layout.pp = static_cast<int>(*args.pipeline_parallel_size);
   layout.cp = static_cast<int>(*args.context_parallel_size);
   layout.ep = static_cast<int>(*args.expert_parallel_size);
+  parallel.pipeline.first_blocks = args.decoder_first_pipeline_num_layers.optional();
+  parallel.pipeline.last_blocks = args.decoder_last_pipeline_num_layers.optional();
+  parallel.pipeline.count_embedding = *args.account_for_embedding_in_pipeline_split;
+  parallel.pipeline.count_loss = *args.account_for_loss_in_pipeline_split;
   layout.etp = static_cast<int>(args.expert_tensor_parallel_size.value_or(0));
   parallel.megatron_sequence_parallel = *args.sequence_parallel;
 }

@@ -1,0 +1,179 @@
+#include "hone/train/distributed/pipeline_parallel.h"
+
+#include <algorithm>
+
+namespace hone::train {
+namespace {
+
+// Whole parameters on the first process, wherever their blocks are.
+class StageReader {
+ public:
+  StageReader(parallel::PipelineModel& stages, parallel::TensorParallelModel* tensor, bool sends)
+      : stages_(stages), tensor_(tensor), sends_(sends) {}
+
+  // Every process calls it; the first one gets the values, in host memory.
+  Tensor operator()(const Tensor& parameter) const {
+    at::NoGradGuard no_grad;
+    Tensor values;
+    if (stages_.owns(parameter)) values = tensor_ ? tensor_->gathered(parameter) : parameter.detach();
+    if (!sends_) return {};
+    const auto* part = tensor_ ? tensor_->slice_of(parameter) : nullptr;
+    return stages_.brought_to_first(parameter, values, part ? at::IntArrayRef(part->whole) : parameter.sizes());
+  }
+
+ private:
+  parallel::PipelineModel& stages_;
+  parallel::TensorParallelModel* tensor_;
+  bool sends_;
+};
+
+// Parameters in the order in which the first process asks for them; the others call follow().
+class AskedParameters {
+ public:
+  AskedParameters(model::CausalLM& model, const StageReader& read, parallel::ProcessGroup& processes)
+      : parameters_(model.parameters()), read_(read), processes_(processes) {}
+  ~AskedParameters() {
+    try {
+      if (processes_.rank() == 0) announce(-1);
+    } catch (const UserError&) {
+      return;  // the peers are gone: whoever reads is told by the next collective
+    }
+  }
+  AskedParameters(const AskedParameters&) = delete;
+
+  Tensor operator()(const Tensor& parameter) const {
+    const auto found = std::ranges::find_if(parameters_, [&](const auto& known) { return known.value->is_same(parameter); });
+    HONE_CHECK(found != parameters_.end(), "a tensor that is none of the model's");
+    announce(found - parameters_.begin());
+    return read_(parameter);
+  }
+  void follow() const {
+    for (int64_t place; (place = announce(-1)) >= 0;) read_(*parameters_[static_cast<size_t>(place)].value);
+  }
+
+ private:
+  int64_t announce(int64_t place) const {
+    auto number = at::tensor({place}, at::kLong);
+    processes_.broadcast(number, 0);
+    return number.item<int64_t>();
+  }
+  std::vector<model::NamedParameter> parameters_;
+  const StageReader& read_;
+  parallel::ProcessGroup& processes_;
+};
+
+// An adapter is small: the first process has all of it while this lives.
+class BroughtAdapter {
+ public:
+  BroughtAdapter(const tuner::Tuned& tuned, const StageReader& read, bool first) {
+    for (const auto& [name, parameter] : tuned.trainable) {
+      auto values = read(parameter);
+      if (!first) continue;
+      kept_.emplace_back(parameter, parameter.detach());
+      kept_.back().first.set_data(values.to(parameter.device()));
+    }
+  }
+  ~BroughtAdapter() {
+    for (auto& [parameter, here] : kept_) parameter.set_data(here);
+  }
+  BroughtAdapter(const BroughtAdapter&) = delete;
+
+ private:
+  std::vector<std::pair<Tensor, Tensor>> kept_;
+};
+
+}  // namespace
+
+PipelineParallel::PipelineParallel(parallel::ProcessGroup& processes, std::unique_ptr<ParallelStrategy> copies,
+                                   parallel::PipelineModel& stages, PipelineSchedule& schedule,
+                                   parallel::TensorParallelModel* tensor,
+                                   std::vector<parallel::GradientBuckets::Parameter> parameters,
+                                   const std::vector<optim::ParameterGroup>& groups)
+    : MultiProcess(processes),
+      copies_(std::move(copies)),
+      stages_(stages),
+      schedule_(schedule),
+      tensor_(tensor),
+      parameters_(std::move(parameters)) {
+  for (const auto& group : groups)
+    for (size_t i = 0; i < group.parameters.size(); ++i)
+      if (!stages.owns(group.parameters[i])) others_.insert(group.names[i]);
+}
+
+// The copies of cut layers count what all processes say to each other already.
+double PipelineParallel::seconds_waited() const {
+  return (tensor_ ? 0 : MultiProcess::seconds_waited()) + copies_->seconds_waited() + stages_.stages().seconds_waited();
+}
+
+int64_t PipelineParallel::bytes_sent() const {
+  return (tensor_ ? 0 : MultiProcess::bytes_sent()) + copies_->bytes_sent() + stages_.stages().bytes_sent();
+}
+
+void PipelineParallel::finish_gradients() {
+  copies_->finish_gradients();
+  for (const auto& [working, updated] : parameters_) stages_.sum_shared(working, updated);
+}
+
+Tensor PipelineParallel::squared_norm() {
+  at::NoGradGuard no_grad;
+  std::vector<parallel::TensorParallelModel::Gradient> own;
+  for (const auto& [working, updated] : parameters_)
+    if (stages_.owns(working)) own.push_back({working, updated.grad()});
+  auto total = at::zeros({}, at::TensorOptions(at::kFloat).device(schedule_.device()));
+  if (tensor_) return tensor_->squared_norm(own);  // over all processes
+  for (const auto& [working, gradient] : own)
+    if (gradient.defined()) total += gradient.to(at::kFloat).square().sum();
+  stages_.stages().all_reduce(total)->wait();
+  return total;
+}
+
+Tensor PipelineParallel::clip_grad_norm(optim::Optimizer& optimizer, double max_norm) {
+  return optimizer.clip_grad_norm(max_norm, [this](Tensor& squared) { squared = squared_norm(); });
+}
+
+// "exp_avg/name", or a master's name.
+bool PipelineParallel::owns_state_of(const std::string& name) const {
+  const auto slash = name.find('/');
+  return copies_->owns_state_of(name) && !others_.contains(slash == std::string::npos ? name : name.substr(slash + 1));
+}
+
+WeightFiles pipeline_files(model::CausalLM& model, const tuner::Tuned& tuned, parallel::PipelineModel& stages,
+                           parallel::TensorParallelModel* tensor, parallel::ProcessGroup& processes,
+                           const std::vector<int>& senders, const CheckpointAssets& companions, size_t max_shard_bytes) {
+  auto reader = std::make_shared<tuner::ReadWeight>();
+  auto whole_shapes = [tensor] { return tensor ? std::make_unique<parallel::WholeShapes>(*tensor) : nullptr; };
+  WeightFiles files;
+  files.save = [&model, &tuned, max_shard_bytes, reader](const fs::path& folder) {
+    tuner::save_trained(model, tuned, folder, max_shard_bytes, *reader);
+  };
+  files.load = [&, tensor, whole_shapes](const fs::path& folder) {
+    const auto shapes = whole_shapes();
+    tuner::load_trained(model, tuned, folder, [&](Tensor parameter, const Tensor& values) {
+      at::NoGradGuard no_grad;
+      if (!stages.holds(parameter)) return;
+      if (tensor)
+        tensor->fill(parameter, values);
+      else
+        parameter.copy_(values);
+    });
+  };
+  files.save_assets = [&companions](const fs::path& folder) { companions.write(folder); };
+  const bool main = processes.rank() == 0, sends = std::ranges::count(senders, processes.rank()) > 0;
+  files.gather = [&, tensor, main, sends, reader, whole_shapes](const std::function<void()>& write) {
+    const auto shapes = whole_shapes();
+    const StageReader read(stages, tensor, sends);
+    if (tuned.adapter) {
+      BroughtAdapter brought(tuned, read, main);
+      if (main) write();
+      return;
+    }
+    const AskedParameters asked(model, read, processes);
+    if (!main) return asked.follow();
+    *reader = [&asked](const Tensor& parameter) { return asked(parameter); };
+    write();
+    *reader = {};
+  };
+  return files;
+}
+
+}  // namespace hone::train
