@@ -69,6 +69,9 @@ StepwiseTrainer::StepwiseTrainer(std::shared_ptr<model::CausalLM> model, const S
   prepare(*model, config);
   if (!processes_) processes_ = std::make_shared<DistributedContext>(DistributedContext::join({}, {}, model->device()));
   if (processes_->shards_model()) require_elementwise(config.optimizer.name);
+  if (processes_->stages)
+    throw UserError(ExitCode::usage, "pp is above 1 in a loop of your own, where no step is known as a whole",
+                    "use tp or fsdp, or train with hone sft");
   auto tuning = config.tuner;
   tuning.share_base_storage = processes_->shards_model();
   auto tuned = tuner::apply_tuner(*model, tuning);
@@ -217,7 +220,7 @@ fs::path StepwiseTrainer::save(const fs::path& folder, const CheckpointAssets& a
   const TrainerConfig config;
   const RunFolder run{.root = folder, .run_id = kRunId};
   LoopPosition position(lr_steps_, loader);
-  const auto weights = weight_files(job_, models_.policy(), assets, processes_->world.is_main());
+  const auto weights = weight_files(job_, *processes_, models_.policy(), assets);
   state_.epoch = position.epoch();
   CheckpointManager manager(config, run, weights, resumable(position));
   manager.begin(state_);
@@ -229,7 +232,7 @@ fs::path StepwiseTrainer::save(const fs::path& folder, const CheckpointAssets& a
 
 void StepwiseTrainer::save_weights(const fs::path& folder, const CheckpointAssets& assets) {
   const bool main = processes_->world.is_main();
-  const auto weights = weight_files(job_, models_.policy(), assets, main);
+  const auto weights = weight_files(job_, *processes_, models_.policy(), assets);
   if (main) check_output_folder(folder);
   auto write = [&] {
     fs::create_directories(folder);
@@ -249,7 +252,7 @@ void StepwiseTrainer::load(const fs::path& checkpoint, data::Loader* loader) {
   const RunFolder run{.root = checkpoint.parent_path(), .run_id = kRunId};
   LoopPosition position(lr_steps_, loader);
   const CheckpointAssets none;
-  const auto weights = weight_files(job_, models_.policy(), none, processes_->world.is_main());
+  const auto weights = weight_files(job_, *processes_, models_.policy(), none);
   CheckpointManager manager(config, run, weights, resumable(position));
   state_ = manager.restore(checkpoint);
   zero_grad();
