@@ -1,5 +1,6 @@
 #include "hone/cli/configs/data_config.h"
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
@@ -148,14 +149,19 @@ std::optional<double> positive_in(const char* variable) {
   return value;
 }
 
-// Rows may name media by their addresses, which are kept beside what the hub brought.
-void read_fetching(media::SourceRules& sources) {
-  hub::FetchLimits limits;
+// Within the limits that the environment names, or these.
+hub::FetchLimits fetch_limits(hub::FetchLimits limits) {
   if (auto seconds = number_in("SWIFT_TIMEOUT")) limits.whole_time = std::chrono::seconds(std::min<int64_t>(*seconds, 86400));
   if (auto size = number_in("SWIFT_MAX_DOWNLOAD_SIZE_MB"))
     limits.most_bytes = static_cast<size_t>(std::min<int64_t>(*size, 1 << 20)) << 20;
   const char* inside = std::getenv("SWIFT_ALLOW_INTERNAL_URL");
   limits.private_addresses = inside && std::string_view(inside) == "1";
+  return limits;
+}
+
+// Rows may name media by their addresses, which are kept beside what the hub brought.
+void read_fetching(media::SourceRules& sources) {
+  const auto limits = fetch_limits({});
   sources.fetch = [limits](const std::string& url) {
     return hub::fetch_url(url, limits, hub::cache_of(hub::config().site) / "hone-media");
   };
@@ -215,6 +221,23 @@ void read_swift_template(const Options& options, EncodeConfig& config) {
 }
 
 }  // namespace
+
+std::function<Result<std::string>(const std::string& url)> request_media_fetcher() {
+  const char* listed = std::getenv("SWIFT_URL_ALLOWED_HOSTS");
+  if (!listed || !*listed) return nullptr;
+  // A request waits for it, and a thread of the server with it.
+  auto limits = fetch_limits({.most_bytes = size_t{64} << 20, .whole_time = std::chrono::seconds(5)});
+  const std::string_view text = listed;
+  for (size_t begin = 0, end; begin <= text.size(); begin = end + 1) {
+    end = std::min(text.find(',', begin), text.size());
+    auto host = text.substr(begin, end - begin);
+    while (host.starts_with(' ')) host.remove_prefix(1);
+    while (host.ends_with(' ')) host.remove_suffix(1);
+    if (!host.empty()) limits.hosts.emplace_back(host);
+  }
+  if (std::ranges::count(limits.hosts, "*") > 0) limits.hosts.clear();
+  return [limits](const std::string& url) { return hub::fetch_bytes(url, limits); };
+}
 
 bool uses_factory_dialect(const Options& options) { return *CommonArguments(options).dialect == "factory"; }
 

@@ -1,5 +1,7 @@
 // From options to what the data pipeline wants. The only code that reads data options.
 #pragma once
+#include <functional>
+
 #include "hone/cli/options.h"
 #include "hone/data/datasets/open_datasets.h"
 #include "hone/data/encode/encoder.h"
@@ -14,5 +16,7 @@ bool uses_factory_dialect(const Options& options);  // LLaMA-Factory's rules for
 data::DatasetConfig dataset_config(const Options& options);
 // `length_limit` is what max_length falls back to: the model's own context, 0 when unknown.
 data::EncodeConfig encode_config(const Options& options, int64_t length_limit);
+// What brings media that requests name by their addresses, from the hosts of SWIFT_URL_ALLOWED_HOSTS; null: there are none.
+std::function<Result<std::string>(const std::string& url)> request_media_fetcher();
 
 }  // namespace hone::cli

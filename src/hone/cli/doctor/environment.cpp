@@ -148,6 +148,8 @@ constexpr Known kVariables[] = {
     {"SWIFT_TIMEOUT", Effect::supported, "seconds that fetching an image or a video may take"},
     {"SWIFT_MAX_DOWNLOAD_SIZE_MB", Effect::supported, "the largest image or video that is fetched"},
     {"SWIFT_ALLOW_INTERNAL_URL", Effect::supported, "1: rows may name addresses of this machine and its network"},
+    {"SWIFT_URL_ALLOWED_HOSTS", Effect::supported,
+     "hosts from which a server fetches media that requests name; *: any; unset: none"},
     {"SAFE_MEDIA_PATH", Effect::none, "a request names no files: images come as data: URIs"},
     {"GRADIO_SHARE", Effect::none, "pages are served by hone itself, on this machine"},
     {"GRADIO_SERVER_NAME", Effect::supported, "--server_name of llamafactory-cli webchat"},

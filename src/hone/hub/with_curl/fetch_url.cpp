@@ -23,6 +23,7 @@ std::string download_url(const std::string& url, const FetchLimits& limits) {
   HttpRequest request{.url = url, .headers = {}, .secrets = {}};
   request.read_timeout = request.whole_time = limits.whole_time;
   request.public_only = !limits.private_addresses;
+  request.hosts = limits.hosts;
   request.no_proxy = true;
   constexpr int kTries = 2;
   for (int tried = 1;; ++tried) {
@@ -35,6 +36,15 @@ std::string download_url(const std::string& url, const FetchLimits& limits) {
 }
 
 }  // namespace
+
+Result<std::string> fetch_bytes(const std::string& url, const FetchLimits& limits) {
+  if (offline()) return error("an address, and downloads are off (HF_HUB_OFFLINE); expected a path");
+  try {
+    return download_url(url, limits);
+  } catch (const HttpFailure& failure) {
+    return error("not fetched: {}", failure.what());
+  }
+}
 
 Result<fs::path> fetch_url(const std::string& url, const FetchLimits& limits, const fs::path& folder) {
   const auto path = folder / name_of_url(url);

@@ -139,6 +139,14 @@ std::pair<std::string, Origin> resolve(const std::string& base, const std::strin
   return {part_of(url.get(), CURLUPART_URL), origin};
 }
 
+bool is_listed(const std::string& host, const std::vector<std::string>& hosts) {
+  auto same = [&](const std::string& one) {
+    return std::ranges::equal(
+        one, host, {}, [](unsigned char c) { return std::tolower(c); }, [](unsigned char c) { return std::tolower(c); });
+  };
+  return hosts.empty() || std::ranges::any_of(hosts, same);
+}
+
 bool is_redirect(long status) { return status == 301 || status == 302 || status == 303 || status == 307 || status == 308; }
 
 std::optional<std::chrono::seconds> pause_asked_for(const HttpReply& reply) {
@@ -246,6 +254,8 @@ void Http::fetch(const HttpRequest& request, const HttpBody& body) {
   HttpRequest hop = request;
   for (int redirects = 0;; ++redirects) {
     auto [address, origin] = resolve(hop.url, "");
+    if (!is_listed(origin.host, request.hosts))
+      throw HttpFailure(fmt::format("{} is not among the hosts that may be asked", origin.host));
     auto reply = perform(hop, body, origin == home);
     if (!is_redirect(reply.status)) {
       if (reply.status < 200 || reply.status >= 300) throw refusal(reply, hop.url);

@@ -24,11 +24,12 @@ struct HttpRequest {
   std::string body = {};                 // what a POST carries
   std::filesystem::path body_file = {};  // or this file, of which a part can be sent
   uintmax_t body_begin = 0, body_length = 0;
-  std::chrono::seconds whole_time{0};  // after which it ends, however busy; 0: none
-  bool direct = false;                 // to this address alone: through no proxy, and no redirect is followed
-  bool no_proxy = false;               // redirects are followed
-  bool public_only = false;            // no address of this machine or its network, behind redirects neither
-  std::function<bool()> give_up = {};  // asked while it lasts; true ends it
+  std::chrono::seconds whole_time{0};   // after which it ends, however busy; 0: none
+  bool direct = false;                  // to this address alone: through no proxy, and no redirect is followed
+  bool no_proxy = false;                // redirects are followed
+  bool public_only = false;             // no address of this machine or its network, behind redirects neither
+  std::vector<std::string> hosts = {};  // these alone, behind redirects neither another; empty: any
+  std::function<bool()> give_up = {};   // asked while it lasts; true ends it
 };
 
 struct HttpReply {

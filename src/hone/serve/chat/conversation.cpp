@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hone/serve/chat/fetch_media.h"
 #include "hone/serve/http/api_error.h"
 
 namespace hone::serve {
@@ -22,7 +23,8 @@ constexpr size_t kMostImages = 64, kMostVideos = 8, kMostAudios = 16;
 std::string inline_data(const Json& url, const std::string& where, const char* kind) {
   if (!url.is_string()) bad_value(where, "expected an object with a url");
   auto text = url.get<std::string>();
-  if (!text.starts_with("data:")) bad_value(where, fmt::format("addresses are not fetched; expected data:{}/…;base64,…", kind));
+  if (!text.starts_with("data:") && !is_media_url(text))
+    bad_value(where, fmt::format("expected data:{}/…;base64,… or an http address", kind));
   return text;
 }
 
@@ -58,10 +60,7 @@ std::string read_audio_part(const Json& part, const std::string& where) {
   if (part.value("type", Json()) == "audio_url") {
     const auto value = part.value("audio_url", Json());
     const auto url = value.is_object() ? value.value("url", Json()) : value;
-    if (!url.is_string()) bad_value(where + ".audio_url", "expected an object with a url");
-    if (!url.get_ref<const std::string&>().starts_with("data:"))
-      bad_value(where + ".audio_url", "addresses are not fetched; expected data:audio/…;base64,…");
-    return url.get<std::string>();
+    return inline_data(url, where + ".audio_url", "audio");
   }
   const auto sound = part.value("input_audio", Json());
   if (!sound.is_object()) bad_value(where + ".input_audio", "expected an object with data and format");

@@ -1,4 +1,5 @@
-// Messages and tools of a request into a conversation. Media come inside it: nothing a request names is ever opened or fetched.
+// Messages and tools of a request into a conversation. Media come inside it, or as addresses, which are fetched later where the
+// server does that (fetch_media.h); no file that a request names is ever opened.
 #pragma once
 #include "hone/serve/chat/task.h"
 

@@ -3,6 +3,7 @@
 #include "hone/data/batches/image_batch.h"
 #include "hone/engine/engine.h"
 #include "hone/engine/prompt_images.h"
+#include "hone/serve/chat/fetch_media.h"
 #include "hone/serve/chat/length.h"
 #include "hone/serve/chat/task.h"
 #include "hone/serve/http/api_error.h"
@@ -115,6 +116,7 @@ void apply_response_format(const ResponseFormat& shape, const ServedModel& serve
 static std::vector<text::TokenId> encode_prompt(const ChatTask& task, const ServedModel& served,
                                                 std::vector<data::Picture>& pictures, std::vector<data::Sound>& sounds) {
   auto conversation = task.conversation;
+  fetch_media(conversation, served);
   if (!task.tools.empty() && task.tool_choice.mode != ToolChoice::Mode::none) conversation.tools = dump(task.tools);
   auto prompt = served.encoder->encode_prompt(conversation, &pictures, &sounds);
   if (!prompt)

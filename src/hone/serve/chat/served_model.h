@@ -61,6 +61,8 @@ struct ServedModel {
   PoolingTask pooling_task = PoolingTask::nothing;
   PoolTexts pool;   // runs on the engine's thread; empty when it judges nothing
   PageConfig look;  // of the chat page
+  // The bytes that an address in a request names; null: addresses are refused.
+  std::function<Result<std::string>(const std::string& url)> fetch_media;
 };
 
 // How this model writes tool calls, from the name of the agent template or tool format, or from the words of its chat template.

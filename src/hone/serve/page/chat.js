@@ -1,6 +1,8 @@
 // The page: one conversation on screen, the others in the sidebar.
 import { BrokenOff, listModels, streamChat } from "./api.js";
+import { hasAttached, takeAttached, wireAttachments } from "./attachments.js";
 import { markdown } from "./markdown.js";
+import { contentOf, mediumNode } from "./media.js";
 import { conversations, onFullStore, onOtherTab, removeAll, removeConversation, saveConversation, saveSettings, settings, startConversation } from "./store.js";
 import { say, title, translatePage } from "./translations.js";
 
@@ -47,7 +49,7 @@ function turn(message, index) {
   node.ariaLabel = say(message.role === "user" ? "You" : "Assistant");
   const body = element("div", "body");
   const busy = running && index === current.messages.length - 1;
-  if (message.role === "user") body.textContent = message.content;
+  if (message.role === "user") body.append(...(message.media ?? []).map(mediumNode), message.content);
   else fillAnswer(body, message, busy);
   node.append(body);
   const tools = element("div", "tools");
@@ -66,10 +68,11 @@ function edit(node, index) {
   const field = element("textarea");
   field.value = current.messages[index].content;
   field.ariaLabel = say("Edit the message");
+  const { media } = current.messages[index];
   const commit = () => {
-    if (!field.value.trim()) return;
+    if (!field.value.trim() && !media?.length) return;
     current.messages.splice(index);
-    ask(field.value);
+    ask(field.value, media);
   };
   const choices = element("div", "choices");
   const save = button(say("Send"), commit);
@@ -141,9 +144,13 @@ const deleted = [];
 function tellFullStore(gone) {
   deleted.push(...gone.map(({ title }) => title || say("Conversation")));
   const words = gone.length ? say("Browser storage is full. Deleted to free space: {}", deleted.join(" · ")) : say("Browser storage is full: this conversation is not saved.");
+  tell(words);
+  showHistory();
+}
+
+function tell(words) {
   $("notice").firstElementChild.textContent = words;
   $("notice").hidden = false;
-  showHistory();
 }
 
 function closeNotice() {
@@ -153,16 +160,16 @@ function closeNotice() {
 
 // ---- asking -------------------------------------------------------------------------------------------------------------------
 
-function requestFor(messages) {
-  const request = { model: $("model").value, messages: messages.map(({ role, content }) => ({ role, content })) };
+async function requestFor(messages) {
+  const request = { model: $("model").value, messages: await Promise.all(messages.map(async (message) => ({ role: message.role, content: await contentOf(message) }))) };
   if (settings.system) request.messages.unshift({ role: "system", content: settings.system });
   for (const name of NUMBERS) if (Number.isFinite(settings[name])) request[name] = settings[name];
   return request;
 }
 
-function ask(text) {
-  current.messages.push({ role: "user", content: text });
-  if (current.messages.length === 1) current.title = text.trim().split("\n")[0].slice(0, 60);
+function ask(text, media = []) {
+  current.messages.push({ role: "user", content: text, ...(media.length && { media }) });
+  if (current.messages.length === 1) current.title = (text.trim() || media[0].name).split("\n")[0].slice(0, 60);
   answer();
 }
 
@@ -174,7 +181,7 @@ function regenerate(index) {
 async function answer() {
   const conversation = current;
   const control = (running = new AbortController());
-  const question = requestFor(conversation.messages);
+  const asked = [...conversation.messages];
   const message = { role: "assistant", content: "", thought: "", unfinished: true };
   conversation.messages.push(message);
   saveConversation(conversation);
@@ -193,7 +200,7 @@ async function answer() {
   const began = performance.now();
   let saved = began;
   try {
-    for await (const piece of streamChat(question, control.signal)) {
+    for await (const piece of streamChat(await requestFor(asked), control.signal)) {
       message.content += piece.content ?? "";
       message.thought += piece.thought ?? "";
       if (piece.finish === "length") message.note = say("stopped at max tokens");
@@ -220,10 +227,10 @@ function noteOf(usage, began, before) {
 
 function submit() {
   const field = $("composer"), text = field.value;
-  if (!text.trim() || running) return;
+  if ((!text.trim() && !hasAttached()) || running) return;
   field.value = "";
   fit();
-  ask(text);
+  ask(text, takeAttached());
 }
 
 // ---- the frame ----------------------------------------------------------------------------------------------------------------
@@ -232,7 +239,7 @@ function fit() {
   const field = $("composer");
   field.style.height = "auto";
   field.style.height = `${field.scrollHeight}px`;
-  $("send").disabled = !field.value.trim();
+  $("send").disabled = !field.value.trim() && !hasAttached();
 }
 
 function browse(open) {
@@ -325,6 +332,7 @@ $("notice").lastElementChild.addEventListener("click", closeNotice);
 translatePage();
 if (title) document.title = document.querySelector(".brand span").textContent = title;
 wireSettings();
+wireAttachments(fit, tell);
 fit();
 showConversation();
 fillModels();

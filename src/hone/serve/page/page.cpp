@@ -12,7 +12,8 @@ std::string_view type_of(std::string_view name) {
 
 // Nothing but our own files runs or is shown, whatever a model writes.
 constexpr const char* kPolicy =
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src data:; connect-src 'self'; "
+    "base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'";
 
 std::string attribute_text(std::string_view text) {
@@ -38,6 +39,7 @@ std::string with_look(std::string_view html, const PageConfig& look) {
   at += kElement.size();
   std::string page(html.substr(0, at));
   if (!look.language.empty()) page += fmt::format(" data-language=\"{}\"", look.language);
+  if (!look.media.empty()) page += fmt::format(" data-media=\"{}\"", look.media);
   if (!look.title.empty()) page += fmt::format(" data-title=\"{}\"", attribute_text(look.title));
   return page.append(html.substr(at));
 }

@@ -5,8 +5,9 @@
 namespace hone::serve {
 
 struct PageConfig {
-  std::string title;     // empty: the model's name
-  std::string language;  // en or zh; empty: the browser's
+  std::string title;       // empty: the model's name
+  std::string language;    // en or zh; empty: the browser's
+  std::string media = {};  // what messages may hold beside text: "image video audio"
 };
 
 }  // namespace hone::serve

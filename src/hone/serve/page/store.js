@@ -1,4 +1,5 @@
 // Conversations and settings, kept in this browser and nowhere else. Several tabs share them: each writes only what it changed.
+import { forgetMedia } from "./media.js";
 
 const KEY = "hone.conversations", SETTINGS = "hone.settings", MOST = 200;
 
@@ -28,8 +29,14 @@ const texts = (object, ...names) => Object.fromEntries(names.filter((name) => ty
 
 const isMessage = (value) => isObject(value) && ["user", "assistant"].includes(value.role) && typeof value.content === "string";
 
-// A message: {role, content, thought?, problem?, note?, unfinished?}; unfinished while its answer is being written.
-const messageOf = (value) => ({ ...texts(value, "role", "content", "thought", "problem", "note"), ...(value.unfinished === true && { unfinished: true }) });
+const isMedium = (value) => isObject(value) && ["image", "audio", "video"].includes(value.kind) && typeof value.id === "string" && typeof value.name === "string";
+
+// A message: {role, content, media?, thought?, problem?, note?, unfinished?}; unfinished while its answer is being written.
+const messageOf = (value) => ({
+  ...texts(value, "role", "content", "thought", "problem", "note"),
+  ...(Array.isArray(value.media) && { media: value.media.filter(isMedium).map((medium) => texts(medium, "kind", "id", "name")) }),
+  ...(value.unfinished === true && { unfinished: true }),
+});
 
 const isConversation = (value) => isObject(value) && typeof value.id === "string" && Array.isArray(value.messages) && value.messages.length > 0 && value.messages.every(isMessage);
 
@@ -65,6 +72,7 @@ function keep(list) {
   while (!write(KEY, conversations.slice(0, count)))
     if (--count < 1) return tellFull([]);
   const gone = conversations.splice(count);
+  for (const { messages } of gone) forgetMedia(messages);
   if (gone.length) tellFull(gone);
 }
 
@@ -79,11 +87,12 @@ export function saveConversation(conversation) {
 
 export function removeConversation(id) {
   removed.add(id);
+  forgetMedia(stored().find((other) => other.id === id)?.messages ?? []);
   keep(stored().filter((other) => other.id !== id));
 }
 
 export function removeAll() {
-  for (const { id } of [...conversations, ...stored()]) removed.add(id);
+  for (const { id, messages } of [...conversations, ...stored()]) removed.add(id), forgetMedia(messages);
   keep([]);
 }
 

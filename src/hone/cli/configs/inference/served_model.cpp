@@ -45,6 +45,9 @@ serve::ServedModel served_model(const Options& options, const std::filesystem::p
   served.calls = &serve::call_syntax_of(*encoder);
   served.separate_reasoning = *EngineArguments(options).vllm_reasoning_parser != "none";
   served.look = page_look(options);
+  if (const auto* pictures = encoder->pictures()) served.look.media = pictures->video_pad < 0 ? "image" : "image video";
+  if (encoder->sounds()) served.look.media += served.look.media.empty() ? "audio" : " audio";
+  served.fetch_media = request_media_fetcher();
   served.embed = serve::make_embed(model);
   served.embedding = serve::read_embedding_style(folder);
   served.embedding_width = model.config().hidden_size;

@@ -107,7 +107,7 @@ serve::ProxyConfig proxy_config(const Options& options) {
   };
   return {.base_url = *ServerArguments(options).base_url,
           .key = variable("OPENAI_API_KEY"),
-          .look = page_look(options),
+          .look = {*ServerArguments(options).studio_title, *ServerArguments(options).lang, "image"},  // what it takes shows there
           .trusted = {.file = variable("SSL_CERT_FILE"), .folder = variable("SSL_CERT_DIR")}};
 }
 

@@ -1,0 +1,34 @@
+#include "hone/serve/chat/fetch_media.h"
+
+#include "hone/base/log.h"
+#include "hone/media/medium.h"
+#include "hone/serve/http/api_error.h"
+
+namespace hone::serve {
+namespace {
+
+// Why an address was not fetched is for the server's log: a client learns nothing of what there is around the server.
+void fetch_one(std::string& source, const ServedModel& served) {
+  if (!is_media_url(source)) return;
+  if (!served.fetch_media)
+    throw ApiError(400, "addresses are not fetched by this server; send the content in a data: URI", "messages", "invalid_value");
+  auto content = served.fetch_media(source);
+  if (!content) {
+    log::info("a request named {}: {}", source.substr(0, 200), content.error());
+    throw ApiError(400,
+                   "an address was not fetched: its host is not among those that this server asks, or did not answer in time",
+                   "messages", "invalid_value");
+  }
+  source = media::data_uri(*content);
+}
+
+}  // namespace
+
+bool is_media_url(std::string_view source) { return source.starts_with("http://") || source.starts_with("https://"); }
+
+void fetch_media(data::Conversation& conversation, const ServedModel& served) {
+  for (auto* list : {&conversation.images, &conversation.videos, &conversation.audios})
+    for (auto& source : *list) fetch_one(source, served);
+}
+
+}  // namespace hone::serve

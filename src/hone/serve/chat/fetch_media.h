@@ -1,0 +1,13 @@
+// Media that a request names by their addresses. Off unless the server was given hosts to fetch from.
+#pragma once
+#include "hone/data/conversation.h"
+#include "hone/serve/chat/served_model.h"
+
+namespace hone::serve {
+
+bool is_media_url(std::string_view source);  // http or https
+
+// Puts what they name in their place, as data: URIs; frames of a video are inside it, or none of them are. Throws ApiError(400).
+void fetch_media(data::Conversation& conversation, const ServedModel& served);
+
+}  // namespace hone::serve

@@ -1,0 +1,59 @@
+// The files of the next message: dropped on the page, pasted or chosen, and shown above the field until it is sent.
+import { accepted, filesOf, mediumNode, readMedium, takesMedia } from "./media.js";
+import { say } from "./translations.js";
+
+const $ = (id) => document.getElementById(id);
+const attached = [];
+let changed = () => {}, tell = () => {};
+
+export const hasAttached = () => attached.length > 0;
+
+export function takeAttached() {
+  const media = attached.splice(0);
+  show();
+  return media;
+}
+
+function boxOf(medium, index) {
+  const box = document.createElement("div"), remove = document.createElement("button");
+  box.className = "medium";
+  remove.type = "button";
+  remove.textContent = "×";
+  remove.ariaLabel = say("Remove {}", medium.name);
+  remove.addEventListener("click", () => (attached.splice(index, 1), show()));
+  box.append(mediumNode(medium), remove);
+  return box;
+}
+
+function show() {
+  $("attached").hidden = !attached.length;
+  $("attached").replaceChildren(...attached.map(boxOf));
+  changed();
+}
+
+async function attach(files) {
+  for (const file of files) {
+    const medium = await readMedium(file);
+    if (medium) attached.push(medium);
+    else tell(say("{} is larger than 40 MB.", file.name));
+  }
+  show();
+}
+
+// `onChange` is called when there are more or fewer, `onProblem` with words for the reader.
+export function wireAttachments(onChange, onProblem) {
+  changed = onChange;
+  tell = onProblem;
+  $("attach").hidden = !takesMedia;
+  $("files").accept = accepted;
+  $("attach").addEventListener("click", () => $("files").click());
+  $("files").addEventListener("change", ({ target }) => (attach(filesOf(target)), (target.value = "")));
+  $("composer").addEventListener("paste", (event) => {
+    const files = filesOf(event.clipboardData);
+    if (files.length) event.preventDefault(), attach(files);
+  });
+  const dragging = (on) => document.body.classList.toggle("dropping", on);
+  addEventListener("dragover", (event) => event.dataTransfer?.types.includes("Files") && (event.preventDefault(), dragging(takesMedia)));
+  addEventListener("dragleave", (event) => event.relatedTarget || dragging(false));
+  addEventListener("drop", (event) => (event.preventDefault(), dragging(false), attach(filesOf(event.dataTransfer))));
+}
