@@ -13,6 +13,7 @@ from vision_models import ROOT, as_chat_model, as_hub_experts, chat_names, write
 
 HONE = os.environ.get("HONE_BIN", str(ROOT / "build" / "bin" / "hone"))
 TILES = {"one": [[(1, 4, 4)]], "packed": [[(3, 4, 4)], [], [(1, 4, 4), (2, 4, 4)]]}  # InternVL's
+SQUARES = {"one": [[(1, 4, 4)]], "packed": [[(1, 4, 4)], [], [(1, 4, 4), (1, 4, 4)]]}  # Gemma 3's
 GRIDS = {"one": [[(1, 4, 6)]], "frames": [[(3, 4, 6)]], "odd": [[(1, 10, 6)]], "two": [[(1, 6, 4), (1, 2, 8)]], "packed": [[(1, 4, 4)], [], [(1, 10, 6), (1, 6, 10)]]}
 
 
@@ -22,7 +23,7 @@ def folders(tmp_path_factory):
 
     def make(family):
         if family not in made:
-            made[family] = write_vision_model(tmp_path_factory.mktemp(family), family, tie=family in ("qwen2_vl", "qwen3_vl"))
+            made[family] = write_vision_model(tmp_path_factory.mktemp(family), family, tie=family in ("qwen2_vl", "qwen3_vl", "gemma3"))
         return made[family]
 
     return make
@@ -42,7 +43,7 @@ def batch_of(samples, config, seed=0):
             text = words(4)
             ids, wanted = ids + text, wanted + text
         sequences.append(ids), labels.append(wanted + [-100] * (len(ids) - len(wanted)))
-    row = {"internvl": 588, "qwen3_vl": 1536, "qwen3_vl_moe": 1536}.get(config.model_type, 1176)
+    row = {"internvl": 588, "gemma3": 588, "qwen3_vl": 1536, "qwen3_vl_moe": 1536}.get(config.model_type, 1176)
     patches = [torch.randn(t * h * w, row, generator=generator) for grids in samples for t, h, w in grids]
     return sequences, labels, patches
 
@@ -55,15 +56,17 @@ def as_tiles(rows):
 def ask_transformers(folder, samples, sequences, labels, patches):
     model = transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
     logits, positions, loss, next_image = [], [], torch.zeros(()), 0
-    intern = model.config.model_type == "internvl"
+    squares, gemma = model.config.model_type in ("internvl", "gemma3"), model.config.model_type == "gemma3"
     for grids, ids, wanted in zip(samples, sequences, labels):
         inputs = {"input_ids": torch.tensor([ids])}
         kinds = (inputs["input_ids"] == model.config.image_token_id).int()
         if grids:
             rows = torch.cat(patches[next_image:next_image + len(grids)])
-            inputs |= {"pixel_values": as_tiles(rows)} if intern else {"pixel_values": rows, "image_grid_thw": torch.tensor(grids)}
+            inputs |= {"pixel_values": as_tiles(rows)} if squares else {"pixel_values": rows, "image_grid_thw": torch.tensor(grids)}
             next_image += len(grids)
-        if not intern:
+        if gemma:
+            inputs["token_type_ids"] = kinds
+        if not squares:
             inputs["mm_token_type_ids"] = kinds
             own, _ = model.model.get_rope_index(inputs["input_ids"], mm_token_type_ids=kinds, image_grid_thw=inputs.get("image_grid_thw"))
             positions.append(own[-3:, 0])
@@ -102,7 +105,7 @@ def compare(folder, asked, samples, out, recompute, renamed=lambda tensors: tens
     seen = {name.removeprefix("grad.") for name in ours if name.startswith("grad.")}
     assert seen == set(gradients) - ({"lm_head.weight"} if config.tie_word_embeddings else set())
     for name in seen:
-        if name.endswith("attention.k_proj.bias"):  # it moves all scores of a query alike, which softmax does not see: what is left is rounding
+        if name.endswith("attention.k_proj.bias") or "vision_tower" in name and name.endswith("k_proj.bias"):  # it moves all scores of a query alike, which softmax does not see: what is left is rounding
             assert max(ours["grad." + name].abs().max(), gradients[name].abs().max()) < 1e-4, name
             continue
         assert difference(ours["grad." + name], gradients[name]) < 2e-5, name
@@ -130,3 +133,14 @@ def test_internvl_in_both_spellings(folders, tmp_path, tiles, recompute):
     compare(folder, folder, TILES[tiles], tmp_path, recompute)
     (tmp_path / "chat").mkdir()
     compare(as_chat_model(folder, tmp_path / "chat"), folder, TILES[tiles], tmp_path, recompute, renamed=chat_names)
+
+
+@pytest.mark.parametrize("pictures,recompute", [("one", False), ("packed", False), ("packed", True)])
+def test_gemma3_under_both_names_of_its_tower(folders, tmp_path, pictures, recompute):
+    """As transformers 5 writes them and as the hub has them."""
+    folder = folders("gemma3")
+    compare(folder, folder, SQUARES[pictures], tmp_path, recompute)
+    hub = shutil.copytree(folder, tmp_path / "hub")
+    tensors = {name.replace("vision_tower.", "vision_tower.vision_model."): value for name, value in load_file(hub / "model.safetensors").items()}
+    save_file(tensors, hub / "model.safetensors", {"format": "pt"})
+    compare(hub, folder, SQUARES[pictures], tmp_path, recompute)

@@ -15,7 +15,10 @@ TEXT = {"hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "nu
         "max_position_embeddings": 2048, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [2, 3, 3]}}
 QWEN3 = {"head_dim": 16, "rope_parameters": {"rope_type": "default", "rope_theta": 5e6, "mrope_section": [4, 2, 2], "mrope_interleaved": True}}
 TEXTS = {"qwen3_vl": QWEN3, "qwen3_vl_moe": {**QWEN3, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24},
-         "internvl": {"model_type": "qwen2", "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}}
+         "internvl": {"model_type": "qwen2", "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}},
+         # A window narrower than a picture: its rows see what follows in it, and not all that is before.
+         "gemma3": {"head_dim": 16, "query_pre_attn_scalar": 16, "sliding_window": 3, "layer_types": ["sliding_attention", "full_attention"] * 2, "rope_parameters": {
+             "full_attention": {"rope_type": "default", "rope_theta": 1e6}, "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}}}
 QWEN3_TOWER = {"depth": 4, "hidden_size": 32, "out_hidden_size": 64, "intermediate_size": 48, "num_heads": 2, "patch_size": 16,
                "num_position_embeddings": 36, "deepstack_visual_indexes": [0, 2]}
 TOWERS = {
@@ -26,8 +29,9 @@ TOWERS = {
     "qwen3_vl_moe": QWEN3_TOWER,
     "internvl": {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64, "image_size": [56, 56],
                  "patch_size": [14, 14], "attention_bias": True},
+    "gemma3": {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48, "image_size": 56, "patch_size": 14, "vision_use_head": False},
 }
-CLASSES = {"qwen2_vl": "Qwen2VL", "qwen2_5_vl": "Qwen2_5_VL", "qwen3_vl": "Qwen3VL", "qwen3_vl_moe": "Qwen3VLMoe", "internvl": "InternVL"}
+CLASSES = {"qwen2_vl": "Qwen2VL", "qwen2_5_vl": "Qwen2_5_VL", "qwen3_vl": "Qwen3VL", "qwen3_vl_moe": "Qwen3VLMoe", "internvl": "InternVL", "gemma3": "Gemma3"}
 # What a processor of the hub says.
 PROCESSOR = {"min_pixels": 3136, "max_pixels": 12845056, "patch_size": 14, "temporal_patch_size": 2, "merge_size": 2,
              "image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711],
@@ -36,9 +40,15 @@ QWEN3_PROCESSOR = {"size": {"longest_edge": 16777216, "shortest_edge": 65536}, "
                    "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5], "image_processor_type": "Qwen2VLImageProcessorFast"}
 INTERN_PROCESSOR = {"size": {"height": 56, "width": 56}, "crop_to_patches": False, "min_patches": 1, "max_patches": 12,
                     "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225], "image_processor_type": "GotOcr2ImageProcessorFast"}
-PROCESSORS = {"qwen3_vl": QWEN3_PROCESSOR, "qwen3_vl_moe": QWEN3_PROCESSOR, "internvl": INTERN_PROCESSOR}
+GEMMA_PROCESSOR = {"size": {"height": 56, "width": 56}, "resample": 2, "do_pan_and_scan": None, "image_mean": [0.5] * 3, "image_std": [0.5] * 3, "image_seq_length": 4,
+                   "image_processor_type": "Gemma3ImageProcessor", "processor_class": "Gemma3Processor"}
+PROCESSORS = {"qwen3_vl": QWEN3_PROCESSOR, "qwen3_vl_moe": QWEN3_PROCESSOR, "internvl": INTERN_PROCESSOR, "gemma3": GEMMA_PROCESSOR}
 QWEN_TOKENS = {"image_token_id": "<|image_pad|>", "video_token_id": "<|video_pad|>", "vision_start_token_id": "<|vision_start|>",
                "vision_end_token_id": "<|vision_end|>"}
+TOKENS = {"internvl": {"image_token_id": "<IMG_CONTEXT>"},
+          "gemma3": {"image_token_index": "<image_soft_token>", "boi_token_index": "<start_of_image>", "eoi_token_index": "<end_of_image>"}}
+OTHER_TOKENS = {"internvl": ["<img>", "</img>"], "gemma3": ["<bos>", "<start_of_turn>", "<end_of_turn>"]}
+SEQUENCE = {"internvl": {"image_seq_length": 4}, "gemma3": {"mm_tokens_per_image": 4}}
 
 
 def smart_resize(height, width, factor, low, high):
@@ -57,15 +67,14 @@ def write_vision_model(folder, family, tie=False, text=None, tower=None):
     """A folder under the names of the hub: tokenizer, preprocessor_config.json, random weights of which none is constant."""
     make_model(["--family", "qwen2", "--vocab", "small", "--out", str(folder)])
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    named = {"image_token_id": "<IMG_CONTEXT>"} if family == "internvl" else QWEN_TOKENS
-    more = ["<img>", "</img>"] if family == "internvl" else []
-    tokenizer.add_special_tokens({"additional_special_tokens": [*named.values(), *more]})
+    named = TOKENS.get(family, QWEN_TOKENS)
+    tokenizer.add_special_tokens({"additional_special_tokens": [*named.values(), *OTHER_TOKENS.get(family, [])]})
     tokenizer.save_pretrained(folder)
     ids = {name: tokenizer.convert_tokens_to_ids(token) for name, token in named.items()}
     config = getattr(transformers, CLASSES[family] + "Config")(
         text_config={**TEXT, **TEXTS.get(family, {}), "vocab_size": len(tokenizer), "bos_token_id": None, "eos_token_id": tokenizer.eos_token_id,
                      **(text or {})},
-        vision_config={**TOWERS[family], **(tower or {})}, tie_word_embeddings=tie, **({"image_seq_length": 4} if family == "internvl" else {}), **ids)
+        vision_config={**TOWERS[family], **(tower or {})}, tie_word_embeddings=tie, **SEQUENCE.get(family, {}), **ids)
     torch.manual_seed(0)
     model = getattr(transformers, CLASSES[family] + "ForConditionalGeneration")(config)
     with torch.no_grad():
