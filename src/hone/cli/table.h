@@ -72,6 +72,7 @@ void add_export(Rows& rows);
 void add_distributed(Rows& rows);
 void add_preference(Rows& rows);
 void add_grpo(Rows& rows);
+void add_policy_guidance(Rows& rows);
 void add_compat_only(Rows& rows);
 void add_tools(Rows& rows);
 }  // namespace table

@@ -37,6 +37,26 @@ std::unique_ptr<data::Loader> train_loader(const TrainingJob& job, RunSetup& rea
   return data::make_loader(ready.data.train, ready.encoder, config, ready.report);
 }
 
+// CHORD's rows, which have answers.
+std::unique_ptr<data::Loader> demonstration_loader(const TrainingJob& job, const RunSetup& ready,
+                                                   const DistributedContext& processes) {
+  const auto& config = *job.reinforcement->demonstrations;
+  auto datasets = job.datasets;
+  datasets.tokenizer = ready.tokenizer;
+  datasets.datasets = config.datasets;
+  datasets.val_datasets.clear();
+  datasets.split_dataset_ratio = 0;
+  datasets.prompts_only = false;
+  const auto rows = data::open_datasets(datasets).train;
+  if (!rows) throw UserError(ExitCode::bad_data, "the rows that are learned beside completions are none");
+  auto loading = job.loader;
+  loading.batch_size = config.batch_size;
+  loading.rank = processes.data_rank();
+  loading.world_size = processes.data_size();
+  loading.display_name = "the rows beside completions";
+  return data::make_loader(rows, ready.encoder, loading, ready.report);
+}
+
 std::unique_ptr<rl::RolloutLoader> rollout_loader(const TrainingJob& job, RunSetup& ready, const DistributedContext& processes) {
   if (!ready.data.train)
     throw UserError(ExitCode::usage, "there are no prompts to train on",
@@ -54,6 +74,7 @@ std::unique_ptr<rl::RolloutLoader> rollout_loader(const TrainingJob& job, RunSet
     ready.validation_prompts.push_back(read(set.rows));
     loader->make_room_for(*ready.validation_prompts.back());
   }
+  if (job.reinforcement->demonstrations) loader->add_demonstrations(demonstration_loader(job, ready, processes));
   return loader;
 }
 

@@ -135,6 +135,15 @@ optim::OptimizerConfig optimizer_recipe(const TrainingJob& job, const Distribute
   return recipe;
 }
 
+// Empty where the reference stays as it is.
+std::function<void(int64_t)> reference_follower(const TrainingJob& job, Reference* reference, model::CausalLM& model) {
+  const auto& sync = job.preference.reference.sync;
+  if (!reference || !sync) return {};
+  return [reference, &model, sync = *sync](int64_t step) {
+    if (step % sync.steps == 0) reference->follow(model, sync.alpha);
+  };
+}
+
 // The files of all models that train; `assets` stay where they are.
 WeightFiles session_weights(const TrainingJob& job, const DistributedContext& processes, const SessionModels& models,
                             const CheckpointAssets& policy_assets, const CheckpointAssets& value_assets) {
@@ -142,6 +151,12 @@ WeightFiles session_weights(const TrainingJob& job, const DistributedContext& pr
   if (auto* value_model = models.find(kValueModel))
     weights = with_second_model(weights, weight_files(job, processes, *value_model, value_assets), *value_model,
                                 processes.world.is_main());
+  if (auto* reference = models.find(kReferenceModel); reference && job.preference.reference.sync) {
+    auto files = weight_files(job, processes, *reference, policy_assets);
+    files.copy = nullptr;                        // it is written before training goes on
+    files.save_assets = [](const fs::path&) {};  // tensors are all that a resumed run needs
+    weights = with_second_model(weights, files, *reference, processes.world.is_main());
+  }
   return weights;
 }
 
@@ -176,6 +191,7 @@ void TrainingSession::load_models() {
   if ((job_.preference.method != Preference::none && !keeps_dropout) || job_.reinforcement) switch_off_dropout(*model);
   reference_ = make_reference(job_, *ready_.tokenizer, processes_, *model, tuned, models_);
   teacher_ = make_teacher(job_, *ready_.tokenizer, processes_, tuned, models_);
+  policy_teacher_ = rl::make_policy_teacher(job_, *ready_.tokenizer, processes_, tuned, models_);
   model->decoder().neftune_alpha = job_.neftune_alpha;
   model->decoder().shifted_attention = job_.shifted_attention;
   if (job_.float8) tuner::apply_float8(*model);
@@ -201,6 +217,7 @@ void TrainingSession::begin_generating(ParallelStrategy& strategy) {
     ready_.rollouts->begin({.model = *policy.model,
                             .tuned = policy.tuned,
                             .reference = others.reference,
+                            .teacher = policy_teacher_.get(),
                             .value_model = others.value_model,
                             .strategy = strategy,
                             .sharded = policy.sharded != nullptr,
@@ -265,6 +282,7 @@ RunResult TrainingSession::train() {
                    .flops_per_token = flops_per_token(policy),
                    .sequence = policy.sequence.get(),
                    .saved = tell_hub,
+                   .stepped = reference_follower(job_, reference_.get(), *policy.model),
                    .copies = ready_.folder_per_node ? &copies : nullptr,
                    .trained = passes_repeat ? trained_tensors(models_) : TensorList()});
   // Weights began alike on all processes; dropout must not, but where processes compute the same rows.

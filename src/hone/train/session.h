@@ -31,8 +31,9 @@ class TrainingSession {
   const DistributedContext& processes_;
   RunSetup ready_;
   SessionModels models_;
-  std::unique_ptr<Reference> reference_;  // null: the method compares with none
-  std::unique_ptr<Teacher> teacher_;      // null: nothing is distilled
+  std::unique_ptr<Reference> reference_;               // null: the method compares with none
+  std::unique_ptr<Teacher> teacher_;                   // null: nothing is distilled
+  std::unique_ptr<rl::PolicyTeacher> policy_teacher_;  // null: rewards alone count
 };
 
 }  // namespace hone::train

@@ -18,14 +18,52 @@ bool saves_fall_on_evaluations(const TrainerConfig& config) {
 
 void validate_teacher(const DistillationConfig& config) {
   const auto& teacher = config.teacher;
-  const bool model = !teacher.folder.empty(), server = !teacher.server.empty(), stored = !teacher.stored.empty();
-  require(!model || !server, "`teacher.folder` and `teacher.server` name two teachers", "leave one out");
+  const bool model = !teacher.folder.empty(), server = !teacher.servers.empty(), stored = !teacher.stored.empty();
+  require(!model || !server, "`teacher.folder` and `teacher.servers` name two teachers", "leave one out");
   require(model || server || stored, "gkd has no teacher",
-          "name a model with `teacher.folder`, an address with `teacher.server`, or what one said before with `teacher.stored`");
+          "name a model with `teacher.folder`, an address with `teacher.servers`, or what one said before with `teacher.stored`");
   require(config.topk || (!server && !stored),
           "`topk` is needed: a server gives, and a folder keeps, the most likely tokens alone",
           "choose how many, 20 for example");
+  require(teacher.servers.size() < 2 || teacher.tag_key == "dataset" || teacher.tag_key == "channel" || config.always_generates(),
+          "`teacher.tag_key`: rows of a dataset are shared out by their dataset or their channel",
+          "use one of the two, or let the student generate every completion: `lmbda` 1");
   require(!config.seq_kd || model, "`seq_kd` lets the teacher generate, which needs a model", "name it with `teacher.folder`");
+}
+
+void validate_servers(const TeacherConfig& teacher) {
+  if (teacher.servers.size() < 2) return;
+  std::vector<std::string> tags;
+  for (const auto& server : teacher.servers) {
+    require(!server.tags.empty(), "`teacher.servers`: of several teachers, one has no tags",
+            "give each the tags of the rows it takes");
+    for (const auto& tag : server.tags) {
+      if (std::ranges::count(tags, tag) > 0)
+        throw ConfigError(fmt::format("`teacher.servers`: two teachers take the tag \"{}\"", tag), "give it to one of them");
+      tags.push_back(tag);
+    }
+  }
+}
+
+void validate_policy_teacher(const rl::ReinforcementConfig& config) {
+  if (!config.teacher) return;
+  const auto& teacher = config.teacher->teacher;
+  require(teacher.folder.empty() || teacher.servers.empty(), "`teacher.folder` and `teacher.servers` name two teachers",
+          "leave one out");
+  validate_servers(teacher);
+  require(!config.teacher->reweight || !config.teacher->in_loss, "`reweight` and `in_loss` are two uses of a teacher",
+          "leave one out");
+  const bool whole = config.policy.objective == PolicyObjective::real || config.policy.objective == PolicyObjective::fipo;
+  require(
+      !whole && !config.policy.off_policy_mask_delta,
+      "a teacher gives tokens advantages of their own, which the losses real and fipo and `off_policy_mask_delta` do not take",
+      "choose another loss, or leave the teacher out");
+}
+
+void validate_demonstrations(const rl::ReinforcementConfig& config) {
+  if (!config.demonstrations) return;
+  const auto& asked = *config.demonstrations;
+  require(asked.mu_peak <= 1 && asked.mu_valley <= 1, "`mu_peak` and `mu_valley` are shares of the loss", "expected 0 to 1");
 }
 
 void validate_correction(const rl::ReinforcementConfig& config) {
@@ -83,6 +121,17 @@ void validate_tuner(const TrainingJob& job) {
           "leave it to a head on the policy: `value_model` policy");
 }
 
+void validate_reference(const TrainingJob& job) {
+  const auto& reference = job.preference.reference;
+  if (!reference.needed || !reference.sync) return;
+  require(job.tuner.kind != tuner::TunerType::adapter,
+          "`reference.sync`: beneath an adapter the reference is the base, which stays", "train the full model, or leave it out");
+  require(job.parallel.sharding.stage == 0 && job.parallel.sequence_parallel <= 1,
+          "`reference.sync` mixes full weights, which are in shards here", "leave the sharding out");
+  require(reference.bits == 0 && !job.load.changes.compression, "`reference.sync` mixes weights, which are quantized here",
+          "leave the quantization out");
+}
+
 void validate_parallel(const TrainingJob& job) {
   if (job.parallel.sequence_parallel > 1) {
     const bool compares = job.preference.method != Preference::none || job.distillation || job.reinforcement;
@@ -118,6 +167,7 @@ void validate(const PreferenceConfig& config) {
 
 void validate(const DistillationConfig& config) {
   validate_teacher(config);
+  validate_servers(config.teacher);
   require(config.temperature > 0, "`temperature` is 0", "expected a number above 0");
   if (config.beta > 1) throw ConfigError(fmt::format("`beta` is {}", config.beta), "expected 0, forward KL, to 1, reverse KL");
 }
@@ -132,6 +182,8 @@ void validate(const rl::ReinforcementConfig& config) {
   require(config.async_lag == 0 || !config.dynamic_sample,
           "`async_lag` asks for prompts ahead, which `dynamic_sample` may replace", "leave one of them out");
   validate_correction(config);
+  validate_policy_teacher(config);
+  validate_demonstrations(config);
 }
 
 void validate(const TrainingJob& job) {
@@ -145,6 +197,7 @@ void validate(const TrainingJob& job) {
   validate_feedback(job);
   validate_task(job);
   validate_tuner(job);
+  validate_reference(job);
   validate_parallel(job);
 }
 

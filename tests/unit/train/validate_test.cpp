@@ -59,7 +59,7 @@ TEST(TrainingRules, EachNamesItsFields) {
          job.preference.losses = {{"sigmoid"}, {"robust"}};
        }},
       {"gkd has no teacher", [](auto& job) { job.distillation.emplace(); }},
-      {"`topk` is needed", [](auto& job) { job.distillation.emplace().teacher.server = "http://127.0.0.1:9"; }},
+      {"`topk` is needed", [](auto& job) { job.distillation.emplace().teacher.servers = {{.address = "http://127.0.0.1:9"}}; }},
       {"`temperature` is 0: all completions", [](auto& job) { job.reinforcement.emplace(); }},
       {"`async_lag` needs a rollout server", [](auto& job) { reinforcement(job).async_lag = 1; }},
       {"prompts are sampled from the full dataset",

@@ -69,6 +69,7 @@ struct DistillationArguments : ArgumentGroup {
   Arg<std::string> teacher_model_revision{*this, "teacher_model_revision"};
   Arg<std::string> teacher_model_server{*this, "teacher_model_server"};
   Arg<double> teacher_timeout{*this, "teacher_timeout"};
+  Arg<std::string> teacher_tag_key{*this, "teacher_tag_key"};
   Arg<std::string> teacher_logps{*this, "teacher_logps"};
   Arg<int64_t> gkd_logits_topk{*this, "gkd_logits_topk"};
   Arg<double> lmbda{*this, "lmbda"};
@@ -130,6 +131,30 @@ struct GrpoArguments : ArgumentGroup {
   Arg<bool> log_rollout_offpolicy_metrics{*this, "log_rollout_offpolicy_metrics"};
   Arg<bool> async_generate{*this, "async_generate"};
   Arg<int64_t> async_max_lag{*this, "async_max_lag"};
+};
+
+// What rewards alone do not say: teachers of a policy, an expert's rows, a reference that follows.
+struct PolicyGuidanceArguments : ArgumentGroup {
+  using ArgumentGroup::ArgumentGroup;
+  Arg<double> teacher_kl_coef{*this, "teacher_kl_coef"};
+  Arg<std::string> advantage_reweight{*this, "advantage_reweight"};
+  Arg<double> rlsd_lambda{*this, "rlsd_lambda"};
+  Arg<double> rlsd_reweight_clip_range{*this, "rlsd_reweight_clip_range"};
+  Arg<int64_t> rlsd_lambda_warmup_steps{*this, "rlsd_lambda_warmup_steps"};
+  Arg<int64_t> rlsd_lambda_decay_steps{*this, "rlsd_lambda_decay_steps"};
+  Arg<bool> rlsd_negative_only{*this, "rlsd_negative_only"};
+  Arg<double> sdar_loss_coef{*this, "sdar_loss_coef"};
+  Arg<double> sdar_gate_beta{*this, "sdar_gate_beta"};
+  Arg<std::vector<std::string>> chord_sft_dataset{*this, "chord_sft_dataset"};
+  Arg<int64_t> chord_sft_per_device_train_batch_size{*this, "chord_sft_per_device_train_batch_size"};
+  Arg<bool> chord_enable_phi_function{*this, "chord_enable_phi_function"};
+  Arg<int64_t> chord_mu_warmup_steps{*this, "chord_mu_warmup_steps"};
+  Arg<int64_t> chord_mu_decay_steps{*this, "chord_mu_decay_steps"};
+  Arg<double> chord_mu_peak{*this, "chord_mu_peak"};
+  Arg<double> chord_mu_valley{*this, "chord_mu_valley"};
+  Arg<bool> sync_ref_model{*this, "sync_ref_model"};
+  Arg<int64_t> ref_model_sync_steps{*this, "ref_model_sync_steps"};
+  Arg<double> ref_model_mixup_alpha{*this, "ref_model_mixup_alpha"};
 };
 
 }  // namespace hone::cli

@@ -39,7 +39,6 @@ class TrainingRules {
         optimizer_(options),
         distributed_(options),
         preference_(options),
-        teacher_(options),
         factory_(data_.uses_factory_dialect()) {}
 
   void check() const {
@@ -154,9 +153,6 @@ class TrainingRules {
            "rows of this method cannot be packed", kUnpacked);
     reject(*data_.packing && factory_ && stage_is({"rm", "dpo", "kto"}), data_.packing, training_.stage,
            "rows of this method cannot be packed", kUnpacked);
-    const bool grpo = is_rlhf() && stage_is({"grpo"});
-    for (const auto& teacher : {teacher_.teacher_model, teacher_.teacher_model_server})
-      reject(grpo && teacher.has_value(), teacher, preference_.rlhf_type, "a teacher is not available in grpo; distill with gkd");
   }
 
   DataArguments data_;
@@ -167,7 +163,6 @@ class TrainingRules {
   OptimizerArguments optimizer_;
   DistributedArguments distributed_;
   PreferenceArguments preference_;
-  DistillationArguments teacher_;
   bool factory_;
 };
 

@@ -57,7 +57,6 @@ void add_rare_training(Rows& rows) {
       });
 }
 
-// The first of each method switches it on, which would change a run; the others are read beside it.
 void add_rare_rlhf(Rows& rows) {
   constexpr std::string_view kTitle = "Compatibility options: reinforcement learning";
   add_group(rows, kTitle, kRlhf,
@@ -67,30 +66,6 @@ void add_rare_rlhf(Rows& rows) {
                 {"wandb_log_unique_prompts", Flag, "", "Each prompt once in W&B.", only_swift{},
                  no_effect{"answers are written to completions.jsonl, not to W&B"}},
             });
-  add_unsupported_group(
-      rows, kTitle, kRlhf, "only read together with --chord_sft_dataset, which is not in this version",
-      {
-          {"chord_sft_dataset", List, "", "CHORD.", only_swift{}, rejected{"CHORD is not in this version; leave it out"}},
-          {"chord_sft_per_device_train_batch_size", Integer(1), "", "CHORD.", only_swift{}},
-          {"chord_enable_phi_function", Flag, "false", "CHORD.", only_swift{}},
-          {"chord_mu_warmup_steps", Integer(0), "", "CHORD.", only_swift{}},
-          {"chord_mu_decay_steps", Integer(0), "", "CHORD.", only_swift{}},
-          {"chord_mu_peak", Real(), "", "CHORD.", only_swift{}},
-          {"chord_mu_valley", Real(), "", "CHORD.", only_swift{}},
-      });
-  add_unsupported_group(
-      rows, kTitle, kRlhf, "only read together with --advantage_reweight or --sdar_loss_coef, which are not in this version",
-      {
-          {"advantage_reweight", Choice("rlsd"), "", "RLSD.", only_swift{},
-           rejected{"RLSD is not in this version; leave it out"}},
-          {"rlsd_lambda", Real(), "0.5", "RLSD.", only_swift{}},
-          {"rlsd_reweight_clip_range", Real(), "0.2", "RLSD.", only_swift{}},
-          {"rlsd_lambda_warmup_steps", Integer(0), "0", "RLSD.", only_swift{}},
-          {"rlsd_lambda_decay_steps", Integer(0), "0", "RLSD.", only_swift{}},
-          {"rlsd_negative_only", Flag, "false", "RLSD.", only_swift{}},
-          {"sdar_loss_coef", Real(), "0", "SDAR.", only_swift{}, rejected{"SDAR is not in this version; leave it out"}},
-          {"sdar_gate_beta", Real(), "5.0", "SDAR.", only_swift{}},
-      });
 }
 
 void add_rare_serving(Rows& rows) {

@@ -72,12 +72,17 @@ void add_teachers(Rows& rows) {
       rows, "Distillation", kRlhf,
       {
           {"teacher_model", Text, "",
-           "gkd: teacher, a model with the student's vocabulary; the student's own base needs no memory "
+           "gkd and grpo: teacher, a model with the student's vocabulary; the student's own base needs no memory "
            "with adapters.",
            only_swift{}},
           {"teacher_adapters", List, "", "Adapters of the teacher.", only_swift{}},
           {"teacher_model_revision", Text, "", "Revision of the teacher on its hub.", only_swift{}},
-          {"teacher_model_server", Text, "", "gkd: address of a teacher that gives prompt_logprobs (http://127.0.0.1:8000).",
+          {"teacher_model_server", Text, "",
+           "gkd and grpo: address of a teacher that gives prompt_logprobs (http://127.0.0.1:8000), or a list of several: "
+           "[{\"url\": …, \"tags\": […]}, …].",
+           only_swift{}},
+          {"teacher_tag_key", Text, "dataset",
+           "Column with the tag by which several teachers share out rows; without it, the tag is the row's dataset.",
            only_swift{}},
           {"teacher_timeout", Real(0), "240", "Timeout of the teacher's server in seconds.", only_swift{}},
           {"teacher_logps", Text, "",
@@ -92,12 +97,6 @@ void add_teachers(Rows& rows) {
           {"offload_teacher_model", Flag, "false", "Teacher on the host between uses.", only_swift{},
            no_effect{"it stays on the device, in shards with ZeRO-3 and FSDP"}},
       });
-  add_unsupported_group(rows, "Distillation", kRlhf,
-                        "only read by several teachers and by a teacher in GRPO, which are not in this version",
-                        {
-                            {"teacher_tag_key", Text, "", "Column that names the teacher.", only_swift{}},
-                            {"teacher_kl_coef", Real(0), "1.0", "Weight of the teacher in GRPO.", only_swift{}},
-                        });
 }
 
 void add_ppo(Rows& rows) {
@@ -156,13 +155,6 @@ void add_rollout_drift(Rows& rows) {
           {"rollout_importance_sampling_threshold", Real(0), "2.0", "Bound of the ratio."},
           {"log_rollout_offpolicy_metrics", Flag, "false", "Log how far sampling and training lie apart: rollout_correction/…"},
       });
-  add_unsupported_group(rows, "GRPO", kRlhf, "only read together with --sync_ref_model, which is not in this version",
-                        {
-                            {"sync_ref_model", Flag, "false", "Synchronize the reference model with the policy.",
-                             rejected{"a reference that moves along is not in this version; leave it out"}},
-                            {"ref_model_sync_steps", Integer(1), "512", "Every N steps."},
-                            {"ref_model_mixup_alpha", Real(0, 1), "0.6", "By this part."},
-                        });
 }
 
 void add_rollout_server(Rows& rows) {

@@ -10,12 +10,19 @@
 
 namespace hone::train {
 
+// One that gives prompt_logprobs. Of several, each takes the sequences of its tags.
+struct TeacherServer {
+  std::string address;
+  std::vector<std::string> tags = {};
+};
+
 struct TeacherConfig {
   std::filesystem::path folder;  // of a model; empty: none
   std::vector<std::filesystem::path> adapters;
-  std::string server;            // address of one that gives prompt_logprobs; empty: none
-  double server_timeout = 240;   // seconds that an answer may take
-  std::filesystem::path stored;  // where a teacher's top-k log-probabilities are kept between runs; empty: nowhere
+  std::vector<TeacherServer> servers;
+  std::string tag_key = "dataset";  // the column that holds a row's tag; without it, the dataset that the row is of
+  double server_timeout = 240;      // seconds that an answer may take
+  std::filesystem::path stored;     // where a teacher's top-k log-probabilities are kept between runs; empty: nowhere
 };
 
 struct DistillationConfig {

@@ -4,6 +4,7 @@
 
 #include "hone/base/rng.h"
 #include "hone/data/batches/collator.h"
+#include "hone/train/distillation/prompt_logprobs.h"
 #include "hone/train/losses/distillation.h"
 #include "hone/train/rl/gather.h"
 
@@ -91,6 +92,8 @@ data::Batch DistillationLoader::generated(const std::vector<rl::Prompt>& prompts
   auto batch = data::collate(packs, data::PackMask::separate);
   auto payload = std::make_shared<DistillationPayload>();
   payload->is_generated = true;
+  if (config_.teacher.servers.size() > 1)
+    for (const auto& prompt : prompts) payload->tags.push_back(teacher_tag(prompt.question, config_.teacher.tag_key));
   batch.payload = std::move(payload);
   const auto count = std::max(1.0, static_cast<double>(prompts.size()));
   batch.metrics = {{"completions/mean_length", tokens / count}, {"completions/clipped_ratio", cut / count}};

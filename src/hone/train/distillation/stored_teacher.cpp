@@ -31,7 +31,7 @@ class StoredTeacher final : public Teacher {
                       "name the teacher too: what it says is stored there");
   }
 
-  void observe(model::CausalLM& student, const data::Batch& batch) override {
+  void observe(model::CausalLM& student, const data::Batch& batch, const std::vector<std::string>& tags) override {
     const auto tokens = batch.tokens_t.to(at::kCPU);
     const auto* ids = tokens.const_data_ptr<int64_t>();
     std::vector<fs::path> files;
@@ -45,7 +45,7 @@ class StoredTeacher final : public Teacher {
     if (!asked_)
       throw UserError(ExitCode::bad_data, fmt::format("{} holds nothing about a sequence of this batch", folder_.string()),
                       "name the teacher too, or train on the rows, max_length and template that were stored");
-    asked_->observe(student, batch);
+    asked_->observe(student, batch, tags);
     const auto all = at::arange(tokens.size(0), batch.tokens_t.options());
     const auto said = asked_->scores(student, all);
     asked_->finish();

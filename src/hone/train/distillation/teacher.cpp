@@ -17,7 +17,7 @@ class SeparateTeacher final : public Teacher {
  public:
   SeparateTeacher(LoadedModel& model, std::optional<int64_t> topk) : model_(model), topk_(topk) {}
 
-  void observe(model::CausalLM&, const data::Batch& batch) override {
+  void observe(model::CausalLM&, const data::Batch& batch, const std::vector<std::string>&) override {
     at::NoGradGuard no_grad;
     if (model_.sharded) model_.sharded->begin_backward(/*last_of_update=*/true);
     hidden_th_ = model_.model->hidden_states(forward_input(batch));
@@ -42,7 +42,7 @@ class BaseTeacher final : public Teacher {
  public:
   BaseTeacher(std::unique_ptr<Reference> base, std::optional<int64_t> topk) : base_(std::move(base)), topk_(topk) {}
 
-  void observe(model::CausalLM& student, const data::Batch& batch) override {
+  void observe(model::CausalLM& student, const data::Batch& batch, const std::vector<std::string>&) override {
     base_->with_reference(student, [&](model::CausalLM& model) { hidden_th_ = model.hidden_states(forward_input(batch)); });
   }
   // Without the adapters that the head may have.
@@ -68,23 +68,21 @@ void require_same_vocabulary(const fs::path& folder, const text::Tokenizer& toke
                     "first and train on them with sft");
 }
 
-std::unique_ptr<Teacher> teacher_of_model(const TrainingJob& job, const text::Tokenizer& tokenizer,
-                                          const DistributedContext& processes, const tuner::Tuned& tuned, SessionModels& models) {
-  const auto& asked = job.distillation->teacher;
+}  // namespace
+
+LoadedModel* load_teacher_model(const TeacherConfig& asked, const TrainingJob& job, const text::Tokenizer& tokenizer,
+                                const DistributedContext& processes, const tuner::Tuned& tuned, SessionModels& models) {
   require_same_vocabulary(asked.folder, tokenizer);
   const bool beneath = asked.adapters.empty() && tuned.adapter && tuned.adapter->modules_to_save.empty() &&
                        tuned.adapter->initial.empty() && job.tuner.adapters.empty() &&
                        fs::equivalent(asked.folder, job.model_folder);
-  if (beneath) return std::make_unique<BaseTeacher>(base_as_reference(tuned), job.distillation->topk);
+  if (beneath) return nullptr;
   auto options = job.load;
   options.changes = {};
   auto model = model::CausalLM::load(asked.folder, options);
   for (const auto& adapter : asked.adapters) tuner::merge_adapter(*model, tuner::load_adapter(*model, adapter, {}));
-  return std::make_unique<SeparateTeacher>(models.add(freeze_model(job, processes, kTeacherModel, std::move(model))),
-                                           job.distillation->topk);
+  return &models.add(freeze_model(job, processes, kTeacherModel, std::move(model)));
 }
-
-}  // namespace
 
 std::unique_ptr<Teacher> make_teacher(const TrainingJob& job, const text::Tokenizer& tokenizer,
                                       const DistributedContext& processes, const tuner::Tuned& tuned, SessionModels& models) {
@@ -93,10 +91,15 @@ std::unique_ptr<Teacher> make_teacher(const TrainingJob& job, const text::Tokeni
   const auto topk = job.distillation->topk.value_or(0);
   const auto vocabulary = model::read_config(job.model_folder, job.load.changes.config).vocab_size;
   std::unique_ptr<Teacher> teacher;
-  if (!asked.server.empty())
+  if (!asked.servers.empty()) {
     teacher = make_server_teacher(asked, topk, vocabulary);
-  else if (!asked.folder.empty())
-    teacher = teacher_of_model(job, tokenizer, processes, tuned, models);
+  } else if (!asked.folder.empty()) {
+    auto* separate = load_teacher_model(asked, job, tokenizer, processes, tuned, models);
+    if (separate)
+      teacher = std::make_unique<SeparateTeacher>(*separate, job.distillation->topk);
+    else
+      teacher = std::make_unique<BaseTeacher>(base_as_reference(tuned), job.distillation->topk);
+  }
   if (asked.stored.empty()) return teacher;
   return make_stored_teacher(asked.stored, topk, std::move(teacher));
 }

@@ -8,8 +8,9 @@ namespace hone::train {
 class Teacher {
  public:
   virtual ~Teacher() = default;
-  // Before the student's own pass: everything that all of the batch is needed for.
-  virtual void observe(model::CausalLM& student, const data::Batch& batch) = 0;
+  // Before the student's own pass: everything that all of the batch is needed for. `tags`: of each sequence, for teachers that
+  // share them out; empty: none was read.
+  virtual void observe(model::CausalLM& student, const data::Batch& batch, const std::vector<std::string>& tags) = 0;
   // Of positions of that batch.
   virtual TeacherScores scores(model::CausalLM& student, const Tensor& positions_n) = 0;
   virtual void finish() {}  // when all positions were asked for
@@ -21,6 +22,11 @@ class Teacher {
 // becomes one of the run's models.
 std::unique_ptr<Teacher> make_teacher(const TrainingJob& job, const text::Tokenizer& tokenizer,
                                       const DistributedContext& processes, const tuner::Tuned& tuned, SessionModels& models);
+
+// The model that `asked` names as one of the run's; null: it is the base beneath the adapter that trains. Throws UserError(usage)
+// for one of another vocabulary.
+LoadedModel* load_teacher_model(const TeacherConfig& asked, const TrainingJob& job, const text::Tokenizer& tokenizer,
+                                const DistributedContext& processes, const tuner::Tuned& tuned, SessionModels& models);
 
 // Each in a file of its own.
 std::unique_ptr<Teacher> make_server_teacher(const TeacherConfig& config, int64_t topk, int64_t vocabulary);

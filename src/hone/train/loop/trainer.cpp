@@ -332,6 +332,7 @@ bool Trainer::due(IntervalStrategy every, double interval) const {
 }
 
 void Trainer::after_step(RunLog& log) {
+  if (deps_.stepped) deps_.stepped(state_.global_step);
   if (evaluates_now()) evaluate_now(log);
   if (saves_now()) save_now();
   if (config_.empty_cache_steps && state_.global_step % *config_.empty_cache_steps == 0) device::empty_cache(device_);

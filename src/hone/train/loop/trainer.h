@@ -41,6 +41,7 @@ struct TrainerDeps {
   double flops_per_token = 0;
   const parallel::SequenceParallel* sequence = nullptr;                      // null: every sequence is on one process
   std::function<void(const fs::path& checkpoint, int64_t step)> saved = {};  // told on the first process
+  std::function<void(int64_t step)> stepped = {};                            // told on every process, when an update is made
   const NodeReplicator* copies = nullptr;                                    // null: one folder for all nodes
   TensorList trained = {};  // what the backward pass gives gradients of, where one process has all of it
 };

@@ -4,8 +4,17 @@
 
 namespace hone::train {
 
-void DistillationLoss::consult(model::CausalLM& model, const data::Batch& batch, DistillationPayload&) {
-  teacher_.observe(model, batch);
+data::PayloadCollator DistillationPayload::collator(const TeacherConfig& teacher) {
+  if (teacher.servers.size() < 2) return {};
+  return [by_channel = teacher.tag_key == "channel"](const std::vector<const data::Sample*>& sequences) {
+    auto payload = std::make_shared<DistillationPayload>();
+    for (const auto* sample : sequences) payload->tags.push_back(by_channel ? sample->channel : sample->origin.dataset);
+    return payload;
+  };
+}
+
+void DistillationLoss::consult(model::CausalLM& model, const data::Batch& batch, DistillationPayload& payload) {
+  teacher_.observe(model, batch, payload.tags);
 }
 
 LossSum DistillationLoss::loss(const ForwardOutputs& outputs, const DistillationPayload& payload) {

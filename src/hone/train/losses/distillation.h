@@ -6,7 +6,10 @@
 namespace hone::train {
 
 struct DistillationPayload : data::PayloadOf<DistillationPayload> {
-  bool is_generated = false;  // completions are a model's, not those of a dataset's rows
+  bool is_generated = false;      // completions are a model's, not those of a dataset's rows
+  std::vector<std::string> tags;  // of each sequence, where several teachers share them out
+
+  static data::PayloadCollator collator(const TeacherConfig& teacher);
 };
 
 class DistillationLoss final : public LossOf<DistillationPayload> {

@@ -1,5 +1,6 @@
 #include "hone/train/losses/policy.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "hone/train/distributed/parallel_strategy.h"
@@ -30,6 +31,21 @@ Tensor decayed_futures(const Tensor& values_n, const Tensor& answer_n, double ke
   return sums_n;
 }
 
+// Some sequences of a batch, with what the pass brought of them: as far as losses look at it.
+ForwardOutputs sequences_of(const ForwardOutputs& outputs, int64_t first, int64_t count, int64_t target_count) {
+  const auto& segments = outputs.batch.segments;
+  const auto begin = segments.offsets[static_cast<size_t>(first)];
+  const auto length = segments.offsets[static_cast<size_t>(first + count)] - begin;
+  ForwardOutputs part{.model = outputs.model, .batch = outputs.batch, .hidden_th = outputs.hidden_th.narrow(0, begin, length)};
+  auto& batch = part.batch;
+  batch.targets_t = batch.targets_t.narrow(0, begin, length);
+  if (batch.weights_t.defined()) batch.weights_t = batch.weights_t.narrow(0, begin, length);
+  batch.segments = {};
+  for (int64_t i = first; i < first + count; ++i) batch.segments.append(segments.length(i));
+  batch.target_count = target_count;
+  return part;
+}
+
 }  // namespace
 
 Tensor policy_logps(model::CausalLM& model, const data::Batch& batch, double temperature) {
@@ -40,6 +56,7 @@ Tensor policy_logps(model::CausalLM& model, const data::Batch& batch, double tem
 struct PolicyLoss::Tokens {
   Tensor logps_n, old_n, reference_n, advantages_n;
   Tensor sampler_n;    // undefined: what samples is what trains
+  Tensor teacher_n;    // undefined: there is none
   Tensor mask_n;       // float: 0 where a token takes no part
   Tensor uncertain_n;  // float: 0 where a token is too certain to train; undefined: none is
   Tensor answer_n;     // which answer it belongs to
@@ -56,7 +73,8 @@ struct PolicyLoss::Tokens {
 };
 
 double PolicyLoss::num_items(const data::Batch& batch) const {
-  auto answers = static_cast<double>(batch.segments.count());
+  const auto& payload = data::payload_of<PolicyPayload>(batch);
+  auto answers = static_cast<double>(batch.segments.count() - payload.demonstrations);
   switch (config_.objective) {
     case PolicyObjective::grpo:
     case PolicyObjective::sapo:
@@ -71,7 +89,7 @@ double PolicyLoss::num_items(const data::Batch& batch) const {
     case PolicyObjective::fipo:
       break;
   }
-  return answers * static_cast<double>(data::payload_of<PolicyPayload>(batch).token_share);
+  return answers * static_cast<double>(payload.token_share);
 }
 
 Tensor PolicyLoss::extreme(const Tensor& value, bool greatest) const {
@@ -102,6 +120,7 @@ PolicyLoss::Tokens PolicyLoss::tokens_of(const ForwardOutputs& outputs, const Po
                 .reference_n = chosen(payload.ref_logps_t),
                 .advantages_n = {},
                 .sampler_n = chosen(payload.rollout_logps_t),
+                .teacher_n = chosen(payload.teacher_logps_t),
                 .mask_n = {},
                 .uncertain_n = {},
                 .answer_n = chosen(sequence_ids(batch.segments, logps_t.device())),
@@ -110,7 +129,7 @@ PolicyLoss::Tokens PolicyLoss::tokens_of(const ForwardOutputs& outputs, const Po
                 .answers = batch.segments.count(),
                 .group_size = payload.group_size};
   if (!tokens.old_n.defined()) tokens.old_n = tokens.logps_n.detach();
-  tokens.advantages_n = tokens.spread(tokens.advantages_s);
+  tokens.advantages_n = payload.advantages_t.defined() ? chosen(payload.advantages_t) : tokens.spread(tokens.advantages_s);
   tokens.mask_n = at::ones_like(tokens.old_n);
   if (config_.report_entropy || config_.top_entropy < 1) {
     auto entropies_n =
@@ -216,7 +235,46 @@ void PolicyLoss::report_clipping(const Tokens& tokens, const Tensor& ratio, std:
   metrics.push_back({"clip_ratio/region_mean", part(below.logical_or(above)), 1});
 }
 
+// The teacher is distilled where it is surer of a token than the policy.
+Tensor PolicyLoss::sdar_loss(const Tokens& tokens, std::vector<Metric>& metrics) const {
+  const auto gap_n = tokens.teacher_n - tokens.logps_n.detach();
+  const auto gate_n = at::sigmoid(config_.sdar_gate_beta * gap_n);
+  const auto loss = tokens.mean(gate_n * (tokens.teacher_n - tokens.logps_n));
+  metrics.push_back({"sdar/gate_mean", tokens.mean(gate_n), 1});
+  metrics.push_back({"sdar/gate_active_ratio", tokens.mean((gate_n > 0.5).to(at::kFloat)), 1});
+  metrics.push_back({"sdar/teacher_gap_mean", tokens.mean(gap_n), 1});
+  metrics.push_back({"sdar/loss", loss.detach(), 1});
+  return loss;
+}
+
+// The mean over the tokens of an expert's rows, at temperature 1.
+Tensor PolicyLoss::demonstration_loss(const ForwardOutputs& outputs, const PolicyPayload& payload) const {
+  const auto rows = sequences_of(outputs, outputs.batch.segments.count() - payload.demonstrations, payload.demonstrations,
+                                 payload.demonstrated_targets);
+  const auto logps_t = rows.target_logps().logps_t;
+  auto losses_t = -logps_t;
+  if (config_.weighs_demonstrations) {
+    const auto chances_t = logps_t.detach().exp();
+    losses_t = losses_t * (chances_t * (1 - chances_t));
+  }
+  if (rows.batch.weights_t.defined()) losses_t = losses_t * rows.batch.weights_t;
+  return losses_t.sum() / static_cast<double>(std::max<int64_t>(1, payload.demonstrated_targets));
+}
+
 LossSum PolicyLoss::loss(const ForwardOutputs& outputs, const PolicyPayload& payload) {
+  if (payload.demonstrations == 0) return completion_loss(outputs, payload);
+  const auto& batch = outputs.batch;
+  auto result = completion_loss(sequences_of(outputs, 0, batch.segments.count() - payload.demonstrations,
+                                             batch.target_count - payload.demonstrated_targets),
+                                payload);
+  const auto loss = demonstration_loss(outputs, payload);
+  result.sum = (1 - payload.mu) * result.sum + payload.mu * num_items(batch) * loss;
+  result.metrics.push_back({"chord/sft_loss", loss.detach(), 1});
+  result.metrics.push_back({"chord/mu", at::full({}, payload.mu, loss.options().requires_grad(false)), 1});
+  return result;
+}
+
+LossSum PolicyLoss::completion_loss(const ForwardOutputs& outputs, const PolicyPayload& payload) const {
   LossSum result{{}, batch_metrics(outputs.batch)};
   auto tokens = tokens_of(outputs, payload, result.metrics);
   auto ratio = log_weights(tokens).exp();
@@ -240,6 +298,8 @@ LossSum PolicyLoss::loss(const ForwardOutputs& outputs, const PolicyPayload& pay
     tokens.mask_n = tokens.mask_n * tokens.spread(kept_s);
   }
   result.sum = summed(tokens, losses_n);
+  if (config_.sdar_coef > 0 && tokens.teacher_n.defined())
+    result.sum = result.sum + config_.sdar_coef * num_items(outputs.batch) * sdar_loss(tokens, result.metrics);
   at::NoGradGuard no_grad;
   if (divergence_n.defined()) result.metrics.push_back({"kl", tokens.mean(divergence_n), 1});
   report_clipping(tokens, ratio, result.metrics);

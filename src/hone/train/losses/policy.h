@@ -26,6 +26,8 @@ struct PolicyConfig {
   double top_entropy = 1;        // only this part of the tokens trains, the most uncertain ones
   bool report_entropy = false;
   std::optional<double> off_policy_mask_delta;  // off_policy_sequence_mask_delta
+  bool weighs_demonstrations = false;           // CHORD's phi: p (1 - p) of each token of an expert's row
+  double sdar_coef = 0, sdar_gate_beta = 5;     // SDAR: of distilling a teacher where it is surer; 0: not
   RolloutCorrectionConfig correction;           // of who sampled computing other log-probabilities than the trainer
   int64_t max_completion_length = 512;
 };
@@ -37,8 +39,15 @@ struct PolicyPayload : data::PayloadOf<PolicyPayload> {
   // float [T]: what the policy and the reference thought of each target when it was written; undefined where nobody asks.
   Tensor old_logps_t, ref_logps_t;
   Tensor rollout_logps_t;  // the same, by who sampled them
+  Tensor teacher_logps_t;  // the same, by a teacher
+  Tensor advantages_t;     // float [T], where tokens of a completion have their own; undefined: advantages_s
+  // CHORD: so many sequences behind the completions are an expert's rows, whose part of the loss is mu.
+  int64_t demonstrations = 0, demonstrated_targets = 0;
+  double mu = 0;
 
-  std::vector<Tensor*> tensors() override { return {&advantages_s, &truncated_s, &old_logps_t, &ref_logps_t, &rollout_logps_t}; }
+  std::vector<Tensor*> tensors() override {
+    return {&advantages_s, &truncated_s, &old_logps_t, &ref_logps_t, &rollout_logps_t, &teacher_logps_t, &advantages_t};
+  }
 };
 
 class PolicyLoss final : public LossOf<PolicyPayload> {
@@ -57,6 +66,9 @@ class PolicyLoss final : public LossOf<PolicyPayload> {
   Tensor token_losses(const Tokens& tokens, Tensor& ratio, std::vector<Metric>& metrics) const;
   Tensor fipo_influence(const Tokens& tokens, const Tensor& ratio, std::vector<Metric>& metrics) const;
   Tensor group_loss(const Tokens& tokens) const;
+  Tensor sdar_loss(const Tokens& tokens, std::vector<Metric>& metrics) const;
+  Tensor demonstration_loss(const ForwardOutputs& outputs, const PolicyPayload& payload) const;
+  LossSum completion_loss(const ForwardOutputs& outputs, const PolicyPayload& payload) const;
   Tensor summed(const Tokens& tokens, const Tensor& losses_n) const;
   void report_clipping(const Tokens& tokens, const Tensor& ratio, std::vector<Metric>& metrics) const;
   void report_entropies(const Tokens& tokens, const Tensor& entropies_n, std::vector<Metric>& metrics) const;

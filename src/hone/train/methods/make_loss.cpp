@@ -58,7 +58,8 @@ void resolve_label_tokens(TaskConfig& task, const text::Tokenizer& tokenizer) {
 data::PayloadCollator payload_collator(const TrainingJob& job) {
   if (job.preference.method == Preference::kto) return KtoPayload::collator();
   if (job.preference.method == Preference::rm) return RewardPayload::collator();
-  if (job.preference.method != Preference::none || job.reinforcement || job.distillation) return {};
+  if (job.distillation) return DistillationPayload::collator(job.distillation->teacher);
+  if (job.preference.method != Preference::none || job.reinforcement) return {};
   switch (job.task.task) {
     case Task::causal_lm:
       return {};

@@ -10,12 +10,19 @@ namespace hone::train {
 
 enum class Preference { none, dpo, cpo, orpo, kto, rm };
 
+// A reference that follows the model: every so many steps it moves a part of the way (trl's sync_ref_model, TR-DPO).
+struct ReferenceSyncConfig {
+  int64_t steps = 512;
+  double alpha = 0.6;
+};
+
 // What log-probabilities are compared with. With adapters it is the base model, with them switched off; else a second model.
 struct ReferenceConfig {
   bool needed = false;
   std::filesystem::path folder;                 // of a model of its own; empty: what the run begins with
   std::vector<std::filesystem::path> adapters;  // that belong to the reference, not to what trains
   int64_t bits = 0;                             // of the weights of a model of its own: 4 or 8; 0: as they are
+  std::optional<ReferenceSyncConfig> sync;      // unset: it stays as it is
 };
 
 struct WeightedLoss {

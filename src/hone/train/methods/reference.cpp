@@ -54,6 +54,16 @@ class SeparateReference final : public Reference {
 
   void with_reference(model::CausalLM&, const std::function<void(model::CausalLM&)>& work) override { model_.run_frozen(work); }
 
+  void follow(model::CausalLM& trained, double alpha) override {
+    at::NoGradGuard no_grad;
+    const auto own = model_.model->parameters(), others = trained.parameters();
+    HONE_CHECK(own.size() == others.size(), "the reference has {} weights, the model {}", own.size(), others.size());
+    for (size_t i = 0; i < own.size(); ++i) {
+      HONE_CHECK(own[i].name == others[i].name, "the reference's {} is the model's {}", own[i].name, others[i].name);
+      own[i].value->mul_(1 - alpha).add_(others[i].value->to(own[i].value->options()), alpha);
+    }
+  }
+
  private:
   LoadedModel& model_;
 };
@@ -93,6 +103,8 @@ std::unique_ptr<Reference> base_as_reference(const tuner::Tuned& tuned) {
                                                     tuned.adapter->modules_to_save);
 }
 
+std::unique_ptr<Reference> model_as_reference(LoadedModel& model) { return std::make_unique<SeparateReference>(model); }
+
 std::unique_ptr<Reference> policy_as_reference() { return std::make_unique<TrainedModel>(); }
 
 std::unique_ptr<Reference> make_reference(const TrainingJob& job, const text::Tokenizer& tokenizer,
@@ -102,8 +114,7 @@ std::unique_ptr<Reference> make_reference(const TrainingJob& job, const text::To
   if (!asked.needed) return nullptr;
   if (!job.do_train && asked.folder.empty() && !tuned.adapter) return policy_as_reference();
   if (!fits_beneath(job, processes, tuned))
-    return std::make_unique<SeparateReference>(
-        models.add(freeze_model(job, processes, kReferenceModel, load_second(job, tokenizer))));
+    return model_as_reference(models.add(freeze_model(job, processes, kReferenceModel, load_second(job, tokenizer))));
   std::vector<std::string> instead;
   if (!asked.adapters.empty()) {
     tuner::load_adapter(model, asked.adapters.front(), {.name = kReferenceAdapter});

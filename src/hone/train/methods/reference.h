@@ -15,6 +15,8 @@ class Reference {
   virtual void with_reference(model::CausalLM& trained, const std::function<void(model::CausalLM&)>& work) = 0;
   // Whether it is the trained model as it is now, so that nothing has moved away from it.
   virtual bool is_trained_model() const { return false; }
+  // Moves its weights towards those of `trained`, by a part. Of one that has weights of its own.
+  virtual void follow(model::CausalLM& /*trained*/, double /*alpha*/) {}
 };
 
 // Null when the job needs none. Called when `tuned` is attached and the model is not sharded yet. A reference of its own becomes
@@ -24,6 +26,8 @@ std::unique_ptr<Reference> make_reference(const TrainingJob& job, const text::To
                                           SessionModels& models);
 // The base beneath an adapter that trains and that took nothing out of it.
 std::unique_ptr<Reference> base_as_reference(const tuner::Tuned& tuned);
+// A frozen model of its own.
+std::unique_ptr<Reference> model_as_reference(LoadedModel& model);
 // The trained model as it is: before the first step, and where nothing else is available.
 std::unique_ptr<Reference> policy_as_reference();
 

@@ -49,6 +49,8 @@ std::shared_ptr<const data::Payload> policy_payload(const Json& json) {
   payload->old_logps_t = tensor_from<float>(json.at("policy_logps"), at::kFloat);
   payload->ref_logps_t = tensor_from<float>(json.at("reference_logps"), at::kFloat);
   payload->rollout_logps_t = tensor_from<float>(json.value("rollout_logps", Json()), at::kFloat);
+  payload->teacher_logps_t = tensor_from<float>(json.value("teacher_logps", Json()), at::kFloat);
+  payload->advantages_t = tensor_from<float>(json.value("token_advantages", Json()), at::kFloat);
   return payload;
 }
 
@@ -89,6 +91,8 @@ Json batch_to_json(const data::Batch& batch) {
     json["policy_logps"] = list_of<float>(policy.old_logps_t);
     json["reference_logps"] = list_of<float>(policy.ref_logps_t);
     if (policy.rollout_logps_t.defined()) json["rollout_logps"] = list_of<float>(policy.rollout_logps_t);
+    if (policy.teacher_logps_t.defined()) json["teacher_logps"] = list_of<float>(policy.teacher_logps_t);
+    if (policy.advantages_t.defined()) json["token_advantages"] = list_of<float>(policy.advantages_t);
   }
   return json;
 }

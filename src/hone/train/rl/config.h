@@ -5,7 +5,9 @@
 #include "hone/train/losses/ppo.h"
 #include "hone/train/methods/reward_model.h"
 #include "hone/train/rl/advantages.h"
+#include "hone/train/rl/demonstrations.h"
 #include "hone/train/rl/experience.h"
+#include "hone/train/rl/policy_teacher_config.h"
 #include "hone/train/rl/rewards/reward.h"
 #include "hone/train/rl/rollout_batching.h"
 #include "hone/train/rl/servers/config.h"
@@ -35,7 +37,9 @@ struct ReinforcementConfig {
   double beta = 0;                               // beta; 0: no reference
   bool kl_in_reward = false;
   PolicyConfig policy;
-  std::optional<PpoConfig> ppo;  // instead of what a group's completions say of each other
+  std::optional<PolicyTeacherConfig> teacher;         // whose opinion of sampled tokens counts; unset: rewards alone
+  std::optional<DemonstrationConfig> demonstrations;  // learned beside completions
+  std::optional<PpoConfig> ppo;                       // instead of what a group's completions say of each other
 
   engine::SamplingParams sampling;  // without seed, end tokens and the template's stop words
   engine::EngineConfig engine;      // without a longest context, it is the longest prompt's and answer's

@@ -11,6 +11,7 @@
 #include "hone/data/batches/collator.h"
 #include "hone/train/evaluation/evaluation_mode.h"
 #include "hone/train/loop/stop_signal.h"
+#include "hone/train/losses/sequence_sums.h"
 #include "hone/train/rl/gather.h"
 #include "hone/train/rl/rewards/model_reward.h"
 
@@ -261,6 +262,7 @@ RewardTable RolloutWorker::score(const std::vector<RolloutSample>& own) {
     throw FailedBetweenSteps(
         problem.value_or(UserError(ExitCode::failure, "a reward was not given to another process, which says why")));
   flat = gather(flat, deps_.strategy);
+  if (rewards_.empty()) return RewardTable(own.size() * static_cast<size_t>(deps_.strategy.size()));  // a teacher says enough
   RewardTable table;
   for (size_t begin = 0; begin < flat.size(); begin += rewards_.size())
     table.emplace_back(flat.begin() + static_cast<ptrdiff_t>(begin),
@@ -355,7 +357,8 @@ std::vector<data::Batch> RolloutWorker::batches_of(const RolloutBatch& draw, con
                                                    std::optional<int64_t> step) {
   auto batches = collated(draw, shape);
   const auto size = static_cast<size_t>(shape.micro_batch);
-  auto payloads = compute_old_logps(batches, remembers);
+  const bool taught = asks_teacher(draw);
+  auto payloads = compute_old_logps(batches, remembers || taught);
   double tokens = 0;
   auto notes = length_notes(draw.own, tokens);
   auto sums = totals(draw.rewards);
@@ -366,7 +369,7 @@ std::vector<data::Batch> RolloutWorker::batches_of(const RolloutBatch& draw, con
   }
   auto advantages = advantages_of(sums, draw.rewards, shape.generations, config_.advantage);
   for (auto& note : reward_metrics(sums, draw.rewards, names_, shape.generations, config_.advantage.scale)) {
-    if (step && note.first == "frac_reward_zero_std") watch_differences(note.second);
+    if (step && note.first == "frac_reward_zero_std" && !taught) watch_differences(note.second);
     notes.push_back(std::move(note));
   }
   if (step && config_.log_completions) log_completions(draw, advantages, *step);
@@ -387,10 +390,45 @@ std::vector<data::Batch> RolloutWorker::batches_of(const RolloutBatch& draw, con
     payloads[b].group_size = shape.generations;
     if (config_.keep_logprobs)
       payloads[b].rollout_logps_t = rollout_logps(batches[b], std::span(draw.own).subspan(b * size, size));
-    batches[b].payload = std::make_shared<PolicyPayload>(std::move(payloads[b]));
   }
+  if (taught) compare_with_teacher(batches, draw, step, payloads, notes);
+  for (size_t b = 0; b < batches.size(); ++b) batches[b].payload = std::make_shared<PolicyPayload>(std::move(payloads[b]));
   batches.front().metrics = std::move(notes);
   return batches;
+}
+
+// The policy is its own teacher of rows that show it more.
+bool RolloutWorker::asks_teacher(const RolloutBatch& draw) const {
+  if (!deps_.teacher) return false;
+  const auto shows_more = [](const RolloutSample& each) { return has_teacher_prompt(each.prompt->question); };
+  return !config_.teacher->is_policy() || deps_.strategy.sum(std::ranges::any_of(draw.own, shows_more) ? 1 : 0) > 0;
+}
+
+// What the teacher thinks of the sampled tokens, as advantages of their own or kept for the loss.
+void RolloutWorker::compare_with_teacher(const std::vector<data::Batch>& batches, const RolloutBatch& draw,
+                                         std::optional<int64_t> step, std::vector<PolicyPayload>& payloads,
+                                         std::vector<std::pair<std::string, double>>& notes) {
+  const auto& config = *config_.teacher;
+  if (step) updates_ = *step - 1;
+  const auto size = draw.own.size() / batches.size();
+  double divergence = 0, tokens = 0;
+  for (size_t b = 0; b < batches.size(); ++b) {
+    auto& payload = payloads[b];
+    const auto& batch = batches[b];
+    payload.teacher_logps_t = deps_.teacher->logps(deps_.model, batch, std::span(draw.own).subspan(b * size, size),
+                                                   {deps_.encoder, config_.policy.temperature, deps_.strategy});
+    const auto base_t = payload.advantages_s.index_select(0, sequence_ids(batch.segments, at::kCPU));
+    if (!config.in_loss)
+      payload.advantages_t = advantages_with_teacher(config, base_t, payload.teacher_logps_t, payload.old_logps_t, updates_);
+    const auto gap_t = payload.teacher_logps_t - payload.old_logps_t;  // zero where there is no target
+    divergence += (gap_t.exp() - gap_t - 1).sum().item<double>();
+    tokens += static_cast<double>(batch.target_count);
+  }
+  tokens = deps_.strategy.sum(tokens);
+  divergence = deps_.strategy.sum(divergence);
+  if (tokens == 0) return;
+  notes.emplace_back("teacher_kl", divergence / tokens);
+  if (config.reweight) notes.emplace_back("rlsd_lambda", config.reweight->lambda_at(updates_));
 }
 
 // Answers to a prompt that are all worth the same teach nothing.

@@ -7,6 +7,7 @@
 #include "hone/train/methods/reference.h"
 #include "hone/train/rl/completions_log.h"
 #include "hone/train/rl/config.h"
+#include "hone/train/rl/policy_teacher.h"
 #include "hone/train/rl/rollout_sample.h"
 #include "hone/train/rl/turns/turn_loop.h"
 
@@ -30,6 +31,7 @@ class RolloutWorker {
     model::CausalLM& model;
     const tuner::Tuned& tuned;     // what trains of it
     Reference* reference;          // null: none
+    PolicyTeacher* teacher;        // null: none
     model::CausalLM* value_model;  // null: none, or a head of the model
     ParallelStrategy& strategy;
     bool sharded;  // weights come and go
@@ -86,6 +88,9 @@ class RolloutWorker {
   RewardTable score(const std::vector<RolloutSample>& own);
   std::vector<double> divergences(const std::vector<data::Batch>& batches, const std::vector<PolicyPayload>& payloads) const;
   std::vector<PolicyPayload> compute_old_logps(const std::vector<data::Batch>& batches, bool remembers);
+  bool asks_teacher(const RolloutBatch& draw) const;
+  void compare_with_teacher(const std::vector<data::Batch>& batches, const RolloutBatch& draw, std::optional<int64_t> step,
+                            std::vector<PolicyPayload>& payloads, std::vector<std::pair<std::string, double>>& notes);
   std::vector<std::pair<std::string, double>> length_notes(const std::vector<RolloutSample>& own, double& tokens) const;
   void log_completions(const RolloutBatch& draw, const std::vector<double>& advantages, int64_t step);
   void watch_differences(double even_groups);
@@ -101,6 +106,7 @@ class RolloutWorker {
   std::optional<RolloutBatch> ahead_;                    // asked for before it is needed
   bool ahead_settled_ = false;                           // its completions are there
   int64_t zero_signal_rollouts_ = 0;                     // in a row
+  int64_t updates_ = 0;                                  // before the last rollout that trains
   double generating_seconds_ = 0, scoring_seconds_ = 0;  // of the last rollout
 };
 

@@ -87,6 +87,10 @@ RolloutLoader::RolloutLoader(const ReinforcementConfig& config, const RolloutBat
                     fmt::format("{} prompts are fewer than the {} of one rollout ({} completions, {} per prompt)",
                                 prompts_->count(), batching_.prompts(), batching_.num_completions(), batching_.generations),
                     "lower per_device_train_batch_size or generation_batch_size, raise num_generations, or add rows");
+  const bool compares = config_.teacher && (config_.teacher->reweight || config_.teacher->in_loss);
+  if (compares && config_.teacher->is_policy() && !has_teacher_prompt(prompts_->in_file_order(0).question))
+    throw UserError(ExitCode::bad_data, "a teacher is compared with, and there is none: the first row names no teacher_prompt",
+                    "add that column, which the policy reads as its own teacher, or name another model as the teacher");
 }
 
 void RolloutLoader::begin(RolloutWorker::RolloutDeps parts) {
@@ -103,17 +107,33 @@ std::unique_ptr<data::Loader> RolloutLoader::evaluation(std::shared_ptr<const Pr
 
 data::Batch RolloutLoader::next() {
   HONE_CHECK(worker_, "completions are requested before there is a model");
-  if (consumed() % batches_per_epoch() % batching_.accumulation == 0) update_start_ = position_;
+  if (consumed() % batches_per_epoch() % batching_.accumulation == 0) {
+    update_start_ = position_;
+    if (demonstrations_) demonstrations_->begin_update();
+  }
   try {
     if (used_up()) make_rollout();
   } catch (const StopBetweenSteps&) {
     position_ = update_start_;
+    if (demonstrations_) demonstrations_->rewind();
     throw;
   }
+  const auto step = updates();
   auto batch = position_.batches[next_batch()];
   batch.metrics.clear();
   if (position_.given++ == 0) batch.metrics = position_.batches.front().metrics;  // about the whole rollout
-  return batch;
+  return demonstrations_ ? demonstrations_->with_rows(std::move(batch), step) : batch;
+}
+
+// Before the batch that comes next. An epoch's last update may have fewer batches.
+int64_t RolloutLoader::updates() const {
+  const auto updates_of = [&](int64_t batches) { return (batches + batching_.accumulation - 1) / batching_.accumulation; };
+  const auto begun = position_.given + (position_.rollout - 1) * batching_.batches();
+  return begun / batches_per_epoch() * updates_of(batches_per_epoch()) + begun % batches_per_epoch() / batching_.accumulation;
+}
+
+void RolloutLoader::add_demonstrations(std::unique_ptr<data::Loader> rows) {
+  demonstrations_ = std::make_unique<Demonstrations>(*config_.demonstrations, std::move(rows));
 }
 
 // PPO takes the batches of a rollout in another order each time, so that updates see others of them together.
@@ -220,6 +240,7 @@ Json RolloutLoader::state() const {
   if (config_.ppo) state["experience"] = position_.experience.to_json();
   if (!used_up())
     for (const auto& batch : position_.batches) state["batches"].push_back(batch_to_json(batch));
+  if (demonstrations_) state["demonstrations"] = demonstrations_->state();
   if (worker_ && worker_->has_ahead()) state["ahead"] = worker_->ahead_state();
   return state;
 }
@@ -233,6 +254,7 @@ void RolloutLoader::restore(const Json& state) {
     if (prompts_->has_pictures()) restore_pictures(position_.batches.back(), *prompts_);
   }
   regroup(state);
+  if (demonstrations_ && state.contains("demonstrations")) demonstrations_->restore(state["demonstrations"]);
   if (const auto ahead = state.value("ahead", Json()); config_.async_lag > 0 && !ahead.is_null())
     worker_->restore_ahead(ahead, *prompts_);
   worker_->forget_completions(step_of_next_rollout());

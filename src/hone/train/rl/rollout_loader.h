@@ -13,6 +13,8 @@ class RolloutLoader final : public data::Loader {
   // Before begin(): prompts that will be answered beside those of the training.
   void make_room_for(const Prompts& prompts) { longest_prompt_ = std::max(longest_prompt_, prompts.longest()); }
   int64_t longest_prompt() const { return longest_prompt_; }  // in tokens
+  // Before the first next(): rows that are learned beside the answers.
+  void add_demonstrations(std::unique_ptr<data::Loader> rows);
   // Before the first next(): what the answers are made with.
   void begin(RolloutWorker::RolloutDeps parts);
 
@@ -46,6 +48,7 @@ class RolloutLoader final : public data::Loader {
   }
   bool used_up() const { return position_.rollout == 0 || position_.given == batching_.batches(); }
   int64_t step_of_next_rollout() const { return position_.rollout * batching_.batches() / batching_.accumulation + 1; }
+  int64_t updates() const;
   size_t next_batch() const;
   void regroup(const Json& state);
   void make_rollout();
@@ -62,6 +65,7 @@ class RolloutLoader final : public data::Loader {
   bool shuffle_;
   int64_t longest_prompt_;
   std::unique_ptr<RolloutWorker> worker_;
+  std::unique_ptr<Demonstrations> demonstrations_;  // null: none
   Position position_, update_start_;
 };
 

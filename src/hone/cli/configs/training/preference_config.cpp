@@ -199,8 +199,8 @@ void apply_preference(const Options& options, train::TrainingJob& job) {
   if (name == "sft" || name == "pt") return;
   check_method(options);
   if (name == "gkd") return apply_distillation(options, job);
-  refuse_teacher(options, name);
   if (name == "grpo") return apply_reinforcement(options, job);
+  refuse_teacher(options, name);
   if (name == "ppo") return apply_ppo(options, job);
   auto& config = job.preference;
   config.method = method_named(name);

@@ -35,6 +35,9 @@ void read_reference(const Options& options, bool needed, std::string_view method
                     "expected one");
   for (const auto& adapter : adapters) reference.adapters.push_back(hub::locate_model(adapter));
   reference.bits = reference_bits(args);
+  const PolicyGuidanceArguments guidance_args(options);
+  if (*guidance_args.sync_ref_model)
+    reference.sync = {.steps = *guidance_args.ref_model_sync_steps, .alpha = *guidance_args.ref_model_mixup_alpha};
   if (!args.ref_model.has_value()) return;
   reference.folder = hub::locate_model(*args.ref_model, *args.ref_model_revision);
   check_model_type(args.ref_model_type, reference.folder);

@@ -7,6 +7,7 @@
 #include "hone/base/log.h"
 #include "hone/cli/arguments/generation.h"
 #include "hone/cli/arguments/preference.h"
+#include "hone/cli/configs/training/guidance_config.h"
 #include "hone/cli/configs/training/reference_config.h"
 #include "hone/cli/configs/training/rollout_config.h"
 #include "hone/cli/configs/training/turn_config.h"
@@ -139,8 +140,10 @@ void apply_reinforcement(const Options& options, train::TrainingJob& job) {
   read_turns(options, config);
   read_rollout_batching(options, config);
   read_advantage(options, config);
-  read_rewards(options, "GRPO", job, config);
   read_objective(options, config);
+  read_policy_teacher(options, config);
+  read_demonstrations(options, config);
+  read_rewards(options, "GRPO", job, config);
   read_correction(options, config);
   read_reference(options, config.beta > 0, fmt::format("grpo with {} 0", preference_args.beta.flag()), job);
   job.datasets.prompts_only = true;

@@ -199,7 +199,8 @@ void read_rewards(const Options& options, std::string_view method, train::Traini
   uses_factory_dialect(options) ? read_factory_model(args, job, config) : read_models(args, job, config);
   const auto made = make_rewards(config.rewards);  // names and settings are judged now, before a model is loaded
   const auto count = made.size() + config.reward_models.size() + (config.turns && config.turns->gym_reward ? 1 : 0);
-  if (count == 0)
+  const bool taught = config.teacher && !config.teacher->is_policy();
+  if (count == 0 && !taught)
     throw UserError(ExitCode::usage, fmt::format("{} needs at least one reward", method),
                     uses_factory_dialect(options)
                         ? "name it with reward_model: the adapter or folder that a run of stage: rm wrote, or an address"

@@ -1,0 +1,101 @@
+#include "hone/train/distillation/prompt_logprobs.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "hone/hub/post_json.h"
+#include "hone/train/loop/stop_signal.h"
+
+namespace hone::train {
+
+PromptLogprobsClient::PromptLogprobsClient(const std::string& address, double timeout, int64_t vocabulary)
+    : address_(address), timeout_(timeout), vocabulary_(vocabulary) {
+  while (address_.ends_with('/')) address_.pop_back();
+  if (!address_.ends_with("/v1")) address_ += "/v1";
+  address_ += "/completions";
+}
+
+std::vector<std::vector<PromptLogprobsClient::Position>> PromptLogprobsClient::ask(
+    const std::vector<std::vector<int64_t>>& sequences, int64_t topk) const {
+  const auto reply = post({{"prompt", sequences}, {"max_tokens", 1}, {"temperature", 0}, {"prompt_logprobs", topk}});
+  const auto choices = reply.value("choices", Json());
+  if (!choices.is_array() || choices.size() != sequences.size()) throw misunderstood("no choice for each of the sequences");
+  std::vector<std::vector<Position>> said;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const auto list = choices[i].is_object() ? choices[i].value("prompt_logprobs", Json()) : Json();
+    if (!list.is_array() || list.size() != sequences[i].size()) throw misunderstood("no prompt_logprobs for each of the tokens");
+    auto& positions = said.emplace_back(list.size());
+    for (size_t t = 1; t < list.size(); ++t) positions[t] = read_position(list[t], topk);
+  }
+  return said;
+}
+
+PromptLogprobsClient::Position PromptLogprobsClient::read_position(const Json& said, int64_t topk) const {
+  Position tokens;
+  if (said.is_object())
+    for (const auto& [id, about] : said.items()) {
+      const auto token = read_id(id);
+      if (!about.is_object() || !about.contains("logprob") || !about["logprob"].is_number())
+        throw misunderstood("an entry of prompt_logprobs without logprob");
+      if (const auto logp = about["logprob"].get<float>(); std::isfinite(logp)) tokens.push_back({token, logp});
+    }
+  if (static_cast<int64_t>(tokens.size()) < topk)
+    throw misunderstood(fmt::format("{} of the {} most likely tokens", tokens.size(), topk));
+  std::ranges::sort(
+      tokens, [](const TokenLogp& a, const TokenLogp& b) { return a.logp != b.logp ? a.logp > b.logp : a.token < b.token; });
+  return tokens;
+}
+
+int64_t PromptLogprobsClient::read_id(const std::string& text) const {
+  int64_t id = -1;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), id);
+  if (problem != std::errc() || end != text.data() + text.size()) id = -1;
+  if (id < 0) throw misunderstood(fmt::format("the token id \"{}\"", text.substr(0, 40)));
+  if (id >= vocabulary_)
+    throw UserError(ExitCode::usage,
+                    fmt::format("the teacher at {} speaks of token {}, and the student knows {}", address_, id, vocabulary_),
+                    "distributions are compared token by token: serve a teacher of the student's family");
+  return id;
+}
+
+Json PromptLogprobsClient::post(const Json& question) const {
+  hub::PostOptions posting{.timeout = std::chrono::seconds(static_cast<int64_t>(std::ceil(timeout_))),
+                           .is_cancelled = [] { return StopSignal::requested() == Stop::interrupt; }};
+  try {
+    auto reply = parse_json(hub::post_json(address_, question.dump(), posting));
+    if (!reply || !reply->is_object()) throw misunderstood("no JSON object");
+    return *reply;
+  } catch (const std::runtime_error& problem) {
+    if (dynamic_cast<const UserError*>(&problem)) throw;
+    throw UserError(ExitCode::failure, fmt::format("the teacher at {} did not answer: {}", address_, problem.what()),
+                    "see that it runs and serves prompt_logprobs; `teacher_timeout` sets how long it may take. Resume the run "
+                    "from its last checkpoint with `resume_from_checkpoint`");
+  }
+}
+
+UserError PromptLogprobsClient::misunderstood(const std::string& found) const {
+  return UserError(ExitCode::failure, fmt::format("the teacher at {} returned {}", address_, found),
+                   "expected choices with prompt_logprobs by token id, as vLLM and `hone deploy` give them");
+}
+
+std::vector<size_t> route_by_tag(const std::vector<TeacherServer>& servers, const std::vector<std::string>& tags) {
+  std::vector<size_t> route;
+  for (const auto& tag : tags) {
+    const auto found = std::ranges::find_if(
+        servers, [&](const TeacherServer& server) { return servers.size() == 1 || std::ranges::count(server.tags, tag) > 0; });
+    if (found == servers.end())
+      throw UserError(ExitCode::bad_data, fmt::format("a row has the tag \"{}\", and no teacher takes it", tag),
+                      "add it to the tags of one");
+    route.push_back(static_cast<size_t>(found - servers.begin()));
+  }
+  return route;
+}
+
+std::string teacher_tag(const data::Conversation& row, const std::string& key) {
+  if (!row.extra.is_object() || !row.extra.contains(key)) return row.origin.dataset;
+  const auto& tag = row.extra[key];
+  return tag.is_string() ? tag.get<std::string>() : tag.dump();
+}
+
+}  // namespace hone::train

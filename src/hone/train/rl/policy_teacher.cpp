@@ -1,0 +1,148 @@
+#include "hone/train/rl/policy_teacher.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "hone/base/log.h"
+#include "hone/data/batches/collator.h"
+#include "hone/data/prompt_rows.h"
+#include "hone/train/distillation/teacher.h"
+#include "hone/train/distributed/parallel_strategy.h"
+#include "hone/train/loop/stop_signal.h"
+#include "hone/train/losses/policy.h"
+
+namespace hone::train::rl {
+namespace {
+
+// The prompt as the teacher reads it; that of the policy where the row says nothing else.
+std::vector<text::TokenId> teacher_prompt(const Prompt& prompt, const data::Encoder& encoder) {
+  if (!has_teacher_prompt(prompt.question)) return prompt.ids;
+  auto row = prompt.question;
+  for (auto message = row.messages.rbegin(); message != row.messages.rend(); ++message) {
+    if (message->role != "user") continue;
+    message->content = row.extra["teacher_prompt"].get<std::string>();
+    break;
+  }
+  auto encoded = data::encode_rollout_prompt(encoder, row, std::numeric_limits<int64_t>::max());
+  if (encoded) return std::move(encoded->ids);
+  log::warning("{}: teacher_prompt is left out: {}", row.origin.str(), encoded.error());
+  return prompt.ids;
+}
+
+// The same completions behind the teacher's prompts.
+data::Batch teacher_batch(std::span<const RolloutSample> samples, const data::Encoder& encoder) {
+  std::vector<data::SamplePack> packs;
+  const Prompt* before = nullptr;
+  std::vector<text::TokenId> ids;
+  for (const auto& rolled : samples) {
+    if (rolled.prompt.get() != before) ids = teacher_prompt(*rolled.prompt, encoder);
+    before = rolled.prompt.get();
+    data::Sample sample{.ids = ids, .labels = std::vector<text::TokenId>(ids.size(), data::kIgnore)};
+    const auto& tokens = rolled.completion.tokens;
+    sample.ids.insert(sample.ids.end(), tokens.begin(), tokens.end());
+    sample.labels.insert(sample.labels.end(), tokens.begin(), tokens.end());
+    sample.pictures = rolled.prompt->pictures;
+    packs.push_back({std::move(sample)});
+  }
+  return data::collate(packs, data::PackMask::separate);
+}
+
+// From the places of the completions in `seen` to those in `batch`; completions end both of a pair of sequences.
+Tensor moved_to(const data::Batch& batch, const data::Batch& seen, const Tensor& logps_t,
+                std::span<const RolloutSample> samples) {
+  auto moved_t = at::zeros({batch.segments.total()}, at::kFloat);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const auto length = static_cast<int64_t>(samples[i].completion.tokens.size());
+    const auto end = batch.segments.offsets[i + 1] - 1, seen_end = seen.segments.offsets[i + 1] - 1;
+    moved_t.narrow(0, end - length, length).copy_(logps_t.narrow(0, seen_end - length, length));
+  }
+  return moved_t.masked_fill_(batch.targets_t == data::kIgnore, 0);
+}
+
+}  // namespace
+
+bool has_teacher_prompt(const data::Conversation& row) {
+  return row.extra.is_object() && row.extra.contains("teacher_prompt") && row.extra["teacher_prompt"].is_string() &&
+         !row.extra["teacher_prompt"].get_ref<const std::string&>().empty();
+}
+
+PolicyTeacher::PolicyTeacher(const PolicyTeacherConfig& config, std::unique_ptr<Reference> model, int64_t vocabulary)
+    : config_(config), model_(std::move(model)) {
+  for (const auto& server : config_.teacher.servers)
+    clients_.emplace_back(server.address, config_.teacher.server_timeout, vocabulary);
+}
+
+Tensor PolicyTeacher::logps(model::CausalLM& policy, const data::Batch& batch, std::span<const RolloutSample> samples,
+                            const View& view) {
+  const auto seen = teacher_batch(samples, *view.encoder);
+  Tensor logps_t;
+  if (model_)
+    model_->with_reference(policy, [&](model::CausalLM& model) {
+      logps_t = policy_logps(model, seen.to(model.device()), view.temperature).to(at::kCPU);
+    });
+  else
+    logps_t = ask_servers(seen, samples, view.strategy);
+  return moved_to(batch, seen, logps_t, samples);
+}
+
+// A server that does not answer one process stops all of them, before they wait for each other.
+Tensor PolicyTeacher::ask_servers(const data::Batch& seen, std::span<const RolloutSample> samples,
+                                  ParallelStrategy& strategy) const {
+  auto logps_t = at::zeros({seen.segments.total()}, at::kFloat);
+  std::optional<UserError> problem;
+  try {
+    std::vector<std::string> tags;
+    for (const auto& rolled : samples) tags.push_back(teacher_tag(rolled.prompt->question, config_.teacher.tag_key));
+    const auto route = route_by_tag(config_.teacher.servers, tags);
+    const auto* ids = seen.tokens_t.const_data_ptr<int64_t>();
+    for (size_t i = 0; i < samples.size(); ++i) {
+      const auto begin = seen.segments.offsets[i];
+      const std::vector<int64_t> sequence(ids + begin, ids + begin + seen.segments.length(static_cast<int64_t>(i)));
+      const auto said = clients_[route[i]].ask({sequence}, 0).front();
+      for (size_t t = 1; t < sequence.size(); ++t) {
+        const auto own = std::ranges::find(said[t], sequence[t], &PromptLogprobsClient::TokenLogp::token);
+        if (own == said[t].end())
+          throw UserError(ExitCode::failure, fmt::format("the teacher gave no log-probability of token {}", sequence[t]),
+                          "serve a teacher of the student's family that includes a prompt's own tokens, as vLLM and `hone "
+                          "deploy` do");
+        logps_t.mutable_data_ptr<float>()[begin + static_cast<int64_t>(t) - 1] = own->logp;
+      }
+    }
+  } catch (const UserError& found) {
+    problem = found;
+  }
+  if (strategy.sum(problem.has_value()) > 0)
+    throw FailedBetweenSteps(
+        problem.value_or(UserError(ExitCode::failure, "a teacher did not answer another process, which says why")));
+  return logps_t;
+}
+
+Tensor advantages_with_teacher(const PolicyTeacherConfig& config, const Tensor& base_t, const Tensor& teacher_t,
+                               const Tensor& old_t, int64_t step) {
+  const auto gap_t = teacher_t - old_t;
+  if (!config.reweight) return base_t + config.kl_coef * gap_t;
+  const auto& reweight = *config.reweight;
+  const double lambda = reweight.lambda_at(step);
+  auto weights_t = (at::sign(base_t) * gap_t).exp().clamp(1 - reweight.clip_range, 1 + reweight.clip_range);
+  weights_t = (1 - lambda) + lambda * weights_t;
+  if (reweight.negative_only) weights_t = at::where(base_t < 0, weights_t, at::ones_like(weights_t));
+  return base_t * weights_t;
+}
+
+std::unique_ptr<PolicyTeacher> make_policy_teacher(const TrainingJob& job, const text::Tokenizer& tokenizer,
+                                                   const DistributedContext& processes, const tuner::Tuned& tuned,
+                                                   SessionModels& models) {
+  if (!job.reinforcement || !job.reinforcement->teacher) return nullptr;
+  const auto& config = *job.reinforcement->teacher;
+  std::unique_ptr<Reference> model;
+  if (config.is_policy()) {
+    model = policy_as_reference();
+  } else if (config.teacher.servers.empty()) {
+    auto* separate = load_teacher_model(config.teacher, job, tokenizer, processes, tuned, models);
+    model = separate ? model_as_reference(*separate) : base_as_reference(tuned);
+  }
+  const auto vocabulary = model::read_config(job.model_folder, job.load.changes.config).vocab_size;
+  return std::make_unique<PolicyTeacher>(config, std::move(model), vocabulary);
+}
+
+}  // namespace hone::train::rl

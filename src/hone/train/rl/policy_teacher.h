@@ -1,0 +1,46 @@
+// What a teacher thinks of tokens that the policy sampled: in advantages (ms-swift's OPD-RL and RLSD) or in the loss (SDAR).
+#pragma once
+#include <span>
+
+#include "hone/train/distillation/prompt_logprobs.h"
+#include "hone/train/methods/reference.h"
+#include "hone/train/rl/policy_teacher_config.h"
+#include "hone/train/rl/rollout_sample.h"
+
+namespace hone::train::rl {
+
+class PolicyTeacher {
+ public:
+  // `model`: null where servers are asked. `config` outlives it.
+  PolicyTeacher(const PolicyTeacherConfig& config, std::unique_ptr<Reference> model, int64_t vocabulary);
+
+  struct View {
+    std::shared_ptr<const data::Encoder> encoder;
+    double temperature;
+    ParallelStrategy& strategy;
+  };
+  // log p(target) of each position of `batch`, [T] on the CPU, zero where there is no target. Rows that name a `teacher_prompt`
+  // are shown to the teacher with it in the place of the last question. Every process takes part.
+  Tensor logps(model::CausalLM& policy, const data::Batch& batch, std::span<const RolloutSample> samples, const View& view);
+
+ private:
+  Tensor ask_servers(const data::Batch& seen, std::span<const RolloutSample> samples, ParallelStrategy& strategy) const;
+
+  const PolicyTeacherConfig& config_;
+  std::unique_ptr<Reference> model_;
+  std::vector<PromptLogprobsClient> clients_;
+};
+
+// Advantages of single tokens: `base_t` with the teacher's log-ratio added, or weighed by it. `step`: updates so far.
+Tensor advantages_with_teacher(const PolicyTeacherConfig& config, const Tensor& base_t, const Tensor& teacher_t,
+                               const Tensor& old_t, int64_t step);
+
+// Null where the job has no teacher in GRPO. Called when `tuned` is attached and the model is not sharded yet.
+std::unique_ptr<PolicyTeacher> make_policy_teacher(const TrainingJob& job, const text::Tokenizer& tokenizer,
+                                                   const DistributedContext& processes, const tuner::Tuned& tuned,
+                                                   SessionModels& models);
+
+// Whether a row has something to show to the teacher alone.
+bool has_teacher_prompt(const data::Conversation& row);
+
+}  // namespace hone::train::rl
