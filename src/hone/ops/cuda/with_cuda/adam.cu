@@ -5,15 +5,19 @@
 namespace hone::ops::cuda {
 namespace {
 
-constexpr int kAdamThreads = 256, kAtOnce = 4, kUnits = 2;
-constexpr int64_t kChunk = 4 * kUnits * kAtOnce * kAdamThreads;  // what a block takes
+constexpr int kAdamThreads = 256, kUnits = 2;
+// What a thread takes at a time: sixteen bytes of the parameter; and what a block takes.
+template <class P>
+constexpr int kAtOnce = 16 / sizeof(P);
+template <class P>
+constexpr int64_t kChunk = 4 * kUnits * kAtOnce<P> * kAdamThreads;
 
 struct AdamTensors {
   static constexpr int kMost = 64;
-  float* parameter[kMost];
+  void* parameter[kMost];
   const void* gradient[kMost];
-  float* first[kMost];
-  float* second[kMost];
+  void* first[kMost];
+  void* second[kMost];
   __nv_bfloat16* published[kMost];  // null: nobody wants the rounded parameter
   int64_t size[kMost];
   int first_block[kMost + 1];  // of each tensor's chunks
@@ -40,29 +44,30 @@ __device__ inline void update(float& p, float g, float& m, float& v, const AdamN
   p -= __fdividef(n.step_size * m, quick_sqrt(v) * n.correction2 + n.epsilon);
 }
 
-// Four numbers, neighbors of those that the warp's other threads have; nothing is read twice, and the cache is left to others.
-struct Four {
-  float values[kAtOnce];
-};
-__device__ inline Four load_four(const float* from) {
-  const float4 wide = __ldcs(reinterpret_cast<const float4*>(from));
-  return {{wide.x, wide.y, wide.z, wide.w}};
+// In whatever types they are kept; returns the parameter before it is rounded.
+template <class P, class G>
+__device__ inline float update_one(P& p, const G& g, P& m, P& v, float factor, const AdamNumbers& n) {
+  float one = to_float(p), first = to_float(m), second = to_float(v);
+  update(one, to_float(g) * factor, first, second, n);
+  p = from_float<P>(one), m = from_float<P>(first), v = from_float<P>(second);
+  return one;
 }
-__device__ inline Four load_four(const __nv_bfloat16* from) {
-  const uint2 wide = __ldcs(reinterpret_cast<const uint2*>(from));
-  const auto* values = reinterpret_cast<const __nv_bfloat16*>(&wide);
-  return {{to_float(values[0]), to_float(values[1]), to_float(values[2]), to_float(values[3])}};
-}
-__device__ inline void store_four(float* to, const Four& four) {
-  __stcs(reinterpret_cast<float4*>(to), make_float4(four.values[0], four.values[1], four.values[2], four.values[3]));
-}
-__device__ inline void store_four(__nv_bfloat16* to, const Four& four) {
-  uint2 wide;
-  auto* values = reinterpret_cast<__nv_bfloat16*>(&wide);
+
+// N numbers next to those that the warp's other threads have; nothing is read twice, and the cache is left to others.
+template <int N, class T>
+struct alignas(N * sizeof(T) < 16 ? 8 : 16) Numbers {
+  T values[N];
+  using Word = std::conditional_t<(N * sizeof(T) < 16), uint2, uint4>;
+  static constexpr int kWords = N * sizeof(T) / sizeof(Word);
+  __device__ void load(const T* from) {
 #pragma unroll
-  for (int i = 0; i < kAtOnce; ++i) values[i] = from_float<__nv_bfloat16>(four.values[i]);
-  __stcs(reinterpret_cast<uint2*>(to), wide);
-}
+    for (int k = 0; k < kWords; ++k) reinterpret_cast<Word*>(values)[k] = __ldcs(reinterpret_cast<const Word*>(from) + k);
+  }
+  __device__ void store(T* to) const {
+#pragma unroll
+    for (int k = 0; k < kWords; ++k) __stcs(reinterpret_cast<Word*>(to) + k, reinterpret_cast<const Word*>(values)[k]);
+  }
+};
 
 __device__ inline int tensor_of_block(const AdamTensors& tensors) {
   int found = 0;
@@ -71,84 +76,103 @@ __device__ inline int tensor_of_block(const AdamTensors& tensors) {
   return found;
 }
 
-template <class G>
+// P: the type of parameters and moments, G: of gradients. All is computed in float32.
+template <class P, class G>
 __global__ void __launch_bounds__(kAdamThreads) adam_kernel(AdamTensors tensors, const float* coefficient, const float* guard, AdamNumbers numbers) {
   if (guard && !isfinite(*guard)) return;
+  constexpr int N = kAtOnce<P>;
   const int t = tensor_of_block(tensors);
-  const int64_t begin = (blockIdx.x - tensors.first_block[t]) * kChunk, count = min(kChunk, tensors.size[t] - begin);
-  float *p = tensors.parameter[t] + begin, *m = tensors.first[t] + begin, *v = tensors.second[t] + begin;
+  const int64_t begin = (blockIdx.x - tensors.first_block[t]) * kChunk<P>, count = min(kChunk<P>, tensors.size[t] - begin);
+  P *p = static_cast<P*>(tensors.parameter[t]) + begin, *m = static_cast<P*>(tensors.first[t]) + begin, *v = static_cast<P*>(tensors.second[t]) + begin;
   const G* g = static_cast<const G*>(tensors.gradient[t]) + begin;
   __nv_bfloat16* published = tensors.published[t] ? tensors.published[t] + begin : nullptr;
   const float factor = coefficient ? *coefficient : 1.0f;
   const uint64_t addresses = reinterpret_cast<uint64_t>(p) | reinterpret_cast<uint64_t>(m) | reinterpret_cast<uint64_t>(v) | reinterpret_cast<uint64_t>(g) |
                              reinterpret_cast<uint64_t>(published);
-  const int64_t wide = addresses % 16 == 0 ? count / kAtOnce : 0;
+  const int64_t wide = addresses % 16 == 0 ? count / N : 0;
   for (int64_t i = threadIdx.x; i < wide; i += kUnits * kAdamThreads) {
-    Four ps[kUnits], ms[kUnits], vs[kUnits], gs[kUnits];
+    Numbers<N, P> ps[kUnits], ms[kUnits], vs[kUnits];
+    Numbers<N, G> gs[kUnits];
 #pragma unroll
     for (int k = 0; k < kUnits; ++k) {
-      const int64_t place = (i + k * kAdamThreads) * kAtOnce;
-      if (i + k * kAdamThreads < wide) ps[k] = load_four(p + place), ms[k] = load_four(m + place), vs[k] = load_four(v + place), gs[k] = load_four(g + place);
+      const int64_t place = (i + k * kAdamThreads) * N;
+      if (i + k * kAdamThreads < wide) ps[k].load(p + place), ms[k].load(m + place), vs[k].load(v + place), gs[k].load(g + place);
     }
 #pragma unroll
     for (int k = 0; k < kUnits; ++k) {
       if (i + k * kAdamThreads >= wide) break;
-      const int64_t place = (i + k * kAdamThreads) * kAtOnce;
+      const int64_t place = (i + k * kAdamThreads) * N;
+      Numbers<N, __nv_bfloat16> rounded;
 #pragma unroll
-      for (int j = 0; j < kAtOnce; ++j) update(ps[k].values[j], gs[k].values[j] * factor, ms[k].values[j], vs[k].values[j], numbers);
-      store_four(p + place, ps[k]), store_four(m + place, ms[k]), store_four(v + place, vs[k]);
-      if (published) store_four(published + place, ps[k]);
+      for (int j = 0; j < N; ++j) {
+        const float one = update_one(ps[k].values[j], gs[k].values[j], ms[k].values[j], vs[k].values[j], factor, numbers);
+        rounded.values[j] = from_float<__nv_bfloat16>(one);
+      }
+      ps[k].store(p + place), ms[k].store(m + place), vs[k].store(v + place);
+      if (published) rounded.store(published + place);
     }
   }
-  for (int64_t i = wide * kAtOnce + threadIdx.x; i < count; i += kAdamThreads) {
-    update(p[i], to_float(g[i]) * factor, m[i], v[i], numbers);
-    if (published) published[i] = from_float<__nv_bfloat16>(p[i]);
+  for (int64_t i = wide * N + threadIdx.x; i < count; i += kAdamThreads) {
+    const float one = update_one(p[i], g[i], m[i], v[i], factor, numbers);
+    if (published) published[i] = from_float<__nv_bfloat16>(one);
   }
 }
 
-void launch(const AdamTensors& tensors, at::ScalarType type, const AdamScalars& scalars, const AdamNumbers& numbers) {
-  const auto blocks = static_cast<unsigned>(tensors.first_block[tensors.count]);
-  auto stream = c10::cuda::getCurrentCUDAStream();
-  auto place = [](const at::Tensor& scalar) { return scalar.defined() ? scalar.const_data_ptr<float>() : nullptr; };
-  const float *coefficient = place(scalars.coefficient), *guard = place(scalars.guard);
-  if (type == at::kFloat) adam_kernel<float><<<blocks, kAdamThreads, 0, stream>>>(tensors, coefficient, guard, numbers);
-  else adam_kernel<__nv_bfloat16><<<blocks, kAdamThreads, 0, stream>>>(tensors, coefficient, guard, numbers);
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
-}
+// Adds tensors of one pair of types and launches them a table at a time.
+template <class P, class G>
+struct AdamLaunches {
+  const AdamScalars& scalars;
+  const AdamNumbers& numbers;
+  AdamTensors tensors{};
+  TensorList kept{};  // copies of gradients that are not contiguous live until the launch
+
+  void add(const at::Tensor& parameter, const at::Tensor& gradient, const at::Tensor& first, const at::Tensor& second, const at::Tensor& published) {
+    int& count = tensors.count;
+    kept.push_back(gradient.contiguous());
+    tensors.parameter[count] = parameter.mutable_data_ptr();
+    tensors.gradient[count] = kept.back().const_data_ptr();
+    tensors.first[count] = first.mutable_data_ptr();
+    tensors.second[count] = second.mutable_data_ptr();
+    tensors.published[count] = published.defined() ? mutable_data<__nv_bfloat16>(published) : nullptr;
+    tensors.size[count] = parameter.numel();
+    tensors.first_block[count + 1] = tensors.first_block[count] + static_cast<int>((parameter.numel() + kChunk<P> - 1) / kChunk<P>);
+    if (++count == AdamTensors::kMost) flush();
+  }
+  void flush() {
+    const auto blocks = static_cast<unsigned>(tensors.first_block[tensors.count]);
+    auto place = [](const at::Tensor& scalar) { return scalar.defined() ? scalar.const_data_ptr<float>() : nullptr; };
+    if (blocks > 0) {
+      adam_kernel<P, G><<<blocks, kAdamThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(tensors, place(scalars.coefficient), place(scalars.guard), numbers);
+      C10_CUDA_KERNEL_LAUNCH_CHECK();
+    }
+    tensors.count = 0;
+    kept.clear();
+  }
+};
 
 }  // namespace
 
-bool serves_adam(const at::Tensor& parameter) { return parameter.is_cuda() && parameter.scalar_type() == at::kFloat && parameter.is_contiguous(); }
+bool serves_adam(const at::Tensor& parameter) {
+  return parameter.is_cuda() && parameter.is_contiguous() && (parameter.scalar_type() == at::kFloat || parameter.scalar_type() == at::kBFloat16);
+}
 
 void adam_(const TensorList& parameters, const TensorList& gradients, const TensorList& first, const TensorList& second, const TensorList& published,
            const AdamScalars& scalars, const AdamStep& how) {
   const double correction1 = 1 - std::pow(how.beta1, static_cast<double>(how.step)), correction2 = 1 - std::pow(how.beta2, static_cast<double>(how.step));
   const AdamNumbers numbers{static_cast<float>(how.rate),         static_cast<float>(how.beta1),              static_cast<float>(how.beta2),           static_cast<float>(how.epsilon),
                             static_cast<float>(how.weight_decay), static_cast<float>(how.rate / correction1), static_cast<float>(1 / std::sqrt(correction2)), how.decoupled};
-  for (auto type : {at::kFloat, at::kBFloat16}) {
-    AdamTensors tensors{};
-    TensorList kept;  // copies of gradients that are not contiguous live until the launch
-    int& count = tensors.count;
-    auto flush = [&] {
-      if (tensors.first_block[count] > 0) launch(tensors, type, scalars, numbers);
-      count = 0;
-      kept.clear();
-    };
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      TORCH_CHECK(gradients[i].scalar_type() == at::kFloat || gradients[i].scalar_type() == at::kBFloat16, "gradients of Adam are float32 or bfloat16");
-      if (gradients[i].scalar_type() != type) continue;
-      kept.push_back(gradients[i].contiguous());
-      tensors.parameter[count] = parameters[i].mutable_data_ptr<float>();
-      tensors.gradient[count] = kept.back().const_data_ptr();
-      tensors.first[count] = first[i].mutable_data_ptr<float>();
-      tensors.second[count] = second[i].mutable_data_ptr<float>();
-      tensors.published[count] = published[i].defined() ? mutable_data<__nv_bfloat16>(published[i]) : nullptr;
-      tensors.size[count] = parameters[i].numel();
-      tensors.first_block[count + 1] = tensors.first_block[count] + static_cast<int>((parameters[i].numel() + kChunk - 1) / kChunk);
-      if (++count == AdamTensors::kMost) flush();
-    }
-    flush();
+  AdamLaunches<float, float> wide{scalars, numbers};
+  AdamLaunches<float, __nv_bfloat16> short_gradients{scalars, numbers};
+  AdamLaunches<__nv_bfloat16, __nv_bfloat16> narrow{scalars, numbers};
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const auto type = parameters[i].scalar_type(), of_gradient = gradients[i].scalar_type();
+    auto add = [&](auto& launches) { launches.add(parameters[i], gradients[i], first[i], second[i], published[i]); };
+    if (type == at::kFloat && of_gradient == at::kFloat) add(wide);
+    else if (type == at::kFloat && of_gradient == at::kBFloat16) add(short_gradients);
+    else if (type == at::kBFloat16 && of_gradient == at::kBFloat16) add(narrow);
+    else TORCH_CHECK(false, "Adam's parameters and gradients are float32 or bfloat16, not ", type, " and ", of_gradient);
   }
+  wide.flush(), short_gradients.flush(), narrow.flush();
 }
 
 }  // namespace hone::ops::cuda
