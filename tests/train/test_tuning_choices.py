@@ -135,7 +135,8 @@ def test_lora_ga_takes_the_directions_that_peft_takes(sft, hone, model_folder, d
 def test_recomputation_of_any_part_changes_no_loss(sft, tmp_path):
     runs = {"whole": {}, "none": dict(recompute_granularity="none"), "off": dict(gradient_checkpointing="false"),
             "attention": dict(recompute_granularity="selective"), "mlp": dict(recompute_granularity="selective", recompute_modules="mlp"),
-            "first": dict(recompute_num_layers=1), "last": dict(recompute_layers=1)}
+            "first": dict(recompute_num_layers=1), "last": dict(recompute_layers=1),
+            "budget": dict(activation_memory_budget=0.5), "no budget": dict(activation_memory_budget=0)}
     losses = {}
     for name, options in runs.items():
         run = sft(tmp_path / name, lora_dropout=0.1, **options)
@@ -144,6 +145,8 @@ def test_recomputation_of_any_part_changes_no_loss(sft, tmp_path):
     assert all(values == losses["whole"] for values in losses.values()), losses
     wrong = sft(tmp_path / "wrong", recompute_layers=2)
     assert wrong.code == 2 and "blocks 0 to 1" in wrong.err
+    both = sft(tmp_path / "both", recompute_layers=1, activation_memory_budget=0.5)
+    assert both.code == 2 and "exclude each other" in both.err
 
 
 def test_full_tuning_in_float16_computes_in_float16(sft, model_folder, tmp_path):

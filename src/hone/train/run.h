@@ -41,6 +41,7 @@ struct TrainingJob {
   bool offload_activations = false;                      // what it keeps waits in host memory
   model::Recompute recompute = model::Recompute::block;  // what it runs again …
   std::vector<int64_t> recomputed_blocks;                // … and where; none given: in every block
+  std::optional<double> activation_memory_budget;        // chooses both instead (model/memory/activation_budget.h)
   std::optional<bool> vit_gradient_checkpointing;        // of a vision tower; unset: as the language model
   double neftune_alpha = 0;
   bool float8 = false;             // linear layers of the blocks multiply 8-bit floats

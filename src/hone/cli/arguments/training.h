@@ -21,6 +21,7 @@ struct TrainingArguments : ArgumentGroup {
   Arg<double> label_smoothing_factor{*this, "label_smoothing_factor"};
   Arg<double> neftune_noise_alpha{*this, "neftune_noise_alpha"};
   Arg<bool> gradient_checkpointing{*this, "gradient_checkpointing"};
+  Arg<double> activation_memory_budget{*this, "activation_memory_budget"};
   Arg<std::string> recompute_granularity{*this, "recompute_granularity"};
   Arg<std::string> recompute_modules{*this, "recompute_modules"};
   Arg<int64_t> recompute_num_layers{*this, "recompute_num_layers"};

@@ -200,6 +200,10 @@ PlanJob plan_job(const Options& options) {
     count_preference(options, adapter, work);
   work.accumulation = *training_args.gradient_accumulation_steps;
   work.recompute = *training_args.gradient_checkpointing;
+  if (training_args.activation_memory_budget.has_value()) {
+    work.activation_memory_budget = *training_args.activation_memory_budget;
+    work.recompute = *work.activation_memory_budget < 1;
+  }
   plan.sharding = sharding_asked(options);
   plan.place = {.cpu = *model_args.use_cpu || *model_args.devices == "cpu", .runtime_bytes = runtime_bytes(folder)};
   return plan;

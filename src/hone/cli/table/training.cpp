@@ -39,6 +39,10 @@ void add_training(Rows& rows) {
           {"gradient_checkpointing", Flag, "true",
            "Activation checkpointing: recompute activations in the backward pass to save memory.",
            factory_not{"disable_gradient_checkpointing"}},
+          {"activation_memory_budget", Real(0, 1), "",
+           "Share of the activations between the inputs of blocks alone (0) and all (1) that may be kept: which parts of which "
+           "blocks are "
+           "recomputed is chosen so that least is computed twice. None follows --gradient_checkpointing."},
           {"recompute_granularity", Choice("full|selective|none"), "full",
            "Granularity of activation checkpointing: full decoder blocks, the --recompute_modules of each block, or none.",
            only_swift{}},

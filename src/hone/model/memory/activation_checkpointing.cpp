@@ -119,11 +119,19 @@ TensorList checkpoint(const BlockFunction& block, const Tensor& x, const TensorL
 }
 
 void apply_activation_checkpointing(CausalLM& model, Recompute what, const std::vector<int64_t>& blocks, bool offload) {
+  std::vector<Recompute> of_blocks;
+  for (const auto& block : model.decoder().blocks)
+    of_blocks.push_back(blocks.empty() || std::ranges::count(blocks, block.layer) ? what : Recompute::none);
+  apply_activation_checkpointing(model, of_blocks, offload);
+}
+
+void apply_activation_checkpointing(CausalLM& model, const std::vector<Recompute>& of_blocks, bool offload) {
   auto& decoder = model.decoder();
-  for (auto& block : decoder.blocks)
-    block.recompute = blocks.empty() || std::ranges::count(blocks, block.layer) ? what : Recompute::none;
-  if (decoder.vision) decoder.vision->recompute = what == Recompute::none ? what : Recompute::block;
-  if (decoder.audio) decoder.audio->recompute = what == Recompute::none ? what : Recompute::block;
+  for (size_t i = 0; i < decoder.blocks.size(); ++i) decoder.blocks[i].recompute = of_blocks[i];
+  const bool any = std::ranges::any_of(of_blocks, [](Recompute what) { return what != Recompute::none; });
+  const auto of_towers = any ? Recompute::block : Recompute::none;
+  if (decoder.vision) decoder.vision->recompute = of_towers;
+  if (decoder.audio) decoder.audio->recompute = of_towers;
   decoder.offloader = offload ? std::make_shared<ActivationOffloader>(model.device()) : nullptr;
 }
 

@@ -1,5 +1,7 @@
 // What of a training run decides its memory, counted from names and shapes alone.
 #pragma once
+#include <optional>
+
 #include "hone/model/config.h"
 #include "hone/optim/factory.h"
 #include "hone/tuner/config.h"
@@ -36,7 +38,8 @@ struct Workload {
   int64_t tokens = 0;      // of a micro-batch on one device
   int64_t row_length = 0;  // of one sequence in it
   int64_t accumulation = 1;
-  bool recompute = true;  // activation checkpointing
+  bool recompute = true;                           // activation checkpointing
+  std::optional<double> activation_memory_budget;  // how much of it; unset: all of it, or none
 
   int64_t trained() const { return trained_base + adapter_parameters; }
 };

@@ -168,10 +168,26 @@ void read_precision(const Options& options, at::ScalarType stored, train::Traini
 
 namespace {
 
+// A budget chooses what is run again, and nobody else does.
+void read_budget(const Options& options, const TrainingArguments& args, train::TrainingJob& job) {
+  if (!args.activation_memory_budget.has_value()) return;
+  job.activation_memory_budget = *args.activation_memory_budget;
+  for (const char* name : {"recompute_granularity", "recompute_modules", "recompute_num_layers", "recompute_layers"})
+    if (options.has_option(name) && options.is_set(name))
+      throw UserError(ExitCode::usage, fmt::format("{} and --{} exclude each other", args.activation_memory_budget.flag(), name),
+                      "a budget chooses which parts of which blocks are recomputed");
+  if (options.is_set(args.gradient_checkpointing.name()) && !*args.gradient_checkpointing && *job.activation_memory_budget < 1)
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} {} recomputes, and {} is off", args.activation_memory_budget.flag(),
+                                *job.activation_memory_budget, args.gradient_checkpointing.flag()),
+                    fmt::format("leave out one of the two; {} 1 keeps everything", args.activation_memory_budget.flag()));
+}
+
 // Which blocks, or which part of each, activation checkpointing runs again.
 void read_recompute(const Options& options, int64_t layers, train::TrainingJob& job) {
   const TrainingArguments args(options);
   job.gradient_checkpointing = *args.gradient_checkpointing;
+  read_budget(options, args, job);
   if (uses_factory_dialect(options)) {
     job.offload_activations = *ModelArguments(options).use_unsloth_gc;
     return;
