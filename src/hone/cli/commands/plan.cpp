@@ -155,6 +155,7 @@ Json whole_plan(const Planner& planner, int devices) {
           {"parameters", job.workload.parameters},
           {"trained", job.workload.trained()},
           {"tokens", job.workload.tokens},
+          {"image_tokens", job.workload.image_tokens},
           {"device", planner.target().name},
           {"asked", as_json(planner.layout(job.sharding, devices))},
           {"layouts", layouts},
@@ -181,6 +182,26 @@ void print_verdict(const Planner& planner, const Layout& asked) {
                                gib(least->memory.total()))
                  : fmt::format("nor on {} of them in any way: shorten --max_length, lower the batch size, or use a smaller model",
                                std::max(asked.devices, std::end(kCounts)[-1])));
+}
+
+// The largest image with which the command still fits, as MAX_PIXELS; 0: none does.
+int64_t pixels_that_fit(const PlanJob& job, const TargetDevice& target, const Layout& asked) {
+  auto fits = [&](int64_t tokens) {
+    auto smaller = job;
+    smaller.workload.image_tokens = tokens;
+    return Planner(smaller, target, 0).layout(asked.sharding, asked.devices).fits;
+  };
+  int64_t low = 0, high = job.workload.image_tokens + 1;  // the first fits, the last does not
+  if (!fits(1)) return 0;
+  while (high - low > 1) (fits((low + high) / 2) ? low : high) = (low + high) / 2;
+  return low * job.token_pixels;
+}
+
+void print_images(const Planner& planner, const Layout& asked) {
+  const auto& job = planner.job();
+  if (asked.fits || job.token_pixels == 0) return;
+  if (const auto pixels = pixels_that_fit(job, planner.target(), asked); pixels > 0)
+    fmt::print("  with smaller images it would: {}{} ({} tokens each)\n", job.pixel_setting, pixels, pixels / job.token_pixels);
 }
 
 void print_parts(const Planner& planner, const Layout& asked) {
@@ -265,6 +286,7 @@ int plan_command(const Options& options) {
   auto line = read_command_line(options.positional(), outer, options.front_end());
   auto world = with_environment(outer, line.environment);
   auto parsed = parse_invocation(line.invocation, world);
+  for (const auto& [name, value] : line.environment) ::setenv(name.c_str(), value.c_str(), 1);  // MAX_PIXELS and its kind
   const auto verb = parsed.options.verb();
   if (!(verb & (kTraining | kInfer | kDeploy)))
     throw UserError(ExitCode::usage, fmt::format("{} neither trains nor answers", line.invocation.typed),
@@ -285,6 +307,7 @@ int plan_command(const Options& options) {
   }
   auto asked = planner.layout(job.sharding, devices);
   print_verdict(planner, asked);
+  print_images(planner, asked);
   print_parts(planner, asked);
   print_alternatives(planner, devices);
   print_devices(planner);

@@ -222,6 +222,10 @@ void read_swift_template(const Options& options, EncodeConfig& config) {
 
 }  // namespace
 
+data::PictureOptions picture_options(const Options& options) {
+  return picture_options(ModelArguments(options), uses_factory_dialect(options));
+}
+
 std::function<Result<std::string>(const std::string& url)> request_media_fetcher() {
   const char* listed = std::getenv("SWIFT_URL_ALLOWED_HOSTS");
   if (!listed || !*listed) return nullptr;

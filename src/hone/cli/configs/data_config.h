@@ -16,6 +16,7 @@ bool uses_factory_dialect(const Options& options);  // LLaMA-Factory's rules for
 data::DatasetConfig dataset_config(const Options& options);
 // `length_limit` is what max_length falls back to: the model's own context, 0 when unknown.
 data::EncodeConfig encode_config(const Options& options, int64_t length_limit);
+data::PictureOptions picture_options(const Options& options);
 // What brings media that requests name by their addresses, from the hosts of SWIFT_URL_ALLOWED_HOSTS; null: there are none.
 std::function<Result<std::string>(const std::string& url)> request_media_fetcher();
 

@@ -25,6 +25,7 @@
 #include "hone/model/config.h"
 #include "hone/model/inference/paged_kv_cache.h"
 #include "hone/train/plan/shapes.h"
+#include "hone/train/plan/tower.h"
 
 namespace hone::cli {
 namespace {
@@ -167,6 +168,29 @@ void count_reinforcement(const Options& options, bool adapter, PlanJob& plan) {
     plan.assumptions.push_back(fmt::format("the weights of {} come on top", fmt::join(judges, ", ")));
 }
 
+// An image a row, as large as the settings and the row allow.
+void count_images(const Options& options, PlanJob& plan) {
+  auto& work = plan.workload;
+  if (!work.model.vision) return;
+  const auto& tower = *work.model.vision;
+  const auto asked = picture_options(options);
+  const int64_t side = tower.patch_size * tower.merge_size, cell = side * side;
+  constexpr int64_t kOvisPixels = 1344 * 1792, kMostTokens = 16384;
+  int64_t most = uses_factory_dialect(options) ? asked.factory_max_pixels / cell
+                 : asked.max_tokens            ? *asked.max_tokens
+                 : asked.max_pixels            ? *asked.max_pixels / cell
+                 : tower.has_marks()           ? kOvisPixels / cell
+                                               : kMostTokens;
+  if (tower.has_class_token) most = (asked.max_tiles + 1) * tower.position_grid * tower.position_grid / tower.merge_unit();
+  work.images = std::max<int64_t>(1, work.tokens / std::max<int64_t>(work.row_length, 1));
+  work.image_tokens = train::image_tokens(tower, std::max<int64_t>(1, std::min(most, work.row_length)));
+  work.tower_recompute =
+      TrainingArguments(options).vit_gradient_checkpointing.value_or(*TrainingArguments(options).gradient_checkpointing);
+  if (!tower.has_fixed_grid) plan.token_pixels = cell;
+  plan.pixel_setting = uses_factory_dialect(options) ? "image_max_pixels: " : "MAX_PIXELS=";
+  plan.assumptions.push_back(fmt::format("an image of {} tokens a row, the largest that a row holds", work.image_tokens));
+}
+
 }  // namespace
 
 PlanJob plan_job(const Options& options) {
@@ -198,6 +222,7 @@ PlanJob plan_job(const Options& options) {
     count_distillation(options, adapter, plan);
   else
     count_preference(options, adapter, work);
+  count_images(options, plan);
   work.accumulation = *training_args.gradient_accumulation_steps;
   work.recompute = *training_args.gradient_checkpointing;
   if (training_args.activation_memory_budget.has_value()) {

@@ -12,6 +12,8 @@ struct PlanJob {
   train::PlanTarget place;                           // this machine's CPU, when the command is for it
   std::string model;
   std::vector<std::string> assumptions;  // what the command leaves open, in words
+  std::string pixel_setting;             // what limits an image, up to its number: "MAX_PIXELS="
+  int64_t token_pixels = 0;              // of an image that the model reads as it is; 0: it reads none, or squares of one size
 };
 
 PlanJob plan_job(const Options& options);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "hone/train/plan/tower.h"
+
 namespace hone::train {
 namespace {
 
@@ -140,9 +142,12 @@ MemoryPlan plan_memory(const Workload& w, Sharding sharding, int devices, const 
   double restored = static_cast<double>(w.recompute ? w.largest_block : w.linear_parameters) * w.weight_bytes;
   if (w.linear_bytes > 0) (w.recompute ? activations.working : activations.kept) += restored;
   if (w.trained_base > 0) activations.working += static_cast<double>(w.largest_block) * w.weight_bytes;
+  // The tower comes before the blocks, and on the way back behind them.
+  const auto tower = tower_memory(w);
+  activations.kept += tower.kept;
   // Gradients grow while kept activations shrink, unless earlier micro-batches have left theirs already.
   double begin = activations.kept + activations.working + (w.accumulation > 1 ? plan.gradients : 0);
-  double end = activations.working + plan.gradients;
+  double end = std::max(activations.working, tower.kept + tower.working) + plan.gradients;
   double at_head = activations.kept + logits_of(w) + (w.accumulation > 1 ? plan.gradients : 0);
   double peak = std::max({begin, end, at_head});
   plan.logits = std::min(logits_of(w), std::max(0.0, peak - activations.kept - plan.gradients));

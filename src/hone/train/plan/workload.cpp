@@ -104,6 +104,7 @@ void count_parameters(Workload& work, const tuner::TunerConfig& tuner) {
     work.largest_block = std::max(work.largest_block, elements);
     for (const auto* linear : block.module().linears()) work.linear_parameters += linear->weight.numel();
   }
+  work.tower_trains = work.model.vision && !(tuner.frozen_parts.vit && tuner.frozen_parts.aligner);
   if (tuner.kind == tuner::TunerType::adapter) return count_adapter(work, decoder, tuner);
   auto trained = trained_base(sizes, tuner);
   for (size_t i = 0; i < sizes.size(); ++i) {

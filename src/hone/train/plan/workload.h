@@ -35,8 +35,10 @@ struct Workload {
   double cache_bytes = 0, gpu_memory_utilization = 0.9;
   bool engine_sleeps = false;
 
-  int64_t tokens = 0;      // of a micro-batch on one device
-  int64_t row_length = 0;  // of one sequence in it
+  int64_t tokens = 0;                                  // of a micro-batch on one device
+  int64_t row_length = 0;                              // of one sequence in it
+  int64_t images = 0, image_tokens = 0;                // of a micro-batch, and of the largest of them
+  bool tower_trains = false, tower_recompute = false;  // part of the vision tower; activation checkpointing in it
   int64_t accumulation = 1;
   bool recompute = true;                           // activation checkpointing
   std::optional<double> activation_memory_budget;  // how much of it; unset: all of it, or none

@@ -12,11 +12,13 @@
 #include "hone/cli/arguments/preference.h"
 #include "hone/cli/arguments/tools.h"
 #include "hone/cli/arguments/training.h"
+#include "hone/cli/commands/inspect/thumbnail.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/training/preference_config.h"
 #include "hone/cli/configs/training/training_config.h"
 #include "hone/cli/parsing/command_line.h"
 #include "hone/data/preview.h"
+#include "hone/media/decode_image.h"
 #include "hone/train/run_setup.h"
 
 namespace hone::cli {
@@ -51,6 +53,15 @@ bool has_grades(const train::TrainingJob& job, const Sample& sample) {
   return !job.loader.feedback && !sample.sequence_labels.empty();
 }
 
+// On terminals that can show it; what cannot be decoded was said before.
+void show_thumbnail(const data::Picture& picture) {
+  static const auto kind = terminal_pictures();
+  if (kind == TerminalPictures::none || picture.is_video()) return;
+  auto medium = media::Medium::open(picture.source, picture.config->sources);
+  if (!medium) return;
+  if (auto image = media::decode_image(medium->bytes())) fmt::print("{}", thumbnail(*image, medium->bytes(), kind, 40, 12));
+}
+
 void show_row(const train::TrainingJob& job, const text::Tokenizer& tokenizer, const ShownRow& row, bool ids) {
   for (size_t part = 0; part < row.samples.size(); ++part) {
     const auto& sample = row.samples[part];
@@ -59,7 +70,10 @@ void show_row(const train::TrainingJob& job, const text::Tokenizer& tokenizer, c
                              sample.ids.size(),
                              has_grades(job, sample) ? fmt::format(", grade {}", fmt::join(sample.sequence_labels, " ")) : "");
     fmt::print("{}\n{}\n", terminal::styled(title, Style::bold), colored(data::text_runs(tokenizer, sample)));
-    for (const auto& picture : sample.pictures) fmt::print("{}\n", terminal::styled(data::describe(picture), Style::dim));
+    for (const auto& picture : sample.pictures) {
+      fmt::print("{}\n", terminal::styled(data::describe(picture), Style::dim));
+      show_thumbnail(picture);
+    }
     for (const auto& sound : sample.sounds) fmt::print("{}\n", terminal::styled(data::describe(sound), Style::dim));
     if (ids) fmt::print("ids    {}\nlabels {}\n", Json(sample.ids).dump(), Json(sample.labels).dump());
     if (!sample.loss_scale.empty() && ids) fmt::print("weights {}\n", Json(sample.loss_scale).dump());

@@ -1,0 +1,87 @@
+#include "hone/cli/commands/inspect/thumbnail.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "hone/base/terminal.h"
+#include "hone/media/medium.h"
+#include "hone/media/resize.h"
+
+namespace hone::cli {
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+std::string base64(std::string_view bytes) {
+  const auto uri = media::data_uri(bytes);
+  return uri.substr(uri.find(',') + 1);
+}
+
+// Cells are taken to be twice as high as wide.
+media::ImageSize cells_of(media::ImageSize size, int64_t columns, int64_t rows) {
+  const double by = std::min({static_cast<double>(columns) / static_cast<double>(size.width),
+                              2.0 * static_cast<double>(rows) / static_cast<double>(size.height), 1.0});
+  auto scaled = [&](int64_t side) { return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(side) * by)); };
+  return {scaled(size.width), (scaled(size.height) + 1) / 2};
+}
+
+// Two pixels a cell, one above the other.
+std::string half_blocks(const media::Image& image, media::ImageSize cells) {
+  const auto small = media::resize(image, {cells.width, 2 * cells.height}, media::Filter::bilinear);
+  std::string out;
+  for (int64_t y = 0; y < small.size.height; y += 2) {
+    for (int64_t x = 0; x < small.size.width; ++x) {
+      const auto* upper = small.pixels.data() + 3 * (y * small.size.width + x);
+      const auto* lower = upper + 3 * small.size.width;
+      out += fmt::format("\x1b[38;2;{};{};{};48;2;{};{};{}m▀", upper[0], upper[1], upper[2], lower[0], lower[1], lower[2]);
+    }
+    out += "\x1b[0m\n";
+  }
+  return out;
+}
+
+// Raw pixels in pieces of at most 4096 characters.
+std::string kitty(const media::Image& image, media::ImageSize cells) {
+  constexpr int64_t kCellWidth = 10;  // pixels, about
+  constexpr size_t kPiece = 4096;
+  const auto small = media::resize(
+      image, {cells.width * kCellWidth, std::max<int64_t>(1, cells.width * kCellWidth * image.size.height / image.size.width)},
+      media::Filter::bilinear);
+  const auto data = base64({reinterpret_cast<const char*>(small.pixels.data()), small.pixels.size()});
+  std::string out;
+  for (size_t at = 0; at < data.size(); at += kPiece) {
+    const auto head =
+        at == 0 ? fmt::format("a=T,f=24,s={},v={},c={},r={},q=2,", small.size.width, small.size.height, cells.width, cells.height)
+                : "";
+    out += fmt::format("\x1b_G{}m={};{}\x1b\\", head, at + kPiece < data.size() ? 1 : 0, data.substr(at, kPiece));
+  }
+  return out + "\n";
+}
+
+}  // namespace
+
+TerminalPictures terminal_pictures() {
+  if (!terminal::has_colors(1)) return TerminalPictures::none;
+  const auto program = variable("TERM_PROGRAM"), colours = variable("COLORTERM");
+  if (!variable("KITTY_WINDOW_ID").empty() || variable("TERM") == "xterm-kitty" || program == "ghostty")
+    return TerminalPictures::kitty;
+  if (program == "iTerm.app" || program == "WezTerm") return TerminalPictures::iterm;
+  return colours == "truecolor" || colours == "24bit" ? TerminalPictures::half_blocks : TerminalPictures::none;
+}
+
+std::string thumbnail(const media::Image& image, std::string_view bytes, TerminalPictures kind, int64_t columns, int64_t rows) {
+  if (kind == TerminalPictures::none) return "";
+  const auto cells = cells_of(image.size, columns, rows);
+  if (kind == TerminalPictures::iterm)
+    return fmt::format("\x1b]1337;File=inline=1;width={};height={};preserveAspectRatio=1:{}\a\n", cells.width, cells.height,
+                       base64(bytes));
+  const auto colours = media::to_rgb(image);
+  return kind == TerminalPictures::kitty ? kitty(colours, cells) : half_blocks(colours, cells);
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,17 @@
+// What the images of a micro-batch take in a vision tower. Its activations follow patches, of which a token is several.
+#pragma once
+#include "hone/train/plan/workload.h"
+
+namespace hone::train {
+
+struct TowerMemory {
+  double kept = 0;     // until the backward pass has come back to it
+  double working = 0;  // of the block that is being computed, and the pixels
+};
+
+TowerMemory tower_memory(const Workload& workload);
+
+// Tokens of the largest image: of one tile or square where the model reads those, else as many as `asked`.
+int64_t image_tokens(const model::VisionConfig& vision, int64_t asked);
+
+}  // namespace hone::train
