@@ -1,112 +1,7 @@
 """Layers that are cut over processes train as if they were whole: losses, every gradient, norms, files."""
-import re
-
 import pytest
-from parallel_testing import GLOBAL_BATCH, small_tokenizer
-
-STEPS = 4
-WORDS = 401  # no number of processes divides it
-SHAPE = dict(vocab_size=WORDS, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=8, num_key_value_heads=2, head_dim=8, max_position_embeddings=256)
-
-
-def tied_with_head_norms():
-    from transformers import Qwen3Config, Qwen3ForCausalLM
-    return Qwen3ForCausalLM(Qwen3Config(**SHAPE, tie_word_embeddings=True))
-
-
-def one_key_head_and_biases():
-    """Fewer key heads than processes; biases on both sides of what is cut."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-    return LlamaForCausalLM(LlamaConfig(**{**SHAPE, "num_key_value_heads": 1}, attention_bias=True, mlp_bias=True, tie_word_embeddings=False))
-
-
-def experts():
-    from transformers import Qwen2MoeConfig, Qwen2MoeForCausalLM
-    shape = {key: value for key, value in SHAPE.items() if key != "head_dim"}
-    return Qwen2MoeForCausalLM(Qwen2MoeConfig(**shape, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32, shared_expert_intermediate_size=48,
-                                              mlp_only_layers=[0], tie_word_embeddings=False))
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory):
-    import torch
-    folders = {}
-
-    def get(make):
-        if make not in folders:
-            folders[make] = tmp_path_factory.mktemp(make.__name__)
-            tokenizer = small_tokenizer()
-            torch.manual_seed(0)
-            model = make().float()
-            with torch.no_grad():
-                for name, weight in model.named_parameters():  # norms and biases that are all ones or zeros would hide mistakes
-                    if weight.dim() == 1:
-                        weight.add_(torch.randn_like(weight) * 0.1)
-            model.config.eos_token_id = tokenizer.eos_token_id
-            model.save_pretrained(folders[make])
-            tokenizer.save_pretrained(folders[make])
-        return folders[make]
-
-    return get
-
-
-def settings(model, **options):
-    return {"model": model, "max_steps": STEPS, "num_train_epochs": 1, "save_steps": 1, "max_grad_norm": 0, "adam_epsilon": "1e-5", "learning_rate": "1e-3", **options}
-
-
-ADAPTED = dict(tuner_type="lora", lora_rank=4, target_modules="all-linear")
-EVERYWHERE = dict(tuner_type="lora", lora_rank=4, target_regex=r".*(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj|embed_tokens|lm_head|shared_expert_gate)")
-ON_EXPERTS = {**EVERYWHERE, "target_parameters": '["mlp.experts.gate_up_proj", "mlp.experts.down_proj", "mlp.gate.weight"]'}
-
-
-def state_of(folder):
-    """Optimizer state under whole names and in whole tensors, out of what each process wrote of its own part."""
-    import torch
-    from safetensors.torch import load_file
-    pieces = {}
-    for file in sorted(folder.glob("hone_state*.safetensors")):
-        for name, tensor in load_file(file).items():
-            if not name.startswith("optimizer/") or "/" not in name[10:]:
-                continue
-            whole, *numbers = re.split("[@:]", name)
-            pieces.setdefault(whole, []).append((list(map(int, numbers)), tensor))
-    state = {}
-    for name, parts in pieces.items():
-        if not parts[0][0]:
-            assert len(parts) == 1, f"{len(parts)} processes wrote {name}"
-            state[name] = parts[0][1]
-            continue
-        flat = torch.full((sum(part.numel() for _, part in parts),), float("nan"))
-        for (begin, run, stride), part in parts:
-            flat.as_strided((part.numel() // run, run), (stride, 1), begin).copy_(part.reshape(-1, run))
-        assert not flat.isnan().any(), f"{name} has a hole"
-        state[name] = flat
-    return state
-
-
-def worst_gradient(run, one, step):
-    """The largest difference of a gradient mean, over the largest element of its tensor, and where."""
-    ours, theirs = (state_of(each.folder / f"checkpoint-{step}") for each in (run, one))
-    assert ours.keys() == theirs.keys()
-    differences = {}
-    for name, tensor in theirs.items():
-        if "exp_avg/" in name:
-            # A key's bias, where there are no rotations, and rows of words that nobody used have none: what is left is rounding.
-            largest = max(float(tensor.abs().max()), 1e-7)
-            differences[name] = float((ours[name].reshape(-1) - tensor.reshape(-1)).abs().max()) / largest
-    return max((value, name) for name, value in differences.items())
-
-
-def assert_same(run, one):
-    assert run.code == 0, run.err
-    assert one.code == 0, one.err
-    assert run.losses() == pytest.approx(one.losses(), abs=1e-5)
-    for step in (1, STEPS):
-        worst, name = worst_gradient(run, one, step)
-        assert worst < 1e-5, f"step {step}: {name} differs by {worst:.1e} of its largest gradient"
-    norms, expected = ([event["grad_norm"] for event in each.log() if "grad_norm" in event] for each in (run, one))
-    assert norms == pytest.approx(expected, rel=1e-5)
-
+from layouts_testing import ADAPTED, EVERYWHERE, ON_EXPERTS, STEPS, assert_same, experts, one_key_head_and_biases, settings, tied_with_head_norms, worst_gradient
+from parallel_testing import GLOBAL_BATCH
 
 CASES = {
     "tied, full, smoothed labels": (2, tied_with_head_norms, dict(tuner_type="full", label_smoothing_factor=0.1)),
@@ -118,21 +13,6 @@ CASES = {
     "experts, lora on experts": (2, experts, ON_EXPERTS),
     "four processes, fewer key heads": (4, tied_with_head_norms, dict(**ADAPTED, sequence_parallel="true")),
 }
-
-
-@pytest.fixture(scope="module")
-def one_process(train, tmp_path_factory, models):
-    """The same rows in one process, once for all layouts that must equal it."""
-    runs = {}
-
-    def get(make, options):
-        options = {key: value for key, value in options.items() if key != "sequence_parallel"}
-        key = (make, *sorted(options.items()))
-        if key not in runs:
-            runs[key] = train(tmp_path_factory.mktemp("one"), **settings(models(make), **options))
-        return runs[key]
-
-    return get
 
 
 @pytest.fixture(scope="module")

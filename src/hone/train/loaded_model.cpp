@@ -21,8 +21,7 @@ std::unique_ptr<parallel::SequenceParallel> split_sequences(const TrainingJob& j
   if (model.config().vision) refuse("a model that sees images, whose rows stay together");
   if (job.neftune_alpha > 0 || job.shifted_attention || model.config().rope.kind == model::RopeKind::dynamic)
     refuse("NEFTune noise, shift_attn or dynamic RoPE scaling, which need full sequences");
-  if (job.sft.router_aux_loss_coef > 0 && model.config().experts.count > 0)
-    refuse("router_aux_loss_coef, which looks at all tokens of a batch");
+  if (job.sft.router.any() && model.config().experts.count > 0) refuse("losses of routers, which look at all tokens of a batch");
   if (job.sft.channel_loss || job.sft.sequence_accuracy)
     refuse("enable_channel_loss or acc_strategy seq, which need full sequences");
   // Context parallelism is a ring alone, as in Megatron: heads may be cut over other ranks already.
@@ -54,9 +53,8 @@ void take_stage(const TrainingJob& job, const DistributedContext& processes, Loa
                                [&](const auto& named) { return loaded.stages->stage_of(named.second) <= last; });
   };
   const bool experts = model.config().experts.count > 0;
-  if (experts && job.sft.router_aux_loss_coef > 0)
-    throw UserError(ExitCode::usage,
-                    "pipeline_parallel_size is above 1 with router_aux_loss_coef, which looks at all blocks at once",
+  if (experts && job.sft.router.any())
+    throw UserError(ExitCode::usage, "pipeline_parallel_size is above 1 with losses of routers, which look at all blocks at once",
                     "leave one of them out");
   const bool dealt_out = processes.tensor && (job.parallel.megatron_sequence_parallel || (experts && processes.expert_cut > 0));
   loaded.schedule =
@@ -133,6 +131,11 @@ void LoadedModel::run_frozen(const std::function<void(model::CausalLM&)>& work) 
   if (sharded) sharded->end_backward();  // nothing trains here: releases what the pass gathered
 }
 
+void LoadedModel::keep_gathered(bool hold) {
+  if (sharded) sharded->keep_gathered(hold);
+  if (tensor) tensor->keep_gathered(hold);
+}
+
 LoadedModel& SessionModels::add(LoadedModel model) {
   HONE_CHECK(!find(model.name), "two models are called {}", model.name);
   return *models_.emplace_back(std::make_unique<LoadedModel>(std::move(model)));
@@ -174,6 +177,7 @@ LoadedModel freeze_model(const TrainingJob& job, const DistributedContext& proce
   model->set_training(false);
   LoadedModel loaded{.name = name, .model = std::move(model)};
   if (processes.shards_model() && job.parallel.sharding.stage == 3) loaded.sharded = shards_of(job, processes, *loaded.model);
+  if (loaded.name == kReferenceModel) loaded.tensor = cut_layers(job, processes, name, *loaded.model);
   return loaded;
 }
 

@@ -29,6 +29,8 @@ struct LoadedModel {
   std::unique_ptr<parallel::TensorParallelModel> tensor = {};  // null: every layer is on one process
 
   bool trains() const { return !tuned.trainable.empty(); }
+  bool is_spread() const { return sharded || tensor; }
+  void keep_gathered(bool hold);  // until told otherwise all of it is on every process, which all call it
   // Runs `work` with a frozen model, without gradients. Every process takes part where it is in shards.
   void run_frozen(const std::function<void(model::CausalLM&)>& work);
 };

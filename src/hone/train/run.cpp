@@ -29,26 +29,28 @@ int exit_code(const RunResult& finished) {
   }
 }
 
-// What looks at logits, noise or text beside the loss has not been taught that layers may be cut; what generates or runs passes
-// of its own, that blocks or experts may be elsewhere.
+// What looks at logits, noise or text beside the log-probabilities of targets has not been taught that layers may be cut; what
+// generates or runs passes of its own, that blocks may be elsewhere. Experts that are elsewhere come for it.
 void check_model_parts(const TrainingJob& job, const DistributedContext& processes) {
   const auto& sft = job.sft;
   const std::pair<bool, const char*> missing_layers[] = {
-      {job.preference.method != Preference::none || job.distillation || job.reinforcement, "methods other than sft and pt"},
+      {job.preference.method == Preference::rm, "reward models, whose head is not cut"},
+      {job.distillation || job.reinforcement, "methods that generate or compare whole distributions"},
+      {job.predict_with_generate || job.do_predict, "predictions"},
       {!job.task.is_generative(), "tasks other than causal_lm"},
       {sft.dft || sft.asft || sft.eaft, "enable_dft_loss and losses weighted by probabilities"},
       {sft.channel_loss || sft.sequence_accuracy, "enable_channel_loss and acc_strategy seq"},
       {job.neftune_alpha > 0 || job.shifted_attention, "NEFTune and shift_attn"},
   };
   const std::pair<bool, const char*> missing[] = {
-      {job.reinforcement || (job.distillation && job.distillation->generates()), "methods that generate"},
-      {job.predict_with_generate || job.do_predict, "predictions"},
+      {job.reinforcement && job.reinforcement->ppo, "ppo, which trains two models"},
       {job.float8 || job.load.changes.compression.has_value(), "quantized weights and fp8"},
       {!job.load.places.empty(), "device_map"},
       {job.trainer.find_batch_size, "auto_find_batch_size"},
   };
   const std::pair<bool, const char*> missing_stages[] = {
-      {job.preference.method != Preference::none || job.distillation, "methods other than sft and pt"},
+      {job.preference.method != Preference::none || job.distillation || job.reinforcement, "methods other than sft and pt"},
+      {job.predict_with_generate || job.do_predict, "predictions"},
       {!job.task.is_generative(), "tasks other than causal_lm"},
       {sft.asft.has_value(), "use_asft_loss"},
       {job.trainer.layer_sampling.has_value(), "lisa_activated_layers"},

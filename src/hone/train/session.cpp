@@ -240,7 +240,7 @@ void TrainingSession::begin_generating(ParallelStrategy& strategy) {
                             .teacher = policy_teacher_.get(),
                             .value_model = others.value_model,
                             .strategy = strategy,
-                            .sharded = policy.sharded != nullptr,
+                            .sharded = policy.is_spread(),
                             .encoder = ready_.encoder,
                             .tokenizer = ready_.tokenizer,
                             .longest_prompt = ready_.rollouts->longest_prompt(),
@@ -251,7 +251,7 @@ void TrainingSession::begin_generating(ParallelStrategy& strategy) {
                                 .tuned = policy.tuned,
                                 .teacher = teacher_->model(),
                                 .strategy = strategy,
-                                .sharded = policy.sharded != nullptr,
+                                .sharded = policy.is_spread(),
                                 .encoder = ready_.encoder,
                                 .tokenizer = ready_.tokenizer,
                                 .folder = ready_.run.root});

@@ -44,6 +44,7 @@ struct TrainingArguments : ArgumentGroup {
   Arg<bool> use_eaft_loss{*this, "use_eaft_loss"};
   Arg<double> eaft_alpha{*this, "eaft_alpha"};
   Arg<double> router_aux_loss_coef{*this, "router_aux_loss_coef"};
+  Arg<double> router_z_loss_coef{*this, "router_z_loss_coef"};
   Arg<bool> auto_find_batch_size{*this, "auto_find_batch_size"};
   Arg<int64_t> torch_empty_cache_steps{*this, "torch_empty_cache_steps"};
   Arg<std::string> resume_from_checkpoint{*this, "resume_from_checkpoint"};

@@ -5,6 +5,7 @@ namespace hone::cli::table {
 using namespace note;
 
 void add_distributed(Rows& rows) {
+  constexpr Verbs kLayouts = kSft | kPt | kRlhf;  // commands whose models may be cut
   constexpr std::string_view kElsewhere =
       "layers are cut by --tensor_parallel_size of hone sft; or shard parameters with --deepspeed zero3";
   add_group(
@@ -20,30 +21,30 @@ void add_distributed(Rows& rows) {
           {"deepspeed_autotp_size", Integer(1), "", "Tensor parallelism in DeepSpeed.", only_swift{}, rejected{kElsewhere}},
           {"sequence_parallel_size", Integer(1), "1", "Sequence parallel size: ranks that split one sequence.", only_swift{}},
           {"tensor_parallel_size", Integer(1), "1",
-           "Tensor parallel size: ranks that each layer is cut over; the rest of the ranks are data parallel.", verbs{kSft | kPt},
+           "Tensor parallel size: ranks that each layer is cut over; the rest of the ranks are data parallel.", verbs{kLayouts},
            also{"tensor_model_parallel_size"}},
           {"sequence_parallel", Flag, "false",
            "Megatron's sequence parallelism: tensor parallel ranks deal out the rows outside of the cut layers.",
-           verbs{kSft | kPt}},
+           verbs{kLayouts}},
           {"pipeline_parallel_size", Integer(1), "1",
            "Pipeline parallel size: stages that the blocks are dealt out over; micro-batches are those of an update (1F1B).",
-           verbs{kSft | kPt}, also{"pipeline_model_parallel_size"}},
+           verbs{kLayouts}, also{"pipeline_model_parallel_size"}},
           {"decoder_first_pipeline_num_layers", Integer(1), "",
-           "Blocks of the first pipeline stage; the others share the rest evenly.", verbs{kSft | kPt}},
+           "Blocks of the first pipeline stage; the others share the rest evenly.", verbs{kLayouts}},
           {"decoder_last_pipeline_num_layers", Integer(1), "",
-           "Blocks of the last pipeline stage; the others share the rest evenly.", verbs{kSft | kPt}},
+           "Blocks of the last pipeline stage; the others share the rest evenly.", verbs{kLayouts}},
           {"account_for_embedding_in_pipeline_split", Flag, "false",
-           "The embedding counts as a block of the first pipeline stage.", verbs{kSft | kPt}},
+           "The embedding counts as a block of the first pipeline stage.", verbs{kLayouts}},
           {"account_for_loss_in_pipeline_split", Flag, "false", "The loss counts as a block of the last pipeline stage.",
-           verbs{kSft | kPt}},
+           verbs{kLayouts}},
           {"context_parallel_size", Integer(1), "1",
-           "Context parallel size: ranks that split each sequence, keys and values going round in a ring.", verbs{kSft | kPt}},
+           "Context parallel size: ranks that split each sequence, keys and values going round in a ring.", verbs{kLayouts}},
           {"expert_parallel_size", Integer(1), "1",
-           "Expert parallel size: ranks that the experts of each layer are dealt out over.", verbs{kSft | kPt},
+           "Expert parallel size: ranks that the experts of each layer are dealt out over.", verbs{kLayouts},
            also{"expert_model_parallel_size"}},
           {"expert_tensor_parallel_size", Integer(1), "",
            "Expert tensor parallel size: ranks that each expert is cut over; by default as many as tensor_parallel_size.",
-           verbs{kSft | kPt}},
+           verbs{kLayouts}},
           {"use_hyper_parallel", Flag, "false", "HyperParallel.", only_factory{}, rejected{kElsewhere}},
           {"ddp_timeout", Integer(1), "18000000", "Timeout of a collective in seconds.", factory_default{"1800"}},
           {"peer_timeout", Real(0.5), "60", "Seconds without a heartbeat after which a rank is considered lost."},

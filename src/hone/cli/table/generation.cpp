@@ -163,6 +163,8 @@ void add_serving(Rows& rows) {
           {"plot", Path, "", "Distribution of the latencies as a picture: this PNG, and an SVG beside it."},
           {"format", Choice("text|json"), "text", "Output format: text or JSON."},
       });
+  constexpr std::string_view kEngineTensorParallel =
+      "Tensor parallel size: devices (on the CPU, threads) that each layer is sharded across; -1 is all devices.";
   add_turns(rows);
   add_group(
       rows, "Engine", kGenerating | kRlhf | kTrain,
@@ -191,9 +193,11 @@ void add_serving(Rows& rows) {
           {"vllm_pipeline_parallel_size", Integer(1), "1",
            "Pipeline parallel size: devices that the decoder blocks of each replica are distributed over.",
            also{"sglang_pp_size"}},
-          {"vllm_tensor_parallel_size", Integer(-1), "1",
-           "Tensor parallel size: devices (on the CPU, threads) that each layer is sharded across; -1 is all devices.",
-           also{"tensor_parallel_size"}, also{"sglang_tp_size"}, also{"lmdeploy_tp"}},
+          {"vllm_tensor_parallel_size", Integer(-1), "1", kEngineTensorParallel, also{"tensor_parallel_size"},
+           also{"sglang_tp_size"}, also{"lmdeploy_tp"}, verbs{kGenerating | kTrain}},
+          // Where models train, the plain name is that of their own layout.
+          {"vllm_tensor_parallel_size", Integer(-1), "1", kEngineTensorParallel, also{"sglang_tp_size"}, also{"lmdeploy_tp"},
+           verbs{kRlhf}},
           {"vllm_quantization", Text, "",
            "Expected quantization of the checkpoint (awq, gptq, fp8 …); bitsandbytes quantizes full-precision weights while "
            "loading.",

@@ -90,6 +90,8 @@ void add_training(Rows& rows) {
           {"eaft_alpha", Real(0), "1.0", "Exponent of that weight.", only_factory{}},
           {"router_aux_loss_coef", Real(0), "0", "Coefficient of the MoE load-balancing loss, which is logged as aux_loss.",
            factory{"moe_aux_loss_coef"}, verbs{kTraining | kLogits}},
+          {"router_z_loss_coef", Real(0), "0",
+           "Coefficient of the MoE router z-loss, the mean square of log-sum-exp of each layer's logits; logged as z_loss."},
           {"average_tokens_across_devices", Flag, "true", "Average the loss over the tokens of all devices.",
            always_on{"true", "the loss is always divided by the tokens of all devices"}},
           {"use_logits_to_keep", Flag, "auto", "Compute logits for labeled tokens only.", only_swift{},

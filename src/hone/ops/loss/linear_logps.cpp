@@ -12,6 +12,7 @@ using torch::autograd::variable_list;
 struct LogpsHead : torch::CustomClassHolder {
   Tensor weight, bias, targets_t;
   CrossEntropyOptions options;
+  const VocabularyShard* shard = nullptr;  // null: every word is here
 
   TensorList parameters() const {
     TensorList list{weight};
@@ -23,20 +24,46 @@ struct LogpsHead : torch::CustomClassHolder {
   }
 };
 
+struct RowLogps {
+  Tensor logps, mean_logits;
+};
+
+RowLogps row_logps(const Tensor& logits, const Tensor& targets) {
+  return {(logits.gather(1, targets) - logits.logsumexp(1, true)).squeeze(1), logits.mean(1)};
+}
+
+// Of the target (0 where it is another rank's), of all, and the sum of logits: three numbers of each row are summed over ranks.
+RowLogps row_logps(const Tensor& logits, const Tensor& targets, const VocabularyShard& shard) {
+  auto largest = logits.amax(1, true);
+  shard.all_reduce_max(largest);
+  const auto place = targets - shard.begin;
+  const auto foreign = (place < 0).logical_or(place >= logits.size(1));
+  auto own = (logits.gather(1, place.clamp(0, logits.size(1) - 1)) - largest).masked_fill(foreign, 0);
+  auto sums = at::cat({own, (logits - largest).exp().sum(1, true), logits.sum(1, true)}, 1);
+  shard.all_reduce_sum(sums);
+  return {sums.select(1, 0) - sums.select(1, 1).log(), sums.select(1, 2) / static_cast<double>(shard.words)};
+}
+
+CrossEntropy entropy_of(const Tensor& hidden, const LogpsHead& head, const CrossEntropyOptions& options) {
+  if (head.shard) return linear_cross_entropy(hidden, head.weight, head.bias, head.targets_t, options, *head.shard);
+  return linear_cross_entropy(hidden, head.weight, head.bias, head.targets_t, options);
+}
+
 TargetLogps chunked_logps(const Tensor& hidden, const LogpsHead& head) {
   at::NoGradGuard no_grad;
   auto zeros = at::zeros({hidden.size(0)}, hidden.options().dtype(at::kFloat));
   TargetLogps found{zeros, zeros.clone()};
   auto labelled = labelled_positions(head.targets_t, head.options.target_count);
-  size_t row_bytes = static_cast<size_t>(head.weight.size(0)) * sizeof(float);
+  size_t row_bytes = static_cast<size_t>(head.shard ? head.shard->largest : head.weight.size(0)) * sizeof(float);
   int64_t rows = std::max<int64_t>(16, static_cast<int64_t>(head.options.chunk_bytes / row_bytes) / 16 * 16);
   for (const auto& part : labelled.split(rows)) {
     auto logits = lora_linear(hidden.index_select(0, part), head.weight, head.bias, head.options.adapters, head.options.training)
                       .to(at::kFloat);
     if (head.options.scale != 1) logits = logits * head.options.scale;
     auto targets = head.targets_t.index_select(0, part).unsqueeze(1);
-    found.logps_t.index_copy_(0, part, (logits.gather(1, targets) - logits.logsumexp(1, true)).squeeze(1));
-    found.mean_logits_t.index_copy_(0, part, logits.mean(1));
+    const auto of_rows = head.shard ? row_logps(logits, targets, *head.shard) : row_logps(logits, targets);
+    found.logps_t.index_copy_(0, part, of_rows.logps);
+    found.mean_logits_t.index_copy_(0, part, of_rows.mean_logits);
   }
   return found;
 }
@@ -60,7 +87,7 @@ class LinearLogps : public torch::autograd::Function<LinearLogps> {
     auto options = head->options;
     options.weights_t = -grads[0];
     at::AutoGradMode record(true);
-    auto entropy = linear_cross_entropy(hidden, head->weight, head->bias, head->targets_t, options);
+    auto entropy = entropy_of(hidden, *head, options);
     auto parameters = head->parameters();
     variable_list result(parameters.size() + 2), wanted;  // hidden, the parameters, and the head, which is an argument too
     std::vector<size_t> places;
@@ -85,9 +112,9 @@ TargetLogps linear_logps_plain(const Tensor& hidden, const Tensor& weight, const
 }
 
 TargetLogps linear_logps(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
-                         const CrossEntropyOptions& options) {
+                         const CrossEntropyOptions& options, const VocabularyShard* shard) {
   auto head = c10::make_intrusive<LogpsHead>();
-  head->weight = weight, head->bias = bias, head->targets_t = targets_t, head->options = options;
+  head->weight = weight, head->bias = bias, head->targets_t = targets_t, head->options = options, head->shard = shard;
   std::erase_if(head->options.adapters, [](const auto& adapter) { return !adapter.active; });
   head->options.label_smoothing = 0;
   head->options.training = false;  // what both passes compute is the same

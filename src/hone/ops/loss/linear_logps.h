@@ -1,7 +1,7 @@
 // Log-probabilities of targets straight from hidden states, with gradients: logits exist only for positions with a target, a few
 // at a time, and once more in the backward pass.
 #pragma once
-#include "hone/ops/loss/linear_cross_entropy.h"
+#include "hone/ops/loss/vocabulary_shard.h"
 
 namespace hone::ops {
 
@@ -14,7 +14,8 @@ struct TargetLogps {
 // out.
 TargetLogps linear_logps_plain(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
                                const CrossEntropyOptions& options = {});
+// `shard`, where given, says which words `weight` and `bias` are of; the gradient of `hidden` is this rank's part of a sum then.
 TargetLogps linear_logps(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
-                         const CrossEntropyOptions& options = {});
+                         const CrossEntropyOptions& options = {}, const VocabularyShard* shard = nullptr);
 
 }  // namespace hone::ops

@@ -221,6 +221,16 @@ void TensorParallelModel::fill(const Tensor& parameter, const Tensor& whole) con
   here.copy_(place ? parts_[*place].slice.cut(whole) : whole);
 }
 
+void TensorParallelModel::keep_gathered(bool hold) {
+  if (hold == (gathered_ != nullptr)) return;
+  HONE_CHECK(!groups_.tensor, "layers that are cut are not gathered");
+  at::NoGradGuard no_grad;
+  gathered_ = hold ? std::make_unique<WholeShapes>(*this) : nullptr;
+  if (hold)
+    for (auto& part : parts_) gathered_->show(part.value);
+  model_.decoder().experts = hold ? nullptr : dispatcher_.get();
+}
+
 std::unique_ptr<TensorParallelModel> apply_tensor_parallel(model::CausalLM& model, const ModelGroups& groups,
                                                            const TensorParallelOptions& options) {
   return std::make_unique<TensorParallelModel>(model, groups, options);

@@ -12,6 +12,8 @@
 
 namespace hone::parallel {
 
+class WholeShapes;
+
 // The groups of one rank that hold a model together.
 struct ModelGroups {
   ProcessGroup& world;
@@ -52,6 +54,8 @@ class TensorParallelModel {
 
   Tensor gathered(const Tensor& parameter);  // whole on the ranks of the first copy, all of which call it; undefined on others
   void fill(const Tensor& parameter, const Tensor& whole) const;  // its part of a whole tensor
+  // Until told otherwise every process has all experts, and computes by itself: for generation. Not of layers that are cut.
+  void keep_gathered(bool hold);
   const ModelGroups& groups() const { return groups_; }
 
  private:
@@ -89,6 +93,7 @@ class TensorParallelModel {
   std::unique_ptr<ProcessGroup> expert_replicas_;  // that cut the same experts; null: each has its own
   std::unique_ptr<ProcessRegion> region_;
   std::unique_ptr<ExpertAllToAll> dispatcher_;
+  std::unique_ptr<WholeShapes> gathered_;  // while all experts are here
   std::vector<Part> parts_;
   std::unordered_map<const void*, size_t> places_;
 };

@@ -32,6 +32,7 @@ class TensorDataParallel final : public MultiProcess {
     return model_.groups().is_first_copy || (model_.groups().deals_experts() && model_.groups().is_first_expert_copy);
   }
   bool owns_state_of(const std::string& name) const override;
+  void keep_gathered(bool hold) override { model_.keep_gathered(hold); }
   bool counts_rows() const override { return !model_.groups().tensor || model_.groups().tensor->rank() == 0; }
 
  private:

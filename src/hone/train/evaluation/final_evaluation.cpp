@@ -11,9 +11,9 @@ namespace {
 
 // Generated answers, by a model that is whole on every process for as long as it takes.
 std::vector<Prediction> predict(const TrainingJob& job, const RunSetup& ready, LoadedModel& loaded, bool main) {
-  if (loaded.sharded) loaded.sharded->keep_gathered(true);
+  loaded.keep_gathered(true);
   auto predictions = main ? make_predictor(job, ready, *loaded.model, {})() : std::vector<Prediction>();
-  if (loaded.sharded) loaded.sharded->keep_gathered(false);
+  loaded.keep_gathered(false);
   return predictions;
 }
 

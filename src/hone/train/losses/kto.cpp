@@ -3,7 +3,6 @@
 #include "hone/ops/loss/linear_cross_entropy.h"
 #include "hone/train/distributed/parallel_strategy.h"
 #include "hone/train/evaluation/evaluation_mode.h"
-#include "hone/train/losses/load_balancing_loss.h"
 #include "hone/train/losses/sequence_sums.h"
 
 namespace hone::train {
@@ -124,7 +123,7 @@ void KtoLoss::consult(model::CausalLM& model, const data::Batch& batch, KtoPaylo
 
 // Only the rows' own answers train.
 ForwardRequest KtoLoss::request(const data::Batch& batch) const {
-  return {.batch = sequences_of(batch, 0, batch.sample_count), .router_logits = router_balance_ > 0};
+  return {.batch = sequences_of(batch, 0, batch.sample_count), .router_logits = router_.any()};
 }
 
 LossSum KtoLoss::loss(const ForwardOutputs& outputs, const KtoPayload& payload) {
@@ -142,12 +141,7 @@ LossSum KtoLoss::loss(const ForwardOutputs& outputs, const KtoPayload& payload) 
     auto mean = -(policy.sums_s / token_counts(own).clamp_min(1) * weight).sum() / good;
     result.sum = result.sum + mean * (config_.rpo_alpha * static_cast<double>(rows) / good * static_cast<double>(rows));
   }
-  if (!outputs.router_logits.empty()) {
-    auto balance =
-        load_balancing_loss(outputs.router_logits, outputs.model.config().experts.num_experts_per_tok, policy.sums_s.device());
-    result.sum = result.sum + balance * (router_balance_ * static_cast<double>(rows));
-    result.metrics.push_back({"aux_loss", balance.detach(), 1});
-  }
+  add_router_losses(result, outputs, router_, static_cast<double>(rows));
   auto report = [&](const char* name, const Tensor& values_s) {
     result.metrics.push_back({fmt::format("{}/chosen", name), (values_s.detach() * weight).sum(), good});
     result.metrics.push_back({fmt::format("{}/rejected", name), (values_s.detach() * (1 - weight)).sum(), bad});

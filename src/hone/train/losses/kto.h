@@ -27,8 +27,8 @@ struct KtoPayload : data::PayloadOf<KtoPayload> {
 
 class KtoLoss final : public LossOf<KtoPayload> {
  public:
-  KtoLoss(const PreferenceConfig& config, Reference& reference, double router_balance)
-      : config_(config), reference_(reference), router_balance_(router_balance) {}
+  KtoLoss(const PreferenceConfig& config, Reference& reference, const RouterLossConfig& router)
+      : config_(config), reference_(reference), router_(router) {}
 
   double num_items(const data::Batch& batch) const override { return static_cast<double>(batch.sample_count); }
   void consult(model::CausalLM& model, const data::Batch& batch, KtoPayload& payload) override;
@@ -42,7 +42,7 @@ class KtoLoss final : public LossOf<KtoPayload> {
 
   PreferenceConfig config_;
   Reference& reference_;
-  double router_balance_;
+  RouterLossConfig router_;
   ParallelStrategy* group_ = nullptr;
 };
 

@@ -2,7 +2,6 @@
 
 #include "hone/ops/loss/linear_cross_entropy.h"
 #include "hone/train/distributed/parallel_strategy.h"
-#include "hone/train/losses/load_balancing_loss.h"
 #include "hone/train/losses/sequence_sums.h"
 
 namespace hone::train {
@@ -108,11 +107,7 @@ LossSum PreferenceLoss::loss(const ForwardOutputs& outputs, const PreferencePayl
     auto own = config_.rpo_alpha_by_row ? policy.row_losses().sum() : policy.token_loss() * pairs;
     result.sum = result.sum + own * config_.rpo_alpha;
   }
-  if (!outputs.router_logits.empty()) {
-    auto balance = load_balancing_loss(outputs.router_logits, model.config().experts.num_experts_per_tok, policy.sums_s.device());
-    result.sum = result.sum + balance * (router_balance_ * pairs);
-    result.metrics.push_back({"aux_loss", balance.detach(), 1});
-  }
+  add_router_losses(result, outputs, router_, pairs);
   return result;
 }
 

@@ -26,15 +26,13 @@ struct PreferencePayload : data::PayloadOf<PreferencePayload> {
 
 class PreferenceLoss final : public LossOf<PreferencePayload> {
  public:
-  // `reference` may be null where the config needs none. `router_balance` as SftConfig's.
-  PreferenceLoss(const PreferenceConfig& config, Reference* reference, double router_balance, Layout names)
-      : config_(config), reference_(reference), router_balance_(router_balance), names_(names) {}
+  // `reference` may be null where the config needs none.
+  PreferenceLoss(const PreferenceConfig& config, Reference* reference, const RouterLossConfig& router, Layout names)
+      : config_(config), reference_(reference), router_(router), names_(names) {}
 
   double num_items(const data::Batch& batch) const override { return static_cast<double>(batch.segments.count() / 2); }
   void consult(model::CausalLM& model, const data::Batch& batch, PreferencePayload& payload) override;
-  ForwardRequest request(const data::Batch& batch) const override {
-    return {.batch = batch, .router_logits = router_balance_ > 0};
-  }
+  ForwardRequest request(const data::Batch& batch) const override { return {.batch = batch, .router_logits = router_.any()}; }
   LossSum loss(const ForwardOutputs& outputs, const PreferencePayload& payload) override;
   void join(ParallelStrategy& group) override { group_ = &group; }
   std::vector<std::pair<std::string, std::string>> shown_metrics() const override {
@@ -52,7 +50,7 @@ class PreferenceLoss final : public LossOf<PreferencePayload> {
 
   PreferenceConfig config_;
   Reference* reference_;
-  double router_balance_;
+  RouterLossConfig router_;
   Layout names_;  // whose names metrics have where ms-swift's and LLaMA-Factory's differ
   ParallelStrategy* group_ = nullptr;
   Tensor baseline_;            // the mean reward of all batches so far, for BCO

@@ -7,7 +7,7 @@
 #include "hone/ops/loss/vocabulary_shard.h"
 #include "hone/train/distributed/metric_reduction.h"
 #include "hone/train/losses/kl_divergence.h"
-#include "hone/train/losses/load_balancing_loss.h"
+#include "hone/train/losses/router_losses.h"
 #include "hone/train/losses/token_logps.h"
 
 namespace hone::train {
@@ -53,12 +53,6 @@ std::vector<Metric> channel_losses(const TokenScores& scores, const Tensor& weig
   return metrics;
 }
 
-// The same value on each of so many ranks, whose gradients are added up: each has its share of them.
-Tensor shared_by(const Tensor& value, int64_t ranks) {
-  const double share = 1 / static_cast<double>(ranks);
-  return value * share + value.detach() * (1 - share);
-}
-
 }  // namespace
 
 void SftLoss::consult(model::CausalLM&, const data::Batch& batch, SftPayload& payload) {
@@ -90,12 +84,7 @@ LossSum SftLoss::loss(const ForwardOutputs& outputs, const SftPayload& payload) 
   LossSum result{entropy.sum, {}};
   if (config_.asft) result.sum = result.sum + *config_.asft * kl_from_reference(*start_, payload.start_hidden_th, outputs);
   // Each micro-batch counts by its targets, as it does in the cross-entropy.
-  if (!outputs.router_logits.empty()) {
-    auto balance = load_balancing_loss(outputs.router_logits, model.config().experts.num_experts_per_tok, result.sum.device());
-    const auto counted = region ? shared_by(balance, region->ranks()) : balance;
-    result.sum = result.sum + counted * (config_.router_aux_loss_coef * static_cast<double>(batch.target_count));
-    result.metrics.push_back({"aux_loss", balance.detach(), 1});
-  }
+  add_router_losses(result, outputs, config_.router, static_cast<double>(batch.target_count));
   if (config_.channel_loss)
     for (auto& metric : channel_losses(*scores, options.weights_t, batch)) result.metrics.push_back(std::move(metric));
   result.metrics.push_back(config_.sequence_accuracy

@@ -3,7 +3,7 @@
 #include <memory>
 #include <optional>
 
-#include "hone/train/methods/loss.h"
+#include "hone/train/losses/router_losses.h"
 
 namespace hone::train {
 
@@ -14,9 +14,9 @@ struct SftConfig {
       eaft;  // each token's loss times (entropy of the 20 most likely / 3) to this power (entropy-adaptive fine-tuning)
   std::optional<double>
       asft;  // dft, and so many times the divergence from the model that the run began with (anchored fine-tuning)
-  double router_aux_loss_coef = 0;  // so many times the experts' balance (expert_balance.h) is added, and logged as aux_loss
-  bool channel_loss = false;        // logs loss_NAME for each value of the rows' `channel` column
-  bool sequence_accuracy = false;   // logs seq_acc, answers that are right from end to end, instead of token_acc
+  RouterLossConfig router;
+  bool channel_loss = false;       // logs loss_NAME for each value of the rows' `channel` column
+  bool sequence_accuracy = false;  // logs seq_acc, answers that are right from end to end, instead of token_acc
 };
 
 struct SftPayload : data::PayloadOf<SftPayload> {
@@ -32,11 +32,11 @@ class SftLoss final : public LossOf<SftPayload> {
   double num_items(const data::Batch& batch) const override { return static_cast<double>(batch.target_count); }
   void consult(model::CausalLM& model, const data::Batch& batch, SftPayload& payload) override;
   ForwardRequest request(const data::Batch& batch) const override {
-    return {.batch = batch, .router_logits = config_.router_aux_loss_coef > 0};
+    return {.batch = batch, .router_logits = config_.router.any()};
   }
   LossSum loss(const ForwardOutputs& outputs, const SftPayload& payload) override;
   bool repeats_launches() const override {
-    return !config_.dft && !config_.eaft && !config_.asft && config_.router_aux_loss_coef == 0 && !config_.channel_loss &&
+    return !config_.dft && !config_.eaft && !config_.asft && !config_.router.any() && !config_.channel_loss &&
            !config_.sequence_accuracy;
   }
   bool metrics_vary() const override { return config_.channel_loss; }

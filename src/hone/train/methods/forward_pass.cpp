@@ -1,5 +1,6 @@
 #include "hone/train/methods/forward_pass.h"
 
+#include "hone/model/decoder.h"
 #include "hone/model/pooling.h"
 
 namespace hone::train {
@@ -8,8 +9,10 @@ Tensor ForwardOutputs::last_token_states() const { return model::last_token_stat
 
 ops::TargetLogps ForwardOutputs::target_logps(double temperature) const {
   const auto& head = std::as_const(model).head();
+  const auto* region = model.decoder().region;
   return ops::linear_logps(hidden_th, head.weight, head.bias, batch.targets_t,
-                           {.target_count = batch.target_count, .adapters = head.adapters, .scale = 1 / temperature});
+                           {.target_count = batch.target_count, .adapters = head.adapters, .scale = 1 / temperature},
+                           region ? region->vocabulary() : nullptr);
 }
 
 // Values are float32 and nothing is dropped out: a value is compared with itself a few updates earlier.

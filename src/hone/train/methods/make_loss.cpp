@@ -79,13 +79,12 @@ data::PayloadCollator payload_collator(const TrainingJob& job) {
 std::unique_ptr<Loss> make_loss(const TrainingJob& job, const text::Tokenizer& tokenizer, const OtherModels& others) {
   auto* reference = others.reference;
   if (job.preference.compares_pairs())
-    return std::make_unique<PreferenceLoss>(job.preference, reference, job.sft.router_aux_loss_coef, job.trainer.layout);
+    return std::make_unique<PreferenceLoss>(job.preference, reference, job.sft.router, job.trainer.layout);
   if (job.reinforcement && job.reinforcement->ppo)
     return std::make_unique<PpoLoss>(job.reinforcement->ppo->loss, others.value_model);
   if (job.reinforcement) return std::make_unique<PolicyLoss>(job.reinforcement->policy);
   if (job.distillation) return std::make_unique<DistillationLoss>(*job.distillation, *others.teacher);
-  if (job.preference.method == Preference::kto)
-    return std::make_unique<KtoLoss>(job.preference, *reference, job.sft.router_aux_loss_coef);
+  if (job.preference.method == Preference::kto) return std::make_unique<KtoLoss>(job.preference, *reference, job.sft.router);
   if (job.preference.method == Preference::rm) return std::make_unique<RewardLoss>(job.preference.center_rewards_coefficient);
   auto task = job.task;
   resolve_label_tokens(task, tokenizer);

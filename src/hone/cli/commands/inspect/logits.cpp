@@ -9,7 +9,7 @@
 #include "hone/model/inference/paged_kv_cache.h"
 #include "hone/model/memory/activation_checkpointing.h"
 #include "hone/ops/loss/linear_cross_entropy.h"
-#include "hone/train/losses/load_balancing_loss.h"
+#include "hone/train/losses/router_losses.h"
 #include "hone/tuner/adapter.h"
 
 namespace hone::cli {

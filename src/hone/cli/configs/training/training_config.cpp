@@ -344,9 +344,10 @@ train::TrainingJob training_job(const Options& options) {
   if (*training_args.use_eaft_loss) job.sft.eaft = *training_args.eaft_alpha;
   job.sft.channel_loss = *training_args.enable_channel_loss;
   job.sft.sequence_accuracy = *training_args.acc_strategy == "seq";
-  job.sft.router_aux_loss_coef = *training_args.router_aux_loss_coef;
-  if (job.sft.router_aux_loss_coef > 0 && config.experts.count == 0)
-    log::info("{} has no effect: the model has no experts", training_args.router_aux_loss_coef.flag());
+  job.sft.router = {.balance = *training_args.router_aux_loss_coef, .z = *training_args.router_z_loss_coef};
+  if (job.sft.router.any() && config.experts.count == 0)
+    log::info("{} has no effect: the model has no experts",
+              (job.sft.router.balance > 0 ? training_args.router_aux_loss_coef : training_args.router_z_loss_coef).flag());
   job.trainer = trainer_config(options);
   read_accelerator(options, job);
   read_places(options, job.model_folder, job.trainer);
