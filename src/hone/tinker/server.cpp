@@ -43,6 +43,13 @@ HttpResponse answer_to(const ApiError& problem, const HttpRequest& request) {
   return request.path.starts_with("/v1/messages") ? serve::anthropic_problem(problem) : serve::problem_response(problem);
 }
 
+// For metrics: "" is everything that no route names.
+std::string_view pattern_of(const HttpRequest& request) {
+  if (auto found = find_route(request.method, request.path); found.route) return found.route->path;
+  const auto* route = OpenAiApi::find_route(request.method, request.path);
+  return route ? route->path : std::string_view();
+}
+
 class TinkerServer : public serve::Service {
  public:
   TinkerServer(model::CausalLM& model, engine::Engine& engine, const serve::ServedModel& served, const TinkerConfig& config)
@@ -51,6 +58,8 @@ class TinkerServer : public serve::Service {
         lock_(config.model.root),
         store_(config.model.root / "state.sqlite"),
         futures_(io_),
+        rate_(config.keys.limits()),
+        metrics_(served.name),
         audit_(config.model.root / "audit.jsonl"),
         loop_(
             model, engine, io_, store_, config.model, [this](const std::string& future) { futures_.notify(future); },
@@ -96,6 +105,7 @@ class TinkerServer : public serve::Service {
   }
 
   void on_rejected(const HttpRequest& head, int status) override {
+    metrics_.on_rejected(pattern_of(head), status);
     if (config_.http.log_requests) log::info("{} {}", serve::request_line(head), status);
   }
 
@@ -104,9 +114,10 @@ class TinkerServer : public serve::Service {
     const auto began = Clock::now();
     auto problem = co_await serve::problem_of(answer(exchange), exchange.request());
     if (problem && !exchange.answered() && !exchange.gone()) co_await exchange.respond(answer_to(*problem, exchange.request()));
+    const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
+    metrics_.answered(pattern_of(exchange.request()), exchange.status(), seconds);
     if (config_.http.log_requests)
-      log::info("{} {} {:.0f} ms", serve::request_line(exchange.request()), exchange.status(),
-                std::chrono::duration<double, std::milli>(Clock::now() - began).count());
+      log::info("{} {} {:.0f} ms", serve::request_line(exchange.request()), exchange.status(), seconds * 1e3);
   }
 
  private:
@@ -206,9 +217,11 @@ class TinkerServer : public serve::Service {
   Store store_;
   Futures futures_;
   Archives archives_;
+  TokenRate rate_;
+  serve::Metrics metrics_;
   const AuditLog audit_;
   ModelLoop loop_;
-  Services services_{config_.api, store_, loop_, futures_, archives_};
+  Services services_{config_.api, store_, loop_, futures_, archives_, config_.keys.limits(), rate_, metrics_};
   OpenAiApi openai_;
   std::shared_ptr<asio::ssl::context> tls_;
   serve::Listener listener_;

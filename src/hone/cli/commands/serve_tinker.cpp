@@ -47,6 +47,7 @@ tinker::TinkerConfig tinker_config(const Options& options) {
   config.model.batch_tokens = *args.train_batch_tokens;
   config.model.checkpoint_bytes = static_cast<int64_t>(*args.max_checkpoint_gb * 1e9);
   config.model.engine = config.http.engine;
+  config.model.tenants = config.keys.limits();
   config.model.max_adapters = std::max<size_t>(1, config.http.max_adapters);
   config.api.max_rank = *args.max_rank;
   config.api.is_tls = !config.http.certificate_file.empty();

@@ -46,14 +46,17 @@ std::string with_look(std::string_view html, const PageConfig& look) {
 
 }  // namespace
 
+HttpResponse page_response(std::string_view name, std::string content) {
+  HttpResponse response{.body = std::move(content), .content_type = std::string(type_of(name))};
+  response.headers = {{"Content-Security-Policy", kPolicy}, {"Referrer-Policy", "no-referrer"}, {"Cache-Control", "no-cache"}};
+  return response;
+}
+
 HttpResponse page_file(std::string_view path, const PageConfig& look) {
   auto name = path == "/" ? std::string_view("index.html") : path.substr(std::string_view("/page/").size());
   for (const auto& file : page_files()) {
     if (file.name != name) continue;
-    HttpResponse response{.body = name == "index.html" ? with_look(file.content, look) : std::string(file.content),
-                          .content_type = std::string(type_of(name))};
-    response.headers = {{"Content-Security-Policy", kPolicy}, {"Referrer-Policy", "no-referrer"}, {"Cache-Control", "no-cache"}};
-    return response;
+    return page_response(name, name == "index.html" ? with_look(file.content, look) : std::string(file.content));
   }
   throw ApiError(404, "the page has no such file", "", "not_found");
 }

@@ -3,8 +3,10 @@
 #include <map>
 #include <mutex>
 
+#include "hone/serve/admin/metrics.h"
 #include "hone/serve/http/api_error.h"
 #include "hone/tinker/api/futures.h"
+#include "hone/tinker/api/token_rate.h"
 #include "hone/tinker/model/model_loop.h"
 
 namespace hone::tinker {
@@ -39,6 +41,9 @@ struct Services {
   ModelLoop& loop;
   Futures& futures;
   Archives& archives;
+  const AllTenantLimits& limits;
+  TokenRate& rate;
+  serve::Metrics& metrics;
 };
 
 struct Call {
@@ -96,6 +101,11 @@ serve::HttpResponse set_ttl(Services& services, const Call& call);
 void remove_expired(Store& store);
 // What a killed server wrote and did not come to note.
 void remove_unnamed_folders(const std::filesystem::path& root, Store& store);
+
+// status/status.cpp
+serve::HttpResponse status(Services& services, const Call& call);
+serve::HttpResponse metrics(Services& services, const Call& call);
+serve::HttpResponse status_page(Services& services, const Call& call);
 
 // The result of a future, or the reason there is none; none while it is not done. JSON for who does not accept protobuf.
 std::optional<serve::HttpResponse> result_of(Services& services, const Call& call, const std::string& id);

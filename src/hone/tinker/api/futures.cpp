@@ -65,6 +65,14 @@ std::optional<Futures::Sample> Futures::sample(const std::string& id, const std:
   return found->second;
 }
 
+Futures::Counts Futures::counts() {
+  std::lock_guard lock(mutex_);
+  Counts counts;
+  for (const auto& [owner, samples] : unfinished_) counts.samples += samples;
+  for (const auto& [id, signal] : watchers_) counts.polls += signal.expired() ? 0 : 1;
+  return counts;
+}
+
 void Futures::forget(double older_than) {
   const double before = unix_seconds() - older_than;
   std::lock_guard lock(mutex_);

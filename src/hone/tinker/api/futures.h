@@ -32,6 +32,10 @@ class Futures {
   std::optional<bool> add_sample(const std::string& id, const std::string& owner, size_t most);
   void finish_sample(const std::string& id, Outcome outcome);
   std::optional<Sample> sample(const std::string& id, const std::string& owner);
+  struct Counts {
+    size_t samples = 0, polls = 0;  // not done; clients that wait
+  };
+  Counts counts();
   // Samples that have been done for so many seconds, and watchers that gave up.
   void forget(double older_than);
 

@@ -28,6 +28,23 @@ std::optional<std::array<unsigned char, 32>> bytes_of_hex(std::string_view text)
   return bytes;
 }
 
+// "name=number".
+bool set_limit(std::string_view word, TenantLimits& limits) {
+  const auto equals = word.find('=');
+  if (equals == word.npos) return false;
+  const auto name = word.substr(0, equals), digits = word.substr(equals + 1);
+  double value = 0;
+  auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (digits.empty() || status != std::errc() || end != digits.data() + digits.size() || !(value >= 0 && value < 1e12))
+    return false;
+  if (name == "checkpoint_gb") return limits.checkpoint_bytes = static_cast<int64_t>(value * 1e9), true;
+  for (const auto& [known, field] :
+       {std::pair("priority", &TenantLimits::priority), std::pair("max_rank", &TenantLimits::max_rank),
+        std::pair("max_pending", &TenantLimits::max_pending), std::pair("tokens_per_minute", &TenantLimits::tokens_per_minute)})
+    if (name == known) return limits.*field = static_cast<int64_t>(value), true;
+  return false;
+}
+
 }  // namespace
 
 Keys::Digest Keys::digest(std::string_view text) {
@@ -57,11 +74,14 @@ void Keys::add_file(const std::filesystem::path& file) {
     ++number;
     line = trimmed(line);
     if (line.empty() || line.starts_with('#')) continue;
-    const auto blank = line.find_first_of(" \t");
-    if (blank == line.npos)
+    std::istringstream words(line);
+    std::string tenant, key;
+    if (!(words >> tenant >> key))
       throw UserError(ExitCode::usage, fmt::format("{}, line {}: no key", file.string(), number), "a line is: tenant key");
-    const auto tenant = line.substr(0, blank);
-    const std::string key(trimmed(line.substr(blank)));
+    for (std::string word; words >> word;)
+      if (!set_limit(word, limits_[tenant]))
+        throw UserError(ExitCode::usage, fmt::format("{}, line {}: {} is no limit", file.string(), number, word),
+                        "priority=, max_rank=, max_pending=, tokens_per_minute= and checkpoint_gb= with a number from 0 on");
     if (!key.starts_with(kDigestMark)) {
       add(tenant, key);
     } else if (auto digest = bytes_of_hex(key.substr(kDigestMark.size()))) {

@@ -8,20 +8,18 @@ namespace hone::tinker {
 class OpenAiApi {
  public:
   OpenAiApi(const serve::ServedModel& served, Services& services, serve::Workers& workers)
-      : served_(served), services_(services), workers_(workers), metrics_(served.name) {}
+      : served_(served), services_(services), workers_(workers) {}
 
   // Null: this server does not answer it.
   static const serve::Route* find_route(std::string_view method, std::string_view path);
   // A request's model is the base by its name, a checkpoint by its tinker:// path, or a sampler by its id.
   boost::asio::awaitable<void> answer(serve::Exchange& exchange, const serve::Route& route, std::string tenant);
-  serve::Metrics& metrics() { return metrics_; }
 
  private:
   const serve::ServedModel& served_;
   Services& services_;
   serve::Workers& workers_;
-  serve::Metrics metrics_;
-  serve::Admission admission_{services_.loop.engine(), metrics_};
+  serve::Admission admission_{services_.loop.engine(), services_.metrics};
 };
 
 }  // namespace hone::tinker

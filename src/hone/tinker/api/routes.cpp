@@ -10,6 +10,10 @@ constexpr bool kOpen = true, kAudited = true;
 constexpr Route kRoutes[] = {
     {"GET", kHealth, nullptr, kOpen},
     {"POST", kRetrieveFuture, nullptr},
+    {"GET", "/", status_page, kOpen},
+    {"GET", "/status/{}", status_page, kOpen},
+    {"GET", "/api/v1/status", status},
+    {"GET", "/metrics", metrics},
     {"POST", "/api/v1/client/config", client_config},
     {"POST", "/api/v1/client/dynamic_config", dynamic_config},
     {"GET", "/api/v1/get_server_capabilities", capabilities},

@@ -66,7 +66,11 @@ serve::HttpResponse asample(Services& services, const Call& call) {
   const auto id = request.sampler_id.empty() ? serve::fresh_id("direct:sample:") : future_id(request.sampler_id, request.seq_id);
   Json sequences = Json::array();
   for (int64_t i = 0; i < request.num_samples; ++i) sequences.push_back(fmt::format("{}:{}", id, i));
-  const auto fresh = services.futures.add_sample(id, call.tenant, services.config.max_samples);
+  const auto own = services.limits.of(call.tenant).max_pending;
+  services.rate.spend(call.tenant, static_cast<int64_t>(request.prompt.size()) +
+                                       request.num_samples * std::min(request.sampling.max_tokens, services.config.max_length));
+  const auto fresh =
+      services.futures.add_sample(id, call.tenant, own > 0 ? static_cast<size_t>(own) : services.config.max_samples);
   if (!fresh) {
     serve::ApiError full(429, "as many sampling requests wait as may; try again", "", "too_many_requests");
     full.retry_after = 1;

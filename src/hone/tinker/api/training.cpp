@@ -18,15 +18,18 @@ serve::HttpResponse accepted(const std::string& run, int64_t seq) {
   return serve::json_response({{"request_id", future_id(run, seq)}, {"model_id", run}});
 }
 
-serve::HttpResponse submit(Services& services, const Call& call, const std::string& model_id, StoredRequest request) {
+serve::HttpResponse submit(Services& services, const Call& call, const std::string& model_id, StoredRequest request,
+                           int64_t tokens = 0) {
   const auto run = run_named(services, call, model_id);
   if (run.unloaded) throw serve::ApiError(400, "this model was unloaded", "model_id");
   if (request.seq < 1) throw serve::ApiError(400, fmt::format("seq_id is {}; the first is 1", request.seq), "seq_id");
-  if (services.store.count_pending(call.tenant) >= services.config.max_pending) {
+  const auto own = services.limits.of(call.tenant).max_pending;
+  if (services.store.count_pending(call.tenant) >= (own > 0 ? own : services.config.max_pending)) {
     serve::ApiError full(429, "as many training requests wait as may; try again", "", "too_many_requests");
     full.retry_after = 1;
     throw full;
   }
+  services.rate.spend(call.tenant, tokens);
   const auto seq = request.seq;
   const auto added = services.store.add_request(run.id, std::move(request));
   if (added == Store::Added::differs)
@@ -49,13 +52,16 @@ serve::HttpResponse submit_data(Services& services, const Call& call, std::strin
                  .kind = address.forward_only ? "forward" : "forward_backward",
                  .body = std::move(bytes),
                  .result = {},
-                 .content_type = {}});
+                 .content_type = {}},
+                address.tokens);
 }
 
-RunConfig run_config(Services& services, const Json& body) {
+RunConfig run_config(Services& services, const Call& call, const Json& body) {
   RunConfig config;
+  const auto own = services.limits.of(call.tenant).max_rank;
+  const auto max_rank = own > 0 ? std::min(own, services.config.max_rank) : services.config.max_rank;
   const auto lora = body.value("lora_config", Json::object());
-  config.rank = integer_field(lora, "rank", config.rank, 1, services.config.max_rank);
+  config.rank = integer_field(lora, "rank", std::min(config.rank, max_rank), 1, max_rank);
   config.seed = has_field(lora, "seed") ? static_cast<uint64_t>(integer_field(lora, "seed", 0)) : std::random_device()();
   config.train_attn = flag_field(lora, "train_attn", true);
   config.train_mlp = flag_field(lora, "train_mlp", true);
@@ -85,7 +91,7 @@ serve::HttpResponse create_model(Services& services, const Call& call) {
   Run run{.id = fmt::format("{}:train:{}", session->id, required_integer(body, "model_seq_id", 0)),
           .session = session->id,
           .owner = call.tenant,
-          .config = run_config(services, body),
+          .config = run_config(services, call, body),
           .user_metadata = body.value("user_metadata", Json()),
           .snapshot = {}};
   const Json result = {{"model_id", run.id}, {"type", "create_model"}};

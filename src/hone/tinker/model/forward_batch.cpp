@@ -141,6 +141,7 @@ bool ForwardBatch::step() {
     rows.push_back({part.task->run_.name(), size, size + part.rows});
     size += part.rows;
   }
+  tokens_ = size;
   ActiveAdapters active(model_, rows, backward);
   at::AutoGradMode gradients(backward);
   auto hidden_th = model_.hidden_states(model::packed_texts(texts, model_.device()));

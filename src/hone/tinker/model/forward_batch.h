@@ -40,6 +40,7 @@ class ForwardBatch {
   // does so alone; throws when the pass itself fails, and then what its tasks did is undefined: in_pass() tells which they are.
   bool step();
   const std::vector<ForwardTask*>& in_pass() const { return in_pass_; }
+  int64_t tokens_in_pass() const { return tokens_; }
 
  private:
   struct Part {
@@ -51,7 +52,7 @@ class ForwardBatch {
   Tensor loss_of(const Part& part, const Tensor& hidden_th);
 
   model::CausalLM& model_;
-  int64_t batch_tokens_;
+  int64_t batch_tokens_, tokens_ = 0;
   std::vector<ForwardTask*> tasks_, in_pass_;
 };
 

@@ -39,11 +39,11 @@ void ModelLoop::start() {
 
 void ModelLoop::submit(const std::string& run, int64_t seq) {
   std::lock_guard lock(mutex_);
-  if (!executed_.contains(run)) {
-    auto row = store_.run_of_any_owner(run);
-    executed_[run] = row ? row->executed : 0;
+  if (!lines_.contains(run)) {
+    const auto row = store_.run_of_any_owner(run);
+    lines_[run] = {.owner = row ? row->owner : "", .executed = row ? row->executed : 0};
   }
-  waiting_[run].insert(seq);
+  lines_[run].waiting.insert(seq);
   ready_.notify_one();
 }
 
@@ -81,28 +81,44 @@ bool ModelLoop::is_stopping() {
   return stopping_;
 }
 
-bool ModelLoop::has_turn() {
-  return std::ranges::any_of(waiting_, [&](const auto& run) { return *run.second.begin() <= executed_[run.first] + 1; });
+ModelLoop::Stats ModelLoop::stats() {
+  std::lock_guard lock(mutex_);
+  auto stats = stats_;
+  for (const auto& [run, line] : lines_) {
+    stats.waiting_requests += line.waiting.size();
+    stats.waiting_runs += line.waiting.empty() ? 0 : 1;
+  }
+  return stats;
 }
 
-// One request of each run that has one, from the run behind the last that had a turn on: a run with many requests does not keep
-// the others waiting.
+bool ModelLoop::has_turn() {
+  return std::ranges::any_of(lines_, [](const auto& each) { return each.second.has_turn(); });
+}
+
+// One request of each run that has one. Where there are more runs than places, those go first that waited longest, and a tenant's
+// second run comes behind everybody's first. Among those that have a place, priority says who is computed first.
 std::vector<ModelLoop::Turn> ModelLoop::next_turns() {
-  std::vector<Turn> turns;
-  auto add = [&](auto first, auto last) {
-    for (; first != last && turns.size() < config_.max_adapters; ++first)
-      if (*first->second.begin() <= executed_[first->first] + 1) turns.push_back({first->first, *first->second.begin()});
-  };
-  const auto middle = waiting_.upper_bound(last_);
-  add(middle, waiting_.end());
-  add(waiting_.begin(), middle);
-  for (const auto& turn : turns) {
-    auto found = waiting_.find(turn.run);
-    found->second.erase(turn.seq);
-    if (found->second.empty()) waiting_.erase(found);
+  std::vector<std::pair<uint64_t, const std::string*>> ready;
+  for (const auto& [run, line] : lines_)
+    if (line.has_turn()) ready.emplace_back(line.last_turn, &run);
+  std::ranges::stable_sort(ready, {}, &std::pair<uint64_t, const std::string*>::first);
+  std::map<std::string, size_t> runs_of;
+  std::vector<std::pair<size_t, Turn>> turns;
+  for (const auto& [last, run] : ready) {
+    const auto& line = lines_[*run];
+    turns.push_back({runs_of[line.owner]++, {*run, *line.waiting.begin(), line.owner}});
   }
-  if (!turns.empty()) last_ = turns.back().run;
-  return turns;
+  std::ranges::stable_sort(turns, {}, [](const auto& each) { return each.first; });
+  turns.resize(std::min(turns.size(), config_.max_adapters));
+  std::ranges::stable_sort(turns, std::ranges::greater(),
+                           [&](const auto& each) { return config_.tenants.of(each.second.owner).priority; });
+  std::vector<Turn> chosen;
+  for (auto& [place, turn] : turns) {
+    lines_[turn.run].waiting.erase(turn.seq);
+    lines_[turn.run].last_turn = ++turns_;
+    chosen.push_back(std::move(turn));
+  }
+  return chosen;
 }
 
 void ModelLoop::loop() {
@@ -127,7 +143,7 @@ void ModelLoop::retry(const Turn& turn, const std::string& why) {
   log::error("request {} of {} is done again: {}", turn.seq, turn.run, why);
   residents_.erase(turn.run);
   std::unique_lock lock(mutex_);
-  waiting_[turn.run].insert(turn.seq);
+  lines_[turn.run].waiting.insert(turn.seq);
   ready_.wait_for(lock, kBeforeRetry, [&] { return stopping_; });
 }
 

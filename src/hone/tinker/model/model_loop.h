@@ -11,8 +11,11 @@
 #include "hone/serve/engine_loop.h"
 #include "hone/tinker/model/sampler.h"
 #include "hone/tinker/model/training_run.h"
+#include "hone/tinker/state/tenant_limits.h"
 
 namespace hone::tinker {
+
+class ForwardBatch;
 
 struct ModelConfig {
   std::filesystem::path root;  // of the server's files
@@ -22,7 +25,8 @@ struct ModelConfig {
   int64_t batch_tokens = 8192;   // computed at once
   size_t max_adapters = 64;      // runs in memory, and adapters of the sampler; others wait on the disk
   int64_t checkpoint_bytes = 0;  // that a tenant's named checkpoints may take; 0: as many as there is room for
-  double replay_seconds = 10;    // a run takes a snapshot when computing its requests again would take longer
+  AllTenantLimits tenants = {};
+  double replay_seconds = 10;  // a run takes a snapshot when computing its requests again would take longer
   serve::EngineLoopLimits engine = {};
 };
 
@@ -43,6 +47,14 @@ class ModelLoop {
   void unload(const std::string& run);
   void stop();  // behind the present request
 
+  // Since the start, and now. Any thread.
+  struct Stats {
+    size_t waiting_requests = 0, waiting_runs = 0, resident_runs = 0;
+    int64_t requests_done = 0, requests_failed = 0, optim_steps = 0, passes = 0, runs_in_passes = 0, tokens = 0;
+    double seconds = 0;  // of passes
+  };
+  Stats stats();
+
   // For requests that go to the engine directly, OpenAI's and the like. I/O thread.
   serve::EngineLoop& engine() { return engine_; }
   // An adapter that stays loaded as long as the value lives. Throws UserError.
@@ -58,6 +70,15 @@ class ModelLoop {
   struct Turn {
     std::string run;
     int64_t seq;
+    std::string owner = {};
+  };
+  struct Line {
+    std::string owner;
+    int64_t executed = 0;  // the last request that is done
+    uint64_t last_turn = 0;
+    std::set<int64_t> waiting = {};
+
+    bool has_turn() const { return !waiting.empty() && *waiting.begin() <= executed + 1; }
   };
 
   void loop();
@@ -71,6 +92,7 @@ class ModelLoop {
   void execute(const std::vector<Turn>& turns);
   void start(const Turn& turn, std::list<Forward>& forwards);
   void compute(std::list<Forward>& forwards);
+  void note_pass(const ForwardBatch& batch, double seconds);
   Outcome outcome_of(const Turn& turn, const std::string& kind, const std::function<Outcome()>& work);
   void finish(const Turn& turn, StoredRequest& request, Outcome outcome, double seconds);
   void after_failure(const std::string& run, const std::string& kind);
@@ -100,9 +122,9 @@ class ModelLoop {
   std::mutex mutex_;
   std::condition_variable ready_;
   std::deque<std::function<void()>> commands_;
-  std::map<std::string, std::set<int64_t>> waiting_;  // numbers of requests, by run
-  std::map<std::string, int64_t> executed_;           // of runs that wait
-  std::string last_;                                  // whose turn it was
+  std::map<std::string, Line> lines_;  // by run
+  uint64_t turns_ = 0;
+  Stats stats_;
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -82,9 +82,11 @@ std::string ModelLoop::save_named(Resident& resident, const StoredRequest& reque
                         .owner = resident.row.owner,
                         .folder = {},
                         .config = resident.row.config};
-  if (config_.checkpoint_bytes > 0 && store_.checkpoint_bytes(checkpoint.owner) >= config_.checkpoint_bytes)
-    throw RequestError(fmt::format("your checkpoints take the {:.1f} GB that they may; delete some, or give them a TTL",
-                                   static_cast<double>(config_.checkpoint_bytes) / 1e9));
+  const auto own = config_.tenants.of(checkpoint.owner).checkpoint_bytes;
+  const auto most = own > 0 ? own : config_.checkpoint_bytes;
+  if (most > 0 && store_.checkpoint_bytes(checkpoint.owner) >= most)
+    throw RequestError(fmt::format("your checkpoints take the {:.3g} GB that they may; delete some, or give them a TTL",
+                                   static_cast<double>(most) / 1e9));
   const auto folder = write_files(resident, request.seq, "checkpoints", checkpoint.kind == "weights");
   checkpoint.folder = folder.string();
   checkpoint.bytes = bytes_below(folder);

@@ -66,8 +66,10 @@ void ModelLoop::compute(std::list<Forward>& forwards) {
   ForwardBatch batch(model_, config_.batch_tokens);
   for (auto& each : forwards) batch.add(each.task);
   for (bool more = true; more && !is_stopping();) {
+    const auto began = std::chrono::steady_clock::now();
     try {
       more = batch.step();
+      note_pass(batch, std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
     } catch (const std::exception& problem) {
       log::error("a pass over the data of {} runs: {}", batch.in_pass().size(), problem.what());
       for (auto* task : batch.in_pass()) task->fail(kServersFault, false);
@@ -84,6 +86,15 @@ void ModelLoop::compute(std::list<Forward>& forwards) {
     }
     if (more) sample_for_a_while(true);
   }
+}
+
+void ModelLoop::note_pass(const ForwardBatch& batch, double seconds) {
+  if (batch.in_pass().empty()) return;
+  std::lock_guard lock(mutex_);
+  ++stats_.passes;
+  stats_.runs_in_passes += static_cast<int64_t>(batch.in_pass().size());
+  stats_.tokens += batch.tokens_in_pass();
+  stats_.seconds += seconds;
 }
 
 Outcome ModelLoop::outcome_of(const Turn& turn, const std::string& kind, const std::function<Outcome()>& work) try {
@@ -114,7 +125,10 @@ void ModelLoop::finish(const Turn& turn, StoredRequest& request, Outcome outcome
   store_.finish_request(turn.run, request);
   {
     std::lock_guard lock(mutex_);
-    executed_[turn.run] = turn.seq;
+    lines_[turn.run].executed = turn.seq;
+    ++(outcome.failed ? stats_.requests_failed : stats_.requests_done);
+    if (request.kind == "optim_step" && !outcome.failed) ++stats_.optim_steps;
+    stats_.resident_runs = residents_.size();
   }
   on_done_(future_id(turn.run, turn.seq));
   auto found = residents_.find(turn.run);

@@ -161,6 +161,16 @@ void read_setting(const MapEntry& entry, std::map<std::string, double>& config) 
   require_whole(reader, "loss_fn_config");
 }
 
+// Four bytes a token: datum.model_input (1), chunk.text (1), text.tokens (1). Damage is told where the data are read.
+int64_t token_count(std::string_view bytes, int depth) {
+  if (depth == 0) return static_cast<int64_t>(bytes.size() / sizeof(int32_t));
+  ProtobufReader reader(bytes);
+  int64_t count = 0;
+  while (auto field = reader.next())
+    if (field->number == 1 && field->is_bytes) count += token_count(field->bytes, depth - 1);
+  return count;
+}
+
 }  // namespace
 
 RequestAddress read_address(std::string_view bytes) {
@@ -169,6 +179,7 @@ RequestAddress read_address(std::string_view bytes) {
   while (auto field = reader.next()) {
     if (field->number == 1) address.model_id = field->bytes;
     if (field->number == 2) address.seq_id = static_cast<int32_t>(field->value);
+    if (field->number == 3) address.tokens += token_count(field->bytes, 3);
     if (field->number == 6) address.forward_only = field->value != 0;
   }
   require_whole(reader, "the request");

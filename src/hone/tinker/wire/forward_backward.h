@@ -34,6 +34,7 @@ struct RequestAddress {
   std::string model_id;
   int64_t seq_id = 0;
   bool forward_only = false;
+  int64_t tokens = 0;  // of its data
 };
 // Both throw RequestError when the bytes are no such message.
 RequestAddress read_address(std::string_view bytes);

@@ -1,0 +1,30 @@
+// What a tenant may do, beside what the server allows everybody.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace hone::tinker {
+
+struct TenantLimits {
+  int64_t priority = 0;           // who is computed first among those that wait; nobody waits forever for it
+  int64_t max_rank = 0;           // 0 here and below: the server's own
+  int64_t max_pending = 0;        // requests of each kind that are not done
+  int64_t tokens_per_minute = 0;  // trained and sampled; 0: as many as there is time for
+  int64_t checkpoint_bytes = 0;   // of named checkpoints
+};
+
+class AllTenantLimits {
+ public:
+  const TenantLimits& of(const std::string& tenant) const {
+    static const TenantLimits kNone;
+    auto found = limits_.find(tenant);
+    return found == limits_.end() ? kNone : found->second;
+  }
+  TenantLimits& operator[](const std::string& tenant) { return limits_[tenant]; }
+
+ private:
+  std::map<std::string, TenantLimits> limits_;
+};
+
+}  // namespace hone::tinker

@@ -1,0 +1,95 @@
+"""Limits of a tenant, metrics, and the status page."""
+import re
+import shutil
+import subprocess
+
+import pytest
+import tinker
+from serve_testing import BINARY, Server
+from tinker import types
+from tinker_testing import MODEL, TinkerServer, datum, rows
+
+SMALL, LARGE = "tml-small-0123456789", "tml-large-0123456789"
+
+
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("limits")
+    keys = folder / "keys"
+    keys.write_text(f"small {SMALL} max_rank=4 max_pending=2 tokens_per_minute=60 checkpoint_gb=0.00001\nlarge {LARGE} priority=3\n")
+    server = Server("--tinker_dir", folder / "state", "--api_keys", keys, "--torch_dtype", "float32", verb="serve-tinker", model=MODEL)
+    server.call = TinkerServer.call.__get__(server)
+    server.service = TinkerServer.service.__get__(server)
+    yield server
+    assert server.stop() == 0, server.log()
+
+
+def test_each_tenant_has_its_own_limits(limited, tokenizer):
+    with pytest.raises(tinker.BadRequestError, match="1 to 4"):
+        limited.service(SMALL).create_lora_training_client(base_model=MODEL, rank=8)
+    small, large = (limited.service(key).create_lora_training_client(base_model=MODEL, rank=4) for key in (SMALL, LARGE))
+    tokens, targets = rows(tokenizer)[0]
+    data = [datum(tokens, targets, weights=[1.0] * len(targets))] * 8
+    large.forward_backward(data, "cross_entropy").result()
+    small.forward_backward(data, "cross_entropy").result()  # beyond a minute's worth, which the next one waits for
+    path = small.save_state("first").result().path
+    with pytest.raises(tinker.RequestFailedError, match="1e-05 GB that they may"):
+        small.save_state("second").result()
+    prompt = {"chunks": [{"type": "encoded_text", "tokens": tokens}]}
+    status, headers, text = limited.request("POST", "/api/v1/asample", {"base_model": MODEL, "prompt": prompt, "sampling_params": {"max_tokens": 1}}, headers={"X-API-Key": SMALL})
+    assert status == 429 and 0 < int(headers["Retry-After"]) <= 60 and "60 tokens a minute" in text
+    assert limited.call("POST", "asample", {"base_model": MODEL, "prompt": prompt, "sampling_params": {"max_tokens": 1}}, key=LARGE)[0] == 200
+    steps = {"model_id": small.model_id, "adam_params": {}}
+    answers = [limited.call("POST", "optim_step", {**steps, "seq_id": seq}, key=SMALL)[0] for seq in (90, 91, 92)]  # gaps before them: none can be done
+    assert answers == [200, 200, 429]
+    assert path.startswith("tinker://")
+
+
+def test_a_wrong_limit_is_told_before_the_model_is_loaded(tmp_path):
+    keys = tmp_path / "keys"
+    for line in ("alice tml-alice-0123456789 tokens=1", "alice tml-alice-0123456789 priority=-1", "alice tml-alice-0123456789 max_rank=x"):
+        keys.write_text(line + "\n")
+        done = subprocess.run([BINARY, "serve-tinker", "--model", MODEL, "--tinker_dir", tmp_path / "state", "--api_keys", keys], capture_output=True, text=True)
+        assert done.returncode == 2 and f"line 1: {line.split()[2]} is no limit" in done.stderr and "tokens_per_minute=" in done.stderr
+
+
+def test_metrics_and_status(limited, tokenizer):
+    client = limited.service(LARGE).create_lora_training_client(base_model=MODEL, rank=4)
+    tokens, targets = rows(tokenizer)[0]
+    client.forward_backward([datum(tokens, targets, weights=[1.0] * len(targets))], "cross_entropy").result()
+    client.optim_step(types.AdamParams()).result()
+    status, headers, text = limited.request("GET", "/metrics", headers={"X-API-Key": LARGE})
+    assert status == 200 and headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    numbers = {name: float(value) for name, value in re.findall(r"^(hone_tinker_\w+) (\S+)$", text, re.M)}
+    assert numbers["hone_tinker_optim_steps_total"] >= 1 and numbers["hone_tinker_tokens_total"] >= len(tokens) and numbers["hone_tinker_pass_seconds_total"] > 0
+    assert 'path="/api/v1/optim_step",status="200"' in text and "# TYPE hone_tinker_passes_total counter" in text
+    status, answer = limited.call("GET", "status", key=LARGE)
+    assert status == 200 and answer["tenant"]["name"] == "large" and answer["tenant"]["priority"] == 3 and answer["server"]["base_model"] == MODEL
+    assert client.model_id in [run["id"] for run in answer["runs"]]
+    assert client.model_id not in str(limited.call("GET", "status", key=SMALL)[1])
+    for path in ("/metrics", "/api/v1/status"):
+        assert limited.request("GET", path)[0] == 401
+
+
+def test_the_status_page(limited):
+    import playwright.sync_api as playwright
+    with playwright.sync_playwright() as driver:
+        chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page()
+        troubles = []
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.goto(limited.url + "/")
+        playwright.expect(page.locator("#status")).to_be_hidden()
+        page.get_by_label("API key").fill("tml-wrong-0123456789")
+        page.get_by_role("button", name="Show").click()
+        playwright.expect(page.locator("#problem")).to_have_text("The server does not know this key.")
+        page.get_by_label("API key").fill(LARGE)
+        page.get_by_role("button", name="Show").click()
+        playwright.expect(page.locator("#tenant-name")).to_have_text("Tenant large")
+        playwright.expect(page.locator("#model")).to_contain_text(MODEL)
+        assert page.locator("#server dd").count() >= 8 and page.locator("#runs tr").count() >= 1
+        page.get_by_role("button", name="Forget the key").click()
+        playwright.expect(page.locator("#status")).to_be_hidden()
+        browser.close()
+        assert troubles == []
