@@ -29,6 +29,8 @@ struct ToolArguments : ArgumentGroup {
   Arg<std::string> show{*this, "show"};
   Arg<std::string> target_device{*this, "target_device"};
   Arg<double> tokens_per_second{*this, "tokens_per_second"};
+  Arg<double> link_gb_per_s{*this, "link_gb_per_s"};
+  Arg<double> network_gb_per_s{*this, "network_gb_per_s"};
 };
 
 // What every command has.

@@ -12,6 +12,7 @@
 #include "hone/cli/arguments/tools.h"
 #include "hone/cli/commands/plan_device.h"
 #include "hone/cli/commands/plan_inference.h"
+#include "hone/cli/commands/plan_layouts.h"
 #include "hone/cli/configs/plan_config.h"
 #include "hone/cli/configs/training/parallel_config.h"
 #include "hone/cli/hub_options.h"
@@ -38,7 +39,7 @@ std::vector<int> counts_with(int devices) {
 }
 
 // The environment's word, then accelerate's.
-int devices_asked(const SystemAccess& world, const Options& options) {
+train::Cluster cluster_asked(const SystemAccess& world, const Options& options) {
   const auto launch = accelerate_launch(options);
   auto number = [&](const char* name) {
     auto text = world.environment(name);
@@ -46,7 +47,8 @@ int devices_asked(const SystemAccess& world, const Options& options) {
     if (!text && launched != launch.end()) text = launched->second;
     return text ? std::max(1, std::atoi(text->c_str())) : 1;
   };
-  return number("NPROC_PER_NODE") * number("NNODES");
+  const int per_node = number("NPROC_PER_NODE"), nodes = number("NNODES");
+  return {.devices = per_node * nodes, .per_node = per_node};
 }
 
 bool makes_sense(Sharding sharding, int devices) {
@@ -293,16 +295,28 @@ int plan_command(const Options& options) {
                     "plan looks at sft, pt, rlhf, train, infer, deploy and app");
   world = with_environment(world, parsed.environment);
   check_environment_numbers(world);
-  int devices = devices_asked(world, parsed.options);
+  auto cluster = cluster_asked(world, parsed.options);
+  cluster.network_gb_per_s = *args.network_gb_per_s;
+  const int devices = cluster.devices;
   log::configure({.level = log::Level::warning});  // values that are worked out are part of the plan, not news
   if (!(verb & kTraining)) resolve_folders(parsed.options);
   resolve_auto_values(parsed.options, devices);
   if (!(verb & kTraining)) return plan_inference_command(parsed.options, options);
   auto job = plan_job(parsed.options);
   auto target = target_device(options, job.place.cpu);
+  target.device.link_gb_per_s = args.link_gb_per_s.value_or(target.device.link_gb_per_s);
   Planner planner(job, target, args.tokens_per_second.value_or(0));
+  const LayoutPlanner layouts(job, target, cluster, args.tokens_per_second.value_or(0));
+  const bool has_layouts = devices > 1 && !job.place.cpu && verb & (kSft | kPt);
   if (*args.format == "json") {
-    fmt::print("{}\n", whole_plan(planner, devices).dump(1));
+    auto plan = whole_plan(planner, devices);
+    if (has_layouts) plan.update(layouts.json());
+    fmt::print("{}\n", plan.dump(1));
+    return 0;
+  }
+  if (has_layouts && layouts.is_asked()) {
+    layouts.print_asked();
+    layouts.print_fastest();
     return 0;
   }
   auto asked = planner.layout(job.sharding, devices);
@@ -310,6 +324,7 @@ int plan_command(const Options& options) {
   print_images(planner, asked);
   print_parts(planner, asked);
   print_alternatives(planner, devices);
+  if (has_layouts) layouts.print_fastest();
   print_devices(planner);
   return 0;
 }

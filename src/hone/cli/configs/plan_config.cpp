@@ -5,6 +5,7 @@
 #include "hone/base/file.h"
 #include "hone/base/progress.h"
 #include "hone/cli/arguments/data.h"
+#include "hone/cli/arguments/distributed.h"
 #include "hone/cli/arguments/generation.h"
 #include "hone/cli/arguments/hub.h"
 #include "hone/cli/arguments/model.h"
@@ -86,6 +87,14 @@ train::Sharding sharding_asked(const Options& options) {
     default:
       return train::Sharding::none;
   }
+}
+
+train::ModelLayout layout_asked(const Options& options) {
+  const DistributedArguments args(options);
+  if (!args.tensor_parallel_size.exists()) return {};
+  auto size = [](const Arg<int64_t>& option) { return static_cast<int>(*option); };
+  return {size(args.tensor_parallel_size), size(args.pipeline_parallel_size), size(args.context_parallel_size),
+          size(args.expert_parallel_size)};
 }
 
 // What the process holds beside tensors: libtorch and its threads, and the tokenizer, whose tables take a few times its file.
@@ -230,6 +239,7 @@ PlanJob plan_job(const Options& options) {
     work.recompute = *work.activation_memory_budget < 1;
   }
   plan.sharding = sharding_asked(options);
+  plan.layout = layout_asked(options);
   plan.place = {.cpu = *model_args.use_cpu || *model_args.devices == "cpu", .runtime_bytes = runtime_bytes(folder)};
   return plan;
 }

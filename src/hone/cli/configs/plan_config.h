@@ -2,6 +2,7 @@
 #pragma once
 #include "hone/cli/options.h"
 #include "hone/train/plan/inference.h"
+#include "hone/train/plan/layouts.h"
 #include "hone/train/plan/memory.h"
 
 namespace hone::cli {
@@ -9,6 +10,7 @@ namespace hone::cli {
 struct PlanJob {
   train::Workload workload;
   train::Sharding sharding = train::Sharding::none;  // what the command asks for
+  train::ModelLayout layout;                         // the same, of model parallelism; dp is what devices are left
   train::PlanTarget place;                           // this machine's CPU, when the command is for it
   std::string model;
   std::vector<std::string> assumptions;  // what the command leaves open, in words

@@ -59,6 +59,8 @@ void add_tools(Rows& rows) {
                 {"format", Choice("text|json"), "text", "Output format: text or JSON."},
                 {"target_device", Text, "", "Device to plan for: 910B3, 910B4, A100, H200 …; none is this machine's, or 910B3."},
                 {"tokens_per_second", Real(0), "", "What one device was measured to do, in place of the estimate of its speed."},
+                {"link_gb_per_s", Real(0.001), "", "Speed of collectives inside a node; none is the device's own."},
+                {"network_gb_per_s", Real(0.001), "25", "Speed of a device's link to other nodes."},
             });
   add_group(rows, "Options", kOptions,
             {

@@ -54,10 +54,11 @@ Activations activations_of(const Workload& w) {
   auto tokens = static_cast<double>(w.tokens), layers = static_cast<double>(w.model.layers);
   double block = kept_per_token(w) * tokens, input = static_cast<double>(w.model.hidden_size) * w.weight_bytes * tokens;
   double working = working_per_token(w) * tokens;
+  const auto passes = static_cast<double>(w.passes_kept);
   if (w.activation_memory_budget && *w.activation_memory_budget < 1)
-    return {layers * (input + *w.activation_memory_budget * (block - input)), block + working};
-  if (w.recompute) return {layers * input, block + working};
-  return {layers * block, working};
+    return {passes * layers * (input + *w.activation_memory_budget * (block - input)), block + working};
+  if (w.recompute) return {passes * layers * input, block + working};
+  return {passes * layers * block, working};
 }
 
 double logits_of(const Workload& w) {

@@ -15,6 +15,8 @@ double active_parameters(const Workload& w) {
   return all - sparse * static_cast<double>(experts.count - experts.num_experts_per_tok) * of_one;
 }
 
+}  // namespace
+
 // Two operations a weight forward, as many for the gradient of the input, of what trains as many again; recomputation runs
 // forward twice.
 double flops_per_token(const Workload& w) {
@@ -25,8 +27,6 @@ double flops_per_token(const Workload& w) {
   const double forward = 2 * active + attention;
   return forward * (w.recompute ? 2 : 1) + forward + 2 * active * std::min(1.0, trained_share) + attention;
 }
-
-}  // namespace
 
 StepTime predict_step(const Workload& w, Sharding sharding, int devices, const PlannedDevice& device, double tokens_per_second) {
   constexpr double kGiga = 1e9;

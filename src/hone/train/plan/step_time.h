@@ -15,6 +15,8 @@ struct StepTime {
   double seconds() const { return compute + communication + offload; }
 };
 
+double flops_per_token(const Workload& workload);  // of a training pass
+
 // `tokens_per_second` was measured on one device and takes the place of the estimate of the arithmetic; 0: none was.
 StepTime predict_step(const Workload& workload, Sharding sharding, int devices, const PlannedDevice& device,
                       double tokens_per_second);

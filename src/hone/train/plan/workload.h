@@ -40,7 +40,8 @@ struct Workload {
   int64_t images = 0, image_tokens = 0;                // of a micro-batch, and of the largest of them
   bool tower_trains = false, tower_recompute = false;  // part of the vision tower; activation checkpointing in it
   int64_t accumulation = 1;
-  bool recompute = true;                           // activation checkpointing
+  int64_t passes_kept = 1;  // micro-batches whose activations wait for their backward pass: several in a pipeline
+  bool recompute = true;    // activation checkpointing
   std::optional<double> activation_memory_budget;  // how much of it; unset: all of it, or none
 
   int64_t trained() const { return trained_base + adapter_parameters; }
