@@ -53,15 +53,13 @@ void take_stage(const TrainingJob& job, const DistributedContext& processes, Loa
                                [&](const auto& named) { return loaded.stages->stage_of(named.second) <= last; });
   };
   const bool experts = model.config().experts.count > 0;
-  if (experts && job.sft.router.any())
-    throw UserError(ExitCode::usage, "pipeline_parallel_size is above 1 with losses of routers, which look at all blocks at once",
-                    "leave one of them out");
   const bool dealt_out = processes.tensor && (job.parallel.megatron_sequence_parallel || (experts && processes.expert_cut > 0));
   loaded.schedule =
       std::make_unique<PipelineSchedule>(model, *loaded.stages,
                                          PipelineSchedule::Options{.trains_before = trains(loaded.stages->stage() - 1),
                                                                    .trains_up_to = trains(loaded.stages->stage()),
-                                                                   .rows_over = dealt_out ? processes.tensor->size() : 1});
+                                                                   .rows_over = dealt_out ? processes.tensor->size() : 1,
+                                                                   .router_logits = experts && job.sft.router.any()});
 }
 
 // What of `trainable` is on this process.

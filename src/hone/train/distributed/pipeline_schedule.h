@@ -13,23 +13,25 @@ class PipelineSchedule {
  public:
   struct Options {
     bool trains_before = true, trains_up_to = true;  // in the stages before this one; in those and this one
-    int64_t rows_over = 1;  // ranks that rows between blocks are dealt out over (Megatron's sequence parallelism)
+    int64_t rows_over = 1;       // ranks that rows between blocks are dealt out over (Megatron's sequence parallelism)
+    bool router_logits = false;  // the loss reads those of all blocks: they travel with the rows
   };
   PipelineSchedule(model::CausalLM& model, parallel::PipelineModel& stages, Options options)
       : model_(model), stages_(stages), options_(options) {}
-
   at::Device device() const { return model_.device(); }
 
+  // What a stage hands to the next: rows, and of earlier blocks router logits [blocks, T, experts] where the loss asks for them.
+  using Message = TensorList;
   struct Output {
-    Tensor x_th;                  // for the next stage; undefined on the last one
+    Message message;              // empty on the last stage
     std::optional<LossSum> loss;  // on the last one
   };
   // This stage's part of a batch, which is on its device; `received` is what the stage before gave.
-  Output forward(Loss& method, const data::Batch& batch, const Tensor& received);
+  Output forward(Loss& method, const data::Batch& batch, const Message& received);
 
   // Of micro-batch i: forward gives what the next stage receives, or on the last stage the scalar to go back from.
   struct Passes {
-    std::function<Tensor(size_t i, const Tensor& received)> forward;
+    std::function<TensorList(size_t i, const Message& received)> forward;
     std::function<void(size_t i)> before_backward, after_backward;
   };
   void run_update(const std::vector<data::Batch>& batches, const Passes& passes);
@@ -38,17 +40,20 @@ class PipelineSchedule {
 
  private:
   struct InFlight {
-    Tensor received, output;
+    Message received;
+    TensorList outputs;
   };
-  Tensor empty_rows(const data::Batch& batch) const;  // of what passes between stages
-  Tensor received_rows(const data::Batch& batch);
-  Tensor made_ready(Tensor received) const;
-  void send(const Tensor& values, int to);
-  Tensor backward(size_t i, const Tensor& gradient, const Passes& passes);
-  Tensor send_forward_receive_backward(const Tensor& output);
-  Tensor receive_backward(const Tensor& output);
-  void send_backward(const Tensor& gradient);
-  Tensor send_backward_receive_forward(const Tensor& gradient, const data::Batch& next);
+  Message empty_message(const data::Batch& batch) const;  // from the stage before
+  Message received_message(const data::Batch& batch);
+  Message made_ready(Message received) const;
+  void send(const TensorList& values, int to);
+  void receive(TensorList& values, int from);
+  void exchange(const TensorList& sent, TensorList& received, int with);
+  TensorList backward(size_t i, const TensorList& gradients, const Passes& passes);
+  TensorList send_forward_receive_backward(const TensorList& outputs);
+  TensorList receive_backward(const TensorList& outputs);
+  void send_backward(const TensorList& gradients);
+  Message send_backward_receive_forward(const TensorList& gradients, const data::Batch& next);
   void finish_sending();
 
   model::CausalLM& model_;

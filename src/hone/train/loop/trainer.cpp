@@ -210,11 +210,11 @@ void Trainer::run_passes(const std::vector<data::Batch>& batches, double num_ite
   double waited = deps_.strategy.seconds_waited();
   auto is_last = [&](size_t i) { return i + 1 == batches.size(); };
   if (auto* pipeline = deps_.strategy.pipeline()) {
-    auto forward = [&](size_t i, const Tensor& received) {
+    auto forward = [&](size_t i, const PipelineSchedule::Message& received) {
       auto output = pipeline->forward(deps_.loss, batches[i].to(device_), received);
-      if (!output.loss) return output.x_th;
+      if (!output.loss) return output.message;
       metrics.add(*output.loss);
-      return output.loss->sum * loss_factor(num_items);
+      return TensorList{output.loss->sum * loss_factor(num_items)};
     };
     pipeline->run_update(batches, {forward, [&](size_t i) { before_backward(is_last(i)); }, [&](size_t) { after_backward(); }});
   } else {
