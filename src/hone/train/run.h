@@ -15,6 +15,7 @@
 #include "hone/train/config.h"
 #include "hone/train/distillation/config.h"
 #include "hone/train/distributed/distributed_context.h"
+#include "hone/train/evaluation/benchmark.h"
 #include "hone/train/evaluation/predict.h"
 #include "hone/train/losses/sft.h"
 #include "hone/train/methods/preference.h"
@@ -29,6 +30,7 @@ struct TrainingJob {
   std::string stage = "sft";                                  // sft, pt, or the preference method
   bool do_train = true, do_eval = false, do_predict = false;  // after training; evaluation during it is the trainer's
   bool predict_with_generate = false;
+  Benchmark benchmark;                       // in evaluations during training; empty: none
   std::optional<at::ScalarType> eval_dtype;  // weights become this for evaluation and prediction after training or without it
 
   fs::path model_folder;

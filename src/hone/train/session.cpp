@@ -156,6 +156,13 @@ optim::OptimizerConfig optimizer_recipe(const TrainingJob& job, const Distribute
   return recipe;
 }
 
+std::function<Json(int64_t)> benchmark_of(const TrainingJob& job, const RunSetup& ready, model::CausalLM& model) {
+  if (!job.benchmark) return {};
+  return [&job, &ready, &model](int64_t step) {
+    return job.benchmark({model, ready.tokenizer, ready.encoder, ready.run.root, step});
+  };
+}
+
 // Empty where the reference stays as it is.
 std::function<void(int64_t)> reference_follower(const TrainingJob& job, Reference* reference, model::CausalLM& model) {
   const auto& sync = job.preference.reference.sync;
@@ -298,6 +305,7 @@ RunResult TrainingSession::train() {
                    .weights = weights,
                    .evaluations = evaluations_of(job_, ready_, share),
                    .predict = job_.predict_with_generate ? make_predictor(job_, ready_, *policy.model, everyone) : Predict(),
+                   .benchmark = benchmark_of(job_, ready_, *policy.model),
                    .row_name = row_namer(ready_),
                    .flops_per_token = flops_per_token(policy),
                    .sequence = policy.sequence.get(),

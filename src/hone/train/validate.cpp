@@ -139,6 +139,8 @@ void validate_parallel(const TrainingJob& job) {
     require(job.task.is_generative(), "pooling tasks need full sequences, which sequence parallelism splits",
             "leave `sequence_parallel` out");
   }
+  require(!job.benchmark || (job.parallel.layout.tp <= 1 && job.parallel.layout.pp <= 1),
+          "`benchmark` runs the full model, which is in slices here", "evaluate the checkpoints with hone eval");
   require(!job.eval_dtype || (job.parallel.sharding.stage < 3 && !job.load.changes.compression),
           "`eval_dtype`: needs unsharded, unquantized weights in one process: neither zero3, fsdp nor quantization");
 }

@@ -131,6 +131,7 @@ struct EvalArguments : ArgumentGroup {
   Arg<Json> eval_dataset_args{*this, "eval_dataset_args"};
   Arg<double> eval_limit{*this, "eval_limit"};
   Arg<Json> eval_generation_config{*this, "eval_generation_config"};
+  Arg<Json> extra_eval_args{*this, "extra_eval_args"};
   Arg<std::string> eval_output_dir{*this, "eval_output_dir"};
   Arg<std::string> eval_backend{*this, "eval_backend"};
   Arg<std::string> eval_url{*this, "eval_url"};

@@ -69,6 +69,7 @@ struct TrainingArguments : ArgumentGroup {
   Arg<bool> load_best_model_at_end{*this, "load_best_model_at_end"};
   Arg<int64_t> early_stop_interval{*this, "early_stop_interval"};
   Arg<std::string> eval_metric{*this, "eval_metric"};
+  Arg<bool> eval_use_evalscope{*this, "eval_use_evalscope"};
   Arg<bool> predict_with_generate{*this, "predict_with_generate"};
   Arg<int64_t> generation_max_length{*this, "generation_max_length"};
   Arg<int64_t> generation_num_beams{*this, "generation_num_beams"};

@@ -59,6 +59,15 @@ class LoadedModel final : public eval::Model {
   std::unique_ptr<eval::Model> model_;
 };
 
+// The options that infer has, too.
+void apply_common_generation(const GenerationArguments& args, std::vector<eval::Task>& tasks) {
+  for (auto& task : tasks) {
+    if (args.max_new_tokens.is_set() && args.max_new_tokens.has_value() && *args.max_new_tokens > 0)
+      task.generation.max_gen_toks = *args.max_new_tokens;
+    if (args.temperature.is_set() && args.temperature.has_value()) task.generation.temperature = *args.temperature;
+  }
+}
+
 int run_factory(const Options& options) {
   auto config = factory_evaluation_config(options);
   auto subjects = eval::read_factory_subjects(config);
@@ -131,19 +140,17 @@ int eval_command(const Options& options) {
   if (*args.eval_backend != "Native")
     throw UserError(ExitCode::usage, fmt::format("--eval_backend {} is a library of its own", *args.eval_backend),
                     "leave it out: hone runs the benchmarks of docs/evaluation.md itself");
-  auto names = *args.eval_dataset;
-  if (names.empty())
-    throw UserError(ExitCode::usage, fmt::format("{} is missing", args.eval_dataset.flag()),
-                    fmt::format("expected task files or names: {}", fmt::join(eval::known_benchmarks(), ", ")));
+  const auto settings = benchmark_settings(options);
   auto began = std::chrono::steady_clock::now();
-  auto source = task_source(options);
-  auto set = eval::find_tasks(names, source);
-  apply_generation_config(options, set.tasks);
+  auto source = task_source(options, settings);
+  auto set = eval::find_tasks(settings.names, source);
+  apply_common_generation(GenerationArguments(options), set.tasks);
+  apply_generation_config(args.eval_generation_config, settings.generation, set.tasks);
   auto load = [&]() -> std::unique_ptr<eval::Model> {
     if (args.eval_url.has_value()) return eval::make_remote_model(evaluated_server(options), *args.fewshot_as_multiturn);
     return std::make_unique<LoadedModel>(options);
   };
-  auto tasks = eval::run_tasks(set.tasks, load, source.fetch, eval_run_config(options));
+  auto tasks = eval::run_tasks(set.tasks, load, source.fetch, eval_run_config(options, settings));
   auto groups = eval::run_groups(set.groups, tasks);
   auto time = time_of_run();
   auto folder = fs::path(*args.eval_output_dir) / time;

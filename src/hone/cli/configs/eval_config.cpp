@@ -1,16 +1,48 @@
 #include "hone/cli/configs/eval_config.h"
 
+#include <fmt/ranges.h>
+
+#include "hone/base/log.h"
 #include "hone/cli/arguments/generation.h"
 #include "hone/cli/arguments/model.h"
 #include "hone/hub/locate.h"
 
 namespace hone::cli {
 
-eval::TaskSource task_source(const Options& options) {
+BenchmarkSettings benchmark_settings(const Options& options) {
+  const EvalArguments args(options);
+  BenchmarkSettings settings{.names = *args.eval_dataset};
+  if (args.eval_dataset_args.has_value()) settings.dataset_args = *args.eval_dataset_args;
+  if (args.eval_generation_config.has_value()) settings.generation = *args.eval_generation_config;
+  if (args.eval_limit.has_value()) settings.limit = *args.eval_limit;
+  const auto extra = args.extra_eval_args.has_value() ? *args.extra_eval_args : Json::object();
+  try {
+    for (const auto& [key, value] : extra.items()) {
+      if (key == "datasets")
+        settings.names = value.get<std::vector<std::string>>();
+      else if (key == "dataset_args")
+        settings.dataset_args = value;
+      else if (key == "generation_config")
+        settings.generation = value;
+      else if (key == "limit")
+        settings.limit = value.get<double>();
+      else
+        log::info("{}: {} changes nothing here", args.extra_eval_args.flag(), key);
+    }
+  } catch (const Json::exception& problem) {
+    throw UserError(ExitCode::usage, fmt::format("{}: {}", args.extra_eval_args.flag(), problem.what()));
+  }
+  if (settings.names.empty())
+    throw UserError(ExitCode::usage, fmt::format("{} is missing", args.eval_dataset.flag()),
+                    fmt::format("expected task files or names: {}", fmt::join(eval::known_benchmarks(), ", ")));
+  return settings;
+}
+
+eval::TaskSource task_source(const Options& options, const BenchmarkSettings& settings) {
   const EvalArguments args(options);
   eval::TaskSource source;
   for (const auto& folder : *args.include_path) source.include_paths.emplace_back(folder);
-  if (args.eval_dataset_args.has_value()) source.dataset_args = *args.eval_dataset_args;
+  source.dataset_args = settings.dataset_args;
   if (!source.dataset_args.is_object())
     throw UserError(ExitCode::usage, fmt::format("{} is no object", args.eval_dataset_args.flag()),
                     "expected {\"gsm8k\": {\"local_path\": \"folder\"}}");
@@ -18,12 +50,12 @@ eval::TaskSource task_source(const Options& options) {
   return source;
 }
 
-eval::RunConfig eval_run_config(const Options& options) {
+eval::RunConfig eval_run_config(const Options& options, const BenchmarkSettings& settings) {
   const EvalArguments args(options);
   eval::RunConfig config;
-  if (args.eval_limit.has_value()) config.limit = *args.eval_limit;
+  config.limit = settings.limit;
   if (args.n_shot.has_value()) config.num_fewshot = *args.n_shot;
-  config.fewshot_seed = static_cast<uint64_t>(*args.fewshot_seed);
+  config.fewshot_seed = static_cast<uint64_t>(args.fewshot_seed.value_or(1234));
   config.seed = static_cast<uint64_t>(*ModelArguments(options).seed);
   config.apply_chat_template = applies_chat_template(options);
   config.keep_samples = *args.log_samples;
@@ -36,18 +68,10 @@ bool applies_chat_template(const Options& options) {
   return args.apply_chat_template.has_value() ? *args.apply_chat_template : options.front_end() == FrontEnd::swift;
 }
 
-void apply_generation_config(const Options& options, std::vector<eval::Task>& tasks) try {
-  const EvalArguments eval_args(options);
-  const GenerationArguments generation_args(options);
-  Json given = eval_args.eval_generation_config.has_value() ? *eval_args.eval_generation_config : Json::object();
+void apply_generation_config(const AnyArg& option, const Json& settings, std::vector<eval::Task>& tasks) try {
   for (auto& task : tasks) {
     auto& kwargs = task.generation;
-    if (generation_args.max_new_tokens.is_set() && generation_args.max_new_tokens.has_value() &&
-        *generation_args.max_new_tokens > 0)
-      kwargs.max_gen_toks = *generation_args.max_new_tokens;
-    if (generation_args.temperature.is_set() && generation_args.temperature.has_value())
-      kwargs.temperature = *generation_args.temperature;
-    for (const auto& [key, value] : given.items()) {
+    for (const auto& [key, value] : settings.items()) {
       if (key == "max_tokens" || key == "max_new_tokens" || key == "max_gen_toks")
         kwargs.max_gen_toks = value.get<int64_t>();
       else if (key == "temperature")
@@ -65,14 +89,13 @@ void apply_generation_config(const Options& options, std::vector<eval::Task>& ta
       else if (key == "n" || key == "repeats")
         task.repeats = value.get<int64_t>();
       else if (key != "do_sample" && key != "batch_size" && key != "stream" && key != "timeout")
-        throw UserError(ExitCode::usage,
-                        fmt::format("{} has {}, which is not followed", eval_args.eval_generation_config.flag(), key),
+        throw UserError(ExitCode::usage, fmt::format("{} has {}, which is not followed", option.flag(), key),
                         "expected max_tokens, temperature, top_p, top_k, min_p, repetition_penalty, stop or n");
     }
-    if (!given.value("do_sample", true)) kwargs.temperature = 0;
+    if (!settings.value("do_sample", true)) kwargs.temperature = 0;
   }
 } catch (const Json::exception& problem) {
-  throw UserError(ExitCode::usage, fmt::format("{}: {}", EvalArguments(options).eval_generation_config.flag(), problem.what()));
+  throw UserError(ExitCode::usage, fmt::format("{}: {}", option.flag(), problem.what()));
 }
 
 eval::FactoryEvaluationConfig factory_evaluation_config(const Options& options) {

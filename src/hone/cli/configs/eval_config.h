@@ -1,16 +1,24 @@
 // From options to how benchmarks are run. The only code that reads the options of eval.
 #pragma once
-#include "hone/cli/options.h"
+#include "hone/cli/arguments/arg.h"
 #include "hone/eval/factory_evaluation.h"
 #include "hone/eval/find_tasks.h"
 #include "hone/eval/run_tasks.h"
 
 namespace hone::cli {
 
-eval::TaskSource task_source(const Options& options);
-eval::RunConfig eval_run_config(const Options& options);
-// --eval_generation_config and --max_new_tokens, over what the task says.
-void apply_generation_config(const Options& options, std::vector<eval::Task>& tasks);
+// What is run: the options, and over them extra_eval_args, which are evalscope's names of the same.
+struct BenchmarkSettings {
+  std::vector<std::string> names;
+  Json dataset_args = Json::object(), generation = Json::object();
+  double limit = 0;
+};
+BenchmarkSettings benchmark_settings(const Options& options);  // throws UserError(usage) where no benchmark is named
+
+eval::TaskSource task_source(const Options& options, const BenchmarkSettings& settings);
+eval::RunConfig eval_run_config(const Options& options, const BenchmarkSettings& settings);
+// `settings` over what the tasks say; `option` is where they come from, for messages.
+void apply_generation_config(const AnyArg& option, const Json& settings, std::vector<eval::Task>& tasks);
 bool applies_chat_template(const Options& options);
 eval::FactoryEvaluationConfig factory_evaluation_config(const Options& options);
 // --eval_url.

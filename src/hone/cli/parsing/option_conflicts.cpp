@@ -57,7 +57,8 @@ class TrainingRules {
   bool is_quantized() const { return model_.quant_bits.has_value() || model_.quant_method.has_value(); }
   bool is_rlhf() const { return data_.verb() & kRlhf; }
   bool has_validation_data() const {
-    return data_.val_dataset.has_value() || data_.cached_val_dataset.has_value() || *data_.split_dataset_ratio > 0;
+    return data_.val_dataset.has_value() || data_.cached_val_dataset.has_value() || *data_.split_dataset_ratio > 0 ||
+           *training_.eval_use_evalscope;
   }
   bool stage_is(std::initializer_list<std::string_view> stages) const {
     return std::ranges::count(stages, is_rlhf() ? *preference_.rlhf_type : *training_.stage) > 0;

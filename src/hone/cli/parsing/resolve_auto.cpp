@@ -72,7 +72,8 @@ void resolve_training(Options& options, int world_size) {
                                                        : accumulation_for(*training.per_device_train_batch_size,
                                                                           std::max(world_size / ranks_of_same_rows(options), 1)));
   if (data.packing.is_auto()) resolve(data.packing, *training.stage == "pt" || *data.neat_packing);
-  const bool has_data = data.val_dataset.has_value() || data.cached_val_dataset.has_value() || *data.split_dataset_ratio > 0;
+  const bool has_data = data.val_dataset.has_value() || data.cached_val_dataset.has_value() || *data.split_dataset_ratio > 0 ||
+                        *training.eval_use_evalscope;
   if (training.eval_strategy.is_auto()) {
     const auto saving = *output.save_strategy;
     resolve(training.eval_strategy, has_data ? (saving == "best" ? "steps" : saving) : "no");

@@ -25,8 +25,6 @@ void add_rare_training(Rows& rows) {
            always_on{"true", "gradients are reduced as they come, whichever parameters have one"}},
           {"mrl_dims", JsonText, "", "Matryoshka embedding sizes and their loss weights, as in {\"512\": 1.0, \"256\": 0.5}.",
            only_swift{}},
-          {"extra_eval_args", JsonText, "", "Benchmark settings.", only_swift{},
-           no_effect{"only read together with --eval_use_evalscope"}},
           {"galore_proj_quant", Flag, "false", "Q-GaLore: quantize the projector.", only_swift{}},
           {"galore_proj_bits", Integer(1, 8), "4", "Q-GaLore: projector bits.", only_swift{}},
           {"galore_proj_group_size", Integer(1), "256", "Q-GaLore: quantization group size.", only_swift{}},

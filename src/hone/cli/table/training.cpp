@@ -174,14 +174,8 @@ void add_training(Rows& rows) {
           {"generation_num_beams", Integer(1), "", "Number of beams at evaluation; none uses num_beams.",
            factory{"eval_num_beams"}},
           {"generation_config", Path, "", "File or model folder with sampling settings; none uses the model's own."},
-          {"eval_use_evalscope", Flag, "false", "Run benchmarks.", only_swift{},
-           rejected{"run benchmarks against `hone deploy` afterwards"}},
-          {"eval_dataset_args", JsonText, "", "Benchmark settings.", only_swift{},
-           no_effect{"only read together with --eval_use_evalscope"}},
-          {"eval_limit", Integer(1), "", "Rows of a benchmark.", only_swift{},
-           no_effect{"only read together with --eval_use_evalscope"}},
-          {"eval_generation_config", JsonText, "", "Benchmark generation.", only_swift{},
-           no_effect{"only read together with --eval_use_evalscope"}},
+          {"eval_use_evalscope", Flag, "false",
+           "Run the benchmarks of --eval_dataset at every evaluation; hone runs them itself.", only_swift{}},
       });
 }
 

@@ -10,6 +10,7 @@
 #include "hone/io/newest_checkpoint.h"
 #include "hone/train/checkpoints/checkpoint.h"
 #include "hone/train/distributed/pipeline_schedule.h"
+#include "hone/train/evaluation/evaluation_mode.h"
 #include "hone/train/loop/stop_signal.h"
 
 namespace hone::train {
@@ -398,10 +399,25 @@ void Trainer::finish_saving() {
 }
 
 void Trainer::evaluate_now(RunLog& log) {
-  if (deps_.evaluations.empty() || last_evaluated_ == state_.global_step) return;
+  if ((deps_.evaluations.empty() && !deps_.benchmark) || last_evaluated_ == state_.global_step) return;
   last_evaluated_ = state_.global_step;
+  if (deps_.benchmark) run_benchmark(log);
+  if (deps_.evaluations.empty()) return;
   auto metrics = measure(log);
   if (!config_.metric_for_best_model.empty()) update_best_metric(metrics);
+}
+
+// One that cannot be run takes nothing from what was learned: the run goes on, as ms-swift's does.
+void Trainer::run_benchmark(RunLog& log) {
+  deps_.strategy.keep_gathered(true);
+  if (deps_.strategy.rank() == 0) try {
+      EvaluationMode mode(deps_.model);
+      log.record(deps_.benchmark(state_.global_step), state_);
+    } catch (const UserError& problem) {
+      log::warning("step {}: the benchmarks were not run: {}", state_.global_step, problem.what());
+    }
+  deps_.strategy.sum(0);  // the others wait here
+  deps_.strategy.keep_gathered(false);
 }
 
 // The numbers of all sets; each set is a line of the log.

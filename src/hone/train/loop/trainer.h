@@ -37,6 +37,7 @@ struct TrainerDeps {
   WeightFiles weights;
   std::vector<EvaluationSet> evaluations;            // none: no evaluation
   Predict predict;                                   // empty: no generation in evaluations
+  std::function<Json(int64_t step)> benchmark;       // on the first process, in evaluations; empty: none
   std::function<std::string(int64_t row)> row_name;  // "train.jsonl:12", for reports about a batch
   double flops_per_token = 0;
   const parallel::SequenceParallel* sequence = nullptr;                      // null: every sequence is on one process
@@ -96,6 +97,7 @@ class Trainer {
   std::string progress_note(const StepResult& reading, double seconds) const;
   void evaluate_now(RunLog& log);
   Json measure(RunLog& log);
+  void run_benchmark(RunLog& log);
   void update_best_metric(const Json& metrics);
   bool saves_now() const;
   void save_now();

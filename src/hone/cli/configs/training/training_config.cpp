@@ -1,4 +1,5 @@
 #include "hone/cli/configs/training/training_config.h"
+#include "hone/cli/configs/training/benchmark_config.h"
 
 #include <charconv>
 
@@ -357,6 +358,7 @@ train::TrainingJob training_job(const Options& options) {
   apply_task(options, job);
   apply_preference(options, job);
   read_parallel(options, job);
+  job.benchmark = training_benchmark(options);
   train::validate(job);
   require_servers(job);
   job.generation = {
