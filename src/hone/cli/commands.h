@@ -31,7 +31,7 @@ std::vector<Command> shown_commands(FrontEnd front_end);  // by the names its us
 std::string nearest_command(FrontEnd front_end, std::string_view name);
 
 FrontEnd front_end_of(std::string_view program);  // "/usr/bin/swift" → swift
-bool is_megatron(std::string_view program);       // ms-swift's second program: its lines become those of swift (megatron.h)
+bool is_megatron(std::string_view program);       // ms-swift's second program: its lines become those of swift (megatron/)
 std::string_view program_name(FrontEnd front_end);
 
 // One file each under commands/.

@@ -17,7 +17,7 @@
 #include "hone/cli/folder_checks.h"
 #include "hone/cli/help.h"
 #include "hone/cli/hub_options.h"
-#include "hone/cli/megatron.h"
+#include "hone/cli/megatron/megatron.h"
 #include "hone/cli/parsing/check_environment.h"
 #include "hone/cli/parsing/variables.h"
 #include "hone/device/cuda_library.h"

@@ -125,7 +125,10 @@ at::ScalarType stored_type(const io::WeightFolder& weights, const NamedParameter
 Decoder load_decoder(const std::filesystem::path& folder, const LoadOptions& options) {
   auto decoder = decoder_skeleton(read_config(folder, options.changes.config));
   for (auto& block : decoder.blocks)
-    if (block.mixture) block.mixture->is_eager = options.changes.experts_one_by_one;
+    if (block.mixture) {
+      block.mixture->is_eager = options.changes.experts_one_by_one;
+      block.mixture->routes_in_float32 = options.changes.routers_in_float32;
+    }
   const auto files = std::make_shared<const io::WeightFolder>(folder);
   const auto& weights = *files;
   if (!decoder.config.carried.empty()) decoder.files = files;

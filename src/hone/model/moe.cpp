@@ -7,10 +7,15 @@ void ExpertWeights::quantize(int bits) {
   weight = weight.to(at::kMeta);
 }
 
+Tensor SparseMoe::route(const Tensor& x_th, const LinearContext& mode) const {
+  if (!routes_in_float32 || x_th.scalar_type() == at::kFloat) return router(x_th, mode);
+  return ops::lora_linear(x_th.to(at::kFloat), router.weight.to(at::kFloat), router.bias, router.adapters, mode.training);
+}
+
 Tensor SparseMoe::operator()(const Tensor& input_th, const LinearContext& mode, TensorList* router_logits,
                              ops::ExpertDispatcher* dispatcher) const {
   auto x_th = mode.training && jitter > 0 ? input_th * at::empty_like(input_th).uniform_(1 - jitter, 1 + jitter) : input_th;
-  auto logits_te = router(x_th, mode);
+  auto logits_te = route(x_th, mode);
   if (router_logits) router_logits->push_back(logits_te);
   auto choice = ops::route_top_k(logits_te, per_token, normalized);
   if (dispatcher)

@@ -23,11 +23,15 @@ struct SparseMoe {
   bool normalized = false;  // the weights of a token's experts sum to 1
   double jitter = 0;
   bool is_eager = false;  // expert by expert, each on the tokens that chose it, instead of all in one
+  bool routes_in_float32 = false;
 
   // `router_logits`, where given, gets those of this layer. `dispatcher`: processes that have the other experts; null: all are
   // here.
   Tensor operator()(const Tensor& x_th, const LinearContext& mode, TensorList* router_logits,
                     ops::ExpertDispatcher* dispatcher = nullptr) const;
+
+ private:
+  Tensor route(const Tensor& x_th, const LinearContext& mode) const;
 };
 
 }  // namespace hone::model

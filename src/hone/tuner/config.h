@@ -37,13 +37,17 @@ struct LoraGaConfig {
   int64_t batch_size = 2, batches = 2, max_length = 1024;  // of the rows whose gradient is taken
 };
 
+// What the parameters of all experts, and of all routers, are called together.
+inline constexpr const char* kAllExperts = "all-experts";
+inline constexpr const char* kAllRouters = "all-routers";
+
 struct LoraConfig {
   int64_t rank = 8;
   double alpha = 32, dropout = 0.05;
   std::string bias = "none";                          // none, all, lora_only
   std::vector<std::string> targets = {"all-linear"};  // all-linear, all, all-embedding, or ends of module paths
   std::string target_regex;                           // instead of targets: matched against the whole path
-  std::vector<std::string> target_parameters;         // beside them: ends of the names of experts' parameters
+  std::vector<std::string> target_parameters;         // beside them: ends of parameters' names, all-experts, all-routers
   std::vector<std::string> excluded;                  // exclude_modules
   std::vector<std::string> modules_to_save;           // trained whole; also all-embedding, all-norm
   bool rslora = false, dora = false;

@@ -85,6 +85,24 @@ std::vector<std::string> expanded_targets(model::CausalLM& model, const std::vec
   return {names.begin(), names.end()};
 }
 
+// "all-experts" and "all-routers" are the parameters of those that the model has, none in a dense one.
+std::vector<std::string> expanded_parameters(model::CausalLM& model, const std::vector<std::string>& targets) {
+  std::set<std::string> names;
+  for (const auto& target : targets) {
+    const bool experts = target == kAllExperts;
+    if (!experts && target != kAllRouters) {
+      names.insert(target);
+      continue;
+    }
+    for (const auto& slot : model.tree().slots()) {
+      if (slot.kind != (experts ? model::SlotKind::experts : model::SlotKind::router)) continue;
+      const auto name = experts ? slot.path : slot.path + ".weight";  // "…layers.0.mlp.experts.down_proj", "…mlp.gate.weight"
+      names.insert(name.substr(name.rfind('.', name.rfind('.', name.rfind('.') - 1) - 1) + 1));
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
 bool means_all_linear(const std::vector<std::string>& targets) {
   return targets.size() == 1 && (targets[0] == "all-linear" || targets[0] == "all");
 }
@@ -246,7 +264,12 @@ io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& conf
     made.targets.names = expanded_targets(model, lora.targets);
   else
     made.targets.regex = lora.target_regex;
-  if (made.is_lora()) made.target_parameters = lora.target_parameters;
+  if (made.is_lora()) made.target_parameters = expanded_parameters(model, lora.target_parameters);
+  const bool by_kind = std::ranges::count(lora.target_parameters, kAllExperts) > 0;
+  if (by_kind && !made.target_parameters.empty() && made.dropout > 0) {
+    log::info("`lora_dropout` is 0 instead of {}: updates of experts have no input to drop", made.dropout);
+    made.dropout = 0;
+  }
   made.excluded.names = lora.excluded;
   made.modules_to_save = expanded_modules_to_save(model, lora.modules_to_save);
   made.rslora = lora.rslora;

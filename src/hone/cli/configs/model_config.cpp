@@ -246,6 +246,7 @@ model::LoadOptions load_options(const Options& options, const std::filesystem::p
   if (load.changes.compression && !load.dtype && model_args.bnb_4bit_compute_dtype.exists())
     load.dtype = dtype_option(model_args.bnb_4bit_compute_dtype);
   load.changes.experts_one_by_one = model_args.experts_impl.has_value() && *model_args.experts_impl == "eager";
+  load.changes.routers_in_float32 = model_args.moe_router_dtype.exists() && *model_args.moe_router_dtype == "fp32";
   if (model_args.init_strategy.has_value()) load.changes.init_strategy = *model_args.init_strategy;
   return load;
 }

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "hone/cli/accelerate.h"
-#include "hone/cli/megatron.h"
+#include "hone/cli/megatron/megatron.h"
 
 namespace hone::cli {
 namespace {

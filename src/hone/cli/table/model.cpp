@@ -34,6 +34,9 @@ void add_model(Rows& rows) {
            "MoE implementation: none is grouped_mm (tokens sorted by expert), eager runs one expert after the other, batched_mm "
            "equals grouped_mm.",
            only_swift{}},
+          {"moe_router_dtype", Choice("none|fp32"), "none",
+           "Routers of MoE models: none computes in the model's type, as transformers does, fp32 in float32, as Megatron does.",
+           verbs{kTraining}, only_swift{}},
           {"rope_scaling", JsonText, "", "linear, dynamic, yarn, llama3, or the JSON entry of config.json."},
           {"max_model_len", Integer(1), "", "Maximum context length; with --rope_scaling it sets the factor.", only_swift{}},
           {"device_map", JsonText, "",

@@ -27,8 +27,8 @@ void add_tuners(Rows& rows) {
            also{"lora_target_modules", "ALL=all-linear|DEFAULT=all-linear|AUTO=all-linear"}},
           {"target_regex", Text, "", "The same as a regular expression on full names.", only_swift{}},
           {"target_parameters", List, "",
-           "Target parameters besides modules: mlp.experts.gate_up_proj, mlp.experts.down_proj, mlp.gate.weight; needs "
-           "--lora_dropout 0.",
+           "Target parameters besides modules: mlp.experts.gate_up_proj, mlp.experts.down_proj, mlp.gate.weight, which need "
+           "--lora_dropout 0; all-experts and all-routers mean those of any family.",
            only_swift{}},
           {"modules_to_save", List, "", "Layers trained in full and saved with the adapter.", factory{"additional_target"},
            also{"lora_modules_to_save"}},

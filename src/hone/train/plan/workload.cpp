@@ -40,14 +40,15 @@ void count_method(Workload& work, model::Decoder& decoder, const tuner::TunerCon
 
 // A pair for each expert of a parameter, one for a router.
 void count_expert_adapters(Workload& work, model::Block& block, const tuner::LoraConfig& lora) {
-  const auto named = [&](const std::string& parameter) {
-    return std::ranges::any_of(lora.target_parameters, [&](const auto& end) { return tuner::ends_in(parameter, end); });
+  const auto named = [&](const std::string& parameter, const char* together) {
+    return std::ranges::any_of(lora.target_parameters,
+                               [&](const auto& end) { return end == together || tuner::ends_in(parameter, end); });
   };
   for (const auto& slot : block.module().slots()) {
     const auto sizes = slot.weight->sizes();
-    if (slot.kind == model::SlotKind::experts && named(slot.path))
+    if (slot.kind == model::SlotKind::experts && named(slot.path, tuner::kAllExperts))
       work.adapter_parameters += lora.rank * sizes[0] * (sizes[1] + sizes[2]);
-    if (slot.kind == model::SlotKind::router && named(slot.path + ".weight"))
+    if (slot.kind == model::SlotKind::router && named(slot.path + ".weight", tuner::kAllRouters))
       work.adapter_parameters += lora.rank * (sizes[0] + sizes[1]);
   }
 }

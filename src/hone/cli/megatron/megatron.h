@@ -1,4 +1,4 @@
-// `megatron sft …` and `megatron pt …` of ms-swift in terms of its own `swift sft` and `swift pt`.
+// `megatron sft`, `pt`, `rlhf` and `export` of ms-swift in terms of its own `swift` commands.
 #pragma once
 #include <span>
 #include <string>
@@ -11,7 +11,7 @@ namespace hone::cli {
 // what cannot be done, naming the option.
 std::vector<std::string> unwrap_megatron(const std::vector<std::string>& words, int processes);
 
-// What becomes of an option that `swift sft` does not have, or means otherwise.
+// What becomes of an option that `swift` does not have, or means otherwise.
 struct MegatronOption {
   enum class Fate {
     renamed,   // to `text`
@@ -24,5 +24,15 @@ struct MegatronOption {
   std::string_view neutral = {};  // values that ask for nothing, with | between
 };
 std::span<const MegatronOption> megatron_options();
+const MegatronOption* find_megatron_option(std::string_view name);  // null: it means what it means to swift
+
+// Each in a file of its own.
+std::vector<std::string> megatron_training_line(const std::vector<std::string>& words, int processes);
+std::vector<std::string> megatron_export_line(const std::vector<std::string>& words);
+
+// mcore's own checkpoints, which nobody reads here.
+inline constexpr std::string_view kMcoreUnread =
+    "checkpoints of mcore are not read: convert them with ms-swift's megatron export --to_hf true, then name the folder by "
+    "--model or --adapters";
 
 }  // namespace hone::cli

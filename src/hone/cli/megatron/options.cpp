@@ -1,4 +1,4 @@
-#include "hone/cli/megatron.h"
+#include "hone/cli/megatron/megatron.h"
 
 namespace hone::cli {
 namespace {
@@ -15,9 +15,6 @@ constexpr std::string_view kFloat8 = "products in fp8 and fp4 are not in this ve
 constexpr std::string_view kMuon = "muon needs whole matrices, and tensor parallelism cuts them; use --optimizer adam";
 constexpr std::string_view kInterleaved = "interleaved stages are not in this version: each rank has one run of blocks";
 constexpr std::string_view kMegatronFamilies = "the model families that have it are not in this version";
-constexpr std::string_view kMcore =
-    "checkpoints of mcore are not read: convert them with ms-swift's megatron export --to_hf true, then name the folder by "
-    "--model";
 constexpr std::string_view kOffWords = "none|false|0|1|";
 
 constexpr MegatronOption kMegatronOptions[] = {
@@ -89,8 +86,8 @@ constexpr MegatronOption kMegatronOptions[] = {
     {"main_params_dtype", refused, "masters are float32", "fp32"},
     {"exp_avg_dtype", refused, "the optimizer's state is float32", "fp32"},
     {"exp_avg_sq_dtype", refused, "the optimizer's state is float32", "fp32"},
-    {"use_precision_aware_optimizer", refused, "the optimizer's state is float32", kOffWords},
-    {"optimizer_cpu_offload", refused, "a model that is cut keeps its optimizer where it is", kOffWords},
+    {"use_precision_aware_optimizer", accepted, "the optimizer's state is float32"},
+    {"optimizer_cpu_offload", accepted, "a model that is cut keeps its optimizer on its devices"},
     {"optimizer_offload_fraction", accepted, "it is only read with --optimizer_cpu_offload"},
     {"fp8_format", refused, kFloat8, kOffWords},
     {"fp8_recipe", accepted, kFloat8},
@@ -140,7 +137,6 @@ constexpr MegatronOption kMegatronOptions[] = {
     {"moe_aux_loss_coeff", renamed, "router_aux_loss_coef"},
     {"moe_router_load_balancing_type", refused, "the balance of experts is aux_loss", "aux_loss|none"},
     {"moe_z_loss_coeff", renamed, "router_z_loss_coef"},
-    {"moe_router_dtype", refused, "routers compute in float32", "fp32"},
     {"moe_token_dispatcher_type", accepted, kOwnExchange},
     {"moe_enable_deepep", accepted, kOwnExchange},
     {"moe_grouped_gemm", accepted, kOwnExchange},
@@ -166,21 +162,17 @@ constexpr MegatronOption kMegatronOptions[] = {
     {"megatron_extra_kwargs", refused, "there is no model of Megatron that would read it"},
     {"language_model_only", accepted, kText},
     // Tuner and files.
+    {"offload_bridge", accepted, "there is no second copy of the weights between training and rollouts"},
     {"bridge_backend", accepted, "files of the hub are read and written as they are"},
     {"load_safetensors", accepted, "--model is read as it is"},
     {"save_safetensors", refused, "checkpoints are safetensors", "true"},
     {"save_missing_weights", accepted, "nothing is missing in what is written"},
     {"merge_lora", refused, "adapters are saved as PEFT's; merge one with swift export --merge_lora true", "false"},
     {"use_persistent_ckpt_worker", accepted, "--async_save has a thread of its own"},
-    {"mcore_model", refused, kMcore},
-    {"mcore_adapter", refused, kMcore},
-    {"mcore_ref_model", refused, kMcore},
-    {"mcore_ref_adapter", refused, kMcore},
-    {"load", refused, kMcore},
-    {"adapter_load", refused, kMcore},
+    {"mcore_ref_model", refused, kMcoreUnread},
+    {"mcore_ref_adapter", refused, kMcoreUnread},
     {"no_save_rng", accepted, "the state of random numbers is small"},
     {"no_load_rng", accepted, "another layout draws its own random numbers, the same layout those it would have drawn"},
-    {"finetune", refused, "a run is continued with --resume_from_checkpoint", "true"},
     {"perform_initialization", refused, "weights come from --model", kOffWords},
     {"no_initialization", accepted, "weights come from --model"},
     {"use_cpu_initialization", accepted, "weights come from --model"},

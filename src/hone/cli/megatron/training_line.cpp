@@ -1,71 +1,29 @@
-#include "hone/cli/megatron.h"
-
+// Lines that train: Megatron's names, its defaults, and what each of its sizes comes to.
 #include <algorithm>
-#include <charconv>
 #include <map>
 
 #include "hone/base/error.h"
-#include "hone/base/file.h"
-#include "hone/base/log.h"
-#include "hone/parallel/launch/supervisor.h"
+#include "hone/cli/megatron/given_options.h"
+#include "hone/cli/megatron/megatron.h"
 
 namespace hone::cli {
 namespace {
 
-struct GivenOption {
-  std::string name;
-  std::vector<std::string> values;
-
-  std::string value() const { return values.empty() ? "true" : values.front(); }
-};
-
-std::vector<GivenOption> read_given(const std::vector<std::string>& words) {
-  std::vector<GivenOption> list;
-  for (size_t i = 1; i < words.size(); ++i) {
-    if (!words[i].starts_with("--") || words[i].size() == 2) {
-      if (list.empty())
-        throw UserError(ExitCode::usage, fmt::format("megatron {} begins with \"{}\"", words[0], words[i]),
-                        "give options, as in --model …; files of options are read by swift sft");
-      list.back().values.push_back(words[i]);
-      continue;
-    }
-    auto name = words[i].substr(2);
-    const auto equals = name.find('=');
-    GivenOption option{name.substr(0, equals), {}};
-    if (equals != std::string::npos) option.values.push_back(name.substr(equals + 1));
-    std::ranges::replace(option.name, '-', '_');
-    list.push_back(std::move(option));
-  }
-  return list;
-}
-
-int64_t whole_number(const GivenOption& option) {
-  int64_t number = 0;
-  const auto text = option.value();
-  auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (status != std::errc() || end != text.data() + text.size() || number < 1)
-    throw UserError(ExitCode::usage, fmt::format("--{} is \"{}\"", option.name, text), "expected a whole number of at least 1");
-  return number;
-}
-
-// Said once, by whoever starts the ranks.
-void remark(const std::string& text) {
-  if (!parallel::is_supervised()) log::warning("{}", text);
-}
-
 // The line under way: options by the names of `swift sft`, in the order given.
 class MegatronLine {
  public:
-  MegatronLine(std::vector<GivenOption> given, int processes) : given_(std::move(given)), processes_(processes) {}
+  MegatronLine(std::string command, std::vector<GivenOption> given, int processes)
+      : command_(std::move(command)), given_(std::move(given)), processes_(processes) {}
 
-  std::vector<std::string> words(const std::string& command) {
+  std::vector<std::string> words() {
     for (const auto& option : given_) translate(option);
+    set_start();
     set_batches();
     set_schedule();
     set_recomputation();
     set_experts();
-    set_defaults(command);
-    std::vector<std::string> line{command};
+    set_defaults();
+    std::vector<std::string> line{command_};
     for (const auto& [name, values] : made_) {
       line.push_back("--" + name);
       line.insert(line.end(), values.begin(), values.end());
@@ -75,13 +33,26 @@ class MegatronLine {
 
  private:
   void translate(const GivenOption& option) {
-    static constexpr std::string_view kHandled[] = {
-        "global_batch_size",     "min_lr",           "lr_decay_style",      "optimizer",
-        "recompute_granularity", "recompute_method", "recompute_num_layers"};
-    const auto known = std::ranges::find(megatron_options(), option.name, &MegatronOption::name);
+    static constexpr std::string_view kHandled[] = {"global_batch_size",
+                                                    "min_lr",
+                                                    "lr_decay_style",
+                                                    "optimizer",
+                                                    "recompute_granularity",
+                                                    "recompute_method",
+                                                    "recompute_num_layers",
+                                                    "target_modules",
+                                                    "mcore_model",
+                                                    "load",
+                                                    "mcore_adapter",
+                                                    "adapter_load",
+                                                    "finetune",
+                                                    "steps_per_generation"};
+    const auto* known = find_megatron_option(option.name);
+    const bool means_pairs = command_ == "rlhf" && option.name == "calculate_per_token_loss";  // pairs or rows count, not tokens
+    if (means_pairs) return;
     if (std::ranges::count(kHandled, option.name)) {
       handled_[option.name] = option;
-    } else if (known == megatron_options().end()) {
+    } else if (!known) {
       made_.push_back(option);  // ms-swift's own: data, templates, models, tuners
     } else if (known->fate == MegatronOption::Fate::renamed) {
       made_.push_back({std::string(known->text), option.values});
@@ -106,14 +77,14 @@ class MegatronLine {
   bool has(std::string_view name) const { return std::ranges::count(made_, name, &GivenOption::name) > 0; }
   int64_t number(const std::string& name, int64_t otherwise) const {
     const auto found = std::ranges::find(made_, name, &GivenOption::name);
-    return found == made_.end() ? otherwise : whole_number(*found);
+    return found == made_.end() ? otherwise : found->whole_number();
   }
   void add(std::string name, std::string value) { made_.push_back({std::move(name), {std::move(value)}}); }
 
   // The global batch comes in portions of one micro-batch on each data parallel rank.
   void set_batches() {
     const auto given = handled_.find("global_batch_size");
-    const int64_t global = given == handled_.end() ? 16 : whole_number(given->second);
+    const int64_t global = given == handled_.end() ? 16 : given->second.whole_number();
     const int64_t micro = number("per_device_train_batch_size", 1);
     const int64_t model =
         number("tensor_parallel_size", 1) * number("pipeline_parallel_size", 1) * number("context_parallel_size", 1);
@@ -125,7 +96,10 @@ class MegatronLine {
                       micro, copies),
           fmt::format("choose a multiple of {}", micro * copies));
     if (!has("per_device_train_batch_size")) add("per_device_train_batch_size", "1");
-    add("gradient_accumulation_steps", std::to_string(global / (micro * copies)));
+    const int64_t portions = global / (micro * copies);
+    add("gradient_accumulation_steps", std::to_string(portions));
+    if (handled_.contains("steps_per_generation"))  // Megatron counts updates, swift micro-batches
+      add("steps_per_generation", std::to_string(portions * handled_["steps_per_generation"].whole_number()));
     if (!has("max_steps") && !has("num_train_epochs"))
       throw UserError(ExitCode::usage, "megatron needs to know how long to train", "give --num_train_epochs or --train_iters");
   }
@@ -166,22 +140,67 @@ class MegatronLine {
     if (!has("gradient_checkpointing")) add("gradient_checkpointing", granularity == "full" ? "true" : "false");
   }
 
-  // ms-swift leaves experts whole unless told otherwise.
+  // ms-swift leaves experts whole unless told otherwise, and all-linear adapts them.
   void set_experts() {
     if (!has("expert_tensor_parallel_size")) add("expert_tensor_parallel_size", "1");
+    if (!has("moe_router_dtype")) add("moe_router_dtype", "fp32");
+    const auto tuner = std::ranges::find(made_, "tuner_type", &GivenOption::name);
+    if (tuner == made_.end() || tuner->value() != "lora") return;
+    static const std::map<std::string, std::vector<std::string>> kModules = {{"linear_qkv", {"q_proj", "k_proj", "v_proj"}},
+                                                                             {"linear_proj", {"o_proj"}},
+                                                                             {"word_embeddings", {"embed_tokens"}},
+                                                                             {"output_layer", {"lm_head"}}};
+    GivenOption modules{"target_modules", {}}, parameters{"target_parameters", {}};
+    const auto given = handled_.find("target_modules");
+    for (const auto& name : given == handled_.end() ? std::vector<std::string>{"all-linear"} : given->second.values) {
+      if (name == "all-linear") parameters.values.push_back("all-experts");
+      if (name == "all-router") {
+        parameters.values.push_back("all-routers");
+      } else if (const auto known = kModules.find(name); known != kModules.end()) {
+        modules.values.insert(modules.values.end(), known->second.begin(), known->second.end());
+      } else {
+        modules.values.push_back(name);
+      }
+    }
+    if (!modules.values.empty() && !has("target_regex")) made_.push_back(modules);
+    if (!parameters.values.empty() && !has("target_parameters") && !has("target_regex")) made_.push_back(parameters);
+  }
+
+  // Checkpoints that Megatron's options name may be folders of the hub's files; then a run begins with them, or goes on.
+  void set_start() {
+    const bool goes_on = handled_.contains("finetune") && handled_["finetune"].is_off();
+    bool named = false;
+    for (const char* name : {"mcore_model", "load", "mcore_adapter", "adapter_load"}) {
+      if (!handled_.contains(name)) continue;
+      const fs::path folder = handled_[name].value();
+      const auto kind = kind_of_folder(folder);
+      if (kind == FolderKind::other)
+        throw UserError(ExitCode::usage, fmt::format("--{} {}: {}", name, folder.string(), kMcoreUnread));
+      named = true;
+      if (kind == FolderKind::model && !has("model")) add("model", folder.string());
+      if (goes_on)
+        add("resume_from_checkpoint", folder.string());
+      else if (kind == FolderKind::adapter)
+        add("adapters", folder.string());
+    }
+    if (goes_on && !named && !has("resume_from_checkpoint"))
+      throw UserError(ExitCode::usage, "--finetune false, and no checkpoint to go on from",
+                      "name it with --mcore_model, --mcore_adapter or --resume_from_checkpoint");
   }
 
   // Where Megatron's differ from those of `swift sft`.
-  void set_defaults(const std::string& command) {
+  void set_defaults() {
     const std::pair<const char*, const char*> defaults[] = {
         {"tuner_type", "full"}, {"weight_decay", "0.1"}, {"adam_beta2", "0.95"}, {"warmup_ratio", "0"}};
     for (const auto& [name, value] : defaults)
       if (!has(name) && !(name == std::string_view("warmup_ratio") && has("warmup_steps"))) add(name, value);
-    if (has("output_dir") || command == "export") return;
+    if (command_ == "rlhf" && !has("rlhf_type")) add("rlhf_type", "dpo");
+    if (has("output_dir")) return;
     const auto model = std::ranges::find(made_, "model", &GivenOption::name);
     if (model != made_.end()) add("output_dir", (fs::path("megatron_output") / fs::path(model->value()).filename()).string());
   }
 
+  std::string command_;
   std::vector<GivenOption> given_;
   int processes_;
   std::vector<GivenOption> made_;
@@ -190,17 +209,8 @@ class MegatronLine {
 
 }  // namespace
 
-std::vector<std::string> unwrap_megatron(const std::vector<std::string>& words, int processes) {
-  if (words.empty() || words[0].starts_with("-")) return words;
-  if (words[0] == "rlhf")
-    throw UserError(ExitCode::usage, "megatron rlhf is not in this version",
-                    "swift rlhf trains these methods with --deepspeed zero3");
-  if (words[0] == "export")
-    throw UserError(ExitCode::usage, "megatron export has nothing to do: checkpoints are the hub's files already",
-                    "merge an adapter with swift export --adapters … --merge_lora true");
-  if (words[0] != "sft" && words[0] != "pt") return words;
-  if (words.size() == 2 && (words[1] == "--help" || words[1] == "-h")) return words;
-  return MegatronLine(read_given(words), processes).words(words[0]);
+std::vector<std::string> megatron_training_line(const std::vector<std::string>& words, int processes) {
+  return MegatronLine(words[0], read_given(words), processes).words();
 }
 
 }  // namespace hone::cli
