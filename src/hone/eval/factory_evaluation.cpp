@@ -67,6 +67,21 @@ fs::path benchmark_folder(const FactoryEvaluationConfig& config, const std::stri
                   benchmark));
 }
 
+// `batch` questions at a time; 0: all at once.
+std::vector<engine::Completion> ask(engine::Engine& engine, std::vector<engine::Request> requests, int64_t batch,
+                                    const std::function<void()>& answered) {
+  const auto step = batch > 0 ? static_cast<size_t>(batch) : std::max<size_t>(1, requests.size());
+  std::vector<engine::Completion> answers;
+  for (size_t first = 0; first < requests.size(); first += step) {
+    const auto begin = requests.begin() + static_cast<ptrdiff_t>(first);
+    const auto end = requests.begin() + static_cast<ptrdiff_t>(std::min(first + step, requests.size()));
+    std::vector<engine::Request> part(std::make_move_iterator(begin), std::make_move_iterator(end));
+    for (auto& answer : engine::generate(engine, std::move(part), {}, [&](size_t) { answered(); }))
+      answers.push_back(std::move(answer));
+  }
+  return answers;
+}
+
 }  // namespace
 
 std::vector<FactorySubject> read_factory_subjects(const FactoryEvaluationConfig& config) {
@@ -124,7 +139,7 @@ std::string run_factory_evaluation(const FactoryEvaluationConfig& config, const 
       request.sampling.logprob_token_ids = letters;
       requests.push_back(std::move(request));
     }
-    auto answers = engine::generate(engine, std::move(requests), {}, [&](size_t) { bar.update(++done, subject.name); });
+    const auto answers = ask(engine, std::move(requests), config.batch_size, [&] { bar.update(++done, subject.name); });
     for (size_t i = 0; i < answers.size(); ++i) {
       if (answers[i].finish == engine::FinishReason::error) throw UserError(ExitCode::failure, answers[i].error);
       const auto& others = answers[i].logprobs.at(0).others;

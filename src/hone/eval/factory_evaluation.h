@@ -17,6 +17,7 @@ struct FactoryEvaluationConfig {
   std::string lang = "en";
   int64_t n_shot = 5;
   uint64_t seed = 42;
+  int64_t batch_size = 0;          // questions at a time; 0: as many as the engine holds
   std::filesystem::path save_dir;  // must not exist; "": nothing is written
 };
 

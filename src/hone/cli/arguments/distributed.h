@@ -13,6 +13,10 @@ struct DistributedArguments : ArgumentGroup {
   Arg<int64_t> fsdp_min_num_params{*this, "fsdp_min_num_params"};
   Arg<Json> accelerate_launch{*this, "accelerate_launch"};
   Arg<int64_t> zero_hpz_partition_size{*this, "zero_hpz_partition_size"};
+  Arg<int64_t> deepspeed_autotp_size{*this, "deepspeed_autotp_size"};
+  Arg<bool> use_hyper_parallel{*this, "use_hyper_parallel"};
+  Arg<Json> hyper_parallel_args{*this, "hyper_parallel_args"};
+  Arg<int64_t> ray_num_workers{*this, "ray_num_workers"};
   Arg<int64_t> sequence_parallel_size{*this, "sequence_parallel_size"};
   Arg<int64_t> tensor_parallel_size{*this, "tensor_parallel_size"};
   Arg<bool> sequence_parallel{*this, "sequence_parallel"};

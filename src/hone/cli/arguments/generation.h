@@ -61,6 +61,7 @@ struct EngineArguments : ArgumentGroup {
   Arg<std::string> vllm_server_api_key{*this, "vllm_server_api_key"};
   Arg<bool> use_vllm{*this, "use_vllm"};
   Arg<std::string> vllm_mode{*this, "vllm_mode"};
+  Arg<Json> vllm_limit_mm_per_prompt{*this, "vllm_limit_mm_per_prompt"};
   Arg<int64_t> sleep_level{*this, "sleep_level"};
 };
 
@@ -144,6 +145,7 @@ struct EvalArguments : ArgumentGroup {
   Arg<std::string> eval_task{*this, "eval_task"};
   Arg<std::string> task_dir{*this, "task_dir"};
   Arg<std::string> save_dir{*this, "save_dir"};
+  Arg<int64_t> batch_size{*this, "batch_size"};
 };
 
 // `sample`.

@@ -83,6 +83,7 @@ struct PpoArguments : ArgumentGroup {
   Arg<int64_t> num_ppo_epochs{*this, "num_ppo_epochs"};
   Arg<int64_t> num_mini_batches{*this, "num_mini_batches"};
   Arg<int64_t> ppo_buffer_size{*this, "ppo_buffer_size"};
+  Arg<int64_t> local_rollout_forward_batch_size{*this, "local_rollout_forward_batch_size"};
   Arg<std::string> value_model{*this, "value_model"};
   Arg<double> kl_coef{*this, "kl_coef"};
   Arg<std::string> kl_estimator{*this, "kl_estimator"};

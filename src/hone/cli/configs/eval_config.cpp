@@ -107,6 +107,7 @@ eval::FactoryEvaluationConfig factory_evaluation_config(const Options& options) 
   if (args.n_shot.has_value()) config.n_shot = *args.n_shot;
   config.seed = static_cast<uint64_t>(*ModelArguments(options).seed);
   config.save_dir = args.save_dir.value_or("");
+  config.batch_size = args.batch_size.value_or(0);
   return config;
 }
 

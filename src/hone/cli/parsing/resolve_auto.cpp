@@ -53,6 +53,7 @@ void settle_evaluation(Options& options, bool has_data) {
 // Ranks that share a model or a sequence compute the same rows.
 int ranks_of_same_rows(const Options& options) {
   const DistributedArguments distributed(options);
+  if (distributed.deepspeed_autotp_size.has_value()) return static_cast<int>(*distributed.deepspeed_autotp_size);
   if (!distributed.tensor_parallel_size.exists()) return 1;
   return static_cast<int>(*distributed.tensor_parallel_size * *distributed.pipeline_parallel_size *
                           *distributed.context_parallel_size);

@@ -47,8 +47,6 @@ void add_rare_training(Rows& rows) {
           {"trackio_bucket_id", Text, "", "Trackio.", no_effect{"Trackio is not written"}},
           {"trackio_static_space_id", Text, "", "Trackio.", no_effect{"Trackio is not written"}},
           {"use_mca", Flag, "false", "Megatron.", only_factory{}, rejected{"hone trains Hugging Face folders directly"}},
-          {"hyper_parallel_args", JsonText, "", "HyperParallel.", only_factory{},
-           no_effect{"only read together with use_hyper_parallel"}},
           {"profiler_record_shapes", Flag, "true", "Shapes in the profile.", only_factory{}},
           {"profiler_profile_memory", Flag, "true", "Memory in the profile.", only_factory{}},
           {"profiler_with_stack", Flag, "true", "Call stacks in the profile.", only_factory{}},

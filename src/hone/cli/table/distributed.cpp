@@ -6,8 +6,6 @@ using namespace note;
 
 void add_distributed(Rows& rows) {
   constexpr Verbs kLayouts = kSft | kPt | kRlhf;  // commands whose models may be cut
-  constexpr std::string_view kElsewhere =
-      "layers are cut by --tensor_parallel_size of hone sft; or shard parameters with --deepspeed zero3";
   add_group(
       rows, "Distributed training", kTraining,
       {
@@ -18,7 +16,8 @@ void add_distributed(Rows& rows) {
            "FSDP size-based wrapping: minimum parameters per unit; 0 wraps each decoder block."},
           {"accelerate_launch", JsonText, "", "Arguments of accelerate launch: config_file, num_processes ….", only_factory{}},
           {"zero_hpz_partition_size", Integer(1), "", "Ranks that shard one copy of the model state.", only_swift{}},
-          {"deepspeed_autotp_size", Integer(1), "", "Tensor parallelism in DeepSpeed.", only_swift{}, rejected{kElsewhere}},
+          {"deepspeed_autotp_size", Integer(1), "",
+           "DeepSpeed's tensor parallelism: as --tensor_parallel_size; data parallel copies are not sharded then.", only_swift{}},
           {"sequence_parallel_size", Integer(1), "1", "Sequence parallel size: ranks that split one sequence.", only_swift{}},
           {"tensor_parallel_size", Integer(1), "1",
            "Tensor parallel size: ranks that each layer is cut over; the rest of the ranks are data parallel.", verbs{kLayouts},
@@ -45,7 +44,9 @@ void add_distributed(Rows& rows) {
           {"expert_tensor_parallel_size", Integer(1), "",
            "Expert tensor parallel size: ranks that each expert is cut over; by default as many as tensor_parallel_size.",
            verbs{kLayouts}},
-          {"use_hyper_parallel", Flag, "false", "HyperParallel.", only_factory{}, rejected{kElsewhere}},
+          {"use_hyper_parallel", Flag, "false", "HyperParallel: FSDP, or with tp_size of hyper_parallel_args tensor parallelism.",
+           only_factory{}},
+          {"hyper_parallel_args", JsonText, "", "Its settings: tp_size.", only_factory{}},
           {"ddp_timeout", Integer(1), "18000000", "Timeout of a collective in seconds.", factory_default{"1800"}},
           {"peer_timeout", Real(0.5), "60", "Seconds without a heartbeat after which a rank is considered lost."},
           {"max_restarts", Integer(0), "0", "Maximum restarts of failed processes, from the last checkpoint.",
@@ -64,7 +65,7 @@ void add_distributed(Rows& rows) {
            "change nothing."},
           {"parallelism_config", JsonText, "", "Device mesh: dp_replicate_size, dp_shard_size."},
           {"ray_scope", Text, "last", "Ray.", no_effect{"hone needs no Ray"}},
-          {"ray_num_workers", Integer(1), "1", "Ray.", only_factory{}, no_effect{"hone needs no Ray"}},
+          {"ray_num_workers", Integer(1), "1", "With USE_RAY=1: processes of the run, which hone starts itself.", only_factory{}},
           {"ray_init_kwargs", JsonText, "", "Ray.", only_factory{}, no_effect{"hone needs no Ray"}},
           {"ray_run_name", Text, "", "Ray.", only_factory{}, no_effect{"hone needs no Ray"}},
           {"ray_storage_path", Path, "", "Ray.", only_factory{}, no_effect{"hone needs no Ray"}},

@@ -208,13 +208,17 @@ void add_serving(Rows& rows) {
            "KV cache quantization: 8 or 4 bits, one scale per token and head; 0 keeps the compute dtype.", only_swift{}},
           {"vllm_reasoning_parser", Text, "", "Reasoning parser: separates <think> text from the answer; none leaves it in."},
       });
+  add_group(rows, "Engine", kGenerating | kRlhf,
+            {
+                {"vllm_limit_mm_per_prompt", JsonText, "",
+                 "deploy and rollout: media that a request may hold, as in {\"image\": 4, \"video\": 1}."},
+            });
   add_unsupported_group(
       rows, "Other engines", kGenerating | kRlhf | kTrain, kOne,
       {
           {"vllm_enable_expert_parallel", Flag, "false", "Experts over devices.", no_effect{kOne}},
           {"vllm_disable_custom_all_reduce", Flag, "true", "Disable the custom all-reduce kernel.",
            always_on{"true", "slices are summed in one order, by plain additions"}},
-          {"vllm_limit_mm_per_prompt", JsonText, "", "Media per prompt.", no_effect{kMultimodalUnsupported}},
           {"vllm_use_async_engine", Flag, "auto", "Run the engine asynchronously.",
            always_on{"true", "the engine has a thread of its own; requests come and go while it computes"}},
           {"vllm_mm_processor_cache_gb", Real(0), "", "vLLM detail.", no_effect{kMultimodalUnsupported}},
@@ -266,8 +270,7 @@ void add_serving(Rows& rows) {
           {"task_dir", Path, "evaluation", "Folder of LLaMA-Factory's benchmarks.", only_factory{}},
           {"lang", Choice("en|zh"), "en", "Language of its prompts.", only_factory{}},
           {"save_dir", Path, "", "Folder for its results.json and results.log.", only_factory{}},
-          {"batch_size", Integer(1), "4", "Questions at a time.", only_factory{},
-           no_effect{"the engine batches as many questions as fit"}},
+          {"batch_size", Integer(1), "", "Questions at a time; none is as many as the engine holds.", only_factory{}},
       });
   add_group(rows, "Sampling", kSample,
             {

@@ -126,8 +126,8 @@ void add_ppo(Rows& rows) {
            only_swift{}},
           {"reward_model_quantization_bit", Integer(4, 8), "", "Bits of the reward model's weights: 4 or 8; none keeps them.",
            only_factory{}},
-          {"local_rollout_forward_batch_size", Integer(1), "64", "Completions in a pass without gradients.", only_swift{},
-           no_effect{"batches of --per_device_train_batch_size are looked at"}},
+          {"local_rollout_forward_batch_size", Integer(1), "",
+           "Completions in a pass without gradients; none is --per_device_train_batch_size.", only_swift{}},
           {"num_sample_generations", Integer(0), "10", "Samples that are printed.", only_swift{},
            no_effect{"--log_completions writes all of them"}},
       });

@@ -26,6 +26,17 @@ void fetch_one(std::string& source, const ServedModel& served) {
 
 bool is_media_url(std::string_view source) { return source.starts_with("http://") || source.starts_with("https://"); }
 
+void check_media(const data::Conversation& conversation, const MediaLimits& limits) {
+  const auto check = [](size_t found, std::optional<size_t> most, const char* what) {
+    if (most && found > *most)
+      throw ApiError(400, fmt::format("{} {}; this server takes at most {} in a request", found, what, *most), "messages",
+                     "invalid_value");
+  };
+  check(conversation.images.size(), limits.images, "images");
+  check(conversation.videos.size(), limits.videos, "videos");
+  check(conversation.audios.size(), limits.audios, "audios");
+}
+
 void fetch_media(data::Conversation& conversation, const ServedModel& served) {
   for (auto* list : {&conversation.images, &conversation.videos, &conversation.audios})
     for (auto& source : *list) fetch_one(source, served);

@@ -116,6 +116,7 @@ void apply_response_format(const ResponseFormat& shape, const ServedModel& serve
 static std::vector<text::TokenId> encode_prompt(const ChatTask& task, const ServedModel& served,
                                                 std::vector<data::Picture>& pictures, std::vector<data::Sound>& sounds) {
   auto conversation = task.conversation;
+  check_media(conversation, served.media_limits);
   fetch_media(conversation, served);
   if (!task.tools.empty() && task.tool_choice.mode != ToolChoice::Mode::none) conversation.tools = dump(task.tools);
   auto prompt = served.encoder->encode_prompt(conversation, &pictures, &sounds);

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,11 @@ struct PoolingOutput {
 using PoolTexts =
     std::function<std::vector<PoolingOutput>(const std::vector<std::vector<text::TokenId>>& texts, int64_t likeliest)>;
 
+// Of one request; unset: what requests may hold in any case.
+struct MediaLimits {
+  std::optional<size_t> images, videos, audios;
+};
+
 struct ServedModel {
   std::string name;          // in requests
   std::string owned_by;      // shown by /v1/models
@@ -50,6 +56,7 @@ struct ServedModel {
   engine::SamplingParams defaults;  // what a request does not say; end_tokens included
   int64_t max_model_len = 0;
   int64_t max_logprobs = 20;
+  MediaLimits media_limits;
   int64_t default_max_tokens = 0;  // of a chat answer; 0: what the context leaves
   bool refuse_long_answers =
       false;  // a max_tokens beyond what the context leaves is an error, else it is cut and the answer says so

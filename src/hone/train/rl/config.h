@@ -24,6 +24,7 @@ struct ValueModelConfig {
 
 struct PpoConfig {
   ExperienceConfig experience;
+  int64_t forward_batch = 0;  // completions in a pass without gradients; 0: as many as in one that trains
   PpoLossConfig loss;
   ValueModelConfig value_model;
 };

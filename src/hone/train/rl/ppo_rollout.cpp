@@ -49,24 +49,36 @@ std::vector<Trajectory> RolloutWorker::observe(const std::vector<data::Batch>& b
   const auto logps = [&](model::CausalLM& model, const data::Batch& batch) {
     return policy_logps(model, batch.to(model.device()), ppo.loss.temperature).to(at::kCPU);
   };
-  for (size_t b = 0; b < batches.size(); ++b) {
+  // Passes may hold other numbers of completions than batches, which are laid end to end in the same order.
+  const auto passes = ppo.forward_batch > 0 ? collated(draw, ppo.forward_batch) : batches;
+  TensorList old_logps, values, ref_logps;
+  for (const auto& pass : passes) {
     EvaluationMode mode(deps_.model);
     std::optional<EvaluationMode> value_mode;
     if (deps_.value_model) value_mode.emplace(*deps_.value_model);
-    const auto outputs =
-        run_forward(deps_.model, {.batch = batches[b].to(deps_.model.device()), .value_model = deps_.value_model});
+    const auto outputs = run_forward(deps_.model, {.batch = pass.to(deps_.model.device()), .value_model = deps_.value_model});
     const auto& tokens_t = outputs.batch.tokens_t;
-    auto& payload = payloads[b];
-    payload.old_logps_t = outputs.target_logps(ppo.loss.temperature).logps_t.to(at::kCPU);
-    payload.values_t = outputs.values(at::arange(tokens_t.size(0), tokens_t.options())).to(at::kCPU, at::kFloat).contiguous();
-    payload.returns_t = at::zeros({tokens_t.size(0)}, at::kFloat);
-    payload.advantages_t = at::zeros({tokens_t.size(0)}, at::kFloat);
-    payload.is_state_t = at::zeros({tokens_t.size(0)}, at::kFloat);
+    old_logps.push_back(outputs.target_logps(ppo.loss.temperature).logps_t.to(at::kCPU));
+    values.push_back(outputs.values(at::arange(tokens_t.size(0), tokens_t.options())).to(at::kCPU, at::kFloat));
   }
   if (deps_.reference && config_.beta > 0)
-    for (size_t b = 0; b < batches.size(); ++b)
-      deps_.reference->with_reference(deps_.model,
-                                      [&](model::CausalLM& model) { payloads[b].ref_logps_t = logps(model, batches[b]); });
+    for (const auto& pass : passes)
+      deps_.reference->with_reference(deps_.model, [&](model::CausalLM& model) { ref_logps.push_back(logps(model, pass)); });
+  const auto part_of = [](const TensorList& all, int64_t begin, int64_t length) {
+    return all.empty() ? Tensor() : at::cat(all).narrow(0, begin, length).contiguous();
+  };
+  int64_t first = 0;
+  for (size_t b = 0; b < batches.size(); ++b) {
+    auto& payload = payloads[b];
+    const auto length = batches[b].segments.total();
+    payload.old_logps_t = part_of(old_logps, first, length);
+    payload.values_t = part_of(values, first, length);
+    payload.ref_logps_t = part_of(ref_logps, first, length);
+    payload.returns_t = at::zeros({length}, at::kFloat);
+    payload.advantages_t = at::zeros({length}, at::kFloat);
+    payload.is_state_t = at::zeros({length}, at::kFloat);
+    first += length;
+  }
   // Only completions shorter than the longest have a state behind them: where trl's rows are padded.
   std::vector<double> lengths;
   for (const auto& sample : draw.own) lengths.push_back(static_cast<double>(sample.completion.tokens.size()));
@@ -174,7 +186,7 @@ std::vector<data::Batch> RolloutWorker::ppo_batches_of(const RolloutBatch& draw,
   const auto& ppo = *config_.ppo;
   auto& group = deps_.strategy;
   const auto began = std::chrono::steady_clock::now();
-  auto batches = collated(draw, shape);
+  auto batches = collated(draw, shape.micro_batch);
   const auto scores = judged_scores(draw, state);
   if (step) watch_scores(scores);
   std::vector<PpoPayload> payloads(batches.size());

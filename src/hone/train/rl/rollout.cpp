@@ -329,12 +329,12 @@ std::vector<std::pair<std::string, double>> RolloutWorker::length_notes(const st
           {"completions/clipped_ratio", std::accumulate(cut.begin(), cut.end(), 0.0) / answers}};
 }
 
-std::vector<data::Batch> RolloutWorker::collated(const RolloutBatch& draw, const RolloutShape& shape) const {
+std::vector<data::Batch> RolloutWorker::collated(const RolloutBatch& draw, int64_t batch_size) const {
   std::vector<data::Batch> batches;
-  const auto size = static_cast<size_t>(shape.micro_batch);
+  const auto size = static_cast<size_t>(batch_size);
   for (size_t begin = 0; begin < draw.own.size(); begin += size) {
     std::vector<data::SamplePack> packs;
-    for (size_t i = begin; i < begin + size; ++i) packs.push_back({sample_of(draw.own[i])});
+    for (size_t i = begin; i < std::min(begin + size, draw.own.size()); ++i) packs.push_back({sample_of(draw.own[i])});
     batches.push_back(data::collate(packs, data::PackMask::separate));
   }
   return batches;
@@ -355,7 +355,7 @@ std::vector<std::pair<std::string, double>> RolloutWorker::version_notes(const s
 
 std::vector<data::Batch> RolloutWorker::batches_of(const RolloutBatch& draw, const RolloutShape& shape, bool remembers,
                                                    std::optional<int64_t> step) {
-  auto batches = collated(draw, shape);
+  auto batches = collated(draw, shape.micro_batch);
   const auto size = static_cast<size_t>(shape.micro_batch);
   const bool taught = asks_teacher(draw);
   auto payloads = compute_old_logps(batches, remembers || taught);

@@ -75,7 +75,7 @@ class RolloutWorker {
   void settle(bool may_stop);
   RolloutBatch scored(RolloutBatch draw);
   std::vector<std::pair<std::string, double>> version_notes(const std::vector<RolloutSample>& own, int64_t step) const;
-  std::vector<data::Batch> collated(const RolloutBatch& draw, const RolloutShape& shape) const;
+  std::vector<data::Batch> collated(const RolloutBatch& draw, int64_t batch_size) const;
   std::vector<Trajectory> observe(const std::vector<data::Batch>& batches, const RolloutBatch& draw,
                                   std::vector<PpoPayload>& payloads);
   std::vector<double> judged_scores(const RolloutBatch& draw, ExperienceState& state) const;

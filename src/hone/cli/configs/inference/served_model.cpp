@@ -10,6 +10,27 @@
 #include "hone/serve/openai/embed_model.h"
 
 namespace hone::cli {
+namespace {
+
+// {"image": 4, "video": 1}, as vLLM has it.
+serve::MediaLimits media_limits(const EngineArguments& args) {
+  serve::MediaLimits limits;
+  if (!args.vllm_limit_mm_per_prompt.has_value()) return limits;
+  const auto given = *args.vllm_limit_mm_per_prompt;
+  for (const auto& [kind, most] : given.items()) {
+    auto* limit = kind == "image"   ? &limits.images
+                  : kind == "video" ? &limits.videos
+                  : kind == "audio" ? &limits.audios
+                                    : nullptr;
+    if (!limit || !most.is_number_unsigned())
+      throw UserError(ExitCode::usage, fmt::format("{}: {} is {}", args.vllm_limit_mm_per_prompt.flag(), kind, most.dump()),
+                      "expected numbers of image, video and audio: {\"image\": 4}");
+    *limit = most.get<size_t>();
+  }
+  return limits;
+}
+
+}  // namespace
 
 data::EncodeConfig prompt_config(const Options& options) {
   auto config = encode_config(options, 0);
@@ -39,6 +60,7 @@ serve::ServedModel served_model(const Options& options, const std::filesystem::p
   served.defaults.constraint = completion_regex(options, *tokenizer, served.defaults.eos_token_ids);
   served.max_model_len = engine.max_model_len();
   served.max_logprobs = *args.max_logprobs;
+  served.media_limits = media_limits(EngineArguments(options));
   if ((max_new_tokens.is_set() || args.uses_factory_dialect()) && *max_new_tokens > 0)
     served.default_max_tokens = *max_new_tokens;
   served.refuse_long_answers = *args.long_max_tokens == "refuse";

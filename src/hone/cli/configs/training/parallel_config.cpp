@@ -124,6 +124,27 @@ void read_layout(const DistributedArguments& args, train::ParallelConfig& parall
   parallel.megatron_sequence_parallel = *args.sequence_parallel;
 }
 
+// DeepSpeed's AutoTP, which knows ZeRO 1 and 2 beside it: copies of what is cut are whole here.
+void read_auto_tp(const DistributedArguments& args, train::ParallelConfig& parallel) {
+  if (!args.deepspeed_autotp_size.has_value() || *args.deepspeed_autotp_size == 1) return;
+  if (parallel.sharding.stage == 3)
+    throw UserError(ExitCode::usage, fmt::format("{} cuts layers, and ZeRO-3 shards them", args.deepspeed_autotp_size.flag()),
+                    fmt::format("leave one of them out, or use {} zero2", args.deepspeed.flag()));
+  if (parallel.sharding.stage > 0) log::info("tensor parallel: optimizer states are whole on every data parallel rank");
+  parallel.sharding = {};
+  parallel.layout.tp = static_cast<int>(*args.deepspeed_autotp_size);
+}
+
+// LLaMA-Factory's HyperParallel: FSDP2, or tensor parallelism.
+void read_hyper_parallel(const DistributedArguments& args, train::ParallelConfig& parallel) {
+  if (!args.use_hyper_parallel) return;
+  const auto settings = args.hyper_parallel_args.has_value() ? *args.hyper_parallel_args : Json::object();
+  for (const auto& [key, value] : settings.items())
+    if (key != "tp_size") log::warning("{}: {} changes nothing here", args.hyper_parallel_args.flag(), key);
+  parallel.layout.tp = settings.value("tp_size", 1);
+  if (parallel.layout.tp == 1 && parallel.sharding.stage == 0) parallel.sharding.stage = 3;
+}
+
 // How many copies of the model, and over how many processes each is spread or cut.
 void read_parallelism(const DistributedArguments& args, train::ParallelConfig& parallel) {
   auto config = parallelism_settings(args);
@@ -238,6 +259,8 @@ void read_parallel(const Options& options, train::TrainingJob& job) {
   }
   if (args.zero_hpz_partition_size.has_value()) parallel.sharding.shard_size = static_cast<int>(*args.zero_hpz_partition_size);
   read_layout(args, parallel);
+  read_auto_tp(args, parallel);
+  read_hyper_parallel(args, parallel);
   read_parallelism(args, parallel);
   if (args.ddp_bucket_cap_mb.has_value()) parallel.sharding.bucket_bytes = *args.ddp_bucket_cap_mb << 20;
   if (args.sequence_parallel_size.exists()) parallel.sequence_parallel = static_cast<int>(*args.sequence_parallel_size);
@@ -255,6 +278,10 @@ void read_parallel(const Options& options, train::TrainingJob& job) {
 parallel::LaunchConfig launch_of(const Options& options) {
   auto launch = parallel::launch_from_environment(accelerate_launch(options));
   if (launch.processes > 0 || !uses_factory_dialect(options)) return launch;
+  if (const DistributedArguments args(options); truthy("USE_RAY") && args.ray_num_workers.is_set()) {
+    launch.processes = static_cast<int>(*args.ray_num_workers);
+    return launch;
+  }
   int devices = usable_devices(options);
   if (devices > 1 || truthy("FORCE_TORCHRUN")) launch.processes = std::max(1, devices);
   return launch;

@@ -51,6 +51,7 @@ void read_objective_of_ppo(const Options& options, ReinforcementConfig& config) 
   const PpoArguments args(options);
   auto& ppo = config.ppo.emplace();
   ppo.experience.whiten_rewards = *args.whiten_rewards;
+  ppo.forward_batch = args.local_rollout_forward_batch_size.value_or(0);
   uses_factory_dialect(options) ? read_factory_objective(args, ppo) : read_swift_objective(options, config, ppo);
   config.beta = ppo.experience.kl_coef;
 }
