@@ -2,29 +2,21 @@
 import base64
 import json
 import os
-import subprocess
 
 import pytest
 import torch
 import transformers
-from safetensors.torch import load_file
 
 import audio_files
-from omni_models import ROOT, TOKENS, features, write_omni_model
+from media_runs import run, trace
+from omni_models import TOKENS, features, write_omni_model
 
-HONE = os.environ.get("HONE_BIN", str(ROOT / "build" / "bin" / "hone"))
 FAMILIES = ["qwen2_5_omni", "qwen3_omni_moe"]
 
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory):
     return {family: write_omni_model(tmp_path_factory.mktemp(family), family) for family in FAMILIES}
-
-
-def trace(folder, out, rows, **settings):
-    (out / "asked.json").write_text(json.dumps({"model": str(folder), "rows": rows, "output": str(out / "batch.safetensors"), **settings}))
-    done = subprocess.run([HONE, "image-trace", out / "asked.json"], capture_output=True, text=True)
-    return done, load_file(out / "batch.safetensors") if done.returncode == 0 else None
 
 
 def row(*audios, text="<audio>?"):
@@ -130,6 +122,6 @@ def test_what_is_no_recording_is_a_bad_row(models, tmp_path):
 def test_preview_shows_seconds_and_tokens(models, tmp_path):
     path = audio_files.write(tmp_path / "a.wav", audio_files.chirp(1.5, 16000), 16000)
     (tmp_path / "rows.jsonl").write_text(json.dumps(row(path)) + "\n")
-    done = subprocess.run([HONE, "preview", "--model", models["qwen2_5_omni"], "--dataset", tmp_path / "rows.jsonl"], capture_output=True, text=True, check=True)
-    assert f"audio {path}: 1.5 seconds at 16000 Hz, 150 frames, 37 tokens" in done.stdout
-    assert "<|AUDIO|>×37" in done.stdout
+    said = run("hone", "preview", "--model", models["qwen2_5_omni"], "--dataset", tmp_path / "rows.jsonl")
+    assert f"audio {path}: 1.5 seconds at 16000 Hz, 150 frames, 37 tokens" in said
+    assert "<|AUDIO|>×37" in said

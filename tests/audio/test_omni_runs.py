@@ -1,7 +1,6 @@
 """Runs of Omni models: training with ranks that have no audio, what trains and what is carried, adapters, answers and the server."""
 import base64
 import json
-import os
 import re
 import subprocess
 import time
@@ -16,10 +15,10 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLIm
 
 import audio_files
 import workers
-from omni_models import ROOT, SPEAKS, TOKENS, features, thinker_of, write_omni_model
+from media_runs import HONE, swift, write_rows
+from media_runs import sft as plain_sft
+from omni_models import SPEAKS, TOKENS, features, thinker_of, write_omni_model
 
-HONE = os.environ.get("HONE_BIN", str(ROOT / "build" / "bin" / "hone"))
-SWIFT = HONE.removesuffix("hone") + "swift"
 TONES = {"low": 220, "high": 1760}
 FAMILIES = ["qwen2_5_omni", "qwen3_omni_moe"]
 
@@ -44,24 +43,14 @@ def models(tmp_path_factory):
             rows.append({"messages": [{"role": "user", "content": "<image>and <audio>?"}, {"role": "assistant", "content": "both"}],
                          "audios": [str(folder.parent / "low.wav")], "images": [str(folder.parent / "red.png")]})
             rows.append(rows[1])
-            (folder.parent / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-            made[family] = folder, folder.parent / "rows.jsonl", rows
+            made[family] = folder, write_rows(folder.parent / "rows.jsonl", rows), rows
         return made[family]
 
     return make
 
 
-def swift(*words, **variables):
-    done = subprocess.run([SWIFT, *map(str, words)], capture_output=True, text=True, env={**os.environ, **variables})
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout + done.stderr
-
-
 def sft(made, out, *words, **variables):
-    folder, rows, _ = made
-    return swift("sft", "--model", folder, "--dataset", rows, "--torch_dtype", "float32", "--num_train_epochs", 1, "--per_device_train_batch_size", 1,
-                 "--learning_rate", "1e-3", "--split_dataset_ratio", 0, "--dataset_shuffle", "false", "--train_dataloader_shuffle", "false",
-                 "--add_version", "false", "--output_dir", out, "--logging_steps", 1, "--template", "qwen2_5_omni", *words, **variables)
+    return plain_sft(made, out, "--template", "qwen2_5_omni", *words, **variables)
 
 
 def test_ranks_without_audio_wait_for_nobody(models, tmp_path):
@@ -154,7 +143,7 @@ def test_the_server_hears(models, tmp_path):
     """input_audio and audio_url are the row's own answer; an address and speech as an answer are refused with a sentence."""
     folder, _, rows = models("qwen2_5_omni")
     port = workers.free_port()
-    server = subprocess.Popen([SWIFT, "deploy", "--model", folder, "--port", str(port), "--host", "127.0.0.1", "--torch_dtype", "float32",
+    server = subprocess.Popen([HONE.with_name("swift"), "deploy", "--model", folder, "--port", str(port), "--host", "127.0.0.1", "--torch_dtype", "float32",
                                "--served_model_name", "m", "--template", "qwen2_5_omni"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         def ask(content, **more):

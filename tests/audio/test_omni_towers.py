@@ -1,15 +1,14 @@
 """Omni thinkers against transformers on random weights: logits, loss and the gradient of every parameter."""
 import json
-import os
 import subprocess
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from omni_models import ROOT, hub_names, thinker_of, write_omni_model
+from media_runs import HONE
+from omni_models import hub_names, thinker_of, write_omni_model
 
-HONE = os.environ.get("HONE_BIN", str(ROOT / "build" / "bin" / "hone"))
 # A sample is a list of media: frames of an audio, or the grid of an image.
 SAMPLES = {"audio": [[99], [100], [200], [451, 101]], "mixed": [[250, (1, 4, 6)], [], [(1, 6, 4), 333, (1, 2, 4)]]}
 

@@ -4,15 +4,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from media_runs import ALL_PARTS, losses, write_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "audio"))
 import audio_files  # noqa: E402
 from omni_models import write_omni_model  # noqa: E402
-
-
-def losses(folder):
-    return [line["loss"] for line in map(json.loads, (folder / "logging.jsonl").read_text().splitlines()) if "loss" in line]
 
 
 @pytest.mark.parametrize("family", ["qwen2_5_omni", "qwen3_omni_moe"])
@@ -24,10 +21,8 @@ def test_all_parts_train(npu, swift, tmp_path, family):
     for seconds in (0.6, 2.3, 1.0):
         path = audio_files.write(tmp_path / f"{seconds}.wav", audio_files.chirp(seconds, 16000), 16000)
         rows.append({"messages": [{"role": "user", "content": "<audio>Long?"}, {"role": "assistant", "content": str(seconds)}], "audios": [str(path)]})
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    words = ["--model", tmp_path / "model", "--dataset", tmp_path / "rows.jsonl", "--tuner_type", "full", "--freeze_vit", "false", "--freeze_aligner", "false",
-             "--torch_dtype", "float32", "--max_steps", 2, "--logging_steps", 1, "--per_device_train_batch_size", 2, "--gradient_accumulation_steps", 1, "--learning_rate", "1e-3",
-             "--split_dataset_ratio", 0, "--add_version", "false", "--save_strategy", "no"]
+    write_rows(tmp_path / "rows.jsonl", rows)
+    words = ["--model", tmp_path / "model", "--dataset", tmp_path / "rows.jsonl", *ALL_PARTS]
     for done in (swift("sft", *words, "--device", "cpu", "--output_dir", tmp_path / "cpu"),
                  npu("swift", "sft", *words, "--output_dir", tmp_path / "npu", env={"HONE_EMULATED_REPORT": tmp_path / "report"})):
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from media_runs import ALL_PARTS, losses, write_rows
 from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -11,11 +12,7 @@ sys.path.insert(0, str(ROOT / "tests" / "vision"))
 from vision_models import write_vision_model  # noqa: E402
 
 
-def losses(folder):
-    return [line["loss"] for line in map(json.loads, (folder / "logging.jsonl").read_text().splitlines()) if "loss" in line]
-
-
-@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl", "internvl"])
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl", "internvl", "gemma3"])
 def test_all_parts_train(npu, swift, tmp_path, family):
     """Attention inside pictures is the fused one without causality; rows of text are mixed with rows with images."""
     (tmp_path / "model").mkdir()
@@ -24,10 +21,8 @@ def test_all_parts_train(npu, swift, tmp_path, family):
     for name, colour in (("red", (220, 30, 30)), ("blue", (30, 60, 220)), ("green", (30, 170, 40))):
         Image.new("RGB", (90, 60), colour).save(tmp_path / f"{name}.png")
         rows.append({"messages": [{"role": "user", "content": "<image>Colour?"}, {"role": "assistant", "content": name}], "images": [str(tmp_path / f"{name}.png")]})
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    words = ["--model", tmp_path / "model", "--dataset", tmp_path / "rows.jsonl", "--tuner_type", "full", "--freeze_vit", "false", "--freeze_aligner", "false",
-             "--torch_dtype", "float32", "--max_steps", 2, "--logging_steps", 1, "--per_device_train_batch_size", 2, "--gradient_accumulation_steps", 1, "--learning_rate", "1e-3",
-             "--split_dataset_ratio", 0, "--add_version", "false", "--save_strategy", "no"]
+    write_rows(tmp_path / "rows.jsonl", rows)
+    words = ["--model", tmp_path / "model", "--dataset", tmp_path / "rows.jsonl", *ALL_PARTS]
     for done in (swift("sft", *words, "--device", "cpu", "--output_dir", tmp_path / "cpu"),
                  npu("swift", "sft", *words, "--output_dir", tmp_path / "npu", env={"HONE_EMULATED_REPORT": tmp_path / "report"})):
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]

@@ -1,5 +1,4 @@
 """GRPO as a whole: a model learns a simple reward, resumes exactly, trains the same on two processes, listens to a reward behind an address, and leaves when it is told to."""
-import http.server
 import json
 import signal
 import subprocess
@@ -7,6 +6,7 @@ import threading
 
 import pytest
 
+from local_server import Handler, serving
 from train_testing import ENVIRONMENT, Run, processes, rlhf_runner, rlhf_words
 
 BASE = dict(rlhf_type="grpo", reward_funcs="soft_overlong", soft_cache_length=15, max_completion_length=16, num_generations=4, per_device_train_batch_size=8, learning_rate="5e-3", torch_dtype="float32",
@@ -103,28 +103,21 @@ def test_groups_stay_whole_where_they_are_compared(grpo, dataset, tmp_path):
     assert any("eval_loss" in event and "eval_reward" in event for event in run.log())
 
 
-class Judge(http.server.BaseHTTPRequestHandler):
+class Judge(Handler):
     asked, answer = [], None
 
     def do_POST(self):
-        question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        question = self.question()
         Judge.asked.append(question)
         body = (Judge.answer or (lambda q: json.dumps([float(len(text)) if i % 3 else None for i, text in enumerate(q["completions"])])))(question).encode()
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
+        self.reply(200, body)
 
 
 @pytest.fixture
 def judge():
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Judge)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     Judge.asked, Judge.answer = [], None
-    yield f"http://127.0.0.1:{server.server_port}/lengths"
-    server.shutdown()
+    with serving(Judge) as address:
+        yield address + "/lengths"
 
 
 def test_rewards_of_ones_own(grpo, judge, tmp_path, dataset):

@@ -1,10 +1,9 @@
 """A person's own reward behind an address: where it may lie, what it may answer, and how long it may take."""
 import json
-import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from local_server import Handler, serving
 
 
 @contextmanager
@@ -12,27 +11,14 @@ def judge(*replies):
     """Gives one reply after the other, the last for ever: (status, body or headers)."""
     asked = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Judge(Handler):
         def do_POST(self):
-            asked.append((self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+            asked.append((self.path, self.question()))
             status, content = replies[min(len(asked), len(replies)) - 1]
-            body = content if isinstance(content, str) else ""
-            self.send_response(status)
-            for name, value in (content if isinstance(content, dict) else {}).items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body.encode())
+            self.reply(status, content) if isinstance(content, str) else self.reply(status, headers=content)
 
-        def log_message(self, *words):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
-    finally:
-        server.shutdown()
+    with serving(Judge) as address:
+        yield address, asked
 
 
 @pytest.fixture

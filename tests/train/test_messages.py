@@ -4,18 +4,18 @@ import email
 import email.policy
 import hashlib
 import hmac
-import http.server
 import json
 import signal
 import socket
 import ssl
 import subprocess
-import threading
 import time
 import urllib.parse
+from contextlib import ExitStack
 
 import pytest
 import yaml
+from local_server import Handler, serving
 from train_testing import ENVIRONMENT, Run, command, hone_binary
 
 
@@ -26,21 +26,12 @@ class Bot:
         bot = self
         self.told = []
 
-        class Handler(http.server.BaseHTTPRequestHandler):
+        class Webhook(Handler):
             def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                bot.told.append((urllib.parse.urlparse(self.path), self.headers["Content-Type"], body))
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
+                bot.told.append((urllib.parse.urlparse(self.path), self.headers["Content-Type"], self.question()))
+                self.reply(status, answer)
 
-            def log_message(self, *_):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.server.server_port}/hook/s3cr3t-path"
+        self.handler = Webhook
 
     def only_message(self):
         assert len(self.told) == 1, self.told
@@ -49,15 +40,13 @@ class Bot:
 
 @pytest.fixture
 def bot():
-    bots = []
+    with ExitStack() as stack:
+        def start(*args, **kwargs):
+            bot = Bot(*args, **kwargs)
+            bot.url = stack.enter_context(serving(bot.handler)) + "/hook/s3cr3t-path"
+            return bot
 
-    def start(*args, **kwargs):
-        bots.append(Bot(*args, **kwargs))
-        return bots[-1]
-
-    yield start
-    for each in bots:
-        each.server.shutdown()
+        yield start
 
 
 def asked(method, **more):

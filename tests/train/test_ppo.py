@@ -1,12 +1,11 @@
 """PPO as a whole: a model learns a simple reward, resumes exactly in the middle of a rollout, trains the same on two processes, as ms-swift's rlhf and as LLaMA-Factory's stage, and says what is wrong."""
-import http.server
 import json
 import subprocess
-import threading
 
 import pytest
 import torch
 
+from local_server import Handler, serving
 from train_testing import ENVIRONMENT, ROOT, Run, hone_binary, processes, rlhf_runner, small_tokenizer
 
 BASE = dict(rlhf_type="ppo", max_completion_length=16, per_device_train_batch_size=8, gradient_accumulation_steps=1, learning_rate="2e-3", torch_dtype="float32", max_steps=6, logging_steps=1, save_steps=3, seed=7,
@@ -97,28 +96,21 @@ def test_two_processes_train_as_one(ppo, reward_model, tmp_path):
     assert set(one) == set(other) and max((one[name] - other[name]).abs().max().item() for name in one) < 5e-4
 
 
-class Judge(http.server.BaseHTTPRequestHandler):
+class Judge(Handler):
     asked, answer = [], None
 
     def do_POST(self):
-        question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        question = self.question()
         Judge.asked.append(question)
         body = Judge.answer(question)
-        self.send_response(200 if body else 500)
-        self.end_headers()
-        self.wfile.write((body or "gone").encode())
-
-    def log_message(self, *_):
-        pass
+        self.reply(200 if body else 500, body or "gone")
 
 
 @pytest.fixture
 def judge():
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Judge)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     Judge.asked, Judge.answer = [], None
-    yield f"http://127.0.0.1:{server.server_port}/score"
-    server.shutdown()
+    with serving(Judge) as address:
+        yield address + "/score"
 
 
 def factory_run(model, data, folder, environment=ENVIRONMENT, **settings):

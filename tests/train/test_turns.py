@@ -2,13 +2,12 @@
 import importlib.util
 import json
 import sys
-import threading
 import time
 from contextlib import contextmanager
-from http.server import ThreadingHTTPServer
 
 import pytest
 import workers
+from local_server import serving
 from train_testing import ROOT, rlhf_runner
 
 spec = importlib.util.spec_from_file_location("calculator", ROOT / "cookbook/agents/calculator.py")
@@ -60,12 +59,8 @@ def tools(handler=calculator.Handler):
             asked.append(self.path)
             super().do_POST()
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Watched)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
-    finally:
-        server.shutdown()
+    with serving(Watched) as address:
+        yield address, asked
 
 
 def completions(run):

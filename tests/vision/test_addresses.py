@@ -1,17 +1,19 @@
-"""Images that rows name by their addresses: fetched once, within limits, and from the internet alone unless told otherwise."""
-import http.server
+"""Images that rows and requests name by their addresses: fetched within limits, and from the internet alone unless told otherwise; those of requests from listed hosts."""
 import io
-import json
 import os
 import subprocess
-import threading
+import sys
 
+import openai
 import pytest
+from local_server import Handler, serving
 from PIL import Image
 
-from vision_models import ROOT, write_vision_model
+from media_runs import HONE, write_rows
+from vision_models import ROOT
 
-HONE = os.environ.get("HONE_BIN", str(ROOT / "build" / "bin" / "hone"))
+sys.path.insert(0, str(ROOT / "tests" / "serve"))
+from serve_testing import Server  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -20,43 +22,34 @@ def site():
     picture, asked = io.BytesIO(), []
     Image.new("RGB", (70, 60), (20, 200, 30)).save(picture, "PNG")
 
-    class Site(http.server.BaseHTTPRequestHandler):
+    class Site(Handler):
         def do_GET(self):
             asked.append(self.path)
             if self.path.startswith("/moved"):
-                self.send_response(302)
-                self.send_header("Location", "/green.png")
-                self.end_headers()
+                self.reply(302, headers={"Location": "/green.png"})
+            elif self.path.startswith("/away"):
+                self.reply(302, headers={"Location": f"http://localhost:{self.server.server_port}/green.png"})
             elif self.path.startswith("/gone"):
-                self.send_error(404)
+                self.reply(404)
             else:
-                body = picture.getvalue() if self.path.startswith("/green") else bytes(3 << 20) if self.path.startswith("/large") else b"<html>"
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+                self.reply(200, picture.getvalue() if self.path.startswith("/green") else bytes(3 << 20) if self.path.startswith("/large") else b"<html>")
 
-        def log_message(self, *_):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}", asked
-    server.shutdown()
+    with serving(Site) as address:
+        yield address, asked
 
 
 def preview(tmp_path, model, paths, **variables):
     rows = [{"messages": [{"role": "user", "content": "<image>Colour?"}, {"role": "assistant", "content": "green"}], "images": [path]} for path in paths]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(tmp_path / "rows.jsonl", rows)
     plain = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy") and name not in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")}
     done = subprocess.run([HONE, "preview", "--model", model, "--dataset", tmp_path / "rows.jsonl", "--rows", "20"], capture_output=True, text=True,
                           env={**plain, "NO_COLOR": "1", "MODELSCOPE_CACHE": str(tmp_path / "cache"), "HF_HOME": str(tmp_path / "cache"), **variables})
     return done.stdout + done.stderr
 
 
-def test_addresses_in_rows(site, tmp_path):
+def test_addresses_in_rows(site, folders, tmp_path):
     address, asked = site
-    model = write_vision_model(tmp_path / "model", "qwen2_5_vl") if (tmp_path / "model").mkdir() is None else None
+    model = folders("qwen2_5_vl")
     settings = {"SWIFT_ALLOW_INTERNAL_URL": "1", "SWIFT_MAX_DOWNLOAD_SIZE_MB": "1"}
     good = [f"{address}/green.png", f"{address}/moved.png"]
     for _ in range(2):  # the second time out of the cache
@@ -69,3 +62,35 @@ def test_addresses_in_rows(site, tmp_path):
     before = len(asked)
     said = preview(tmp_path, model, [f"{address.replace('127.0.0.1', 'localhost')}/green-name.png"])
     assert "of this machine or its network" in said and len(asked) == before, said
+
+
+def asks(model, addresses, **variables):
+    """What a server with these variables says of an image behind each address."""
+    server = Server("--torch_dtype", "float32", "--served_model_name", "eyes", model=model, env={"HF_HUB_OFFLINE": "0", "TRANSFORMERS_OFFLINE": "0", **variables})
+    said = []
+    try:
+        client = openai.OpenAI(base_url=server.url + "/v1", api_key="none")
+        for one in addresses:
+            parts = [{"type": "image_url", "image_url": {"url": one}}, {"type": "text", "text": "Colour?"}]
+            try:
+                said.append(client.chat.completions.create(model="eyes", max_tokens=4, messages=[{"role": "user", "content": parts}]).usage.prompt_tokens)
+            except openai.BadRequestError as refused:
+                said.append(refused.message)
+    finally:
+        server.stop()
+    return said
+
+
+def test_addresses_in_requests(site, folders):
+    """Hosts that are not listed are not asked, nor those that a listed one leads to; nor addresses of this machine, unless the server is told so."""
+    address, asked = site
+    other = address.replace("127.0.0.1", "localhost")
+    before = len(asked)
+    fetched, moved, away, foreign, large = asks(folders("qwen2_5_vl"), [f"{address}/green.png", f"{address}/moved.png", f"{address}/away.png", f"{other}/green.png", f"{address}/large.png"],
+                                                SWIFT_URL_ALLOWED_HOSTS="example.org, 127.0.0.1", SWIFT_ALLOW_INTERNAL_URL="1", SWIFT_MAX_DOWNLOAD_SIZE_MB="1")
+    assert isinstance(fetched, int) and fetched == moved and asked[before:] == ["/green.png", "/moved.png", "/green.png", "/away.png", "/large.png"]
+    for refused in (away, foreign, large):
+        assert "was not fetched" in refused and "127.0.0.1" not in refused
+    before = len(asked)
+    inside, = asks(folders("qwen2_5_vl"), [f"{address}/green.png"], SWIFT_URL_ALLOWED_HOSTS="*")
+    assert "was not fetched" in inside and len(asked) == before

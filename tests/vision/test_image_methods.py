@@ -2,8 +2,6 @@
 import base64
 import json
 import math
-import os
-import subprocess
 import sys
 
 import anthropic
@@ -11,20 +9,19 @@ import openai
 import pytest
 from PIL import Image
 
-from vision_models import ROOT, write_vision_model
+from media_runs import losses, run, write_rows
+from vision_models import ROOT
 
 sys.path.insert(0, str(ROOT / "tests" / "serve"))
 from serve_testing import Server  # noqa: E402
 
-BIN = os.path.dirname(os.environ.get("HONE_BIN", str(ROOT / "build" / "bin" / "hone")))
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def place(tmp_path_factory, folders):
     """A model, pictures of two colours, and rows for every method."""
     place = tmp_path_factory.mktemp("methods")
-    (place / "model").mkdir()
-    write_vision_model(place / "model", "qwen3_vl")
+    (place / "model").symlink_to(folders("qwen3_vl", tie=False))
     for name, colour, size in (("red", (220, 30, 30), (70, 64)), ("blue", (30, 60, 220), (96, 40))):
         Image.new("RGB", size, colour).save(place / f"{name}.png")
     question = [{"role": "user", "content": "<image>Colour?"}]
@@ -32,18 +29,8 @@ def place(tmp_path_factory):
     pairs = [{"messages": answered(a), "rejected_response": b, "images": [str(place / f"{a}.png")]} for a, b in (("red", "blue"), ("blue", "red"))]
     labels = [{"messages": answered(word), "label": word == name, "images": [str(place / f"{name}.png")]} for name in ("red", "blue") for word in ("red", "blue")]
     for name, rows in (("pairs", pairs), ("labels", labels)):
-        (place / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_rows(place / f"{name}.jsonl", rows)
     return place
-
-
-def run(program, *words, **variables):
-    done = subprocess.run([os.path.join(BIN, program), *map(str, words)], capture_output=True, text=True, env={**os.environ, **variables})
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout + done.stderr
-
-
-def losses(folder):
-    return [line["loss"] for line in map(json.loads, (folder / "logging.jsonl").read_text().splitlines()) if "loss" in line]
 
 
 def rlhf(place, out, kind, data, batch):
@@ -138,10 +125,8 @@ resume_from_checkpoint: null
 """
 
 
-def test_the_guide_s_yaml(place, tmp_path):
+def test_the_guide_s_yaml(place, folders, tmp_path):
     """examples/train_full/qwen2_5vl_full_sft.yaml with its dataset's form: sharegpt messages, images by paths below media_dir."""
-    (tmp_path / "model").mkdir()
-    write_vision_model(tmp_path / "model", "qwen2_5_vl")
     rows = [{"messages": [{"role": "user", "content": "<image>Colour?"}, {"role": "assistant", "content": name}], "images": [f"{name}.png"]} for name in ("red", "blue")]
     for name in ("red", "blue"):
         (tmp_path / f"{name}.png").write_bytes((place / f"{name}.png").read_bytes())
@@ -149,7 +134,7 @@ def test_the_guide_s_yaml(place, tmp_path):
     (tmp_path / "dataset_info.json").write_text(json.dumps({"mllm_demo": {
         "file_name": "mllm_demo.json", "formatting": "sharegpt", "columns": {"messages": "messages", "images": "images"},
         "tags": {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant"}}}))
-    (tmp_path / "sft.yaml").write_text(YAML.format(model=tmp_path / "model", place=tmp_path))
+    (tmp_path / "sft.yaml").write_text(YAML.format(model=folders("qwen2_5_vl"), place=tmp_path))
     run("llamafactory-cli", "train", tmp_path / "sft.yaml")
     log = [json.loads(line) for line in (tmp_path / "saves" / "trainer_log.jsonl").read_text().splitlines()]
     found = [line["loss"] for line in log if "loss" in line]

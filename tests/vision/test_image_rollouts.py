@@ -5,7 +5,8 @@ import sys
 import pytest
 from PIL import Image
 
-from vision_models import ROOT, write_vision_model
+from media_runs import write_rows
+from vision_models import ROOT
 
 sys.path.insert(0, str(ROOT / "tests" / "train"))
 from train_testing import rlhf_runner  # noqa: E402
@@ -16,17 +17,15 @@ SHORT = dict(reward_funcs="soft_overlong", soft_cache_length=9)
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def place(tmp_path_factory, folders):
     """A model whose positions have three axes, and prompts of one image, of two, of a video and of text alone."""
     place = tmp_path_factory.mktemp("rollouts")
-    (place / "model").mkdir()
-    write_vision_model(place / "model", "qwen2_5_vl")
+    (place / "model").symlink_to(folders("qwen2_5_vl"))
     for name, colour, size in (("red", (220, 30, 30), (120, 64)), ("blue", (30, 60, 220), (60, 140))):
         Image.new("RGB", size, colour).save(place / f"{name}.png")
     red, blue = str(place / "red.png"), str(place / "blue.png")
     rows = [("<image>Colour?", [red], []), ("<image>or<image>?", [blue, red], []), ("Moves <video>?", [], [[red, red, red, red]]), ("Hi", [], [])]
-    (place / "rows.jsonl").write_text("".join(json.dumps({"messages": [{"role": "user", "content": text}], "images": images, "videos": videos}) + "\n"
-                                              for text, images, videos in rows))
+    write_rows(place / "rows.jsonl", [{"messages": [{"role": "user", "content": text}], "images": images, "videos": videos} for text, images, videos in rows])
     return place
 
 

@@ -1,35 +1,25 @@
 """Rows with images as batches: tokens, labels, positions and pixels as transformers' processor and the two peers' rules make them."""
 import base64
-import json
 import math
-import os
 import random
-import subprocess
 
 import numpy as np
 import pytest
 import torch
 import transformers
 from PIL import Image
-from safetensors.torch import load_file
 from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil, get_optimal_tiled_canvas
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
-from vision_models import INTERN_PROCESSOR, ROOT, as_chat_model, smart_resize, write_vision_model
+from media_runs import trace
+from vision_models import INTERN_PROCESSOR, as_chat_model, smart_resize
 
-HONE = os.environ.get("HONE_BIN", str(ROOT / "build" / "bin" / "hone"))
 SYSTEM = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"
 
 
 @pytest.fixture(scope="session")
-def folder(tmp_path_factory):
-    return write_vision_model(tmp_path_factory.mktemp("images"), "qwen2_5_vl")
-
-
-def trace(folder, out, rows, **settings):
-    (out / "asked.json").write_text(json.dumps({"model": str(folder), "rows": rows, "output": str(out / "batch.safetensors"), **settings}))
-    done = subprocess.run([HONE, "image-trace", out / "asked.json"], capture_output=True, text=True)
-    return done, load_file(out / "batch.safetensors") if done.returncode == 0 else None
+def folder(folders):
+    return folders("qwen2_5_vl")
 
 
 def noise(generator, width, height, mode):
@@ -102,10 +92,9 @@ def test_pixels_are_the_peers_bit_for_bit(folder, tmp_path, dialect):
 
 
 @pytest.mark.parametrize("dialect", ["swift", "factory"])
-def test_pixels_of_qwen3_vl(tmp_path, dialect):
+def test_pixels_of_qwen3_vl(folders, tmp_path, dialect):
     """Cells of 32 pixels, colours around one half."""
-    (tmp_path / "model").mkdir()
-    folder = write_vision_model(tmp_path / "model", "qwen3_vl")
+    folder = folders("qwen3_vl")
     paths = random_images(tmp_path, 24, seed=1, without=RESIZED_BEFORE_RGB if dialect == "factory" else ())
     if dialect == "swift":
         wanted = [swift_pixels(Image.open(path), 4096, 40 * 1024, 32, **QWEN3) for path in paths]
@@ -131,11 +120,10 @@ def intern_tiles(image, most=12):
     return pixels.sub(mean).div(std)
 
 
-def test_tiles_of_internvl(tmp_path):
+def test_tiles_of_internvl(folders, tmp_path):
     """Both spellings as ms-swift cuts images, and LLaMA-Factory with and without crop_to_patches."""
-    for name in ("hf", "chat"):
-        (tmp_path / name).mkdir()
-    folder = write_vision_model(tmp_path / "hf", "internvl")
+    (tmp_path / "chat").mkdir()
+    folder = folders("internvl")
     chat = as_chat_model(folder, tmp_path / "chat")
     paths = random_images(tmp_path, 24, seed=2, without=RESIZED_BEFORE_RGB)
     processor = GotOcr2ImageProcessorPil(**{k: v for k, v in INTERN_PROCESSOR.items() if k != "image_processor_type"})

@@ -1,15 +1,10 @@
 """Boxes and names of what is in images: written as ms-swift's templates write them, in the coordinates that the model sees."""
-import json
-import os
-import subprocess
 
 import transformers
 from PIL import Image
-from safetensors.torch import load_file
 
-from vision_models import ROOT, write_vision_model
+from media_runs import trace
 
-HONE = os.environ.get("HONE_BIN", str(ROOT / "build" / "bin" / "hone"))
 OBJECTS = {"ref": ["a cat", "a dog"], "bbox": [[100, 45, 20, 9], [150, 90]], "image_id": [0, 1]}
 QUESTION, ANSWER = "<image><image>Where is <ref-object>? <bbox>?", "<ref-object> at <bbox> <bbox>"
 
@@ -21,16 +16,14 @@ def box(values, size, target):
     return [int(round(value / size[i % 2] * target[i % 2])) for i, value in enumerate(values)]
 
 
-def trace(tmp_path, model, objects, **asked):
+def boxed(tmp_path, model, objects, **asked):
     row = {"messages": [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": ANSWER}], "images": [str(tmp_path / "a.png"), str(tmp_path / "b.png")],
            "objects": objects}
-    (tmp_path / "asked.json").write_text(json.dumps({"model": str(model), "rows": [row], "output": str(tmp_path / "batch"), **asked}))
-    return subprocess.run([HONE, "image-trace", tmp_path / "asked.json"], capture_output=True, text=True)
+    return trace(model, tmp_path, [row], **asked)
 
 
-def test_boxes_and_names(tmp_path):
-    (tmp_path / "model").mkdir()
-    model = write_vision_model(tmp_path / "model", "qwen2_5_vl")
+def test_boxes_and_names(folders, tmp_path):
+    model = folders("qwen2_5_vl")
     Image.new("RGB", (150, 90)).save(tmp_path / "a.png")
     Image.new("RGB", (300, 120)).save(tmp_path / "b.png")
     tokenizer = transformers.AutoTokenizer.from_pretrained(model)
@@ -39,13 +32,13 @@ def test_boxes_and_names(tmp_path):
     cases = [({}, seen, legacy, OBJECTS), ({"norm_bbox": "norm1000"}, [(1000, 1000)] * 2, legacy, OBJECTS), ({"plain_boxes": True}, seen, [str, str], OBJECTS),
              ({}, seen, legacy, {"ref": OBJECTS["ref"], "bbox": [[0.5, 0.25], [0.1, 0.2, 0.3, 0.4]], "bbox_type": "norm1"})]
     for asked, targets, (name, write), objects in cases:
-        done = trace(tmp_path, model, objects, template="qwen2_5_vl", **asked)
+        done, batch = boxed(tmp_path, model, objects, template="qwen2_5_vl", **asked)
         assert done.returncode == 0, done.stderr
-        text = tokenizer.decode(load_file(tmp_path / "batch")["tokens"])
+        text = tokenizer.decode(batch["tokens"])
         places = [(1, 1)] * 2 if objects.get("bbox_type") else sizes
         ids = objects.get("image_id", [0, 0])
         first, second = (write(box(values, places[i], targets[i])) for values, i in zip(objects["bbox"], ids))
         assert f"Where is {name('a cat')}? {first}?<|im_end|>" in text and f"{name('a dog')} at {second} <bbox><|im_end|>" in text, text
     for objects, reason in (({"bbox": [[1, 2, 3]]}, "expected [x1, y1, x2, y2]"), ({"bbox": [[1, 2]], "image_id": [7]}, "image_id 7"), ({"bbox": 3}, "no list"), ([], "expected an object")):
-        done = trace(tmp_path, model, objects, template="qwen2_5_vl")
+        done, _ = boxed(tmp_path, model, objects, template="qwen2_5_vl")
         assert done.returncode == 3 and reason in done.stderr, done.stderr

@@ -1,8 +1,6 @@
 """Ovis2.5, which transformers does not have: against its formulas in plain PyTorch around transformers' Qwen3; images as its class prepares them, training, answers."""
 import json
 import math
-import os
-import subprocess
 
 import numpy as np
 import pytest
@@ -12,11 +10,11 @@ import transformers
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from test_images import random_images, rows_of, trace
+from media_runs import swift, trace, write_rows
+from test_images import random_images, rows_of
 from test_towers import ask_hone, difference
-from vision_models import ROOT, make_model
+from vision_models import make_model
 
-SWIFT = os.environ.get("HONE_BIN", str(ROOT / "build" / "bin" / "hone")).removesuffix("hone") + "swift"
 WIDTH, HEADS, DEPTH, WORDS, SIDE, TEXT = 32, 2, 3, 64, 4, 64  # SIDE x SIDE learned positions
 VIT = {"hidden_size": WIDTH, "intermediate_size": 48, "num_hidden_layers": DEPTH, "num_attention_heads": HEADS, "patch_size": 16, "num_patches": -1, "image_size": 16 * SIDE,
        "hidden_stride": 2, "window_size": 64, "temporal_patch_size": 1, "preserve_original_pe": True, "use_rope": True, "hidden_act": "gelu_pytorch_tanh", "layer_norm_eps": 1e-6}
@@ -173,18 +171,13 @@ def test_images_are_prepared_as_by_its_class(ovis, tmp_path):
     assert len(batch["rows"]) == sum(len(rows) // 4 + 2 for rows, _ in wanted)
 
 
-def swift(*words, **variables):
-    done = subprocess.run([SWIFT, *map(str, words)], capture_output=True, text=True, env={**os.environ, **variables})
-    assert done.returncode == 0, done.stderr[-3000:]
-
-
 def test_training_and_answers(ovis, tmp_path):
     """A trained folder keeps every name, also that of the norm which nothing reads; greedy answers are the formulas'."""
     rows, limits = [], {"MIN_PIXELS": "4096", "MAX_PIXELS": "8192"}
     for name, colour in {"red": (220, 30, 30), "blue": (30, 60, 220)}.items():
         Image.new("RGB", (70, 60), colour).save(tmp_path / f"{name}.png")
         rows.append({"messages": [{"role": "user", "content": "<image>Colour?"}, {"role": "assistant", "content": name}], "images": [str(tmp_path / f"{name}.png")]})
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(tmp_path / "rows.jsonl", rows)
     swift("sft", "--model", ovis, "--dataset", tmp_path / "rows.jsonl", "--torch_dtype", "float32", "--tuner_type", "full", "--freeze_vit", "false", "--freeze_aligner", "false",
           "--max_steps", 3, "--per_device_train_batch_size", 2, "--gradient_accumulation_steps", 1, "--learning_rate", "1e-3", "--split_dataset_ratio", 0,
           "--add_version", "false", "--output_dir", tmp_path / "run", **limits)

@@ -1,8 +1,6 @@
 """Runs with images: several processes of which some have none, adapters through PEFT, answers as transformers gives them."""
 import json
-import os
 import re
-import subprocess
 
 import peft
 import pytest
@@ -14,9 +12,9 @@ from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImagePr
 from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
-from vision_models import GEMMA_PROCESSOR, INTERN_PROCESSOR, ROOT, as_hub_experts, write_vision_model
+from media_runs import sft, swift, write_rows
+from vision_models import GEMMA_PROCESSOR, INTERN_PROCESSOR, as_hub_experts, write_vision_model
 
-SWIFT = os.environ.get("HONE_BIN", str(ROOT / "build" / "bin" / "hone")).removesuffix("hone") + "swift"
 COLOURS = {"red": (220, 30, 30), "green": (30, 170, 40), "blue": (30, 60, 220)}
 
 
@@ -44,21 +42,7 @@ def model_and_rows(folder, family):
         Image.new("RGB", (60 + number, 50), colour).save(path)
         rows.append({"messages": [{"role": "user", "content": "<image>Colour?"}, {"role": "assistant", "content": name}], "images": [str(path)]})
         rows.append({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "hello"}]})
-    (folder.parent / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return folder, folder.parent / "rows.jsonl", rows
-
-
-def swift(*words, **variables):
-    done = subprocess.run([SWIFT, *map(str, words)], capture_output=True, text=True, env={**os.environ, **variables})
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout + done.stderr
-
-
-def sft(made, out, *words, **variables):
-    folder, rows, _ = made
-    return swift("sft", "--model", folder, "--dataset", rows, "--torch_dtype", "float32", "--num_train_epochs", 1, "--per_device_train_batch_size", 1,
-                 "--learning_rate", "1e-3", "--split_dataset_ratio", 0, "--dataset_shuffle", "false", "--train_dataloader_shuffle", "false",
-                 "--add_version", "false", "--output_dir", out, "--logging_steps", 1, *words, **variables)
+    return folder, write_rows(folder.parent / "rows.jsonl", rows), rows
 
 
 @pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl"])

@@ -1,6 +1,5 @@
 """Vision models against transformers on random weights: logits, loss and the gradient of every parameter."""
 import json
-import os
 import shutil
 import subprocess
 
@@ -9,24 +8,12 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from vision_models import ROOT, as_chat_model, as_hub_experts, chat_names, write_vision_model
+from media_runs import HONE
+from vision_models import as_chat_model, as_hub_experts, chat_names
 
-HONE = os.environ.get("HONE_BIN", str(ROOT / "build" / "bin" / "hone"))
 TILES = {"one": [[(1, 4, 4)]], "packed": [[(3, 4, 4)], [], [(1, 4, 4), (2, 4, 4)]]}  # InternVL's
 SQUARES = {"one": [[(1, 4, 4)]], "packed": [[(1, 4, 4)], [], [(1, 4, 4), (1, 4, 4)]]}  # Gemma 3's
 GRIDS = {"one": [[(1, 4, 6)]], "frames": [[(3, 4, 6)]], "odd": [[(1, 10, 6)]], "two": [[(1, 6, 4), (1, 2, 8)]], "packed": [[(1, 4, 4)], [], [(1, 10, 6), (1, 6, 10)]]}
-
-
-@pytest.fixture(scope="session")
-def folders(tmp_path_factory):
-    made = {}
-
-    def make(family):
-        if family not in made:
-            made[family] = write_vision_model(tmp_path_factory.mktemp(family), family, tie=family in ("qwen2_vl", "qwen3_vl", "gemma3"))
-        return made[family]
-
-    return make
 
 
 def batch_of(samples, config, seed=0):

@@ -2,7 +2,6 @@
 import base64
 import json
 import math
-import os
 import subprocess
 import sys
 
@@ -12,15 +11,14 @@ import pytest
 import torch
 import transformers
 from PIL import Image
-from safetensors.torch import load_file
 
 from test_videos import PATCH, video_patches
-from vision_models import ROOT, smart_resize, write_vision_model
+from media_runs import swift, trace, write_rows
+from vision_models import ROOT, smart_resize
 
 sys.path.insert(0, str(ROOT / "tests" / "serve"))
 from serve_testing import Server  # noqa: E402
 
-HONE = os.environ.get("HONE_BIN", str(ROOT / "build" / "bin" / "hone"))
 # By name: frames a second, frames, and how ffmpeg writes it. With B-frames and several groups of pictures, with and without an index.
 VIDEOS = {"long.mp4": (24, 100, ["-c:v", "libx264", "-preset", "ultrafast", "-bf", "2", "-g", "12", "-pix_fmt", "yuv420p"]),
           "short.webm": (10, 7, ["-c:v", "libvpx", "-deadline", "realtime", "-b:v", "200k"]),
@@ -39,23 +37,6 @@ def place(tmp_path_factory):
         frames[name] = torch.from_numpy(np.frombuffer(raw, np.uint8).reshape(-1, 90, 150, 3).copy()).permute(0, 3, 1, 2)
         assert len(frames[name]) == count
     return place, frames
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    made = {}
-
-    def make(family):
-        if family not in made:
-            made[family] = write_vision_model(tmp_path_factory.mktemp(family), family)
-        return made[family]
-
-    return make
-
-
-def trace(tmp_path, folder, rows, **asked):
-    (tmp_path / "asked.json").write_text(json.dumps({"model": str(folder), "rows": rows, "output": str(tmp_path / "batch"), **asked}))
-    return subprocess.run([HONE, "image-trace", tmp_path / "asked.json"], capture_output=True, text=True)
 
 
 def utils_choice(total, fps, wanted, most):
@@ -89,9 +70,8 @@ def test_files_as_qwen_vl_utils_reads_them(place, folders, tmp_path, family, mos
     videos, frames = place
     factor, names = 2 * PATCH[family], list(VIDEOS)
     low, high = 4 * factor**2, 12 * factor**2
-    done = trace(tmp_path, folders(family), [row_of(names, videos)], template=family, video_min_pixels=low, video_max_pixels=high, max_frames=most)
+    done, batch = trace(folders(family), tmp_path, [row_of(names, videos)], template=family, video_min_pixels=low, video_max_pixels=high, max_frames=most)
     assert done.returncode == 0, done.stderr
-    batch = load_file(tmp_path / "batch")
     rows, grids, texts, rates = [], [], [], []
     for name in names:
         fps, total, _ = VIDEOS[name]
@@ -140,10 +120,9 @@ def test_files_as_llama_factory_reads_them(place, folders, tmp_path, family):
     if family == "qwen3_vl":  # as the hub's folder has it
         (folder / "video_preprocessor_config.json").write_text(json.dumps({"size": {"longest_edge": 25165824, "shortest_edge": 4096}}))
     names = ["long.mp4", "old.avi"]
-    done = trace(tmp_path, folder, [row_of(names, videos)], dialect="factory", template="qwen2_vl" if family == "qwen2_5_vl" else family,
+    done, batch = trace(folder, tmp_path, [row_of(names, videos)], dialect="factory", template="qwen2_vl" if family == "qwen2_5_vl" else family,
                  video_min_pixels=256, video_max_pixels=8000, max_frames=7)
     assert done.returncode == 0, done.stderr
-    batch = load_file(tmp_path / "batch")
     rows, grids, texts, rates = [], [], [], []
     for name in names:
         fps, total, _ = VIDEOS[name]
@@ -174,13 +153,10 @@ def test_bad_files_are_bad_rows(place, folders, tmp_path):
     for name, (data, _) in bad.items():
         (tmp_path / name).write_bytes(data)
     names = ["good.txt", *bad, "missing.mp4"]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row_of([name], tmp_path)) + "\n" for name in names))
-    done = subprocess.run([HONE.removesuffix("hone") + "swift", "sft", "--model", folders("qwen2_5_vl"), "--dataset", tmp_path / "rows.jsonl", "--max_steps", "1",
-                           "--split_dataset_ratio", "0", "--torch_dtype", "float32", "--save_strategy", "no", "--add_version", "false", "--output_dir", tmp_path / "out",
-                           "--per_device_train_batch_size", "1", "--gradient_accumulation_steps", "1"],
-                          capture_output=True, text=True, env={**os.environ, "FPS_MAX_FRAMES": "4", "VIDEO_MAX_TOKEN_NUM": "8", "VIDEO_MIN_TOKEN_NUM": "4"})
-    assert done.returncode == 0, done.stderr[-3000:]
-    said = done.stdout + done.stderr
+    write_rows(tmp_path / "rows.jsonl", [row_of([name], tmp_path) for name in names])
+    said = swift("sft", "--model", folders("qwen2_5_vl"), "--dataset", tmp_path / "rows.jsonl", "--max_steps", 1, "--split_dataset_ratio", 0, "--torch_dtype", "float32",
+                 "--save_strategy", "no", "--add_version", "false", "--output_dir", tmp_path / "out", "--per_device_train_batch_size", 1, "--gradient_accumulation_steps", 1,
+                 FPS_MAX_FRAMES="4", VIDEO_MAX_TOKEN_NUM="8", VIDEO_MIN_TOKEN_NUM="4")
     assert "skipped 5 of 6 rows (media: 5)" in said, said[-3000:]
     for name, (_, reason) in bad.items():
         assert any(name in line and reason in line for line in said.splitlines()), (name, said[-3000:])

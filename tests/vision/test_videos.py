@@ -1,33 +1,18 @@
 """Videos as lists of frames: rows, tokens and positions as qwen_vl_utils and transformers make them, and the answers."""
 import json
 import math
-import os
-import subprocess
 
 import numpy as np
 import pytest
 import torch
 import transformers
 from PIL import Image
-from safetensors.torch import load_file
 
-from vision_models import ROOT, smart_resize, write_vision_model
+from media_runs import swift, trace
+from vision_models import smart_resize
 
-HONE = os.environ.get("HONE_BIN", str(ROOT / "build" / "bin" / "hone"))
 PATCH = {"qwen2_vl": 14, "qwen2_5_vl": 14, "qwen3_vl": 16}
 CLIP = ([0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711])
-
-
-@pytest.fixture(scope="session")
-def folders(tmp_path_factory):
-    made = {}
-
-    def make(family):
-        if family not in made:
-            made[family] = write_vision_model(tmp_path_factory.mktemp(family), family)
-        return made[family]
-
-    return make
 
 
 def utils_frames(paths, factor, low, high):
@@ -83,10 +68,8 @@ def test_rows_tokens_and_positions(folders, tmp_path, family, fps):
     Image.new("RGB", (80, 70), (9, 99, 200)).save(tmp_path / "still.png")
     row = {"messages": [{"role": "user", "content": "See <video> and <image> or <video>?"}, {"role": "assistant", "content": "Yes."}],
            "images": [str(tmp_path / "still.png")], "videos": [first, second]}
-    (tmp_path / "asked.json").write_text(json.dumps({"model": str(folder), "rows": [row], "output": str(tmp_path / "batch"), "template": family, "fps": fps,
-                                                     "video_min_pixels": low, "video_max_pixels": high}))
-    subprocess.run([HONE, "image-trace", tmp_path / "asked.json"], check=True)
-    batch = load_file(tmp_path / "batch")
+    done, batch = trace(folder, tmp_path, [row], template=family, fps=fps, video_min_pixels=low, video_max_pixels=high)
+    assert done.returncode == 0, done.stderr
 
     videos = [video_patches(utils_frames(paths, factor, low, high), PATCH[family], family) for paths in (first, second)]
     grids = [grid for _, grid in videos]
@@ -112,9 +95,8 @@ def test_answers_are_transformers(folders, tmp_path, family):
     frames = write_frames(tmp_path, 6, 90, 70, seed=3)
     (tmp_path / "rows.jsonl").write_text(json.dumps({"messages": [{"role": "user", "content": "<video>What?"}, {"role": "assistant", "content": ""}], "videos": [frames]}))
     limits = {"VIDEO_MIN_TOKEN_NUM": "4", "VIDEO_MAX_TOKEN_NUM": "30"}
-    done = subprocess.run([HONE.removesuffix("hone") + "swift", "infer", "--model", folder, "--val_dataset", tmp_path / "rows.jsonl", "--result_path", tmp_path / "out.jsonl",
-                           "--max_new_tokens", "8", "--temperature", "0", "--torch_dtype", "float32", "--system", ""], capture_output=True, text=True, env={**os.environ, **limits})
-    assert done.returncode == 0, done.stderr[-3000:]
+    swift("infer", "--model", folder, "--val_dataset", tmp_path / "rows.jsonl", "--result_path", tmp_path / "out.jsonl", "--max_new_tokens", 8, "--temperature", 0,
+          "--torch_dtype", "float32", "--system", "", **limits)
     rows, grid = video_patches(utils_frames(frames, factor, 4 * factor**2, 30 * factor**2), PATCH[family], family)
     tokenizer, model = transformers.AutoTokenizer.from_pretrained(folder), transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32)
     ids = tokenizer(f"<|im_start|>user\n{video_text(family, grid, 2.0)}What?<|im_end|>\n<|im_start|>assistant\n", return_tensors="pt").input_ids
@@ -127,6 +109,5 @@ def test_answers_are_transformers(folders, tmp_path, family):
 def test_what_is_no_video_is_a_bad_row(folders, tmp_path):
     for videos, message in ((["a.mp4"], "video a.mp4: no such file"), ([[]], "0 frames"), ([[1]], "paths of its frames"), ([[str(tmp_path / "no.png")]], "no.png")):
         row = {"messages": [{"role": "user", "content": "<video>"}, {"role": "assistant", "content": "a"}], "videos": videos}
-        (tmp_path / "asked.json").write_text(json.dumps({"model": str(folders("qwen2_5_vl")), "rows": [row], "output": str(tmp_path / "batch")}))
-        done = subprocess.run([HONE, "image-trace", tmp_path / "asked.json"], capture_output=True, text=True)
+        done, _ = trace(folders("qwen2_5_vl"), tmp_path, [row])
         assert done.returncode == 3 and message in done.stderr, done.stderr

@@ -1,0 +1,68 @@
+"""Images before a run: what the planner says of them, and how the preview shows them in terminals."""
+import json
+import os
+import pty
+import subprocess
+
+import pytest
+from media_runs import HONE, run, write_rows
+from PIL import Image
+
+
+def shape(tmp_path):
+    """Qwen2.5-VL-3B, of which config.json is enough."""
+    (tmp_path / "Qwen2.5-VL-3B").mkdir()
+    (tmp_path / "Qwen2.5-VL-3B" / "config.json").write_text(json.dumps({
+        "architectures": ["Qwen2_5_VLForConditionalGeneration"], "model_type": "qwen2_5_vl", "vocab_size": 151936, "hidden_size": 2048, "num_hidden_layers": 36, "num_attention_heads": 16,
+        "num_key_value_heads": 2, "intermediate_size": 11008, "max_position_embeddings": 128000, "rms_norm_eps": 1e-6, "tie_word_embeddings": True, "torch_dtype": "bfloat16",
+        "rope_theta": 1e6, "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}, "image_token_id": 151655,
+        "vision_config": {"depth": 32, "hidden_size": 1280, "out_hidden_size": 2048, "intermediate_size": 3420, "num_heads": 16, "window_size": 112, "fullatt_block_indexes": [7, 15, 23, 31],
+                          "hidden_act": "silu", "patch_size": 14, "spatial_merge_size": 2, "tokens_per_second": 2}}))
+    return tmp_path / "Qwen2.5-VL-3B"
+
+
+def planned(model, *words, **variables):
+    return json.loads(run("hone", "plan", "--format", "json", "--target_device", "910B3", "swift", "sft", "--model", model, "--dataset", "rows.jsonl", "--max_length", 16384,
+                          "--tuner_type", "lora", *words, **variables))
+
+
+def test_a_plan_counts_images(tmp_path):
+    model = shape(tmp_path)
+    small, large = planned(model, MAX_PIXELS="1003520"), planned(model)
+    assert (small["image_tokens"], large["image_tokens"]) == (1280, 16384) and small["parameters"] > 3.5e9  # the tower among them
+    trains = ["--freeze_vit", "false", "--vit_gradient_checkpointing", "false"]
+    tower = planned(model, *trains, MAX_PIXELS="1003520")
+    # What 32 blocks of a tower that trains keep of 5120 patches.
+    assert tower["asked"]["activations"] - small["asked"]["activations"] > 32 * 5120 * 1280 * 2 * 8
+    said = run("hone", "plan", "--target_device", "910B3", "swift", "sft", "--model", model, "--dataset", "rows.jsonl", "--max_length", 16384, "--tuner_type", "lora",
+               "--per_device_train_batch_size", 1, *trains)
+    assert "does not fit" in said and "with smaller images it would: MAX_PIXELS=" in said, said
+    fits = int(said.split("MAX_PIXELS=")[1].split()[0])
+    assert planned(model, "--per_device_train_batch_size", 1, *trains, MAX_PIXELS=str(fits))["asked"]["fits"]
+    assert not planned(model, "--per_device_train_batch_size", 1, *trains, MAX_PIXELS=str(fits + 784))["asked"]["fits"]
+
+
+TERMINALS = {"truecolor": ({"COLORTERM": "truecolor"}, "\x1b[38;2;220;30;30;48;2;220;30;30m▀"), "kitty": ({"TERM": "xterm-kitty"}, "\x1b_Ga=T,f=24,"),
+             "iterm": ({"TERM_PROGRAM": "iTerm.app"}, "\x1b]1337;File=inline=1;"), "plain": ({}, "")}
+
+
+@pytest.mark.parametrize("terminal", TERMINALS)
+def test_thumbnails(folders, tmp_path, terminal):
+    settings, mark = TERMINALS[terminal]
+    Image.new("RGB", (90, 60), (220, 30, 30)).save(tmp_path / "red.png")
+    write_rows(tmp_path / "rows.jsonl", [{"messages": [{"role": "user", "content": "<image>?"}, {"role": "assistant", "content": "red"}], "images": [str(tmp_path / "red.png")]}])
+    outside, inside = pty.openpty()
+    plain = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLORTERM", "TERM_PROGRAM", "KITTY_WINDOW_ID")}
+    shown = subprocess.Popen([HONE, "preview", "--model", folders("qwen2_5_vl"), "--dataset", tmp_path / "rows.jsonl"], stdout=inside, stderr=subprocess.DEVNULL,
+                             env={**plain, "TERM": "xterm-256color", **settings})
+    os.close(inside)
+    text = b""
+    try:
+        while piece := os.read(outside, 65536):
+            text += piece
+    except OSError:  # the other end is closed
+        pass
+    assert shown.wait() == 0
+    text = text.decode()
+    assert "90 x 60 pixels, read as 84 x 56, 6 tokens" in text
+    assert (mark in text) if mark else not any(other in text for _, other in TERMINALS.values() if other)
