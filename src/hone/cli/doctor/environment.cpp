@@ -119,6 +119,8 @@ constexpr Known kVariables[] = {
     {"GENERATIVE_RERANKER_POSITIVE_TOKEN", Effect::supported, "the token of a relevant candidate"},
     {"GENERATIVE_RERANKER_NEGATIVE_TOKEN", Effect::supported, "the token of another one"},
     {"ENABLE_AUDIO_OUTPUT", Effect::none, "answers are text; the talker is carried along untouched"},
+    {"VIDEO_SEGMENTS", Effect::supported, "frames of a video file (InternVL)"},
+    {"VIDEO_MAX_NUM", Effect::supported, "most tiles of an image beside a video (InternVL)"},
     {"USE_AUDIO_IN_VIDEO", Effect::none, "the sound of videos is not read"},
     {"SAMPLING_RATE", Effect::none, "recordings are heard at 16000 samples a second"},
     {"IMAGE_PLACEHOLDER", Effect::none, "the mark is <image>"},

@@ -11,9 +11,10 @@
 #include "hone/data/encode/picture_config.h"
 #include "hone/data/encode/swift.h"
 #include "hone/data/encode/truncate.h"
-#include "hone/data/encode/videos.h"
 #include "hone/data/row_report.h"
 #include "hone/data/sounds/sound_config.h"
+#include "hone/data/videos/tiled_videos.h"
+#include "hone/data/videos/videos.h"
 
 namespace hone::data {
 namespace {
@@ -205,8 +206,8 @@ Result<PlannedMedia> Encoder::plan_seen(const Conversation& conversation) const 
   if (!pictures_)
     return failed(fmt::format("{0} for a model that takes text alone; train one with a vision tower, or drop the {0}", kind));
   if (!conversation.videos.empty() && pictures_->video_pad < 0)
-    return failed("videos are read for Qwen's models alone; expected images");
-  auto images = plan_pictures(conversation.images, pictures_);
+    return failed("videos are read for Qwen's models and InternVL alone; expected images");
+  auto images = plan_pictures(conversation.images, conversation.videos.empty() ? pictures_ : beside_videos(pictures_));
   if (!images) return failed(images.error());
   media.images = std::move(*images);
   for (const auto& source : conversation.videos) {

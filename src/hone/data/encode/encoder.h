@@ -22,6 +22,7 @@ struct PictureOptions {
   std::optional<int64_t> min_pixels, max_pixels;                   // swift: MIN_PIXELS, MAX_PIXELS
   std::optional<int64_t> min_tokens, max_tokens;                   // swift: IMAGE_MIN_TOKEN_NUM, IMAGE_MAX_TOKEN_NUM
   int64_t max_tiles = 12;                                          // swift: MAX_NUM (InternVL)
+  int64_t video_segments = 8, video_max_tiles = 1;                 // swift: VIDEO_SEGMENTS, VIDEO_MAX_NUM (InternVL)
   bool crop_to_patches = false;                                    // factory: InternVL's tiles
   int64_t shrink_above = 0;                                        // swift --max_pixels
   int64_t factory_min_pixels = 1024, factory_max_pixels = 589824;  // factory image_min_pixels, image_max_pixels

@@ -73,7 +73,10 @@ void set_intern_rules(PictureConfig& config, const EncodeConfig& encode, const M
   processor.tiles.most = factory && !encode.pictures.crop_to_patches ? 1 : encode.pictures.max_tiles;
   processor.divides_by_255 = model.model_type == "internvl_chat";
   config.has_axes = false;
-  if (!factory) config.text_behind = "\n";
+  if (factory) return;
+  config.text_behind = "\n";
+  config.video.segments = encode.pictures.video_segments;
+  config.video.max_tiles = encode.pictures.video_max_tiles;
 }
 
 // Gemma 3 sees every picture as one square. ms-swift puts its two newlines in as tokens, LLaMA-Factory as text.
@@ -191,6 +194,7 @@ std::shared_ptr<const PictureConfig> picture_config(const EncodeConfig& encode, 
                       : model.model_type == "qwen2_5_omni" ? kOmniTokens
                                                            : kQwenTokens;
   read_tokens(*config, names, tokenizer, model);
+  if (config->video.segments > 0) config->video_pad = config->pad;
   set_box_rules(config->boxes, asked, model);
   if (is_qwen) set_video_rules(*config, asked, tokenizer, names, model);
   return config;

@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "hone/data/encode/videos.h"
+#include "hone/data/videos/videos.h"
 #include "hone/media/decode_image.h"
 #include "hone/media/image_header.h"
 #include "hone/text/templates/agent_format.h"

@@ -21,6 +21,8 @@ struct VideoConfig {
   int64_t min_frames = 4, max_frames = 768;    // of a file
   double tokens_per_second = 0;                // positions that a second takes; 0: a pair of frames takes one
   bool has_timestamps = false;                 // the time of every pair is written before it (Qwen3-VL)
+  int64_t segments = 0;                        // above 0: so many frames of a file, each in tiles as an image (InternVL)
+  int64_t max_tiles = 1;                       // of such a frame, and of images beside it
   bool counts_time = false;                    // what follows begins behind its last time too (Omni); else behind its sides alone
   // factory: what it makes of a frame, then the bounds of transformers' processor, of a frame or, with timestamps, of all.
   int64_t frame_min_pixels = 256, frame_max_pixels = 65536;

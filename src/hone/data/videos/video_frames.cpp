@@ -1,4 +1,4 @@
-#include "hone/data/encode/video_frames.h"
+#include "hone/data/videos/video_frames.h"
 
 #include <algorithm>
 #include <cmath>

@@ -10,6 +10,9 @@ namespace hone::data {
 // time of every pair of frames, one for each pair. Errors name the video, or the frame of a list.
 Result<std::vector<Picture>> plan_video(const std::string& source, const std::shared_ptr<const PictureConfig>& config);
 
+// The frames of a list, which is JSON text.
+Result<std::vector<std::string>> listed_frames(const std::string& source);
+
 // The rows of a picture with frames, or of several that are parts of one file, decoded.
 Result<std::vector<float>> video_rows(std::span<const Picture> parts);
 

@@ -1,20 +1,22 @@
-#include "hone/data/encode/videos.h"
+#include "hone/data/videos/videos.h"
 
 #include <cmath>
 
 #include "hone/base/json.h"
-#include "hone/data/encode/video_frames.h"
+#include "hone/data/videos/tiled_videos.h"
+#include "hone/data/videos/video_frames.h"
 #include "hone/media/decode_image.h"
 #include "hone/media/image_header.h"
 
 namespace hone::data {
 namespace {
 
-constexpr size_t kMostFrames = 768;
-
 bool uses_factory_rule(const PictureConfig& config) { return config.processor.rule == media::ResizeRule::factory; }
 
-Result<std::vector<std::string>> frames_of(const std::string& source) {
+}  // namespace
+
+Result<std::vector<std::string>> listed_frames(const std::string& source) {
+  constexpr size_t kMostFrames = 768;
   const auto list = parse_json(source);
   std::vector<std::string> frames;
   if (!list || !list->is_array()) return error("a video that is no list of frames");
@@ -26,6 +28,8 @@ Result<std::vector<std::string>> frames_of(const std::string& source) {
     return error("a video of {} frames; expected 1 to {}", frames.size(), kMostFrames);
   return frames;
 }
+
+namespace {
 
 // What LLaMA-Factory does to every frame before transformers sees it.
 Result<media::ImagePlan> plan_factory_frame(media::ImageSize size, const PictureConfig& config) {
@@ -119,7 +123,7 @@ Picture picture_of(std::string source, const media::ImagePlan& frame, size_t fra
 std::string time_between(double first, double last) { return fmt::format("<{:.1f} seconds>", (first + last) / 2); }
 
 Result<std::vector<Picture>> plan_list(const std::string& source, const std::shared_ptr<const PictureConfig>& config) {
-  auto frames = frames_of(source);
+  auto frames = listed_frames(source);
   if (!frames) return Error{frames.error()};
   std::optional<media::ImagePlan> frame;
   for (const auto& one : *frames) {
@@ -186,6 +190,7 @@ Result<std::vector<Picture>> plan_file(const std::string& source, const std::sha
 }  // namespace
 
 Result<std::vector<Picture>> plan_video(const std::string& source, const std::shared_ptr<const PictureConfig>& config) {
+  if (config->video.segments > 0) return plan_tiled_video(source, config);
   return source.starts_with("[") ? plan_list(source, config) : plan_file(source, config);
 }
 

@@ -1,5 +1,5 @@
 // Frames of a video to the rows that a tower reads, a group of frames at a time.
-#include "hone/data/encode/videos.h"
+#include "hone/data/videos/videos.h"
 #include "hone/device/tensor.h"
 #include "hone/media/decode_image.h"
 #include "hone/media/decode_video.h"
