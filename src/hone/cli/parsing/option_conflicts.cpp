@@ -10,6 +10,7 @@
 #include "hone/cli/configs/training/tuning_config.h"
 #include "hone/cli/parsing/parse.h"
 #include "hone/train/validate.h"
+#include "hone/tuner/tuner.h"
 
 namespace hone::cli {
 namespace {
@@ -112,8 +113,7 @@ class TrainingRules {
     reject(optimizer_.lorap_lr_ratio.has_value() && !lora, optimizer_.lorap_lr_ratio, tuner_.tuner_type, "is a form of lora");
     reject(tuner_.lisa_activated_layers.value_or(0) > 0 && *tuner_.tuner_type != "full", tuner_.lisa_activated_layers,
            tuner_.tuner_type, "LISA trains full layers; use full tuning");
-    reject(model_.adapters.has_value() && factory_ && !lora && *tuner_.tuner_type != "oft", model_.adapters, tuner_.tuner_type,
-           "an adapter is only continued by lora");
+    if (model_.adapters.has_value()) tuner::validate(tuner_choice(tuner_.options()));
   }
 
   void check_optimizer() const {

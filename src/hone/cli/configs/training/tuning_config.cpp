@@ -208,6 +208,13 @@ std::optional<at::ScalarType> dtype_option(const Arg<std::string>& option) {
   return std::nullopt;
 }
 
+tuner::TunerConfig tuner_choice(const Options& options) {
+  tuner::TunerConfig config;
+  choose_kind(options, config);
+  for (const auto& adapter : *ModelArguments(options).adapters) config.adapters.emplace_back(adapter);
+  return config;
+}
+
 tuner::TunerConfig tuner_config(const Options& options) {
   const ModelArguments model_args(options);
   const TunerArguments tuner_args(options);
