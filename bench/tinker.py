@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""The tinker server beside `hone sft`: what a request costs beyond its passes, runs in one pass beside one after the other, memory of waiting clients.
+
+    tools/make_model.py --family qwen2 --size 0.5b --out models/qwen2-0.5b
+    bench/tinker.py --model models/qwen2-0.5b [--tokens 128] [--steps 4] [--runs 16]
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import resource
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+for folder in (ROOT / ".venv/tinker", ROOT / "tests/serve"):
+    sys.path.append(str(folder))
+from serve_testing import BINARY, Server  # noqa: E402
+
+import tinker  # noqa: E402
+from tinker import types  # noqa: E402
+
+KEY = "tml-bench-0123456789"
+ADAM = types.AdamParams(learning_rate=1e-4)
+
+
+class Bench:
+    def __init__(self, model, folder):
+        self.model = model
+        self.server = Server("--tinker_dir", folder, "--api_key", KEY, "--torch_dtype", "float32", "--verbose", "false", verb="serve-tinker", model=model)
+
+    def client(self, rank=8):
+        return tinker.ServiceClient(base_url=self.server.url, api_key=KEY).create_lora_training_client(base_model=self.model, rank=rank, train_unembed=False)
+
+    def number(self, name):
+        text = self.server.request("GET", "/metrics", headers={"X-API-Key": KEY})[2]
+        return float(re.search(rf"^hone_tinker_{name} (\S+)$", text, re.M)[1])
+
+    def resident(self):
+        return int(pathlib.Path(f"/proc/{self.server.process.pid}/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def datum(tokens):
+    ids = [(7 * i + 11) % 1000 for i in range(tokens + 1)]
+    return types.Datum(model_input=types.ModelInput.from_ints(ids[:-1]), loss_fn_inputs={"target_tokens": ids[1:], "weights": [1.0 / tokens] * tokens})
+
+
+def overhead(bench, tokens, steps):
+    """Wall time of forward_backward and optim_step at the client, and how much of it was spent in passes over the model."""
+    client, data = bench.client(), [datum(tokens)]
+    client.forward_backward(data, "cross_entropy").result()
+    client.optim_step(ADAM).result()
+    passes, began = bench.number("pass_seconds_total"), time.monotonic()
+    for _ in range(steps):
+        client.forward_backward(data, "cross_entropy").result()
+    wall, inside = time.monotonic() - began, bench.number("pass_seconds_total") - passes
+    began = time.monotonic()
+    pairs = [(client.forward_backward(data, "cross_entropy"), client.optim_step(ADAM)) for _ in range(steps)]
+    for forward, update in pairs:
+        forward.result(), update.result()
+    return wall / steps, inside / steps, (time.monotonic() - began) / steps
+
+
+def command_line(model, tokens, steps, folder):
+    """Seconds of a step of `hone sft` on rows of about as many tokens, all of them labeled, by its own log."""
+    rows = folder / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"text": "one two three four five six seven eight " * (tokens // 8)}) + "\n" for _ in range(steps + 2)))
+    subprocess.run([BINARY, "pt", "--model", model, "--dataset", rows, "--output_dir", folder / "run", "--add_version", "false", "--torch_dtype", "float32", "--split_dataset_ratio", "0", "--tuner_type", "lora",
+                    "--lora_rank", "8", "--max_length", str(tokens + 1), "--truncation_strategy", "right", "--max_steps", str(steps + 2), "--per_device_train_batch_size", "1", "--gradient_accumulation_steps", "1",
+                    "--logging_steps", "1", "--save_strategy", "no", "--lora_dropout", "0"], check=True, capture_output=True)
+    events = [event for event in map(json.loads, (folder / "run/logging.jsonl").read_text().splitlines()) if "loss" in event and "elapsed_time" in event]
+    def seconds(text):
+        return sum(float(number) * {"d": 86400, "h": 3600, "m": 60, "s": 1}[unit] for number, unit in re.findall(r"([\d.]+)\s*([dhms])", str(text)))
+    return (seconds(events[-1]["elapsed_time"]) - seconds(events[1]["elapsed_time"])) / (len(events) - 2)
+
+
+def together(bench, runs, tokens, rounds=2):
+    """Seconds of a step of every run: one after the other, and all sent at once."""
+    clients, data = [bench.client() for _ in range(runs)], [datum(tokens)]
+
+    def step(wait):
+        forwards = []
+        for client in clients:
+            forwards += [client.forward_backward(data, "cross_entropy"), client.optim_step(ADAM)]
+            if wait:
+                forwards[-1].result()
+        for each in forwards:
+            each.result()
+    step(False)
+    times = {}
+    for wait in (True, False):
+        began = time.monotonic()
+        for _ in range(rounds):
+            step(wait)
+        times[wait] = (time.monotonic() - began) / rounds
+    return times[True], times[False]
+
+
+def polls(bench, count=2000):
+    client = bench.client(2)
+    headers = {"X-API-Key": KEY}
+    answer = bench.server.request("POST", "/api/v1/optim_step", {"model_id": client.model_id, "seq_id": 2, "adam_params": {}}, headers=headers)[2]
+    body = json.dumps({"request_id": json.loads(answer)["request_id"]}).encode()
+    request = f"POST /api/v1/retrieve_future HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: {KEY}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    before, waiting = bench.resident(), []
+    for _ in range(count):
+        waiting.append(socket.create_connection(bench.server.address, 30))
+        waiting[-1].sendall(request)
+    for _ in range(100):
+        if bench.number("polls_open") >= count:
+            break
+        time.sleep(0.1)
+    return bench.number("polls_open"), bench.resident() - before
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--tokens", type=int, default=128, help="of a datum when one run is timed")
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--runs", type=int, default=16)
+    parser.add_argument("--run_tokens", type=int, nargs="+", default=[8, 32], help="of a datum of each run when several are timed")
+    arguments = parser.parse_args()
+    print(f"{arguments.model}, float32, LoRA of rank 8, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(arguments.model, pathlib.Path(folder) / "state")
+        try:
+            opened, grown = polls(bench)
+            print(f"{opened:.0f} open polls: {grown / 1e6:.1f} MB (aim: under 200)", flush=True)
+            wall, inside, step = overhead(bench, arguments.tokens, arguments.steps)
+            print(f"forward_backward of {arguments.tokens} tokens: {wall:.3f} s at the client, {inside:.3f} s in passes, overhead {wall / inside - 1:.1%} (aim: under 3 %)", flush=True)
+            for tokens in arguments.run_tokens:
+                apart, at_once = together(bench, arguments.runs, tokens)
+                print(f"{arguments.runs} runs of {tokens} tokens: {apart:.2f} s one after the other, {at_once:.2f} s at once: {apart / at_once:.1f} times (aim: 4)", flush=True)
+        finally:
+            bench.server.stop()
+        cli = command_line(arguments.model, arguments.tokens, arguments.steps, pathlib.Path(folder))
+        print(f"a step of {arguments.tokens} tokens: {step:.3f} s through the server, {cli:.3f} s of `hone pt`: {step / cli:.3f} times")
+
+
+if __name__ == "__main__":
+    main()
