@@ -15,6 +15,7 @@
 #include "hone/tinker/api/audit.h"
 #include "hone/tinker/api/openai.h"
 #include "hone/tinker/api/routes.h"
+#include "hone/tinker/twinkle/twinkle_api.h"
 #include "hone/tinker/wire/json_fields.h"
 #include "hone/train/run_lock.h"
 
@@ -65,6 +66,7 @@ class TinkerServer : public serve::Service {
             model, engine, io_, store_, config.model, [this](const std::string& future) { futures_.notify(future); },
             [this](const std::string& id, Outcome outcome) { futures_.finish_sample(id, std::move(outcome)); }),
         openai_(served, services_, workers_),
+        twinkle_(served, services_, workers_),
         tls_(config.http.certificate_file.empty() ? nullptr
                                                   : serve::tls_context(config.http.certificate_file, config.http.key_file)),
         listener_(io_.get_executor(), config.http.host, {config.http.port, config.http.port_fixed}, tls_, *this,
@@ -132,10 +134,24 @@ class TinkerServer : public serve::Service {
       co_await exchange.respond(std::move(response));
     } else if (found.route->path == kRetrieveFuture) {
       co_await retrieve(exchange, call);
+    } else if (found.route->path == kTwinkleModel || found.route->path == kTwinkleSampler) {
+      co_await answer_twinkle(exchange, *found.route, call);
     } else {
       auto response = co_await workers_.run([&] { return answered(*found.route, call); });
       co_await exchange.respond(std::move(response));
     }
+  }
+
+  asio::awaitable<void> answer_twinkle(Exchange& exchange, const Route& route, const Call& call) {
+    std::optional<HttpResponse> response;
+    try {
+      response = route.path == kTwinkleModel ? co_await twinkle_.answer_model(exchange, call)
+                                             : co_await twinkle_.answer_sampler(exchange, call);
+    } catch (const RequestError& problem) {
+      throw ApiError(400, problem.what(), "", "invalid_request");
+    }
+    if (call.parts.at(1) == "add_adapter_to_model" || call.parts[1] == "save") audit_.write(call, response->status);
+    co_await exchange.respond(std::move(*response));
   }
 
   HttpResponse answered(const Route& route, const Call& call) {
@@ -223,6 +239,7 @@ class TinkerServer : public serve::Service {
   ModelLoop loop_;
   Services services_{config_.api, store_, loop_, futures_, archives_, config_.keys.limits(), rate_, metrics_};
   OpenAiApi openai_;
+  TwinkleApi twinkle_;
   std::shared_ptr<asio::ssl::context> tls_;
   serve::Listener listener_;
   asio::signal_set signals_;

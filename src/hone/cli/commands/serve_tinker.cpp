@@ -49,6 +49,7 @@ tinker::TinkerConfig tinker_config(const Options& options) {
   config.model.engine = config.http.engine;
   config.model.tenants = config.keys.limits();
   config.model.max_adapters = std::max<size_t>(1, config.http.max_adapters);
+  config.api.max_adapters = static_cast<int64_t>(config.model.max_adapters);
   config.api.max_rank = *args.max_rank;
   config.api.is_tls = !config.http.certificate_file.empty();
   config.api.base_model = base_name(options);

@@ -15,6 +15,7 @@ struct ApiConfig {
   std::string base_model;  // as clients call it, and as their AutoTokenizer loads its tokenizer
   int64_t max_length = 0;  // of a prompt and its answer, and of a datum
   int64_t max_rank = 256;
+  int64_t max_adapters = 64;
   int64_t max_pending = 4096;  // training requests of a tenant that are not done
   size_t max_samples = 4096;   // sampling requests of a tenant that are not done
   bool is_tls = false;
@@ -84,6 +85,8 @@ serve::HttpResponse load_weights(Services& services, const Call& call);
 serve::HttpResponse create_sampling_session(Services& services, const Call& call);
 serve::HttpResponse get_sampler(Services& services, const Call& call);
 serve::HttpResponse asample(Services& services, const Call& call);
+// Before a training request is written down. ApiError(429) when its tenant has as many as it may, or no tokens left.
+void require_room(Services& services, const std::string& tenant, int64_t tokens);
 // The folder of a checkpoint by its path, or of a sampler by its id, as far as it is this tenant's to use.
 std::optional<std::string> saved_adapter(Services& services, const std::string& tenant, const std::string& name);
 // checkpoints.cpp
@@ -102,6 +105,10 @@ void remove_expired(Store& store);
 // What a killed server wrote and did not come to note.
 void remove_unnamed_folders(const std::filesystem::path& root, Store& store);
 
+// twinkle/gateway.cpp
+serve::HttpResponse capacity_info(Services& services, const Call& call);
+serve::HttpResponse checkpoint_path(Services& services, const Call& call);
+serve::HttpResponse deep_health(Services& services, const Call& call);
 // status/status.cpp
 serve::HttpResponse status(Services& services, const Call& call);
 serve::HttpResponse metrics(Services& services, const Call& call);

@@ -4,6 +4,7 @@
 #include "hone/base/log.h"
 #include "hone/tinker/api/call.h"
 #include "hone/tinker/api/tar.h"
+#include "hone/tinker/twinkle/twinkle_api.h"
 #include "hone/tinker/wire/json_fields.h"
 
 namespace hone::tinker {
@@ -23,6 +24,7 @@ Json checkpoint_json(const Checkpoint& checkpoint) {
           {"checkpoint_type", checkpoint.kind == "weights" ? "training" : "sampler"},
           {"time", iso_time(checkpoint.created)},
           {"tinker_path", checkpoint.path()},
+          {"twinkle_path", twinkle_path(checkpoint.path())},
           {"size_bytes", checkpoint.bytes},
           {"public", checkpoint.is_public},
           {"user_metadata", checkpoint.user_metadata},
@@ -75,10 +77,13 @@ void remove_with_files(Store& store, const Checkpoint& checkpoint) {
 }  // namespace
 
 serve::HttpResponse weights_info(Services& services, const Call& call) {
-  const auto path = required_text(body_of(call), "tinker_path");
+  const auto body = body_of(call);
+  const auto path = tinker_path(required_text(body, has_field(body, "twinkle_path") ? "twinkle_path" : "tinker_path"));
   auto checkpoint = services.store.checkpoint(path, call.tenant);
   if (!checkpoint) throw not_found("checkpoint " + path);
-  return serve::json_response({{"base_model", services.config.base_model},
+  return serve::json_response({{"training_run_id", checkpoint->run},
+                               {"model_owner", checkpoint->owner},
+                               {"base_model", services.config.base_model},
                                {"is_lora", true},
                                {"lora_rank", checkpoint->config.rank},
                                {"train_unembed", checkpoint->config.train_unembed},
@@ -110,8 +115,9 @@ serve::HttpResponse all_checkpoints(Services& services, const Call& call) {
 }
 
 serve::HttpResponse delete_checkpoint(Services& services, const Call& call) {
-  remove_with_files(services.store, own_checkpoint(services, call));
-  return no_content();
+  const auto checkpoint = own_checkpoint(services, call);
+  remove_with_files(services.store, checkpoint);
+  return serve::json_response({{"success", true}, {"message", checkpoint.id() + " is deleted"}});
 }
 
 serve::HttpResponse archive_address(Services& services, const Call& call) {

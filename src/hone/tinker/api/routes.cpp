@@ -46,6 +46,21 @@ constexpr Route kRoutes[] = {
     {"DELETE", "/api/v1/training_runs/{}/checkpoints/{}/{}/publish", unpublish, !kOpen, kAudited},
     {"PUT", "/api/v1/training_runs/{}/checkpoints/{}/{}/ttl", set_ttl, !kOpen, kAudited},
     {"GET", "/api/v1/archives/{}", download_archive, kOpen},
+    {"POST", kTwinkleModel, nullptr},
+    {"POST", kTwinkleSampler, nullptr},
+    {"GET", "/api/v1/twinkle/healthz", deep_health},
+    {"GET", "/api/v1/twinkle/healthz/deep", deep_health},
+    {"GET", "/api/v1/twinkle/capacity_info", capacity_info},
+    {"GET", "/api/v1/twinkle/get_server_capabilities", capabilities},
+    {"POST", "/api/v1/twinkle/create_session", create_session, !kOpen, kAudited},
+    {"POST", "/api/v1/twinkle/session_heartbeat", session_heartbeat},
+    {"GET", "/api/v1/twinkle/training_runs", list_runs},
+    {"GET", "/api/v1/twinkle/training_runs/{}", get_run},
+    {"GET", "/api/v1/twinkle/training_runs/{}/checkpoints", run_checkpoints},
+    {"DELETE", "/api/v1/twinkle/training_runs/{}/checkpoints/{}/{}", delete_checkpoint, !kOpen, kAudited},
+    {"POST", "/api/v1/twinkle/weights_info", weights_info},
+    {"GET", "/api/v1/twinkle/checkpoint_path/{}/{}/{}", checkpoint_path},
+    {"GET", "/api/v1/twinkle/status", status},
 };
 
 std::string_view next_part(std::string_view& path) {
@@ -57,9 +72,13 @@ std::string_view next_part(std::string_view& path) {
 std::optional<std::vector<std::string>> parts_of(std::string_view pattern, std::string_view path) {
   std::vector<std::string> parts;
   while (!pattern.empty() && !path.empty()) {
-    const auto wanted = next_part(pattern), given = next_part(path);
-    if (wanted != "{}" && wanted != given) return std::nullopt;
-    if (wanted != "{}") continue;
+    const auto wanted = next_part(pattern);
+    std::string given(next_part(path));
+    const bool many = wanted == "{*}";
+    if (!many && wanted != "{}" && wanted != given) return std::nullopt;
+    if (!many && wanted != "{}") continue;
+    while (many && !path.empty() && path.substr(0, path.find('/')) != pattern.substr(0, pattern.find('/')))
+      given.append("/").append(next_part(path));
     auto decoded = serve::percent_decoded(given);
     if (!decoded || decoded->empty()) return std::nullopt;
     parts.push_back(std::move(*decoded));

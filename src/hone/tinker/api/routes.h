@@ -5,13 +5,15 @@
 namespace hone::tinker {
 
 struct Route {
-  std::string_view method, path;  // {} stands for one part of the path
+  std::string_view method, path;  // {} stands for one part of the path, {*} for some
   Handler handler;                // null: the server's own
   bool is_open = false;           // without a key
   bool is_audited = false;        // a line in the audit log
 };
 
-inline constexpr std::string_view kRetrieveFuture = "/api/v1/retrieve_future", kHealth = "/api/v1/healthz";
+inline constexpr std::string_view kRetrieveFuture = "/api/v1/retrieve_future", kHealth = "/api/v1/healthz",
+                                  kTwinkleModel = "/api/v1/model/{*}/twinkle/{}",
+                                  kTwinkleSampler = "/api/v1/sampler/{*}/twinkle/{}";
 
 struct RouteMatch {
   const Route* route = nullptr;

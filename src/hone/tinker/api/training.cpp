@@ -23,13 +23,7 @@ serve::HttpResponse submit(Services& services, const Call& call, const std::stri
   const auto run = run_named(services, call, model_id);
   if (run.unloaded) throw serve::ApiError(400, "this model was unloaded", "model_id");
   if (request.seq < 1) throw serve::ApiError(400, fmt::format("seq_id is {}; the first is 1", request.seq), "seq_id");
-  const auto own = services.limits.of(call.tenant).max_pending;
-  if (services.store.count_pending(call.tenant) >= (own > 0 ? own : services.config.max_pending)) {
-    serve::ApiError full(429, "as many training requests wait as may; try again", "", "too_many_requests");
-    full.retry_after = 1;
-    throw full;
-  }
-  services.rate.spend(call.tenant, tokens);
+  require_room(services, call.tenant, tokens);
   const auto seq = request.seq;
   const auto added = services.store.add_request(run.id, std::move(request));
   if (added == Store::Added::differs)
@@ -78,6 +72,16 @@ void require_base(Services& services, const std::string& base_model) {
 }
 
 }  // namespace
+
+void require_room(Services& services, const std::string& tenant, int64_t tokens) {
+  const auto own = services.limits.of(tenant).max_pending;
+  if (services.store.count_pending(tenant) >= (own > 0 ? own : services.config.max_pending)) {
+    serve::ApiError full(429, "as many training requests wait as may; try again", "", "too_many_requests");
+    full.retry_after = 1;
+    throw full;
+  }
+  services.rate.spend(tenant, tokens);
+}
 
 serve::HttpResponse create_model(Services& services, const Call& call) {
   const auto body = body_of(call);

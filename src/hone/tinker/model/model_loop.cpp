@@ -212,6 +212,7 @@ void ModelLoop::rebuild(Resident& resident) {
     if (request.failed && forward) resident.run->spoil_gradients();
     if (request.failed && step) resident.run->clear_gradients();
     if (!request.failed && (step || request.kind == "load_weights")) perform(resident, request);
+    if (request.kind == "zero_grad") resident.run->clear_gradients();
     if (!request.failed && forward) forward_again(resident, request);
   }
   resident.seconds = seconds_since(began);

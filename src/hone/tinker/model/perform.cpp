@@ -50,6 +50,11 @@ Outcome ModelLoop::perform(Resident& resident, const StoredRequest& request) {
   if (request.kind == "optim_step") return optim_step(resident, body);
   if (request.kind == "save_weights") return save_weights(resident, request, body);
   if (request.kind == "save_weights_for_sampler") return save_for_sampler(resident, request, body);
+  if (request.kind == "grad_norm") return answer({{"grad_norm", resident.run->grad_norm() * real_field(body, "scale", 1, 0, 1)}});
+  if (request.kind == "zero_grad") {
+    resident.run->clear_gradients();
+    return answer(Json::object());
+  }
   HONE_CHECK(request.kind == "load_weights");
   return load_weights(resident, request, body);
 }

@@ -12,7 +12,6 @@
 namespace hone::tinker {
 namespace {
 
-constexpr double kAlpha = 32;  // fixed by the protocol: a client cannot send it
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 
 }  // namespace
@@ -26,6 +25,7 @@ AdamParams AdamParams::from_json(const Json& json) {
   params.eps = real_field(json, "eps", params.eps, 0, kMost);
   params.weight_decay = real_field(json, "weight_decay", params.weight_decay, 0, kMost);
   params.grad_clip_norm = real_field(json, "grad_clip_norm", params.grad_clip_norm, -kMost, kMost);
+  params.grad_scale = real_field(json, "grad_scale", params.grad_scale, 0, 1);
   return params;
 }
 
@@ -52,7 +52,7 @@ TrainingRun::TrainingRun(model::CausalLM& model, std::string name, const RunConf
   tuner::TunerConfig settings;
   settings.base_model = base_model;
   settings.lora.rank = config.rank;
-  settings.lora.alpha = kAlpha;
+  settings.lora.alpha = config.alpha;
   settings.lora.dropout = 0;
   settings.lora.targets = lora_targets(model, config);
   const auto adapter = tuner::adapter_config(model, settings);
@@ -86,11 +86,16 @@ void TrainingRun::clear_gradients() {
   accumulated_ = spoiled_ = false;
 }
 
+double TrainingRun::grad_norm() { return accumulated_ ? optimizer_->clip_grad_norm(0).item<double>() : 0; }
+
 Json TrainingRun::optim_step(const AdamParams& params) {
   if (spoiled_)
     throw RequestError("a forward_backward before this optim_step failed: its gradients were dropped and nothing was updated");
   if (!params.same_state(params_)) make_optimizer(params);
   if (!accumulated_) return {{"grad_norm", 0.0}};  // as torch: without gradients a step changes nothing
+  if (params.grad_scale != 1)
+    for (const auto& [name, tensor] : tuned_.trainable)
+      if (tensor.grad().defined()) tensor.grad().mul_(params.grad_scale);
   const double norm = optimizer_->clip_grad_norm(std::max(0.0, params.grad_clip_norm)).item<double>();
   if (!std::isfinite(norm)) throw RequestError("the gradients are not finite: they were dropped and nothing was updated");
   optimizer_->step(params.learning_rate);

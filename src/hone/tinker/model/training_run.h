@@ -11,7 +11,7 @@
 namespace hone::tinker {
 
 struct AdamParams {
-  double learning_rate = 1e-4, beta1 = 0.9, beta2 = 0.95, eps = 1e-12, weight_decay = 0, grad_clip_norm = 0;
+  double learning_rate = 1e-4, beta1 = 0.9, beta2 = 0.95, eps = 1e-12, weight_decay = 0, grad_clip_norm = 0, grad_scale = 1;
   static AdamParams from_json(const Json& json);   // throws RequestError
   bool same_state(const AdamParams& other) const;  // one optimizer serves both
 };
@@ -29,6 +29,7 @@ class TrainingRun {
   void spoil_gradients() { spoiled_ = true; }
   bool has_gradients() const { return accumulated_ || spoiled_; }
   void clear_gradients();
+  double grad_norm();
   Json optim_step(const AdamParams& params);
 
   void save_weights(const std::filesystem::path& folder) const;

@@ -20,6 +20,7 @@ CREATE INDEX IF NOT EXISTS pending ON requests(owner) WHERE done IS NULL;
 CREATE TABLE IF NOT EXISTS checkpoints(run TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, owner TEXT NOT NULL, folder TEXT NOT NULL,
   config TEXT NOT NULL, bytes INTEGER NOT NULL, created REAL NOT NULL, expires REAL, public INTEGER NOT NULL DEFAULT 0, user_metadata TEXT NOT NULL,
   PRIMARY KEY(run, kind, name));
+CREATE TABLE IF NOT EXISTS settings(run TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS samplers(id TEXT PRIMARY KEY, session TEXT NOT NULL, owner TEXT NOT NULL, model_path TEXT NOT NULL, folder TEXT NOT NULL,
   created REAL NOT NULL);
 )";
@@ -58,13 +59,16 @@ void insert_request(Database& database, const std::string& run, const std::strin
 double unix_seconds() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 Json RunConfig::to_json() const {
-  return {{"rank", rank}, {"seed", seed}, {"train_attn", train_attn}, {"train_mlp", train_mlp}, {"train_unembed", train_unembed}};
+  return {{"rank", rank},           {"alpha", alpha},
+          {"seed", seed},           {"train_attn", train_attn},
+          {"train_mlp", train_mlp}, {"train_unembed", train_unembed}};
 }
 
 RunConfig RunConfig::from_json(const Json& json) {
   RunConfig config;
   if (!json.is_object()) return config;
   config.rank = json.value("rank", config.rank);
+  config.alpha = json.value("alpha", config.alpha);
   config.seed = json.value("seed", config.seed);
   config.train_attn = json.value("train_attn", true);
   config.train_mlp = json.value("train_mlp", true);
@@ -149,6 +153,17 @@ std::vector<std::string> Store::runs_of_session(const std::string& session) {
   return first_column(rows.bind(session));
 }
 
+Json Store::settings(const std::string& run) {
+  std::lock_guard lock(mutex_);
+  auto row = database_.prepare("SELECT value FROM settings WHERE run = ?");
+  return row.bind(run).step() ? stored_json(row.text(0)) : Json();
+}
+
+void Store::set_settings(const std::string& run, const Json& settings) {
+  std::lock_guard lock(mutex_);
+  database_.prepare("INSERT OR REPLACE INTO settings(run, value) VALUES(?,?)").bind(run).bind(dumped(settings)).run();
+}
+
 void Store::set_unloaded(const std::string& run) {
   std::lock_guard lock(mutex_);
   database_.prepare("UPDATE runs SET unloaded = 1 WHERE id = ?").bind(run).run();
@@ -178,6 +193,22 @@ Store::Added Store::add_request(const std::string& run, const StoredRequest& req
   insert_request(database_, run, owner, request);
   transaction.commit();
   return Added::fresh;
+}
+
+int64_t Store::append_request(const std::string& run, StoredRequest request) {
+  std::lock_guard lock(mutex_);
+  Transaction transaction(database_);
+  std::string owner;
+  {
+    auto row = database_.prepare("SELECT owner, (SELECT MAX(seq) FROM requests WHERE run = ?1) FROM runs WHERE id = ?1");
+    HONE_CHECK(row.bind(run).step());
+    owner = row.text(0);
+    request.seq = row.integer(1) + 1;
+  }
+  insert_request(database_, run, owner, request);
+  database_.prepare("UPDATE runs SET used = ? WHERE id = ?").bind(unix_seconds()).bind(run).run();
+  transaction.commit();
+  return request.seq;
 }
 
 std::optional<StoredRequest> Store::request(const std::string& run, int64_t seq) {

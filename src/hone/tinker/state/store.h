@@ -18,6 +18,7 @@ struct Session {
 
 struct RunConfig {
   int64_t rank = 32;
+  double alpha = 32;  // as the tinker SDK has it, which cannot send another
   uint64_t seed = 0;
   bool train_attn = true, train_mlp = true, train_unembed = true;
 
@@ -85,11 +86,16 @@ class Store {
   int64_t count_runs(const std::string& owner);
   std::vector<std::string> runs_of_session(const std::string& session);
   void set_unloaded(const std::string& run);
+  // What a client's library keeps with a run on the server. Null where there is nothing.
+  Json settings(const std::string& run);
+  void set_settings(const std::string& run, const Json& settings);
   // The snapshot holds what requests up to `seq` did: their bodies are not needed any more.
   void set_snapshot(const std::string& run, int64_t seq, const std::string& folder);
 
   enum class Added { fresh, repeated, differs };
   Added add_request(const std::string& run, const StoredRequest& request);
+  // Of a run whose requests this server numbers: the number it got.
+  int64_t append_request(const std::string& run, StoredRequest request);
   std::optional<StoredRequest> request(const std::string& run, int64_t seq);
   // The same without its body, for who waits for it.
   std::optional<StoredRequest> result(const std::string& run, const std::string& owner, int64_t seq);

@@ -1,0 +1,133 @@
+#include "hone/tinker/twinkle/adapter.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "hone/tinker/wire/json_fields.h"
+
+namespace hone::tinker {
+namespace {
+
+// "twinkle.loss.GRPOLoss" and "GRPOLoss" are the same class.
+std::string class_in(const Json& body, const char* field) {
+  const auto name = required_text(body, field);
+  return name.substr(name.rfind('.') + 1);
+}
+
+[[noreturn]] void refuse_class(const char* what, const std::string& name, const char* known) {
+  throw RequestError(fmt::format("{} {} is not supported by this server; expected {}", what, name, known));
+}
+
+// Linear to 1, then down to 0 by a line or half a cosine.
+double warmed_up(const Json& schedule, int64_t step) {
+  const auto warmup = static_cast<double>(integer_field(schedule, "num_warmup_steps", 0, 0)),
+             all = static_cast<double>(integer_field(schedule, "num_training_steps", 1, 1));
+  const auto now = static_cast<double>(step);
+  if (now < warmup) return now / std::max(1.0, warmup);
+  const double done = std::min(1.0, (now - warmup) / std::max(1.0, all - warmup));
+  if (text_field(schedule, "name", "") == "LinearWarmupScheduler") return 1 - done;
+  return std::max(0.0, 0.5 * (1 + std::cos(std::numbers::pi * 2 * real_field(schedule, "num_cycles", 0.5, 0, 1e3) * done)));
+}
+
+// torch's LinearLR and CosineAnnealingLR.
+double factor_of(const Json& schedule, int64_t step, double rate) {
+  if (schedule.is_null()) return 1;
+  const auto name = text_field(schedule, "name", "");
+  if (name == "LinearLR") {
+    const double start = real_field(schedule, "start_factor", 1.0 / 3, 0, 1), end = real_field(schedule, "end_factor", 1, 0, 1);
+    const auto all = static_cast<double>(integer_field(schedule, "total_iters", 5, 1));
+    return start + (end - start) * std::min(1.0, static_cast<double>(step) / all);
+  }
+  if (name != "CosineAnnealingLR") return warmed_up(schedule, step);
+  const double least = rate > 0 ? real_field(schedule, "eta_min", 0, 0, 1e9) / rate : 0;
+  const auto all = static_cast<double>(integer_field(schedule, "T_max", 1, 1));
+  return least + (1 - least) * (1 + std::cos(std::numbers::pi * static_cast<double>(step) / all)) / 2;
+}
+
+}  // namespace
+
+Json TwinkleAdapter::to_json() const {
+  return {{"loss", loss},
+          {"optimizer", optimizer},
+          {"schedule", schedule},
+          {"accumulation", accumulation},
+          {"backwards", backwards},
+          {"rate_steps", rate_steps},
+          {"calls", calls},
+          {"units", units},
+          {"scale", scale},
+          {"max_norm", max_norm},
+          {"grad_norm", grad_norm},
+          {"loss_sum", loss_sum},
+          {"loss_calls", loss_calls}};
+}
+
+TwinkleAdapter TwinkleAdapter::from_json(const Json& json) {
+  TwinkleAdapter adapter;
+  if (!json.is_object()) return adapter;
+  adapter.loss = json.value("loss", adapter.loss);
+  adapter.optimizer = json.value("optimizer", Json());
+  adapter.schedule = json.value("schedule", Json());
+  for (const auto& [name, field] :
+       {std::pair("accumulation", &TwinkleAdapter::accumulation), std::pair("backwards", &TwinkleAdapter::backwards),
+        std::pair("rate_steps", &TwinkleAdapter::rate_steps), std::pair("calls", &TwinkleAdapter::calls),
+        std::pair("loss_calls", &TwinkleAdapter::loss_calls)})
+    adapter.*field = json.value(name, adapter.*field);
+  for (const auto& [name, field] :
+       {std::pair("units", &TwinkleAdapter::units), std::pair("scale", &TwinkleAdapter::scale),
+        std::pair("max_norm", &TwinkleAdapter::max_norm), std::pair("grad_norm", &TwinkleAdapter::grad_norm),
+        std::pair("loss_sum", &TwinkleAdapter::loss_sum)})
+    adapter.*field = json.value(name, adapter.*field);
+  return adapter;
+}
+
+bool TwinkleAdapter::is_step() const { return accumulation == 1 || (backwards > 1 && (backwards - 1) % accumulation == 0); }
+
+double TwinkleAdapter::learning_rate() const {
+  const double rate = real_field(optimizer, "lr", 0, 0, 1e9);
+  return rate * factor_of(schedule, rate_steps, rate);
+}
+
+void set_loss(TwinkleAdapter& adapter, const Json& body) {
+  const auto name = class_in(body, "loss_cls");
+  if (name != "CrossEntropyLoss" && name != "GRPOLoss") refuse_class("the loss", name, "CrossEntropyLoss or GRPOLoss");
+  Json loss = {{"name", name}};
+  if (name == "CrossEntropyLoss") {
+    loss["reduction"] = text_field(body, "reduction", "mean");
+    if (flag_field(body, "dft", false)) throw RequestError("dft is not supported by this server");
+  } else {
+    for (const char* penalty : {"beta", "entropy_coef"})
+      if (real_field(body, penalty, 0, 0, 1e9) > 0)
+        throw RequestError(fmt::format("{} is not supported by this server", penalty));
+    loss["epsilon"] = real_field(body, "epsilon", 0.2, 0, 1);
+    loss["epsilon_high"] = real_field(body, "epsilon_high", loss["epsilon"].get<double>(), 0, 1e9);
+  }
+  adapter.loss = loss;
+}
+
+void set_optimizer(TwinkleAdapter& adapter, const Json& body) {
+  const auto name = class_in(body, "optimizer_cls");
+  const double decay = real_field(body, "weight_decay", name == "Adam" ? 0 : 0.01, 0, 1e9);
+  if (name != "AdamW" && !(name == "Adam" && decay == 0)) refuse_class("the optimizer", name, "AdamW, or Adam without decay");
+  const auto betas = body.value("betas", Json::array({0.9, 0.999}));
+  if (!betas.is_array() || betas.size() != 2 || !betas[0].is_number() || !betas[1].is_number())
+    throw RequestError("betas: expected two numbers");
+  adapter.optimizer = {{"lr", real_field(body, "lr", 1e-5, 0, 1e9)},
+                       {"beta1", betas[0]},
+                       {"beta2", betas[1]},
+                       {"eps", real_field(body, "eps", 1e-8, 0, 1)},
+                       {"weight_decay", decay}};
+}
+
+void set_schedule(TwinkleAdapter& adapter, const Json& body) {
+  const auto name = class_in(body, "scheduler_cls");
+  if (name != "LinearLR" && name != "CosineAnnealingLR" && name != "LinearWarmupScheduler" && name != "CosineWarmupScheduler")
+    refuse_class("the schedule", name, "LinearLR, CosineAnnealingLR, LinearWarmupScheduler or CosineWarmupScheduler");
+  Json schedule = body;
+  schedule["name"] = name;
+  factor_of(schedule, 0, 1);  // what is wrong is told here
+  adapter.schedule = schedule;
+  adapter.rate_steps = 0;
+}
+
+}  // namespace hone::tinker

@@ -1,0 +1,28 @@
+// Data as Twinkle's client sends them: encoded rows, or conversations that this server encodes with the model's template.
+#pragma once
+#include <vector>
+
+#include "hone/base/json.h"
+#include "hone/serve/chat/served_model.h"
+
+namespace hone::tinker {
+
+struct TwinkleRow {
+  std::vector<int64_t> ids;
+  std::vector<int64_t> targets;  // behind each token; -100 where there is nothing to learn
+};
+
+// `inputs` is a row or a list of rows. All throw RequestError or ApiError naming what is wrong.
+std::vector<TwinkleRow> training_rows(const Json& inputs, const serve::ServedModel& served);
+std::vector<std::vector<text::TokenId>> prompts(const Json& inputs, const serve::ServedModel& served);
+
+// The data, loss_fn and loss_fn_config of a forward_backward in the JSON of older tinker SDKs, and what the loss counts as.
+struct TwinkleLoss {
+  Json input;
+  double units = 0;  // Twinkle divides gradients by their sum before it clips them
+  int64_t labels = 0;
+  bool needs_old_logps = false;  // GRPO without them: those of the policy as it is
+};
+TwinkleLoss loss_input(const std::vector<TwinkleRow>& rows, const Json& loss, const Json& body);
+
+}  // namespace hone::tinker

@@ -1,0 +1,342 @@
+#include "hone/tinker/twinkle/twinkle_api.h"
+
+#include <algorithm>
+#include <cctype>
+#include <ctime>
+
+#include "hone/tinker/state/columns.h"
+#include "hone/tinker/wire/forward_backward.h"
+#include "hone/tinker/wire/json_dialect.h"
+#include "hone/tinker/wire/json_fields.h"
+
+namespace hone::tinker {
+namespace {
+
+constexpr std::string_view kTwinkle = "twinkle://", kTinker = "tinker://";
+
+// A class whose work this server does anyway.
+void require_class(const Json& body, const char* field, std::initializer_list<std::string_view> known) {
+  const auto name = required_text(body, field);
+  const auto last = std::string_view(name).substr(name.rfind('.') + 1);
+  if (std::ranges::count(known, last) == 0)
+    throw RequestError(fmt::format("{} {} is not supported by this server; expected {}", field, name, fmt::join(known, " or ")));
+}
+
+// PEFT's LoraConfig, as the client writes it: JSON inside a string.
+RunConfig lora_config(const Json& body, int64_t max_rank) {
+  Json config = body.value("config", Json());
+  if (config.is_string()) config = stored_json(config.get<std::string>());
+  if (!config.is_object()) throw RequestError("config: expected a LoraConfig; this server does not train all weights");
+  RunConfig run;
+  run.rank = integer_field(config, "r", 8, 1, max_rank);
+  run.alpha = real_field(config, "lora_alpha", 8, 1e-6, 1e6);
+  run.seed = static_cast<uint64_t>(integer_field(body, "seed", 42, 0));
+  if (real_field(config, "lora_dropout", 0, 0, 1) > 0) throw RequestError("lora_dropout is not supported by this server");
+  run.train_unembed = false;
+  if (!has_field(config, "target_modules") || config["target_modules"] == "all-linear") return run;
+  const auto list = config["target_modules"].is_array() ? config["target_modules"] : Json::array({config["target_modules"]});
+  std::set<std::string> names;
+  for (const auto& each : list) names.insert(each.is_string() ? each.get<std::string>() : "");
+  const std::set<std::string> attention{"q_proj", "k_proj", "v_proj", "o_proj"}, mlp{"gate_proj", "up_proj", "down_proj"};
+  std::set<std::string> both = attention;
+  both.insert(mlp.begin(), mlp.end());
+  if (names != attention && names != mlp && names != both)
+    throw RequestError(
+        "target_modules: expected all-linear, or all of q_proj, k_proj, v_proj, o_proj or of gate_proj, up_proj, down_proj");
+  run.train_attn = names.contains("q_proj");
+  run.train_mlp = names.contains("up_proj");
+  return run;
+}
+
+Json result_json(Json value) {
+  Json reply;
+  reply["result"] = std::move(value);
+  return reply;
+}
+
+Json model_output(const Json& output, int64_t labels) {
+  Json logps = Json::array();
+  for (const auto& row : output["loss_fn_outputs"]) logps.push_back(row["logprobs"]["data"]);
+  return result_json({{"loss", output["metrics"]["loss:sum"]}, {"logps", logps}, {"num_tokens", labels}, {"logits", nullptr}});
+}
+
+std::string name_of_now() {
+  const auto now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y%m%d_%H%M%S", &parts);
+  return text;
+}
+
+}  // namespace
+
+void refuse_call(const std::string& verb, const char* instead) {
+  throw RequestError(fmt::format("{} is not supported by this server: {}", verb, instead));
+}
+
+std::string adapter_name_in(const Json& body) {
+  auto name = required_text(body, "adapter_name");
+  auto plain = [](unsigned char c) { return c < 0x80 && (std::isalnum(c) || c == '.' || c == '_' || c == '-'); };
+  if (name.size() > 64 || !std::ranges::all_of(name, plain))
+    throw RequestError("adapter_name: expected letters, digits, . _ and -, 64 of them at most");
+  return name;
+}
+
+std::string tinker_path(const std::string& path) {
+  return path.starts_with(kTwinkle) ? std::string(kTinker) + path.substr(kTwinkle.size()) : path;
+}
+
+std::string twinkle_path(const std::string& path) {
+  return path.starts_with(kTinker) ? std::string(kTwinkle) + path.substr(kTinker.size()) : path;
+}
+
+void TwinkleApi::require_model(const Call& call) const {
+  if (call.parts.at(0) != services_.config.base_model)
+    throw serve::ApiError(404,
+                          fmt::format("the model is \"{}\"; this server has \"{}\"", call.parts[0], services_.config.base_model));
+}
+
+TwinkleApi::Turn TwinkleApi::begin(serve::Exchange& exchange, const Call& call) {
+  auto body = body_of(call);
+  const auto run = fmt::format("{}:train:{}", call.request.header("x-twinkle-session-id"), adapter_name_in(body));
+  if (!services_.store.run(run, call.tenant))
+    throw not_found("adapter of this name in this session; add_adapter_to_model makes one");
+  auto adapter = TwinkleAdapter::from_json(services_.store.settings(run));
+  if (has_field(body, "gradient_accumulation_steps"))
+    adapter.accumulation = integer_field(body, "gradient_accumulation_steps", 1, 1);
+  return {exchange, call, std::move(body), run, std::move(adapter)};
+}
+
+void TwinkleApi::keep(const Turn& turn) { services_.store.set_settings(turn.run, turn.adapter.to_json()); }
+
+Json TwinkleApi::add_adapter(const Call& call, const Json& body) {
+  const auto session = services_.store.session(std::string(call.request.header("x-twinkle-session-id")), call.tenant);
+  if (!session) throw not_found("session of this id");
+  const auto own = services_.limits.of(call.tenant).max_rank;
+  const auto name = adapter_name_in(body);
+  Run run{.id = fmt::format("{}:train:{}", session->id, name),
+          .session = session->id,
+          .owner = call.tenant,
+          .config = lora_config(body, own > 0 ? std::min(own, services_.config.max_rank) : services_.config.max_rank),
+          .user_metadata = {{"adapter_name", name}},
+          .snapshot = {}};
+  if (!services_.store.add_run(
+          run, {.seq = 0, .kind = "create_model", .body = {}, .done = true, .result = "{}", .content_type = "application/json"}))
+    throw serve::ApiError(400, fmt::format("this session has an adapter called \"{}\" already", name), "adapter_name");
+  TwinkleAdapter adapter;
+  adapter.accumulation = integer_field(body, "gradient_accumulation_steps", 1, 1);
+  services_.store.set_settings(run.id, adapter.to_json());
+  return {{"status", "ok"}, {"adapter_name", run.id}};
+}
+
+asio::awaitable<std::string> TwinkleApi::perform(Turn& turn, const char* kind, std::string body, int64_t tokens) {
+  const auto seq = co_await workers_.run([&] {
+    require_room(services_, turn.call.tenant, tokens);
+    const auto number =
+        services_.store.append_request(turn.run, {.kind = kind, .body = std::move(body), .result = {}, .content_type = {}});
+    services_.loop.submit(turn.run, number);
+    return number;
+  });
+  while (true) {
+    auto signal = services_.futures.watch(future_id(turn.run, seq));
+    auto request = co_await workers_.run([&] { return services_.store.result(turn.run, turn.call.tenant, seq); });
+    if (request && request->done && !request->failed) co_return request->result;
+    if (request && request->done) {
+      const auto why = stored_json(request->result);
+      throw serve::ApiError(text_field(why, "category", "") == "user" ? 400 : 500, text_field(why, "error", "it failed"));
+    }
+    if (turn.exchange.gone()) throw serve::ApiError(499, "the client has left");
+    co_await signal->wait_until(serve::Clock::now() + kLookAgain);
+  }
+}
+
+asio::awaitable<Json> TwinkleApi::perform_json(Turn& turn, const char* kind, Json body) {
+  const auto result = co_await perform(turn, kind, body.dump());
+  co_return stored_json(result);
+}
+
+asio::awaitable<Json> TwinkleApi::forward_only(Turn& turn) {
+  int64_t labels = 0;
+  const auto bytes = co_await workers_.run([&] {
+    const auto loss =
+        loss_input(training_rows(turn.body.value("inputs", Json()), served_), {{"name", "CrossEntropyLoss"}}, turn.body);
+    labels = loss.labels;
+    return forward_backward_from_json({{"model_id", turn.run}, {"seq_id", 1}, {"forward_input", loss.input}}, true);
+  });
+  const auto done = co_await perform(turn, "forward", bytes, read_address(bytes).tokens);
+  const auto output = forward_backward_output_to_json(done);
+  co_return model_output(output, labels);
+}
+
+asio::awaitable<Json> TwinkleApi::forward_backward(Turn& turn) {
+  auto loss = co_await workers_.run(
+      [&] { return loss_input(training_rows(turn.body.value("inputs", Json()), served_), turn.adapter.loss, turn.body); });
+  if (loss.needs_old_logps) {  // the policy's own: ratios are 1
+    const auto known = co_await forward_only(turn);
+    for (size_t i = 0; i < loss.input["data"].size(); ++i)
+      loss.input["data"][i]["loss_fn_inputs"]["logprobs"] = {{"data", known["result"]["logps"][i]}, {"dtype", "float32"}};
+  }
+  const auto bytes = co_await workers_.run([&] {
+    return forward_backward_from_json({{"model_id", turn.run}, {"seq_id", 1}, {"forward_backward_input", loss.input}}, false);
+  });
+  const auto done = co_await perform(turn, "forward_backward", bytes, read_address(bytes).tokens);
+  const auto output = forward_backward_output_to_json(done);
+  const double sum = output["metrics"].value("loss:sum", 0.0);
+  auto& adapter = turn.adapter;
+  ++adapter.backwards, ++adapter.calls, ++adapter.loss_calls;
+  adapter.units += loss.units;
+  adapter.loss_sum += sum / loss.units;
+  co_return model_output(output, loss.labels);
+}
+
+// Twinkle divides gradients by what they were summed over here, and nowhere else.
+asio::awaitable<Json> TwinkleApi::clip_grad_norm(Turn& turn) {
+  auto& adapter = turn.adapter;
+  if (!adapter.is_step()) co_return result_json("None");
+  if (integer_field(turn.body, "norm_type", 2) != 2) throw RequestError("norm_type: expected 2");
+  adapter.scale = 1 / std::max(1.0, adapter.units);
+  adapter.max_norm = real_field(turn.body, "max_grad_norm", 1.0, 0, 1e9);
+  adapter.units = 0;
+  Json request = {{"scale", adapter.scale}};
+  const auto done = co_await perform_json(turn, "grad_norm", std::move(request));
+  adapter.grad_norm = done.value("grad_norm", 0.0);
+  co_return result_json(fmt::format("{}", adapter.grad_norm));
+}
+
+asio::awaitable<Json> TwinkleApi::step(Turn& turn) {
+  auto& adapter = turn.adapter;
+  if (!adapter.is_step()) co_return Json();
+  if (adapter.optimizer.is_null()) throw RequestError("there is no optimizer: call set_optimizer first");
+  Json adam = adapter.optimizer;
+  adam["learning_rate"] = adapter.learning_rate();
+  adam["grad_clip_norm"] = adapter.max_norm;
+  adam["grad_scale"] = adapter.scale;
+  Json request = {{"adam_params", adam}};
+  co_await perform_json(turn, "optim_step", std::move(request));
+  adapter.scale = 1, adapter.max_norm = 0, adapter.calls = 0;
+  co_return Json();
+}
+
+// A step has cleared them already.
+asio::awaitable<Json> TwinkleApi::zero_grad(Turn& turn) {
+  if (turn.adapter.is_step() && turn.adapter.calls > 0) {
+    co_await perform_json(turn, "zero_grad", Json::object());
+    turn.adapter.calls = 0;
+  }
+  co_return Json();
+}
+
+Json TwinkleApi::lr_step(Turn& turn) {
+  if (turn.adapter.is_step() && !turn.adapter.schedule.is_null()) ++turn.adapter.rate_steps;
+  return {};
+}
+
+asio::awaitable<Json> TwinkleApi::clip_grad_and_step(Turn& turn) {
+  co_await clip_grad_norm(turn);
+  co_await step(turn);
+  co_await zero_grad(turn);
+  co_return lr_step(turn);
+}
+
+Json TwinkleApi::calculate_metric(Turn& turn) {
+  auto& adapter = turn.adapter;
+  Json result = Json::object();
+  if (flag_field(turn.body, "is_training", true)) {
+    const auto calls = static_cast<double>(std::max<int64_t>(1, adapter.loss_calls));
+    result = {{"loss", fmt::format("{:.4f}", adapter.loss_sum / calls)}, {"iters", adapter.backwards / adapter.accumulation}};
+    if (adapter.grad_norm > 0) result["grad_norm"] = fmt::format("{:.6f}", adapter.grad_norm);
+    if (!adapter.optimizer.is_null()) result["learning rate"] = fmt::format("{:.6e}", adapter.learning_rate());
+    adapter.loss_sum = adapter.grad_norm = 0;
+    adapter.loss_calls = 0;
+  }
+  return result_json(std::move(result));
+}
+
+asio::awaitable<Json> TwinkleApi::save(Turn& turn) {
+  const bool is_sampler = flag_field(turn.body, "is_sampler", false);
+  const auto& adapter = turn.adapter;
+  Json progress = {{"cur_step", adapter.backwards},
+                   {"gradient_accumulation_steps", adapter.accumulation},
+                   {"consumed_train_samples", integer_field(turn.body, "consumed_train_samples", 0, 0)},
+                   {"rate_steps", adapter.rate_steps}};
+  Json request = {{"path", text_field(turn.body, "name", name_of_now())}, {"overwrite", true}, {"user_metadata", progress}};
+  const char* kind = is_sampler ? "save_weights_for_sampler" : "save_weights";
+  const auto done = co_await perform_json(turn, kind, std::move(request));
+  Json reply = {{"twinkle_path", twinkle_path(text_field(done, "path", ""))}, {"checkpoint_dir", nullptr}};
+  co_return reply;
+}
+
+asio::awaitable<Json> TwinkleApi::load(Turn& turn) {
+  Json request = {{"path", tinker_path(required_text(turn.body, "name"))},
+                  {"optimizer", flag_field(turn.body, "load_optimizer", false)}};
+  co_await perform_json(turn, "load_weights", std::move(request));
+  turn.adapter.calls = 0;
+  turn.adapter.units = 0;
+  co_return Json();
+}
+
+asio::awaitable<Json> TwinkleApi::resume_from_checkpoint(Turn& turn) {
+  const auto path = tinker_path(required_text(turn.body, "name"));
+  const auto checkpoint = co_await workers_.run([&] { return services_.store.checkpoint(path, turn.call.tenant); });
+  if (!checkpoint) throw not_found("checkpoint " + path);
+  turn.body["load_optimizer"] = !flag_field(turn.body, "resume_only_model", false);
+  co_await load(turn);
+  const auto& progress = checkpoint->user_metadata;
+  if (turn.body["load_optimizer"] == true) {
+    turn.adapter.backwards = integer_field(progress, "cur_step", 0, 0);
+    turn.adapter.accumulation = integer_field(progress, "gradient_accumulation_steps", 1, 1);
+    turn.adapter.rate_steps = integer_field(progress, "rate_steps", 0, 0);
+  }
+  Json result = {{"cur_step", turn.adapter.backwards},
+                 {"gradient_accumulation_steps", turn.adapter.accumulation},
+                 {"consumed_train_samples", integer_field(progress, "consumed_train_samples", 0, 0)}};
+  co_return result_json(std::move(result));
+}
+
+asio::awaitable<Json> TwinkleApi::answered(Turn& turn, const std::string& verb) {
+  auto& [exchange, call, body, run, adapter] = turn;
+  if (verb == "forward_backward") co_return co_await forward_backward(turn);
+  if (verb == "forward_only") co_return co_await forward_only(turn);
+  if (verb == "clip_grad_norm") co_return co_await clip_grad_norm(turn);
+  if (verb == "step") co_return co_await step(turn);
+  if (verb == "zero_grad") co_return co_await zero_grad(turn);
+  if (verb == "lr_step") co_return lr_step(turn);
+  if (verb == "clip_grad_and_step") co_return co_await clip_grad_and_step(turn);
+  if (verb == "calculate_metric") co_return calculate_metric(turn);
+  if (verb == "save") co_return co_await save(turn);
+  if (verb == "load") co_return co_await load(turn);
+  if (verb == "resume_from_checkpoint") co_return co_await resume_from_checkpoint(turn);
+  if (verb == "get_train_configs") co_return result_json(adapter.to_json().dump(2));
+  if (verb == "set_loss") set_loss(adapter, body);
+  if (verb == "set_optimizer") set_optimizer(adapter, body);
+  if (verb == "set_lr_scheduler") set_schedule(adapter, body);
+  if (verb == "set_template") required_text(body, "template_cls");  // the model's own, which every template of theirs stands for
+  if (verb == "set_processor") require_class(body, "processor_cls", {"InputProcessor"});
+  if (verb == "add_metric") require_class(body, "metric_cls", {"LossMetric", "TrainMetric"});
+  if (verb == "forward" || verb == "calculate_loss" || verb == "backward")
+    refuse_call(verb, "call forward_backward, or forward_only");
+  if (verb == "apply_patch" || verb == "get_state_dict") refuse_call(verb, "the model is not made of Python");
+  if (!verb.starts_with("set_") && verb != "add_metric") throw not_found("call " + verb);
+  co_return Json();
+}
+
+asio::awaitable<serve::HttpResponse> TwinkleApi::answer_model(serve::Exchange& exchange, const Call& call) {
+  require_model(call);
+  const auto verb = call.parts.at(1);
+  Json reply = {{"status", "ok"}};
+  if (verb == "upload_to_hub") refuse_call(verb, "download the checkpoint's archive and upload it");
+  if (verb == "add_adapter_to_model") {
+    reply = co_await workers_.run([&] { return add_adapter(call, body_of(call)); });
+  } else if (verb != "create") {
+    auto turn = co_await workers_.run([&] { return std::make_unique<Turn>(begin(exchange, call)); });
+    reply = co_await answered(*turn, verb);
+    co_await workers_.run([&] {
+      keep(*turn);
+      return true;
+    });
+  }
+  co_return serve::json_response(reply);
+}
+
+}  // namespace hone::tinker

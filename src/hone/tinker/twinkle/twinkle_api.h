@@ -1,0 +1,65 @@
+// The calls of Twinkle's client to a model and a sampler. Each waits until it is done. I/O thread.
+#pragma once
+#include "hone/serve/context.h"
+#include "hone/tinker/api/call.h"
+#include "hone/tinker/twinkle/adapter.h"
+#include "hone/tinker/twinkle/inputs.h"
+
+namespace hone::tinker {
+
+class TwinkleApi {
+ public:
+  TwinkleApi(const serve::ServedModel& served, Services& services, serve::Workers& workers)
+      : served_(served), services_(services), workers_(workers) {}
+
+  // call.parts: the model's name, the verb.
+  asio::awaitable<serve::HttpResponse> answer_model(serve::Exchange& exchange, const Call& call);
+  asio::awaitable<serve::HttpResponse> answer_sampler(serve::Exchange& exchange, const Call& call);
+
+ private:
+  // One call on one adapter.
+  struct Turn {
+    serve::Exchange& exchange;
+    const Call& call;
+    Json body;
+    std::string run;
+    TwinkleAdapter adapter;
+  };
+  void require_model(const Call& call) const;
+  Turn begin(serve::Exchange& exchange, const Call& call);
+  void keep(const Turn& turn);
+  Json add_adapter(const Call& call, const Json& body);
+  // A request of the run, done; its result.
+  asio::awaitable<std::string> perform(Turn& turn, const char* kind, std::string body, int64_t tokens = 0);
+  asio::awaitable<Json> perform_json(Turn& turn, const char* kind, Json body);
+
+  asio::awaitable<Json> forward_backward(Turn& turn);
+  asio::awaitable<Json> forward_only(Turn& turn);
+  asio::awaitable<Json> clip_grad_norm(Turn& turn);
+  asio::awaitable<Json> step(Turn& turn);
+  asio::awaitable<Json> zero_grad(Turn& turn);
+  asio::awaitable<Json> clip_grad_and_step(Turn& turn);
+  asio::awaitable<Json> save(Turn& turn);
+  asio::awaitable<Json> load(Turn& turn);
+  asio::awaitable<Json> resume_from_checkpoint(Turn& turn);
+  static Json lr_step(Turn& turn);
+  static Json calculate_metric(Turn& turn);
+  asio::awaitable<Json> answered(Turn& turn, const std::string& verb);
+  asio::awaitable<Json> sample(serve::Exchange& exchange, const Call& call);
+  Json sampled(const std::vector<text::TokenId>& prompt, const Json& response) const;
+
+  const serve::ServedModel& served_;
+  Services& services_;
+  serve::Workers& workers_;
+};
+
+inline constexpr std::chrono::seconds kLookAgain{30};  // whether the client is still there
+// Both throw RequestError.
+[[noreturn]] void refuse_call(const std::string& verb, const char* instead);
+std::string adapter_name_in(const Json& body);
+
+// twinkle://run/weights/name is this server's tinker://run/weights/name.
+std::string tinker_path(const std::string& path);
+std::string twinkle_path(const std::string& path);
+
+}  // namespace hone::tinker
