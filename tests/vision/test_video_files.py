@@ -14,7 +14,7 @@ from PIL import Image
 
 from test_videos import PATCH, video_patches
 from media_runs import swift, trace, write_rows
-from vision_models import ROOT, smart_resize
+from vision_models import INTERN_PROCESSOR, ROOT, smart_resize
 
 sys.path.insert(0, str(ROOT / "tests" / "serve"))
 from serve_testing import Server  # noqa: E402
@@ -182,3 +182,29 @@ def test_requests_bring_videos(place, folders):
                 ask(part)
     finally:
         server.stop()
+
+
+def test_internvl_reads_frames_as_images(place, folders, tmp_path):
+    """Eight from the middles of equal segments, each one tile with its number before it; an image beside them is one tile too. A list is shown whole."""
+    videos, frames = place
+    Image.new("RGB", (200, 90), (40, 200, 90)).save(tmp_path / "wide.png")
+    listed = []
+    for number in (3, 50):
+        listed.append(str(tmp_path / f"{number}.png"))
+        Image.fromarray(frames["long.mp4"][number].permute(1, 2, 0).numpy()).save(listed[-1])
+    row = {"messages": [{"role": "user", "content": "<image><video>or<video>?"}, {"role": "assistant", "content": "a"}],
+           "images": [str(tmp_path / "wide.png")], "videos": [str(videos / "long.mp4"), listed]}
+    done, batch = trace(folders("internvl"), tmp_path, [row])
+    assert done.returncode == 0, done.stderr
+    size = 99 / 8
+    numbers = [int(size / 2 + np.round(size * i)) for i in range(8)]
+    shown = [Image.open(tmp_path / "wide.png"), *(Image.fromarray(frames["long.mp4"][i].permute(1, 2, 0).numpy()) for i in numbers), *map(Image.open, listed)]
+    mean, std = (torch.tensor(INTERN_PROCESSOR[name]).view(3, 1, 1) for name in ("image_mean", "image_std"))
+    wanted = torch.stack([(torch.from_numpy(np.array(image.resize((56, 56)))).permute(2, 0, 1) / 255 - mean) / std for image in shown])
+    found = batch["patches"].view(-1, 2, 2, 2, 2, 3, 14, 14).permute(0, 5, 1, 3, 6, 2, 4, 7).reshape(-1, 3, 56, 56)
+    assert batch["grids"].tolist() == [[1, 4, 4]] * 11
+    assert torch.allclose(found, wanted, atol=1e-5)
+    text = transformers.AutoTokenizer.from_pretrained(folders("internvl")).decode(batch["tokens"])
+    tile = f"<img>{'<IMG_CONTEXT>' * 4}</img>\n"
+    file, names = ("".join(f"Frame{i + 1}: {tile}" for i in range(count)) for count in (8, 2))
+    assert f"{tile}{file}or{names}?" in text
