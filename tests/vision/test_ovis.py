@@ -161,7 +161,7 @@ def pixel_rows(image, low, high):
 
 def test_images_are_prepared_as_by_its_class(ovis, tmp_path):
     paths = random_images(tmp_path, 30, seed=4)
-    Image.new("RGB", (700, 3), (9, 200, 30)).save(tmp_path / "flat.png")
+    Image.new("RGB", (200, 9), (9, 200, 30)).save(tmp_path / "flat.png")
     paths.append(tmp_path / "flat.png")
     done, batch = trace(ovis, tmp_path, rows_of(paths), min_pixels=4096, max_pixels=40000)
     assert done.returncode == 0, done.stderr
