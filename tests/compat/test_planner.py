@@ -172,3 +172,29 @@ def test_commands_that_answer_are_planned_too(hone):
     assert missing.returncode == 2 and "nothere" in missing.stderr, missing.stderr
     out = hone("plan", "deploy", "--model", "Qwen/Qwen2.5-72B-Instruct", "--target_device", "910B3").stdout
     assert out.startswith("does not fit on 1 x Ascend 910B3 64 GB") and "tensor parallel" in out
+
+
+def test_layouts_of_many_devices(hone):
+    """All have the same global batch; memory falls with what is cut, and bubbles follow the micro-batches."""
+    words = ["plan", "--format", "json", "--target_device", "A100", "hone", "sft", "--model", "Qwen/Qwen2.5-72B-Instruct", "--dataset", "d", "--tuner_type", "full", "--max_length", "4096",
+             "--per_device_train_batch_size", "1", "--gradient_accumulation_steps", "2"]
+    plan = json.loads(hone(*words, env={"NPROC_PER_NODE": "8", "NNODES": "8"}).stdout)
+    at = {(each["tp"], each["pp"], each["cp"], each["ep"]): each for each in plan["model_layouts"]}
+    assert all(each["tp"] * each["pp"] * each["cp"] * each["dp"] == 64 and each["micro_batches"] * each["dp"] == 128 for each in at.values())
+    assert at[8, 8, 1, 1]["total"] < at[8, 4, 1, 1]["total"] < at[4, 4, 1, 1]["total"] < at[1, 1, 1, 1]["total"]
+    assert at[8, 8, 1, 1]["bubble"] == pytest.approx(7 / (128 + 7)) and at[8, 1, 1, 1]["bubble"] == 0
+    assert at[8, 2, 1, 1]["network_bytes"] > 0 and at[8, 2, 1, 1]["node_bytes"] > at[2, 8, 1, 1]["node_bytes"]
+    assert plan["model_layouts"][0]["fits"] and not at[1, 1, 1, 1]["fits"]
+    fitting = [each["seconds_per_step"] for each in plan["model_layouts"] if each["fits"]]
+    assert fitting == sorted(fitting)
+
+
+def test_a_layout_that_is_asked_for(hone):
+    words = ["hone", "sft", "--model", "Qwen/Qwen3-30B-A3B", "--dataset", "d", "--tuner_type", "full", "--gradient_accumulation_steps", "8"]
+    env = {"NPROC_PER_NODE": "8", "NNODES": "2"}
+    plan = json.loads(hone("plan", "--format", "json", *words, "--pipeline_parallel_size", "2", "--expert_parallel_size", "8", env=env).stdout)
+    assert (plan["asked_layout"]["pp"], plan["asked_layout"]["ep"], plan["asked_layout"]["dp"], plan["asked_layout"]["micro_batches"]) == (2, 8, 8, 8)
+    told = hone("plan", *words, "--pipeline_parallel_size", "2", "--expert_parallel_size", "8", env=env).stdout
+    assert "pp 2 ep 8 dp 8; 8 micro-batches" in told and "fastest layouts" in told
+    refused = hone("plan", *words, "--pipeline_parallel_size", "3", env=env)
+    assert refused.returncode == 2 and "16 devices cannot be laid out" in refused.stderr

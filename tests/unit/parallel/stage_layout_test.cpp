@@ -1,0 +1,37 @@
+#include "hone/parallel/pipeline/stage_layout.h"
+
+#include <gtest/gtest.h>
+
+#include "hone/base/error.h"
+
+namespace hone::parallel {
+namespace {
+
+std::string layout(int64_t blocks, const PipelineRequest& request) { return StageLayout(blocks, request).str(); }
+
+TEST(StageLayout, BlocksGoEvenlyOrAsTheEndsSay) {
+  EXPECT_EQ(layout(4, {.stages = 2}), "blocks 0-1, 2-3");
+  EXPECT_EQ(layout(6, {.stages = 3, .first_blocks = 1, .last_blocks = 3}), "blocks 0-0, 1-2, 3-5");
+  EXPECT_EQ(layout(7, {.stages = 3, .last_blocks = 1}), "blocks 0-2, 3-5, 6-6");
+  EXPECT_EQ(layout(6, {.stages = 4, .count_embedding = true, .count_loss = true}), "blocks 0-0, 1-2, 3-4, 5-5");
+  EXPECT_EQ(StageLayout(6, {.stages = 3}).stage_of(4), 2);
+}
+
+TEST(StageLayout, SaysWhatWouldDivide) {
+  auto fix = [](int64_t blocks, const PipelineRequest& request) {
+    try {
+      StageLayout made(blocks, request);
+    } catch (const UserError& error) {
+      return error.what() + (": " + error.hint());
+    }
+    return std::string("nothing is wrong");
+  };
+  EXPECT_NE(fix(7, {.stages = 3}).find("`decoder_last_pipeline_num_layers` 1"), std::string::npos);
+  EXPECT_NE(fix(7, {.stages = 3, .first_blocks = 2}).find("5 are left for 2 pipeline stages"), std::string::npos);
+  EXPECT_NE(fix(4, {.stages = 2, .last_blocks = 4}).find("a pipeline stage of 0 blocks"), std::string::npos);
+  EXPECT_NE(fix(2, {.stages = 3}).find("take at most 2 stages"), std::string::npos);
+  EXPECT_NE(fix(4, {.stages = 2, .first_blocks = 1, .count_loss = true}).find("leave one of them out"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hone::parallel
