@@ -63,7 +63,7 @@ void add_distributed(Rows& rows) {
           {"accelerator_config", JsonText, "",
            "Accelerate's settings, or their file: split_batches and gradient_accumulation_kwargs count; the log names those that "
            "change nothing."},
-          {"parallelism_config", JsonText, "", "Device mesh: dp_replicate_size, dp_shard_size."},
+          {"parallelism_config", JsonText, "", "Device mesh: dp_replicate_size, dp_shard_size, tp_size, cp_size."},
           {"ray_scope", Text, "last", "Ray.", no_effect{"hone needs no Ray"}},
           {"ray_num_workers", Integer(1), "1", "With USE_RAY=1: processes of the run, which hone starts itself.", only_factory{}},
           {"ray_init_kwargs", JsonText, "", "Ray.", only_factory{}, no_effect{"hone needs no Ray"}},

@@ -149,10 +149,10 @@ void read_hyper_parallel(const DistributedArguments& args, train::ParallelConfig
 void read_parallelism(const DistributedArguments& args, train::ParallelConfig& parallel) {
   auto config = parallelism_settings(args);
   auto& sharding = parallel.sharding;
-  for (const char* missing : {"cp_size", "sp_size"})
-    if (config.value(missing, 1) > 1)
-      throw UserError(ExitCode::usage, fmt::format("parallelism_config: {} is {}", missing, config.value(missing, 1)),
-                      "use dp_replicate_size, dp_shard_size and tp_size, and --sequence_parallel_size for long inputs");
+  if (const int size = config.value("sp_size", 1); size > 1)
+    throw UserError(ExitCode::usage, fmt::format("parallelism_config: sp_size is {}", size),
+                    "use dp_replicate_size, dp_shard_size, tp_size and cp_size, and --sequence_parallel_size for long inputs");
+  parallel.layout.cp = config.value("cp_size", parallel.layout.cp);
   parallel.layout.tp = config.value("tp_size", parallel.layout.tp);
   sharding.shard_size = config.value("dp_shard_size", sharding.shard_size);
   if (sharding.shard_size > 1 && sharding.stage == 0) sharding.stage = 3;
