@@ -134,7 +134,7 @@ LayoutPlan plan_layout(const Workload& w, const ModelLayout& layout, const Clust
     seconds += traffic.add(blocks * (2 * passes + 2) * (e - 1) / e * sent, std::max(layout.ep, layout.tp));
   }
   const int of_stage = of_copy * layout.dp;
-  if (layout.pp > 1) seconds += traffic.add(2 * rows / t * hidden * bytes, of_stage * 2);
+  if (layout.pp > 1) seconds += traffic.add(2 * rows / t * hidden * bytes, of_stage * layout.pp);
   traffic.node *= number(plan.micro_batches), traffic.network *= number(plan.micro_batches);
   const double passages = number(plan.micro_batches) + p - 1;
   plan.bubble = (p - 1) / passages;
