@@ -6,6 +6,11 @@ namespace hone::model {
 
 // For architectures with a tower, whose language model is 32 wide with heads of 8; nothing for others.
 inline Json vision_fields(const std::string& architecture) {
+  const Json siglip{{"hidden_size", 32},        {"intermediate_size", 48}, {"num_hidden_layers", 2},
+                    {"num_attention_heads", 2}, {"patch_size", 14},        {"image_size", 56}};
+  if (architecture == "Gemma3ForConditionalGeneration")
+    return {{"head_dim", 8}, {"mm_tokens_per_image", 4}, {"vision_config", siglip}};
+  if (architecture == "Ovis2_5") return {{"head_dim", 8}, {"visual_vocab_size", 20}, {"vit_config", siglip}};
   if (architecture.find("VL") == std::string::npos && architecture.find("Omni") == std::string::npos) return Json::object();
   const bool intern = architecture.starts_with("Intern");
   Json fields{{"head_dim", 8},

@@ -119,16 +119,16 @@ TensorList checkpoint(const BlockFunction& block, const Tensor& x, const TensorL
 }
 
 void apply_activation_checkpointing(CausalLM& model, Recompute what, const std::vector<int64_t>& blocks, bool offload) {
-  std::vector<Recompute> of_blocks;
-  for (const auto& block : model.decoder().blocks)
-    of_blocks.push_back(blocks.empty() || std::ranges::count(blocks, block.layer) ? what : Recompute::none);
-  apply_activation_checkpointing(model, of_blocks, offload);
+  std::vector<Recompute> of_layers(static_cast<size_t>(model.config().layers), blocks.empty() ? what : Recompute::none);
+  for (int64_t layer : blocks)
+    if (layer >= 0 && layer < model.config().layers) of_layers[static_cast<size_t>(layer)] = what;
+  apply_activation_checkpointing(model, of_layers, offload);
 }
 
-void apply_activation_checkpointing(CausalLM& model, const std::vector<Recompute>& of_blocks, bool offload) {
+void apply_activation_checkpointing(CausalLM& model, const std::vector<Recompute>& of_layers, bool offload) {
   auto& decoder = model.decoder();
-  for (size_t i = 0; i < decoder.blocks.size(); ++i) decoder.blocks[i].recompute = of_blocks[i];
-  const bool any = std::ranges::any_of(of_blocks, [](Recompute what) { return what != Recompute::none; });
+  for (auto& block : decoder.blocks) block.recompute = of_layers[static_cast<size_t>(block.layer)];
+  const bool any = std::ranges::any_of(of_layers, [](Recompute what) { return what != Recompute::none; });
   const auto of_towers = any ? Recompute::block : Recompute::none;
   if (decoder.vision) decoder.vision->recompute = of_towers;
   if (decoder.audio) decoder.audio->recompute = of_towers;

@@ -28,7 +28,7 @@ TensorList checkpoint(const BlockFunction& block, const Tensor& x, const TensorL
 // Of these blocks, all where none are given. `offload`: what they keep waits in host memory.
 void apply_activation_checkpointing(CausalLM& model, Recompute what, const std::vector<int64_t>& blocks = {},
                                     bool offload = false);
-// The same with a choice for each block.
-void apply_activation_checkpointing(CausalLM& model, const std::vector<Recompute>& of_blocks, bool offload = false);
+// The same with a choice for each layer of the model, of which a pipeline stage has some.
+void apply_activation_checkpointing(CausalLM& model, const std::vector<Recompute>& of_layers, bool offload = false);
 
 }  // namespace hone::model
