@@ -183,6 +183,11 @@ WeightFiles session_weights(const TrainingJob& job, const DistributedContext& pr
     auto files = weight_files(job, processes, *reference, policy_assets);
     files.copy = nullptr;                        // it is written before training goes on
     files.save_assets = [](const fs::path&) {};  // tensors are all that a resumed run needs
+    files.load = [reference](const fs::path& folder) {
+      tuner::Tuned moved;  // nothing of it trains, all of it follows
+      for (const auto& parameter : reference->model->parameters()) moved.trainable.push_back({parameter.name, *parameter.value});
+      tuner::load_trained(*reference->model, moved, folder);
+    };
     weights = with_second_model(weights, files, *reference, processes.world.is_main());
   }
   return weights;
