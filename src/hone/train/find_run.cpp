@@ -81,7 +81,7 @@ std::vector<std::string> changed_settings(const fs::path& checkpoint, const Json
     auto now = settings.find(name);
     bool copied = name == "template" && before == kTemplateFile;
     if (now == settings.end() || *now == before || copied || std::ranges::find(kNoMatter, name) != kNoMatter.end()) continue;
-    changes.push_back(fmt::format("{} was {} and is now {}", name, shown_setting(before), shown_setting(*now)));
+    changes.push_back(fmt::format("`{}` was {} and is now {}", name, shown_setting(before), shown_setting(*now)));
   }
   return changes;
 }

@@ -32,7 +32,7 @@ std::optional<fs::path> find_checkpoint(const fs::path& folder, const RunSubject
 // The newest whole checkpoint in a folder that a person named, whatever run it is of.
 std::optional<fs::path> newest_of_any(const fs::path& folder);
 
-// "learning_rate was 0.0001 and is now 0.001" for each setting that a checkpoint's args.json has otherwise; places and switches
+// "`learning_rate` was 0.0001 and is now 0.001" for each setting that a checkpoint's args.json has otherwise; places and switches
 // that change no step are left out.
 std::vector<std::string> changed_settings(const fs::path& checkpoint, const Json& settings);
 

@@ -92,7 +92,7 @@ TEST(Resume, TwoRunsOfOneThingAreToldApartByTheirSettings) {
   const Json other{{"learning_rate", 1.0}};
   EXPECT_EQ(resumed(config, {"t", other}), scratch.path() / "checkpoint-4");
   EXPECT_EQ(changed_settings(scratch.path() / "checkpoint-4", other),
-            std::vector<std::string>{"learning_rate was 0.01 and is now 1.0"});
+            std::vector<std::string>{"`learning_rate` was 0.01 and is now 1.0"});
 }
 
 TEST(Resume, TrueStartsWhereNothingIsAndFindsVersionFolders) {

@@ -66,7 +66,7 @@ void require_same_order(const fs::path& checkpoint, const Json& now) {
   std::vector<std::string> changes;
   for (const auto& [name, before] : state["data_order"].items()) {
     if (!now.contains(name) || now[name] == before) continue;
-    auto change = fmt::format("{} was {} and is now {}", name, shown(before), shown(now[name]));
+    auto change = fmt::format("`{}` was {} and is now {}", name, shown(before), shown(now[name]));
     if (only_regroups(name, now))
       log::warning("{}: {}; the rows go on in the same order, in other batches", checkpoint.string(), change);
     else
