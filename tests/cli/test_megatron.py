@@ -1,4 +1,4 @@
-"""`megatron sft` of ms-swift's pages: its options become those of swift sft, with Megatron's defaults, or are refused with a reason."""
+"""`megatron` of ms-swift's pages: its options become those of swift, with Megatron's defaults, or are refused with a reason."""
 import json
 import os
 import subprocess
@@ -51,6 +51,7 @@ def test_a_line_with_stages(megatron):
     ("--train_iters 3 --mcore_model somewhere", "checkpoints of mcore are not read"),
     ("--train_iters 3 --optimizer muon", "--optimizer is muon"),
     ("--train_iters 3 --calculate_per_token_loss false", "mean over its labeled tokens"),
+    ("--train_iters 3 --finetune false", "no checkpoint to go on from"),
     ("--lr 1e-4", "give --num_train_epochs or --train_iters"),
     ("--train_iters 3 --tensor_modle_parallel_size 2", "unknown"),
 ])
@@ -59,7 +60,45 @@ def test_what_cannot_be_done_is_said(megatron, words, said):
     assert done.returncode == 2 and said in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("command", ["rlhf", "export"])
-def test_other_commands_name_what_to_use(megatron, command):
-    done = megatron(command=command)
-    assert done.returncode == 2 and f"swift {command}" in done.stderr
+def test_a_line_of_preferences(megatron):
+    """ms-swift's DPO of Qwen3-30B-A3B, without what only names data and folders."""
+    line = ("--rlhf_type dpo --tensor_model_parallel_size 4 --expert_tensor_parallel_size 1 --expert_model_parallel_size 8 --moe_aux_loss_coeff 1e-3 --micro_batch_size 1 --global_batch_size 4 "
+            "--num_train_epochs 1 --finetune true --optimizer_cpu_offload true --use_precision_aware_optimizer true --optimizer_offload_fraction 1 --beta 0.1 --rpo_alpha 0.1 --loss_type sigmoid "
+            "--calculate_per_token_loss false")
+    values = shown(megatron("--model", "Qwen/Qwen3-30B-A3B-Instruct-2507", "--dataset", "rows.jsonl", *line.split(), "--show_config", "true", "--log_format", "json", command="rlhf"))
+    expected = dict(rlhf_type="dpo", tensor_parallel_size=4, expert_parallel_size=8, expert_tensor_parallel_size=1, router_aux_loss_coef=1e-3, gradient_accumulation_steps=2, rpo_alpha=0.1, moe_router_dtype="fp32")
+    assert {name: values[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("words, expected", [
+    ("--target_modules all-linear", dict(target_modules=["all-linear"], target_parameters=["all-experts"])),
+    ("--target_modules linear_qkv linear_proj all-router", dict(target_modules=["q_proj", "k_proj", "v_proj", "o_proj"], target_parameters=["all-routers"])),
+])
+def test_what_is_adapted(megatron, words, expected):
+    values = shown(megatron("--model", "m", "--dataset", "rows.jsonl", "--tuner_type", "lora", "--train_iters", "3", *words.split(), "--show_config", "true", "--log_format", "json"))
+    assert {name: values[name] for name in expected} == expected
+
+
+def test_a_generation_is_counted_in_updates(megatron):
+    line = "--rlhf_type grpo --num_train_epochs 1 --micro_batch_size 2 --global_batch_size 64 --steps_per_generation 2 --reward_funcs accuracy --offload_bridge false"
+    values = shown(megatron("--model", "m", "--dataset", "rows.jsonl", *line.split(), "--show_config", "true", "--log_format", "json", command="rlhf"))
+    assert (values["gradient_accumulation_steps"], values["steps_per_generation"]) == (4, 8)
+
+
+def test_goes_on_from_a_folder_of_the_hub(megatron, tmp_path):
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "saved/adapter_config.json").write_text("{}")
+    line = "--model m --dataset rows.jsonl --tuner_type lora --train_iters 3 --mcore_adapter saved --show_config true --log_format json"
+    assert shown(megatron(*line.split()))["adapters"] == ["saved"]
+    assert shown(megatron(*line.split(), "--finetune", "false"))["resume_from_checkpoint"].endswith("saved")
+
+
+@pytest.mark.parametrize("words, said", [
+    ("--model m --to_mcore true --output_dir o", "--to_mcore true: hone trains from the hub's files"),
+    ("--model m --to_hf true --output_dir o", "has nothing to do: checkpoints are the hub's files already"),
+    ("--adapters a --to_hf true --merge_lora false --output_dir o", "in PEFT's format already"),
+    ("--model m --mcore_adapter a --to_hf true --output_dir o", "checkpoints of mcore are not read"),
+])
+def test_what_is_not_exported_is_said(megatron, words, said):
+    done = megatron(*words.split(), command="export", processes=1)
+    assert done.returncode == 2 and said in done.stderr, done.stderr

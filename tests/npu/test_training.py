@@ -162,6 +162,19 @@ def test_several_cards(npu, full, tmp_path, processes, words):
     assert sum(talked) == processes
 
 
+def test_experts_over_cards(npu, tmp_path):
+    """Experts dealt out over two cards and cut over two, with LoRA on them, over HCCL: as one process on the CPU. ms-swift lists this as not working on NPUs."""
+    subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen3_moe", "--vocab", "small", "--out", tmp_path / "m"], check=True, capture_output=True)
+    words = ["swift", "sft", *SAME, "--model", tmp_path / "m", "--target_parameters", "all-experts", "--learning_rate", "1e-3"]
+    check(npu(*words, *accumulate(4), "--device", "cpu", "--output_dir", tmp_path / "cpu"))
+    report = tmp_path / "report"
+    check(npu(*words, *accumulate(1), "--expert_parallel_size", 2, "--expert_tensor_parallel_size", 2, "--output_dir", tmp_path / "cards",
+              env={"NPROC_PER_NODE": 4, "HONE_EMULATED_NPUS": 4, "HONE_EMULATED_REPORT": report}))
+    assert losses(tmp_path / "cards") == pytest.approx(losses(tmp_path / "cpu"), abs=1e-4)
+    used = [json.loads(line)["operators"] for line in report.read_text().splitlines()]
+    assert sum(any(name.startswith("HcclAlltoAll") for name in operators) for operators in used) == 4
+
+
 FSDP_2X2 = """distributed_type: FSDP
 num_machines: 1
 num_processes: 4

@@ -44,12 +44,12 @@ def words(model, data, folder, world=1, **options):
 
 @pytest.fixture(scope="session")
 def train(model_folder, dataset):
-    """train(folder, world=2, deepspeed="zero3", env={…}) runs `hone sft`."""
+    """train(folder, world=2, deepspeed="zero3", env={…}) runs `hone sft`, or another command."""
 
-    def run(folder, world=1, env=None, program="hone", timeout=300, **options):
+    def run(folder, world=1, env=None, program="hone", verb="sft", timeout=300, **options):
         if not hone_binary().exists():
             pytest.fail(f"{hone_binary()} is not built; make build")
-        line = [str(hone_binary().parent / program), "sft", *words(options.pop("model", model_folder), options.pop("dataset", dataset), folder, world, **options)]
+        line = [str(hone_binary().parent / program), verb, *words(options.pop("model", model_folder), options.pop("dataset", dataset), folder, world, **options)]
         done = subprocess.run(line, capture_output=True, text=True, env=environment(world, **(env or {})), timeout=timeout)
         return Run(done, pathlib.Path(folder))
 
