@@ -45,6 +45,7 @@ struct Services {
   const AllTenantLimits& limits;
   TokenRate& rate;
   serve::Metrics& metrics;
+  double started = unix_seconds();
 };
 
 struct Call {

@@ -79,8 +79,8 @@ serve::HttpResponse metrics(Services& services, const Call&) {
 
 // What everybody does as sums, and what the asking tenant does in detail.
 serve::HttpResponse status(Services& services, const Call& call) {
-  static const double began = unix_seconds();
-  Json server = {{"version", version()}, {"base_model", services.config.base_model}, {"seconds", unix_seconds() - began}};
+  Json server = {
+      {"version", version()}, {"base_model", services.config.base_model}, {"seconds", unix_seconds() - services.started}};
   for (const auto& number : numbers_of(services)) server[number.name + std::string_view("hone_tinker_").size()] = number.value;
   const auto stats = services.loop.engine().stats();
   server["generated_tokens_total"] = stats.generated_tokens;

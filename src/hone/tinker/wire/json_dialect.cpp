@@ -60,7 +60,8 @@ std::string chunk_from_json(const Json& chunk) {
 
 std::string datum_from_json(const Json& datum) {
   ProtobufWriter out;
-  for (const auto& chunk : list_in(datum.value("model_input", Json()), "chunks")) out.bytes(1, chunk_from_json(chunk));
+  const auto input = datum.value("model_input", Json());
+  for (const auto& chunk : list_in(input, "chunks")) out.bytes(1, chunk_from_json(chunk));
   const auto inputs = datum.value("loss_fn_inputs", Json::object());
   if (!inputs.is_object()) throw RequestError("loss_fn_inputs: expected an object of tensors");
   for (const auto& [name, tensor] : inputs.items())
