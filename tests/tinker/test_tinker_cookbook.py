@@ -1,12 +1,13 @@
-"""Recipes of tinker-cookbook, as published, against the server: supervised fine-tuning that is resumed, and RL with its losses."""
+"""Recipes of tinker-cookbook, as published, against the server: supervised fine-tuning that is resumed, RL with its losses, preferences."""
 import json
+import math
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
 from peers import python_with
-from tinker_testing import ALICE, MODEL, ROOT
+from tinker_testing import ALICE, MODEL, ROOT, TinkerServer
 
 COOKBOOK = "tinker_cookbook"
 
@@ -46,3 +47,63 @@ def test_math_rl(recipe, loss_fn):
     assert len(steps) == 2
     for step in steps:  # what sampling said of its tokens is what training says
         assert abs(step["optim/kl_sample_train_v1"]) < 1e-5 and step["optim/kl_sample_train_v2"] < 1e-8
+
+
+NAME = "meta-llama/Llama-3.2-1B"  # one that the cookbook knows a renderer for; the server has nano under it
+# There is no hub here: what the recipes load from it is answered with rows of the same form and with nano's tokenizer.
+STAND_IN = """
+import datasets, transformers
+def rows(name, **more):
+    if "no_robots" in name:
+        chats = [{"messages": [{"role": "user", "content": f"What is {i} and {i}?"}, {"role": "assistant", "content": f"It is {2 * i}."}]} for i in range(300)]
+        return datasets.DatasetDict({"train": datasets.Dataset.from_list(chats), "test": datasets.Dataset.from_list(chats[:32])})
+    if "gsm8k" in name:
+        return datasets.Dataset.from_list([{"question": f"What is {i} plus 1?", "answer": f"#### {i + 1}"} for i in range(260)])
+    pairs = [{"chosen": f"\\n\\nHuman: Say {i}.\\n\\nAssistant: {i}", "rejected": f"\\n\\nHuman: Say {i}.\\n\\nAssistant: No, I never say that"} for i in range(64)]
+    return datasets.DatasetDict({"train": datasets.Dataset.from_list(pairs), "test": datasets.Dataset.from_list(pairs[:8])})
+datasets.load_dataset = lambda name, *_, **more: rows(name, **more)
+load = transformers.AutoTokenizer.from_pretrained
+transformers.AutoTokenizer.from_pretrained = lambda name, *words, **more: load("models/nano")
+"""
+
+
+@pytest.fixture(scope="module")
+def known_name(tmp_path_factory):
+    """basic(recipe, setting=value, …) against a server whose model has a name of the cookbook's list."""
+    folder = tmp_path_factory.mktemp("known")
+    (folder / "site").mkdir()
+    (folder / "site/sitecustomize.py").write_text(STAND_IN)
+    server = TinkerServer(folder / "server", "--served_model_name", NAME)
+
+    def run(name, **settings):
+        log = folder / name
+        words = [f"{key}={value}" for key, value in {"model_name": NAME, "log_path": log, "max_steps": 2, **settings}.items()]
+        done = subprocess.run([python_with(COOKBOOK), "-m", f"{COOKBOOK}.recipes.{name}", *words], cwd=ROOT, capture_output=True, text=True, timeout=600,
+                              env={**os.environ, "TINKER_API_KEY": ALICE, "TINKER_BASE_URL": server.url, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(folder / "site")})
+        assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+        return [json.loads(line) for line in (log / "metrics.jsonl").read_text().splitlines()]
+    yield run
+    assert server.stop() == 0, server.log()
+
+
+@pytest.mark.peer(COOKBOOK)
+def test_sl_basic(known_name):
+    steps = [step for step in known_name("sl_basic", learning_rate=2e-3, lr_schedule="constant", eval_every=0, base_url="null") if "train_mean_nll" in step]
+    assert len(steps) == 2 and steps[1]["train_mean_nll"] < steps[0]["train_mean_nll"]
+
+
+@pytest.mark.peer(COOKBOOK)
+def test_rl_basic(known_name):
+    steps = known_name("rl_basic", max_tokens=4, learning_rate=1e-3)
+    assert len(steps) == 2
+
+
+@pytest.mark.peer(COOKBOOK)
+def test_preference_dpo(known_name):
+    steps = [step for step in known_name("preference.dpo.train", renderer_name="role_colon", batch_size=8, learning_rate=2e-3, lr_schedule="constant") if "dpo_loss" in step]
+    assert steps[0]["dpo_loss"] == pytest.approx(math.log(2), abs=1e-3) and steps[-1]["dpo_loss"] < steps[0]["dpo_loss"]
+
+
+@pytest.mark.peer(COOKBOOK)
+def test_preference_shorter(known_name):
+    assert len(known_name("preference.shorter.train", renderer_name="role_colon", batch_size=4, group_size=4, max_tokens=4, eval_every=0)) == 2
