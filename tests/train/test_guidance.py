@@ -69,7 +69,7 @@ def test_rows_make_the_policy_its_own_teacher(grpo, dataset, tmp_path):
     assert {"sdar/gate_mean", "sdar/gate_active_ratio", "sdar/teacher_gap_mean", "sdar/loss"} <= set(sdar[0]) and 0 < sdar[0]["sdar/gate_mean"] < 1
     for settings, complaint in ((dict(advantage_reweight="rlsd"), "names no teacher_prompt"), (dict(dataset=rows, advantage_reweight="rlsd", sdar_loss_coef=0.1), "two uses of a teacher"), (dict(dataset=rows, sdar_loss_coef=0.1, loss_type="fipo"), "advantages of their own")):
         run = grpo(tmp_path / "no", reward_funcs="repetition", **settings)
-        assert run.code in (2, 4) and complaint in run.err, (settings, run.err)
+        assert run.code in (2, 3) and complaint in run.err, (settings, run.err)
 
 
 def test_an_experts_rows_are_learnt_beside_completions(grpo, sft, dataset, model_folder, tmp_path):
