@@ -33,6 +33,22 @@ def test_replayed_passes_equal_launched_ones(hone, tmp_path, options):
     assert weights(tmp_path / "graphs", 12) == weights(tmp_path / "plain", 12)
 
 
+@pytest.mark.parametrize("tuner", [["--tuner_type", "lora"], ["--tuner_type", "full", "--learning_rate", "1e-4"]])
+def test_budget_changes_no_loss(hone, tmp_path, tuner):
+    settings = ["--packing", "true", "--max_steps", 8, "--torch_dtype", "bfloat16", "--save_strategy", "no", "--lora_dropout", "0", *tuner]
+    expected = run(hone, tmp_path / "kept", *settings, "--gradient_checkpointing", "false")
+    found = run(hone, tmp_path / "budget", *settings, "--activation_memory_budget", "0.5")
+    assert [loss for loss, _ in found] == pytest.approx([loss for loss, _ in expected], rel=1e-3)
+
+
+def test_float8_follows_bfloat16(hone, tmp_path):
+    settings = ["--packing", "true", "--max_steps", 40, "--torch_dtype", "bfloat16", "--save_strategy", "no", "--lora_dropout", "0", "--gradient_checkpointing", "false"]
+    expected = run(hone, tmp_path / "bf16", *settings, deterministic=False)
+    found = run(hone, tmp_path / "fp8", *settings, "--fp8", "true", deterministic=False)
+    assert found != expected, "8 bits must show"
+    assert [loss for loss, _ in found] == pytest.approx([loss for loss, _ in expected], rel=3e-2)
+
+
 def test_resumed_run_equals_whole_one(hone, tmp_path):
     settings = ["--packing", "true", "--max_steps", 12, "--torch_dtype", "bfloat16", "--save_steps", 6, "--lora_dropout", "0.1", "--gradient_checkpointing", "false"]
     whole = run(hone, tmp_path / "whole", *settings)

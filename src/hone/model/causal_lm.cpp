@@ -365,7 +365,7 @@ bool CausalLM::repeats_launches() const {
   if (config.vision || config.audio || config.rope.kind == RopeKind::dynamic || config.experts.count > 0 || devices().size() > 1)
     return false;
   auto repeats = [](const Linear* layer) {
-    return layer->tuners.empty() && !layer->quantized_base && !layer->quantized && !layer->float8;
+    return layer->tuners.empty() && !layer->quantized_base && !layer->quantized && !layer->rounds_weight();
   };
   return std::ranges::all_of(decoder.blocks, [&](Block& block) {
     return std::ranges::all_of(block.module().linears(), repeats) && (block.recompute == Recompute::none || !block.draws());

@@ -162,7 +162,7 @@ Tensor transform(const Mlp& mlp, const Tensor& x_th, const LinearContext& mode) 
     return mlp.down(gated(mlp, both[0], both[1]), mode);
   }
   const bool fuses =
-      at::GradMode::is_enabled() && mlp.activation == Activation::silu && mlp.down.tuners.empty() && !mlp.down.float8;
+      at::GradMode::is_enabled() && mlp.activation == Activation::silu && mlp.down.tuners.empty() && !mlp.down.rounds_weight();
   ops::cuda::GateUpdates updates;  // what gate and up lack, where the next operator takes it along
   auto parts = fuses ? mlp.gate_up.trained_gate_up(mlp.gate, mlp.up, x_th, mode, updates)
                      : mlp.gate_up.trained({&mlp.gate, &mlp.up}, x_th, mode);
@@ -170,7 +170,8 @@ Tensor transform(const Mlp& mlp, const Tensor& x_th, const LinearContext& mode) 
   const auto &gate = parts[0], &up = parts[1];
   if (!fuses) return mlp.down(gated(mlp, gate, up), mode);
   auto down = mode.unread ? ops::swiglu_linear_unread : ops::swiglu_linear;
-  return down(gate, up, mlp.down.compute_weight(), mlp.down.bias, mlp.down.adapters, mode.training, updates);
+  return down(gate, up, mlp.down.compute_weight(), mlp.down.bias, mlp.down.adapters, mode.training, updates,
+              mlp.down.float8_weight);
 }
 
 Tensor mix(const Block& block, const Tensor& x_th, const ForwardContext& pass) {

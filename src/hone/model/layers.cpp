@@ -35,11 +35,11 @@ Tensor Linear::product(const Tensor& x, const LinearContext& mode) const {
       if (adapter.active) all.push_back({adapter.adapter, 0, x.size(0)});
     y = ops::quantized_linear(x, *quantized, bias);
     ops::add_multi_lora(y, x, weight, bias, adapters, all);
-  } else if (float8) {
+  } else if (rounds_weight()) {
     auto weights = compute_weight();
     y = ops::with_updates_plain(ops::float8_linear(x, weights, bias), x, weights, bias, adapters, mode.training);
   } else {
-    y = ops::lora_linear(x, compute_weight(), bias, adapters, mode.training);
+    y = ops::lora_linear(x, compute_weight(), bias, adapters, mode.training, float8_weight);
   }
   if (mode.rows) ops::add_multi_lora(y, x, compute_weight(), bias, adapters, *mode.rows);
   return y;

@@ -28,12 +28,15 @@ struct Linear {
   std::shared_ptr<const ops::QuantizedTensor>
       quantized_base;                                  // what `weight`, then only a shape without memory, is restored from
   std::shared_ptr<const ops::PackedWeight> quantized;  // computed with instead of `weight` once set, which then is a shape only
-  bool float8 = false;                                 // the product is one of 8-bit floats
-  std::vector<std::shared_ptr<LinearTuner>> tuners;    // around the product, the first innermost
+  bool float8 = false;                                 // the product is one of 8-bit floats …
+  ops::Float8Weight float8_weight;  // … with these, where the weight is frozen and the device has such products
+  std::vector<std::shared_ptr<LinearTuner>> tuners;  // around the product, the first innermost
 
   Tensor operator()(const Tensor& x, const LinearContext& mode) const;
   Tensor compute_weight() const;  // the weight to compute with
   void quantize_base(const ops::WeightQuantization& how);
+  // Rounded anew in every product: no weight that stands as 8-bit floats.
+  bool rounds_weight() const { return float8 && !float8_weight.defined(); }
   // Adapters or tuners: its product alone is not what it computes.
   bool is_tuned() const { return !adapters.empty() || !tuners.empty(); }
 

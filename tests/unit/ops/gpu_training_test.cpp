@@ -4,11 +4,13 @@
 
 #include "hone/ops/attention/even_attention.h"
 #include "hone/ops/cuda/adam.h"
+#include "hone/ops/cuda/float8.h"
 #include "hone/ops/linear/joint_linear.h"
 #include "hone/ops/linear/rounded_low_rank.h"
 #include "hone/ops/linear/swiglu_linear.h"
 #include "hone/ops/loss/linear_cross_entropy.h"
 #include "hone/ops/rms_norm.h"
+#include "hone/ops/swiglu.h"
 #include "ops/ops_testing.h"
 
 namespace hone::ops {
@@ -139,6 +141,54 @@ TEST_F(GpuTraining, GatedMlpMatchesItsDefinition) {
     return TensorList{swiglu_linear_plain(parts[0], parts[1], in[9], {}, adapters(in), false)};
   };
   expect_near_on_gpu(fused, plain, inputs);
+}
+
+// More rows than a grid has blocks in its second direction.
+TEST_F(GpuTraining, SwigluOfManyRows) {
+  auto gate = on_gpu({70000, 16}), up = on_gpu({70000, 16});
+  EXPECT_LT(gpu_distance(swiglu(gate, up), swiglu_plain(gate.to(at::kFloat), up.to(at::kFloat))), 1e-2);
+}
+
+TEST_F(GpuTraining, RowsBecomeFloat8) {
+  for (int64_t width : {16, 2048, 3584, 6144, 8192, 18944, 37888, 60000}) {
+    auto x = on_gpu({37, width});
+    x.select(0, 3).zero_();
+    const auto rows = cuda::float8_rows(x);
+    const auto scales = x.abs().amax(1, true).to(at::kFloat).clamp_min(1e-12) / 448;
+    EXPECT_LT(gpu_distance(rows.scales, scales), 1e-6) << width;
+    const auto expected = (x.to(at::kFloat) * scales.reciprocal()).to(at::kFloat8_e4m3fn).to(at::kFloat);
+    EXPECT_LT(gpu_distance(rows.values.to(at::kFloat), expected), 1e-3) << width;
+    EXPECT_LT(gpu_distance(rows.values.to(at::kFloat) * rows.scales, x), 3e-2) << width;
+  }
+}
+
+// What an element of 3 bits after the point gives: each factor is off by 2.6 percent of itself, and so is a sum of such products.
+constexpr double kFloat8Error = 5e-2;
+
+TEST_F(GpuTraining, Float8ProductsAreNearTheExactOnes) {
+  if (!has_float8_products(at::Device(at::kCUDA, 0))) GTEST_SKIP() << "this GPU has no 8-bit products";
+  auto rounded = [](const TensorList& in) {
+    auto joint = joint_of(in);
+    joint.float8 = float8_weight(joint.weight);
+    return joint;
+  };
+  expect_near_on_gpu([&](auto& in) { return joint_linear(in[0], rounded(in), false); },
+                     [](auto& in) { return joint_linear_plain(in[0], joint_of(in), false); }, gpu_layers({256, 256}),
+                     kFloat8Error);
+  auto adapters = [](auto& in) { return joint_of(in).layers[0].adapters; };
+  expect_near_on_gpu(
+      [&](auto& in) { return TensorList{lora_linear(in[0], in[1], in[2], adapters(in), false, float8_weight(in[1]))}; },
+      [&](auto& in) { return TensorList{lora_linear_plain(in[0], in[1], in[2], adapters(in), false)}; }, gpu_layers({96}),
+      kFloat8Error);
+}
+
+TEST_F(GpuTraining, Float8PartsAreThoseOfTheWhole) {
+  if (!has_float8_products(at::Device(at::kCUDA, 0))) GTEST_SKIP() << "this GPU has no 8-bit products";
+  const auto weight = on_gpu({96, kGpuIn}, at::kBFloat16, 0.1), x = on_gpu({kGpuTokens, kGpuIn}), dy = on_gpu({kGpuTokens, 64});
+  const auto whole = float8_weight(weight), part = float8_slice(whole, 32, 64);
+  const auto own = weight.narrow(0, 32, 64);
+  EXPECT_TRUE(base_product(x, own, part, {}).equal(base_product(x, weight, whole, {}).narrow(1, 32, 64)));
+  EXPECT_LT(gpu_distance(base_gradient(dy, own, part), at::mm(dy.to(at::kFloat), own.to(at::kFloat))), kFloat8Error);
 }
 
 TEST_F(GpuTraining, SwigluTakesADroppedUpdateAlong) {

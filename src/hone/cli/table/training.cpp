@@ -115,8 +115,7 @@ void add_training(Rows& rows) {
            always_on{"true", "a checkpoint always restores the whole run"}},
           {"fp8", Flag, "false",
            "fp8 training: linear layers of the decoder blocks multiply in 8-bit floats, forward and backward; emulated where the "
-           "device has no fp8 GEMM.",
-           only_factory{}},
+           "device has no fp8 GEMM. Frozen weights are rounded once, with a scale for each row."},
           {"fp8_backend", Choice("auto|torchao|te|msamp"), "auto",
            "fp8 recipe: torchao's, with one scale per tensor; others are rejected.", only_factory{}},
           {"fp8_enable_fsdp_float8_all_gather", Flag, "false", "Enables --fp8; weights are gathered in their own dtype.",

@@ -98,7 +98,18 @@ FusedProjection FusedProjection::of(const std::vector<Linear*>& layers) {
   else
     joined.weight_ = laid_end_to_end(weights);
   if (biases.size() == layers.size()) joined.bias_ = laid_end_to_end(biases);
+  if (layers.front()->float8) joined.round_weights(layers);
   return joined;
+}
+
+// The layers' own 8-bit floats are parts of those of all.
+void FusedProjection::round_weights(const std::vector<Linear*>& layers) {
+  float8_ = ops::float8_weight(weight_);
+  int64_t begin = 0;
+  for (auto* layer : layers) {
+    layer->float8_weight = ops::float8_slice(float8_, begin, layer->weight.size(0));
+    begin += layer->weight.size(0);
+  }
 }
 
 bool FusedProjection::lies_under(std::initializer_list<const Linear*> layers) const {
@@ -120,9 +131,9 @@ bool FusedProjection::is_current_for(std::initializer_list<const Linear*> layers
 std::optional<ops::JointLayers> FusedProjection::joint_layers(std::initializer_list<const Linear*> layers, const Tensor& x_th,
                                                               const LinearContext& mode) const {
   if (!weight_.defined() || !at::GradMode::is_enabled() || mode.rows || !lies_under(layers)) return std::nullopt;
-  ops::JointLayers joint{{}, weight_, bias_};
+  ops::JointLayers joint{{}, weight_, bias_, float8_};
   for (const auto* layer : layers) {
-    if (!layer->tuners.empty() || layer->float8 || layer->quantized_base) return std::nullopt;
+    if (!layer->tuners.empty() || layer->rounds_weight() || layer->quantized_base) return std::nullopt;
     joint.layers.push_back({layer->weight, layer->bias, layer->adapters});
   }
   return ops::serves_joint(x_th, joint) ? std::optional(std::move(joint)) : std::nullopt;
@@ -153,15 +164,26 @@ void fuse_projections(CausalLM& model) {
 
 void join_trained_projections(CausalLM& model) {
   if (!model.device().is_cuda() || model.is_sliced() || model.has_weight_hooks()) return;
-  auto is_plain = [](const Linear* layer) {
-    return layer->tuners.empty() && !layer->quantized && !layer->quantized_base && !layer->float8;
-  };
+  auto is_plain = [](const Linear* layer) { return layer->tuners.empty() && !layer->quantized && !layer->quantized_base; };
+  // Layers whose weights are rounded anew, and pairs of which one is, stay apart.
+  auto is_exact = [&](const Linear* layer) { return is_plain(layer) && !layer->float8; };
+  auto is_float8 = [&](const Linear* layer) { return is_plain(layer) && layer->float8 && !layer->weight.requires_grad(); };
   auto join = [&](FusedProjection& joined, std::vector<Linear*> layers) {
-    if (std::ranges::all_of(layers, is_plain)) joined = FusedProjection::of(layers);
+    int64_t outputs = 0;
+    for (const auto* layer : layers) outputs += layer->weight.size(0);
+    const bool rounds = std::ranges::all_of(layers, is_float8) && ops::serves_float8(layers.front()->weight, outputs);
+    if (rounds || std::ranges::all_of(layers, is_exact)) joined = FusedProjection::of(layers);
+  };
+  auto round = [&](Linear& layer) {
+    if (is_float8(&layer) && ops::serves_float8(layer.weight, layer.weight.size(0)))
+      layer.float8_weight = ops::float8_weight(layer.weight);
   };
   for (auto& block : model.decoder().blocks) {
     join(block.attention.qkv, {&block.attention.q, &block.attention.k, &block.attention.v});
-    if (block.mlp) join(block.mlp->gate_up, {&block.mlp->gate, &block.mlp->up});
+    round(block.attention.o);
+    if (!block.mlp) continue;
+    join(block.mlp->gate_up, {&block.mlp->gate, &block.mlp->up});
+    round(block.mlp->down);
   }
 }
 

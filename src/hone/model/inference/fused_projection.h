@@ -34,7 +34,9 @@ class FusedProjection {
   std::optional<ops::JointLayers> joint_layers(std::initializer_list<const Linear*> layers, const Tensor& x_th,
                                                const LinearContext& mode) const;
   bool lies_under(std::initializer_list<const Linear*> layers) const;
+  void round_weights(const std::vector<Linear*>& layers);
   Tensor weight_, bias_;  // no weight where it is rounded
+  ops::Float8Weight float8_;
   std::shared_ptr<const ops::PackedWeight> rounded_;
 };
 

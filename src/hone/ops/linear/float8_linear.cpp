@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "hone/device/autograd.h"
+#include "hone/ops/linear/float8_weight.h"
 
 namespace hone::ops {
 namespace {
@@ -32,24 +33,9 @@ Tensor as_bytes(const Float8Operand& operand) {
 
 Tensor by_columns(const Tensor& matrix) { return matrix.t().contiguous().t(); }
 
-// Asked once: whether this GPU multiplies 8-bit floats.
-bool has_float8_products(at::Device device) {
-  static const bool has = [&] {
-    try {
-      auto one = at::ones({}, at::TensorOptions(at::kFloat).device(device));
-      auto matrix = at::ones({16, 16}, at::TensorOptions(at::kFloat).device(device)).to(at::kFloat8_e4m3fn);
-      at::_scaled_mm(matrix, matrix.t(), one, one, std::nullopt, std::nullopt, at::kBFloat16);
-      return true;
-    } catch (const c10::Error&) {
-      return false;
-    }
-  }();
-  return has;
-}
-
 // [m, k] [k, n] in the type of `like`.
 Tensor float8_product(const Float8Operand& a, const Float8Operand& b, const Tensor& like) {
-  if (!like.is_cuda() || !has_float8_products(like.device()))
+  if (!has_float8_products(like.device()))
     return at::mm(rounded_to(multiplied(a), a.format) / a.scale, rounded_to(multiplied(b), b.format) / b.scale)
         .to(like.scalar_type());
   auto type = like.scalar_type() == at::kFloat ? at::kFloat : at::kBFloat16;

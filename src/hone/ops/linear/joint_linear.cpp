@@ -22,6 +22,7 @@ struct Joint {
   std::vector<std::vector<LowRankTerm>> terms;  // of each layer
   std::vector<bool> trains_weight, trains_bias;
   cuda::GateUpdates* left_out = nullptr;  // gets the updates of both layers instead of their answers
+  Float8Weight float8;                    // of the weight, where products with it are of 8-bit floats
 
   int64_t width() const { return weight.size(0); }
   template <class Body>
@@ -81,7 +82,7 @@ class JointLinear : public torch::autograd::Function<JointLinear> {
   static variable_list forward(AutogradContext* ctx, at::TensorList inputs, const Joint& given) {
     Joint joint = given;
     const auto& x = inputs[0];
-    auto y = matmul_nt(x, joint.weight, joint.bias);
+    auto y = base_product(x, joint.weight, joint.float8, joint.bias);
     if (joint.can_leave_out(y)) {
       project_rounded(x, joint.placed());
       const auto &gate = joint.terms[0][0], &up = joint.terms[1][0];
@@ -106,7 +107,7 @@ class JointLinear : public torch::autograd::Function<JointLinear> {
     RoundedGradients rounded(dy, joint.placed());
     Tensor dx, dweight, dbias;
     if (ctx->saved_data["x_requires_grad"].toBool()) {
-      dx = matmul_nn(dy, joint.weight);
+      dx = base_gradient(dy, joint.weight, joint.float8);
       rounded.add_to_input(dx);
     }
     if (Joint::any(joint.trains_weight)) dweight = matmul_tn(dy, x);
@@ -127,6 +128,7 @@ class JointLinear : public torch::autograd::Function<JointLinear> {
  private:
   static void save(AutogradContext* ctx, const Joint& joint, const Tensor& x, bool x_requires_grad) {
     variable_list saved{x, joint.weight, joint.bias, joint.cos, joint.sin};
+    for (const auto& tensor : joint.float8.tensors()) saved.push_back(tensor);
     for (const auto& terms : joint.terms) append_terms(saved, terms);
     ctx->save_for_backward(std::move(saved));
     save_numbers(ctx, joint.terms);
@@ -140,8 +142,9 @@ class JointLinear : public torch::autograd::Function<JointLinear> {
   static Joint restore(AutogradContext* ctx, Tensor& x) {
     auto saved = ctx->get_saved_variables();
     x = saved[0];
-    Joint joint{saved[1], saved[2], saved[3], saved[4], ctx->saved_data["widths"].toIntVector(), restored_terms(ctx, saved, 5),
+    Joint joint{saved[1], saved[2], saved[3], saved[4], ctx->saved_data["widths"].toIntVector(), restored_terms(ctx, saved, 9),
                 {},       {}};
+    joint.float8 = {saved[5], saved[6], saved[7], saved[8]};
     for (int64_t flags : ctx->saved_data["trains"].toIntVector())
       joint.trains_weight.push_back(flags & 1), joint.trains_bias.push_back(flags & 2);
     return joint;
@@ -187,13 +190,13 @@ TensorList as_joint_node(const Tensor& x, const JointLayers& layers, bool traini
 }  // namespace
 
 TensorList joint_linear(const Tensor& x, const JointLayers& layers, bool training, const RopeTable* rope_table) {
-  Joint joint{layers.weight, layers.bias};
+  Joint joint{.weight = layers.weight, .bias = layers.bias, .float8 = layers.float8};
   if (rope_table) joint.cos = rope_table->cos, joint.sin = rope_table->sin;
   return as_joint_node(x, layers, training, std::move(joint));
 }
 
 TensorList joint_gate_up(const Tensor& x, const JointLayers& layers, bool training, cuda::GateUpdates& updates) {
-  Joint joint{layers.weight, layers.bias};
+  Joint joint{.weight = layers.weight, .bias = layers.bias, .float8 = layers.float8};
   joint.left_out = &updates;
   return as_joint_node(x, layers, training, std::move(joint));
 }

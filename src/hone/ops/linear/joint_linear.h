@@ -16,6 +16,7 @@ struct JointLayer {
 struct JointLayers {
   std::vector<JointLayer> layers;
   Tensor weight, bias;  // the layers' own, end to end
+  Float8Weight float8;  // of that weight, where products with it are of 8-bit floats
 };
 
 // False where a layer's update is not of the kind that rounded_low_rank.h computes.

@@ -13,7 +13,7 @@ class LoraLinear : public torch::autograd::Function<LoraLinear> {
   static Tensor forward(AutogradContext* ctx, at::TensorList inputs, const LowRankNode& layer) {
     auto terms = layer.terms;
     auto rows = inputs[0].reshape({-1, inputs[0].size(-1)});
-    auto y = low_rank_forward(rows, layer.weight, layer.bias, terms);
+    auto y = low_rank_forward(rows, layer.weight, layer.bias, terms, layer.float8);
     bool keeps_x = layer.needs_input_values();
     layer.save(ctx, {keeps_x ? inputs[0] : Tensor()}, terms);
     ctx->saved_data["x_requires_grad"] = inputs[0].requires_grad();
@@ -27,7 +27,8 @@ class LoraLinear : public torch::autograd::Function<LoraLinear> {
     auto layer = LowRankNode::restore(ctx, inputs, 1);
     auto dy = grads[0].reshape({-1, grads[0].size(-1)});
     auto x = inputs[0].defined() ? inputs[0].reshape({-1, inputs[0].size(-1)}) : Tensor();
-    auto found = low_rank_backward(dy, x, layer.weight, layer.terms, layer.needs(ctx->saved_data["x_requires_grad"].toBool()));
+    auto found = low_rank_backward(dy, x, layer.weight, layer.terms, layer.needs(ctx->saved_data["x_requires_grad"].toBool()),
+                                   layer.float8);
     variable_list result;
     auto shape = grads[0].sizes().vec();
     shape.back() = layer.weight.size(1);
@@ -84,10 +85,10 @@ Tensor with_updates_plain(Tensor y, const Tensor& x, const Tensor& weight, const
 }
 
 Tensor lora_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters,
-                   bool training) {
+                   bool training, const Float8Weight& float8) {
   if (has_magnitude(adapters)) return lora_linear_plain(x, weight, bias, adapters, training);
-  LowRankNode layer{weight, bias, low_rank_terms(x, adapters, training)};
-  if (!at::GradMode::is_enabled() && x.dim() == 2) return low_rank_forward(x, weight, bias, layer.terms);
+  LowRankNode layer{weight, bias, low_rank_terms(x, adapters, training), float8};
+  if (!at::GradMode::is_enabled() && x.dim() == 2) return low_rank_forward(x, weight, bias, layer.terms, float8);
   TensorList inputs{x};
   layer.append_inputs(inputs);
   return LoraLinear::apply(at::TensorList(inputs), layer);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "hone/device/tensor.h"
+#include "hone/ops/linear/float8_weight.h"
 
 namespace hone::ops {
 
@@ -26,8 +27,9 @@ Tensor lora_linear_plain(const Tensor& x, const Tensor& weight, const Tensor& bi
 Tensor with_updates_plain(Tensor y, const Tensor& x, const Tensor& weight, const Tensor& bias,
                           const std::vector<LoraWeights>& adapters, bool training);
 
-// One autograd node for the whole layer: no copy of x per adapter, no gradient for a frozen weight.
+// One autograd node for the whole layer: no copy of x per adapter, no gradient for a frozen weight. `float8` is the weight where
+// the products with it are of 8-bit floats.
 Tensor lora_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters,
-                   bool training);
+                   bool training, const Float8Weight& float8 = {});
 
 }  // namespace hone::ops

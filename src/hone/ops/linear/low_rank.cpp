@@ -35,8 +35,9 @@ std::vector<LowRankTerm> low_rank_terms(const Tensor& x, const std::vector<LoraW
   return terms;
 }
 
-Tensor low_rank_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, std::vector<LowRankTerm>& terms) {
-  auto y = matmul_nt(x, weight, bias);
+Tensor low_rank_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, std::vector<LowRankTerm>& terms,
+                        const Float8Weight& float8) {
+  auto y = base_product(x, weight, float8, bias);
   if (all_round(terms)) {
     add_rounded_updates(y, x, place_terms(terms, y.size(1)));
     return y;
@@ -58,14 +59,14 @@ Tensor low_rank_unread(const Tensor& x, const Tensor& weight, std::vector<LowRan
 }
 
 LinearGradients low_rank_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const std::vector<LowRankTerm>& terms,
-                                  const NeedsGrad& needs) {
+                                  const NeedsGrad& needs, const Float8Weight& float8) {
   LinearGradients grads;
   if (all_round(terms)) {
     RoundedGradients rounded(dy, place_terms(terms, dy.size(1)));
-    if (needs.x) rounded.add_to_input(grads.x = matmul_nn(dy, weight));
+    if (needs.x) rounded.add_to_input(grads.x = base_gradient(dy, weight, float8));
     grads.terms = rounded.of_factors(x);
   }
-  if (needs.x && !grads.x.defined()) grads.x = matmul_nn(dy, weight);
+  if (needs.x && !grads.x.defined()) grads.x = base_gradient(dy, weight, float8);
   if (needs.weight) grads.weight = matmul_tn(dy, x);
   if (needs.bias) grads.bias = dy.sum(0);
   if (all_round(terms)) return grads;

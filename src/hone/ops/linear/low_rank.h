@@ -29,11 +29,12 @@ struct NeedsGrad {
 std::vector<LowRankTerm> low_rank_terms(const Tensor& x, const std::vector<LoraWeights>& adapters, bool training);
 
 // y of x [T, in]; fills each term's `projected`.
-Tensor low_rank_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, std::vector<LowRankTerm>& terms);
+Tensor low_rank_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, std::vector<LowRankTerm>& terms,
+                        const Float8Weight& float8 = {});
 // Leaves in the terms what low_rank_forward does, and gives a y of no particular values.
 Tensor low_rank_unread(const Tensor& x, const Tensor& weight, std::vector<LowRankTerm>& terms);
 // `x` may be undefined when neither the weight nor a term's `a` needs a gradient.
 LinearGradients low_rank_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const std::vector<LowRankTerm>& terms,
-                                  const NeedsGrad& needs);
+                                  const NeedsGrad& needs, const Float8Weight& float8 = {});
 
 }  // namespace hone::ops

@@ -23,7 +23,7 @@ NeedsGrad LowRankNode::needs(bool x) const { return {x, weight.requires_grad(), 
 
 void LowRankNode::save(AutogradContext* ctx, TensorList activations, const std::vector<LowRankTerm>& computed) const {
   variable_list saved(activations.begin(), activations.end());
-  saved.insert(saved.end(), {weight, bias});
+  saved.insert(saved.end(), {weight, bias, float8.by_outputs, float8.output_scales, float8.by_inputs, float8.input_scales});
   append_terms(saved, computed);
   ctx->save_for_backward(std::move(saved));
   save_numbers(ctx, {computed});
@@ -32,8 +32,9 @@ void LowRankNode::save(AutogradContext* ctx, TensorList activations, const std::
 LowRankNode LowRankNode::restore(AutogradContext* ctx, TensorList& activations, size_t activation_count) {
   auto saved = ctx->get_saved_variables();
   activations.assign(saved.begin(), saved.begin() + static_cast<std::ptrdiff_t>(activation_count));
-  LowRankNode node{saved[activation_count], saved[activation_count + 1], {}};
-  node.terms = std::move(restored_terms(ctx, saved, activation_count + 2).front());
+  const auto own = saved.begin() + static_cast<std::ptrdiff_t>(activation_count);
+  LowRankNode node{own[0], own[1], {}, {own[2], own[3], own[4], own[5]}};
+  node.terms = std::move(restored_terms(ctx, saved, activation_count + 6).front());
   return node;
 }
 

@@ -11,6 +11,7 @@ using torch::autograd::variable_list;
 struct LowRankNode {
   Tensor weight, bias;
   std::vector<LowRankTerm> terms;
+  Float8Weight float8;  // of the weight, where products with it are of 8-bit floats
 
   void append_inputs(TensorList& inputs) const;  // weight, bias if any, a and b of each term
   void append_gradients(const LinearGradients& found,

@@ -19,7 +19,7 @@ LinearGradients gradients_on_gpu(const LowRankNode& layer, const Tensor& dy, con
   LinearGradients found;
   const auto needs = layer.needs(true);
   RoundedGradients rounded(dy, place_terms(layer.terms, dy.size(1)));
-  found.x = matmul_nn(dy, layer.weight);
+  found.x = base_gradient(dy, layer.weight, layer.float8);
   auto update = rounded.input_update(found.x);
   if (updates.defined() && update.p.defined() && update.p.size(1) != updates.gate_p.size(1)) update = {};
   if (!update.p.defined()) rounded.add_to_input(found.x);
@@ -53,7 +53,7 @@ class SwigluLinear : public torch::autograd::Function<SwigluLinear> {
     else if (unread)
       y = low_rank_unread(product_of(inputs[0], inputs[1], updates), layer.weight, terms);
     else
-      y = low_rank_forward(product_of(inputs[0], inputs[1], updates), layer.weight, layer.bias, terms);
+      y = low_rank_forward(product_of(inputs[0], inputs[1], updates), layer.weight, layer.bias, terms, layer.float8);
     layer.save(ctx, {inputs[0], inputs[1], updates.gate_p, updates.gate_b, updates.up_p, updates.up_b}, terms);
     return y;
   }
@@ -72,7 +72,8 @@ class SwigluLinear : public torch::autograd::Function<SwigluLinear> {
       return result;
     }
     auto product = layer.needs_input_values() ? swiglu(inputs[0].detach(), inputs[1].detach()) : Tensor();
-    auto found = low_rank_backward(grads[0].contiguous(), product, layer.weight, layer.terms, layer.needs(needs_product));
+    auto found =
+        low_rank_backward(grads[0].contiguous(), product, layer.weight, layer.terms, layer.needs(needs_product), layer.float8);
     product.reset();
     variable_list result(2);
     if (needs_product) std::tie(result[0], result[1]) = swiglu_backward(found.x, inputs[0], inputs[1]);
@@ -89,15 +90,16 @@ void add_updates(const Tensor& gate, const Tensor& up, const cuda::GateUpdates& 
 }
 
 Tensor as_one_node(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias,
-                   const std::vector<LoraWeights>& adapters, bool training, bool unread, cuda::GateUpdates updates) {
+                   const std::vector<LoraWeights>& adapters, bool training, bool unread, cuda::GateUpdates updates,
+                   const Float8Weight& float8) {
   bool dora = std::ranges::any_of(adapters, [](const auto& adapter) { return adapter.active && adapter.magnitude.defined(); });
   const bool is_node = !dora && fused_operators().swiglu;
-  LowRankNode layer{weight, bias, is_node ? low_rank_terms(gate, adapters, training) : std::vector<LowRankTerm>()};
+  LowRankNode layer{weight, bias, is_node ? low_rank_terms(gate, adapters, training) : std::vector<LowRankTerm>(), float8};
   if (updates.defined() && (!is_node || !none_or_all_round(layer.terms))) {
     add_updates(gate, up, updates);
     updates = {};
   }
-  if (!is_node) return lora_linear(swiglu(gate, up), weight, bias, adapters, training);
+  if (!is_node) return lora_linear(swiglu(gate, up), weight, bias, adapters, training, float8);
   TensorList inputs{rows_or_copy(gate), rows_or_copy(up)};
   layer.append_inputs(inputs);
   return SwigluLinear::apply(at::TensorList(inputs), layer, unread, updates);
@@ -111,13 +113,15 @@ Tensor swiglu_linear_plain(const Tensor& gate, const Tensor& up, const Tensor& w
 }
 
 Tensor swiglu_linear(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias,
-                     const std::vector<LoraWeights>& adapters, bool training, const cuda::GateUpdates& updates) {
-  return as_one_node(gate, up, weight, bias, adapters, training, false, updates);
+                     const std::vector<LoraWeights>& adapters, bool training, const cuda::GateUpdates& updates,
+                     const Float8Weight& float8) {
+  return as_one_node(gate, up, weight, bias, adapters, training, false, updates, float8);
 }
 
 Tensor swiglu_linear_unread(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias,
-                            const std::vector<LoraWeights>& adapters, bool training, const cuda::GateUpdates& updates) {
-  return as_one_node(gate, up, weight, bias, adapters, training, true, updates);
+                            const std::vector<LoraWeights>& adapters, bool training, const cuda::GateUpdates& updates,
+                            const Float8Weight& float8) {
+  return as_one_node(gate, up, weight, bias, adapters, training, true, updates, float8);
 }
 
 }  // namespace hone::ops

@@ -11,9 +11,11 @@ Tensor swiglu_linear_plain(const Tensor& gate, const Tensor& up, const Tensor& w
 // One autograd node: the product, as wide as the MLP, is computed again in the backward pass instead of being kept.
 // `updates` are what gate and up still lack (joint_linear.h).
 Tensor swiglu_linear(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias,
-                     const std::vector<LoraWeights>& adapters, bool training, const cuda::GateUpdates& updates = {});
+                     const std::vector<LoraWeights>& adapters, bool training, const cuda::GateUpdates& updates = {},
+                     const Float8Weight& float8 = {});
 // The same where nobody reads the answer's values and only its gradients are asked for: what gives the values alone is left out.
 Tensor swiglu_linear_unread(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias,
-                            const std::vector<LoraWeights>& adapters, bool training, const cuda::GateUpdates& updates = {});
+                            const std::vector<LoraWeights>& adapters, bool training, const cuda::GateUpdates& updates = {},
+                            const Float8Weight& float8 = {});
 
 }  // namespace hone::ops

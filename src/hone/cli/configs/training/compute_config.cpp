@@ -59,14 +59,13 @@ void say_what_is_plain(const ops::FusedOperators& fused) {
 bool wants_float8(const Options& options) {
   const ModelArguments model_args(options);
   const TrainingArguments training_args(options);
-  if (!training_args.fp8.exists()) return false;
-  const bool gathers = *training_args.fp8_enable_fsdp_float8_all_gather;
-  if (gathers && !training_args.fp8)
-    log::warning("{} turns {} on", training_args.fp8_enable_fsdp_float8_all_gather.flag(), training_args.fp8.flag());
-  if (!training_args.fp8 && !gathers) return false;
-  const auto backend = *training_args.fp8_backend;
-  if (backend != "auto" && backend != "torchao")
-    throw UserError(ExitCode::usage, fmt::format("{} is {}", training_args.fp8_backend.flag(), backend),
+  const auto& backend = training_args.fp8_backend;
+  const auto& gathers = training_args.fp8_enable_fsdp_float8_all_gather;
+  const bool implied = gathers.exists() && *gathers;
+  if (implied && !training_args.fp8) log::warning("{} turns {} on", gathers.flag(), training_args.fp8.flag());
+  if (!training_args.fp8 && !implied) return false;
+  if (backend.exists() && *backend != "auto" && *backend != "torchao")
+    throw UserError(ExitCode::usage, fmt::format("{} is {}", backend.flag(), *backend),
                     "hone's recipe is torchao's: leave it out, or say auto or torchao");
   if (model_args.quant_bits.has_value() || model_args.quant_method.has_value())
     throw UserError(ExitCode::usage,

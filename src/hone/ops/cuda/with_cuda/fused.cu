@@ -21,8 +21,10 @@ __global__ void rope_kernel(const T* x, const float* cos, const float* sin, T* y
 template <class T>
 __global__ void swiglu_kernel(const T* gate, const T* up, T* y, int packs, int64_t gate_stride, int64_t up_stride) {
   constexpr int kPack = Pack<T>::kCount;
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  const int64_t row = blockIdx.y;
+  // Blocks are counted in one direction: the others end at 65,535, and rows may be more.
+  const unsigned across = (packs + blockDim.x - 1) / blockDim.x;
+  const int i = blockIdx.x % across * blockDim.x + threadIdx.x;
+  const int64_t row = blockIdx.x / across;
   let_next_begin();
   wait_for_previous();
   if (i >= packs) return;
@@ -96,7 +98,7 @@ at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
   with_device_type(gate.scalar_type(), [&](auto type) {
     using T = decltype(type);
     int packs = static_cast<int>(gate.size(1) / Pack<T>::kCount);
-    dim3 grid(static_cast<unsigned>((packs + 127) / 128), static_cast<unsigned>(gate.size(0)));
+    const dim3 grid(static_cast<unsigned>((packs + 127) / 128 * gate.size(0)));
     launch_dependent(swiglu_kernel<T>, grid, 128, c10::cuda::getCurrentCUDAStream(), data<T>(gate), data<T>(up), mutable_data<T>(y), packs, gate.stride(0), up.stride(0));
   });
   return y;

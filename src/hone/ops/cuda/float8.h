@@ -1,0 +1,15 @@
+// Rows of bfloat16 as 8-bit floats with a scale each, on an NVIDIA GPU in one pass. Without nvcc nothing is served here.
+#pragma once
+#include "hone/device/tensor.h"
+
+namespace hone::ops::cuda {
+
+struct Float8Rows {
+  Tensor values, scales;  // e4m3 [T, w]; float32 [T, 1], which times the values gives the rows
+};
+
+inline constexpr int64_t kWidestFloat8 = 81920;  // of a row
+bool serves_float8_rows(const Tensor& x);
+Float8Rows float8_rows(const Tensor& x);
+
+}  // namespace hone::ops::cuda
