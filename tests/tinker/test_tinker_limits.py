@@ -16,7 +16,7 @@ SMALL, LARGE = "tml-small-0123456789", "tml-large-0123456789"
 def limited(tmp_path_factory):
     folder = tmp_path_factory.mktemp("limits")
     keys = folder / "keys"
-    keys.write_text(f"small {SMALL} max_rank=4 max_pending=2 tokens_per_minute=60 checkpoint_gb=0.00001\nlarge {LARGE} priority=3\n")
+    keys.write_text(f"small {SMALL} max_rank=4 max_pending=2 tokens_per_minute=1 checkpoint_gb=0.00001\nlarge {LARGE} priority=3\n")
     server = Server("--tinker_dir", folder / "state", "--api_keys", keys, "--torch_dtype", "float32", verb="serve-tinker", model=MODEL)
     server.call = TinkerServer.call.__get__(server)
     server.service = TinkerServer.service.__get__(server)
@@ -37,7 +37,7 @@ def test_each_tenant_has_its_own_limits(limited, tokenizer):
         small.save_state("second").result()
     prompt = {"chunks": [{"type": "encoded_text", "tokens": tokens}]}
     status, headers, text = limited.request("POST", "/api/v1/asample", {"base_model": MODEL, "prompt": prompt, "sampling_params": {"max_tokens": 1}}, headers={"X-API-Key": SMALL})
-    assert status == 429 and 0 < int(headers["Retry-After"]) <= 60 and "60 tokens a minute" in text
+    assert status == 429 and 0 < int(headers["Retry-After"]) <= 60 and "1 tokens a minute" in text
     assert limited.call("POST", "asample", {"base_model": MODEL, "prompt": prompt, "sampling_params": {"max_tokens": 1}}, key=LARGE)[0] == 200
     steps = {"model_id": small.model_id, "adam_params": {}}
     answers = [limited.call("POST", "optim_step", {**steps, "seq_id": seq}, key=SMALL)[0] for seq in (90, 91, 92)]  # gaps before them: none can be done

@@ -36,7 +36,7 @@ def test_a_checkpoint_is_a_model(server, taught, tokenizer):
     chat = client.chat.completions.create(model=taught["path"], messages=[{"role": "user", "content": prompt}], max_tokens=6, temperature=0)
     streamed = client.chat.completions.create(model=taught["path"], messages=[{"role": "user", "content": prompt}], max_tokens=6, temperature=0, stream=True)
     assert "".join(part.choices[0].delta.content or "" for part in streamed) == chat.choices[0].message.content
-    message = anthropic.Anthropic(base_url=server.url, api_key=ALICE, max_retries=0).messages.create(model=taught["path"], max_tokens=6, temperature=0, messages=[{"role": "user", "content": prompt}])
+    message = anthropic.Anthropic(base_url=server.url, api_key=ALICE, max_retries=0).messages.create(model=taught["path"], max_tokens=6, extra_body={"temperature": 0}, messages=[{"role": "user", "content": prompt}])
     assert message.content[0].text == chat.choices[0].message.content
 
 
