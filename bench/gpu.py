@@ -159,10 +159,10 @@ def hone(case, work, steps, more=()):
             "loss": [line["loss"] for line in lines][:3] + [lines[-1]["loss"]], "warnings": [line for line in done.stderr.splitlines() if "captur" in line]}
 
 
-def profile(case, work):
+def profile(case, work, more):
     """Milliseconds by kernel of one step, the longest first."""
     out = work / "trace"
-    ours = hone(case, work, 12, ["--enable_torch_profiler", "true", "--profiler_wait_steps", 8, "--profiler_warmup_steps", 1, "--profiler_active_steps", 1,
+    ours = hone(case, work, 12, [*more, "--enable_torch_profiler", "true", "--profiler_wait_steps", 8, "--profiler_warmup_steps", 1, "--profiler_active_steps", 1,
                                  "--profiler_record_shapes", "false", "--profiler_profile_memory", "false", "--profiler_with_stack", "false", "--profiler_output_dir", out])
     if not ours:
         return None
@@ -230,7 +230,7 @@ def measure(name, case, base, a):
     print(f"{name:26} {rate:11.0f} {ours['gib']:6.1f} {number(peers, '8.0f'):>8} {number(theirs['gib'], '6.1f'):>6} {number(peers and rate / peers, '6.2f'):>6} "
           f"{number(before, '8.0f'):>8} {number(before and rate / before, '5.2f'):>5}  loss {ours['loss']} {' '.join(ours['warnings'])}", flush=True)
     found = {"hone": ours, "peers": theirs}
-    if name in a.profile.split(",") and (kernels := profile(case, base)):
+    if name in a.profile.split(",") and (kernels := profile(case, base, a.options.split())):
         found["kernels"] = kernels
         print(f"  {sum(ms for ms, _ in kernels.values()):.1f} ms in {sum(count for _, count in kernels.values())} kernels")
         for kernel, (ms, count) in list(kernels.items())[:a.kernels]:
