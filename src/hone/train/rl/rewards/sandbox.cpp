@@ -235,7 +235,7 @@ ProgramResult run_in_sandbox(const std::string& program, const std::string& inpu
 void require_sandbox() {
   constexpr const char* kAdvice =
       "install bubblewrap (apt install bubblewrap) where user namespaces are allowed, or serve the reward from a sandbox of your "
-      "own: --reward_funcs http://127.0.0.1:9000/score";
+      "own: `reward_funcs` http://127.0.0.1:9000/score";
   try {
     const auto result = run_in_sandbox("print(6 * 7)", "", {.enabled = true});
     if (result.end == ProgramResult::End::finished && result.output == "42\n") return;
