@@ -98,7 +98,6 @@ FusedProjection FusedProjection::of(const std::vector<Linear*>& layers) {
   else
     joined.weight_ = laid_end_to_end(weights);
   if (biases.size() == layers.size()) joined.bias_ = laid_end_to_end(biases);
-  if (layers.front()->float8) joined.round_weights(layers);
   return joined;
 }
 
@@ -173,6 +172,7 @@ void join_trained_projections(CausalLM& model) {
     for (const auto* layer : layers) outputs += layer->weight.size(0);
     const bool rounds = std::ranges::all_of(layers, is_float8) && ops::serves_float8(layers.front()->weight, outputs);
     if (rounds || std::ranges::all_of(layers, is_exact)) joined = FusedProjection::of(layers);
+    if (rounds) joined.round_weights(layers);
   };
   auto round = [&](Linear& layer) {
     if (is_float8(&layer) && ops::serves_float8(layer.weight, layer.weight.size(0)))

@@ -19,6 +19,9 @@ class FusedProjection {
   // here.
   static FusedProjection of(const std::vector<Linear*>& layers);
 
+  // Products of 8-bit floats in training (ops/linear/float8_weight.h), of these layers together and alone.
+  void round_weights(const std::vector<Linear*>& layers);
+
   // False once a layer carries an adapter or was given another tensor.
   bool is_current_for(std::initializer_list<const Linear*> layers) const;
   Tensor operator()(const Tensor& x_th) const;  // [T, sum of outputs]
@@ -34,7 +37,6 @@ class FusedProjection {
   std::optional<ops::JointLayers> joint_layers(std::initializer_list<const Linear*> layers, const Tensor& x_th,
                                                const LinearContext& mode) const;
   bool lies_under(std::initializer_list<const Linear*> layers) const;
-  void round_weights(const std::vector<Linear*>& layers);
   Tensor weight_, bias_;  // no weight where it is rounded
   ops::Float8Weight float8_;
   std::shared_ptr<const ops::PackedWeight> rounded_;
