@@ -76,7 +76,7 @@ def test_an_experts_rows_are_learnt_beside_completions(grpo, sft, dataset, model
     """With mu 1 all of the loss is that of the rows, which is SFT's on the same rows; mu follows its schedule; a cut run resumes exactly."""
     chord = dict(reward_funcs="repetition", chord_sft_dataset=dataset, chord_sft_per_device_train_batch_size=4, chord_mu_warmup_steps=0, chord_mu_decay_steps=0, chord_mu_peak=1, chord_mu_valley=1)
     rows = steps_of(grpo(tmp_path / "rows", **chord))
-    words = [hone_binary(), "sft", "--model", model_folder, "--dataset", dataset, "--output_dir", tmp_path / "sft", "--per_device_train_batch_size", "4"]
+    words = [hone_binary(), "sft", "--model", model_folder, "--dataset", dataset, "--output_dir", tmp_path / "sft", "--per_device_train_batch_size", "4", "--gradient_accumulation_steps", "1"]
     for name in ("learning_rate", "torch_dtype", "max_steps", "logging_steps", "save_strategy", "seed", "add_version", "split_dataset_ratio", "max_length", "tuner_type"):
         words += [f"--{name}", BASE[name]]
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, env=ENVIRONMENT)
