@@ -167,16 +167,19 @@ void join_trained_projections(CausalLM& model) {
   // Layers whose weights are rounded anew, and pairs of which one is, stay apart.
   auto is_exact = [&](const Linear* layer) { return is_plain(layer) && !layer->float8; };
   auto is_float8 = [&](const Linear* layer) { return is_plain(layer) && layer->float8 && !layer->weight.requires_grad(); };
+  auto round = [&](Linear& layer) {
+    if (is_float8(&layer) && ops::serves_float8(layer.weight, layer.weight.size(0)))
+      layer.float8_weight = ops::float8_weight(layer.weight);
+  };
   auto join = [&](FusedProjection& joined, std::vector<Linear*> layers) {
     int64_t outputs = 0;
     for (const auto* layer : layers) outputs += layer->weight.size(0);
     const bool rounds = std::ranges::all_of(layers, is_float8) && ops::serves_float8(layers.front()->weight, outputs);
     if (rounds || std::ranges::all_of(layers, is_exact)) joined = FusedProjection::of(layers);
-    if (rounds) joined.round_weights(layers);
-  };
-  auto round = [&](Linear& layer) {
-    if (is_float8(&layer) && ops::serves_float8(layer.weight, layer.weight.size(0)))
-      layer.float8_weight = ops::float8_weight(layer.weight);
+    if (rounds)
+      joined.round_weights(layers);
+    else
+      for (auto* layer : layers) round(*layer);
   };
   for (auto& block : model.decoder().blocks) {
     join(block.attention.qkv, {&block.attention.q, &block.attention.k, &block.attention.v});
