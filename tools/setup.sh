@@ -102,6 +102,13 @@ if [ "$part" = --tests ]; then
     install_into .venv --no-deps --target ".venv/tinker-$version" "tinker==$version"
     mark_done "tinker-$version"
   done
+  # What hone.twinkle is compared with.
+  twinkle_stamp=twinkle-$(stamp_of tools/twinkle-requirements.txt)
+  if ! done_with "$twinkle_stamp" || [ ! -d .venv/twinkle/twinkle ]; then
+    rm -rf .venv/twinkle
+    install_into .venv --no-deps --target .venv/twinkle -r tools/twinkle-requirements.txt
+    mark_done "$twinkle_stamp"
+  fi
 fi
 
 if [ "$part" = --peers ]; then

@@ -331,8 +331,8 @@ def check_the_notebook_runs(folder):
     assert names["losses"][-1] < 0.5 and Path(folder, names["checkpoint"], "adapter_config.json").exists()
 
 
-def main(folder):
-    checks = {name: check for name, check in globals().items() if name.startswith("check_")}
+def main(folder, names):
+    checks = {name: check for name, check in names.items() if name.startswith("check_")}
     results = {}
     for name, check in checks.items():
         place = folder / name
@@ -348,4 +348,4 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), globals())

@@ -1,0 +1,99 @@
+"""Rows of a script as hone's batches, and packed numbers as rows again."""
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+from ..data import IGNORE, Batch
+from ..errors import UsageError
+from .data_format import LossOutput, ModelOutput
+from .loss import Loss
+from .template import Template
+
+_NOTHING = {"input_ids": [0, 0], "labels": [IGNORE, IGNORE]}  # of a process without rows: it computes along, and counts for nothing
+
+
+def _array(values: Any) -> np.ndarray:
+    return np.asarray(values.cpu() if hasattr(values, "cpu") else values, np.int64).reshape(-1)
+
+
+class Rows:
+    """The rows of a pass."""
+
+    def __init__(self, features: list[Mapping[str, Any]]) -> None:
+        self.features = features
+
+    @classmethod
+    def of(cls, inputs: Any, template: Template | None) -> Rows:
+        """Of features, or of conversations that the template encodes."""
+        rows = [inputs] if isinstance(inputs, Mapping) else list(inputs)
+        if rows and "input_ids" not in rows[0]:
+            if template is None:
+                raise UsageError("the rows are conversations, and the model has no template", "call set_template() first, or encode the dataset")
+            rows = template.batch_encode(rows)
+        return cls(rows)
+
+    @cached_property
+    def batch(self) -> Batch:
+        """hone's batch. Its labels stand at their own token."""
+        rows = []
+        for feature in self.features:
+            ids = _array(feature["input_ids"])
+            labels = np.full_like(ids, IGNORE)
+            labels[1:] = _array(feature["labels"])[:-1] if feature.get("labels") is not None else ids[1:]
+            rows.append({"input_ids": ids, "labels": labels})
+        return Batch.from_rows(rows or [_NOTHING])
+
+    def padded(self, packed: torch.Tensor, value: float = 0.0) -> torch.Tensor:
+        """Numbers of all tokens as [rows, longest]."""
+        ends = self.batch.cu_seqlens
+        return pad_sequence([packed[begin:end] for begin, end in zip(ends, ends[1:])], batch_first=True, padding_value=value)
+
+    @cached_property
+    def labels(self) -> torch.Tensor:
+        """What each position predicts, [rows, longest], -100 where nothing."""
+        return self.padded(self.batch.targets, IGNORE)
+
+    def loss(self, loss: Loss, outputs: ModelOutput, extra: Mapping[str, Any]) -> tuple[torch.Tensor, float]:
+        """A loss as a sum, and over how many items: tokens, or rows where it is a mean over them."""
+        if not self.features:
+            return outputs["logps"].sum() * 0, 0
+        labels = self.labels.to(outputs["logps"].device)
+        found = loss({"labels": labels, "input_ids": None}, outputs, **extra)
+        if not isinstance(found, LossOutput):
+            found = LossOutput(found)
+        tokens = float(found.num_tokens)
+        return (found.loss, tokens) if tokens > 0 else (found.loss * len(self.features), len(self.features))
+
+    def split(self, size: int | None, extra: Mapping[str, Any]) -> Iterator[tuple[Rows, dict[str, Any]]]:
+        """Micro-batches, each with its part of what was given for every row."""
+        count = len(self.features)
+        if not size or count <= size:
+            yield self, dict(extra)
+            return
+        for begin in range(0, count, size):
+            part = slice(begin, begin + size)
+            yield Rows(self.features[part]), {name: _cut(value, part, count) for name, value in extra.items()}
+
+
+def _cut(value: Any, part: slice, count: int) -> Any:
+    if isinstance(value, ModelOutput):
+        return value.part(part)
+    return value[part] if isinstance(value, (list, tuple, np.ndarray, torch.Tensor)) and len(value) == count else value
+
+
+def join_outputs(outputs: list[ModelOutput], device_mesh: Any = None) -> ModelOutput:
+    """The rows of all data ranks; of those that computed the same rows, the first one's."""
+    if device_mesh is not None and device_mesh.world_size == len(outputs):
+        ranks = [device_mesh.get_data_rank_from_global_rank(rank) for rank in range(len(outputs))]
+        outputs = [outputs[ranks.index(number)] for number in range(device_mesh.data_world_size)]
+    elif device_mesh is not None and device_mesh.world_size == 1:  # everybody got all rows
+        outputs = outputs[:1]
+    longest = max(output["logps"].shape[1] for output in outputs)
+    rows = [torch.nn.functional.pad(output["logps"], (0, longest - output["logps"].shape[1])) for output in outputs]
+    return ModelOutput(logps=torch.cat(rows))

@@ -1,0 +1,5 @@
+"""Models that train."""
+from .megatron import MegatronModel
+from .transformers import TransformersModel
+
+__all__ = ["MegatronModel", "TransformersModel"]

@@ -1,0 +1,31 @@
+"""peft's LoraConfig as hone's."""
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import UsageError
+from ...trainer import LoraConfig
+
+_KNOWN = {"r", "lora_alpha", "lora_dropout", "target_modules", "modules_to_save", "use_rslora", "use_dora", "init_lora_weights"}
+_NO_MATTER = {"peft_type", "task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision", "inference_mode", "runtime_config"}
+
+
+def _initialization(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def lora_config(config: Any) -> LoraConfig:
+    """Refuses settings that hone would not follow."""
+    if type(config).__name__ != "LoraConfig":
+        raise UsageError(f"the adapter's configuration is a {type(config).__name__}", "expected peft's LoraConfig")
+    if isinstance(config, LoraConfig):
+        return config
+    usual = type(config)()
+    for name, value in vars(config).items():
+        if name not in _KNOWN | _NO_MATTER and not name.startswith("_") and value != getattr(usual, name, None):
+            raise UsageError(f"LoraConfig's {name} is {value!r}", "leave it as it is by default: hone's twinkle does not follow it")
+    targets = config.target_modules
+    targets = [targets] if isinstance(targets, str) else sorted(targets or ["all-linear"])
+    return LoraConfig(rank=config.r, alpha=config.lora_alpha, dropout=config.lora_dropout, target_modules=targets,
+                      modules_to_save=list(config.modules_to_save or ()), use_rslora=config.use_rslora, use_dora=config.use_dora,
+                      init_weights=_initialization(config.init_lora_weights))

@@ -1,0 +1,284 @@
+"""A model of Hugging Face's layout, its adapter, and the steps of its training."""
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ... import model as models
+from ...errors import UsageError, require
+from ...trainer import LoraConfig, Trainer
+from .. import loss as losses
+from .. import processor as processors
+from .. import template as templates
+from ..batches import Rows, join_outputs
+from ..data_format import ModelOutput
+from ..infra import remote_class, remote_function, state
+from ..loss import CrossEntropyLoss, Loss
+from ..metric import Metric
+from ..platform import DeviceMesh
+from ..processor import InputProcessor
+from ..processes import processes_of
+from ..template import Template
+from ..utils import construct, local_name, not_supported
+from .files import SavedModel
+from .lora import lora_config
+from .optimizer_group import OptimizerGroup
+from .rates import Rates
+
+_DTYPES = {"bf16": None, "no": "float32"}  # of mixed_precision: weights as the files have them, or whole ones
+_NO_MATTER = ("attn_implementation", "trust_remote_code", "device_map", "low_cpu_mem_usage", "use_cache", "tokenizer_id", "revision")
+
+
+@remote_class()
+class TransformersModel(SavedModel):
+    """A language model that trains step by step, on the processes of its mesh."""
+
+    def __init__(self, model_cls: Any = None, model_id: str | None = None, config: Any = None, device_mesh: DeviceMesh | None = None,
+                 mixed_precision: str = "bf16", strategy: str = "accelerate", ddp_config: Any = None, fsdp_config: Any = None,
+                 grad_scaler_config: Any = None, memory_efficient_init: bool = False, **kwargs: Any) -> None:
+        if model_id is None or config is not None:
+            raise not_supported("a model out of a config", "name its folder or id with model_id")
+        require(mixed_precision in _DTYPES, "mixed_precision", mixed_precision, "bf16 or no")
+        dtype = kwargs.pop("torch_dtype", kwargs.pop("dtype", None))
+        unknown = sorted(set(kwargs) - set(_NO_MATTER))
+        if unknown:
+            raise not_supported(f"TransformersModel's {unknown[0]}", "leave it out")
+        self.model_id = model_id
+        self.device_mesh = device_mesh
+        self._processes = processes_of(device_mesh)
+        dtype = _DTYPES[mixed_precision] if dtype in (None, "auto") else str(dtype).removeprefix("torch.")
+        self._model = models.Model(local_name(model_id), dtype=dtype)
+        self._trainer: Trainer | None = None
+        self.optimizer_group: dict[str, OptimizerGroup] = {"": OptimizerGroup(template=Template(model_id))}
+        self._last: tuple[Rows, dict[str, Any]] | None = None
+
+    # What trains and how.
+
+    def _group(self, kwargs: dict[str, Any]) -> OptimizerGroup:
+        name = kwargs.pop("adapter_name", None) or next(iter(self.optimizer_group))
+        if name not in self.optimizer_group:
+            raise UsageError(f"adapter_name is {name!r}", f"the model has {', '.join(map(repr, self.optimizer_group))}")
+        group = self.optimizer_group[name]
+        group.gradient_accumulation_steps = kwargs.pop("gradient_accumulation_steps", None) or group.gradient_accumulation_steps
+        return group
+
+    def _make_trainer(self) -> Trainer:
+        if self._trainer is None:
+            group = self._group({})
+            if group.rates is None:
+                raise UsageError("the model has no optimizer", "call set_optimizer('AdamW', lr=…) first")
+            self._trainer = Trainer(self._model, group.adapter_config or "full", seed=state.seed, mesh=self._processes, **group.rates.settings)
+        return self._trainer
+
+    @remote_function(dispatch="all")
+    def add_adapter_to_model(self, adapter_name: str, config_or_dir: Any, gradient_accumulation_steps: int = 1, **kwargs: Any) -> None:
+        """LoRA by peft's configuration, or an adapter's folder to go on with. A model has one adapter."""
+        if self._trainer is not None or list(self.optimizer_group) != [""]:
+            raise not_supported(f"a second adapter ({adapter_name!r}) on one model", "load the model once more; hone serve-tinker trains many at once")
+        group = self.optimizer_group.pop("")
+        if isinstance(config_or_dir, (str, os.PathLike)):
+            saved = json.loads(Path(config_or_dir, "adapter_config.json").read_text())
+            group.adapter_config = LoraConfig(rank=saved["r"], alpha=saved["lora_alpha"], dropout=saved["lora_dropout"], adapters=[os.fspath(config_or_dir)])
+        else:
+            group.adapter_config = lora_config(config_or_dir)
+        group.adapter_name, group.gradient_accumulation_steps = adapter_name, gradient_accumulation_steps
+        self.optimizer_group[adapter_name] = group
+
+    @remote_function(dispatch="all")
+    def set_optimizer(self, optimizer_cls: Any = "AdamW", **kwargs: Any) -> None:
+        """AdamW by class or name, with lr, weight_decay, betas and eps."""
+        self._group(kwargs).rates = Rates(optimizer_cls, **kwargs)
+
+    @remote_function(dispatch="all")
+    def set_lr_scheduler(self, scheduler_cls: Any, **kwargs: Any) -> None:
+        """Any scheduler of torch, LinearWarmupScheduler, CosineWarmupScheduler, or default (Megatron's cosine)."""
+        group = self._group(kwargs)
+        if group.rates is None:
+            raise UsageError("the model has no optimizer", "call set_optimizer() before set_lr_scheduler()")
+        group.rates.set_schedule(scheduler_cls, **kwargs)
+
+    @remote_function(dispatch="all")
+    def set_loss(self, loss_cls: Any, **kwargs: Any) -> None:
+        """A loss by instance, class or name."""
+        self._group(kwargs).loss_instance = construct(loss_cls, Loss, losses, **kwargs)
+
+    @remote_function(dispatch="all")
+    def set_template(self, template_cls: Any, **kwargs: Any) -> None:
+        """What encodes rows that are conversations."""
+        self._group(kwargs).template = construct(template_cls, Template, templates, **{**kwargs, "model_id": self.model_id})
+
+    @remote_function(dispatch="all")
+    def set_processor(self, processor_cls: Any, **kwargs: Any) -> None:
+        """Taken for the sake of scripts: hone puts sequences end to end by itself."""
+        self._group(kwargs)
+        made = construct(processor_cls, InputProcessor, processors, **kwargs)
+        if type(made).__call__ is not InputProcessor.__call__:
+            raise not_supported(f"the processor {type(made).__name__}", "change the rows before they are passed to the model")
+
+    @remote_function(dispatch="all")
+    def add_metric(self, metric_cls: Any, is_training: bool | None = None, **kwargs: Any) -> None:
+        """Another metric, by class or instance; it sees labels and log-probabilities."""
+        from .. import metric
+
+        self._group(kwargs).metrics.append(construct(metric_cls, Metric, metric, **kwargs))
+
+    @remote_function(dispatch="all")
+    def apply_patch(self, patch_cls: Any, **kwargs: Any) -> None:
+        """hone's models are no torch modules."""
+        raise not_supported(f"the patch {getattr(patch_cls, '__name__', patch_cls)}", "leave it out")
+
+    # Passes.
+
+    def _rows(self, inputs: Any, group: OptimizerGroup) -> Rows:
+        return Rows.of(inputs, group.template)
+
+    @remote_function(dispatch="slice_dp", collect=join_outputs)
+    def forward_only(self, *, inputs: Any, disable_lora: bool = False, **kwargs: Any) -> ModelOutput:
+        """Log-probabilities of the labels, without gradients; `disable_lora`: of the model beneath the adapter."""
+        group = self._group(kwargs)
+        rows = self._rows(inputs, group)
+        temperature = kwargs.get("temperature", 1.0)
+        if disable_lora and group.adapter_config is not None:
+            packed = self._make_trainer().base_logprobs(rows.batch, temperature)
+        else:
+            if group.rates is not None:
+                self._make_trainer()  # the adapter belongs to the model
+            packed = self._model.logprobs(rows.batch, temperature)
+        outputs = ModelOutput(logps=rows.padded(packed).cpu()[:len(rows.features)])
+        self._last = rows, {"outputs": outputs, "training": False}
+        return outputs
+
+    @remote_function(dispatch="slice_dp", collect=join_outputs)
+    def forward(self, *, inputs: Any, **kwargs: Any) -> ModelOutput:
+        """Log-probabilities whose loss calculate_loss() computes, for backward()."""
+        group = self._group(kwargs)
+        rows = self._rows(inputs, group)
+        outputs = ModelOutput(logps=rows.padded(self._make_trainer().logprobs(rows.batch, kwargs.get("temperature", 1.0))))
+        self._last = rows, {"outputs": outputs, "training": True}
+        return ModelOutput(logps=outputs["logps"].detach().cpu())
+
+    @remote_function(dispatch="slice_dp", collect="mean")
+    def calculate_loss(self, **kwargs: Any) -> float:
+        """The loss of the last forward or forward_only."""
+        group = self._group(kwargs)
+        if self._last is None:
+            raise UsageError("there is no pass to compute a loss of", "call forward() first")
+        rows, last = self._last
+        last["loss"], last["items"] = rows.loss(group.loss_instance, last["outputs"], kwargs)
+        value = float(last["loss"].detach()) / max(last["items"], 1)
+        last["outputs"]["loss"] = value
+        if not last["training"]:
+            group.evaluation.add_pass({"loss": value})
+        return value
+
+    @remote_function(dispatch="all")
+    def backward(self, **kwargs: Any) -> None:
+        """The gradients of what calculate_loss() computed."""
+        group = self._group(kwargs)
+        if self._last is None or "loss" not in self._last[1]:
+            raise UsageError("there is no loss", "call forward() and calculate_loss() first")
+        rows, last = self._last
+        self._make_trainer().backward(last["loss"], last["items"])
+        self._last = None
+        group.cur_step += 1
+        group.figures.add_pass({"loss": last["outputs"]["loss"]})
+
+    @remote_function(dispatch="slice_dp", collect="mean")
+    def forward_backward(self, *, inputs: Any, micro_batch_size: int | None = None, **kwargs: Any) -> float:
+        """Adds the gradients of rows, `micro_batch_size` at a time, and returns their loss. What the loss needs beside them is given by name:
+        advantages, old_logps, ref_logps, ref_outputs …"""
+        group = self._group(kwargs)
+        kwargs.pop("task", None)
+        trainer, plain = self._make_trainer(), type(group.loss_instance) is CrossEntropyLoss and not group.loss_instance.dft
+        parts = list(self._rows(inputs, group).split(micro_batch_size, kwargs))
+        if plain:
+            figures = trainer.forward_backward([rows.batch for rows, _ in parts])
+        else:
+            total = items = 0.0
+            for rows, extra in parts:
+                outputs = ModelOutput(logps=rows.padded(trainer.logprobs(rows.batch, extra.pop("temperature", 1.0))))
+                loss, count = rows.loss(group.loss_instance, outputs, extra)
+                trainer.backward(loss, count)
+                total, items = total + float(loss.detach()), items + count
+                for metric in group.metrics:
+                    metric.accumulate({"labels": rows.labels}, outputs, **extra)
+            figures = {"loss": total / max(items, 1)}
+        group.cur_step += 1
+        group.figures.add_pass(figures)
+        return figures["loss"]
+
+    # Updates. Before enough passes were made they do nothing.
+
+    @remote_function(dispatch="all", collect="first")
+    def clip_grad_norm(self, max_grad_norm: float = 1.0, norm_type: int = 2, **kwargs: Any) -> float | None:
+        """Scales gradients down to a norm, and returns the one that they had."""
+        group = self._group(kwargs)
+        require(norm_type == 2, "norm_type", norm_type, "2")
+        if not group.update_is_due():
+            return None
+        norm = self._make_trainer().clip_grad_norm(max_grad_norm)
+        group.figures.add_update(norm)
+        return norm
+
+    @remote_function(dispatch="all")
+    def step(self, optim_params: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
+        """Updates the weights."""
+        group = self._group(kwargs)
+        if group.update_is_due():
+            rate = (optim_params or {}).get("lr", group.rates.learning_rate)
+            self._make_trainer().step(rate)
+            group.rates.updated()
+
+    @remote_function(dispatch="all")
+    def zero_grad(self, **kwargs: Any) -> None:
+        """Forgets the gradients."""
+        if self._group(kwargs).update_is_due():
+            self._make_trainer().zero_grad()
+
+    @remote_function(dispatch="all")
+    def lr_step(self, **kwargs: Any) -> None:
+        """The next rate."""
+        group = self._group(kwargs)
+        if group.update_is_due():
+            group.rates.advance()
+
+    @remote_function(dispatch="all", collect="first")
+    def clip_grad_and_step(self, max_grad_norm: float = 1.0, norm_type: int = 2, **kwargs: Any) -> float | None:
+        """clip_grad_norm, step, zero_grad and lr_step."""
+        norm = self.clip_grad_norm(max_grad_norm, norm_type, **kwargs)
+        self.step(**kwargs)
+        self.zero_grad(**kwargs)
+        self.lr_step(**kwargs)
+        return norm
+
+    # Figures.
+
+    @remote_function(dispatch="all", collect="first", lazy_collect=False)
+    def calculate_metric(self, is_training: bool = True, **kwargs: Any) -> dict[str, Any]:
+        """The figures since the last call."""
+        group = self._group(kwargs)
+        rate = group.rates.learning_rate if group.rates else 0.0
+        figures = (group.figures if is_training else group.evaluation).report(rate, group.cur_step // group.gradient_accumulation_steps)
+        for metric in group.metrics if is_training else ():
+            figures |= metric.calculate()
+            metric.reset()
+        return figures
+
+    @remote_function(dispatch="all", collect="first", lazy_collect=False)
+    def get_train_configs(self, **kwargs: Any) -> str:
+        """What trains and how, as text."""
+        group = self._group(kwargs)
+        lines = [f"model: {self._model!r}", f"adapter: {group.adapter_config or 'none, all weights train'}",
+                 f"gradient accumulation steps: {group.gradient_accumulation_steps}", f"loss: {type(group.loss_instance).__name__}"]
+        if group.rates:
+            lines += [f"optimizer: {group.rates.settings}", f"lr scheduler: {group.rates.schedule_name}"]
+        return "\n".join(lines)
+
+    @property
+    def hone_model(self) -> models.Model:
+        """The model itself, for what hone can do beside this."""
+        return self._model
+

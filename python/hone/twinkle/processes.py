@@ -1,0 +1,73 @@
+"""A mesh of Twinkle's as processes that train together."""
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ..device_mesh import DeviceMesh as Processes
+from ..errors import UsageError
+from .platform import DeviceMesh, Platform
+from .utils import not_supported
+
+_joined: dict[tuple, Processes] = {}  # a process meets the others once
+
+
+def _sizes(mesh: DeviceMesh | None, world_size: int) -> dict[str, int]:
+    if mesh is None or (mesh.world_size == 1 and world_size > 1):  # np.array([6]) is how scripts say: six processes, each with rows of its own
+        return {"dp": world_size}
+    if mesh.world_size != world_size:
+        raise UsageError(f"the mesh has {mesh.world_size} places, and the group {world_size} processes", "make a mesh of the group's size")
+    for name, size in (("ep", mesh.ep_size or mesh.get_dim_size("ep")), ("vpp", mesh.vpp_size or 1)):
+        if size > 1:
+            raise not_supported(f"a mesh with {name} {size}", "leave it out; experts are cut with all other layers by tp")
+    sizes = {name: mesh.get_dim_size(name) for name in ("dp", "fsdp", "tp", "pp", "cp")}
+    split = mesh.ulysses_size or 1
+    if split > 1:
+        axis = "fsdp" if sizes["fsdp"] % split == 0 else "dp"
+        if sizes[axis] % split:
+            raise UsageError(f"ulysses_size is {split} on a mesh of dp {sizes['dp']} x fsdp {sizes['fsdp']}", "make fsdp or dp a multiple of it")
+        sizes[axis] //= split
+        sizes["sp"] = split
+    return sizes
+
+
+def _rank(mesh: DeviceMesh | None, sizes: dict[str, int], rank: int) -> int:
+    """The process's number where axes are in the order pp, dp, fsdp, cp, sp, tp."""
+    if mesh is None or mesh.world_size == 1:
+        return rank
+    number = mesh.coordinate(rank, "pp")
+    number = number * mesh.dp_world_size + mesh.coordinate(rank, "dp")
+    number = number * mesh.fsdp_world_size + mesh.coordinate(rank, "fsdp")
+    number = number * mesh.get_dim_size("cp") + mesh.coordinate(rank, "cp")
+    return number * mesh.tp_world_size + mesh.coordinate(rank, "tp")
+
+
+def processes_of(mesh: DeviceMesh | None) -> Processes | None:
+    """The processes of a mesh, once they have found each other; None: this one is alone."""
+    world_size = Platform.get_world_size()
+    if world_size == 1:
+        if mesh is not None and mesh.world_size > 1:
+            raise UsageError(f"the mesh has {mesh.world_size} places, and this process is alone",
+                             f"start it with torchrun --nproc_per_node {mesh.world_size}, or initialize(mode='ray')")
+        return None
+    sizes = _sizes(mesh, world_size)
+    key = tuple(sorted(sizes.items()))
+    if key not in _joined:
+        if _joined:
+            raise not_supported("a second mesh of other sizes in the same processes", "give it a device group of its own")
+        own = os.environ["RANK"]
+        os.environ["RANK"] = str(_rank(mesh, sizes, int(own)))
+        try:
+            _joined[key] = Processes(**sizes, **_settings(mesh))
+        finally:
+            os.environ["RANK"] = own
+    return _joined[key]
+
+
+def _settings(mesh: DeviceMesh | None) -> dict[str, Any]:
+    return {"sequence_parallel": True} if mesh is not None and mesh.sequence_parallel and mesh.tp_world_size > 1 else {}
+
+
+def leave() -> None:
+    """Forgets the others."""
+    _joined.clear()

@@ -1,0 +1,115 @@
+"""Conversations to tokens, as the model's own template has them."""
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .. import data
+from ..errors import DataError, require
+from .data_format import InputFeature, Trajectory
+from .utils import local_name, not_supported
+
+_STRATEGIES = ("raise", "left", "right", "split", "delete")
+_UNLIMITED = 1 << 30
+
+
+def _columns_to_rows(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [dict(zip(columns, values)) for values in zip(*columns.values())]
+
+
+class Template:
+    """A model's template. It reads the tokenizer's files, none of the weights."""
+
+    def __init__(self, model_id: str, use_chat_template: bool = True, max_length: int | None = 8192, truncation_strategy: str = "raise",
+                 default_system: str | None = None, enable_thinking: bool | None = None, **kwargs: Any) -> None:
+        require(truncation_strategy in _STRATEGIES, "truncation_strategy", truncation_strategy, f"one of {', '.join(_STRATEGIES)}")
+        self.model_id = model_id
+        self.use_chat_template = use_chat_template
+        self.max_length = max_length
+        self.truncation_strategy = truncation_strategy
+        self.default_system = default_system
+        self.enable_thinking = enable_thinking
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "encoder"}  # made again where it arrives
+
+    @cached_property
+    def encoder(self) -> data.Template:
+        """hone's template."""
+        return data.Template(local_name(self.model_id), system=self.default_system, max_length=_UNLIMITED, enable_thinking=self.enable_thinking)
+
+    def _row(self, trajectory: Mapping[str, Any]) -> dict[str, Any]:
+        if any(trajectory.get(name) for name in ("images", "videos", "audios")):
+            raise not_supported("a row with images, videos or sounds", "train it with hone sft, which reads them")
+        row = {"messages": [{name: value for name, value in message.items() if value is not None} for message in trajectory["messages"]]}
+        if trajectory.get("tools"):
+            row["tools"] = json.dumps(trajectory["tools"], ensure_ascii=False)
+        return row
+
+    def prompt(self, trajectory: Mapping[str, Any]) -> list[int]:
+        """Tokens up to where the model speaks; an answer at the end is left out."""
+        row = self._row(trajectory)
+        if row["messages"] and row["messages"][-1]["role"] == "assistant":
+            row["messages"].pop()
+        return self.encoder.prompt(row)
+
+    def encode(self, trajectory: Mapping[str, Any], add_generation_prompt: bool = False) -> InputFeature:
+        """A trajectory's tokens and labels."""
+        if not self.use_chat_template:
+            ids = np.array(self.encoder.tokenize(trajectory["messages"][0]["content"]), np.int64)
+            return self._feature(ids, ids)
+        if add_generation_prompt:
+            ids = np.array(self.prompt(trajectory), np.int64)
+            return self._feature(ids, np.full_like(ids, data.IGNORE))
+        row = self.encoder.encode(self._row(trajectory))
+        return self._feature(row["input_ids"], row["labels"])
+
+    @staticmethod
+    def _feature(ids: np.ndarray, labels: np.ndarray) -> InputFeature:
+        shifted = np.full_like(labels, data.IGNORE)
+        shifted[:-1] = labels[1:]
+        return InputFeature(input_ids=ids, labels=shifted, attention_mask=np.ones_like(ids), position_ids=np.arange(len(ids)), length=len(ids))
+
+    def _fit(self, feature: InputFeature) -> list[InputFeature]:
+        length, longest = feature["length"], self.max_length
+        if not longest or length <= longest:
+            return [feature]
+        if self.truncation_strategy == "raise":
+            raise DataError(f"a row has {length} tokens, and max_length is {longest}", "raise max_length, or set truncation_strategy")
+        if self.truncation_strategy == "delete":
+            return []
+        begins = {"left": [length - longest], "right": [0], "split": range(0, length, longest)}[self.truncation_strategy]
+        parts = [{name: feature[name][begin:begin + longest] for name in ("input_ids", "labels", "attention_mask", "position_ids")} for begin in begins]
+        return [InputFeature(**part, length=len(part["input_ids"])) for part in parts]
+
+    def batch_encode(self, trajectories: Mapping[str, list] | list[Trajectory], add_generation_prompt: bool = False) -> list[dict[str, Any]]:
+        """Rows with their tokens beside what they held. Pairs (positive, negative) are encoded each."""
+        rows = _columns_to_rows(trajectories) if isinstance(trajectories, Mapping) else list(trajectories)
+        encoded = []
+        for row in rows:
+            if "positive" in row:
+                pair = {side: self._fit(self.encode(row[side], add_generation_prompt)) for side in ("positive", "negative")}
+                if all(len(parts) == 1 for parts in pair.values()):
+                    encoded.append({**row, **{side: {**row[side], **parts[0]} for side, parts in pair.items()}})
+            else:
+                encoded += [{**row, **feature} for feature in self._fit(self.encode(row, add_generation_prompt))]
+        return encoded
+
+    def check(self, trajectory: Trajectory) -> Trajectory | None:
+        """The trajectory, or None for one that cannot be encoded."""
+        try:
+            return trajectory if self.batch_encode([trajectory]) else None
+        except DataError:
+            return None
+
+    def decode(self, tokens: Any, skip_special_tokens: bool = True) -> str:
+        """The text of tokens."""
+        return self.encoder.decode(tokens, skip_special_tokens)
+
+
+Qwen3_5Template = Template
+Qwen3Template = Template

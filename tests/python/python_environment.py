@@ -1,0 +1,40 @@
+"""How tests make the wheel `hone`, and an environment of its own with torch beside it."""
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BINARY = Path(os.environ.get("HONE_BIN", ROOT / "build/bin/hone"))
+PACKAGES = Path(next(path for path in sys.path if path.endswith("site-packages")))
+
+
+def run(*words, **settings):
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=600, **settings)
+    assert done.returncode == 0, f"{words}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+def own_environment(**more):
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LOG_LEVEL")}
+    return {**kept, "NO_COLOR": "1", "HF_HUB_OFFLINE": "1", **more}
+
+
+def make_wheel(folder):
+    """Only the module is compiled: libhone comes out of the build folder. Its paths are always the same, for the compiler's cache."""
+    prefix = BINARY.parents[1] / "prefix"
+    run("cmake", "--install", BINARY.parents[1], "--prefix", prefix)
+    run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", folder, "-C", f"cmake.define.HONE_PREFIX={prefix}", ROOT,
+        env=own_environment(PYTHONPATH=str(ROOT / ".venv/wheel")))
+
+
+def make_environment(folder, wheel):
+    """A fresh environment in which torch, pyarrow and what they need are those of the tests, by links; pip then installs the wheel."""
+    venv.create(folder / "venv", with_pip=False)
+    site = next((folder / "venv/lib").glob("python3*/site-packages"))
+    for name in ("torch", "torchgen", "functorch", "numpy", "numpy.libs", "pyarrow", "pyarrow.libs", "typing_extensions.py", "sympy", "mpmath", "networkx", "jinja2",
+                 "markupsafe", "fsspec", "filelock", "torch.libs", "nvidia", "triton", "setuptools"):
+        if (PACKAGES / name).exists():
+            (site / name).symlink_to(PACKAGES / name)
+    run(sys.executable, "-m", "pip", "--python", folder / "venv/bin/python", "install", "--no-deps", "--no-index", wheel, env=own_environment())

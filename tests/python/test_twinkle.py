@@ -1,0 +1,127 @@
+"""hone.twinkle: scripts that say `import twinkle`, alone, under torchrun's variables, on a Ray cluster and on emulated NPUs."""
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from python_environment import PACKAGES, ROOT, own_environment, run
+from workers import free_port, made_once
+
+HERE = Path(__file__).parent
+CHECKS = re.findall(r"^def (check_\w+)", (HERE / "twinkle_checks.py").read_text(), re.M)
+NANO = ROOT / "models/nano"
+RAY = dict(RAY_USAGE_STATS_ENABLED="0", RAY_AUTH_MODE="disabled", RAY_DEDUP_LOGS="0", RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0")
+ROWS = 40
+
+
+@pytest.fixture(scope="session")
+def results(tmp_path_factory, python):
+    def make(folder):
+        beside = f"{PACKAGES}:{ROOT / '.venv/twinkle'}"
+        done = subprocess.run([python, HERE / "twinkle_checks.py", folder / "checks"], capture_output=True, text=True, timeout=600,
+                              env=own_environment(PYTHONPATH=beside), cwd=folder)
+        (folder / "output.txt").write_text(done.stdout + done.stderr)
+
+    folder = made_once(tmp_path_factory, "twinkle checks", make)
+    found = folder / "checks/results.json"
+    return json.loads(found.read_text()) if found.exists() else {}, (folder / "output.txt").read_text()
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_check(results, name):
+    found, output = results
+    assert found.get(name, f"the process ended before it\n{output[-3000:]}") == "ok", found.get(name, output[-3000:])
+
+
+def write_rows(file, make):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(json.dumps(make(f"What is {i} plus {i * i}?", f"{i} plus {i * i} is \\boxed{{{i + i * i}}}.")) + "\n" for i in range(ROWS)))
+
+
+@pytest.fixture(scope="session")
+def hub(tmp_path_factory):
+    """A cache of ModelScope's that holds the guide's names: a small model under the large one's, and a dataset."""
+    def make(folder):
+        shutil.copytree(NANO, folder / "models/Qwen/Qwen2___5-7B-Instruct")
+        write_rows(folder / "datasets/modelscope/competition_math/train.jsonl", lambda question, answer: {"problem": question, "solution": answer})
+        write_rows(folder / "messages.jsonl", lambda question, answer: {"messages": [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]})
+
+    return made_once(tmp_path_factory, "twinkle hub", make)
+
+
+@pytest.fixture(scope="session")
+def expected(tmp_path_factory, python, hub):
+    """Losses and norms of `hone sft` with the settings of scripts/sft.py."""
+    def make(folder):
+        run(python, "-m", "hone", "sft", "--model", NANO, "--dataset", hub / "messages.jsonl", "--torch_dtype", "float32", "--lora_rank", 8, "--lora_alpha", 32,
+            "--lora_dropout", 0, "--learning_rate", "1e-3", "--weight_decay", 0.01, "--adam_beta2", 0.999, "--max_steps", 4, "--per_device_train_batch_size", 8,
+            "--gradient_accumulation_steps", 1, "--warmup_ratio", 0, "--lr_scheduler_type", "cosine", "--dataset_shuffle", "false", "--train_dataloader_shuffle",
+            "false", "--split_dataset_ratio", 0, "--logging_steps", 1, "--output_dir", folder / "sft", "--add_version", "false", env=own_environment())
+
+    lines = (made_once(tmp_path_factory, "twinkle expected", make) / "sft/logging.jsonl").read_text().splitlines()
+    return [step for step in map(json.loads, lines) if "loss" in step]
+
+
+def result_of(output):
+    found = re.findall(r"RESULT (.*)", output)
+    assert found, output[-3000:]
+    return json.loads(found[-1])
+
+
+def assert_same(result, expected):
+    assert len(result["losses"]) == len(expected) == 4
+    for loss, norm, step in zip(result["losses"], result["norms"], expected):
+        assert abs(loss - step["loss"]) < 1e-5 and abs(norm / step["grad_norm"] - 1) < 1e-3, (result, expected)
+
+
+def settings(hub, **more):
+    return own_environment(PYTHONPATH=str(PACKAGES), MODELSCOPE_CACHE=str(hub), OMP_NUM_THREADS="1", **RAY, **more)
+
+
+def run_script(python, name, folder, env, *before):
+    done = subprocess.run([*before, python, "-m", "hone.twinkle", HERE / "scripts" / name], capture_output=True, text=True, timeout=600, cwd=folder, env=env)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return done.stdout + done.stderr
+
+
+def test_one_process_is_hone_sft(python, hub, expected, tmp_path):
+    result = result_of(run_script(python, "sft.py", tmp_path, settings(hub, MODE="local")))
+    assert_same(result, expected)
+    assert (tmp_path / result["folder"] / "adapter_config.json").exists()
+
+
+def test_two_processes_with_shards_are_hone_sft(python, hub, expected, tmp_path):
+    port, ranks = free_port(), []
+    for rank in range(2):
+        env = settings(hub, MODE="local", RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+        ranks.append(subprocess.Popen([python, "-m", "hone.twinkle", HERE / "scripts/sft.py"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path, env=env))
+    outputs = [rank.communicate(timeout=300)[0] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], outputs
+    assert_same(result_of(outputs[0]), expected)
+
+
+def test_four_workers_of_ray_are_hone_sft(python, hub, expected, tmp_path):
+    output = run_script(python, "sft.py", tmp_path, settings(hub))
+    assert_same(result_of(output), expected)
+    assert "TransformersModel: dp 2 x fsdp 2" in output, output
+
+
+def test_a_remote_class_of_the_scripts_own_trains_with_grpo(python, hub, tmp_path):
+    env = settings(hub, TWINKLE_MODEL_ID=str(NANO), DATASET="ms://modelscope/competition_math")
+    steps = result_of(run_script(python, "grpo.py", tmp_path, env))
+    assert len(steps) == 2
+    for step in steps:
+        assert step["lazy"] and step["rows"] == 4 and len(step["loss"]) == 2 and set(step["rewards"][1:]) <= {-1.0, 1.0}, step
+        assert all(norm > 0 for norm in step["norm"]), step
+
+
+def test_an_installed_twinkle_is_named(python, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import twinkle\nprint(twinkle.__name__)\n")
+    env = own_environment(PYTHONPATH=f"{PACKAGES}:{ROOT / '.venv/twinkle'}")
+    done = subprocess.run([python, "-m", "hone.twinkle", script], capture_output=True, text=True, env=env)
+    assert done.returncode == 2 and "a twinkle is installed already" in done.stderr and ".venv/twinkle" in done.stderr
+    assert run(python, "-m", "hone.twinkle", "--replace", script, env=env) == "hone.twinkle\n"

@@ -1,0 +1,185 @@
+"""Checks of hone.twinkle beside the real twinkle-kit, each a function; test_twinkle.py runs them all in the environment of the wheel.
+
+    python twinkle_checks.py FOLDER    writes FOLDER/results.json: the name of each check and "ok" or its traceback
+"""
+import json
+import sys
+from pathlib import Path
+
+import hone  # before torch, whose threads would else spin
+import hone.twinkle as ours
+from checks import NANO, main, raises
+
+import numpy as np
+import torch
+import twinkle as theirs
+import twinkle.advantage as their_advantages
+import twinkle.loss as their_losses
+from hone.twinkle import advantage, dispatch, loss
+from hone.twinkle.data_format import SamplingParams
+from hone.twinkle.dataloader import DataLoader
+from hone.twinkle.dataset import Dataset, DatasetMeta
+from hone.twinkle.model import TransformersModel
+from hone.twinkle.platform import DeviceGroup, DeviceMesh
+from hone.twinkle.sampler import TorchSampler
+from peft import LoraConfig
+from twinkle.infra import _collect_func, _dispatch_args
+from twinkle.utils.device_mesh import DeviceMesh as TheirMesh
+
+MESHES = [dict(dp_size=2, fsdp_size=2), dict(fsdp_size=4), dict(dp_size=2, tp_size=2), dict(dp_size=2, fsdp_size=4, ulysses_size=2), dict(dp_size=2, pp_size=2, tp_size=2)]
+
+
+def check_a_real_twinkle_is_never_hidden_silently(folder):
+    assert theirs.__name__ == "twinkle" and ours.__name__ == "hone.twinkle"
+    error = raises(hone.UsageError, ours.install)
+    assert "already" in error.message and "replace=True" in error.hint
+
+
+def check_meshes_deal_out_rows_as_twinkle_does(folder):
+    for sizes in MESHES:
+        mesh, other = DeviceMesh.from_sizes(**sizes), TheirMesh.from_sizes(**sizes)
+        assert (mesh.mesh == other.mesh).all() and mesh.world_size == other.world_size and mesh.data_world_size == other.data_world_size, sizes
+        for rank in range(mesh.world_size):
+            assert mesh.get_data_rank_from_global_rank(rank) == other.get_data_rank_from_global_rank(rank), (sizes, rank)
+        for length in (1, 7, 8, 13):
+            assert [mesh.get_slice(length, rank) for rank in range(mesh.data_world_size)] == [other.get_slice(length, rank) for rank in range(mesh.data_world_size)]
+        assert mesh.get_pp_last_ranks() == other.get_pp_last_ranks()
+    raises(hone.UsageError, lambda: DeviceMesh(np.arange(4), ("sideways",)))
+
+
+def check_calls_are_shared_out_and_collected_as_twinkle_does(folder):
+    workers, rows = list(range(4)), list(range(10))
+    for sizes in MESHES[:3]:
+        mesh, other = DeviceMesh.from_sizes(**sizes), TheirMesh.from_sizes(**sizes)
+        for way in ("slice", "slice_dp", "all"):
+            expected = [call[1:] for call in _dispatch_args(workers, way, "all", other, (rows, "x"), {"more": rows, "one": 3})]
+            assert [tuple(map(list, (args,))) + (kwargs,) for args, kwargs in dispatch.dispatch_calls(way, 4, mesh, (rows, "x"), {"more": rows, "one": 3})] == [
+                (list(args), kwargs) for args, kwargs in expected], (sizes, way)
+    for way, results in (("none", [1]), ("none", [1, 2]), ("flatten", [[1], [2, 3]]), ("mean", [1.0, 2.0]), ("sum", [1.0, 2.0]), ("first", [4, 5]), ("flatten", [([1], [2]), ([3], [4])]),
+                         (sum, [1, 2])):
+        assert dispatch.collect_results(way, results, None) == _collect_func(way, results), (way, results)
+    raises(hone.UsageError, lambda: dispatch.dispatch_calls("sideways", 2, None, ([1],), {}))
+
+
+def labelled(rows=4, tokens=9):
+    torch.manual_seed(0)
+    labels = torch.randint(0, 50, (rows, tokens))
+    for row, prompt in enumerate((2, 4, 1, 5)):
+        labels[row, :prompt] = -100
+    logps = -torch.rand(rows, tokens) * 3
+    return {"labels": labels}, {"logps": logps * (labels >= 0), "logits": None}, [-torch.rand(int((labels[row] >= 0).sum())) for row in range(rows)]
+
+
+def check_losses_are_twinkles(folder):
+    inputs, outputs, old = labelled()
+    advantages, whole = [1.0, -0.5, 0.25, -1.0], -torch.rand(4, 9)
+    for name, settings in (("GRPOLoss", {}), ("GRPOLoss", {"beta": 0.1, "epsilon_high": 0.4}), ("GSPOLoss", {}), ("BNPOLoss", {})):
+        def values(module, **more):
+            found = getattr(module, name)(epsilon=0.2, **settings)(inputs, outputs, old_logps=[row.tolist() for row in old], ref_logps=whole, advantages=advantages)
+            return float(found.loss) / max(float(found.num_tokens), 1)
+
+        assert abs(values(loss) - values(their_losses)) < 1e-5, (name, values(loss), values(their_losses))
+    for settings in ({}, {"loss_type": "hinge"}, {"loss_type": "ipo"}, {"label_smoothing": 0.1}, {"sft_weight": 0.5}, {"reference_free": True}):
+        pair = [float(module.DPOLoss(**settings)(inputs, outputs, ref_outputs={"logps": whole * (inputs["labels"] >= 0)}).loss) for module in (loss, their_losses)]
+        assert abs(pair[0] - pair[1]) < 1e-5, (settings, pair)
+    raises(hone.UsageError, lambda: loss.DPOLoss()(inputs, outputs))
+
+
+def check_advantages_are_twinkles(folder):
+    rewards = [1.0, 0.0, 0.5, 2.0, 2.0, 2.0]
+    for name, count in (("GRPOAdvantage", 2), ("GRPOAdvantage", 3), ("GRPOAdvantage", 1), ("RLOOAdvantage", 3)):
+        for scale in ("group", "batch", "none"):
+            found, expected = (getattr(module, name)()(rewards, num_generations=count, scale=scale) for module in (advantage, their_advantages))
+            assert torch.allclose(found, expected, atol=1e-6), (name, count, scale, found, expected)
+
+
+def rows_file(folder, count=6):
+    file = folder / "rows.jsonl"
+    file.write_text("".join(json.dumps({"problem": f"What is {i} plus 1?", "solution": f"It is {i + 1}."}) + "\n" for i in range(count)))
+    return str(file)
+
+
+def a_model(**adapter):
+    model = TransformersModel(model_id=NANO, mixed_precision="no")
+    model.add_adapter_to_model("default", LoraConfig(target_modules="all-linear"), **adapter)
+    model.set_optimizer("AdamW", lr=1e-3)
+    model.set_lr_scheduler("LinearLR")
+    return model
+
+
+def check_accumulation_and_resuming(folder):
+    ours.initialize(mode="local")
+    dataset = Dataset(DatasetMeta(rows_file(folder), data_slice=range(8)))
+    dataset.set_template("Template", model_id=NANO)
+    dataset.map("CompetitionMathProcessor")
+    dataset.encode()
+    loader = DataLoader(dataset, batch_size=2)
+    assert len(dataset) == 8 and len(loader) == 4 and all(len(batch) == 2 for batch in loader)
+    model = a_model(gradient_accumulation_steps=2)
+    batches = list(loader)
+    losses, norms = [], []
+    for batch in batches:
+        losses.append(model.forward_backward(inputs=batch))
+        norms.append(model.clip_grad_and_step())
+    assert [norm is None for norm in norms] == [True, False, True, False]
+    saved = model.save("two", output_dir=str(folder), save_optimizer=True, consumed_train_samples=8)
+    assert Path(saved, "adapter_model.safetensors").exists()
+    expected = model.forward_backward(inputs=batches[0])
+    again = a_model(gradient_accumulation_steps=2)
+    assert again.resume_from_checkpoint(saved) == {"consumed_train_samples": 8, "cur_step": 4}
+    assert abs(again.forward_backward(inputs=batches[0]) - expected) < 1e-7
+    assert abs(again.optimizer_group["default"].rates.learning_rate - model.optimizer_group["default"].rates.learning_rate) < 1e-12
+    assert float(model.calculate_metric(is_training=True)["loss"]) > 0
+
+
+def check_preferences_with_the_base_as_reference(folder):
+    model = a_model()
+    model.set_loss("DPOLoss", beta=0.1)
+    rows = [{"messages": [{"role": "user", "content": "Who are you?"}, {"role": "assistant", "content": answer}]} for answer in ("I am hone.", "Nobody.", "hone.", "No.")]
+    first = []
+    for _ in range(3):
+        reference = model.forward_only(inputs=rows, disable_lora=True)
+        first.append(model.forward_backward(inputs=rows, ref_outputs=reference, micro_batch_size=2))
+        model.clip_grad_and_step()
+    assert abs(first[0] - np.log(2)) < 1e-5 and first[2] < first[0], first
+    model.forward(inputs=rows)
+    assert model.calculate_loss(ref_outputs=reference) < first[0]
+    model.backward()
+
+
+def check_samplers_take_what_was_trained(folder):
+    from hone.twinkle.checkpoint_engine import CheckpointEngineManager
+    model, sampler = a_model(), TorchSampler(NANO, torch_dtype="float32")
+    sampler.set_template("Template")
+    prompt = {"messages": [{"role": "user", "content": "Who trained you?"}], "user_data": [("solution", "x")]}
+    params = SamplingParams(max_tokens=4, temperature=0.0, num_samples=2)
+    row = {"messages": [*prompt["messages"], {"role": "assistant", "content": "A teacher."}]}
+    for round in range(2):
+        response, = sampler.sample([prompt], params)
+        sequence = response.sequences[0]
+        feature = sequence.new_input_feature
+        assert len(response.sequences) == 2 and feature["user_data"] == prompt["user_data"] and feature["messages"][-1]["role"] == "assistant"
+        logps = model.forward_only(inputs=[feature])["logps"][0]
+        answer = logps[feature["labels"] >= 0]
+        assert np.allclose(answer.numpy(), [pair[0][1] for pair in sequence.logprobs], atol=1e-3), round
+        for _ in range(5):
+            model.forward_backward(inputs=[row])
+            model.clip_grad_and_step()
+        CheckpointEngineManager(model=model, sampler=sampler).sync_weights()
+
+
+def check_what_is_not_there_says_so(folder):
+    for work, word in ((lambda: TransformersModel(model_id=NANO, quantization_config={}), "quantization_config"),
+                       (lambda: a_model().add_adapter_to_model("second", LoraConfig()), "'second'"),
+                       (lambda: a_model().set_optimizer("Muon"), "Muon"),
+                       (lambda: a_model().set_loss("GKDLoss"), "'GKDLoss'"),
+                       (lambda: TransformersModel(model_id=NANO).add_adapter_to_model("a", LoraConfig(rank_pattern={"q": 2})), "rank_pattern"),
+                       (lambda: ours.initialize(mode="ray"), "groups"),
+                       (lambda: ours.initialize(mode="cloud", groups=[DeviceGroup("a", 1)]), "'cloud'"),
+                       (lambda: TransformersModel(model_id=NANO, device_mesh=DeviceMesh.from_sizes(dp_size=2)), "alone")):
+        assert word in str(raises(hone.Error, work)), word
+    raises(AttributeError, lambda: ours.nothing)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), globals())
