@@ -17,10 +17,10 @@ def _sizes(mesh: DeviceMesh | None, world_size: int) -> dict[str, int]:
         return {"dp": world_size}
     if mesh.world_size != world_size:
         raise UsageError(f"the mesh has {mesh.world_size} places, and the group {world_size} processes", "make a mesh of the group's size")
-    for name, size in (("ep", mesh.ep_size or mesh.get_dim_size("ep")), ("vpp", mesh.vpp_size or 1)):
-        if size > 1:
-            raise not_supported(f"a mesh with {name} {size}", "leave it out; experts are cut with all other layers by tp")
+    if (mesh.vpp_size or 1) > 1:
+        raise not_supported(f"a mesh with vpp {mesh.vpp_size}", "leave it out: a process has one stage")
     sizes = {name: mesh.get_dim_size(name) for name in ("dp", "fsdp", "tp", "pp", "cp")}
+    sizes["ep"] = mesh.ep_size or mesh.get_dim_size("ep")
     split = mesh.ulysses_size or 1
     if split > 1:
         axis = "fsdp" if sizes["fsdp"] % split == 0 else "dp"
