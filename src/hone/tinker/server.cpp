@@ -145,8 +145,10 @@ class TinkerServer : public serve::Service {
   asio::awaitable<void> answer_twinkle(Exchange& exchange, const Route& route, const Call& call) {
     std::optional<HttpResponse> response;
     try {
-      response = route.path == kTwinkleModel ? co_await twinkle_.answer_model(exchange, call)
-                                             : co_await twinkle_.answer_sampler(exchange, call);
+      if (route.path == kTwinkleModel)
+        response = co_await twinkle_.answer_model(exchange, call);
+      else
+        response = co_await twinkle_.answer_sampler(exchange, call);
     } catch (const RequestError& problem) {
       throw ApiError(400, problem.what(), "", "invalid_request");
     }

@@ -295,7 +295,8 @@ asio::awaitable<Json> TwinkleApi::resume_from_checkpoint(Turn& turn) {
 }
 
 asio::awaitable<Json> TwinkleApi::answered(Turn& turn, const std::string& verb) {
-  auto& [exchange, call, body, run, adapter] = turn;
+  auto& adapter = turn.adapter;
+  const auto& body = turn.body;
   if (verb == "forward_backward") co_return co_await forward_backward(turn);
   if (verb == "forward_only") co_return co_await forward_only(turn);
   if (verb == "clip_grad_norm") co_return co_await clip_grad_norm(turn);

@@ -58,14 +58,14 @@ asio::awaitable<Json> TwinkleApi::sample(serve::Exchange& exchange, const Call& 
     return all;
   });
   Json samples = Json::array();
-  for (const auto& [prompt, id] : asked) {
+  for (const auto& each : asked) {
     while (true) {
-      auto signal = services_.futures.watch(id);
-      const auto known = services_.futures.sample(id, call.tenant);
+      auto signal = services_.futures.watch(each.id);
+      const auto known = services_.futures.sample(each.id, call.tenant);
       if (!known) throw serve::ApiError(410, "the sample is not kept any more");
       if (known->done && known->outcome.failed) throw serve::ApiError(400, known->outcome.body);
       if (known->done) {
-        samples.push_back(sampled(prompt, sample_response_to_json(known->outcome.body)));
+        samples.push_back(sampled(each.prompt, sample_response_to_json(known->outcome.body)));
         break;
       }
       if (exchange.gone()) throw serve::ApiError(499, "the client has left");
