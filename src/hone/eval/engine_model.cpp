@@ -40,21 +40,6 @@ std::vector<SharedRequest> share_requests(const std::vector<TokenPair>& pairs) {
   return requests;
 }
 
-// What stands before several continuations is in the cache once the first of them was computed: those of all prompts come first,
-// then the second ones, and so on.
-void order_for_prefix_cache(std::vector<SharedRequest>& requests) {
-  std::map<Tokens, size_t> seen;  // continuations of each context so far
-  std::vector<std::pair<size_t, size_t>> order;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    const auto& one = requests[i];
-    order.emplace_back(seen[Tokens(one.prompt.begin(), one.prompt.begin() + static_cast<long>(one.start))]++, i);
-  }
-  std::ranges::sort(order);
-  std::vector<SharedRequest> ordered;
-  for (const auto& [wave, i] : order) ordered.push_back(std::move(requests[i]));
-  requests = std::move(ordered);
-}
-
 engine::Request engine_request(const SharedRequest& shared) {
   engine::Request request{.prompt = shared.prompt, .sampling = {}, .detokenize = false};
   auto& sampling = request.sampling;
@@ -175,7 +160,6 @@ class EngineModel final : public Model {
 
   std::vector<Likelihood> score(const std::vector<TokenPair>& pairs, const OnAnswered& answered) const {
     auto shared = share_requests(pairs);
-    order_for_prefix_cache(shared);
     std::vector<engine::Request> requests;
     for (const auto& one : shared) requests.push_back(engine_request(one));
     auto done = engine::generate(engine_, std::move(requests), {}, [&](size_t i) {
