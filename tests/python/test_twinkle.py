@@ -56,10 +56,10 @@ def hub(tmp_path_factory):
 def expected(tmp_path_factory, python, hub):
     """Losses and norms of `hone sft` with the settings of scripts/sft.py."""
     def make(folder):
-        run(python, "-m", "hone", "sft", "--model", NANO, "--dataset", hub / "messages.jsonl", "--torch_dtype", "float32", "--lora_rank", 8, "--lora_alpha", 32,
+        run(python, "-m", "hone", "sft", "--model", "Qwen/Qwen2.5-7B-Instruct", "--dataset", hub / "messages.jsonl", "--torch_dtype", "float32", "--lora_rank", 8, "--lora_alpha", 32,
             "--lora_dropout", 0, "--learning_rate", "1e-3", "--weight_decay", 0.01, "--adam_beta2", 0.999, "--max_steps", 4, "--per_device_train_batch_size", 8,
             "--gradient_accumulation_steps", 1, "--warmup_ratio", 0, "--lr_scheduler_type", "cosine", "--dataset_shuffle", "false", "--train_dataloader_shuffle",
-            "false", "--split_dataset_ratio", 0, "--logging_steps", 1, "--output_dir", folder / "sft", "--add_version", "false", env=own_environment())
+            "false", "--split_dataset_ratio", 0, "--logging_steps", 1, "--output_dir", folder / "sft", "--add_version", "false", env=own_environment(MODELSCOPE_CACHE=str(hub)))
 
     lines = (made_once(tmp_path_factory, "twinkle expected", make) / "sft/logging.jsonl").read_text().splitlines()
     return [step for step in map(json.loads, lines) if "loss" in step]

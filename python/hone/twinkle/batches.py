@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ..data import IGNORE, Batch
 from ..errors import UsageError
-from .data_format import LossOutput, ModelOutput
+from .data_format import ModelOutput
 from .loss import Loss
 from .template import Template
 
@@ -65,10 +65,8 @@ class Rows:
             return outputs["logps"].sum() * 0, 0
         labels = self.labels.to(outputs["logps"].device)
         found = loss({"labels": labels, "input_ids": None}, outputs, **extra)
-        if not isinstance(found, LossOutput):
-            found = LossOutput(found)
-        tokens = float(found.num_tokens)
-        return (found.loss, tokens) if tokens > 0 else (found.loss * len(self.features), len(self.features))
+        value, tokens = (found["loss"], float(found.get("num_tokens") or 0)) if isinstance(found, Mapping) else (found, 0.0)
+        return (value, tokens) if tokens > 0 else (value * len(self.features), len(self.features))
 
     def split(self, size: int | None, extra: Mapping[str, Any]) -> Iterator[tuple[Rows, dict[str, Any]]]:
         """Micro-batches, each with its part of what was given for every row."""

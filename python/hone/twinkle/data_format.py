@@ -54,12 +54,11 @@ class ModelOutput(dict):
             raise AttributeError(name) from problem
 
 
-@dataclass
-class LossOutput:
+class LossOutput(TypedDict, total=False):
     """A loss. `num_tokens` above 0: it is a sum over so many; 0: it is a mean over the rows."""
 
     loss: Any
-    num_tokens: Any = 0
+    num_tokens: Any
 
 
 @dataclass

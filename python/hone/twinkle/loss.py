@@ -31,7 +31,7 @@ class CrossEntropyLoss(Loss):
     def __call__(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any], **kwargs: Any) -> LossOutput:
         logps, mask = outputs["logps"], inputs["labels"] != IGNORE
         tokens = -logps * logps.detach().exp() if self.dft else -logps
-        return LossOutput((tokens * mask).sum(), mask.sum().clamp(min=1))
+        return LossOutput(loss=(tokens * mask).sum(), num_tokens=mask.sum().clamp(min=1))
 
 
 def _aligned(values: Any, mask: torch.Tensor) -> torch.Tensor:
@@ -70,7 +70,7 @@ class GRPOLoss(Loss):
 
     def summed(self, losses: torch.Tensor, mask: torch.Tensor) -> LossOutput:
         """Over tokens and answers."""
-        return LossOutput(((losses * mask).sum(-1) / mask.sum(-1).clamp(min=1)).mean())
+        return LossOutput(loss=((losses * mask).sum(-1) / mask.sum(-1).clamp(min=1)).mean(), num_tokens=0)
 
     def __call__(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any], *, old_logps: Any = None, ref_logps: Any = None,
                  advantages: Any = None, trajectories: Sequence[Mapping[str, Any]] | None = None, **kwargs: Any) -> LossOutput:
@@ -78,7 +78,7 @@ class GRPOLoss(Loss):
         if advantages is None and trajectories is not None:
             advantages = [row["advantages"] for row in trajectories]
         if advantages is None:  # a pass for its log-probabilities alone
-            return LossOutput(logps.sum() * 0)
+            return LossOutput(loss=logps.sum() * 0, num_tokens=0)
         old = logps.detach() if old_logps is None else _aligned(old_logps, mask)
         ratio = self.log_ratios(logps, old, mask).exp()
         losses = self.token_losses(ratio, _aligned(advantages, mask), logps)
@@ -107,7 +107,7 @@ class BNPOLoss(GRPOLoss):
     """A mean over all tokens of the answers."""
 
     def summed(self, losses: torch.Tensor, mask: torch.Tensor) -> LossOutput:
-        return LossOutput((losses * mask).sum(), mask.sum().clamp(min=1))
+        return LossOutput(loss=(losses * mask).sum(), num_tokens=mask.sum().clamp(min=1))
 
 
 class DRGRPOLoss(GRPOLoss):
@@ -118,7 +118,7 @@ class DRGRPOLoss(GRPOLoss):
         self.max_completion_length = max_completion_length
 
     def summed(self, losses: torch.Tensor, mask: torch.Tensor) -> LossOutput:
-        return LossOutput(((losses * mask).sum(-1) / self.max_completion_length).mean())
+        return LossOutput(loss=((losses * mask).sum(-1) / self.max_completion_length).mean(), num_tokens=0)
 
 
 def _sides(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -163,7 +163,7 @@ class DPOLoss(Loss):
         loss = self._losses(self.beta * (chosen - rejected)).mean()
         if self.sft_weight:
             loss = loss - self.sft_weight * _row_sums(logps[0::2], mask[0::2]).sum() / mask[0::2].sum().clamp(min=1)
-        return LossOutput(loss)
+        return LossOutput(loss=loss, num_tokens=0)
 
 
 class SimPOLoss(Loss):
@@ -175,4 +175,4 @@ class SimPOLoss(Loss):
     def __call__(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any], **kwargs: Any) -> LossOutput:
         mask = inputs["labels"] != IGNORE
         chosen, rejected = _sides(_row_sums(outputs["logps"], mask) / mask.sum(-1).clamp(min=1))
-        return LossOutput(-F.logsigmoid(self.beta * (chosen - rejected) - self.gamma).mean())
+        return LossOutput(loss=-F.logsigmoid(self.beta * (chosen - rejected) - self.gamma).mean(), num_tokens=0)
