@@ -171,3 +171,13 @@ def test_a_killed_stage_ends_the_run_by_name_and_another_layout_goes_on(train, m
 def test_what_does_not_go_together_is_said(train, models, tmp_path, options, said):
     run = train(tmp_path, 2, **settings(models(four_tied_blocks), **options))
     assert run.code == 2 and said in run.err
+
+
+def test_the_balance_of_experts_is_that_of_all_stages(train, models, tmp_path):
+    """It is a product of what the routers of all blocks say: their logits travel with the rows. It is of a micro-batch, so both runs have the same ones."""
+    options = dict(**FULL, router_aux_loss_coef=0.01, router_z_loss_coef=0.001, **in_parts(2, 4))
+    one = train(tmp_path / "one", **settings(models(many_experts), **options))
+    run = train(tmp_path / "two", 2, pipeline_parallel_size=2, **settings(models(many_experts), **options))
+    assert_same(run, one)
+    shown = [[event[name] for event in each.log() for name in ("aux_loss", "z_loss") if name in event] for each in (run, one)]
+    assert shown[0] == pytest.approx(shown[1], rel=1e-5) and len(shown[0]) == 2 * STEPS
