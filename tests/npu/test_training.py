@@ -149,10 +149,10 @@ def test_full_tuning_with_less_memory(npu, full, tmp_path, words):
 
 @pytest.mark.parametrize("processes, words", [(4, []), (4, ["--deepspeed", "zero2"]), (4, ["--deepspeed", "zero3"]), (2, ["--deepspeed", "zero3_offload"]),
                                               (2, ["--sequence_parallel_size", "2", "--gradient_accumulation_steps", "4"]),
-                                              (2, ["--pipeline_parallel_size", "2", "--gradient_accumulation_steps", "4"]),
-                                              (4, ["--pipeline_parallel_size", "2", "--tensor_parallel_size", "2", "--gradient_accumulation_steps", "4"]),
+                                              (2, ["--pipeline_parallel_size", "2", "--decoder_last_pipeline_num_layers", "2", "--gradient_accumulation_steps", "4"]),
+                                              (4, ["--pipeline_parallel_size", "2", "--decoder_last_pipeline_num_layers", "2", "--context_parallel_size", "2", "--gradient_accumulation_steps", "4"]),
                                               (4, ["--fsdp", "full_shard", "--parallelism_config", '{"dp_replicate_size": 2, "dp_shard_size": 2}'])],
-                         ids=["ddp", "zero2", "zero3", "zero3_offload", "ring", "stages", "stages_of_cut_layers", "fsdp_2x2"])
+                         ids=["ddp", "zero2", "zero3", "zero3_offload", "ring", "stages", "stages_and_context", "fsdp_2x2"])
 def test_several_cards(npu, full, tmp_path, processes, words):
     report = tmp_path / "report"
     check(npu("swift", "sft", *SAME, *FULL, *accumulate(4 // processes), *words, "--output_dir", tmp_path / "out",

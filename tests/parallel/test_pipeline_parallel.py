@@ -157,8 +157,9 @@ def test_a_killed_stage_ends_the_run_by_name_and_another_layout_goes_on(train, m
                                        "gradient_accumulation_steps": 1, "save_steps": 1000}, resume_from_checkpoint=newest)
     assert after.code == 0, after.err
     assert len(after.losses()) == 1
-    if len(logged) > step:
-        assert after.losses()[0] == pytest.approx(logged[step]["loss"], abs=1e-4)
+    there = {event["global_step/max_steps"].split("/")[0]: event["loss"] for event in logged if "loss" in event}
+    if str(step + 1) in there:  # it was killed before it logged the next step, otherwise
+        assert after.losses()[0] == pytest.approx(there[str(step + 1)], abs=1e-5)
     figure(f"killed after step {len(logged)}, resumed in one process behind step {step}")
 
 

@@ -36,7 +36,11 @@ class PlannedLoader : public Loader {
   }
 
   Json state() const override {
-    return {{"epoch", epoch_}, {"unit", unit_}, {"offset", offset_}, {"unit_rows", plan_->rows_per_group()}};
+    return {{"epoch", epoch_},
+            {"unit", unit_},
+            {"offset", offset_},
+            {"unit_rows", plan_->rows_per_group()},
+            {"units", plan_->groups()}};
   }
 
   bool can_reshard_state(const Json& state) const override { return state.contains("unit_rows"); }
@@ -46,7 +50,12 @@ class PlannedLoader : public Loader {
     unit_ = state.at("unit").get<int64_t>();
     auto offset = state.at("offset").get<size_t>();
     if (int64_t rows = state.value("unit_rows", plan_->rows_per_group()); rows != plan_->rows_per_group()) {
-      unit_ = same_place(unit_ + static_cast<int64_t>(offset), rows);
+      const int64_t units = unit_ + static_cast<int64_t>(offset);
+      // The last batch of an epoch may be short: its rows do not tell that the epoch was over.
+      if (units == state.value("units", int64_t{-1}))
+        ++epoch_, unit_ = 0;
+      else
+        unit_ = same_place(units, rows);
       offset = 0;
     }
     if (epoch_ < 0 || unit_ < 0 || unit_ >= plan_->groups()) throw wrong_position();
