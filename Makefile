@@ -69,7 +69,7 @@ bench: setup-tests ## compare hone with its peers on this machine; prints ratios
 test-gpu: setup-tests ## where there is an NVIDIA GPU: kernels beside their definitions, training passes beside the CPU's
 	@[ -e $(BUILD)/build.ninja ] || $(call configure,release)
 	@ninja -C $(BUILD) -j $(JOBS) hone_main ops_test
-	@$(BUILD)/ops_test --gtest_filter='GpuTraining.*'
+	@$(BUILD)/ops_test --gtest_filter='GpuTraining.*:GpuEngine.*'
 	@$(PYTHON) -m pytest -q tests/gpu
 
 bench-gpu: build ## where there is an NVIDIA GPU: training steps beside transformers and peft; writes bench/results

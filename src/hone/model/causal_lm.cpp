@@ -6,6 +6,7 @@
 
 #include "hone/model/decoder.h"
 #include "hone/model/inference/tensor_parallel_decoder.h"
+#include "hone/model/inference/thin_block.h"
 #include "hone/model/loader.h"
 #include "hone/model/rope_frequencies.h"
 
@@ -169,7 +170,10 @@ struct CausalLM::Impl {
       }
       if (place != here) current.reset_device(here = place);
       x_th = x_th.to(place);
-      if (!input.encoder.adds_behind(i) && takes_normed(i) && takes_normed(i + 1)) {
+      if (is_thin(block, x_th, *pass)) {
+        x_th = input.encoder.add_deepstack(thin_block_forward(block, x_th, *pass), i);
+        normed_th.reset();
+      } else if (!input.encoder.adds_behind(i) && takes_normed(i) && takes_normed(i + 1)) {
         if (!normed_th.defined()) normed_th = block.input_norm(x_th);
         auto found = block_forward(block, {x_th, normed_th}, *norm_before(i + 1), *pass);
         x_th = found.sum, normed_th = found.normed;

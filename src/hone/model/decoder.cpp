@@ -116,10 +116,6 @@ Tensor head_norm(const std::optional<Norm>& norm, const Tensor& x, int64_t head_
   return norm ? (*norm)(x.view({x.size(0), -1, head_dim})).reshape(x.sizes()) : x;
 }
 
-ops::QkNorm head_norms(const Attention& a) {
-  return a.q_norm ? ops::QkNorm{a.q_norm->weight, a.k_norm->weight, a.q_norm->eps} : ops::QkNorm();
-}
-
 struct Heads {
   Tensor q, k, v;
 };
@@ -144,7 +140,7 @@ Tensor attend(const Block& block, const Tensor& x_th, const ForwardContext& pass
   const auto& a = block.attention;
   const auto& rope = block.uses_local_rope ? pass.local_rope : pass.rope;
   if (pass.cache && a.qkv.is_current_for({&a.q, &a.k, &a.v}))
-    return a.o(pass.cache->attend(block.layer, a.qkv(x_th), head_norms(a), rope, block.shape), pass.mode);
+    return a.o(pass.cache->attend(block.layer, a.qkv(x_th), a.norms(), rope, block.shape), pass.mode);
   auto [q, k, v] = queries_keys_values(block, x_th, pass, rope);
   if (pass.shifted) return a.o(ops::shifted_attention(q, k, v, *pass.shifted, block.shape), pass.mode);
   if (pass.split) return a.o(pass.split->attend(q, k, v, pass.plan, block.shape), pass.mode);

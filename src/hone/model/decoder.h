@@ -29,6 +29,8 @@ struct Attention {
   Linear q, k, v, o;
   std::optional<Norm> q_norm, k_norm;
   FusedProjection qkv;  // inference, once joined
+
+  ops::QkNorm norms() const { return q_norm ? ops::QkNorm{q_norm->weight, k_norm->weight, q_norm->eps} : ops::QkNorm(); }
 };
 
 struct Mlp {

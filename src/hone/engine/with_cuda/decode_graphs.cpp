@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "hone/ops/attention/decode_chunks.h"
 #include "hone/ops/cuda/paged_attention.h"
 
 namespace hone::engine {
@@ -21,7 +22,7 @@ int64_t bucket_of(int64_t sequences) {
 
 struct DecodeGraphs::Impl {
   // One buffer on the host and one on the device, at addresses that stay: tokens, positions, slots, where block lists begin,
-  // lengths, and the lists themselves, so that a step's input is one copy.
+  // lengths, how attention is shared out, and the block lists themselves, so that a step's input is one copy.
   struct Captured {
     at::cuda::CUDAGraph graph;
     Tensor host, device;
@@ -40,8 +41,9 @@ struct DecodeGraphs::Impl {
   std::unique_ptr<Captured> buffers(int64_t size) const {
     auto made = std::make_unique<Captured>();
     auto options = at::TensorOptions(at::kInt);
-    made->host = at::zeros({size * (5 + max_blocks)}, options.pinned_memory(true));
-    made->device = at::zeros({size * (5 + max_blocks)}, options.device(model.device()));
+    const int64_t chunks = ops::decode_chunk_room(size), numbers = size * (5 + max_blocks) + chunks;
+    made->host = at::zeros({numbers}, options.pinned_memory(true));
+    made->device = at::zeros({numbers}, options.device(model.device()));
     auto column = [&](int64_t i) { return made->device.narrow(0, i * size, size); };
     made->input.tokens_t = column(0);
     made->input.positions_t = column(1);
@@ -50,9 +52,10 @@ struct DecodeGraphs::Impl {
                   size,
                   std::vector<int64_t>(static_cast<size_t>(size)),
                   column(2),
-                  made->device.narrow(0, 5 * size, size * max_blocks),
+                  made->device.narrow(0, 5 * size + chunks, size * max_blocks),
                   column(3),
-                  column(4)};
+                  column(4),
+                  made->device.narrow(0, 5 * size, chunks)};
     column(2).fill_(-1);
     return made;
   }
@@ -81,8 +84,9 @@ struct DecodeGraphs::Impl {
       auto* end = std::copy_n(from->const_data_ptr<int32_t>(), count, host + column++ * size);
       std::fill_n(end, size - count, rest);
     }
-    std::copy_n(plan.block_tables.const_data_ptr<int32_t>(), plan.block_tables.size(0), host + 5 * size);
-    int64_t used = 5 * size + plan.block_tables.size(0);
+    std::ranges::copy(ops::decode_chunks(plan.lengths, size), host + 5 * size);
+    const int64_t tables = 5 * size + ops::decode_chunk_room(size), used = tables + plan.block_tables.size(0);
+    std::copy_n(plan.block_tables.const_data_ptr<int32_t>(), plan.block_tables.size(0), host + tables);
     to.device.narrow(0, 0, used).copy_(to.host.narrow(0, 0, used), /*non_blocking=*/true);
   }
 };

@@ -18,9 +18,12 @@ bool benefits_from_fused_qkv(const Tensor& weight, const AttentionShape& shape) 
 
 Tensor fused_qkv_attention(const Tensor& qkv, const QkNorm& norms, const RopeTable& table, KvCacheLayer& cache,
                            const PagedAttentionMetadata& plan, const AttentionShape& shape) {
-  if (plan.num_decodes == plan.segments.count() && cache.code == KvCacheDtype::plain && cuda::serves_paged(qkv, shape))
-    return cuda::paged_decode(cuda::qk_norm_rope_store_kv(qkv, norms, table, cache, plan, shape), cache, plan, shape);
   int64_t q_width = shape.heads * shape.head_dim, kv_width = shape.kv_heads * shape.head_dim;
+  if (cache.code == KvCacheDtype::plain && cuda::serves_paged(qkv, shape)) {
+    const bool has_prompts = plan.num_decodes < plan.segments.count();
+    auto [q, k] = cuda::qk_norm_rope_store_kv(qkv, norms, table, cache, plan, shape, has_prompts);
+    return stored_attention_on_gpu(q, k, qkv.narrow(1, q_width + kv_width, kv_width), cache, plan, shape);
+  }
   auto part = [&](int64_t begin, int64_t width) { return qkv.narrow(1, begin, width).contiguous(); };
   auto q = rope(normed(part(0, q_width), norms.q, norms, shape.head_dim), table);
   auto k = rope(normed(part(q_width, kv_width), norms.k, norms, shape.head_dim), table);

@@ -77,6 +77,11 @@ Tensor prompts_on_gpu(const Tensor& q, const Tensor& k, const Tensor& v, const K
   }
   TensorList all_keys, all_values;
   for (int64_t i = plan.num_decodes; i < plan.segments.count(); ++i) {
+    const int64_t begin = plan.segments.offsets[static_cast<size_t>(i)], count = plan.segments.length(i);
+    if (plan.lengths[static_cast<size_t>(i)] == count) {  // all of it is new
+      all_keys.push_back(k.narrow(0, begin, count)), all_values.push_back(v.narrow(0, begin, count));
+      continue;
+    }
     auto [past_keys, past_values] = gathered(cache, plan, i, q.scalar_type());
     all_keys.push_back(past_keys), all_values.push_back(past_values);
   }
@@ -94,6 +99,14 @@ Tensor on_npu(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& c
                                                    : at::cat({decoded, continued(q, cache, plan, shape, plan.num_decodes)});
 }
 
+Tensor attend_stored(const Tensor& q, const Tensor& k, const Tensor& v, const KvCacheLayer& cache,
+                     const PagedAttentionMetadata& plan, const AttentionShape& shape) {
+  if (plan.num_decodes == plan.segments.count()) return cuda::paged_decode(q, cache, plan, shape);
+  auto prompts = prompts_on_gpu(q, k, v, cache, plan, shape);
+  if (plan.num_decodes == 0) return prompts;
+  return at::cat({cuda::paged_decode(q.narrow(0, 0, plan.num_decodes), cache, plan, shape), prompts});
+}
+
 Tensor attend_causally(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan,
                        const AttentionShape& shape) {
   if (cpu::supports(q)) return cpu::paged_attention(q.contiguous(), k.contiguous(), v.contiguous(), cache, plan, shape);
@@ -101,10 +114,7 @@ Tensor attend_causally(const Tensor& q, const Tensor& k, const Tensor& v, KvCach
   if (npu::serves_paged(q, cache, shape)) return on_npu(q, k, v, cache, plan, shape);
   if (!cuda::serves_paged(q, shape)) return paged_attention_plain(q, k, v, cache, plan, shape);
   cuda::store_kv(k, v, cache, plan);
-  if (plan.num_decodes == plan.segments.count()) return cuda::paged_decode(q, cache, plan, shape);
-  auto prompts = prompts_on_gpu(q, k, v, cache, plan, shape);
-  if (plan.num_decodes == 0) return prompts;
-  return at::cat({cuda::paged_decode(q.narrow(0, 0, plan.num_decodes), cache, plan, shape), prompts});
+  return attend_stored(q, k, v, cache, plan, shape);
 }
 
 // The rows of pictures anew, now that the cache has the keys of all of them.
@@ -133,6 +143,13 @@ Tensor paged_attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, 
 Tensor paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan,
                        const AttentionShape& shape) {
   auto out = attend_causally(q, k, v, cache, plan, shape);
+  attend_blocks(q, cache, plan, shape, out);
+  return out;
+}
+
+Tensor stored_attention_on_gpu(const Tensor& q, const Tensor& k, const Tensor& v, const KvCacheLayer& cache,
+                               const PagedAttentionMetadata& plan, const AttentionShape& shape) {
+  auto out = attend_stored(q, k, v, cache, plan, shape);
   attend_blocks(q, cache, plan, shape, out);
   return out;
 }

@@ -24,6 +24,7 @@ struct PagedAttentionMetadata {
   // int32 on the device: where each new token goes (block * block_size + offset; -1: nowhere), each sequence's blocks one list
   // behind the other, where its list begins, and its length.
   Tensor slot_mapping_t, block_tables, table_begins_s, lengths_s;
+  Tensor decode_chunks = {};          // on a GPU: how the decodes are shared out (decode_chunks.h)
   std::vector<RowBlock> blocks = {};  // of new tokens that see each other
 };
 
@@ -45,5 +46,9 @@ Tensor paged_attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, 
                              const PagedAttentionMetadata& plan, const AttentionShape& shape);
 Tensor paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan,
                        const AttentionShape& shape);
+// The same on an NVIDIA GPU when the cache has k and v already; both are read where there are prompts, and v may be columns of a
+// wider tensor.
+Tensor stored_attention_on_gpu(const Tensor& q, const Tensor& k, const Tensor& v, const KvCacheLayer& cache,
+                               const PagedAttentionMetadata& plan, const AttentionShape& shape);
 
 }  // namespace hone::ops

@@ -1,3 +1,4 @@
+#include "hone/ops/attention/decode_chunks.h"
 #include "hone/ops/attention/kv_quantization.h"
 #include "hone/ops/attention/paged_attention.h"
 
@@ -51,6 +52,12 @@ int64_t kv_bytes_per_token(int64_t kv_heads, int64_t head_dim, at::ScalarType dt
 PagedAttentionMetadata moved(PagedAttentionMetadata plan, at::Device device) {
   for (auto* tensor : {&plan.slot_mapping_t, &plan.block_tables, &plan.table_begins_s, &plan.lengths_s})
     *tensor = tensor->to(device);
+  if (device.is_cuda() && plan.num_decodes > 0) {
+    const auto decodes = static_cast<size_t>(plan.num_decodes);
+    plan.decode_chunks =
+        at::tensor(decode_chunks(std::span(plan.lengths).first(decodes), plan.num_decodes), at::TensorOptions(at::kInt))
+            .to(device);
+  }
   return plan;
 }
 

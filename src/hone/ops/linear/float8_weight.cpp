@@ -24,9 +24,12 @@ bool multiplies_float8(at::Device device) {
 bool takes_rows(const Tensor& x, const Float8Weight& float8) { return float8.defined() && cuda::serves_float8_rows(x); }
 
 Tensor scaled_product(const Tensor& x, const Tensor& by_columns, const Tensor& scales, const Tensor& bias) {
-  const auto rows = cuda::float8_rows(x);
+  constexpr int64_t kTile = 16;  // cuBLAS wants whole ones of rows
+  const int64_t missing = (kTile - x.size(0) % kTile) % kTile;
+  const auto rows = cuda::float8_rows(missing ? at::constant_pad_nd(x, {0, 0, 0, missing}) : x);
   auto y = at::_scaled_mm(rows.values, by_columns.t(), rows.scales, scales, std::nullopt, std::nullopt, x.scalar_type(),
                           /*use_fast_accum=*/true);
+  if (missing) y = y.narrow(0, 0, x.size(0));
   return bias.defined() ? y.add_(bias) : y;
 }
 
@@ -52,6 +55,12 @@ Float8Weight float8_weight(const Tensor& weight) {
   at::NoGradGuard no_grad;
   const auto forward = cuda::float8_rows(weight.detach()), backward = cuda::float8_rows(weight.detach().t().contiguous());
   return {forward.values, forward.scales.t(), backward.values, backward.scales.t()};
+}
+
+Float8Weight float8_weight_forward(const Tensor& weight) {
+  at::NoGradGuard no_grad;
+  const auto forward = cuda::float8_rows(weight.detach());
+  return {forward.values, forward.scales.t(), {}, {}};
 }
 
 Float8Weight float8_slice(const Float8Weight& whole, int64_t begin, int64_t outputs) {

@@ -18,6 +18,7 @@ bool has_float8_products(at::Device device);
 // Whether a weight like this one, of so many outputs, can be had so: bfloat16, sizes that are multiples of 16, on such a device.
 bool serves_float8(const Tensor& like, int64_t outputs);
 Float8Weight float8_weight(const Tensor& weight);
+Float8Weight float8_weight_forward(const Tensor& weight);  // of products forward alone, for inference
 // That of some outputs, in the memory of the whole.
 Float8Weight float8_slice(const Float8Weight& whole, int64_t begin, int64_t outputs);
 

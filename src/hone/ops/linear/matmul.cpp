@@ -5,7 +5,7 @@
 #include "hone/ops/cpu/gemm/panel_gemm.h"
 #include "hone/ops/cpu/gemm/skinny_gemm.h"
 #include "hone/ops/cpu/gemm/upcast_gemm.h"
-#include "hone/ops/cuda/fused.h"
+#include "hone/ops/cuda/thin_linear.h"
 
 namespace hone::ops {
 namespace {
@@ -80,7 +80,7 @@ void force_upcast(std::optional<bool> widen) { forced() = widen; }
 
 Tensor matmul_nt(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (cpu::supports_skinny(x, weight)) return cpu::skinny_gemm(x, weight, bias);
-  if (cuda::supports_skinny(x, weight)) return cuda::skinny_gemm(x, weight, bias);
+  if (cuda::serves_thin(x, weight)) return cuda::thin_linear(x, weight, bias);
   if (by_own_gemm(x, weight)) return multiplied_here(x, weight.t(), bias);
   if (is_compiled_by_shape(x))
     return in_pieces(x, weight.size(0), [&](const Tensor& rows, Tensor& to) {

@@ -1,6 +1,6 @@
+#include "hone/ops/attention/decode_chunks.h"
 #include "hone/ops/cuda/paged_attention.h"
-#include "hone/ops/cuda/with_cuda/dependent_launch.cuh"
-#include "hone/ops/cuda/with_cuda/vectors.cuh"
+#include "hone/ops/cuda/with_cuda/chunked_decode.cuh"
 
 namespace hone::ops::cuda {
 namespace {
@@ -179,9 +179,14 @@ struct JoinedShape {
   float eps;
 };
 
-// One warp per head of one token: norm and rotation of queries and keys, values as they are.
 template <class T>
-__global__ void turn_and_store_kernel(const T* qkv, const T* q_norm, const T* k_norm, const float* cos, const float* sin, const int* slots, T* q, T* keys, T* values,
+struct alignas(2 * sizeof(T)) Pair {
+  T first, second;
+};
+
+// One warp per head of one token: norm and rotation of queries and keys, values as they are. `k`, where not null, gets the keys too.
+template <class T>
+__global__ void turn_and_store_kernel(const T* qkv, const T* q_norm, const T* k_norm, const float* cos, const float* sin, const int* slots, T* q, T* k, T* keys, T* values,
                                       JoinedShape shape) {
   const int token = blockIdx.x, head = blockIdx.y * blockDim.y + threadIdx.y, lane = threadIdx.x, half = shape.head_dim / 2;
   const int all_heads = shape.heads + 2 * shape.kv_heads;
@@ -189,30 +194,41 @@ __global__ void turn_and_store_kernel(const T* qkv, const T* q_norm, const T* k_
   wait_for_previous();
   if (head >= all_heads) return;
   const bool is_query = head < shape.heads, is_value = head >= shape.heads + shape.kv_heads;
+  const int kv_head = (head - shape.heads) % shape.kv_heads, slot = is_query ? 0 : slots[token];
   const T* from = qkv + (static_cast<int64_t>(token) * all_heads + head) * shape.head_dim;
   const T* norm = is_value ? nullptr : is_query ? q_norm : k_norm;
-  T* to;
-  if (is_query) {
-    to = q + (static_cast<int64_t>(token) * shape.heads + head) * shape.head_dim;
-  } else {
-    const int slot = slots[token], kv_head = (head - shape.heads) % shape.kv_heads;
-    if (slot < 0) return;
+  T *to = q + (static_cast<int64_t>(token) * shape.heads + head) * shape.head_dim, *also = nullptr;
+  if (!is_query) {
     const int64_t place = ((static_cast<int64_t>(slot / shape.block_size) * shape.kv_heads + kv_head) * shape.block_size + slot % shape.block_size) * shape.head_dim;
-    to = (is_value ? values : keys) + place;
+    to = slot < 0 ? nullptr : (is_value ? values : keys) + place;
+    if (k && !is_value) also = k + (static_cast<int64_t>(token) * shape.kv_heads + kv_head) * shape.head_dim;
   }
+  auto pair_at = [](const auto* base, int i) { return *reinterpret_cast<const Pair<std::remove_cvref_t<decltype(*base)>>*>(base + i); };
   float inverse = 1.0f;
   if (norm) {
     float sum = 0;
-    for (int i = lane; i < shape.head_dim; i += 32) sum += to_float(from[i]) * to_float(from[i]);
+    for (int i = 2 * lane; i < shape.head_dim; i += 64) {
+      const auto pair = pair_at(from, i);
+      sum += to_float(pair.first) * to_float(pair.first) + to_float(pair.second) * to_float(pair.second);
+    }
     inverse = rsqrtf(warp_sum(sum) / shape.head_dim + shape.eps);
   }
   // Rounded to the type before the weight, as transformers does.
-  auto element = [&](int i) { return norm ? to_float(from_float<T>(to_float(from_float<T>(to_float(from[i]) * inverse)) * to_float(norm[i]))) : to_float(from[i]); };
-  for (int i = lane; i < half; i += 32) {
-    const float first = element(i), second = element(i + half);
-    const float c = is_value ? 1.0f : cos[static_cast<int64_t>(token) * half + i], s = is_value ? 0.0f : sin[static_cast<int64_t>(token) * half + i];
-    to[i] = from_float<T>(first * c - second * s);
-    to[i + half] = from_float<T>(second * c + first * s);
+  auto normed = [&](T value, T weight) { return to_float(from_float<T>(to_float(from_float<T>(to_float(value) * inverse)) * to_float(weight))); };
+  auto elements = [&](int i) {
+    const auto pair = pair_at(from, i);
+    if (!norm) return make_float2(to_float(pair.first), to_float(pair.second));
+    const auto weight = pair_at(norm, i);
+    return make_float2(normed(pair.first, weight.first), normed(pair.second, weight.second));
+  };
+  for (int i = 2 * lane; i < half; i += 64) {
+    const float2 first = elements(i), second = elements(i + half);
+    const Pair<float> one{1, 1}, none{0, 0};
+    const auto c = is_value ? one : pair_at(cos, token * half + i), s = is_value ? none : pair_at(sin, token * half + i);
+    const Pair<T> low{from_float<T>(first.x * c.first - second.x * s.first), from_float<T>(first.y * c.second - second.y * s.second)};
+    const Pair<T> high{from_float<T>(second.x * c.first + first.x * s.first), from_float<T>(second.y * c.second + first.y * s.second)};
+    for (T* target : {to, also})
+      if (target) *reinterpret_cast<Pair<T>*>(target + i) = low, *reinterpret_cast<Pair<T>*>(target + i + half) = high;
   }
 }
 
@@ -237,9 +253,29 @@ void launch(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttention
   launch_dependent(merge_kernel<T>, static_cast<unsigned>(sequences * shape.heads), 64, stream, partial.const_data_ptr<float>(), mutable_data<T>(out), sizes.splits, D);
 }
 
+// The tensor cores' way, for a plan that says how the work is shared out.
+template <class T, int D>
+void launch_chunked(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape, at::Tensor& out) {
+  constexpr double kLog2E = 1.4426950408889634;
+  const int group = static_cast<int>(shape.heads / shape.kv_heads), parts = (group + kTileQueries - 1) / kTileQueries, heads = static_cast<int>(shape.heads);
+  const auto sequences = static_cast<int>(q.size(0));
+  const int64_t chunks = most_decode_chunks(sequences);
+  const ChunkShape sizes{heads, static_cast<int>(shape.kv_heads), group, static_cast<int>(cache.block_size()), static_cast<int>(shape.window), sequences,
+                         static_cast<float>(shape.scale * kLog2E)};
+  auto partial = at::empty({chunks * heads, D + 2}, q.options().dtype(at::kFloat));
+  auto stream = c10::cuda::getCurrentCUDAStream();
+  dim3 grid(static_cast<unsigned>(shape.kv_heads * parts), static_cast<unsigned>(chunks));
+  const int* list = data<int>(plan.decode_chunks);
+  launch_dependent(chunk_kernel<T, D>, grid, kChunkThreads, stream, data<T>(q), data<T>(cache.keys), data<T>(cache.values), list, data<int>(plan.block_tables),
+                   data<int>(plan.table_begins_s), data<int>(plan.lengths_s), mutable_data<T>(out), partial.mutable_data_ptr<float>(), sizes);
+  launch_dependent(merge_chunks_kernel<T, D>, static_cast<unsigned>(sequences * heads), D / 2, stream, partial.const_data_ptr<float>(), list, mutable_data<T>(out), heads, sequences);
+}
+
 template <class T, int D>
 void launch_for_group(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape, at::Tensor& out) {
   int64_t group = shape.heads / shape.kv_heads;
+  if constexpr (sizeof(T) == 2 && D >= 64)
+    if (plan.decode_chunks.defined() && cache.block_size() % kTile == 0) return launch_chunked<T, D>(q, cache, plan, shape, out);
   if (group == 1) return launch<T, D, 1>(q, cache, plan, shape, out);
   if (group == 2) return launch<T, D, 2>(q, cache, plan, shape, out);
   if (group <= 4) return launch<T, D, 4>(q, cache, plan, shape, out);
@@ -264,8 +300,10 @@ void store_kv(const at::Tensor& k, const at::Tensor& v, KvCacheLayer& cache, con
   });
 }
 
-at::Tensor qk_norm_rope_store_kv(const at::Tensor& qkv, const QkNorm& norms, const RopeTable& rope, KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape) {
+TurnedHeads qk_norm_rope_store_kv(const at::Tensor& qkv, const QkNorm& norms, const RopeTable& rope, KvCacheLayer& cache, const PagedAttentionMetadata& plan,
+                                  const AttentionShape& shape, bool keeps_keys) {
   auto q = at::empty({qkv.size(0), shape.heads * shape.head_dim}, qkv.options());
+  auto k = keeps_keys ? at::empty({qkv.size(0), shape.kv_heads * shape.head_dim}, qkv.options()) : at::Tensor();
   JoinedShape sizes{static_cast<int>(shape.heads), static_cast<int>(shape.kv_heads), static_cast<int>(shape.head_dim), static_cast<int>(cache.block_size()),
                     static_cast<float>(norms.eps)};
   dim3 threads(32, 4), grid(static_cast<unsigned>(qkv.size(0)), static_cast<unsigned>((shape.heads + 2 * shape.kv_heads + 3) / 4));
@@ -273,9 +311,10 @@ at::Tensor qk_norm_rope_store_kv(const at::Tensor& qkv, const QkNorm& norms, con
     using T = decltype(type);
     auto weight = [](const at::Tensor& norm) { return norm.defined() ? data<T>(norm) : nullptr; };
     launch_dependent(turn_and_store_kernel<T>, grid, threads, c10::cuda::getCurrentCUDAStream(), data<T>(qkv), weight(norms.q), weight(norms.k), rope.cos.const_data_ptr<float>(),
-                     rope.sin.const_data_ptr<float>(), data<int>(plan.slot_mapping_t), mutable_data<T>(q), mutable_data<T>(cache.keys), mutable_data<T>(cache.values), sizes);
+                     rope.sin.const_data_ptr<float>(), data<int>(plan.slot_mapping_t), mutable_data<T>(q), keeps_keys ? mutable_data<T>(k) : nullptr, mutable_data<T>(cache.keys),
+                     mutable_data<T>(cache.values), sizes);
   });
-  return q;
+  return {q, k};
 }
 
 at::Tensor paged_decode(const at::Tensor& query, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape) {

@@ -4,7 +4,7 @@
 namespace hone::ops::cuda {
 namespace {
 
-constexpr int kThreads = 1024;
+constexpr int kThreads = 256;
 
 __device__ inline uint64_t mixed(uint64_t z) {  // splitmix64's finaliser
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -18,36 +18,59 @@ __device__ inline float gumbel(uint64_t key, int token) {
   return -logf(-logf(uniform));
 }
 
-__device__ inline bool better(float value, int token, float best, int best_token) { return value > best || (value == best && token < best_token); }
+// Greater for a greater value, and of equal values for the lower token, so that the answer does not depend on the order of threads.
+__device__ inline unsigned long long rank_of(float value, int token) {
+  const uint32_t bits = __float_as_uint(value), ordered = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+  return static_cast<unsigned long long>(ordered) << 32 | ~static_cast<uint32_t>(token);
+}
+__device__ inline unsigned long long warp_max(unsigned long long rank) {
+  for (int offset = 16; offset > 0; offset /= 2) rank = max(rank, __shfl_xor_sync(0xffffffffu, rank, offset));
+  return rank;
+}
 
-// One block per row. Of equal values the lower token wins, so that the answer does not depend on the order of threads.
 struct Draw {
   int64_t key;
   double temperature;
 };
-template <class T>
-__global__ void __launch_bounds__(kThreads) choose_kernel(const T* logits, const Draw* draws, int64_t* chosen, int vocabulary) {
-  const T* row = logits + static_cast<int64_t>(blockIdx.x) * vocabulary;
-  const auto temperature = static_cast<float>(draws[blockIdx.x].temperature);
-  const auto key = static_cast<uint64_t>(draws[blockIdx.x].key);
+// A block looks through a part of a row, kPack tokens a thread at a time.
+template <class T, int kPack>
+__global__ void __launch_bounds__(kThreads) choose_kernel(const T* logits, const Draw* draws, unsigned long long* ranks, int vocabulary, int part) {
+  const T* row = logits + static_cast<int64_t>(blockIdx.y) * vocabulary;
+  const auto temperature = static_cast<float>(draws[blockIdx.y].temperature);
+  const auto key = static_cast<uint64_t>(draws[blockIdx.y].key);
   float best = -INFINITY;
   int best_token = vocabulary;
-  for (int token = threadIdx.x; token < vocabulary; token += kThreads) {
-    float value = to_float(row[token]);
-    if (temperature > 0) value = value / temperature + gumbel(key, token);
-    if (better(value, token, best, best_token)) best = value, best_token = token;
+  const int begin = blockIdx.x * part, end = min(vocabulary, begin + part);
+  for (int first = begin + threadIdx.x * kPack; first < end; first += kThreads * kPack) {
+    T values[kPack];
+    if constexpr (kPack == Pack<T>::kCount)
+      *reinterpret_cast<Pack<T>*>(values) = load_pack(row + first);
+    else
+      values[0] = row[first];
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) {
+      float value = to_float(values[i]);
+      if (temperature > 0) value = value / temperature + gumbel(key, first + i);
+      if (value > best) best = value, best_token = first + i;  // tokens come in order
+    }
   }
-  __shared__ float values[kThreads];
-  __shared__ int tokens[kThreads];
-  values[threadIdx.x] = best, tokens[threadIdx.x] = best_token;
-  for (int width = kThreads / 2; width > 0; width /= 2) {
-    __syncthreads();
-    int other = threadIdx.x + width;
-    if (static_cast<int>(threadIdx.x) < width && better(values[other], tokens[other], values[threadIdx.x], tokens[threadIdx.x]))
-      values[threadIdx.x] = values[other], tokens[threadIdx.x] = tokens[other];
-  }
-  if (threadIdx.x == 0) chosen[blockIdx.x] = min(tokens[0], vocabulary - 1);
+  __shared__ unsigned long long found[kThreads / 32];
+  const auto own = warp_max(rank_of(best, best_token));
+  if (threadIdx.x % 32 == 0) found[threadIdx.x / 32] = own;
+  __syncthreads();
+  if (threadIdx.x >= 32) return;
+  const auto rank = warp_max(threadIdx.x < kThreads / 32 ? found[threadIdx.x] : 0);
+  if (threadIdx.x == 0) ranks[blockIdx.y * gridDim.x + blockIdx.x] = rank;
 }
+
+// One warp per row: the best of its parts.
+__global__ void best_kernel(const unsigned long long* ranks, int64_t* chosen, int parts, int vocabulary) {
+  const auto rank = warp_max(static_cast<int>(threadIdx.x) < parts ? ranks[static_cast<int64_t>(blockIdx.x) * parts + threadIdx.x] : 0);
+  if (threadIdx.x == 0) chosen[blockIdx.x] = min(static_cast<int>(~static_cast<uint32_t>(rank)), vocabulary - 1);
+}
+
+// Enough blocks to fill the device, in parts of whole packs.
+int parts_for(int64_t rows) { return static_cast<int>(std::clamp<int64_t>(132 * 8 / std::max<int64_t>(rows, 1), 1, 32)); }
 
 }  // namespace
 
@@ -56,16 +79,24 @@ bool supports_sampling(const at::Tensor& logits) { return logits.is_cuda(); }
 at::Tensor sample_tokens(const at::Tensor& logits_in, const SamplingTensors& draws) {
   auto logits = logits_in.contiguous();
   auto host = at::empty({logits.size(0), 2}, at::TensorOptions(at::kLong).pinned_memory(true));
-  auto* rows = reinterpret_cast<Draw*>(host.mutable_data_ptr<int64_t>());
-  for (size_t i = 0; i < draws.keys.size(); ++i) rows[i] = {draws.keys[i], draws.temperatures[i]};
+  auto* given = reinterpret_cast<Draw*>(host.mutable_data_ptr<int64_t>());
+  for (size_t i = 0; i < draws.keys.size(); ++i) given[i] = {draws.keys[i], draws.temperatures[i]};
   auto settings = host.to(logits.device(), /*non_blocking=*/true);
   auto chosen = at::empty({logits.size(0)}, logits.options().dtype(at::kLong));
+  const auto rows = static_cast<unsigned>(logits.size(0));
+  const int vocabulary = static_cast<int>(logits.size(1)), parts = parts_for(rows), part = (vocabulary + parts * 8 - 1) / (parts * 8) * 8;
+  auto ranks = at::empty({rows, parts}, chosen.options());
+  auto* ranks_to = reinterpret_cast<unsigned long long*>(ranks.mutable_data_ptr<int64_t>());
+  auto stream = c10::cuda::getCurrentCUDAStream();
   with_device_type(logits.scalar_type(), [&](auto type) {
     using T = decltype(type);
-    choose_kernel<T><<<static_cast<unsigned>(logits.size(0)), kThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(
-        data<T>(logits), reinterpret_cast<const Draw*>(settings.const_data_ptr<int64_t>()), chosen.mutable_data_ptr<int64_t>(), static_cast<int>(logits.size(1)));
+    auto kernel = vocabulary % Pack<T>::kCount == 0 ? choose_kernel<T, Pack<T>::kCount> : choose_kernel<T, 1>;
+    kernel<<<dim3(static_cast<unsigned>(parts), rows), kThreads, 0, stream>>>(data<T>(logits), reinterpret_cast<const Draw*>(settings.const_data_ptr<int64_t>()), ranks_to,
+                                                                              vocabulary, part);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   });
+  best_kernel<<<rows, 32, 0, stream>>>(ranks_to, chosen.mutable_data_ptr<int64_t>(), parts, vocabulary);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
   return chosen;
 }
 

@@ -7,7 +7,5 @@ namespace hone::ops::cuda {
 bool supports_fused(const Tensor&) { return false; }
 Tensor rope(const Tensor&, const Tensor&, const Tensor&) { HONE_CHECK(false, "built without CUDA kernels"); }
 Tensor swiglu(const Tensor&, const Tensor&) { HONE_CHECK(false, "built without CUDA kernels"); }
-bool supports_skinny(const Tensor&, const Tensor&) { return false; }
-Tensor skinny_gemm(const Tensor&, const Tensor&, const Tensor&) { HONE_CHECK(false, "built without CUDA kernels"); }
 
 }  // namespace hone::ops::cuda

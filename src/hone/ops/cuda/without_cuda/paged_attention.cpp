@@ -8,8 +8,8 @@ bool serves_paged(const Tensor&, const AttentionShape&) { return false; }
 void store_kv(const Tensor&, const Tensor&, KvCacheLayer&, const PagedAttentionMetadata&) {
   HONE_CHECK(false, "built without CUDA kernels");
 }
-Tensor qk_norm_rope_store_kv(const Tensor&, const QkNorm&, const RopeTable&, KvCacheLayer&, const PagedAttentionMetadata&,
-                             const AttentionShape&) {
+TurnedHeads qk_norm_rope_store_kv(const Tensor&, const QkNorm&, const RopeTable&, KvCacheLayer&, const PagedAttentionMetadata&,
+                                  const AttentionShape&, bool) {
   HONE_CHECK(false, "built without CUDA kernels");
 }
 Tensor paged_decode(const Tensor&, const KvCacheLayer&, const PagedAttentionMetadata&, const AttentionShape&) {

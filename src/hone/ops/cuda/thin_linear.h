@@ -1,0 +1,18 @@
+// Linear layers of very few rows on NVIDIA GPUs, bound by reading their weights: what stands before and behind such a product in
+// a decoder block is part of its kernel. Without nvcc nothing is served here.
+#pragma once
+#include "hone/device/tensor.h"
+
+namespace hone::ops::cuda {
+
+struct ThinFusion {
+  Tensor norm = {};  // defined: the rows are normed first (RMSNorm with this weight)
+  double eps = 0;
+  bool gated = false;  // the weight is gate and up, one behind the other, and the answer silu(gate) * up
+  Tensor added = {};   // defined: is added to the answer
+};
+
+bool serves_thin(const Tensor& x, const Tensor& weight);
+Tensor thin_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const ThinFusion& with = {});
+
+}  // namespace hone::ops::cuda

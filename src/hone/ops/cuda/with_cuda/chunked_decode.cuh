@@ -1,0 +1,224 @@
+// Decode attention of 16-bit numbers on the tensor cores. A block has a chunk of one sequence's positions and one key head; chunks are of equal length
+// in all sequences (ops/attention/decode_chunks.h), so that long sequences keep no multiprocessor waiting. A warp takes sixteen positions at a time:
+// scores are keys times queries, sixteen by eight, and answers values times weights. Keys and values go from memory to registers as the products want
+// them: which of a head's numbers stands at which place of a product is free, as long as both factors agree.
+#pragma once
+#include "hone/ops/cuda/with_cuda/dependent_launch.cuh"
+#include "hone/ops/cuda/with_cuda/vectors.cuh"
+
+namespace hone::ops::cuda {
+
+constexpr int kChunkThreads = 128, kChunkWarps = kChunkThreads / 32, kTile = 16, kTileQueries = 8;
+
+struct ChunkShape {
+  int heads, kv_heads, group, block_size, window, sequences;
+  float scale;  // times log2(e): exponentials are of 2
+};
+// How chunks lie in the plan's tensor.
+struct ChunkList {
+  const int* numbers;
+  int sequences;
+  __device__ int length() const { return numbers[0]; }
+  __device__ int count() const { return numbers[1]; }
+  __device__ int first_of(int sequence) const { return numbers[2 + sequence]; }
+  __device__ int sequence_of(int chunk) const { return numbers[3 + sequences + chunk]; }
+};
+
+__device__ inline void mma16(float (&sums)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, __nv_bfloat16) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+__device__ inline void mma16(float (&sums)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, __half) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+// An 8 x 8 matrix, two neighbors of a row in each thread, transposed.
+__device__ inline uint32_t transposed(uint32_t pair) {
+  uint32_t found;
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(found) : "r"(pair));
+  return found;
+}
+// The greatest over the threads that have the same two queries.
+__device__ inline float rows_max(float value) {
+#pragma unroll
+  for (int offset = 4; offset < 32; offset *= 2) value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, offset));
+  return value;
+}
+__device__ inline float rows_sum(float value) {
+#pragma unroll
+  for (int offset = 4; offset < 32; offset *= 2) value += __shfl_xor_sync(0xffffffffu, value, offset);
+  return value;
+}
+
+// Sixteen positions of one head as a warp holds them: thread (row g, column t) has keys of positions g and g + 8, numbers 8t to 8t + 7 of every 32, and
+// values of positions 2t, 2t + 1, 2t + 8 and 2t + 9, numbers 8g to 8g + 7 of every 64.
+template <class T, int D>
+struct TileKeys {
+  uint4 packs[D / 32][2];
+  __device__ void load(const T* from) {
+    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+#pragma unroll
+    for (int c = 0; c < D / 32; ++c)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) packs[c][r] = __ldcs(reinterpret_cast<const uint4*>(from + (g + 8 * r) * D + c * 32 + t * 8));
+  }
+};
+template <class T, int D>
+struct TileValues {
+  uint4 packs[D / 64][4];
+  __device__ void load(const T* from) {
+    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+#pragma unroll
+    for (int h = 0; h < D / 64; ++h)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        packs[h][i] = __ldcs(reinterpret_cast<const uint4*>(from + (2 * t + i % 2 + i / 2 * 8) * D + h * 64 + g * 8));
+  }
+};
+
+template <class T, int D>
+struct TileSums {
+  float peak[2] = {-INFINITY, -INFINITY}, total[2] = {};  // of queries 2t and 2t + 1; the total is this thread's part
+  float values[D / 16][4] = {};
+
+  // Scores are of positions g (first two) and g + 8.
+  __device__ void add(float (&score)[4], const TileValues<T, D>& tile) {
+    float shrink[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float highest = fmaxf(peak[i], rows_max(fmaxf(score[i], score[i + 2])));
+      const float base = highest == -INFINITY ? 0.0f : highest;
+      shrink[i] = exp2f(peak[i] - base);
+      score[i] = exp2f(score[i] - base), score[i + 2] = exp2f(score[i + 2] - base);
+      total[i] = total[i] * shrink[i] + score[i] + score[i + 2];
+      peak[i] = highest;
+    }
+    const uint32_t upper = transposed(rounded_pair<T>(score[0], score[1])), lower = transposed(rounded_pair<T>(score[2], score[3]));
+#pragma unroll
+    for (int h = 0; h < D / 64; ++h)
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        auto& sums = values[h * 4 + j];
+        sums[0] *= shrink[0], sums[1] *= shrink[1], sums[2] *= shrink[0], sums[3] *= shrink[1];
+        auto word = [&](int i) { return (&tile.packs[h][i].x)[j]; };
+        const uint32_t factor[4] = {__byte_perm(word(0), word(1), 0x5410), __byte_perm(word(0), word(1), 0x7632), __byte_perm(word(2), word(3), 0x5410),
+                                    __byte_perm(word(2), word(3), 0x7632)};
+        mma16(sums, factor, upper, lower, T{});
+      }
+  }
+};
+
+template <class T, int D>
+__global__ void __launch_bounds__(kChunkThreads, 3) chunk_kernel(const T* q, const T* keys, const T* values, const int* chunk_list, const int* tables, const int* begins,
+                                                                 const int* lengths, T* out, float* partial, ChunkShape shape) {
+  const int head = blockIdx.x % shape.kv_heads, first_query = blockIdx.x / shape.kv_heads * kTileQueries, chunk = blockIdx.y;
+  const ChunkList chunks{chunk_list, shape.sequences};
+  let_next_begin();
+  if (chunk >= chunks.count()) return wait_for_previous();  // what comes next counts on all that came before
+  const int sequence = chunks.sequence_of(chunk), length = lengths[sequence], piece = chunk - chunks.first_of(sequence);
+  const int begin = piece * chunks.length(), end = min(length, begin + chunks.length());
+  const int start = shape.window > 0 && length > shape.window ? length - shape.window : 0;
+  const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4, count = min(kTileQueries, shape.group - first_query);
+  const int* table = tables + begins[sequence];
+  auto place_of = [&](int position) {
+    const int64_t row = (static_cast<int64_t>(table[position / shape.block_size]) * shape.kv_heads + head) * shape.block_size + position % shape.block_size;
+    return row * D;
+  };
+  // What was stored in earlier steps may be read while the kernel before this one still runs; the newest position may not.
+  int position = max(begin, start / kTile * kTile) + warp * kTile;
+  if (position + kTile >= length) wait_for_previous();
+  TileKeys<T, D> tile_keys;
+  TileValues<T, D> tile_values;
+  if (position < end) {
+    const int64_t place = place_of(position);
+    tile_keys.load(keys + place);
+    tile_values.load(values + place);
+  }
+  wait_for_previous();
+  uint4 query[D / 32] = {};  // of query g
+  const int64_t first_head = head * shape.group + first_query;
+  if (g < count) {
+#pragma unroll
+    for (int c = 0; c < D / 32; ++c)
+      query[c] = *reinterpret_cast<const uint4*>(q + (static_cast<int64_t>(sequence) * shape.heads + first_head + g) * D + c * 32 + t * 8);
+  }
+  TileSums<T, D> sums;
+  for (; position < end; position += kChunkWarps * kTile) {
+    const bool more = position + kChunkWarps * kTile < end;
+    const int64_t next = more ? place_of(position + kChunkWarps * kTile) : 0;
+    float score[4] = {};
+#pragma unroll
+    for (int c = 0; c < D / 32; ++c) {
+      const auto &upper = tile_keys.packs[c][0], &lower = tile_keys.packs[c][1];
+      mma16(score, {upper.x, lower.x, upper.y, lower.y}, query[c].x, query[c].y, T{});
+      mma16(score, {upper.z, lower.z, upper.w, lower.w}, query[c].z, query[c].w, T{});
+    }
+    if (more) tile_keys.load(keys + next);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int at = position + g + i / 2 * 8;
+      score[i] = at >= start && at < length ? score[i] * shape.scale : -INFINITY;
+    }
+    sums.add(score, tile_values);
+    if (more) tile_values.load(values + next);
+  }
+
+  __shared__ float all_sums[kChunkWarps][kTileQueries][D + 8], all_peaks[kChunkWarps][kTileQueries], all_totals[kChunkWarps][kTileQueries];
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const float total = rows_sum(sums.total[i]);
+    if (g == 0) all_peaks[warp][2 * t + i] = sums.peak[i], all_totals[warp][2 * t + i] = total;
+#pragma unroll
+    for (int m = 0; m < D / 16; ++m)
+      *reinterpret_cast<float2*>(&all_sums[warp][2 * t + i][m / 4 * 64 + g * 8 + m % 4 * 2]) = make_float2(sums.values[m][i], sums.values[m][i + 2]);
+  }
+  __syncthreads();
+  const bool alone = chunks.first_of(sequence + 1) - chunks.first_of(sequence) == 1;
+  for (int element = threadIdx.x; element < count * D; element += kChunkThreads) {
+    const int query_of = element / D, d = element % D;
+    float highest = -INFINITY, total = 0, result = 0;
+#pragma unroll
+    for (int w = 0; w < kChunkWarps; ++w) highest = fmaxf(highest, all_peaks[w][query_of]);
+#pragma unroll
+    for (int w = 0; w < kChunkWarps; ++w) {
+      const float shrink = all_peaks[w][query_of] == -INFINITY ? 0.0f : exp2f(all_peaks[w][query_of] - highest);
+      total += all_totals[w][query_of] * shrink;
+      result += all_sums[w][query_of][d] * shrink;
+    }
+    if (alone) {
+      out[(static_cast<int64_t>(sequence) * shape.heads + first_head + query_of) * D + d] = from_float<T>(total > 0 ? result / total : 0.0f);
+    } else {
+      float* own = partial + (static_cast<int64_t>(chunk) * shape.heads + first_head + query_of) * (D + 2);
+      own[d] = result;
+      if (d == 0) own[D] = highest, own[D + 1] = total;
+    }
+  }
+}
+
+// One block per head of one sequence: adds the parts of its chunks. A sequence of one chunk is done; one of none, which fills up a batch, gets zeros.
+template <class T, int D>
+__global__ void __launch_bounds__(D / 2) merge_chunks_kernel(const float* partial, const int* chunk_list, T* out, int heads, int sequences) {
+  const ChunkList chunks{chunk_list, sequences};
+  const int sequence = blockIdx.x / heads, head = blockIdx.x % heads, d = threadIdx.x * 2;
+  let_next_begin();
+  const int first = chunks.first_of(sequence), last = chunks.first_of(sequence + 1);
+  wait_for_previous();
+  if (last - first == 1) return;
+  float highest = -INFINITY, total = 0;
+  float2 result = make_float2(0, 0);
+  for (int chunk = first; chunk < last; ++chunk) {
+    const float* own = partial + (static_cast<int64_t>(chunk) * heads + head) * (D + 2);
+    const float2 part = *reinterpret_cast<const float2*>(own + d), state = *reinterpret_cast<const float2*>(own + D);
+    if (state.x == -INFINITY) continue;
+    const float peak = fmaxf(highest, state.x), shrink = exp2f(highest - peak), weight = exp2f(state.x - peak);
+    result.x = result.x * shrink + part.x * weight, result.y = result.y * shrink + part.y * weight;
+    total = total * shrink + state.y * weight;
+    highest = peak;
+  }
+  const float inverse = total > 0 ? 1.0f / total : 0.0f;
+  *reinterpret_cast<uint32_t*>(out + static_cast<int64_t>(blockIdx.x) * D + d) = rounded_pair<T>(result.x * inverse, result.y * inverse);
+}
+
+}  // namespace hone::ops::cuda

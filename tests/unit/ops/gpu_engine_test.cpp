@@ -1,0 +1,191 @@
+// Kernels of generation on an NVIDIA GPU beside their definitions computed in float32. Skipped where there is no GPU or nothing
+// was built for one.
+#include "hone/ops/attention/decode_chunks.h"
+#include "hone/ops/attention/fused_qkv_attention.h"
+#include "hone/ops/cuda/thin_linear.h"
+#include "hone/ops/linear/float8_weight.h"
+#include "hone/ops/rms_norm.h"
+#include "hone/ops/sample_tokens.h"
+#include "ops/ops_testing.h"
+
+namespace hone::ops {
+namespace {
+
+class GpuEngine : public testing::Test {
+ protected:
+  void SetUp() override {
+    at::NoGradGuard no_grad;
+    if (!at::hasCUDA() || !cuda::serves_thin(at::zeros({1, 8}, at::TensorOptions(at::kHalf).device(at::kCUDA)),
+                                             at::zeros({8, 8}, at::TensorOptions(at::kHalf).device(at::kCUDA))))
+      GTEST_SKIP() << "no GPU, or no kernels for it";
+    at::manual_seed(7);
+  }
+  at::NoGradGuard no_grad_;
+};
+
+Tensor random_on_gpu(std::vector<int64_t> shape, at::ScalarType type, double size = 1) {
+  return (at::randn(shape, at::TensorOptions(at::kFloat).device(at::kCUDA)) * size).to(type);
+}
+
+double distance_on_gpu(const Tensor& found, const Tensor& expected) {
+  auto x = found.to(at::kDouble), y = expected.to(at::kDouble);
+  return ((x - y).norm() / y.norm().clamp_min(1e-30)).item<double>();
+}
+
+// Sequences of these lengths, the last token new, their blocks anywhere in the cache: found beside the composition in float32.
+void expect_decodes(const std::vector<int64_t>& lengths, const AttentionShape& shape, at::ScalarType type) {
+  constexpr int64_t kBlock = 16;
+  const auto sequences = static_cast<int64_t>(lengths.size());
+  int64_t blocks = 0;
+  for (auto length : lengths) blocks += (length + kBlock - 1) / kBlock;
+  auto order = at::randperm(blocks, at::TensorOptions(at::kInt)).contiguous();
+  std::vector<PagedSequence> batch;
+  const auto* next = order.const_data_ptr<int32_t>();
+  for (auto length : lengths) {
+    const auto count = static_cast<size_t>((length + kBlock - 1) / kBlock);
+    batch.push_back({length - 1, 1, {next, count}});
+    next += count;
+  }
+  auto kv_shape = std::vector<int64_t>{blocks, shape.kv_heads, kBlock, shape.head_dim};
+  KvCacheLayer cache{random_on_gpu(kv_shape, type), random_on_gpu(kv_shape, type)},
+      wide{cache.keys.to(at::kFloat), cache.values.to(at::kFloat)};
+  auto q = random_on_gpu({sequences, shape.heads * shape.head_dim}, type),
+       k = random_on_gpu({sequences, shape.kv_heads * shape.head_dim}, type), v = at::randn_like(k);
+  auto plan = paged_plan(batch, kBlock, at::kCUDA);
+  ASSERT_TRUE(plan.decode_chunks.defined());
+  auto found = paged_attention(q, k, v, cache, plan, shape);
+  auto expected = paged_attention_plain(q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat), wide, plan, shape);
+  EXPECT_LT(distance_on_gpu(found, expected), type == at::kHalf ? 2e-3 : 1e-2);
+  for (int64_t i = 0; i < sequences; ++i) EXPECT_LT(distance_on_gpu(found[i], expected[i]), 2e-2) << "sequence " << i;
+}
+
+TEST_F(GpuEngine, DecodesSequencesOfAnyLength) {
+  for (auto type : {at::kBFloat16, at::kHalf})
+    for (int64_t head_dim : {64, 128})
+      for (auto [heads, kv_heads] : {std::pair<int64_t, int64_t>(28, 4), {16, 8}, {4, 4}, {20, 2}}) {
+        AttentionShape shape{heads, kv_heads, head_dim, 1 / std::sqrt(static_cast<double>(head_dim))};
+        expect_decodes({1}, shape, type);
+        expect_decodes({160}, shape, type);
+        expect_decodes({1, 16, 17, 63, 64, 65, 700, 3000, 129, 5}, shape, type);
+      }
+  expect_decodes({20000, 3, 1000}, {16, 8, 128, 0.09}, at::kBFloat16);
+  std::vector<int64_t> many;
+  for (int64_t i = 0; i < 256; ++i) many.push_back(100 + 37 * i % 1900);
+  expect_decodes(many, {16, 8, 128, 0.09}, at::kBFloat16);
+}
+
+TEST_F(GpuEngine, DecodesWithinAWindow) {
+  for (int64_t window : {1, 50, 128, 1000}) expect_decodes({1, 49, 50, 51, 300, 3000}, {8, 4, 128, 0.09, window}, at::kBFloat16);
+}
+
+// A step of decodes, a prompt and the rest of another, out of a joined projection.
+TEST_F(GpuEngine, TurnsAndStoresWhatPromptsBring) {
+  constexpr int64_t kBlock = 16;
+  for (int64_t head_dim : {64, 128})
+    for (bool has_norms : {false, true}) {
+      AttentionShape shape{8, 2, head_dim, 0.1};
+      std::vector<int32_t> blocks{9, 1, 4, 7, 0, 3, 8, 2, 6, 5};
+      auto part = [&](size_t begin, size_t count) { return std::span<const int32_t>(blocks).subspan(begin, count); };
+      std::vector<PagedSequence> batch{{17, 1, part(0, 2)}, {0, 30, part(2, 2)}, {33, 20, part(4, 4)}};
+      const int64_t rows = 51, width = (shape.heads + 2 * shape.kv_heads) * head_dim, q_width = shape.heads * head_dim,
+                    kv_width = shape.kv_heads * head_dim;
+      auto qkv = random_on_gpu({rows, width}, at::kBFloat16);
+      QkNorm norms;
+      if (has_norms) norms = {random_on_gpu({head_dim}, at::kBFloat16), random_on_gpu({head_dim}, at::kBFloat16), 1e-6};
+      std::vector<int64_t> kv_shape{10, shape.kv_heads, kBlock, head_dim};
+      KvCacheLayer cache{random_on_gpu(kv_shape, at::kBFloat16), random_on_gpu(kv_shape, at::kBFloat16)},
+          wide{cache.keys.to(at::kFloat), cache.values.to(at::kFloat)};
+      auto table = rope_table(at::arange(rows, at::TensorOptions(at::kInt).device(at::kCUDA)),
+                              at::rand({head_dim / 2}, at::TensorOptions(at::kFloat).device(at::kCUDA)));
+      auto plan = paged_plan(batch, kBlock, at::kCUDA);
+      auto found = fused_qkv_attention(qkv, norms, table, cache, plan, shape);
+      auto turned = [&](int64_t begin, int64_t size, const Tensor& norm) {
+        auto x = qkv.narrow(1, begin, size).to(at::kFloat);
+        if (norm.defined()) x = rms_norm_plain(x.reshape({rows, -1, head_dim}), norm.to(at::kFloat), 1e-6).reshape({rows, -1});
+        return rope_plain(x.contiguous(), table);
+      };
+      auto expected =
+          paged_attention_plain(turned(0, q_width, norms.q), turned(q_width, kv_width, norms.k),
+                                qkv.narrow(1, q_width + kv_width, kv_width).to(at::kFloat).contiguous(), wide, plan, shape);
+      EXPECT_LT(distance_on_gpu(found, expected), 1e-2);
+      EXPECT_LT(distance_on_gpu(cache.keys, wide.keys), 1e-2);
+      EXPECT_LT(distance_on_gpu(cache.values, wide.values), 1e-3);
+    }
+}
+
+TEST_F(GpuEngine, ThinLayersTakeNormsSumsAndGates) {
+  for (auto type : {at::kBFloat16, at::kHalf})
+    for (int64_t rows : {1, 2})
+      for (auto [in, out] : {std::pair<int64_t, int64_t>(3584, 4608), {896, 1152}, {64, 10}, {2048, 37}}) {
+        auto x = random_on_gpu({rows, in}, type), weight = random_on_gpu({out, in}, type, 0.05),
+             bias = random_on_gpu({out}, type), norm = random_on_gpu({in}, type), added = random_on_gpu({rows, out}, type);
+        auto wide = [](const Tensor& t) { return t.to(at::kFloat); };
+        ASSERT_TRUE(cuda::serves_thin(x, weight));
+        auto plain = at::linear(wide(x), wide(weight), wide(bias));
+        EXPECT_LT(distance_on_gpu(cuda::thin_linear(x, weight, bias), plain), 5e-3);
+        EXPECT_LT(distance_on_gpu(cuda::thin_linear(x, weight, bias, {.added = added}), plain + wide(added)), 5e-3);
+        auto normed = at::linear(rms_norm_plain(wide(x), wide(norm), 1e-6), wide(weight));
+        EXPECT_LT(distance_on_gpu(cuda::thin_linear(x, weight, {}, {.norm = norm, .eps = 1e-6}), normed), 5e-3);
+        if (out % 2) continue;
+        auto parts = normed.chunk(2, 1);
+        EXPECT_LT(distance_on_gpu(cuda::thin_linear(x, weight, {}, {.norm = norm, .eps = 1e-6, .gated = true}),
+                                  at::silu(parts[0]) * parts[1]),
+                  5e-3);
+      }
+}
+
+TEST_F(GpuEngine, MultipliesAnyRowsByWeightsOf8BitFloats) {
+  for (int64_t rows : {3, 64, 300})
+    for (auto [in, out] : {std::pair<int64_t, int64_t>(3584, 4608), {896, 1152}, {18944, 3584}}) {
+      auto x = random_on_gpu({rows, in}, at::kBFloat16), weight = random_on_gpu({out, in}, at::kBFloat16, 0.05),
+           bias = random_on_gpu({out}, at::kBFloat16);
+      if (!serves_float8(weight, out)) GTEST_SKIP() << "no products of 8-bit floats";
+      auto found = base_product(x, weight, float8_weight_forward(weight), bias);
+      auto exact = at::linear(x.to(at::kFloat), weight.to(at::kFloat), bias.to(at::kFloat));
+      EXPECT_LT(distance_on_gpu(found, exact), 0.06) << rows << " " << in;
+    }
+}
+
+// Greedy rows find the first of the greatest; the others one draw of a thousand as often as its probability says.
+TEST_F(GpuEngine, DrawsTokens) {
+  for (auto type : {at::kBFloat16, at::kFloat})
+    for (int64_t vocabulary : {7, 1000, 151936, 151937})
+      for (int64_t rows : {1, 300}) {
+        auto logits = random_on_gpu({rows, vocabulary}, type);
+        SamplingTensors draws;
+        for (int64_t i = 0; i < rows; ++i) {
+          draws.temperatures.push_back(0), draws.top_k.push_back(0), draws.top_p.push_back(1), draws.keys.push_back(i);
+        }
+        auto best = std::get<0>(logits.max(1, true)), first = logits.eq(best).to(at::kFloat).argmax(1);
+        EXPECT_TRUE(at::equal(sample_tokens(logits, draws), first)) << vocabulary << " " << rows;
+      }
+  constexpr int64_t kDraws = 20000;
+  auto logits = at::tensor({0.0, 1.0, 2.0, -1.0, 0.5}, at::TensorOptions(at::kFloat).device(at::kCUDA));
+  SamplingTensors draws;
+  for (int64_t i = 0; i < kDraws; ++i)
+    draws.temperatures.push_back(0.8F), draws.top_k.push_back(0), draws.top_p.push_back(1), draws.keys.push_back(i * 7919);
+  auto drawn = sample_tokens(logits.unsqueeze(0).expand({kDraws, 5}).contiguous(), draws);
+  auto shares = at::bincount(drawn, {}, 5).to(at::kFloat) / kDraws;
+  EXPECT_LT((shares - (logits / 0.8).softmax(0)).abs().max().item<double>(), 0.015);
+}
+
+}  // namespace
+
+// The list alone, on any machine.
+TEST(DecodeChunks, CoverEverySequenceWithinTheirRoom) {
+  for (const auto& lengths : {std::vector<int64_t>{1}, {64, 65}, {20000, 3, 1000}, std::vector<int64_t>(256, 900)}) {
+    const auto sequences = static_cast<int64_t>(lengths.size()) + 3;
+    const auto list = decode_chunks(lengths, sequences);
+    ASSERT_LE(static_cast<int64_t>(list.size()), decode_chunk_room(sequences));
+    ASSERT_EQ(static_cast<int64_t>(list.size()), 3 + sequences + list[1]);
+    EXPECT_EQ(list[0] % 64, 0);
+    for (int64_t i = 0; i < sequences; ++i) {
+      const auto at = static_cast<size_t>(2 + i);
+      const auto length = i < static_cast<int64_t>(lengths.size()) ? lengths[static_cast<size_t>(i)] : 0;
+      EXPECT_EQ(list[at + 1] - list[at], (length + list[0] - 1) / list[0]);
+      for (auto chunk = list[at]; chunk < list[at + 1]; ++chunk) EXPECT_EQ(list[static_cast<size_t>(3 + sequences + chunk)], i);
+    }
+  }
+}
+
+}  // namespace hone::ops
