@@ -131,9 +131,10 @@ void BlockManager::mark_pending(std::span<const text::TokenId> tokens, std::stri
 void BlockManager::cache_full_blocks(std::span<const text::TokenId> tokens, std::string_view extra_key,
                                      const std::vector<BlockId>& blocks, int64_t known, int64_t computed) {
   if (!prefix_cache_ || computed / block_size_ <= known) return;
-  uint64_t parent = root(extra_key);
-  auto size = static_cast<size_t>(block_size_);
-  for (size_t i = 0; i < static_cast<size_t>(computed / block_size_); ++i) {
+  auto size = static_cast<size_t>(block_size_), first = static_cast<size_t>(known);
+  uint64_t parent = known > 0 ? blocks_[static_cast<size_t>(blocks[first - 1])].hash : 0;
+  if (!parent) first = 0, parent = root(extra_key);  // another has published the same: the chain is followed from its root
+  for (size_t i = first; i < static_cast<size_t>(computed / block_size_); ++i) {
     auto part = tokens.subspan(i * size, size);
     auto hash = chain(parent, part);
     auto& block = blocks_[static_cast<size_t>(blocks[i])];
