@@ -21,6 +21,7 @@ void prepare_for_inference(model::CausalLM& model, const EngineConfig& config) {
   if (model.device().is_cpu()) device::enable_cpu_caching_allocator();
   if (config.quant_bits) model::apply_quantization(model, config.quant_bits);
   if (config.fuse_projections) model::fuse_projections(model);
+  if (config.float8_products) model::apply_float8(model);
   for (auto device : model.devices()) device::empty_cache(device);  // what the weights left behind
 }
 
@@ -291,7 +292,7 @@ std::vector<std::string> Engine::adapters() const { return {impl_->adapters.begi
 
 void Engine::update_weights(int64_t version) {
   auto& self = *impl_;
-  HONE_CHECK(!self.config.quant_bits, "rounded weights cannot follow a trainer");
+  HONE_CHECK(!self.config.quant_bits && !self.config.float8_products, "rounded weights cannot follow a trainer");
   HONE_CHECK(std::ranges::none_of(self.models, [](const auto* model) { return is_tensor_parallel(*model); }),
              "weights cannot be updated in place with tensor parallelism");
   self.between_steps([&] {

@@ -29,6 +29,7 @@ struct EngineConfig {
   int64_t speculative_tokens = 0;       // guessed from the text so far and checked in one step; 0: none
   ops::KvCacheDtype kv_cache_dtype = ops::KvCacheDtype::plain;  // how keys and values are kept
   int quant_bits = 0;            // 8 or 4: weights of linear layers rounded to that many bits (CPU); 0: as loaded
+  bool float8_products = false;  // prompts and batches go through weights of 8-bit floats (NVIDIA GPUs)
   bool fuse_projections = true;  // where reading them is fast; false: they stay the very tensors that somebody trains
 };
 

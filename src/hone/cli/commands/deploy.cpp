@@ -6,6 +6,7 @@
 #include "hone/cli/arguments/tinker.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/configs/data_config.h"
+#include "hone/cli/configs/inference/engine_quantization.h"
 #include "hone/cli/configs/inference/generation_config.h"
 #include "hone/cli/configs/inference/parallel_sizes.h"
 #include "hone/cli/configs/inference/served_model.h"
@@ -38,6 +39,9 @@ class Deployment {
     replicas_.apply_tensor_parallel();
     auto engine = engine_config(options);
     if (follows) engine.fuse_projections = false;  // weights are copied over those of the files
+    engine.float8_products = rounds_to_float8(options, folder_);
+    if (follows && engine.float8_products)
+      throw UserError(ExitCode::usage, "weights of 8-bit floats cannot follow a trainer", "leave --vllm_quantization out");
     engine_ = std::make_unique<engine::Engine>(replicas_.replicas(), tokenizer_, engine);
     load_adapters();
   }

@@ -200,7 +200,7 @@ void add_serving(Rows& rows) {
            verbs{kRlhf}},
           {"vllm_quantization", Text, "",
            "Expected quantization of the checkpoint (awq, gptq, fp8 …); bitsandbytes quantizes full-precision weights while "
-           "loading.",
+           "loading, fp8 computes with them in 8-bit floats on an NVIDIA GPU.",
            also{"sglang_quantization"}},
           {"sglang_kv_cache_dtype", Choice("fp8_e5m2|fp8_e4m3"), "auto", "KV cache dtype: fp8 or auto, the compute dtype.",
            only_swift{}},

@@ -6,6 +6,7 @@
 #include "hone/model/causal_lm.h"
 #include "hone/model/decoder.h"
 #include "hone/ops/cpu/gemm/arm/interleaved_layout.h"
+#include "hone/ops/cuda/thin_linear.h"
 #include "hone/ops/linear/matmul.h"
 
 namespace hone::model {
@@ -111,6 +112,12 @@ void FusedProjection::round_weights(const std::vector<Linear*>& layers) {
   }
 }
 
+bool FusedProjection::round_for_inference() {
+  if (!weight_.defined() || !ops::serves_float8(weight_, weight_.size(0))) return false;
+  float8_ = ops::float8_weight_forward(weight_);
+  return true;
+}
+
 bool FusedProjection::lies_under(std::initializer_list<const Linear*> layers) const {
   if (!weight_.defined() && !rounded_) return false;
   const auto* place = static_cast<const std::byte*>((rounded_ ? rounded_->codes : weight_).const_data_ptr());
@@ -151,7 +158,9 @@ TensorList FusedProjection::trained_gate_up(const Linear& gate, const Linear& up
 }
 
 Tensor FusedProjection::operator()(const Tensor& x_th) const {
-  return rounded_ ? ops::quantized_linear(x_th, *rounded_, bias_) : ops::matmul_nt(x_th, weight_, bias_);
+  if (rounded_) return ops::quantized_linear(x_th, *rounded_, bias_);
+  return ops::cuda::serves_thin(x_th, weight_) ? ops::matmul_nt(x_th, weight_, bias_)
+                                               : ops::base_product(x_th, weight_, float8_, bias_);
 }
 
 void fuse_projections(CausalLM& model) {

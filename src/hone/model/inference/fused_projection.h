@@ -21,10 +21,13 @@ class FusedProjection {
 
   // Products of 8-bit floats in training (ops/linear/float8_weight.h), of these layers together and alone.
   void round_weights(const std::vector<Linear*>& layers);
+  bool round_for_inference();  // products of more than a few rows; false where the device has none
 
   // False once a layer carries an adapter or was given another tensor.
   bool is_current_for(std::initializer_list<const Linear*> layers) const;
-  Tensor operator()(const Tensor& x_th) const;  // [T, sum of outputs]
+  Tensor operator()(const Tensor& x_th) const;      // [T, sum of outputs]
+  const Tensor& weight() const { return weight_; }  // undefined where it is rounded, or nothing is joined
+  const Tensor& bias() const { return bias_; }
 
   // In training, on a GPU: layers with or without LoRA, weights frozen or trained. Empty where they must be computed one by one.
   TensorList trained(std::initializer_list<const Linear*> layers, const Tensor& x_th, const LinearContext& mode,

@@ -23,4 +23,25 @@ void apply_quantization(CausalLM& model, int bits) {
   }
 }
 
+void apply_float8(CausalLM& model) {
+  bool rounded = false;
+  auto round = [&](Linear& layer) {
+    if (layer.is_tuned() || layer.quantized_base || !ops::serves_float8(layer.weight, layer.weight.size(0))) return;
+    layer.float8_weight = ops::float8_weight_forward(layer.weight);
+    rounded = true;
+  };
+  for (auto* decoder : model.computing_decoders())
+    for (auto& block : decoder->blocks) {
+      rounded |= block.attention.qkv.round_for_inference();
+      round(block.attention.o);
+      if (!block.mlp) continue;
+      rounded |= block.mlp->gate_up.round_for_inference();
+      round(block.mlp->down);
+    }
+  if (!rounded)
+    throw UserError(ExitCode::usage,
+                    fmt::format("products of 8-bit floats on {} in {}", model.device().str(), c10::toString(model.dtype())),
+                    "they need bfloat16 on an NVIDIA GPU of compute capability 8.9 or newer; leave --vllm_quantization out here");
+}
+
 }  // namespace hone::model

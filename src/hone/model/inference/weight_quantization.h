@@ -8,4 +8,8 @@ namespace hone::model {
 // elsewhere.
 void apply_quantization(CausalLM& model, int bits);
 
+// On a GPU that multiplies 8-bit floats, behind fuse_projections: products of blocks' layers and more than two rows are of
+// weights rounded so, which are kept beside the others. Throws UserError elsewhere.
+void apply_float8(CausalLM& model);
+
 }  // namespace hone::model

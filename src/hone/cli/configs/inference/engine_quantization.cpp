@@ -5,6 +5,7 @@
 #include "hone/base/file.h"
 #include "hone/cli/arguments/generation.h"
 #include "hone/cli/configs/inference/engine_args.h"
+#include "hone/cli/configs/model_config.h"
 
 namespace hone::cli {
 namespace {
@@ -35,22 +36,37 @@ const std::map<std::string, ops::KvCacheDtype>& float_codes() {
   return codes;
 }
 
+// What --vllm_quantization, or vLLM's own argument, asks for.
+std::string asked_quantization(const Options& options) {
+  auto argument = engine_argument(options, "quantization");
+  return argument.is_string() ? argument.get<std::string>() : EngineArguments(options).vllm_quantization.value_or("");
+}
+
 }  // namespace
+
+bool rounds_to_float8(const Options& options, const std::filesystem::path& folder) {
+  return (options.verb() & kGenerating) && format_named(asked_quantization(options)) == "fp8" && format_of(folder).empty();
+}
 
 std::optional<ops::WeightQuantization> engine_compression(const Options& options, const std::filesystem::path& folder) {
   const EngineArguments args(options);
-  auto argument = engine_argument(options, "quantization");
-  auto asked = argument.is_string() ? argument.get<std::string>() : args.vllm_quantization.value_or("");
+  auto asked = asked_quantization(options);
   if (asked.empty() || !(options.verb() & kGenerating)) return std::nullopt;
   auto wanted = format_named(asked), found = format_of(folder);
   if (found == wanted) return std::nullopt;
+  if (rounds_to_float8(options, folder)) {
+    if (device_of(options).is_cuda()) return std::nullopt;
+    throw UserError(ExitCode::usage, fmt::format("{} fp8 on {}", args.vllm_quantization.flag(), device_of(options).str()),
+                    "weights of 8-bit floats need an NVIDIA GPU; on the CPU use --quant_bits 8");
+  }
   if (found.empty() && wanted == "bitsandbytes")
     return ops::WeightQuantization{.code = ops::QuantType::nf4, .double_quant = true};
   throw UserError(ExitCode::usage,
                   fmt::format("{} is {}, and {} is kept {}", args.vllm_quantization.flag(), asked, folder.string(),
                               found.empty() ? "whole" : "in " + found),
-                  found.empty() ? "leave it out, name bitsandbytes, or export a quantized folder with hone export --quant_method"
-                                : "leave it out: the folder says itself what it is kept in");
+                  found.empty()
+                      ? "leave it out, name bitsandbytes or fp8, or export a quantized folder with hone export --quant_method"
+                      : "leave it out: the folder says itself what it is kept in");
 }
 
 ops::KvCacheDtype cache_code(const Options& options) {

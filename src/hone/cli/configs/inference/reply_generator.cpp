@@ -4,6 +4,7 @@
 #include "hone/cli/arguments/hub.h"
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/configs/data_config.h"
+#include "hone/cli/configs/inference/engine_quantization.h"
 #include "hone/cli/configs/inference/generation_config.h"
 #include "hone/cli/configs/model_config.h"
 #include "hone/data/batches/image_batch.h"
@@ -42,7 +43,9 @@ ReplyGenerator::ReplyGenerator(const Options& options)
   sampling_.eos_token_ids = encoder_->stop_ids();
   for (auto token : end_tokens(folder_)) sampling_.eos_token_ids.push_back(token);
   sampling_.constraint = completion_regex(options, *tokenizer_, sampling_.eos_token_ids);
-  engine_ = std::make_unique<engine::Engine>(copies_.replicas(), tokenizer_, engine_config(options));
+  auto config = engine_config(options);
+  config.float8_products = rounds_to_float8(options, folder_);
+  engine_ = std::make_unique<engine::Engine>(copies_.replicas(), tokenizer_, config);
 }
 
 engine::Request ReplyGenerator::request_for(const data::Conversation& conversation, uint64_t index) const {
