@@ -42,6 +42,7 @@ Settings parse(int argc, char** argv) {
     if (key == "--mixed") s.mixed = number();
     if (key == "--temperature") s.temperature = std::stod(value);
     if (key == "--quant_bits") s.engine.quant_bits = static_cast<int>(number());
+    if (key == "--float8") s.engine.float8_products = number() != 0;
     if (key == "--graphs") s.engine.use_cuda_graphs = number() != 0;
     if (key == "--cache_tokens") s.engine.kv_cache_tokens = number();
     if (key == "--step_tokens") s.engine.max_num_batched_tokens = number();
