@@ -17,8 +17,8 @@ def four_tied_blocks():
 
 
 def four_blocks():
-    from transformers import LlamaConfig, LlamaForCausalLM
-    return LlamaForCausalLM(LlamaConfig(**BLOCKS, attention_bias=True, mlp_bias=True, tie_word_embeddings=False))
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+    return Qwen3ForCausalLM(Qwen3Config(**BLOCKS, tie_word_embeddings=False))
 
 
 def in_parts(rows, parts):
@@ -27,10 +27,10 @@ def in_parts(rows, parts):
 
 
 FULL = dict(tuner_type="full")
-LAST_BLOCK = dict(tuner_type="full", freeze_parameters="model.embed_tokens model.layers.0 model.layers.1 model.layers.2")
+LAST_BLOCK = dict(tuner_type="full", freeze_parameters_regex=r"model\.(embed_tokens|layers\.[012])\..*")
 CASES = {  # processes, model, what is trained, layout
     "two stages, tied": (2, four_tied_blocks, FULL, dict(pipeline_parallel_size=2, **in_parts(2, 4))),
-    "two uneven stages, lora on every layer": (2, four_blocks, EVERYWHERE, dict(pipeline_parallel_size=2, decoder_first_pipeline_num_layers=1, **in_parts(2, 4))),
+    "two uneven stages, lora on every layer": (2, four_blocks, EVERYWHERE, dict(pipeline_parallel_size=2, decoder_first_pipeline_num_layers=1, **in_parts(4, 2))),
     "two stages, the first of which is frozen": (2, four_blocks, LAST_BLOCK, dict(pipeline_parallel_size=2, **in_parts(2, 4))),
     "two stages of cut layers, rows dealt out": (4, four_tied_blocks, dict(**FULL, max_grad_norm=0.5), dict(pipeline_parallel_size=2, tensor_parallel_size=2, sequence_parallel="true", **in_parts(2, 4))),
     "two stages in two copies, packed": (4, four_tied_blocks, dict(**FULL, packing="true", max_length=61, max_grad_norm=0.5), dict(pipeline_parallel_size=2, **in_parts(1, 4))),
