@@ -41,7 +41,7 @@ void apply_float8(CausalLM& model) {
   if (!rounded)
     throw UserError(ExitCode::usage,
                     fmt::format("products of 8-bit floats on {} in {}", model.device().str(), c10::toString(model.dtype())),
-                    "they need bfloat16 on an NVIDIA GPU of compute capability 8.9 or newer; leave --vllm_quantization out here");
+                    "they need bfloat16 on an NVIDIA GPU of compute capability 8.9 or newer; leave `vllm_quantization` out here");
 }
 
 }  // namespace hone::model

@@ -173,9 +173,11 @@ namespace {
 void read_budget(const Options& options, const TrainingArguments& args, train::TrainingJob& job) {
   if (!args.activation_memory_budget.has_value()) return;
   job.activation_memory_budget = *args.activation_memory_budget;
-  for (const char* name : {"recompute_granularity", "recompute_modules", "recompute_num_layers", "recompute_layers"})
-    if (options.has_option(name) && options.is_set(name))
-      throw UserError(ExitCode::usage, fmt::format("{} and --{} exclude each other", args.activation_memory_budget.flag(), name),
+  for (const AnyArg& other : {AnyArg(args.recompute_granularity), AnyArg(args.recompute_modules),
+                              AnyArg(args.recompute_num_layers), AnyArg(args.recompute_layers)})
+    if (other.is_set())
+      throw UserError(ExitCode::usage,
+                      fmt::format("{} and {} exclude each other", args.activation_memory_budget.flag(), other.flag()),
                       "a budget chooses which parts of which blocks are recomputed");
   if (options.is_set(args.gradient_checkpointing.name()) && !*args.gradient_checkpointing && *job.activation_memory_budget < 1)
     throw UserError(ExitCode::usage,
