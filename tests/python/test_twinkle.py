@@ -13,7 +13,7 @@ from workers import free_port, made_once
 HERE = Path(__file__).parent
 CHECKS = re.findall(r"^def (check_\w+)", (HERE / "twinkle_checks.py").read_text(), re.M)
 NANO = ROOT / "models/nano"
-RAY = dict(RAY_USAGE_STATS_ENABLED="0", RAY_AUTH_MODE="disabled", RAY_DEDUP_LOGS="0", RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0")
+RAY = dict(RAY_USAGE_STATS_ENABLED="0", RAY_AUTH_MODE="disabled", RAY_DEDUP_LOGS="0", RAY_worker_niceness="0")  # others wait for these
 ROWS = 40
 
 
