@@ -7,7 +7,7 @@ from layouts_testing import ADAPTED, ON_EXPERTS, STEPS, assert_same, experts, ma
 from parallel_testing import GLOBAL_BATCH
 from processes import start, steps_logged, wait_for
 
-TENSOR, EXPERT, CUT = "tensor_parallel_size", "expert_parallel_size", "expert_tensor_parallel_size"
+TENSOR, EXPERT, CUT, SEQUENCE = "tensor_parallel_size", "expert_parallel_size", "expert_tensor_parallel_size", "sequence_parallel_size"
 FULL = dict(tuner_type="full")
 CASES = {  # processes, how they are laid out, model, what trains
     "ep 2": (2, {EXPERT: 2}, experts, FULL),
@@ -18,12 +18,13 @@ CASES = {  # processes, how they are laid out, model, what trains
     "tp 2, ep 2, lora on experts, balanced": (2, {TENSOR: 2, EXPERT: 2, CUT: 1}, experts, {**ON_EXPERTS, "router_aux_loss_coef": 0.01}),
     "ep 2, etp 2, lora on experts": (4, {EXPERT: 2, CUT: 2}, experts, ON_EXPERTS),
     "tp 2, ep 2, two copies of each, clipped": (4, {TENSOR: 2, EXPERT: 2, CUT: 1}, experts, {**FULL, "max_grad_norm": 0.5}),
+    "ep 2, sequences on both": (2, {EXPERT: 2, SEQUENCE: 2}, experts, ON_EXPERTS),
     "tp 2, ep 2, etp 2, lora on layers alone": (4, {TENSOR: 2, EXPERT: 2}, experts, ADAPTED),
 }
 
 
 def batch_of(world, layout):
-    return GLOBAL_BATCH // (world // layout.get(TENSOR, 1))
+    return GLOBAL_BATCH // (world // layout.get(TENSOR, 1) // layout.get(SEQUENCE, 1))
 
 
 @pytest.fixture(scope="module")
