@@ -170,27 +170,27 @@ void read_precision(const Options& options, at::ScalarType stored, train::Traini
 namespace {
 
 // A budget chooses what is run again, and nobody else does.
-void read_budget(const Options& options, const TrainingArguments& args, train::TrainingJob& job) {
-  if (!args.activation_memory_budget.has_value()) return;
-  job.activation_memory_budget = *args.activation_memory_budget;
-  for (const AnyArg& other : {AnyArg(args.recompute_granularity), AnyArg(args.recompute_modules),
-                              AnyArg(args.recompute_num_layers), AnyArg(args.recompute_layers)})
+void read_budget(const TrainingArguments& args, train::TrainingJob& job) {
+  const auto& budget = args.activation_memory_budget;
+  if (!budget.has_value()) return;
+  job.activation_memory_budget = *budget;
+  const std::vector<AnyArg> others{args.recompute_granularity, args.recompute_modules, args.recompute_num_layers,
+                                   args.recompute_layers};
+  for (const auto& other : others)
     if (other.is_set())
-      throw UserError(ExitCode::usage,
-                      fmt::format("{} and {} exclude each other", args.activation_memory_budget.flag(), other.flag()),
+      throw UserError(ExitCode::usage, fmt::format("{} and {} exclude each other", budget.flag(), other.flag()),
                       "a budget chooses which parts of which blocks are recomputed");
-  if (options.is_set(args.gradient_checkpointing.name()) && !*args.gradient_checkpointing && *job.activation_memory_budget < 1)
+  if (args.gradient_checkpointing.is_set() && !*args.gradient_checkpointing && *budget < 1)
     throw UserError(ExitCode::usage,
-                    fmt::format("{} {} recomputes, and {} is off", args.activation_memory_budget.flag(),
-                                *job.activation_memory_budget, args.gradient_checkpointing.flag()),
-                    fmt::format("leave out one of the two; {} 1 keeps everything", args.activation_memory_budget.flag()));
+                    fmt::format("{} {} recomputes, and {} is off", budget.flag(), *budget, args.gradient_checkpointing.flag()),
+                    fmt::format("leave out one of the two; {} 1 keeps everything", budget.flag()));
 }
 
 // Which blocks, or which part of each, activation checkpointing runs again.
 void read_recompute(const Options& options, int64_t layers, train::TrainingJob& job) {
   const TrainingArguments args(options);
   job.gradient_checkpointing = *args.gradient_checkpointing;
-  read_budget(options, args, job);
+  read_budget(args, job);
   if (uses_factory_dialect(options)) {
     job.offload_activations = *ModelArguments(options).use_unsloth_gc;
     return;
