@@ -99,6 +99,16 @@ def rows_file(folder, count=6):
     return str(file)
 
 
+def check_prompts_without_answers(folder):
+    dataset = Dataset(DatasetMeta(rows_file(folder)))
+    dataset.set_template("Template", model_id=NANO, max_length=512)
+    dataset.map("CompetitionMathGRPOProcessor")
+    dataset.check(batched=True)
+    assert len(dataset) == 6 and dataset[0]["user_data"] == [("solution", "It is 1.")] and dataset[0]["messages"][-1]["content"] == ""
+    dataset.encode(add_generation_prompt=True)
+    assert (dataset[0]["labels"] == -100).all() and dataset.template.decode(dataset[0]["input_ids"]).count("What is 0 plus 1?") == 1
+
+
 def a_model(**adapter):
     model = TransformersModel(model_id=NANO, mixed_precision="no")
     model.add_adapter_to_model("default", LoraConfig(target_modules="all-linear"), **adapter)

@@ -58,11 +58,12 @@ class Template:
         return self.encoder.prompt(row)
 
     def encode(self, trajectory: Mapping[str, Any], add_generation_prompt: bool = False) -> InputFeature:
-        """A trajectory's tokens and labels."""
+        """A trajectory's tokens and labels. One without an answer is a prompt: it has no labels."""
         if not self.use_chat_template:
             ids = np.array(self.encoder.tokenize(trajectory["messages"][0]["content"]), np.int64)
             return self._feature(ids, ids)
-        if add_generation_prompt:
+        last = trajectory["messages"][-1]
+        if add_generation_prompt or last["role"] != "assistant" or not (last.get("content") or last.get("tool_calls")):
             ids = np.array(self.prompt(trajectory), np.int64)
             return self._feature(ids, np.full_like(ids, data.IGNORE))
         row = self.encoder.encode(self._row(trajectory))

@@ -11,6 +11,7 @@ from .platform import DeviceGroup, Platform
 from .utils import get_logger
 
 _started: dict[str, list[Any]] = {}  # by the group's name
+_ATTEMPTS = 4  # to start a cluster on a busy machine
 
 
 def free_port() -> int:
@@ -82,8 +83,16 @@ def start_ray() -> None:
         import ray
     except ImportError as problem:
         raise UsageError("mode is ray, and this environment has no ray", "pip install 'hone[twinkle]', or initialize(mode='local')") from problem
-    if not ray.is_initialized():
-        ray.init(log_to_driver=True, include_dashboard=False, logging_level="WARNING")
+    for attempt in range(_ATTEMPTS):
+        if ray.is_initialized():
+            return
+        try:
+            ray.init(log_to_driver=True, include_dashboard=False, logging_level="WARNING")
+        except Exception as problem:  # a node that takes longer than half a minute to come up is given up by Ray
+            ray.shutdown()
+            if "timed out during startup" not in str(problem) or attempt + 1 == _ATTEMPTS:
+                raise
+            get_logger().warning("Ray did not come up in time on this machine; once more")
 
 
 def _node_of(rank: int, nproc_per_node: int, nodes: list[str]) -> str:
