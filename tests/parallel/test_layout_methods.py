@@ -3,7 +3,7 @@ import json
 import random
 
 import pytest
-from layouts_testing import ON_EXPERTS, STEPS, assert_same, experts, settings
+from layouts_testing import ON_EXPERTS, STEPS, assert_same, experts, many_experts, settings
 from parallel_testing import GLOBAL_BATCH, sentence
 
 TENSOR, EXPERT, CUT = "tensor_parallel_size", "expert_parallel_size", "expert_tensor_parallel_size"
@@ -13,12 +13,13 @@ TENSOR, EXPERT, CUT = "tensor_parallel_size", "expert_parallel_size", "expert_te
 def rows(tmp_path_factory):
     """Pairs of answers, single answers with a verdict, and prompts."""
     folder, rng = tmp_path_factory.mktemp("rows"), random.Random(5)
-    files = {name: (folder / f"{name}.jsonl").open("w") for name in ("pairs", "verdicts", "prompts")}
+    files = {name: (folder / f"{name}.jsonl").open("w") for name in ("pairs", "verdicts", "answers", "prompts")}
     for i in range(GLOBAL_BATCH * STEPS):
         question = {"role": "user", "content": sentence(rng, rng.randint(2, 6))}
         talk = [question, {"role": "assistant", "content": sentence(rng, rng.randint(3, 9))}]
         files["pairs"].write(json.dumps({"messages": talk, "rejected_response": sentence(rng, rng.randint(3, 9))}) + "\n")
         files["verdicts"].write(json.dumps({"messages": talk, "label": i % 3 > 0}) + "\n")
+        files["answers"].write(json.dumps({"messages": talk}) + "\n")
         files["prompts"].write(json.dumps({"messages": [question]}) + "\n")
     for file in files.values():
         file.close()
@@ -36,7 +37,8 @@ LAYOUTS = {
 
 def run_of(train, models, folder, rows, world, layout, data, options):
     batch = GLOBAL_BATCH // (world // layout.get(TENSOR, 1))
-    return train(folder, world, verb="rlhf", dataset=rows[data], **layout, **settings(models(experts), per_device_train_batch_size=batch, **options))
+    teacher = {"teacher_model": models(many_experts)} if options["rlhf_type"] == "gkd" else {}
+    return train(folder, world, verb="rlhf", dataset=rows[data], **layout, **settings(models(experts), per_device_train_batch_size=batch, **teacher, **options))
 
 
 @pytest.mark.parametrize("case", LAYOUTS)
@@ -48,6 +50,7 @@ def test_preferences_train_as_in_one_process(train, models, rows, tmp_path, case
 
 ALIKE = {  # what a process draws or balances depends on its rows: the same processes without the layout are the measure
     "dpo": ("pairs", {**DPO, **WHOLE}),
+    "gkd": ("answers", dict(rlhf_type="gkd", lmbda=0.5, max_completion_length=8, temperature=1, **ON_EXPERTS)),
     "rm": ("pairs", dict(rlhf_type="rm", tuner_type="full")),
     "grpo": ("prompts", dict(rlhf_type="grpo", reward_funcs="soft_overlong", soft_max_length=12, soft_cache_length=6, num_generations=4, max_completion_length=10, beta=0.04, temperature=1, **ON_EXPERTS)),
 }
