@@ -89,4 +89,4 @@ def test_an_agent_template_of_ones_own(serve, tmp_path):
 
 def test_a_template_without_agent_format_says_so(serve):
     status, _, body = serve("--verbose", "false", "--template", "zephyr").post("/v1/chat/completions", {"messages": [QUESTION], "tools": [F]})
-    assert status == 400 and "--agent_template" in body
+    assert status == 400 and "agent_template" in body
