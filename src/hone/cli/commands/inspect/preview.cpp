@@ -16,6 +16,7 @@
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/training/preference_config.h"
 #include "hone/cli/configs/training/training_config.h"
+#include "hone/cli/dialect_flags.h"
 #include "hone/cli/parsing/command_line.h"
 #include "hone/data/preview.h"
 #include "hone/media/decode_image.h"
@@ -143,7 +144,8 @@ const char* fate_of_long_rows(const data::EncodeConfig& config) {
   }
 }
 
-void show_table(const data::DatasetPreview& preview, const train::TrainingJob& job, const data::RowReport& report) {
+void show_table(const data::DatasetPreview& preview, const train::TrainingJob& job, const data::RowReport& report,
+                const Options& command) {
   auto line = [](const char* name, const data::LengthSummary& s) {
     fmt::print("{:<14} {:>8} {:>10.1f} {:>8} {:>8} {:>8} {:>12}\n", name, s.min, s.mean, s.p50, s.p95, s.max, s.total);
   };
@@ -162,7 +164,8 @@ void show_table(const data::DatasetPreview& preview, const train::TrainingJob& j
   if (job.loader.feedback && job.loader.feedback->with_kl_pairs)
     fmt::print("each prompt trains once more with another row's answer, from which kto estimates the divergence\n");
   for (const auto& [problem, count] : report.by_kind()) fmt::print("  {:<20} {:>8}\n", data::name(problem), count);
-  for (const auto& message : report.messages()) fmt::print("  {}\n", terminal::styled(message, Style::yellow));
+  for (const auto& message : report.messages())
+    fmt::print("  {}\n", terminal::styled(in_dialect(message, command.front_end(), command.verb()), Style::yellow));
   if (auto more = report.unlisted(); more > 0) fmt::print("  … and {} more\n", more);
 }
 
@@ -237,7 +240,7 @@ int preview_command(const Options& options) {
   auto preview = preview_dataset(job, options, tokenizer, report);
   const bool for_people = *args.format == "text";
   for (const auto& row : preview.rows) for_people ? show_row(job, *tokenizer, row, *args.ids) : show_json(job, *tokenizer, row);
-  if (for_people) show_table(preview, job, report);
+  if (for_people) show_table(preview, job, report, *command);
   if (report.good() > 0) return 0;
   std::fflush(stdout);
   throw UserError(ExitCode::bad_data,
