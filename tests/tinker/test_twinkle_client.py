@@ -1,0 +1,137 @@
+"""Twinkle's own client, unmodified, against the server: its loop of steps is PEFT's on the same data, and what it saves can be sampled."""
+import json
+import os
+import subprocess
+import sys
+
+import numpy
+import pytest
+import torch
+from tinker_testing import ALICE, BOB, MODEL, ROOT, peft_model, rows, target_logprobs
+
+CLIENT = ROOT / ".venv/twinkle"
+RATE, DECAY, STEPS = 2e-3, 0.01, 4
+
+SCRIPT = """
+import json, sys
+url, key, model_id, rows, steps, rate = sys.argv[1], sys.argv[2], sys.argv[3], json.loads(sys.argv[4]), int(sys.argv[5]), float(sys.argv[6])
+from peft import LoraConfig
+from twinkle_client import init_twinkle_client
+from twinkle_client.model import MultiLoraTransformersModel
+from twinkle_client.sampler import vLLMSampler
+client = init_twinkle_client(base_url=url, api_key=key)
+out = {"healthy": client.health_check(), "models": [each.model_name for each in client.get_server_capabilities().supported_models]}
+model = MultiLoraTransformersModel(model_id=model_id)
+model.add_adapter_to_model("default", LoraConfig(r=8, lora_alpha=16, target_modules="all-linear"), gradient_accumulation_steps=1)
+model.set_template("Template")
+model.set_processor("InputProcessor", padding_side="right")
+model.set_loss("CrossEntropyLoss")
+model.set_optimizer("AdamW", lr=rate)
+model.set_lr_scheduler("LinearLR", start_factor=1.0, end_factor=0.5, total_iters=4)
+out["start"] = model.save("start", is_sampler=True).twinkle_path
+inputs = [{"input_ids": tokens, "labels": targets} for tokens, targets in rows]
+out["losses"], out["norms"] = [], []
+for _ in range(steps):
+    out["losses"].append(model.forward_backward(inputs=inputs).result["loss"])
+    out["norms"].append(float(model.clip_grad_norm(1.0).result))
+    model.step(); model.zero_grad(); model.lr_step()
+out["metric"] = model.calculate_metric(is_training=True).result
+out["logps"] = model.forward_only(inputs=inputs).result["logps"]
+saved = model.save("kept", save_optimizer=True, consumed_train_samples=12)
+out["saved"], out["sampler"] = saved.twinkle_path, model.save("told", is_sampler=True).twinkle_path
+before = model.forward_only(inputs=inputs).result["loss"]
+model.set_loss("GRPOLoss", epsilon=0.2)
+out["grpo"] = model.forward_backward(inputs=inputs, advantages=[1.0] * len(inputs), old_logps=[[lp for lp, t in zip(row, targets) if t != -100] for row, (_, targets) in zip(out["logps"], rows)]).result["loss"]
+model.clip_grad_and_step(max_grad_norm=1.0)
+out["moved"] = model.forward_only(inputs=inputs).result["loss"] - before
+out["resumed"] = model.resume_from_checkpoint(saved.twinkle_path)
+out["back"] = model.forward_only(inputs=inputs).result["loss"] - before
+sampler = vLLMSampler(model_id=model_id)
+sampler.set_template("Template")
+answers = sampler.sample([{"input_ids": rows[0][0]}], {"max_tokens": 4, "temperature": 0.0}, adapter_uri=out["sampler"], num_samples=2)
+out["tokens"] = [each.tokens for each in answers[0].sequences]
+out["feature"] = answers[0].sequences[0].new_input_feature
+out["chat"] = len(sampler.sample([{"messages": [{"role": "user", "content": "Who?"}]}], {"max_tokens": 2, "temperature": 0.0})[0].sequences[0].tokens)
+runs = client.list_training_runs()
+out["runs"] = [(run.lora_rank, run.model_owner) for run in runs]
+out["checkpoints"] = sorted(each.checkpoint_id for each in client.list_checkpoints(runs[0].training_run_id))
+out["rank"] = client.get_weights_info(saved.twinkle_path).lora_rank
+out["deleted"] = client.delete_checkpoint(runs[0].training_run_id, "sampler_weights/start").success
+out["capacity"] = client.get_capacity_info().max_loras
+refused = {}
+for name, call in {"loss": lambda: model.set_loss("DPOLoss"), "patch": lambda: model.apply_patch("x"), "optimizer": lambda: model.set_optimizer("Muon"), "backward": lambda: model.backward()}.items():
+    try:
+        call()
+    except Exception as problem:
+        refused[name] = str(problem)
+out["refused"] = refused
+client.close()
+print(json.dumps(out))
+"""
+
+
+@pytest.fixture(scope="module")
+def told(server, tokenizer):
+    data = [(tokens, [-100] * 3 + targets[3:]) for tokens, targets in rows(tokenizer)]
+    done = subprocess.run([sys.executable, "-c", SCRIPT, server.url, ALICE, MODEL, json.dumps(data), str(STEPS), str(RATE)], cwd=ROOT, capture_output=True, text=True, timeout=180,
+                          env={**os.environ, "PYTHONPATH": str(CLIENT)})
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1]), data
+
+
+def test_the_client_trains_and_lists(told):
+    out, _ = told
+    assert out["healthy"] and out["models"] == [MODEL]
+    assert out["losses"][-1] < out["losses"][0] and out["metric"]["iters"] == STEPS and float(out["metric"]["learning rate"]) == pytest.approx(RATE * 0.5)
+    assert out["rank"] == 8 and out["runs"][0] == [8, "alice"] and out["checkpoints"] == ["sampler_weights/start", "sampler_weights/told", "weights/kept"] and out["deleted"]
+
+
+def test_twinkle_steps_equal_peft(server, tokenizer, tmp_path):
+    """Beside PEFT from the weights that the server began with: a mean over labels, AdamW with decay, norms clipped at 1, the rate falling by a line."""
+    data = [(tokens, [-100] * 3 + targets[3:]) for tokens, targets in rows(tokenizer)]
+    session = server.call("POST", "twinkle/create_session", {"metadata": None})[1]["session_id"]
+
+    def call(verb, **body):
+        status, answer = server.call("POST", f"model/{MODEL}/twinkle/{verb}", {"adapter_name": "own", **body}, headers={"X-Twinkle-Session-Id": session})
+        assert status == 200, answer
+        return answer
+    call("add_adapter_to_model", config=json.dumps({"r": 8, "lora_alpha": 16, "target_modules": "all-linear", "_TWINKLE_TYPE_": "LoraConfig"}))
+    call("set_optimizer", optimizer_cls="AdamW", lr=RATE)
+    call("set_lr_scheduler", scheduler_cls="LinearLR", start_factor=1.0, end_factor=0.5, total_iters=4)
+    start = call("save", name="start", is_sampler=True)["twinkle_path"].replace("twinkle://", "tinker://")
+    model = peft_model(server.archive(start, tmp_path / "start"))
+    optimizer = torch.optim.AdamW([value for value in model.parameters() if value.requires_grad], lr=RATE, weight_decay=DECAY)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=1.0, end_factor=0.5, total_iters=4)
+    for _ in range(STEPS):
+        labels = sum(target != -100 for _, targets in data for target in targets)
+        loss = 0
+        for tokens, targets in data:
+            kept = torch.tensor([target != -100 for target in targets])
+            loss = loss - target_logprobs(model, tokens, [max(target, 0) for target in targets])[kept].sum() / labels
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step(), optimizer.zero_grad(), schedule.step()
+        ours = call("forward_backward", inputs=[{"input_ids": tokens, "labels": targets} for tokens, targets in data])["result"]["loss"]
+        assert ours == pytest.approx(loss.item(), rel=1e-5)
+        assert float(call("clip_grad_norm", max_grad_norm=1.0)["result"]) == pytest.approx(norm.item(), rel=1e-4)
+        for verb in ("step", "zero_grad", "lr_step"):
+            call(verb)
+
+
+def test_grpo_resume_and_samples(told):
+    out, data = told
+    assert out["grpo"] == pytest.approx(-1, abs=1e-4)  # ratios are 1, advantages are 1
+    assert abs(out["moved"]) > 1e-5 and out["back"] == pytest.approx(0, abs=1e-6)
+    assert out["resumed"] == {"cur_step": STEPS, "gradient_accumulation_steps": 1, "consumed_train_samples": 12}
+    assert out["tokens"][0] == out["tokens"][1] and 0 < len(out["tokens"][0]) <= 4 and out["chat"] > 0
+    feature, prompt = out["feature"], data[0][0]
+    assert feature["input_ids"] == prompt + out["tokens"][0] and numpy.array(feature["labels"])[len(prompt) - 1:-1].tolist() == out["tokens"][0]
+
+
+def test_what_is_not_there_is_named(server, told):
+    refused = told[0]["refused"]
+    assert "expected CrossEntropyLoss or GRPOLoss" in refused["loss"] and "AdamW" in refused["optimizer"]
+    assert "apply_patch is not supported" in refused["patch"] and "call forward_backward" in refused["backward"]
+    assert server.call("POST", "model/another/model/twinkle/create", {})[0] == 404
+    assert server.call("POST", f"model/{MODEL}/twinkle/step", {"adapter_name": "default"}, key=BOB)[0] == 404
+    assert server.call("POST", "processor/twinkle/create", {})[0] == 404
