@@ -10,7 +10,7 @@ from hone.twinkle.dataloader import DataLoader
 from hone.twinkle.dataset import Dataset, DatasetMeta
 from hone.twinkle.model import TransformersModel
 
-MODEL, STEPS = "models/nano", 6
+MODEL, EPOCHS = "models/nano", 2
 twinkle.initialize(mode="local", global_device_mesh=DeviceMesh.from_sizes(fsdp_size=Platform.get_world_size()))
 
 dataset = Dataset(DatasetMeta("data/demo.jsonl"))
@@ -21,9 +21,10 @@ dataloader = DataLoader(dataset, batch_size=8, shuffle=True)
 model = TransformersModel(model_id=MODEL)
 model.add_adapter_to_model("default", LoraConfig(r=16, lora_alpha=32, target_modules="all-linear"))
 model.set_optimizer("AdamW", lr=2e-3)
-model.set_lr_scheduler("CosineWarmupScheduler", num_warmup_steps=1, num_training_steps=STEPS)
-for _, batch in zip(range(STEPS), dataloader):
-    model.forward_backward(inputs=batch)
-    model.clip_grad_and_step()
-    get_logger().info(model.calculate_metric(is_training=True))
+model.set_lr_scheduler("CosineWarmupScheduler", num_warmup_steps=1, num_training_steps=EPOCHS * len(dataloader))
+for _ in range(EPOCHS):
+    for batch in dataloader:
+        model.forward_backward(inputs=batch)
+        model.clip_grad_and_step()
+        get_logger().info(model.calculate_metric(is_training=True))
 print(model.save("taught", output_dir="output/twinkle"))  # PEFT's files; `hone infer --adapters` reads them

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from python_environment import PACKAGES, ROOT, own_environment, run
+from python_environment import BINARY, PACKAGES, ROOT, own_environment, run
 from workers import free_port, made_once
 
 HERE = Path(__file__).parent
@@ -103,10 +103,20 @@ def test_two_processes_with_shards_are_hone_sft(python, hub, expected, tmp_path)
     assert_same(result_of(outputs[0]), expected)
 
 
-def test_four_workers_of_ray_are_hone_sft(python, hub, expected, tmp_path):
-    output = run_script(python, "sft.py", tmp_path, settings(hub))
+def test_four_workers_of_ray_on_emulated_npus_are_hone_sft(python, hub, expected, tmp_path):
+    output = run_script(python, "sft.py", tmp_path, settings(hub), BINARY, "emulate-npu")
     assert_same(result_of(output), expected)
-    assert "TransformersModel: dp 2 x fsdp 2" in output, output
+    assert "TransformersModel: dp 2 x fsdp 2" in output and "device='npu:0'" in output, output
+
+
+def test_the_cookbooks_script_teaches(python, tmp_path):
+    for name in ("models", "data"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    done = subprocess.run([python, ROOT / "cookbook/python/twinkle_sft.py"], capture_output=True, text=True, cwd=tmp_path, env=own_environment(PYTHONPATH=str(PACKAGES)))
+    assert done.returncode == 0, done.stderr
+    losses = [float(loss) for loss in re.findall(r"'loss': '([\d.]+)'", done.stderr)]
+    assert len(losses) == 8 and losses[-1] < losses[0] / 2, losses
+    assert (tmp_path / done.stdout.strip() / "adapter_model.safetensors").exists()
 
 
 def test_a_remote_class_of_the_scripts_own_trains_with_grpo(python, hub, tmp_path):
