@@ -7,7 +7,6 @@
 #include "hone/model/inference/fused_projection.h"
 #include "hone/model/memory/activation_checkpointing.h"
 #include "hone/train/checkpoints/checkpoint.h"
-#include "hone/train/distributed/pipeline_schedule.h"
 #include "hone/train/distributed/sequence_split.h"
 #include "hone/train/evaluation/evaluation_mode.h"
 #include "hone/train/loop/adalora.h"
@@ -118,30 +117,14 @@ StepResult StepwiseTrainer::forward_backward(const std::vector<data::Batch>& bat
   for (const auto& batch : batches) num_items += loss.num_items(parts.emplace_back(placed(batch)));
   const double before = num_items_, factor = count_items(num_items);
   model().set_training(true);
-  StepMetrics metrics(loss.metrics_vary() || strategy_->pipeline());  // of a pipeline, one stage has some
-  auto begin = [this](size_t) { strategy_->before_micro_batch(false); };
-  auto end = [this](size_t) {
+  StepMetrics metrics(loss.metrics_vary());
+  for (const auto& part : parts) {
+    strategy_->before_micro_batch(false);
+    auto sum = forward_loss(model(), loss, part);
+    (sum.sum * factor).backward();
     strategy_->after_micro_batch();
     masters_.accumulate_master_grads();
-  };
-  if (auto* pipeline = strategy_->pipeline()) {
-    auto forward = [&](size_t i, const PipelineSchedule::Message& received) {
-      auto output = pipeline->forward(loss, parts[i], received);
-      if (!output.loss) return output.message;
-      metrics.add(*output.loss);
-      return TensorList{output.loss->sum * factor};
-    };
-    pipeline->run_update(parts, {forward, begin, end});
-  } else {
-    for (size_t i = 0; i < parts.size(); ++i) {
-      begin(i);
-      auto sum = forward_loss(model(), loss, parts[i]);
-      (sum.sum * factor).backward();
-      end(i);
-      metrics.add(sum);
-    }
-  }
-  for (const auto& part : parts) {
+    metrics.add(sum);
     state_.tokens_seen += part.tokens_t.size(0);
     state_.samples_seen += part.sample_count;
   }
@@ -149,9 +132,6 @@ StepResult StepwiseTrainer::forward_backward(const std::vector<data::Batch>& bat
 }
 
 Tensor StepwiseTrainer::logps(const data::Batch& batch, double temperature) {
-  if (strategy_->pipeline())
-    throw UserError(ExitCode::usage, "log-probabilities with gradients, of a model in pipeline stages",
-                    "leave pp out: a loss of one's own is computed where the whole model is");
   strategy_->before_micro_batch(false);
   model().set_training(true);
   return policy_logps(model(), placed(batch), temperature);
@@ -177,12 +157,11 @@ void StepwiseTrainer::backward(const Tensor& loss_sum, double num_items) {
 StepResult StepwiseTrainer::evaluate(const std::vector<data::Batch>& batches, Loss& loss) {
   EvaluationMode mode(model());
   double num_items = 0;
-  StepMetrics metrics(loss.metrics_vary() || strategy_->pipeline());
+  StepMetrics metrics(loss.metrics_vary());
   for (const auto& batch : batches) {
     const auto part = placed(batch);
     num_items += loss.num_items(part);
-    auto* pipeline = strategy_->pipeline();
-    if (auto found = pipeline ? pipeline->evaluate(loss, part) : forward_loss(model(), loss, part)) metrics.add(*found);
+    metrics.add(forward_loss(model(), loss, part));
   }
   num_items = strategy_->sum(strategy_->counts_rows() ? num_items : 0);
   return metrics.read(at::zeros({}), std::max(num_items, 1.0), false, *strategy_).wait();
