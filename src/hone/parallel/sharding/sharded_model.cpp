@@ -260,7 +260,7 @@ GatheredParameters::~GatheredParameters() {
   try {
     announce(-1);
   } catch (const UserError&) {
-    // The peers are gone: whoever used the lender is told by the next collective.
+    // The peers are gone: the next collective reports it.
     gathered_unit_.reset();
   }
 }

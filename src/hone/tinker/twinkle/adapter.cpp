@@ -125,7 +125,7 @@ void set_schedule(TwinkleAdapter& adapter, const Json& body) {
     refuse_class("the schedule", name, "LinearLR, CosineAnnealingLR, LinearWarmupScheduler or CosineWarmupScheduler");
   Json schedule = body;
   schedule["name"] = name;
-  factor_of(schedule, 0, 1);  // what is wrong is told here
+  factor_of(schedule, 0, 1);  // an invalid schedule is reported here
   adapter.schedule = schedule;
   adapter.rate_steps = 0;
 }

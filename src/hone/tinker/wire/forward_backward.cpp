@@ -161,7 +161,7 @@ void read_setting(const MapEntry& entry, std::map<std::string, double>& config) 
   require_whole(reader, "loss_fn_config");
 }
 
-// Four bytes a token: datum.model_input (1), chunk.text (1), text.tokens (1). Damage is told where the data are read.
+// Four bytes a token: datum.model_input (1), chunk.text (1), text.tokens (1). Damage is reported where the data are read.
 int64_t token_count(std::string_view bytes, int depth) {
   if (depth == 0) return static_cast<int64_t>(bytes.size() / sizeof(int32_t));
   ProtobufReader reader(bytes);

@@ -36,7 +36,7 @@ class AskedParameters {
     try {
       if (processes_.rank() == 0) announce(-1);
     } catch (const UserError&) {
-      return;  // the peers are gone: whoever reads is told by the next collective
+      return;  // the peers are gone: the next collective reports it
     }
   }
   AskedParameters(const AskedParameters&) = delete;
