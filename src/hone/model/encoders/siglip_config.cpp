@@ -9,17 +9,9 @@ namespace hone::model {
 namespace {
 
 VisionConfig siglip(const Json& hf, int64_t text_width) {
-  VisionConfig config;
-  config.depth = required_size(hf, "num_hidden_layers");
-  config.heads = required_size(hf, "num_attention_heads");
-  config.hidden_size = required_size(hf, "hidden_size");
-  config.intermediate_size = required_size(hf, "intermediate_size");
-  config.in_channels = size_or(hf, "num_channels", 3);
-  config.temporal_patch_size = 1;
-  config.out_hidden_size = text_width;
+  auto config = picture_tower(hf, text_width);
   require_value(hf, "hidden_act", "gelu_pytorch_tanh");
   config.activation = VisionActivation::gelu_tanh;
-  config.norm_eps = number_or(hf, "layer_norm_eps", 1e-6);
   config.has_patch_bias = true;
   auto& names = config.names;
   names.patch_embed = "embeddings.patch_embedding", names.positions = "embeddings.position_embedding";

@@ -62,20 +62,26 @@ int64_t side_of(const Json& hf, const char* field, int64_t otherwise) {
   return sides[0];
 }
 
-// InternViT reads tiles of one size, and its merger is the pixel shuffle and the projector behind it.
-static VisionConfig intern_vit(const Json& hf, int64_t text_width) {
+VisionConfig picture_tower(const Json& hf, int64_t text_width) {
   VisionConfig config;
   config.depth = required_size(hf, "num_hidden_layers");
   config.heads = required_size(hf, "num_attention_heads");
   config.hidden_size = required_size(hf, "hidden_size");
   config.intermediate_size = required_size(hf, "intermediate_size");
   config.in_channels = size_or(hf, "num_channels", 3);
-  config.patch_size = side_of(hf, "patch_size", 14);
   config.temporal_patch_size = 1;
-  config.out_hidden_size = config.merger_size = text_width;
+  config.out_hidden_size = text_width;
+  config.norm_eps = number_or(hf, "layer_norm_eps", 1e-6);
+  return config;
+}
+
+// InternViT reads tiles of one size, and its merger is the pixel shuffle and the projector behind it.
+static VisionConfig intern_vit(const Json& hf, int64_t text_width) {
+  auto config = picture_tower(hf, text_width);
+  config.patch_size = side_of(hf, "patch_size", 14);
+  config.merger_size = text_width;
   require_value(hf, "hidden_act", "gelu");
   config.activation = VisionActivation::gelu;
-  config.norm_eps = number_or(hf, "layer_norm_eps", 1e-6);
   config.merger_norm_eps = 1e-5;
   const auto norm = hf.value("norm_type", Json("layer_norm"));
   if (norm != "layer_norm" && norm != "rms_norm")
