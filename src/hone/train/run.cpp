@@ -139,6 +139,13 @@ int attempts(const TrainingJob& job, const DistributedContext& processes, fs::pa
 
 }  // namespace
 
+int64_t expected_row_length(const TrainingJob& job) {
+  constexpr int64_t kUsualLength = 2048;
+  return job.loader.packing_length > 0 ? job.loader.packing_length
+         : job.encode.max_length > 0   ? job.encode.max_length
+                                       : kUsualLength;
+}
+
 std::string display_name(const TrainingJob& job) { return fmt::format("{} of {}", job.stage, job.model_name); }
 
 int run_training(const TrainingJob& job) {

@@ -39,12 +39,7 @@ struct TrainingJob {
   bool from_scratch = false;  // random weights in the shape of config.json
   text::NewTokens new_tokens;
   std::function<model::EmbeddingResize(const text::Tokenizer&)> resize_embeddings;  // empty: the vocabulary stays as it is
-  bool gradient_checkpointing = true;
-  bool offload_activations = false;                      // what it keeps waits in host memory
-  model::Recompute recompute = model::Recompute::block;  // what it runs again …
-  std::vector<int64_t> recomputed_blocks;                // … and where; none given: in every block
-  std::optional<double> activation_memory_budget;        // chooses both instead (model/memory/activation_budget.h)
-  std::optional<bool> vit_gradient_checkpointing;        // of a vision tower; unset: as the language model
+  model::ActivationCheckpointingConfig activation_checkpointing;
   double neftune_alpha = 0;
   bool float8 = false;             // linear layers of the blocks multiply 8-bit floats
   bool shifted_attention = false;  // LongLoRA's
@@ -81,6 +76,9 @@ std::string run_identity(const TrainingJob& job);
 
 // "sft of Qwen2.5-7B-Instruct": what a message about the run calls it.
 std::string display_name(const TrainingJob& job);
+
+// The length that rows come to where they are packed or cut, else a usual one: an estimate for what is planned by it.
+int64_t expected_row_length(const TrainingJob& job);
 
 // Checks everything that can be known, loads the model, trains, saves and says where. Returns the process's exit code; a
 // UserError carries its own.

@@ -4,7 +4,6 @@
 #include "hone/device/device.h"
 #include "hone/model/decoder.h"
 #include "hone/model/expansion.h"
-#include "hone/model/memory/activation_budget.h"
 #include "hone/train/checkpoints/checkpoint_assets.h"
 #include "hone/train/checkpoints/node_replication.h"
 #include "hone/train/evaluation/final_evaluation.h"
@@ -121,26 +120,6 @@ std::string result_of(const TrainState& state) {
   return state.last_model_checkpoint;
 }
 
-// What the backward pass computes again, as asked for or as a budget allows.
-void choose_recompute(const TrainingJob& job, model::CausalLM& model) {
-  const bool offloads = job.offload_activations && !job.load.device.is_cpu();
-  if (!job.activation_memory_budget) {
-    model::apply_activation_checkpointing(model, job.gradient_checkpointing ? job.recompute : model::Recompute::none,
-                                          job.recomputed_blocks, offloads);
-    return;
-  }
-  constexpr int64_t kUsualLength = 2048;
-  const int64_t length = job.loader.packing_length > 0 ? job.loader.packing_length
-                         : job.encode.max_length > 0   ? job.encode.max_length
-                                                       : kUsualLength;
-  const auto chosen = model::recompute_within(model.decoder().config, *job.activation_memory_budget, length);
-  model::apply_activation_checkpointing(model, chosen, offloads);
-  auto count = [&](model::Recompute what) { return std::ranges::count(chosen, what); };
-  log::info("activation_memory_budget {}: of {} blocks {} are recomputed whole, {} in their MLP, {} in their attention",
-            *job.activation_memory_budget, chosen.size(), count(model::Recompute::block), count(model::Recompute::mlp),
-            count(model::Recompute::attention));
-}
-
 // Updates in the backward pass need gradients that are complete there, in the weights' own scale.
 optim::OptimizerConfig optimizer_recipe(const TrainingJob& job, const DistributedContext& processes) {
   auto recipe = job.optimizer;
@@ -211,13 +190,9 @@ void TrainingSession::load_models() {
   tuning.share_base_storage = processes_.shards_model();
   tuning.resumed = ready_.resume;
   tuning.steps = ready_.plan.max_steps;
-  if (job_.offload_activations && job_.load.device.is_cpu())
+  if (job_.activation_checkpointing.offload && job_.load.device.is_cpu())
     log::warning("activations are in host memory already: on a CPU there is nowhere to offload them to");
-  choose_recompute(job_, *model);
-  if (auto& vision = model->decoder().vision; vision && job_.vit_gradient_checkpointing)
-    vision->recompute = *job_.vit_gradient_checkpointing ? model::Recompute::block : model::Recompute::none;
-  if (auto& audio = model->decoder().audio; audio && job_.vit_gradient_checkpointing)
-    audio->recompute = *job_.vit_gradient_checkpointing ? model::Recompute::block : model::Recompute::none;
+  model::apply_activation_checkpointing(*model, job_.activation_checkpointing, job_.load.device, expected_row_length(job_));
   auto tuned = tuner::apply_tuner(*model, tuning, gradients_of_first_rows(job_, ready_.tokenizer, ready_.data.train));
   const bool keeps_dropout = model->value_head() && job_.preference.method == Preference::rm;  // as LLaMA-Factory's reward models
   if ((job_.preference.method != Preference::none && !keeps_dropout) || job_.reinforcement) switch_off_dropout(*model);

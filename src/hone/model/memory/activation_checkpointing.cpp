@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <mutex>
 
+#include "hone/base/log.h"
 #include "hone/device/autograd.h"
 #include "hone/model/causal_lm.h"
 #include "hone/model/decoder.h"
+#include "hone/model/memory/activation_budget.h"
 
 namespace hone::model {
 namespace {
@@ -118,21 +120,41 @@ TensorList checkpoint(const BlockFunction& block, const Tensor& x, const TensorL
   return Recomputed::apply(at::TensorList(inputs), c10::make_intrusive<Rerun>(block, store, draws));
 }
 
-void apply_activation_checkpointing(CausalLM& model, Recompute what, const std::vector<int64_t>& blocks, bool offload) {
+void apply_activation_checkpointing(CausalLM& model, const ActivationCheckpointingConfig& config, at::Device device,
+                                    int64_t row_length) {
+  const auto offload_from = config.offload && !device.is_cpu() ? std::optional(device) : std::nullopt;
+  if (config.memory_budget) {
+    const auto chosen = recompute_within(model.config(), *config.memory_budget, row_length);
+    apply_activation_checkpointing(model, chosen, offload_from);
+    auto count = [&](Recompute what) { return std::ranges::count(chosen, what); };
+    log::info("`activation_memory_budget` {}: of {} blocks {} are recomputed whole, {} in their MLP, {} in their attention",
+              *config.memory_budget, chosen.size(), count(Recompute::block), count(Recompute::mlp), count(Recompute::attention));
+  } else {
+    apply_activation_checkpointing(model, config.enabled ? config.what : Recompute::none, config.blocks, offload_from);
+  }
+  if (!config.towers) return;
+  const auto of_towers = *config.towers ? Recompute::block : Recompute::none;
+  if (auto& vision = model.decoder().vision) vision->recompute = of_towers;
+  if (auto& audio = model.decoder().audio) audio->recompute = of_towers;
+}
+
+void apply_activation_checkpointing(CausalLM& model, Recompute what, const std::vector<int64_t>& blocks,
+                                    std::optional<at::Device> offload_from) {
   std::vector<Recompute> of_layers(static_cast<size_t>(model.config().layers), blocks.empty() ? what : Recompute::none);
   for (int64_t layer : blocks)
     if (layer >= 0 && layer < model.config().layers) of_layers[static_cast<size_t>(layer)] = what;
-  apply_activation_checkpointing(model, of_layers, offload);
+  apply_activation_checkpointing(model, of_layers, offload_from);
 }
 
-void apply_activation_checkpointing(CausalLM& model, const std::vector<Recompute>& of_layers, bool offload) {
+void apply_activation_checkpointing(CausalLM& model, const std::vector<Recompute>& of_layers,
+                                    std::optional<at::Device> offload_from) {
   auto& decoder = model.decoder();
   for (auto& block : decoder.blocks) block.recompute = of_layers[static_cast<size_t>(block.layer)];
   const bool any = std::ranges::any_of(of_layers, [](Recompute what) { return what != Recompute::none; });
   const auto of_towers = any ? Recompute::block : Recompute::none;
   if (decoder.vision) decoder.vision->recompute = of_towers;
   if (decoder.audio) decoder.audio->recompute = of_towers;
-  decoder.offloader = offload ? std::make_shared<ActivationOffloader>(model.device()) : nullptr;
+  decoder.offloader = offload_from ? std::make_shared<ActivationOffloader>(*offload_from) : nullptr;
 }
 
 }  // namespace hone::model

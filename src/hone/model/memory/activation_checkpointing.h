@@ -1,6 +1,7 @@
 // Activation checkpointing: keeps only a block's input and recomputes the block in the backward pass.
 #pragma once
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "hone/device/tensor.h"
@@ -25,10 +26,24 @@ using BlockFunction = std::function<TensorList(const Tensor&)>;
 TensorList checkpoint(const BlockFunction& block, const Tensor& x, const TensorList& parameters,
                       ActivationOffloader* store = nullptr, bool draws = true);
 
-// Of these blocks, all where none are given. `offload`: what they keep waits in host memory.
+struct ActivationCheckpointingConfig {
+  bool enabled = true;
+  Recompute what = Recompute::block;
+  std::vector<int64_t> blocks;          // none given: every block
+  std::optional<double> memory_budget;  // chooses both instead (activation_budget.h)
+  std::optional<bool> towers;           // vision and audio towers; unset: as the language model
+  bool offload = false;                 // what is kept waits in host memory; on a CPU it is there already
+};
+
+// `device`: where the blocks will run, which is not where they lie while parallel processes still cut them. `row_length`: of the
+// sequences, by which a memory budget weighs attention.
+void apply_activation_checkpointing(CausalLM& model, const ActivationCheckpointingConfig& config, at::Device device,
+                                    int64_t row_length);
+// Of these blocks, all where none are given. What they keep waits in host memory if it is offloaded from a device.
 void apply_activation_checkpointing(CausalLM& model, Recompute what, const std::vector<int64_t>& blocks = {},
-                                    bool offload = false);
+                                    std::optional<at::Device> offload_from = {});
 // The same with a choice for each layer of the model, of which a pipeline stage has some.
-void apply_activation_checkpointing(CausalLM& model, const std::vector<Recompute>& of_layers, bool offload = false);
+void apply_activation_checkpointing(CausalLM& model, const std::vector<Recompute>& of_layers,
+                                    std::optional<at::Device> offload_from = {});
 
 }  // namespace hone::model

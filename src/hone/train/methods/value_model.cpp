@@ -61,8 +61,7 @@ void load_value_model(const TrainingJob& job, const std::optional<fs::path>& res
   options.changes = value_changes(asked);
   auto model = model::CausalLM::load(asked.folder, options);
   for (const auto& adapter : asked.adapters) tuner::merge_adapter(*model, tuner::load_adapter(*model, adapter, {}));
-  model::apply_activation_checkpointing(*model, job.gradient_checkpointing ? job.recompute : model::Recompute::none,
-                                        job.recomputed_blocks, /*offload=*/false);
+  model::apply_activation_checkpointing(*model, job.activation_checkpointing, job.load.device, expected_row_length(job));
   auto tuned = tuner::apply_tuner(*model, tuning_of(job, resumed, processes));
   stop_dropping(*model);
   model->set_training(true);

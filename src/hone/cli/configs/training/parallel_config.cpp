@@ -250,8 +250,8 @@ void read_parallel(const Options& options, train::TrainingJob& job) {
       const char* local = std::getenv("LOCAL_WORLD_SIZE");
       parallel.sharding.shard_size = local ? std::max(1, std::atoi(local)) : std::max(1, launch_of(options).processes);
     }
-    if (request->recompute) job.gradient_checkpointing = true;
-    if (request->offload_activations) job.offload_activations = true;
+    if (request->recompute) job.activation_checkpointing.enabled = true;
+    if (request->offload_activations) job.activation_checkpointing.offload = true;
     for (const auto& key : request->unknown)
       log::warning("the sharding configuration has a key that hone does not know: {}", key);
     for (const auto& remark : request->notes) log::debug("{}", remark);

@@ -173,7 +173,7 @@ namespace {
 void read_budget(const TrainingArguments& args, train::TrainingJob& job) {
   const auto& budget = args.activation_memory_budget;
   if (!budget.has_value()) return;
-  job.activation_memory_budget = *budget;
+  job.activation_checkpointing.memory_budget = *budget;
   const std::vector<AnyArg> others{args.recompute_granularity, args.recompute_modules, args.recompute_num_layers,
                                    args.recompute_layers};
   for (const auto& other : others)
@@ -189,26 +189,27 @@ void read_budget(const TrainingArguments& args, train::TrainingJob& job) {
 // Which blocks, or which part of each, activation checkpointing runs again.
 void read_recompute(const Options& options, int64_t layers, train::TrainingJob& job) {
   const TrainingArguments args(options);
-  job.gradient_checkpointing = *args.gradient_checkpointing;
+  auto& config = job.activation_checkpointing;
+  config.enabled = *args.gradient_checkpointing;
   read_budget(args, job);
   if (uses_factory_dialect(options)) {
-    job.offload_activations = *ModelArguments(options).use_unsloth_gc;
+    config.offload = *ModelArguments(options).use_unsloth_gc;
     return;
   }
-  if (args.vit_gradient_checkpointing.has_value()) job.vit_gradient_checkpointing = *args.vit_gradient_checkpointing;
+  if (args.vit_gradient_checkpointing.has_value()) config.towers = *args.vit_gradient_checkpointing;
   auto granularity = *args.recompute_granularity;
-  if (granularity == "none") job.recompute = model::Recompute::none;
+  if (granularity == "none") config.what = model::Recompute::none;
   if (granularity == "selective")
-    job.recompute = *args.recompute_modules == "mlp" ? model::Recompute::mlp : model::Recompute::attention;
+    config.what = *args.recompute_modules == "mlp" ? model::Recompute::mlp : model::Recompute::attention;
   if (args.recompute_num_layers.has_value())
-    for (int64_t i = 0; i < std::min(layers, *args.recompute_num_layers); ++i) job.recomputed_blocks.push_back(i);
+    for (int64_t i = 0; i < std::min(layers, *args.recompute_num_layers); ++i) config.blocks.push_back(i);
   for (const auto& text : *args.recompute_layers) {
     int64_t block = -1;
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), block);
     if (error != std::errc() || end != text.data() + text.size() || block < 0 || block >= layers)
       throw UserError(ExitCode::usage, fmt::format("{} names block \"{}\"", args.recompute_layers.flag(), text),
                       fmt::format("the model has blocks 0 to {}", layers - 1));
-    job.recomputed_blocks.push_back(block);
+    config.blocks.push_back(block);
   }
 }
 

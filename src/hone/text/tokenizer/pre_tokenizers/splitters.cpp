@@ -97,6 +97,17 @@ const char* split_gpt2(const char* at, const char* end) {
   return trailing_space(at, end);
 }
 
+// Behind at most `most` digits, of which c is the first.
+const char* digits_from(const Char& c, const char* end, int most) {
+  const char* here = c.next;
+  for (int digits = 1; digits < most && here < end; ++digits) {
+    Char next = char_at(here);
+    if (!next.is(kNumber)) break;
+    here = next.next;
+  }
+  return here;
+}
+
 // What the patterns of Llama 3 and Qwen share; they differ in how many digits go together and whether marks belong to words.
 template <int max_digits, uint8_t word_mask>
 const char* split_words(const char* at, const char* end) {
@@ -104,15 +115,7 @@ const char* split_words(const char* at, const char* end) {
   if (c.is(word_mask) && !c.is(kMark)) return run_of(c.next, end, word_mask);
   if (*at == '\'')
     if (auto* short_form = contraction<true>(at, end)) return short_form;
-  if (c.is(kNumber)) {
-    const char* here = c.next;
-    for (int digits = 1; digits < max_digits && here < end; ++digits) {
-      Char next = char_at(here);
-      if (!next.is(kNumber)) break;
-      here = next.next;
-    }
-    return here;
-  }
+  if (c.is(kNumber)) return digits_from(c, end, max_digits);
   if (!c.is(kNewline) && c.next < end) {  // one character of any other kind may lead a word
     Char next = char_at(c.next);
     if (next.is(word_mask)) return run_of(next.next, end, word_mask);
@@ -162,15 +165,7 @@ const char* split_cased(const char* at, const char* end) {
     auto* suffix = contractions && word < end ? contraction<true>(word, end) : nullptr;
     return suffix ? suffix : word;
   }
-  if (c.is(kNumber)) {
-    const char* here = c.next;
-    for (int digits = 1; digits < max_digits && here < end; ++digits) {
-      Char next = char_at(here);
-      if (!next.is(kNumber)) break;
-      here = next.next;
-    }
-    return here;
-  }
+  if (c.is(kNumber)) return digits_from(c, end, max_digits);
   const char* start = *at == ' ' && c.next < end ? c.next : at;
   Char first = char_at(start);
   auto symbol = [](uint8_t bits) { return !(bits & (kSpace | kNumber | kLetter)); };
