@@ -275,7 +275,7 @@ WeightFiles weight_files(const TrainingJob& job, const DistributedContext& proce
       write();
       *reader = {};
     } else {
-      parallel::GatheredParameters::participate(*sharded);
+      parallel::GatheredParameters(*sharded).follow();
     }
   };
   return files;
@@ -326,7 +326,7 @@ WeightFiles with_second_model(WeightFiles policy, WeightFiles second_files, Load
         (*copies)[parameter.value->unsafeGetTensorImpl()] =
             lender(*parameter.value).detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
     } else if (!adapter && apart) {
-      parallel::GatheredParameters::participate(sharded);
+      parallel::GatheredParameters(sharded).follow();
     }
     policy.gather(write);
     copies->clear();

@@ -235,44 +235,31 @@ bool GatheredParameters::is_needed(const ShardedModel& model) {
   return model.config_.stage == 3 && (!model.replicas_ || model.replicas_->rank() == 0);
 }
 
-void GatheredParameters::announce(int64_t part) {
-  auto number = at::tensor({part}, at::kLong);
-  model_.shards_.broadcast(number, 0);
+GatheredParameters::GatheredParameters(ShardedModel& model)
+    : model_(model), requests_(model.shards_, [this](int64_t part) {
+        gather(static_cast<size_t>(part));
+        return Tensor();
+      }) {
+  HONE_CHECK(is_needed(model), "all parameters are on every rank");
+}
+
+void GatheredParameters::gather(size_t part) {
+  release();
+  for (auto& flat : model_.parts_[part]) flat->finish_gather();
+  gathered_ = part;
+}
+
+void GatheredParameters::release() {
+  if (gathered_) model_.release(*std::exchange(gathered_, {}));
 }
 
 Tensor GatheredParameters::operator()(const Tensor& parameter) {
   at::NoGradGuard no_grad;
-  auto place = model_.places_.find(key(parameter));
-  if (place == model_.places_.end() || model_.config_.stage < 3) return parameter.detach();
-  size_t part = place->second.part;
-  if (gathered_unit_ != part) {
-    if (gathered_unit_) model_.release(*gathered_unit_);
-    announce(static_cast<int64_t>(part));
-    for (auto& flat : model_.parts_[part]) flat->finish_gather();
-    gathered_unit_ = part;
-  }
+  const auto place = model_.places_.find(key(parameter));
+  if (place == model_.places_.end()) return parameter.detach();
+  const size_t part = place->second.part;
+  if (gathered_ != part) requests_(static_cast<int64_t>(part));
   return parameter.detach().clone();
-}
-
-GatheredParameters::~GatheredParameters() {
-  if (model_.config_.stage < 3) return;
-  if (gathered_unit_) model_.release(*gathered_unit_);
-  try {
-    announce(-1);
-  } catch (const UserError&) {
-    // The peers are gone: the next collective reports it.
-    gathered_unit_.reset();
-  }
-}
-
-void GatheredParameters::participate(ShardedModel& model) {
-  for (auto number = at::empty({1}, at::kLong);;) {
-    model.shards_.broadcast(number, 0);
-    int64_t part = number.item<int64_t>();
-    if (part < 0) return;
-    for (auto& flat : model.parts_[static_cast<size_t>(part)]) flat->finish_gather();
-    model.release(static_cast<size_t>(part));
-  }
 }
 
 }  // namespace hone::parallel

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "hone/model/causal_lm.h"
+#include "hone/parallel/collectives/gather_requests.h"
 #include "hone/parallel/sharding/flat_parameter.h"
 #include "hone/parallel/sharding/sharding_config.h"
 
@@ -71,20 +72,24 @@ class ShardedModel final : public model::WeightHooks {
   bool last_ = false, holding_ = false, has_encoder_ = false;
 };
 
-// Reads whole parameters one part at a time, for saving. Ranks that do not read call follow().
+// Reads whole parameters one part at a time, for saving, on the ranks that it is needed on: the first one reads, the others call
+// follow().
 class GatheredParameters {
  public:
-  explicit GatheredParameters(ShardedModel& model) : model_(model) {}
-  ~GatheredParameters();                       // tells the followers that it is over
+  explicit GatheredParameters(ShardedModel& model);
+  ~GatheredParameters() { release(); }
   Tensor operator()(const Tensor& parameter);  // a copy of its values
+  void follow() const { requests_.follow(); }
 
-  static bool is_needed(const ShardedModel& model);  // whether this rank is among those that read or follow
-  static void participate(ShardedModel& model);
+  static bool is_needed(const ShardedModel& model);
 
  private:
-  void announce(int64_t part);
+  void gather(size_t part);
+  void release();
+
   ShardedModel& model_;
-  std::optional<size_t> gathered_unit_;
+  std::optional<size_t> gathered_;
+  GatherRequests requests_;
 };
 
 }  // namespace hone::parallel

@@ -33,11 +33,6 @@ void check_cuttable(model::CausalLM& model, bool cuts_layers) {
       if (adapter.magnitude.defined()) refuse(slot.path + " has a DoRA adapter", "use LoRA without `use_dora`");
 }
 
-void announce(ProcessGroup& group, int64_t place) {
-  auto number = at::tensor({place}, at::kLong);
-  group.broadcast(number, 0);
-}
-
 }  // namespace
 
 TensorParallelModel::TensorParallelModel(model::CausalLM& model, const ModelGroups& groups, const TensorParallelOptions& options)
@@ -254,28 +249,16 @@ void WholeShapes::show(Tensor parameter) {
   if (model_.is_cut(place)) parameter.set_data(model_.gathered_part(*place));
 }
 
-Tensor WholeParameters::operator()(const Tensor& parameter) {
+WholeParameters::WholeParameters(TensorParallelModel& model)
+    : model_(model), shapes_(model), requests_(model.groups_.world, [&model](int64_t number) {
+        const auto place = static_cast<size_t>(number);
+        return model.is_of_first_copy(model.parts_[place]) ? model.gathered_part(place) : Tensor();
+      }) {}
+
+Tensor WholeParameters::operator()(const Tensor& parameter) const {
   const auto place = model_.place_of(parameter);
-  if (!model_.is_cut(place)) return parameter.detach().to(at::kCPU);
-  announce(model_.groups_.world, static_cast<int64_t>(*place));
-  return model_.gathered_part(*place).to(at::kCPU);
-}
-
-WholeParameters::~WholeParameters() {
-  try {
-    announce(model_.groups_.world, -1);
-  } catch (const UserError&) {
-    return;  // the peers are gone: the next collective reports it
-  }
-}
-
-void WholeParameters::follow(TensorParallelModel& model) {
-  for (auto number = at::empty({1}, at::kLong);;) {
-    model.groups_.world.broadcast(number, 0);
-    const auto place = number.item<int64_t>();
-    if (place < 0) return;
-    if (model.is_of_first_copy(model.parts_[static_cast<size_t>(place)])) model.gathered_part(static_cast<size_t>(place));
-  }
+  const auto values = model_.is_cut(place) ? requests_(static_cast<int64_t>(*place)) : parameter.detach();
+  return values.to(at::kCPU);
 }
 
 }  // namespace hone::parallel

@@ -7,6 +7,7 @@
 
 #include "hone/model/causal_lm.h"
 #include "hone/model/tensor_parallel/partition.h"
+#include "hone/parallel/collectives/gather_requests.h"
 #include "hone/parallel/expert_parallel/expert_all_to_all.h"
 #include "hone/parallel/tensor_parallel/process_region.h"
 
@@ -118,15 +119,14 @@ class WholeShapes {
 // Reads whole parameters in the order in which the first rank asks for them; the others call follow().
 class WholeParameters {
  public:
-  explicit WholeParameters(TensorParallelModel& model) : model_(model), shapes_(model) {}
-  ~WholeParameters();                          // tells the followers that it is over
-  Tensor operator()(const Tensor& parameter);  // in host memory
-
-  static void follow(TensorParallelModel& model);
+  explicit WholeParameters(TensorParallelModel& model);
+  Tensor operator()(const Tensor& parameter) const;  // in host memory
+  void follow() const { requests_.follow(); }
 
  private:
   TensorParallelModel& model_;
   WholeShapes shapes_;
+  GatherRequests requests_;
 };
 
 }  // namespace hone::parallel

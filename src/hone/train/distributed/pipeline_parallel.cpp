@@ -27,41 +27,6 @@ class StageReader {
   bool sends_;
 };
 
-// Parameters in the order in which the first process asks for them; the others call follow().
-class AskedParameters {
- public:
-  AskedParameters(model::CausalLM& model, const StageReader& read, parallel::ProcessGroup& processes)
-      : parameters_(model.parameters()), read_(read), processes_(processes) {}
-  ~AskedParameters() {
-    try {
-      if (processes_.rank() == 0) announce(-1);
-    } catch (const UserError&) {
-      return;  // the peers are gone: the next collective reports it
-    }
-  }
-  AskedParameters(const AskedParameters&) = delete;
-
-  Tensor operator()(const Tensor& parameter) const {
-    const auto found = std::ranges::find_if(parameters_, [&](const auto& known) { return known.value->is_same(parameter); });
-    HONE_CHECK(found != parameters_.end(), "a tensor that is none of the model's");
-    announce(found - parameters_.begin());
-    return read_(parameter);
-  }
-  void follow() const {
-    for (int64_t place; (place = announce(-1)) >= 0;) read_(*parameters_[static_cast<size_t>(place)].value);
-  }
-
- private:
-  int64_t announce(int64_t place) const {
-    auto number = at::tensor({place}, at::kLong);
-    processes_.broadcast(number, 0);
-    return number.item<int64_t>();
-  }
-  std::vector<model::NamedParameter> parameters_;
-  const StageReader& read_;
-  parallel::ProcessGroup& processes_;
-};
-
 // An adapter is small: the first process has all of it while this lives.
 class BroughtAdapter {
  public:
@@ -167,9 +132,15 @@ WeightFiles pipeline_files(model::CausalLM& model, const tuner::Tuned& tuned, pa
       if (main) write();
       return;
     }
-    const AskedParameters asked(model, read, processes);
-    if (!main) return asked.follow();
-    *reader = [&asked](const Tensor& parameter) { return asked(parameter); };
+    const auto parameters = model.parameters();
+    const parallel::GatherRequests requests(processes,
+                                            [&](int64_t number) { return read(*parameters[static_cast<size_t>(number)].value); });
+    if (!main) return requests.follow();
+    *reader = [&](const Tensor& parameter) {
+      const auto found = std::ranges::find_if(parameters, [&](const auto& known) { return known.value->is_same(parameter); });
+      HONE_CHECK(found != parameters.end(), "a tensor that is none of the model's");
+      return requests(found - parameters.begin());
+    };
     write();
     *reader = {};
   };

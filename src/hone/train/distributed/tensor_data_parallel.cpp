@@ -91,14 +91,13 @@ WeightFiles tensor_parallel_files(model::CausalLM& model, const tuner::Tuned& tu
       parallel::WholeShapes shapes(parts);
       for (const auto& [name, tensor] : tuned.trainable) shapes.show(tensor);
       if (main) write();
-    } else if (main) {
-      parallel::WholeParameters whole(parts);
-      *reader = [&whole](const Tensor& parameter) { return whole(parameter); };
-      write();
-      *reader = {};
-    } else {
-      parallel::WholeParameters::follow(parts);
+      return;
     }
+    const parallel::WholeParameters whole(parts);
+    if (!main) return whole.follow();
+    *reader = [&whole](const Tensor& parameter) { return whole(parameter); };
+    write();
+    *reader = {};
   };
   return files;
 }
