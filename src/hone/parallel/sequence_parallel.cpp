@@ -73,8 +73,12 @@ SequenceParallel::SequenceParallel(ProcessGroup& world, const std::vector<int>& 
 }
 
 std::string SequenceParallel::str() const {
-  return fmt::format("each sequence on {} processes: heads over {}, a ring of {}", heads_->size() * ring_->size(), heads_->size(),
-                     ring_->size());
+  return fmt::format("each sequence on {} processes: heads over {}, a ring of {}", size(), heads_->size(), ring_->size());
+}
+
+void SequenceParallel::all_reduce(Tensor& values) const {
+  heads_->all_reduce(values)->wait();
+  ring_->all_reduce(values)->wait();
 }
 
 // In a ring, a process keeps a piece from the front and its mirror image from the back, so that all have as much to look at.

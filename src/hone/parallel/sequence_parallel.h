@@ -17,6 +17,8 @@ class SequenceParallel final : public model::DistributedAttention {
   int64_t padding_multiple() const;        // rows are padded to this many positions
   Tensor positions(int64_t padded) const;  // int64: which positions of a padded row this process keeps
   bool is_first_rank() const { return rank_ == 0; }
+  int size() const { return heads_->size() * ring_->size(); }
+  void all_reduce(Tensor& values) const;  // in place, over the processes that share a row
   std::string str() const;
 
  private:

@@ -7,10 +7,11 @@
 #include "hone/model/inference/fused_projection.h"
 #include "hone/model/memory/activation_checkpointing.h"
 #include "hone/train/checkpoints/checkpoint.h"
+#include "hone/train/distributed/pipeline_schedule.h"
 #include "hone/train/distributed/sequence_split.h"
 #include "hone/train/evaluation/evaluation_mode.h"
 #include "hone/train/loop/adalora.h"
-#include "hone/train/losses/policy.h"
+#include "hone/train/losses/token_logps.h"
 #include "hone/train/methods/reference.h"
 
 namespace hone::train {
@@ -68,10 +69,7 @@ StepwiseTrainer::StepwiseTrainer(std::shared_ptr<model::CausalLM> model, const S
     : job_(job_of(config, *model)), processes_(std::move(processes)), schedule_(config.schedule) {
   prepare(*model, config);
   if (!processes_) processes_ = std::make_shared<DistributedContext>(DistributedContext::join({}, {}, model->device()));
-  if (processes_->shards_model()) require_elementwise(config.optimizer.name);
-  if (processes_->stages)
-    throw UserError(ExitCode::usage, "pp is above 1 in a loop of your own, where no step is known as a whole",
-                    "use tp or fsdp, or train with hone sft");
+  if (processes_->shards_model() || processes_->cuts_model()) require_elementwise(config.optimizer.name);
   auto tuning = config.tuner;
   tuning.share_base_storage = processes_->shards_model();
   auto tuned = tuner::apply_tuner(*model, tuning);
@@ -117,24 +115,85 @@ StepResult StepwiseTrainer::forward_backward(const std::vector<data::Batch>& bat
   for (const auto& batch : batches) num_items += loss.num_items(parts.emplace_back(placed(batch)));
   const double before = num_items_, factor = count_items(num_items);
   model().set_training(true);
-  StepMetrics metrics(loss.metrics_vary());
-  for (const auto& part : parts) {
-    strategy_->before_micro_batch(false);
-    auto sum = forward_loss(model(), loss, part);
-    (sum.sum * factor).backward();
+  StepMetrics metrics(loss.metrics_vary() || strategy_->pipeline());  // of a pipeline, one stage has some
+  auto begin = [this](size_t) { strategy_->before_micro_batch(false); };
+  auto end = [this](size_t) {
     strategy_->after_micro_batch();
     masters_.accumulate_master_grads();
-    metrics.add(sum);
+  };
+  if (auto* pipeline = strategy_->pipeline()) {
+    auto forward = [&](size_t i, const PipelineSchedule::Message& received) {
+      auto output = pipeline->forward(loss, parts[i], received);
+      if (!output.loss) return output.message;
+      metrics.add(*output.loss);
+      return TensorList{output.loss->sum * factor};
+    };
+    pipeline->run_update(parts, {forward, begin, end});
+  } else {
+    for (size_t i = 0; i < parts.size(); ++i) {
+      begin(i);
+      auto sum = forward_loss(model(), loss, parts[i]);
+      (sum.sum * factor).backward();
+      end(i);
+      metrics.add(sum);
+    }
+  }
+  for (const auto& part : parts) {
     state_.tokens_seen += part.tokens_t.size(0);
     state_.samples_seen += part.sample_count;
   }
   return metrics.read(at::zeros({}), std::max(num_items_ - before, 1.0), false, *strategy_).wait();
 }
 
+Tensor StepwiseTrainer::read_pass(const data::Batch& batch, std::optional<int64_t> columns,
+                                  const std::function<Tensor(const ForwardOutputs&)>& read) {
+  const auto* sequence = models_.policy().sequence.get();
+  const int64_t tokens = batch.tokens_t.size(0);
+  auto whole = [&](const ForwardOutputs& outputs) {
+    const auto found = read(outputs);
+    return sequence ? whole_rows(found, tokens, *sequence) : found;
+  };
+  const auto part = placed(batch);
+  auto* pipeline = strategy_->pipeline();
+  if (!pipeline) return whole(run_forward(model(), {.batch = part}));
+  std::vector<int64_t> shape{tokens};
+  if (columns) shape.push_back(*columns);
+  return pipeline->begin_pass(part, shape, whole);
+}
+
 Tensor StepwiseTrainer::logps(const data::Batch& batch, double temperature) {
   strategy_->before_micro_batch(false);
   model().set_training(true);
-  return policy_logps(model(), placed(batch), temperature);
+  return read_pass(batch, {}, [=](const ForwardOutputs& outputs) { return outputs.target_logps(temperature).logps_t; });
+}
+
+Tensor StepwiseTrainer::evaluated_logps(const data::Batch& batch, double temperature) {
+  EvaluationMode mode(model());
+  return read_pass(batch, {}, [=](const ForwardOutputs& outputs) { return outputs.target_logps(temperature).logps_t; });
+}
+
+Tensor StepwiseTrainer::logits(const data::Batch& batch, const Tensor& ids_tk) {
+  if (processes_->tensor)
+    throw UserError(ExitCode::usage, "logits of a model whose head is cut over the processes of tp",
+                    "take log-probabilities of targets, or leave tp out");
+  const int64_t tokens = batch.tokens_t.size(0), vocabulary = model().config().vocab_size;
+  Tensor ids;
+  if (ids_tk.defined()) {
+    if (ids_tk.dim() != 2 || ids_tk.size(0) != tokens || ids_tk.scalar_type() != at::kLong)
+      throw UserError(ExitCode::usage, fmt::format("token ids are {} {}", ids_tk.toString(), fmt::join(ids_tk.sizes(), " x ")),
+                      fmt::format("expected 64-bit integers, a row for each of {} positions", tokens));
+    if (ids_tk.numel() > 0 && (ids_tk.min().item<int64_t>() < 0 || ids_tk.max().item<int64_t>() >= vocabulary))
+      throw UserError(ExitCode::bad_data,
+                      fmt::format("token ids are from {} to {}; the vocabulary ends at {}", ids_tk.min().item<int64_t>(),
+                                  ids_tk.max().item<int64_t>(), vocabulary - 1),
+                      "name tokens of this model");
+    const auto* sequence = models_.policy().sequence.get();
+    ids = (sequence ? own_rows(ids_tk, *sequence) : ids_tk).to(model().device());
+  }
+  strategy_->before_micro_batch(false);
+  model().set_training(true);
+  return read_pass(batch, ids.defined() ? ids.size(1) : std::as_const(model()).head().weight.size(0),
+                   [&](const ForwardOutputs& outputs) { return token_logits(outputs.model, outputs.hidden_th, ids); });
 }
 
 Tensor StepwiseTrainer::base_logps(const data::Batch& batch, double temperature) {
@@ -143,13 +202,19 @@ Tensor StepwiseTrainer::base_logps(const data::Batch& batch, double temperature)
     throw UserError(ExitCode::usage, "there is no base beneath what trains",
                     "take a reference of its own: load the model once more");
   Tensor logps;
-  base_as_reference(tuned())->with_reference(
-      model(), [&](model::CausalLM& base) { logps = policy_logps(base, placed(batch), temperature); });
+  base_as_reference(tuned())->with_reference(model(), [&](model::CausalLM&) {
+    logps = read_pass(batch, {}, [=](const ForwardOutputs& outputs) { return outputs.target_logps(temperature).logps_t; });
+  });
   return logps;
 }
 
 void StepwiseTrainer::backward(const Tensor& loss_sum, double num_items) {
-  (loss_sum * count_items(num_items)).backward();
+  const auto* sequence = models_.policy().sequence.get();  // whose processes all count the whole rows
+  const auto loss = loss_sum * count_items(sequence ? num_items / sequence->size() : num_items);
+  if (auto* pipeline = strategy_->pipeline())
+    pipeline->end_passes(loss);
+  else
+    loss.backward();
   strategy_->after_micro_batch();
   masters_.accumulate_master_grads();
 }
@@ -157,11 +222,12 @@ void StepwiseTrainer::backward(const Tensor& loss_sum, double num_items) {
 StepResult StepwiseTrainer::evaluate(const std::vector<data::Batch>& batches, Loss& loss) {
   EvaluationMode mode(model());
   double num_items = 0;
-  StepMetrics metrics(loss.metrics_vary());
+  StepMetrics metrics(loss.metrics_vary() || strategy_->pipeline());
   for (const auto& batch : batches) {
     const auto part = placed(batch);
     num_items += loss.num_items(part);
-    metrics.add(forward_loss(model(), loss, part));
+    auto* pipeline = strategy_->pipeline();
+    if (auto found = pipeline ? pipeline->evaluate(loss, part) : forward_loss(model(), loss, part)) metrics.add(*found);
   }
   num_items = strategy_->sum(strategy_->counts_rows() ? num_items : 0);
   return metrics.read(at::zeros({}), std::max(num_items, 1.0), false, *strategy_).wait();
@@ -199,6 +265,7 @@ bool StepwiseTrainer::step(std::optional<double> learning_rate) {
 
 void StepwiseTrainer::zero_grad() {
   optimizer_->zero_grad();
+  if (auto* pipeline = strategy_->pipeline()) pipeline->forget_passes();
   num_items_ = 0;
   finished_ = false;
   grad_norm_.reset();

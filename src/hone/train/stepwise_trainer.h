@@ -1,6 +1,7 @@
 // A training step in pieces, for loops that somebody else writes: forward and backward, clip, update, next rate. `Trainer`
 // (loop/trainer.h) is the loop of this program; the parts are the same, and so are the numbers, also over several processes.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -35,12 +36,16 @@ class StepwiseTrainer {
   // Adds the gradients of these micro-batches. However often it is called before an update, the gradient is that of the mean
   // over the items of all calls. The result's loss is the mean over the items of this one.
   StepResult forward_backward(const std::vector<data::Batch>& batches, Loss& loss);
-  // log p(target) of every position at a temperature, float32 [T] with a gradient, for a loss of the caller's own. Where
-  // sequences are split over processes each has those of its positions, and `own_part` is what it reads.
+  // log p(target) of every position at a temperature, float32 [T] with a gradient, for a loss of the caller's own. Processes that
+  // compute a row together all get the same; each has its part of the gradient.
   Tensor logps(const data::Batch& batch, double temperature);
-  // The same of the model beneath the adapter that trains, without gradients and dropout: what a reference says.
+  // The same without gradients and dropout.
+  Tensor evaluated_logps(const data::Batch& batch, double temperature);
+  // And of the model beneath the adapter that trains: what a reference says.
   Tensor base_logps(const data::Batch& batch, double temperature);
-  // The same as forward_backward of a loss that the caller computed out of `logps`: a sum over `num_items`.
+  // Logits of every position with a gradient, float32: of all tokens [T, V], or of those named for each position [T, K].
+  Tensor logits(const data::Batch& batch, const Tensor& ids_tk = {});
+  // The same as forward_backward of a loss that the caller computed out of `logps` or `logits`: a sum over `num_items`.
   void backward(const Tensor& loss_sum, double num_items);
   // Without gradients and dropout.
   StepResult evaluate(const std::vector<data::Batch>& batches, Loss& loss);
@@ -69,8 +74,11 @@ class StepwiseTrainer {
 
  private:
   data::Batch placed(const data::Batch& batch) const;  // what this process computes of it, on its device
-  double count_items(double num_items);                // what a loss is multiplied by; `num_items` of this process
-  void finish_gradients();                             // afterwards they are the sums over all processes
+  // What `read` makes of a pass, [T] or with `columns` [T, columns], of all positions of the batch.
+  Tensor read_pass(const data::Batch& batch, std::optional<int64_t> columns,
+                   const std::function<Tensor(const ForwardOutputs&)>& read);
+  double count_items(double num_items);  // what a loss is multiplied by; `num_items` of this process
+  void finish_gradients();               // afterwards they are the sums over all processes
   ResumableParts resumable(data::Loader& position);
   model::CausalLM& model() const { return *models_.policy().model; }
 

@@ -24,31 +24,46 @@ TensorList gradients_of(const TensorList& received) {
   return gradients;
 }
 
+void go_back(const TensorList& outputs, const TensorList& gradients) {
+  torch::autograd::variable_list roots, seeds;
+  for (size_t k = 0; k < gradients.size(); ++k)
+    if (outputs[k].requires_grad()) roots.push_back(outputs[k]), seeds.push_back(gradients[k]);
+  if (!roots.empty()) torch::autograd::backward(roots, seeds);
+}
+
 TensorList unstacked(const PipelineSchedule::Message& message) {
   return message.size() > 1 ? message[1].unbind(0) : TensorList();
 }
 
 }  // namespace
 
+Tensor PipelineSchedule::run_blocks(const data::Batch& batch, const Message& received, TensorList& router_logits) {
+  const auto input = forward_input(batch);
+  fault("pipeline.forward");
+  return model_.run_blocks(stages_.is_first() ? model_.embed(input) : received.front(), stages_.begin(), stages_.end(), input,
+                           nullptr, options_.router_logits ? &router_logits : nullptr);
+}
+
+PipelineSchedule::Message PipelineSchedule::message_of(const Tensor& x_th, TensorList router_logits) const {
+  Message message{x_th};
+  for (auto& logits_te : router_logits) logits_te = logits_te.to(at::kFloat);
+  if (!router_logits.empty()) message.push_back(at::stack(router_logits));
+  return message;
+}
+
+ForwardOutputs PipelineSchedule::outputs_of(data::Batch batch, const Tensor& x_th, TensorList router_logits) const {
+  auto hidden_th = model_.final_norm(x_th);
+  if (auto* region = model_.decoder().region) hidden_th = region->enter(hidden_th, forward_input(batch).size());
+  return {.model = model_, .batch = std::move(batch), .hidden_th = hidden_th, .router_logits = std::move(router_logits)};
+}
+
 PipelineSchedule::Output PipelineSchedule::forward(Loss& method, const data::Batch& batch, const Message& received) {
   const auto payload = method.prepare(model_, batch);
   auto request = method.request(batch);
-  const auto input = forward_input(request.batch);
   TensorList router_logits = unstacked(received);
-  fault("pipeline.forward");
-  auto x_th = model_.run_blocks(stages_.is_first() ? model_.embed(input) : received.front(), stages_.begin(), stages_.end(),
-                                input, nullptr, options_.router_logits ? &router_logits : nullptr);
-  if (!stages_.is_last()) {
-    Message message{x_th};
-    for (auto& logits_te : router_logits) logits_te = logits_te.to(at::kFloat);
-    if (!router_logits.empty()) message.push_back(at::stack(router_logits));
-    return {message, std::nullopt};
-  }
-  auto hidden_th = model_.final_norm(x_th);
-  if (auto* region = model_.decoder().region) hidden_th = region->enter(hidden_th, input.size());
-  const ForwardOutputs outputs{
-      .model = model_, .batch = std::move(request.batch), .hidden_th = hidden_th, .router_logits = std::move(router_logits)};
-  return {{}, method.measure(outputs, *payload)};
+  const auto x_th = run_blocks(request.batch, received, router_logits);
+  if (!stages_.is_last()) return {message_of(x_th, std::move(router_logits)), std::nullopt};
+  return {{}, method.measure(outputs_of(std::move(request.batch), x_th, std::move(router_logits)), *payload)};
 }
 
 // Every stage has the same rows, so that no shape has to be sent.
@@ -127,14 +142,10 @@ TensorList PipelineSchedule::backward(size_t i, const TensorList& gradients, con
   const auto oldest = std::move(in_flight_.front());
   in_flight_.pop_front();
   passes.before_backward(i);
-  if (stages_.is_last()) {
+  if (stages_.is_last())
     oldest.outputs.front().backward();
-  } else {
-    torch::autograd::variable_list roots, seeds;
-    for (size_t k = 0; k < gradients.size(); ++k)
-      if (oldest.outputs[k].requires_grad()) roots.push_back(oldest.outputs[k]), seeds.push_back(gradients[k]);
-    if (!roots.empty()) torch::autograd::backward(roots, seeds);
-  }
+  else
+    go_back(oldest.outputs, gradients);
   passes.after_backward(i);
   return options_.trains_before ? gradients_of(oldest.received) : TensorList();
 }
@@ -168,6 +179,36 @@ std::optional<LossSum> PipelineSchedule::evaluate(Loss& method, const data::Batc
   if (!stages_.is_last()) send(output.message, stages_.stage() + 1);
   finish_sending();
   return output.loss;
+}
+
+Tensor PipelineSchedule::begin_pass(const data::Batch& batch, at::IntArrayRef shape, const Read& read) {
+  auto received = received_message(batch);
+  TensorList router_logits = unstacked(received), outputs;
+  const auto x_th = run_blocks(batch, received, router_logits);
+  Tensor values;
+  if (stages_.is_last()) {
+    values = read(outputs_of(batch, x_th, std::move(router_logits)));
+  } else {
+    outputs = message_of(x_th, std::move(router_logits));
+    send(outputs, stages_.stage() + 1);
+    values = at::empty(shape, at::TensorOptions(at::kFloat).device(device()));
+  }
+  auto shared = stages_.is_last() ? values.detach().contiguous() : values;
+  stages_.stages().broadcast(shared, stages_.layout().stages() - 1);
+  finish_sending();
+  if (!at::GradMode::is_enabled()) return values;
+  in_flight_.push_back({std::move(received), std::move(outputs)});
+  return stages_.is_last() ? values : values.requires_grad_(true);
+}
+
+void PipelineSchedule::end_passes(const Tensor& loss) {
+  if (stages_.is_last()) loss.backward();
+  for (; !in_flight_.empty(); in_flight_.pop_front()) {
+    const auto& pass = in_flight_.front();
+    go_back(pass.outputs, receive_backward(pass.outputs));
+    if (options_.trains_before) send_backward(gradients_of(pass.received));
+  }
+  finish_sending();
 }
 
 void PipelineSchedule::finish_sending() {

@@ -38,12 +38,22 @@ class PipelineSchedule {
   // A pass without gradients; the last stage gets the loss. Every stage calls it with the same batch.
   std::optional<LossSum> evaluate(Loss& method, const data::Batch& batch);
 
+  // A pass whose loss somebody else computes, of what `read` makes of the last stage's outputs: float32 of this shape, the same
+  // on every stage. Its gradient counts on the last one, from where end_passes() goes back through all passes begun since.
+  using Read = std::function<Tensor(const ForwardOutputs& outputs)>;
+  Tensor begin_pass(const data::Batch& batch, at::IntArrayRef shape, const Read& read);
+  void end_passes(const Tensor& loss);
+  void forget_passes() { in_flight_.clear(); }
+
  private:
   struct InFlight {
     Message received;
     TensorList outputs;
   };
-  Message empty_message(const data::Batch& batch) const;  // from the stage before
+  Tensor run_blocks(const data::Batch& batch, const Message& received, TensorList& router_logits);
+  Message message_of(const Tensor& x_th, TensorList router_logits) const;                            // for the stage behind
+  ForwardOutputs outputs_of(data::Batch batch, const Tensor& x_th, TensorList router_logits) const;  // of the last stage
+  Message empty_message(const data::Batch& batch) const;                                             // from the stage before
   Message received_message(const data::Batch& batch);
   Message made_ready(Message received) const;
   void send(const TensorList& values, int to);

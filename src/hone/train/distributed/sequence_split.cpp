@@ -5,15 +5,22 @@
 namespace hone::train {
 namespace {
 
+int64_t padded_length(int64_t tokens, const parallel::SequenceParallel& sequence) {
+  const int64_t multiple = sequence.padding_multiple();
+  return (tokens + multiple - 1) / multiple * multiple;
+}
+
 Tensor padded(const Tensor& values, int64_t length, double with) {
-  return values.defined() ? at::constant_pad_nd(values, {0, length - values.size(0)}, with) : values;
+  if (!values.defined()) return values;
+  std::vector<int64_t> room(static_cast<size_t>(values.dim()) * 2, 0);  // from the last dimension to the first, before and behind
+  room.back() = length - values.size(0);
+  return at::constant_pad_nd(values, room, with);
 }
 
 }  // namespace
 
 data::Batch own_part(const data::Batch& batch, const parallel::SequenceParallel& sequence) {
-  int64_t tokens = batch.segments.total(), multiple = sequence.padding_multiple(),
-          length = (tokens + multiple - 1) / multiple * multiple;
+  const int64_t tokens = batch.segments.total(), length = padded_length(tokens, sequence);
   auto own = sequence.positions(length);
   auto pick = [&](const Tensor& values, double with) {
     auto whole = padded(values, length, with);
@@ -28,6 +35,25 @@ data::Batch own_part(const data::Batch& batch, const parallel::SequenceParallel&
   part.target_count = part.targets_t.ne(data::kIgnore).sum().item<int64_t>();
   if (!sequence.is_first_rank()) part.sample_count = 0;
   return part;
+}
+
+Tensor own_rows(const Tensor& rows, const parallel::SequenceParallel& sequence) {
+  const int64_t length = padded_length(rows.size(0), sequence);
+  return padded(rows, length, 0).index_select(0, sequence.positions(length).to(rows.device()));
+}
+
+Tensor whole_rows(const Tensor& own, int64_t tokens, const parallel::SequenceParallel& sequence) {
+  const int64_t length = padded_length(tokens, sequence);
+  const auto positions = sequence.positions(length).to(own.device());
+  auto shape = own.sizes().vec();
+  shape[0] = length;
+  auto all = at::zeros(shape, own.options().requires_grad(false));
+  {
+    at::NoGradGuard no_grad;
+    all.index_copy_(0, positions, own);
+    sequence.all_reduce(all);
+  }
+  return all.index_copy(0, positions, own).narrow(0, 0, tokens);
 }
 
 }  // namespace hone::train

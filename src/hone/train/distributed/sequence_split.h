@@ -9,4 +9,9 @@ namespace hone::train {
 // count on the first process alone.
 data::Batch own_part(const data::Batch& batch, const parallel::SequenceParallel& sequence);
 
+// Of numbers that every position has, [T] or [T, columns], those of this rank's positions; what was padded gets zeros.
+Tensor own_rows(const Tensor& rows, const parallel::SequenceParallel& sequence);
+// The other way: all of the first `tokens` positions on every rank, with gradients where they are its own.
+Tensor whole_rows(const Tensor& own, int64_t tokens, const parallel::SequenceParallel& sequence);
+
 }  // namespace hone::train

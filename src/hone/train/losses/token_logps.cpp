@@ -6,13 +6,17 @@ namespace hone::train {
 
 namespace {
 
+int64_t rows_at_once(const model::CausalLM& model) {
+  constexpr int64_t kLogitsAtOnce = int64_t{96} << 18;  // 96 MiB of float32
+  return std::max<int64_t>(1, kLogitsAtOnce / model.head().weight.size(0));
+}
+
 // Calls look(rows, their logits in float32) for all positions with a target, a few at a time.
 template <class Look>
 void for_labelled_logits(model::CausalLM& model, const Tensor& hidden_th, const Tensor& targets_t, Look look) {
-  constexpr int64_t kLogitsAtOnce = int64_t{96} << 18;  // 96 MiB of float32
   auto labelled = (targets_t != ops::kIgnoredTarget).nonzero().squeeze(1);
-  int64_t vocabulary = model.head().weight.size(0), rows = std::max<int64_t>(1, kLogitsAtOnce / vocabulary);
-  for (const auto& part : labelled.split(rows)) look(part, model.logits(hidden_th.index_select(0, part)).to(at::kFloat));
+  for (const auto& part : labelled.split(rows_at_once(model)))
+    look(part, model.logits(hidden_th.index_select(0, part)).to(at::kFloat));
 }
 
 }  // namespace
@@ -48,6 +52,17 @@ Tensor token_entropies(model::CausalLM& model, const Tensor& hidden_th, const Te
     entropies_t.index_copy_(0, part, -(logps.exp() * logps).sum(1));
   });
   return entropies_t;
+}
+
+Tensor token_logits(model::CausalLM& model, const Tensor& hidden_th, const Tensor& ids_tk) {
+  if (!ids_tk.defined()) return model.logits(hidden_th).to(at::kFloat);
+  TensorList parts;
+  const int64_t rows = rows_at_once(model), count = hidden_th.size(0);
+  for (int64_t begin = 0; begin < count; begin += rows) {
+    const int64_t length = std::min(rows, count - begin);
+    parts.push_back(model.logits(hidden_th.narrow(0, begin, length)).gather(1, ids_tk.narrow(0, begin, length)).to(at::kFloat));
+  }
+  return at::cat(parts);
 }
 
 }  // namespace hone::train

@@ -15,4 +15,8 @@ Tensor top_entropies(model::CausalLM& model, const Tensor& hidden_th, const Tens
 // Entropy of all tokens, of logits times `scale`.
 Tensor token_entropies(model::CausalLM& model, const Tensor& hidden_th, const Tensor& targets_t, double scale);
 
+// Logits of some tokens at every position, float32 [T, K] out of ids [T, K], or of all tokens where `ids_tk` is not defined. With
+// a gradient where one is wanted; those of other tokens exist a few rows at a time.
+Tensor token_logits(model::CausalLM& model, const Tensor& hidden_th, const Tensor& ids_tk);
+
 }  // namespace hone::train
