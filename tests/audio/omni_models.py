@@ -115,7 +115,10 @@ def thinker_of(folder):
 def features(path, family):
     """What ms-swift hands to WhisperFeatureExtractor, and what that makes of it."""
     samples, rate = audio_files.read(path)
-    mono = audio_files.resample(samples.mean(1, dtype=np.float32) if samples.shape[1] > 1 else samples[:, 0], rate)
+    return features_of(audio_files.resample(samples.mean(1, dtype=np.float32) if samples.shape[1] > 1 else samples[:, 0], rate), family)
+
+
+def features_of(mono, family):
     if family == "qwen2_5_omni":
         extractor = transformers.WhisperFeatureExtractor(feature_size=128, chunk_length=300)
         made = extractor(mono, sampling_rate=16000, padding="max_length", return_attention_mask=True, return_tensors="pt")

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "hone/base/thread_pool.h"
@@ -113,25 +114,39 @@ LengthSummary summarize(std::vector<int64_t> lengths, size_t bars) {
   return summary;
 }
 
+namespace {
+
+// How many placeholders of a medium stand together, by the place of the first.
+std::map<size_t, int64_t> placeholder_runs(const Sample& sample) {
+  std::map<size_t, int64_t> runs;
+  auto add = [&](const auto& medium, int64_t tokens) {
+    size_t begin = medium.first;
+    for (int64_t i = 0; i < tokens; ++i) {
+      if (i > 0 && medium.place(i) != medium.place(i - 1) + 1) begin = medium.place(i);
+      ++runs[begin];
+    }
+  };
+  for (const auto& picture : sample.pictures) add(picture, picture.plan.tokens);
+  for (const auto& sound : sample.sounds) add(sound, sound.tokens);
+  return runs;
+}
+
+}  // namespace
+
 std::vector<TextSpan> text_runs(const text::Tokenizer& tokenizer, const Sample& sample) {
   std::vector<TextSpan> runs;
+  const auto placeholders = placeholder_runs(sample);
   for (size_t begin = 0; begin < sample.ids.size();) {
     auto kind = [&](size_t i) { return std::pair(sample.labels[i] != kIgnore, tokenizer.is_special(sample.ids[i])); };
-    // Placeholders of a medium that begins there; 0: none does.
-    auto placeholders_at = [&](size_t i) -> int64_t {
-      const auto picture = std::ranges::find(sample.pictures, i, &Picture::first);
-      if (picture != sample.pictures.end()) return picture->plan.tokens;
-      const auto sound = std::ranges::find(sample.sounds, i, &Sound::first);
-      return sound == sample.sounds.end() ? 0 : sound->tokens;
-    };
-    if (const int64_t count = placeholders_at(begin); count > 0) {
+    if (const auto found = placeholders.find(begin); found != placeholders.end()) {
+      const int64_t count = found->second;
       const auto one = tokenizer.decode(std::span(sample.ids).subspan(begin, 1), false);
       runs.push_back({fmt::format("{}×{}", one, count), kind(begin).first, true});
       begin += static_cast<size_t>(count);
       continue;
     }
     size_t end = begin + 1;
-    while (end < sample.ids.size() && kind(end) == kind(begin) && placeholders_at(end) == 0) ++end;
+    while (end < sample.ids.size() && kind(end) == kind(begin) && !placeholders.contains(end)) ++end;
     runs.push_back(
         {tokenizer.decode(std::span(sample.ids).subspan(begin, end - begin), false), kind(begin).first, kind(begin).second});
     begin = end;

@@ -1,6 +1,8 @@
-// Decodes WAV, FLAC, OGG and MP3 to one channel of float32 samples, and brings them to another rate as librosa does.
+// Decodes WAV, FLAC, OGG and MP3, and by FFmpeg the sound of M4A, WebM and videos, to one channel of float32 samples, and brings
+// them to another rate as librosa does.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +19,9 @@ struct AudioHeader {
 };
 
 inline constexpr double kMostSeconds = 3600;  // of one recording
+
+// Errors: a rate or a number of channels that nothing records.
+std::optional<Error> check_sound_format(int64_t rate, int64_t channels);
 
 // How many samples a recording has at another rate.
 int64_t samples_at(const AudioHeader& header, int64_t rate);

@@ -1,4 +1,4 @@
-// Video files: what a file says of itself, and chosen frames of it. Sound is not read; a rotation is ignored.
+// Video files: what a file says of itself, and chosen frames of it. A rotation is ignored; audio_track.h reads the sound.
 #pragma once
 #include <functional>
 #include <optional>

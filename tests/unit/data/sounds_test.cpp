@@ -31,8 +31,9 @@ TEST(Sounds, MarksTakeThePlaceOfTags) {
   const auto pieces = split_at_marks(messages[0].content);
   ASSERT_EQ(pieces.size(), 2u);
   EXPECT_EQ(pieces[0].text, "a ");
-  EXPECT_EQ(pieces[0].placeholders, 7);
-  EXPECT_TRUE(pieces[0].is_sound);
+  ASSERT_EQ(pieces[0].runs.size(), 1u);
+  EXPECT_EQ(pieces[0].runs[0].tokens, 7);
+  EXPECT_EQ(pieces[0].runs[0].kind, Placeholder::sound);
   EXPECT_EQ(pieces[1].text, " b");
 }
 

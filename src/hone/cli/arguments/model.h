@@ -55,6 +55,8 @@ struct ModelArguments : ArgumentGroup {
   Arg<int64_t> video_min_pixels{*this, "video_min_pixels"};
   Arg<double> video_fps{*this, "video_fps"};
   Arg<int64_t> video_maxlen{*this, "video_maxlen"};
+  Arg<bool> use_audio_in_video{*this, "use_audio_in_video"};
+  Arg<std::string> video_positions{*this, "video_positions"};
   Arg<bool> use_cpu{*this, "use_cpu"};
   Arg<std::string> devices{*this, "devices"};
   Arg<int64_t> threads{*this, "threads"};

@@ -172,6 +172,8 @@ data::PictureOptions picture_options(const ModelArguments& args, bool factory) {
   data::PictureOptions pictures;
   read_fetching(pictures.sources);
   const bool has_limit = args.max_pixels.has_value();
+  pictures.audio_in_video = *args.use_audio_in_video;
+  if (*args.video_positions == "4.57") pictures.video_positions = data::VideoPositions::transformers_4;
   if (factory) {
     if (has_limit) pictures.factory_max_pixels = *args.max_pixels;
     if (args.image_min_pixels.exists()) pictures.factory_min_pixels = *args.image_min_pixels;

@@ -121,7 +121,7 @@ constexpr Known kVariables[] = {
     {"ENABLE_AUDIO_OUTPUT", Effect::none, "answers are text; the talker is carried along untouched"},
     {"VIDEO_SEGMENTS", Effect::supported, "frames of a video file (InternVL)"},
     {"VIDEO_MAX_NUM", Effect::supported, "most tiles of an image beside a video (InternVL)"},
-    {"USE_AUDIO_IN_VIDEO", Effect::none, "the sound of videos is not read"},
+    {"USE_AUDIO_IN_VIDEO", Effect::supported, "videos are read with their sound (Omni)"},
     {"SAMPLING_RATE", Effect::none, "recordings are heard at 16000 samples a second"},
     {"IMAGE_PLACEHOLDER", Effect::none, "the mark is <image>"},
     {"VIDEO_PLACEHOLDER", Effect::none, "the mark is <video>"},

@@ -31,6 +31,8 @@ constexpr std::string_view kIfUnset[] = {"model",
                                          "truncation_strategy",
                                          "agent_template",
                                          "norm_bbox",
+                                         "use_audio_in_video",
+                                         "video_positions",
                                          "use_chat_template",
                                          "response_prefix"};
 constexpr std::string_view kQuantization[] = {"quant_method", "quant_bits", "hqq_axis", "bnb_4bit_compute_dtype"};

@@ -142,13 +142,20 @@ void add_model(Rows& rows) {
           {"video_fps", Real(0.001), "2.0", "Frames taken from a second of video.", only_factory{},
            verbs{kModelUsers | kPreview}},
           {"video_maxlen", Integer(1), "128", "Most frames taken from a video.", only_factory{}, verbs{kModelUsers | kPreview}},
+          {"use_audio_in_video", Flag, "false",
+           "A video is read with its sound; LLaMA-Factory's rows give it as the <audio> behind the <video> (Qwen2.5-Omni, "
+           "Qwen3-Omni).",
+           environment{"USE_AUDIO_IN_VIDEO"}, verbs{kModelUsers | kPreview}},
+          {"video_positions", Choice("5|4.57"), "5",
+           "The transformers version whose positions videos of Qwen2-VL and Qwen2.5-VL take: in 5 text goes on behind the sides of a "
+           "frame, in 4.57 behind the last time, which counts whole seconds.",
+           verbs{kModelUsers | kPreview}},
           {"audio_sampling_rate", Integer(1), "16000", "Samples a second of recordings.", only_factory{},
            always_on{"16000", "these models hear 16000 samples a second, to which recordings are brought"}},
       });
   add_unsupported_group(rows, "Video", kModelUsers, kMultimodalUnsupported,
                         {
                             {"image_do_pan_and_scan", Flag, "false", "Gemma 3's crops.", only_factory{}},
-                            {"use_audio_in_video", Flag, "false", "Sound of videos too.", only_factory{}},
                         });
 }
 

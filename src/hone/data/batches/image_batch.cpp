@@ -10,31 +10,88 @@ void forget_labels(Sample& sample, const std::string& why) {
   std::fill(sample.labels.begin(), sample.labels.end(), kIgnore);
 }
 
+void PositionAxes::add_text(size_t count) {
+  for (size_t i = 0; i < count; ++i, ++next_) add(next_, next_, next_);
+}
+
+void PositionAxes::add(int64_t time, int64_t y, int64_t x) {
+  axes_[0].push_back(time);
+  axes_[1].push_back(y);
+  axes_[2].push_back(x);
+}
+
+namespace {
+
+// Where the tokens of a picture stand, counted from its first.
+struct Cell {
+  int64_t time, y, x;
+  int64_t last() const { return std::max({time, y, x}); }
+};
+
+std::vector<Cell> cells_of(const Picture& picture) {
+  const int64_t merge = picture.config->processor.merge_size;
+  std::vector<Cell> cells;
+  for (int64_t frame = 0; frame < picture.plan.frames; ++frame)
+    for (int64_t y = 0; y < picture.plan.grid_h / merge; ++y)
+      for (int64_t x = 0; x < picture.plan.grid_w / merge; ++x)
+        cells.push_back({static_cast<int64_t>(picture.time(frame)), y, x});
+  return cells;
+}
+
+}  // namespace
+
+void PositionAxes::add_picture(const Picture& picture) {
+  const auto cells = cells_of(picture);
+  for (const auto& cell : cells) add(next_ + cell.time, next_ + cell.y, next_ + cell.x);
+  const auto& last = cells.back();
+  const bool behind_time = picture.config->video.counts_time || picture.config->video.positions == VideoPositions::transformers_4;
+  next_ += 1 + std::max({last.y, last.x, behind_time ? last.time : 0});
+}
+
+// Both begin at one position. What follows begins behind the piece that was added last, as in transformers.
+void PositionAxes::add_mixed(const Picture& video) {
+  const bool shares_marks = video.config->video.sound == SoundMix::chunks;
+  auto add_marks = [&] {
+    add(next_, next_, next_);
+    if (!shares_marks) ++next_;
+    add(next_, next_, next_);
+    ++next_;
+  };
+  add_marks();
+  const auto cells = cells_of(video);
+  const int64_t begin = next_;
+  size_t seen = 0;
+  int64_t heard = 0;
+  for (const auto& run : video.mixed) {
+    int64_t last = 0;
+    for (int64_t i = 0; i < run.tokens; ++i) {
+      const bool is_sound = run.kind == Placeholder::sound;
+      const auto cell = is_sound ? Cell{heard, heard, heard} : cells[seen];
+      is_sound ? void(++heard) : void(++seen);
+      add(begin + cell.time, begin + cell.y, begin + cell.x);
+      last = std::max(last, cell.last());
+    }
+    next_ = begin + last + 1;
+  }
+  add_marks();
+}
+
 void PositionAxes::append(const Sample& sample, int64_t first) {
   next_ = first;
-  auto add_text = [&](size_t count) {
-    for (size_t i = 0; i < count; ++i, ++next_)
-      for (auto& axis : axes_) axis.push_back(next_);
-  };
   size_t at = 0;
   for (const auto& picture : sample.pictures) {
     if (!picture.config->has_axes) break;  // it counts as text does
     has_axes_ = true;
-    add_text(picture.first - at);
-    const int64_t merge = picture.config->processor.merge_size, height = picture.plan.grid_h / merge,
-                  width = picture.plan.grid_w / merge;
-    int64_t time = 0;
-    for (int64_t frame = 0; frame < picture.plan.frames; ++frame) {
-      time = static_cast<int64_t>(static_cast<float>(frame) * picture.interval);
-      for (int64_t y = 0; y < height; ++y)
-        for (int64_t x = 0; x < width; ++x) {
-          axes_[0].push_back(next_ + time);
-          axes_[1].push_back(next_ + y);
-          axes_[2].push_back(next_ + x);
-        }
+    if (picture.mixed.empty()) {
+      add_text(picture.first - at);
+      add_picture(picture);
+      at = picture.first + static_cast<size_t>(picture.plan.tokens);
+    } else {  // with two marks on either side
+      add_text(picture.first - 2 - at);
+      add_mixed(picture);
+      at = picture.first + 2;
+      for (const auto& run : picture.mixed) at += static_cast<size_t>(run.tokens);
     }
-    next_ += std::max({height, width, picture.config->video.counts_time ? time + 1 : 0});
-    at = picture.first + static_cast<size_t>(picture.plan.tokens);
   }
   add_text(sample.ids.size() - at);
 }
@@ -58,7 +115,7 @@ BatchImages decode_images(std::vector<SamplePack>& packs, Failed failed) {
         images.grids.push_back({picture.plan.frames, picture.plan.grid_h, picture.plan.grid_w});
         patches += picture.plan.patches();
         row_size = picture.config->processor.row_size();
-        for (int64_t i = 0; i < picture.plan.tokens; ++i) rows.push_back(first + static_cast<int64_t>(picture.first) + i);
+        for (int64_t i = 0; i < picture.plan.tokens; ++i) rows.push_back(first + static_cast<int64_t>(picture.place(i)));
       }
       first += static_cast<int64_t>(sample.ids.size());
     }

@@ -8,7 +8,7 @@
 namespace hone::data {
 
 // Positions of a packed row under M-RoPE: a text counts on in all three axes, a picture stands at one time, a video's pairs of
-// frames at theirs, and spreads over height and width; what follows begins behind the longer side, as in transformers 5.
+// frames at theirs, and spreads over height and width; what follows begins as VideoPositions says.
 class PositionAxes {
  public:
   void append(const Sample& sample, int64_t first);
@@ -16,6 +16,11 @@ class PositionAxes {
   Tensor tensor() const;                  // int64 [T], or [3, T] where there are pictures of a model with M-RoPE
 
  private:
+  void add(int64_t time, int64_t y, int64_t x);
+  void add_text(size_t count);
+  void add_picture(const Picture& picture);
+  void add_mixed(const Picture& video);  // and its sound, with the marks around them
+
   std::array<std::vector<int64_t>, 3> axes_;
   int64_t next_ = 0;
   bool has_axes_ = false;

@@ -206,6 +206,8 @@ void read_thinker(const std::filesystem::path& folder, const Json& config, Model
     throw UserError(ExitCode::bad_checkpoint,
                     fmt::format("thinker_config: \"position_id_per_seconds\" is {}; expected a number above 0", rate.dump()));
   identity.position_rate = rate.get<double>();
+  const auto chunk = thinker.value("seconds_per_chunk", Json(2));
+  if (chunk.is_number() && chunk.get<double>() > 0 && chunk.get<double>() <= 3600) identity.chunk_seconds = chunk.get<double>();
 }
 
 // The model's own name, also of a folder in a hub's cache: models--Qwen--Qwen3-4B/snapshots/<commit>, or Qwen2___5-0___5B as

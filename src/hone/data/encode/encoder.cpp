@@ -13,6 +13,7 @@
 #include "hone/data/encode/truncate.h"
 #include "hone/data/row_report.h"
 #include "hone/data/sounds/sound_config.h"
+#include "hone/data/videos/audio_in_video.h"
 #include "hone/data/videos/tiled_videos.h"
 #include "hone/data/videos/videos.h"
 
@@ -134,17 +135,25 @@ std::vector<TokenId> Encoder::tokens(std::string_view text, bool guarded) const 
     tokenizer_->encode_to(text, {.guard_special_tokens = guarded}, ids);
     return ids;
   }
+  auto add = [&](TokenId id) {
+    if (id >= 0) ids.push_back(id);  // some models write no marks
+  };
+  auto pad_of = [&](Placeholder kind) {
+    return kind == Placeholder::sound ? sounds_->pad : kind == Placeholder::video ? pictures_->video_pad : pictures_->pad;
+  };
   for (const auto& piece : split_at_marks(text)) {
     tokenizer_->encode_to(piece.text, {.guard_special_tokens = guarded}, ids);
-    if (piece.placeholders == 0) continue;
-    const bool apart = !piece.is_sound && pictures_->has_text_apart;
+    if (piece.runs.empty()) continue;
+    auto holds = [&](bool sound) {
+      return std::ranges::any_of(piece.runs, [&](const auto& run) { return (run.kind == Placeholder::sound) == sound; });
+    };
+    const bool seen = holds(false), heard = holds(true), apart = seen && pictures_->has_text_apart;
     if (apart) tokenizer_->encode_to(pictures_->text_before, {}, ids);
-    if (piece.is_sound || pictures_->start >= 0) ids.push_back(piece.is_sound ? sounds_->start : pictures_->start);
-    ids.insert(ids.end(), static_cast<size_t>(piece.placeholders),
-               piece.is_sound   ? sounds_->pad
-               : piece.is_video ? pictures_->video_pad
-                                : pictures_->pad);
-    if (piece.is_sound || pictures_->end >= 0) ids.push_back(piece.is_sound ? sounds_->end : pictures_->end);
+    if (seen) add(pictures_->start);
+    if (heard) add(sounds_->start);
+    for (const auto& run : piece.runs) ids.insert(ids.end(), static_cast<size_t>(run.tokens), pad_of(run.kind));
+    if (heard) add(sounds_->end);
+    if (seen) add(pictures_->end);
     if (apart) tokenizer_->encode_to(pictures_->text_behind, {}, ids);
   }
   return ids;
@@ -187,7 +196,32 @@ Result<Encoder::RowMedia> Encoder::plan(const Conversation& conversation) const 
   if (!seen) return Error{seen.error()};
   auto heard = plan_heard(conversation);
   if (!heard) return Error{heard.error()};
-  return RowMedia{std::move(*seen), std::move(*heard)};
+  RowMedia media{std::move(*seen), std::move(*heard), {}};
+  if (auto problem = plan_tracks(conversation, media)) return std::move(*problem);
+  return media;
+}
+
+// Videos with their sound: of the file, as ms-swift reads it, or the row's own audios, as LLaMA-Factory has them.
+std::optional<Error> Encoder::plan_tracks(const Conversation& conversation, RowMedia& media) const {
+  auto& videos = media.seen.videos;
+  if (videos.empty() || pictures_->video.sound == SoundMix::none) return std::nullopt;
+  auto failed = [&](const std::string& what) { return row_error(RowProblem::media, conversation.origin.str(), what); };
+  if (config_.dialect == Dialect::factory) {
+    if (media.heard.size() != videos.size())
+      return failed(fmt::format("{} videos and {} audios; use_audio_in_video takes one for each video's sound", videos.size(),
+                                media.heard.size()));
+    media.tracks = std::exchange(media.heard, {});
+  } else {
+    for (const auto& source : conversation.videos)
+      if (source.starts_with("[")) return failed("a list of frames, which has no sound; expected a video file (USE_AUDIO_IN_VIDEO)");
+    auto config = std::make_shared<SoundConfig>(*sounds_);
+    config->sources = video_sources(*pictures_);
+    auto tracks = plan_sounds(conversation.videos, config);
+    if (!tracks) return failed(tracks.error());
+    media.tracks = std::move(*tracks);
+  }
+  for (size_t i = 0; i < videos.size(); ++i) videos[i].front().mixed = mix_by_time(videos[i].front(), media.tracks[i]);
+  return std::nullopt;
 }
 
 Result<std::vector<Sound>> Encoder::plan_heard(const Conversation& conversation) const {
@@ -220,18 +254,18 @@ Result<PlannedMedia> Encoder::plan_seen(const Conversation& conversation) const 
 
 Encoder::MarkedConversation Encoder::marked(const Conversation& conversation, const RowMedia& media) const {
   const auto rule = config_.dialect == Dialect::factory ? TagRule::must_match : TagRule::add_missing;
-  MarkedConversation marked{conversation, {}, {}, {}, {}};
-  auto mark = [&](std::vector<Message>& messages, std::vector<Picture>& pictures, std::vector<Sound>& sounds) {
+  MarkedConversation marked{conversation, {}, {}};
+  auto mark = [&](std::vector<Message>& messages, std::vector<Picture>& pictures) {
     if (pictures_ && config_.dialect != Dialect::factory)
       fill_objects(messages, conversation.extra, media.seen.images, pictures_->boxes);
+    if (rule == TagRule::must_match && !media.tracks.empty()) drop_track_tags(messages, conversation.tags);
     auto found = mark_pictures(std::move(messages), media.seen, rule, conversation.tags);
     messages = std::move(found.messages);
     pictures = std::move(found.pictures);
     mark_sounds(messages, media.heard, rule, conversation.tags.audio);
-    sounds = media.heard;
   };
-  mark(marked.conversation.messages, marked.pictures, marked.sounds);
-  if (!conversation.rejected.empty()) mark(marked.conversation.rejected, marked.rejected, marked.rejected_sounds);
+  mark(marked.conversation.messages, marked.pictures);
+  if (!conversation.rejected.empty()) mark(marked.conversation.rejected, marked.rejected);
   return marked;
 }
 
@@ -248,58 +282,84 @@ void Encoder::mask(size_t first, size_t end, Sample& sample) const {
   forget(sample.loss_scale, 0.0f);
 }
 
-// Tells each recording where its placeholders are.
-void Encoder::place_sounds(std::vector<Sound> sounds, Sample& sample) const {
-  if (!sounds_) return;
-  size_t next = 0;
-  for (size_t at = 0; at < sample.ids.size(); ++at) {
-    if (sample.ids[at] != sounds_->pad) continue;
-    if (next == sounds.size())
-      throw text::FormatError("a text spells the placeholder of an audio; remove it, or write <audio> and give the audio");
-    auto& sound = sounds[next++];
-    const auto count = static_cast<size_t>(sound.tokens), end = std::min(at + count, sample.ids.size());
-    const auto begin = sample.ids.begin() + static_cast<ptrdiff_t>(at);
-    if (end < at + count ||
-        std::any_of(begin, begin + static_cast<ptrdiff_t>(count), [&](TokenId id) { return id != sounds_->pad; }))
-      throw text::FormatError(fmt::format("max_length cuts an audio of {} tokens; raise it, or give a shorter one", count));
-    sound.first = at;
-    mask(at, end, sample);
-    at = end - 1;
+namespace {
+
+// Gives the placeholders of a sample to its media, which come in their order.
+class Placing {
+ public:
+  Placing(const std::vector<TokenId>& ids) : ids_(ids) {}
+
+  // `count` ids that are all `pad`, from the next place on. Throws where something cut them.
+  std::vector<size_t> take(int64_t count, TokenId pad, const char* kind) {
+    std::vector<size_t> places;
+    for (int64_t i = 0; i < count; ++i, ++at) {
+      if (at >= ids_.size() || ids_[at] != pad)
+        throw text::FormatError(fmt::format("max_length cuts an {} of {} tokens; raise it, or give a smaller one", kind, count));
+      places.push_back(at);
+    }
+    return places;
   }
-  if (next < sounds.size())
-    throw text::FormatError(
-        fmt::format("{} of {} audios have no place in the tokens; raise max_length, or check the tags <audio>",
-                    sounds.size() - next, sounds.size()));
-  sample.sounds = std::move(sounds);
+
+  size_t at = 0;
+
+ private:
+  const std::vector<TokenId>& ids_;
+};
+
+[[noreturn]] void refuse_spelled(const char* kind) {
+  throw text::FormatError(fmt::format("a text spells the placeholder of an {0}; remove it, or write <{0}> and give the {0}", kind));
 }
 
-// Tells each picture where its placeholders are.
-void Encoder::place(std::vector<Picture> pictures, std::vector<Sound> sounds, Sample& sample) const {
-  place_sounds(std::move(sounds), sample);
-  if (!pictures_) return;
-  size_t at = 0, next = 0;
-  while (at < sample.ids.size()) {
-    if (sample.ids[at] != pictures_->pad && sample.ids[at] != pictures_->video_pad) {
-      ++at;
-      continue;
+void require_placed(size_t placed, size_t all, const char* kind) {
+  if (placed < all)
+    throw text::FormatError(fmt::format("{} of {} {}s have no place in the tokens; raise max_length, or check the tags <{}>",
+                                        all - placed, all, kind, kind));
+}
+
+}  // namespace
+
+// Tells each medium where its placeholders are.
+void Encoder::place(std::vector<Picture> pictures, const RowMedia& media, Sample& sample) const {
+  Placing placing(sample.ids);
+  size_t picture = 0, sound = 0, track = 0;
+  auto is_picture = [&](TokenId id) { return pictures_ && (id == pictures_->pad || id == pictures_->video_pad); };
+  auto place_mixed = [&](Picture& video) {
+    auto own = media.tracks[track++];
+    for (const auto& run : video.mixed) {
+      const bool heard = run.kind == Placeholder::sound;
+      const auto places = placing.take(run.tokens, heard ? sounds_->pad : pictures_->video_pad, "video");
+      auto& all = heard ? own.scattered : video.scattered;
+      all.insert(all.end(), places.begin(), places.end());
     }
-    if (next == pictures.size() || sample.ids[at] != pictures[next].placeholder())
-      throw text::FormatError("a text spells the placeholder of an image; remove it, or write <image> and give the image");
-    auto& picture = pictures[next++];
-    const auto count = static_cast<size_t>(picture.plan.tokens);
-    picture.first = at;
-    const size_t end = std::min(at + count, sample.ids.size());
-    if (std::any_of(sample.ids.begin() + static_cast<ptrdiff_t>(at), sample.ids.begin() + static_cast<ptrdiff_t>(end),
-                    [&](TokenId id) { return id != picture.placeholder(); }) ||
-        end < at + count)
-      throw text::FormatError(fmt::format("max_length cuts an image of {} tokens; raise it, or lower the largest image", count));
-    mask(at, end, sample);
-    at = end;
+    own.first = own.scattered.front();
+    sample.sounds.push_back(std::move(own));
+    mask(video.first - 1, placing.at + 1, sample);
+  };
+  while (placing.at < sample.ids.size()) {
+    const size_t at = placing.at;
+    if (is_picture(sample.ids[at])) {
+      if (picture == pictures.size() || sample.ids[at] != pictures[picture].placeholder()) refuse_spelled("image");
+      auto& next = pictures[picture++];
+      next.first = at;
+      if (!next.mixed.empty()) {
+        place_mixed(next);
+        continue;
+      }
+      placing.take(next.plan.tokens, next.placeholder(), "image");
+      mask(at, placing.at, sample);
+    } else if (sounds_ && sample.ids[at] == sounds_->pad) {
+      if (sound == media.heard.size()) refuse_spelled("audio");
+      auto next = media.heard[sound++];
+      next.first = at;
+      placing.take(next.tokens, sounds_->pad, "audio");
+      sample.sounds.push_back(std::move(next));
+      mask(at, placing.at, sample);
+    } else {
+      ++placing.at;
+    }
   }
-  if (next < pictures.size())
-    throw text::FormatError(
-        fmt::format("{} of {} images have no place in the tokens; raise max_length, or check the tags <image>",
-                    pictures.size() - next, pictures.size()));
+  require_placed(picture, pictures.size(), "image");
+  require_placed(sound, media.heard.size(), "audio");
   sample.pictures = std::move(pictures);
 }
 
@@ -310,12 +370,12 @@ Result<std::vector<Sample>> Encoder::encode_split(const Conversation& conversati
   auto whole = guarded(conversation, [&] {
     if (media->empty()) {
       auto sample = encode_untruncated(conversation);
-      place({}, {}, sample);
+      place({}, *media, sample);
       return sample;
     }
     auto row = marked(conversation, *media);
     auto sample = encode_untruncated(row.conversation);
-    place(std::move(row.pictures), std::move(row.sounds), sample);
+    place(std::move(row.pictures), *media, sample);
     return sample;
   });
   if (!whole) return Error{whole.error()};
@@ -364,8 +424,8 @@ Result<std::pair<Sample, Sample>> Encoder::encode_pair(const Conversation& conve
     MarkedConversation row;
     if (!media->empty()) row = marked(conversation, *media);
     auto both = encode_untruncated_pair(media->empty() ? conversation : row.conversation);
-    place(std::move(row.pictures), std::move(row.sounds), both.first);
-    place(std::move(row.rejected), std::move(row.rejected_sounds), both.second);
+    place(std::move(row.pictures), *media, both.first);
+    place(std::move(row.rejected), *media, both.second);
     return both;
   });
   if (!pair) return Error{pair.error()};
@@ -387,7 +447,7 @@ Result<std::vector<TokenId>> Encoder::encode_prompt(const Conversation& conversa
   if (!planned) return Error{planned.error()};
   if (!planned->seen.empty() && !pictures)
     return row_error(RowProblem::media, conversation.origin.str(), "images are not taken here; expected text alone");
-  if (!planned->heard.empty() && !sounds)
+  if (!(planned->heard.empty() && planned->tracks.empty()) && !sounds)
     return row_error(RowProblem::media, conversation.origin.str(), "audios are not taken here; expected text alone");
   return guarded(conversation, [&] {
     Sample prompt;
@@ -396,7 +456,7 @@ Result<std::vector<TokenId>> Encoder::encode_prompt(const Conversation& conversa
     } else {
       auto row = marked(conversation, *planned);
       prompt.ids = encode_generation_prompt(row.conversation);
-      place(std::move(row.pictures), std::move(row.sounds), prompt);
+      place(std::move(row.pictures), *planned, prompt);
     }
     if (pictures) *pictures = std::move(prompt.pictures);
     if (sounds) *sounds = std::move(prompt.sounds);

@@ -33,6 +33,8 @@ struct PictureOptions {
   double fps = 2;                                                  // swift: FPS; factory: video_fps
   std::optional<std::string> norm_bbox;  // swift: norm1000, or none for pixels of the resized image; unset: the model's
   bool plain_boxes = false;              // swift: QWENVL_BBOX_FORMAT=new
+  bool audio_in_video = false;           // swift: USE_AUDIO_IN_VIDEO; factory: use_audio_in_video, whose rows give the sound
+  VideoPositions video_positions = VideoPositions::transformers_5;
   media::SourceRules sources;
 };
 
@@ -72,6 +74,7 @@ struct ModelIdentity {
   Json image_processor;                // preprocessor_config.json; null where there is none
   Json audio;                          // config.json's audio_config of a model that hears; null: it does not
   double position_rate = 0;            // positions that a second of a video takes (Omni); 0: as vision_config says
+  double chunk_seconds = 2;            // of a video and its sound, which take turns (Qwen2.5-Omni)
   Json video_processor;                // video_preprocessor_config.json, likewise
 };
 ModelIdentity read_model_identity(const std::filesystem::path& folder);
@@ -132,19 +135,19 @@ class Encoder {
   struct RowMedia {
     PlannedMedia seen;
     std::vector<Sound> heard;
+    std::vector<Sound> tracks;  // of each video, where they are read with their sound
     bool empty() const { return seen.empty() && heard.empty(); }
   };
   struct MarkedConversation {
     Conversation conversation;
     std::vector<Picture> pictures, rejected;
-    std::vector<Sound> sounds, rejected_sounds;
   };
   Result<RowMedia> plan(const Conversation& conversation) const;
   Result<PlannedMedia> plan_seen(const Conversation& conversation) const;
   Result<std::vector<Sound>> plan_heard(const Conversation& conversation) const;
   MarkedConversation marked(const Conversation& conversation, const RowMedia& media) const;
-  void place(std::vector<Picture> pictures, std::vector<Sound> sounds, Sample& sample) const;
-  void place_sounds(std::vector<Sound> sounds, Sample& sample) const;
+  std::optional<Error> plan_tracks(const Conversation& conversation, RowMedia& media) const;
+  void place(std::vector<Picture> pictures, const RowMedia& media, Sample& sample) const;
   void mask(size_t first, size_t end, Sample& sample) const;
   mutable std::atomic<int64_t> turn_token_rows_{0};
 };

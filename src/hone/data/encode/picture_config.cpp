@@ -142,6 +142,10 @@ void set_video_rules(PictureConfig& config, const PictureOptions& asked, const t
   video.has_timestamps = model.model_type.starts_with("qwen3_vl");
   video.counts_time = model.position_rate > 0;
   video.tokens_per_second = model.position_rate;
+  video.positions = asked.video_positions;
+  video.chunk_seconds = model.chunk_seconds;
+  if (asked.audio_in_video && model.audio.is_object())
+    video.sound = model.model_type == "qwen2_5_omni" ? SoundMix::chunks : SoundMix::tokens;
   read_video_bounds(config, model);
   if (model.model_type != "qwen2_5_vl") return;
   const auto rate = model.vision.value("tokens_per_second", Json(4));

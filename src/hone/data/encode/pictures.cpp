@@ -12,6 +12,7 @@ namespace hone::data {
 namespace {
 
 constexpr std::string_view kMarkOpen = "\uFDD2", kMarkClose = "\uFDD3", kMarkReplacement = "\uFFFD";
+constexpr std::string_view kKinds = "iva";  // of Placeholder, behind each number of a mark
 
 size_t count_tags(const std::vector<Message>& messages, const std::string& tag) {
   size_t count = 0;
@@ -24,7 +25,8 @@ std::string marks_of(std::span<const Picture> pictures) {
   std::string marks;
   for (const auto& picture : pictures) {
     const auto& config = *picture.config;
-    const auto mark = picture_mark(picture.plan.tokens, picture.is_video());
+    const PlaceholderRun whole{picture.plan.tokens, picture.is_video() ? Placeholder::video : Placeholder::image};
+    const auto mark = media_mark(picture.mixed.empty() ? std::span(&whole, 1) : std::span(picture.mixed));
     marks += picture.text_before + (config.has_text_apart ? mark : config.text_before + mark + config.text_behind);
   }
   return marks;
@@ -85,11 +87,11 @@ MarkedMessages mark_pictures(std::vector<Message> messages, const PlannedMedia& 
   return marked;
 }
 
-std::string picture_mark(int64_t tokens, bool is_video) {
-  return fmt::format("{}{}{}{}", kMarkOpen, tokens, is_video ? "v" : "", kMarkClose);
+std::string media_mark(std::span<const PlaceholderRun> runs) {
+  std::string mark(kMarkOpen);
+  for (const auto& run : runs) mark += std::to_string(run.tokens) + kKinds[static_cast<size_t>(run.kind)];
+  return mark.append(kMarkClose);
 }
-
-std::string sound_mark(int64_t tokens) { return fmt::format("{}{}a{}", kMarkOpen, tokens, kMarkClose); }
 
 bool has_mark(std::string_view text) { return text.find(kMarkOpen) != std::string_view::npos; }
 
@@ -104,13 +106,22 @@ std::vector<MarkedPiece> split_at_marks(std::string_view text) {
     const size_t open = text.find(kMarkOpen), close = text.find(kMarkClose, open == text.npos ? text.size() : open);
     MarkedPiece piece{text.substr(0, open)};
     if (close == text.npos) return pieces.push_back(piece), pieces;
-    const auto digits = text.substr(open + kMarkOpen.size(), close - open - kMarkOpen.size());
-    std::from_chars(digits.data(), digits.data() + digits.size(), piece.placeholders);
-    piece.is_video = digits.ends_with("v");
-    piece.is_sound = digits.ends_with("a");
+    const auto mark = text.substr(open + kMarkOpen.size(), close - open - kMarkOpen.size());
+    for (const char *at = mark.data(), *end = at + mark.size(); at < end;) {
+      PlaceholderRun run;
+      at = std::from_chars(at, end, run.tokens).ptr;
+      if (at < end) run.kind = static_cast<Placeholder>(std::min(kKinds.find(*at++), kKinds.size() - 1));
+      piece.runs.push_back(run);
+    }
     pieces.push_back(piece);
     text.remove_prefix(close + kMarkClose.size());
   }
+}
+
+float Picture::time(int64_t pair) const {
+  // In the order of transformers' own products.
+  if (config->video.counts_time) return static_cast<float>(pair) * seconds * static_cast<float>(config->video.tokens_per_second);
+  return static_cast<float>(pair) * interval;
 }
 
 media::ImageSize Picture::seen() const {

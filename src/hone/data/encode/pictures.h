@@ -13,6 +13,17 @@
 
 namespace hone::data {
 
+// How the placeholders of a video and of its own sound follow each other.
+enum class SoundMix {
+  none,    // the sound is not read
+  chunks,  // of so many seconds, the pictures first; the marks of both stand at one position (Qwen2.5-Omni)
+  tokens,  // one by one by their times, the pictures first where they are equal (Qwen3-Omni)
+};
+
+// Which transformers' positions a video takes: what follows it begins behind its sides (5), or behind all of it, with its seconds
+// cut to whole ones (4.57).
+enum class VideoPositions { transformers_5, transformers_4 };
+
 // What a model makes of videos, whose frames become as large as these bounds and their number allow.
 struct VideoConfig {
   int64_t min_tokens = 128, max_tokens = 768;  // of a frame, in cells
@@ -24,6 +35,9 @@ struct VideoConfig {
   int64_t segments = 0;                        // above 0: so many frames of a file, each in tiles as an image (InternVL)
   int64_t max_tiles = 1;                       // of such a frame, and of images beside it
   bool counts_time = false;                    // what follows begins behind its last time too (Omni); else behind its sides alone
+  VideoPositions positions = VideoPositions::transformers_5;
+  SoundMix sound = SoundMix::none;
+  double chunk_seconds = 2;  // of SoundMix::chunks
   // factory: what it makes of a frame, then the bounds of transformers' processor, of a frame or, with timestamps, of all.
   int64_t frame_min_pixels = 256, frame_max_pixels = 65536;
   int64_t min_pixels = 0, max_pixels = 0;
@@ -48,6 +62,13 @@ struct PictureConfig {
   bool has_axes = true;                            // positions of time, height and width (M-RoPE)
 };
 
+// Placeholders of one kind that stand together.
+enum class Placeholder { image, video, sound };
+struct PlaceholderRun {
+  int64_t tokens = 0;
+  Placeholder kind = Placeholder::image;
+};
+
 struct Picture {
   std::string source;
   media::ImagePlan plan;
@@ -56,10 +77,15 @@ struct Picture {
   std::vector<std::string> frames = {};  // of a list that is a video, or of a part of it: `plan` has the first steps of each
   std::shared_ptr<const media::VideoHeader> file = {};  // of a video file, the same in all its parts, which are decoded together
   std::vector<int64_t> numbers = {};                    // of its frames
-  float interval = 1;                                   // positions from one pair of frames to the next
+  float seconds = 0;                                    // from one pair of frames to the next
+  float interval = 1;                                   // the same in positions
   std::string text_before = {};
+  std::vector<PlaceholderRun> mixed = {};  // of a video that is read with its sound: all of both, in their order
+  std::vector<size_t> scattered = {};      // of such a video: where its placeholders are
 
   bool is_video() const { return !frames.empty() || file; }
+  size_t place(int64_t i) const { return scattered.empty() ? first + static_cast<size_t>(i) : scattered[static_cast<size_t>(i)]; }
+  float time(int64_t pair) const;  // in positions from the video's first
   text::TokenId placeholder() const { return is_video() ? config->video_pad : config->pad; }
   media::ImageSize seen() const;  // what the tower sees of it, or what is cut into tiles
 };
@@ -90,12 +116,10 @@ void check_tags(std::vector<Message>& messages, size_t media, TagRule rule, cons
 
 // A mark in a text stands for so many placeholders, whatever the text around it spells. Noncharacters of Unicode, which no text
 // holds; where one does, it is replaced.
-std::string picture_mark(int64_t tokens, bool is_video);
-std::string sound_mark(int64_t tokens);
+std::string media_mark(std::span<const PlaceholderRun> runs);
 struct MarkedPiece {
   std::string_view text;
-  int64_t placeholders = 0;  // behind the text; 0: none
-  bool is_video = false, is_sound = false;
+  std::vector<PlaceholderRun> runs = {};  // behind the text; several: a video with its sound
 };
 std::vector<MarkedPiece> split_at_marks(std::string_view text);
 bool has_mark(std::string_view text);

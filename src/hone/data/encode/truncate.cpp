@@ -24,11 +24,19 @@ Sample part(const Sample& sample, size_t begin, size_t end) {
 void truncate_around_media(Sample& sample, size_t limit, Truncation side) {
   std::vector<bool> keeps(sample.ids.size(), false);
   size_t placeholders = 0;
-  auto keep = [&](size_t first, int64_t tokens) {
-    for (size_t i = 0; i < static_cast<size_t>(tokens); ++i, ++placeholders) keeps[first + i] = true;
+  auto keep = [&](size_t at) {
+    placeholders += !keeps[at];
+    keeps[at] = true;
   };
-  for (const auto& picture : sample.pictures) keep(picture.first, picture.plan.tokens);
-  for (const auto& sound : sample.sounds) keep(sound.first, sound.tokens);
+  for (const auto& picture : sample.pictures) {
+    for (int64_t i = 0; i < picture.plan.tokens; ++i) keep(picture.place(i));
+    if (picture.mixed.empty()) continue;
+    size_t end = picture.first;
+    for (const auto& run : picture.mixed) end += static_cast<size_t>(run.tokens);
+    for (size_t mark : {picture.first - 2, picture.first - 1, end, end + 1}) keep(mark);  // of both, which positions count on
+  }
+  for (const auto& sound : sample.sounds)
+    for (int64_t i = 0; i < sound.tokens; ++i) keep(sound.place(i));
   size_t room = limit > placeholders ? limit - placeholders : 0;
   for (size_t n = 0; n < keeps.size() && room > 0; ++n) {
     const size_t at = side == Truncation::left ? keeps.size() - 1 - n : n;
@@ -42,8 +50,12 @@ void truncate_around_media(Sample& sample, size_t limit, Truncation side) {
     if (!values.empty()) values.resize(place.back());
   };
   compact(sample.ids), compact(sample.labels), compact(sample.loss_scale);
-  for (auto& picture : sample.pictures) picture.first = place[picture.first];
-  for (auto& sound : sample.sounds) sound.first = place[sound.first];
+  auto move = [&](auto& medium) {
+    medium.first = place[medium.first];
+    for (auto& at : medium.scattered) at = place[at];
+  };
+  for (auto& picture : sample.pictures) move(picture);
+  for (auto& sound : sample.sounds) move(sound);
   if (!sample.labels.empty()) sample.labels[0] = kIgnore;
   if (!sample.loss_scale.empty()) sample.loss_scale[0] = 0;
 }

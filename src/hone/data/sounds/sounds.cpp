@@ -58,7 +58,8 @@ void mark_sounds(std::vector<Message>& messages, const std::vector<Sound>& sound
   for (auto& message : messages) {
     auto& text = message.content;
     for (size_t at = 0; next < sounds.size() && (at = text.find(tag, at)) != text.npos;) {
-      const auto mark = sound_mark(sounds[next++].tokens);
+      const PlaceholderRun run{sounds[next++].tokens, Placeholder::sound};
+      const auto mark = media_mark({&run, 1});
       text.replace(at, tag.size(), mark);
       at += mark.size();
     }

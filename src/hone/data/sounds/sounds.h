@@ -30,7 +30,10 @@ struct Sound {
   media::AudioHeader header;
   int64_t samples = 0, frames = 0, tokens = 0;  // at 16,000 samples a second; of the spectrogram; placeholders
   std::shared_ptr<const SoundConfig> config;
-  size_t first = 0;  // of its placeholders in the ids of the sample
+  size_t first = 0;                    // of its placeholders in the ids of the sample
+  std::vector<size_t> scattered = {};  // where they are, if they are mixed with those of a video
+
+  size_t place(int64_t i) const { return scattered.empty() ? first + static_cast<size_t>(i) : scattered[static_cast<size_t>(i)]; }
 };
 
 // Frames and tokens of so many samples; no tokens: too short.

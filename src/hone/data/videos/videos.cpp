@@ -114,8 +114,9 @@ Picture picture_of(std::string source, const media::ImagePlan& frame, size_t fra
   picture.plan.tokens = picture.plan.patches() / (processor.merge_size * processor.merge_size);
   const double rate = config->video.tokens_per_second;
   // transformers has it in float32.
-  const auto seconds = static_cast<float>(static_cast<double>(processor.temporal_patch_size) / fps);
-  picture.interval = rate == 0 ? 1 : static_cast<float>(rate) * seconds;
+  picture.seconds = static_cast<float>(static_cast<double>(processor.temporal_patch_size) / fps);
+  const bool whole = config->video.positions == VideoPositions::transformers_4 && !config->video.counts_time;
+  picture.interval = rate == 0 ? 1 : static_cast<float>(rate) * (whole ? std::trunc(picture.seconds) : picture.seconds);
   return picture;
 }
 

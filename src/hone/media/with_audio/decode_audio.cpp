@@ -9,13 +9,13 @@
 #include <cstring>
 #include <memory>
 
+#include "hone/media/audio_track.h"
+
 namespace hone::media {
 namespace {
 
 using namespace std::string_view_literals;
 
-constexpr int64_t kLeastRate = 1000, kMostRate = 768'000;
-constexpr int kMostChannels = 64;
 constexpr sf_count_t kBlock = 1 << 14;  // frames that are decoded at a time
 
 // A file in memory, as libsndfile reads one.
@@ -74,10 +74,7 @@ Result<OpenSound> open_sound(std::string_view bytes) {
   SF_INFO info{};
   sound.file.reset(sf_open_virtual(&io, SFM_READ, &info, sound.bytes.get()));
   if (!sound.file) return error("not read as a recording ({}); {}", sf_strerror(nullptr), kExpected);
-  if (info.samplerate < kLeastRate || info.samplerate > kMostRate)
-    return error("{} samples a second; expected {} to {}", info.samplerate, kLeastRate, kMostRate);
-  if (info.channels < 1 || info.channels > kMostChannels)
-    return error("{} channels; expected 1 to {}", info.channels, kMostChannels);
+  if (auto problem = check_sound_format(info.samplerate, info.channels)) return std::move(*problem);
   if (info.frames < 1) return error("no samples; expected a recording");
   sound.header = {info.frames, info.samplerate, info.channels};
   if (static_cast<double>(info.frames) > kMostSeconds * info.samplerate)
@@ -126,12 +123,18 @@ Result<std::vector<float>> resampled(const std::vector<float>& samples, const Au
 }  // namespace
 
 Result<AudioHeader> read_audio_header(std::string_view bytes) {
+  if (has_tracks(bytes)) return read_track_header(bytes);
   auto sound = open_sound(bytes);
   if (!sound) return Error{sound.error()};
   return sound->header;
 }
 
 Result<std::vector<float>> decode_audio(std::string_view bytes, int64_t rate) {
+  if (has_tracks(bytes)) {
+    auto track = decode_track(bytes);
+    if (!track) return Error{track.error()};
+    return resampled(track->samples, track->header, rate);
+  }
   auto sound = open_sound(bytes);
   if (!sound) return Error{sound.error()};
   auto samples = read_mean(*sound);

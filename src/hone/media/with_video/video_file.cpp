@@ -9,7 +9,9 @@ namespace {
 
 constexpr const char
     *kFormats = "mov,matroska,avi,mpegts,mpeg",
-    *kDecoders = "h264,hevc,vp8,vp9,av1,libdav1d,libaom-av1,mpeg4,msmpeg4v2,msmpeg4,h263,mpeg1video,mpeg2video,mjpeg,rawvideo";
+    *kDecoders = "h264,hevc,vp8,vp9,av1,libdav1d,libaom-av1,mpeg4,msmpeg4v2,msmpeg4,h263,mpeg1video,mpeg2video,mjpeg,rawvideo,"
+                 "aac,alac,mp3,mp3float,mp2,mp2float,opus,libopus,vorbis,flac,ac3,eac3,pcm_s16le,pcm_s16be,pcm_s24le,pcm_s32le,pcm_u8,"
+                 "pcm_f32le";
 constexpr const char* kExpected = "expected MP4, MOV, Matroska, WebM, AVI or MPEG";
 constexpr int kBufferSize = 1 << 16;
 
@@ -82,11 +84,11 @@ int64_t VideoFile::move_to(void* opaque, int64_t offset, int whence) {
   return base + offset;
 }
 
-Result<std::unique_ptr<VideoFile>> VideoFile::open(std::string_view bytes) {
+Result<std::unique_ptr<VideoFile>> VideoFile::open(std::string_view bytes, TrackKind kind) {
   if (bytes.empty()) return error("0 bytes; expected a video");
   const auto functions = ffmpeg();
   if (!functions) return Error{functions.error()};
-  std::unique_ptr<VideoFile> file(new VideoFile(**functions, bytes));
+  std::unique_ptr<VideoFile> file(new VideoFile(**functions, bytes, kind));
   if (auto problem = file->begin()) return std::move(*problem);
   return file;
 }
@@ -122,22 +124,27 @@ std::optional<Error> VideoFile::begin() {
   f_.dict_set(&options, "codec_whitelist", kDecoders, 0);
   const int code = f_.open_input(&format_, nullptr, nullptr, &options);  // frees format_ when it fails
   f_.dict_free(&options);
-  return code < 0 ? std::optional(unreadable(code)) : find_pictures();
+  return code < 0 ? std::optional(unreadable(code)) : find_track();
 }
 
-std::optional<Error> VideoFile::find_pictures() {
+std::optional<Error> VideoFile::find_track() {
   std::vector<AVDictionary*> options(format_->nb_streams, nullptr);
   for (auto& one : options) set_decoder_limits(f_, &one);
   const int code = f_.find_stream_info(format_, options.empty() ? nullptr : options.data());
   for (auto& one : options) f_.dict_free(&one);
   if (code < 0) return unreadable(code);
-  stream_ = f_.find_best_stream(format_, AVMEDIA_TYPE_VIDEO, -1, -1, nullptr, 0);
-  if (stream_ < 0 || (stream().disposition & AV_DISPOSITION_ATTACHED_PIC)) {
+  const bool sound = kind_ == TrackKind::sound;
+  stream_ = f_.find_best_stream(format_, sound ? AVMEDIA_TYPE_AUDIO : AVMEDIA_TYPE_VIDEO, -1, -1, nullptr, 0);
+  if (stream_ < 0 || (!sound && (stream().disposition & AV_DISPOSITION_ATTACHED_PIC))) {
     stream_ = -1;
-    return error("a file without moving pictures; expected a video");
+    return sound ? error("a file without sound; expected a track of it") : error("a file without moving pictures; expected a video");
   }
   for (unsigned i = 0; i < format_->nb_streams; ++i)
     format_->streams[i]->discard = static_cast<int>(i) == stream_ ? AVDISCARD_DEFAULT : AVDISCARD_ALL;
+  return sound ? std::nullopt : check_pictures();
+}
+
+std::optional<Error> VideoFile::check_pictures() const {
   const auto& size = codec();
   if (size.width <= 0 || size.height <= 0) return error("{} x {} pixels; expected a video", size.width, size.height);
   if (int64_t{size.width} * size.height > kMostFramePixels)
@@ -145,9 +152,33 @@ std::optional<Error> VideoFile::find_pictures() {
   return std::nullopt;
 }
 
+// Of MP4 and MOV, which list all that a track holds.
+bool VideoFile::has_index() const {
+  return std::string_view(format_->iformat->name).find("mp4") != std::string_view::npos && stream().nb_frames > 0;
+}
+
+int64_t VideoFile::samples_in_index() {
+  const auto base = time_base();
+  if (!has_index() || base.num != 1 || base.den != codec().sample_rate) return 0;
+  int64_t samples = 0;
+  while (const auto* packet = next_packet()) {
+    if (packet->duration <= 0) return 0;
+    if (packet->flags & AV_PKT_FLAG_DISCARD) continue;
+    samples += packet->duration;
+    for (int i = 0; i < packet->side_data_elems; ++i) {
+      const auto& side = packet->side_data[i];
+      if (side.type != AV_PKT_DATA_SKIP_SAMPLES || side.size < 8) continue;
+      uint32_t left_out[2];  // at the start and at the end of the packet, little-endian
+      std::memcpy(left_out, side.data, sizeof(left_out));
+      samples -= int64_t{left_out[0]} + left_out[1];
+    }
+  }
+  return std::max<int64_t>(samples, 0);
+}
+
 // 0: the index does not hold all frames.
 int64_t VideoFile::frames_in_index() const {
-  if (std::string_view(format_->iformat->name).find("mp4") == std::string_view::npos || stream().nb_frames <= 0) return 0;
+  if (!has_index()) return 0;
   int64_t shown = 0;
   for (int i = 0; i < f_.index_count(&stream()); ++i)
     if (const auto* entry = f_.index_entry(&stream(), i); entry && !(entry->flags & AVINDEX_DISCARD_FRAME)) ++shown;

@@ -8,15 +8,21 @@
 
 namespace hone::media {
 
+enum class TrackKind { pictures, sound };
+
 class VideoFile {
  public:
-  static Result<std::unique_ptr<VideoFile>> open(std::string_view bytes);
+  // Of the file's tracks the best of that kind is read, the others are passed over.
+  static Result<std::unique_ptr<VideoFile>> open(std::string_view bytes, TrackKind kind = TrackKind::pictures);
   ~VideoFile();
   VideoFile(const VideoFile&) = delete;
 
   Result<VideoHeader> header();
+  // Samples of the sound that an MP4's index names, less those that it says to leave out; 0: it does not say. Reads on to the end
+  // of the file.
+  int64_t samples_in_index();
 
-  // The next packet of the pictures, null at the end. It is valid until the next call.
+  // The next packet of the track, null at the end. It is valid until the next call.
   const AVPacket* next_packet();
   bool seek_to(int64_t dts);
 
@@ -34,15 +40,19 @@ class VideoFile {
 
   const FfmpegFunctions& functions() const { return f_; }
   const AVCodecParameters& codec() const { return *stream().codecpar; }
+  AVRational time_base() const { return stream().time_base; }
 
  private:
   struct Cursor {
     std::string_view bytes;
     size_t at = 0;
   };
-  explicit VideoFile(const FfmpegFunctions& functions, std::string_view bytes) : f_(functions), cursor_{bytes, 0} {}
+  VideoFile(const FfmpegFunctions& functions, std::string_view bytes, TrackKind kind)
+      : f_(functions), cursor_{bytes, 0}, kind_(kind) {}
   std::optional<Error> begin();
-  std::optional<Error> find_pictures();
+  std::optional<Error> find_track();
+  std::optional<Error> check_pictures() const;
+  bool has_index() const;
   Error unreadable(int code) const;
   int64_t frames_in_index() const;
   bool is_cut_off() const;
@@ -52,6 +62,7 @@ class VideoFile {
 
   const FfmpegFunctions& f_;
   Cursor cursor_;
+  TrackKind kind_;
   AVIOContext* io_ = nullptr;
   AVFormatContext* format_ = nullptr;
   AVPacket* packet_ = nullptr;

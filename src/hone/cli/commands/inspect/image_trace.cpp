@@ -22,6 +22,8 @@ data::EncodeConfig asked_encoding(const Json& asked) {
   pictures.fps = asked.value("fps", pictures.fps);
   if (asked.contains("norm_bbox")) pictures.norm_bbox = asked["norm_bbox"].get<std::string>();
   pictures.plain_boxes = asked.value("plain_boxes", false);
+  pictures.audio_in_video = asked.value("audio_in_video", false);
+  if (asked.value("video_positions", "5") == "4.57") pictures.video_positions = data::VideoPositions::transformers_4;
   if (asked.contains("min_frames")) pictures.min_frames = asked["min_frames"].get<int64_t>();
   if (asked.contains("max_frames")) pictures.max_frames = asked["max_frames"].get<int64_t>();
   if (asked.contains("video_max_pixels")) pictures.video_max_pixels = asked["video_max_pixels"].get<int64_t>();
