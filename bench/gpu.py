@@ -135,14 +135,19 @@ def make_data(length, rows, path, documents):
 
 
 def hone(case, work, steps, more=()):
-    model, data, out = work / case.shape, work / f"data-{case.length}-{case.documents}.jsonl", work / "out"
-    shutil.rmtree(out, ignore_errors=True)
+    model, data = work / case.shape, work / f"data-{case.length}-{case.documents}.jsonl"
     if not model.exists():
         make_model(case.shape, model)
     if not data.exists():
         make_data(case.length, max(4, min(64, (1 << 20) // case.length)), data, case.documents)
-    command = [os.environ.get("HONE_BIN", str(ROOT / "build/bin/hone")), "pt", "--model", model, "--dataset", data, "--torch_dtype", "bfloat16", "--max_length", case.length,
-               "--truncation_strategy", "right", "--packing", "true", "--per_device_train_batch_size", case.rows, "--gradient_accumulation_steps", 1, "--max_steps", steps,
+    return run_hone("pt", case, model, data, work / "out", steps, ["--packing", "true", *more])
+
+
+def run_hone(verb, case, model, data, out, steps, more):
+    """Steady steps of one run: tokens and seconds, memory, a few losses; None where it failed."""
+    shutil.rmtree(out, ignore_errors=True)
+    command = [os.environ.get("HONE_BIN", str(ROOT / "build/bin/hone")), verb, "--model", model, "--dataset", data, "--torch_dtype", "bfloat16", "--max_length", case.length,
+               "--truncation_strategy", "right", "--per_device_train_batch_size", case.rows, "--gradient_accumulation_steps", 1, "--max_steps", steps,
                "--logging_steps", 1, "--save_strategy", "no", "--output_dir", out, "--add_version", "false", "--dataset_num_proc", 8, "--seed", 1, *case.options, *more]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     log = out / "logging.jsonl"

@@ -147,7 +147,8 @@ void add_model(Rows& rows) {
            "Qwen3-Omni).",
            environment{"USE_AUDIO_IN_VIDEO"}, verbs{kModelUsers | kPreview}},
           {"video_positions", Choice("5|4.57"), "5",
-           "The transformers version whose positions videos of Qwen2-VL and Qwen2.5-VL take: in 5 text goes on behind the sides of a "
+           "The transformers version whose positions videos of Qwen2-VL and Qwen2.5-VL take: in 5 text goes on behind the sides "
+           "of a "
            "frame, in 4.57 behind the last time, which counts whole seconds.",
            verbs{kModelUsers | kPreview}},
           {"audio_sampling_rate", Integer(1), "16000", "Samples a second of recordings.", only_factory{},

@@ -213,7 +213,8 @@ std::optional<Error> Encoder::plan_tracks(const Conversation& conversation, RowM
     media.tracks = std::exchange(media.heard, {});
   } else {
     for (const auto& source : conversation.videos)
-      if (source.starts_with("[")) return failed("a list of frames, which has no sound; expected a video file (USE_AUDIO_IN_VIDEO)");
+      if (source.starts_with("["))
+        return failed("a list of frames, which has no sound; expected a video file (USE_AUDIO_IN_VIDEO)");
     auto config = std::make_shared<SoundConfig>(*sounds_);
     config->sources = video_sources(*pictures_);
     auto tracks = plan_sounds(conversation.videos, config);
@@ -307,7 +308,8 @@ class Placing {
 };
 
 [[noreturn]] void refuse_spelled(const char* kind) {
-  throw text::FormatError(fmt::format("a text spells the placeholder of an {0}; remove it, or write <{0}> and give the {0}", kind));
+  throw text::FormatError(
+      fmt::format("a text spells the placeholder of an {0}; remove it, or write <{0}> and give the {0}", kind));
 }
 
 void require_placed(size_t placed, size_t all, const char* kind) {

@@ -16,8 +16,8 @@ void add_run(std::vector<PlaceholderRun>& runs, int64_t tokens, Placeholder kind
     runs.push_back({tokens, kind});
 }
 
-// A token whose time has reached the end of the chunk begins the next one, one chunk at a time, as transformers cuts them: a video
-// whose times leap over a chunk lags behind its sound.
+// A token whose time has reached the end of the chunk begins the next one, one chunk at a time, as transformers cuts them: a
+// video whose times leap over a chunk lags behind its sound.
 template <class Time>
 std::vector<int64_t> chunk_lengths(int64_t tokens, double chunk, Time time_of) {
   std::vector<int64_t> lengths;
@@ -68,8 +68,8 @@ void drop_track_tags(std::vector<Message>& messages, const MediaTags& tags) {
     for (size_t video = text.find(tags.video); video != text.npos; video = text.find(tags.video, video + tags.video.size())) {
       const size_t audio = text.find(tags.audio, std::max(video, behind));
       if (audio == text.npos)
-        throw text::FormatError(fmt::format("a {} without an {} behind it; use_audio_in_video needs one for its sound", tags.video,
-                                            tags.audio));
+        throw text::FormatError(
+            fmt::format("a {} without an {} behind it; use_audio_in_video needs one for its sound", tags.video, tags.audio));
       text.erase(audio, tags.audio.size());
       behind = audio;
     }

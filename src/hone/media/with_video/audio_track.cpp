@@ -86,19 +86,44 @@ class TrackDecoder {
     track.samples.resize(first + static_cast<size_t>(count), 0.0f);
     float* to = track.samples.data() + first;
     switch (frame_->format) {
-      case AV_SAMPLE_FMT_U8: add<uint8_t>(to, false); break;
-      case AV_SAMPLE_FMT_S16: add<int16_t>(to, false); break;
-      case AV_SAMPLE_FMT_S32: add<int32_t>(to, false); break;
-      case AV_SAMPLE_FMT_S64: add<int64_t>(to, false); break;
-      case AV_SAMPLE_FMT_FLT: add<float>(to, false); break;
-      case AV_SAMPLE_FMT_DBL: add<double>(to, false); break;
-      case AV_SAMPLE_FMT_U8P: add<uint8_t>(to, true); break;
-      case AV_SAMPLE_FMT_S16P: add<int16_t>(to, true); break;
-      case AV_SAMPLE_FMT_S32P: add<int32_t>(to, true); break;
-      case AV_SAMPLE_FMT_S64P: add<int64_t>(to, true); break;
-      case AV_SAMPLE_FMT_FLTP: add<float>(to, true); break;
-      case AV_SAMPLE_FMT_DBLP: add<double>(to, true); break;
-      default: return error("samples of a format that is not read ({})", frame_->format);
+      case AV_SAMPLE_FMT_U8:
+        add<uint8_t>(to, false);
+        break;
+      case AV_SAMPLE_FMT_S16:
+        add<int16_t>(to, false);
+        break;
+      case AV_SAMPLE_FMT_S32:
+        add<int32_t>(to, false);
+        break;
+      case AV_SAMPLE_FMT_S64:
+        add<int64_t>(to, false);
+        break;
+      case AV_SAMPLE_FMT_FLT:
+        add<float>(to, false);
+        break;
+      case AV_SAMPLE_FMT_DBL:
+        add<double>(to, false);
+        break;
+      case AV_SAMPLE_FMT_U8P:
+        add<uint8_t>(to, true);
+        break;
+      case AV_SAMPLE_FMT_S16P:
+        add<int16_t>(to, true);
+        break;
+      case AV_SAMPLE_FMT_S32P:
+        add<int32_t>(to, true);
+        break;
+      case AV_SAMPLE_FMT_S64P:
+        add<int64_t>(to, true);
+        break;
+      case AV_SAMPLE_FMT_FLTP:
+        add<float>(to, true);
+        break;
+      case AV_SAMPLE_FMT_DBLP:
+        add<double>(to, true);
+        break;
+      default:
+        return error("samples of a format that is not read ({})", frame_->format);
     }
     header.samples += count;
     return std::nullopt;
@@ -112,8 +137,8 @@ class TrackDecoder {
       float sum = 0;
       for (size_t c = 0; c < channels; ++c) {
         T value;
-        const uint8_t* from = planar ? frame_->extended_data[c] + i * sizeof(T)
-                                     : frame_->extended_data[0] + (i * channels + c) * sizeof(T);
+        const uint8_t* from =
+            planar ? frame_->extended_data[c] + i * sizeof(T) : frame_->extended_data[0] + (i * channels + c) * sizeof(T);
         std::memcpy(&value, from, sizeof(T));
         if constexpr (std::is_floating_point_v<T>) value = std::isfinite(value) ? value : T{0};
         sum += To16Bits::of(value) / 32768.0f;

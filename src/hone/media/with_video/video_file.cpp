@@ -9,9 +9,10 @@ namespace {
 
 constexpr const char
     *kFormats = "mov,matroska,avi,mpegts,mpeg",
-    *kDecoders = "h264,hevc,vp8,vp9,av1,libdav1d,libaom-av1,mpeg4,msmpeg4v2,msmpeg4,h263,mpeg1video,mpeg2video,mjpeg,rawvideo,"
-                 "aac,alac,mp3,mp3float,mp2,mp2float,opus,libopus,vorbis,flac,ac3,eac3,pcm_s16le,pcm_s16be,pcm_s24le,pcm_s32le,pcm_u8,"
-                 "pcm_f32le";
+    *kDecoders =
+        "h264,hevc,vp8,vp9,av1,libdav1d,libaom-av1,mpeg4,msmpeg4v2,msmpeg4,h263,mpeg1video,mpeg2video,mjpeg,rawvideo,"
+        "aac,alac,mp3,mp3float,mp2,mp2float,opus,libopus,vorbis,flac,ac3,eac3,pcm_s16le,pcm_s16be,pcm_s24le,pcm_s32le,pcm_u8,"
+        "pcm_f32le";
 constexpr const char* kExpected = "expected MP4, MOV, Matroska, WebM, AVI or MPEG";
 constexpr int kBufferSize = 1 << 16;
 
@@ -137,7 +138,8 @@ std::optional<Error> VideoFile::find_track() {
   stream_ = f_.find_best_stream(format_, sound ? AVMEDIA_TYPE_AUDIO : AVMEDIA_TYPE_VIDEO, -1, -1, nullptr, 0);
   if (stream_ < 0 || (!sound && (stream().disposition & AV_DISPOSITION_ATTACHED_PIC))) {
     stream_ = -1;
-    return sound ? error("a file without sound; expected a track of it") : error("a file without moving pictures; expected a video");
+    return sound ? error("a file without sound; expected a track of it")
+                 : error("a file without moving pictures; expected a video");
   }
   for (unsigned i = 0; i < format_->nb_streams; ++i)
     format_->streams[i]->discard = static_cast<int>(i) == stream_ ? AVDISCARD_DEFAULT : AVDISCARD_ALL;
