@@ -16,6 +16,8 @@ namespace hone::ops::cpu {
 
 bool has_int8_dot() { return device::cpu_features().int8_dot; }
 
+#if !defined(__aarch64__)  // arm/int8_dot_gemm_neon.cpp has its own
+
 namespace {
 
 using Bytes = int8_t __attribute__((vector_size(16)));
@@ -51,6 +53,8 @@ HONE_CPU_KERNEL void quantize_activations(const float* x, const QuantizedActivat
     for (int64_t g = width / kPackedGroup; g < groups; ++g) rounded.sums[m * groups + g] = 0;
   }
 }
+
+#endif
 
 #if defined(__x86_64__)
 
@@ -112,7 +116,7 @@ void int8_dot_int4_weights(const QuantizedActivations& x, const int32_t* codes, 
   });
 }
 
-#elif !defined(__aarch64__)  // arm/int8_dot_gemm_neon.cpp has those
+#elif !defined(__aarch64__)
 
 void int8_dot_int4_weights(const QuantizedActivations&, const int32_t*, const c10::BFloat16*, float*, const SkinnyShape&) {
   HONE_CHECK(false, "asked only where has_byte_dots()");

@@ -11,9 +11,9 @@ namespace {
 // Sums kept in registers at a time: rows of x times rows of the weight. Sixteen floats are one register with AVX-512 and four
 // with NEON.
 #if defined(__aarch64__)
-constexpr int64_t kTileRows = 4, kTileOutputs = 3, kOutputsOfOne = 4;
+constexpr int64_t kTileRows = 4, kTileOutputs = 3;
 #else
-constexpr int64_t kTileRows = 4, kTileOutputs = 6, kOutputsOfOne = 4;
+constexpr int64_t kTileRows = 4, kTileOutputs = 6;
 #endif
 // Several blocks of rows go over this much of the weight one after the other; it stays in the second-level cache meanwhile.
 constexpr int64_t kSharedBytes = int64_t{320} << 10;
@@ -57,21 +57,48 @@ HONE_INLINE void tile(const float* x, const T* weight, float* y, const SkinnySha
     for (int64_t n = 0; n < W; ++n) y[m * shape.y_stride + n] = horizontal_sum(sums[m][n]);
 }
 
-// One row of x: all there is to wait for is memory. Rows of the weight are too short for the processor to see where the reading
-// goes, so the next ones are asked for at each step.
+// One row of x: all there is to wait for is memory.
+#if defined(__aarch64__)
+
+// As few outputs at a time as keep the multipliers busy, so that the weight is read nearly from end to end: a line of it a step.
+// It is asked for in that order, a little before the last of the rows needs it. On a Neoverse-N1 four at a time, each asked for
+// by itself, gave 25 GB/s where this gives 32 of bfloat16 and 36 of float32.
 template <class T>
 HONE_INLINE void outputs_of_one(const float* x, const T* weight, float* y, const SkinnyShape& shape) {
+  constexpr int64_t kOutputs = sizeof(float) / sizeof(T), kBytesAhead = 1024 / kOutputs / kOutputs;
+  static_assert(kOutputs * kVectorWidth * sizeof(T) == kLineBytes);
   int64_t n = 0;
-  for (; n + kOutputsOfOne <= shape.count; n += kOutputsOfOne) {
+  for (; n + kOutputs <= shape.count; n += kOutputs) {
     const T* rows = weight + n * shape.width;
-    tile<1, kOutputsOfOne>(
-        x, rows, y + n, shape, [&](int64_t i) __attribute__((always_inline)) {
-#pragma GCC unroll 8
-          for (int64_t next = kOutputsOfOne; next < 2 * kOutputsOfOne; ++next) __builtin_prefetch(rows + next * shape.width + i);
+    const char* ahead = reinterpret_cast<const char*>(rows + (kOutputs - 1) * shape.width) + kBytesAhead;
+    tile<1, kOutputs>(
+        x, rows, y + n, shape, [&](int64_t) __attribute__((always_inline)) {
+          __builtin_prefetch(ahead);
+          ahead += kLineBytes;
         });
   }
   for (; n < shape.count; ++n) tile<1, 1>(x, weight + n * shape.width, y + n, shape, [](int64_t) {});
 }
+
+#else
+
+// Rows of the weight are too short for the processor to see where the reading goes, so the next ones are asked for at each step.
+template <class T>
+HONE_INLINE void outputs_of_one(const float* x, const T* weight, float* y, const SkinnyShape& shape) {
+  constexpr int64_t kOutputs = 4;
+  int64_t n = 0;
+  for (; n + kOutputs <= shape.count; n += kOutputs) {
+    const T* rows = weight + n * shape.width;
+    tile<1, kOutputs>(
+        x, rows, y + n, shape, [&](int64_t i) __attribute__((always_inline)) {
+#pragma GCC unroll 8
+          for (int64_t next = kOutputs; next < 2 * kOutputs; ++next) __builtin_prefetch(rows + next * shape.width + i);
+        });
+  }
+  for (; n < shape.count; ++n) tile<1, 1>(x, weight + n * shape.width, y + n, shape, [](int64_t) {});
+}
+
+#endif
 
 template <int64_t X, class T>
 HONE_INLINE void outputs_of_block(const float* x, const T* weight, float* y, const SkinnyShape& shape, int64_t count,
