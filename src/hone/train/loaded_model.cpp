@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "hone/base/fault_injection.h"
 #include "hone/base/log.h"
 #include "hone/model/decoder.h"
 
@@ -32,10 +33,23 @@ std::unique_ptr<parallel::SequenceParallel> split_sequences(const TrainingJob& j
   return sequence;
 }
 
-std::unique_ptr<parallel::ShardedModel> shards_of(const TrainingJob& job, const DistributedContext& processes,
+std::unique_ptr<parallel::ShardedModel> shards_of(const TrainingJob& job, parallel::ShardingGroups groups,
                                                   model::CausalLM& model) {
-  return std::make_unique<parallel::ShardedModel>(model, job.parallel.sharding, *processes.shards, processes.replicas.get(),
-                                                  job.trainer.no_master_weights);
+  return std::make_unique<parallel::ShardedModel>(model, job.parallel.sharding, std::move(groups), job.trainer.no_master_weights);
+}
+
+// Of a whole model all ranks of a copy share the state; of one in parts those that hold the same ones do (Megatron's distributed
+// optimizer).
+parallel::ShardingGroups sharding_groups(const DistributedContext& processes, const LoadedModel& loaded) {
+  if (!processes.shards_optimizer) return {.shards = *processes.shards, .replicas = processes.replicas.get()};
+  auto of_parameter = [&processes, tensor = loaded.tensor.get(), stages = loaded.stages.get()](const Tensor& parameter) {
+    parallel::ShardingGroups::OfParameter groups;
+    if (tensor && tensor->is_dealt_out(parameter)) groups.shards = processes.expert_copies.get();
+    if (tensor) groups.summed_over = tensor->summed_over(parameter);
+    if (stages && !groups.summed_over) groups.summed_over = stages->summed_over(parameter);
+    return groups;
+  };
+  return {.shards = *processes.data, .of_parameter = of_parameter};
 }
 
 // In stages over processes, where the run asks for it. Layers that are cut as well go to the device when they are.
@@ -66,6 +80,8 @@ void take_stage(const TrainingJob& job, const DistributedContext& processes, Loa
 std::vector<std::pair<std::string, Tensor>> trained_here(const LoadedModel& loaded) {
   auto trainable = loaded.tuned.trainable;
   if (loaded.stages) std::erase_if(trainable, [&](const auto& named) { return !loaded.stages->holds(named.second); });
+  // A bias that is added on one rank alone is known to the others.
+  if (loaded.sharded) std::erase_if(trainable, [&](const auto& named) { return !loaded.sharded->holds(named.second); });
   return trainable;
 }
 
@@ -90,7 +106,8 @@ std::unique_ptr<parallel::TensorParallelModel> cut_layers(const TrainingJob& job
        .experts = deals_experts ? processes.experts.get() : nullptr,
        .expert_cut = deals_experts ? processes.expert_cut : 0,
        .is_first_copy = !copies || copies->rank() == 0,
-       .is_first_expert_copy = !expert_copies || expert_copies->rank() == 0},
+       .is_first_expert_copy = !expert_copies || expert_copies->rank() == 0,
+       .copies_share_state = processes.shards_optimizer},
       {.sequence_parallel = rows_dealt || (deals_experts && processes.tensor),
        .device = job.load.device,
        .name = fmt::format("tensor-{}-{}", processes.tensor ? rank - processes.tensor->rank() : rank, name),
@@ -108,6 +125,20 @@ class GatheredAdapter {
  private:
   parallel::ShardedModel& model_;
 };
+
+// Files of a model in parts whose copies share the optimizer's state: weights are there when what others changed has arrived.
+WeightFiles with_shards(WeightFiles files, parallel::ShardedModel& sharded) {
+  files.gather = [&sharded, gather = files.gather](const std::function<void()>& write) {
+    sharded.wait_for_sync();
+    gather(write);
+  };
+  files.load = [&sharded, load = files.load](const fs::path& folder) {
+    sharded.wait_for_sync();
+    load(folder);
+    sharded.reload_shards();
+  };
+  return files;
+}
 
 // Whatever trains, as it is now, and the rest where it lies: nothing changes that.
 tuner::ReadWeight copies_of(const tuner::Tuned& tuned) {
@@ -160,12 +191,12 @@ std::vector<LoadedModel*> SessionModels::trained() const {
 LoadedModel shard_model(const TrainingJob& job, const DistributedContext& processes, const char* name,
                         std::shared_ptr<model::CausalLM> model, tuner::Tuned tuned) {
   LoadedModel loaded{.name = name, .model = std::move(model), .tuned = std::move(tuned)};
-  if (processes.shards_model()) loaded.sharded = shards_of(job, processes, *loaded.model);
-  if (loaded.sharded && processes.world.is_main() && !loaded.sharded->units().empty())
-    log::info("gathered in {}", loaded.sharded->units());
   loaded.sequence = split_sequences(job, processes, *loaded.model);
   take_stage(job, processes, loaded);
   loaded.tensor = cut_layers(job, processes, name, *loaded.model);
+  if (processes.shards_model()) loaded.sharded = shards_of(job, sharding_groups(processes, loaded), *loaded.model);
+  if (loaded.sharded && processes.world.is_main() && !loaded.sharded->units().empty())
+    log::info("gathered in {}", loaded.sharded->units());
   return loaded;
 }
 
@@ -174,7 +205,8 @@ LoadedModel freeze_model(const TrainingJob& job, const DistributedContext& proce
   for (const auto& parameter : model->parameters()) parameter.value->requires_grad_(false);
   model->set_training(false);
   LoadedModel loaded{.name = name, .model = std::move(model)};
-  if (processes.shards_model() && job.parallel.sharding.stage == 3) loaded.sharded = shards_of(job, processes, *loaded.model);
+  if (processes.shards_model() && job.parallel.sharding.stage == 3)
+    loaded.sharded = shards_of(job, sharding_groups(processes, loaded), *loaded.model);
   if (loaded.name == kReferenceModel) loaded.tensor = cut_layers(job, processes, name, *loaded.model);
   return loaded;
 }
@@ -199,48 +231,78 @@ TensorList trained_tensors(const SessionModels& models) {
   return tensors;
 }
 
+namespace {
+
+// In the order of the forward pass. `working` holds what the model computes with, `updated` what the optimizer changes.
+std::vector<UpdatedParameter> updated_parameters(const SessionModels& models, const std::vector<optim::ParameterGroup>& working,
+                                                 const std::vector<optim::ParameterGroup>& updated) {
+  std::unordered_map<const void*, std::pair<std::string, Tensor>> targets;
+  for (size_t g = 0; g < working.size(); ++g)
+    for (size_t i = 0; i < working[g].parameters.size(); ++i)
+      targets[working[g].parameters[i].unsafeGetTensorImpl()] = {working[g].names[i], updated[g].parameters[i]};
+  std::vector<UpdatedParameter> list;
+  auto add = [&](const Tensor& parameter, const Tensor& computed_with) {
+    const auto& [name, target] = targets.at(computed_with.unsafeGetTensorImpl());
+    list.push_back({name, parameter, target});
+  };
+  for (const auto* loaded : models.trained())
+    for (const auto& [name, parameter] : trained_here(*loaded)) {
+      if (!loaded->sharded)
+        add(parameter, parameter);
+      else
+        for (const auto* piece : loaded->sharded->shards_of(parameter)) add(parameter, piece->values);
+    }
+  return list;
+}
+
+// Who sums gradients over the processes that hold the same parameters.
+std::unique_ptr<ParallelStrategy> make_copies(const TrainingJob& job, const DistributedContext& processes,
+                                              const SessionModels& models, const std::vector<UpdatedParameter>& parameters) {
+  const auto& policy = models.policy();
+  if (policy.sharded) {
+    std::vector<parallel::ShardedModel*> sharded;
+    for (const auto* loaded : models.trained()) sharded.push_back(loaded->sharded.get());
+    auto& shards = processes.shards_optimizer ? *processes.data : *processes.shards;
+    return std::make_unique<ShardedDataParallel>(*processes.group, shards, processes.replicas.get(),
+                                                 processes.expert_copies.get(), std::move(sharded));
+  }
+  DataParallel::Copies layers{policy.tensor || policy.stages ? processes.data.get() : processes.group.get(), {}};
+  DataParallel::Copies experts{processes.expert_copies.get(), {}};
+  for (const auto& [name, parameter, updated] : parameters) {
+    const bool dealt_out = policy.tensor && policy.tensor->is_dealt_out(parameter);
+    (dealt_out ? experts : layers).parameters.push_back({parameter, updated});
+  }
+  if (fault("expert_parallel.copies")) experts.parameters.clear();
+  return std::make_unique<DataParallel>(*processes.group, std::vector<DataParallel::Copies>{layers, experts},
+                                        job.parallel.sharding.bucket_bytes);
+}
+
+}  // namespace
+
 std::unique_ptr<ParallelStrategy> make_strategy(const TrainingJob& job, const DistributedContext& processes,
                                                 const SessionModels& models, const std::vector<optim::ParameterGroup>& working,
                                                 const std::vector<optim::ParameterGroup>& updated) {
   if (!processes.group) return std::make_unique<SingleProcess>();
-  if (models.policy().sharded) {
-    std::vector<parallel::ShardedModel*> sharded;
-    for (const auto* loaded : models.trained()) sharded.push_back(loaded->sharded.get());
-    return std::make_unique<ShardedDataParallel>(*processes.group, *processes.shards, processes.replicas.get(),
-                                                 std::move(sharded));
-  }
-  auto* tensor = models.policy().tensor.get();
-  std::unordered_map<const void*, Tensor> targets;
-  for (size_t g = 0; g < working.size(); ++g)
-    for (size_t i = 0; i < working[g].parameters.size(); ++i)
-      targets[working[g].parameters[i].unsafeGetTensorImpl()] = updated[g].parameters[i];
-  std::vector<parallel::GradientBuckets::Parameter> parameters;
-  for (const auto& tensor : trained_tensors(models)) parameters.push_back({tensor, targets.at(tensor.unsafeGetTensorImpl())});
-  const int64_t bucket_bytes = job.parallel.sharding.bucket_bytes;
-  auto* stages = models.policy().stages.get();
-  if (!tensor && !stages) return std::make_unique<DataParallel>(*processes.group, std::move(parameters), bucket_bytes);
-  std::unique_ptr<ParallelStrategy> copies;
-  if (tensor)
-    copies = std::make_unique<TensorDataParallel>(*processes.group,
-                                                  TensorDataParallel::Copies{processes.data.get(), processes.expert_copies.get()},
-                                                  *tensor, parameters, working, bucket_bytes);
-  else if (processes.data)
-    copies = std::make_unique<DataParallel>(*processes.data, parameters, bucket_bytes);
-  else
-    copies = std::make_unique<SingleProcess>();
-  if (!stages) return copies;
-  return std::make_unique<PipelineParallel>(*processes.group, std::move(copies), *stages, *models.policy().schedule, tensor,
-                                            std::move(parameters), working);
+  const auto& policy = models.policy();
+  auto parameters = updated_parameters(models, working, updated);
+  auto copies = make_copies(job, processes, models, parameters);
+  if (policy.tensor)
+    copies = std::make_unique<TensorDataParallel>(*processes.group, std::move(copies), *policy.tensor, parameters);
+  if (!policy.stages) return copies;
+  return std::make_unique<PipelineParallel>(*processes.group, std::move(copies), *policy.stages, *policy.schedule,
+                                            policy.tensor.get(), std::move(parameters));
 }
 
 WeightFiles weight_files(const TrainingJob& job, const DistributedContext& processes, LoadedModel& loaded,
                          const CheckpointAssets& companions) {
   const bool main = processes.world.is_main();
-  if (loaded.stages)
-    return pipeline_files(*loaded.model, loaded.tuned, *loaded.stages, loaded.tensor.get(), *processes.group,
-                          processes.mesh.group(0, "pp"), companions, job.max_shard_bytes);
-  if (loaded.tensor)
-    return tensor_parallel_files(*loaded.model, loaded.tuned, *loaded.tensor, companions, job.max_shard_bytes, main);
+  if (loaded.stages || loaded.tensor) {
+    auto files = loaded.stages
+                     ? pipeline_files(*loaded.model, loaded.tuned, *loaded.stages, loaded.tensor.get(), *processes.group,
+                                      processes.mesh.group(0, "pp"), companions, job.max_shard_bytes)
+                     : tensor_parallel_files(*loaded.model, loaded.tuned, *loaded.tensor, companions, job.max_shard_bytes, main);
+    return loaded.sharded ? with_shards(std::move(files), *loaded.sharded) : files;
+  }
   auto reader = std::make_shared<tuner::ReadWeight>();
   auto* sharded = loaded.sharded.get();
   WeightFiles files{[&, reader](const fs::path& folder) {

@@ -28,6 +28,9 @@ struct DistributedArguments : ArgumentGroup {
   Arg<int64_t> context_parallel_size{*this, "context_parallel_size"};
   Arg<int64_t> expert_parallel_size{*this, "expert_parallel_size"};
   Arg<int64_t> expert_tensor_parallel_size{*this, "expert_tensor_parallel_size"};
+  Arg<bool> use_distributed_optimizer{*this, "use_distributed_optimizer"};
+  Arg<bool> optimizer_cpu_offload{*this, "optimizer_cpu_offload"};
+  Arg<double> optimizer_offload_fraction{*this, "optimizer_offload_fraction"};
   Arg<int64_t> ddp_timeout{*this, "ddp_timeout"};
   Arg<double> peer_timeout{*this, "peer_timeout"};
   Arg<int64_t> max_restarts{*this, "max_restarts"};

@@ -7,7 +7,8 @@ using enum MegatronOption::Fate;
 
 constexpr std::string_view kOwnKernels = "hone chooses its own kernels";
 constexpr std::string_view kOwnExchange = "hone has one exchange between experts";
-constexpr std::string_view kOverlap = "gradients are summed while the backward pass runs, whatever it says";
+constexpr std::string_view kOverlap =
+    "gradients are summed while the backward pass runs, and weights gathered while the next step begins, whatever it says";
 constexpr std::string_view kAnyLayout = "checkpoints of every layout can be continued in every other";
 constexpr std::string_view kReader = "rows are prepared by threads that need no such setting";
 constexpr std::string_view kText = "only models of images read it";
@@ -87,8 +88,6 @@ constexpr MegatronOption kMegatronOptions[] = {
     {"exp_avg_dtype", refused, "the optimizer's state is float32", "fp32"},
     {"exp_avg_sq_dtype", refused, "the optimizer's state is float32", "fp32"},
     {"use_precision_aware_optimizer", accepted, "the optimizer's state is float32"},
-    {"optimizer_cpu_offload", accepted, "a model that is cut keeps its optimizer on its devices"},
-    {"optimizer_offload_fraction", accepted, "it is only read with --optimizer_cpu_offload"},
     {"fp8_format", refused, kFloat8, kOffWords},
     {"fp8_recipe", accepted, kFloat8},
     {"fp8_param_gather", refused, kFloat8, kOffWords},
@@ -124,7 +123,6 @@ constexpr MegatronOption kMegatronOptions[] = {
      "p2p|none|"},
     {"cp_partition_mode", refused, "a rank has a piece of the front and its mirror image of the back", "zigzag"},
     {"sequence_packing_scheduler", refused, "packs are made before the first step", kOffWords},
-    {"use_distributed_optimizer", accepted, "copies of a model that is cut update themselves: the same numbers"},
     {"overlap_grad_reduce", accepted, kOverlap},
     {"overlap_param_gather", accepted, kOverlap},
     {"overlap_param_gather_with_optimizer_step", accepted, kOverlap},

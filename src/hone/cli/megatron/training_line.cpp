@@ -190,8 +190,11 @@ class MegatronLine {
 
   // Where Megatron's differ from those of `swift sft`.
   void set_defaults() {
-    const std::pair<const char*, const char*> defaults[] = {
-        {"tuner_type", "full"}, {"weight_decay", "0.1"}, {"adam_beta2", "0.95"}, {"warmup_ratio", "0"}};
+    const std::pair<const char*, const char*> defaults[] = {{"tuner_type", "full"},
+                                                            {"weight_decay", "0.1"},
+                                                            {"adam_beta2", "0.95"},
+                                                            {"warmup_ratio", "0"},
+                                                            {"use_distributed_optimizer", "true"}};
     for (const auto& [name, value] : defaults)
       if (!has(name) && !(name == std::string_view("warmup_ratio") && has("warmup_steps"))) add(name, value);
     if (command_ == "rlhf" && !has("rlhf_type")) add("rlhf_type", "dpo");

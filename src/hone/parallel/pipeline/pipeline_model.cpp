@@ -55,9 +55,13 @@ bool PipelineModel::is_shared(const Tensor& parameter) const {
   return is_last() && model_.config().tie_word_embeddings && parameter.is_same(model_.embedding().weight);
 }
 
-void PipelineModel::sum_shared(const Tensor& parameter, Tensor updated) const {
+ProcessGroup* PipelineModel::summed_over(const Tensor& parameter) const {
   const bool tied = model_.config().tie_word_embeddings && parameter.is_same(model_.embedding().weight);
-  if (!tied || !ends_ || fault("pipeline.tied")) return;
+  return tied ? ends_ : nullptr;
+}
+
+void PipelineModel::sum_shared(const Tensor& parameter, Tensor updated) const {
+  if (!summed_over(parameter) || fault("pipeline.tied")) return;
   at::NoGradGuard no_grad;
   auto& gradient = updated.mutable_grad();
   auto total = gradient.defined() ? gradient.contiguous() : at::zeros_like(updated.detach());

@@ -29,6 +29,8 @@ class PipelineModel {
   bool owns(const Tensor& parameter) const { return stage_of(parameter) == stage(); }
   bool holds(const Tensor& parameter) const { return owns(parameter) || is_shared(parameter); }
 
+  // The first and the last stage, of a tied embedding; null: no other stage computes with the parameter.
+  ProcessGroup* summed_over(const Tensor& parameter) const;
   // Once a step: the gradient of a tied embedding becomes the sum over both ends, each of which updates its own copy. `updated`
   // is what the optimizer reads the gradient of.
   void sum_shared(const Tensor& parameter, Tensor updated) const;

@@ -81,6 +81,11 @@ void FlatParameter::fill(size_t member, const Tensor& values) {
     optimizer_shard_.narrow(0, from - begin, to - from).copy_(part);
 }
 
+void FlatParameter::reload_shard() {
+  at::NoGradGuard no_grad;
+  if (!optimizer_shard_.is_same(shard_)) optimizer_shard_.copy_(shard_);
+}
+
 void FlatParameter::allocate() {
   auto* storage = unsharded_.storage().unsafeGetStorageImpl();
   size_t bytes = static_cast<size_t>(length_) * unsharded_.element_size();

@@ -47,7 +47,8 @@ class FlatParameter {
   const TensorList& members() const { return members_; }
   std::vector<ParameterShard>& shards() { return parameter_shards_; }
   void fill(size_t member, const Tensor& values);  // sets this rank's part of a member, and of a resident buffer all of it
-  int64_t shard_bytes() const { return static_cast<int64_t>(shard_.nbytes()); }
+  void reload_shard();                             // from a resident buffer that others wrote to
+  int64_t bytes_held() const { return static_cast<int64_t>(shard_.nbytes()) * (gathered() ? shards_.size() : 1); }
 
  private:
   Tensor view_of(size_t member) const;

@@ -1,9 +1,10 @@
 #include "hone/parallel/sharding/sharded_model.h"
 
-#include <map>
+#include <algorithm>
 
 #include "hone/base/error.h"
 #include "hone/ops/quantization/quantized_tensor.h"
+#include "hone/parallel/placeholder.h"
 #include "hone/parallel/sharding/wrap_policy.h"
 
 namespace hone::parallel {
@@ -36,12 +37,10 @@ TensorList memory_of(const Tensor& parameter, const Compressed& compressed) {
 
 }  // namespace
 
-ShardedModel::ShardedModel(model::CausalLM& model, const ShardingConfig& config, ProcessGroup& shards, ProcessGroup* replicas,
-                           bool pure)
+ShardedModel::ShardedModel(model::CausalLM& model, const ShardingConfig& config, ShardingGroups groups, bool pure)
     : model_(model),
       config_(config),
-      shards_(shards),
-      replicas_(replicas),
+      groups_(std::move(groups)),
       blocks_(static_cast<size_t>(model.config().layers)),
       tied_(model.config().tie_word_embeddings) {
   FlatParameterConfig common;
@@ -53,6 +52,9 @@ ShardedModel::ShardedModel(model::CausalLM& model, const ShardingConfig& config,
   common.gradient_type = pure ? at::ScalarType::Undefined : at::kFloat;
   std::vector<model::NamedParameter> first, last;  // of the norm and the head, whose weight may be the embedding's
   const auto units = model.units();
+  for (const auto& unit : units)
+    for (const auto& parameter : unit.parameters())
+      if (parameter.value->requires_grad() && !is_placeholder(*parameter.value)) trained_ += parameter.value->numel();
   for (size_t i = blocks_ + 1; i < units.size(); ++i) {
     const bool encodes = units[i].kind == model::UnitKind::encoder;  // used with the embedding
     has_encoder_ |= encodes;
@@ -84,6 +86,7 @@ void ShardedModel::add_unit(const std::vector<model::NamedParameter>& unit, cons
   const auto compressed = compressed_weights(model_);
   TensorList trained, frozen;
   for (const auto& parameter : unit) {
+    if (is_placeholder(*parameter.value)) continue;
     auto& list = parameter.value->requires_grad() ? trained : frozen;
     for (const auto& tensor : memory_of(*parameter.value, compressed)) list.push_back(tensor);
   }
@@ -91,17 +94,37 @@ void ShardedModel::add_unit(const std::vector<model::NamedParameter>& unit, cons
   if (config_.stage == 3) add_flats(frozen, /*trained=*/false, common, stays);
 }
 
-// One buffer for each number type: what trains apart from what does not, which never needs a gradient's memory or traffic.
+// As Megatron counts: the first values, until so large a share of all of them is in host memory.
+bool ShardedModel::offloads_next(const TensorList& members) {
+  if (static_cast<double>(offloaded_) >= config_.offload_fraction * static_cast<double>(trained_)) return false;
+  for (const auto& member : members) offloaded_ += member.numel();
+  return true;
+}
+
+// One buffer for each number type and for what is shared or summed alike: what trains apart from what does not, which never needs
+// a gradient's memory or traffic.
 void ShardedModel::add_flats(const TensorList& tensors, bool trained, const FlatParameterConfig& common, bool stays) {
-  std::map<at::ScalarType, TensorList> by_type;
-  for (const auto& tensor : tensors) by_type[tensor.scalar_type()].push_back(tensor);
+  struct Alike {
+    at::ScalarType type;
+    ShardingGroups::OfParameter groups;
+    TensorList members = {};
+  };
+  std::vector<Alike> lists;  // in the order of the parameters, which ranks that share them have in common
+  for (const auto& tensor : tensors) {
+    const auto type = tensor.scalar_type();
+    const auto groups = groups_.of_parameter ? groups_.of_parameter(tensor) : ShardingGroups::OfParameter();
+    auto found = std::ranges::find_if(lists, [&](const Alike& list) { return list.type == type && list.groups == groups; });
+    (found == lists.end() ? lists.emplace_back(Alike{type, groups}) : *found).members.push_back(tensor);
+  }
   auto& flats = parts_.back();
-  for (auto& [type, members] : by_type) {
+  for (auto& [type, groups, members] : lists) {
     auto config = common;
     config.type = type;
     config.trained = trained;
+    config.offload_optimizer = common.offload_optimizer && trained && offloads_next(members);
     if (config.gradient_type == at::ScalarType::Undefined) config.gradient_type = type;
-    flats.push_back(std::make_unique<FlatParameter>(std::move(members), shards_, replicas_, config));
+    auto& shards = groups.shards ? *groups.shards : groups_.shards;
+    flats.push_back(std::make_unique<FlatParameter>(std::move(members), shards, groups_.replicas, config));
     auto& flat = *flats.back();
     if (stays) staying_.insert(&flat);
     for (size_t i = 0; i < flat.members().size(); ++i) {
@@ -166,7 +189,7 @@ void ShardedModel::reduce(size_t part) {
 void ShardedModel::begin_backward(bool last_of_update) {
   last_ = last_of_update;
   reduced_ = 0;
-  complete_.assign(parts_.size(), false);
+  for (size_t part = 0; part < parts_.size(); ++part) complete_[part] = parts_[part].empty();
 }
 
 void ShardedModel::end_backward() {
@@ -190,6 +213,8 @@ void ShardedModel::wait_for_sync() {
   if (config_.stage < 3) each_trained([](FlatParameter& flat) { flat.finish_gather(); });
 }
 
+bool ShardedModel::holds(const Tensor& parameter) const { return parameter_shards_.contains(key(parameter)); }
+
 const std::vector<ParameterShard*>& ShardedModel::shards_of(const Tensor& parameter) const {
   auto found = parameter_shards_.find(key(parameter));
   HONE_CHECK(found != parameter_shards_.end(), "a parameter that no part of the model holds");
@@ -199,6 +224,10 @@ const std::vector<ParameterShard*>& ShardedModel::shards_of(const Tensor& parame
 void ShardedModel::fill(const Tensor& parameter, const Tensor& values) {
   auto place = places_.at(key(parameter));
   parts_[place.part][place.flat]->fill(place.member, values);
+}
+
+void ShardedModel::reload_shards() {
+  each_trained([](FlatParameter& flat) { flat.reload_shard(); });
 }
 
 void ShardedModel::keep_gathered(bool hold) {
@@ -227,16 +256,17 @@ std::string ShardedModel::units() const {
 int64_t ShardedModel::bytes_held() const {
   int64_t bytes = 0;
   for (const auto& part : parts_)
-    for (const auto& flat : part) bytes += flat->gathered() ? flat->shard_bytes() * shards_.size() : flat->shard_bytes();
+    for (const auto& flat : part) bytes += flat->bytes_held();
   return bytes;
 }
 
 bool GatheredParameters::is_needed(const ShardedModel& model) {
-  return model.config_.stage == 3 && (!model.replicas_ || model.replicas_->rank() == 0);
+  const auto* replicas = model.groups_.replicas;
+  return model.config_.stage == 3 && (!replicas || replicas->rank() == 0);
 }
 
 GatheredParameters::GatheredParameters(ShardedModel& model)
-    : model_(model), requests_(model.shards_, [this](int64_t part) {
+    : model_(model), requests_(model.groups_.shards, [this](int64_t part) {
         gather(static_cast<size_t>(part));
         return Tensor();
       }) {

@@ -1,6 +1,7 @@
-// ZeRO 1 to 3 and FSDP: shards parameters, gradients and optimizer state over ranks; parameter units are gathered before use and
-// resharded afterwards.
+// ZeRO 1 to 3, FSDP and Megatron's distributed optimizer: shards parameters, gradients and optimizer state over ranks; parameter
+// units are gathered before use and resharded afterwards.
 #pragma once
+#include <functional>
 #include <set>
 #include <unordered_map>
 
@@ -11,10 +12,26 @@
 
 namespace hone::parallel {
 
+// Which ranks share the state of a model.
+struct ShardingGroups {
+  ProcessGroup& shards;
+  ProcessGroup* replicas = nullptr;  // that hold the same shards; null: there is one copy
+
+  // Of a model in parts, where parameters differ: those that share one, and those over which its gradient becomes a sum once the
+  // shards have theirs. Ranks of the latter have the same shards of it, whatever else each of them has.
+  struct OfParameter {
+    ProcessGroup* shards = nullptr;             // null: as all
+    const ProcessGroup* summed_over = nullptr;  // null: the gradient is complete
+
+    bool operator==(const OfParameter&) const = default;
+  };
+  std::function<OfParameter(const Tensor& parameter)> of_parameter = {};
+};
+
 class ShardedModel final : public model::WeightHooks {
  public:
-  // `replicas` joins the ranks that hold the same shards, or is null. Pure training keeps gradients in the weights' own type.
-  ShardedModel(model::CausalLM& model, const ShardingConfig& config, ProcessGroup& shards, ProcessGroup* replicas, bool pure);
+  // Pure training keeps gradients in the weights' own type. Parameters that are elsewhere (placeholder.h) are left alone.
+  ShardedModel(model::CausalLM& model, const ShardingConfig& config, ShardingGroups groups, bool pure);
   ~ShardedModel() override;
 
   void before_forward(size_t unit) override;
@@ -27,8 +44,10 @@ class ShardedModel final : public model::WeightHooks {
   void sync_after_step();  // after an update; what others changed is on its way until the next pass, or settle()
   void wait_for_sync();
 
+  bool holds(const Tensor& parameter) const;
   const std::vector<ParameterShard*>& shards_of(const Tensor& parameter) const;
   void fill(const Tensor& parameter, const Tensor& values);
+  void reload_shards();  // after resident parameters were written to: the optimizer goes on from them
   // The whole model stays in every rank's memory until told otherwise: for generation, whose length ranks do not agree on.
   void keep_gathered(bool hold);
   void gather_trained();  // adapters are small: all of them at once, until release_trained
@@ -54,10 +73,12 @@ class ShardedModel final : public model::WeightHooks {
   template <class Visit>
   void each_trained(Visit visit);
 
+  bool offloads_next(const TensorList& members);
+
   model::CausalLM& model_;
   ShardingConfig config_;
-  ProcessGroup& shards_;
-  ProcessGroup* replicas_;
+  ShardingGroups groups_;
+  int64_t trained_ = 0, offloaded_ = 0;  // values, of those whose optimizer may be in host memory
   std::vector<Flats> parts_;  // the embedding, the blocks, norm and head; of a tied model all but the blocks are the first
   size_t blocks_;
   bool tied_;

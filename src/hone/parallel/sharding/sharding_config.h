@@ -13,7 +13,8 @@ struct ShardingConfig {
   int stage = 0;                              // 0 nothing, 1 optimizer, 2 gradients too, 3 parameters too
   bool reshard_after_forward = true;          // stage 3: give a part's weights back between the passes
   bool prefetch = true;                       // stage 3: fetch the next part while this one computes
-  bool offload_optimizer = false;             // its state is in host memory
+  bool offload_optimizer = false;             // its state is in host memory …
+  double offload_fraction = 1;                // … that of this share of the values
   bool offload_parameters = false;            // stage 3: shards rest in host memory
   std::optional<at::ScalarType> reduce_type;  // of gradients on their way; float32 when unset
   int shard_size = 0;                         // ranks that share one copy; 0: all. Fewer make several copies (hybrid sharding)

@@ -126,8 +126,8 @@ const model::TensorSlice* TensorParallelModel::slice_of(const Tensor& parameter)
 
 bool TensorParallelModel::owns(const Tensor& parameter) const {
   const auto place = place_of(parameter);
-  if (!place) return groups_.is_first_copy;
-  return parts_[*place].is_owner() && is_of_first_copy(parts_[*place]);
+  if (!place) return groups_.copies_share_state || groups_.is_first_copy;
+  return parts_[*place].is_owner() && (groups_.copies_share_state || is_of_first_copy(parts_[*place]));
 }
 
 bool TensorParallelModel::is_dealt_out(const Tensor& parameter) const {
@@ -142,18 +142,23 @@ bool TensorParallelModel::is_partial(const Part& part) const {
   return partition.replicas(part.place.cut) > 1;
 }
 
+ProcessGroup* TensorParallelModel::summed_over(const Tensor& parameter) const {
+  const auto place = place_of(parameter);
+  if (!place || !is_partial(parts_[*place])) return nullptr;
+  const auto& part = parts_[*place];
+  return part.is_dealt_out ? expert_replicas_.get() : part.partition.dimension < 0 ? groups_.tensor : replicas_.get();
+}
+
 void TensorParallelModel::sum_partial(const std::vector<Gradient>& gradients) {
-  TensorList everywhere, among_replicas, among_experts;
-  for (const auto& [parameter, value] : gradients) {
-    const auto place = place_of(parameter);
-    if (!value.defined() || !place || !is_partial(parts_[*place])) continue;
-    const auto& part = parts_[*place];
-    if (fault(fmt::format("tensor_parallel.{}", part.partition.what))) continue;
-    (part.is_dealt_out ? among_experts : part.partition.dimension < 0 ? everywhere : among_replicas).push_back(value);
+  for (auto* group : {groups_.tensor, replicas_.get(), expert_replicas_.get()}) {
+    if (!group) continue;
+    TensorList partial;
+    for (const auto& [parameter, value] : gradients) {
+      if (!value.defined() || summed_over(parameter) != group) continue;
+      if (!fault(fmt::format("tensor_parallel.{}", parts_[*place_of(parameter)].partition.what))) partial.push_back(value);
+    }
+    sum_over(*group, partial);
   }
-  if (groups_.tensor) sum_over(*groups_.tensor, everywhere);
-  if (replicas_) sum_over(*replicas_, among_replicas);
-  if (expert_replicas_) sum_over(*expert_replicas_, among_experts);
 }
 
 // One message for each type of number.

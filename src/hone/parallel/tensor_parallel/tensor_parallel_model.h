@@ -23,6 +23,7 @@ struct ModelGroups {
   int64_t expert_cut = 0;  // how many neighbors of `experts` cut the same ones; 0: they are cut as layers are, and not dealt out
   bool is_first_copy = true;         // of the ranks that hold the same parts of layers
   bool is_first_expert_copy = true;  // of those that hold the same parts of experts
+  bool copies_share_state = false;   // each copy has a shard of gradients and optimizer state, and speaks for that
 
   bool deals_experts() const { return expert_cut > 0; }
 };
@@ -41,9 +42,11 @@ class TensorParallelModel {
 
   // Of a parameter, the part that is here; null: all of it.
   const model::TensorSlice* slice_of(const Tensor& parameter) const;
-  // Whether this rank speaks for it: of those that hold the same the first one does.
+  // Whether this rank speaks for it, or for its shard of it: of those that hold the same the first one does.
   bool owns(const Tensor& parameter) const;
   bool is_dealt_out(const Tensor& parameter) const;  // an expert's, in the grid of experts
+  // The ranks over which its gradient is a sum; null: it is complete on each.
+  ProcessGroup* summed_over(const Tensor& parameter) const;
 
   struct Gradient {
     Tensor parameter, value;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <string_view>
+#include <tuple>
 
 namespace hone::train {
 namespace {
@@ -31,12 +33,17 @@ bool are_runs(const std::vector<int64_t>& numbers) {
   return numbers.size() == 3 || (numbers[3] > 0 && numbers[3] <= numbers[4] / numbers[2]);
 }
 
-// "name@1024" -> name, from 1024 on; "name@1024:64:256" -> runs of 64, one every 256, and so on. Any other name is whole.
+// "name@1024" -> name, from 1024 on; "name@1024:64:256" -> runs of 64, one every 256, and so on; "name@1024:64:256@100" -> of
+// those from the 100th element on. Any other name is whole.
 NamedPiece split_piece(const std::string& name) {
   auto at = name.rfind('@');
   if (at == std::string::npos) return {name, {}};
   auto numbers = numbers_in(std::string_view(name).substr(at + 1));
-  if (numbers.size() == 1) return {name.substr(0, at), {.begin = numbers[0]}};
+  if (numbers.size() == 1) {
+    auto piece = split_piece(name.substr(0, at));
+    (piece.runs.is_cut() ? piece.runs.skip : piece.runs.begin) = numbers[0];
+    return piece;
+  }
   if (!are_runs(numbers)) return {name, {}};
   numbers.resize(5);
   return {name.substr(0, at), {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]}};
@@ -46,20 +53,22 @@ NamedPiece split_piece(const std::string& name) {
 
 bool SavedState::Runs::fits(int64_t size) const {
   if (run == 0) return true;
-  if (count == 0) return size % run == 0 && size / run <= kMostElements / stride;
-  return size % run == 0 && size / run % count == 0 && size / run / count <= kMostElements / jump;
+  const int64_t runs = (skip + size - 1) / run;
+  return count == 0 ? runs <= kMostElements / stride : runs / count <= kMostElements / jump;
 }
 
-int64_t SavedState::Runs::end(int64_t size) const {
-  if (run == 0) return begin + size;
-  const int64_t runs = size / run, in_row = count > 0 ? count : runs;
-  return begin + (runs / in_row - 1) * jump + (in_row - 1) * stride + run;
+int64_t SavedState::Runs::position(int64_t element) const {
+  if (run == 0) return begin + element;
+  const int64_t number = (skip + element) / run, inside = (skip + element) % run;
+  if (count == 0) return begin + number * stride + inside;
+  return begin + number / count * jump + number % count * stride + inside;
 }
 
-std::vector<int64_t> SavedState::Runs::shape(int64_t size) const {
-  if (run == 0) return {1, 1, size};
-  const int64_t in_row = count > 0 ? count : size / run;
-  return {size / run / in_row, in_row, run};
+void SavedState::Runs::each_run(int64_t size, const std::function<void(int64_t, int64_t, int64_t)>& visit) const {
+  for (int64_t done = 0, length = 0; done < size; done += length) {
+    length = run == 0 ? size : std::min(run - (skip + done) % run, size - done);
+    visit(position(done), done, length);
+  }
 }
 
 std::string state_name(int rank, const char* extension) {
@@ -75,7 +84,9 @@ SavedState::SavedState(const fs::path& checkpoint, int processes) {
       stored_[name].push_back({runs, file, &entry});
     }
   for (auto& [name, stored] : stored_)
-    std::stable_sort(stored.begin(), stored.end(), [](const Stored& a, const Stored& b) { return a.runs.begin < b.runs.begin; });
+    std::stable_sort(stored.begin(), stored.end(), [](const Stored& a, const Stored& b) {
+      return std::tie(a.runs.begin, a.runs.skip) < std::tie(b.runs.begin, b.runs.skip);
+    });
 }
 
 // Pieces of several layouts meet in the whole tensor, flattened. A hole, or a piece of another parameter, gives nothing.
@@ -91,12 +102,20 @@ Tensor SavedState::assemble_runs(const std::vector<Stored>& stored, const Runs& 
     known += elements;
   }
   if (known != size || !wanted.fits(like.numel()) || wanted.end(like.numel()) > size) return {};
-  auto whole = at::empty({size}, at::TensorOptions().dtype(stored.front().entry->dtype));
+  auto whole = at::empty({size}, at::TensorOptions().dtype(stored.front().entry->dtype)),
+       values = at::empty(like.sizes(), whole.options());
+  const auto width = static_cast<int64_t>(whole.element_size());
+  auto copy = [&](Tensor& to, int64_t at, const Tensor& source, int64_t from, int64_t length) {
+    std::memcpy(static_cast<char*>(to.mutable_data_ptr()) + at * width,
+                static_cast<const char*>(source.const_data_ptr()) + from * width, static_cast<size_t>(length * width));
+  };
   for (const auto* piece : pieces) {
-    auto source = files_[piece->file].tensor(*piece->entry).reshape({-1});
-    piece->runs.of(whole, source.numel()).copy_(source.view(piece->runs.shape(source.numel())));
+    const auto source = files_[piece->file].tensor(*piece->entry).contiguous();
+    piece->runs.each_run(source.numel(),
+                         [&](int64_t at, int64_t from, int64_t length) { copy(whole, at, source, from, length); });
   }
-  return wanted.of(whole, like.numel()).reshape(like.sizes());
+  wanted.each_run(like.numel(), [&](int64_t at, int64_t from, int64_t length) { copy(values, from, whole, at, length); });
+  return values;
 }
 
 Tensor SavedState::assemble(const std::vector<Stored>& stored, const Runs& wanted, const Tensor& like) const {

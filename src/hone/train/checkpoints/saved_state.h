@@ -1,5 +1,6 @@
 // Optimizer state of a checkpoint, written by one process or in shards, readable in any other layout.
 #pragma once
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -22,19 +23,23 @@ class SavedState {
     static constexpr int64_t kMostElements = int64_t{1} << 48;
     int64_t begin = 0, run = 0, stride = 0;  // of run 0: all from `begin` on
     int64_t count = 0, jump = 0;             // of count 0: all runs at that stride; else so many make a row, one every `jump`
+    int64_t skip = 0;                        // elements of the runs before the first that this piece holds
 
     bool operator==(const Runs&) const = default;
     bool is_cut() const { return run > 0; }
     // Whether a piece of so many elements can be such runs; end() is a number then.
     bool fits(int64_t size) const;
-    int64_t end(int64_t size) const;
-    Tensor of(const Tensor& whole, int64_t size) const { return whole.as_strided(shape(size), {jump, stride, 1}, begin); }
-    std::vector<int64_t> shape(int64_t size) const;
+    int64_t end(int64_t size) const { return position(size - 1) + 1; }
+    // Of a piece of so many elements, each run: where it is in the whole and in the piece, and how long.
+    void each_run(int64_t size, const std::function<void(int64_t at, int64_t from, int64_t length)>& visit) const;
+
+   private:
+    int64_t position(int64_t element) const;  // in the whole
   };
 
   // What `wanted` names, in its shapes: "exp_avg/model.norm.weight", or a part of it: "…@1024" begins there, "…@1024:64:256" is
-  // runs of 64 elements, one every 256, "…@1024:64:256:8:4096" rows of 8 such runs, one every 4096. What the files do not hold
-  // whole is left out; whoever asked reports it.
+  // runs of 64 elements, one every 256, "…@1024:64:256:8:4096" rows of 8 such runs, one every 4096, and "…@1024:64:256@100" what
+  // begins at the 100th of their elements. What the files do not hold whole is left out; whoever asked reports it.
   optim::NamedTensors read(const std::string& prefix, const optim::NamedTensors& wanted) const;
 
  private:

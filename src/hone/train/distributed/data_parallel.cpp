@@ -7,22 +7,59 @@ namespace hone::train {
 namespace {
 
 // Files and seeds are the same everywhere; this also covers what hardware rounds differently.
-std::vector<parallel::GradientBuckets::Parameter> shared_from_main(parallel::ProcessGroup& processes,
-                                                                   std::vector<parallel::GradientBuckets::Parameter> parameters) {
+void share_from_first(const DataParallel::Copies& copies) {
   at::NoGradGuard no_grad;
-  for (auto& [working, target] : parameters) {
+  for (const auto& [working, target] : copies.parameters) {
     Tensor values = working.detach();
-    processes.broadcast(values, 0);
+    copies.group->broadcast(values, 0);
     if (!target.is_same(working)) target.detach().copy_(values);
   }
-  return parameters;
 }
 
 }  // namespace
 
-DataParallel::DataParallel(parallel::ProcessGroup& processes, std::vector<parallel::GradientBuckets::Parameter> parameters,
-                           int64_t bucket_bytes)
-    : MultiProcess(processes), buckets_(processes, shared_from_main(processes, std::move(parameters)), bucket_bytes) {}
+DataParallel::DataParallel(parallel::ProcessGroup& processes, std::vector<Copies> copies, int64_t bucket_bytes)
+    : MultiProcess(processes) {
+  for (auto& of : copies) {
+    if (!of.group) continue;
+    is_first_copy_ = is_first_copy_ && of.group->rank() == 0;
+    if (of.group != &processes) groups_.push_back(of.group);
+    if (of.parameters.empty()) continue;
+    share_from_first(of);
+    buckets_.push_back(std::make_unique<parallel::GradientBuckets>(*of.group, std::move(of.parameters), bucket_bytes));
+  }
+}
+
+double DataParallel::seconds_waited() const {
+  double seconds = MultiProcess::seconds_waited();
+  for (const auto* group : groups_) seconds += group->seconds_waited();
+  return seconds;
+}
+
+int64_t DataParallel::bytes_sent() const {
+  int64_t bytes = MultiProcess::bytes_sent();
+  for (const auto* group : groups_) bytes += group->bytes_sent();
+  return bytes;
+}
+
+void DataParallel::before_micro_batch(bool last) {
+  for (auto& buckets : buckets_)
+    if (last) buckets->prepare_last_backward();
+}
+
+void DataParallel::finish_gradients() {
+  for (auto& buckets : buckets_) buckets->finish();
+}
+
+double ShardedDataParallel::seconds_waited() const {
+  return MultiProcess::seconds_waited() + shards_.seconds_waited() + (replicas_ ? replicas_->seconds_waited() : 0) +
+         (experts_ ? experts_->seconds_waited() : 0);
+}
+
+int64_t ShardedDataParallel::bytes_sent() const {
+  return MultiProcess::bytes_sent() + shards_.bytes_sent() + (replicas_ ? replicas_->bytes_sent() : 0) +
+         (experts_ ? experts_->bytes_sent() : 0);
+}
 
 Tensor ShardedDataParallel::clip_grad_norm(optim::Optimizer& optimizer, double max_norm) {
   return optimizer.clip_grad_norm(max_norm, [this](Tensor& squared_norm) { shards_.all_reduce(squared_norm)->wait(); });
@@ -32,13 +69,16 @@ std::vector<optim::ParameterGroup> shard_param_groups(const std::vector<optim::P
                                                       const parallel::ShardedModel& model) {
   std::vector<optim::ParameterGroup> made;
   for (const auto& group : groups) {
-    optim::ParameterGroup pieces{{}, {}, group.lr_scale, group.weight_decay};
+    const optim::ParameterGroup empty{{}, {}, group.lr_scale, group.weight_decay};
+    auto on_device = empty, on_host = empty;
     for (size_t i = 0; i < group.parameters.size(); ++i)
       for (const auto* piece : model.shards_of(group.parameters[i])) {
+        auto& pieces = piece->values.is_cpu() ? on_host : on_device;
         pieces.names.push_back(fmt::format("{}@{}", group.names[i], piece->begin));
         pieces.parameters.push_back(piece->values);
       }
-    if (!pieces.parameters.empty()) made.push_back(std::move(pieces));
+    for (auto* pieces : {&on_device, &on_host})
+      if (!pieces->parameters.empty()) made.push_back(std::move(*pieces));
   }
   return made;
 }

@@ -21,36 +21,40 @@ class MultiProcess : public ParallelStrategy {
   parallel::ProcessGroup& processes_;
 };
 
-// Every process holds the full model and its own batches; gradients are summed while the last backward pass of an update runs.
+// Processes that hold the same parameters, each with its own batches; gradients are summed while the last backward pass of an
+// update runs.
 class DataParallel final : public MultiProcess {
  public:
-  // `parameters` in the order of the forward pass, with what the optimizer updates for each.
-  DataParallel(parallel::ProcessGroup& processes, std::vector<parallel::GradientBuckets::Parameter> parameters,
-               int64_t bucket_bytes);
+  // The parameters of a group in the order of the forward pass, with what the optimizer updates for each.
+  struct Copies {
+    parallel::ProcessGroup* group;  // null: no other process has them
+    std::vector<parallel::GradientBuckets::Parameter> parameters;
+  };
+  // Layers and experts may have groups of their own.
+  DataParallel(parallel::ProcessGroup& processes, std::vector<Copies> copies, int64_t bucket_bytes);
 
-  void before_micro_batch(bool last) override {
-    if (last) buckets_.prepare_last_backward();
-  }
-  void finish_gradients() override { buckets_.finish(); }
+  double seconds_waited() const override;
+  int64_t bytes_sent() const override;
+  void before_micro_batch(bool last) override;
+  void finish_gradients() override;
+  bool owns_state() const override { return is_first_copy_; }
 
  private:
-  parallel::GradientBuckets buckets_;
+  bool is_first_copy_ = true;
+  std::vector<parallel::ProcessGroup*> groups_;  // all but `processes`, for accounts of time and bytes
+  std::vector<std::unique_ptr<parallel::GradientBuckets>> buckets_;
 };
 
 // The processes keep parts of the optimizer, of the gradients and of the weights.
 class ShardedDataParallel final : public MultiProcess {
  public:
-  // The first of the models generates where one does.
+  // The first of the models generates where one does. `experts` share those of a layout with a grid of their own, or are null.
   ShardedDataParallel(parallel::ProcessGroup& processes, parallel::ProcessGroup& shards, parallel::ProcessGroup* replicas,
-                      std::vector<parallel::ShardedModel*> models)
-      : MultiProcess(processes), shards_(shards), replicas_(replicas), models_(std::move(models)) {}
+                      parallel::ProcessGroup* experts, std::vector<parallel::ShardedModel*> models)
+      : MultiProcess(processes), shards_(shards), replicas_(replicas), experts_(experts), models_(std::move(models)) {}
 
-  double seconds_waited() const override {
-    return MultiProcess::seconds_waited() + shards_.seconds_waited() + (replicas_ ? replicas_->seconds_waited() : 0);
-  }
-  int64_t bytes_sent() const override {
-    return MultiProcess::bytes_sent() + shards_.bytes_sent() + (replicas_ ? replicas_->bytes_sent() : 0);
-  }
+  double seconds_waited() const override;
+  int64_t bytes_sent() const override;
   void before_micro_batch(bool last) override {
     for (auto* model : models_) model->begin_backward(last);
   }
@@ -67,10 +71,18 @@ class ShardedDataParallel final : public MultiProcess {
  private:
   parallel::ProcessGroup& shards_;
   parallel::ProcessGroup* replicas_;  // null when there is one copy
+  parallel::ProcessGroup* experts_;
   std::vector<parallel::ShardedModel*> models_;
 };
 
+// What the optimizer updates for a parameter that trains: itself, its master, or those of a shard of it.
+struct UpdatedParameter {
+  std::string name;  // of the optimizer's state
+  Tensor parameter, updated;
+};
+
 // The same groups, of the pieces that this process keeps. A piece is called after its parameter and where it begins: "name@1024".
+// Pieces in host memory and on a device are groups of their own.
 std::vector<optim::ParameterGroup> shard_param_groups(const std::vector<optim::ParameterGroup>& groups,
                                                       const parallel::ShardedModel& model);
 // Throws UserError(usage) for an optimizer that looks at whole matrices, which no process has.

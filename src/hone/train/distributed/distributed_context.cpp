@@ -15,20 +15,26 @@ bool deals_experts(const parallel::DeviceMesh::Request& layout) {
   return layout.ep > 1 || (layout.etp > 0 && layout.etp != layout.tp);
 }
 
+// Whether ranks have parts of a model, and not only of its sequences or its state.
+bool has_parts(const parallel::DeviceMesh::Request& layout) { return layout.tp > 1 || layout.pp > 1 || deals_experts(layout); }
+
 void check_model_parallel(const ParallelConfig& config) {
   const auto& layout = config.layout;
+  const auto& sharding = config.sharding;
   if (config.sequence_parallel > 1 && layout.cp > 1)
     throw UserError(ExitCode::usage, "sequence_parallel_size and context_parallel_size are both above 1",
                     "leave one of them out: both split sequences");
-  if (deals_experts(layout) && config.sharding.stage > 0)
-    throw UserError(ExitCode::usage, "expert_parallel_size is above 1 with a sharded model (deepspeed, fsdp)",
-                    "leave one of them out: what is not an expert's is whole on every rank of expert parallel training");
-  if (layout.tp == 1 && layout.pp == 1) return;
-  const char* name = layout.tp > 1 ? "tensor_parallel_size" : "pipeline_parallel_size";
-  if (config.sharding.stage > 0)
-    throw UserError(ExitCode::usage, fmt::format("{} is above 1 with a sharded model (deepspeed, fsdp)", name),
-                    "leave one of them out: data parallel copies of such a model are not sharded in this version");
-  if (config.sequence_parallel > 1)
+  if (!has_parts(layout)) return;
+  const char* name = layout.tp > 1 ? "tensor_parallel_size" : layout.pp > 1 ? "pipeline_parallel_size" : "expert_parallel_size";
+  if (sharding.stage == 3)
+    throw UserError(
+        ExitCode::usage, fmt::format("{} is above 1 with sharded parameters (`deepspeed` zero3, `fsdp` full_shard)", name),
+        "use `use_distributed_optimizer` or `deepspeed` zero2: parameters that are in parts already stay where they are");
+  if (sharding.stage > 0 && sharding.shard_size > 0)
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} is above 1 with state that is sharded over {} ranks", name, sharding.shard_size),
+                    "leave out `zero_hpz_partition_size` and dp_shard_size: all data parallel ranks share the optimizer's state");
+  if (config.sequence_parallel > 1 && (layout.tp > 1 || layout.pp > 1))
     throw UserError(ExitCode::usage, fmt::format("{} and sequence_parallel_size are both above 1", name),
                     "split sequences with `context_parallel_size`");
 }
@@ -40,7 +46,8 @@ parallel::DeviceMesh plan_mesh(const ParallelConfig& config, const parallel::Wor
   request.sp = config.sequence_parallel;
   request.ranks_per_node = world.local_size;
   int copies = std::max(world.size / (request.sp * request.cp), 1);
-  if (config.sharding.stage > 0) request.fsdp = config.sharding.shard_size > 0 ? config.sharding.shard_size : copies;
+  if (config.sharding.stage > 0 && !has_parts(config.layout))
+    request.fsdp = config.sharding.shard_size > 0 ? config.sharding.shard_size : copies;
   return parallel::DeviceMesh::plan(request, world.size);
 }
 
@@ -51,17 +58,18 @@ bool shards_alone(const parallel::ShardingConfig& sharding, const parallel::Worl
 }
 
 // Groups of ranks that have parts of one model. Every rank makes its own in the same order.
-void join_model_parallel(DistributedContext& processes, const parallel::DeviceMesh::Request& layout) {
+void join_model_parallel(DistributedContext& processes, const parallel::DeviceMesh::Request& layout, bool sharded) {
+  if (!has_parts(layout)) return;
   const auto& mesh = processes.mesh;
   const int rank = processes.world.rank;
   const bool dealt = deals_experts(layout);
-  if (layout.tp == 1 && layout.pp == 1 && !dealt) return;
+  processes.shards_optimizer = sharded;
   processes.tensor = processes.group_along("tensor", mesh.group(rank, "tp"));
-  processes.data = processes.group_along("data", mesh.group(rank, {"dp", "cp", "sp"}));
+  processes.data = processes.group_along("data", mesh.group(rank, {"dp", "cp", "sp"}), sharded);
   if (dealt) {
     const auto grid = parallel::DeviceMesh::plan_experts(layout, processes.world.size);
     processes.experts = processes.group_along("experts", grid.group(rank, {"ep", "etp"}));
-    processes.expert_copies = processes.group_along("expert-copies", grid.group(rank, "edp"));
+    processes.expert_copies = processes.group_along("expert-copies", grid.group(rank, "edp"), sharded);
     processes.expert_cut = grid.size("etp");
     if (processes.world.is_main()) log::info("experts: {}", grid.str());
   }
@@ -104,8 +112,8 @@ DistributedContext DistributedContext::join(const ParallelConfig& config, const 
       if (local_ranks[static_cast<size_t>(rank)] == "0") firsts.push_back(rank);
     if (world.local_rank == 0) processes.leaders = processes.group->subgroup("leaders", firsts);
   }
-  join_model_parallel(processes, config.layout);
-  if (config.sharding.stage == 0) return processes;
+  join_model_parallel(processes, config.layout, config.sharding.stage > 0);
+  if (config.sharding.stage == 0 || processes.shards_optimizer) return processes;
   int copy = processes.mesh.coordinate(world.rank, "dp"), of_copy = processes.mesh.size() / processes.mesh.size("dp");
   std::vector<int> members;
   for (int i = 0; i < of_copy; ++i) members.push_back(copy * of_copy + i);
@@ -117,8 +125,9 @@ DistributedContext DistributedContext::join(const ParallelConfig& config, const 
   return processes;
 }
 
-std::unique_ptr<parallel::ProcessGroup> DistributedContext::group_along(const char* name, const std::vector<int>& ranks) const {
-  return ranks.size() > 1 ? group->subgroup(fmt::format("{}-{}", name, ranks.front()), ranks) : nullptr;
+std::unique_ptr<parallel::ProcessGroup> DistributedContext::group_along(const char* name, const std::vector<int>& ranks,
+                                                                        bool of_one_too) const {
+  return ranks.size() > 1 || of_one_too ? group->subgroup(fmt::format("{}-{}", name, ranks.front()), ranks) : nullptr;
 }
 
 fs::path DistributedContext::share_text(const std::string& text) const {

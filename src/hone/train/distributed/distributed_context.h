@@ -36,20 +36,23 @@ struct DistributedContext {
   std::unique_ptr<parallel::ProcessGroup> expert_copies =
       {};                  // those that hold the same parts of experts; null when there is one
   int64_t expert_cut = 0;  // how many of `experts` cut the same ones; 0: experts are cut as layers are
+  bool shards_optimizer =
+      false;  // `data` and `expert_copies` shard what they have copies of (a group of one, where there is one)
   std::unique_ptr<parallel::ProcessGroup> leaders =
       {};                        // the first of every node, on these; null unless each node has its own folder
   bool several_folders = false;  // asked for a folder on each of several nodes
 
   // Meets the others and makes sure that all were started with the same `settings`.
   static DistributedContext join(const ParallelConfig& config, const Json& settings, at::Device device);
-  bool shards_model() const { return shards != nullptr; }
+  bool shards_model() const { return shards || shards_optimizer; }
   bool cuts_model() const { return tensor || experts; }
   int data_rank() const { return mesh.data_rank(world.rank); }
   int data_size() const { return mesh.data_size(); }
 
   fs::path share_text(const std::string& text) const;  // the first process's text, on all of them
-  // These ranks, this one among them; null: it is alone.
-  std::unique_ptr<parallel::ProcessGroup> group_along(const char* name, const std::vector<int>& ranks) const;
+  // These ranks, this one among them; null: it is alone, and no group of one is asked for.
+  std::unique_ptr<parallel::ProcessGroup> group_along(const char* name, const std::vector<int>& ranks,
+                                                      bool of_one_too = false) const;
   // Whether the first process's folder is another one on other nodes, where it is made then. Checkpoints are written by all, so
   // unless that was asked for it throws UserError(usage) naming a process that does not see the folder.
   bool folder_per_node(const fs::path& folder) const;

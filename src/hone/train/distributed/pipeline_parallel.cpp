@@ -51,44 +51,37 @@ class BroughtAdapter {
 
 PipelineParallel::PipelineParallel(parallel::ProcessGroup& processes, std::unique_ptr<ParallelStrategy> copies,
                                    parallel::PipelineModel& stages, PipelineSchedule& schedule,
-                                   parallel::TensorParallelModel* tensor,
-                                   std::vector<parallel::GradientBuckets::Parameter> parameters,
-                                   const std::vector<optim::ParameterGroup>& groups)
+                                   parallel::TensorParallelModel* tensor, std::vector<UpdatedParameter> parameters)
     : MultiProcess(processes),
       copies_(std::move(copies)),
       stages_(stages),
       schedule_(schedule),
       tensor_(tensor),
       parameters_(std::move(parameters)) {
-  for (const auto& group : groups)
-    for (size_t i = 0; i < group.parameters.size(); ++i)
-      if (!stages.owns(group.parameters[i])) others_.insert(group.names[i]);
+  for (const auto& [name, parameter, updated] : parameters_)
+    if (!stages.owns(parameter)) others_.insert(name);
 }
 
-// The copies of cut layers count what all processes say to each other already.
-double PipelineParallel::seconds_waited() const {
-  return (tensor_ ? 0 : MultiProcess::seconds_waited()) + copies_->seconds_waited() + stages_.stages().seconds_waited();
-}
+// The copies count what all processes say to each other.
+double PipelineParallel::seconds_waited() const { return copies_->seconds_waited() + stages_.stages().seconds_waited(); }
 
-int64_t PipelineParallel::bytes_sent() const {
-  return (tensor_ ? 0 : MultiProcess::bytes_sent()) + copies_->bytes_sent() + stages_.stages().bytes_sent();
-}
+int64_t PipelineParallel::bytes_sent() const { return copies_->bytes_sent() + stages_.stages().bytes_sent(); }
 
 void PipelineParallel::finish_gradients() {
   copies_->finish_gradients();
-  for (const auto& [working, updated] : parameters_) stages_.sum_shared(working, updated);
+  for (const auto& [name, parameter, updated] : parameters_) stages_.sum_shared(parameter, updated);
 }
 
 Tensor PipelineParallel::squared_norm() {
   at::NoGradGuard no_grad;
   std::vector<parallel::TensorParallelModel::Gradient> own;
-  for (const auto& [working, updated] : parameters_)
-    if (stages_.owns(working)) own.push_back({working, updated.grad()});
+  for (const auto& [name, parameter, updated] : parameters_)
+    if (stages_.owns(parameter)) own.push_back({parameter, updated.grad()});
+  if (tensor_) return tensor_->squared_norm(own);
   auto total = at::zeros({}, at::TensorOptions(at::kFloat).device(schedule_.device()));
-  if (tensor_) return tensor_->squared_norm(own);  // over all processes
-  for (const auto& [working, gradient] : own)
-    if (gradient.defined()) total += gradient.to(at::kFloat).square().sum();
-  stages_.stages().all_reduce(total)->wait();
+  for (const auto& [parameter, gradient] : own)
+    if (gradient.defined() && copies_->owns_state()) total += gradient.to(at::kFloat).square().sum().to(total.device());
+  all_reduce(total);
   return total;
 }
 

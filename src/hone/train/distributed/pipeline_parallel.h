@@ -24,18 +24,18 @@ class PipelineStages : public MultiProcess {
 
 class PipelineParallel final : public MultiProcess {
  public:
-  // `copies` sums the gradients of one stage over whoever holds the same blocks, or parts of them; `tensor` is null where layers
-  // are whole. `parameters` are those of this stage, with what the optimizer updates for each; `groups` has their names.
+  // `copies` sums the gradients of one stage over whoever holds the same blocks, or parts of them, or shards them; `tensor` is
+  // null where layers are whole. `parameters` are those of this stage.
   PipelineParallel(parallel::ProcessGroup& processes, std::unique_ptr<ParallelStrategy> copies, parallel::PipelineModel& stages,
-                   PipelineSchedule& schedule, parallel::TensorParallelModel* tensor,
-                   std::vector<parallel::GradientBuckets::Parameter> parameters,
-                   const std::vector<optim::ParameterGroup>& groups);
+                   PipelineSchedule& schedule, parallel::TensorParallelModel* tensor, std::vector<UpdatedParameter> parameters);
 
   double seconds_waited() const override;
   int64_t bytes_sent() const override;
   void before_micro_batch(bool last) override { copies_->before_micro_batch(last); }
+  void after_micro_batch() override { copies_->after_micro_batch(); }
   void finish_gradients() override;
   Tensor clip_grad_norm(optim::Optimizer& optimizer, double max_norm) override;
+  void after_update() override { copies_->after_update(); }
   bool owns_state() const override { return copies_->owns_state(); }
   bool owns_state_of(const std::string& name) const override;
   bool counts_rows() const override { return stages_.is_last() && copies_->counts_rows(); }
@@ -48,7 +48,7 @@ class PipelineParallel final : public MultiProcess {
   parallel::PipelineModel& stages_;
   PipelineSchedule& schedule_;
   parallel::TensorParallelModel* tensor_;
-  std::vector<parallel::GradientBuckets::Parameter> parameters_;
+  std::vector<UpdatedParameter> parameters_;
   std::set<std::string> others_;  // names that another stage speaks for
 };
 

@@ -1,61 +1,53 @@
 #include "hone/train/distributed/tensor_data_parallel.h"
 
-#include <algorithm>
-
-#include "hone/base/fault_injection.h"
-
 namespace hone::train {
 
-TensorDataParallel::TensorDataParallel(parallel::ProcessGroup& processes, Copies copies, parallel::TensorParallelModel& model,
-                                       std::vector<parallel::GradientBuckets::Parameter> parameters,
-                                       const std::vector<optim::ParameterGroup>& groups, int64_t bucket_bytes)
-    : MultiProcess(processes), model_(model), parameters_(std::move(parameters)) {
-  std::vector<parallel::GradientBuckets::Parameter> layers, experts;
-  for (const auto& parameter : parameters_) (model.is_dealt_out(parameter.model_param) ? experts : layers).push_back(parameter);
-  auto add = [&](parallel::ProcessGroup* group, std::vector<parallel::GradientBuckets::Parameter> of) {
-    if (group && !of.empty())
-      buckets_.push_back(std::make_unique<parallel::GradientBuckets>(*group, std::move(of), bucket_bytes));
-  };
-  add(copies.layers, std::move(layers));
-  if (!fault("expert_parallel.copies")) add(copies.experts, std::move(experts));
-  for (auto* group : {copies.layers, copies.experts, model.groups().tensor, model.groups().experts})
-    if (group) groups_.push_back(group);
-  for (const auto& group : groups)
-    for (size_t i = 0; i < group.parameters.size(); ++i)
-      if (!model.owns(group.parameters[i])) others_.insert(group.names[i]);
+TensorDataParallel::TensorDataParallel(parallel::ProcessGroup& processes, std::unique_ptr<ParallelStrategy> copies,
+                                       parallel::TensorParallelModel& model, std::vector<UpdatedParameter> parameters)
+    : MultiProcess(processes), copies_(std::move(copies)), model_(model), parameters_(std::move(parameters)) {
+  for (const auto& [name, parameter, updated] : parameters_)
+    if (!model.owns(parameter)) others_.insert(name);
 }
 
+// The copies count what all processes say to each other.
 double TensorDataParallel::seconds_waited() const {
-  double seconds = MultiProcess::seconds_waited();
-  for (const auto* group : groups_) seconds += group->seconds_waited();
+  double seconds = copies_->seconds_waited();
+  for (const auto* group : {model_.groups().tensor, model_.groups().experts})
+    if (group) seconds += group->seconds_waited();
   return seconds;
 }
 
 int64_t TensorDataParallel::bytes_sent() const {
-  int64_t bytes = MultiProcess::bytes_sent();
-  for (const auto* group : groups_) bytes += group->bytes_sent();
+  int64_t bytes = copies_->bytes_sent();
+  for (const auto* group : {model_.groups().tensor, model_.groups().experts})
+    if (group) bytes += group->bytes_sent();
   return bytes;
-}
-
-void TensorDataParallel::before_micro_batch(bool last) {
-  for (auto& buckets : buckets_)
-    if (last) buckets->prepare_last_backward();
 }
 
 std::vector<parallel::TensorParallelModel::Gradient> TensorDataParallel::gradients() const {
   std::vector<parallel::TensorParallelModel::Gradient> list;
-  for (const auto& [working, updated] : parameters_) list.push_back({working, updated.grad()});
+  for (const auto& [name, parameter, updated] : parameters_) list.push_back({parameter, updated.grad()});
   return list;
 }
 
 // Over the copies first, then over the ranks that each saw a part: either order gives the same sum.
 void TensorDataParallel::finish_gradients() {
-  for (auto& buckets : buckets_) buckets->finish();
+  copies_->finish_gradients();
   model_.sum_partial(gradients());
 }
 
 Tensor TensorDataParallel::clip_grad_norm(optim::Optimizer& optimizer, double max_norm) {
   return optimizer.clip_grad_norm(max_norm, [this](Tensor& squared_norm) { squared_norm = model_.squared_norm(gradients()); });
+}
+
+bool TensorDataParallel::owns_state() const {
+  const auto& groups = model_.groups();
+  return groups.copies_share_state || groups.is_first_copy || (groups.deals_experts() && groups.is_first_expert_copy);
+}
+
+void TensorDataParallel::keep_gathered(bool hold) {
+  copies_->keep_gathered(hold);
+  model_.keep_gathered(hold);
 }
 
 // "exp_avg/name", or a master's name.

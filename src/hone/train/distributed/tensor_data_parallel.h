@@ -13,39 +13,34 @@ namespace hone::train {
 
 class TensorDataParallel final : public MultiProcess {
  public:
-  // The processes that hold the same parts of layers, and of experts in their own grid; null: there are no others.
-  struct Copies {
-    parallel::ProcessGroup* layers = nullptr;
-    parallel::ProcessGroup* experts = nullptr;
-  };
-  // `parameters` in the order of the forward pass, with what the optimizer updates for each; `groups` has their names.
-  TensorDataParallel(parallel::ProcessGroup& processes, Copies copies, parallel::TensorParallelModel& model,
-                     std::vector<parallel::GradientBuckets::Parameter> parameters,
-                     const std::vector<optim::ParameterGroup>& groups, int64_t bucket_bytes);
+  // `copies` sums gradients over the processes that hold the same parts of layers, and of experts in their own grid, or shards
+  // them among these.
+  TensorDataParallel(parallel::ProcessGroup& processes, std::unique_ptr<ParallelStrategy> copies,
+                     parallel::TensorParallelModel& model, std::vector<UpdatedParameter> parameters);
 
   double seconds_waited() const override;
   int64_t bytes_sent() const override;
-  void before_micro_batch(bool last) override;
+  void before_micro_batch(bool last) override { copies_->before_micro_batch(last); }
+  void after_micro_batch() override { copies_->after_micro_batch(); }
   void finish_gradients() override;
   Tensor clip_grad_norm(optim::Optimizer& optimizer, double max_norm) override;
-  bool owns_state() const override {
-    return model_.groups().is_first_copy || (model_.groups().deals_experts() && model_.groups().is_first_expert_copy);
-  }
+  void after_update() override { copies_->after_update(); }
+  bool owns_state() const override;
   bool owns_state_of(const std::string& name) const override;
-  void keep_gathered(bool hold) override { model_.keep_gathered(hold); }
+  void keep_gathered(bool hold) override;
   bool counts_rows() const override { return !model_.groups().tensor || model_.groups().tensor->rank() == 0; }
 
  private:
   std::vector<parallel::TensorParallelModel::Gradient> gradients() const;
 
-  std::vector<parallel::ProcessGroup*> groups_;  // all but the world, for accounts of time and bytes
+  std::unique_ptr<ParallelStrategy> copies_;
   parallel::TensorParallelModel& model_;
-  std::vector<parallel::GradientBuckets::Parameter> parameters_;
-  std::vector<std::unique_ptr<parallel::GradientBuckets>> buckets_;  // of layers, of experts; none where there is one copy
-  std::set<std::string> others_;                                     // names that another rank speaks for
+  std::vector<UpdatedParameter> parameters_;
+  std::set<std::string> others_;  // names that another rank speaks for
 };
 
-// A parameter of which a part is here is called after it and the elements of the whole that the part is: "name@1024:64:256".
+// A parameter of which a part is here is called after it and the elements of the whole that the part is: "name@1024:64:256". A
+// shard of the part is "name@1024:64:256@4096", from its 4096th element on.
 void name_parts(std::vector<optim::ParameterGroup>& groups, const parallel::TensorParallelModel& model);
 
 WeightFiles tensor_parallel_files(model::CausalLM& model, const tuner::Tuned& tuned, parallel::TensorParallelModel& parts,

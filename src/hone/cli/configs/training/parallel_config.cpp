@@ -124,14 +124,27 @@ void read_layout(const DistributedArguments& args, train::ParallelConfig& parall
   parallel.megatron_sequence_parallel = *args.sequence_parallel;
 }
 
-// DeepSpeed's AutoTP, which knows ZeRO 1 and 2 beside it: copies of what is cut are whole here.
+// Megatron's names for ZeRO-1 and its offload.
+void read_distributed_optimizer(const DistributedArguments& args, const at::Device& device, train::ParallelConfig& parallel) {
+  if (!args.use_distributed_optimizer.exists()) return;
+  auto& sharding = parallel.sharding;
+  const bool offloads = *args.optimizer_cpu_offload;
+  if (offloads && device.is_cpu())
+    log::info("{}: the model computes in host memory, and so does the optimizer", args.optimizer_cpu_offload.flag());
+  if (args.optimizer_offload_fraction.is_set() && !offloads)
+    log::warning("{} has no effect without {}", args.optimizer_offload_fraction.flag(), args.optimizer_cpu_offload.flag());
+  if ((*args.use_distributed_optimizer && parallel.world.distributed()) || (offloads && !device.is_cpu()))
+    sharding.stage = std::max(sharding.stage, 1);
+  sharding.offload_optimizer = sharding.offload_optimizer || offloads;
+  if (offloads) sharding.offload_fraction = *args.optimizer_offload_fraction;
+}
+
+// DeepSpeed's AutoTP, which knows ZeRO 1 and 2 beside it.
 void read_auto_tp(const DistributedArguments& args, train::ParallelConfig& parallel) {
   if (!args.deepspeed_autotp_size.has_value() || *args.deepspeed_autotp_size == 1) return;
   if (parallel.sharding.stage == 3)
     throw UserError(ExitCode::usage, fmt::format("{} cuts layers, and ZeRO-3 shards them", args.deepspeed_autotp_size.flag()),
                     fmt::format("leave one of them out, or use {} zero2", args.deepspeed.flag()));
-  if (parallel.sharding.stage > 0) log::info("tensor parallel: optimizer states are whole on every data parallel rank");
-  parallel.sharding = {};
   parallel.layout.tp = static_cast<int>(*args.deepspeed_autotp_size);
 }
 
@@ -259,6 +272,7 @@ void read_parallel(const Options& options, train::TrainingJob& job) {
   }
   if (args.zero_hpz_partition_size.has_value()) parallel.sharding.shard_size = static_cast<int>(*args.zero_hpz_partition_size);
   read_layout(args, parallel);
+  read_distributed_optimizer(args, job.load.device, parallel);
   read_auto_tp(args, parallel);
   read_hyper_parallel(args, parallel);
   read_parallelism(args, parallel);
