@@ -48,7 +48,7 @@ CommonOptions common_options(FrontEnd front_end, Verbs verb) {
         program + " deploy --model Qwen/Qwen2.5-0.5B-Instruct --port 8000"};
   if (verb == kServeTinker)
     return {{"model", "host", "port", "api_key", "api_keys", "tinker_dir", "max_rank", "max_checkpoint_gb", "train_batch_tokens",
-             "max_loras", "max_body", "served_model_name", "vllm_max_model_len", "torch_dtype"},
+             "max_loras", "max_body", "served_model_name", "vllm_max_model_len", "torch_dtype", "worker_urls"},
             program + " serve-tinker --model Qwen/Qwen2.5-0.5B-Instruct --port 8000"};
   if (verb == kEval)
     return {{"model", "adapters", "eval_dataset", "eval_dataset_args", "include_path", "eval_limit", "n_shot",

@@ -33,13 +33,6 @@ constexpr std::chrono::seconds kLongPoll{30};  // the SDK gives up after 45
 constexpr std::chrono::seconds kTidyEvery{20};
 constexpr double kKeepResults = 3600, kKeepSamples = 900;  // seconds
 
-std::string_view key_of(const HttpRequest& request) {
-  constexpr std::string_view kBearer = "Bearer ";
-  auto key = request.header("x-api-key");
-  auto authorization = request.header("authorization");
-  return !key.empty() || !authorization.starts_with(kBearer) ? key : authorization.substr(kBearer.size());
-}
-
 HttpResponse answer_to(const ApiError& problem, const HttpRequest& request) {
   return request.path.starts_with("/v1/messages") ? serve::anthropic_problem(problem) : serve::problem_response(problem);
 }

@@ -6,6 +6,7 @@ namespace hone::cli {
 
 struct TinkerArguments : ArgumentGroup {
   using ArgumentGroup::ArgumentGroup;
+  Arg<std::vector<std::string>> worker_urls{*this, "worker_urls"};
   Arg<bool> tinker{*this, "tinker"};
   Arg<std::string> tinker_dir{*this, "tinker_dir"};
   Arg<std::string> api_keys{*this, "api_keys"};

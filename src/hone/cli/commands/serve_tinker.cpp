@@ -14,6 +14,7 @@
 #include "hone/cli/configs/model_config.h"
 #include "hone/hub/locate.h"
 #include "hone/text/tokenizer.h"
+#include "hone/tinker/gateway/gateway.h"
 #include "hone/tinker/server.h"
 
 namespace hone::cli {
@@ -57,6 +58,24 @@ tinker::TinkerConfig tinker_config(const Options& options) {
   return config;
 }
 
+// No model is loaded here: the workers have them. They check every key again, so theirs are the ones that count.
+int serve_gateway(const Options& options) {
+  const TinkerArguments args(options);
+  tinker::GatewayConfig config;
+  config.http = server_config(options, false);
+  if (args.api_keys.has_value()) config.keys.add_file(*args.api_keys);
+  if (!config.http.api_key.empty()) config.keys.add(kOnlyTenant, config.http.api_key);
+  if (config.keys.empty())
+    throw UserError(ExitCode::usage, fmt::format("{} without {} or an API key", args.worker_urls.flag(), args.api_keys.flag()),
+                    "give the gateway the keys that its workers have");
+  if (const ModelArguments model_args(options); model_args.model.has_value())
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} and {}: a gateway has no model", args.worker_urls.flag(), model_args.model.flag()),
+                    "serve the model at another port, and name that address as well");
+  config.workers = {.worker_urls = *args.worker_urls, .trusted = trusted_certificates()};
+  return tinker::run_tinker_gateway(config);
+}
+
 // What this server cannot do is said before the model is loaded.
 void check_tinker_server(const Options& options) {
   const ModelArguments model_args(options);
@@ -78,6 +97,7 @@ void check_tinker_server(const Options& options) {
 }  // namespace
 
 int serve_tinker_command(const Options& options) {
+  if (const TinkerArguments args(options); args.worker_urls.has_value()) return serve_gateway(options);
   check_tinker_server(options);
   auto config = tinker_config(options);  // mistakes in it surface before the model is loaded
   serve::require_port(config.http);

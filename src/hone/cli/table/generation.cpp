@@ -138,6 +138,9 @@ void add_serving(Rows& rows) {
       {
           {"tinker", Flag, "false", "Training and sampling for the tinker SDK beside OpenAI's interface, as serve-tinker does.",
            verbs{kDeploy}},
+          {"worker_urls", List, "",
+           "Addresses of other serve-tinker, each with its model: this one is a gateway to them; @FILE has one a line.",
+           verbs{kServeTinker}},
           {"tinker_dir", Path, "tinker", "Folder of what the server keeps: runs, checkpoints, and the API key it made itself."},
           {"api_keys", Path, "", "File with the API keys of several tenants, a line each: tenant key."},
           {"max_rank", Integer(1, 4096), "256", "Highest LoRA rank that a client may ask for."},

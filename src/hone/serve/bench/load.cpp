@@ -34,7 +34,7 @@ std::string body_of(const LoadConfig& config, uint64_t index) {
 class Load {
  public:
   Load(const LoadConfig& config, const std::function<void(int64_t)>& progress)
-      : config_(config), progress_(progress), url_(Url::parse(config.url, "url")) {
+      : config_(config), progress_(progress), url_(Url::parse_openai(config.url, "url")) {
     if (url_.tls) tls_ = tls_client_context();
     plan_arrivals();
   }

@@ -306,14 +306,19 @@ asio::awaitable<void> Exchange::respond(HttpResponse response) {
 }
 
 asio::awaitable<bool> Exchange::start_events() {
+  HttpResponse head{.content_type = "text/event-stream; charset=utf-8"};
+  head.headers.emplace_back("Cache-Control", "no-cache");
+  head.headers.emplace_back("X-Accel-Buffering", "no");  // a proxy in front must not hold events back
+  return start_stream(std::move(head));
+}
+
+asio::awaitable<bool> Exchange::start_stream(HttpResponse head) {
   HONE_CHECK(!answered());
-  status_ = 200;
+  status_ = head.status;
   streaming_ = true;
-  HttpResponse response{.content_type = "text/event-stream; charset=utf-8", .headers = headers_};
-  response.headers.emplace_back("Cache-Control", "no-cache");
-  response.headers.emplace_back("X-Accel-Buffering", "no");  // a proxy in front must not hold events back
-  if (request_.http_1_0) request_.keep_alive = false;        // the end of the connection ends the body
-  auto bytes = connection_->head_bytes(std::move(response), -1, request_.keep_alive, request_.http_1_0);
+  head.headers.insert(head.headers.end(), headers_.begin(), headers_.end());
+  if (request_.http_1_0) request_.keep_alive = false;  // the end of the connection ends the body
+  auto bytes = connection_->head_bytes(std::move(head), -1, request_.keep_alive, request_.http_1_0);
   co_return co_await connection_->write(bytes);
 }
 

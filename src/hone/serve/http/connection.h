@@ -57,6 +57,8 @@ class Exchange {
   asio::awaitable<void> respond(HttpResponse response);
   // Server-sent events. False: nobody listens any more.
   asio::awaitable<bool> start_events();
+  // The same for an answer of any type: its head, without a body.
+  asio::awaitable<bool> start_stream(HttpResponse head);
   asio::awaitable<bool> send(std::string_view events);
   asio::awaitable<void> finish_events();
 

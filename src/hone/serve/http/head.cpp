@@ -7,7 +7,7 @@
 namespace hone::serve {
 namespace {
 
-constexpr size_t kLongestId = 128;
+constexpr size_t kLongestId = 128, kIdBytes = 12;
 
 // "http://host:port/path?query", as clients of a proxy write it: the host in it is the one that counts.
 void read_target(std::string_view target, HttpRequest& head) {
@@ -58,12 +58,14 @@ std::optional<ApiError> fault_in(const HttpRequest& head) {
 }
 
 std::string fresh_id(std::string_view prefix) {
-  unsigned char bytes[12];
+  unsigned char bytes[kIdBytes];
   HONE_CHECK(RAND_bytes(bytes, sizeof bytes) == 1);
   std::string id(prefix);
   for (unsigned char byte : bytes) fmt::format_to(std::back_inserter(id), "{:02x}", byte);
   return id;
 }
+
+bool is_fresh_id(std::string_view id) { return id.size() == 2 * kIdBytes && id.find_first_not_of("0123456789abcdef") == id.npos; }
 
 std::string request_id(const HttpRequest& head) {
   auto given = head.header("x-request-id");

@@ -13,6 +13,7 @@ HttpRequest read_head(const boost::beast::http::request_header<boost::beast::htt
 std::optional<ApiError> fault_in(const HttpRequest& head);
 
 std::string fresh_id(std::string_view prefix);  // "chatcmpl-…", not to be guessed
+bool is_fresh_id(std::string_view id);          // of that form, with no prefix
 // The client's own X-Request-Id when it is a plain word, else a fresh one.
 std::string request_id(const HttpRequest& head);
 

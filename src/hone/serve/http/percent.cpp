@@ -1,5 +1,7 @@
 #include "hone/serve/http/percent.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 
 namespace hone::serve {
@@ -17,6 +19,19 @@ std::optional<std::string> percent_decoded(std::string_view text) {
     if (digits.size() != 2 || status != std::errc() || end != digits.data() + 2) return std::nullopt;
     out += static_cast<char>(byte);
     i += 2;
+  }
+  return out;
+}
+
+std::string percent_encoded(std::string_view text) {
+  std::string out;
+  for (unsigned char c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
+                       c == '_' || c == '~';
+    if (plain)
+      out += static_cast<char>(c);
+    else
+      fmt::format_to(std::back_inserter(out), "%{:02X}", c);
   }
   return out;
 }

@@ -28,7 +28,13 @@ Url Url::parse(const std::string& text, const char* option) {
   if (url.host.empty() || url.port.empty() || url.port.find_first_not_of("0123456789") != url.port.npos ||
       text.find_first_of(" \r\n\t?#") != text.npos)
     return fail();
-  url.base = path + (path.ends_with("/v1") ? "" : "/v1");
+  url.base = path;
+  return url;
+}
+
+Url Url::parse_openai(const std::string& text, const char* option) {
+  auto url = parse(text, option);
+  if (!url.base.ends_with("/v1")) url.base += "/v1";
   return url;
 }
 

@@ -1,14 +1,16 @@
-// The address of a server with OpenAI's interface.
+// The address of a server.
 #pragma once
 #include <string>
 
 namespace hone::serve {
 
-// http[s]://host[:port][/path]; the interface is below path, with /v1 put behind it unless it ends so.
+// http[s]://host[:port][/path]; what is asked for is below path.
 struct Url {
   bool tls = false;
   std::string host, port, base;
   static Url parse(const std::string& text, const char* option);  // throws UserError(usage)
+  // Of OpenAI's interface: /v1 is put behind the path unless it ends so.
+  static Url parse_openai(const std::string& text, const char* option);
   std::string authority() const { return host.find(':') == std::string::npos ? host + ":" + port : "[" + host + "]:" + port; }
 };
 

@@ -30,7 +30,7 @@ class Proxy : public Service {
       : relay_(relay),
         config_(config),
         access_(config.api_key, config.host, config.allowed_origins),
-        upstream_(Url::parse(relay.base_url, "base_url"), relay.key, relay.trusted),
+        upstream_(Url::parse_openai(relay.base_url, "base_url"), relay.trusted),
         tls_(config.certificate_file.empty() ? nullptr : tls_context(config.certificate_file, config.key_file)),
         listener_(io_.get_executor(), config.host, {config.port, config.port_fixed}, tls_, *this, config.http),
         signals_(io_, SIGTERM, SIGINT) {}
@@ -70,12 +70,21 @@ class Proxy : public Service {
  private:
   asio::awaitable<void> answer(Exchange& exchange) {
     if (page_asks(exchange.request())) {
-      auto path = exchange.request().path.substr(std::string_view("/v1").size());
-      co_await upstream_.forward(exchange, std::move(path));
+      const auto& asked = exchange.request();
+      auto request = request_to(asked.method, asked.path.substr(std::string_view("/v1").size()), asked.body);
+      co_await upstream_.forward(exchange, std::move(request));
     } else {
       auto response = own_answer(exchange.request());
       co_await exchange.respond(std::move(response));
     }
+  }
+
+  UpstreamRequest request_to(std::string method, std::string path, std::string_view body) const {
+    UpstreamRequest request{std::move(method), std::move(path), {}, body};
+    request.headers.emplace_back("Content-Type", "application/json");
+    request.headers.emplace_back("Accept", "application/json, text/event-stream");
+    if (!relay_.key.empty()) request.headers.emplace_back("Authorization", "Bearer " + relay_.key);
+    return request;
   }
 
   HttpResponse own_answer(const HttpRequest& request) const {
@@ -86,10 +95,11 @@ class Proxy : public Service {
   std::string first_model() {
     HttpResponse answer;
     std::exception_ptr failure;
-    asio::co_spawn(io_, upstream_.get("/models"), [&](std::exception_ptr thrown, HttpResponse response) {
-      failure = thrown, answer = std::move(response);
-      io_.stop();  // which waits for signals too
-    });
+    asio::co_spawn(io_, upstream_.ask(request_to("GET", "/models", {}), {}),
+                   [&](std::exception_ptr thrown, HttpResponse response) {
+                     failure = thrown, answer = std::move(response);
+                     io_.stop();  // which waits for signals too
+                   });
     io_.run();
     io_.restart();
     try {

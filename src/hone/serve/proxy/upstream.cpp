@@ -14,8 +14,8 @@ namespace {
 namespace http = boost::beast::http;
 using asio::ip::tcp;
 
-constexpr std::chrono::seconds kTimeToConnect{10}, kTimeToGreet{10}, kTimeToGet{30};
-constexpr size_t kLargestWhole = 64u << 20, kPieceRead = 16u << 10;
+constexpr std::chrono::seconds kTimeToConnect{10}, kTimeToGreet{10};
+constexpr size_t kLongestWhole = 8u << 20, kPieceRead = 64u << 10;
 
 constexpr const char* kTooLong = "it takes too long";
 
@@ -49,7 +49,7 @@ class ArrivingAnswer {
     parser_.body_limit(boost::none);
   }
 
-  // Waits for more of it. Throws Problem(502) when it breaks off.
+  // Waits for more of it. Throws ApiError(502) when it breaks off.
   asio::awaitable<void> read() {
     error_code failure;
     size_t count = co_await transport_.read_some(inbox_.prepare(kPieceRead));
@@ -71,31 +71,51 @@ class ArrivingAnswer {
     while (!parser_.is_header_done()) co_await read();
   }
   bool done() const { return parser_.is_done(); }
-  int status() const { return static_cast<int>(parser_.get().result_int()); }
-  std::string type() const { return std::string(parser_.get()[http::field::content_type]); }
   bool is_events() const { return status() == 200 && type().starts_with("text/event-stream"); }
+  bool is_short() const {
+    const auto length = parser_.content_length();
+    return done() || (length && *length <= kLongestWhole);
+  }
   std::string take() { return std::exchange(parser_.get().body(), {}); }  // what has arrived since the last call
 
-  asio::awaitable<HttpResponse> whole() {
-    HttpResponse response{.status = status(), .body = take(), .content_type = type()};
+  // Status, type, and of the headers those that tell the client something.
+  HttpResponse head() const {
+    HttpResponse head{.status = status(), .content_type = type()};
+    for (const auto* name : {"Location", "Retry-After", "WWW-Authenticate"})
+      if (auto value = parser_.get()[name]; !value.empty()) head.headers.emplace_back(name, std::string(value));
+    return head;
+  }
+
+  asio::awaitable<HttpResponse> whole(size_t largest) {
+    auto response = head();
+    response.body = take();
     while (!done()) {
       co_await read();
       response.body += take();
-      if (response.body.size() > kLargestWhole) throw no_answer("its answer has no end");
+      if (response.body.size() > largest) throw no_answer("its answer has no end");
     }
     co_return response;
   }
 
  private:
+  int status() const { return static_cast<int>(parser_.get().result_int()); }
+  std::string type() const { return std::string(parser_.get()[http::field::content_type]); }
+
   Transport& transport_;
   http::response_parser<http::string_body> parser_;
   boost::beast::flat_buffer inbox_;
 };
 
-asio::awaitable<void> forward_events(Exchange& exchange, ArrivingAnswer& answer) {
-  bool listening = co_await exchange.start_events();
-  for (auto events = answer.take(); listening; events = answer.take()) {
-    listening = co_await exchange.send(events);
+asio::awaitable<void> forward_in_pieces(Exchange& exchange, ArrivingAnswer& answer) {
+  bool listening = false;
+  if (answer.is_events()) {
+    listening = co_await exchange.start_events();
+  } else {
+    auto head = answer.head();
+    listening = co_await exchange.start_stream(std::move(head));
+  }
+  for (auto piece = answer.take(); listening; piece = answer.take()) {
+    listening = co_await exchange.send(piece);
     if (!listening) co_return;
     if (answer.done()) break;
     co_await answer.read();
@@ -105,8 +125,8 @@ asio::awaitable<void> forward_events(Exchange& exchange, ArrivingAnswer& answer)
 
 }  // namespace
 
-Upstream::Upstream(Url url, std::string key, const TrustedCertificates& trusted)
-    : url_(std::move(url)), key_(std::move(key)), tls_(url_.tls ? tls_trusting_context(trusted) : nullptr) {}
+Upstream::Upstream(Url url, const TrustedCertificates& trusted)
+    : url_(std::move(url)), tls_(url_.tls ? tls_trusting_context(trusted) : nullptr) {}
 
 asio::awaitable<std::shared_ptr<Transport>> Upstream::connect() {
   auto executor = co_await asio::this_coro::executor;
@@ -132,45 +152,46 @@ asio::awaitable<std::shared_ptr<Transport>> Upstream::connect() {
   co_return transport;
 }
 
-std::string Upstream::head_of(const std::string& method, const std::string& path, size_t body_bytes) const {
-  return fmt::format(
-      "{} {}{} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: application/json\r\nAccept: application/json, "
-      "text/event-stream\r\n{}Content-Length: {}\r\n\r\n",
-      method, url_.base, path, url_.authority(), key_.empty() ? "" : fmt::format("Authorization: Bearer {}\r\n", key_),
-      body_bytes);
+std::string Upstream::bytes_of(const UpstreamRequest& request) const {
+  auto bytes = fmt::format("{} {}{} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Length: {}\r\n", request.method,
+                           url_.base, request.path, url_.authority(), request.body.size());
+  for (const auto& [name, value] : request.headers) fmt::format_to(std::back_inserter(bytes), "{}: {}\r\n", name, value);
+  return bytes.append("\r\n").append(request.body);
 }
 
-asio::awaitable<void> Upstream::forward(Exchange& exchange, std::string path) {
+asio::awaitable<void> Upstream::forward(Exchange& exchange, UpstreamRequest request) {
   auto transport = co_await connect();
   exchange.on_gone([transport] { transport->close(); });  // who asked has left: the other server need not go on
-  const auto& request = exchange.request();
-  auto bytes = head_of(request.method, path, request.body.size()) + request.body;
+  auto bytes = bytes_of(request);
   bool sent = co_await transport->write(asio::buffer(bytes));
   if (!sent) throw no_answer("the connection broke");
   ArrivingAnswer answer(*transport);
   co_await answer.read_head();
-  if (answer.is_events()) {
-    co_await forward_events(exchange, answer);
+  if (!exchange.request().head_only && (answer.is_events() || !answer.is_short())) {
+    co_await forward_in_pieces(exchange, answer);
   } else {
-    auto response = co_await answer.whole();
+    auto response = co_await answer.whole(kLongestWhole);
     co_await exchange.respond(std::move(response));
   }
   exchange.on_gone({});
 }
 
-asio::awaitable<HttpResponse> Upstream::get(std::string path) {
+asio::awaitable<HttpResponse> Upstream::ask(UpstreamRequest request, UpstreamLimits limits, Exchange* asker) {
   auto transport = co_await connect();
   auto executor = co_await asio::this_coro::executor;
-  TimeLimit limit(executor, kTimeToGet, [transport] { transport->close(); });
+  TimeLimit limit(executor, limits.time, [transport] { transport->close(); });
+  if (asker) asker->on_gone([transport] { transport->close(); });
   try {
-    auto bytes = head_of("GET", path, 0);
+    auto bytes = bytes_of(request);
     bool sent = co_await transport->write(asio::buffer(bytes));
     if (!sent) throw no_answer("the connection broke");
     ArrivingAnswer answer(*transport);
     co_await answer.read_head();
-    auto response = co_await answer.whole();
+    auto response = co_await answer.whole(limits.body_bytes);
+    if (asker) asker->on_gone({});
     co_return response;
   } catch (const ApiError& problem) {
+    if (asker) asker->on_gone({});
     throw limit.passed() ? no_answer(kTooLong) : problem;
   }
 }

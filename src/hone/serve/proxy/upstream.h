@@ -1,4 +1,4 @@
-// Another server with OpenAI's interface: the way of one request there and of its answer back, as it comes.
+// Another server: the way of one request there and of its answer back, as it comes.
 #pragma once
 #include <memory>
 #include <string>
@@ -8,24 +8,32 @@
 
 namespace hone::serve {
 
+struct UpstreamRequest {
+  std::string method, path;  // below the address, with the query
+  Headers headers;           // Host, Connection and Content-Length are added
+  std::string_view body;
+};
+
+struct UpstreamLimits {
+  std::chrono::seconds time{30};
+  size_t body_bytes = 64u << 20;
+};
+
 class Upstream {
  public:
-  // `key` goes with every request; empty: none does.
-  Upstream(Url url, std::string key, const TrustedCertificates& trusted);
+  Upstream(Url url, const TrustedCertificates& trusted);
 
-  // Hands the exchange's request on to `path` below the interface's base and the answer back: events one by one, anything else
-  // whole. Throws Problem(502) when nobody answers.
-  asio::awaitable<void> forward(Exchange& exchange, std::string path);
-  // GET of a small answer, which does not take long. `status` is the server's. Throws Problem(502) when it does, or nobody
-  // answers.
-  asio::awaitable<HttpResponse> get(std::string path);
+  // Hands the request on and the answer back to `exchange`: events one by one, a long answer in pieces, anything else whole.
+  // Throws ApiError(502) when nobody answers.
+  asio::awaitable<void> forward(Exchange& exchange, UpstreamRequest request);
+  // The whole answer. Given up when `asker` leaves, if there is one. Throws ApiError(502) when nobody answers in time.
+  asio::awaitable<HttpResponse> ask(UpstreamRequest request, UpstreamLimits limits, Exchange* asker = nullptr);
 
  private:
   asio::awaitable<std::shared_ptr<Transport>> connect();
-  std::string head_of(const std::string& method, const std::string& path, size_t body_bytes) const;
+  std::string bytes_of(const UpstreamRequest& request) const;
 
   Url url_;
-  std::string key_;
   std::shared_ptr<asio::ssl::context> tls_;
 };
 

@@ -114,6 +114,7 @@ serve::HttpResponse deep_health(Services& services, const Call& call);
 serve::HttpResponse status(Services& services, const Call& call);
 serve::HttpResponse metrics(Services& services, const Call& call);
 serve::HttpResponse status_page(Services& services, const Call& call);
+serve::HttpResponse status_file(const Call& call);  // the page itself
 
 // The result of a future, or the reason there is none; none while it is not done. JSON for who does not accept protobuf.
 std::optional<serve::HttpResponse> result_of(Services& services, const Call& call, const std::string& id);

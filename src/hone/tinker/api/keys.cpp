@@ -102,6 +102,13 @@ std::optional<std::string> Keys::tenant_of(std::string_view key) const {
   return found ? std::optional(found->tenant) : std::nullopt;
 }
 
+std::string_view key_of(const serve::HttpRequest& request) {
+  constexpr std::string_view kBearer = "Bearer ";
+  auto key = request.header("x-api-key");
+  auto authorization = request.header("authorization");
+  return !key.empty() || !authorization.starts_with(kBearer) ? key : authorization.substr(kBearer.size());
+}
+
 std::string own_key(const std::filesystem::path& file) {
   if (std::filesystem::exists(file)) return trimmed(read_file(file));
   const auto key = serve::fresh_id("tml-");

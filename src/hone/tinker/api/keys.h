@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hone/serve/http/message.h"
 #include "hone/tinker/state/tenant_limits.h"
 
 namespace hone::tinker {
@@ -33,6 +34,9 @@ class Keys {
   std::vector<Entry> entries_;
   AllTenantLimits limits_;
 };
+
+// X-API-Key, or the token of a bearer; "" where there is neither.
+std::string_view key_of(const serve::HttpRequest& request);
 
 // The key of a server that was given none: drawn once, and kept in a file that only its owner reads.
 std::string own_key(const std::filesystem::path& file);

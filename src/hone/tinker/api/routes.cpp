@@ -45,7 +45,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/api/v1/training_runs/{}/checkpoints/{}/{}/publish", publish, !kOpen, kAudited},
     {"DELETE", "/api/v1/training_runs/{}/checkpoints/{}/{}/publish", unpublish, !kOpen, kAudited},
     {"PUT", "/api/v1/training_runs/{}/checkpoints/{}/{}/ttl", set_ttl, !kOpen, kAudited},
-    {"GET", "/api/v1/archives/{}", download_archive, kOpen},
+    {"GET", kArchive, download_archive, kOpen},
     {"POST", kTwinkleModel, nullptr},
     {"POST", kTwinkleSampler, nullptr},
     {"GET", "/api/v1/twinkle/healthz", deep_health},

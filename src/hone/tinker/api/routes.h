@@ -12,7 +12,7 @@ struct Route {
 };
 
 inline constexpr std::string_view kRetrieveFuture = "/api/v1/retrieve_future", kHealth = "/api/v1/healthz",
-                                  kTwinkleModel = "/api/v1/model/{*}/twinkle/{}",
+                                  kArchive = "/api/v1/archives/{}", kTwinkleModel = "/api/v1/model/{*}/twinkle/{}",
                                   kTwinkleSampler = "/api/v1/sampler/{*}/twinkle/{}";
 
 struct RouteMatch {

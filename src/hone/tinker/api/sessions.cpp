@@ -39,9 +39,15 @@ serve::HttpResponse capabilities(Services& services, const Call&) {
                                                                   {"sampleable", true}}})}});
 }
 
+// A gateway gives the session one name on all of its workers.
 serve::HttpResponse create_session(Services& services, const Call& call) {
-  Session session{.id = serve::fresh_id(""), .owner = call.tenant, .info = body_of(call)};
-  services.store.add_session(session);
+  auto body = body_of(call);
+  const auto given = text_field(body, "session_id", "");
+  if (!given.empty() && !serve::is_fresh_id(given))
+    throw serve::ApiError(400, "session_id is none that a gateway makes; leave it out", "session_id");
+  body.erase("session_id");
+  Session session{.id = given.empty() ? serve::fresh_id("") : given, .owner = call.tenant, .info = std::move(body)};
+  if (!services.store.add_session(session)) throw serve::ApiError(422, "session_id is in use", "session_id");
   return serve::json_response({{"type", "create_session"}, {"session_id", session.id}});
 }
 

@@ -78,14 +78,16 @@ RunConfig RunConfig::from_json(const Json& json) {
 
 Store::Store(const std::filesystem::path& file) : database_(file) { database_.execute(kSchema); }
 
-void Store::add_session(const Session& session) {
+bool Store::add_session(const Session& session) {
   std::lock_guard lock(mutex_);
-  database_.prepare("INSERT INTO sessions(id, owner, created, info) VALUES(?,?,?,?)")
+  database_.prepare("INSERT OR IGNORE INTO sessions(id, owner, created, info) VALUES(?,?,?,?)")
       .bind(session.id)
       .bind(session.owner)
       .bind(unix_seconds())
       .bind(dumped(session.info))
       .run();
+  auto owner = database_.prepare("SELECT owner FROM sessions WHERE id = ?");
+  return owner.bind(session.id).step() && owner.text(0) == session.owner;
 }
 
 std::optional<Session> Store::session(const std::string& id, const std::string& owner) {

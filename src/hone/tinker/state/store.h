@@ -73,7 +73,8 @@ class Store {
  public:
   explicit Store(const std::filesystem::path& file);
 
-  void add_session(const Session& session);
+  // False: the id is another owner's. A session that is there already stays as it is.
+  bool add_session(const Session& session);
   std::optional<Session> session(const std::string& id, const std::string& owner);
   std::vector<std::string> sessions(const std::string& owner, Page page);
   void finish_session(const std::string& id);

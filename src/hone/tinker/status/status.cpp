@@ -97,7 +97,9 @@ serve::HttpResponse status(Services& services, const Call& call) {
                                {"runs", own_runs(services, call.tenant)}});
 }
 
-serve::HttpResponse status_page(Services&, const Call& call) {
+serve::HttpResponse status_page(Services&, const Call& call) { return status_file(call); }
+
+serve::HttpResponse status_file(const Call& call) {
   const auto name = call.parts.empty() ? std::string("index.html") : call.parts[0];
   for (const auto& file : status_files())
     if (file.name == name) return serve::page_response(name, std::string(file.content));

@@ -34,8 +34,7 @@ function rate(now, name) {
   return seconds > 0 ? whole.format(Math.round((now[name] - before[name]) / seconds)) : "…";
 }
 
-function row(run) {
-  const cells = [run.id + (run.unloaded ? " (unloaded)" : ""), run.rank, whole.format(run.requests), run.checkpoints, `${duration(Date.now() / 1000 - run.last_request)} ago`];
+function row(cells) {
   const line = document.createElement("tr");
   line.append(...cells.map((text) => {
     const cell = document.createElement("td");
@@ -45,7 +44,17 @@ function row(run) {
   return line;
 }
 
-function show({ server, tenant, runs }) {
+function runRow(run) {
+  return row([run.id + (run.unloaded ? " (unloaded)" : ""), run.rank, whole.format(run.requests), run.checkpoints, `${duration(Date.now() / 1000 - run.last_request)} ago`]);
+}
+
+// Of a gateway; a server by itself has none.
+function workerRow({ worker, models, alive, server }) {
+  const numbers = server ? [server.training_requests_waiting, server.runs_resident, server.tokens_total].map((number) => whole.format(number)) : ["–", "–", "–"];
+  return row([worker, models.join(", ") || "–", alive ? "answers" : "does not answer", ...numbers]);
+}
+
+function show({ server, tenant, runs, workers }) {
   byId("model").textContent = `${server.base_model} · hone ${server.version} · up ${duration(server.seconds)}`;
   tiles(byId("server"), [
     ["trained tokens / s", rate(server, "tokens_total")], ["generated tokens / s", rate(server, "generated_tokens_total")],
@@ -59,7 +68,9 @@ function show({ server, tenant, runs }) {
     ["training requests waiting", whole.format(tenant.waiting)], ["training runs", whole.format(tenant.runs)],
     ["checkpoints", whole.format(tenant.checkpoints)], ["on disk", bytes(tenant.checkpoint_bytes)], ["priority", tenant.priority],
   ]);
-  byId("runs").replaceChildren(...runs.map(row));
+  byId("runs").replaceChildren(...runs.map(runRow));
+  byId("gateway").hidden = !workers;
+  byId("workers").replaceChildren(...(workers ?? []).map(workerRow));
   byId("no-runs").hidden = runs.length > 0;
   before = server;
 }

@@ -36,6 +36,11 @@ std::optional<int> chosen_port(const ServerArguments& args, bool page) {
   return port;
 }
 
+std::string environment_value(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
 std::chrono::milliseconds seconds(double value) { return std::chrono::milliseconds(static_cast<int64_t>(value * 1000)); }
 
 // "@FILE" keeps the key out of the list of processes.
@@ -100,15 +105,15 @@ serve::PageConfig page_look(const Options& options) {
   return {*args.studio_title, *args.lang};
 }
 
+serve::TrustedCertificates trusted_certificates() {
+  return {.file = environment_value("SSL_CERT_FILE"), .folder = environment_value("SSL_CERT_DIR")};
+}
+
 serve::ProxyConfig proxy_config(const Options& options) {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value ? value : "");
-  };
   return {.base_url = *ServerArguments(options).base_url,
-          .key = variable("OPENAI_API_KEY"),
+          .key = environment_value("OPENAI_API_KEY"),
           .look = {*ServerArguments(options).studio_title, *ServerArguments(options).lang, "image"},  // what it takes shows there
-          .trusted = {.file = variable("SSL_CERT_FILE"), .folder = variable("SSL_CERT_DIR")}};
+          .trusted = trusted_certificates()};
 }
 
 std::vector<AdapterSpec> adapter_words(const Options& options) {

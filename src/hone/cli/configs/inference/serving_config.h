@@ -14,6 +14,8 @@ serve::ServerConfig server_config(const Options& options, bool page);
 
 // Title and language of the chat page.
 serve::PageConfig page_look(const Options& options);
+// Whose certificates other servers may have: SSL_CERT_FILE and SSL_CERT_DIR, as OpenSSL's own programs.
+serve::TrustedCertificates trusted_certificates();
 // --base_url: the server that the page is for instead of a model.
 serve::ProxyConfig proxy_config(const Options& options);
 

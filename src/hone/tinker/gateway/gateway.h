@@ -1,0 +1,18 @@
+// hone serve-tinker --worker_urls: one address for several servers of the tinker SDK, each with its base model.
+#pragma once
+#include "hone/serve/server.h"
+#include "hone/tinker/api/keys.h"
+#include "hone/tinker/gateway/directory.h"
+
+namespace hone::tinker {
+
+struct GatewayConfig {
+  serve::ServerConfig http;  // address, TLS, limits
+  Keys keys;                 // nobody else comes in; the workers have the same
+  DirectoryConfig workers;
+};
+
+// Serves until SIGTERM or SIGINT.
+int run_tinker_gateway(const GatewayConfig& config);
+
+}  // namespace hone::tinker

@@ -1,0 +1,19 @@
+// One answer out of those of several workers.
+#pragma once
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hone/tinker/state/store.h"
+
+namespace hone::tinker {
+
+// A page of all entries: newest first by their field `time`, or as they are when there is none (null).
+Json page_of_entries(Json entries, const char* time, Page page);
+// Numbers that every worker counts are added up; what is no number stays as the first worker says.
+void add_numbers(Json& sum, const Json& each);
+// Metrics in Prometheus' text format, each sample labeled with its worker; texts of one family stand together.
+std::string merged_metrics(const std::vector<std::pair<std::string, std::string>>& worker_and_text);
+
+}  // namespace hone::tinker

@@ -1,0 +1,243 @@
+#include "hone/tinker/gateway/merged_answers.h"
+
+#include <algorithm>
+
+#include "hone/base/version.h"
+#include "hone/serve/http/head.h"
+#include "hone/serve/http/percent.h"
+#include "hone/tinker/gateway/merge.h"
+#include "hone/tinker/wire/json_fields.h"
+
+namespace hone::tinker {
+namespace {
+
+constexpr int64_t kPageOfWorker = 1000;
+
+std::string session_path(const std::string& session) { return "/api/v1/sessions/" + serve::percent_encoded(session); }
+
+}  // namespace
+
+asio::awaitable<std::vector<MergedAnswers::Told>> MergedAnswers::ask_all(const Call& call, std::string method, std::string path,
+                                                                         std::string body) {
+  std::vector<Told> all;
+  const auto workers = directory_.workers();
+  for (const auto& worker : workers) {
+    if (!worker->is_alive()) continue;
+    try {
+      auto question = request_like(call.request, method, path, body);
+      auto response = co_await worker->ask(std::move(question), serve::UpstreamLimits());
+      auto parsed = parse_json(response.body);
+      const bool is_object = parsed && parsed->is_object();
+      all.push_back({worker, std::move(response), is_object ? std::move(*parsed) : Json::object()});
+    } catch (const serve::ApiError&) {  // it is taken for dead now
+    }
+  }
+  if (all.empty()) throw unreachable_worker();
+  co_return all;
+}
+
+// The first that went well; else what most of them would say: that there is nothing of this name.
+serve::HttpResponse MergedAnswers::best_of(std::vector<Told> told) {
+  const auto good = std::ranges::find_if(told, [](const Told& each) { return each.response.status == 200; });
+  return std::move((good != told.end() ? good : told.begin())->response);
+}
+
+Json MergedAnswers::unreachable_models() const {
+  Json names = Json::array();
+  for (const auto& worker : directory_.workers())
+    if (!worker->is_alive() && worker->models().is_array())
+      for (const auto& model : worker->models()) names.push_back(model.value("model_name", ""));
+  return names;
+}
+
+MergedAnswers::Answer MergedAnswers::capabilities(const Call& call) {
+  co_await directory_.learn_models(call.request);
+  Json models = Json::array();
+  for (const auto& worker : directory_.workers())
+    if (worker->models().is_array())
+      for (const auto& model : worker->models())
+        if (!std::ranges::count(models, model)) models.push_back(model);
+  if (models.empty()) throw unreachable_worker();
+  co_return serve::json_response({{"supported_models", models}});
+}
+
+MergedAnswers::Answer MergedAnswers::openai_models(const Call& call) {
+  const auto told = co_await ask_all(call, "GET", "/v1/models");
+  Json data = Json::array();
+  for (const auto& each : told)
+    for (const auto& model : each.body.value("data", Json::array()))
+      if (std::ranges::none_of(data, [&](const Json& other) { return other.value("id", "") == model.value("id", ""); }))
+        data.push_back(model);
+  co_return serve::json_response({{"object", "list"}, {"data", data}});
+}
+
+asio::awaitable<Json> MergedAnswers::collect(const Call& call, const char* field, int64_t count, int64_t& total) {
+  Json entries = Json::array();
+  bool first = true;
+  for (int64_t offset = 0; first || offset < count; offset += kPageOfWorker) {
+    auto query = fmt::format("{}?limit={}&offset={}", call.request.path, std::min(count - offset, kPageOfWorker), offset);
+    for (const char* name : {"access_scope", "project_id"})
+      if (auto value = query_value(call, name); !value.empty())
+        query += fmt::format("&{}={}", name, serve::percent_encoded(value));
+    const auto told = co_await ask_all(call, "GET", std::move(query));
+    size_t arrived = 0;
+    for (const auto& each : told) {
+      if (each.response.status != 200) continue;
+      const auto list = each.body.value(field, Json::array());
+      arrived += list.size();
+      entries.insert(entries.end(), list.begin(), list.end());
+      if (first) total += each.body.value("cursor", Json::object()).value("total_count", static_cast<int64_t>(list.size()));
+    }
+    first = false;
+    if (arrived == 0) break;
+  }
+  co_return entries;
+}
+
+MergedAnswers::Answer MergedAnswers::list(const Call& call, const char* field, const char* time, int64_t limit) {
+  const auto page = page_of(call, limit);
+  int64_t total = 0;
+  auto entries = co_await collect(call, field, page.offset + page.limit, total);
+  co_return serve::json_response({{field, page_of_entries(std::move(entries), time, page)},
+                                  {"cursor", {{"offset", page.offset}, {"limit", page.limit}, {"total_count", total}}},
+                                  {"unreachable_models", unreachable_models()}});
+}
+
+MergedAnswers::Answer MergedAnswers::sessions(const Call& call) {
+  const auto page = page_of(call, 20);
+  int64_t ignored = 0;
+  auto all = co_await collect(call, "sessions", page.offset + page.limit, ignored);
+  Json ids = Json::array();
+  for (const auto& id : all)
+    if (!std::ranges::count(ids, id)) ids.push_back(id);
+  co_return serve::json_response({{"sessions", page_of_entries(std::move(ids), nullptr, page)}});
+}
+
+MergedAnswers::Answer MergedAnswers::session(const Call& call) {
+  auto told = co_await ask_all(call, "GET", session_path(call.parts.at(0)));
+  Json session;
+  for (const auto& each : told) {
+    if (each.response.status != 200) continue;
+    if (session.is_null()) {
+      session = each.body;
+      continue;
+    }
+    for (const char* list : {"training_run_ids", "sampler_ids"})
+      for (const auto& id : each.body.value(list, Json::array())) session[list].push_back(id);
+  }
+  co_return session.is_null() ? best_of(std::move(told)) : serve::json_response(session);
+}
+
+MergedAnswers::Answer MergedAnswers::create_session(const Call& call) {
+  auto body = body_of(call);
+  body["session_id"] = serve::fresh_id("");
+  auto told = co_await ask_all(call, "POST", call.request.path, serve::dump(body));
+  co_return best_of(std::move(told));
+}
+
+MergedAnswers::Answer MergedAnswers::heartbeat(const Call& call) {
+  auto told = co_await ask_all(call, "POST", call.request.path, call.request.body);
+  auto best = best_of(std::move(told));
+  if (best.status == 404 && !directory_.all_alive()) throw unreachable_worker();
+  co_return best;
+}
+
+MergedAnswers::Answer MergedAnswers::finish_session(const Call& call) {
+  auto told = co_await ask_all(call, "POST", session_path(call.parts.at(0)) + "/finish");
+  co_return best_of(std::move(told));
+}
+
+asio::awaitable<bool> MergedAnswers::adopt_session(Worker& worker, const Call& call, const std::string& session) {
+  if (!serve::is_fresh_id(session)) co_return false;
+  auto told = co_await ask_all(call, "GET", session_path(session));
+  const Told* known = nullptr;
+  for (const auto& each : told) {
+    if (each.response.status != 200) continue;
+    if (each.worker.get() == &worker) co_return false;
+    known = &each;
+  }
+  if (!known && !directory_.all_alive()) throw unreachable_worker();
+  if (!known) co_return false;
+  const auto body = serve::dump({{"session_id", session}, {"user_metadata", known->body.value("user_metadata", Json())}});
+  auto question = request_like(call.request, "POST", "/api/v1/create_session", body);
+  const auto answer = co_await worker.ask(std::move(question), serve::UpstreamLimits());
+  co_return answer.status == 200;
+}
+
+MergedAnswers::Answer MergedAnswers::status(const Call& call) {
+  co_await directory_.learn_models(call.request);
+  const auto told = co_await ask_all(call, "GET", "/api/v1/status");
+  Json server = Json::object(), tenant = Json::object(), runs = Json::array(), workers = Json::array();
+  for (const auto& each : told) {
+    if (each.response.status != 200) continue;
+    add_numbers(server, each.body.value("server", Json::object()));
+    add_numbers(tenant, each.body.value("tenant", Json::object()));
+    for (const auto& run : each.body.value("runs", Json::array())) runs.push_back(run);
+  }
+  std::ranges::stable_sort(runs.get_ref<Json::array_t&>(), std::greater(),
+                           [](const Json& run) { return run.value("last_request", 0.0); });
+  for (const auto& worker : directory_.workers()) {
+    const auto found = std::ranges::find_if(told, [&](const Told& each) { return each.worker == worker; });
+    Json entry = {{"worker", worker->number()}, {"alive", worker->is_alive()}, {"models", Json::array()}};
+    if (worker->models().is_array())
+      for (const auto& model : worker->models()) entry["models"].push_back(model.value("model_name", ""));
+    if (found != told.end() && found->response.status == 200) entry["server"] = found->body.value("server", Json::object());
+    workers.push_back(entry);
+  }
+  server["version"] = version();
+  server["seconds"] = unix_seconds() - started_;
+  server["base_model"] = fmt::format("{}", fmt::join(directory_.model_names(), ", "));
+  // Limits are every worker's own; they are the same on all.
+  if (const auto limits = std::ranges::find_if(told, [](const Told& each) { return each.response.status == 200; });
+      limits != told.end())
+    for (const char* name : {"priority", "tokens_per_minute"})
+      tenant[name] = limits->body.value("tenant", Json::object()).value(name, int64_t{0});
+  co_return serve::json_response({{"server", server}, {"tenant", tenant}, {"runs", runs}, {"workers", workers}});
+}
+
+MergedAnswers::Answer MergedAnswers::metrics(const Call& call) {
+  std::string own =
+      "# HELP hone_tinker_gateway_worker_up Whether the worker answers.\n# TYPE hone_tinker_gateway_worker_up gauge\n";
+  for (const auto& worker : directory_.workers())
+    own += fmt::format("hone_tinker_gateway_worker_up{{worker=\"{}\"}} {}\n", worker->number(), worker->is_alive() ? 1 : 0);
+  own +=
+      "# HELP hone_tinker_gateway_requests_total Requests sent to the worker.\n# TYPE hone_tinker_gateway_requests_total "
+      "counter\n";
+  for (const auto& worker : directory_.workers())
+    own += fmt::format("hone_tinker_gateway_requests_total{{worker=\"{}\"}} {}\n", worker->number(), worker->requests());
+  own +=
+      "# HELP hone_tinker_gateway_failures_total Requests to the worker whose connection broke.\n"
+      "# TYPE hone_tinker_gateway_failures_total counter\n";
+  for (const auto& worker : directory_.workers())
+    own += fmt::format("hone_tinker_gateway_failures_total{{worker=\"{}\"}} {}\n", worker->number(), worker->failures());
+  std::vector<std::pair<std::string, std::string>> texts;
+  if (std::ranges::any_of(directory_.workers(), [](const auto& worker) { return worker->is_alive(); })) {
+    const auto told = co_await ask_all(call, "GET", "/metrics");
+    for (const auto& each : told)
+      if (each.response.status == 200) texts.emplace_back(std::to_string(each.worker->number()), each.response.body);
+  }
+  co_return serve::HttpResponse{.body = own + merged_metrics(texts), .content_type = "text/plain; version=0.0.4; charset=utf-8"};
+}
+
+MergedAnswers::Answer MergedAnswers::capacity(const Call& call) {
+  const auto told = co_await ask_all(call, "GET", call.request.path);
+  Json sum = Json::object();
+  for (const auto& each : told)
+    if (each.response.status == 200) add_numbers(sum, each.body);
+  co_return serve::json_response(sum);
+}
+
+MergedAnswers::Answer MergedAnswers::health(const Call& call) {
+  const auto told = co_await ask_all(call, "GET", call.request.path);
+  bool healthy = directory_.all_alive();
+  Json models = Json::object();
+  for (const auto& each : told) {
+    healthy = healthy && each.body.value("healthy", false);
+    models.update(each.body.value("models", Json::object()));
+  }
+  for (const auto& name : unreachable_models())
+    if (!models.contains(name.get<std::string>())) models[name.get<std::string>()] = {{"healthy", false}};
+  co_return serve::json_response({{"healthy", healthy}, {"models", models}}, healthy ? 200 : 503);
+}
+
+}  // namespace hone::tinker

@@ -1,0 +1,47 @@
+// What a client asks of all workers at once: lists, sessions, numbers. I/O thread.
+#pragma once
+#include "hone/tinker/api/call.h"
+#include "hone/tinker/gateway/directory.h"
+
+namespace hone::tinker {
+
+class MergedAnswers {
+ public:
+  explicit MergedAnswers(Directory& directory) : directory_(directory) {}
+
+  using Answer = asio::awaitable<serve::HttpResponse>;
+  Answer capabilities(const Call& call);
+  Answer openai_models(const Call& call);
+  // A list of what has a time, newest first. Models whose workers do not answer are named in it.
+  Answer list(const Call& call, const char* field, const char* time, int64_t limit);
+  Answer sessions(const Call& call);
+  Answer session(const Call& call);
+  // A session is the same on all workers, so that a client may train one model beside another.
+  Answer create_session(const Call& call);
+  Answer heartbeat(const Call& call);
+  Answer finish_session(const Call& call);
+  // Makes the session known to a worker that was not there when it began. False: nobody knows it, or that worker knows it
+  // already.
+  asio::awaitable<bool> adopt_session(Worker& worker, const Call& call, const std::string& session);
+  Answer status(const Call& call);
+  Answer metrics(const Call& call);
+  Answer capacity(const Call& call);
+  Answer health(const Call& call);
+
+ private:
+  struct Told {
+    std::shared_ptr<Worker> worker;
+    serve::HttpResponse response;
+    Json body;  // an empty object where it is none
+  };
+  // The answers of those that answer.
+  asio::awaitable<std::vector<Told>> ask_all(const Call& call, std::string method, std::string path, std::string body = {});
+  asio::awaitable<Json> collect(const Call& call, const char* field, int64_t count, int64_t& total);
+  Json unreachable_models() const;
+  static serve::HttpResponse best_of(std::vector<Told> told);
+
+  Directory& directory_;
+  double started_ = unix_seconds();
+};
+
+}  // namespace hone::tinker
