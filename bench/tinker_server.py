@@ -2,7 +2,7 @@
 """The tinker server beside `hone sft`: what a request costs beyond its passes, runs in one pass beside one after the other, memory of waiting clients.
 
     tools/make_model.py --family qwen2 --size 0.5b --out models/qwen2-0.5b
-    bench/tinker.py --model models/qwen2-0.5b [--tokens 128] [--steps 4] [--runs 16]
+    bench/tinker_server.py --model models/qwen2-0.5b [--tokens 128] [--steps 4] [--runs 16]
 """
 import argparse
 import json
