@@ -82,6 +82,34 @@ def test_manifest_fits_its_schema_and_its_command_parses(hone, name):
         assert spec["minAvailable"] == sum(task["replicas"] for task in spec["tasks"])
 
 
+def test_the_manifest_of_a_tinker_server(hone):
+    """Objects that Kubernetes knows, commands that parse, and addresses that are those of its own pods."""
+    kinds = {"Service": "V1Service", "StatefulSet": "V1StatefulSet", "Deployment": "V1Deployment"}
+    objects = list(yaml.safe_load_all((ROOT / "cookbook/kubernetes/tinker.yaml").read_text()))
+    pods, services = set(), {each["metadata"]["name"]: each["spec"] for each in objects if each["kind"] == "Service"}
+    for each in objects:
+        built(kinds[each["kind"]], each, each["metadata"]["name"])
+        if each["kind"] == "Service":
+            continue
+        spec, pod = each["spec"], each["spec"]["template"]
+        labels, (container,) = pod["metadata"]["labels"], pod["spec"]["containers"]
+        assert spec["selector"]["matchLabels"].items() <= labels.items()
+        assert any(service["selector"].items() <= labels.items() for service in services.values())
+        parsed = hone("check-args", "--", *container["command"])
+        assert parsed.returncode == 0, parsed.stderr
+        volumes = {volume["name"] for volume in pod["spec"]["volumes"]} | {claim["metadata"]["name"] for claim in spec.get("volumeClaimTemplates", [])}
+        assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+        if each["kind"] == "StatefulSet":
+            pods |= {f"http://{each['metadata']['name']}-{i}.{spec['serviceName']}:8000" for i in range(spec["replicas"])}
+            assert spec["serviceName"] in services
+        else:
+            gateway = container["command"]
+    assert {word for word in gateway if word.startswith("http")} == pods
+    objects[1]["spec"]["template"]["spec"]["container"] = []
+    with pytest.raises(AssertionError):
+        built("V1StatefulSet", objects[1], "wrong")
+
+
 @pytest.mark.parametrize("name, place, key", [("pytorchjob.yaml", ["spec", "pytorchReplicaSpecs", "Master"], "replica"), ("volcano.yaml", ["spec", "tasks", 0], "replica"),
                                               ("volcano.yaml", ["spec", "tasks", 0, "template", "spec"], "volume")])
 def test_a_wrong_field_would_be_found(name, place, key):
