@@ -2,7 +2,7 @@
 """LoRA on the language model of a vision model on one NVIDIA GPU: `hone sft` on PNG files beside transformers + peft on pixels that are ready.
 
     bench/vision_gpu.py [--images 8] [--steps 15] [--work FOLDER] [--only hone|peer] [--out FILE]
-    bench/vision_gpu.py --shape tiny --steps 6 --only hone      # on a CPU, to see that it runs
+    bench/vision_gpu.py --shape qwen2-tiny --steps 6 --only hone      # on a CPU, to see that it runs
 
 Qwen2.5-VL-3B's shape with random bf16 weights. A row is one picture of 896 x 896 pixels, 1024 tokens, and text up to 1152 tokens in all; a step is
 `--images` such rows. The tower is frozen on both sides. hone decodes and resizes the files on its loader's threads within the steps; the peer is
@@ -25,8 +25,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 TOKENS = {"image_token_id": "<|image_pad|>", "video_token_id": "<|video_pad|>", "vision_start_token_id": "<|vision_start|>", "vision_end_token_id": "<|vision_end|>"}
 SIDE, LENGTH = 896, 1152
 TOWERS = {"qwen2-3b": {"depth": 32, "hidden_size": 1280, "intermediate_size": 3420, "num_heads": 16, "window_size": 112, "fullatt_block_indexes": [7, 15, 23, 31]},
-          "tiny": {"depth": 2, "hidden_size": 64, "intermediate_size": 96, "num_heads": 2, "window_size": 112, "fullatt_block_indexes": [1]}}
-gpu.SHAPES.update({"qwen2-3b": (2048, 11008, 36, 16, 2, 128, 151936, True), "tiny": (64, 128, 2, 4, 2, 16, 4096, True)})
+          "qwen2-tiny": {"depth": 2, "hidden_size": 64, "intermediate_size": 96, "num_heads": 2, "window_size": 112, "fullatt_block_indexes": [1]}}
+gpu.SHAPES.update({"qwen2-3b": (2048, 11008, 36, 16, 2, 128, 151936, True), "qwen2-tiny": (64, 128, 2, 4, 2, 16, 4096, True)})
 
 PEER = r"""
 import json, sys, time, torch, transformers, peft
