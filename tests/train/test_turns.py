@@ -1,4 +1,5 @@
-"""GRPO with several turns: tools behind addresses, second thoughts, and ms-swift's schedulers and environments in a plugin file."""
+"""Rollouts of several turns, of GRPO, PPO and GKD, inside and on servers: tools behind addresses, second thoughts."""
+import functools
 import importlib.util
 import json
 import sys
@@ -8,6 +9,8 @@ from contextlib import contextmanager
 import pytest
 import workers
 from local_server import serving
+from test_rollout_server import RolloutServer, same_course, served, steps_of
+from test_rollout_server import serving as rollout_servers
 from train_testing import ROOT, rlhf_runner
 
 spec = importlib.util.spec_from_file_location("calculator", ROOT / "cookbook/agents/calculator.py")
@@ -41,13 +44,20 @@ def caller(tmp_path_factory, hone):
 
 
 @pytest.fixture
-def grpo(caller, tmp_path):
-    def run(*rows, **settings):
+def rlhf(caller, tmp_path):
+    """A run of a method on rows of its own."""
+    def run(base, *rows, **settings):
         path = tmp_path / f"rows{time.monotonic_ns()}.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return rlhf_runner(BASE, caller, path)(settings.pop("folder", tmp_path / f"run{time.monotonic_ns()}"), **settings)
+        done = rlhf_runner(base, caller, path)(settings.pop("folder", tmp_path / f"run{time.monotonic_ns()}"), **settings)
+        return done
 
     return run
+
+
+@pytest.fixture
+def grpo(rlhf):
+    return functools.partial(rlhf, BASE)
 
 
 @contextmanager
@@ -172,7 +182,67 @@ def test_two_processes_take_the_same_turns(grpo):
     (dict(tool_servers="http://127.0.0.1:9"), "calls no tools"),
     (dict(multi_turn_scheduler="nosuch"), "no scheduler called nosuch"),
     (dict(use_gym_env="true"), "without an environment"),
-    (dict(multi_turn_scheduler="math_tip_trick", rlhf_type="ppo"), "ppo has one turn")])
+    (dict(multi_turn_scheduler="thinking_tips_scheduler"), "not in this version")])
 def test_what_cannot_be_is_said_before_a_model_is_loaded(grpo, settings, words):
     run = grpo(ask("x", solution="1"), **settings)
     assert run.code in (1, 2) and words in run.err, run.err
+
+
+ONE = {key: value for key, value in BASE.items() if key not in ("num_generations", "beta", "rlhf_type")}
+TOOLS = dict(multi_turn_scheduler="hermes_tools", max_turns=3)
+
+
+def test_ppo_learns_its_own_tokens_of_an_episode(rlhf, caller):
+    """States lie before the model's tokens alone: what the tool wrote is a part of the next one. Two processes do the same."""
+    settings = dict(rlhf_type="ppo", num_ppo_epochs=2, gradient_accumulation_steps=1, max_steps=2, save_strategy="steps", save_steps=1, learning_rate="1e-4", **TOOLS)
+    rows = [ask("two and three", solution="5")] * 4
+    with tools() as (address, asked):
+        alone = rlhf(ONE, *rows, tool_servers=address, per_device_train_batch_size=4, **settings)
+        both = rlhf(ONE, *rows, tool_servers=address, per_device_train_batch_size=2, count=2, **settings)
+    assert alone.code == 0 and both.code == 0, alone.err + both.err
+    assert len(asked) == 8 and alone.log()[0]["num_turns"] == 2 and alone.log()[0]["tools/calls"] == 1 and alone.log()[0]["reward"] == 1
+    for texts in trained_texts(alone, caller):
+        assert texts[1] == CALL + "<|im_end|>" and texts[3] == "\\boxed{5}<|im_end|>"
+    batch = json.loads((alone.folder / "checkpoint-1/hone_state.json").read_text())["loader"]["batches"][0]
+    learnt = [i for i, target in enumerate(batch["targets"]) if target >= 0]
+    states = [i for i, value in enumerate(batch["payload"]["is_state"]) if value > 0]
+    assert set(learnt) <= set(states) and len(states) - len(learnt) <= 4, (learnt, states)  # one more behind each that ended early
+    for one, other in zip(alone.log(), both.log()):
+        assert one.get("grad_norm") == pytest.approx(other.get("grad_norm"), rel=1e-4, abs=1e-7)
+
+
+def test_gkd_distills_episodes(rlhf, grpo, caller):
+    """A teacher that is the student differs from it in nothing, on tokens that the student wrote alone."""
+    with tools() as (address, asked):
+        run = rlhf(ONE, *[ask("two and three", solution="5")] * 2, rlhf_type="gkd", teacher_model=caller, lmbda=1, tool_servers=address, reward_funcs=[], **TOOLS)
+        assert run.code == 0, run.err
+        line, table = run.log()[0], completions(run)
+        assert line["loss"] == pytest.approx(0, abs=1e-5) and line["num_turns"] == 2 and line["tools/calls"] == 1 and len(asked) == 2, line
+        assert "<tool_response>\n5\n</tool_response>" in table["prompt"][0] and table["completion"] == ["\\boxed{5}"] * 2
+        likewise = grpo(ask("two and three", solution="5"), tool_servers=address, **TOOLS)
+        assert likewise.log()[0]["completions/mean_length"] == line["completions/mean_length"]
+        none = rlhf(ONE, ask("two and three"), rlhf_type="gkd", teacher_model=caller, lmbda=0, tool_servers=address, reward_funcs=[], **TOOLS)
+        assert none.code == 2 and "takes no turns" in none.err, none.err
+
+
+def test_servers_write_the_answers_of_episodes(rlhf, grpo, caller):
+    """GRPO, PPO and GKD; a limit on whole episodes; ahead of the training, from two processes and after a resume."""
+    rows = [ask("two and three", solution="5")] * 6
+    with tools() as (address, _), rollout_servers(RolloutServer(caller)) as (server,):
+        more = dict(tool_servers=address, **TOOLS, **served(server))
+        short = grpo(*rows, completion_length_limit_scope="total", max_completion_length=64, **more)
+        assert short.code == 0 and set(completions(short)["completion"]) == {"\\boxed{5}"}, short.err
+        settings = dict(max_steps=3, learning_rate="1e-4", save_strategy="steps", save_steps=2, **more)
+        plain, none = grpo(*rows, **settings), grpo(*rows, async_generate="true", async_max_lag=0, **settings)
+        ahead, both = grpo(*rows, async_generate="true", **settings), grpo(*rows, async_generate="true", count=2, per_device_train_batch_size=1, **settings)
+        assert [run.code for run in (plain, none, ahead, both)] == [0] * 4, plain.err + none.err + ahead.err + both.err
+        same = [[{key: step[key] for key in ("loss", "grad_norm", "reward", "num_turns")} for step in steps_of(run)] for run in (plain, none, ahead, both)]
+        assert same[0] == same[1] and [step["rollout/staleness"] for step in steps_of(ahead)] == [0, 1, 1]
+        assert all(step["num_turns"] == 2 and step["tools/calls"] == 1 for step in steps_of(ahead))
+        for one, other in zip(same[2], same[3]):
+            assert one["grad_norm"] == pytest.approx(other["grad_norm"], rel=1e-3, abs=1e-6)
+        resumed = grpo(*rows, folder=ahead.folder, async_generate="true", resume_from_checkpoint=ahead.folder / "checkpoint-2", **settings)
+        assert resumed.code == 0 and steps_of(resumed)[-1]["grad_norm"] == same[2][-1]["grad_norm"], resumed.err
+        for method in (dict(rlhf_type="ppo", num_ppo_epochs=1), dict(rlhf_type="gkd", teacher_model=caller, lmbda=1, reward_funcs=[])):
+            run = rlhf(ONE, *rows, **method, **more)
+            assert run.code == 0 and run.log()[0]["num_turns"] == 2, run.err

@@ -89,7 +89,7 @@ std::unique_ptr<DistillationLoader> distillation_loader(const TrainingJob& job, 
   data::RowReport unheard(false);  // the loader of the rows reports them
   auto prompts = std::make_shared<const rl::Prompts>(ready.data.train, ready.encoder, rows ? unheard : *ready.report,
                                                      job.loader.threads, longest_useful_prompt(job));
-  require_text(*prompts, config.servers.has_value(), false);
+  require_text(*prompts, config.servers.has_value(), config.turns.has_value());
   return std::make_unique<DistillationLoader>(
       config, std::move(rows), std::move(prompts),
       DistillationLoader::Order{job.trainer.micro_batch_size, job.trainer.gradient_accumulation_steps, processes.data_rank(),

@@ -65,8 +65,8 @@ static void add_turns(Rows& rows) {
       rows, "Rollout turns", kRlhf,
       {
           {"multi_turn_scheduler", Text, "",
-           "GRPO with several turns: hermes_tools and react_tools call tools, math_tip_trick doubts wrong answers, gym_scheduler "
-           "and other names are those of --external_plugins."},
+           "Rollouts of several turns: hermes_tools and react_tools call tools, math_tip_trick doubts wrong answers, "
+           "openenv_scheduler plays on OpenEnv servers, gym_scheduler and other names are those of --external_plugins."},
           {"max_turns", Integer(1), "", "Maximum number of turns; none is as many as the scheduler and the context allow."},
           {"completion_length_limit_scope", Choice("per_round|total"), "per_round",
            "What --max_completion_length limits: each answer, or all of an episode with what tools wrote."},
@@ -81,8 +81,8 @@ static void add_turns(Rows& rows) {
            only_swift{}},
           {"tool_timeout", Real(0), "30", "Timeout of one tool call in seconds; the model reads that it failed.", only_swift{}},
           {"tool_response_limit", Bytes, "8KB", "Bytes of a tool's result that the model reads; the rest is cut.", only_swift{}},
-          {"remote_tools", Flag, "false", "Allow tool servers on other machines; what the model writes is sent there.",
-           only_swift{}},
+          {"remote_tools", Flag, "false",
+           "Allow tool servers and OpenEnv servers on other machines; what the model writes is sent there.", only_swift{}},
       });
   add_unsupported_group(rows, "Rollout turns of a server", kRollout,
                         "turns are taken by the trainer, which asks the server for each answer; say it to `rlhf`",

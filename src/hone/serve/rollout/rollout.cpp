@@ -8,6 +8,7 @@ namespace hone::serve {
 namespace {
 
 constexpr size_t kRolloutStops = 16, kRolloutStopBytes = 256;
+constexpr uint64_t kMostTokens = 1'000'000'000;
 
 struct RolloutTask {
   std::vector<engine::Request> requests;
@@ -33,11 +34,20 @@ engine::SamplingParams read_rollout_sampling(const Fields& fields, const Context
   return sampling;
 }
 
-uint64_t read_seed(const Json& seeds, size_t index) {
-  if (!seeds[index].is_number_unsigned())
-    bad_value(fmt::format("seeds[{}]", index),
-              fmt::format("found {}; expected a whole number, 0 or more", kind_name(seeds[index])));
-  return seeds[index].get<uint64_t>();
+// A field with a whole number for each prompt, `least` or more; empty where it is not given.
+std::vector<uint64_t> read_numbers(const Fields& fields, const char* name, size_t prompts, uint64_t least) {
+  const auto& list = fields.json(name);
+  if (list.is_null()) return {};
+  if (list.size() != prompts)
+    bad_value(name, fmt::format("found {} for {} prompts; expected one for each", list.size(), prompts));
+  std::vector<uint64_t> numbers;
+  for (const auto& number : list) {
+    if (!number.is_number_unsigned() || number.get<uint64_t>() < least)
+      bad_value(fmt::format("{}[{}]", name, numbers.size()),
+                fmt::format("found {}; expected a whole number, {} or more", kind_name(number), least));
+    numbers.push_back(number.get<uint64_t>());
+  }
+  return numbers;
 }
 
 RolloutTask read_rollout(const Json& body, const Context& context) {
@@ -46,15 +56,15 @@ RolloutTask read_rollout(const Json& body, const Context& context) {
   const auto sampling = read_rollout_sampling(fields, context);
   task.logprobs = sampling.logprobs.has_value();
   const auto& prompts = fields.json("prompts");
-  const auto& seeds = fields.json("seeds");
-  if (!seeds.is_null() && seeds.size() != prompts.size())
-    bad_value("seeds", fmt::format("found {} for {} prompts; expected one for each", seeds.size(), prompts.size()));
+  const auto seeds = read_numbers(fields, "seeds", prompts.size(), 0);
+  const auto lengths = read_numbers(fields, "max_tokens_each", prompts.size(), 1);
   for (size_t i = 0; i < prompts.size(); ++i) {
     const auto where = fmt::format("prompts[{}]", i);
     if (!prompts[i].is_array()) bad_value(where, fmt::format("found {}; expected a list of token ids", kind_name(prompts[i])));
     engine::Request request{.prompt = read_token_ids(prompts[i], where, *context.served.tokenizer), .sampling = sampling};
     if (request.prompt.empty()) bad_value(where, "expected at least one token");
-    if (!seeds.is_null()) request.sampling.seed = read_seed(seeds, i);
+    if (!seeds.empty()) request.sampling.seed = seeds[i];
+    if (!lengths.empty()) request.sampling.max_tokens = static_cast<int64_t>(std::min(lengths[i], kMostTokens));
     request.adapter = context.served.base_adapter;
     task.prompt_tokens += static_cast<int64_t>(request.prompt.size());
     task.requests.push_back(std::move(request));

@@ -7,6 +7,7 @@
 
 #include "hone/engine/engine.h"
 #include "hone/train/rl/servers/config.h"
+#include "hone/train/rl/turns/config.h"
 
 namespace hone::train {
 
@@ -38,6 +39,7 @@ struct DistillationConfig {
   engine::EngineConfig engine;
   std::optional<rl::RolloutServerConfig> servers;  // that generate for the student; unset: the engine
   bool engine_sleeps = false, log_completions = false;
+  std::optional<rl::TurnConfig> turns;  // of generated completions; unset: one answer ends them
 
   bool always_generates() const { return lmbda >= 1 || seq_kd; }
   bool generates() const { return lmbda > 0 || seq_kd; }

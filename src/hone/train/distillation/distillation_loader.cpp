@@ -16,7 +16,8 @@ constexpr uint64_t kSourceStream = 0x474b44, kCompletionStream = 0x474b4443;  //
 engine::EngineConfig room_for(const DistillationConfig& config, const model::CausalLM& model, const rl::Prompts& prompts) {
   auto engine = config.engine;
   if (engine.max_model_len <= 0)
-    engine.max_model_len = std::min(model.config().max_position_embeddings, prompts.longest() + config.sampling.max_tokens);
+    engine.max_model_len = std::min(model.config().max_position_embeddings,
+                                    prompts.longest() + rl::TurnLoop::longest_episode(config.turns, config.sampling.max_tokens));
   return engine;
 }
 
@@ -35,9 +36,13 @@ DistillationLoader::DistillationLoader(const DistillationConfig& config, std::un
 void DistillationLoader::begin(Deps deps) {
   deps_.emplace(std::move(deps));
   const bool sleeps = config_.engine_sleeps || deps_->sharded;
+  if (config_.turns)
+    turns_ = std::make_unique<rl::TurnLoop>(*config_.turns,
+                                            rl::TurnLoop::LoopDeps{deps_->encoder, deps_->strategy, config_.sampling.max_tokens,
+                                                                   room_for(config_, deps_->student, *prompts_).max_model_len});
   const auto engine_of = [&](model::CausalLM& model, const tuner::Tuned* tuned) {
     return rl::make_rollout_engine({model, tuned, deps_->encoder, deps_->tokenizer, deps_->strategy},
-                                   {.sampling = config_.sampling,
+                                   {.sampling = rl::with_stop_words(config_.sampling, turns_.get()),
                                     .engine = room_for(config_, model, *prompts_),
                                     .sleeps = sleeps,
                                     .servers = tuned ? config_.servers : std::nullopt});
@@ -73,39 +78,55 @@ std::vector<rl::Prompt> DistillationLoader::prompts_of(const data::Batch& batch)
   return prompts;
 }
 
-data::Batch DistillationLoader::generated(const std::vector<rl::Prompt>& prompts, rl::RolloutEngine& engine) {
-  std::vector<rl::RolloutEngine::Question> questions;
+std::vector<rl::RolloutSample> DistillationLoader::complete(std::vector<rl::Prompt> prompts, rl::RolloutEngine& engine) {
+  std::vector<rl::RolloutSample> samples;
+  std::vector<uint64_t> seeds;
   for (size_t i = 0; i < prompts.size(); ++i) {
-    Rng seeds(order_.seed ^ kCompletionStream, static_cast<uint64_t>(given_));
-    seeds.seek(static_cast<uint64_t>(order_.rank) * prompts.size() + i);
-    questions.push_back({.prompt = &prompts[i].ids, .seed = seeds.next(), .images = prompts[i].images()});
+    Rng stream(order_.seed ^ kCompletionStream, static_cast<uint64_t>(given_));
+    stream.seek(static_cast<uint64_t>(order_.rank) * prompts.size() + i);
+    seeds.push_back(stream.next());
+    samples.push_back({std::make_shared<const rl::Prompt>(std::move(prompts[i])), {}});
   }
-  const auto completions = engine.write(questions, given_);
+  if (turns_) {
+    turns_->run(samples, seeds, engine, given_);
+    return samples;
+  }
+  std::vector<rl::RolloutEngine::Question> questions;
+  for (size_t i = 0; i < samples.size(); ++i)
+    questions.push_back({.prompt = &samples[i].prompt->ids, .seed = seeds[i], .images = samples[i].prompt->images()});
+  auto completions = engine.write(questions, given_);
+  for (size_t i = 0; i < samples.size(); ++i) samples[i].completion = std::move(completions[i]);
+  return samples;
+}
+
+data::Batch DistillationLoader::generated(std::vector<rl::Prompt> prompts, rl::RolloutEngine& engine) {
+  const auto samples = complete(std::move(prompts), engine);
   std::vector<data::SamplePack> packs;
   double tokens = 0, cut = 0;
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    packs.push_back({prompts[i].completed(completions[i].tokens)});
-    tokens += static_cast<double>(completions[i].tokens.size());
-    cut += completions[i].truncated ? 1 : 0;
+  for (const auto& sample : samples) {
+    packs.push_back({rl::training_sample(sample)});
+    tokens += static_cast<double>(rl::trained_tokens(sample.completion));
+    cut += sample.completion.truncated ? 1 : 0;
   }
-  if (config_.log_completions) log(prompts, completions);
+  if (config_.log_completions) log(samples);
   auto batch = data::collate(packs, data::PackMask::separate);
   auto payload = std::make_shared<DistillationPayload>();
   payload->is_generated = true;
   if (config_.teacher.servers.size() > 1)
-    for (const auto& prompt : prompts) payload->tags.push_back(teacher_tag(prompt.question, config_.teacher.tag_key));
+    for (const auto& sample : samples) payload->tags.push_back(teacher_tag(sample.prompt->question, config_.teacher.tag_key));
   batch.payload = std::move(payload);
-  const auto count = std::max(1.0, static_cast<double>(prompts.size()));
+  const auto count = std::max(1.0, static_cast<double>(samples.size()));
   batch.metrics = {{"completions/mean_length", tokens / count}, {"completions/clipped_ratio", cut / count}};
   for (auto& metric : engine.metrics()) batch.metrics.push_back(std::move(metric));
+  if (turns_) batch.metrics.insert(batch.metrics.end(), turns_->metrics().begin(), turns_->metrics().end());
   return batch;
 }
 
-void DistillationLoader::log(const std::vector<rl::Prompt>& prompts, const std::vector<rl::GeneratedCompletion>& completions) {
+void DistillationLoader::log(const std::vector<rl::RolloutSample>& samples) {
   std::vector<std::string> asked, answers;
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    asked.push_back(deps_->tokenizer->decode(prompts[i].ids));
-    answers.push_back(completions[i].text);
+  for (const auto& sample : samples) {
+    asked.push_back(rl::before_last_answer(sample, *deps_->tokenizer));
+    answers.push_back(sample.completion.text);
   }
   auto& group = deps_->strategy;
   const auto step = std::to_string(given_ / order_.accumulation + 1);
@@ -123,8 +144,9 @@ data::Batch DistillationLoader::next() {
   if (engine) prompts = rows_ ? prompts_of(batch) : next_prompts();
   // A process without a usable prompt takes its rows, and every process asks the engine: it gathers the model from all.
   if (engine && deps_->strategy.sum(prompts.empty() ? 0 : 1) > 0) {
-    auto made = generated(prompts, *engine);
-    if (!prompts.empty()) batch = std::move(made);
+    const bool has_prompts = !prompts.empty();
+    auto made = generated(std::move(prompts), *engine);
+    if (has_prompts) batch = std::move(made);
   }
   ++given_;
   return batch;

@@ -4,7 +4,7 @@
 #include "hone/train/distillation/config.h"
 #include "hone/train/rl/completions_log.h"
 #include "hone/train/rl/prompts.h"
-#include "hone/train/rl/rollout_engine.h"
+#include "hone/train/rl/turns/turn_loop.h"
 
 namespace hone::train {
 
@@ -45,8 +45,9 @@ class DistillationLoader final : public data::Loader {
   bool student_generates() const;
   std::vector<rl::Prompt> next_prompts() const;
   std::vector<rl::Prompt> prompts_of(const data::Batch& batch) const;
-  data::Batch generated(const std::vector<rl::Prompt>& prompts, rl::RolloutEngine& engine);
-  void log(const std::vector<rl::Prompt>& prompts, const std::vector<rl::GeneratedCompletion>& completions);
+  std::vector<rl::RolloutSample> complete(std::vector<rl::Prompt> prompts, rl::RolloutEngine& engine);
+  data::Batch generated(std::vector<rl::Prompt> prompts, rl::RolloutEngine& engine);
+  void log(const std::vector<rl::RolloutSample>& samples);
 
   DistillationConfig config_;
   std::unique_ptr<data::Loader> rows_;
@@ -54,6 +55,7 @@ class DistillationLoader final : public data::Loader {
   Order order_;
   int64_t given_ = 0;  // batches
   std::optional<Deps> deps_;
+  std::unique_ptr<rl::TurnLoop> turns_;  // null: one answer ends a completion
   std::unique_ptr<rl::RolloutEngine> student_, teacher_;
 };
 

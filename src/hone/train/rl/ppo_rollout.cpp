@@ -15,20 +15,29 @@
 namespace hone::train::rl {
 namespace {
 
-// Where the states of a completion of `tokens` tokens lie, the one behind its last token included: they end with its segment.
-int64_t first_state(const data::Batch& batch, int64_t segment, int64_t tokens) {
-  return batch.segments.offsets[static_cast<size_t>(segment) + 1] - 1 - tokens;
+// Where the states of a completion lie: before each token that the model wrote, and the one behind the last token, which ends its
+// segment. What others wrote between two turns is a part of the next state.
+std::vector<int64_t> state_places(const data::Batch& batch, size_t segment, const GeneratedCompletion& completion) {
+  const auto end = batch.segments.offsets[segment + 1] - 1, begin = end - static_cast<int64_t>(completion.tokens.size());
+  const auto& mask = completion.loss_mask;
+  std::vector<int64_t> places;
+  for (auto place = begin; place < end; ++place)
+    if (mask.empty() || mask[static_cast<size_t>(place - begin)]) places.push_back(place);
+  places.push_back(end);
+  return places;
 }
 
-std::vector<double> numbers_at(const Tensor& values_t, int64_t begin, int64_t count) {
+std::vector<double> numbers_at(const Tensor& values_t, const std::vector<int64_t>& places, size_t count) {
   if (!values_t.defined()) return {};
-  const float* values = values_t.const_data_ptr<float>() + begin;
-  return {values, values + count};
+  const float* values = values_t.const_data_ptr<float>();
+  std::vector<double> numbers;
+  for (size_t i = 0; i < count; ++i) numbers.push_back(static_cast<double>(values[places[i]]));
+  return numbers;
 }
 
-void write_numbers(const std::vector<double>& values, Tensor& values_t, int64_t begin) {
-  auto* place = values_t.mutable_data_ptr<float>() + begin;
-  for (double value : values) *place++ = static_cast<float>(value);
+void write_numbers(const std::vector<double>& numbers, Tensor& values_t, const std::vector<int64_t>& places) {
+  auto* values = values_t.mutable_data_ptr<float>();
+  for (size_t i = 0; i < numbers.size(); ++i) values[places[i]] = static_cast<float>(numbers[i]);
 }
 
 double mean_of(const std::vector<double>& values) {
@@ -83,16 +92,18 @@ std::vector<Trajectory> RolloutWorker::observe(const std::vector<data::Batch>& b
   std::vector<double> lengths;
   for (const auto& sample : draw.own) lengths.push_back(static_cast<double>(sample.completion.tokens.size()));
   const auto all = gather(lengths, deps_.strategy);
-  const auto longest = static_cast<int64_t>(*std::ranges::max_element(all));
+  const auto longest = static_cast<size_t>(*std::ranges::max_element(all));
   std::vector<Trajectory> trajectories;
   for (size_t b = 0; b < batches.size(); ++b)
-    for (int64_t segment = 0; segment < batches[b].segments.count(); ++segment) {
-      const auto tokens = static_cast<int64_t>(draw.own[trajectories.size()].completion.tokens.size());
-      const auto begin = first_state(batches[b], segment, tokens);
-      const auto states = tokens + (ppo.experience.has_end_state && tokens > 0 && tokens < longest ? 1 : 0);
+    for (size_t segment = 0; segment < static_cast<size_t>(batches[b].segments.count()); ++segment) {
+      const auto& completion = draw.own[trajectories.size()].completion;
+      const auto places = state_places(batches[b], segment, completion);
+      const auto tokens = places.size() - 1;
+      const bool ends = tokens > 0 && completion.tokens.size() < longest;
+      const auto states = tokens + (ppo.experience.has_end_state && ends ? 1 : 0);
       const auto& payload = payloads[b];
-      trajectories.push_back({numbers_at(payload.old_logps_t, begin, tokens), numbers_at(payload.ref_logps_t, begin, tokens),
-                              numbers_at(payload.values_t, begin, states), 0});
+      trajectories.push_back({numbers_at(payload.old_logps_t, places, tokens), numbers_at(payload.ref_logps_t, places, tokens),
+                              numbers_at(payload.values_t, places, states), 0});
     }
   return trajectories;
 }
@@ -167,17 +178,16 @@ std::vector<std::pair<std::string, double>> RolloutWorker::ppo_notes(const Rollo
   return notes;
 }
 
-void RolloutWorker::write_experience(const std::vector<Trajectory>& trajectories, const std::vector<data::Batch>& batches,
-                                     std::vector<PpoPayload>& payloads) const {
+void RolloutWorker::write_experience(const std::vector<Trajectory>& trajectories, const RolloutBatch& draw,
+                                     const std::vector<data::Batch>& batches, std::vector<PpoPayload>& payloads) const {
   const auto size = trajectories.size() / batches.size();
   for (size_t i = 0; i < trajectories.size(); ++i) {
     const auto& trajectory = trajectories[i];
     auto& payload = payloads[i / size];
-    const auto begin =
-        first_state(batches[i / size], static_cast<int64_t>(i % size), static_cast<int64_t>(trajectory.logps.size()));
-    write_numbers(trajectory.advantages, payload.advantages_t, begin);
-    write_numbers(trajectory.returns, payload.returns_t, begin);
-    write_numbers(std::vector<double>(trajectory.values.size(), 1), payload.is_state_t, begin);
+    const auto places = state_places(batches[i / size], i % size, draw.own[i].completion);
+    write_numbers(trajectory.advantages, payload.advantages_t, places);
+    write_numbers(trajectory.returns, payload.returns_t, places);
+    write_numbers(std::vector<double>(trajectory.values.size(), 1), payload.is_state_t, places);
   }
 }
 
@@ -202,7 +212,7 @@ std::vector<data::Batch> RolloutWorker::ppo_batches_of(const RolloutBatch& draw,
   estimate_advantages(trajectories, state.kl_coef, ppo.experience, group);
   auto notes = length_notes(draw.own, tokens);
   states = group.sum(states);
-  write_experience(trajectories, batches, payloads);
+  write_experience(trajectories, draw, batches, payloads);
   // A state's loss is a mean over states, a token's one over tokens, and the trainer divides both by tokens: the share makes up
   // for it.
   for (size_t b = 0; b < batches.size(); ++b) {
@@ -216,6 +226,7 @@ std::vector<data::Batch> RolloutWorker::ppo_batches_of(const RolloutBatch& draw,
     for (const auto& trajectory : trajectories) means.push_back(mean_of(trajectory.advantages));
     log_completions(draw, gather(means, group), *step);
   }
+  for (const auto& note : turn_metrics(step.has_value())) notes.push_back(note);
   adapt_kl_coef(kl, static_cast<int64_t>(scores.size()), ppo.experience, state);
   for (auto& note : engine_->metrics()) notes.push_back(std::move(note));
   notes.emplace_back("time/experience", std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());

@@ -11,12 +11,13 @@
 
 namespace hone::train::rl {
 
-data::Sample Prompt::completed(const std::vector<text::TokenId>& completion) const {
+data::Sample Prompt::completed(const std::vector<text::TokenId>& completion, const std::vector<char>& loss_mask) const {
   data::Sample sample;
   sample.ids = ids;
   sample.labels.assign(ids.size(), data::kIgnore);
   sample.ids.insert(sample.ids.end(), completion.begin(), completion.end());
-  sample.labels.insert(sample.labels.end(), completion.begin(), completion.end());
+  for (size_t i = 0; i < completion.size(); ++i)
+    sample.labels.push_back(loss_mask.empty() || loss_mask[i] ? completion[i] : data::kIgnore);
   sample.pictures = pictures;
   sample.origin = question.origin;
   sample.row = row;

@@ -20,8 +20,8 @@ struct Prompt {
   std::vector<text::TokenId> ids;
   std::vector<data::Picture> pictures = {};
 
-  // With a completion, which is what is learned.
-  data::Sample completed(const std::vector<text::TokenId>& completion) const;
+  // With a completion, which is what is learned, but for tokens whose mask is 0. An empty mask: all of it.
+  data::Sample completed(const std::vector<text::TokenId>& completion, const std::vector<char>& loss_mask = {}) const;
   // For the engine; null: there are none. One that cannot be decoded is blank, and a warning names it.
   std::shared_ptr<const engine::PromptImages> images() const;
 };

@@ -22,74 +22,31 @@ namespace {
 engine::EngineConfig engine_config(const ReinforcementConfig& config, const model::CausalLM& model, int64_t longest_prompt) {
   auto engine = config.engine;
   if (engine.max_model_len <= 0)
-    engine.max_model_len =
-        std::min(model.config().max_position_embeddings,
-                 longest_prompt + (config.turns ? TurnLoop::longest_episode(*config.turns, config.sampling.max_tokens)
-                                                : config.sampling.max_tokens));
+    engine.max_model_len = std::min(model.config().max_position_embeddings,
+                                    longest_prompt + TurnLoop::longest_episode(config.turns, config.sampling.max_tokens));
   return engine;
 }
 
+TurnLoop::LoopDeps loop_deps(const ReinforcementConfig& config, const RolloutWorker::RolloutDeps& deps) {
+  return {deps.encoder, deps.strategy, config.sampling.max_tokens,
+          engine_config(config, deps.model, deps.longest_prompt).max_model_len};
+}
+
 std::unique_ptr<TurnLoop> make_turns(const ReinforcementConfig& config, const RolloutWorker::RolloutDeps& deps) {
-  if (!config.turns) return nullptr;
-  return std::make_unique<TurnLoop>(*config.turns,
-                                    TurnLoop::LoopDeps{deps.encoder, deps.strategy, config.sampling.max_tokens,
-                                                       engine_config(config, deps.model, deps.longest_prompt).max_model_len});
+  return config.turns ? std::make_unique<TurnLoop>(*config.turns, loop_deps(config, deps)) : nullptr;
 }
 
-engine::SamplingParams sampling_of(const ReinforcementConfig& config, const TurnLoop* turns) {
-  auto sampling = config.sampling;
-  if (turns)
-    for (const auto& word : turns->stop_words()) sampling.stop.push_back(word);
-  return sampling;
-}
-
-data::Sample sample_of(const RolloutSample& rolled) {
-  data::Sample sample;
-  sample.ids = rolled.prompt->ids;
-  sample.labels.assign(sample.ids.size(), data::kIgnore);
-  const auto& mask = rolled.completion.loss_mask;
-  for (size_t i = 0; i < rolled.completion.tokens.size(); ++i) {
-    sample.ids.push_back(rolled.completion.tokens[i]);
-    sample.labels.push_back(mask.empty() || mask[i] ? rolled.completion.tokens[i] : data::kIgnore);
-  }
-  sample.pictures = rolled.prompt->pictures;
-  sample.origin = rolled.prompt->question.origin;
-  sample.row = rolled.prompt->row;
-  return sample;
-}
-
-Json described(const RolloutSample& rolled) {
-  Json json{
-      {"row", rolled.prompt->row},          {"tokens", rolled.completion.tokens},     {"text", rolled.completion.text},
-      {"cut", rolled.completion.truncated}, {"logprobs", rolled.completion.logprobs}, {"versions", rolled.completion.versions}};
-  if (!rolled.completion.loss_mask.empty()) {
-    json["mask"] = std::vector<int>(rolled.completion.loss_mask.begin(), rolled.completion.loss_mask.end());
-    json["turns"] = {rolled.turns.count, rolled.turns.answer_begin};
-  }
-  if (rolled.turns.own_prompt) json["prompt"] = rolled.prompt->ids;
-  return json;
+std::unique_ptr<TurnsAhead> make_turns_ahead(const ReinforcementConfig& config, const RolloutWorker::RolloutDeps& deps) {
+  if (!config.turns || config.async_lag == 0) return nullptr;
+  return std::make_unique<TurnsAhead>(*config.turns, loop_deps(config, deps));
 }
 
 // `before`: the sample of the same prompt that it may follow.
 RolloutSample sample_from(const Json& described, const RolloutSample* before, const Prompts& prompts) {
   const auto row = described.at("row").get<int64_t>();
-  auto prompt = before && before->prompt->row == row && !before->turns.own_prompt
-                    ? before->prompt
-                    : std::make_shared<const Prompt>(prompts.load(row));
-  RolloutSample sample{std::move(prompt),
-                       {described.at("tokens").get<std::vector<text::TokenId>>(), described.at("text").get<std::string>(),
-                        described.at("cut").get<bool>(), described.at("logprobs").get<std::vector<float>>(),
-                        described.at("versions").get<std::vector<int64_t>>()}};
-  if (described.contains("mask")) {
-    for (const auto& trained : described["mask"]) sample.completion.loss_mask.push_back(static_cast<char>(trained.get<int>()));
-    sample.turns.count = described.at("turns").at(0).get<int64_t>();
-    sample.turns.answer_begin = described.at("turns").at(1).get<size_t>();
-  }
-  if (described.contains("prompt")) {
-    sample.prompt = std::make_shared<const Prompt>(
-        Prompt{row, sample.prompt->question, described["prompt"].get<std::vector<text::TokenId>>()});
-    sample.turns.own_prompt = true;
-  }
+  const bool same = before && before->prompt->row == row && !before->turns.own_prompt;
+  RolloutSample sample{same ? before->prompt : std::make_shared<const Prompt>(prompts.load(row)), {}};
+  read_json(described, sample);
   return sample;
 }
 
@@ -108,18 +65,15 @@ Tensor rollout_logps(const data::Batch& batch, std::span<const RolloutSample> sa
 
 }  // namespace
 
-int64_t trained_tokens(const GeneratedCompletion& completion) {
-  const auto& mask = completion.loss_mask;
-  return mask.empty() ? static_cast<int64_t>(completion.tokens.size()) : std::ranges::count(mask, 1);
-}
-
 RolloutWorker::RolloutWorker(const ReinforcementConfig& config, RolloutDeps parts)
     : config_(config),
       deps_(std::move(parts)),
       turns_(make_turns(config_, deps_)),
-      engine_(make_rollout_engine({deps_.model, &deps_.tuned, deps_.encoder, deps_.tokenizer, deps_.strategy},
-                                  {sampling_of(config_, turns_.get()), engine_config(config_, deps_.model, deps_.longest_prompt),
-                                   config_.engine_sleeps || deps_.sharded, config_.keep_logprobs, config_.servers})),
+      engine_(make_rollout_engine(
+          {deps_.model, &deps_.tuned, deps_.encoder, deps_.tokenizer, deps_.strategy},
+          {with_stop_words(config_.sampling, turns_.get()), engine_config(config_, deps_.model, deps_.longest_prompt),
+           config_.engine_sleeps || deps_.sharded, config_.keep_logprobs, config_.servers})),
+      turns_ahead_(make_turns_ahead(config_, deps_)),
       log_(deps_.folder),
       rewards_(make_rewards(config_.rewards)) {
   for (const auto& model : config_.reward_models) rewards_.push_back(make_model_reward(model));
@@ -128,14 +82,14 @@ RolloutWorker::RolloutWorker(const ReinforcementConfig& config, RolloutDeps part
   if (config_.advantage.weights.empty()) config_.advantage.weights.assign(names_.size(), 1);
 }
 
-// This process' part of the answers, not yet written, and a seed for each.
+// The part of a process in `group` of the answers, not yet written, and a seed for each.
 RolloutBatch RolloutWorker::lay_out(const SharedPrompts& prompts, int64_t generations, uint64_t number,
-                                    std::vector<uint64_t>& seeds) const {
+                                    const ParallelStrategy& group, std::vector<uint64_t>& seeds) const {
   RolloutBatch draw;
   std::vector<size_t> answers(prompts.size() * static_cast<size_t>(generations));
   std::iota(answers.begin(), answers.end(), size_t{0});
   Rng stream(deps_.seed, number);
-  for (size_t answer : own_part(answers, deps_.strategy)) {
+  for (size_t answer : own_part(answers, group)) {
     stream.seek(answer);  // of the answer's own, whichever process writes it
     draw.own.push_back({prompts[answer / static_cast<size_t>(generations)], {}});
     seeds.push_back(stream.next());
@@ -145,7 +99,7 @@ RolloutBatch RolloutWorker::lay_out(const SharedPrompts& prompts, int64_t genera
 
 RolloutBatch RolloutWorker::begin(const SharedPrompts& prompts, int64_t generations, uint64_t number, int64_t version) {
   std::vector<uint64_t> seeds;
-  auto draw = lay_out(prompts, generations, number, seeds);
+  auto draw = lay_out(prompts, generations, number, deps_.strategy, seeds);
   std::vector<RolloutEngine::Question> questions;
   for (size_t i = 0; i < seeds.size(); ++i) {
     const auto& prompt = draw.own[i].prompt;
@@ -170,7 +124,7 @@ RolloutBatch RolloutWorker::generate(const SharedPrompts& prompts, int64_t gener
   RolloutBatch draw;
   if (turns_) {
     std::vector<uint64_t> seeds;
-    draw = lay_out(prompts, generations, number, seeds);
+    draw = lay_out(prompts, generations, number, deps_.strategy, seeds);
     turns_->run(draw.own, seeds, *engine_, version);
   } else {
     draw = begin(prompts, generations, number, version);
@@ -184,7 +138,14 @@ RolloutBatch RolloutWorker::generate(const SharedPrompts& prompts, int64_t gener
 void RolloutWorker::generate_ahead(const SharedPrompts& prompts, int64_t generations, uint64_t number, int64_t version) {
   HONE_CHECK(!ahead_, "one rollout is generated ahead");
   ahead_settled_ = false;
-  ahead_ = begin(prompts, generations, number, version);
+  if (!turns_ahead_) {
+    ahead_ = begin(prompts, generations, number, version);
+    return;
+  }
+  std::vector<uint64_t> seeds, own_seeds;
+  auto all = lay_out(prompts, generations, number, SingleProcess(), seeds);
+  turns_ahead_->begin(std::move(all.own), std::move(seeds), *engine_, version);
+  ahead_ = lay_out(prompts, generations, number, deps_.strategy, own_seeds);
 }
 
 // The engine answers one thing at a time.
@@ -192,14 +153,24 @@ void RolloutWorker::settle(bool may_stop) {
   if (!ahead_ || ahead_settled_) return;
   const auto began = std::chrono::steady_clock::now();
   try {
-    auto written = engine_->finish(may_stop);
-    for (size_t i = 0; i < written.size(); ++i) ahead_->own[i].completion = std::move(written[i]);
+    if (turns_ahead_) {
+      turns_ahead_->finish(ahead_->own, *engine_, may_stop);
+    } else {
+      auto written = engine_->finish(may_stop);
+      for (size_t i = 0; i < written.size(); ++i) ahead_->own[i].completion = std::move(written[i]);
+    }
   } catch (...) {
     ahead_.reset();
     throw;
   }
   ahead_settled_ = true;
   generating_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
+// Of the last rollout that trains, or of the last evaluation.
+std::vector<std::pair<std::string, double>> RolloutWorker::turn_metrics(bool trains) const {
+  if (trains && turns_ahead_) return turns_ahead_->metrics();
+  return turns_ ? turns_->metrics() : std::vector<std::pair<std::string, double>>();
 }
 
 RolloutBatch RolloutWorker::take_ahead() {
@@ -214,10 +185,12 @@ Json RolloutWorker::ahead_state() {
     settle(false);
   } catch (const UserError& problem) {
     log::warning("the rollout that was generated ahead is not saved: {}", problem.what());
+  } catch (const StopBetweenSteps&) {  // a scheduler that does not wait
+    log::warning("the rollout that was generated ahead is not saved; a resumed run generates it again");
   }
   if (!ahead_) return nullptr;
   Json samples = Json::array();
-  for (const auto& rolled : ahead_->own) samples.push_back(described(rolled));
+  for (const auto& rolled : ahead_->own) samples.push_back(to_json(rolled));
   return samples;
 }
 
@@ -273,7 +246,7 @@ RewardTable RolloutWorker::score(const std::vector<RolloutSample>& own) {
 std::vector<RolloutSample> RolloutWorker::all_gather_samples(const std::vector<RolloutSample>& own, const Prompts& prompts) {
   if (deps_.strategy.size() == 1) return own;
   std::vector<std::string> texts;
-  for (const auto& rolled : own) texts.push_back(described(rolled).dump(-1, ' ', false, Json::error_handler_t::replace));
+  for (const auto& rolled : own) texts.push_back(to_json(rolled).dump(-1, ' ', false, Json::error_handler_t::replace));
   std::vector<RolloutSample> all;
   for (const auto& text : gather(texts, deps_.strategy)) {
     auto described = parse_json(text);
@@ -334,7 +307,7 @@ std::vector<data::Batch> RolloutWorker::collated(const RolloutBatch& draw, int64
   const auto size = static_cast<size_t>(batch_size);
   for (size_t begin = 0; begin < draw.own.size(); begin += size) {
     std::vector<data::SamplePack> packs;
-    for (size_t i = begin; i < std::min(begin + size, draw.own.size()); ++i) packs.push_back({sample_of(draw.own[i])});
+    for (size_t i = begin; i < std::min(begin + size, draw.own.size()); ++i) packs.push_back({training_sample(draw.own[i])});
     batches.push_back(data::collate(packs, data::PackMask::separate));
   }
   return batches;
@@ -373,7 +346,7 @@ std::vector<data::Batch> RolloutWorker::batches_of(const RolloutBatch& draw, con
     notes.push_back(std::move(note));
   }
   if (step && config_.log_completions) log_completions(draw, advantages, *step);
-  if (turns_) notes.insert(notes.end(), turns_->metrics().begin(), turns_->metrics().end());
+  for (const auto& note : turn_metrics(step.has_value())) notes.push_back(note);
   if (step && config_.servers)
     for (auto& note : version_notes(draw.own, *step)) notes.push_back(std::move(note));
   auto own = own_part(advantages, deps_.strategy);
@@ -444,11 +417,10 @@ void RolloutWorker::watch_differences(double even_groups) {
 
 void RolloutWorker::log_completions(const RolloutBatch& draw, const std::vector<double>& advantages, int64_t step) {
   std::vector<std::string> prompts, completions, solutions;
-  for (const auto& [prompt, answer, turns] : draw.own) {
-    prompts.push_back(deps_.tokenizer->decode(prompt->ids) +
-                      deps_.tokenizer->decode(std::span(answer.tokens).first(turns.answer_begin)));
-    completions.push_back(answer.text);
-    const auto& columns = prompt->question.extra;
+  for (const auto& rolled : draw.own) {
+    prompts.push_back(before_last_answer(rolled, *deps_.tokenizer));
+    completions.push_back(rolled.completion.text);
+    const auto& columns = rolled.prompt->question.extra;
     if (columns.is_object() && columns.contains("solution"))
       solutions.push_back(columns["solution"].is_string() ? columns["solution"].get<std::string>() : columns["solution"].dump());
   }

@@ -9,7 +9,7 @@
 #include "hone/train/rl/config.h"
 #include "hone/train/rl/policy_teacher.h"
 #include "hone/train/rl/rollout_sample.h"
-#include "hone/train/rl/turns/turn_loop.h"
+#include "hone/train/rl/turns/turns_ahead.h"
 
 namespace hone::train::rl {
 
@@ -70,9 +70,11 @@ class RolloutWorker {
   ParallelStrategy& group() { return deps_.strategy; }
 
  private:
-  RolloutBatch lay_out(const SharedPrompts& prompts, int64_t generations, uint64_t number, std::vector<uint64_t>& seeds) const;
+  RolloutBatch lay_out(const SharedPrompts& prompts, int64_t generations, uint64_t number, const ParallelStrategy& group,
+                       std::vector<uint64_t>& seeds) const;
   RolloutBatch begin(const SharedPrompts& prompts, int64_t generations, uint64_t number, int64_t version);
   void settle(bool may_stop);
+  std::vector<std::pair<std::string, double>> turn_metrics(bool trains) const;
   RolloutBatch scored(RolloutBatch draw);
   std::vector<std::pair<std::string, double>> version_notes(const std::vector<RolloutSample>& own, int64_t step) const;
   std::vector<data::Batch> collated(const RolloutBatch& draw, int64_t batch_size) const;
@@ -82,8 +84,8 @@ class RolloutWorker {
   void watch_scores(const std::vector<double>& scores);
   std::vector<std::pair<std::string, double>> ppo_notes(const RolloutBatch& draw, const std::vector<Trajectory>& trajectories,
                                                         const std::vector<double>& scores, double kl, double kl_coef) const;
-  void write_experience(const std::vector<Trajectory>& trajectories, const std::vector<data::Batch>& batches,
-                        std::vector<PpoPayload>& payloads) const;
+  void write_experience(const std::vector<Trajectory>& trajectories, const RolloutBatch& draw,
+                        const std::vector<data::Batch>& batches, std::vector<PpoPayload>& payloads) const;
   std::vector<double> own_scores(const std::vector<RolloutSample>& own);
   RewardTable score(const std::vector<RolloutSample>& own);
   std::vector<double> divergences(const std::vector<data::Batch>& batches, const std::vector<PolicyPayload>& payloads) const;
@@ -100,6 +102,7 @@ class RolloutWorker {
   RolloutDeps deps_;
   std::unique_ptr<TurnLoop> turns_;  // null: one answer ends a rollout
   std::unique_ptr<RolloutEngine> engine_;
+  std::unique_ptr<TurnsAhead> turns_ahead_;  // null: none are generated ahead
   CompletionsLog log_;
   std::vector<std::unique_ptr<Reward>> rewards_;
   std::vector<std::string> names_;

@@ -12,6 +12,11 @@ WholeModel::~WholeModel() {
   }
 }
 
+std::unique_ptr<RolloutEngine> RolloutEngine::detach(int64_t, std::function<bool()>) {
+  HONE_CHECK(false, "completions are generated ahead on servers alone");
+  return nullptr;
+}
+
 engine::SamplingParams rollout_sampling(engine::SamplingParams sampling, const data::Encoder& encoder) {
   sampling.eos_token_ids = encoder.stop_ids();
   for (const auto& word : encoder.stop_words()) sampling.stop.push_back(word);

@@ -1,5 +1,6 @@
 // Generates completions: in the training processes with the weights that train, or on servers that are sent them.
 #pragma once
+#include <functional>
 #include <memory>
 
 #include "hone/data/encode/encoder.h"
@@ -27,7 +28,7 @@ class RolloutEngine {
   struct Question {
     const std::vector<text::TokenId>* prompt;
     uint64_t seed;
-    int64_t max_tokens = 0;                                   // of the answer; 0: as configured. Servers do as configured
+    int64_t max_tokens = 0;                                   // of the answer; 0: as configured
     std::shared_ptr<const engine::PromptImages> images = {};  // null: text alone
   };
   // With the weights as they are, which completions call `version`. Every process calls it, with as many questions as it has;
@@ -38,6 +39,11 @@ class RolloutEngine {
   // What begin() asked for. Throws StopBetweenSteps on all processes when one is asked to stop, FailedBetweenSteps where there
   // will be no completions. Without `may_stop` they are waited for.
   virtual std::vector<GeneratedCompletion> finish(bool may_stop = true) = 0;
+  // An engine of the same servers and the weights of now that asks no other process, for a thread of its own; `is_cancelled`
+  // ends what it generates with StopBetweenSteps. Every process calls it, the first gets one. This engine must outlive it and is
+  // not asked until rejoin(), which every process calls, too.
+  virtual std::unique_ptr<RolloutEngine> detach(int64_t version, std::function<bool()> is_cancelled);
+  virtual void rejoin() {}
   // Numbers about the last completions, to be logged with them; the same on all processes.
   virtual std::vector<std::pair<std::string, double>> metrics() const { return {}; }
 

@@ -23,5 +23,14 @@ struct RolloutSample {
 
 // Tokens that the model wrote.
 int64_t trained_tokens(const GeneratedCompletion& completion);
+// Everything before the last answer, as text.
+std::string before_last_answer(const RolloutSample& sample, const text::Tokenizer& tokenizer);
+// What is learned from it.
+data::Sample training_sample(const RolloutSample& sample);
+
+// For checkpoints and other processes: everything but the row, which is named by its number.
+Json to_json(const RolloutSample& sample);
+// Into a sample that has the row's prompt.
+void read_json(const Json& json, RolloutSample& sample);
 
 }  // namespace hone::train::rl

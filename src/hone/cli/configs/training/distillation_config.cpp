@@ -70,13 +70,15 @@ void read_teacher(const Options& options, DistillationConfig& config) {
 }
 
 void read_completions(const Options& options, train::TrainingJob& job, DistillationConfig& config) {
-  if (!config.generates()) return;
+  if (!config.generates()) return refuse_turns(options, "gkd that generates nothing");
   train::rl::ReinforcementConfig rollouts;
   read_sampling(options, rollouts);
   config.sampling = rollouts.sampling;
   config.engine = rollouts.engine;
   config.servers = rollouts.servers;
   config.engine_sleeps = rollouts.engine_sleeps;
+  read_turns(options, rollouts);
+  config.turns = rollouts.turns;
   config.log_completions = *GrpoArguments(options).log_completions;
   job.datasets.prompts_only = config.always_generates();
 }
@@ -113,7 +115,6 @@ void refuse_teacher(const Options& options, std::string_view method) {
 }
 
 void apply_distillation(const Options& options, train::TrainingJob& job) {
-  refuse_turns(options, "gkd");
   auto& config = job.distillation.emplace();
   config.beta = *PreferenceArguments(options).beta;
   config.sft_alpha = *DistillationArguments(options).sft_alpha;

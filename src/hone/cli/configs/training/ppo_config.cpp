@@ -110,10 +110,10 @@ bool has_own_value_model(const Options& options) {
 }
 
 void apply_ppo(const Options& options, train::TrainingJob& job) {
-  refuse_turns(options, "ppo");
   auto& config = job.reinforcement.emplace();
   config.log_completions = *GrpoArguments(options).log_completions;
   read_sampling(options, config);
+  read_turns(options, config);
   read_batches(options, job, config);
   read_rewards(options, "PPO", job, config);
   read_objective_of_ppo(options, config);

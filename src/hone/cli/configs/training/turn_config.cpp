@@ -1,7 +1,6 @@
 #include "hone/cli/configs/training/turn_config.h"
 
 #include "hone/cli/arguments/generation.h"
-#include "hone/cli/arguments/preference.h"
 #include "hone/cli/configs/training/rollout_config.h"
 #include "hone/train/rl/turns/scheduler.h"
 
@@ -37,12 +36,13 @@ void read_tools(const TurnArguments& args, train::rl::TurnConfig& turns) {
 void refuse_turns(const Options& options, std::string_view method) {
   const TurnArguments args(options);
   if (!args.multi_turn_scheduler.has_value() && !args.gym_env.has_value()) return;
-  throw UserError(ExitCode::usage, fmt::format("{} has one turn", method),
-                  fmt::format("leave {} out, or train with grpo", args.multi_turn_scheduler.flag()));
+  throw UserError(ExitCode::usage, fmt::format("{} takes no turns", method),
+                  fmt::format("leave {} out, or let completions be generated", args.multi_turn_scheduler.flag()));
 }
 
 void read_turns(const Options& options, train::rl::ReinforcementConfig& config) {
   const TurnArguments args(options);
+  if (!args.multi_turn_scheduler.exists()) return;
   train::rl::TurnConfig turns;
   if (args.multi_turn_scheduler.has_value()) turns.scheduler = *args.multi_turn_scheduler;
   if (args.gym_env.has_value()) turns.gym_env = *args.gym_env;
@@ -57,17 +57,10 @@ void read_turns(const Options& options, train::rl::ReinforcementConfig& config) 
   }
   if (args.max_turns.has_value()) turns.max_turns = *args.max_turns;
   turns.limits_total = *args.completion_length_limit_scope == "total";
-  if (turns.limits_total && config.servers)
-    throw UserError(ExitCode::usage,
-                    fmt::format("{} total is not known to rollout servers", args.completion_length_limit_scope.flag()),
-                    "leave it out, or generate in the training processes");
-  if (config.async_lag > 0)
-    throw UserError(ExitCode::usage, fmt::format("{} is for rollouts of one turn", GrpoArguments(options).async_generate.flag()),
-                    fmt::format("leave it or {} out", args.multi_turn_scheduler.flag()));
   train::rl::RewardConfig plugins;
   read_plugin_options(options, plugins);
   turns.plugins = plugins.plugins;
-  if (turns.gym_reward && turns.plugins.files.empty())
+  if (turns.gym_reward && turns.plugins.files.empty() && turns.scheduler != "openenv_scheduler")
     throw UserError(ExitCode::usage, fmt::format("{} needs the environment", args.use_gym_env.flag()),
                     "name the file that registers it in envs with --external_plugins");
   config.turns = turns;

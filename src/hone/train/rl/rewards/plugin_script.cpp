@@ -128,7 +128,7 @@ def main():
         functions = {name: make(name, arguments) for name in first["names"]}
         actions = {}
         if "scheduler" in first:
-            turns = TurnWorker(first["scheduler"], first["max_turns"], first["gym_env"])
+            turns = TurnWorker(first["scheduler"], first["max_turns"], first["gym_env"], first["allow_remote"])
             actions.update(start=turns.start, turn=turns.turn)
         if "loss_scales" in first:
             scales = ScaleWorker(first["loss_scales"])

@@ -79,6 +79,7 @@ class HoneProtocol final : public RolloutProtocol {
     for (const auto& question : questions) {
       body["prompts"].push_back(question.prompt);
       body["seeds"].push_back(question.seed);
+      if (question.max_tokens > 0) body["max_tokens_each"].push_back(question.max_tokens);  // of all, or of none
     }
     const auto answer = call(address, "/generate/", "POST", body.dump(), "application/json", is_cancelled);
     return answer.ok() ? read(answer.body, questions.size()) : not_done(answer);

@@ -64,7 +64,7 @@ class OpenAiProtocol final : public RolloutProtocol {
   // Only what OpenAI's interface has; the others where they say something.
   Json body_for(const std::string& address, const RolloutQuestion& question) const {
     Json body{{"prompt", question.prompt},
-              {"max_tokens", sampling_.max_tokens},
+              {"max_tokens", question.max_tokens > 0 ? question.max_tokens : sampling_.max_tokens},
               {"temperature", sampling_.temperature},
               {"top_p", sampling_.top_p},
               {"seed", question.seed >> 1}};  // signed there

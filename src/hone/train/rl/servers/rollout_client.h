@@ -17,6 +17,7 @@ namespace hone::train::rl {
 struct RolloutQuestion {
   std::vector<text::TokenId> prompt;
   uint64_t seed = 0;
+  int64_t max_tokens = 0;  // of the answer; 0: as configured
 };
 
 // How one kind of server is spoken to. Safe for several threads.

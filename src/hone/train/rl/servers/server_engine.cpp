@@ -39,6 +39,39 @@ std::vector<Json> gather_json(const Json& own, ParallelStrategy& group) {
   return all;
 }
 
+// Completions as a server counts versions of weights, in the trainer's count.
+void count_versions(std::vector<GeneratedCompletion>& completions, int64_t pushes, int64_t version) {
+  for (auto& completion : completions)
+    for (auto& sampled : completion.versions) sampled = version - (pushes - sampled);
+}
+
+// The first process's way to the servers, without the other processes.
+class DetachedEngine final : public RolloutEngine {
+ public:
+  DetachedEngine(RolloutClient& client, std::shared_ptr<const WeightsPayload> weights, int64_t version,
+                 std::function<bool()> is_cancelled)
+      : client_(client), weights_(std::move(weights)), version_(version), is_cancelled_(std::move(is_cancelled)) {}
+
+  void begin(const std::vector<Question>& questions, int64_t) override { begin_again(questions); }
+  void begin_again(const std::vector<Question>& questions) override {
+    asked_.clear();
+    for (const auto& question : questions) asked_.push_back({*question.prompt, question.seed, question.max_tokens});
+  }
+  std::vector<GeneratedCompletion> finish(bool) override {
+    auto completions = client_.generate(*weights_, asked_, is_cancelled_);
+    if (!completions) throw StopBetweenSteps();
+    count_versions(*completions, weights_->version, version_);
+    return std::move(*completions);
+  }
+
+ private:
+  RolloutClient& client_;
+  std::shared_ptr<const WeightsPayload> weights_;
+  int64_t version_;
+  std::function<bool()> is_cancelled_;
+  std::vector<RolloutQuestion> asked_;
+};
+
 class ServerEngine final : public RolloutEngine {
  public:
   ServerEngine(const RolloutEngineDeps& deps, const RolloutEngineConfig& config) : deps_(deps), config_(config) {
@@ -55,11 +88,15 @@ class ServerEngine final : public RolloutEngine {
   }
 
   void begin(const std::vector<Question>& questions, int64_t version) override {
-    version_ = version;
-    weights_ = std::make_shared<WeightsPayload>(weights_now());
-    pushed_bytes_ = static_cast<double>(weights_->bytes());
+    take_weights(version);
     begin_again(questions);
   }
+
+  std::unique_ptr<RolloutEngine> detach(int64_t version, std::function<bool()> is_cancelled) override {
+    take_weights(version);
+    return client_ ? std::make_unique<DetachedEngine>(*client_, weights_, version, std::move(is_cancelled)) : nullptr;
+  }
+  void rejoin() override { read_metrics(gather_json(described_metrics(), deps_.group).front()); }
 
   void begin_again(const std::vector<Question>& questions) override {
     may_stop_ = false;  // until somebody waits
@@ -91,15 +128,21 @@ class ServerEngine final : public RolloutEngine {
  private:
   std::vector<RolloutQuestion> gather_questions(const std::vector<Question>& own) {
     Json described = Json::array();
-    for (const auto& question : own) described.push_back({*question.prompt, question.seed});
+    for (const auto& question : own) described.push_back({*question.prompt, question.seed, question.max_tokens});
     std::vector<RolloutQuestion> all;
     counts_.clear();
     for (const auto& part : gather_json(described, deps_.group)) {
       counts_.push_back(part.size());
       for (const auto& question : part)
-        all.push_back({question[0].get<std::vector<text::TokenId>>(), question[1].get<uint64_t>()});
+        all.push_back({question[0].get<std::vector<text::TokenId>>(), question[1].get<uint64_t>(), question[2].get<int64_t>()});
     }
     return all;
+  }
+
+  void take_weights(int64_t version) {
+    version_ = version;
+    weights_ = std::make_shared<WeightsPayload>(weights_now());
+    pushed_bytes_ = static_cast<double>(weights_->bytes());
   }
 
   // Kept until the next rollout: a server that comes back gets them, while the model continues training.
@@ -114,30 +157,32 @@ class ServerEngine final : public RolloutEngine {
     while (pending_.wait_for(std::chrono::milliseconds(200)) != std::future_status::ready)
       ProgressBar::set_active_status("waiting for completions");
     auto all = pending_.get();
-    if (all)
-      for (auto& completion : *all)
-        for (auto& version : completion.versions) version = version_ - (pushes_ - version);
+    if (all) count_versions(*all, pushes_, version_);
     return all;
   }
 
   std::vector<GeneratedCompletion> own_part_of(const std::optional<std::vector<GeneratedCompletion>>& all) {
-    Json described = Json::object();
-    if (client_) {
-      described["failures"] = client_->failures();
-      described["seconds"] = client_->seconds_sending();
-      described["bytes"] = pushed_bytes_;
+    auto described = described_metrics();
+    if (client_)
       for (const auto& completion : *all) described["completions"].push_back(completion_json(completion));
-    }
     const auto first = gather_json(described, deps_.group).front();
-    metrics_ = {{"rollout/server_failures", first.at("failures").get<double>()},
-                {"rollout/push_seconds", first.at("seconds").get<double>()},
-                {"rollout/push_bytes", first.at("bytes").get<double>()}};
+    read_metrics(first);
     size_t begin = 0;
     const auto rank = static_cast<size_t>(deps_.group.rank());
     for (size_t i = 0; i < rank; ++i) begin += counts_[i];
     std::vector<GeneratedCompletion> own;
     for (size_t i = begin; i < begin + counts_[rank]; ++i) own.push_back(completion_of(first.at("completions").at(i)));
     return own;
+  }
+
+  Json described_metrics() const {
+    if (!client_) return Json::object();
+    return {{"failures", client_->failures()}, {"seconds", client_->seconds_sending()}, {"bytes", pushed_bytes_}};
+  }
+  void read_metrics(const Json& first) {
+    metrics_ = {{"rollout/server_failures", first.at("failures").get<double>()},
+                {"rollout/push_seconds", first.at("seconds").get<double>()},
+                {"rollout/push_bytes", first.at("bytes").get<double>()}};
   }
 
   RolloutEngineDeps deps_;

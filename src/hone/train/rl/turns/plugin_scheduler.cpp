@@ -32,7 +32,8 @@ class PluginScheduler final : public TurnScheduler {
         worker_(config.plugins, {},
                 {{"scheduler", config.scheduler},
                  {"max_turns", config.max_turns > 0 ? Json(config.max_turns) : Json()},
-                 {"gym_env", config.gym_env.empty() ? Json() : Json(config.gym_env)}}) {
+                 {"gym_env", config.gym_env.empty() ? Json() : Json(config.gym_env)},
+                 {"allow_remote", config.tools.allow_remote}}) {
     worker_.titles();  // starts it: a plugin that cannot be used is known now
   }
 

@@ -19,9 +19,9 @@ uint64_t turn_seed(uint64_t episode, int64_t turn) {
 TurnLoop::TurnLoop(const TurnConfig& config, LoopDeps deps)
     : config_(config), deps_(std::move(deps)), scheduler_(make_scheduler(config)) {}
 
-int64_t TurnLoop::longest_episode(const TurnConfig& config, int64_t max_completion_length) {
-  if (config.limits_total) return max_completion_length;
-  const auto turns = config.max_turns > 0 ? config.max_turns : kTurnsWithoutLimit;
+int64_t TurnLoop::longest_episode(const std::optional<TurnConfig>& config, int64_t max_completion_length) {
+  if (!config || config->limits_total) return max_completion_length;
+  const auto turns = config->max_turns > 0 ? config->max_turns : kTurnsWithoutLimit;
   return turns * max_completion_length + (turns - 1) * kTokensOfReplies;
 }
 
@@ -113,6 +113,12 @@ void TurnLoop::note(const std::vector<Episode>& episodes) {
   const auto count = deps_.group.sum(static_cast<double>(episodes.size()));
   metrics_ = {{"num_turns", deps_.group.sum(turns) / count}};
   for (const auto& [name, sum] : scheduler_->take_counts()) metrics_.emplace_back(name, deps_.group.sum(sum) / count);
+}
+
+engine::SamplingParams with_stop_words(engine::SamplingParams sampling, const TurnLoop* turns) {
+  if (turns)
+    for (const auto& word : turns->stop_words()) sampling.stop.push_back(word);
+  return sampling;
 }
 
 }  // namespace hone::train::rl

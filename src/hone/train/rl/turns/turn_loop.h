@@ -18,8 +18,8 @@ class TurnLoop {
   // Numbers about the last rollout; the same on all processes.
   const std::vector<std::pair<std::string, double>>& metrics() const { return metrics_; }
   std::vector<std::string> stop_words() const { return scheduler_->stop_words(); }
-  // The room that an engine needs beyond the longest prompt.
-  static int64_t longest_episode(const TurnConfig& config, int64_t max_completion_length);
+  // The room that an engine needs beyond the longest prompt. Unset: for one answer.
+  static int64_t longest_episode(const std::optional<TurnConfig>& config, int64_t max_completion_length);
 
  private:
   void start(std::vector<RolloutSample>& samples, const std::vector<uint64_t>& seeds);
@@ -35,5 +35,8 @@ class TurnLoop {
   std::unique_ptr<TurnScheduler> scheduler_;
   std::vector<std::pair<std::string, double>> metrics_;
 };
+
+// What an engine samples with where a scheduler may stop an answer. `turns` null: as it is.
+engine::SamplingParams with_stop_words(engine::SamplingParams sampling, const TurnLoop* turns);
 
 }  // namespace hone::train::rl

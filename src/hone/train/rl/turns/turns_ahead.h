@@ -1,0 +1,34 @@
+// Rollouts of several turns beside training: the first process takes the turns of all processes' episodes, on a thread of its
+// own.
+#pragma once
+#include <atomic>
+#include <future>
+
+#include "hone/train/rl/turns/turn_loop.h"
+
+namespace hone::train::rl {
+
+class TurnsAhead {
+ public:
+  TurnsAhead(const TurnConfig& config, const TurnLoop::LoopDeps& deps);
+  ~TurnsAhead();
+
+  // Every process calls it with the samples of all of them, which have a prompt alone, and a seed for each. `engine` must outlive
+  // the turns.
+  void begin(std::vector<RolloutSample> all, std::vector<uint64_t> seeds, RolloutEngine& engine, int64_t version);
+  // Fills this process' own samples, which have a prompt alone. Throws as RolloutEngine::finish does.
+  void finish(std::vector<RolloutSample>& own, RolloutEngine& engine, bool may_stop);
+  // Numbers about the last rollout; the same on all processes.
+  const std::vector<std::pair<std::string, double>>& metrics() const { return metrics_; }
+
+ private:
+  ParallelStrategy& group_;
+  SingleProcess alone_;
+  std::unique_ptr<TurnLoop> loop_;  // of the first process
+  std::unique_ptr<RolloutEngine> engine_;
+  std::future<std::vector<RolloutSample>> pending_;
+  std::atomic<bool> abandoned_{false}, may_stop_{false};
+  std::vector<std::pair<std::string, double>> metrics_;
+};
+
+}  // namespace hone::train::rl
