@@ -102,3 +102,44 @@ def test_goes_on_from_a_folder_of_the_hub(megatron, tmp_path):
 def test_what_is_not_exported_is_said(megatron, words, said):
     done = megatron(*words.split(), command="export", processes=1)
     assert done.returncode == 2 and said in done.stderr, done.stderr
+
+
+# examples/megatron/qwen3_moe_full.yaml of LLaMA-Factory, without what names data and folders.
+MCA_FILE = """model_name_or_path: Qwen/Qwen3-30B-A3B-Instruct-2507
+do_train: true
+stage: sft
+finetuning_type: full
+dataset: alpaca_en_demo
+cutoff_len: 4096
+template: qwen3_nothink
+per_device_train_batch_size: 1
+gradient_accumulation_steps: 8
+bf16: true
+tensor_model_parallel_size: 1
+sequence_parallel: false
+pipeline_model_parallel_size: 4
+bias_activation_fusion: true
+apply_rope_fusion: true
+use_distributed_optimizer: true
+overlap_param_gather: true
+overlap_grad_reduce: true
+moe_grouped_gemm: true
+moe_token_dispatcher_type: alltoall
+expert_model_parallel_size: 2
+recompute_granularity: full
+"""
+
+
+def test_files_of_llama_factory_for_megatron(factory, tmp_path):
+    """With use_mca or USE_MCA its keys stand beside the file's own; without, they are unknown."""
+    path = tmp_path / "moe.yaml"
+    path.write_text(MCA_FILE)
+    asked = [path, f"output_dir={tmp_path}", "show_config=true", "log_format=json"]
+    for done in (factory("train", *asked, "use_mca=true", "moe_aux_loss_coeff=0.01"), factory("train", *asked, "moe_aux_loss_coeff=0.01", env={"USE_MCA": "1"})):
+        values = shown(done)
+        assert (values["pipeline_parallel_size"], values["expert_parallel_size"], values["router_aux_loss_coef"], values["gradient_accumulation_steps"]) == (4, 2, 0.01, 8)
+        assert "bias_activation_fusion is accepted without effect: hone chooses its own kernels" in done.stderr and "moe_grouped_gemm is accepted" in done.stderr
+    without = factory("train", *asked)
+    assert without.returncode == 2 and 'unknown key "' in without.stderr, without.stderr
+    refused = factory("train", *asked, "use_mca=true", "virtual_pipeline_model_parallel_size=2")
+    assert refused.returncode == 2 and "virtual_pipeline_model_parallel_size is 2: interleaved stages" in refused.stderr, refused.stderr

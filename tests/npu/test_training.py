@@ -70,6 +70,20 @@ def test_experts(npu, swift, tmp_path):
     assert report["missing"] == {}
 
 
+def test_experts_in_host_memory(npu, tmp_path):
+    """LLaMA-Factory's use_kt: experts are the CPU's, the rest is the card's; a model without experts has none to keep."""
+    subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen3_moe", "--vocab", "small", "--out", tmp_path / "model"], check=True, capture_output=True)
+    words = [ROOT / "cookbook/factory/sft.yaml", f"model_name_or_path={tmp_path / 'model'}", f"dataset_dir={ROOT / 'data'}", "max_steps=3", "logging_steps=1", "infer_dtype=float32", "bf16=false", "cutoff_len=128",
+             "lora_target=all", "overwrite_output_dir=true"]
+    for name, kept in (("card", "false"), ("host", "true")):
+        check(npu("llamafactory-cli", "train", *words, f"output_dir={tmp_path / name}", f"use_kt={kept}", env={"HONE_EMULATED_REPORT": tmp_path / f"report-{name}"}))
+    found = [[line["loss"] for line in map(json.loads, (tmp_path / name / "trainer_log.jsonl").read_text().splitlines()) if "loss" in line] for name in ("card", "host")]
+    assert len(found[0]) == 3 and found[0] == pytest.approx(found[1], abs=1e-4)
+    assert last_report(tmp_path / "report-card")["operators"].get("aclnnGroupedMatmulV5") and not last_report(tmp_path / "report-host")["operators"].get("aclnnGroupedMatmulV5")
+    dense = npu("llamafactory-cli", "train", *words, f"model_name_or_path={MODEL}", f"output_dir={tmp_path / 'dense'}", "use_kt=true")
+    assert dense.returncode == 2 and "has no experts" in dense.stderr, dense.stderr
+
+
 @pytest.mark.parametrize("method, rows", [("dpo", "preferences"), ("kto", "feedback"), ("rm", "preferences")])
 def test_preferences(npu, swift, tmp_path, method, rows):
     words = [*SAME, "--rlhf_type", method, "--dataset", ROOT / f"data/{rows}.jsonl", "--per_device_train_batch_size", 4, *accumulate(1), "--save_strategy", "no"]

@@ -1,5 +1,6 @@
 """`hone ray-submit …` on a local Ray cluster, and on one of two hosts."""
 import contextlib
+import json
 import pathlib
 import signal
 import subprocess
@@ -52,3 +53,21 @@ def test_ranks_are_actors_on_two_hosts(hosts, reference, tmp_path, model_folder,
         run = submit(tmp_path, model_folder, dataset, cluster=placed, on=lambda line: network.on(0, line), deepspeed="zero3")
     assert_same_training(run, reference("lora", 1))
     assert "[rank 0]" in run.out + run.err and "[rank 1]" in run.out + run.err
+
+
+def test_llama_factory_submits_to_ray(tmp_path, model_folder, dataset):
+    """USE_RAY=1 with a word about the cluster: ranks are actors, and checkpoints are copied to the storage path as they are written."""
+    (tmp_path / "dataset_info.json").write_text(json.dumps({"rows": {"file_name": str(dataset), "formatting": "sharegpt", "columns": {"messages": "messages"},
+                                                                     "tags": {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant", "system_tag": "system"}}}))
+    settings = dict(stage="sft", do_train="true", model_name_or_path=model_folder, dataset="rows", dataset_dir=tmp_path, template="qwen", finetuning_type="lora", output_dir=tmp_path / "out", max_steps=2, save_steps=1,
+                    per_device_train_batch_size=1, gradient_accumulation_steps=1, logging_steps=1, cutoff_len=128, report_to="none", ray_num_workers=2, ray_init_kwargs='{"include_dashboard": false, "num_cpus": 2}',
+                    resources_per_worker='{"CPU": 0.5}', placement_strategy="PACK", ray_storage_path=tmp_path / "stored", ray_run_name="first")
+    line = [hone_binary().with_name("llamafactory-cli"), "train", *(word for key, value in settings.items() for word in (f"--{key}", value))]
+    run = finish(start(line, environment(1, **ENVIRONMENT, USE_RAY=1)), tmp_path / "out", timeout=400)
+    assert run.code == 0, run.out + run.err
+    assert "[rank 0]" in run.out + run.err and "[rank 1]" in run.out + run.err
+    assert {path.name for path in (tmp_path / "stored/first").glob("checkpoint-*")} == {"checkpoint-1", "checkpoint-2"}
+    for name in ("checkpoint-2/adapter_model.safetensors", "trainer_state.json"):
+        assert (tmp_path / "stored/first" / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
+    wrong = finish(start([*line, "--resources_per_worker", '{"CPU": "much"}'], environment(1, **ENVIRONMENT, USE_RAY=1)), tmp_path, timeout=60)
+    assert wrong.code == 2 and "resources_per_worker" in wrong.err and "expected amounts" in wrong.err, wrong.err

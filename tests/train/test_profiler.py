@@ -1,5 +1,6 @@
 """enable_torch_profiler: a trace of exactly the steps that were asked for, in the form TensorBoard reads."""
 import json
+import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,3 +39,18 @@ def test_a_run_that_goes_on_counts_on(factory, tmp_path):
     assert train(factory, tmp_path / "d", "max_steps=2", "save_steps=2", "overwrite_output_dir=false") == []
     traces = train(factory, tmp_path / "d", "max_steps=6", "save_steps=2", "overwrite_output_dir=false")
     assert [trace.name for trace in traces] == ["step-5.pt.trace.json"]
+
+
+def test_modules_are_timed(factory, tmp_path):
+    """Blocks, attention and MLPs that a pattern names, forward and backward; a pattern that names nothing is remarked upon."""
+    words = [ROOT / "cookbook/factory/sft.yaml", f"model_name_or_path={ROOT / 'models/nano'}", f"dataset_dir={ROOT / 'data'}", "max_steps=2", "logging_steps=1"]
+    done = factory("train", *words, f"output_dir={tmp_path / 'a'}", "profile_modules=*.layers.0.self_attn,*.layers.*.mlp,model.layers.1")
+    assert done.returncode == 0, done.stderr
+    times = re.findall(r"^  (\S+): fwd=([\d.]+), bwd=([\d.]+), total=([\d.]+)", done.stderr, re.M)
+    names = {name for name, *_ in times}
+    assert {"model.layers.0.self_attn", "model.layers.0.mlp", "model.layers.1.mlp", "model.layers.1"} <= names and "model.layers.0" not in names and "model.layers.1.self_attn" not in names
+    assert done.stderr.count("[ModuleProfiler] Timing (ms):") == 2
+    within = {name: (float(forward), float(backward)) for name, forward, backward, _ in times}
+    assert within["model.layers.1"][0] > within["model.layers.1.mlp"][0] > 0 and within["model.layers.1"][1] > within["model.layers.1.mlp"][1] > 0
+    none = factory("train", *words, f"output_dir={tmp_path / 'b'}", "profile_modules=nothing")
+    assert none.returncode == 0 and "no module matches" in none.stderr and "model.layers.0.self_attn" in none.stderr, none.stderr

@@ -119,6 +119,7 @@ struct CausalLM::Impl {
     pass->store = decoder.offloader.get();
     pass->region = decoder.region;
     pass->experts = decoder.experts;
+    pass->observer = training ? decoder.observer : nullptr;
     pass->plan.kinds = input.attention_kinds;
     pass->plan.blocks = input.attention_blocks;
     HONE_CHECK((input.attention_kinds.empty() && input.attention_blocks.empty()) || (!cache && !pass->split && !pass->shifted),
@@ -170,6 +171,7 @@ struct CausalLM::Impl {
       }
       if (place != here) current.reset_device(here = place);
       x_th = x_th.to(place);
+      const ObservedModule module(pass->observer, block.name, x_th);
       if (is_thin(block, x_th, *pass)) {
         x_th = input.encoder.add_deepstack(thin_block_forward(block, x_th, *pass), i);
         normed_th.reset();
@@ -182,6 +184,7 @@ struct CausalLM::Impl {
         x_th = input.encoder.add_deepstack(x_th, i);
         normed_th.reset();
       }
+      module.end(x_th);
       hooks.leave(unit);
       const bool next_is_here = i + 1 < last || unit + 1 == final_norm_unit();  // and not in another stage
       hooks.register_backward_hooks(x_th, next_is_here ? std::optional(unit + 1) : std::nullopt, unit);
@@ -364,7 +367,7 @@ bool CausalLM::repeats_launches() const {
   auto& decoder = self.decoder;
   const auto& config = decoder.config;
   if (self.weight_hooks || self.split || self.sliced || decoder.region || decoder.offloader || decoder.shifted_attention ||
-      decoder.neftune_alpha > 0)
+      decoder.observer || decoder.neftune_alpha > 0)
     return false;
   if (config.vision || config.audio || config.rope.kind == RopeKind::dynamic || config.experts.count > 0 || devices().size() > 1)
     return false;

@@ -136,7 +136,7 @@ Heads queries_keys_values(const Block& block, const Tensor& x_th, const ForwardC
   return {turned(a.q_norm, parts[0]), turned(a.k_norm, parts[1]), parts[2]};
 }
 
-Tensor attend(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
+Tensor attend_unobserved(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
   const auto& a = block.attention;
   const auto& rope = block.uses_local_rope ? pass.local_rope : pass.rope;
   if (pass.cache && a.qkv.is_current_for({&a.q, &a.k, &a.v}))
@@ -146,6 +146,14 @@ Tensor attend(const Block& block, const Tensor& x_th, const ForwardContext& pass
   if (pass.split) return a.o(pass.split->attend(q, k, v, pass.plan, block.shape), pass.mode);
   return a.o(pass.cache ? pass.cache->attend(block.layer, q, k, v, block.shape) : ops::attention(q, k, v, pass.plan, block.shape),
              pass.mode);
+}
+
+Tensor attend(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
+  if (!pass.observer) return attend_unobserved(block, x_th, pass);
+  const ObservedModule module(pass.observer, parent_of(block.attention.q.name), x_th);
+  auto y_th = attend_unobserved(block, x_th, pass);
+  module.end(y_th);
+  return y_th;
 }
 
 Tensor gated(const Mlp& mlp, const Tensor& gate, const Tensor& up) {
@@ -214,7 +222,7 @@ Tensor attention_addend(const Block& block, const Tensor& normed_th, const Forwa
   return addend(block, block.post_attention_norm, whole(attend(block, entered(normed_th, pass), pass), pass));
 }
 
-Tensor mlp_addend(const Block& block, const Tensor& x_th, const Tensor& normed_th, const ForwardContext& pass) {
+Tensor mlp_addend_unobserved(const Block& block, const Tensor& x_th, const Tensor& normed_th, const ForwardContext& pass) {
   if (block.mixture && pass.experts) return mix_dispatched(block, normed_th, pass);
   const auto read_th = entered(normed_th, pass);
   if (block.mixture) return whole(mix(block, read_th, pass), pass);
@@ -223,6 +231,15 @@ Tensor mlp_addend(const Block& block, const Tensor& x_th, const Tensor& normed_t
   // It ends the part that runs again: adding what it computes needs no values.
   mode.unread = runs_again() && !block.post_mlp_norm && !pass.region;
   return addend(block, block.post_mlp_norm, whole(transform(*block.mlp, read_th, mode), pass));
+}
+
+Tensor mlp_addend(const Block& block, const Tensor& x_th, const Tensor& normed_th, const ForwardContext& pass) {
+  if (!pass.observer) return mlp_addend_unobserved(block, x_th, normed_th, pass);
+  const ObservedModule module(pass.observer, parent_of(block.mixture ? block.mixture->router.name : block.mlp->gate.name),
+                              normed_th);
+  auto y_th = mlp_addend_unobserved(block, x_th, normed_th, pass);
+  module.end(y_th);
+  return y_th;
 }
 
 Tensor attention_half(const Block& block, const Tensor& x_th, const ForwardContext& pass) {

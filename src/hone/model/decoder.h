@@ -13,6 +13,7 @@
 #include "hone/model/layers.h"
 #include "hone/model/memory/activation_checkpointing.h"
 #include "hone/model/module.h"
+#include "hone/model/module_observer.h"
 #include "hone/model/tensor_parallel/region.h"
 #include "hone/ops/attention/attention.h"
 #include "hone/ops/attention/rope.h"
@@ -74,6 +75,7 @@ struct Decoder {
   std::shared_ptr<ActivationOffloader> offloader = {};  // where inputs of recomputed blocks wait; null: where they are
   TensorParallelRegion* region = nullptr;               // training: other ranks hold the rest of its layers; null: it is whole
   ops::ExpertDispatcher* experts = nullptr;             // training: other ranks hold the rest of its experts; null: as its layers
+  ModuleObserver* observer = nullptr;                   // null: nobody asks when modules begin and end
 
   std::vector<Unit> units();  // the embedding, the blocks, the final norm, the head, a value head and encoders where there are
   Module tree();              // with the units as children
@@ -95,6 +97,7 @@ struct ForwardContext {
   ActivationOffloader* store = nullptr;                          // null: inputs of recomputed blocks stay on the device
   TensorList* router_logits = nullptr;                           // gets those of every layer that has experts
   ops::RopeTable local_rope = {};                                // of layers that turn as windows
+  ModuleObserver* observer = nullptr;                            // null: nobody asks when modules begin and end
 };
 
 Tensor block_forward(const Block& block, const Tensor& x_th, const ForwardContext& pass);

@@ -142,8 +142,13 @@ Decoder load_decoder(const std::filesystem::path& folder, const LoadOptions& opt
   if (options.changes.compression)
     for (auto& block : decoder.blocks)
       for (auto* linear : block.module().linears()) compressible[&linear->weight] = linear;
+  std::set<const Tensor*> on_host;
+  if (options.changes.experts_on_host)
+    for (auto& block : decoder.blocks)
+      if (block.mixture) on_host.insert({&block.mixture->gate_up.weight, &block.mixture->down.weight});
   for (auto& parameter : parameters) {
-    auto device = lookup_device(options.places, parameter.name, options.device);
+    const auto device =
+        on_host.contains(parameter.value) ? at::Device(at::kCPU) : lookup_device(options.places, parameter.name, options.device);
     auto value = weights.find(parameter.name) ? weights.tensor(parameter.name)
                  : fill.empty() && parameter.name == scores_of(decoder.config)
                      ? new_head(*parameter.value, decoder.config, options.changes.head_seed)

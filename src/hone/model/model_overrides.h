@@ -32,6 +32,7 @@ struct ModelOverrides {
   uint64_t head_seed = 42;                          // of a classifier's head that the folder lacks, and of a value head
   std::optional<std::filesystem::path> value_head;  // a head of values is added, out of this folder (value_head.h)
   bool experts_one_by_one = false;                  // experts compute one after the other instead of all in one product
+  bool experts_on_host = false;                     // routed experts stay in host memory, and compute there
   bool routers_in_float32 = false;                  // routers of 16-bit models compute in float32, as Megatron's
   std::string
       init_strategy;  // how weights that the folder lacks are filled: zero, uniform, normal, xavier_…, kaiming_…, orthogonal

@@ -20,7 +20,11 @@ Tensor SparseMoe::operator()(const Tensor& input_th, const LinearContext& mode, 
   auto choice = ops::route_top_k(logits_te, per_token, normalized);
   if (dispatcher)
     return ops::dispatched_expert_mlp(x_th, choice, logits_te.size(1), gate_up.product(), down.product(), *dispatcher);
-  return (is_eager ? ops::expert_mlp_plain : ops::expert_mlp)(x_th, choice, gate_up.product(), down.product());
+  const auto experts = is_eager ? ops::expert_mlp_plain : ops::expert_mlp;
+  const auto home = gate_up.weight.device();
+  if (home == x_th.device() || home.is_meta()) return experts(x_th, choice, gate_up.product(), down.product());
+  const ops::TopKRouting moved{choice.experts_tk.to(home), choice.weights_tk.to(home)};
+  return experts(x_th.to(home), moved, gate_up.product(), down.product()).to(x_th.device());
 }
 
 }  // namespace hone::model

@@ -83,8 +83,9 @@ struct TrainerConfig {
   bool count_tokens = false;  // include_num_input_tokens_seen
   bool progress_bar = true;
   std::optional<ProfilerConfig> profiler;
-  bool report_token_rate = false;      // train_tokens_per_second among the results
-  bool report_effective_rate = false;  // LLaMA-Factory's effective_tokens_per_sec, per process
+  std::vector<std::string> profile_modules;  // patterns of paths of modules whose times are logged
+  bool report_token_rate = false;            // train_tokens_per_second among the results
+  bool report_effective_rate = false;        // LLaMA-Factory's effective_tokens_per_sec, per process
 
   // Going on.
   std::optional<fs::path> resume_from_checkpoint;

@@ -78,6 +78,8 @@ void validate_processes(const TrainingJob& job, const DistributedContext& proces
   if (!processes.world.distributed()) return;
   require(job.optimizer.name != "badam", "BAdam moves gradients from layer to layer, which several processes cannot follow",
           "train in one process, or use adamw_torch");
+  require(!job.load.changes.experts_on_host || job.load.device.is_cpu(),
+          "`use_kt` keeps experts in the memory of one process, and there are several", "train in one process");
   require(!job.trainer.find_batch_size, "auto_find_batch_size looks for what fits one process; several would have to agree",
           "set `micro_batch_size`");
 }
@@ -157,6 +159,8 @@ int run_training(const TrainingJob& job) {
     rl::probe_rewards(job.reinforcement->rewards);
     if (job.reinforcement->turns) rl::probe_tools(job.reinforcement->turns->tools);
   }
+  if (job.distillation && job.distillation->turns && job.do_train && processes.world.is_main())
+    rl::probe_tools(job.distillation->turns->tools);
   fs::path folder;
   // A supervisor speaks for its ranks, since it outlives them; before there is a folder, only who typed the command wants to
   // know.

@@ -14,9 +14,15 @@ struct DistributedArguments : ArgumentGroup {
   Arg<Json> accelerate_launch{*this, "accelerate_launch"};
   Arg<int64_t> zero_hpz_partition_size{*this, "zero_hpz_partition_size"};
   Arg<int64_t> deepspeed_autotp_size{*this, "deepspeed_autotp_size"};
+  Arg<bool> use_mca{*this, "use_mca"};
   Arg<bool> use_hyper_parallel{*this, "use_hyper_parallel"};
   Arg<Json> hyper_parallel_args{*this, "hyper_parallel_args"};
   Arg<int64_t> ray_num_workers{*this, "ray_num_workers"};
+  Arg<Json> ray_init_kwargs{*this, "ray_init_kwargs"};
+  Arg<std::string> ray_run_name{*this, "ray_run_name"};
+  Arg<std::string> ray_storage_path{*this, "ray_storage_path"};
+  Arg<Json> resources_per_worker{*this, "resources_per_worker"};
+  Arg<std::string> placement_strategy{*this, "placement_strategy"};
   Arg<int64_t> sequence_parallel_size{*this, "sequence_parallel_size"};
   Arg<int64_t> tensor_parallel_size{*this, "tensor_parallel_size"};
   Arg<bool> sequence_parallel{*this, "sequence_parallel"};

@@ -22,6 +22,7 @@ struct ModelArguments : ArgumentGroup {
   Arg<std::string> torch_dtype{*this, "torch_dtype"};
   Arg<std::string> attn_impl{*this, "attn_impl"};
   Arg<std::string> experts_impl{*this, "experts_impl"};
+  Arg<bool> use_kt{*this, "use_kt"};
   Arg<std::string> moe_router_dtype{*this, "moe_router_dtype"};
   Arg<Json> rope_scaling{*this, "rope_scaling"};
   Arg<int64_t> max_model_len{*this, "max_model_len"};

@@ -66,6 +66,7 @@ struct ProfilerArguments : ArgumentGroup {
   Arg<int64_t> profiler_warmup_steps{*this, "profiler_warmup_steps"};
   Arg<int64_t> profiler_active_steps{*this, "profiler_active_steps"};
   Arg<int64_t> profiler_repeat{*this, "profiler_repeat"};
+  Arg<std::vector<std::string>> profile_modules{*this, "profile_modules"};
 };
 
 }  // namespace hone::cli

@@ -29,10 +29,13 @@ struct TrainingArguments : ArgumentGroup {
   Arg<bool> vit_gradient_checkpointing{*this, "vit_gradient_checkpointing"};
   Arg<bool> bf16{*this, "bf16"};
   Arg<bool> fp16{*this, "fp16"};
+  Arg<std::string> fp16_opt_level{*this, "fp16_opt_level"};
   Arg<bool> pure_bf16{*this, "pure_bf16"};
   Arg<bool> tf32{*this, "tf32"};
   Arg<bool> full_determinism{*this, "full_determinism"};
   Arg<bool> training_graphs{*this, "training_graphs"};
+  Arg<std::string> torch_compile_backend{*this, "torch_compile_backend"};
+  Arg<std::string> torch_compile_mode{*this, "torch_compile_mode"};
   Arg<std::string> non_finite{*this, "non_finite"};
   Arg<std::string> loss_spike{*this, "loss_spike"};
   Arg<double> loss_spike_sigmas{*this, "loss_spike_sigmas"};

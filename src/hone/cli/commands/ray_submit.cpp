@@ -1,4 +1,6 @@
 // `hone ray-submit 4 -- hone sft …`: the ranks of a command as actors of a Ray cluster.
+#include "hone/cli/commands/ray_submit.h"
+
 #include <unistd.h>
 
 #include <cstring>
@@ -10,7 +12,7 @@ namespace {
 
 // Starts ranks as actors of a Ray cluster. Ray has no C++ interface for drivers that its wheel carries.
 constexpr const char* kRayDriver = R"python(
-import argparse, collections, json, os, socket, subprocess, sys
+import argparse, collections, json, os, shutil, socket, subprocess, sys, threading
 try:
     import ray
     from ray.util.placement_group import placement_group, remove_placement_group
@@ -20,11 +22,14 @@ except ImportError:
 
 parser = argparse.ArgumentParser(prog="hone ray-submit", description="Starts the ranks of a hone command on a Ray cluster.")
 parser.add_argument("num_workers", type=int, help="processes")
-parser.add_argument("--address", default="auto", help="of the cluster; 'local' starts one here")
+parser.add_argument("--address", default="auto", help="of the cluster; 'local' starts one here, 'any' takes a running one or starts one")
+parser.add_argument("--init_kwargs", default="{}", help="JSON: arguments of ray.init")
 parser.add_argument("--cpus_per_worker", type=float, default=1)
-parser.add_argument("--resources_per_worker", default="{}", help='JSON, such as {"NPU": 1}')
+parser.add_argument("--resources_per_worker", default="{}", help='JSON, such as {"NPU": 1}; auto: an accelerator each where the cluster has as many')
 parser.add_argument("--placement_strategy", default="PACK", choices=["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"])
 parser.add_argument("--placement_timeout", type=float, default=60, help="seconds to wait for the cluster to have room")
+parser.add_argument("--output", default="", help="folder of the run")
+parser.add_argument("--storage", default="", help="folder to which its checkpoints are copied as they are written, and at the end the rest")
 words = sys.argv[1:]
 own, command = (words[:words.index("--")], words[words.index("--") + 1:]) if "--" in words else (words, [])
 asked = parser.parse_args(own)
@@ -39,7 +44,45 @@ class Rank:
             probe.bind(("", 0))
             return ray.util.get_node_ip_address(), probe.getsockname()[1]
 
-    def run(self, command, environment, folder):
+    def run(self, command, environment, folder, output, storage):
+        self.over = threading.Event()
+        copying = threading.Thread(target=self.store, args=(os.path.join(folder, output), storage))
+        if storage:
+            copying.start()
+        try:
+            return self.follow(command, environment, folder)
+        finally:
+            self.over.set()
+            if storage:
+                copying.join()
+
+    def store(self, output, storage):
+        """A checkpoint appears whole, by a rename: each is copied once. Runs of several folders (v0-…) are copied with them."""
+        def copy(source, target):
+            shutil.rmtree(target + ".part", ignore_errors=True)
+            shutil.copytree(source, target + ".part")
+            shutil.rmtree(target, ignore_errors=True)
+            os.rename(target + ".part", target)
+
+        began = {root for root, _, _ in os.walk(output)}
+        while True:
+            last = self.over.wait(2)
+            for root, folders, _ in os.walk(output):
+                for name in [name for name in folders if name.startswith("checkpoint-")]:
+                    folders.remove(name)
+                    source = os.path.join(root, name)
+                    target = os.path.join(storage, os.path.relpath(source, output))
+                    if source in began:
+                        continue
+                    os.makedirs(os.path.dirname(target), exist_ok=True)
+                    copy(source, target)
+                    began.add(source)
+                    print(f"checkpoint copied to {target}", flush=True)
+            if last:
+                shutil.copytree(output, storage, dirs_exist_ok=True, ignore=lambda _, names: [name for name in names if name.startswith("checkpoint-")])
+                return
+
+    def follow(self, command, environment, folder):
         process = subprocess.Popen(command, env={**os.environ, **environment}, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         last = collections.deque(maxlen=20)
         for line in process.stdout:
@@ -48,9 +91,14 @@ class Rank:
         return process.wait(), list(last)
 
 
-local = asked.address == "local"
-ray.init(**({"include_dashboard": False} if local else {"address": asked.address}), log_to_driver=True, logging_level="error")
-extra = json.loads(asked.resources_per_worker)
+where = {"local": {"include_dashboard": False}, "any": {}}.get(asked.address, {"address": asked.address})
+ray.init(**{**where, "log_to_driver": True, "logging_level": "error", **json.loads(asked.init_kwargs)})
+if asked.resources_per_worker == "auto":
+    has = ray.cluster_resources()
+    extra = next(({name: 1} for name in ("NPU", "GPU") if has.get(name, 0) >= asked.num_workers), {})
+else:
+    extra = json.loads(asked.resources_per_worker)
+asked.cpus_per_worker = extra.pop("CPU", asked.cpus_per_worker)
 gpus = extra.pop("GPU", 0)
 bundle = {"CPU": asked.cpus_per_worker, **({"GPU": gpus} if gpus else {}), **extra}
 group = placement_group([bundle] * asked.num_workers, strategy=asked.placement_strategy)
@@ -67,7 +115,7 @@ tasks = {}
 for rank, worker in enumerate(workers):
     peers = on_node[places[rank][0]]
     settings = {"RANK": rank, "WORLD_SIZE": asked.num_workers, "LOCAL_RANK": peers.index(rank), "LOCAL_WORLD_SIZE": len(peers), "MASTER_ADDR": address, "MASTER_PORT": port}
-    tasks[worker.run.remote(command, {key: str(value) for key, value in settings.items()}, os.getcwd())] = rank
+    tasks[worker.run.remote(command, {key: str(value) for key, value in settings.items()}, os.getcwd(), asked.output, asked.storage if rank == 0 else "")] = rank
 waiting, failed = list(tasks), None
 while waiting and not failed:
     (done,), waiting = ray.wait(waiting, num_returns=1)
@@ -99,10 +147,14 @@ if failed:
 int ray_submit_command(const Options& options) {
   if (options.positional().empty())
     throw UserError(ExitCode::usage, "no number of processes and no command", "hone ray-submit 2 -- hone sft …");
+  submit_to_ray(options.positional());
+}
+
+void submit_to_ray(const std::vector<std::string>& asked) {
   const char* chosen = std::getenv("HONE_PYTHON");
   std::string python = chosen && *chosen ? chosen : "python3";
   std::vector<std::string> words{python, "-c", kRayDriver};
-  words.insert(words.end(), options.positional().begin(), options.positional().end());
+  words.insert(words.end(), asked.begin(), asked.end());
   std::vector<char*> argv;
   for (auto& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);

@@ -3,8 +3,10 @@
 #include "hone/base/log.h"
 #include "hone/cli/arguments/distributed.h"
 #include "hone/cli/commands.h"
+#include "hone/cli/commands/ray_submit.h"
 #include "hone/cli/configs/training/compute_config.h"
 #include "hone/cli/configs/training/parallel_config.h"
+#include "hone/cli/configs/training/ray_config.h"
 #include "hone/cli/configs/training/training_config.h"
 #include "hone/cli/parsing/parse.h"
 
@@ -26,6 +28,11 @@ std::vector<std::string> own_command() {
 
 int train_command(const Options& options) {
   auto job = training_job(options);  // mistakes show before any process is started
+  if (auto ray = ray_submission(options)) {
+    ray->push_back("--");
+    for (const auto& word : own_command()) ray->push_back(word);
+    submit_to_ray(*ray);
+  }
   set_process_switches(options);
   auto launch = launch_of(options);
   int restarts = static_cast<int>(*DistributedArguments(options).max_restarts);

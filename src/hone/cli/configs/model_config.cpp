@@ -194,6 +194,13 @@ int64_t block_stride(const TunerArguments& args, const std::filesystem::path& fo
   return layers / groups;
 }
 
+bool keeps_experts_on_host(const ModelArguments& args, const std::filesystem::path& folder) {
+  if (!*args.use_kt) return false;
+  if (model::read_config(folder).experts.count == 0)
+    throw UserError(ExitCode::usage, fmt::format("{}: {} has no experts", args.use_kt.flag(), folder.string()), "leave it out");
+  return true;
+}
+
 }  // namespace
 
 at::Device device_of(const Options& options) {
@@ -246,6 +253,7 @@ model::LoadOptions load_options(const Options& options, const std::filesystem::p
   if (load.changes.compression && !load.dtype && model_args.bnb_4bit_compute_dtype.exists())
     load.dtype = dtype_option(model_args.bnb_4bit_compute_dtype);
   load.changes.experts_one_by_one = model_args.experts_impl.has_value() && *model_args.experts_impl == "eager";
+  load.changes.experts_on_host = keeps_experts_on_host(model_args, folder);
   load.changes.routers_in_float32 = model_args.moe_router_dtype.exists() && *model_args.moe_router_dtype == "fp32";
   if (model_args.init_strategy.has_value()) load.changes.init_strategy = *model_args.init_strategy;
   return load;

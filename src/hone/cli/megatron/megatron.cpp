@@ -1,12 +1,23 @@
 #include "hone/cli/megatron/megatron.h"
 
 #include <algorithm>
+#include <cctype>
 
 namespace hone::cli {
 
 const MegatronOption* find_megatron_option(std::string_view name) {
   const auto known = std::ranges::find(megatron_options(), name, &MegatronOption::name);
   return known == megatron_options().end() ? nullptr : &*known;
+}
+
+bool is_neutral(const MegatronOption& option, std::string value) {
+  std::ranges::transform(value, value.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (size_t begin = 0; begin <= option.neutral.size() && !option.neutral.empty();) {
+    const auto end = std::min(option.neutral.find('|', begin), option.neutral.size());
+    if (option.neutral.substr(begin, end - begin) == value) return true;
+    begin = end + 1;
+  }
+  return false;
 }
 
 std::vector<std::string> unwrap_megatron(const std::vector<std::string>& words, int processes) {

@@ -25,6 +25,8 @@ struct MegatronOption {
 };
 std::span<const MegatronOption> megatron_options();
 const MegatronOption* find_megatron_option(std::string_view name);  // null: it means what it means to swift
+// Whether a value of one that is refused asks for nothing.
+bool is_neutral(const MegatronOption& option, std::string value);
 
 // Each in a file of its own.
 std::vector<std::string> megatron_training_line(const std::vector<std::string>& words, int processes);

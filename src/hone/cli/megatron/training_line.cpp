@@ -63,17 +63,6 @@ class MegatronLine {
     }
   }
 
-  static bool is_neutral(const MegatronOption& option, const std::string& value) {
-    auto lower = value;
-    std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    for (size_t begin = 0; begin <= option.neutral.size() && !option.neutral.empty();) {
-      const auto end = std::min(option.neutral.find('|', begin), option.neutral.size());
-      if (option.neutral.substr(begin, end - begin) == lower) return true;
-      begin = end + 1;
-    }
-    return false;
-  }
-
   bool has(std::string_view name) const { return std::ranges::count(made_, name, &GivenOption::name) > 0; }
   int64_t number(const std::string& name, int64_t otherwise) const {
     const auto found = std::ranges::find(made_, name, &GivenOption::name);

@@ -3,9 +3,11 @@
 #include <cstdlib>
 
 #include "hone/base/file.h"
+#include "hone/cli/arguments/distributed.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/compat/foreign_words.h"
 #include "hone/cli/compat/names.h"
+#include "hone/cli/megatron/megatron.h"
 #include "hone/data/readers/encoding.h"
 
 namespace hone::cli {
@@ -74,6 +76,7 @@ class Parser {
     if (syntax_.config_first && !words.empty() && is_config_path(words[0])) take_file(words[first++]);
     for (size_t i = first; syntax_.config_first && i < words.size(); ++i) take_config_option(words, i);
     take_words(words, first);
+    settle_megatron_keys();
     return std::move(parsed_);
   }
 
@@ -114,7 +117,7 @@ class Parser {
       auto name = underscored(entry.key);
       auto found = find(name);
       if (!found) {
-        unknown(fmt::format("{}: unknown key \"{}\"", where, entry.key), name, "");
+        unknown_key({name, entry.value, Source::file, where, fmt::format("{}: unknown key \"{}\"", where, entry.key)});
         continue;
       }
       assign(*found, entry.value, Source::file, where, factory_ || syntax_.front_end == FrontEnd::hone);
@@ -183,9 +186,9 @@ class Parser {
     auto dot = key.find('.');
     auto name = underscored(key.substr(0, dot));
     auto found = find(name);
-    if (!found) return unknown(fmt::format("unknown key \"{}\"", key), name, "");
     auto value = parse_yaml(text);
     Json given = value && !value->is_object() ? *value : Json(text);
+    if (!found) return unknown_key({name, given, Source::command_line, key + "=", fmt::format("unknown key \"{}\"", key)});
     if (dot == std::string::npos) return assign(*found, given, Source::command_line, key + "=", true);
     Json whole = parsed_.options.setting(found->option->name).value;
     if (!whole.is_object()) throw UserError(ExitCode::usage, fmt::format("{}: \"{}\" holds no mapping to reach into", key, name));
@@ -306,6 +309,40 @@ class Parser {
       throw UserError(ExitCode::usage, fmt::format("{} is not available", where), std::string(option.reason));
   }
 
+  // A key of a file, or one that overrides it, that no row has.
+  struct UnknownKey {
+    std::string name;
+    Json value;
+    Source source;
+    std::string where, what;
+  };
+
+  // LLaMA-Factory's files for Megatron have its keys beside the others. Whether the run is one of those is known at the end.
+  void unknown_key(UnknownKey key) {
+    if (factory_ && find_megatron_option(key.name))
+      megatron_keys_.push_back(std::move(key));
+    else
+      unknown(key.what, key.name, "");
+  }
+
+  void settle_megatron_keys() {
+    const bool megatron = factory_ && *DistributedArguments(Options(parsed_.options)).use_mca;
+    for (const auto& key : megatron_keys_) {
+      if (!megatron) {
+        unknown(key.what, key.name, "");
+        continue;
+      }
+      const auto& known = *find_megatron_option(key.name);
+      const auto place = key.source == Source::file ? fmt::format("{}: {}", key.where, key.name) : key.name;
+      if (known.fate == MegatronOption::Fate::renamed)
+        assign(*find(std::string(known.text)), key.value, key.source, key.where, true);
+      else if (known.fate == MegatronOption::Fate::accepted)
+        parsed_.remarks.push_back(fmt::format("{} is accepted without effect: {}", place, known.text));
+      else if (!is_neutral(known, show_value(key.value)))
+        throw UserError(ExitCode::usage, fmt::format("{} is {}: {}", place, show_value(key.value), known.text));
+    }
+  }
+
   // What the row of that name is for, when this command has none of it.
   std::string commands_with(const std::string& name) const {
     Verbs verbs = 0;
@@ -350,6 +387,7 @@ class Parser {
   const Options defaults_;
   bool factory_;
   bool tolerate_unknown_ = false;
+  std::vector<UnknownKey> megatron_keys_;
 };
 
 }  // namespace

@@ -46,7 +46,6 @@ void add_rare_training(Rows& rows) {
            always_on{"true", "LoRA is hone's own; its files are PEFT's"}},
           {"trackio_bucket_id", Text, "", "Trackio.", no_effect{"Trackio is not written"}},
           {"trackio_static_space_id", Text, "", "Trackio.", no_effect{"Trackio is not written"}},
-          {"use_mca", Flag, "false", "Megatron.", only_factory{}, rejected{"hone trains Hugging Face folders directly"}},
           {"profiler_record_shapes", Flag, "true", "Shapes in the profile.", only_factory{}},
           {"profiler_profile_memory", Flag, "true", "Memory in the profile.", only_factory{}},
           {"profiler_with_stack", Flag, "true", "Call stacks in the profile.", only_factory{}},

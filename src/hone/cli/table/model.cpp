@@ -102,7 +102,10 @@ void add_model(Rows& rows) {
            no_effect{"weights are memory-mapped from the checkpoint"}},
           {"use_kv_cache", Flag, "true", "Use the KV cache while generating.", only_factory{},
            always_on{"true", "the cache is always used"}},
-          {"use_kt", Flag, "false", "KTransformers.", only_factory{}, rejected{"not part of hone; leave it out"}},
+          {"use_kt", Flag, "false",
+           "As KTransformers does: routed experts stay in host memory and are computed by the CPU, the rest by the device; one "
+           "process.",
+           only_factory{}, environment{"USE_KT"}},
       });
   add_group(
       rows, "Quantized weights", kModelUsers,

@@ -55,7 +55,11 @@ void add_output(Rows& rows) {
           {"profiler_warmup_steps", Integer(0), "1", "Steps that only warm the profiler up.", only_factory{}},
           {"profiler_active_steps", Integer(1), "1", "Steps recorded.", only_factory{}},
           {"profiler_repeat", Integer(0), "1", "Times recorded; 0 is until the end.", only_factory{}},
-          {"profile_modules", List, "", "Modules timed.", only_factory{}, no_effect{"traces name operators, not modules"}},
+          {"profile_modules", List, "",
+           "Log how long modules take, forward and backward: patterns of paths of blocks, their attention, their MLP or experts, "
+           "such "
+           "as *.layers.0.self_attn.",
+           only_factory{}},
           {"push_to_hub", Flag, "false", "Send the result to the hub that --use_hf chooses.", verbs{kTraining | kExport}},
           {"hub_model_id", Text, "", "Repository to push to, owner/name; none is the output folder's name.",
            verbs{kTraining | kExport}, factory{"export_hub_model_id"}},

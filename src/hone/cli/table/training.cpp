@@ -98,8 +98,12 @@ void add_training(Rows& rows) {
            always_on{"true", "logits are never computed where there is no label"}},
           {"torch_compile", Flag, "false", "Compile the model.",
            always_on{"true", "the program and its operators are compiled ahead of time"}},
-          {"torch_compile_backend", Text, "", "Its backend.", no_effect{"hone's operators are compiled ahead of time"}},
-          {"torch_compile_mode", Text, "", "Its mode.", no_effect{"hone's operators are compiled ahead of time"}},
+          {"torch_compile_backend", Choice("inductor|cudagraphs|eager|aot_eager|npu|ipex|onnxrt|openxla|tensorrt|tvm"), "",
+           "How passes run, in torch.compile's words: cudagraphs replays captured graphs, eager and aot_eager capture none; "
+           "compilers "
+           "leave it to --training_graphs."},
+          {"torch_compile_mode", Choice("default|reduce-overhead|max-autotune|max-autotune-no-cudagraphs"), "",
+           "The same by its modes: reduce-overhead and max-autotune replay graphs, max-autotune-no-cudagraphs captures none."},
           {"auto_find_batch_size", Flag, "false", "Halve the batch size and restart when memory runs out (one process only)."},
           {"torch_empty_cache_steps", Integer(1), "", "Empty the device's memory cache every N steps."},
           {"resume_from_checkpoint", Path, "", "Resume from this checkpoint folder; true picks the newest in --output_dir."},
@@ -122,11 +126,15 @@ void add_training(Rows& rows) {
            only_factory{}},
           {"half_precision_backend", Text, "auto", "Library for half precision.",
            always_on{"auto", "there is one, the device's own"}},
-          {"fp16_opt_level", Text, "O1", "Apex level.", no_effect{"Apex is not used"}},
+          {"fp16_opt_level", Choice("O0|O1|O2|O3"), "O1",
+           "With --fp16, by Apex's levels: O0 stays in float32, O1 and O2 update in float32, O3 is float16 without float32 "
+           "weights and "
+           "loss scaling."},
           {"bf16_full_eval", Flag, "false", "Evaluate and predict outside training in bfloat16."},
           {"fp16_full_eval", Flag, "false", "Evaluate and predict outside training in float16."},
           {"jit_mode_eval", Flag, "false", "Evaluate without Python.", always_on{"true", "evaluation never runs Python"}},
-          {"use_ipex", Flag, "false", "Intel's extension.", no_effect{"CPU kernels are hone's own"}},
+          {"use_ipex", Flag, "false", "Kernels for the CPU's own instructions.",
+           always_on{"true", "hone's kernels take AVX-512, AMX and Arm's bf16 where the CPU has them"}},
           {"use_mps_device", Flag, "false", "Apple devices.", no_effect{"see --devices"}},
           {"tpu_num_cores", Integer(), "", "TPU cores.", no_effect{"see --devices"}},
           {"debug", Text, "", "underflow_overflow: stop at the first loss or gradient that is not finite."},

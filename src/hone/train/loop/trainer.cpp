@@ -44,7 +44,8 @@ Trainer::Trainer(const TrainerConfig& config, const RunFolder& run, TrainerDeps 
       device_(deps_.model.device()),
       counts_(StepCounts::make(config, deps_.loader.batches_per_epoch())),
       grad_scaler_(config.precision == Precision::float16 && !config.no_master_weights),
-      graphs_(deps_.model, deps_.loss, config.use_cuda_graphs && !config.layer_sampling ? deps_.trained : TensorList()),
+      graphs_(deps_.model, deps_.loss,
+              config.use_cuda_graphs && !config.layer_sampling && config.profile_modules.empty() ? deps_.trained : TensorList()),
       checkpoint_manager_(config, run, deps_.weights,
                           {.loader = deps_.loader,
                            .optimizer = deps_.optimizer,
@@ -61,6 +62,7 @@ Trainer::Trainer(const TrainerConfig& config, const RunFolder& run, TrainerDeps 
     if (settings.folder.empty()) settings.folder = run.root / "profiler";
     profiler_.emplace(std::move(settings), deps_.strategy.rank());
   }
+  if (!config.profile_modules.empty()) module_profiler_.emplace(deps_.model, config.profile_modules);
   if (config.layer_sampling) layer_sampling_.emplace(deps_.model, *config.layer_sampling, config.seed);
   at::globalContext().setDeterministicAlgorithms(config.deterministic, false);
   state_.max_steps = counts_.max_steps;
@@ -108,6 +110,7 @@ Outcome Trainer::run_step(RunLog& log, ProgressBar* bar) {
   if (layer_sampling_) layer_sampling_->before_step(state_.global_step);
   step(log, bar);
   if (profiler_) profiler_->after_step(state_.global_step);
+  if (module_profiler_) module_profiler_->after_step();
   const bool last = state_.global_step >= counts_.max_steps;
   if (taken_->result || last || stop_requested_ || evaluates_now() || saves_now()) report_step(log, bar);
   after_step(log);
@@ -261,7 +264,8 @@ void Trainer::update(StepMetrics& metrics, double num_items, std::vector<data::B
 bool Trainer::updates_before_reading() const {
   const bool spikes_matter = config_.spike_sigmas > 0 && config_.on_spike != Spike::warn;
   return device_.is_cuda() && deps_.strategy.size() == 1 && !deps_.trained.empty() && deps_.optimizer.scales_gradients() &&
-         !grad_scaler_.enabled() && !spikes_matter && !deps_.loader.computes_with_model() && !layer_sampling_ && !profiler_;
+         !grad_scaler_.enabled() && !spikes_matter && !deps_.loader.computes_with_model() && !layer_sampling_ && !profiler_ &&
+         !module_profiler_;
 }
 
 // What the step that was taken last came to: in the progress bar, and in the log where it is due.
@@ -354,6 +358,8 @@ void Trainer::log_window(RunLog& log) {
   if (state_.skipped_steps > 0) values["skipped_steps"] = state_.skipped_steps;
   if (state_.failed_saves > 0) values["failed_saves"] = state_.failed_saves;
   log.record(values, state_);
+  if (!module_profiler_) return;
+  if (const auto times = module_profiler_->report(); !times.empty()) log::info("{}", times);
 }
 
 bool Trainer::evaluates_now() const {

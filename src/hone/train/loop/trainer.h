@@ -11,6 +11,7 @@
 #include "hone/train/evaluation/evaluate.h"
 #include "hone/train/loop/layer_sampling.h"
 #include "hone/train/loop/loss_spike_detector.h"
+#include "hone/train/loop/module_profiler.h"
 #include "hone/train/loop/pass_graphs.h"
 #include "hone/train/loop/step_metrics.h"
 #include "hone/train/methods/loss.h"
@@ -140,6 +141,7 @@ class Trainer {
   TrainState resumed_;  // where this process began: rates are of its own work
   Json results_;
   std::optional<StepProfiler> profiler_;
+  std::optional<ModuleProfiler> module_profiler_;
   std::optional<LayerSampling> layer_sampling_;
 };
 

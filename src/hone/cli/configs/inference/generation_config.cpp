@@ -106,7 +106,7 @@ engine::EngineConfig engine_config(const Options& options) {
   config.max_num_seqs = max_num_seqs(options);
   config.gpu_memory_utilization = *engine_args.vllm_gpu_memory_utilization;
   config.enable_prefix_caching = *engine_args.vllm_enable_prefix_caching;
-  config.use_cuda_graphs = !engine_args.vllm_enforce_eager;
+  config.use_cuda_graphs = !engine_args.vllm_enforce_eager && !model_args.use_kt;  // experts on the host cannot be captured
   config.kv_cache_dtype = cache_code(options);
   if (engine_args.vllm_max_model_len.has_value()) config.max_model_len = *engine_args.vllm_max_model_len;
   if (auto total = max_total_length(options); total > 0)

@@ -289,10 +289,12 @@ void read_parallel(const Options& options, train::TrainingJob& job) {
       std::min<std::chrono::milliseconds>(limit, parallel.process_group.rendezvous_timeout);
 }
 
+bool uses_ray(const Options& options) { return uses_factory_dialect(options) && truthy("USE_RAY"); }
+
 parallel::LaunchConfig launch_of(const Options& options) {
   auto launch = parallel::launch_from_environment(accelerate_launch(options));
   if (launch.processes > 0 || !uses_factory_dialect(options)) return launch;
-  if (const DistributedArguments args(options); truthy("USE_RAY") && args.ray_num_workers.is_set()) {
+  if (const DistributedArguments args(options); uses_ray(options) && args.ray_num_workers.is_set()) {
     launch.processes = static_cast<int>(*args.ray_num_workers);
     return launch;
   }

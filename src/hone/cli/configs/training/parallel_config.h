@@ -28,5 +28,7 @@ std::map<std::string, std::string> accelerate_launch(const Options& options);
 // What to start on this node: the environment's word, then accelerate's launch line and file. LLaMA-Factory starts a process for
 // each visible device, or one when FORCE_TORCHRUN is set; asked after the device was picked, which brings NPUs into sight.
 parallel::LaunchConfig launch_of(const Options& options);
+// LLaMA-Factory's USE_RAY=1.
+bool uses_ray(const Options& options);
 
 }  // namespace hone::cli

@@ -46,6 +46,21 @@ IntervalStrategy every(const std::string& text) {
                            : IntervalStrategy::steps;
 }
 
+// Whether passes are captured, where torch.compile's settings say so.
+bool uses_cuda_graphs(const TrainingArguments& args) {
+  const auto backend = args.torch_compile_backend.value_or(""), mode = args.torch_compile_mode.value_or("");
+  const bool captures = backend == "cudagraphs" || mode == "reduce-overhead" || mode == "max-autotune";
+  const bool captures_none = backend == "eager" || backend == "aot_eager" || mode == "max-autotune-no-cudagraphs";
+  const bool own = args.training_graphs.is_set();
+  if ((captures && captures_none) || (own && (*args.training_graphs ? captures_none : captures)))
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} {} and {} {} disagree about graphs{}", args.torch_compile_backend.flag(), backend,
+                                args.torch_compile_mode.flag(), mode,
+                                own ? fmt::format(", with {} {}", args.training_graphs.flag(), *args.training_graphs) : ""),
+                    "leave all but one of them out");
+  return captures || (*args.training_graphs && !captures_none);
+}
+
 void read_length(const Options& options, TrainerConfig& config) {
   const TrainingArguments training_args(options);
   const TunerArguments tuner_args(options);
@@ -58,7 +73,7 @@ void read_length(const Options& options, TrainerConfig& config) {
   config.max_grad_norm = *training_args.max_grad_norm;
   config.seed = static_cast<uint64_t>(*ModelArguments(options).seed);
   config.deterministic = *training_args.full_determinism;
-  config.use_cuda_graphs = *training_args.training_graphs;
+  config.use_cuda_graphs = uses_cuda_graphs(training_args);
   if (tuner_args.lisa_activated_layers.exists() && *tuner_args.lisa_activated_layers > 0)
     config.layer_sampling = {*tuner_args.lisa_activated_layers, *tuner_args.lisa_step_interval};
   bool stops = *training_args.non_finite == "stop" || training_args.debug->find("underflow_overflow") != std::string::npos;
@@ -97,6 +112,7 @@ void read_moments(const Options& options, TrainerConfig& config) {
 }
 
 void read_profiler(const ProfilerArguments& args, TrainerConfig& config) {
+  config.profile_modules = *args.profile_modules;
   if (!args.enable_torch_profiler) return;
   auto& profiler = config.profiler.emplace();
   profiler.wait = *args.profiler_wait_steps;
@@ -146,9 +162,12 @@ void read_precision(const Options& options, at::ScalarType stored, train::Traini
   bool factory = uses_factory_dialect(options);
   bool bf16 = *args.bf16, fp16 = *args.fp16;
   if (!bf16 && !fp16) bf16 = launched_precision(options) == "bf16", fp16 = launched_precision(options) == "fp16";
+  const bool pure_fp16 = fp16 && *args.fp16_opt_level == "O3";
+  fp16 = fp16 && *args.fp16_opt_level != "O0";
   job.load.dtype = dtype_option(ModelArguments(options).torch_dtype);
   bool pure_bf16 = *args.pure_bf16;
   if (pure_bf16) job.load.dtype = at::kBFloat16;
+  if (pure_fp16) job.load.dtype = at::kHalf;
   bool whole = job.tuner.kind != tuner::TunerType::adapter;
   if (!whole && !job.load.dtype && (bf16 || fp16)) job.load.dtype = fp16 ? at::kHalf : at::kBFloat16;
   if (whole && fp16) job.load.dtype = at::kHalf;  // computed in float16, updated in float32
@@ -164,7 +183,7 @@ void read_precision(const Options& options, at::ScalarType stored, train::Traini
   bool half = type == at::kHalf || fp16, brain = type == at::kBFloat16 || bf16;
   job.trainer.precision = half ? Precision::float16 : brain ? Precision::bfloat16 : Precision::float32;
   bool block_wise = job.optimizer.name == "badam";  // which keeps float32 copies itself, of one block
-  job.trainer.no_master_weights = pure_bf16 || block_wise || (!factory && type == at::kBFloat16);
+  job.trainer.no_master_weights = pure_bf16 || pure_fp16 || block_wise || (!factory && type == at::kBFloat16);
 }
 
 namespace {
