@@ -7,6 +7,10 @@
 #include <cstdint>
 #include <cstring>
 
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
 #define HONE_CPU_KERNEL __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
@@ -44,11 +48,28 @@ HONE_INLINE F32x16 widen_half(LaneShort bits) {
   return reinterpret_cast<F32x16>(value | sign);
 }
 // To nearest, ties to even; a NaN stays one.
+#if defined(__aarch64__)  // a quarter of the time of what GCC makes of sixteen floats
+HONE_INLINE uint16x4_t narrow_four(float32x4_t value) {
+  const uint32x4_t bits = vreinterpretq_u32_f32(value), odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+  const uint32x4_t nearest = vaddq_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7FFF)));
+  return vshrn_n_u32(vbslq_u32(vceqq_f32(value, value), nearest, vdupq_n_u32(0x7FC00000)), 16);
+}
+HONE_INLINE LaneShort narrow(F32x16 value) {
+  float32x4_t fours[4];
+  std::memcpy(fours, &value, sizeof value);
+  const uint16x8_t halves[2] = {vcombine_u16(narrow_four(fours[0]), narrow_four(fours[1])),
+                                vcombine_u16(narrow_four(fours[2]), narrow_four(fours[3]))};
+  LaneShort bits;
+  std::memcpy(&bits, halves, sizeof bits);
+  return bits;
+}
+#else
 HONE_INLINE LaneShort narrow(F32x16 value) {
   auto bits = reinterpret_cast<I32x16>(value);
   auto rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
   return __builtin_convertvector(value != value ? I32x16{} + 0x7FC0 : rounded, LaneShort);
 }
+#endif
 
 template <class Extent>
 HONE_INLINE F32x16 load(const float* from, Extent extent) {

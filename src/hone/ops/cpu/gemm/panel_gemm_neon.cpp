@@ -18,12 +18,8 @@ HONE_INLINE float32x4_t load_four(const c10::Half* from) {
 }
 
 HONE_INLINE void store_four(float* to, float32x4_t value) { vst1q_f32(to, value); }
-// To nearest, ties to even; a NaN stays one.
 HONE_INLINE void store_four(c10::BFloat16* to, float32x4_t value) {
-  const uint32x4_t bits = vreinterpretq_u32_f32(value), odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
-  const uint32x4_t rounded = vaddq_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7FFF)));
-  const uint32x4_t kept = vbslq_u32(vceqq_f32(value, value), rounded, vdupq_n_u32(0x7FC00000));
-  vst1_u16(reinterpret_cast<uint16_t*>(to), vshrn_n_u32(kept, 16));
+  vst1_u16(reinterpret_cast<uint16_t*>(to), narrow_four(value));
 }
 HONE_INLINE void store_four(c10::Half* to, float32x4_t value) {
   vst1_u16(reinterpret_cast<uint16_t*>(to), vreinterpret_u16_f16(vcvt_f16_f32(value)));

@@ -13,7 +13,7 @@ namespace {
 // Instructions in the order that suits cores of this kind: 6 % on a Neoverse-N1.
 #define HONE_NEON_DOTS __attribute__((target("arch=armv8.2-a+dotprod,tune=neoverse-n1")))
 
-constexpr int64_t kGroupWords = 4, kGroupScales = 2 * kInterleavedOutputs, kGroupBytes = 64, kBytesAhead = 512;
+constexpr int64_t kGroupWords = 4, kGroupScales = 2 * kInterleavedOutputs, kGroupBytes = 64, kCodesAhead = 512;
 constexpr int64_t kBlockGroups = kPackedBlock / kPackedGroup;
 
 // 1.5 * 2^23: an integer added to its bits is added to its value. Sums that start there are floats without a conversion, which
@@ -58,10 +58,10 @@ HONE_NEON_DOTS void four_outputs(const QuantizedActivations& x, const int32_t* c
   const auto* bytes = reinterpret_cast<const uint8_t*>(codes);
   const auto* factors = reinterpret_cast<const uint16_t*>(scales);
   for (int64_t i = 0; i < shape.width; i += kPackedBlock) {
-    __builtin_prefetch(reinterpret_cast<const uint8_t*>(factors) + kBytesAhead);
+    __builtin_prefetch(reinterpret_cast<const uint8_t*>(factors) + kCodesAhead);
 #pragma GCC unroll 4
     for (int64_t g = 0; g < kBlockGroups; ++g, bytes += kGroupBytes, factors += kGroupScales) {
-      __builtin_prefetch(bytes + kBytesAhead);
+      __builtin_prefetch(bytes + kCodesAhead);
       const uint8x16_t a = vld1q_u8(bytes), b = vld1q_u8(bytes + 16), c = vld1q_u8(bytes + 32), d = vld1q_u8(bytes + 48);
       const uint16x8_t both = vld1q_u16(factors);
       const float32x4_t factor = lower_as_floats(both), lowest = upper_as_floats(both);
