@@ -28,7 +28,7 @@ def test_a_line_of_the_pages(megatron):
     done = megatron("--model", "Qwen/Qwen2.5-14B-Instruct", "--dataset", "rows.jsonl", *PAGE, "--show_config", "true", "--log_format", "json")
     values = shown(done)
     expected = dict(tensor_parallel_size=4, sequence_parallel=True, per_device_train_batch_size=1, gradient_accumulation_steps=8, gradient_checkpointing=True, learning_rate=1e-5,
-                    warmup_ratio=0.05, lr_scheduler_type="cosine_with_min_lr", save_steps=100, save_only_model=True, tuner_type="full", weight_decay=0.1, adam_beta2=0.95, packing=True)
+                    warmup_ratio=0.05, lr_scheduler_type="cosine_with_min_lr", save_steps=100, save_only_model=True, tuner_type="full", weight_decay=0.1, adam_beta2=0.95, packing=True, use_distributed_optimizer=True)
     assert {name: values[name] for name in expected} == expected
     assert values["output_dir"].endswith("megatron_output/Qwen2.5-14B-Instruct")
     for ignored in ("cross_entropy_loss_fusion", "attention_backend", "no_save_rng"):

@@ -9,6 +9,19 @@ WORDS = 401  # no number of processes divides it
 SHAPE = dict(vocab_size=WORDS, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=8, num_key_value_heads=2, head_dim=8, max_position_embeddings=256)
 
 
+BLOCKS = {**SHAPE, "num_hidden_layers": 4}
+
+
+def in_parts(rows, parts):
+    """A global batch in so many micro-batches of so many rows."""
+    return dict(per_device_train_batch_size=rows, gradient_accumulation_steps=parts)
+
+
+def four_tied_blocks():
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+    return Qwen3ForCausalLM(Qwen3Config(**BLOCKS, tie_word_embeddings=True))
+
+
 def tied_with_head_norms():
     from transformers import Qwen3Config, Qwen3ForCausalLM
     return Qwen3ForCausalLM(Qwen3Config(**SHAPE, tie_word_embeddings=True))
@@ -65,6 +78,18 @@ EVERYWHERE = dict(tuner_type="lora", lora_rank=4, target_regex=r".*(q_proj|k_pro
 ON_EXPERTS = {**EVERYWHERE, "target_parameters": '["mlp.experts.gate_up_proj", "mlp.experts.down_proj", "mlp.gate.weight"]'}
 
 
+def elements(places, size):
+    """Where the elements of a piece are in the whole: "1024" from there on, "1024:64:256" in runs of 64, one every 256, and so on; behind a second @ stands how many of
+    those are another piece's."""
+    import torch
+    first, skipped = (places + ["0"])[:2] if ":" in places[0] else ("0:1:1", places[0])
+    begin, run, stride, *rows = map(int, first.split(":"))
+    count, jump = rows or (1 << 60, 0)
+    element = torch.arange(int(skipped), int(skipped) + size)
+    number = element // run
+    return begin + number // count * jump + number % count * stride + element % run
+
+
 def state_of(folder):
     """Optimizer state under whole names and in whole tensors, out of what each process wrote of its own part."""
     import torch
@@ -72,10 +97,9 @@ def state_of(folder):
     pieces = {}
     for file in sorted(folder.glob("hone_state*.safetensors")):
         for name, tensor in load_file(file).items():
-            if not name.startswith("optimizer/") or "/" not in name[10:]:
-                continue
-            whole, *numbers = re.split("[@:]", name)
-            pieces.setdefault(whole, []).append((list(map(int, numbers)), tensor))
+            if name.startswith("optimizer/") and "/" in name[10:]:
+                whole, *places = name.split("@")
+                pieces.setdefault(whole, []).append((places, tensor))
     state = {}
     for name, parts in pieces.items():
         if not parts[0][0]:
@@ -83,9 +107,8 @@ def state_of(folder):
             state[name] = parts[0][1]
             continue
         flat = torch.full((sum(part.numel() for _, part in parts),), float("nan"))
-        for (begin, run, stride, *rows), part in parts:
-            count, jump = rows or (part.numel() // run, 0)
-            flat.as_strided((part.numel() // run // count, count, run), (jump, stride, 1), begin).copy_(part.reshape(-1, count, run))
+        for places, part in parts:
+            flat[elements(places, part.numel())] = part.reshape(-1)
         assert not flat.isnan().any(), f"{name} has a hole"
         state[name] = flat
     return state
@@ -116,7 +139,7 @@ def assert_same(run, one):
 
 
 LAYOUT = {"tensor_parallel_size", "sequence_parallel", "expert_parallel_size", "expert_tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size",
-          "per_device_train_batch_size"}
+          "per_device_train_batch_size", "use_distributed_optimizer", "deepspeed"}
 
 
 @pytest.fixture(scope="session")

@@ -4,26 +4,14 @@ import random
 import signal
 
 import pytest
-from layouts_testing import ADAPTED, EVERYWHERE, SHAPE, STEPS, assert_same, many_experts, settings, worst_gradient
+from layouts_testing import ADAPTED, BLOCKS, EVERYWHERE, STEPS, assert_same, four_tied_blocks, in_parts, many_experts, settings, worst_gradient
 from parallel_testing import GLOBAL_BATCH, sentence
 from processes import start, steps_logged, wait_for
-
-BLOCKS = {**SHAPE, "num_hidden_layers": 4}
-
-
-def four_tied_blocks():
-    from transformers import Qwen3Config, Qwen3ForCausalLM
-    return Qwen3ForCausalLM(Qwen3Config(**BLOCKS, tie_word_embeddings=True))
 
 
 def four_blocks():
     from transformers import Qwen3Config, Qwen3ForCausalLM
     return Qwen3ForCausalLM(Qwen3Config(**BLOCKS, tie_word_embeddings=False))
-
-
-def in_parts(rows, parts):
-    """A global batch in so many micro-batches of so many rows."""
-    return dict(per_device_train_batch_size=rows, gradient_accumulation_steps=parts)
 
 
 FULL = dict(tuner_type="full")
@@ -164,7 +152,7 @@ def test_a_killed_stage_ends_the_run_by_name_and_another_layout_goes_on(train, m
 
 
 @pytest.mark.parametrize("options, said", [
-    (dict(pipeline_parallel_size=2, deepspeed="zero3"), "pipeline_parallel_size is above 1 with a sharded model"),
+    (dict(pipeline_parallel_size=2, deepspeed="zero3"), "pipeline_parallel_size is above 1 with sharded parameters"),
     (dict(pipeline_parallel_size=2, decoder_last_pipeline_num_layers=4), "a pipeline stage of 0 blocks"),
     (dict(pipeline_parallel_size=2, account_for_loss_in_pipeline_split="true"), "decoder_last_pipeline_num_layers"),
     (dict(context_parallel_size=2, sequence_parallel_size=2), "both above 1"),

@@ -100,7 +100,7 @@ def test_files_know_no_layout(models, cut, one_process, case, file):
 
 
 @pytest.mark.parametrize("options, said", [
-    (dict(tensor_parallel_size=2, deepspeed="zero3"), "sharded model"),
+    (dict(tensor_parallel_size=2, deepspeed="zero3"), "sharded parameters"),
     (dict(tensor_parallel_size=2, use_dora="true"), "DoRA"),
 ])
 def test_what_does_not_go_together_is_said(train, models, tmp_path, options, said):

@@ -53,7 +53,7 @@ struct CausalLM::Impl {
     const auto& config = decoder.config;
     frequencies = rope_frequencies(config.rope, config, 0);
     if (config.window_rope) window_frequencies = rope_frequencies(*config.window_rope, config, 0);
-    place_frequencies(decoder.embedding.weight.device());
+    if (const auto device = decoder.embedding.weight.device(); !device.is_meta()) place_frequencies(device);
   }
 
   void place_frequencies(at::Device device) {

@@ -18,6 +18,7 @@ Tensor SparseMoe::operator()(const Tensor& input_th, const LinearContext& mode, 
   auto logits_te = route(x_th, mode);
   if (router_logits) router_logits->push_back(logits_te);
   auto choice = ops::route_top_k(logits_te, per_token, normalized);
+  if (capacity && mode.training) choice = ops::drop_tokens(choice, logits_te.size(1), *capacity);
   if (dispatcher)
     return ops::dispatched_expert_mlp(x_th, choice, logits_te.size(1), gate_up.product(), down.product(), *dispatcher);
   const auto experts = is_eager ? ops::expert_mlp_plain : ops::expert_mlp;

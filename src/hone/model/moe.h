@@ -1,7 +1,7 @@
 // Mixture of experts: the router and the experts that replace a block's MLP.
 #pragma once
 #include "hone/model/layers.h"
-#include "hone/ops/moe/moe.h"
+#include "hone/ops/moe/expert_capacity.h"
 
 namespace hone::model {
 
@@ -24,6 +24,7 @@ struct SparseMoe {
   double jitter = 0;
   bool is_eager = false;  // expert by expert, each on the tokens that chose it, instead of all in one
   bool routes_in_float32 = false;
+  std::optional<ops::ExpertCapacity> capacity;  // in training; unset: experts take all rows
 
   // `router_logits`, where given, gets those of this layer. `dispatcher`: processes that have the other experts; null: all are
   // here.

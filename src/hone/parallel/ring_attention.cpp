@@ -1,5 +1,7 @@
 #include "hone/parallel/ring_attention.h"
 
+#include <optional>
+
 #include "hone/device/autograd.h"
 
 namespace hone::parallel {
@@ -16,27 +18,53 @@ Tensor places_of(const RingContext& row, at::Device device) {
   return at::stack({row.positions, sequence.index_select(0, row.positions)}).to(device);
 }
 
+// What goes on to the next rank while this one computes.
+class RingShift {
+ public:
+  RingShift(ProcessGroup& group, const TensorList& tensors) {
+    for (const auto& tensor : tensors) {
+      auto sent = tensor.contiguous();
+      received_.push_back(at::empty_like(sent));
+      works_.push_back(group.ring_shift(received_.back(), sent));
+    }
+  }
+  // From the rank before.
+  TensorList wait() {
+    for (auto& work : works_) work->wait();
+    return std::move(received_);
+  }
+
+ private:
+  TensorList received_;
+  std::vector<std::unique_ptr<Work>> works_;
+};
+
 struct Ring : torch::CustomClassHolder {
   Ring(ProcessGroup& group, double scale, int64_t window) : group(group), scale(scale), window(window) {}
   ProcessGroup& group;
   double scale;
   int64_t window;
 
-  // float32 [heads, queries, keys]; -inf where a query may not look.
+  // float32 [kv heads, queries of all heads that share one, keys]; -inf where a query may not look.
   Tensor scores(const Tensor& q, const Tensor& k, const Tensor& asking, const Tensor& asked) const {
     auto query = asking[0].unsqueeze(1), key = asked[0].unsqueeze(0);
     auto hidden = (key > query).logical_or_(asking[1].unsqueeze(1) != asked[1].unsqueeze(0));
     if (window > 0) hidden.logical_or_(key <= query - window);
-    return (at::matmul(q, k.transpose(1, 2)) * scale).masked_fill_(hidden, -std::numeric_limits<double>::infinity());
+    auto all = at::matmul(q, k.transpose(1, 2)) * scale;
+    all.view({q.size(0), -1, asking.size(1), asked.size(1)}).masked_fill_(hidden, -std::numeric_limits<double>::infinity());
+    return all;
   }
-  TensorList passed_on(const TensorList& tensors) const {
-    TensorList received;
-    for (const auto& tensor : tensors) {
-      auto sent = tensor.contiguous();
-      received.push_back(at::empty_like(sent));
-      group.ring_shift(received.back(), sent)->wait();
+
+  // visit(step, keys, values, places) for those of this rank and of every other, which are on their way meanwhile.
+  template <class Visit>
+  void for_guests(const Tensor& k, const Tensor& v, const Tensor& places, Visit visit) const {
+    TensorList guests{k, v, places};
+    for (int step = 0; step < group.size(); ++step) {
+      std::optional<RingShift> next;
+      if (step + 1 < group.size()) next.emplace(group, guests);
+      visit(step, guests[0].to(at::kFloat), guests[1].to(at::kFloat), guests[2]);
+      if (next) guests = next->wait();
     }
-    return received;
   }
 };
 
@@ -44,25 +72,23 @@ constexpr double kNothingYet = -1e30;  // log of a sum without terms; finite, so
 
 class RingAttention : public torch::autograd::Function<RingAttention> {
  public:
-  // q, k, v: float32 [heads, own, d].
+  // q: float32 [kv heads, own of each head, d]; k, v: [kv heads, own, d], which travel in their own type.
   static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& places,
                         const c10::intrusive_ptr<Ring>& ring) {
     auto out = at::zeros_like(q);
     auto mass = at::full({q.size(0), q.size(1), 1}, kNothingYet, q.options());  // log of the weights' sum so far
-    TensorList guests{k, v, places};
-    for (int step = 0; step < ring->group.size(); ++step) {
-      auto scores = ring->scores(q, guests[0], places, guests[2]);
+    ring->for_guests(k, v, places, [&](int, const Tensor& key, const Tensor& value, const Tensor& asked) {
+      auto scores = ring->scores(q, key, places, asked);
       auto fresh = scores.logsumexp(-1, true), total = at::logaddexp(mass, fresh);
-      out = out * (mass - total).exp() + at::matmul((scores - total).exp(), guests[1]);
+      out = out * (mass - total).exp() + at::matmul((scores - total).exp(), value);
       mass = total;
-      if (step + 1 < ring->group.size()) guests = ring->passed_on(guests);
-    }
+    });
     ctx->save_for_backward({q, k, v, places, out, mass});
     ctx->saved_data["ring"] = c10::IValue::make_capsule(ring);
     return out;
   }
 
-  // The gradients of keys and values travel with them, and are home after a full turn.
+  // Sums of the gradients of a rank's keys and values follow them from rank to rank, and come home from the last one.
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     auto saved = ctx->get_saved_variables();
     auto ring = c10::static_intrusive_pointer_cast<Ring>(ctx->saved_data["ring"].toCapsule());
@@ -70,16 +96,21 @@ class RingAttention : public torch::autograd::Function<RingAttention> {
     const auto& grad = grads[0];
     auto inner = (grad * out).sum(-1, true);
     auto q_grad = at::zeros_like(q);
-    TensorList guests{saved[1], saved[2], places, at::zeros_like(saved[1]), at::zeros_like(saved[2])};
-    for (int step = 0; step < ring->group.size(); ++step) {
-      auto weights = (ring->scores(q, guests[0], places, guests[2]) - mass).exp();
-      guests[4] = guests[4] + at::matmul(weights.transpose(1, 2), grad);
-      auto scores_grad = weights * (at::matmul(grad, guests[1].transpose(1, 2)) - inner) * ring->scale;
-      q_grad += at::matmul(scores_grad, guests[0]);
-      guests[3] = guests[3] + at::matmul(scores_grad.transpose(1, 2), q);
-      guests = ring->passed_on(guests);
-    }
-    return {q_grad, guests[3], guests[4], Tensor(), Tensor()};
+    TensorList own;
+    std::optional<RingShift> passing;
+    ring->for_guests(saved[1], saved[2], places, [&](int step, const Tensor& key, const Tensor& value, const Tensor& asked) {
+      auto weights = (ring->scores(q, key, places, asked) - mass).exp();
+      auto scores_grad = weights * (at::matmul(grad, value.transpose(1, 2)) - inner) * ring->scale;
+      q_grad += at::matmul(scores_grad, key);
+      TensorList sums{at::matmul(scores_grad.transpose(1, 2), q), at::matmul(weights.transpose(1, 2), grad)};
+      if (passing) at::_foreach_add_(sums, passing->wait());
+      if (step == 0)
+        own = std::move(sums);
+      else
+        passing.emplace(ring->group, sums);
+    });
+    if (passing) at::_foreach_add_(own, passing->wait());
+    return {q_grad, own[0].to(saved[1].scalar_type()), own[1].to(saved[2].scalar_type()), Tensor(), Tensor()};
   }
 };
 
@@ -87,14 +118,15 @@ class RingAttention : public torch::autograd::Function<RingAttention> {
 
 Tensor ring_attention(const Tensor& q, const Tensor& k, const Tensor& v, const RingContext& row,
                       const ops::AttentionShape& shape) {
-  auto by_head = [&](const Tensor& x, int64_t heads) {
-    auto split = x.to(at::kFloat).view({x.size(0), heads, -1}).transpose(0, 1);
-    return (heads == shape.heads ? split : split.repeat_interleave(shape.heads / heads, 0)).contiguous();
+  const int64_t own = q.size(0);
+  auto by_kv_head = [&](const Tensor& x) {
+    return x.reshape({own, shape.kv_heads, shape.head_dim}).transpose(0, 1).contiguous();
   };
+  auto q_by_head = q.to(at::kFloat).reshape({own, shape.heads, shape.head_dim}).transpose(0, 1);
   auto ring = c10::make_intrusive<Ring>(row.ring, shape.scale, shape.window);
-  auto out = RingAttention::apply(by_head(q, shape.heads), by_head(k, shape.kv_heads), by_head(v, shape.kv_heads),
+  auto out = RingAttention::apply(q_by_head.reshape({shape.kv_heads, -1, shape.head_dim}), by_kv_head(k), by_kv_head(v),
                                   places_of(row, q.device()), ring);
-  return out.transpose(0, 1).reshape({q.size(0), -1}).to(q.scalar_type());
+  return out.reshape({shape.heads, own, shape.head_dim}).transpose(0, 1).reshape({own, -1}).to(q.scalar_type());
 }
 
 }  // namespace hone::parallel

@@ -7,6 +7,7 @@
 #include "hone/data/encode/encoder.h"
 #include "hone/model/causal_lm.h"
 #include "hone/model/memory/activation_checkpointing.h"
+#include "hone/ops/moe/expert_capacity.h"
 #include "hone/optim/factory.h"
 #include "hone/optim/lr_scheduler.h"
 #include "hone/optim/param_groups.h"
@@ -41,9 +42,10 @@ struct TrainingJob {
   std::function<model::EmbeddingResize(const text::Tokenizer&)> resize_embeddings;  // empty: the vocabulary stays as it is
   model::ActivationCheckpointingConfig activation_checkpointing;
   double neftune_alpha = 0;
-  bool float8 = false;             // linear layers of the blocks multiply 8-bit floats
-  bool shifted_attention = false;  // LongLoRA's
-  bool print_parameters = false;   // every parameter with its type, device and whether it trains
+  std::optional<ops::ExpertCapacity> expert_capacity;  // in training; unset: experts take all tokens that choose them
+  bool float8 = false;                                 // linear layers of the blocks multiply 8-bit floats
+  bool shifted_attention = false;                      // LongLoRA's
+  bool print_parameters = false;                       // every parameter with its type, device and whether it trains
 
   data::DatasetConfig datasets;
   data::EncodeConfig encode;

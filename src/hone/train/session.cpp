@@ -8,6 +8,7 @@
 #include "hone/train/checkpoints/node_replication.h"
 #include "hone/train/evaluation/final_evaluation.h"
 #include "hone/train/evaluation/results.h"
+#include "hone/train/load_model.h"
 #include "hone/train/loop/adalora.h"
 #include "hone/train/loop/base_gradients.h"
 #include "hone/train/loop/trainer.h"
@@ -178,16 +179,10 @@ TrainingSession::TrainingSession(const TrainingJob& job, const DistributedContex
     : job_(job), processes_(processes), ready_(set_up_run(job, processes)) {}
 
 void TrainingSession::load_models() {
-  auto options = job_.load;
-  if (processes_.cuts_model() || processes_.stages)
-    options.device = at::kCPU;  // each process takes its part of what the files map
-  if (job_.resize_embeddings) options.changes.vocabulary = job_.resize_embeddings(*ready_.tokenizer);
-  auto model = job_.from_scratch ? model::CausalLM::random(model::read_config(job_.model_folder, options.changes.config),
-                                                           job_.trainer.seed, options)
-                                 : model::CausalLM::load(job_.model_folder, options);
+  auto model = load_model(job_, processes_, *ready_.tokenizer);
   device::seed(job_.trainer.seed);
   auto tuning = job_.tuner;
-  tuning.share_base_storage = processes_.shards_model();
+  tuning.share_base_storage = processes_.shards_model() || processes_.stages;
   tuning.resumed = ready_.resume;
   tuning.steps = ready_.plan.max_steps;
   if (job_.activation_checkpointing.offload && job_.load.device.is_cpu())
@@ -200,6 +195,8 @@ void TrainingSession::load_models() {
   teacher_ = make_teacher(job_, *ready_.tokenizer, processes_, tuned, models_);
   policy_teacher_ = rl::make_policy_teacher(job_, *ready_.tokenizer, processes_, tuned, models_);
   model->decoder().neftune_alpha = job_.neftune_alpha;
+  for (auto& block : model->decoder().blocks)
+    if (block.mixture) block.mixture->capacity = job_.expert_capacity;
   model->decoder().shifted_attention = job_.shifted_attention;
   if (job_.float8) tuner::apply_float8(*model);
   if (job_.print_parameters && processes_.world.is_main())

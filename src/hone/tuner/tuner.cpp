@@ -8,11 +8,13 @@
 
 #include "hone/base/config_error.h"
 #include "hone/base/log.h"
+#include "hone/device/placeholder.h"
 #include "hone/io/value_head.h"
 #include "hone/io/vision_names.h"
 #include "hone/io/weight_folder.h"
 #include "hone/tuner/carried.h"
 #include "hone/tuner/freeze.h"
+#include "hone/tuner/megatron_layers.h"
 #include "hone/tuner/methods/attach.h"
 #include "hone/tuner/single_experts.h"
 #include "hone/tuner/targets.h"
@@ -23,8 +25,10 @@ namespace {
 
 // Own memory in the wanted type. set_data keeps the tensor's identity, so that a tied head follows its embedding.
 void make_trainable(Tensor& weight, std::optional<at::ScalarType> dtype, bool own) {
-  weight.set_data(
-      weight.detach().to(weight.device(), dtype.value_or(weight.scalar_type()), /*non_blocking=*/false, /*copy=*/own));
+  const auto type = dtype.value_or(weight.scalar_type());
+  weight.set_data(device::is_placeholder(weight)
+                      ? device::placeholder(weight.sizes(), weight.options().dtype(type))
+                      : weight.detach().to(weight.device(), type, /*non_blocking=*/false, /*copy=*/own));
   weight.requires_grad_(true);
 }
 
@@ -79,6 +83,8 @@ std::vector<std::string> expanded_targets(model::CausalLM& model, const std::vec
       add_all_linear(model, names);
     else if (target == "all-embedding")
       names.emplace(last_part(model.embedding().name));
+    else if (const auto layers = megatron_layers(model, target))
+      names.insert(layers->modules.begin(), layers->modules.end());
     else
       names.insert(target);
   }
@@ -97,9 +103,18 @@ std::vector<std::string> expanded_parameters(model::CausalLM& model, const std::
     for (const auto& slot : model.tree().slots()) {
       if (slot.kind != (experts ? model::SlotKind::experts : model::SlotKind::router)) continue;
       const auto name = experts ? slot.path : slot.path + ".weight";  // "…layers.0.mlp.experts.down_proj", "…mlp.gate.weight"
-      names.insert(name.substr(name.rfind('.', name.rfind('.', name.rfind('.') - 1) - 1) + 1));
+      names.insert(parameter_target(name));
     }
   }
+  return {names.begin(), names.end()};
+}
+
+// Experts that modules' names of Megatron mean.
+std::vector<std::string> expert_targets(model::CausalLM& model, const LoraConfig& lora) {
+  std::set<std::string> names;
+  if (lora.target_regex.empty())
+    for (const auto& target : lora.targets)
+      if (const auto layers = megatron_layers(model, target)) names.insert(layers->parameters.begin(), layers->parameters.end());
   return {names.begin(), names.end()};
 }
 
@@ -264,8 +279,11 @@ io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& conf
     made.targets.names = expanded_targets(model, lora.targets);
   else
     made.targets.regex = lora.target_regex;
-  if (made.is_lora()) made.target_parameters = expanded_parameters(model, lora.target_parameters);
-  const bool by_kind = std::ranges::count(lora.target_parameters, kAllExperts) > 0;
+  auto parameters = lora.target_parameters;
+  const auto experts = expert_targets(model, lora);
+  parameters.insert(parameters.end(), experts.begin(), experts.end());
+  if (made.is_lora()) made.target_parameters = expanded_parameters(model, parameters);
+  const bool by_kind = !experts.empty() || std::ranges::count(lora.target_parameters, kAllExperts) > 0;
   if (by_kind && !made.target_parameters.empty() && made.dropout > 0) {
     log::info("`lora_dropout` is 0 instead of {}: updates of experts have no input to drop", made.dropout);
     made.dropout = 0;

@@ -38,6 +38,23 @@ TEST_F(Saved, WholeTensorsAreCutIntoPieces) {
   EXPECT_TRUE(part[0].second.equal(at::tensor({2.f, 3.f, 4.f})));
 }
 
+// Columns 2 and 3 of a matrix of four, on two processes that share them, and the rest on a third.
+TEST_F(Saved, ShardsOfAPartBecomeTheWhole) {
+  const auto whole = at::arange(24).to(at::kFloat).view({6, 4});
+  const auto part = whole.narrow(1, 2, 2).reshape({-1});
+  write(0, {{"optimizer/m/w@2:2:4@0", part.narrow(0, 0, 5)}});
+  write(1, {{"optimizer/m/w@2:2:4@5", part.narrow(0, 5, 7)}});
+  write(2, {{"optimizer/m/w@0:2:4", whole.narrow(1, 0, 2).contiguous()}});
+  SavedState saved(folder.path(), 3);
+  auto read =
+      saved.read("optimizer/", {{"m/w", at::empty({6, 4})}, {"m/w@1:1:4", at::empty({6, 1})}, {"m/w@2:2:4@3", at::empty({4})}});
+  ASSERT_EQ(read.size(), 3u);
+  EXPECT_TRUE(read[0].second.equal(whole));
+  EXPECT_TRUE(read[1].second.equal(whole.narrow(1, 1, 1)));
+  EXPECT_TRUE(read[2].second.equal(part.narrow(0, 3, 4)));
+  EXPECT_TRUE(SavedState(folder.path(), 2).read("optimizer/", {{"m/w", at::empty({6, 4})}}).empty());
+}
+
 TEST_F(Saved, WhatIsNotThereWholeIsLeftOut) {
   write(0, {{"optimizer/m/w@0", at::zeros({4})}});
   write(1, {{"optimizer/m/w@6", at::zeros({2})}});  // elements 4 and 5 were another process's, whose file is missing

@@ -48,6 +48,8 @@ struct TrainingArguments : ArgumentGroup {
   Arg<double> eaft_alpha{*this, "eaft_alpha"};
   Arg<double> router_aux_loss_coef{*this, "router_aux_loss_coef"};
   Arg<double> router_z_loss_coef{*this, "router_z_loss_coef"};
+  Arg<double> moe_expert_capacity_factor{*this, "moe_expert_capacity_factor"};
+  Arg<std::string> moe_token_drop_policy{*this, "moe_token_drop_policy"};
   Arg<bool> auto_find_batch_size{*this, "auto_find_batch_size"};
   Arg<int64_t> torch_empty_cache_steps{*this, "torch_empty_cache_steps"};
   Arg<std::string> resume_from_checkpoint{*this, "resume_from_checkpoint"};

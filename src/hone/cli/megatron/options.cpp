@@ -128,8 +128,6 @@ constexpr MegatronOption kMegatronOptions[] = {
     {"overlap_param_gather_with_optimizer_step", accepted, kOverlap},
     {"align_grad_reduce", accepted, kOverlap},
     {"align_param_gather", accepted, kOverlap},
-    {"use_megatron_fsdp", refused, "shard parameters with swift sft --fsdp full_shard", kOffWords},
-    {"data_parallel_sharding_strategy", refused, "shard parameters with swift sft --fsdp full_shard", "no_shard"},
     {"strict_fsdp_dtensor_load", accepted, kAnyLayout},
     // Experts, MTP, model extras.
     {"moe_aux_loss_coeff", renamed, "router_aux_loss_coef"},
@@ -140,9 +138,6 @@ constexpr MegatronOption kMegatronOptions[] = {
     {"moe_grouped_gemm", accepted, kOwnExchange},
     {"moe_permute_fusion", accepted, kOwnExchange},
     {"moe_shared_expert_overlap", accepted, kOwnExchange},
-    {"moe_expert_capacity_factor", accepted, "no token is dropped: experts take as many as come"},
-    {"moe_pad_expert_input_to_capacity", accepted, "no token is dropped, and no row is padded"},
-    {"moe_token_drop_policy", accepted, "no token is dropped"},
     {"router_replay_mode", refused, "it belongs to grpo", "disabled"},
     {"mtp_num_layers", refused, kMegatronFamilies, kOffWords},
     {"mtp_loss_scaling_factor", accepted, kMegatronFamilies},

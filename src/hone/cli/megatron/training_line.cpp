@@ -22,6 +22,7 @@ class MegatronLine {
     set_schedule();
     set_recomputation();
     set_experts();
+    set_fsdp();
     set_defaults();
     std::vector<std::string> line{command_};
     for (const auto& [name, values] : made_) {
@@ -46,7 +47,9 @@ class MegatronLine {
                                                     "mcore_adapter",
                                                     "adapter_load",
                                                     "finetune",
-                                                    "steps_per_generation"};
+                                                    "steps_per_generation",
+                                                    "use_megatron_fsdp",
+                                                    "data_parallel_sharding_strategy"};
     const auto* known = find_megatron_option(option.name);
     const bool means_pairs = command_ == "rlhf" && option.name == "calculate_per_token_loss";  // pairs or rows count, not tokens
     if (means_pairs) return;
@@ -135,24 +138,34 @@ class MegatronLine {
     if (!has("moe_router_dtype")) add("moe_router_dtype", "fp32");
     const auto tuner = std::ranges::find(made_, "tuner_type", &GivenOption::name);
     if (tuner == made_.end() || tuner->value() != "lora") return;
-    static const std::map<std::string, std::vector<std::string>> kModules = {{"linear_qkv", {"q_proj", "k_proj", "v_proj"}},
-                                                                             {"linear_proj", {"o_proj"}},
-                                                                             {"word_embeddings", {"embed_tokens"}},
-                                                                             {"output_layer", {"lm_head"}}};
     GivenOption modules{"target_modules", {}}, parameters{"target_parameters", {}};
     const auto given = handled_.find("target_modules");
     for (const auto& name : given == handled_.end() ? std::vector<std::string>{"all-linear"} : given->second.values) {
       if (name == "all-linear") parameters.values.push_back("all-experts");
-      if (name == "all-router") {
+      if (name == "all-router")
         parameters.values.push_back("all-routers");
-      } else if (const auto known = kModules.find(name); known != kModules.end()) {
-        modules.values.insert(modules.values.end(), known->second.begin(), known->second.end());
-      } else {
+      else
         modules.values.push_back(name);
-      }
     }
     if (!modules.values.empty() && !has("target_regex")) made_.push_back(modules);
     if (!parameters.values.empty() && !has("target_parameters") && !has("target_regex")) made_.push_back(parameters);
+  }
+
+  // Megatron's FSDP is ZeRO by other names.
+  void set_fsdp() {
+    static const std::map<std::string, std::string> kStrategies = {
+        {"optim_grads_params", "zero3"}, {"optim_grads", "zero2"}, {"optim", "zero1"}, {"no_shard", "zero0"}};
+    const auto strategy = handled_.find("data_parallel_sharding_strategy");
+    const auto name = strategy == handled_.end() ? "optim_grads_params" : strategy->second.value();
+    const auto found = kStrategies.find(name);
+    if (found == kStrategies.end())
+      throw UserError(ExitCode::usage, fmt::format("--data_parallel_sharding_strategy is {}", name),
+                      "expected optim_grads_params, optim_grads, optim or no_shard");
+    const bool sharded = handled_.contains("use_megatron_fsdp") && !handled_["use_megatron_fsdp"].is_off();
+    if (sharded) add("deepspeed", found->second);
+    if (sharded && name == "no_shard" && !has("use_distributed_optimizer")) add("use_distributed_optimizer", "false");
+    if (!sharded && strategy != handled_.end())
+      remark("--data_parallel_sharding_strategy has no effect without --use_megatron_fsdp");
   }
 
   // Checkpoints that Megatron's options name may be folders of the hub's files; then a run begins with them, or goes on.

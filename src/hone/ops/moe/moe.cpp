@@ -55,6 +55,30 @@ Tensor mlp_of_rows(const Tensor& rows, const Tensor& counts, const ExpertLinear&
   return by_all(swiglu(both[0], both[1]), down, counts);
 }
 
+// The rows that experts take, sorted by expert. Dropped ones lie behind them and come back as zeros.
+class TakenRows {
+ public:
+  TakenRows(const Tensor& x_th, const TopKRouting& choice, int64_t experts)
+      : sent_(moe_permute(x_th, choice.experts_tk)),
+        counts_e_(tokens_per_expert(choice.experts_tk, experts + (choice.drops ? 1 : 0)).narrow(0, 0, experts)),
+        weights_tk_(choice.weights_tk),
+        rows_rh_(choice.drops ? sent_.rows_rh.narrow(0, 0, counts_e_.sum().item<int64_t>()) : sent_.rows_rh) {}
+
+  const Tensor& rows_rh() const { return rows_rh_; }
+  const Tensor& counts_e() const { return counts_e_; }
+  Tensor back(const Tensor& made_rh) const {
+    const int64_t dropped = sent_.rows_rh.size(0) - made_rh.size(0);
+    return moe_unpermute(dropped > 0 ? at::constant_pad_nd(made_rh, {0, 0, 0, dropped}) : made_rh, sent_.permutation_r,
+                         weights_tk_);
+  }
+
+ private:
+  PermutedTokens sent_;
+  Tensor counts_e_;
+  const Tensor& weights_tk_;
+  Tensor rows_rh_;
+};
+
 }  // namespace
 
 TopKRouting route_top_k(const Tensor& logits_te, int64_t per_token, bool normalized) {
@@ -81,17 +105,15 @@ Tensor expert_mlp_plain(const Tensor& x_th, const TopKRouting& choice, const Exp
 }
 
 Tensor expert_mlp(const Tensor& x_th, const TopKRouting& choice, const ExpertLinear& gate_up, const ExpertLinear& down) {
-  auto counts = tokens_per_expert(choice.experts_tk, gate_up.weight.size(0));
-  auto sent = moe_permute(x_th, choice.experts_tk);
-  return moe_unpermute(mlp_of_rows(sent.rows_rh, counts, gate_up, down), sent.permutation_r, choice.weights_tk);
+  const TakenRows taken(x_th, choice, gate_up.weight.size(0));
+  return taken.back(mlp_of_rows(taken.rows_rh(), taken.counts_e(), gate_up, down));
 }
 
 Tensor dispatched_expert_mlp(const Tensor& x_th, const TopKRouting& choice, int64_t all_experts, const ExpertLinear& gate_up,
                              const ExpertLinear& down, ExpertDispatcher& dispatcher) {
-  auto sent = moe_permute(x_th, choice.experts_tk);
-  auto route = dispatcher.dispatch(sent.rows_rh, tokens_per_expert(choice.experts_tk, all_experts));
-  auto made = mlp_of_rows(route->rows_rh(), route->counts_e(), gate_up, down);
-  return moe_unpermute(route->combine(made), sent.permutation_r, choice.weights_tk);
+  const TakenRows taken(x_th, choice, all_experts);
+  auto route = dispatcher.dispatch(taken.rows_rh(), taken.counts_e());
+  return taken.back(route->combine(mlp_of_rows(route->rows_rh(), route->counts_e(), gate_up, down)));
 }
 
 }  // namespace hone::ops

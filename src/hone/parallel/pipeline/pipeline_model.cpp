@@ -2,8 +2,8 @@
 
 #include "hone/base/error.h"
 #include "hone/base/fault_injection.h"
+#include "hone/device/placeholder.h"
 #include "hone/model/decoder.h"
-#include "hone/parallel/placeholder.h"
 
 namespace hone::parallel {
 namespace {
@@ -25,6 +25,11 @@ void check_stages_possible(model::CausalLM& model) {
   }
 }
 
+// What trains leaves the mapped file, which others may replace.
+Tensor own_memory(const Tensor& value, at::Device device) {
+  return value.detach().to(device, value.scalar_type(), /*non_blocking=*/false, /*copy=*/value.requires_grad());
+}
+
 }  // namespace
 
 PipelineModel::PipelineModel(model::CausalLM& model, StageLayout layout, ProcessGroup& stages, ProcessGroup* ends,
@@ -40,7 +45,8 @@ PipelineModel::PipelineModel(model::CausalLM& model, StageLayout layout, Process
     for (auto& parameter : unit.parameters()) stage_of_[address_of_impl(*parameter.value)] = stage;
     for (auto& parameter : unit.parameters()) {
       auto& value = *parameter.value;
-      value.set_data(holds(value) ? value.detach().to(device) : placeholder(value.sizes(), value.options().device(device)));
+      value.set_data(holds(value) ? own_memory(value, device)
+                                  : device::placeholder(value.sizes(), value.options().device(device)));
     }
   }
 }

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "hone/base/error.h"
+#include "hone/device/placeholder.h"
 #include "hone/ops/quantization/quantized_tensor.h"
-#include "hone/parallel/placeholder.h"
 #include "hone/parallel/sharding/wrap_policy.h"
 
 namespace hone::parallel {
@@ -54,7 +54,7 @@ ShardedModel::ShardedModel(model::CausalLM& model, const ShardingConfig& config,
   const auto units = model.units();
   for (const auto& unit : units)
     for (const auto& parameter : unit.parameters())
-      if (parameter.value->requires_grad() && !is_placeholder(*parameter.value)) trained_ += parameter.value->numel();
+      if (parameter.value->requires_grad() && !device::is_placeholder(*parameter.value)) trained_ += parameter.value->numel();
   for (size_t i = blocks_ + 1; i < units.size(); ++i) {
     const bool encodes = units[i].kind == model::UnitKind::encoder;  // used with the embedding
     has_encoder_ |= encodes;
@@ -86,7 +86,7 @@ void ShardedModel::add_unit(const std::vector<model::NamedParameter>& unit, cons
   const auto compressed = compressed_weights(model_);
   TensorList trained, frozen;
   for (const auto& parameter : unit) {
-    if (is_placeholder(*parameter.value)) continue;
+    if (device::is_placeholder(*parameter.value)) continue;
     auto& list = parameter.value->requires_grad() ? trained : frozen;
     for (const auto& tensor : memory_of(*parameter.value, compressed)) list.push_back(tensor);
   }

@@ -4,8 +4,8 @@
 
 #include "hone/base/error.h"
 #include "hone/base/fault_injection.h"
+#include "hone/device/placeholder.h"
 #include "hone/model/decoder.h"
-#include "hone/parallel/placeholder.h"
 
 namespace hone::parallel {
 namespace {
@@ -93,8 +93,8 @@ void TensorParallelModel::cut(const model::PartitionedTensor& tensor, at::Device
   const int64_t rank = group ? group->rank() : 0, count = group ? group->size() : 1;
   const model::PartitionRank place{rank, count, dealt_out ? groups_.expert_cut : count};
   Part part{value, partition.slice(value.sizes(), place), partition, group, place, dealt_out};
-  const bool elsewhere = is_placeholder(value);  // on another pipeline stage
-  value.set_data(elsewhere ? placeholder(part.slice.shape, value.options().device(device))
+  const bool elsewhere = device::is_placeholder(value);  // on another pipeline stage
+  value.set_data(elsewhere ? device::placeholder(part.slice.shape, value.options().device(device))
                            : part.slice.cut(value.detach()).to(device));
   if (partition.first_rank_only && rank > 0) value = Tensor();  // known here, not computed with
   places_[identity_of(part.value)] = parts_.size();
@@ -105,8 +105,8 @@ void TensorParallelModel::cut(const model::PartitionedTensor& tensor, at::Device
 void TensorParallelModel::move_rest(at::Device device) {
   auto move = [&](Tensor& value) {
     if (!value.defined() || place_of(value) || value.device() == device) return;
-    value.set_data(is_placeholder(value) ? placeholder(value.sizes(), value.options().device(device))
-                                         : value.detach().to(device));
+    value.set_data(device::is_placeholder(value) ? device::placeholder(value.sizes(), value.options().device(device))
+                                                 : value.detach().to(device));
   };
   for (const auto& parameter : model_.parameters()) move(*parameter.value);
   for (const auto& slot : model_.tree().slots())
@@ -240,7 +240,7 @@ WholeShapes::WholeShapes(TensorParallelModel& model) : model_(model) {
   for (auto& part : model_.parts_) {
     if (part.slice.is_whole()) continue;
     part.kept = part.value.detach();
-    part.value.set_data(placeholder(part.slice.whole, part.kept.options()));
+    part.value.set_data(device::placeholder(part.slice.whole, part.kept.options()));
   }
 }
 

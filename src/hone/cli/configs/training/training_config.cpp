@@ -349,6 +349,9 @@ train::TrainingJob training_job(const Options& options) {
   read_recompute(options, config.layers, job);
   read_compute(options, config, job);
   if (training_args.neftune_noise_alpha.has_value()) job.neftune_alpha = *training_args.neftune_noise_alpha;
+  if (const auto& factor = training_args.moe_expert_capacity_factor; factor.has_value())
+    job.expert_capacity =
+        ops::ExpertCapacity{.factor = *factor, .by_position = *training_args.moe_token_drop_policy == "position"};
   job.datasets = dataset_config(options);
   add_plugin_loss_scales(options);
   job.encode = encode_config(options, config.max_position_embeddings);

@@ -2,10 +2,10 @@
 #pragma once
 #include "hone/device/tensor.h"
 
-namespace hone::parallel {
+namespace hone::device {
 
 // Memory for one value stands for all of them.
 Tensor placeholder(at::IntArrayRef shape, const at::TensorOptions& options);
 bool is_placeholder(const Tensor& tensor);
 
-}  // namespace hone::parallel
+}  // namespace hone::device

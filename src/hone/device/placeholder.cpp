@@ -1,8 +1,8 @@
-#include "hone/parallel/placeholder.h"
+#include "hone/device/placeholder.h"
 
 #include <algorithm>
 
-namespace hone::parallel {
+namespace hone::device {
 
 Tensor placeholder(at::IntArrayRef shape, const at::TensorOptions& options) {
   return at::empty(std::vector<int64_t>(shape.size(), 1), options.requires_grad(false)).expand(shape);
@@ -12,4 +12,4 @@ bool is_placeholder(const Tensor& tensor) {
   return tensor.numel() > 1 && std::ranges::all_of(tensor.strides(), [](int64_t stride) { return stride == 0; });
 }
 
-}  // namespace hone::parallel
+}  // namespace hone::device

@@ -1,0 +1,30 @@
+#include "hone/parallel/pipeline/stage_reading.h"
+
+#include <fmt/format.h>
+
+#include "hone/device/placeholder.h"
+#include "hone/model/layers.h"
+
+namespace hone::parallel {
+
+model::DeviceMap parts_elsewhere(const model::DecoderConfig& config, const StageLayout& layout, int stage) {
+  const bool first = stage == 0, last = stage == layout.stages() - 1, tied = config.tie_word_embeddings;
+  const auto& names = config.names;
+  model::DeviceMap elsewhere;
+  auto leave = [&](std::string name) { elsewhere.emplace(std::move(name), at::Device(at::kMeta)); };
+  for (int64_t block = 0; block < config.layers; ++block)
+    if (layout.stage_of(block) != stage) leave(names.block(block));
+  if (!first && !(tied && last)) leave(fmt::format("{}.{}", names.model, names.embedding));
+  if (!last && !(tied && first)) leave(fmt::format("{}.{}", names.model, names.final_norm));
+  if (!last && !tied) leave(names.head);
+  return elsewhere;
+}
+
+void make_placeholders(model::CausalLM& model) {
+  for (const auto& parameter : model.parameters())
+    if (auto& value = *parameter.value; value.is_meta())
+      value = device::placeholder(value.sizes(), value.options().device(at::kCPU));
+  if (model.config().tie_word_embeddings) model.head().weight = model.embedding().weight;
+}
+
+}  // namespace hone::parallel

@@ -1,0 +1,12 @@
+// The model that a run trains as its folder has it, before anything changes it.
+#pragma once
+#include "hone/train/run.h"
+
+namespace hone::train {
+
+// Layers that are cut or in stages are loaded in host memory, out of which each process takes its part. Of stages a process reads
+// its own alone, unless the tuner looks at the others' weights; those it did not read are placeholders.
+std::unique_ptr<model::CausalLM> load_model(const TrainingJob& job, const DistributedContext& processes,
+                                            const text::Tokenizer& tokenizer);
+
+}  // namespace hone::train

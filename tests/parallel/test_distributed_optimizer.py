@@ -1,0 +1,76 @@
+"""Ranks that hold the same parts of a model share its optimizer state: losses, every gradient, norms and files are those of one process, and any layout goes on with any other's."""
+import pytest
+from layouts_testing import ON_EXPERTS, assert_same, experts, four_tied_blocks, in_parts, one_key_head_and_biases, settings, worst_gradient
+from parallel_testing import GLOBAL_BATCH
+
+SHARED = dict(use_distributed_optimizer="true")
+FULL = dict(tuner_type="full")
+CLIPPED = dict(**FULL, max_grad_norm=0.5)
+TENSOR = dict(tensor_parallel_size=2, sequence_parallel="true")
+EXPERTS = dict(tensor_parallel_size=2, expert_parallel_size=2, expert_tensor_parallel_size=1)
+STAGES = dict(pipeline_parallel_size=2)
+CASES = {  # model, what is trained, layout of four processes
+    "tp 2, biases, key heads twice": (one_key_head_and_biases, CLIPPED, dict(**SHARED, **TENSOR, **in_parts(4, 1))),
+    "tp 2, ep 2, experts in two copies": (experts, CLIPPED, dict(**SHARED, **EXPERTS, **in_parts(2, 2))),
+    "etp 2, lora on experts": (experts, ON_EXPERTS, dict(deepspeed="zero1", expert_tensor_parallel_size=2, **in_parts(2, 1))),
+    "pp 2, tied": (four_tied_blocks, CLIPPED, dict(deepspeed="zero2", **STAGES, **in_parts(2, 2))),
+    "pp 2, tp 2, tied, no copies": (four_tied_blocks, CLIPPED, dict(**SHARED, **STAGES, **TENSOR, **in_parts(4, 2))),
+    "cp 2, tp 2": (four_tied_blocks, FULL, dict(**SHARED, context_parallel_size=2, tensor_parallel_size=2, **in_parts(8, 1))),
+}
+
+
+@pytest.fixture(scope="module")
+def shared(train, tmp_path_factory, models):
+    runs = {}
+
+    def get(case):
+        if case not in runs:
+            make, options, layout = CASES[case]
+            runs[case] = train(tmp_path_factory.mktemp("shared"), 4, **settings(models(make), **options, **layout))
+        return runs[case]
+
+    return get
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_losses_and_gradients_are_those_of_one_process(shared, one_process, case, figure):
+    run, one = shared(case), one_process(*CASES[case][:2])
+    assert_same(run, one)
+    figure(f"{case}: gradients within {worst_gradient(run, one, 4)[0]:.0e}, losses within {max(abs(a - b) for a, b in zip(run.losses(), one.losses())):.0e}")
+
+
+@pytest.mark.parametrize("case", ["tp 2, biases, key heads twice", "tp 2, ep 2, experts in two copies", "pp 2, tied"])
+def test_each_rank_has_its_share(shared, case):
+    """Two copies of everything: no process keeps more than a quarter of the state, up to a stage's ends and to what is too small to divide."""
+    from safetensors import safe_open
+    sizes = []
+    for file in (shared(case).folder / "checkpoint-4").glob("hone_state*.safetensors"):
+        with safe_open(file, "pt") as stored:
+            sizes.append(sum(stored.get_tensor(name).numel() for name in stored.keys() if "exp_avg/" in name))
+    assert len(sizes) == 4
+    assert max(sizes) <= (0.3 if case != "pp 2, tied" else 0.35) * sum(sizes)
+
+
+RESUMED = {  # from which case, with how many processes, how they are laid out
+    "in the same layout": ("tp 2, biases, key heads twice", 4, CASES["tp 2, biases, key heads twice"][2]),
+    "in one process": ("tp 2, biases, key heads twice", 1, {}),
+    "without sharing": ("tp 2, biases, key heads twice", 2, dict(tensor_parallel_size=2, **in_parts(GLOBAL_BATCH, 1))),
+    "as zero3": ("tp 2, ep 2, experts in two copies", 2, dict(deepspeed="zero3", **in_parts(4, 1))),
+    "as experts cut elsewhere": ("tp 2, ep 2, experts in two copies", 4, dict(deepspeed="zero2", expert_tensor_parallel_size=2, **in_parts(2, 1))),
+    "as stages": ("cp 2, tp 2", 4, CASES["pp 2, tied"][2]),
+}
+
+
+@pytest.mark.parametrize("change", RESUMED)
+def test_goes_on_in_another_layout(train, models, shared, tmp_path, change):
+    case, world, layout = RESUMED[change]
+    make, options, _ = CASES[case]
+    half = shared(case)
+    run = train(tmp_path, world, **settings(models(make), **options, **layout), resume_from_checkpoint=half.folder / "checkpoint-2")
+    assert run.code == 0, run.err
+    assert run.losses() == (half.losses()[2:] if change == "in the same layout" else pytest.approx(half.losses()[2:], abs=1e-5))
+
+
+def test_what_does_not_go_together_is_said(train, models, tmp_path):
+    run = train(tmp_path, 2, **settings(models(experts), tensor_parallel_size=2, deepspeed="zero2", zero_hpz_partition_size=2))
+    assert run.code == 2 and "--zero_hpz_partition_size" in run.err
