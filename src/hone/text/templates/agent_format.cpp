@@ -12,6 +12,7 @@ const AgentTable& table() {
     add_hermes_formats(formats);
     add_glm_formats(formats);
     add_seed_format(formats);
+    add_series_formats(formats);
     return formats;
   }();
   return formats;
@@ -38,6 +39,16 @@ ToolCall parse_tool_call(const std::string& json_text) {
 Json function_of(const Json& tool) {
   if (!tool.is_object()) throw FormatError("a tool is not an object");
   return tool.contains("type") && tool.contains("function") ? tool["function"] : tool;
+}
+
+TemplateSlots results_turn(const std::string& results, const SwiftTemplate& dialog, const std::string& role) {
+  TemplateSlots pieces = dialog.chat_sep.value_or(TemplateSlots{});
+  for (auto piece : dialog.prompt) {
+    if (piece.kind == TemplateSlot::Kind::text)
+      piece.text = replace_all(replace_all(piece.text, "user", role), "{{QUERY}}", results);
+    pieces.push_back(std::move(piece));
+  }
+  return pieces;
 }
 
 bool AgentFormat::written_as_action(const std::string* answer) const {

@@ -61,7 +61,10 @@ void add_react_formats(AgentTable& table);
 void add_hermes_formats(AgentTable& table);
 void add_glm_formats(AgentTable& table);
 void add_seed_format(AgentTable& table);
+void add_series_formats(AgentTable& table);
 
 Json function_of(const Json& tool);  // the inner "function" object, or the tool itself
+// A turn of the template that holds the results, opened by what closes the answer. `role` stands where "user" does.
+TemplateSlots results_turn(const std::string& results, const SwiftTemplate& dialog, const std::string& role = "user");
 
 }  // namespace hone::text

@@ -21,16 +21,6 @@ std::string call_object(const ToolCall& call, const char* arguments_key) {
   return python_dumps(Json{{"name", call.name}, {arguments_key, call.arguments}});
 }
 
-// A user turn of the template that holds the results, opened by what closes the answer.
-TemplateSlots results_turn(const std::string& results, const SwiftTemplate& dialog) {
-  TemplateSlots pieces = dialog.chat_sep.value_or(TemplateSlots{});
-  for (auto piece : dialog.prompt) {
-    if (piece.kind == TemplateSlot::Kind::text) piece.text = replace_all(piece.text, "{{QUERY}}", results);
-    pieces.push_back(std::move(piece));
-  }
-  return pieces;
-}
-
 class Hermes : public AgentFormat {
  public:
   std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,

@@ -1,0 +1,368 @@
+// Formats of single series of models: DeepSeek 3.1 and 4, MiniMax 2 and 3, Hunyuan 3, Kimi 2.5, Youtu; and ToolBench's.
+#include <map>
+
+#include "hone/text/templates/agent_format.h"
+#include "hone/text/templates/python_json.h"
+
+namespace hone::text {
+namespace {
+
+std::string text_or_json(const Json& value) { return value.is_string() ? value.get<std::string>() : python_dumps(value); }
+
+// Rows may hold anything in these places.
+Json member(const Json& object, const char* name) { return object.is_object() ? object.value(name, Json()) : Json(); }
+std::string text_member(const Json& object, const char* name) {
+  const auto value = member(object, name);
+  return value.is_string() ? value.get<std::string>() : "";
+}
+Json object_member(const Json& object, const char* name) {
+  auto value = member(object, name);
+  return value.is_object() ? value : Json::object();
+}
+
+// One line for each of `items`.
+template <class Items, class Line>
+std::string lines_of(const Items& items, Line line, const char* separator = "\n") {
+  std::vector<std::string> lines;
+  for (const auto& item : items) lines.push_back(line(item));
+  return fmt::format("{}", fmt::join(lines, separator));
+}
+
+std::string function_line(const Json& tool) { return python_dumps(function_of(tool)); }
+
+// Calls and results between tags of its own; an answer that was written as an action is answered as ReAct does.
+class SeriesFormat : public AgentFormat {
+ public:
+  TemplateSlots results(std::string* answer, const std::vector<std::string>& results,
+                        const SwiftTemplate& dialog) const override {
+    return written_as_action(answer) ? AgentFormat::results(answer, results, dialog) : results_between(results, dialog);
+  }
+
+ protected:
+  virtual TemplateSlots results_between(const std::vector<std::string>& results, const SwiftTemplate& dialog) const = 0;
+};
+
+class DeepSeek31 final : public SeriesFormat {
+ public:
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
+                           std::string&) const override {
+    const auto described = [](const Json& tool) {
+      const auto function = function_of(tool);
+      return fmt::format("### {}\nDescription: {}\n\nParameters: {}", text_member(function, "name"),
+                         text_member(function, "description"), python_dumps(object_member(function, "parameters")));
+    };
+    return system.value_or("") + "\n\n## Tools\nYou have access to the following tools:\n\n" +
+           lines_of(tools, described, "\n\n") +
+           "\n\nIMPORTANT: ALWAYS adhere to this exact format for tool use:\n"
+           "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>tool_call_name<｜tool▁sep｜>tool_call_arguments<｜tool▁call▁end｜>"
+           "{additional_tool_calls}<｜tool▁calls▁end｜>\n\nWhere:\n"
+           "- `tool_call_name` must be an exact match to one of the available tools\n"
+           "- `tool_call_arguments` must be valid JSON that strictly follows the tool's Parameters Schema\n"
+           "- For multiple tool calls, chain them directly without separators or spaces";
+  }
+  std::string render_tool_calls(const std::vector<ToolCall>& calls) const override {
+    const auto written = [](const ToolCall& call) {
+      return fmt::format("<｜tool▁call▁begin｜>{}<｜tool▁sep｜>{}<｜tool▁call▁end｜>", call.name, python_dumps(call.arguments));
+    };
+    return "<｜tool▁calls▁begin｜>" + lines_of(calls, written, "") + "<｜tool▁calls▁end｜>";
+  }
+  std::string render_tool_results(const std::vector<std::string>& results) const override {
+    const auto wrapped = [](const std::string& result) { return "<｜tool▁output▁begin｜>" + result + "<｜tool▁output▁end｜>"; };
+    return lines_of(results, wrapped, "");
+  }
+
+ protected:
+  TemplateSlots results_between(const std::vector<std::string>& results, const SwiftTemplate&) const override {
+    return {"<｜end▁of▁sentence｜>", render_tool_results(results)};
+  }
+};
+
+class DeepSeek4 final : public SeriesFormat {
+ public:
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
+                           std::string&) const override {
+    const auto own = system.value_or("");
+    return own + (own.empty() ? "" : "\n\n") +
+           "## Tools\n\nYou have access to a set of tools to help answer the user's question. You can invoke tools by writing a "
+           "\"<｜DSML｜tool_calls>\" block like the following:\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"$TOOL_NAME\">\n"
+           "<｜DSML｜parameter name=\"$PARAMETER_NAME\" string=\"true|false\">$PARAMETER_VALUE</｜DSML｜parameter>\n...\n"
+           "</｜DSML｜invoke>\n<｜DSML｜invoke name=\"$TOOL_NAME2\">\n...\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>\n\n"
+           "String parameters should be specified as is and set `string=\"true\"`. For all other types (numbers, booleans, "
+           "arrays, "
+           "objects), pass the value in JSON format and set `string=\"false\"`.\n\n"
+           "If thinking_mode is enabled (triggered by <think>), you MUST output your complete reasoning inside "
+           "<think>...</think> "
+           "BEFORE any tool calls or final response.\n\n"
+           "Otherwise, output directly after </think> with tool calls or final response.\n\n### Available Tool Schemas\n\n" +
+           lines_of(tools, function_line) +
+           "\n\nYou MUST strictly follow the above defined tool name and parameter schemas to invoke tool calls.\n";
+  }
+  std::string render_tool_calls(const std::vector<ToolCall>& calls) const override {
+    const auto parameter = [](const auto& item) {
+      return fmt::format("<｜DSML｜parameter name=\"{}\" string=\"{}\">{}</｜DSML｜parameter>", item.key(),
+                         item.value().is_string(), text_or_json(item.value()));
+    };
+    const auto invocation = [&](const ToolCall& call) {
+      return fmt::format("<｜DSML｜invoke name=\"{}\">\n{}\n</｜DSML｜invoke>", call.name,
+                         lines_of(call.arguments.items(), parameter));
+    };
+    return "\n\n<｜DSML｜tool_calls>\n" + lines_of(calls, invocation) + "\n</｜DSML｜tool_calls>";
+  }
+  std::string render_tool_results(const std::vector<std::string>& results) const override {
+    return lines_of(
+        results, [](const std::string& result) { return "<tool_result>" + result + "</tool_result>"; }, "\n\n");
+  }
+
+ protected:
+  TemplateSlots results_between(const std::vector<std::string>& results, const SwiftTemplate&) const override {
+    return {"<｜end▁of▁sentence｜><｜User｜>", render_tool_results(results), "<｜Assistant｜>"};
+  }
+};
+
+class MiniMax2 : public SeriesFormat {
+ public:
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
+                           std::string&) const override {
+    return listed_tools(tools, system) +
+           "When making tool calls, use XML format to invoke tools and pass parameters:\n\n<minimax:tool_call>\n"
+           "<invoke name=\"tool-name-1\">\n<parameter name=\"param-key-1\">param-value-1</parameter>\n"
+           "<parameter name=\"param-key-2\">param-value-2</parameter>\n...\n</invoke>\n</minimax:tool_call>";
+  }
+  std::string render_tool_calls(const std::vector<ToolCall>& calls) const override {
+    const auto parameter = [](const auto& item) {
+      return fmt::format("<parameter name=\"{}\">{}</parameter>", item.key(), text_or_json(item.value()));
+    };
+    const auto invocation = [&](const ToolCall& call) {
+      return fmt::format("<invoke name=\"{}\">\n{}\n</invoke>", call.name, lines_of(call.arguments.items(), parameter));
+    };
+    return "<minimax:tool_call>\n" + lines_of(calls, invocation) + "\n</minimax:tool_call>";
+  }
+  std::string render_tool_results(const std::vector<std::string>& results) const override {
+    return lines_of(results, [](const std::string& result) { return "<response>" + result + "</response>"; });
+  }
+
+ protected:
+  static std::string listed_tools(const std::vector<Json>& tools, const std::optional<std::string>& system) {
+    return system.value_or("") +
+           "\n\n# Tools\nYou may call one or more tools to assist with the user query.\n"
+           "Here are the tools available in JSONSchema format:\n\n<tools>\n" +
+           lines_of(tools, [](const Json& tool) { return "<tool>" + function_line(tool) + "</tool>"; }) + "\n</tools>\n\n";
+  }
+  TemplateSlots results_between(const std::vector<std::string>& results, const SwiftTemplate& dialog) const override {
+    return results_turn(render_tool_results(results), dialog, "tool");
+  }
+};
+
+// Every tag has a namespace before it, and values are elements down to the last.
+class MiniMax3 final : public MiniMax2 {
+ public:
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
+                           std::string&) const override {
+    const std::string begin = tag("tool_call"), end = tag("/tool_call");
+    const auto example =
+        fmt::format("\n\n{}\n{}{}value-1{}{}{}{}val-a{}{}val-b{}{}{}{}\n{}{}value-1{}{}\n{}", begin,
+                    tag("invoke name=\"tool-name-1\""), tag("param-1"), tag("/param-1"), tag("param-2"), tag("item"),
+                    tag("key-a"), tag("/key-a"), tag("key-b"), tag("/key-b"), tag("/item"), tag("/param-2"), tag("/invoke"),
+                    tag("invoke name=\"tool-name-2\""), tag("param-1"), tag("/param-1"), tag("/invoke"), end);
+    return listed_tools(tools, system) +
+           fmt::format(
+               "To call tools, wrap all invocations in a single {}{} block. Parameter values containing nested objects or "
+               "arrays are recursively expanded into XML elements. Example:{}",
+               begin, end, example);
+  }
+  std::string render_tool_calls(const std::vector<ToolCall>& calls) const override {
+    const auto invocation = [](const ToolCall& call) {
+      return tag(fmt::format("invoke name=\"{}\"", call.name)) + elements(call.arguments) + tag("/invoke");
+    };
+    return tag("tool_call") + "\n" + lines_of(calls, invocation) + "\n" + tag("/tool_call");
+  }
+
+ private:
+  static std::string tag(const std::string& words) { return "]<]minimax[>[<" + words + ">"; }
+  static std::string elements(const Json& value) {
+    std::string text;
+    if (value.is_object()) {
+      for (const auto& [name, inner] : value.items())
+        if (!inner.is_null()) text += tag(name) + elements(inner) + tag("/" + name);
+    } else if (value.is_array()) {
+      for (const auto& inner : value) text += tag("item") + elements(inner) + tag("/item");
+    } else if (!value.is_null()) {
+      text = value.is_boolean() ? value.dump() : python_str(value);
+    }
+    return text;
+  }
+};
+
+class Hunyuan3 final : public SeriesFormat {
+ public:
+  explicit Hunyuan3(std::string suffix) : suffix_(std::move(suffix)) {}
+
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
+                           std::string&) const override {
+    const auto own = system.value_or("");
+    const auto argument = [&](const char* number) {
+      return fmt::format("{}{{arg-key-{}}}{}\n{}{{arg-value-{}}}{}\n", tag("arg_key"), number, tag("/arg_key"), tag("arg_value"),
+                         number, tag("/arg_value"));
+    };
+    return own + (own.empty() ? "" : "\n\n") +
+           "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
+           "You are provided with function signatures within <tools></tools> XML tags:\n<tools>\n" +
+           lines_of(tools, [](const Json& tool) { return python_dumps(tool); }) +
+           "\n</tools>\n\nFor function call returns, you should first print " + tag("tool_calls") +
+           "\nFor each function call, you should return object like:\n" + tag("tool_call") + "{function-name}" + tag("tool_sep") +
+           "\n" + argument("1") + argument("2") + "...\n" + tag("/tool_call") +
+           "\nAt the end of function call returns, you should print " + tag("/tool_calls");
+  }
+  std::string render_tool_calls(const std::vector<ToolCall>& calls) const override {
+    const auto argument = [this](const auto& item) {
+      return tag("arg_key") + item.key() + tag("/arg_key") + "\n" + tag("arg_value") + text_or_json(item.value()) +
+             tag("/arg_value");
+    };
+    const auto written = [&](const ToolCall& call) {
+      const auto arguments = call.arguments.is_object() ? lines_of(call.arguments.items(), argument) : "";
+      return tag("tool_call") + call.name + tag("tool_sep") + "\n" + arguments + "\n" + tag("/tool_call");
+    };
+    return tag("tool_calls") + "\n" + lines_of(calls, written) + "\n" + tag("/tool_calls");
+  }
+  std::string render_tool_results(const std::vector<std::string>& results) const override {
+    const auto wrapped = [this](const std::string& result) {
+      return tag("tool_response") + "\n" + result + "\n" + tag("/tool_response");
+    };
+    return tag("tool_responses") + "\n" + lines_of(results, wrapped) + "\n" + tag("/tool_responses");
+  }
+
+ protected:
+  TemplateSlots results_between(const std::vector<std::string>& results, const SwiftTemplate&) const override {
+    return {"<｜hy_eos" + suffix_ + "｜>", render_tool_results(results), "<｜hy_Assistant" + suffix_ + "｜>"};
+  }
+
+ private:
+  std::string tag(const std::string& name) const { return "<" + name + suffix_ + ">"; }
+  std::string suffix_;
+};
+
+// Tools are declared as types of TypeScript. Results have no number: rows name none.
+class Kimi25 final : public SeriesFormat {
+ public:
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
+                           std::string&) const override {
+    auto text = "tool_declare<|im_middle|># Tools\n\n## functions\nnamespace functions {\n" + lines_of(tools, declared) + "\n}\n";
+    if (!system.value_or("").empty()) text += "<|im_end|><|im_system|>system<|im_middle|>" + *system;
+    return text;
+  }
+  std::string render_tool_calls(const std::vector<ToolCall>& calls) const override {
+    const auto written = [](const ToolCall& call) {
+      return fmt::format("<|tool_call_begin|>{}<|tool_call_argument_begin|>{}<|tool_call_end|>", call.name,
+                         python_dumps(call.arguments));
+    };
+    return "<|tool_calls_section_begin|>" + lines_of(calls, written, "") + "<|tool_calls_section_end|>";
+  }
+
+ protected:
+  TemplateSlots results_between(const std::vector<std::string>& results, const SwiftTemplate&) const override {
+    TemplateSlots pieces = {"<|im_end|>"};
+    for (const auto& result : results) pieces.push_back("<|im_system|>tool<|im_middle|>## Return of \n" + result + "<|im_end|>");
+    pieces.push_back("<|im_assistant|>assistant<|im_middle|>");
+    return pieces;
+  }
+
+ private:
+  static std::string type_of(const Json& schema) {
+    static const std::map<std::string, std::string> kTypes = {{"string", "string"},   {"number", "number"}, {"integer", "number"},
+                                                              {"boolean", "boolean"}, {"array", "any[]"},   {"object", "object"},
+                                                              {"null", "null"}};
+    const auto type = member(schema, "type");
+    const auto known = type.is_string() ? kTypes.find(type.get<std::string>()) : kTypes.end();
+    return known == kTypes.end() ? "any" : known->second;
+  }
+  static std::string declared(const Json& tool) {
+    const auto function = function_of(tool);
+    const auto name = text_member(function, "name"), description = text_member(function, "description");
+    const auto properties = object_member(object_member(function, "parameters"), "properties");
+    auto text = description.empty() ? "" : "// " + description + "\n";
+    if (properties.empty()) return text + fmt::format("type {} = (_: {{}}) => any;", name);
+    text += fmt::format("type {} = (_: {{\n", name);
+    size_t place = 0;
+    for (const auto& [key, schema] : properties.items()) {
+      const auto about = text_member(schema, "description");
+      if (!about.empty()) text += "  // " + about + "\n";
+      text += fmt::format("  {}: {}{}\n", key, type_of(schema), ++place < properties.size() ? "," : "");
+    }
+    return text + "}) => any;";
+  }
+};
+
+class Youtu final : public SeriesFormat {
+ public:
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
+                           std::string&) const override {
+    const auto own = system.value_or("");
+    return own + (own.empty() ? "" : "\n\n") +
+           "<|begin_of_tool_description|>Tool calling capabilities.\nYou may call one or more functions to assist with the user "
+           "query. You have the following functions available:\n" +
+           lines_of(tools, [](const Json& tool) { return "```json\n" + python_dumps(tool) + "\n```"; }) +
+           "\nFor tool call returns, you MUST use the following format:\n<tool_call>{\"name\": \"function-name\", \"arguments\": "
+           "{\"param1\": \"value1\", \"param2\": \"value2\"}}</tool_call>\n<|end_of_tool_description|>";
+  }
+  std::string render_tool_calls(const std::vector<ToolCall>& calls) const override {
+    const auto written = [](const ToolCall& call) {
+      return "<tool_call>" + python_dumps(Json{{"name", call.name}, {"arguments", call.arguments}}) + "</tool_call>";
+    };
+    return lines_of(calls, written, "");
+  }
+  std::string render_tool_results(const std::vector<std::string>& results) const override {
+    return lines_of(results, [](const std::string& result) { return "<tool_response>" + result + "</tool_response>"; });
+  }
+
+ protected:
+  TemplateSlots results_between(const std::vector<std::string>& results, const SwiftTemplate& dialog) const override {
+    return results_turn(render_tool_results(results), dialog);
+  }
+};
+
+class ToolBench final : public AgentFormat {
+ public:
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>&, std::string&) const override {
+    Json functions = Json::array();
+    for (const auto& tool : tools) functions.push_back(function_of(tool));
+    return "You can use many tools(functions) to do the following task.\nFirst I will give you the task description, and your "
+           "task "
+           "start.\nAt each step, you need to give your thought to analyze the status now and what to do next, with a function "
+           "call "
+           "to actually execute your step. Your output should follow this format:\nThought:\nAction:\nAction Input:\n\n"
+           "After the call, you will get the call result, and you are now in a new state.\nThen you will analyze your status "
+           "now, "
+           "then decide what to do next...\nAfter many (Thought-call) pairs, you finally perform the task, then you can give "
+           "your "
+           "final answer.\nRemember:\n1.the state change is irreversible, you can't go back to one of the former state, if you "
+           "want "
+           "to restart the task, say \"I give up and restart\".\n2.All the thought is short, at most in 5 sentence.\n3.You can "
+           "do "
+           "more then one try, so if your plan is to continuously try some conditions, you can do one of the conditions per "
+           "try.\n"
+           "Let's Begin!\nTask description: You should use functions to help handle the real time user queries. Remember:\n"
+           "1.ALWAYS call \"Finish\" function at the end of the task. And the final answer should contain enough information to "
+           "show "
+           "to the user,If you can't handle the task, or you find that function calls always fail(the function is not valid "
+           "now), "
+           "use function Finish->give_up_and_restart.\n2.Do not use origin tool names, use only subfunctions' names.\n"
+           "Specifically, you have access to the following APIs: " +
+           python_dumps(functions);
+  }
+};
+
+}  // namespace
+
+void add_series_formats(AgentTable& table) {
+  table.emplace_back("deepseek_v3_1", std::make_unique<DeepSeek31>());
+  table.emplace_back("deepseek_v4", std::make_unique<DeepSeek4>());
+  table.emplace_back("minimax_m2", std::make_unique<MiniMax2>());
+  table.emplace_back("minimax_m3", std::make_unique<MiniMax3>());
+  table.emplace_back("hy_v3_preview", std::make_unique<Hunyuan3>(""));
+  table.emplace_back("hy_v3", std::make_unique<Hunyuan3>(":opensource"));
+  table.emplace_back("kimi_k25", std::make_unique<Kimi25>());
+  table.emplace_back("youtu", std::make_unique<Youtu>());
+  table.emplace_back("toolbench", std::make_unique<ToolBench>());
+}
+
+}  // namespace hone::text
