@@ -1,6 +1,9 @@
 """Sequences that lie on several processes train as if they lay on one: by heads, by a ring, by both, with and without sharding."""
+import json
+import random
+
 import pytest
-from parallel_testing import GLOBAL_BATCH, ROWS, assert_same_training
+from parallel_testing import GLOBAL_BATCH, ROWS, assert_same_training, sentence
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +57,37 @@ def test_packed_rows_on_a_ring(train, reference, tmp_path):
 def test_beside_data_parallelism(train, reference, tmp_path):
     run = train(tmp_path, 4, tuner_type="full", sequence_parallel_size=2, per_device_train_batch_size=GLOBAL_BATCH // 2, deepspeed="zero1")
     assert_same_training(run, reference("full", 1))
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    path, rng = tmp_path_factory.mktemp("pairs") / "pairs.jsonl", random.Random(5)
+    with path.open("w") as file:
+        for _ in range(ROWS):
+            talk = [{"role": "user", "content": sentence(rng, rng.randint(2, 6))}, {"role": "assistant", "content": sentence(rng, rng.randint(3, 9))}]
+            file.write(json.dumps({"messages": talk, "rejected_response": sentence(rng, rng.randint(3, 9))}) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("world, options", [
+    (2, dict(rlhf_type="dpo", tuner_type="lora", ld_alpha=0.5)),
+    (3, dict(rlhf_type="dpo", tuner_type="full", rpo_alpha=0.1, deepspeed="zero1")),  # the reference is a second model
+    (2, dict(rlhf_type="orpo", tuner_type="lora")),
+], ids=["dpo, lora, weighed by length", "dpo, full, on a ring", "orpo"])
+def test_pairs_whose_answers_are_split(train, pairs, tmp_path, world, options):
+    """Answers are compared as whole ones, in evaluations as well; each pair counts once."""
+    shared = dict(verb="rlhf", dataset=pairs, val_dataset=pairs, eval_strategy="epoch", per_device_eval_batch_size=3, per_device_train_batch_size=GLOBAL_BATCH)
+    run, one = (train(tmp_path / name, count, **shared, **options, **more) for name, count, more in (("split", world, dict(sequence_parallel_size=world)), ("one", 1, {})))
+    assert run.code == 0 and one.code == 0, run.err + one.err
+    for ours, theirs in zip(run.log(), one.log()):
+        for key in ("loss", "grad_norm", "rewards/margins", "rewards/accuracies", "logps/chosen", "logits/rejected", "nll_loss", "eval_loss", "eval_rewards/margins"):
+            assert ours.get(key) == pytest.approx(theirs.get(key), rel=1e-4, abs=1e-5) if key in theirs else key not in ours, (key, ours, theirs)
+    assert any("eval_loss" in event for event in one.log())
+
+
+def test_rows_of_kto_are_not_split(train, pairs, tmp_path):
+    done = train(tmp_path, 2, verb="rlhf", dataset=pairs, rlhf_type="kto", sequence_parallel_size=2)
+    assert done.code == 2 and "compares full sequences" in done.err, done.err
 
 
 @pytest.mark.parametrize("options", [dict(enable_channel_loss="true"), dict(acc_strategy="seq")], ids=lambda options: [*options][0])

@@ -134,7 +134,8 @@ void validate_reference(const TrainingJob& job) {
 
 void validate_parallel(const TrainingJob& job) {
   if (job.parallel.sequence_parallel > 1) {
-    const bool compares = job.preference.method != Preference::none || job.distillation || job.reinforcement;
+    const auto method = job.preference.method;
+    const bool compares = method == Preference::kto || method == Preference::rm || job.distillation || job.reinforcement;
     require(!compares, "`sequence_parallel` and `stage`: this loss compares full sequences, which sequence parallelism splits");
     require(job.task.is_generative(), "pooling tasks need full sequences, which sequence parallelism splits",
             "leave `sequence_parallel` out");

@@ -67,6 +67,7 @@ Trainer::Trainer(const TrainerConfig& config, const RunFolder& run, TrainerDeps 
   at::globalContext().setDeterministicAlgorithms(config.deterministic, false);
   state_.max_steps = counts_.max_steps;
   deps_.loss.join(deps_.strategy);
+  if (deps_.sequence) deps_.loss.split_sequences(*deps_.sequence);
 }
 
 void Trainer::resume(const fs::path& checkpoint) {

@@ -2,6 +2,7 @@
 
 #include "hone/ops/loss/linear_cross_entropy.h"
 #include "hone/train/distributed/parallel_strategy.h"
+#include "hone/train/distributed/sequence_split.h"
 #include "hone/train/losses/sequence_sums.h"
 
 namespace hone::train {
@@ -18,18 +19,32 @@ Tensor length_weights(const Tensor& labelled_t, const Tensor& numbers_t, const T
   return at::where(place_t <= limit_t, at::ones({}, labelled_t.options()), at::full({}, beyond, labelled_t.options()));
 }
 
-AnswerLogps answer_logps_of(const ForwardOutputs& outputs, std::optional<double> length_weight) {
+// Behind the pairs there may be one segment more, of padding, where sequences are split.
+int64_t pairs_in(const data::Batch& batch) { return batch.segments.count() / 2; }
+
+// `sequence`: positions of a sequence are on several processes, and each finds the sums of all of them, with gradients of its
+// own.
+AnswerLogps answer_logps_of(const ForwardOutputs& outputs, std::optional<double> length_weight,
+                            const parallel::SequenceParallel* sequence) {
   const auto& batch = outputs.batch;
   auto logps = outputs.target_logps();
   auto numbers_t = sequence_ids(batch.segments, outputs.hidden_th.device());
   auto labelled_t = (batch.targets_t != ops::kIgnoredTarget).to(at::kFloat);
-  auto over_answers = [&](const Tensor& values_t) { return sum_by_sequence(values_t, numbers_t, batch.segments.count()); };
+  if (sequence)
+    for (auto* values_t : {&logps.logps_t, &logps.mean_logits_t, &labelled_t})
+      *values_t = whole_rows(*values_t, batch.segments.total(), *sequence);
+  const auto answers = 2 * pairs_in(batch);
+  auto over_answers = [&](const Tensor& values_t) {
+    return sum_by_sequence(values_t, numbers_t, batch.segments.count()).narrow(0, 0, answers);
+  };
   AnswerLogps found;
   found.counts_s = over_answers(labelled_t);
   found.own_sums_s = found.sums_s = over_answers(logps.logps_t);
   found.mean_logits_s = over_answers(logps.mean_logits_t);
-  if (length_weight)
-    found.sums_s = over_answers(logps.logps_t * length_weights(labelled_t, numbers_t, found.counts_s, *length_weight));
+  if (length_weight) {
+    const auto in_answers_t = numbers_t.clamp_max(answers - 1);  // what is padded has no label
+    found.sums_s = over_answers(logps.logps_t * length_weights(labelled_t, in_answers_t, found.counts_s, *length_weight));
+  }
   return found;
 }
 
@@ -51,14 +66,18 @@ struct PreferenceLoss::Found {
   Tensor losses_p, chosen_rewards_p, rejected_rewards_p, odds_p;
 };
 
+double PreferenceLoss::num_items(const data::Batch& batch) const {
+  return sequence_ && !sequence_->is_first_rank() ? 0 : static_cast<double>(pairs_in(batch));
+}
+
 void PreferenceLoss::consult(model::CausalLM& model, const data::Batch& batch, PreferencePayload& payload) {
   if (!config_.reference.needed) {
-    auto zeros = at::zeros({batch.segments.count()}, batch.tokens_t.options().dtype(at::kFloat));
+    auto zeros = at::zeros({2 * pairs_in(batch)}, batch.tokens_t.options().dtype(at::kFloat));
     payload.reference = {zeros, zeros, zeros, zeros};
     return;
   }
   reference_->with_reference(model, [&](model::CausalLM& reference) {
-    payload.reference = answer_logps_of(run_forward(reference, {.batch = batch}), std::nullopt);
+    payload.reference = answer_logps_of(run_forward(reference, {.batch = batch}), std::nullopt, sequence_);
   });
 }
 
@@ -99,8 +118,8 @@ PreferenceLoss::Found PreferenceLoss::compare(const AnswerLogps& policy, const A
 
 LossSum PreferenceLoss::loss(const ForwardOutputs& outputs, const PreferencePayload& payload) {
   auto& model = outputs.model;
-  const double pairs = num_items(outputs.batch);
-  auto policy = answer_logps_of(outputs, config_.ld_alpha);
+  const auto pairs = static_cast<double>(pairs_in(outputs.batch));
+  auto policy = answer_logps_of(outputs, config_.ld_alpha, sequence_);
   auto found = compare(policy, payload.reference, model.training());
   LossSum result{found.losses_p.sum(), metrics(policy, found, pairs)};
   if (config_.rpo_alpha > 0) {
@@ -108,6 +127,9 @@ LossSum PreferenceLoss::loss(const ForwardOutputs& outputs, const PreferencePayl
     result.sum = result.sum + own * config_.rpo_alpha;
   }
   add_router_losses(result, outputs, router_, pairs);
+  if (!sequence_ || sequence_->is_first_rank()) return result;
+  result.sum = result.sum - result.sum.detach();  // a gradient of its own positions; the first process tells the value
+  for (auto& metric : result.metrics) metric.sum = at::zeros_like(metric.sum), metric.num_items = 0;
   return result;
 }
 

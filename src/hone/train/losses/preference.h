@@ -30,11 +30,12 @@ class PreferenceLoss final : public LossOf<PreferencePayload> {
   PreferenceLoss(const PreferenceConfig& config, Reference* reference, const RouterLossConfig& router, Layout names)
       : config_(config), reference_(reference), router_(router), names_(names) {}
 
-  double num_items(const data::Batch& batch) const override { return static_cast<double>(batch.segments.count() / 2); }
+  double num_items(const data::Batch& batch) const override;
   void consult(model::CausalLM& model, const data::Batch& batch, PreferencePayload& payload) override;
   ForwardRequest request(const data::Batch& batch) const override { return {.batch = batch, .router_logits = router_.any()}; }
   LossSum loss(const ForwardOutputs& outputs, const PreferencePayload& payload) override;
   void join(ParallelStrategy& group) override { group_ = &group; }
+  void split_sequences(const parallel::SequenceParallel& sequence) override { sequence_ = &sequence; }
   std::vector<std::pair<std::string, std::string>> shown_metrics() const override {
     return {{"accuracy", "rewards/accuracies"}, {"margin", "rewards/margins"}};
   }
@@ -53,8 +54,9 @@ class PreferenceLoss final : public LossOf<PreferencePayload> {
   RouterLossConfig router_;
   Layout names_;  // whose names metrics have where ms-swift's and LLaMA-Factory's differ
   ParallelStrategy* group_ = nullptr;
-  Tensor baseline_;            // the mean reward of all batches so far, for BCO
-  double baseline_count_ = 0;  // of how many
+  const parallel::SequenceParallel* sequence_ = nullptr;  // null: sequences are whole
+  Tensor baseline_;                                       // the mean reward of all batches so far, for BCO
+  double baseline_count_ = 0;                             // of how many
 };
 
 }  // namespace hone::train

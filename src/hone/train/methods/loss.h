@@ -9,6 +9,10 @@
 #include "hone/device/tensor.h"
 #include "hone/train/methods/forward_pass.h"
 
+namespace hone::parallel {
+class SequenceParallel;
+}
+
 namespace hone::train {
 
 class ParallelStrategy;
@@ -40,6 +44,8 @@ class Loss {
   virtual bool repeats_launches() const { return false; }
   // Before the first batch: the processes that train together, for losses that look at what all of them found.
   virtual void join(ParallelStrategy& /*group*/) {}
+  // The same: batches are parts of sequences, whose others are on other processes. What a loss counts, it counts on the first.
+  virtual void split_sequences(const parallel::SequenceParallel& /*sequence*/) {}
   // What a loss remembers from batch to batch, the same on all processes; null: nothing. A resumed run gets it back.
   virtual Json state() const { return nullptr; }
   virtual void restore(const Json& /*state*/) {}
