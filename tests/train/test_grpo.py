@@ -147,6 +147,10 @@ def test_rewards_of_ones_own(grpo, judge, tmp_path, dataset):
         Judge.answer = lambda q: json.dumps([worth] * len(q["completions"]))
         run = grpo(tmp_path / "even", dataset=rows, reward_funcs=[judge], max_steps=4, save_strategy="no", overwrite_output_dir="true")
         assert run.code == 0 and run.err.count("all advantages are zero") == 1, run.err
+    # Answers that a stop word leaves nothing of are counted, and the run goes on.
+    Judge.answer = lambda q: json.dumps([float(i) for i, _ in enumerate(q["completions"])])
+    run = grpo(tmp_path / "empty", dataset=rows, reward_funcs=[judge], max_steps=1, save_strategy="no", stop_words=[" ", "e", "a"])
+    assert run.code == 0 and 0 < steps_of(run)[0]["completions/empty_ratio"] <= 1 and "" in Judge.asked[-1]["completions"], run.err
     # One of two processes is told nonsense in the second rollout: both leave, with the first step saved.
     Judge.asked = []
     Judge.answer = lambda q: json.dumps(list(range(len(q["completions"])))) if len(Judge.asked) < 4 else "nonsense"

@@ -152,12 +152,11 @@ std::vector<std::pair<std::string, double>> RolloutWorker::ppo_notes(const Rollo
                                                                      double kl_coef) const {
   const auto& ppo = *config_.ppo;
   auto& group = deps_.strategy;
-  std::vector<double> entropies, ended, empty;
+  std::vector<double> entropies, ended;
   for (size_t i = 0; i < trajectories.size(); ++i) {
     const auto& completion = draw.own[i].completion;
     entropies.push_back(-std::accumulate(trajectories[i].logps.begin(), trajectories[i].logps.end(), 0.0));
     ended.push_back(completion.truncated ? 0 : 1);
-    empty.push_back(completion.text.empty() ? 1 : 0);
   }
   const double score = std::accumulate(scores.begin(), scores.end(), 0.0) / static_cast<double>(scores.size());
   const double from_divergence = ppo.experience.kl_in_reward ? -kl_coef * kl : 0;
@@ -169,7 +168,6 @@ std::vector<std::pair<std::string, double>> RolloutWorker::ppo_notes(const Rollo
       {named("objective/non_score_reward", "ppo/mean_non_score_reward"), from_divergence},
       {named("objective/scores", "ppo/mean_scores"), score},
       {"val/num_eos_tokens", mean_over(ended, group) * static_cast<double>(scores.size())},
-      {"completions/empty_ratio", mean_over(empty, group)},
       {"time/rollout", generating_seconds_},
       {"time/reward", scoring_seconds_}};
   if (!ppo.loss.legacy_names) notes.emplace_back("objective/rlhf_reward", score + from_divergence);

@@ -288,18 +288,23 @@ std::vector<double> RolloutWorker::divergences(const std::vector<data::Batch>& b
 
 std::vector<std::pair<std::string, double>> RolloutWorker::length_notes(const std::vector<RolloutSample>& own,
                                                                         double& tokens) const {
-  std::vector<double> lengths, cut;
-  for (const auto& rolled : own)
-    lengths.push_back(static_cast<double>(trained_tokens(rolled.completion))), cut.push_back(rolled.completion.truncated ? 1 : 0);
+  std::vector<double> lengths, cut, empty;
+  for (const auto& rolled : own) {
+    lengths.push_back(static_cast<double>(trained_tokens(rolled.completion)));
+    cut.push_back(rolled.completion.truncated ? 1 : 0);
+    empty.push_back(rolled.completion.text.empty() ? 1 : 0);
+  }
   lengths = gather(lengths, deps_.strategy);
   cut = gather(cut, deps_.strategy);
+  empty = gather(empty, deps_.strategy);
   tokens = std::accumulate(lengths.begin(), lengths.end(), 0.0);
   auto answers = static_cast<double>(lengths.size());
   auto [shortest, longest] = std::ranges::minmax(lengths);
   return {{"completions/mean_length", tokens / answers},
           {"completions/min_length", shortest},
           {"completions/max_length", longest},
-          {"completions/clipped_ratio", std::accumulate(cut.begin(), cut.end(), 0.0) / answers}};
+          {"completions/clipped_ratio", std::accumulate(cut.begin(), cut.end(), 0.0) / answers},
+          {"completions/empty_ratio", std::accumulate(empty.begin(), empty.end(), 0.0) / answers}};
 }
 
 std::vector<data::Batch> RolloutWorker::collated(const RolloutBatch& draw, int64_t batch_size) const {
