@@ -1,10 +1,13 @@
 """hone on emulated NPUs beside hone on the CPU: the same losses, the same tokens, the same merged weights."""
 import json
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
+import workers
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL, DATA = ROOT / "models/nano", ROOT / "data/demo.jsonl"
@@ -82,6 +85,26 @@ def test_experts_in_host_memory(npu, tmp_path):
     assert last_report(tmp_path / "report-card")["operators"].get("aclnnGroupedMatmulV5") and not last_report(tmp_path / "report-host")["operators"].get("aclnnGroupedMatmulV5")
     dense = npu("llamafactory-cli", "train", *words, f"model_name_or_path={MODEL}", f"output_dir={tmp_path / 'dense'}", "use_kt=true")
     assert dense.returncode == 2 and "has no experts" in dense.stderr, dense.stderr
+
+
+def test_completions_of_a_rollout_server(npu, swift, tmp_path):
+    """A card trains, a server on the CPU writes the completions and follows the weights: the course of the CPU alone."""
+    port = workers.free_port()
+    words = [*SAME, "--rlhf_type", "grpo", "--dataset", ROOT / "data/prompts.jsonl", "--reward_funcs", "repetition", "--num_generations", 2, "--per_device_train_batch_size", 4, "--max_completion_length", 12, *accumulate(1),
+             "--max_steps", 2, "--save_strategy", "no"]
+    check(swift("rlhf", *words, "--device", "cpu", "--output_dir", tmp_path / "cpu"))
+    command = [os.environ.get("HONE_BIN", ROOT / "build/bin/hone"), "rollout", "--model", MODEL, "--torch_dtype", "float32", "--device", "cpu", "--port", port, "--log_interval", -1]
+    server = subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, text=True)
+    try:
+        assert any("is served at" in line for line in server.stderr)
+        threading.Thread(target=server.stderr.read, daemon=True).start()
+        check(npu("swift", "rlhf", *words, "--vllm_mode", "server", "--vllm_server_base_url", f"http://127.0.0.1:{port}", "--output_dir", tmp_path / "npu"))
+    finally:
+        server.kill()
+        server.wait()
+    ours, theirs = ([json.loads(line) for line in (tmp_path / name / "logging.jsonl").read_text().splitlines()][:2] for name in ("npu", "cpu"))
+    for one, other in zip(ours, theirs):
+        assert one["reward"] == pytest.approx(other["reward"], abs=1e-6) and one["grad_norm"] == pytest.approx(other["grad_norm"], rel=1e-2, abs=1e-4) and one["rollout/push_bytes"] > 0
 
 
 @pytest.mark.parametrize("method, rows", [("dpo", "preferences"), ("kto", "feedback"), ("rm", "preferences")])

@@ -72,12 +72,14 @@ def same_course(one, other, tolerance):
 
 
 def test_servers_generate_what_the_engine_inside_would(grpo, model_folder, tmp_path):
-    """An adapter on one server and on two, from one process and two; all weights on a server of their own; log-probabilities are the trainer's."""
+    """An adapter on one server and on two, from one process, two, and two that share the weights out; all weights on a server of their own; log-probabilities are the trainer's."""
     inside = grpo(tmp_path / "inside", log_rollout_offpolicy_metrics="true")
     assert inside.code == 0, inside.err
     alone, other, whole = (RolloutServer(model_folder) for _ in range(3))
     with serving(alone, other, whole):
-        for name, settings in (("one", served(alone, log_completions="true")), ("two", dict(served(alone, other), count=2, per_device_train_batch_size=4))):
+        both = dict(count=2, per_device_train_batch_size=4)
+        for name, settings in (("one", served(alone, log_completions="true")), ("two", dict(served(alone, other), **both)), ("zero3", dict(served(alone), deepspeed="zero3", **both)),
+                               ("fsdp", dict(served(other), fsdp="full_shard", **both))):
             run = grpo(tmp_path / name, **settings)
             assert run.code == 0, run.err
             same_course(steps_of(inside), steps_of(run), 2e-4)
