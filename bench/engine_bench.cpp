@@ -16,12 +16,15 @@
 #include "hone/engine/engine.h"
 #include "hone/model/causal_lm.h"
 #include "hone/ops/cpu/simd.h"
+#include "hone/train/loop/profiler.h"
 
 namespace hone {
 namespace {
 
 struct Settings {
   std::string model, dtype, device = "cpu", answers;  // answers: a JSON file of prompts to answer greedily instead of measuring
+  std::string profile;                                // a folder: three steps behind the first `profile_from` are recorded there
+  int64_t profile_from = 100;
   int64_t batch = 1, prompt = 32, tokens = 32, step_tokens = 0, mixed = 0;  // mixed: requests of 100 to 1,024 tokens in and out
   double temperature = 0;
   engine::EngineConfig engine;
@@ -36,6 +39,8 @@ Settings parse(int argc, char** argv) {
     if (key == "--dtype") s.dtype = value;
     if (key == "--device") s.device = value;
     if (key == "--answers") s.answers = value;
+    if (key == "--profile") s.profile = value;
+    if (key == "--profile_from") s.profile_from = number();
     if (key == "--batch") s.batch = number();
     if (key == "--prompt") s.prompt = number();
     if (key == "--tokens") s.tokens = number();
@@ -79,7 +84,7 @@ struct Rates {
   int64_t prompt_tokens = 0, answer_tokens = 0, all_tokens = 0;  // answer: those of steps where nothing else was computed
 };
 
-Rates run(engine::Engine& engine, std::vector<engine::Request> requests) {
+Rates run(engine::Engine& engine, std::vector<engine::Request> requests, train::StepProfiler* profiler = nullptr) {
   Rates rates;
   size_t started = 0, count = requests.size();
   for (auto& request : requests) {
@@ -90,7 +95,10 @@ Rates run(engine::Engine& engine, std::vector<engine::Request> requests) {
   std::set<engine::RequestId> seen;
   while (!engine.idle()) {
     bool all_started = started == count;
-    for (const auto& output : engine.step()) {
+    if (profiler) profiler->before_step();
+    const auto outputs = engine.step();
+    if (profiler) profiler->after_step(engine.stats().steps);
+    for (const auto& output : outputs) {
       started += seen.insert(output.id).second;
       rates.all_tokens += static_cast<int64_t>(output.tokens.size());
       if (all_started) rates.answer_tokens += static_cast<int64_t>(output.tokens.size());
@@ -181,7 +189,17 @@ int main_of(const Settings& s) {
     for (auto& request : warm_up)
       request.prompt.resize(16), request.sampling.max_tokens = 1 + static_cast<int64_t>(rng.below(48));
   run(engine, std::move(warm_up));
-  auto rates = run(engine, round(s.tokens));
+  std::unique_ptr<train::StepProfiler> profiler;
+  if (!s.profile.empty())
+    profiler = std::make_unique<train::StepProfiler>(train::ProfilerConfig{.wait = s.profile_from,
+                                                                           .warmup = 1,
+                                                                           .active = 3,
+                                                                           .shapes = false,
+                                                                           .memory = false,
+                                                                           .stack = false,
+                                                                           .folder = s.profile},
+                                                     0);
+  auto rates = run(engine, round(s.tokens), profiler.get());
   Json line{{"prompt_tokens_per_second", static_cast<double>(rates.prompt_tokens) / rates.prompt_seconds},
             {"answer_tokens_per_second", static_cast<double>(rates.answer_tokens) / rates.answer_seconds},
             {"output_tokens_per_second", static_cast<double>(rates.all_tokens) / rates.all_seconds},

@@ -12,9 +12,11 @@ class DecodeGraphs {
   DecodeGraphs(model::CausalLM& model, bool wanted, int64_t max_blocks);  // of one sequence
   ~DecodeGraphs();
 
+  bool serves() const { return impl_ != nullptr; }
   // Hidden states of one new token per sequence, given on the host; undefined when this batch must be computed the plain way.
-  // Valid until the next call.
-  Tensor hidden(const model::ForwardInput& input, const ops::PagedAttentionMetadata& plan, model::PagedKvCache& cache);
+  // Valid until the next call. `tokens_t`, where defined, are the tokens, on the device and maybe not computed yet.
+  Tensor hidden(const model::ForwardInput& input, const ops::PagedAttentionMetadata& plan, model::PagedKvCache& cache,
+                const Tensor& tokens_t = {});
   void clear();
 
  private:

@@ -1,5 +1,7 @@
 #include "hone/engine/model_runner.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <cmath>
 
 #include "hone/base/fault_injection.h"
@@ -10,6 +12,15 @@ namespace hone::engine {
 namespace {
 
 constexpr size_t kPromptRows = 64;  // rows of logits held at a time for prompt log-probabilities
+
+// What the device draws the token with that stands `ahead` of the sequence's next one.
+void append_draw(ops::SamplingTensors& draws, const Sequence& sequence, size_t ahead) {
+  const auto& sampling = sequence.request.sampling;
+  draws.temperatures.push_back(static_cast<float>(sampling.temperature));
+  draws.top_k.push_back(static_cast<int32_t>(std::min<int64_t>(sampling.top_k, std::numeric_limits<int32_t>::max())));
+  draws.top_p.push_back(static_cast<float>(sampling.top_p));
+  draws.keys.push_back(static_cast<int64_t>(sequence.sampler.draw_key(ahead)));
+}
 
 Tensor on_device(const std::vector<int32_t>& values, at::Device device) {
   return at::tensor(values, at::TensorOptions(at::kInt)).to(device);
@@ -30,12 +41,14 @@ Tensor host_floats(const Tensor& logits) { return logits.to(at::kFloat).to(at::k
 
 }  // namespace
 
-// A decoding sequence's rows each resume from the cache: the token that was sampled last, and every draft token behind it.
+// A decoding sequence's rows each resume from the cache: the token that was sampled last, and every draft token behind it. So do,
+// on a GPU, the last few rows of a prompt whose beginning the cache has: many such prompts are then one launch.
 model::PagedInput ModelRunner::prepare_inputs(Chunks slices, const model::PagedKvCache& cache) {
   std::vector<model::PagedChunk> chunks;
   for (const auto& slice : slices) {
     const auto& [sequence, count] = slice;
-    const int64_t step = slice.is_decode() ? 1 : count, end = sequence->num_computed_tokens + count;
+    const bool by_row = slice.is_decode() || (model_.device().is_cuda() && slice.is_short_continuation());
+    const int64_t step = by_row ? 1 : count, end = sequence->num_computed_tokens + count;
     for (int64_t past = sequence->num_computed_tokens; past < end; past += step) {
       const bool drafted = past >= sequence->size();
       const auto* from = drafted ? &sequence->draft_tokens[static_cast<size_t>(past - sequence->size())]
@@ -121,6 +134,48 @@ StepLogits ModelRunner::run_forward(Chunks slices, model::PagedKvCache& cache) {
   return compute_logits(slices, hidden_th, input.adapters);
 }
 
+bool ModelRunner::can_run_ahead(const StepBatch& batch) const {
+  return graphs_.serves() && !batch.empty() && std::ranges::all_of(batch.chunks, [&](const ScheduledChunk& chunk) {
+           const auto& sequence = *chunk.sequence;
+           return chunk.count == 1 && sequence.is_decoding() && !sequence.search && sequence.request.adapter.empty() &&
+                  samples_on_device(sequence, model_.embedding().weight);
+         });
+}
+
+DecodesInFlight ModelRunner::launch(std::span<Sequence* const> sequences, model::PagedKvCache& cache,
+                                    const DecodesInFlight* before) {
+  fault("engine.compute");
+  const auto device = model_.device();
+  const int64_t ahead = before ? 1 : 0;
+  DecodesInFlight step{.done = c10::Event(device.type())};
+  std::vector<model::PagedChunk> chunks;
+  std::vector<int64_t> sources;  // rows of the step before
+  ops::SamplingTensors draws;
+  size_t row = 0;
+  for (const auto* sequence : sequences) {
+    chunks.push_back({{&sequence->tokens.back(), 1}, sequence->num_computed_tokens + ahead, sequence->blocks, {}});
+    if (sequence->request.images) add_images(*sequence, chunks.back());
+    append_draw(draws, *sequence, static_cast<size_t>(ahead));
+    step.rows.push_back(sequence->id);
+    while (before && before->rows[row] != sequence->id) ++row;
+    sources.push_back(static_cast<int64_t>(row++));
+  }
+  Tensor tokens_t;
+  if (before) {
+    tokens_t = before->chosen_r;
+    if (sources.size() != before->rows.size())
+      tokens_t = tokens_t.index_select(0, at::tensor(sources).pin_memory().to(device, true));
+  }
+  auto [input, plan] = model::paged_input(chunks, cache.block_size());
+  auto hidden_bh = graphs_.hidden(input, plan, cache, tokens_t);
+  fault("engine.select");
+  step.chosen_r = ops::sample_tokens(model_.logits(hidden_bh, {}), draws);
+  step.on_host_r = at::empty(step.chosen_r.sizes(), at::TensorOptions(at::kLong).pinned_memory(true));
+  step.on_host_r.copy_(step.chosen_r, /*non_blocking=*/true);
+  step.done.record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+  return step;
+}
+
 StepLogits ModelRunner::compute_logits(Chunks slices, const Tensor& hidden_th, const ops::LoraMapping& rows) {
   StepLogits result{.chunks = std::vector<ChunkLogits>(slices.size()), .vocabulary = model_.config().vocab_size};
   fill_prompt_logprobs(slices, hidden_th, rows);
@@ -143,6 +198,12 @@ StepLogits ModelRunner::compute_logits(Chunks slices, const Tensor& hidden_th, c
   return result;
 }
 
+bool ModelRunner::samples_on_device(const Sequence& sequence, const Tensor& like) {
+  const auto& sampler = sequence.sampler;
+  const bool settings = sampler.needs_only_temperature() || (sampler.needs_only_top_k_top_p() && ops::can_filter_on(like));
+  return !like.is_cpu() && settings && ops::can_sample_on_device(like, sequence.request.sampling.temperature);
+}
+
 // On an accelerator, rows that need only temperature and seed, on some top_k and top_p too, never leave it.
 void ModelRunner::choose_on_device(Chunks slices, const Tensor& logits_rv, StepLogits& result) {
   std::vector<int32_t> simple, other, first;  // first: those of `simple` that begin an answer
@@ -150,18 +211,11 @@ void ModelRunner::choose_on_device(Chunks slices, const Tensor& logits_rv, StepL
   int32_t row = 0;
   for (size_t i = 0; i < slices.size(); ++i) {
     const auto& sequence = *slices[i].sequence;
-    const auto& sampling = sequence.request.sampling;
-    bool settings =
-        sequence.sampler.needs_only_temperature() || (sequence.sampler.needs_only_top_k_top_p() && ops::can_filter_on(logits_rv));
-    bool on_device = !logits_rv.is_cpu() && result.chunks[i].count == 1 && settings &&
-                     ops::can_sample_on_device(logits_rv, sampling.temperature);
+    bool on_device = result.chunks[i].count == 1 && samples_on_device(sequence, logits_rv);
     for (int64_t j = 0; j < result.chunks[i].count; ++j) (on_device ? simple : other).push_back(row++);
     if (!on_device) continue;
     if (sequence.generated() == 0) first.push_back(row - 1);
-    draws.temperatures.push_back(static_cast<float>(sampling.temperature));
-    draws.top_k.push_back(static_cast<int32_t>(std::min<int64_t>(sampling.top_k, std::numeric_limits<int32_t>::max())));
-    draws.top_p.push_back(static_cast<float>(sampling.top_p));
-    draws.keys.push_back(static_cast<int64_t>(sequence.sampler.draw_key()));
+    append_draw(draws, sequence, 0);
   }
   auto rows_of = [&](const std::vector<int32_t>& rows) {
     return static_cast<int64_t>(rows.size()) == logits_rv.size(0)

@@ -1,6 +1,8 @@
 // Model runner: prepares the inputs of a step's chunks, runs the forward pass, and returns the logits or tokens that the samplers
 // need.
 #pragma once
+#include <c10/core/Event.h>
+
 #include <memory>
 #include <span>
 #include <vector>
@@ -31,6 +33,13 @@ struct StepLogits {
   }
 };
 
+// A decode step that was launched and not waited for.
+struct DecodesInFlight {
+  std::vector<RequestId> rows;
+  Tensor chosen_r, on_host_r;  // int64, the second in pinned memory and there once `done`
+  c10::Event done;
+};
+
 class ModelRunner {
  public:
   // Sequences are at most `max_blocks` blocks long.
@@ -39,6 +48,12 @@ class ModelRunner {
   // Blocks until the logits are on the host. Fills the prompt log-probabilities of the sequences that want them.
   StepLogits compute(const StepBatch& batch, model::PagedKvCache& cache);
   void forget_graphs() { graphs_.clear(); }  // the weights or the cache moved
+
+  // Whether a step of these chunks needs nothing that the host does between steps: decodes whose tokens the device chooses.
+  bool can_run_ahead(const StepBatch& batch) const;
+  // Launches such a step and returns. With `before`, a step on its way, the sequences are a part of its rows, in its order, and
+  // go on with the tokens that it will have chosen.
+  DecodesInFlight launch(std::span<Sequence* const> sequences, model::PagedKvCache& cache, const DecodesInFlight* before);
 
  private:
   using Chunks = std::span<const ScheduledChunk>;
@@ -50,6 +65,7 @@ class ModelRunner {
   StepLogits compute_logits(Chunks slices, const Tensor& hidden_th, const ops::LoraMapping& rows);
   void fill_prompt_logprobs(Chunks slices, const Tensor& hidden_th, const ops::LoraMapping& adapters);
   void choose_on_device(Chunks slices, const Tensor& logits_rv, StepLogits& result);
+  static bool samples_on_device(const Sequence& sequence, const Tensor& like);
 
   model::CausalLM& model_;
   DecodeGraphs graphs_;

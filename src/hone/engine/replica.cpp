@@ -103,9 +103,63 @@ void Replica::abandon(RequestId id) {
   std::erase_if(reports_, [&](const RequestOutput& report) { return report.id == id; });
 }
 
+// While the device computes a decode step, the next one is prepared and launched with the tokens that are still on their way;
+// only then does the host wait. A sequence that turns out to have ended costs the row that was launched for it.
 std::vector<RequestOutput> Replica::step() {
   at::InferenceMode inference;
-  auto batch = cache_ ? scheduler_.schedule() : StepBatch();
+  auto current = std::exchange(in_flight_, std::nullopt);
+  if (!current) {
+    auto batch = cache_ ? scheduler_.schedule() : StepBatch();
+    if (!searches_.empty() || !runner_.can_run_ahead(batch)) return step_and_wait(batch);
+    std::vector<Sequence*> sequences;
+    for (const auto& chunk : batch.chunks) sequences.push_back(chunk.sequence);
+    current = runner_.launch(sequences, *cache_, nullptr);
+  }
+  in_flight_ = launch_ahead(*current);
+  std::vector<RequestOutput> outputs;
+  take_tokens(*current, outputs);
+  if (sequences_.empty()) drop_step_in_flight();
+  ++totals_.steps;
+  std::ranges::move(std::exchange(reports_, {}), std::back_inserter(outputs));
+  return outputs;
+}
+
+// The step behind one on its way, where that needs no decision of the scheduler's: nobody comes in, and there is room.
+std::optional<DecodesInFlight> Replica::launch_ahead(const DecodesInFlight& current) {
+  if (scheduler_.may_admit() || scheduler_.running() != static_cast<int64_t>(current.rows.size())) return std::nullopt;
+  std::vector<Sequence*> sequences;
+  for (auto id : current.rows) {
+    auto found = sequences_.find(id);
+    if (found == sequences_.end()) return std::nullopt;  // cancelled: its place is free
+    auto& sequence = *found->second;
+    if (sequence.generated() + 1 >= sequence.request.sampling.max_tokens) continue;  // ends with the token on its way
+    if (!scheduler_.reserve(sequence, 2)) return std::nullopt;
+    sequences.push_back(&sequence);
+  }
+  if (sequences.empty()) return std::nullopt;
+  return runner_.launch(sequences, *cache_, &current);
+}
+
+void Replica::take_tokens(DecodesInFlight& step, std::vector<RequestOutput>& outputs) {
+  step.done.synchronize();
+  const auto* chosen = step.on_host_r.const_data_ptr<int64_t>();
+  StepLogits logits{.chunks = {{.count = 1}}, .vocabulary = model_.config().vocab_size};
+  for (size_t i = 0; i < step.rows.size(); ++i) {
+    auto found = sequences_.find(step.rows[i]);
+    if (found == sequences_.end()) continue;  // cancelled, or ended with the token before
+    ScheduledChunk chunk{found->second.get(), 1};
+    logits.chunks[0].chosen = static_cast<text::TokenId>(chosen[i]);
+    outputs.push_back(sample_or_fail(chunk, logits, 0));
+    commit_chunk(chunk, outputs.back());
+  }
+}
+
+void Replica::drop_step_in_flight() {
+  if (in_flight_) in_flight_->done.synchronize();
+  in_flight_.reset();
+}
+
+std::vector<RequestOutput> Replica::step_and_wait(const StepBatch& batch) {
   auto logits = batch.empty() ? StepLogits() : runner_.compute(batch, *cache_);
   auto outputs = std::exchange(reports_, {});  // behind what may throw: a report is not lost
   if (batch.empty()) return outputs;
@@ -235,12 +289,14 @@ Stats Replica::stats() const {
 }
 
 void Replica::update_weights(int64_t version) {
+  drop_step_in_flight();
   scheduler_.preempt_all();
   blocks_.reset_prefix_cache();
   totals_.weights_version = version;
 }
 
 void Replica::sleep() {
+  drop_step_in_flight();
   scheduler_.preempt_all();
   blocks_.reset_prefix_cache();
   runner_.forget_graphs();

@@ -37,6 +37,10 @@ class Replica {
 
  private:
   void make_cache();
+  std::vector<RequestOutput> step_and_wait(const StepBatch& batch);
+  std::optional<DecodesInFlight> launch_ahead(const DecodesInFlight& current);
+  void take_tokens(DecodesInFlight& step, std::vector<RequestOutput>& outputs);
+  void drop_step_in_flight();
   RequestOutput sample_or_fail(const ScheduledChunk& slice, const StepLogits& logits, size_t index);
   RequestOutput sample_chunk(const ScheduledChunk& slice, const StepLogits& logits, size_t index);
   void commit_chunk(const ScheduledChunk& slice, const RequestOutput& output);
@@ -53,6 +57,7 @@ class Replica {
   std::unordered_map<RequestId, std::unique_ptr<Sequence>> sequences_;
   std::map<RequestId, std::unique_ptr<BeamSearch>> searches_;  // their beams are not among the sequences
   std::vector<RequestOutput> reports_;                         // what happened between steps
+  std::optional<DecodesInFlight> in_flight_;                   // its sequences are as if it had not been launched
   Stats totals_;
   RequestId next_beam_;  // beams have ids of their own, beyond those of requests
 };

@@ -158,9 +158,9 @@ bool Sampler::is_end(TokenId token) const {
 }
 bool Sampler::is_stop(TokenId token) const { return contains(params_.stop_tokens, token); }
 
-uint64_t Sampler::draw_key() const {
+uint64_t Sampler::draw_key(size_t ahead) const {
   Rng rng(params_.seed);
-  rng.seek(chosen_.size());
+  rng.seek(chosen_.size() + ahead);
   return rng.next();
 }
 

@@ -36,7 +36,7 @@ class Sampler {
   // True when the choice needs nothing but temperature and seed: a device can make it.
   bool needs_only_temperature() const { return plain_ && !needs_length(); }
   bool needs_only_top_k_top_p() const { return plain_but_filters_ && !needs_length(); }  // top_k and top_p besides
-  uint64_t draw_key() const;  // for such a device: differs for every position of every seed
+  uint64_t draw_key(size_t ahead = 0) const;  // for such a device: differs for every position of every seed; `ahead` of the next
 
   bool is_end(text::TokenId token) const;   // ends the answer, not part of it
   bool is_stop(text::TokenId token) const;  // ends the answer as its last token

@@ -16,7 +16,7 @@ StepBatch Scheduler::schedule() {
   schedule_prefills(batch, budget);
   admit(batch, budget);
   std::ranges::stable_sort(batch.chunks, {}, [](const ScheduledChunk& slice) {
-    return slice.is_decode() ? 0 : slice.is_batch_invariant() ? 1 : 2;
+    return slice.is_decode() ? 0 : slice.is_batch_invariant() ? 1 : slice.is_short_continuation() ? 2 : 3;
   });
   return batch;
 }
@@ -149,6 +149,12 @@ bool Scheduler::allocate_blocks(Sequence& sequence, int64_t count) {
 
 int64_t Scheduler::missing_blocks(const Sequence& sequence, int64_t count) const {
   return blocks_.blocks_for(sequence.num_computed_tokens + count) - static_cast<int64_t>(sequence.blocks.size());
+}
+
+bool Scheduler::reserve(Sequence& sequence, int64_t count) {
+  if (blocks_.free_blocks() < missing_blocks(sequence, count)) return false;
+  while (missing_blocks(sequence, count) > 0) sequence.blocks.push_back(blocks_.allocate());
+  return true;
 }
 
 void Scheduler::compute(Sequence& sequence, int64_t count, StepBatch& batch, int64_t& budget) {

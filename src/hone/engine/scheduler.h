@@ -20,11 +20,16 @@ struct ScheduledChunk {
   bool samples_token() const { return sequence->num_computed_tokens + count >= sequence->size(); }
   // Each of its rows resumes from what the cache holds, as if it came alone; a guess does, too.
   bool is_decode() const { return count == 1 || sequence->is_decoding(); }
+  // A few rows behind what the cache has, as of prompts that begin alike; pictures' rows see each other.
+  bool is_short_continuation() const {
+    constexpr int64_t kFew = 32;
+    return sequence->num_computed_tokens > 0 && count <= kFew && !sequence->request.images && !is_batch_invariant();
+  }
   bool is_batch_invariant() const { return sequence->request.sampling.batch_invariant; }
 };
 
 struct StepBatch {
-  std::vector<ScheduledChunk> chunks;  // those that continue first, then repeatable prompts, then the others
+  std::vector<ScheduledChunk> chunks;  // decodes first, then repeatable prompts, short continuations, and the others
   bool empty() const { return chunks.empty(); }
 };
 
@@ -41,6 +46,10 @@ class Scheduler {
   // `child`, which holds nothing yet, resumes from what is computed of `parent`: full blocks are shared, a last one that is not
   // full is to be copied before the next step.
   void fork(const Sequence& parent, Sequence& child, std::vector<BlockCopy>& copies);
+  // Room for `count` tokens behind those computed, for a step that nothing else joins; false where there is none without taking
+  // it from another.
+  bool reserve(Sequence& sequence, int64_t count);
+  bool may_admit() const { return waiting() > 0 && active() < limits_.max_sequences; }
   void remove(Sequence& sequence);  // finished or cancelled: its blocks are free at once
   void preempt_all();               // everything is computed again
 

@@ -3,6 +3,7 @@
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGuard.h>
 
+#include <array>
 #include <map>
 
 #include "hone/ops/attention/decode_chunks.h"
@@ -22,10 +23,13 @@ int64_t bucket_of(int64_t sequences) {
 
 struct DecodeGraphs::Impl {
   // One buffer on the host and one on the device, at addresses that stay: tokens, positions, slots, where block lists begin,
-  // lengths, how attention is shared out, and the block lists themselves, so that a step's input is one copy.
+  // lengths, how attention is shared out, and the block lists themselves, so that a step's input is one copy. Two on the host
+  // take turns: a step may be prepared while the copy of the one before is still to come.
   struct Captured {
     at::cuda::CUDAGraph graph;
-    Tensor host, device;
+    std::array<Tensor, 2> hosts;
+    size_t turn = 0;
+    Tensor device;
     model::ForwardInput input;
     ops::PagedAttentionMetadata plan;
     Tensor hidden_bh;
@@ -42,7 +46,7 @@ struct DecodeGraphs::Impl {
     auto made = std::make_unique<Captured>();
     auto options = at::TensorOptions(at::kInt);
     const int64_t chunks = ops::decode_chunk_room(size), numbers = size * (5 + max_blocks) + chunks;
-    made->host = at::zeros({numbers}, options.pinned_memory(true));
+    for (auto& host : made->hosts) host = at::zeros({numbers}, options.pinned_memory(true));
     made->device = at::zeros({numbers}, options.device(model.device()));
     auto column = [&](int64_t i) { return made->device.narrow(0, i * size, size); };
     made->input.tokens_t = column(0);
@@ -55,7 +59,8 @@ struct DecodeGraphs::Impl {
                   made->device.narrow(0, 5 * size + chunks, size * max_blocks),
                   column(3),
                   column(4),
-                  made->device.narrow(0, 5 * size, chunks)};
+                  made->device.narrow(0, 5 * size, chunks),
+                  at::zeros({ops::decode_counter_room(size)}, options.device(model.device()))};
     column(2).fill_(-1);
     return made;
   }
@@ -75,7 +80,9 @@ struct DecodeGraphs::Impl {
 
   // Rows beyond the batch have length 0 and store nowhere.
   static void fill(Captured& to, const model::ForwardInput& input, const ops::PagedAttentionMetadata& plan, int64_t size) {
-    auto* host = to.host.mutable_data_ptr<int32_t>();
+    to.turn = 1 - to.turn;
+    const auto& from_host = to.hosts[to.turn];
+    auto* host = from_host.mutable_data_ptr<int32_t>();
     int64_t count = input.tokens_t.size(0);
     int column = 0;
     for (const auto& [from, rest] :
@@ -87,7 +94,7 @@ struct DecodeGraphs::Impl {
     std::ranges::copy(ops::decode_chunks(plan.lengths, size), host + 5 * size);
     const int64_t tables = 5 * size + ops::decode_chunk_room(size), used = tables + plan.block_tables.size(0);
     std::copy_n(plan.block_tables.const_data_ptr<int32_t>(), plan.block_tables.size(0), host + tables);
-    to.device.narrow(0, 0, used).copy_(to.host.narrow(0, 0, used), /*non_blocking=*/true);
+    to.device.narrow(0, 0, used).copy_(from_host.narrow(0, 0, used), /*non_blocking=*/true);
   }
 };
 
@@ -101,8 +108,8 @@ DecodeGraphs::DecodeGraphs(model::CausalLM& model, bool wanted, int64_t max_bloc
 }
 DecodeGraphs::~DecodeGraphs() = default;
 
-Tensor DecodeGraphs::hidden(const model::ForwardInput& input, const ops::PagedAttentionMetadata& plan,
-                            model::PagedKvCache& cache) {
+Tensor DecodeGraphs::hidden(const model::ForwardInput& input, const ops::PagedAttentionMetadata& plan, model::PagedKvCache& cache,
+                            const Tensor& tokens_t) {
   if (!impl_) return {};
   int64_t count = input.tokens_t.size(0), size = bucket_of(count);
   auto& made = impl_->captured[size];
@@ -111,6 +118,7 @@ Tensor DecodeGraphs::hidden(const model::ForwardInput& input, const ops::PagedAt
     impl_->capture(*made, cache);
   }
   Impl::fill(*made, input, plan, size);
+  if (tokens_t.defined()) made->input.tokens_t.narrow(0, 0, count).copy_(tokens_t);
   made->graph.replay();
   return made->hidden_bh.narrow(0, 0, count);
 }
