@@ -4,6 +4,8 @@
 // them: which of a head's numbers stands at which place of a product is free, as long as both factors agree.
 #pragma once
 #include "hone/ops/cuda/with_cuda/dependent_launch.cuh"
+#include "hone/ops/cuda/with_cuda/softmax_parts.cuh"
+#include "hone/ops/cuda/with_cuda/tensor_cores.cuh"
 #include "hone/ops/cuda/with_cuda/vectors.cuh"
 
 namespace hone::ops::cuda {
@@ -24,16 +26,6 @@ struct ChunkList {
   __device__ int sequence_of(int chunk) const { return numbers[3 + sequences + chunk]; }
 };
 
-__device__ inline void mma16(float (&sums)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, __nv_bfloat16) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-__device__ inline void mma16(float (&sums)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, __half) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
 // An 8 x 8 matrix, two neighbors of a row in each thread, transposed.
 __device__ inline uint32_t transposed(uint32_t pair) {
   uint32_t found;
@@ -110,13 +102,26 @@ struct TileSums {
   }
 };
 
+// Sequences that fill up a batch have no chunk and get zeros, from blocks that are left over: there are as many at least.
+template <class T, int D>
+__device__ inline void clear_empty(const ChunkList& chunks, T* out, int first_head, int heads, const ChunkShape& shape) {
+  const int spare = gridDim.y - chunks.count();
+  for (int sequence = blockIdx.y - chunks.count(); sequence < shape.sequences; sequence += spare) {
+    if (chunks.first_of(sequence) != chunks.first_of(sequence + 1)) continue;
+    for (int i = threadIdx.x; i < heads * D; i += kChunkThreads) out[(static_cast<int64_t>(sequence) * shape.heads + first_head) * D + i] = from_float<T>(0.0f);
+  }
+}
+
 template <class T, int D>
 __global__ void __launch_bounds__(kChunkThreads, 3) chunk_kernel(const T* q, const T* keys, const T* values, const int* chunk_list, const int* tables, const int* begins,
-                                                                 const int* lengths, T* out, float* partial, ChunkShape shape) {
+                                                                 const int* lengths, T* out, float* partial, int* counters, ChunkShape shape) {
   const int head = blockIdx.x % shape.kv_heads, first_query = blockIdx.x / shape.kv_heads * kTileQueries, chunk = blockIdx.y;
   const ChunkList chunks{chunk_list, shape.sequences};
   let_next_begin();
-  if (chunk >= chunks.count()) return wait_for_previous();  // what comes next counts on all that came before
+  if (chunk >= chunks.count()) {
+    wait_for_previous();  // what comes next counts on all that came before
+    return clear_empty<T, D>(chunks, out, head * shape.group + first_query, min(kTileQueries, shape.group - first_query), shape);
+  }
   const int sequence = chunks.sequence_of(chunk), length = lengths[sequence], piece = chunk - chunks.first_of(sequence);
   const int begin = piece * chunks.length(), end = min(length, begin + chunks.length());
   const int start = shape.window > 0 && length > shape.window ? length - shape.window : 0;
@@ -178,47 +183,38 @@ __global__ void __launch_bounds__(kChunkThreads, 3) chunk_kernel(const T* q, con
   const bool alone = chunks.first_of(sequence + 1) - chunks.first_of(sequence) == 1;
   for (int element = threadIdx.x; element < count * D; element += kChunkThreads) {
     const int query_of = element / D, d = element % D;
-    float highest = -INFINITY, total = 0, result = 0;
+    SoftmaxParts parts;
 #pragma unroll
-    for (int w = 0; w < kChunkWarps; ++w) highest = fmaxf(highest, all_peaks[w][query_of]);
-#pragma unroll
-    for (int w = 0; w < kChunkWarps; ++w) {
-      const float shrink = all_peaks[w][query_of] == -INFINITY ? 0.0f : exp2f(all_peaks[w][query_of] - highest);
-      total += all_totals[w][query_of] * shrink;
-      result += all_sums[w][query_of][d] * shrink;
-    }
+    for (int w = 0; w < kChunkWarps; ++w) parts.add(all_peaks[w][query_of], all_totals[w][query_of], all_sums[w][query_of][d]);
     if (alone) {
-      out[(static_cast<int64_t>(sequence) * shape.heads + first_head + query_of) * D + d] = from_float<T>(total > 0 ? result / total : 0.0f);
+      out[(static_cast<int64_t>(sequence) * shape.heads + first_head + query_of) * D + d] = from_float<T>(parts.result());
     } else {
       float* own = partial + (static_cast<int64_t>(chunk) * shape.heads + first_head + query_of) * (D + 2);
-      own[d] = result;
-      if (d == 0) own[D] = highest, own[D + 1] = total;
+      own[d] = parts.value;
+      if (d == 0) own[D] = parts.peak, own[D + 1] = parts.total;
     }
   }
-}
-
-// One block per head of one sequence: adds the parts of its chunks. A sequence of one chunk is done; one of none, which fills up a batch, gets zeros.
-template <class T, int D>
-__global__ void __launch_bounds__(D / 2) merge_chunks_kernel(const float* partial, const int* chunk_list, T* out, int heads, int sequences) {
-  const ChunkList chunks{chunk_list, sequences};
-  const int sequence = blockIdx.x / heads, head = blockIdx.x % heads, d = threadIdx.x * 2;
-  let_next_begin();
+  if (alone) return;
+  // Whoever comes last puts a sequence's chunks together, in their order, and leaves the counter as it was.
+  __shared__ int before;
+  __threadfence();
+  __syncthreads();
+  int* const counter = counters + sequence * gridDim.x + blockIdx.x;
   const int first = chunks.first_of(sequence), last = chunks.first_of(sequence + 1);
-  wait_for_previous();
-  if (last - first == 1) return;
-  float highest = -INFINITY, total = 0;
-  float2 result = make_float2(0, 0);
-  for (int chunk = first; chunk < last; ++chunk) {
-    const float* own = partial + (static_cast<int64_t>(chunk) * heads + head) * (D + 2);
-    const float2 part = *reinterpret_cast<const float2*>(own + d), state = *reinterpret_cast<const float2*>(own + D);
-    if (state.x == -INFINITY) continue;
-    const float peak = fmaxf(highest, state.x), shrink = exp2f(highest - peak), weight = exp2f(state.x - peak);
-    result.x = result.x * shrink + part.x * weight, result.y = result.y * shrink + part.y * weight;
-    total = total * shrink + state.y * weight;
-    highest = peak;
+  if (threadIdx.x == 0) before = atomicAdd(counter, 1);
+  __syncthreads();
+  if (before != last - first - 1) return;
+  __threadfence();
+  if (threadIdx.x == 0) *counter = 0;
+  for (int element = threadIdx.x; element < count * D; element += kChunkThreads) {
+    const int64_t query = first_head + element / D, d = element % D;
+    SoftmaxParts parts;
+    for (int part = first; part < last; ++part) {
+      const float* own = partial + (part * static_cast<int64_t>(shape.heads) + query) * (D + 2);
+      parts.add(__ldcg(own + D), __ldcg(own + D + 1), __ldcg(own + d));
+    }
+    out[(static_cast<int64_t>(sequence) * shape.heads + query) * D + d] = from_float<T>(parts.result());
   }
-  const float inverse = total > 0 ? 1.0f / total : 0.0f;
-  *reinterpret_cast<uint32_t*>(out + static_cast<int64_t>(blockIdx.x) * D + d) = rounded_pair<T>(result.x * inverse, result.y * inverse);
 }
 
 }  // namespace hone::ops::cuda

@@ -1,6 +1,7 @@
 #include "hone/ops/attention/decode_chunks.h"
 #include "hone/ops/cuda/paged_attention.h"
 #include "hone/ops/cuda/with_cuda/chunked_decode.cuh"
+#include "hone/ops/cuda/with_cuda/softmax_parts.cuh"
 
 namespace hone::ops::cuda {
 namespace {
@@ -10,10 +11,11 @@ constexpr int kPositions = 4;     // a lane group works on so many neighboring p
 constexpr int kMaxGroup = 8;      // queries of one key head that one block serves
 constexpr int kBlocksWanted = 264;  // two per multiprocessor of an H200: below, sequences are split among blocks
 constexpr int kMaxSplits = 32;
+constexpr double kLog2E = 1.4426950408889634;
 
 struct DecodeShape {
   int heads, kv_heads, group, block_size, splits, window;
-  float scale;
+  float scale;  // times log2(e): exponentials are of 2
 };
 
 // The sum over the lane groups of a warp, of lanes in the same place.
@@ -86,14 +88,14 @@ __global__ void __launch_bounds__(kThreads) decode_kernel(const T* q, const T* k
         highest = fmaxf(highest, score[p]);
       }
       if (highest == -INFINITY) continue;
-      const float shrink = __expf(peak[g] - highest);
+      const float shrink = exp2f(peak[g] - highest);
       peak[g] = highest;
       total[g] *= shrink;
 #pragma unroll
       for (int i = 0; i < kPack; ++i) sums[g][i] *= shrink;
 #pragma unroll
       for (int p = 0; p < kPositions; ++p) {
-        const float weight = __expf(score[p] - highest);
+        const float weight = exp2f(score[p] - highest);
         total[g] += weight;
 #pragma unroll
         for (int i = 0; i < kPack; ++i) sums[g][i] += weight * to_float(value[p].values[i]);
@@ -108,7 +110,7 @@ __global__ void __launch_bounds__(kThreads) decode_kernel(const T* q, const T* k
   for (int g = 0; g < G; ++g) {
     float highest = peak[g];
     for (int offset = kLanes; offset < 32; offset *= 2) highest = fmaxf(highest, __shfl_xor_sync(0xffffffffu, highest, offset));
-    const float shrink = peak[g] == -INFINITY ? 0.0f : __expf(peak[g] - highest);
+    const float shrink = peak[g] == -INFINITY ? 0.0f : exp2f(peak[g] - highest);
     const float sum = group_sum<kLanes>(total[g] * shrink);
 #pragma unroll
     for (int i = 0; i < kPack; ++i) sums[g][i] = group_sum<kLanes>(sums[g][i] * shrink);
@@ -120,22 +122,16 @@ __global__ void __launch_bounds__(kThreads) decode_kernel(const T* q, const T* k
   __syncthreads();
   for (int element = threadIdx.x; element < count * D; element += kThreads) {
     const int g = element / D, d = element % D;
-    float highest = -INFINITY, sum = 0, result = 0;
+    SoftmaxParts parts;
 #pragma unroll
-    for (int w = 0; w < kWarps; ++w) highest = fmaxf(highest, all_peaks[g][w]);
-#pragma unroll
-    for (int w = 0; w < kWarps; ++w) {
-      const float shrink = all_peaks[g][w] == -INFINITY ? 0.0f : __expf(all_peaks[g][w] - highest);
-      sum += all_totals[g][w] * shrink;
-      result += all_sums[g][w][d] * shrink;
-    }
+    for (int w = 0; w < kWarps; ++w) parts.add(all_peaks[g][w], all_totals[g][w], all_sums[g][w][d]);
     const int64_t row = static_cast<int64_t>(sequence * shape.heads + head * shape.group + first_query + g) * shape.splits + split;
     if (shape.splits == 1) {
-      out[row * D + d] = from_float<T>(sum > 0 ? result / sum : 0.0f);
+      out[row * D + d] = from_float<T>(parts.result());
     } else {
       float* own_part = partial + row * (D + 2);
-      own_part[d] = result;
-      if (d == 0) own_part[D] = highest, own_part[D + 1] = sum;
+      own_part[d] = parts.value;
+      if (d == 0) own_part[D] = parts.peak, own_part[D + 1] = parts.total;
     }
   }
 }
@@ -146,19 +142,13 @@ __global__ void merge_kernel(const float* partial, T* out, int splits, int head_
   let_next_begin();
   wait_for_previous();
   const float* rows = partial + static_cast<int64_t>(blockIdx.x) * splits * (head_dim + 2);
-  float highest = -INFINITY, total = 0;
-  for (int s = 0; s < splits; ++s) highest = fmaxf(highest, rows[s * (head_dim + 2) + head_dim]);
-  for (int s = 0; s < splits; ++s) {
-    float peak = rows[s * (head_dim + 2) + head_dim];
-    if (peak != -INFINITY) total += rows[s * (head_dim + 2) + head_dim + 1] * __expf(peak - highest);
-  }
   for (int d = threadIdx.x; d < head_dim; d += blockDim.x) {
-    float result = 0;
+    SoftmaxParts parts;
     for (int s = 0; s < splits; ++s) {
-      float peak = rows[s * (head_dim + 2) + head_dim];
-      if (peak != -INFINITY) result += rows[s * (head_dim + 2) + d] * __expf(peak - highest);
+      const float* part = rows + s * (head_dim + 2);
+      parts.add(part[head_dim], part[head_dim + 1], part[d]);
     }
-    out[static_cast<int64_t>(blockIdx.x) * head_dim + d] = from_float<T>(total > 0 ? result / total : 0.0f);
+    out[static_cast<int64_t>(blockIdx.x) * head_dim + d] = from_float<T>(parts.result());
   }
 }
 
@@ -242,7 +232,7 @@ void launch(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttention
   int group = static_cast<int>(shape.heads / shape.kv_heads), parts = (group + G - 1) / G;
   auto sequences = q.size(0);
   DecodeShape sizes{static_cast<int>(shape.heads), static_cast<int>(shape.kv_heads), group, static_cast<int>(cache.block_size()),
-                    splits_for(sequences, shape.kv_heads * parts), static_cast<int>(shape.window), static_cast<float>(shape.scale)};
+                    splits_for(sequences, shape.kv_heads * parts), static_cast<int>(shape.window), static_cast<float>(shape.scale * kLog2E)};
   at::Tensor partial;
   if (sizes.splits > 1) partial = at::empty({sequences * shape.heads * sizes.splits, D + 2}, q.options().dtype(at::kFloat));
   auto stream = c10::cuda::getCurrentCUDAStream();
@@ -256,7 +246,6 @@ void launch(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttention
 // The tensor cores' way, for a plan that says how the work is shared out.
 template <class T, int D>
 void launch_chunked(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape, at::Tensor& out) {
-  constexpr double kLog2E = 1.4426950408889634;
   const int group = static_cast<int>(shape.heads / shape.kv_heads), parts = (group + kTileQueries - 1) / kTileQueries, heads = static_cast<int>(shape.heads);
   const auto sequences = static_cast<int>(q.size(0));
   const int64_t chunks = most_decode_chunks(sequences);
@@ -267,15 +256,14 @@ void launch_chunked(const at::Tensor& q, const KvCacheLayer& cache, const PagedA
   dim3 grid(static_cast<unsigned>(shape.kv_heads * parts), static_cast<unsigned>(chunks));
   const int* list = data<int>(plan.decode_chunks);
   launch_dependent(chunk_kernel<T, D>, grid, kChunkThreads, stream, data<T>(q), data<T>(cache.keys), data<T>(cache.values), list, data<int>(plan.block_tables),
-                   data<int>(plan.table_begins_s), data<int>(plan.lengths_s), mutable_data<T>(out), partial.mutable_data_ptr<float>(), sizes);
-  launch_dependent(merge_chunks_kernel<T, D>, static_cast<unsigned>(sequences * heads), D / 2, stream, partial.const_data_ptr<float>(), list, mutable_data<T>(out), heads, sequences);
+                   data<int>(plan.table_begins_s), data<int>(plan.lengths_s), mutable_data<T>(out), partial.mutable_data_ptr<float>(), plan.decode_counters.mutable_data_ptr<int>(), sizes);
 }
 
 template <class T, int D>
 void launch_for_group(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape, at::Tensor& out) {
   int64_t group = shape.heads / shape.kv_heads;
   if constexpr (sizeof(T) == 2 && D >= 64)
-    if (plan.decode_chunks.defined() && cache.block_size() % kTile == 0) return launch_chunked<T, D>(q, cache, plan, shape, out);
+    if (plan.decode_chunks.defined() && cache.block_size() % kTile == 0 && shape.heads <= kMostHeadBlocks) return launch_chunked<T, D>(q, cache, plan, shape, out);
   if (group == 1) return launch<T, D, 1>(q, cache, plan, shape, out);
   if (group == 2) return launch<T, D, 2>(q, cache, plan, shape, out);
   if (group <= 4) return launch<T, D, 4>(q, cache, plan, shape, out);
