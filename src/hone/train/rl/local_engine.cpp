@@ -2,12 +2,28 @@
 #include <unordered_map>
 
 #include "hone/base/progress.h"
+#include "hone/model/inference/merged_weights.h"
 #include "hone/train/evaluation/evaluation_mode.h"
 #include "hone/train/loop/stop_signal.h"
 #include "hone/train/rl/rollout_engine.h"
 
 namespace hone::train::rl {
 namespace {
+
+// The model computes with merged weights, where there are any, while this lives.
+class InMergedWeights {
+ public:
+  explicit InMergedWeights(model::MergedWeights* weights) : weights_(weights) {
+    if (weights_) weights_->exchange();
+  }
+  ~InMergedWeights() {
+    if (weights_) weights_->exchange();
+  }
+  InMergedWeights(const InMergedWeights&) = delete;
+
+ private:
+  model::MergedWeights* weights_;
+};
 
 class LocalEngine final : public RolloutEngine {
  public:
@@ -31,13 +47,24 @@ class LocalEngine final : public RolloutEngine {
     {
       WholeModel whole(deps_.group);
       EvaluationMode mode(deps_.model);
+      const InMergedWeights merged(merged_weights(version.has_value()));
       if (!engine_) engine_ = std::make_unique<engine::Engine>(deps_.model, deps_.tokenizer, config_.engine);
       engine_->wake();
       if (version) engine_->update_weights(*version);
       written = run(questions);
       if (config_.sleeps) engine_->sleep();
     }
+    if (config_.sleeps) merged_.reset();  // graphs that know it are gone, too
     if (deps_.group.sum(written ? 0 : 1) > 0) throw StopBetweenSteps();
+  }
+
+  // Null where generation computes with the adapters as they are.
+  model::MergedWeights* merged_weights(bool changed) {
+    const bool is_new = !merged_ && !engine_sees_adapters_ && model::MergedWeights::serves(deps_.model);
+    if (is_new) merged_ = std::make_unique<model::MergedWeights>(deps_.model);
+    engine_sees_adapters_ = !merged_;
+    if (merged_ && (is_new || changed)) merged_->refresh();
+    return merged_.get();
   }
 
   engine::Request request_for(const Question& question) const {
@@ -84,6 +111,8 @@ class LocalEngine final : public RolloutEngine {
   RolloutEngineDeps deps_;
   RolloutEngineConfig config_;
   engine::SamplingParams sampling_;
+  std::unique_ptr<model::MergedWeights> merged_;
+  bool engine_sees_adapters_ = false;
   std::unique_ptr<engine::Engine> engine_;
   std::vector<GeneratedCompletion> answers_;
 };
