@@ -4,6 +4,7 @@
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/swiglu.h"
 #include "hone/ops/cuda/fused.h"
+#include "hone/ops/cuda/training.h"
 #include "hone/ops/fused_operators.h"
 #include "hone/ops/npu/boxed.h"
 #include "hone/ops/npu/fused.h"
@@ -36,7 +37,31 @@ class Swiglu : public torch::autograd::Function<Swiglu> {
   }
 };
 
+// On a GPU, halves are read and their gradients written where they stand.
+class SwigluHalves : public torch::autograd::Function<SwigluHalves> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& both) {
+    ctx->save_for_backward({both});
+    auto halves = both.chunk(2, 1);
+    return cuda::swiglu(halves[0], halves[1]);
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const auto both = ctx->get_saved_variables()[0];
+    auto dboth = at::empty_like(both);
+    auto halves = both.chunk(2, 1), dhalves = dboth.chunk(2, 1);
+    cuda::swiglu_backward(grads[0].contiguous(), halves[0], halves[1], dhalves[0], dhalves[1], {});
+    return {dboth};
+  }
+};
+
 }  // namespace
+
+Tensor swiglu_halves(const Tensor& both) {
+  if (fused_operators().swiglu && cuda::serves_rows(both) && both.size(1) % 16 == 0)
+    return SwigluHalves::apply(both.contiguous());
+  auto halves = both.chunk(2, 1);
+  return swiglu(halves[0], halves[1]);
+}
 
 Tensor swiglu_plain(const Tensor& gate, const Tensor& up) { return at::silu(gate) * up; }
 

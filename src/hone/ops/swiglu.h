@@ -9,6 +9,9 @@ Tensor swiglu_plain(const Tensor& gate, const Tensor& up);
 // One autograd node that keeps gate and up only.
 Tensor swiglu(const Tensor& gate, const Tensor& up);
 
+// The same of the two halves of each row: [T, 2 w] to [T, w].
+Tensor swiglu_halves(const Tensor& both);
+
 // The gradients of both inputs, for nodes that contain a SwiGLU.
 std::pair<Tensor, Tensor> swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up);
 

@@ -6,7 +6,9 @@ struct DecodeGraphs::Impl {};
 
 DecodeGraphs::DecodeGraphs(model::CausalLM&, bool, int64_t) {}
 DecodeGraphs::~DecodeGraphs() = default;
-Tensor DecodeGraphs::hidden(const model::ForwardInput&, const ops::PagedAttentionMetadata&, model::PagedKvCache&, const Tensor&) { return {}; }
+Tensor DecodeGraphs::hidden(const model::ForwardInput&, const ops::PagedAttentionMetadata&, model::PagedKvCache&, const Tensor&) {
+  return {};
+}
 void DecodeGraphs::clear() {}
 
 }  // namespace hone::engine

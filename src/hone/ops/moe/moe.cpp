@@ -51,8 +51,7 @@ Tensor by_all(const Tensor& rows, const ExpertLinear& product, const Tensor& cou
 
 // Of rows that are sorted by expert.
 Tensor mlp_of_rows(const Tensor& rows, const Tensor& counts, const ExpertLinear& gate_up, const ExpertLinear& down) {
-  auto both = by_all(rows, gate_up, counts).chunk(2, 1);
-  return by_all(swiglu(both[0], both[1]), down, counts);
+  return by_all(swiglu_halves(by_all(rows, gate_up, counts)), down, counts);
 }
 
 // The rows that experts take, sorted by expert. Dropped ones lie behind them and come back as zeros.

@@ -1,6 +1,7 @@
 #include "hone/ops/moe/moe_permute.h"
 
 #include "hone/device/autograd.h"
+#include "hone/ops/cuda/moe.h"
 #include "hone/ops/linear/matmul.h"
 #include "hone/ops/npu/boxed.h"
 #include "hone/ops/npu/experts.h"
@@ -91,8 +92,11 @@ class MoePermute : public torch::autograd::Function<MoePermute> {
     return {sent.rows_rh, sent.permutation_r};
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    auto own = grads[0].index_select(0, ctx->get_saved_variables()[0]);
-    return {own.view({-1, ctx->saved_data["choices"].toInt(), own.size(1)}).sum(1), Tensor()};
+    const auto places = ctx->get_saved_variables()[0], rows = grads[0].contiguous();
+    const auto choices = ctx->saved_data["choices"].toInt();
+    if (cuda::serves_combine(rows, choices)) return {cuda::combine_rows(rows, places, {}, choices), Tensor()};
+    auto own = rows.index_select(0, places);
+    return {own.view({-1, choices, own.size(1)}).sum(1), Tensor()};
   }
 };
 
@@ -100,11 +104,17 @@ class MoeUnpermute : public torch::autograd::Function<MoeUnpermute> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& rows_rh, const Tensor& places_r, const Tensor& weights_tk) {
     ctx->save_for_backward({rows_rh, places_r, weights_tk});
+    const auto choices = weights_tk.size(1);
+    if (cuda::serves_combine(rows_rh, choices)) return cuda::combine_rows(rows_rh, places_r, weights_tk, choices);
     return from_experts_plain(rows_rh, places_r, weights_tk);
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     auto saved = ctx->get_saved_variables();
     const auto &rows_rh = saved[0], &places_r = saved[1], &weights_tk = saved[2];
+    if (cuda::serves_combine(rows_rh, weights_tk.size(1))) {
+      auto found = cuda::combine_rows_backward(grads[0], rows_rh, places_r, weights_tk, ctx->needs_input_grad(2));
+      return {found.rows_rh, Tensor(), found.weights_tk.defined() ? found.weights_tk.to(weights_tk.scalar_type()) : Tensor()};
+    }
     Tensor drows, dweights;
     if (ctx->needs_input_grad(0)) {
       auto choices = places_r.argsort();

@@ -1,6 +1,6 @@
-// A block has all rows of x, up to 64, and 64 of the weight and goes along them, copies of what comes next under way; the weight's first ones are asked for before
-// the kernel ahead has ended. Where there are too few such tiles for the device, blocks share a tile's length and add their sums up through each
-// other's shared memory.
+// A block has all rows of x, up to 64, and 64 of the weight and goes along them, copies of what comes next under way; the
+// weight's first ones are asked for before the kernel ahead has ended. Where there are too few such tiles for the device, blocks
+// share a tile's length and add their sums up through each other's shared memory.
 #include "hone/ops/cuda/batch_linear.h"
 
 #include "hone/ops/cuda/fused.h"
@@ -30,12 +30,18 @@ __device__ inline int place_in_tile(int row, int eight) { return row * kTile + (
 template <class T>
 __device__ inline float2 pair_floats(uint32_t pair);
 template <>
-__device__ inline float2 pair_floats<__nv_bfloat16>(uint32_t pair) { return make_float2(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u)); }
+__device__ inline float2 pair_floats<__nv_bfloat16>(uint32_t pair) {
+  return make_float2(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
+}
 template <>
-__device__ inline float2 pair_floats<__half>(uint32_t pair) { return __half22float2(*reinterpret_cast<const __half2*>(&pair)); }
+__device__ inline float2 pair_floats<__half>(uint32_t pair) {
+  return __half22float2(*reinterpret_cast<const __half2*>(&pair));
+}
 
 template <class T>
-__device__ inline float2 load_pair(const T* from) { return pair_floats<T>(*reinterpret_cast<const uint32_t*>(from)); }
+__device__ inline float2 load_pair(const T* from) {
+  return pair_floats<T>(*reinterpret_cast<const uint32_t*>(from));
+}
 
 // What a block of the cluster has at this place of its own shared memory.
 __device__ inline float2 load_from_block(const float* place, int block) {
@@ -58,27 +64,30 @@ __global__ void __launch_bounds__(kThreads) batch_kernel(BatchProduct<T> a) {
   static_assert(kSplits == 1 || (!kNormed && !kGated), "a row's norm and a gate are known to the block that has all of them");
   constexpr int kOutputs = kGated ? kTile / 2 : kTile;
   extern __shared__ __align__(128) unsigned char memory[];
-  T* const tiles = reinterpret_cast<T*>(memory);               // of each stage x's and the weight's
-  T* const norm = tiles + kStages * 2 * kTileNumbers;          // where there is one
+  T* const tiles = reinterpret_cast<T*>(memory);       // of each stage x's and the weight's
+  T* const norm = tiles + kStages * 2 * kTileNumbers;  // where there is one
   __shared__ float scales[kNormed ? kTile : 1];
   const int first_output = blockIdx.x * kOutputs, depth = a.width / kSplits, begin = blockIdx.z * depth, steps = depth / kTile;
   const int lane = threadIdx.x % 32, warp_row = threadIdx.x / 64 * 32, warp_column = threadIdx.x / 32 % 2 * 32;
 
   // Gated, a warp's first sixteen rows of the weight are of the gate, the others of what it gates.
-  auto weight_row = [&](int row) { return kGated ? first_output + row / 32 * 16 + row % 16 + row % 32 / 16 * a.outputs : first_output + row; };
+  auto weight_row = [&](int row) {
+    return kGated ? first_output + row / 32 * 16 + row % 16 + row % 32 / 16 * a.outputs : first_output + row;
+  };
   auto tile_of = [&](int stage, int which) { return tiles + (stage * 2 + which) * kTileNumbers; };
   const int own_row = threadIdx.x / 8, own_eight = threadIdx.x % 8;
   auto copy_weights = [&](int step) {
 #pragma unroll
     for (int r = own_row; r < kTile; r += kThreads / 8)
-      copy_ahead(tile_of(step % kStages, 1) + place_in_tile(r, own_eight), a.weight + static_cast<int64_t>(weight_row(r)) * a.width + begin + step * kTile + own_eight * 8);
+      copy_ahead(tile_of(step % kStages, 1) + place_in_tile(r, own_eight),
+                 a.weight + static_cast<int64_t>(weight_row(r)) * a.width + begin + step * kTile + own_eight * 8);
   };
   auto copy_rows = [&](int step) {
 #pragma unroll
     for (int r = own_row; r < kTile; r += kThreads / 8) {
       const bool inside = r < a.rows;
-      copy_ahead(tile_of(step % kStages, 0) + place_in_tile(r, own_eight), a.x + static_cast<int64_t>(inside ? r : 0) * a.width + begin + step * kTile + own_eight * 8,
-                 inside);
+      copy_ahead(tile_of(step % kStages, 0) + place_in_tile(r, own_eight),
+                 a.x + static_cast<int64_t>(inside ? r : 0) * a.width + begin + step * kTile + own_eight * 8, inside);
     }
   };
 
@@ -108,7 +117,8 @@ __global__ void __launch_bounds__(kThreads) batch_kernel(BatchProduct<T> a) {
 #pragma unroll
       for (int m = 0; m < 2; ++m) load_matrices(x[m], rows + place_in_tile(warp_row + m * 16 + lane % 16, k * 2 + lane / 16));
 #pragma unroll
-      for (int n = 0; n < 2; ++n) load_matrices(w[n], weights + place_in_tile(warp_column + n * 16 + lane / 16 * 8 + lane % 8, k * 2 + lane / 8 % 2));
+      for (int n = 0; n < 2; ++n)
+        load_matrices(w[n], weights + place_in_tile(warp_column + n * 16 + lane / 16 * 8 + lane % 8, k * 2 + lane / 8 % 2));
       if constexpr (kNormed) {
         const T* scale = norm + step * kTile + k * 16 + lane % 4 * 2;
         const float2 factors[2] = {load_pair(scale), load_pair(scale + 8)};
@@ -152,7 +162,8 @@ __global__ void __launch_bounds__(kThreads) batch_kernel(BatchProduct<T> a) {
       for (int n = 0; n < 4; ++n)
 #pragma unroll
         for (int h = 0; h < 2; ++h)
-          *reinterpret_cast<float2*>(own + (warp_row + m * 16 + h * 8 + g) * kSumStride + warp_column + n * 8 + t) = make_float2(sums[m][n][2 * h], sums[m][n][2 * h + 1]);
+          *reinterpret_cast<float2*>(own + (warp_row + m * 16 + h * 8 + g) * kSumStride + warp_column + n * 8 + t) =
+              make_float2(sums[m][n][2 * h], sums[m][n][2 * h + 1]);
     meet_cluster();
     constexpr int kRowsOfBlock = kTile / kSplits;
     for (int i = threadIdx.x; i < kRowsOfBlock * kTile / 2; i += kThreads) {
@@ -175,7 +186,8 @@ __global__ void __launch_bounds__(kThreads) batch_kernel(BatchProduct<T> a) {
           float sum = squares[m][h];
           sum += __shfl_xor_sync(0xffffffffu, sum, 1);
           sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-          if (lane % 4 == 0 && warp_column == 0) scales[warp_row + m * 16 + h * 8 + g] = rsqrtf(sum / static_cast<float>(a.width) + a.eps);
+          if (lane % 4 == 0 && warp_column == 0)
+            scales[warp_row + m * 16 + h * 8 + g] = rsqrtf(sum / static_cast<float>(a.width) + a.eps);
         }
       __syncthreads();
     }
@@ -196,7 +208,9 @@ __global__ void __launch_bounds__(kThreads) batch_kernel(BatchProduct<T> a) {
               gate.x += first.x, gate.y += first.y, up.x += second.x, up.y += second.y;
             }
             const float2 value = make_float2(gate.x / (1.0f + __expf(-gate.x)) * up.x, gate.y / (1.0f + __expf(-gate.y)) * up.y);
-            if (row < a.rows) *reinterpret_cast<uint32_t*>(a.y + static_cast<int64_t>(row) * a.outputs + output) = rounded_pair<T>(value.x, value.y);
+            if (row < a.rows)
+              *reinterpret_cast<uint32_t*>(a.y + static_cast<int64_t>(row) * a.outputs + output) =
+                  rounded_pair<T>(value.x, value.y);
           }
         } else {
 #pragma unroll
@@ -221,15 +235,18 @@ int splits_for(int64_t width, int64_t outputs) {
   constexpr int64_t kBlocksWanted = 264, kFewestSteps = 4;
   const int64_t tiles = outputs / kTile;
   int splits = has_dependent_launches() ? kMostSplits : 1;
-  while (splits > 1 && (tiles * splits > kBlocksWanted || width % (splits * kTile) != 0 || width / (splits * kTile) < kFewestSteps)) splits /= 2;
+  while (splits > 1 &&
+         (tiles * splits > kBlocksWanted || width % (splits * kTile) != 0 || width / (splits * kTile) < kFewestSteps))
+    splits /= 2;
   return splits;
 }
 
 }  // namespace
 
 bool serves_batch(const at::Tensor& rows, const at::Tensor& weight) {
-  return supports_fused(rows) && rows.dim() == 2 && rows.size(0) <= kMostRows && rows.scalar_type() == weight.scalar_type() && rows.scalar_type() != at::kFloat &&
-         weight.size(0) % kTile == 0 && weight.size(1) % kTile == 0 && weight.is_contiguous() && weight.numel() <= kMostWeights;
+  return supports_fused(rows) && rows.dim() == 2 && rows.size(0) <= kMostRows && rows.scalar_type() == weight.scalar_type() &&
+         rows.scalar_type() != at::kFloat && weight.size(0) % kTile == 0 && weight.size(1) % kTile == 0 &&
+         weight.is_contiguous() && weight.numel() <= kMostWeights;
 }
 
 at::Tensor batch_linear(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, const ThinFusion& with) {
@@ -239,15 +256,27 @@ at::Tensor batch_linear(const at::Tensor& input, const at::Tensor& weight, const
   auto run = [&](auto type) {
     using T = decltype(type);
     auto optional = [](const at::Tensor& values) { return values.defined() ? data<T>(values) : nullptr; };
-    const BatchProduct<T> product{data<T>(x), data<T>(weight), optional(bias), optional(with.norm), optional(with.added), mutable_data<T>(y), static_cast<int>(x.size(0)),
-                                  static_cast<int>(x.size(1)), static_cast<int>(outputs), static_cast<float>(with.eps)};
+    const BatchProduct<T> product{data<T>(x),
+                                  data<T>(weight),
+                                  optional(bias),
+                                  optional(with.norm),
+                                  optional(with.added),
+                                  mutable_data<T>(y),
+                                  static_cast<int>(x.size(0)),
+                                  static_cast<int>(x.size(1)),
+                                  static_cast<int>(outputs),
+                                  static_cast<float>(with.eps)};
     TORCH_CHECK(!with.gated || !with.added.defined(), "a gated product with something added");
-    if (with.norm.defined()) return with.gated ? launch_batch<T, true, true, 1>(product) : launch_batch<T, true, false, 1>(product);
+    if (with.norm.defined())
+      return with.gated ? launch_batch<T, true, true, 1>(product) : launch_batch<T, true, false, 1>(product);
     if (with.gated) return launch_batch<T, false, true, 1>(product);
     switch (splits_for(x.size(1), outputs)) {
-      case 4: return launch_batch<T, false, false, 4>(product);
-      case 2: return launch_batch<T, false, false, 2>(product);
-      default: return launch_batch<T, false, false, 1>(product);
+      case 4:
+        return launch_batch<T, false, false, 4>(product);
+      case 2:
+        return launch_batch<T, false, false, 2>(product);
+      default:
+        return launch_batch<T, false, false, 1>(product);
     }
   };
   x.scalar_type() == at::kHalf ? run(__half{}) : run(__nv_bfloat16{});

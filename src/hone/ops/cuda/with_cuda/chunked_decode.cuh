@@ -1,7 +1,8 @@
-// Decode attention of 16-bit numbers on the tensor cores. A block has a chunk of one sequence's positions and one key head; chunks are of equal length
-// in all sequences (ops/attention/decode_chunks.h), so that long sequences keep no multiprocessor waiting. A warp takes sixteen positions at a time:
-// scores are keys times queries, sixteen by eight, and answers values times weights. Keys and values go from memory to registers as the products want
-// them: which of a head's numbers stands at which place of a product is free, as long as both factors agree.
+// Decode attention of 16-bit numbers on the tensor cores. A block has a chunk of one sequence's positions and one key head;
+// chunks are of equal length in all sequences (ops/attention/decode_chunks.h), so that long sequences keep no multiprocessor
+// waiting. A warp takes sixteen positions at a time: scores are keys times queries, sixteen by eight, and answers values times
+// weights. Keys and values go from memory to registers as the products want them: which of a head's numbers stands at which place
+// of a product is free, as long as both factors agree.
 #pragma once
 #include "hone/ops/cuda/with_cuda/dependent_launch.cuh"
 #include "hone/ops/cuda/with_cuda/softmax_parts.cuh"
@@ -44,8 +45,8 @@ __device__ inline float rows_sum(float value) {
   return value;
 }
 
-// Sixteen positions of one head as a warp holds them: thread (row g, column t) has keys of positions g and g + 8, numbers 8t to 8t + 7 of every 32, and
-// values of positions 2t, 2t + 1, 2t + 8 and 2t + 9, numbers 8g to 8g + 7 of every 64.
+// Sixteen positions of one head as a warp holds them: thread (row g, column t) has keys of positions g and g + 8, numbers 8t to
+// 8t + 7 of every 32, and values of positions 2t, 2t + 1, 2t + 8 and 2t + 9, numbers 8g to 8g + 7 of every 64.
 template <class T, int D>
 struct TileKeys {
   uint4 packs[D / 32][2];
@@ -87,7 +88,8 @@ struct TileSums {
       total[i] = total[i] * shrink[i] + score[i] + score[i + 2];
       peak[i] = highest;
     }
-    const uint32_t upper = transposed(rounded_pair<T>(score[0], score[1])), lower = transposed(rounded_pair<T>(score[2], score[3]));
+    const uint32_t upper = transposed(rounded_pair<T>(score[0], score[1])),
+                   lower = transposed(rounded_pair<T>(score[2], score[3]));
 #pragma unroll
     for (int h = 0; h < D / 64; ++h)
 #pragma unroll
@@ -95,8 +97,8 @@ struct TileSums {
         auto& sums = values[h * 4 + j];
         sums[0] *= shrink[0], sums[1] *= shrink[1], sums[2] *= shrink[0], sums[3] *= shrink[1];
         auto word = [&](int i) { return (&tile.packs[h][i].x)[j]; };
-        const uint32_t factor[4] = {__byte_perm(word(0), word(1), 0x5410), __byte_perm(word(0), word(1), 0x7632), __byte_perm(word(2), word(3), 0x5410),
-                                    __byte_perm(word(2), word(3), 0x7632)};
+        const uint32_t factor[4] = {__byte_perm(word(0), word(1), 0x5410), __byte_perm(word(0), word(1), 0x7632),
+                                    __byte_perm(word(2), word(3), 0x5410), __byte_perm(word(2), word(3), 0x7632)};
         mma16(sums, factor, upper, lower, T{});
       }
   }
@@ -108,13 +110,15 @@ __device__ inline void clear_empty(const ChunkList& chunks, T* out, int first_he
   const int spare = gridDim.y - chunks.count();
   for (int sequence = blockIdx.y - chunks.count(); sequence < shape.sequences; sequence += spare) {
     if (chunks.first_of(sequence) != chunks.first_of(sequence + 1)) continue;
-    for (int i = threadIdx.x; i < heads * D; i += kChunkThreads) out[(static_cast<int64_t>(sequence) * shape.heads + first_head) * D + i] = from_float<T>(0.0f);
+    for (int i = threadIdx.x; i < heads * D; i += kChunkThreads)
+      out[(static_cast<int64_t>(sequence) * shape.heads + first_head) * D + i] = from_float<T>(0.0f);
   }
 }
 
 template <class T, int D>
-__global__ void __launch_bounds__(kChunkThreads, 3) chunk_kernel(const T* q, const T* keys, const T* values, const int* chunk_list, const int* tables, const int* begins,
-                                                                 const int* lengths, T* out, float* partial, int* counters, ChunkShape shape) {
+__global__ void __launch_bounds__(kChunkThreads, 3)
+    chunk_kernel(const T* q, const T* keys, const T* values, const int* chunk_list, const int* tables, const int* begins,
+                 const int* lengths, T* out, float* partial, int* counters, ChunkShape shape) {
   const int head = blockIdx.x % shape.kv_heads, first_query = blockIdx.x / shape.kv_heads * kTileQueries, chunk = blockIdx.y;
   const ChunkList chunks{chunk_list, shape.sequences};
   let_next_begin();
@@ -125,10 +129,12 @@ __global__ void __launch_bounds__(kChunkThreads, 3) chunk_kernel(const T* q, con
   const int sequence = chunks.sequence_of(chunk), length = lengths[sequence], piece = chunk - chunks.first_of(sequence);
   const int begin = piece * chunks.length(), end = min(length, begin + chunks.length());
   const int start = shape.window > 0 && length > shape.window ? length - shape.window : 0;
-  const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4, count = min(kTileQueries, shape.group - first_query);
+  const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4,
+            count = min(kTileQueries, shape.group - first_query);
   const int* table = tables + begins[sequence];
   auto place_of = [&](int position) {
-    const int64_t row = (static_cast<int64_t>(table[position / shape.block_size]) * shape.kv_heads + head) * shape.block_size + position % shape.block_size;
+    const int64_t row = (static_cast<int64_t>(table[position / shape.block_size]) * shape.kv_heads + head) * shape.block_size +
+                        position % shape.block_size;
     return row * D;
   };
   // What was stored in earlier steps may be read while the kernel before this one still runs; the newest position may not.
@@ -147,7 +153,8 @@ __global__ void __launch_bounds__(kChunkThreads, 3) chunk_kernel(const T* q, con
   if (g < count) {
 #pragma unroll
     for (int c = 0; c < D / 32; ++c)
-      query[c] = *reinterpret_cast<const uint4*>(q + (static_cast<int64_t>(sequence) * shape.heads + first_head + g) * D + c * 32 + t * 8);
+      query[c] = *reinterpret_cast<const uint4*>(q + (static_cast<int64_t>(sequence) * shape.heads + first_head + g) * D +
+                                                 c * 32 + t * 8);
   }
   TileSums<T, D> sums;
   for (; position < end; position += kChunkWarps * kTile) {
@@ -170,14 +177,16 @@ __global__ void __launch_bounds__(kChunkThreads, 3) chunk_kernel(const T* q, con
     if (more) tile_values.load(values + next);
   }
 
-  __shared__ float all_sums[kChunkWarps][kTileQueries][D + 8], all_peaks[kChunkWarps][kTileQueries], all_totals[kChunkWarps][kTileQueries];
+  __shared__ float all_sums[kChunkWarps][kTileQueries][D + 8], all_peaks[kChunkWarps][kTileQueries],
+      all_totals[kChunkWarps][kTileQueries];
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const float total = rows_sum(sums.total[i]);
     if (g == 0) all_peaks[warp][2 * t + i] = sums.peak[i], all_totals[warp][2 * t + i] = total;
 #pragma unroll
     for (int m = 0; m < D / 16; ++m)
-      *reinterpret_cast<float2*>(&all_sums[warp][2 * t + i][m / 4 * 64 + g * 8 + m % 4 * 2]) = make_float2(sums.values[m][i], sums.values[m][i + 2]);
+      *reinterpret_cast<float2*>(&all_sums[warp][2 * t + i][m / 4 * 64 + g * 8 + m % 4 * 2]) =
+          make_float2(sums.values[m][i], sums.values[m][i + 2]);
   }
   __syncthreads();
   const bool alone = chunks.first_of(sequence + 1) - chunks.first_of(sequence) == 1;

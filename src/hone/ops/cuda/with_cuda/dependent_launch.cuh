@@ -1,6 +1,6 @@
-// Launches whose kernel may begin while the one before it ends (programmatic dependent launch, from compute capability 9.0 on): the many small kernels
-// of a decode step then do not pay for beginning and ending each. Such a kernel calls wait_for_previous() before it reads what another wrote, or
-// writes anything; weights may be read earlier.
+// Launches whose kernel may begin while the one before it ends (programmatic dependent launch, from compute capability 9.0 on):
+// the many small kernels of a decode step then do not pay for beginning and ending each. Such a kernel calls wait_for_previous()
+// before it reads what another wrote, or writes anything; weights may be read earlier.
 #pragma once
 #include <c10/cuda/CUDAException.h>
 #include <cuda_runtime_api.h>
@@ -21,7 +21,8 @@ __device__ inline void wait_for_previous() {
 inline bool has_dependent_launches() {
   static const bool has = [] {
     int device = 0, major = 0;
-    return cudaGetDevice(&device) == cudaSuccess && cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major >= 9;
+    return cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major >= 9;
   }();
   return has;
 }

@@ -7,8 +7,8 @@ namespace hone::ops::cuda {
 namespace {
 
 constexpr int kThreads = 128, kWarps = kThreads / 32;
-constexpr int kPositions = 4;     // a lane group works on so many neighboring positions at a time: loads in flight
-constexpr int kMaxGroup = 8;      // queries of one key head that one block serves
+constexpr int kPositions = 4;       // a lane group works on so many neighboring positions at a time: loads in flight
+constexpr int kMaxGroup = 8;        // queries of one key head that one block serves
 constexpr int kBlocksWanted = 264;  // two per multiprocessor of an H200: below, sequences are split among blocks
 constexpr int kMaxSplits = 32;
 constexpr double kLog2E = 1.4426950408889634;
@@ -26,13 +26,15 @@ __device__ inline float group_sum(float value) {
   return value;
 }
 
-// One block: the queries of one key head of one sequence over one part of its positions. Groups of lanes take four positions in turn,
-// each with softmax sums of its own; they meet at the end.
+// One block: the queries of one key head of one sequence over one part of its positions. Groups of lanes take four positions in
+// turn, each with softmax sums of its own; they meet at the end.
 template <class T, int D, int G>
-__global__ void __launch_bounds__(kThreads) decode_kernel(const T* q, const T* keys, const T* values, const int* tables, const int* begins, const int* lengths,
-                                                          T* out, float* partial, DecodeShape shape) {
+__global__ void __launch_bounds__(kThreads)
+    decode_kernel(const T* q, const T* keys, const T* values, const int* tables, const int* begins, const int* lengths, T* out,
+                  float* partial, DecodeShape shape) {
   constexpr int kPack = Pack<T>::kCount, kLanes = D / kPack, kGroups = kThreads / kLanes;
-  const int sequence = blockIdx.x, head = blockIdx.y % shape.kv_heads, first_query = blockIdx.y / shape.kv_heads * G, split = blockIdx.z;
+  const int sequence = blockIdx.x, head = blockIdx.y % shape.kv_heads, first_query = blockIdx.y / shape.kv_heads * G,
+            split = blockIdx.z;
   let_next_begin();
   wait_for_previous();
   const int length = lengths[sequence], lane = threadIdx.x % kLanes, group = threadIdx.x / kLanes;
@@ -61,7 +63,8 @@ __global__ void __launch_bounds__(kThreads) decode_kernel(const T* q, const T* k
 
   const int64_t block_stride = static_cast<int64_t>(shape.kv_heads) * shape.block_size * D;
   const int64_t head_offset = static_cast<int64_t>(head) * shape.block_size * D + lane * kPack;
-  // The block behind the next positions is looked up while the present ones are computed: two loads that wait for each other become one.
+  // The block behind the next positions is looked up while the present ones are computed: two loads that wait for each other
+  // become one.
   auto block_at = [&](int base) { return table[(base < last ? base : first) / shape.block_size]; };
   int block = first < last ? block_at(first + group * kPositions) : 0;
   for (int base = first + group * kPositions; base - group * kPositions < last; base += kGroups * kPositions) {
@@ -125,7 +128,8 @@ __global__ void __launch_bounds__(kThreads) decode_kernel(const T* q, const T* k
     SoftmaxParts parts;
 #pragma unroll
     for (int w = 0; w < kWarps; ++w) parts.add(all_peaks[g][w], all_totals[g][w], all_sums[g][w][d]);
-    const int64_t row = static_cast<int64_t>(sequence * shape.heads + head * shape.group + first_query + g) * shape.splits + split;
+    const int64_t row =
+        static_cast<int64_t>(sequence * shape.heads + head * shape.group + first_query + g) * shape.splits + split;
     if (shape.splits == 1) {
       out[row * D + d] = from_float<T>(parts.result());
     } else {
@@ -153,7 +157,8 @@ __global__ void merge_kernel(const float* partial, T* out, int splits, int head_
 }
 
 template <class T>
-__global__ void store_kernel(const T* k, const T* v, T* keys, T* values, const int* slots, int kv_heads, int block_size, int head_dim, int64_t k_stride, int64_t v_stride) {
+__global__ void store_kernel(const T* k, const T* v, T* keys, T* values, const int* slots, int kv_heads, int block_size,
+                             int head_dim, int64_t k_stride, int64_t v_stride) {
   const int slot = slots[blockIdx.x];
   if (slot < 0) return;
   const int width = kv_heads * head_dim, block = slot / block_size, offset = slot % block_size;
@@ -174,10 +179,11 @@ struct alignas(2 * sizeof(T)) Pair {
   T first, second;
 };
 
-// One warp per head of one token: norm and rotation of queries and keys, values as they are. `k`, where not null, gets the keys too.
+// One warp per head of one token: norm and rotation of queries and keys, values as they are. `k`, where not null, gets the keys
+// too.
 template <class T>
-__global__ void turn_and_store_kernel(const T* qkv, const T* q_norm, const T* k_norm, const float* cos, const float* sin, const int* slots, T* q, T* k, T* keys, T* values,
-                                      JoinedShape shape) {
+__global__ void turn_and_store_kernel(const T* qkv, const T* q_norm, const T* k_norm, const float* cos, const float* sin,
+                                      const int* slots, T* q, T* k, T* keys, T* values, JoinedShape shape) {
   const int token = blockIdx.x, head = blockIdx.y * blockDim.y + threadIdx.y, lane = threadIdx.x, half = shape.head_dim / 2;
   const int all_heads = shape.heads + 2 * shape.kv_heads;
   let_next_begin();
@@ -189,11 +195,15 @@ __global__ void turn_and_store_kernel(const T* qkv, const T* q_norm, const T* k_
   const T* norm = is_value ? nullptr : is_query ? q_norm : k_norm;
   T *to = q + (static_cast<int64_t>(token) * shape.heads + head) * shape.head_dim, *also = nullptr;
   if (!is_query) {
-    const int64_t place = ((static_cast<int64_t>(slot / shape.block_size) * shape.kv_heads + kv_head) * shape.block_size + slot % shape.block_size) * shape.head_dim;
+    const int64_t place = ((static_cast<int64_t>(slot / shape.block_size) * shape.kv_heads + kv_head) * shape.block_size +
+                           slot % shape.block_size) *
+                          shape.head_dim;
     to = slot < 0 ? nullptr : (is_value ? values : keys) + place;
     if (k && !is_value) also = k + (static_cast<int64_t>(token) * shape.kv_heads + kv_head) * shape.head_dim;
   }
-  auto pair_at = [](const auto* base, int i) { return *reinterpret_cast<const Pair<std::remove_cvref_t<decltype(*base)>>*>(base + i); };
+  auto pair_at = [](const auto* base, int i) {
+    return *reinterpret_cast<const Pair<std::remove_cvref_t<decltype(*base)>>*>(base + i);
+  };
   float inverse = 1.0f;
   if (norm) {
     float sum = 0;
@@ -204,7 +214,9 @@ __global__ void turn_and_store_kernel(const T* qkv, const T* q_norm, const T* k_
     inverse = rsqrtf(warp_sum(sum) / shape.head_dim + shape.eps);
   }
   // Rounded to the type before the weight, as transformers does.
-  auto normed = [&](T value, T weight) { return to_float(from_float<T>(to_float(from_float<T>(to_float(value) * inverse)) * to_float(weight))); };
+  auto normed = [&](T value, T weight) {
+    return to_float(from_float<T>(to_float(from_float<T>(to_float(value) * inverse)) * to_float(weight)));
+  };
   auto elements = [&](int i) {
     const auto pair = pair_at(from, i);
     if (!norm) return make_float2(to_float(pair.first), to_float(pair.second));
@@ -215,8 +227,10 @@ __global__ void turn_and_store_kernel(const T* qkv, const T* q_norm, const T* k_
     const float2 first = elements(i), second = elements(i + half);
     const Pair<float> one{1, 1}, none{0, 0};
     const auto c = is_value ? one : pair_at(cos, token * half + i), s = is_value ? none : pair_at(sin, token * half + i);
-    const Pair<T> low{from_float<T>(first.x * c.first - second.x * s.first), from_float<T>(first.y * c.second - second.y * s.second)};
-    const Pair<T> high{from_float<T>(second.x * c.first + first.x * s.first), from_float<T>(second.y * c.second + first.y * s.second)};
+    const Pair<T> low{from_float<T>(first.x * c.first - second.x * s.first),
+                      from_float<T>(first.y * c.second - second.y * s.second)};
+    const Pair<T> high{from_float<T>(second.x * c.first + first.x * s.first),
+                       from_float<T>(second.y * c.second + first.y * s.second)};
     for (T* target : {to, also})
       if (target) *reinterpret_cast<Pair<T>*>(target + i) = low, *reinterpret_cast<Pair<T>*>(target + i + half) = high;
   }
@@ -228,42 +242,60 @@ int splits_for(int64_t sequences, int64_t rows) {
 }
 
 template <class T, int D, int G>
-void launch(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape, at::Tensor& out) {
+void launch(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape,
+            at::Tensor& out) {
   int group = static_cast<int>(shape.heads / shape.kv_heads), parts = (group + G - 1) / G;
   auto sequences = q.size(0);
-  DecodeShape sizes{static_cast<int>(shape.heads), static_cast<int>(shape.kv_heads), group, static_cast<int>(cache.block_size()),
-                    splits_for(sequences, shape.kv_heads * parts), static_cast<int>(shape.window), static_cast<float>(shape.scale * kLog2E)};
+  DecodeShape sizes{static_cast<int>(shape.heads),
+                    static_cast<int>(shape.kv_heads),
+                    group,
+                    static_cast<int>(cache.block_size()),
+                    splits_for(sequences, shape.kv_heads * parts),
+                    static_cast<int>(shape.window),
+                    static_cast<float>(shape.scale * kLog2E)};
   at::Tensor partial;
   if (sizes.splits > 1) partial = at::empty({sequences * shape.heads * sizes.splits, D + 2}, q.options().dtype(at::kFloat));
   auto stream = c10::cuda::getCurrentCUDAStream();
   dim3 grid(static_cast<unsigned>(sequences), static_cast<unsigned>(shape.kv_heads * parts), static_cast<unsigned>(sizes.splits));
-  launch_dependent(decode_kernel<T, D, G>, grid, kThreads, stream, data<T>(q), data<T>(cache.keys), data<T>(cache.values), data<int>(plan.block_tables),
-                   data<int>(plan.table_begins_s), data<int>(plan.lengths_s), mutable_data<T>(out), sizes.splits > 1 ? partial.mutable_data_ptr<float>() : nullptr, sizes);
+  launch_dependent(decode_kernel<T, D, G>, grid, kThreads, stream, data<T>(q), data<T>(cache.keys), data<T>(cache.values),
+                   data<int>(plan.block_tables), data<int>(plan.table_begins_s), data<int>(plan.lengths_s), mutable_data<T>(out),
+                   sizes.splits > 1 ? partial.mutable_data_ptr<float>() : nullptr, sizes);
   if (sizes.splits == 1) return;
-  launch_dependent(merge_kernel<T>, static_cast<unsigned>(sequences * shape.heads), 64, stream, partial.const_data_ptr<float>(), mutable_data<T>(out), sizes.splits, D);
+  launch_dependent(merge_kernel<T>, static_cast<unsigned>(sequences * shape.heads), 64, stream, partial.const_data_ptr<float>(),
+                   mutable_data<T>(out), sizes.splits, D);
 }
 
 // The tensor cores' way, for a plan that says how the work is shared out.
 template <class T, int D>
-void launch_chunked(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape, at::Tensor& out) {
-  const int group = static_cast<int>(shape.heads / shape.kv_heads), parts = (group + kTileQueries - 1) / kTileQueries, heads = static_cast<int>(shape.heads);
+void launch_chunked(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan,
+                    const AttentionShape& shape, at::Tensor& out) {
+  const int group = static_cast<int>(shape.heads / shape.kv_heads), parts = (group + kTileQueries - 1) / kTileQueries,
+            heads = static_cast<int>(shape.heads);
   const auto sequences = static_cast<int>(q.size(0));
   const int64_t chunks = most_decode_chunks(sequences);
-  const ChunkShape sizes{heads, static_cast<int>(shape.kv_heads), group, static_cast<int>(cache.block_size()), static_cast<int>(shape.window), sequences,
+  const ChunkShape sizes{heads,
+                         static_cast<int>(shape.kv_heads),
+                         group,
+                         static_cast<int>(cache.block_size()),
+                         static_cast<int>(shape.window),
+                         sequences,
                          static_cast<float>(shape.scale * kLog2E)};
   auto partial = at::empty({chunks * heads, D + 2}, q.options().dtype(at::kFloat));
   auto stream = c10::cuda::getCurrentCUDAStream();
   dim3 grid(static_cast<unsigned>(shape.kv_heads * parts), static_cast<unsigned>(chunks));
   const int* list = data<int>(plan.decode_chunks);
-  launch_dependent(chunk_kernel<T, D>, grid, kChunkThreads, stream, data<T>(q), data<T>(cache.keys), data<T>(cache.values), list, data<int>(plan.block_tables),
-                   data<int>(plan.table_begins_s), data<int>(plan.lengths_s), mutable_data<T>(out), partial.mutable_data_ptr<float>(), plan.decode_counters.mutable_data_ptr<int>(), sizes);
+  launch_dependent(chunk_kernel<T, D>, grid, kChunkThreads, stream, data<T>(q), data<T>(cache.keys), data<T>(cache.values), list,
+                   data<int>(plan.block_tables), data<int>(plan.table_begins_s), data<int>(plan.lengths_s), mutable_data<T>(out),
+                   partial.mutable_data_ptr<float>(), plan.decode_counters.mutable_data_ptr<int>(), sizes);
 }
 
 template <class T, int D>
-void launch_for_group(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape, at::Tensor& out) {
+void launch_for_group(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan,
+                      const AttentionShape& shape, at::Tensor& out) {
   int64_t group = shape.heads / shape.kv_heads;
   if constexpr (sizeof(T) == 2 && D >= 64)
-    if (plan.decode_chunks.defined() && cache.block_size() % kTile == 0 && shape.heads <= kMostHeadBlocks) return launch_chunked<T, D>(q, cache, plan, shape, out);
+    if (plan.decode_chunks.defined() && cache.block_size() % kTile == 0 && shape.heads <= kMostHeadBlocks)
+      return launch_chunked<T, D>(q, cache, plan, shape, out);
   if (group == 1) return launch<T, D, 1>(q, cache, plan, shape, out);
   if (group == 2) return launch<T, D, 2>(q, cache, plan, shape, out);
   if (group <= 4) return launch<T, D, 4>(q, cache, plan, shape, out);
@@ -275,46 +307,55 @@ void launch_for_group(const at::Tensor& q, const KvCacheLayer& cache, const Page
 bool serves_paged(const at::Tensor& q, const AttentionShape& shape) {
   auto type = q.scalar_type();
   int64_t d = shape.head_dim;
-  return q.is_cuda() && (type == at::kFloat || type == at::kHalf || type == at::kBFloat16) && (d == 16 || d == 32 || d == 64 || d == 128);
+  return q.is_cuda() && (type == at::kFloat || type == at::kHalf || type == at::kBFloat16) &&
+         (d == 16 || d == 32 || d == 64 || d == 128);
 }
 
 void store_kv(const at::Tensor& k, const at::Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan) {
   with_device_type(k.scalar_type(), [&](auto type) {
     using T = decltype(type);
     store_kernel<T><<<static_cast<unsigned>(k.size(0)), 128, 0, c10::cuda::getCurrentCUDAStream()>>>(
-        data<T>(k), data<T>(v), mutable_data<T>(cache.keys), mutable_data<T>(cache.values), data<int>(plan.slot_mapping_t), static_cast<int>(cache.keys.size(1)),
-        static_cast<int>(cache.block_size()), static_cast<int>(cache.keys.size(3)), k.stride(0), v.stride(0));
+        data<T>(k), data<T>(v), mutable_data<T>(cache.keys), mutable_data<T>(cache.values), data<int>(plan.slot_mapping_t),
+        static_cast<int>(cache.keys.size(1)), static_cast<int>(cache.block_size()), static_cast<int>(cache.keys.size(3)),
+        k.stride(0), v.stride(0));
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   });
 }
 
-TurnedHeads qk_norm_rope_store_kv(const at::Tensor& qkv, const QkNorm& norms, const RopeTable& rope, KvCacheLayer& cache, const PagedAttentionMetadata& plan,
-                                  const AttentionShape& shape, bool keeps_keys) {
+TurnedHeads qk_norm_rope_store_kv(const at::Tensor& qkv, const QkNorm& norms, const RopeTable& rope, KvCacheLayer& cache,
+                                  const PagedAttentionMetadata& plan, const AttentionShape& shape, bool keeps_keys) {
   auto q = at::empty({qkv.size(0), shape.heads * shape.head_dim}, qkv.options());
   auto k = keeps_keys ? at::empty({qkv.size(0), shape.kv_heads * shape.head_dim}, qkv.options()) : at::Tensor();
-  JoinedShape sizes{static_cast<int>(shape.heads), static_cast<int>(shape.kv_heads), static_cast<int>(shape.head_dim), static_cast<int>(cache.block_size()),
-                    static_cast<float>(norms.eps)};
-  dim3 threads(32, 4), grid(static_cast<unsigned>(qkv.size(0)), static_cast<unsigned>((shape.heads + 2 * shape.kv_heads + 3) / 4));
+  JoinedShape sizes{static_cast<int>(shape.heads), static_cast<int>(shape.kv_heads), static_cast<int>(shape.head_dim),
+                    static_cast<int>(cache.block_size()), static_cast<float>(norms.eps)};
+  dim3 threads(32, 4),
+      grid(static_cast<unsigned>(qkv.size(0)), static_cast<unsigned>((shape.heads + 2 * shape.kv_heads + 3) / 4));
   with_device_type(qkv.scalar_type(), [&](auto type) {
     using T = decltype(type);
     auto weight = [](const at::Tensor& norm) { return norm.defined() ? data<T>(norm) : nullptr; };
-    launch_dependent(turn_and_store_kernel<T>, grid, threads, c10::cuda::getCurrentCUDAStream(), data<T>(qkv), weight(norms.q), weight(norms.k), rope.cos.const_data_ptr<float>(),
-                     rope.sin.const_data_ptr<float>(), data<int>(plan.slot_mapping_t), mutable_data<T>(q), keeps_keys ? mutable_data<T>(k) : nullptr, mutable_data<T>(cache.keys),
-                     mutable_data<T>(cache.values), sizes);
+    launch_dependent(turn_and_store_kernel<T>, grid, threads, c10::cuda::getCurrentCUDAStream(), data<T>(qkv), weight(norms.q),
+                     weight(norms.k), rope.cos.const_data_ptr<float>(), rope.sin.const_data_ptr<float>(),
+                     data<int>(plan.slot_mapping_t), mutable_data<T>(q), keeps_keys ? mutable_data<T>(k) : nullptr,
+                     mutable_data<T>(cache.keys), mutable_data<T>(cache.values), sizes);
   });
   return {q, k};
 }
 
-at::Tensor paged_decode(const at::Tensor& query, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape) {
+at::Tensor paged_decode(const at::Tensor& query, const KvCacheLayer& cache, const PagedAttentionMetadata& plan,
+                        const AttentionShape& shape) {
   auto q = query.contiguous();
   auto out = at::empty_like(q);
   with_device_type(q.scalar_type(), [&](auto type) {
     using T = decltype(type);
     switch (shape.head_dim) {
-      case 16: return launch_for_group<T, 16>(q, cache, plan, shape, out);
-      case 32: return launch_for_group<T, 32>(q, cache, plan, shape, out);
-      case 64: return launch_for_group<T, 64>(q, cache, plan, shape, out);
-      default: return launch_for_group<T, 128>(q, cache, plan, shape, out);
+      case 16:
+        return launch_for_group<T, 16>(q, cache, plan, shape, out);
+      case 32:
+        return launch_for_group<T, 32>(q, cache, plan, shape, out);
+      case 64:
+        return launch_for_group<T, 64>(q, cache, plan, shape, out);
+      default:
+        return launch_for_group<T, 128>(q, cache, plan, shape, out);
     }
   });
   return out;

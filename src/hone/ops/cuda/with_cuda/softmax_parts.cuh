@@ -1,5 +1,5 @@
-// A softmax over several parts of the positions, each of which gives its greatest score, its sum of exponentials (of 2) below that, and its weighted sum
-// of values: put together one after the other.
+// A softmax over several parts of the positions, each of which gives its greatest score, its sum of exponentials (of 2) below
+// that, and its weighted sum of values: put together one after the other.
 #pragma once
 
 namespace hone::ops::cuda {

@@ -18,7 +18,9 @@ __device__ inline void mma16(float (&sums)[4], const uint32_t (&a)[4], uint32_t 
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-__device__ inline uint32_t shared_address(const void* pointer) { return static_cast<uint32_t>(__cvta_generic_to_shared(pointer)); }
+__device__ inline uint32_t shared_address(const void* pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
 
 // Four 8 x 8 matrices, of which this thread names one row.
 __device__ inline void load_matrices(uint32_t (&to)[4], const void* row) {
@@ -30,7 +32,8 @@ __device__ inline void load_matrices(uint32_t (&to)[4], const void* row) {
 
 // Sixteen bytes from memory to shared memory, on their own; zeros where they are not wanted.
 __device__ inline void copy_ahead(void* to, const void* from, bool wanted = true) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(wanted ? 16 : 0) : "memory");
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(wanted ? 16 : 0)
+               : "memory");
 }
 __device__ inline void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int kLater>  // groups that may still be under way

@@ -1,0 +1,19 @@
+// What stands around experts' products on an NVIDIA GPU: a token's rows, which lie where their experts' do, are weighted and
+// added up in one pass over memory, forward and backward. Without nvcc nothing is served here.
+#pragma once
+#include "hone/device/tensor.h"
+
+namespace hone::ops::cuda {
+
+// rows [T * k, h], of which token t has those at places [t * k, t * k + k).
+bool serves_combine(const Tensor& rows_rh, int64_t choices);
+Tensor combine_rows(const Tensor& rows_rh, const Tensor& places_r, const Tensor& weights_tk,
+                    int64_t choices);  // undefined: all 1
+
+struct CombineGradients {
+  Tensor rows_rh, weights_tk;  // the second float32, where it is asked for
+};
+CombineGradients combine_rows_backward(const Tensor& dy_th, const Tensor& rows_rh, const Tensor& places_r,
+                                       const Tensor& weights_tk, bool of_weights);
+
+}  // namespace hone::ops::cuda

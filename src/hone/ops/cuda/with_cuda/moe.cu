@@ -1,0 +1,126 @@
+#include "hone/ops/cuda/moe.h"
+
+#include "hone/ops/cuda/with_cuda/vectors.cuh"
+
+namespace hone::ops::cuda {
+namespace {
+
+constexpr int kThreads = 256, kMostChoices = 16, kAtOnce = 4;  // rows that a thread asks for before it uses the first
+
+// A block has a token. Choices beyond the token's are none.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    combine_kernel(const T* rows, const int* places, const float* weights, T* y, int packs, int choices) {
+  constexpr int kPack = Pack<T>::kCount;
+  const int64_t token = blockIdx.x;
+  const int* own = places + token * choices;
+  for (int i = threadIdx.x; i < packs; i += blockDim.x) {
+    PackFloats<T> sum{};
+    for (int first = 0; first < choices; first += kAtOnce) {
+      Pack<T> packs_of[kAtOnce];
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k)
+        if (first + k < choices) packs_of[k] = stream_pack(rows + (static_cast<int64_t>(own[first + k]) * packs + i) * kPack);
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k) {
+        if (first + k >= choices) break;
+        const float weight = weights ? weights[token * choices + first + k] : 1.0f;
+        const auto values = floats_of(packs_of[k]);
+#pragma unroll
+        for (int j = 0; j < kPack; ++j) sum.values[j] += weight * values.values[j];
+      }
+    }
+    store_pack(y + (token * packs + i) * kPack, rounded_pack(sum));
+  }
+}
+
+template <class T, bool kOfWeights>
+__global__ void __launch_bounds__(kThreads)
+    combine_backward_kernel(const T* dy, const T* rows, const int* places, const float* weights, T* drows, float* dweights,
+                            int packs, int choices) {
+  constexpr int kPack = Pack<T>::kCount;
+  const int64_t token = blockIdx.x;
+  const int* own = places + token * choices;
+  float dots[kOfWeights ? kMostChoices : 1] = {};
+  for (int i = threadIdx.x; i < packs; i += blockDim.x) {
+    const auto grad = floats_of(load_pack(dy + (token * packs + i) * kPack));
+#pragma unroll
+    for (int first = 0; first < kMostChoices; first += kAtOnce) {
+      if (first >= choices) break;
+      Pack<T> packs_of[kAtOnce];
+      if constexpr (kOfWeights) {
+#pragma unroll
+        for (int k = 0; k < kAtOnce; ++k)
+          if (first + k < choices) packs_of[k] = stream_pack(rows + (static_cast<int64_t>(own[first + k]) * packs + i) * kPack);
+      }
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k) {
+        if (first + k >= choices) break;
+        const float weight = weights[token * choices + first + k];
+        PackFloats<T> found;
+#pragma unroll
+        for (int j = 0; j < kPack; ++j) found.values[j] = weight * grad.values[j];
+        store_pack(drows + (static_cast<int64_t>(own[first + k]) * packs + i) * kPack, rounded_pack(found));
+        if constexpr (kOfWeights) {
+          const auto values = floats_of(packs_of[k]);
+#pragma unroll
+          for (int j = 0; j < kPack; ++j) dots[first + k] += grad.values[j] * values.values[j];
+        }
+      }
+    }
+  }
+  if constexpr (kOfWeights) {
+    __shared__ float parts[kMostChoices][kThreads / 32];
+#pragma unroll
+    for (int k = 0; k < kMostChoices; ++k)
+      if (const float sum = warp_sum(dots[k]); threadIdx.x % 32 == 0) parts[k][threadIdx.x / 32] = sum;
+    __syncthreads();
+    if (static_cast<int>(threadIdx.x) >= choices) return;
+    float total = 0;
+    for (int w = 0; w < static_cast<int>(blockDim.x) / 32; ++w) total += parts[threadIdx.x][w];
+    dweights[token * choices + threadIdx.x] = total;
+  }
+}
+
+int threads_for(int packs) { return std::min((packs + 31) / 32 * 32, kThreads); }
+
+}  // namespace
+
+bool serves_combine(const at::Tensor& rows, int64_t choices) {
+  auto type = rows.scalar_type();
+  return rows.is_cuda() && rows.dim() == 2 && rows.is_contiguous() && (type == at::kHalf || type == at::kBFloat16) &&
+         rows.size(1) % 8 == 0 && rows.numel() > 0 && choices <= kMostChoices;
+}
+
+at::Tensor combine_rows(const at::Tensor& rows, const at::Tensor& places, const at::Tensor& weights_tk, int64_t choices) {
+  const auto tokens = rows.size(0) / choices;
+  auto y = at::empty({tokens, rows.size(1)}, rows.options());
+  auto weights = weights_tk.defined() ? weights_tk.to(at::kFloat).contiguous() : at::Tensor();
+  with_device_type(rows.scalar_type(), [&](auto type) {
+    using T = decltype(type);
+    const int packs = static_cast<int>(rows.size(1)) / Pack<T>::kCount;
+    combine_kernel<T><<<static_cast<unsigned>(tokens), threads_for(packs), 0, c10::cuda::getCurrentCUDAStream()>>>(
+        data<T>(rows), data<int>(places), weights.defined() ? data<float>(weights) : nullptr, mutable_data<T>(y), packs,
+        static_cast<int>(choices));
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  });
+  return y;
+}
+
+CombineGradients combine_rows_backward(const at::Tensor& dy_th, const at::Tensor& rows, const at::Tensor& places,
+                                       const at::Tensor& weights_tk, bool of_weights) {
+  auto dy = dy_th.contiguous(), weights = weights_tk.to(at::kFloat).contiguous();
+  CombineGradients found{at::empty_like(rows), of_weights ? at::empty_like(weights) : at::Tensor()};
+  with_device_type(rows.scalar_type(), [&](auto type) {
+    using T = decltype(type);
+    const int packs = static_cast<int>(rows.size(1)) / Pack<T>::kCount;
+    auto kernel = of_weights ? combine_backward_kernel<T, true> : combine_backward_kernel<T, false>;
+    kernel<<<static_cast<unsigned>(dy.size(0)), threads_for(packs), 0, c10::cuda::getCurrentCUDAStream()>>>(
+        data<T>(dy), data<T>(rows), data<int>(places), data<float>(weights), mutable_data<T>(found.rows_rh),
+        of_weights ? mutable_data<float>(found.weights_tk) : nullptr, packs, static_cast<int>(weights.size(1)));
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  });
+  return found;
+}
+
+}  // namespace hone::ops::cuda
