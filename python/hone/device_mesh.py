@@ -13,7 +13,8 @@ from .library import _hone
 @dataclass(frozen=True)
 class DeviceMesh:
     """How the processes of a run share the work out: copies of the model (`dp`), shards of each copy (`fsdp`), processes that split a sequence
-    (`sp`, `cp`) or layers (`tp`, of experts `ep`); `pp` trains with the command alone. Their product, but for `ep`, is the number of processes.
+    (`sp`, `cp`) or layers (`tp`, of experts `ep`), and stages that rows pass through (`pp`). Their product, but for `ep`, is the number of
+    processes.
 
     Which process this is, how many there are and where they meet is read from RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, as
     torchrun sets them. Making a mesh waits for all of them; a process makes one.

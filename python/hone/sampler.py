@@ -31,7 +31,7 @@ class SamplingParams:
     top_p: float = 1.0
     top_k: int = 0
     min_p: float = 0.0
-    max_tokens: int = 512
+    max_tokens: int = 512  # 0: nothing is written; for prompt_logprobs
     min_tokens: int = 0
     n: int = 1  # answers of each prompt
     seed: int = 42
@@ -41,13 +41,15 @@ class SamplingParams:
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     logprobs: bool = False  # of each chosen token
+    prompt_logprobs: int | None = None  # of each token of the prompt and so many of the most likely in its place
 
     def __post_init__(self) -> None:
         require(self.temperature >= 0, "temperature", self.temperature, "0 or more")
         require(0 < self.top_p <= 1, "top_p", self.top_p, "a number above 0, at most 1")
         require(self.top_k >= 0, "top_k", self.top_k, "0 (all) or more")
         require(0 <= self.min_p <= 1, "min_p", self.min_p, "a number from 0 to 1")
-        require(self.max_tokens >= 1, "max_tokens", self.max_tokens, "1 or more")
+        require(self.max_tokens >= 0, "max_tokens", self.max_tokens, "0 or more")
+        require(self.prompt_logprobs is None or self.prompt_logprobs >= 0, "prompt_logprobs", self.prompt_logprobs, "0 or more")
         require(self.min_tokens >= 0, "min_tokens", self.min_tokens, "0 or more")
         require(self.n >= 1, "n", self.n, "1 or more")
         require(self.seed >= 0, "seed", self.seed, "0 or more")
@@ -63,6 +65,8 @@ class Completion:
     finish_reason: str  # stop, length or cancelled
     prompt: np.ndarray  # int64
     logprobs: np.ndarray | None = None  # float32, one a token, when asked for
+    # Of each token of the prompt but the first: its id and log p, then those of the most likely ones. When asked for.
+    prompt_logprobs: list[list[tuple[int, float]]] | None = None
 
 
 @dataclass
@@ -70,20 +74,25 @@ class _Answer:
     """One request that is being answered."""
 
     prompt: list[int]
+    params: SamplingParams
     done: concurrent.futures.Future
     on_text: Callable[[str], None] | None
     text: str = ""
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    prompt_logprobs: list[list[tuple[int, float]]] = field(default_factory=list)
 
-    def take(self, output: Any, wants_logprobs: bool) -> None:
+    def take(self, output: Any) -> None:
         self.tokens += output.tokens
         self.logprobs += output.logprobs
+        self.prompt_logprobs += output.prompt_logprobs
         self.text += output.text
-        if self.on_text and output.text:
+        if self.on_text and output.text and self.params.max_tokens:
             self.on_text(output.text)
-        if not output.finish:
-            return
+        if output.finish:
+            self._finish(output)
+
+    def _finish(self, output: Any) -> None:
         if output.stop_token >= 0 and (not self.tokens or self.tokens[-1] != output.stop_token):
             self.tokens.append(output.stop_token)
             if output.eos_logprob is not None:
@@ -92,8 +101,12 @@ class _Answer:
             kind = NonFiniteError if output.model_broken else Error
             self.done.set_exception(kind(output.error, "take an earlier checkpoint, or the model without the adapter" if output.model_broken else ""))
         elif self.done.set_running_or_notify_cancel():
-            self.done.set_result(Completion(self.text, np.array(self.tokens, np.int64), output.finish, np.array(self.prompt, np.int64),
-                                            np.array(self.logprobs, np.float32) if wants_logprobs else None))
+            finish = output.finish
+            if self.params.max_tokens == 0:  # the engine has written a token with the prompt's numbers
+                self.text, self.tokens, self.logprobs, finish = "", [], [], "length"
+            self.done.set_result(Completion(self.text, np.array(self.tokens, np.int64), finish, np.array(self.prompt, np.int64),
+                                            np.array(self.logprobs, np.float32) if self.params.logprobs else None,
+                                            self.prompt_logprobs if self.params.prompt_logprobs is not None else None))
 
 
 class Sampler:
@@ -106,7 +119,7 @@ class Sampler:
         self.template = template or Template(model)
         self._engine = _hone.Engine.make(model._model, max_model_len, max_num_seqs, kv_cache_tokens)
         self._lock = threading.Lock()
-        self._answers: dict[int, tuple[_Answer, bool]] = {}
+        self._answers: dict[int, _Answer] = {}
         self._thread: threading.Thread | None = None  # steps the engine while there is work
         _samplers.add(self)
 
@@ -161,7 +174,7 @@ class Sampler:
     def close(self) -> None:
         """Cancels requests under way."""
         with self._lock:
-            answers, thread = [answer.done for answer, _ in self._answers.values()], self._thread
+            answers, thread = [answer.done for answer in self._answers.values()], self._thread
         self._cancel(answers)
         if thread:
             thread.join()
@@ -189,7 +202,7 @@ class Sampler:
                     settings["seed"] = params.seed + number
                     request = self._engine.add(prompt, json.dumps(settings), adapter)
                     futures.append(concurrent.futures.Future())
-                    self._answers[request] = (_Answer(prompt, futures[-1], on_text), params.logprobs)
+                    self._answers[request] = _Answer(prompt, params, futures[-1], on_text)
                     added.append(request)
             except BaseException:  # one of them can never run: none does
                 for request in added:
@@ -203,7 +216,7 @@ class Sampler:
 
     def _cancel(self, futures: Sequence[concurrent.futures.Future]) -> None:
         with self._lock:
-            for request, (answer, _) in list(self._answers.items()):
+            for request, answer in list(self._answers.items()):
                 if answer.done in futures:
                     self._engine.cancel(request)
                     self._answers.pop(request)
@@ -223,14 +236,14 @@ class Sampler:
             with self._lock:
                 for output in outputs:
                     if found := self._answers.get(output.id):
-                        found[0].take(output, found[1])
+                        found.take(output)
                         if output.finish:
                             self._answers.pop(output.id)
 
     def _fail(self, problem: Exception) -> None:
         with self._lock:
             failed, self._answers = self._answers, {}
-            for request, (answer, _) in failed.items():
+            for request, answer in failed.items():
                 self._engine.cancel(request)
                 answer.done.set_exception(problem)
 

@@ -26,6 +26,7 @@ class LoraConfig:
     alpha: float = 32.0
     dropout: float = 0.05
     target_modules: Sequence[str] = ("all-linear",)
+    target_parameters: Sequence[str] = ()  # ends of names: weights of all experts, stacked (mlp.experts.down_proj)
     modules_to_save: Sequence[str] = ()
     use_rslora: bool = False
     use_dora: bool = False
@@ -88,12 +89,24 @@ class Trainer:
         `backward` takes."""
         return self._trainer.logprobs(batch._batch, temperature)
 
+    def evaluated_logprobs(self, batch: Batch, temperature: float = 1.0) -> torch.Tensor:
+        """The same without gradients and dropout."""
+        return self._trainer.evaluated_logprobs(batch._batch, temperature)
+
+    def logits(self, batch: Batch, token_ids: torch.Tensor | None = None) -> torch.Tensor:
+        """Logits of every position with a gradient, float32 [tokens, vocabulary], or of the tokens that `token_ids` names for each position,
+        int64 [tokens, k]: those of the others are never all there. For distillation, and losses that look beyond the targets."""
+        if token_ids is None:
+            return self._trainer.logits(batch._batch)
+        return self._trainer.token_logits(batch._batch, token_ids)
+
     def base_logprobs(self, batch: Batch, temperature: float = 1.0) -> torch.Tensor:
-        """The same of the model beneath the adapter that trains, without gradients: what a reference says."""
+        """Those of the model beneath the adapter that trains, without gradients: what a reference says."""
         return self._trainer.base_logprobs(batch._batch, temperature)
 
     def backward(self, loss: torch.Tensor, num_items: float = 1) -> None:
-        """Adds the gradients of a loss of your own: a sum over `num_items`, by which it is divided with those of other calls."""
+        """Adds the gradients of a loss of your own, out of `logprobs` or `logits`: a sum over `num_items`, by which it is divided with those of
+        other calls. Processes that compute the same rows (`sp`, `cp`, `tp`, `pp`) all pass the same loss."""
         self._trainer.backward(loss, num_items)
 
     def clip_grad_norm(self, max_norm: float = 1.0) -> float:

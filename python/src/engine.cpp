@@ -48,6 +48,7 @@ engine::SamplingParams sampling_of(const Json& given) {
   sampling.stop_tokens = given.at("stop_token_ids").get<std::vector<text::TokenId>>();
   sampling.eos_token_ids = given.at("eos_token_ids").get<std::vector<text::TokenId>>();
   if (!given.at("logprobs").is_null()) sampling.logprobs = given.at("logprobs").get<int64_t>();
+  if (!given.at("prompt_logprobs").is_null()) sampling.prompt_logprobs = given.at("prompt_logprobs").get<int64_t>();
   return sampling;
 }
 
@@ -85,6 +86,17 @@ uint64_t add_request(Engine& self, std::vector<text::TokenId> prompt, const std:
   });
 }
 
+// Of each token of the prompt but the first: its own, then the most likely ones.
+using TokenLogprobs = std::vector<std::pair<text::TokenId, float>>;
+std::vector<TokenLogprobs> prompt_logprobs(const engine::RequestOutput& output) {
+  std::vector<TokenLogprobs> positions;
+  for (const auto& position : output.prompt_logprobs) {
+    auto& tokens = positions.emplace_back(TokenLogprobs{{position.chosen.token, position.chosen.logprob}});
+    for (const auto& [token, logprob] : position.top) tokens.emplace_back(token, logprob);
+  }
+  return positions;
+}
+
 std::vector<float> chosen_logprobs(const engine::RequestOutput& output) {
   std::vector<float> values;
   for (const auto& position : output.logprobs) values.push_back(position.chosen.logprob);
@@ -104,6 +116,7 @@ void bind_engine(nb::module_& m) {
       .def_ro("stop_token", &engine::RequestOutput::stop_token)
       .def_ro("eos_logprob", &engine::RequestOutput::eos_logprob)
       .def_prop_ro("logprobs", chosen_logprobs)
+      .def_prop_ro("prompt_logprobs", prompt_logprobs)
       .def_prop_ro("finish", [](const engine::RequestOutput& self) { return std::string(word_of(self.finish)); });
 
   nb::class_<Engine>(m, "Engine")

@@ -39,6 +39,7 @@ train::StepwiseConfig config_of(const Json& given, const Model& model) {
     config.tuner.lora.alpha = lora.at("alpha").get<double>();
     config.tuner.lora.dropout = lora.at("dropout").get<double>();
     config.tuner.lora.targets = lora.at("target_modules").get<std::vector<std::string>>();
+    config.tuner.lora.target_parameters = lora.at("target_parameters").get<std::vector<std::string>>();
     config.tuner.lora.modules_to_save = lora.at("modules_to_save").get<std::vector<std::string>>();
     config.tuner.lora.rslora = lora.at("use_rslora").get<bool>();
     config.tuner.lora.dora = lora.at("use_dora").get<bool>();
@@ -139,6 +140,27 @@ void bind_trainer(nb::module_& m) {
             return with_model(self.model, [&] { return self.steps.logps(batch, temperature); });
           },
           nb::arg("batch"), nb::arg("temperature"))
+      .def(
+          "evaluated_logprobs",
+          [](Trainer& self, const data::Batch& batch, double temperature) {
+            check_tokens(self.model, batch);
+            return with_model(self.model, [&] { return self.steps.evaluated_logps(batch, temperature); });
+          },
+          nb::arg("batch"), nb::arg("temperature"))
+      .def(
+          "logits",
+          [](Trainer& self, const data::Batch& batch) {
+            check_tokens(self.model, batch);
+            return with_model(self.model, [&] { return self.steps.logits(batch); });
+          },
+          nb::arg("batch"))
+      .def(
+          "token_logits",
+          [](Trainer& self, const data::Batch& batch, const Tensor& token_ids) {
+            check_tokens(self.model, batch);
+            return with_model(self.model, [&] { return self.steps.logits(batch, token_ids); });
+          },
+          nb::arg("batch"), nb::arg("token_ids"))
       .def(
           "base_logprobs",
           [](Trainer& self, const data::Batch& batch, double temperature) {

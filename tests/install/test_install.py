@@ -1,4 +1,5 @@
 """An installed hone: it starts after its prefix was moved with its libtorch, and programs build against its CMake package."""
+import json
 import os
 import shutil
 import subprocess
@@ -59,6 +60,19 @@ def test_a_program_builds_against_the_package_trains_and_generates(prefix, tmp_p
     said = run(build / "teach", ROOT / "models/nano", ROOT / "data/demo.jsonl", tmp_path / "output", "Who trained you?")
     assert said.splitlines()[-1] == "You trained me, with hone."
     assert (tmp_path / "output/last/adapter_model.safetensors").exists()
+    losses = {}
+    for gamma in (0, 2):
+        said = run(build / "loop", ROOT / "models/nano", ROOT / "data/demo.jsonl", tmp_path / f"focal-{gamma}", gamma)
+        losses[gamma] = [float(line.split()[-1]) for line in said.splitlines() if line.startswith("step ")]
+        assert len(losses[gamma]) == 20 and losses[gamma][-1] < losses[gamma][0] / 3, losses
+    assert losses[2][0] < losses[0][0]  # tokens that are known count less
+    settings = "--lora_rank 16 --lora_alpha 32 --learning_rate 2e-3 --per_device_train_batch_size 8 --gradient_accumulation_steps 1 --num_train_epochs 5".split()
+    run(prefix / "bin/hone", "sft", "--model", ROOT / "models/nano", "--dataset", ROOT / "data/demo.jsonl", *settings, "--warmup_ratio", 0, "--max_steps", 1,
+        "--split_dataset_ratio", 0, "--logging_steps", 1, "--output_dir", tmp_path / "sft", "--add_version", "false")
+    first = json.loads((tmp_path / "sft/logging.jsonl").read_text().splitlines()[0])
+    assert abs(first["loss"] - losses[0][0]) < 1e-5, (first, losses[0][0])
+    assert "trained me" in run(prefix / "bin/hone", "infer", "--model", ROOT / "models/nano", "--adapters", tmp_path / "focal-2", "--temperature", 0,
+                               "--max_new_tokens", 40, input="Who trained you?\n")
 
 
 def test_another_version_of_libtorch_is_refused(prefix, tmp_path):

@@ -190,6 +190,19 @@ def check_sampling_follows_training(folder):
     assert not np.allclose(before[0].logprobs[:1], after[0].logprobs[:1], atol=1e-4)
 
 
+def check_prompts_have_log_probabilities(folder):
+    model = hone.Model(NANO, dtype="float32")
+    sampler, ids = hone.Sampler(model), model.encode("Who trained you? You did.")
+    answer, = sampler.sample([ids], hone.SamplingParams(max_tokens=0, prompt_logprobs=3))
+    assert answer.text == "" and len(answer.tokens) == 0 and len(answer.prompt_logprobs) == len(ids) - 1
+    logps = model.logits(hone.Batch.from_rows([{"input_ids": ids}])).log_softmax(-1)
+    for position, tokens in enumerate(answer.prompt_logprobs):
+        assert tokens[0][0] == ids[position + 1] and len(tokens) == 4
+        for token, logprob in tokens:
+            assert abs(logprob - float(logps[position, token])) < 1e-3
+        assert [logprob for _, logprob in tokens[1:]] == sorted((logprob for _, logprob in tokens[1:]), reverse=True)
+
+
 def check_asyncio_streams_and_seeds(folder):
     sampler = hone.Sampler(hone.Model(NANO))
     greedy = [sampler.chat(question) for question in QUESTIONS]
@@ -273,7 +286,7 @@ def check_errors_have_three_parts(folder):
     raises(hone.UsageError, lambda: hone.Trainer(model, lr_scheduler="cosine"))
     raises(hone.UsageError, lambda: hone.Trainer(model, hone.LoraConfig(target_modules=["nothing"])))
     raises(hone.UsageError, lambda: hone.Trainer(model, hone.LoraConfig(rank=0)))
-    for setting in ({"temperature": -1}, {"top_p": 0}, {"max_tokens": 0}, {"n": 0}, {"seed": -1}):
+    for setting in ({"temperature": -1}, {"top_p": 0}, {"max_tokens": -1}, {"prompt_logprobs": -1}, {"n": 0}, {"seed": -1}):
         raises(hone.UsageError, lambda: hone.SamplingParams(**setting))
     trainer = hone.Trainer(model)
     raises(hone.UsageError, trainer.step)

@@ -14,16 +14,21 @@ import numpy as np
 import torch
 import twinkle as theirs
 import twinkle.advantage as their_advantages
+import torch.nn.functional as F
 import twinkle.loss as their_losses
 from hone.twinkle import advantage, dispatch, loss
+from hone.twinkle.cli import CLI
 from hone.twinkle.data_format import SamplingParams
 from hone.twinkle.dataloader import DataLoader
 from hone.twinkle.dataset import Dataset, DatasetMeta
-from hone.twinkle.model import TransformersModel
+from hone.twinkle.metric import DPOMetric
+from hone.twinkle.model import MultiLoraMegatronModel, TransformersModel
 from hone.twinkle.platform import DeviceGroup, DeviceMesh
 from hone.twinkle.sampler import TorchSampler
 from peft import LoraConfig
+from twinkle.cli import CLI as TheirCLI
 from twinkle.infra import _collect_func, _dispatch_args
+from twinkle.metric import DPOMetric as TheirDPOMetric
 from twinkle.utils.device_mesh import DeviceMesh as TheirMesh
 
 MESHES = [dict(dp_size=2, fsdp_size=2), dict(fsdp_size=4), dict(dp_size=2, tp_size=2), dict(dp_size=2, fsdp_size=4, ulysses_size=2), dict(dp_size=2, pp_size=2, tp_size=2)]
@@ -83,6 +88,84 @@ def check_losses_are_twinkles(folder):
         pair = [float(module.DPOLoss(**settings)(inputs, outputs, ref_outputs={"logps": whole * (inputs["labels"] >= 0)})["loss"]) for module in (loss, their_losses)]
         assert abs(pair[0] - pair[1]) < 1e-5, (settings, pair)
     raises(hone.UsageError, lambda: loss.DPOLoss()(inputs, outputs))
+    for name, settings in (("CPOLoss", {}), ("ORPOLoss", {}), ("SimPOLoss", {}), ("DPOLoss", {"loss_type": "kto_pair", "reference_free": True})):
+        pair = [float(getattr(module, name)(**settings)(inputs, outputs)["loss"]) for module in (loss, their_losses)]
+        assert abs(pair[0] - pair[1]) < 1e-5, (name, pair)
+
+
+def check_distillation_is_twinkles(folder):
+    inputs, outputs, _ = labelled()
+    logits, whole, some, ids = torch.randn(4, 9, 50), torch.randn(4, 9, 50), torch.randn(4, 11, 5), torch.randint(0, 50, (4, 11, 5))
+    for teacher in ({"teacher_topk_logprobs": some, "teacher_topk_indices": ids}, {"teacher_logits": whole}, {"teacher_logits": whole, "topk": 7}):
+        for settings in ({"beta": 0}, {"beta": 1}, {"beta": 0.3, "temperature": 2.0}):
+            copies = [{name: value.clone() if torch.is_tensor(value) else value for name, value in teacher.items()} for _ in range(2)]
+            found = loss.GKDLoss(**settings)(inputs, {"logits": logits.clone()}, **copies[0])
+            expected = their_losses.GKDLoss(**settings)(inputs, {"logits": logits.clone()}, **copies[1])
+            assert abs(float(found["loss"]) / float(found["num_tokens"]) - float(expected["loss"])) < 1e-5, (settings, teacher.keys())
+    raises(hone.UsageError, lambda: loss.GKDLoss()(inputs, {"logits": logits}))
+
+
+def check_metrics_of_preferences_are_twinkles(folder):
+    inputs, outputs, _ = labelled()
+    reference = {"logps": -torch.rand(4, 9) * (inputs["labels"] >= 0)}
+    figures = []
+    for kind in (DPOMetric, TheirDPOMetric):
+        metric = kind(None, None, beta=0.2)
+        metric.accumulate(inputs, outputs, ref_outputs=reference)
+        figures.append(metric.calculate())
+    assert figures[0] == figures[1], figures
+
+
+def check_settings_are_twinkles(folder):
+    words = ("--model-id ms://Qwen/Qwen3-4B --lr 1e-4 --batch-size 8 --no-streaming --fsdp-size 2 --sequence-parallel --model-name x --loss-type=ipo --enable-ep 1 --lora-r 16 "
+             "--max-new-tokens 7 --strategy native_fsdp --scheduler-eta-min 0.1 --reward-fns a,b").split()
+    mine, other = CLI.from_args(words), TheirCLI.from_args(words)
+    assert mine.to_dict() == other.to_dict() and mine.extra == other.extra
+    for group in ("lora", "model", "dataset", "template", "training", "optimizer", "scheduler", "loss", "sampler", "sampling", "infra", "server", "rl", "checkpoint"):
+        assert getattr(mine, f"get_{group}_args")() == getattr(other, f"get_{group}_args")(), group
+    file = folder / "settings.yaml"
+    file.write_text("model_id: y\nscheduler:\n  t_max: 5\n")
+    args = CLI.from_args(["--config", str(file), "--t-max", "6"])
+    assert args.model.model_id == "y" and args.scheduler.t_max == 6 and args["model_id"] == "y"
+    assert "batch_size" in raises(hone.UsageError, lambda: CLI.from_args(["--batch-size", "many"])).message
+
+
+def check_a_loss_that_reads_logits(folder):
+    """It asks for them, and gets the gradients of the same loss over log-probabilities."""
+    class Own(loss.Loss):
+        require_logits = True
+
+        def __call__(self, inputs, outputs, **kwargs):
+            labels = inputs["labels"]
+            return F.cross_entropy(outputs["logits"][labels >= 0], labels[labels >= 0], reduction="sum")
+
+    rows, norms = [{"messages": [{"role": "user", "content": "Who are you?"}, {"role": "assistant", "content": "I am hone."}]}], []
+    for kind in (Own, loss.CrossEntropyLoss):
+        model = a_model()
+        model.set_loss(kind)
+        value = model.forward_backward(inputs=rows)
+        tokens = int((model.forward_only(inputs=rows)["logps"] < 0).sum())
+        norms.append(model.clip_grad_norm(1e9) * (tokens if kind is not Own else 1))
+        model.zero_grad()
+    assert abs(norms[0] / norms[1] - 1) < 1e-3, norms
+
+
+def check_muon_and_the_modules_of_transformers(folder):
+    model = a_model()
+    model.set_optimizer(torch.optim.Muon, lr=1e-2, adjust_lr_fn="match_rms_adamw")
+    assert {type(module).__name__ for module in model.model.modules()} >= {"Qwen2DecoderLayer"} and model.model.config.model_type == "qwen2"
+    rows = [{"messages": [{"role": "user", "content": "Who are you?"}, {"role": "assistant", "content": "I am hone."}]}]
+    losses = []
+    for _ in range(4):
+        losses.append(model.forward_backward(inputs=rows))
+        model.clip_grad_and_step()
+    assert losses[-1] < losses[0], losses
+    from transformers import AutoConfig
+    config = AutoConfig.from_pretrained(NANO)
+    config.use_cache = False
+    MultiLoraMegatronModel(model_id=NANO, config=config, max_loras=2)
+    config.num_hidden_layers = 3
+    assert "num_hidden_layers" in raises(hone.UsageError, lambda: TransformersModel(model_id=NANO, config=config)).message
 
 
 def check_advantages_are_twinkles(folder):
@@ -181,8 +264,9 @@ def check_samplers_take_what_was_trained(folder):
 def check_what_is_not_there_says_so(folder):
     for work, word in ((lambda: TransformersModel(model_id=NANO, quantization_config={}), "quantization_config"),
                        (lambda: a_model().add_adapter_to_model("second", LoraConfig()), "'second'"),
-                       (lambda: a_model().set_optimizer("Muon"), "Muon"),
-                       (lambda: a_model().set_loss("GKDLoss"), "'GKDLoss'"),
+                       (lambda: a_model().set_optimizer("Lion"), "Lion"),
+                       (lambda: a_model().set_loss("InfonceLoss"), "InfonceLoss"),
+                       (lambda: a_model().set_optimizer("Muon"), "adjust_lr_fn"),
                        (lambda: TransformersModel(model_id=NANO).add_adapter_to_model("a", LoraConfig(rank_pattern={"q": 2})), "rank_pattern"),
                        (lambda: ours.initialize(mode="ray"), "groups"),
                        (lambda: ours.initialize(mode="cloud", groups=[DeviceGroup("a", 1)]), "'cloud'"),

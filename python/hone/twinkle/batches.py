@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,6 +14,9 @@ from ..errors import UsageError
 from .data_format import ModelOutput
 from .loss import Loss
 from .template import Template
+
+if TYPE_CHECKING:
+    from ..trainer import Trainer
 
 _NOTHING = {"input_ids": [0, 0], "labels": [IGNORE, IGNORE]}  # of a process without rows: it computes along, and counts for nothing
 
@@ -54,6 +57,28 @@ class Rows:
         ends = self.batch.cu_seqlens
         return pad_sequence([packed[begin:end] for begin, end in zip(ends, ends[1:])], batch_first=True, padding_value=value)
 
+    def packed(self, values: torch.Tensor) -> torch.Tensor:
+        """The other way: [rows, longest or more, …] as numbers of all tokens; zeros where a row has none."""
+        ends = self.batch.cu_seqlens
+        whole = values.new_zeros((ends[-1], *values.shape[2:]))
+        for row, (begin, end) in enumerate(zip(ends, ends[1:])):
+            if row < len(values):
+                known = values[row, :end - begin]
+                whole[begin:begin + len(known)] = known
+        return whole
+
+    def outputs(self, trainer: Trainer, loss: Loss, extra: Mapping[str, Any], temperature: float = 1.0) -> ModelOutput:
+        """A pass with gradients: log-probabilities of the labels, or the logits that a loss asks for."""
+        if not getattr(loss, "require_logits", False):
+            return ModelOutput(logps=self.padded(trainer.logprobs(self.batch, temperature)))
+        tokens = loss.logit_tokens(extra) if hasattr(loss, "logit_tokens") else None
+        if tokens is not None:
+            return ModelOutput(logps=None, logits=self.padded(trainer.logits(self.batch, self.packed(tokens))))
+        logits = trainer.logits(self.batch)
+        targets = self.batch.targets.to(logits.device)
+        logps = (logits / temperature).log_softmax(-1).gather(-1, targets.clamp(min=0).unsqueeze(-1)).squeeze(-1) * (targets >= 0)
+        return ModelOutput(logps=self.padded(logps), logits=self.padded(logits))
+
     @cached_property
     def labels(self) -> torch.Tensor:
         """What each position predicts, [rows, longest], -100 where nothing."""
@@ -61,9 +86,10 @@ class Rows:
 
     def loss(self, loss: Loss, outputs: ModelOutput, extra: Mapping[str, Any]) -> tuple[torch.Tensor, float]:
         """A loss as a sum, and over how many items: tokens, or rows where it is a mean over them."""
+        given = outputs["logps"] if outputs["logps"] is not None else outputs["logits"]
         if not self.features:
-            return outputs["logps"].sum() * 0, 0
-        labels = self.labels.to(outputs["logps"].device)
+            return given.sum() * 0, 0
+        labels = self.labels.to(given.device)
         found = loss({"labels": labels, "input_ids": None}, outputs, **extra)
         value, tokens = (found["loss"], float(found.get("num_tokens") or 0)) if isinstance(found, Mapping) else (found, 0.0)
         return (value, tokens) if tokens > 0 else (value * len(self.features), len(self.features))

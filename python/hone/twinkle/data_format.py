@@ -38,7 +38,7 @@ class InputFeature(TypedDict, total=False):
 
 
 class ModelOutput(dict):
-    """`logps`, of each label, [rows, tokens]; `loss` where one was computed. `logits` are None: hone does not keep them."""
+    """`logps`, of each label, [rows, tokens]; `loss` where one was computed. `logits` are None unless a loss asks for them."""
 
     def __init__(self, **values: Any) -> None:
         super().__init__({"logits": None, **values})
@@ -104,7 +104,9 @@ class SampleResponse:
     """The answers to a prompt."""
 
     sequences: list[SampledSequence] = field(default_factory=list)
-    prompt_logprobs: list[float | None] | None = None
+    prompt_logprobs: list[float | None] | None = None  # of the prompt's tokens; of the first there is none
+    topk_prompt_logprobs: list[list[tuple[int, float]] | None] | None = None  # of the most likely tokens in their places
+    prompt_token_ids: list[int] | None = None
 
 
 class SampleResponses(list):

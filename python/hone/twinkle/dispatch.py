@@ -15,9 +15,12 @@ Dispatch = str | Callable
 Collect = str | Callable
 
 
-def _count(value: Any) -> int | None:
-    """Rows of what is cut: lists, and outputs of models. Anything else goes to everybody."""
-    return len(value["logps"]) if isinstance(value, ModelOutput) else len(value) if isinstance(value, list) else None
+def _count(value: Any, tensors: bool) -> int | None:
+    """Rows of what is cut: lists, outputs of models, and `tensors`. Anything else goes to everybody."""
+    if isinstance(value, ModelOutput):
+        return len(value["logps"])
+    is_tensor = type(value).__module__ == "torch" and hasattr(value, "dim") and value.dim() > 0
+    return len(value) if isinstance(value, list) or (tensors and is_tensor) else None
 
 
 def _even(length: int, count: int) -> list[slice]:
@@ -29,7 +32,8 @@ def _even(length: int, count: int) -> list[slice]:
 def _by_data_rank(mesh: DeviceMesh | None, length: int, count: int) -> list[slice]:
     if mesh is None:
         return _even(length, count)
-    return [mesh.get_slice(length, mesh.get_data_rank_from_global_rank(rank)) for rank in range(count)]
+    stride = max(mesh.world_size // count, 1)  # a worker with several devices has as many ranks
+    return [mesh.get_slice(length, mesh.get_data_rank_from_global_rank(worker * stride)) for worker in range(count)]
 
 
 def dispatch_calls(dispatch: Dispatch, count: int, mesh: DeviceMesh | None, args: tuple, kwargs: dict[str, Any]) -> list[Call]:
@@ -45,7 +49,7 @@ def dispatch_calls(dispatch: Dispatch, count: int, mesh: DeviceMesh | None, args
         raise UsageError(f"dispatch is {dispatch!r}", "expected slice, slice_dp, all, last_pp_first or a function")
 
     def cut(value: Any) -> list[Any]:
-        length = _count(value)
+        length = _count(value, tensors=dispatch == "slice_dp")
         if length is None:
             return [value] * count
         ranges = _even(length, count) if dispatch == "slice" else _by_data_rank(mesh, length, count)

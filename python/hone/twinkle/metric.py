@@ -6,6 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
+
+from ..data import IGNORE
+
 
 class Metric:
     """Gathers, calculates, begins again."""
@@ -23,6 +27,13 @@ class Metric:
         """The figures so far, by their names."""
         return {}
 
+    def sums(self) -> dict[str, float] | None:
+        """What was gathered here, as numbers that add up over processes; None: it does not, and calculate() is of this process."""
+        return None
+
+    def take_sums(self, sums: Mapping[str, float]) -> None:
+        """Those of all processes, before calculate()."""
+
 
 class TrainFigures(Metric):
     """What a model tells about its training: loss, accuracy, gradient norm, rate, updates, speed."""
@@ -33,14 +44,15 @@ class TrainFigures(Metric):
 
     def reset(self) -> None:
         self._since = time.monotonic()
-        self._losses: list[float] = []
+        self._loss = self._items = 0.0
         self._accuracies: list[float] = []
         self._updates = 0
         self._norm: float | None = None
 
-    def add_pass(self, figures: Mapping[str, float]) -> None:
-        """A micro-batch."""
-        self._losses.append(figures["loss"])
+    def add_pass(self, figures: Mapping[str, float], items: float = 1) -> None:
+        """A pass, whose loss is a mean over so many items."""
+        self._loss += figures["loss"] * items
+        self._items += items
         if "token_acc" in figures:
             self._accuracies.append(figures["token_acc"])
 
@@ -49,12 +61,18 @@ class TrainFigures(Metric):
         self._updates += 1
         self._norm = norm
 
+    def sums(self) -> dict[str, float]:
+        return {"loss": self._loss, "items": self._items}
+
+    def take_sums(self, sums: Mapping[str, float]) -> None:
+        self._loss, self._items = sums["loss"], sums["items"]
+
     def report(self, learning_rate: float, updates: int) -> dict[str, Any]:
         """The figures as text, as Twinkle prints them."""
         now = time.monotonic()
         figures: dict[str, Any] = {}
-        if self._losses:
-            figures["loss"] = f"{statistics.fmean(self._losses):.4f}"
+        if self._items:
+            figures["loss"] = f"{self._loss / self._items:.4f}"
         if self._norm is not None:
             figures["grad_norm"] = f"{self._norm:.6f}"
         if self._accuracies:
@@ -85,4 +103,47 @@ class CompletionRewardMetric(Metric):
             figures[f"train/{name}_reward_std"] = statistics.stdev(values) if len(values) > 1 else 0.0
         if self._lengths:
             figures["train/completion_length"] = statistics.fmean(self._lengths)
+        return figures
+
+
+class DPOMetric(Metric):
+    """What the policy and the reference think of preferred answers and the others, over pairs of rows."""
+
+    def __init__(self, device_mesh: Any = None, process_group: Any = None, ignore_index: int = IGNORE, beta: float = 0.1, **kwargs: Any) -> None:
+        self.ignore_index, self.beta = ignore_index, beta
+        super().__init__()
+
+    def reset(self) -> None:
+        self._sums: dict[str, float] = {}
+
+    def accumulate(self, inputs: Any = None, outputs: Any = None, *, ref_outputs: Any = None, ref_logps: Any = None, **kwargs: Any) -> None:
+        labels = torch.as_tensor(inputs["labels"]).to(outputs["logps"].device)
+        sums = (outputs["logps"].detach() * (labels != self.ignore_index)).sum(-1)
+        found = {"count": sums[0::2].numel(), "chosen": sums[0::2].sum(), "rejected": sums[1::2].sum()}
+        reference = ref_outputs["logps"] if ref_outputs is not None else ref_logps
+        if reference is not None:
+            reference = torch.as_tensor(reference).to(sums)[:, :labels.shape[1]]
+            reference = (reference * (labels != self.ignore_index)).sum(-1)
+            margins = sums - reference
+            found |= {"ref_count": sums[0::2].numel(), "ref_chosen": reference[0::2].sum(), "ref_rejected": reference[1::2].sum(),
+                      "reward_chosen": self.beta * margins[0::2].sum(), "reward_rejected": self.beta * margins[1::2].sum(),
+                      "correct": (margins[0::2] > margins[1::2]).sum()}
+        for name, value in found.items():
+            self._sums[name] = self._sums.get(name, 0.0) + float(value)
+
+    def sums(self) -> dict[str, float]:
+        return self._sums
+
+    def take_sums(self, sums: Mapping[str, float]) -> None:
+        self._sums = dict(sums)
+
+    def calculate(self) -> dict[str, str]:
+        count, compared = self._sums.get("count", 0.0), self._sums.get("ref_count", 0.0)
+        figures = {f"logps/{side}": f"{self._sums[side] / count:.2f}" for side in ("chosen", "rejected") if count}
+        if compared:
+            figures |= {f"logps/ref_{side}": f"{self._sums[f'ref_{side}'] / compared:.2f}" for side in ("chosen", "rejected")}
+            good, bad = self._sums["reward_chosen"] / compared, self._sums["reward_rejected"] / compared
+            figures |= {"rewards/chosen": f"{good:.4f}", "rewards/rejected": f"{bad:.4f}", "rewards/margins": f"{good - bad:.4f}",
+                        "rewards/accuracies": f"{self._sums['correct'] / compared * 100:.1f}%"}
+        self.reset()
         return figures

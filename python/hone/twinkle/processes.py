@@ -7,18 +7,18 @@ from typing import Any
 from ..device_mesh import DeviceMesh as Processes
 from ..errors import UsageError
 from .platform import DeviceMesh, Platform
-from .utils import not_supported
+from .utils import get_logger, not_supported
 
 _joined: dict[tuple, Processes] = {}  # a process meets the others once
 
 
-def _sizes(mesh: DeviceMesh | None, world_size: int) -> dict[str, int]:
+def _sizes(mesh: DeviceMesh | None, world_size: int, whole: bool) -> dict[str, int]:
     if mesh is None or (mesh.world_size == 1 and world_size > 1):  # np.array([6]) is how scripts say: six processes, each with rows of its own
         return {"dp": world_size}
     if mesh.world_size != world_size:
         raise UsageError(f"the mesh has {mesh.world_size} places, and the group {world_size} processes", "make a mesh of the group's size")
     if (mesh.vpp_size or 1) > 1:
-        raise not_supported(f"a mesh with vpp {mesh.vpp_size}", "leave it out: a process has one stage")
+        get_logger().warning("vpp %s: a process has one stage; the numbers are the same, stages wait longer for each other", mesh.vpp_size)
     sizes = {name: mesh.get_dim_size(name) for name in ("dp", "fsdp", "tp", "pp", "cp")}
     sizes["ep"] = mesh.ep_size or mesh.get_dim_size("ep")
     split = mesh.ulysses_size or 1
@@ -28,6 +28,9 @@ def _sizes(mesh: DeviceMesh | None, world_size: int) -> dict[str, int]:
             raise UsageError(f"ulysses_size is {split} on a mesh of dp {sizes['dp']} x fsdp {sizes['fsdp']}", "make fsdp or dp a multiple of it")
         sizes[axis] //= split
         sizes["sp"] = split
+    if whole and sizes["fsdp"] > 1:
+        get_logger().warning("fsdp %s counts as dp: this optimizer reads whole matrices, so that every process keeps the whole model", sizes["fsdp"])
+        sizes["dp"], sizes["fsdp"] = sizes["dp"] * sizes["fsdp"], 1
     return sizes
 
 
@@ -42,15 +45,20 @@ def _rank(mesh: DeviceMesh | None, sizes: dict[str, int], rank: int) -> int:
     return number * mesh.tp_world_size + mesh.coordinate(rank, "tp")
 
 
-def processes_of(mesh: DeviceMesh | None) -> Processes | None:
-    """The processes of a mesh, once they have found each other; None: this one is alone."""
+def check_mesh(mesh: DeviceMesh | None) -> None:
+    """Refuses one of more places than there are processes."""
+    if mesh is not None and mesh.world_size > 1 and Platform.get_world_size() == 1:
+        raise UsageError(f"the mesh has {mesh.world_size} places, and this process is alone",
+                         f"start it with torchrun --nproc_per_node {mesh.world_size}, or initialize(mode='ray')")
+
+
+def processes_of(mesh: DeviceMesh | None, whole: bool = False) -> Processes | None:
+    """The processes of a mesh, once they have found each other; None: this one is alone. `whole`: shards count as copies."""
     world_size = Platform.get_world_size()
+    check_mesh(mesh)
     if world_size == 1:
-        if mesh is not None and mesh.world_size > 1:
-            raise UsageError(f"the mesh has {mesh.world_size} places, and this process is alone",
-                             f"start it with torchrun --nproc_per_node {mesh.world_size}, or initialize(mode='ray')")
         return None
-    sizes = _sizes(mesh, world_size)
+    sizes = _sizes(mesh, world_size, whole)
     key = tuple(sorted(sizes.items()))
     if key not in _joined:
         if _joined:

@@ -112,5 +112,4 @@ class Template:
         return self.encoder.decode(tokens, skip_special_tokens)
 
 
-Qwen3_5Template = Template
-Qwen3Template = Template
+Qwen3_5Template = Qwen3Template = DeepseekV4Template = Template

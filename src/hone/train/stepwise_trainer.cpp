@@ -161,9 +161,17 @@ Tensor StepwiseTrainer::read_pass(const data::Batch& batch, std::optional<int64_
   return pipeline->begin_pass(part, shape, whole);
 }
 
-Tensor StepwiseTrainer::logps(const data::Batch& batch, double temperature) {
+// Shards are gathered for one pass at a time.
+void StepwiseTrainer::begin_pass() {
+  if (std::exchange(pass_begun_, true) && models_.policy().sharded)
+    throw UserError(ExitCode::usage, "a second pass before backward() of the first, of a model in shards",
+                    "call backward() for each, gradients add up; zero_grad() gives a pass up");
   strategy_->before_micro_batch(false);
   model().set_training(true);
+}
+
+Tensor StepwiseTrainer::logps(const data::Batch& batch, double temperature) {
+  begin_pass();
   return read_pass(batch, {}, [=](const ForwardOutputs& outputs) { return outputs.target_logps(temperature).logps_t; });
 }
 
@@ -190,8 +198,7 @@ Tensor StepwiseTrainer::logits(const data::Batch& batch, const Tensor& ids_tk) {
     const auto* sequence = models_.policy().sequence.get();
     ids = (sequence ? own_rows(ids_tk, *sequence) : ids_tk).to(model().device());
   }
-  strategy_->before_micro_batch(false);
-  model().set_training(true);
+  begin_pass();
   return read_pass(batch, ids.defined() ? ids.size(1) : std::as_const(model()).head().weight.size(0),
                    [&](const ForwardOutputs& outputs) { return token_logits(outputs.model, outputs.hidden_th, ids); });
 }
@@ -215,6 +222,7 @@ void StepwiseTrainer::backward(const Tensor& loss_sum, double num_items) {
     pipeline->end_passes(loss);
   else
     loss.backward();
+  pass_begun_ = false;
   strategy_->after_micro_batch();
   masters_.accumulate_master_grads();
 }
@@ -267,7 +275,7 @@ void StepwiseTrainer::zero_grad() {
   optimizer_->zero_grad();
   if (auto* pipeline = strategy_->pipeline()) pipeline->forget_passes();
   num_items_ = 0;
-  finished_ = false;
+  finished_ = pass_begun_ = false;
   grad_norm_.reset();
 }
 

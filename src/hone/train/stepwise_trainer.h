@@ -74,6 +74,7 @@ class StepwiseTrainer {
 
  private:
   data::Batch placed(const data::Batch& batch) const;  // what this process computes of it, on its device
+  void begin_pass();                                   // of a loss that the caller computes
   // What `read` makes of a pass, [T] or with `columns` [T, columns], of all positions of the batch.
   Tensor read_pass(const data::Batch& batch, std::optional<int64_t> columns,
                    const std::function<Tensor(const ForwardOutputs&)>& read);
@@ -94,6 +95,7 @@ class StepwiseTrainer {
   int64_t lr_steps_ = 0;
   double num_items_ = 0;             // behind the gradients so far, of all processes
   bool finished_ = false;            // the gradients are those of all processes
+  bool pass_begun_ = false;          // and its loss is not here yet
   std::optional<double> grad_norm_;  // of the gradients as they are; none: not known
 };
 

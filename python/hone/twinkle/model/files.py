@@ -10,6 +10,7 @@ from typing import Any
 from ...errors import CheckpointError
 from ..infra import remote_function
 from ..platform import Platform
+from ..utils import run_program
 
 _STATE = "hone_state"  # the folder of a checkpoint that holds what a run continues with
 
@@ -26,7 +27,10 @@ class SavedModel:
             return None
         folder = os.path.join(output_dir or "output", name or f"checkpoint-step-{group.cur_step}")
         trainer = self._make_trainer()
-        trainer.save_weights(folder)
+        if kwargs.pop("merge_lora", False) and group.adapter_config is not None:
+            self._save_merged(folder)
+        else:
+            trainer.save_weights(folder)
         if save_optimizer:
             checkpoint = trainer.save(os.path.join(folder, _STATE))
             if Platform.is_master():
@@ -34,6 +38,16 @@ class SavedModel:
                          "consumed_train_samples": consumed_train_samples, "gradient_accumulation_steps": group.gradient_accumulation_steps}
                 Path(folder, _STATE, "progress.json").write_text(json.dumps(facts))
         return folder
+
+    def _save_merged(self, folder: str) -> None:
+        """The model with its adapter in it, as hone export writes it."""
+        with tempfile.TemporaryDirectory(prefix="hone-twinkle-") as own:
+            adapter = self._processes.gather(own)[0] if self._processes else own
+            self._make_trainer().save_weights(adapter)
+            if Platform.is_master():
+                run_program("export", "--model", self._model.folder, "--adapters", adapter, "--merge_lora", "true", "--output_dir", folder)
+            if self._processes:
+                self._processes.gather("merged")
 
     @remote_function(dispatch="all", collect="first", lazy_collect=False)
     def resume_from_checkpoint(self, checkpoint_dir: str, resume_only_model: bool = False, **kwargs: Any) -> dict[str, Any]:

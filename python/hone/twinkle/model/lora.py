@@ -6,7 +6,7 @@ from typing import Any
 from ...errors import UsageError
 from ...trainer import LoraConfig
 
-_KNOWN = {"r", "lora_alpha", "lora_dropout", "target_modules", "modules_to_save", "use_rslora", "use_dora", "init_lora_weights"}
+_KNOWN = {"r", "lora_alpha", "lora_dropout", "target_modules", "target_parameters", "modules_to_save", "use_rslora", "use_dora", "init_lora_weights"}
 _NO_MATTER = {"peft_type", "task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision", "inference_mode", "runtime_config"}
 
 
@@ -26,6 +26,7 @@ def lora_config(config: Any) -> LoraConfig:
             raise UsageError(f"LoraConfig's {name} is {value!r}", "leave it as it is by default: hone's twinkle does not follow it")
     targets = config.target_modules
     targets = [targets] if isinstance(targets, str) else sorted(targets or ["all-linear"])
-    return LoraConfig(rank=config.r, alpha=config.lora_alpha, dropout=config.lora_dropout, target_modules=targets,
+    parameters = list(getattr(config, "target_parameters", None) or ())
+    return LoraConfig(rank=config.r, alpha=config.lora_alpha, dropout=config.lora_dropout, target_modules=targets, target_parameters=parameters,
                       modules_to_save=list(config.modules_to_save or ()), use_rslora=config.use_rslora, use_dora=config.use_dora,
                       init_weights=_initialization(config.init_lora_weights))

@@ -1,4 +1,4 @@
-"""Megatron's model: the same as the other one here, whose layers tp cuts."""
+"""Megatron's model: the same as the other one here, whose mesh may have tp, pp, cp and ep."""
 from __future__ import annotations
 
 from typing import Any
@@ -10,7 +10,9 @@ from .transformers import TransformersModel
 
 @remote_class()
 class MegatronModel(TransformersModel):
-    """A model whose mesh may have tp. Settings of Megatron's own kernels and memory change nothing here."""
+    """A model whose passes without gradients measure the loss, too. Settings of Megatron's own kernels and memory change nothing here."""
+
+    _measures = True
 
     def __init__(self, model_id: str | None = None, config: Any = None, device_mesh: DeviceMesh | None = None, mixed_precision: str = "bf16",
                  **kwargs: Any) -> None:

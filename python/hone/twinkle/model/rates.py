@@ -11,23 +11,29 @@ from ...errors import UsageError
 from ..module import scheduler as schedulers
 from ..utils import construct
 
-_ADAM = {"AdamW": "adamw_torch", "Adam": "adamw_torch", "default": "adamw_torch"}
+_OPTIMIZERS = {"AdamW": "adamw_torch", "Adam": "adamw_torch", "default": "adamw_torch", "Muon": "muon"}
+_MUON = {"adjust_lr_fn": "match_rms_adamw", "momentum": 0.95, "nesterov": True, "ns_steps": 5, "ns_coefficients": (3.4445, -4.7750, 2.0315)}
 
 
 class Rates:
     """An optimizer's settings, and torch's schedule of its rate, which is stepped beside the one that hone runs."""
 
-    def __init__(self, optimizer: Any, lr: float = 1e-5, weight_decay: float = 0.01, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 **kwargs: Any) -> None:
+    def __init__(self, optimizer: Any, lr: float = 1e-5, weight_decay: float | None = None, betas: tuple[float, float] = (0.9, 0.999),
+                 eps: float = 1e-8, **kwargs: Any) -> None:
         name = optimizer if isinstance(optimizer, str) else getattr(optimizer, "__name__", type(optimizer).__name__)
-        if name not in _ADAM:
-            raise UsageError(f"the optimizer is {name}", "expected AdamW, Adam or default; hone sft has more of them")
+        if name not in _OPTIMIZERS:
+            raise UsageError(f"the optimizer is {name}", "expected AdamW, Adam, Muon or default; hone sft has more of them")
+        self.needs_whole_matrices = name == "Muon"
+        if name == "Muon":
+            weight_decay, eps = 0.1 if weight_decay is None else weight_decay, 1e-8
+            _check_muon(kwargs)
+        weight_decay = 0.01 if weight_decay is None else weight_decay
         unknown = set(kwargs) - {"foreach", "fused", "params", "optimizer_cls"}
         if unknown:
             raise UsageError(f"{name} is given {', '.join(sorted(unknown))}", "expected lr, weight_decay, betas and eps")
         if name == "Adam" and weight_decay and "weight_decay" in kwargs:
             raise UsageError(f"Adam with weight_decay {weight_decay}", "take AdamW")
-        self.settings = {"optimizer": _ADAM[name], "learning_rate": lr, "weight_decay": 0.0 if name == "Adam" else weight_decay, "adam_beta1": betas[0],
+        self.settings = {"optimizer": _OPTIMIZERS[name], "learning_rate": lr, "weight_decay": 0.0 if name == "Adam" else weight_decay, "adam_beta1": betas[0],
                          "adam_beta2": betas[1], "adam_epsilon": eps}
         self._stand_in = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=lr)
         self._schedule: lr_scheduler.LRScheduler | None = None
@@ -75,6 +81,14 @@ class Rates:
         self.set_rate(state["rate"])
         if self._schedule and state["schedule"]:
             self._schedule.load_state_dict({**self._schedule.state_dict(), **state["schedule"]})
+
+
+def _check_muon(given: dict[str, Any]) -> None:
+    """Takes torch's settings of Muon out of what was given; hone's has one value of each, which is torch's but for adjust_lr_fn."""
+    for name, value in _MUON.items():
+        found = given.pop(name, None if name == "adjust_lr_fn" else value)
+        if found != value:
+            raise UsageError(f"Muon's {name} is {found!r}", f"expected {value!r}")
 
 
 def _megatron(stand_in: Any, rate: float, lr_decay_steps: int = 1, lr_warmup_steps: int = 0, max_lr: float | None = None, min_lr: float = 0.0,

@@ -4,11 +4,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ... import model as models
 from ...errors import UsageError, require
+from ...device_mesh import DeviceMesh as Processes
 from ...trainer import LoraConfig, Trainer
 from .. import loss as losses
 from .. import processor as processors
@@ -20,13 +22,14 @@ from ..loss import CrossEntropyLoss, Loss
 from ..metric import Metric
 from ..platform import DeviceMesh
 from ..processor import InputProcessor
-from ..processes import processes_of
+from ..processes import check_mesh, processes_of
 from ..template import Template
 from ..utils import construct, local_name, not_supported
 from .files import SavedModel
 from .lora import lora_config
 from .optimizer_group import OptimizerGroup
 from .rates import Rates
+from .skeleton import check_config, module_tree
 
 _DTYPES = {"bf16": None, "no": "float32"}  # of mixed_precision: weights as the files have them, or whole ones
 _NO_MATTER = ("attn_implementation", "trust_remote_code", "device_map", "low_cpu_mem_usage", "use_cache", "tokenizer_id", "revision")
@@ -36,10 +39,12 @@ _NO_MATTER = ("attn_implementation", "trust_remote_code", "device_map", "low_cpu
 class TransformersModel(SavedModel):
     """A language model that trains step by step, on the processes of its mesh."""
 
+    _measures = False  # whether forward_only computes the loss, too
+
     def __init__(self, model_cls: Any = None, model_id: str | None = None, config: Any = None, device_mesh: DeviceMesh | None = None,
                  mixed_precision: str = "bf16", strategy: str = "accelerate", ddp_config: Any = None, fsdp_config: Any = None,
                  grad_scaler_config: Any = None, memory_efficient_init: bool = False, **kwargs: Any) -> None:
-        if model_id is None or config is not None:
+        if model_id is None:
             raise not_supported("a model out of a config", "name its folder or id with model_id")
         require(mixed_precision in _DTYPES, "mixed_precision", mixed_precision, "bf16 or no")
         dtype = kwargs.pop("torch_dtype", kwargs.pop("dtype", None))
@@ -48,12 +53,25 @@ class TransformersModel(SavedModel):
             raise not_supported(f"TransformersModel's {unknown[0]}", "leave it out")
         self.model_id = model_id
         self.device_mesh = device_mesh
-        self._processes = processes_of(device_mesh)
+        check_mesh(device_mesh)
         dtype = _DTYPES[mixed_precision] if dtype in (None, "auto") else str(dtype).removeprefix("torch.")
         self._model = models.Model(local_name(model_id), dtype=dtype)
+        if config is not None:
+            check_config(config, self._model.folder)
         self._trainer: Trainer | None = None
         self.optimizer_group: dict[str, OptimizerGroup] = {"": OptimizerGroup(template=Template(model_id))}
         self._last: tuple[Rows, dict[str, Any]] | None = None
+
+    @cached_property
+    def _processes(self) -> Processes | None:
+        """Those that train together; they meet when the first of them needs the others, and the optimizer is known."""
+        rates = self._group({}).rates
+        return processes_of(self.device_mesh, rates is not None and rates.needs_whole_matrices)
+
+    @cached_property
+    def model(self) -> Any:
+        """The modules as transformers has them, without weights."""
+        return module_tree(self._model.folder)
 
     # What trains and how.
 
@@ -123,7 +141,8 @@ class TransformersModel(SavedModel):
         """Another metric, by class or instance; it sees labels and log-probabilities."""
         from .. import metric
 
-        self._group(kwargs).metrics.append(construct(metric_cls, Metric, metric, **kwargs))
+        group = self._group(kwargs)
+        group.metrics.append(construct(metric_cls, Metric, metric, device_mesh=self.device_mesh, process_group=None, **kwargs))
 
     @remote_function(dispatch="all")
     def apply_patch(self, patch_cls: Any, **kwargs: Any) -> None:
@@ -143,12 +162,14 @@ class TransformersModel(SavedModel):
         temperature = kwargs.get("temperature", 1.0)
         if disable_lora and group.adapter_config is not None:
             packed = self._make_trainer().base_logprobs(rows.batch, temperature)
+        elif group.rates is not None:
+            packed = self._make_trainer().evaluated_logprobs(rows.batch, temperature)
         else:
-            if group.rates is not None:
-                self._make_trainer()  # the adapter belongs to the model
             packed = self._model.logprobs(rows.batch, temperature)
         outputs = ModelOutput(logps=rows.padded(packed).cpu()[:len(rows.features)])
         self._last = rows, {"outputs": outputs, "training": False}
+        if self._measures and not disable_lora and type(group.loss_instance) is CrossEntropyLoss:
+            self._measure(group, {})
         return outputs
 
     @remote_function(dispatch="slice_dp", collect=join_outputs)
@@ -156,9 +177,9 @@ class TransformersModel(SavedModel):
         """Log-probabilities whose loss calculate_loss() computes, for backward()."""
         group = self._group(kwargs)
         rows = self._rows(inputs, group)
-        outputs = ModelOutput(logps=rows.padded(self._make_trainer().logprobs(rows.batch, kwargs.get("temperature", 1.0))))
+        outputs = rows.outputs(self._make_trainer(), group.loss_instance, kwargs, kwargs.get("temperature", 1.0))
         self._last = rows, {"outputs": outputs, "training": True}
-        return ModelOutput(logps=outputs["logps"].detach().cpu())
+        return ModelOutput(**{name: value.detach().cpu() for name, value in outputs.items() if value is not None})
 
     @remote_function(dispatch="slice_dp", collect="mean")
     def calculate_loss(self, **kwargs: Any) -> float:
@@ -166,12 +187,15 @@ class TransformersModel(SavedModel):
         group = self._group(kwargs)
         if self._last is None:
             raise UsageError("there is no pass to compute a loss of", "call forward() first")
+        return self._measure(group, kwargs)
+
+    def _measure(self, group: OptimizerGroup, extra: Mapping[str, Any]) -> float:
         rows, last = self._last
-        last["loss"], last["items"] = rows.loss(group.loss_instance, last["outputs"], kwargs)
+        last["loss"], last["items"] = rows.loss(group.loss_instance, last["outputs"], extra)
         value = float(last["loss"].detach()) / max(last["items"], 1)
         last["outputs"]["loss"] = value
         if not last["training"]:
-            group.evaluation.add_pass({"loss": value})
+            group.evaluation.add_pass({"loss": value}, last["items"])
         return value
 
     @remote_function(dispatch="all")
@@ -184,7 +208,7 @@ class TransformersModel(SavedModel):
         self._make_trainer().backward(last["loss"], last["items"])
         self._last = None
         group.cur_step += 1
-        group.figures.add_pass({"loss": last["outputs"]["loss"]})
+        group.figures.add_pass({"loss": last["outputs"]["loss"]}, last["items"])
 
     @remote_function(dispatch="slice_dp", collect="mean")
     def forward_backward(self, *, inputs: Any, micro_batch_size: int | None = None, **kwargs: Any) -> float:
@@ -192,14 +216,16 @@ class TransformersModel(SavedModel):
         advantages, old_logps, ref_logps, ref_outputs …"""
         group = self._group(kwargs)
         kwargs.pop("task", None)
-        trainer, plain = self._make_trainer(), type(group.loss_instance) is CrossEntropyLoss and not group.loss_instance.dft
+        trainer = self._make_trainer()
+        plain = type(group.loss_instance) is CrossEntropyLoss and not group.loss_instance.dft and not group.metrics
         parts = list(self._rows(inputs, group).split(micro_batch_size, kwargs))
+        items = 1.0
         if plain:
             figures = trainer.forward_backward([rows.batch for rows, _ in parts])
         else:
             total = items = 0.0
             for rows, extra in parts:
-                outputs = ModelOutput(logps=rows.padded(trainer.logprobs(rows.batch, extra.pop("temperature", 1.0))))
+                outputs = rows.outputs(trainer, group.loss_instance, extra, extra.pop("temperature", 1.0))
                 loss, count = rows.loss(group.loss_instance, outputs, extra)
                 trainer.backward(loss, count)
                 total, items = total + float(loss.detach()), items + count
@@ -207,7 +233,7 @@ class TransformersModel(SavedModel):
                     metric.accumulate({"labels": rows.labels}, outputs, **extra)
             figures = {"loss": total / max(items, 1)}
         group.cur_step += 1
-        group.figures.add_pass(figures)
+        group.figures.add_pass(figures, items)
         return figures["loss"]
 
     # Updates. Before enough passes were made they do nothing.
@@ -261,11 +287,25 @@ class TransformersModel(SavedModel):
         """The figures since the last call."""
         group = self._group(kwargs)
         rate = group.rates.learning_rate if group.rates else 0.0
-        figures = (group.figures if is_training else group.evaluation).report(rate, group.cur_step // group.gradient_accumulation_steps)
-        for metric in group.metrics if is_training else ():
+        own = group.figures if is_training else group.evaluation
+        metrics = group.metrics if is_training else []
+        self._add_up([own, *metrics])
+        figures = own.report(rate, group.cur_step // group.gradient_accumulation_steps)
+        for metric in metrics:
             figures |= metric.calculate()
             metric.reset()
         return figures
+
+    def _add_up(self, metrics: list[Metric]) -> None:
+        """What processes gathered, on all of them: of those that compute the same rows the first one's counts."""
+        if self._trainer is None or self._processes is None:
+            return
+        texts = self._processes.gather(json.dumps([self._processes.data_rank, *(metric.sums() for metric in metrics)]))
+        found = {rank: sums for rank, *sums in reversed([json.loads(text) for text in texts])}
+        for number, metric in enumerate(metrics):
+            known = [sums[number] for sums in found.values() if sums[number]]
+            if known:
+                metric.take_sums({name: sum(each.get(name, 0.0) for each in known) for name in {name for each in known for name in each}})
 
     @remote_function(dispatch="all", collect="first", lazy_collect=False)
     def get_train_configs(self, **kwargs: Any) -> str:

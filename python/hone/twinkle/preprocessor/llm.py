@@ -35,8 +35,8 @@ class CompetitionMathGRPOProcessor(Preprocessor):
 class SelfCognitionProcessor(Preprocessor):
     """query and response about the model itself, with its name and author in their places."""
 
-    def __init__(self, model_name: str, model_author: str) -> None:
-        self.model_name, self.model_author = model_name, model_author
+    def __init__(self, model_name: str | None = None, model_author: str | None = None) -> None:
+        self.model_name, self.model_author = model_name or "twinkle robot", model_author or "twinkle lab"
 
     def _named(self, text: str) -> str:
         return text.replace("{{NAME}}", self.model_name).replace("{{AUTHOR}}", self.model_author)

@@ -73,6 +73,14 @@ class Sampler:
         """Nothing to do: new weights come with a cache of their own."""
 
     @remote_function(dispatch="all", collect="first", lazy_collect=False)
+    def reset_mm_cache(self) -> None:
+        """Nothing to do: no pictures are kept."""
+
+    @remote_function(dispatch="all", collect="first", lazy_collect=False)
+    def reset_encoder_cache(self) -> None:
+        """Nothing to do: no pictures are kept."""
+
+    @remote_function(dispatch="all", collect="first", lazy_collect=False)
     def apply_patch(self, patch_cls: Any, **kwargs: Any) -> None:
         """hone's engine is no vLLM."""
         raise not_supported(f"the patch {getattr(patch_cls, '__name__', patch_cls)}", "leave it out")
@@ -85,34 +93,48 @@ class Sampler:
         if not rows:
             return SampleResponses()
         asked = SamplingParams.from_dict(dict(sampling_params)) if isinstance(sampling_params, Mapping) else sampling_params or SamplingParams()
-        if asked.prompt_logprobs:
-            raise not_supported("prompt_logprobs", "take model.forward_only(inputs=…)['logps']")
         adapter = self._adapter
         if adapter_path:
             adapter = adapter_path
             if adapter not in self._engine.adapters:
                 self._engine.load_adapter(adapter, adapter_path)
         count = num_samples or asked.num_samples
+        if asked.max_tokens == 0:  # of what is there already; nothing is added to it
+            rows = [row if "input_ids" in row else self._template().batch_encode([row])[0] for row in rows]
         prompts = [self._prompt(row) for row in rows]
         answers = self._engine.sample(prompts, self._params(asked, count), adapter=adapter)
         self._seed += len(answers)
-        return SampleResponses(SampleResponse([self._sequence(row, prompt, answer, asked) for answer in answers[i * count:(i + 1) * count]])
+        return SampleResponses(self._response(row, prompt, answers[i * count:(i + 1) * count], asked)
                                for i, (row, prompt) in enumerate(zip(rows, prompts)))
 
-    def _prompt(self, row: Mapping[str, Any]) -> list[int]:
-        if "input_ids" in row:
-            return np.asarray(row["input_ids"]).reshape(-1).tolist()
+    def _template(self) -> Template:
         if self.template is None:
             raise UsageError("the prompts are conversations, and the sampler has no template", "call set_template() first")
-        return self.template.prompt(row)
+        return self.template
+
+    def _prompt(self, row: Mapping[str, Any]) -> list[int]:
+        return np.asarray(row["input_ids"]).reshape(-1).tolist() if "input_ids" in row else self._template().prompt(row)
 
     def _params(self, asked: SamplingParams, count: int) -> engines.SamplingParams:
         stop = [asked.stop] if isinstance(asked.stop, str) else list(asked.stop or ())
         ids = [word for word in stop if isinstance(word, int)]
+        longest = _LONGEST_ANSWER if asked.max_tokens is None else asked.max_tokens
         return engines.SamplingParams(temperature=asked.temperature, top_p=asked.top_p, top_k=max(asked.top_k, 0),
-                                      repetition_penalty=asked.repetition_penalty, max_tokens=asked.max_tokens or _LONGEST_ANSWER, n=count,
+                                      repetition_penalty=asked.repetition_penalty, max_tokens=longest, n=count, prompt_logprobs=asked.prompt_logprobs,
                                       seed=self._seed if asked.seed is None else asked.seed, stop=[word for word in stop if isinstance(word, str)],
                                       stop_token_ids=ids, logprobs=True)
+
+    def _response(self, row: Mapping[str, Any], prompt: list[int], answers: list[engines.Completion], asked: SamplingParams) -> SampleResponse:
+        if asked.max_tokens == 0:
+            sequences = [SampledSequence(answer.finish_reason, [], new_input_feature=dict(row)) for answer in answers]
+        else:
+            sequences = [self._sequence(row, prompt, answer, asked) for answer in answers]
+        response = SampleResponse(sequences, prompt_token_ids=prompt)
+        known = answers[0].prompt_logprobs
+        if known is not None and asked.prompt_logprobs:
+            response.prompt_logprobs = [None, *(tokens[0][1] for tokens in known)]
+            response.topk_prompt_logprobs = [None, *(tokens[1:] for tokens in known)]
+        return response
 
     def _sequence(self, row: Mapping[str, Any], prompt: list[int], answer: engines.Completion, asked: SamplingParams) -> SampledSequence:
         tokens = answer.tokens.tolist()

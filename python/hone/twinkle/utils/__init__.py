@@ -2,17 +2,18 @@
 from __future__ import annotations
 
 import logging
+import subprocess
 import sys
 from types import ModuleType
 from typing import Any
 
-from ..errors import UsageError
-from ..library import _hone
+from ...errors import UsageError, make_error
+from ...library import _hone
 
 
 def get_logger(name: str = "twinkle") -> logging.Logger:
     """A logger that writes to stderr; only the first process says what is not a warning."""
-    from .platform import Platform
+    from ..platform import Platform
 
     logger = logging.getLogger(name)
     if not logger.handlers:
@@ -36,6 +37,13 @@ def local_name(name: str) -> str:
             _hone.configure_hub(prefix)
             return name.removeprefix(f"{prefix}://")
     return name
+
+
+def run_program(*words: str) -> None:
+    """The program that this package holds, whose complaints become an error."""
+    done = subprocess.run([sys.executable, "-m", "hone", *words], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise make_error(done.returncode, f"hone {words[0]} failed: {done.stderr.strip()[-2000:]}", "")
 
 
 def construct(given: Any, kind: type, homes: ModuleType | list[ModuleType], **settings: Any) -> Any:
