@@ -37,15 +37,15 @@ def test_a_line_of_the_pages(megatron):
 
 def test_a_line_with_stages(megatron):
     """The quick start's line with a pipeline instead of more ranks to a layer: micro-batches are those of one copy."""
-    stages = "--pipeline_model_parallel_size 2 --tensor_model_parallel_size 2 --context_parallel_size 2 --decoder_first_pipeline_num_layers 23".split()
+    stages = "--pipeline_model_parallel_size 2 --tensor_model_parallel_size 2 --context_parallel_size 2 --cp_comm_type a2a+p2p --virtual_pipeline_model_parallel_size 2".split()
     values = shown(megatron("--model", "Qwen/Qwen2.5-14B-Instruct", "--dataset", "rows.jsonl", *PAGE[2:], *stages, "--show_config", "true", "--log_format", "json"))
-    expected = dict(pipeline_parallel_size=2, tensor_parallel_size=2, context_parallel_size=2, decoder_first_pipeline_num_layers=23, gradient_accumulation_steps=16)
+    expected = dict(pipeline_parallel_size=2, tensor_parallel_size=2, context_parallel_size=2, cp_comm_type="a2a+p2p", virtual_pipeline_parallel_size=2, gradient_accumulation_steps=16)
     assert {name: values[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize("words, said", [
-    ("--train_iters 3 --pipeline_model_parallel_size 2 --virtual_pipeline_model_parallel_size 2", "interleaved stages are not in this version"),
-    ("--train_iters 3 --context_parallel_size 2 --cp_comm_type a2a", "context parallelism is a ring"),
+    ("--train_iters 3 --pipeline_model_parallel_size 2 --microbatch_group_size_per_vp_stage 4", "as large as the pipeline has ranks"),
+    ("--train_iters 3 --context_parallel_size 2 --cp_comm_type ring", "expected p2p"),
     ("--global_batch_size 6 --micro_batch_size 4 --train_iters 3", "--global_batch_size 6 is not a multiple"),
     ("--train_iters 3 --fp8_format hybrid", "--fp8_format hybrid: products in fp8"),
     ("--train_iters 3 --mcore_model somewhere", "checkpoints of mcore are not read"),

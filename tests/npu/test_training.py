@@ -199,6 +199,28 @@ def test_several_cards(npu, full, tmp_path, processes, words):
     assert sum(talked) == processes
 
 
+# examples/megatron/lora/dense_npu.sh, and the pages' line for eight cards with stages, without what names model, data and output.
+MEGATRON_NPU = """--load_safetensors true --save_safetensors true --tuner_type lora --lora_rank 8 --lora_alpha 32 --target_modules all-linear --tensor_model_parallel_size 2 --sequence_parallel true
+    --micro_batch_size 1 --global_batch_size 2 --recompute_granularity full --recompute_method uniform --recompute_num_layers 1 --finetune true --cross_entropy_loss_fusion true --lr 1e-4
+    --lr_warmup_fraction 0.05 --min_lr 1e-5 --train_iters 3 --save_interval 100 --max_length 2048 --num_workers 4 --no_save_optim true --no_save_rng true --dataset_num_proc 4
+    --no_gradient_accumulation_fusion true --no_masked_softmax_fusion true"""
+
+
+@pytest.mark.parametrize("cards, layout", [(4, []), (8, ["--pipeline_model_parallel_size", 2, "--virtual_pipeline_model_parallel_size", 2])], ids=["tp2_dp2", "tp2_pp2_interleaved_dp2"])
+def test_megatron_lines(npu, tmp_path, cards, layout):
+    """As printed, over HCCL, as one process on the CPU."""
+    subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen3", "--vocab", "small", "--out", tmp_path / "m", "--config", '{"num_hidden_layers": 4}'], check=True, capture_output=True)
+    words = ["megatron", "sft", "--model", tmp_path / "m", "--dataset", DATA, *MEGATRON_NPU.split(), "--torch_dtype", "float32", "--lora_dropout", 0, "--logging_steps", 1, "--add_version", "false"]
+    alone = [word for word in words]
+    alone[alone.index("--tensor_model_parallel_size") + 1] = 1
+    check(npu(*alone, "--device", "cpu", "--output_dir", tmp_path / "one"))
+    report = tmp_path / "report"
+    check(npu(*words, *layout, "--output_dir", tmp_path / "cards", timeout=300, env={"NPROC_PER_NODE": cards, "HONE_EMULATED_NPUS": cards, "HONE_EMULATED_REPORT": report}))
+    assert losses(tmp_path / "cards") == pytest.approx(losses(tmp_path / "one"), abs=1e-4)
+    used = [json.loads(line)["operators"] for line in report.read_text().splitlines()]
+    assert sum(any(name.startswith("Hccl") for name in operators) for operators in used) == cards
+
+
 def test_experts_over_cards(npu, tmp_path):
     """Experts dealt out over two cards and cut over two, with LoRA on them, over HCCL: as one process on the CPU. ms-swift lists this as not working on NPUs."""
     subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen3_moe", "--vocab", "small", "--out", tmp_path / "m"], check=True, capture_output=True)

@@ -1,12 +1,12 @@
-"""Methods beside sft where layers are cut or experts are elsewhere: as in one process, or as in copies that hold everything."""
+"""Methods beside sft where layers are cut, blocks are in stages or experts are elsewhere: as in one process, or as in copies that hold everything."""
 import json
 import random
 
 import pytest
-from layouts_testing import ON_EXPERTS, STEPS, assert_same, experts, many_experts, settings
+from layouts_testing import ADAPTED, EVERYWHERE, ON_EXPERTS, SHAPE, STEPS, assert_same, experts, many_experts, settings, worst_gradient
 from parallel_testing import GLOBAL_BATCH, sentence
 
-TENSOR, EXPERT, CUT = "tensor_parallel_size", "expert_parallel_size", "expert_tensor_parallel_size"
+TENSOR, STAGES, EXPERT, CUT = "tensor_parallel_size", "pipeline_parallel_size", "expert_parallel_size", "expert_tensor_parallel_size"
 
 
 @pytest.fixture(scope="module")
@@ -26,40 +26,64 @@ def rows(tmp_path_factory):
     return {name: folder / f"{name}.jsonl" for name in files}
 
 
-DPO, KTO = dict(rlhf_type="dpo", rpo_alpha=0.1), dict(rlhf_type="kto")
-WHOLE = dict(tuner_type="full")  # the reference is a second model, in parts as the first
-LAYOUTS = {
-    "dpo, full, tp 2, balanced": (2, {TENSOR: 2}, "pairs", {**DPO, **WHOLE, "router_aux_loss_coef": 0.01}),
-    "dpo, lora on experts, tp 2, ep 2, z-loss": (2, {TENSOR: 2, EXPERT: 2, CUT: 1}, "pairs", {**DPO, **ON_EXPERTS, "router_z_loss_coef": 0.01}),
-    "kto, lora on experts, tp 2, etp 1": (2, {TENSOR: 2, CUT: 1}, "verdicts", {**KTO, **ON_EXPERTS}),
+def dense():
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+    return Qwen3ForCausalLM(Qwen3Config(**{**SHAPE, "num_hidden_layers": 4}, tie_word_embeddings=True))
+
+
+IN_PARTS = dict(per_device_train_batch_size=2, gradient_accumulation_steps=GLOBAL_BATCH // 2)  # a pipeline takes micro-batches
+DPO, KTO, RM = dict(rlhf_type="dpo", rpo_alpha=0.1), dict(rlhf_type="kto"), dict(rlhf_type="rm", center_rewards_coefficient=0.1)
+GKD = dict(rlhf_type="gkd", lmbda=0.5, max_completion_length=8, temperature=1)
+GRPO = dict(rlhf_type="grpo", reward_funcs="soft_overlong", soft_max_length=12, soft_cache_length=6, num_generations=4, max_completion_length=10, beta=0.04, temperature=1)
+WHOLE = dict(tuner_type="full")  # a reference is a second model, in parts as the first
+LAYOUTS = {  # processes, model, layout, rows, options
+    "dpo, full, tp 2, balanced": (2, experts, {TENSOR: 2}, "pairs", {**DPO, **WHOLE, "router_aux_loss_coef": 0.01}),
+    "dpo, lora on experts, tp 2, ep 2, z-loss": (2, experts, {TENSOR: 2, EXPERT: 2, CUT: 1}, "pairs", {**DPO, **ON_EXPERTS, "router_z_loss_coef": 0.01}),
+    "kto, lora on experts, tp 2, etp 1": (2, experts, {TENSOR: 2, CUT: 1}, "verdicts", {**KTO, **ON_EXPERTS}),
+    "rm, full, tp 2": (2, dense, {TENSOR: 2}, "pairs", {**RM, **WHOLE}),
+    "rm, lora, tp 2, rows dealt out": (2, dense, {TENSOR: 2, "sequence_parallel": "true"}, "pairs", {**RM, **ADAPTED}),
+    "gkd, lora, tp 2": (2, dense, {TENSOR: 2}, "answers", {**GKD, **EVERYWHERE, "sft_alpha": 0.2}),
+    "grpo, lora, tp 2": (2, dense, {TENSOR: 2}, "prompts", {**GRPO, **EVERYWHERE, "log_entropy": "true"}),
+    "dpo, full, two stages": (2, dense, {STAGES: 2}, "pairs", {**DPO, **WHOLE, **IN_PARTS}),
+    "kto, lora, two stages": (2, dense, {STAGES: 2}, "verdicts", {**KTO, **ADAPTED, **IN_PARTS}),
+    "rm, full, two stages": (2, dense, {STAGES: 2}, "pairs", {**RM, **WHOLE, **IN_PARTS}),
+    "gkd, lora, two stages": (2, dense, {STAGES: 2}, "answers", {**GKD, **EVERYWHERE, **IN_PARTS}),
+    "grpo, full, two stages": (2, dense, {STAGES: 2}, "prompts", {**GRPO, **WHOLE, **IN_PARTS}),
+    "grpo, lora, interleaved stages of cut layers": (4, dense, {STAGES: 2, TENSOR: 2, "virtual_pipeline_parallel_size": 2}, "prompts", {**GRPO, **EVERYWHERE, **IN_PARTS}),
 }
 
 
-def run_of(train, models, folder, rows, world, layout, data, options):
-    batch = GLOBAL_BATCH // (world // layout.get(TENSOR, 1))
-    teacher = {"teacher_model": models(many_experts)} if options["rlhf_type"] == "gkd" else {}
-    return train(folder, world, verb="rlhf", dataset=rows[data], **layout, **settings(models(experts), per_device_train_batch_size=batch, **teacher, **options))
+def run_of(train, folder, rows, world, layout, data, options):
+    copies = world // layout.get(TENSOR, 1) // layout.get(STAGES, 1)
+    return train(folder, world, verb="rlhf", dataset=rows[data], **layout, **{"per_device_train_batch_size": GLOBAL_BATCH // copies, **options})
 
 
 @pytest.mark.parametrize("case", LAYOUTS)
-def test_preferences_train_as_in_one_process(train, models, rows, tmp_path, case):
-    world, layout, data, options = LAYOUTS[case]
-    run = run_of(train, models, tmp_path / "spread", rows, world, layout, data, options)
-    assert_same(run, run_of(train, models, tmp_path / "one", rows, 1, {}, data, options))
+def test_methods_train_as_in_one_process(train, models, rows, tmp_path, case, figure):
+    """Losses, every gradient, norms. An answer is drawn by its own seed, whichever process writes it."""
+    world, make, layout, data, options = LAYOUTS[case]
+    teacher = {"teacher_model": models(many_experts)} if options["rlhf_type"] == "gkd" else {}
+    options = settings(models(make), **teacher, **options)
+    run = run_of(train, tmp_path / "spread", rows, world, layout, data, options)
+    one = run_of(train, tmp_path / "one", rows, 1, {}, data, options)
+    assert_same(run, one)
+    figure(f"{case}: gradients within {worst_gradient(run, one, STEPS)[0]:.0e}")
 
 
 ALIKE = {  # what a process draws or balances depends on its rows: the same processes without the layout are the measure
     "dpo": ("pairs", {**DPO, **WHOLE}),
-    "gkd": ("answers", dict(rlhf_type="gkd", lmbda=0.5, max_completion_length=8, temperature=1, **ON_EXPERTS)),
-    "rm": ("pairs", dict(rlhf_type="rm", tuner_type="full")),
-    "grpo": ("prompts", dict(rlhf_type="grpo", reward_funcs="soft_overlong", soft_max_length=12, soft_cache_length=6, num_generations=4, max_completion_length=10, beta=0.04, temperature=1, **ON_EXPERTS)),
+    "gkd": ("answers", {**GKD, **ON_EXPERTS}),
+    "rm": ("pairs", {**RM, **WHOLE}),
+    "grpo": ("prompts", {**GRPO, **ON_EXPERTS}),
 }
 
 
 @pytest.mark.parametrize("method", ALIKE)
 def test_experts_elsewhere_train_as_in_copies(train, models, rows, tmp_path, method):
     data, options = ALIKE[method]
-    run, copies = (run_of(train, models, tmp_path / name, rows, 2, layout, data, options) for name, layout in (("spread", {EXPERT: 2}), ("copies", {})))
+    teacher = {"teacher_model": models(many_experts)} if method == "gkd" else {}
+    options = settings(models(experts), **teacher, **options)
+    run, copies = (run_of(train, tmp_path / name, rows, 2, layout, data, options) for name, layout in (("spread", {EXPERT: 2}), ("copies", {})))
     assert run.code == 0, run.err
     assert copies.code == 0, copies.err
     assert run.losses() == pytest.approx(copies.losses(), abs=1e-5)
@@ -67,7 +91,11 @@ def test_experts_elsewhere_train_as_in_copies(train, models, rows, tmp_path, met
     assert norms == pytest.approx(expected, rel=1e-4) and max(norms) > 0
 
 
-@pytest.mark.parametrize("method, data, said", [("rm", "pairs", "reward models"), ("grpo", "prompts", "methods that generate")])
-def test_what_cut_layers_cannot_do_is_said(train, models, rows, tmp_path, method, data, said):
-    run = run_of(train, models, tmp_path, rows, 2, {TENSOR: 2}, data, {**ALIKE[method][1]})
+@pytest.mark.parametrize("layout, data, options, said", [
+    ({TENSOR: 2}, "prompts", {**GRPO, "multi_turn_scheduler": "math_tip_trick"}, "rollouts of several turns"),
+    ({STAGES: 2}, "pairs", {**DPO, "loss_type": "bco_pair"}, "bco_pair"),
+    ({"context_parallel_size": 2}, "verdicts", KTO, "compares full sequences"),
+])
+def test_what_layouts_cannot_do_is_said(train, models, rows, tmp_path, layout, data, options, said):
+    run = run_of(train, tmp_path, rows, 2, layout, data, settings(models(dense), **options))
     assert run.code == 2 and said in run.err

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 import pytest
-from layouts_testing import many_experts
+from layouts_testing import SHAPE, many_experts
 from parallel_testing import environment, hone_binary, sentence
 
 MODEL = "Qwen/Qwen3-30B-A3B-Instruct-2507"
@@ -21,14 +21,35 @@ megatron sft --model Qwen/Qwen3-30B-A3B-Instruct-2507 --load_safetensors true --
     --max_length 2048 --num_workers 8 --dataset_num_proc 8 --no_save_optim true --no_save_rng true --sequence_parallel true --moe_expert_capacity_factor 2 --attention_backend flash
     --model_author swift --model_name swift-robot"""
 
+# examples/megatron/sft.sh: the quick start, full tuning of layers that are cut over two cards.
+QUICK_START = """PYTORCH_CUDA_ALLOC_CONF='expandable_segments:True' NPROC_PER_NODE=2 CUDA_VISIBLE_DEVICES=0,1
+megatron sft --model Qwen/Qwen2.5-7B-Instruct --load_safetensors true --save_safetensors true
+    --dataset 'AI-ModelScope/alpaca-gpt4-data-zh#500' 'AI-ModelScope/alpaca-gpt4-data-en#500' 'swift/self-cognition#500' --tensor_model_parallel_size 2 --sequence_parallel true
+    --micro_batch_size 16 --global_batch_size 16 --recompute_granularity full --recompute_method uniform --recompute_num_layers 1 --finetune true --cross_entropy_loss_fusion true
+    --lr 1e-5 --lr_warmup_fraction 0.05 --min_lr 1e-6 --max_epochs 1 --save megatron_output/Qwen2.5-7B-Instruct --save_interval 100 --max_length 2048
+    --system 'You are a helpful assistant.' --num_workers 4 --no_save_optim true --no_save_rng true --dataset_num_proc 4 --model_author swift --model_name swift-robot"""
+# The pages' Qwen2.5-14B on eight cards: two copies of layers that are cut over four.
+EIGHT_CARDS = """NPROC_PER_NODE=8
+megatron sft --model Qwen/Qwen2.5-14B-Instruct --dataset 'AI-ModelScope/alpaca-gpt4-data-zh#500' --tensor_model_parallel_size 4 --sequence_parallel true --micro_batch_size 1 --global_batch_size 16
+    --recompute_granularity full --recompute_method uniform --recompute_num_layers 1 --train_iters 2 --eval_iters -1 --finetune true --cross_entropy_loss_fusion true --lr 1e-5
+    --lr_warmup_fraction 0.05 --min_lr 1e-6 --save megatron_output/Qwen2.5-14B-Instruct --save_interval 100 --packing true --max_length 512 --num_workers 4 --dataset_num_proc 8
+    --no_save_optim true --no_save_rng true --attention_backend flash"""
+
+
+def dense_qwen2():
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+    return Qwen2ForCausalLM(Qwen2Config(**{key: value for key, value in SHAPE.items() if key != "head_dim"}, tie_word_embeddings=False))
+
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory, models):
     """A folder where the names of the page are folders."""
     root, rng = tmp_path_factory.mktemp("checkout"), random.Random(4)
     shutil.copytree(models(many_experts), root / MODEL)
-    for name, count in (("Chinese-Qwen3-235B-2507-Distill-data-110k-SFT", 40), ("self-cognition", 24)):
-        folder = root / "swift" / name
+    for name in ("Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen2.5-14B-Instruct"):
+        shutil.copytree(models(dense_qwen2), root / name)
+    for name, count in (("swift/Chinese-Qwen3-235B-2507-Distill-data-110k-SFT", 40), ("swift/self-cognition", 24), ("AI-ModelScope/alpaca-gpt4-data-zh", 32), ("AI-ModelScope/alpaca-gpt4-data-en", 8)):
+        folder = root / name
         folder.mkdir(parents=True)
         rows = [{"messages": [{"role": "user", "content": sentence(rng, 4)}, {"role": "assistant", "content": sentence(rng, 8)}]} for _ in range(count)]
         (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -38,7 +59,8 @@ def checkout(tmp_path_factory, models):
 def run(root, line, *more):
     words = shlex.split(line)
     settings = dict(word.split("=", 1) for word in words if "=" in word and not word.startswith("-"))
-    words = [word for word in words if word not in {f"{key}={value}" for key, value in settings.items()}]
+    settings.pop("CUDA_VISIBLE_DEVICES", None)  # these are processes of the CPU
+    words = [word for word in words if "=" not in word or word.startswith("-")]
     program = hone_binary().parent / words[0]
     return subprocess.run([program, *words[1:], *more], cwd=root, env={**environment(1), **settings, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=300)
 
@@ -60,3 +82,16 @@ def test_lora_on_experts_over_two_processes(checkout):
     assert merged.returncode == 0, merged.stderr
     assert "--test_convert_precision has no effect" in merged.stderr
     assert torch.allclose(AutoModelForCausalLM.from_pretrained(checkout / "merged", dtype=torch.float32).eval()(tokens).logits, adapted, atol=1e-4)
+
+
+@pytest.mark.parametrize("line, name", [(QUICK_START, "Qwen2.5-7B-Instruct"), (EIGHT_CARDS, "Qwen2.5-14B-Instruct")])
+def test_full_tuning_of_cut_layers(checkout, line, name):
+    """What the ranks wrote together is a folder that transformers reads, and it has learned."""
+    import torch
+    from transformers import AutoModelForCausalLM
+    done = run(checkout, line)
+    assert done.returncode == 0, done.stderr
+    saved = max((checkout / "megatron_output" / name).rglob("checkpoint-*"), key=os.path.getmtime)
+    before, after = (AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32) for folder in (checkout / "Qwen" / name, saved))
+    changed = [name for (name, a), b in zip(before.named_parameters(), after.parameters()) if not torch.equal(a, b)]
+    assert len(changed) == len(list(before.parameters())), set(dict(before.named_parameters())) - set(changed)

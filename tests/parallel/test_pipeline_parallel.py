@@ -23,8 +23,13 @@ CASES = {  # processes, model, what is trained, layout
     "two stages of cut layers, rows dealt out": (4, four_tied_blocks, dict(**FULL, max_grad_norm=0.5), dict(pipeline_parallel_size=2, tensor_parallel_size=2, sequence_parallel="true", **in_parts(2, 4))),
     "two stages in two copies, packed": (4, four_tied_blocks, dict(**FULL, packing="true", max_length=61, max_grad_norm=0.5), dict(pipeline_parallel_size=2, **in_parts(1, 4))),
     "four stages and two micro-batches": (4, four_tied_blocks, ADAPTED, dict(pipeline_parallel_size=4, **in_parts(4, 2))),
+    "interleaved stages, tied": (2, four_tied_blocks, FULL, dict(pipeline_parallel_size=2, virtual_pipeline_parallel_size=2, **in_parts(2, 4))),
+    "interleaved stages of cut layers, fewer micro-batches than stages": (4, four_blocks, EVERYWHERE, dict(pipeline_parallel_size=2, tensor_parallel_size=2, num_layers_per_virtual_pipeline_stage=1, **in_parts(8, 1))),
     "experts dealt out in two stages": (4, many_experts, FULL, dict(pipeline_parallel_size=2, expert_parallel_size=2, **in_parts(2, 2))),
     "sequences over two ranks": (2, four_blocks, FULL, dict(context_parallel_size=2, **in_parts(8, 1))),
+    "sequences over two ranks, keys gathered": (2, four_blocks, FULL, dict(context_parallel_size=2, cp_comm_type="all_gather", **in_parts(8, 1))),
+    "sequences over two ranks that exchange heads, cut layers": (4, four_tied_blocks, ADAPTED, dict(context_parallel_size=2, cp_comm_type="a2a", tensor_parallel_size=2, **in_parts(8, 1))),
+    "sequences over four ranks, heads and a ring": (4, four_blocks, FULL, dict(context_parallel_size=4, cp_comm_type="a2a+p2p", **in_parts(8, 1))),
     "sequences over two ranks, cut layers, packed": (4, four_tied_blocks, dict(**ADAPTED, packing="true", max_length=61),
                                                      dict(context_parallel_size=2, tensor_parallel_size=2, sequence_parallel="true", **in_parts(8, 1))),
     "sequences over two ranks, two stages": (4, four_tied_blocks, FULL, dict(context_parallel_size=2, pipeline_parallel_size=2, **in_parts(2, 4))),
@@ -121,10 +126,12 @@ def test_two_hundred_micro_batches_of_any_length(train, models, tmp_path, figure
                             for _ in range(200)))
     options = dict(**ADAPTED, dataset=rows, max_steps=1, num_train_epochs=1, save_steps=100)
     one = train(tmp_path / "one", **{**settings(models(four_blocks), **options), "max_steps": 1}, **in_parts(8, 25))
-    run = train(tmp_path / "four", 4, pipeline_parallel_size=4, timeout=120, **{**settings(models(four_blocks), **options), "max_steps": 1}, **in_parts(1, 200))
-    assert run.code == one.code == 0, run.err
-    assert run.losses() == pytest.approx(one.losses(), abs=1e-5)
-    figure(f"200 micro-batches through four stages in {run.log()[0].get('elapsed_time', '?')}")
+    for world, chunks in ((4, 1), (2, 2)):
+        run = train(tmp_path / f"{world}", world, pipeline_parallel_size=world, virtual_pipeline_parallel_size=chunks, timeout=120,
+                    **{**settings(models(four_blocks), **options), "max_steps": 1}, **in_parts(1, 200))
+        assert run.code == one.code == 0, run.err
+        assert run.losses() == pytest.approx(one.losses(), abs=1e-5)
+        figure(f"200 micro-batches through {world} ranks of {chunks} stages in {run.log()[0].get('elapsed_time', '?')}")
 
 
 def test_a_killed_stage_ends_the_run_by_name_and_another_layout_goes_on(train, models, dataset, tmp_path, figure):
@@ -154,6 +161,8 @@ def test_a_killed_stage_ends_the_run_by_name_and_another_layout_goes_on(train, m
 @pytest.mark.parametrize("options, said", [
     (dict(pipeline_parallel_size=2, deepspeed="zero3"), "pipeline_parallel_size is above 1 with sharded parameters"),
     (dict(pipeline_parallel_size=2, decoder_last_pipeline_num_layers=4), "a pipeline stage of 0 blocks"),
+    (dict(pipeline_parallel_size=2, virtual_pipeline_parallel_size=4), "do not go evenly into 8 pipeline stages"),
+    (dict(virtual_pipeline_parallel_size=2), "virtual pipeline stages without a pipeline"),
     (dict(pipeline_parallel_size=2, account_for_loss_in_pipeline_split="true"), "decoder_last_pipeline_num_layers"),
     (dict(context_parallel_size=2, sequence_parallel_size=2), "both above 1"),
 ])

@@ -12,7 +12,7 @@ from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImagePr
 from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
-from media_runs import sft, swift, write_rows
+from media_runs import run, sft, swift, write_rows
 from vision_models import GEMMA_PROCESSOR, INTERN_PROCESSOR, as_hub_experts, write_vision_model
 
 COLOURS = {"red": (220, 30, 30), "green": (30, 170, 40), "blue": (30, 60, 220)}
@@ -94,6 +94,23 @@ def test_what_trains_whole_is_what_is_not_frozen(models, tmp_path, family):
     for name, value in after.items():
         frozen = name.startswith(tower) and not any(part in "." + name for part in mergers)
         assert torch.equal(value, before[name]) == frozen or ".experts." in name or "embed_tokens" in name, name
+
+
+# examples/megatron/multimodal/moe/lora.sh without its model, data and output: experts that see, dealt out over two cards.
+MEGATRON_LINE = """--load_safetensors true --save_safetensors true --merge_lora false --load_from_cache_file true --train_type lora --lora_rank 8 --lora_alpha 32 --target_modules all-linear
+    --sequence_parallel true --freeze_llm false --freeze_vit true --freeze_aligner true --packing true --expert_model_parallel_size 2 --moe_permute_fusion true
+    --moe_grouped_gemm true --moe_shared_expert_overlap true --moe_aux_loss_coeff 1e-3 --micro_batch_size 1 --global_batch_size 4 --recompute_granularity full --recompute_method uniform
+    --recompute_num_layers 1 --finetune true --cross_entropy_loss_fusion true --lr 1e-4 --lr_warmup_fraction 0.05 --min_lr 1e-5 --max_epochs 1 --eval_interval 200 --save_interval 200
+    --vit_gradient_checkpointing true --max_length 2048 --num_workers 8 --dataset_num_proc 8 --no_save_optim true --no_save_rng true --attention_backend flash"""
+
+
+def test_megatron_s_line_of_experts_that_see(models, tmp_path):
+    folder, rows, _ = models("qwen3_vl_moe")
+    run("megatron", "sft", "--model", folder, "--dataset", *[rows] * 4, *MEGATRON_LINE.split(), "--torch_dtype", "float32", "--save", tmp_path / "run", NPROC_PER_NODE="2")
+    saved = next((tmp_path / "run").rglob("adapter_model.safetensors")).parent
+    names = load_file(saved / "adapter_model.safetensors")
+    assert any(".experts" in name for name in names) and not any(".visual." in name for name in names)
+    assert set(peft.get_peft_model_state_dict(peft.PeftModel.from_pretrained(loaded(folder), saved))) == set(names)
 
 
 def asked(family, row, tokenizer, image_token):

@@ -9,6 +9,7 @@
 #include "hone/model/inference/thin_block.h"
 #include "hone/model/loader.h"
 #include "hone/model/rope_frequencies.h"
+#include "hone/ops/loss/vocabulary_shard.h"
 
 namespace hone::model {
 namespace {
@@ -220,6 +221,12 @@ Tensor CausalLM::hidden_states(const ForwardInput& input, PagedKvCache* cache, T
   auto& self = *impl_;
   self.tie();
   if (!self.sliced && input.has_media()) return hidden_states(encode(input), cache, router_logits);
+  if (auto* pipeline = self.decoder.pipeline) {
+    auto x_th = pipeline->run(*this, input, router_logits);
+    if (x_th.defined()) return self.left(final_norm(x_th), input);
+    return at::zeros({1, 1}, self.decoder.norm.weight.options().requires_grad(false))
+        .expand({input.size(), config().hidden_size});
+  }
   if (!self.sliced) {
     const auto& blocks = self.decoder.blocks;
     self.follow_device();
@@ -304,7 +311,15 @@ Tensor CausalLM::logits(const Tensor& hidden_th, const ops::LoraMapping& adapter
   impl_->tie();
   if (impl_->sliced) return impl_->sliced->logits(hidden_th, {impl_->training, &adapters});
   c10::OptionalDeviceGuard current(hidden_th.device());
-  return impl_->decoder.head(hidden_th, {impl_->training, &adapters});
+  auto logits = impl_->decoder.head(hidden_th, {impl_->training, &adapters});
+  auto* region = impl_->decoder.region;
+  if (!region) return logits;
+  return config().num_labels > 0 ? region->replicated(logits) : region->gather_words(logits);
+}
+
+int64_t CausalLM::logits_size() const {
+  const auto* region = impl_->decoder.region;
+  return region && config().num_labels == 0 ? region->vocabulary()->words : head().weight.size(0);
 }
 
 const Linear& CausalLM::head() const {

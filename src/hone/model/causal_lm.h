@@ -38,7 +38,8 @@ class CausalLM {
   ~CausalLM();
 
   // Hidden states after the final norm, [T, hidden]. With a cache, the segments continue the sequences of its plan.
-  // `router_logits`, where given, gets [T, experts] of every layer that has experts, from the first to the last.
+  // `router_logits`, where given, gets [T, experts] of every layer that has experts, from the first to the last. Of blocks in
+  // pipeline stages the last one has the states; on others they have no values.
   Tensor hidden_states(const ForwardInput& input, PagedKvCache* cache = nullptr, TensorList* router_logits = nullptr);
 
   // Its stages, each by itself: hidden_states is final_norm(run_blocks(embed(encode(input)), …)). Not for a model in tensor
@@ -50,9 +51,10 @@ class CausalLM {
   Tensor run_blocks(Tensor x_th, int64_t begin, int64_t end, const ForwardInput& input, PagedKvCache* cache = nullptr,
                     TensorList* router_logits = nullptr);
   Tensor final_norm(const Tensor& x_th);
-  // [T, vocabulary]; training uses ops::linear_cross_entropy on head() instead
+  // [T, vocabulary], also where ranks have parts of the head; training uses ops::linear_cross_entropy on head() instead
   Tensor logits(const Tensor& hidden_th, const ops::LoraMapping& adapters = {});
-  const Linear& head() const;  // when tied, its weight is the embedding's tensor
+  int64_t logits_size() const;  // its columns
+  const Linear& head() const;   // when tied, its weight is the embedding's tensor
   Linear& head() { return const_cast<Linear&>(static_cast<const CausalLM*>(this)->head()); }
   const Linear* value_head() const;  // null: there is none
   Embedding& embedding();

@@ -14,6 +14,7 @@
 #include "hone/model/memory/activation_checkpointing.h"
 #include "hone/model/module.h"
 #include "hone/model/module_observer.h"
+#include "hone/model/pipelined_blocks.h"
 #include "hone/model/tensor_parallel/region.h"
 #include "hone/ops/attention/attention.h"
 #include "hone/ops/attention/rope.h"
@@ -74,6 +75,7 @@ struct Decoder {
   bool shifted_attention = false;                       // LongLoRA's, in training
   std::shared_ptr<ActivationOffloader> offloader = {};  // where inputs of recomputed blocks wait; null: where they are
   TensorParallelRegion* region = nullptr;               // training: other ranks hold the rest of its layers; null: it is whole
+  PipelinedBlocks* pipeline = nullptr;                  // training: other ranks hold the rest of its blocks; null: all are here
   ops::ExpertDispatcher* experts = nullptr;             // training: other ranks hold the rest of its experts; null: as its layers
   ModuleObserver* observer = nullptr;                   // null: nobody asks when modules begin and end
 

@@ -34,7 +34,9 @@ Tensor values(CausalLM& model, const Tensor& states_nh) {
   const auto* head = model.value_head();
   HONE_CHECK(head, "{} has no value head", model.config().architecture);
   auto states = model.training() ? at::dropout(states_nh, kStateDropout, true) : states_nh;
-  return at::linear(states.to(at::kFloat), head->weight, head->bias).squeeze(1);
+  auto values_n = at::linear(states.to(at::kFloat), head->weight, head->bias).squeeze(1);
+  auto* region = model.decoder().region;
+  return region ? region->replicated(values_n) : values_n;
 }
 
 }  // namespace hone::model

@@ -40,10 +40,12 @@ class RingShift {
 };
 
 struct Ring : torch::CustomClassHolder {
-  Ring(ProcessGroup& group, double scale, int64_t window) : group(group), scale(scale), window(window) {}
+  Ring(ProcessGroup& group, double scale, int64_t window, bool gathers)
+      : group(group), scale(scale), window(window), gathers(gathers) {}
   ProcessGroup& group;
   double scale;
   int64_t window;
+  bool gathers;  // everyone has all keys and values at a time, instead of passing them on
 
   // float32 [kv heads, queries of all heads that share one, keys]; -inf where a query may not look.
   Tensor scores(const Tensor& q, const Tensor& k, const Tensor& asking, const Tensor& asked) const {
@@ -55,9 +57,31 @@ struct Ring : torch::CustomClassHolder {
     return all;
   }
 
+  int owner(int step) const { return (group.rank() + step) % group.size(); }  // whose are visited, where all are gathered
+  Tensor gathered(const Tensor& own) const {                                  // [ranks, …]
+    auto shape = own.sizes().vec();
+    shape.insert(shape.begin(), group.size());
+    auto all = at::empty(shape, own.options());
+    group.all_gather(all, own.contiguous())->wait();
+    return all;
+  }
+  // The sum over ranks of what each found for this one.
+  Tensor scattered(const TensorList& of_ranks) const {
+    auto sum = at::empty_like(of_ranks[0]);
+    auto flat = sum.view(-1);
+    group.reduce_scatter(flat, at::stack(of_ranks).view(-1))->wait();
+    return sum;
+  }
+
   // visit(step, keys, values, places) for those of this rank and of every other, which are on their way meanwhile.
   template <class Visit>
   void for_guests(const Tensor& k, const Tensor& v, const Tensor& places, Visit visit) const {
+    if (gathers) {
+      const auto keys = gathered(k), values = gathered(v), all_places = gathered(places);
+      for (int step = 0; step < group.size(); ++step)
+        visit(step, keys[owner(step)].to(at::kFloat), values[owner(step)].to(at::kFloat), all_places[owner(step)]);
+      return;
+    }
     TensorList guests{k, v, places};
     for (int step = 0; step < group.size(); ++step) {
       std::optional<RingShift> next;
@@ -96,13 +120,19 @@ class RingAttention : public torch::autograd::Function<RingAttention> {
     const auto& grad = grads[0];
     auto inner = (grad * out).sum(-1, true);
     auto q_grad = at::zeros_like(q);
-    TensorList own;
+    const auto ranks = static_cast<size_t>(ring->group.size());
+    TensorList own, keys_of_ranks(ranks), values_of_ranks(ranks);
     std::optional<RingShift> passing;
     ring->for_guests(saved[1], saved[2], places, [&](int step, const Tensor& key, const Tensor& value, const Tensor& asked) {
       auto weights = (ring->scores(q, key, places, asked) - mass).exp();
       auto scores_grad = weights * (at::matmul(grad, value.transpose(1, 2)) - inner) * ring->scale;
       q_grad += at::matmul(scores_grad, key);
       TensorList sums{at::matmul(scores_grad.transpose(1, 2), q), at::matmul(weights.transpose(1, 2), grad)};
+      if (ring->gathers) {
+        const auto owner = static_cast<size_t>(ring->owner(step));
+        keys_of_ranks[owner] = sums[0], values_of_ranks[owner] = sums[1];
+        return;
+      }
       if (passing) at::_foreach_add_(sums, passing->wait());
       if (step == 0)
         own = std::move(sums);
@@ -110,6 +140,7 @@ class RingAttention : public torch::autograd::Function<RingAttention> {
         passing.emplace(ring->group, sums);
     });
     if (passing) at::_foreach_add_(own, passing->wait());
+    if (ring->gathers) own = {ring->scattered(keys_of_ranks), ring->scattered(values_of_ranks)};
     return {q_grad, own[0].to(saved[1].scalar_type()), own[1].to(saved[2].scalar_type()), Tensor(), Tensor()};
   }
 };
@@ -123,7 +154,7 @@ Tensor ring_attention(const Tensor& q, const Tensor& k, const Tensor& v, const R
     return x.reshape({own, shape.kv_heads, shape.head_dim}).transpose(0, 1).contiguous();
   };
   auto q_by_head = q.to(at::kFloat).reshape({own, shape.heads, shape.head_dim}).transpose(0, 1);
-  auto ring = c10::make_intrusive<Ring>(row.ring, shape.scale, shape.window);
+  auto ring = c10::make_intrusive<Ring>(row.ring, shape.scale, shape.window, row.gathers);
   auto out = RingAttention::apply(q_by_head.reshape({shape.kv_heads, -1, shape.head_dim}), by_kv_head(k), by_kv_head(v),
                                   places_of(row, q.device()), ring);
   return out.reshape({shape.heads, own, shape.head_dim}).transpose(0, 1).reshape({own, -1}).to(q.scalar_type());

@@ -59,7 +59,8 @@ Tensor repeated(const Tensor& x, int64_t heads, int64_t times) {
 
 }  // namespace
 
-SequenceParallel::SequenceParallel(ProcessGroup& world, const std::vector<int>& members, int64_t heads) {
+SequenceParallel::SequenceParallel(ProcessGroup& world, const std::vector<int>& members, int64_t heads, bool gathers)
+    : gathers_(gathers) {
   auto count = static_cast<int>(members.size());
   int sharing = static_cast<int>(std::gcd<int64_t, int64_t>(heads, count));
   rank_ = static_cast<int>(std::find(members.begin(), members.end(), world.rank()) - members.begin());
@@ -73,7 +74,8 @@ SequenceParallel::SequenceParallel(ProcessGroup& world, const std::vector<int>& 
 }
 
 std::string SequenceParallel::str() const {
-  return fmt::format("each sequence on {} processes: heads over {}, a ring of {}", size(), heads_->size(), ring_->size());
+  return fmt::format("each sequence on {} processes: heads over {}, {} of {}", size(), heads_->size(),
+                     gathers_ ? "keys and values gathered" : "a ring", ring_->size());
 }
 
 void SequenceParallel::all_reduce(Tensor& values) const {
@@ -106,9 +108,10 @@ Tensor SequenceParallel::attend(const Tensor& q, const Tensor& k, const Tensor& 
   auto own_shape = shape;
   own_shape.heads = shape.heads / sharing;
   own_shape.kv_heads = shape.kv_heads * times / sharing;
-  auto attended = ring_->size() == 1 ? ops::attention(own_q, own_k, own_v, plan, own_shape)
-                                     : ring_attention(own_q, own_k, own_v,
-                                                      {*ring_, plan.segments, ring_positions(plan.segments.total())}, own_shape);
+  auto attended = ring_->size() == 1
+                      ? ops::attention(own_q, own_k, own_v, plan, own_shape)
+                      : ring_attention(own_q, own_k, own_v,
+                                       {*ring_, plan.segments, ring_positions(plan.segments.total()), gathers_}, own_shape);
   return exchange(attended, *heads_, false);
 }
 

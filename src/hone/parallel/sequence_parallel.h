@@ -8,8 +8,9 @@ namespace hone::parallel {
 
 class SequenceParallel final : public model::DistributedAttention {
  public:
-  // `members` of `world` share each sequence. Heads go to gcd(heads, members) of them, as in ms-swift.
-  SequenceParallel(ProcessGroup& world, const std::vector<int>& members, int64_t heads);
+  // `members` of `world` share each sequence. Heads go to gcd(heads, members) of them, as in ms-swift. `gathers`: the rest gather
+  // keys and values, instead of passing them on.
+  SequenceParallel(ProcessGroup& world, const std::vector<int>& members, int64_t heads, bool gathers = false);
 
   Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionMetadata& plan,
                 const ops::AttentionShape& shape) override;
@@ -24,6 +25,7 @@ class SequenceParallel final : public model::DistributedAttention {
  private:
   Tensor ring_positions(int64_t padded) const;
   int rank_;
+  bool gathers_;
   std::unique_ptr<ProcessGroup> heads_, ring_;
 };
 

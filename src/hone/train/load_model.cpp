@@ -22,10 +22,15 @@ bool reads_own_stage(const TrainingJob& job, const DistributedContext& processes
 
 }  // namespace
 
-std::unique_ptr<model::CausalLM> load_model(const TrainingJob& job, const DistributedContext& processes,
-                                            const text::Tokenizer& tokenizer) {
+model::LoadOptions load_options(const TrainingJob& job, const DistributedContext& processes) {
   auto options = job.load;
   if (processes.cuts_model() || processes.stages) options.device = at::kCPU;
+  return options;
+}
+
+std::unique_ptr<model::CausalLM> load_model(const TrainingJob& job, const DistributedContext& processes,
+                                            const text::Tokenizer& tokenizer) {
+  auto options = load_options(job, processes);
   if (job.resize_embeddings) options.changes.vocabulary = job.resize_embeddings(tokenizer);
   const auto config = model::read_config(job.model_folder, options.changes.config);
   if (job.from_scratch) return model::CausalLM::random(config, job.trainer.seed, options);

@@ -10,6 +10,20 @@
 namespace hone::train {
 namespace {
 
+// How many heads context parallel ranks have to share out: of those that are not cut over other ranks already. 1: none.
+int64_t heads_to_exchange(const TrainingJob& job, const DistributedContext& processes, const model::CausalLM& model,
+                          int64_t ranks) {
+  const auto& attention = model.config().attention;
+  const int64_t cut = processes.tensor ? processes.tensor->size() : 1, heads = attention.heads / cut;
+  if (job.parallel.context_parallel == ContextParallel::heads_ring) return std::max<int64_t>(attention.kv_heads / cut, 1);
+  if (job.parallel.context_parallel != ContextParallel::heads) return 1;
+  if (heads % ranks != 0)
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} attention heads on a rank do not go over {} context parallel ranks", heads, ranks),
+                    "use `cp_comm_type` a2a+p2p or p2p, or a size that divides them");
+  return heads;
+}
+
 // Sequences that are on several processes: attention is told, the rest works position by position.
 std::unique_ptr<parallel::SequenceParallel> split_sequences(const TrainingJob& job, const DistributedContext& processes,
                                                             model::CausalLM& model) {
@@ -25,9 +39,12 @@ std::unique_ptr<parallel::SequenceParallel> split_sequences(const TrainingJob& j
   if (job.sft.router.any() && model.config().experts.count > 0) refuse("losses of routers, which look at all tokens of a batch");
   if (job.sft.channel_loss || job.sft.sequence_accuracy)
     refuse("enable_channel_loss or acc_strategy seq, which need full sequences");
-  // Context parallelism is a ring alone, as in Megatron: heads may be cut over other ranks already.
-  auto sequence = std::make_unique<parallel::SequenceParallel>(*processes.group, processes.mesh.group(processes.world.rank, axis),
-                                                               by_context ? 1 : model.config().attention.heads);
+  const auto members = processes.mesh.group(processes.world.rank, axis);
+  auto sequence = std::make_unique<parallel::SequenceParallel>(
+      *processes.group, members,
+      by_context ? heads_to_exchange(job, processes, model, static_cast<int64_t>(members.size()))
+                 : model.config().attention.heads,
+      by_context && job.parallel.context_parallel == ContextParallel::gather);
   if (processes.world.is_main()) log::info("{}", sequence->str());
   model.set_distributed_attention(sequence.get());
   return sequence;
@@ -52,28 +69,39 @@ parallel::ShardingGroups sharding_groups(const DistributedContext& processes, co
   return {.shards = *processes.data, .of_parameter = of_parameter};
 }
 
+// Whether rows between blocks are dealt out over the ranks that layers are cut over.
+bool deals_rows(const TrainingJob& job, const DistributedContext& processes, const model::CausalLM& model) {
+  const bool deals_experts = model.config().experts.count > 0 && processes.expert_cut > 0;
+  return processes.tensor && (job.parallel.megatron_sequence_parallel || deals_experts);
+}
+
 // In stages over processes, where the run asks for it. Layers that are cut as well go to the device when they are.
-void take_stage(const TrainingJob& job, const DistributedContext& processes, LoadedModel& loaded) {
+void take_stages(const TrainingJob& job, const DistributedContext& processes, const parallel::StageLayout& layout,
+                 LoadedModel& loaded) {
+  auto& model = *loaded.model;
+  if (processes.world.is_main()) log::info("pipeline stages of the {}: {}", loaded.name, layout.str());
+  loaded.stages = parallel::apply_pipeline_parallel(model, layout, processes.stage_groups(),
+                                                    processes.cuts_model() ? at::Device(at::kCPU) : job.load.device,
+                                                    deals_rows(job, processes, model) ? processes.tensor->size() : 1);
+}
+
+void take_trained_stages(const TrainingJob& job, const DistributedContext& processes, LoadedModel& loaded) {
   if (!processes.stages) return;
   auto& model = *loaded.model;
   auto request = job.parallel.pipeline;
   request.stages = processes.stages->size();
-  parallel::StageLayout layout(static_cast<int64_t>(model.decoder().blocks.size()), request);
-  if (processes.world.is_main()) log::info("pipeline stages: {}", layout.str());
-  loaded.stages = parallel::apply_pipeline_parallel(model, layout, *processes.stages, processes.ends.get(),
-                                                    processes.cuts_model() ? at::Device(at::kCPU) : job.load.device);
+  take_stages(job, processes, parallel::StageLayout(static_cast<int64_t>(model.decoder().blocks.size()), request), loaded);
   auto trains = [&](int last) {
     return std::ranges::any_of(loaded.tuned.trainable,
                                [&](const auto& named) { return loaded.stages->stage_of(named.second) <= last; });
   };
-  const bool experts = model.config().experts.count > 0;
-  const bool dealt_out = processes.tensor && (job.parallel.megatron_sequence_parallel || (experts && processes.expert_cut > 0));
-  loaded.schedule =
-      std::make_unique<PipelineSchedule>(model, *loaded.stages,
-                                         PipelineSchedule::Options{.trains_before = trains(loaded.stages->stage() - 1),
-                                                                   .trains_up_to = trains(loaded.stages->stage()),
-                                                                   .rows_over = dealt_out ? processes.tensor->size() : 1,
-                                                                   .router_logits = experts && job.sft.router.any()});
+  PipelineSchedule::Options options{.router_logits = model.config().experts.count > 0 && job.sft.router.any()};
+  for (int chunk = 0; chunk < loaded.stages->layout().chunks(); ++chunk) {
+    const int stage = loaded.stages->stage(chunk);
+    options.trains_before.push_back(trains(stage - 1));
+    options.trains_up_to.push_back(trains(stage));
+  }
+  loaded.schedule = std::make_unique<PipelineSchedule>(model, *loaded.stages, std::move(options));
 }
 
 // What of `trainable` is on this process.
@@ -162,7 +190,9 @@ void LoadedModel::run_frozen(const std::function<void(model::CausalLM&)>& work) 
 
 void LoadedModel::keep_gathered(bool hold) {
   if (sharded) sharded->keep_gathered(hold);
-  if (tensor) tensor->keep_gathered(hold);
+  if (tensor && hold) tensor->keep_gathered(true);  // whole layers of a stage first, then the stages
+  if (stages) stages->keep_gathered(hold);
+  if (tensor && !hold) tensor->keep_gathered(false);
 }
 
 LoadedModel& SessionModels::add(LoadedModel model) {
@@ -192,7 +222,7 @@ LoadedModel shard_model(const TrainingJob& job, const DistributedContext& proces
                         std::shared_ptr<model::CausalLM> model, tuner::Tuned tuned) {
   LoadedModel loaded{.name = name, .model = std::move(model), .tuned = std::move(tuned)};
   loaded.sequence = split_sequences(job, processes, *loaded.model);
-  take_stage(job, processes, loaded);
+  take_trained_stages(job, processes, loaded);
   loaded.tensor = cut_layers(job, processes, name, *loaded.model);
   if (processes.shards_model()) loaded.sharded = shards_of(job, sharding_groups(processes, loaded), *loaded.model);
   if (loaded.sharded && processes.world.is_main() && !loaded.sharded->units().empty())
@@ -207,7 +237,12 @@ LoadedModel freeze_model(const TrainingJob& job, const DistributedContext& proce
   LoadedModel loaded{.name = name, .model = std::move(model)};
   if (processes.shards_model() && job.parallel.sharding.stage == 3)
     loaded.sharded = shards_of(job, sharding_groups(processes, loaded), *loaded.model);
-  if (loaded.name == kReferenceModel) loaded.tensor = cut_layers(job, processes, name, *loaded.model);
+  if (processes.stages)
+    take_stages(
+        job, processes,
+        parallel::StageLayout::balanced(static_cast<int64_t>(loaded.model->decoder().blocks.size()), processes.stages->size()),
+        loaded);
+  if (loaded.name == kReferenceModel || processes.tensor) loaded.tensor = cut_layers(job, processes, name, *loaded.model);
   return loaded;
 }
 
@@ -289,8 +324,13 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingJob& job, const Di
   if (policy.tensor)
     copies = std::make_unique<TensorDataParallel>(*processes.group, std::move(copies), *policy.tensor, parameters);
   if (!policy.stages) return copies;
-  return std::make_unique<PipelineParallel>(*processes.group, std::move(copies), *policy.stages, *policy.schedule,
-                                            policy.tensor.get(), std::move(parameters));
+  std::unique_ptr<ParallelStrategy> losses;
+  if (processes.last_stages)
+    losses = std::make_unique<MultiProcess>(*processes.last_stages);
+  else if (policy.stages->is_last())
+    losses = std::make_unique<SingleProcess>();
+  return std::make_unique<PipelineParallel>(*processes.group, std::move(copies), std::move(losses), *policy.stages,
+                                            *policy.schedule, policy.tensor.get(), std::move(parameters));
 }
 
 WeightFiles weight_files(const TrainingJob& job, const DistributedContext& processes, LoadedModel& loaded,

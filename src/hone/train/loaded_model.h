@@ -29,7 +29,7 @@ struct LoadedModel {
   std::unique_ptr<parallel::TensorParallelModel> tensor = {};  // null: every layer is on one process
 
   bool trains() const { return !tuned.trainable.empty(); }
-  bool is_spread() const { return sharded || tensor; }
+  bool is_spread() const { return sharded || tensor || stages; }
   void keep_gathered(bool hold);  // until told otherwise all of it is on every process, which all call it
   // Runs `work` with a frozen model, without gradients. Every process takes part where it is in shards.
   void run_frozen(const std::function<void(model::CausalLM&)>& work);
@@ -49,7 +49,7 @@ class SessionModels {
 // Shards a model that trains and splits its sequences, as far as the run asks for it.
 LoadedModel shard_model(const TrainingJob& job, const DistributedContext& processes, const char* name,
                         std::shared_ptr<model::CausalLM> model, tuner::Tuned tuned);
-// A model that is only asked, in shards where those that train are.
+// A model that is only asked, in shards, in stages and cut where those that train are.
 LoadedModel freeze_model(const TrainingJob& job, const DistributedContext& processes, const char* name,
                          std::unique_ptr<model::CausalLM> model);
 

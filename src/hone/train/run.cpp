@@ -29,17 +29,14 @@ int exit_code(const RunResult& finished) {
   }
 }
 
-// What looks at logits, noise or text beside the log-probabilities of targets has not been taught that layers may be cut; what
-// generates or runs passes of its own, that blocks may be elsewhere. Experts that are elsewhere come for it.
+// What reads parts of a head or draws noise of its own has not been taught that layers may be cut; what remembers between batches
+// or acts between turns, that other processes work on the same rows.
 void check_model_parts(const TrainingJob& job, const DistributedContext& processes) {
   const auto& sft = job.sft;
+  const bool teacher_writes = job.distillation && (job.distillation->seq_kd || !job.distillation->teacher.stored.empty());
   const std::pair<bool, const char*> missing_layers[] = {
-      {job.preference.method == Preference::rm, "reward models, whose head is not cut"},
-      {job.distillation || job.reinforcement, "methods that generate or compare whole distributions"},
-      {job.predict_with_generate || job.do_predict, "predictions"},
       {!job.task.is_generative(), "tasks other than causal_lm"},
-      {sft.dft || sft.asft || sft.eaft, "enable_dft_loss and losses weighted by probabilities"},
-      {sft.channel_loss || sft.sequence_accuracy, "enable_channel_loss and acc_strategy seq"},
+      {sft.asft.has_value(), "use_asft_loss"},
       {job.neftune_alpha > 0 || job.shifted_attention, "NEFTune and shift_attn"},
   };
   const std::pair<bool, const char*> missing[] = {
@@ -48,9 +45,15 @@ void check_model_parts(const TrainingJob& job, const DistributedContext& process
       {!job.load.places.empty(), "device_map"},
       {job.trainer.find_batch_size, "auto_find_batch_size"},
   };
+  const std::pair<bool, const char*> missing_peers[] = {
+      {(job.reinforcement && job.reinforcement->turns) || (job.distillation && job.distillation->turns),
+       "rollouts of several turns"},
+      {job.reinforcement && job.reinforcement->teacher && !job.reinforcement->teacher->teacher.servers.empty(),
+       "a teacher behind an address that judges completions"},
+      {teacher_writes, "seq_kd, and a folder that keeps what a teacher says"},
+  };
   const std::pair<bool, const char*> missing_stages[] = {
-      {job.preference.method != Preference::none || job.distillation || job.reinforcement, "methods other than sft and pt"},
-      {job.predict_with_generate || job.do_predict, "predictions"},
+      {job.preference.keeps_baseline(), "the loss bco_pair, which remembers what it saw"},
       {!job.task.is_generative(), "tasks other than causal_lm"},
       {sft.asft.has_value(), "use_asft_loss"},
       {job.trainer.layer_sampling.has_value(), "lisa_activated_layers"},
@@ -61,12 +64,13 @@ void check_model_parts(const TrainingJob& job, const DistributedContext& process
         throw UserError(ExitCode::usage, fmt::format("{} is above 1 with {}, which it does not support", option, what),
                         "leave one of them out, or shard parameters with `deepspeed` zero3");
   };
-  if (processes.tensor) refuse("tensor_parallel_size", missing_layers);
+  const char* option = processes.tensor   ? "tensor_parallel_size"
+                       : processes.stages ? "pipeline_parallel_size"
+                                          : "expert_parallel_size";
+  if (processes.tensor) refuse(option, missing_layers);
   if (processes.stages) refuse("pipeline_parallel_size", missing_stages);
-  refuse(processes.tensor   ? "tensor_parallel_size"
-         : processes.stages ? "pipeline_parallel_size"
-                            : "expert_parallel_size",
-         missing);
+  if (processes.peers()) refuse(option, missing_peers);
+  refuse(option, missing);
 }
 
 // What can only be told once the processes have met.

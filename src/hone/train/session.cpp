@@ -6,6 +6,7 @@
 #include "hone/model/expansion.h"
 #include "hone/train/checkpoints/checkpoint_assets.h"
 #include "hone/train/checkpoints/node_replication.h"
+#include "hone/train/distributed/data_ranks.h"
 #include "hone/train/evaluation/final_evaluation.h"
 #include "hone/train/evaluation/results.h"
 #include "hone/train/load_model.h"
@@ -214,8 +215,11 @@ OtherModels TrainingSession::other_models() const {
 }
 
 // Loaders whose batches a model writes get the models that do.
-void TrainingSession::begin_generating(ParallelStrategy& strategy) {
+void TrainingSession::begin_generating(ParallelStrategy& processes) {
   auto& policy = models_.policy();
+  auto* peers = processes_.peers();
+  if (peers) rows_ = std::make_unique<DataRanks>(processes, processes_.data_rank(), processes_.data_size());
+  auto& strategy = rows_ ? *rows_ : processes;
   const auto others = other_models();
   if (ready_.rollouts)
     ready_.rollouts->begin({.model = *policy.model,
@@ -224,6 +228,8 @@ void TrainingSession::begin_generating(ParallelStrategy& strategy) {
                             .teacher = policy_teacher_.get(),
                             .value_model = others.value_model,
                             .strategy = strategy,
+                            .processes = processes,
+                            .peers = peers,
                             .sharded = policy.is_spread(),
                             .encoder = ready_.encoder,
                             .tokenizer = ready_.tokenizer,
@@ -235,6 +241,8 @@ void TrainingSession::begin_generating(ParallelStrategy& strategy) {
                                 .tuned = policy.tuned,
                                 .teacher = teacher_->model(),
                                 .strategy = strategy,
+                                .processes = processes,
+                                .peers = peers,
                                 .sharded = policy.is_spread(),
                                 .encoder = ready_.encoder,
                                 .tokenizer = ready_.tokenizer,

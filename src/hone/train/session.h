@@ -23,7 +23,7 @@ class TrainingSession {
  private:
   bool is_main() const { return processes_.world.is_main(); }
   OtherModels other_models() const;
-  void begin_generating(ParallelStrategy& strategy);
+  void begin_generating(ParallelStrategy& processes);
   void save_result(const WeightFiles& weights, const NodeReplicator& copies);
   void report_result(const Trainer& trainer, RunResult& finished) const;
 
@@ -34,6 +34,7 @@ class TrainingSession {
   std::unique_ptr<Reference> reference_;               // null: the method compares with none
   std::unique_ptr<Teacher> teacher_;                   // null: nothing is distilled
   std::unique_ptr<rl::PolicyTeacher> policy_teacher_;  // null: rewards alone count
+  std::unique_ptr<ParallelStrategy> rows_;             // as rows are dealt out; null: one process each
 };
 
 }  // namespace hone::train

@@ -116,25 +116,26 @@ StepResult StepwiseTrainer::forward_backward(const std::vector<data::Batch>& bat
   const double before = num_items_, factor = count_items(num_items);
   model().set_training(true);
   StepMetrics metrics(loss.metrics_vary() || strategy_->pipeline());  // of a pipeline, one stage has some
-  auto begin = [this](size_t) { strategy_->before_micro_batch(false); };
-  auto end = [this](size_t) {
+  auto begin = [this](bool) { strategy_->before_micro_batch(false); };
+  auto end = [this] {
     strategy_->after_micro_batch();
     masters_.accumulate_master_grads();
   };
   if (auto* pipeline = strategy_->pipeline()) {
-    auto forward = [&](size_t i, const PipelineSchedule::Message& received) {
-      auto output = pipeline->forward(loss, parts[i], received);
+    const auto prepared = pipeline->prepare(loss, parts);
+    auto forward = [&](size_t i, int chunk, const PipelineSchedule::Message& received) {
+      auto output = pipeline->forward(loss, prepared[i], chunk, received);
       if (!output.loss) return output.message;
       metrics.add(*output.loss);
       return TensorList{output.loss->sum * factor};
     };
-    pipeline->run_update(parts, {forward, begin, end});
+    pipeline->run_update(prepared, {forward, begin, end});
   } else {
-    for (size_t i = 0; i < parts.size(); ++i) {
-      begin(i);
-      auto sum = forward_loss(model(), loss, parts[i]);
+    for (const auto& part : parts) {
+      begin(false);
+      auto sum = forward_loss(model(), loss, part);
       (sum.sum * factor).backward();
-      end(i);
+      end();
       metrics.add(sum);
     }
   }

@@ -126,22 +126,20 @@ void validate_reference(const TrainingJob& job) {
   if (!reference.needed || !reference.sync) return;
   require(job.tuner.kind != tuner::TunerType::adapter,
           "`reference.sync`: beneath an adapter the reference is the base, which stays", "train the full model, or leave it out");
-  require(job.parallel.sharding.stage == 0 && job.parallel.sequence_parallel <= 1,
-          "`reference.sync` mixes full weights, which are in shards here", "leave the sharding out");
+  require(job.parallel.sharding.stage == 0 && job.parallel.sequence_parallel <= 1 && job.parallel.layout.pp <= 1,
+          "`reference.sync` mixes full weights, which are in shards or stages here", "leave the sharding out");
   require(reference.bits == 0 && !job.load.changes.compression, "`reference.sync` mixes weights, which are quantized here",
           "leave the quantization out");
 }
 
 void validate_parallel(const TrainingJob& job) {
-  if (job.parallel.sequence_parallel > 1) {
+  if (job.parallel.sequence_parallel > 1 || job.parallel.layout.cp > 1) {
     const auto method = job.preference.method;
     const bool compares = method == Preference::kto || method == Preference::rm || job.distillation || job.reinforcement;
     require(!compares, "`sequence_parallel` and `stage`: this loss compares full sequences, which sequence parallelism splits");
     require(job.task.is_generative(), "pooling tasks need full sequences, which sequence parallelism splits",
             "leave `sequence_parallel` out");
   }
-  require(!job.benchmark || (job.parallel.layout.tp <= 1 && job.parallel.layout.pp <= 1),
-          "`benchmark` runs the full model, which is in slices here", "evaluate the checkpoints with hone eval");
   require(!job.eval_dtype || (job.parallel.sharding.stage < 3 && !job.load.changes.compression),
           "`eval_dtype`: needs unsharded, unquantized weights in one process: neither zero3, fsdp nor quantization");
 }

@@ -17,6 +17,17 @@ TEST(StageLayout, BlocksGoEvenlyOrAsTheEndsSay) {
   EXPECT_EQ(StageLayout(6, {.stages = 3}).stage_of(4), 2);
 }
 
+TEST(StageLayout, RanksMayHaveSeveralStages) {
+  EXPECT_EQ(layout(8, {.stages = 2, .chunks = 2}), "blocks 0-1, 2-3, 4-5, 6-7, of which each rank has 2");
+  EXPECT_EQ(layout(8, {.stages = 2, .blocks_per_chunk = 2}), layout(8, {.stages = 2, .chunks = 2}));
+  EXPECT_EQ(layout(8, {.stages = 2, .chunks = 2, .first_blocks = 2}), "blocks 0-0, 1-3, 4-4, 5-7, of which each rank has 2");
+  EXPECT_EQ(layout(7, {.stages = 2, .chunks = 2, .count_loss = true}), "blocks 0-1, 2-3, 4-5, 6-6, of which each rank has 2");
+  const StageLayout made(8, {.stages = 2, .chunks = 2});
+  EXPECT_EQ(made.rank_of(made.stage_of(5)), 0);
+  EXPECT_EQ(made.rank_of(made.stage_of(7)), 1);
+  EXPECT_EQ(StageLayout::balanced(7, 3).str(), "blocks 0-1, 2-3, 4-6");
+}
+
 TEST(StageLayout, SaysWhatWouldDivide) {
   auto fix = [](int64_t blocks, const PipelineRequest& request) {
     try {
@@ -30,6 +41,9 @@ TEST(StageLayout, SaysWhatWouldDivide) {
   EXPECT_NE(fix(7, {.stages = 3, .first_blocks = 2}).find("5 are left for 2 pipeline stages"), std::string::npos);
   EXPECT_NE(fix(4, {.stages = 2, .last_blocks = 4}).find("a pipeline stage of 0 blocks"), std::string::npos);
   EXPECT_NE(fix(2, {.stages = 3}).find("take at most 2 stages"), std::string::npos);
+  EXPECT_NE(fix(6, {.stages = 2, .chunks = 2}).find("`virtual_pipeline_parallel_size` 2"), std::string::npos);
+  EXPECT_NE(fix(8, {.stages = 2, .chunks = 2, .first_blocks = 3}).find("3 blocks of a pipeline rank"), std::string::npos);
+  EXPECT_NE(fix(8, {.stages = 2, .blocks_per_chunk = 3}).find("must divide them"), std::string::npos);
   EXPECT_NE(fix(4, {.stages = 2, .first_blocks = 1, .count_loss = true}).find("leave one of them out"), std::string::npos);
 }
 

@@ -27,11 +27,14 @@ struct DistributedArguments : ArgumentGroup {
   Arg<int64_t> tensor_parallel_size{*this, "tensor_parallel_size"};
   Arg<bool> sequence_parallel{*this, "sequence_parallel"};
   Arg<int64_t> pipeline_parallel_size{*this, "pipeline_parallel_size"};
+  Arg<int64_t> virtual_pipeline_parallel_size{*this, "virtual_pipeline_parallel_size"};
+  Arg<int64_t> num_layers_per_virtual_pipeline_stage{*this, "num_layers_per_virtual_pipeline_stage"};
   Arg<int64_t> decoder_first_pipeline_num_layers{*this, "decoder_first_pipeline_num_layers"};
   Arg<int64_t> decoder_last_pipeline_num_layers{*this, "decoder_last_pipeline_num_layers"};
   Arg<bool> account_for_embedding_in_pipeline_split{*this, "account_for_embedding_in_pipeline_split"};
   Arg<bool> account_for_loss_in_pipeline_split{*this, "account_for_loss_in_pipeline_split"};
   Arg<int64_t> context_parallel_size{*this, "context_parallel_size"};
+  Arg<std::string> cp_comm_type{*this, "cp_comm_type"};
   Arg<int64_t> expert_parallel_size{*this, "expert_parallel_size"};
   Arg<int64_t> expert_tensor_parallel_size{*this, "expert_tensor_parallel_size"};
   Arg<bool> use_distributed_optimizer{*this, "use_distributed_optimizer"};

@@ -14,7 +14,6 @@ constexpr std::string_view kReader = "rows are prepared by threads that need no 
 constexpr std::string_view kText = "only models of images read it";
 constexpr std::string_view kFloat8 = "products in fp8 and fp4 are not in this version of megatron";
 constexpr std::string_view kMuon = "muon needs whole matrices, and tensor parallelism cuts them; use --optimizer adam";
-constexpr std::string_view kInterleaved = "interleaved stages are not in this version: each rank has one run of blocks";
 constexpr std::string_view kMegatronFamilies = "the model families that have it are not in this version";
 constexpr std::string_view kOffWords = "none|false|0|1|";
 
@@ -114,13 +113,10 @@ constexpr MegatronOption kMegatronOptions[] = {
     {"expert_model_parallel_size", renamed, "expert_parallel_size"},
     {"pipeline_model_parallel_layout", refused,
      "give the ends with --decoder_first_pipeline_num_layers and --decoder_last_pipeline_num_layers"},
-    {"virtual_pipeline_model_parallel_size", refused, kInterleaved, kOffWords},
-    {"num_layers_per_virtual_pipeline_stage", refused, kInterleaved},
-    {"microbatch_group_size_per_vp_stage", refused, kInterleaved},
+    {"virtual_pipeline_model_parallel_size", renamed, "virtual_pipeline_parallel_size"},
+    {"microbatch_group_size_per_vp_stage", refused, "groups of micro-batches are as large as the pipeline has ranks"},
     {"overlap_p2p_comm", accepted, "sends and receives that cross go together"},
     {"batch_p2p_comm", accepted, "sends and receives that cross go together"},
-    {"cp_comm_type", refused, "context parallelism is a ring; --sequence_parallel_size of swift sft exchanges heads",
-     "p2p|none|"},
     {"cp_partition_mode", refused, "a rank has a piece of the front and its mirror image of the back", "zigzag"},
     {"sequence_packing_scheduler", refused, "packs are made before the first step", kOffWords},
     {"overlap_grad_reduce", accepted, kOverlap},

@@ -194,11 +194,13 @@ std::vector<PartitionedTensor> partitioned_tensors(Decoder& decoder) {
   }
   for (auto& block : decoder.blocks) add_block(list, block);
   list.push_back({&decoder.norm.weight, replicated(PartialGradient::with_sequence_parallel, "norm")});
-  auto head = head_partition(decoder.head);
+  // Scores of whole texts are few: every rank has them all.
+  auto head = decoder.config.num_labels > 0 ? LinearPartition() : head_partition(decoder.head);
   std::vector<PartitionedTensor> of_head;
   add_linear(of_head, decoder.head, head);
   if (decoder.config.tie_word_embeddings) of_head.erase(of_head.begin());
   list.insert(list.end(), of_head.begin(), of_head.end());
+  if (decoder.value_head) add_linear(list, *decoder.value_head, LinearPartition());
   return list;
 }
 

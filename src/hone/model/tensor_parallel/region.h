@@ -21,6 +21,10 @@ class TensorParallelRegion {
   virtual Tensor embed(const Embedding& embedding, const Tensor& tokens_t, const ops::LoraMapping& adapters) {
     return embedding(tokens_t, adapters);
   }
+  // All columns of what a head whose outputs are cut computed; every rank goes on with them in the same way.
+  virtual Tensor gather_words(const Tensor& here_tw) { return here_tw; }
+  // What every rank computed alike. Backward, the first one speaks for all.
+  virtual Tensor replicated(const Tensor& values) { return values; }
   // Which words the head has here; null: all of them.
   virtual const ops::VocabularyShard* vocabulary() const { return nullptr; }
   virtual int64_t ranks() const { return 1; }

@@ -8,6 +8,8 @@
 namespace hone::parallel {
 namespace {
 
+constexpr int kStageTag = 0;
+
 const void* address_of_impl(const Tensor& tensor) { return tensor.unsafeGetTensorImpl(); }
 
 void check_stages_possible(model::CausalLM& model) {
@@ -17,7 +19,6 @@ void check_stages_possible(model::CausalLM& model) {
   const auto& config = model.config();
   if (config.vision || config.audio)
     refuse(fmt::format("{} reads images or sound", config.architecture), "shard it with `deepspeed` zero3");
-  if (config.num_labels || model.value_head()) refuse("the model scores whole texts", "shard it with `deepspeed` zero3");
   for (const auto* layer : model.tree().linears()) {
     if (layer->quantized_base || layer->quantized || layer->float8)
       refuse(layer->name + " is quantized", "leave out the pipeline, or the bits");
@@ -32,9 +33,16 @@ Tensor own_memory(const Tensor& value, at::Device device) {
 
 }  // namespace
 
-PipelineModel::PipelineModel(model::CausalLM& model, StageLayout layout, ProcessGroup& stages, ProcessGroup* ends,
-                             at::Device device)
-    : model_(model), layout_(std::move(layout)), stages_(stages), ends_(ends) {
+std::vector<const ProcessGroup*> StageGroups::all() const {
+  std::vector<const ProcessGroup*> list;
+  for (const auto* group : {stages, gradients, around, gradients_around, ends})
+    if (group) list.push_back(group);
+  return list;
+}
+
+PipelineModel::PipelineModel(model::CausalLM& model, StageLayout layout, const StageGroups& groups, at::Device device,
+                             int64_t rows_over)
+    : model_(model), layout_(std::move(layout)), groups_(groups), rows_over_(rows_over) {
   check_stages_possible(model);
   at::NoGradGuard no_grad;
   int64_t block = 0;
@@ -42,14 +50,15 @@ PipelineModel::PipelineModel(model::CausalLM& model, StageLayout layout, Process
     const int stage = unit.kind == model::UnitKind::embedding ? 0
                       : unit.kind == model::UnitKind::block   ? layout_.stage_of(block++)
                                                               : layout_.stages() - 1;
-    for (auto& parameter : unit.parameters()) stage_of_[address_of_impl(*parameter.value)] = stage;
-    for (auto& parameter : unit.parameters()) {
-      auto& value = *parameter.value;
-      value.set_data(holds(value) ? own_memory(value, device)
-                                  : device::placeholder(value.sizes(), value.options().device(device)));
-    }
+    for (auto& parameter : unit.parameters())
+      if (stage_of_.insert({address_of_impl(*parameter.value), stage}).second) parameters_.push_back(*parameter.value);
   }
+  for (auto& value : parameters_)
+    value.set_data(holds(value) ? own_memory(value, device) : device::placeholder(value.sizes(), value.options().device(device)));
+  model.decoder().pipeline = this;
 }
+
+PipelineModel::~PipelineModel() { model_.decoder().pipeline = nullptr; }
 
 int PipelineModel::stage_of(const Tensor& parameter) const {
   auto found = stage_of_.find(address_of_impl(parameter));
@@ -61,9 +70,84 @@ bool PipelineModel::is_shared(const Tensor& parameter) const {
   return is_last() && model_.config().tie_word_embeddings && parameter.is_same(model_.embedding().weight);
 }
 
+PipelineModel::Message PipelineModel::StageOutput::message() const {
+  Message message{x_th};
+  TensorList logits;
+  for (const auto& logits_te : router_logits) logits.push_back(logits_te.to(at::kFloat));
+  if (!logits.empty()) message.push_back(at::stack(logits));
+  return message;
+}
+
+PipelineModel::StageOutput PipelineModel::run_stage(int stage, const model::ForwardInput& input, const Message& received,
+                                                    bool router_logits) {
+  fault("pipeline.forward");
+  StageOutput output;
+  if (received.size() > 1) output.router_logits = received[1].unbind(0);
+  output.x_th = model_.run_blocks(stage == 0 ? model_.embed(input) : received.front(), layout_.begin(stage), layout_.end(stage),
+                                  input, nullptr, router_logits ? &output.router_logits : nullptr);
+  return output;
+}
+
+PipelineModel::Message PipelineModel::receive(int stage, int64_t tokens, bool router_logits) {
+  const auto& config = model_.config();
+  const auto options = at::TensorOptions(model_.dtype()).device(model_.device());
+  Message message{at::empty({(tokens + rows_over_ - 1) / rows_over_, config.hidden_size}, options)};
+  int64_t mixtures = 0;
+  for (int64_t block = 0; block < layout_.begin(stage) && router_logits; ++block) mixtures += config.has_experts(block) ? 1 : 0;
+  if (mixtures > 0) message.push_back(at::empty({mixtures, tokens, config.experts.count}, options.dtype(at::kFloat)));
+  auto& group = is_first() ? *groups_.around : *groups_.stages;
+  for (auto& each : message) group.receive(each, layout_.rank_of(stage - 1), kStageTag)->wait();
+  return message;
+}
+
+PipelineModel::Sending PipelineModel::send_all(ProcessGroup& group, const TensorList& values, int to) const {
+  Sending sending;
+  for (const auto& each : values) sending.push_back(group.send(each.detach().contiguous(), to, kStageTag));
+  return sending;
+}
+
+PipelineModel::Sending PipelineModel::send(int stage, const Message& message) {
+  return send_all(is_last() ? *groups_.around : *groups_.stages, message, layout_.rank_of(stage + 1));
+}
+
+TensorList PipelineModel::receive_gradients(int stage, const TensorList& outputs) {
+  auto& group = is_last() ? *groups_.gradients_around : *groups_.gradients;
+  TensorList gradients;
+  for (const auto& output : outputs) {
+    gradients.push_back(at::empty(output.sizes(), output.options().requires_grad(false)));
+    group.receive(gradients.back(), layout_.rank_of(stage + 1), kStageTag)->wait();
+  }
+  return gradients;
+}
+
+PipelineModel::Sending PipelineModel::send_gradients(int stage, const TensorList& gradients) {
+  return send_all(is_first() ? *groups_.gradients_around : *groups_.gradients, gradients, layout_.rank_of(stage - 1));
+}
+
+Tensor PipelineModel::run(model::CausalLM&, const model::ForwardInput& input, TensorList* router_logits) {
+  HONE_CHECK(!at::GradMode::is_enabled(), "a pass through pipeline stages that keeps nothing for a way back");
+  Sending sending;
+  Tensor last_th;
+  for (int chunk = 0; chunk < layout_.chunks(); ++chunk) {
+    const int here = stage(chunk);
+    const auto received = here == 0 ? Message() : receive(here, input.size(), router_logits != nullptr);
+    auto output = run_stage(here, input, received, router_logits != nullptr);
+    if (is_last_stage(here)) {
+      if (router_logits) *router_logits = std::move(output.router_logits);
+      last_th = output.x_th;
+    } else {
+      for (auto& work : send(here, output.message())) sending.push_back(std::move(work));
+    }
+  }
+  wait_for(sending);
+  return last_th;
+}
+
+void PipelineModel::broadcast_from_last(Tensor& values) { groups_.stages->broadcast(values, layout_.ranks() - 1); }
+
 ProcessGroup* PipelineModel::summed_over(const Tensor& parameter) const {
   const bool tied = model_.config().tie_word_embeddings && parameter.is_same(model_.embedding().weight);
-  return tied ? ends_ : nullptr;
+  return tied ? groups_.ends : nullptr;
 }
 
 void PipelineModel::sum_shared(const Tensor& parameter, Tensor updated) const {
@@ -71,24 +155,46 @@ void PipelineModel::sum_shared(const Tensor& parameter, Tensor updated) const {
   at::NoGradGuard no_grad;
   auto& gradient = updated.mutable_grad();
   auto total = gradient.defined() ? gradient.contiguous() : at::zeros_like(updated.detach());
-  ends_->all_reduce(total)->wait();
+  groups_.ends->all_reduce(total)->wait();
   gradient = total;
 }
 
 Tensor PipelineModel::brought_to_first(const Tensor& parameter, const Tensor& values, at::IntArrayRef shape) const {
   constexpr int kTag = 1;  // beside what passes between stages
-  const int owner = stage_of(parameter);
+  const int owner = layout_.rank_of(stage_of(parameter));
   if (owner == 0) return is_first() ? values.to(at::kCPU) : Tensor();
-  if (stage() == owner) stages_.send(values.contiguous(), 0, kTag)->wait();
+  if (rank() == owner) groups_.stages->send(values.contiguous(), 0, kTag)->wait();
   if (!is_first()) return {};
   auto received = at::empty(shape, parameter.options().requires_grad(false));
-  stages_.receive(received, owner, kTag)->wait();
+  groups_.stages->receive(received, owner, kTag)->wait();
   return received.to(at::kCPU);
 }
 
-std::unique_ptr<PipelineModel> apply_pipeline_parallel(model::CausalLM& model, StageLayout layout, ProcessGroup& stages,
-                                                       ProcessGroup* ends, at::Device device) {
-  return std::make_unique<PipelineModel>(model, std::move(layout), stages, ends, device);
+void PipelineModel::keep_gathered(bool hold) {
+  if (hold == std::exchange(is_gathered_, hold)) return;
+  at::NoGradGuard no_grad;
+  model_.decoder().pipeline = hold ? nullptr : this;
+  for (auto& [parameter, placeholder] : gathered_) parameter.set_data(placeholder);
+  gathered_.clear();
+  if (!hold) return;
+  for (auto& parameter : parameters_) {
+    auto values = holds(parameter) ? parameter.detach().contiguous()
+                                   : at::empty(parameter.sizes(), parameter.options().requires_grad(false));
+    groups_.stages->broadcast(values, layout_.rank_of(stage_of(parameter)));
+    if (holds(parameter)) continue;
+    gathered_.emplace_back(parameter, parameter.detach());
+    parameter.set_data(values);
+  }
+}
+
+std::unique_ptr<PipelineModel> apply_pipeline_parallel(model::CausalLM& model, StageLayout layout, const StageGroups& groups,
+                                                       at::Device device, int64_t rows_over) {
+  return std::make_unique<PipelineModel>(model, std::move(layout), groups, device, rows_over);
+}
+
+void wait_for(PipelineModel::Sending& sending) {
+  for (auto& work : sending) work->wait();
+  sending.clear();
 }
 
 }  // namespace hone::parallel

@@ -7,16 +7,16 @@
 
 namespace hone::parallel {
 
-model::DeviceMap parts_elsewhere(const model::DecoderConfig& config, const StageLayout& layout, int stage) {
-  const bool first = stage == 0, last = stage == layout.stages() - 1, tied = config.tie_word_embeddings;
+model::DeviceMap parts_elsewhere(const model::DecoderConfig& config, const StageLayout& layout, int rank) {
+  const bool first = rank == 0, last = rank == layout.ranks() - 1, tied = config.tie_word_embeddings;
   const auto& names = config.names;
   model::DeviceMap elsewhere;
   auto leave = [&](std::string name) { elsewhere.emplace(std::move(name), at::Device(at::kMeta)); };
   for (int64_t block = 0; block < config.layers; ++block)
-    if (layout.stage_of(block) != stage) leave(names.block(block));
+    if (layout.rank_of(layout.stage_of(block)) != rank) leave(names.block(block));
   if (!first && !(tied && last)) leave(fmt::format("{}.{}", names.model, names.embedding));
   if (!last && !(tied && first)) leave(fmt::format("{}.{}", names.model, names.final_norm));
-  if (!last && !tied) leave(names.head);
+  if (!last && !tied && config.num_labels == 0) leave(names.head);  // a head of scores is small, and may be new
   return elsewhere;
 }
 

@@ -5,8 +5,8 @@
 
 namespace hone::parallel {
 
-// The parts that other stages read, for loading: they lie on no device (meta).
-model::DeviceMap parts_elsewhere(const model::DecoderConfig& config, const StageLayout& layout, int stage);
+// The parts that other ranks read, for loading: they lie on no device (meta).
+model::DeviceMap parts_elsewhere(const model::DecoderConfig& config, const StageLayout& layout, int rank);
 // After loading with them, before anybody looks at a weight.
 void make_placeholders(model::CausalLM& model);
 

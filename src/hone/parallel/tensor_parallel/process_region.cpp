@@ -76,6 +76,35 @@ struct ReduceScatterRows : torch::autograd::Function<ReduceScatterRows> {
   }
 };
 
+// Every rank goes on alike, so each has the whole gradient of its own columns.
+struct GatherColumns : torch::autograd::Function<GatherColumns> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& own, int64_t columns, int64_t largest, ProcessGroup* group) {
+    const int64_t ranks = group->size(), rank = group->rank();
+    auto first_of = [&](int64_t of) { return of * columns / ranks; };
+    ctx->saved_data["first"] = first_of(rank);
+    ctx->saved_data["count"] = own.size(1);
+    auto all = at::empty({ranks, own.size(0), largest}, own.options());
+    auto padded = at::constant_pad_nd(own, {0, largest - own.size(1)}).contiguous();
+    group->all_gather(all, padded)->wait();
+    TensorList parts;
+    for (int64_t of = 0; of < ranks; ++of) parts.push_back(all[of].narrow(1, 0, first_of(of + 1) - first_of(of)));
+    return at::cat(parts, 1);
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    return {grads[0].narrow(1, ctx->saved_data["first"].toInt(), ctx->saved_data["count"].toInt()), Tensor(), Tensor(), Tensor()};
+  }
+};
+
+struct Replicated : torch::autograd::Function<Replicated> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& values, bool speaks) {
+    ctx->saved_data["speaks"] = speaks;
+    return values.view_as(values);
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    return {ctx->saved_data["speaks"].toBool() ? grads[0] : at::zeros_like(grads[0]), Tensor()};
+  }
+};
+
 }  // namespace
 
 ProcessRegion::ProcessRegion(ProcessGroup& group, bool sequence_parallel, const Words& words)
@@ -95,5 +124,11 @@ Tensor ProcessRegion::embed(const model::Embedding& embedding, const Tensor& tok
   const auto foreign = (place < 0).logical_or(place >= words_.here);
   return leave(embedding(place.masked_fill(foreign, 0), adapters).masked_fill(foreign.unsqueeze(1), 0));
 }
+
+Tensor ProcessRegion::gather_words(const Tensor& here_tw) {
+  return GatherColumns::apply(here_tw, words_.words, words_.largest, &group_);
+}
+
+Tensor ProcessRegion::replicated(const Tensor& values) { return Replicated::apply(values, group_.rank() == 0); }
 
 }  // namespace hone::parallel

@@ -18,6 +18,8 @@ class ProcessRegion final : public model::TensorParallelRegion {
   Tensor enter(const Tensor& x_th, int64_t rows) override;
   Tensor leave(const Tensor& partial_th) override;
   Tensor embed(const model::Embedding& embedding, const Tensor& tokens_t, const ops::LoraMapping& adapters) override;
+  Tensor gather_words(const Tensor& here_tw) override;
+  Tensor replicated(const Tensor& values) override;
   const ops::VocabularyShard* vocabulary() const override { return &vocabulary_; }
   int64_t ranks() const override { return group_.size(); }
 

@@ -21,8 +21,6 @@ void check_cuttable(model::CausalLM& model, bool cuts_layers) {
   const auto& config = model.config();
   if (cuts_layers && (config.vision || config.audio))
     refuse(fmt::format("{} reads images or sound", config.architecture), "shard it with `deepspeed` zero3");
-  if (cuts_layers && (config.num_labels || model.value_head()))
-    refuse("the model scores whole texts", "shard it with `deepspeed` zero3");
   for (const auto* layer : model.tree().linears()) {
     if (layer->quantized_base || layer->quantized || layer->float8)
       refuse(layer->name + " is quantized", "leave out the parallelism, or the bits");
@@ -77,12 +75,20 @@ void TensorParallelModel::cut_layers(const TensorParallelOptions& options) {
   const int64_t words = decoder.embedding.weight.size(0);
   for (const auto& tensor : model::partitioned_tensors(decoder)) cut(tensor, options.device);
   for (auto& block : decoder.blocks) {
-    block.shape.heads /= count;
-    block.shape.kv_heads = std::max<int64_t>(block.shape.kv_heads / count, 1);
+    whole_heads_.push_back({block.shape.heads, block.shape.kv_heads});
+    cut_heads_.push_back({block.shape.heads / count, std::max<int64_t>(block.shape.kv_heads / count, 1)});
   }
+  set_heads(cut_heads_);
   const ProcessRegion::Words here{rank * words / count, decoder.embedding.weight.size(0), words, (words + count - 1) / count};
   region_ = std::make_unique<ProcessRegion>(group, sequence_parallel_, here);
   decoder.region = region_.get();
+}
+
+void TensorParallelModel::set_heads(const std::vector<Heads>& heads) {
+  for (size_t i = 0; i < heads.size(); ++i) {
+    auto& shape = model_.decoder().blocks[i].shape;
+    shape.heads = heads[i].queries, shape.kv_heads = heads[i].keys;
+  }
 }
 
 void TensorParallelModel::cut(const model::PartitionedTensor& tensor, at::Device device) {
@@ -92,7 +98,7 @@ void TensorParallelModel::cut(const model::PartitionedTensor& tensor, at::Device
   auto* group = dealt_out ? groups_.experts : groups_.tensor;
   const int64_t rank = group ? group->rank() : 0, count = group ? group->size() : 1;
   const model::PartitionRank place{rank, count, dealt_out ? groups_.expert_cut : count};
-  Part part{value, partition.slice(value.sizes(), place), partition, group, place, dealt_out};
+  Part part{value, partition.slice(value.sizes(), place), partition, group, place, dealt_out, tensor.value};
   const bool elsewhere = device::is_placeholder(value);  // on another pipeline stage
   value.set_data(elsewhere ? device::placeholder(part.slice.shape, value.options().device(device))
                            : part.slice.cut(value.detach()).to(device));
@@ -223,11 +229,17 @@ void TensorParallelModel::fill(const Tensor& parameter, const Tensor& whole) con
 
 void TensorParallelModel::keep_gathered(bool hold) {
   if (hold == (gathered_ != nullptr)) return;
-  HONE_CHECK(!groups_.tensor, "layers that are cut are not gathered");
   at::NoGradGuard no_grad;
   gathered_ = hold ? std::make_unique<WholeShapes>(*this) : nullptr;
-  if (hold)
-    for (auto& part : parts_) gathered_->show(part.value);
+  for (auto& part : parts_) {
+    const bool elsewhere = device::is_placeholder(part.here());  // on another pipeline stage, from where it comes
+    if (hold && !elsewhere) gathered_->show(part.value);
+    if (!part.partition.first_rank_only) continue;
+    if (auto values = part.value.detach(); hold && !elsewhere) part.group->broadcast(values, 0);
+    if (part.place.rank > 0) *part.in_model = hold ? part.value : Tensor();
+  }
+  set_heads(hold ? whole_heads_ : cut_heads_);
+  model_.decoder().region = hold ? nullptr : region_.get();
   model_.decoder().experts = hold ? nullptr : dispatcher_.get();
 }
 

@@ -58,7 +58,8 @@ class TensorParallelModel {
 
   Tensor gathered(const Tensor& parameter);  // whole on the ranks of the first copy, all of which call it; undefined on others
   void fill(const Tensor& parameter, const Tensor& whole) const;  // its part of a whole tensor
-  // Until told otherwise every process has all experts, and computes by itself: for generation. Not of layers that are cut.
+  // Until told otherwise every process has all of the model, as far as its pipeline stage goes, and computes by itself: for
+  // generation.
   void keep_gathered(bool hold);
   const ModelGroups& groups() const { return groups_; }
 
@@ -72,6 +73,7 @@ class TensorParallelModel {
     ProcessGroup* group;  // that holds all of it; null: this rank does
     model::PartitionRank place;
     bool is_dealt_out;
+    Tensor* in_model;  // where the model keeps it
     Tensor kept = {};  // what `value` holds, while it only has the shape of the whole
 
     Tensor here() const { return kept.defined() ? kept : value.detach(); }
@@ -85,6 +87,10 @@ class TensorParallelModel {
   }
   void cut_layers(const TensorParallelOptions& options);
   void cut(const model::PartitionedTensor& tensor, at::Device device);
+  struct Heads {
+    int64_t queries, keys;
+  };
+  void set_heads(const std::vector<Heads>& of_blocks);
   void move_rest(at::Device device);
   bool is_partial(const Part& part) const;
   void sum_over(ProcessGroup& group, const TensorList& gradients);
@@ -97,7 +103,8 @@ class TensorParallelModel {
   std::unique_ptr<ProcessGroup> expert_replicas_;  // that cut the same experts; null: each has its own
   std::unique_ptr<ProcessRegion> region_;
   std::unique_ptr<ExpertAllToAll> dispatcher_;
-  std::unique_ptr<WholeShapes> gathered_;  // while all experts are here
+  std::unique_ptr<WholeShapes> gathered_;       // while all of the model is here
+  std::vector<Heads> whole_heads_, cut_heads_;  // of each block; empty where layers are whole
   std::vector<Part> parts_;
   std::unordered_map<const void*, size_t> places_;
 };

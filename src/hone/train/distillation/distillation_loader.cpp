@@ -41,7 +41,7 @@ void DistillationLoader::begin(Deps deps) {
                                             rl::TurnLoop::LoopDeps{deps_->encoder, deps_->strategy, config_.sampling.max_tokens,
                                                                    room_for(config_, deps_->student, *prompts_).max_model_len});
   const auto engine_of = [&](model::CausalLM& model, const tuner::Tuned* tuned) {
-    return rl::make_rollout_engine({model, tuned, deps_->encoder, deps_->tokenizer, deps_->strategy},
+    return rl::make_rollout_engine({model, tuned, deps_->encoder, deps_->tokenizer, deps_->processes, deps_->peers},
                                    {.sampling = rl::with_stop_words(config_.sampling, turns_.get()),
                                     .engine = room_for(config_, model, *prompts_),
                                     .sleeps = sleeps,
@@ -132,7 +132,7 @@ void DistillationLoader::log(const std::vector<rl::RolloutSample>& samples) {
   const auto step = std::to_string(given_ / order_.accumulation + 1);
   Json table{{"prompt", rl::gather(asked, group)}, {"completion", rl::gather(answers, group)}};
   table["step"] = std::vector<std::string>(table["prompt"].size(), step);
-  if (group.rank() == 0) rl::CompletionsLog(deps_->folder).append(table);
+  if (group.is_main()) rl::CompletionsLog(deps_->folder).append(table);
 }
 
 data::Batch DistillationLoader::next() {
@@ -143,7 +143,7 @@ data::Batch DistillationLoader::next() {
   if (rows_) batch = rows_->next();
   if (engine) prompts = rows_ ? prompts_of(batch) : next_prompts();
   // A process without a usable prompt takes its rows, and every process asks the engine: it gathers the model from all.
-  if (engine && deps_->strategy.sum(prompts.empty() ? 0 : 1) > 0) {
+  if (engine && deps_->strategy.any(!prompts.empty())) {
     const bool has_prompts = !prompts.empty();
     auto made = generated(std::move(prompts), *engine);
     if (has_prompts) batch = std::move(made);
@@ -169,7 +169,7 @@ Json DistillationLoader::state() const {
 void DistillationLoader::restore(const Json& state) {
   given_ = state.at("given");
   if (rows_ && state.contains("rows")) rows_->restore(state["rows"]);
-  if (deps_ && config_.log_completions && deps_->strategy.rank() == 0)
+  if (deps_ && config_.log_completions && deps_->strategy.is_main())
     rl::CompletionsLog(deps_->folder).cut_back(given_ / order_.accumulation + 1);
 }
 

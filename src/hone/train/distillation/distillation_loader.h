@@ -22,9 +22,11 @@ class DistillationLoader final : public data::Loader {
 
   struct Deps {
     model::CausalLM& student;
-    const tuner::Tuned& tuned;  // what trains of it
-    model::CausalLM* teacher;   // that generates too; null: none does
-    ParallelStrategy& strategy;
+    const tuner::Tuned& tuned;                // what trains of it
+    model::CausalLM* teacher;                 // that generates too; null: none does
+    ParallelStrategy& strategy;               // as those see it who deal out rows
+    ParallelStrategy& processes;              // all of them
+    parallel::ProcessGroup* peers = nullptr;  // that train on the same rows; null: none do
     bool sharded;
     std::shared_ptr<const data::Encoder> encoder;
     std::shared_ptr<const text::Tokenizer> tokenizer;

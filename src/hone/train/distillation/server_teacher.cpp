@@ -7,15 +7,31 @@ namespace {
 
 class ServerTeacher final : public Teacher {
  public:
-  ServerTeacher(const TeacherConfig& config, int64_t topk, int64_t vocabulary) : servers_(config.servers), topk_(topk) {
+  ServerTeacher(const TeacherConfig& config, int64_t topk, int64_t vocabulary, parallel::ProcessGroup* peers)
+      : servers_(config.servers), topk_(topk), peers_(peers) {
     for (const auto& server : servers_) clients_.emplace_back(server.address, config.server_timeout, vocabulary);
   }
 
-  void observe(model::CausalLM&, const data::Batch& batch, const std::vector<std::string>& tags) override {
+  TeacherObservation observe(model::CausalLM&, const data::Batch& batch, const std::vector<std::string>& tags) override {
+    TeacherObservation observed{.scores_tk = at::zeros({batch.segments.total(), topk_}, at::kFloat),
+                                .indices_tk = at::zeros({batch.segments.total(), topk_}, at::kLong)};
+    if (!peers_ || peers_->rank() == 0) ask(batch, tags, observed);
+    if (peers_) {
+      peers_->broadcast(observed.scores_tk, 0);
+      peers_->broadcast(observed.indices_tk, 0);
+    }
+    return {.scores_tk = observed.scores_tk.to(batch.tokens_t.device()),
+            .indices_tk = observed.indices_tk.to(batch.tokens_t.device())};
+  }
+
+  TeacherScores scores(model::CausalLM&, const TeacherObservation& observed, const Tensor& positions_n) override {
+    return {observed.scores_tk.index_select(0, positions_n), observed.indices_tk.index_select(0, positions_n)};
+  }
+
+ private:
+  void ask(const data::Batch& batch, const std::vector<std::string>& tags, TeacherObservation& observed) const {
     const auto tokens = batch.tokens_t.to(at::kCPU);
     const auto* ids = tokens.const_data_ptr<int64_t>();
-    scores_tk_ = at::zeros({batch.segments.total(), topk_}, at::kFloat);
-    indices_tk_ = at::zeros({batch.segments.total(), topk_}, at::kLong);
     const auto count = static_cast<size_t>(batch.segments.count());
     const auto route = servers_.size() > 1 ? route_by_tag(servers_, tags) : std::vector<size_t>(count, 0);
     HONE_CHECK(route.size() == count, "a tag for each sequence");
@@ -30,37 +46,31 @@ class ServerTeacher final : public Teacher {
       }
       if (own.empty()) continue;
       const auto said = clients_[s].ask(sequences, topk_);
-      for (size_t k = 0; k < own.size(); ++k) keep(said[k], batch.segments.offsets[own[k]]);
+      for (size_t k = 0; k < own.size(); ++k) keep(said[k], batch.segments.offsets[own[k]], observed);
     }
-    scores_tk_ = scores_tk_.to(batch.tokens_t.device());
-    indices_tk_ = indices_tk_.to(batch.tokens_t.device());
   }
 
-  TeacherScores scores(model::CausalLM&, const Tensor& positions_n) override {
-    return {scores_tk_.index_select(0, positions_n), indices_tk_.index_select(0, positions_n)};
-  }
-
- private:
   // What is said of a token is what the position before it predicts.
-  void keep(const std::vector<PromptLogprobsClient::Position>& positions, int64_t begin) {
+  void keep(const std::vector<PromptLogprobsClient::Position>& positions, int64_t begin, TeacherObservation& observed) const {
     for (size_t t = 1; t < positions.size(); ++t)
       for (int64_t k = 0; k < topk_; ++k) {
         const auto place = (begin + static_cast<int64_t>(t) - 1) * topk_ + k;
-        scores_tk_.mutable_data_ptr<float>()[place] = positions[t][static_cast<size_t>(k)].logp;
-        indices_tk_.mutable_data_ptr<int64_t>()[place] = positions[t][static_cast<size_t>(k)].token;
+        observed.scores_tk.mutable_data_ptr<float>()[place] = positions[t][static_cast<size_t>(k)].logp;
+        observed.indices_tk.mutable_data_ptr<int64_t>()[place] = positions[t][static_cast<size_t>(k)].token;
       }
   }
 
   std::vector<TeacherServer> servers_;
   std::vector<PromptLogprobsClient> clients_;
   int64_t topk_;
-  Tensor scores_tk_, indices_tk_;
+  parallel::ProcessGroup* peers_;
 };
 
 }  // namespace
 
-std::unique_ptr<Teacher> make_server_teacher(const TeacherConfig& config, int64_t topk, int64_t vocabulary) {
-  return std::make_unique<ServerTeacher>(config, topk, vocabulary);
+std::unique_ptr<Teacher> make_server_teacher(const TeacherConfig& config, int64_t topk, int64_t vocabulary,
+                                             parallel::ProcessGroup* peers) {
+  return std::make_unique<ServerTeacher>(config, topk, vocabulary, peers);
 }
 
 }  // namespace hone::train

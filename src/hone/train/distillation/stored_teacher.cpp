@@ -31,7 +31,7 @@ class StoredTeacher final : public Teacher {
                       "name the teacher too: what it says is stored there");
   }
 
-  void observe(model::CausalLM& student, const data::Batch& batch, const std::vector<std::string>& tags) override {
+  TeacherObservation observe(model::CausalLM& student, const data::Batch& batch, const std::vector<std::string>& tags) override {
     const auto tokens = batch.tokens_t.to(at::kCPU);
     const auto* ids = tokens.const_data_ptr<int64_t>();
     std::vector<fs::path> files;
@@ -45,22 +45,23 @@ class StoredTeacher final : public Teacher {
     if (!asked_)
       throw UserError(ExitCode::bad_data, fmt::format("{} holds nothing about a sequence of this batch", folder_.string()),
                       "name the teacher too, or train on the rows, max_length and template that were stored");
-    asked_->observe(student, batch, tags);
+    const auto observed = asked_->observe(student, batch, tags);
     const auto all = at::arange(tokens.size(0), batch.tokens_t.options());
-    const auto said = asked_->scores(student, all);
+    const auto said = asked_->scores(student, observed, all);
     asked_->finish();
-    scores_tk_ = said.scores_nv.to(at::kFloat).contiguous();
-    indices_tk_ = said.indices_nk.contiguous();
-    write(files, batch);
+    TeacherObservation stored{.scores_tk = said.scores_nv.to(at::kFloat).contiguous(),
+                              .indices_tk = said.indices_nk.contiguous()};
+    write(files, batch, stored);
+    return stored;
   }
 
-  TeacherScores scores(model::CausalLM&, const Tensor& positions_n) override {
-    return {scores_tk_.index_select(0, positions_n), indices_tk_.index_select(0, positions_n)};
+  TeacherScores scores(model::CausalLM&, const TeacherObservation& observed, const Tensor& positions_n) override {
+    return {observed.scores_tk.index_select(0, positions_n), observed.indices_tk.index_select(0, positions_n)};
   }
   model::CausalLM* model() override { return asked_ ? asked_->model() : nullptr; }
 
  private:
-  void read(const std::vector<fs::path>& files, const data::Batch& batch) {
+  TeacherObservation read(const std::vector<fs::path>& files, const data::Batch& batch) const {
     TensorList scores, indices;
     for (size_t i = 0; i < files.size(); ++i) {
       io::SafetensorsFile file(files[i]);
@@ -73,13 +74,12 @@ class StoredTeacher final : public Teacher {
                         fmt::format("{}: does not hold {} tokens for each of {} positions", files[i].string(), topk_, length),
                         "remove it, and name the teacher so that it is stored again");
     }
-    scores_tk_ = at::cat(scores).to(batch.tokens_t.device());
-    indices_tk_ = at::cat(indices).to(batch.tokens_t.device());
+    return {.scores_tk = at::cat(scores).to(batch.tokens_t.device()), .indices_tk = at::cat(indices).to(batch.tokens_t.device())};
   }
 
   // Under another name first: processes may write the same sequence at a time.
-  void write(const std::vector<fs::path>& files, const data::Batch& batch) const {
-    const auto scores = scores_tk_.to(at::kCPU), indices = indices_tk_.to(at::kCPU, at::kInt);
+  void write(const std::vector<fs::path>& files, const data::Batch& batch, const TeacherObservation& observed) const {
+    const auto scores = observed.scores_tk.to(at::kCPU), indices = observed.indices_tk.to(at::kCPU, at::kInt);
     for (size_t i = 0; i < files.size(); ++i) {
       const auto begin = batch.segments.offsets[i], length = batch.segments.length(static_cast<int64_t>(i));
       auto unfinished = files[i];
@@ -93,7 +93,6 @@ class StoredTeacher final : public Teacher {
   fs::path folder_;
   int64_t topk_;
   std::unique_ptr<Teacher> asked_;
-  Tensor scores_tk_, indices_tk_;
 };
 
 }  // namespace

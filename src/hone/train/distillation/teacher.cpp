@@ -1,5 +1,7 @@
 #include "hone/train/distillation/teacher.h"
 
+#include "hone/model/decoder.h"
+#include "hone/train/load_model.h"
 #include "hone/train/methods/compare_vocabularies.h"
 #include "hone/train/methods/forward_input.h"
 
@@ -17,24 +19,22 @@ class SeparateTeacher final : public Teacher {
  public:
   SeparateTeacher(LoadedModel& model, std::optional<int64_t> topk) : model_(model), topk_(topk) {}
 
-  void observe(model::CausalLM&, const data::Batch& batch, const std::vector<std::string>&) override {
+  TeacherObservation observe(model::CausalLM&, const data::Batch& batch, const std::vector<std::string>&) override {
     at::NoGradGuard no_grad;
     if (model_.sharded) model_.sharded->begin_backward(/*last_of_update=*/true);
-    hidden_th_ = model_.model->hidden_states(forward_input(batch));
+    return {.hidden_th = model_.model->hidden_states(forward_input(batch))};
   }
-  TeacherScores scores(model::CausalLM&, const Tensor& positions_n) override {
-    return most_likely(model_.model->logits(hidden_th_.index_select(0, positions_n)), topk_);
+  TeacherScores scores(model::CausalLM&, const TeacherObservation& observed, const Tensor& positions_n) override {
+    return most_likely(model_.model->logits(observed.hidden_th.index_select(0, positions_n)), topk_);
   }
   void finish() override {
-    hidden_th_.reset();
     if (model_.sharded) model_.sharded->end_backward();  // nothing trains here: releases what the pass gathered
   }
-  model::CausalLM* model() override { return model_.sharded ? nullptr : model_.model.get(); }
+  model::CausalLM* model() override { return model_.is_spread() ? nullptr : model_.model.get(); }
 
  private:
   LoadedModel& model_;
   std::optional<int64_t> topk_;
-  Tensor hidden_th_;
 };
 
 // The base beneath the adapter that trains.
@@ -42,21 +42,25 @@ class BaseTeacher final : public Teacher {
  public:
   BaseTeacher(std::unique_ptr<Reference> base, std::optional<int64_t> topk) : base_(std::move(base)), topk_(topk) {}
 
-  void observe(model::CausalLM& student, const data::Batch& batch, const std::vector<std::string>&) override {
-    base_->with_reference(student, [&](model::CausalLM& model) { hidden_th_ = model.hidden_states(forward_input(batch)); });
+  TeacherObservation observe(model::CausalLM& student, const data::Batch& batch, const std::vector<std::string>&) override {
+    TeacherObservation observed;
+    base_->with_reference(student,
+                          [&](model::CausalLM& model) { observed.hidden_th = model.hidden_states(forward_input(batch)); });
+    return observed;
   }
   // Without the adapters that the head may have.
-  TeacherScores scores(model::CausalLM& student, const Tensor& positions_n) override {
+  TeacherScores scores(model::CausalLM& student, const TeacherObservation& observed, const Tensor& positions_n) override {
     const auto& head = std::as_const(student).head();
     const auto weight = head.compute_weight();
-    return most_likely(at::linear(hidden_th_.index_select(0, positions_n).to(weight.scalar_type()), weight, head.bias), topk_);
+    const auto rows_nh = observed.hidden_th.index_select(0, positions_n).to(weight.scalar_type());
+    auto logits_nv = at::linear(rows_nh, weight, head.bias);
+    if (auto* region = student.decoder().region) logits_nv = region->gather_words(logits_nv);
+    return most_likely(logits_nv, topk_);
   }
-  void finish() override { hidden_th_.reset(); }
 
  private:
   std::unique_ptr<Reference> base_;
   std::optional<int64_t> topk_;
-  Tensor hidden_th_;
 };
 
 void require_same_vocabulary(const fs::path& folder, const text::Tokenizer& tokenizer) {
@@ -77,7 +81,7 @@ LoadedModel* load_teacher_model(const TeacherConfig& asked, const TrainingJob& j
                        tuned.adapter->initial.empty() && job.tuner.adapters.empty() &&
                        fs::equivalent(asked.folder, job.model_folder);
   if (beneath) return nullptr;
-  auto options = job.load;
+  auto options = processes.tensor || processes.stages ? load_options(job, processes) : job.load;
   options.changes = {};
   auto model = model::CausalLM::load(asked.folder, options);
   for (const auto& adapter : asked.adapters) tuner::merge_adapter(*model, tuner::load_adapter(*model, adapter, {}));
@@ -92,7 +96,7 @@ std::unique_ptr<Teacher> make_teacher(const TrainingJob& job, const text::Tokeni
   const auto vocabulary = model::read_config(job.model_folder, job.load.changes.config).vocab_size;
   std::unique_ptr<Teacher> teacher;
   if (!asked.servers.empty()) {
-    teacher = make_server_teacher(asked, topk, vocabulary);
+    teacher = make_server_teacher(asked, topk, vocabulary, processes.peers());
   } else if (!asked.folder.empty()) {
     auto* separate = load_teacher_model(asked, job, tokenizer, processes, tuned, models);
     if (separate)

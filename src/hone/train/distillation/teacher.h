@@ -5,14 +5,20 @@
 
 namespace hone::train {
 
+// What a teacher keeps of a batch until it is asked for scores: a model its hidden states, others what they say of all positions.
+struct TeacherObservation {
+  Tensor hidden_th, scores_tk, indices_tk;
+};
+
 class Teacher {
  public:
   virtual ~Teacher() = default;
   // Before the student's own pass: everything that all of the batch is needed for. `tags`: of each sequence, for teachers that
-  // share them out; empty: none was read.
-  virtual void observe(model::CausalLM& student, const data::Batch& batch, const std::vector<std::string>& tags) = 0;
+  // share them out; empty: none was read. Every stage of a pipeline observes; the last one is asked for scores.
+  virtual TeacherObservation observe(model::CausalLM& student, const data::Batch& batch,
+                                     const std::vector<std::string>& tags) = 0;
   // Of positions of that batch.
-  virtual TeacherScores scores(model::CausalLM& student, const Tensor& positions_n) = 0;
+  virtual TeacherScores scores(model::CausalLM& student, const TeacherObservation& observed, const Tensor& positions_n) = 0;
   virtual void finish() {}  // when all positions were asked for
   // The model, where it is one that can generate completions here.
   virtual model::CausalLM* model() { return nullptr; }
@@ -28,8 +34,9 @@ std::unique_ptr<Teacher> make_teacher(const TrainingJob& job, const text::Tokeni
 LoadedModel* load_teacher_model(const TeacherConfig& asked, const TrainingJob& job, const text::Tokenizer& tokenizer,
                                 const DistributedContext& processes, const tuner::Tuned& tuned, SessionModels& models);
 
-// Each in a file of its own.
-std::unique_ptr<Teacher> make_server_teacher(const TeacherConfig& config, int64_t topk, int64_t vocabulary);
+// Each in a file of its own. Of `peers`, which compute the same rows together, the first asks; null: there are none.
+std::unique_ptr<Teacher> make_server_teacher(const TeacherConfig& config, int64_t topk, int64_t vocabulary,
+                                             parallel::ProcessGroup* peers);
 // Keeps what `asked` says of each sequence in a folder, and asks it only for those that are not there; null: all must be.
 std::unique_ptr<Teacher> make_stored_teacher(const std::filesystem::path& folder, int64_t topk, std::unique_ptr<Teacher> asked);
 

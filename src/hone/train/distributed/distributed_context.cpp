@@ -24,6 +24,8 @@ void check_model_parallel(const ParallelConfig& config) {
   if (config.sequence_parallel > 1 && layout.cp > 1)
     throw UserError(ExitCode::usage, "sequence_parallel_size and context_parallel_size are both above 1",
                     "leave one of them out: both split sequences");
+  if (config.pipeline.is_interleaved() && layout.pp == 1)
+    throw UserError(ExitCode::usage, "virtual pipeline stages without a pipeline", "set `pipeline_parallel_size`");
   if (!has_parts(layout)) return;
   const char* name = layout.tp > 1 ? "tensor_parallel_size" : layout.pp > 1 ? "pipeline_parallel_size" : "expert_parallel_size";
   if (sharding.stage == 3)
@@ -58,7 +60,9 @@ bool shards_alone(const parallel::ShardingConfig& sharding, const parallel::Worl
 }
 
 // Groups of ranks that have parts of one model. Every rank makes its own in the same order.
-void join_model_parallel(DistributedContext& processes, const parallel::DeviceMesh::Request& layout, bool sharded) {
+void join_model_parallel(DistributedContext& processes, const ParallelConfig& config) {
+  const auto& layout = config.layout;
+  const bool sharded = config.sharding.stage > 0;
   if (!has_parts(layout)) return;
   const auto& mesh = processes.mesh;
   const int rank = processes.world.rank;
@@ -75,8 +79,17 @@ void join_model_parallel(DistributedContext& processes, const parallel::DeviceMe
   }
   const auto stages = mesh.group(rank, "pp");
   processes.stages = processes.group_along("stages", stages);
-  if (processes.stages && (rank == stages.front() || rank == stages.back()))
+  if (!processes.stages) return;
+  processes.stage_gradients = processes.group_along("stage-gradients", stages);
+  if (config.pipeline.is_interleaved()) {
+    processes.stages_around = processes.group_along("stages-around", stages);
+    processes.stage_gradients_around = processes.group_along("stage-gradients-around", stages);
+  }
+  if (rank == stages.front() || rank == stages.back())
     processes.ends = processes.group_along("ends", {stages.front(), stages.back()});
+  if (rank == stages.back())
+    processes.last_stages = processes.group_along("last-stages", mesh.group(rank, {"dp", "cp", "sp", "tp"}));
+  if (processes.tensor) processes.model_parallel = processes.group_along("model-parallel", mesh.group(rank, {"pp", "tp"}));
 }
 
 // What a process is told about its own place differs, and may.
@@ -112,7 +125,7 @@ DistributedContext DistributedContext::join(const ParallelConfig& config, const 
       if (local_ranks[static_cast<size_t>(rank)] == "0") firsts.push_back(rank);
     if (world.local_rank == 0) processes.leaders = processes.group->subgroup("leaders", firsts);
   }
-  join_model_parallel(processes, config.layout, config.sharding.stage > 0);
+  join_model_parallel(processes, config);
   if (config.sharding.stage == 0 || processes.shards_optimizer) return processes;
   int copy = processes.mesh.coordinate(world.rank, "dp"), of_copy = processes.mesh.size() / processes.mesh.size("dp");
   std::vector<int> members;

@@ -38,6 +38,12 @@ class ParallelStrategy {
   virtual bool counts_rows() const { return true; }
   // Until told otherwise every process has the full model in memory: for generation, whose length processes do not agree on.
   virtual void keep_gathered(bool /*hold*/) {}
+  // Whether any process says so; the same everywhere.
+  virtual bool any(bool said) { return sum(said ? 1 : 0) > 0; }
+  // Of all processes, the one that writes what is written once.
+  virtual bool is_main() const { return rank() == 0; }
+  // Those that compute losses, this one among them: of a pipeline the last stages do. Null: it computes none.
+  virtual ParallelStrategy* loss_group() { return this; }
   // How passes go where this process has one stage of the model; null: it computes whole passes.
   virtual PipelineSchedule* pipeline() { return nullptr; }
 };

@@ -50,10 +50,12 @@ class BroughtAdapter {
 }  // namespace
 
 PipelineParallel::PipelineParallel(parallel::ProcessGroup& processes, std::unique_ptr<ParallelStrategy> copies,
-                                   parallel::PipelineModel& stages, PipelineSchedule& schedule,
-                                   parallel::TensorParallelModel* tensor, std::vector<UpdatedParameter> parameters)
+                                   std::unique_ptr<ParallelStrategy> losses, parallel::PipelineModel& stages,
+                                   PipelineSchedule& schedule, parallel::TensorParallelModel* tensor,
+                                   std::vector<UpdatedParameter> parameters)
     : MultiProcess(processes),
       copies_(std::move(copies)),
+      losses_(std::move(losses)),
       stages_(stages),
       schedule_(schedule),
       tensor_(tensor),
@@ -63,9 +65,17 @@ PipelineParallel::PipelineParallel(parallel::ProcessGroup& processes, std::uniqu
 }
 
 // The copies count what all processes say to each other.
-double PipelineParallel::seconds_waited() const { return copies_->seconds_waited() + stages_.stages().seconds_waited(); }
+double PipelineParallel::seconds_waited() const {
+  double seconds = copies_->seconds_waited();
+  for (const auto* group : stages_.groups().all()) seconds += group->seconds_waited();
+  return seconds;
+}
 
-int64_t PipelineParallel::bytes_sent() const { return copies_->bytes_sent() + stages_.stages().bytes_sent(); }
+int64_t PipelineParallel::bytes_sent() const {
+  int64_t bytes = copies_->bytes_sent();
+  for (const auto* group : stages_.groups().all()) bytes += group->bytes_sent();
+  return bytes;
+}
 
 void PipelineParallel::finish_gradients() {
   copies_->finish_gradients();

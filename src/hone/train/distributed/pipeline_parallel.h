@@ -25,9 +25,11 @@ class PipelineStages : public MultiProcess {
 class PipelineParallel final : public MultiProcess {
  public:
   // `copies` sums the gradients of one stage over whoever holds the same blocks, or parts of them, or shards them; `tensor` is
-  // null where layers are whole. `parameters` are those of this stage.
-  PipelineParallel(parallel::ProcessGroup& processes, std::unique_ptr<ParallelStrategy> copies, parallel::PipelineModel& stages,
-                   PipelineSchedule& schedule, parallel::TensorParallelModel* tensor, std::vector<UpdatedParameter> parameters);
+  // null where layers are whole; `losses` joins those that have last stages, and is null on others. `parameters` are those of
+  // this stage.
+  PipelineParallel(parallel::ProcessGroup& processes, std::unique_ptr<ParallelStrategy> copies,
+                   std::unique_ptr<ParallelStrategy> losses, parallel::PipelineModel& stages, PipelineSchedule& schedule,
+                   parallel::TensorParallelModel* tensor, std::vector<UpdatedParameter> parameters);
 
   double seconds_waited() const override;
   int64_t bytes_sent() const override;
@@ -39,12 +41,18 @@ class PipelineParallel final : public MultiProcess {
   bool owns_state() const override { return copies_->owns_state(); }
   bool owns_state_of(const std::string& name) const override;
   bool counts_rows() const override { return stages_.is_last() && copies_->counts_rows(); }
+  ParallelStrategy* loss_group() override { return losses_.get(); }
+  void keep_gathered(bool hold) override {
+    if (hold) copies_->keep_gathered(true);  // whole layers of a stage first, then the stages
+    stages_.keep_gathered(hold);
+    if (!hold) copies_->keep_gathered(false);
+  }
   PipelineSchedule* pipeline() override { return &schedule_; }
 
  private:
   Tensor squared_norm();
 
-  std::unique_ptr<ParallelStrategy> copies_;
+  std::unique_ptr<ParallelStrategy> copies_, losses_;
   parallel::PipelineModel& stages_;
   PipelineSchedule& schedule_;
   parallel::TensorParallelModel* tensor_;

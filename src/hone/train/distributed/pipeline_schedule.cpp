@@ -1,21 +1,10 @@
 #include "hone/train/distributed/pipeline_schedule.h"
 
-#include <algorithm>
-
-#include "hone/base/fault_injection.h"
 #include "hone/device/autograd.h"
 #include "hone/model/decoder.h"
 
 namespace hone::train {
 namespace {
-
-constexpr int kStageTag = 0;
-
-TensorList empty_gradients(const TensorList& outputs) {
-  TensorList gradients;
-  for (const auto& output : outputs) gradients.push_back(at::empty(output.sizes(), output.options().requires_grad(false)));
-  return gradients;
-}
 
 // Of what a stage received; what nothing depended on has none.
 TensorList gradients_of(const TensorList& received) {
@@ -31,189 +20,138 @@ void go_back(const TensorList& outputs, const TensorList& gradients) {
   if (!roots.empty()) torch::autograd::backward(roots, seeds);
 }
 
-TensorList unstacked(const PipelineSchedule::Message& message) {
-  return message.size() > 1 ? message[1].unbind(0) : TensorList();
-}
-
 }  // namespace
 
-Tensor PipelineSchedule::run_blocks(const data::Batch& batch, const Message& received, TensorList& router_logits) {
-  const auto input = forward_input(batch);
-  fault("pipeline.forward");
-  return model_.run_blocks(stages_.is_first() ? model_.embed(input) : received.front(), stages_.begin(), stages_.end(), input,
-                           nullptr, options_.router_logits ? &router_logits : nullptr);
+std::vector<PipelineSchedule::MicroBatch> PipelineSchedule::prepare(Loss& method, const std::vector<data::Batch>& batches) {
+  std::vector<MicroBatch> prepared;
+  for (const auto& batch : batches) {
+    const auto here = batch.to(device());
+    prepared.push_back({method.request(here), method.prepare(model_, here)});
+  }
+  return prepared;
 }
 
-PipelineSchedule::Message PipelineSchedule::message_of(const Tensor& x_th, TensorList router_logits) const {
-  Message message{x_th};
-  for (auto& logits_te : router_logits) logits_te = logits_te.to(at::kFloat);
-  if (!router_logits.empty()) message.push_back(at::stack(router_logits));
-  return message;
-}
-
-ForwardOutputs PipelineSchedule::outputs_of(data::Batch batch, const Tensor& x_th, TensorList router_logits) const {
-  auto hidden_th = model_.final_norm(x_th);
+ForwardOutputs PipelineSchedule::outputs_of(const data::Batch& batch, parallel::PipelineModel::StageOutput output) const {
+  auto hidden_th = model_.final_norm(output.x_th);
   if (auto* region = model_.decoder().region) hidden_th = region->enter(hidden_th, forward_input(batch).size());
-  return {.model = model_, .batch = std::move(batch), .hidden_th = hidden_th, .router_logits = std::move(router_logits)};
+  return {.model = model_, .batch = batch, .hidden_th = hidden_th, .router_logits = std::move(output.router_logits)};
 }
 
-PipelineSchedule::Output PipelineSchedule::forward(Loss& method, const data::Batch& batch, const Message& received) {
-  const auto payload = method.prepare(model_, batch);
-  auto request = method.request(batch);
-  TensorList router_logits = unstacked(received);
-  const auto x_th = run_blocks(request.batch, received, router_logits);
-  if (!stages_.is_last()) return {message_of(x_th, std::move(router_logits)), std::nullopt};
-  return {{}, method.measure(outputs_of(std::move(request.batch), x_th, std::move(router_logits)), *payload)};
+PipelineSchedule::Output PipelineSchedule::forward(Loss& method, const MicroBatch& batch, int chunk, const Message& received) {
+  const int stage = stages_.stage(chunk);
+  auto output = stages_.run_stage(stage, forward_input(batch.request.batch), received, options_.router_logits);
+  if (!stages_.is_last_stage(stage)) return {output.message(), std::nullopt};
+  return {{}, method.measure(outputs_of(batch.request.batch, std::move(output)), *batch.payload)};
 }
 
-// Every stage has the same rows, so that no shape has to be sent.
-PipelineSchedule::Message PipelineSchedule::empty_message(const data::Batch& batch) const {
-  const auto& config = model_.config();
-  const auto options = at::TensorOptions(model_.dtype()).device(model_.device());
-  const int64_t over = options_.rows_over, tokens = batch.tokens_t.size(0);
-  Message message{at::empty({(tokens + over - 1) / over, config.hidden_size}, options)};
-  int64_t mixtures = 0;
-  for (int64_t block = 0; block < stages_.begin() && options_.router_logits; ++block)
-    mixtures += config.has_experts(block) ? 1 : 0;
-  if (mixtures > 0) message.push_back(at::empty({mixtures, tokens, config.experts.count}, options.dtype(at::kFloat)));
-  return message;
-}
-
-PipelineSchedule::Message PipelineSchedule::made_ready(Message received) const {
-  for (auto& values : received) values.requires_grad_(options_.trains_before && at::GradMode::is_enabled());
+PipelineSchedule::Message PipelineSchedule::received_message(int chunk, int64_t tokens) {
+  const int stage = stages_.stage(chunk);
+  if (stage == 0) return {};
+  auto received = stages_.receive(stage, tokens, options_.router_logits);
+  const bool trains = options_.trains_before[static_cast<size_t>(chunk)] && at::GradMode::is_enabled();
+  for (auto& values : received) values.requires_grad_(trains);
   return received;
 }
 
-void PipelineSchedule::send(const TensorList& values, int to) {
-  for (const auto& each : values) sending_.push_back(stages_.stages().send(each.detach().contiguous(), to, kStageTag));
+void PipelineSchedule::forward_step(const parallel::PipelineStep& step, const MicroBatch& batch, const Passes& passes) {
+  const int stage = stages_.stage(step.chunk);
+  InFlight pass{received_message(step.chunk, batch.request.batch.tokens_t.size(0)), {}};
+  pass.outputs = passes.forward(step.micro_batch, step.chunk, pass.received);
+  if (!stages_.is_last_stage(stage)) pass.sending = stages_.send(stage, pass.outputs);
+  in_flight_[static_cast<size_t>(step.chunk)].push_back(std::move(pass));
 }
 
-void PipelineSchedule::receive(TensorList& values, int from) {
-  for (auto& each : values) stages_.stages().receive(each, from, kStageTag)->wait();
+PipelineSchedule::InFlight PipelineSchedule::take_oldest(int chunk) {
+  auto& passes = in_flight_[static_cast<size_t>(chunk)];
+  auto oldest = std::move(passes.front());
+  passes.pop_front();
+  return oldest;
 }
 
-// Both have as many tensors in the same order, since gradients are of what was sent the other way.
-void PipelineSchedule::exchange(const TensorList& sent, TensorList& received, int with) {
-  const size_t both = std::min(sent.size(), received.size());
-  for (size_t i = 0; i < both; ++i)
-    stages_.stages().exchange(sent[i].detach().contiguous(), with, received[i], with, kStageTag)->wait();
+TensorList PipelineSchedule::received_gradients(int chunk, const TensorList& outputs) {
+  const bool trains = options_.trains_up_to[static_cast<size_t>(chunk)];
+  return trains ? stages_.receive_gradients(stages_.stage(chunk), outputs) : TensorList();
 }
 
-PipelineSchedule::Message PipelineSchedule::received_message(const data::Batch& batch) {
-  if (stages_.is_first()) return {};
-  auto message = empty_message(batch);
-  receive(message, stages_.stage() - 1);
-  return made_ready(std::move(message));
+// The rank before takes them in their order; a few may be under way.
+void PipelineSchedule::send_gradients(int chunk, const Message& received) {
+  constexpr size_t kUnderWay = 2;
+  const int stage = stages_.stage(chunk);
+  if (stage == 0 || !options_.trains_before[static_cast<size_t>(chunk)]) return;
+  sending_.push_back(stages_.send_gradients(stage, gradients_of(received)));
+  if (sending_.size() <= kUnderWay) return;
+  parallel::wait_for(sending_.front());
+  sending_.pop_front();
 }
 
-TensorList PipelineSchedule::receive_backward(const TensorList& outputs) {
-  if (stages_.is_last() || !options_.trains_up_to) return {};
-  auto gradients = empty_gradients(outputs);
-  receive(gradients, stages_.stage() + 1);
-  return gradients;
-}
-
-TensorList PipelineSchedule::send_forward_receive_backward(const TensorList& outputs) {
-  if (stages_.is_last()) return {};
-  const int next = stages_.stage() + 1;
-  if (!options_.trains_up_to) {
-    send(outputs, next);
-    return {};
-  }
-  // Of an older micro-batch, whose rows are others.
-  auto gradients = empty_gradients(in_flight_.front().outputs);
-  exchange(outputs, gradients, next);
-  return gradients;
-}
-
-void PipelineSchedule::send_backward(const TensorList& gradients) {
-  if (!stages_.is_first() && options_.trains_before) send(gradients, stages_.stage() - 1);
-}
-
-PipelineSchedule::Message PipelineSchedule::send_backward_receive_forward(const TensorList& gradients, const data::Batch& next) {
-  if (stages_.is_first() || !options_.trains_before) return received_message(next);
-  auto message = empty_message(next);
-  exchange(gradients, message, stages_.stage() - 1);
-  return made_ready(std::move(message));
-}
-
-// The gradients for the stage before, of the oldest micro-batch under way.
-TensorList PipelineSchedule::backward(size_t i, const TensorList& gradients, const Passes& passes) {
-  const auto oldest = std::move(in_flight_.front());
-  in_flight_.pop_front();
-  passes.before_backward(i);
-  if (stages_.is_last())
+void PipelineSchedule::backward_step(const parallel::PipelineStep& step, bool last, const Passes& passes) {
+  auto oldest = take_oldest(step.chunk);
+  const bool is_last_stage = stages_.is_last_stage(stages_.stage(step.chunk));
+  const auto gradients = is_last_stage ? TensorList() : received_gradients(step.chunk, oldest.outputs);
+  passes.before_backward(last);
+  if (is_last_stage)
     oldest.outputs.front().backward();
   else
     go_back(oldest.outputs, gradients);
-  passes.after_backward(i);
-  return options_.trains_before ? gradients_of(oldest.received) : TensorList();
+  passes.after_backward();
+  parallel::wait_for(oldest.sending);
+  send_gradients(step.chunk, oldest.received);
 }
 
-void PipelineSchedule::run_update(const std::vector<data::Batch>& batches, const Passes& passes) {
-  const size_t count = batches.size(), behind = static_cast<size_t>(stages_.layout().stages() - 1 - stages_.stage());
-  const size_t warm_up = std::min(behind, count);
-  const int next = stages_.stage() + 1;
-  in_flight_.clear();
-  auto forward = [&](size_t i, const Message& received) {
-    in_flight_.push_back({received, passes.forward(i, received)});
-    return in_flight_.back().outputs;
-  };
-  for (size_t i = 0; i < warm_up; ++i) send(forward(i, received_message(batches[i])), next);
-  auto received = warm_up < count ? received_message(batches[warm_up]) : Message();
-  for (size_t i = warm_up; i < count; ++i) {
-    const auto gradients = send_forward_receive_backward(forward(i, received));
-    const auto back = backward(i - warm_up, gradients, passes);
-    if (i + 1 < count)
-      received = send_backward_receive_forward(back, batches[i + 1]);
+void PipelineSchedule::run_update(const std::vector<MicroBatch>& batches, const Passes& passes) {
+  const auto& layout = stages_.layout();
+  forget_passes();
+  const auto steps = parallel::pipeline_steps(stages_.rank(), layout.ranks(), layout.chunks(), batches.size());
+  for (const auto& step : steps)
+    if (step.is_forward)
+      forward_step(step, batches[step.micro_batch], passes);
     else
-      send_backward(back);
-  }
-  for (size_t i = count - warm_up; i < count; ++i)
-    send_backward(backward(i, receive_backward(in_flight_.front().outputs), passes));
+      backward_step(step, &step == &steps.back(), passes);
   finish_sending();
 }
 
 std::optional<LossSum> PipelineSchedule::evaluate(Loss& method, const data::Batch& batch) {
-  auto output = forward(method, batch, received_message(batch));
-  if (!stages_.is_last()) send(output.message, stages_.stage() + 1);
-  finish_sending();
-  return output.loss;
+  const auto payload = method.prepare(model_, batch);
+  const auto outputs = run_forward(model_, method.request(batch));
+  if (!stages_.is_last()) return std::nullopt;
+  return method.measure(outputs, *payload);
 }
 
 Tensor PipelineSchedule::begin_pass(const data::Batch& batch, at::IntArrayRef shape, const Read& read) {
-  auto received = received_message(batch);
-  TensorList router_logits = unstacked(received), outputs;
-  const auto x_th = run_blocks(batch, received, router_logits);
-  Tensor values;
-  if (stages_.is_last()) {
-    values = read(outputs_of(batch, x_th, std::move(router_logits)));
-  } else {
-    outputs = message_of(x_th, std::move(router_logits));
-    send(outputs, stages_.stage() + 1);
-    values = at::empty(shape, at::TensorOptions(at::kFloat).device(device()));
+  const auto input = forward_input(batch);
+  auto values = at::empty(shape, at::TensorOptions(at::kFloat).device(device()));
+  for (int chunk = 0; chunk < stages_.layout().chunks(); ++chunk) {
+    const int stage = stages_.stage(chunk);
+    InFlight pass{received_message(chunk, input.size()), {}};
+    auto output = stages_.run_stage(stage, input, pass.received, options_.router_logits);
+    if (stages_.is_last_stage(stage)) {
+      values = read(outputs_of(batch, std::move(output)));
+    } else {
+      pass.outputs = output.message();
+      pass.sending = stages_.send(stage, pass.outputs);
+    }
+    sending_.push_back(std::move(pass.sending));
+    if (at::GradMode::is_enabled()) in_flight_[static_cast<size_t>(chunk)].push_back(std::move(pass));
   }
   auto shared = stages_.is_last() ? values.detach().contiguous() : values;
-  stages_.stages().broadcast(shared, stages_.layout().stages() - 1);
+  stages_.broadcast_from_last(shared);
   finish_sending();
-  if (!at::GradMode::is_enabled()) return values;
-  in_flight_.push_back({std::move(received), std::move(outputs)});
-  return stages_.is_last() ? values : values.requires_grad_(true);
+  return stages_.is_last() || !at::GradMode::is_enabled() ? values : values.requires_grad_(true);
 }
 
 void PipelineSchedule::end_passes(const Tensor& loss) {
   if (stages_.is_last()) loss.backward();
-  for (; !in_flight_.empty(); in_flight_.pop_front()) {
-    const auto& pass = in_flight_.front();
-    go_back(pass.outputs, receive_backward(pass.outputs));
-    if (options_.trains_before) send_backward(gradients_of(pass.received));
-  }
+  while (!in_flight_.front().empty())
+    for (int chunk = stages_.layout().chunks() - 1; chunk >= 0; --chunk) {
+      auto oldest = take_oldest(chunk);
+      if (!stages_.is_last_stage(stages_.stage(chunk))) go_back(oldest.outputs, received_gradients(chunk, oldest.outputs));
+      send_gradients(chunk, oldest.received);
+    }
   finish_sending();
 }
 
 void PipelineSchedule::finish_sending() {
-  for (auto& work : sending_) work->wait();
-  sending_.clear();
+  for (; !sending_.empty(); sending_.pop_front()) parallel::wait_for(sending_.front());
 }
 
 }  // namespace hone::train

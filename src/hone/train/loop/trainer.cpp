@@ -66,7 +66,7 @@ Trainer::Trainer(const TrainerConfig& config, const RunFolder& run, TrainerDeps 
   if (config.layer_sampling) layer_sampling_.emplace(deps_.model, *config.layer_sampling, config.seed);
   at::globalContext().setDeterministicAlgorithms(config.deterministic, false);
   state_.max_steps = counts_.max_steps;
-  deps_.loss.join(deps_.strategy);
+  if (auto* group = deps_.strategy.loss_group()) deps_.loss.join(*group);
   if (deps_.sequence) deps_.loss.split_sequences(*deps_.sequence);
 }
 
@@ -212,18 +212,18 @@ double Trainer::loss_factor(double num_items) const {
 void Trainer::run_passes(const std::vector<data::Batch>& batches, double num_items, StepMetrics& metrics) {
   auto began = std::chrono::steady_clock::now();
   double waited = deps_.strategy.seconds_waited();
-  auto is_last = [&](size_t i) { return i + 1 == batches.size(); };
   if (auto* pipeline = deps_.strategy.pipeline()) {
-    auto forward = [&](size_t i, const PipelineSchedule::Message& received) {
-      auto output = pipeline->forward(deps_.loss, batches[i].to(device_), received);
+    const auto prepared = pipeline->prepare(deps_.loss, batches);
+    auto forward = [&](size_t i, int chunk, const PipelineSchedule::Message& received) {
+      auto output = pipeline->forward(deps_.loss, prepared[i], chunk, received);
       if (!output.loss) return output.message;
       metrics.add(*output.loss);
       return TensorList{output.loss->sum * loss_factor(num_items)};
     };
-    pipeline->run_update(batches, {forward, [&](size_t i) { before_backward(is_last(i)); }, [&](size_t) { after_backward(); }});
+    pipeline->run_update(prepared, {forward, [&](bool last) { before_backward(last); }, [&] { after_backward(); }});
   } else {
     for (size_t i = 0; i < batches.size(); ++i) {
-      before_backward(is_last(i));
+      before_backward(i + 1 == batches.size());
       auto loss = pass(batches[i], loss_factor(num_items));
       after_backward();
       metrics.add(loss);

@@ -1,6 +1,7 @@
 #include "hone/train/losses/distillation.h"
 
-#include "hone/ops/loss/linear_cross_entropy.h"
+#include "hone/model/decoder.h"
+#include "hone/ops/loss/vocabulary_shard.h"
 
 namespace hone::train {
 
@@ -14,7 +15,7 @@ data::PayloadCollator DistillationPayload::collator(const TeacherConfig& teacher
 }
 
 void DistillationLoss::consult(model::CausalLM& model, const data::Batch& batch, DistillationPayload& payload) {
-  teacher_.observe(model, batch, payload.tags);
+  payload.observed = teacher_.observe(model, batch, payload.tags);
 }
 
 LossSum DistillationLoss::loss(const ForwardOutputs& outputs, const DistillationPayload& payload) {
@@ -22,13 +23,16 @@ LossSum DistillationLoss::loss(const ForwardOutputs& outputs, const Distillation
   const auto& batch = outputs.batch;
   LossSum result{{}, batch_metrics(batch)};
   const auto labelled = ops::labelled_positions(batch.targets_t, batch.target_count);
-  const auto ask = [&](const Tensor& positions_n) { return teacher_.scores(model, positions_n); };
+  const auto ask = [&](const Tensor& positions_n) { return teacher_.scores(model, payload.observed, positions_n); };
   result.sum = linear_divergence(model, outputs.hidden_th, labelled, ask, {config_.beta, config_.temperature});
   teacher_.finish();
   if (config_.sft_alpha == 0 || payload.is_generated) return result;
   const auto& head = std::as_const(model).head();
-  const auto entropy = ops::linear_cross_entropy(outputs.hidden_th, head.weight, head.bias, batch.targets_t,
-                                                 {.target_count = batch.target_count, .adapters = head.adapters});
+  const ops::CrossEntropyOptions options{.target_count = batch.target_count, .adapters = head.adapters};
+  auto* region = model.decoder().region;
+  const auto entropy = region ? ops::linear_cross_entropy(outputs.hidden_th, head.weight, head.bias, batch.targets_t, options,
+                                                          *region->vocabulary())
+                              : ops::linear_cross_entropy(outputs.hidden_th, head.weight, head.bias, batch.targets_t, options);
   result.metrics.push_back({"sft_loss", entropy.sum.detach(), num_items(batch)});
   result.metrics.push_back({"divergence", result.sum.detach(), num_items(batch)});
   result.sum = result.sum + config_.sft_alpha * entropy.sum;

@@ -8,6 +8,7 @@ namespace hone::train {
 struct DistillationPayload : data::PayloadOf<DistillationPayload> {
   bool is_generated = false;      // completions are a model's, not those of a dataset's rows
   std::vector<std::string> tags;  // of each sequence, where several teachers share them out
+  TeacherObservation observed;    // before the student's own pass
 
   static data::PayloadCollator collator(const TeacherConfig& teacher);
 };

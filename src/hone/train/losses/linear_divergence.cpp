@@ -42,7 +42,7 @@ struct DivergencePass {
 // Both, a few rows at a time; the gradient only where it is asked for.
 DivergencePass run_rows(const Tensor& hidden_th, const DivergenceTask& task, bool with_gradient) {
   constexpr int64_t kLogitsAtOnce = int64_t{48} << 18;  // 48 MiB of float32 for each of the two
-  const int64_t rows = std::max<int64_t>(1, kLogitsAtOnce / task.student->head().weight.size(0));
+  const int64_t rows = std::max<int64_t>(1, kLogitsAtOnce / task.student->logits_size());
   DivergencePass pass{at::zeros({}, hidden_th.options().dtype(at::kFloat)), {}, TensorList(task.trained.size())};
   if (with_gradient) pass.dhidden = at::zeros_like(hidden_th);
   for (const auto& part : task.positions_n.split(rows)) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hone/model/decoder.h"
 #include "hone/train/distributed/parallel_strategy.h"
 #include "hone/train/losses/sequence_sums.h"
 #include "hone/train/losses/token_logps.h"
@@ -49,7 +50,9 @@ ForwardOutputs sequences_of(const ForwardOutputs& outputs, int64_t first, int64_
 }  // namespace
 
 Tensor policy_logps(model::CausalLM& model, const data::Batch& batch, double temperature) {
-  return run_forward(model, {.batch = batch}).target_logps(temperature).logps_t;
+  auto logps_t = run_forward(model, {.batch = batch}).target_logps(temperature).logps_t;
+  if (auto* pipeline = model.decoder().pipeline) pipeline->broadcast_from_last(logps_t);
+  return logps_t;
 }
 
 // The answers' tokens end to end, [N], and what is known of each; S answers.

@@ -79,7 +79,8 @@ class PolicyLoss final : public LossOf<PolicyPayload> {
   ParallelStrategy* group_ = nullptr;
 };
 
-// log p(target) at a temperature, float32 [T], zero where there is no target; with gradients where they are wanted.
+// log p(target) at a temperature, float32 [T], zero where there is no target; with gradients where they are wanted. Every stage
+// of a pipeline gets them, without gradients.
 Tensor policy_logps(model::CausalLM& model, const data::Batch& batch, double temperature);
 
 }  // namespace hone::train

@@ -8,7 +8,7 @@ namespace {
 
 int64_t rows_at_once(const model::CausalLM& model) {
   constexpr int64_t kLogitsAtOnce = int64_t{96} << 18;  // 96 MiB of float32
-  return std::max<int64_t>(1, kLogitsAtOnce / model.head().weight.size(0));
+  return std::max<int64_t>(1, kLogitsAtOnce / model.logits_size());
 }
 
 // Calls look(rows, their logits in float32) for all positions with a target, a few at a time.

@@ -8,6 +8,10 @@ namespace hone::train {
 Tensor ForwardOutputs::last_token_states() const { return model::last_token_states(hidden_th, batch.segments); }
 
 ops::TargetLogps ForwardOutputs::target_logps(double temperature) const {
+  if (const auto* pipeline = model.decoder().pipeline; pipeline && !pipeline->is_last()) {
+    const auto zeros_t = at::zeros({batch.targets_t.size(0)}, hidden_th.options().dtype(at::kFloat));
+    return {zeros_t, zeros_t};
+  }
   const auto& head = std::as_const(model).head();
   const auto* region = model.decoder().region;
   return ops::linear_logps(hidden_th, head.weight, head.bias, batch.targets_t,

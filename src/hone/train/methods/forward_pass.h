@@ -22,7 +22,7 @@ struct ForwardOutputs {
   Tensor value_hidden_th = {};  // of the value model; undefined without one
 
   Tensor last_token_states() const;  // of each sequence, [S, hidden]
-  // log p(target) of every position at a temperature, zero where there is no target.
+  // log p(target) of every position at a temperature, zero where there is no target, and before the last pipeline stage.
   ops::TargetLogps target_logps(double temperature = 1) const;
   Tensor values(const Tensor& positions_n) const;  // float32 [N], of a value model or a value head
 };

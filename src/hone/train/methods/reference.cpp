@@ -1,6 +1,7 @@
 #include "hone/train/methods/reference.h"
 
 #include "hone/train/evaluation/evaluation_mode.h"
+#include "hone/train/load_model.h"
 #include "hone/tuner/multi_adapter.h"
 
 namespace hone::train {
@@ -74,11 +75,13 @@ bool fits_beneath(const TrainingJob& job, const DistributedContext& processes, c
   const auto& asked = job.preference.reference;
   if (!asked.folder.empty() || !tuned.adapter || !tuned.adapter->initial.empty()) return false;
   if (!asked.adapters.empty() && !tuner::multi_adapter_conflict(asked.adapters.front()).empty()) return false;
-  return tuned.adapter->modules_to_save.empty() || !processes.shards_model() || job.parallel.sharding.stage < 3;
+  const bool in_parts = (processes.shards_model() && job.parallel.sharding.stage == 3) || processes.tensor || processes.stages;
+  return tuned.adapter->modules_to_save.empty() || !in_parts;
 }
 
-std::unique_ptr<model::CausalLM> load_second(const TrainingJob& job, const text::Tokenizer& tokenizer) {
-  auto options = job.load;
+std::unique_ptr<model::CausalLM> load_second(const TrainingJob& job, const text::Tokenizer& tokenizer,
+                                             const DistributedContext& processes) {
+  auto options = load_options(job, processes);
   if (job.resize_embeddings) options.changes.vocabulary = job.resize_embeddings(tokenizer);
   const auto& asked = job.preference.reference;
   if (!asked.folder.empty() && job.trainer.layout == Layout::factory)
@@ -114,7 +117,7 @@ std::unique_ptr<Reference> make_reference(const TrainingJob& job, const text::To
   if (!asked.needed) return nullptr;
   if (!job.do_train && asked.folder.empty() && !tuned.adapter) return policy_as_reference();
   if (!fits_beneath(job, processes, tuned))
-    return model_as_reference(models.add(freeze_model(job, processes, kReferenceModel, load_second(job, tokenizer))));
+    return model_as_reference(models.add(freeze_model(job, processes, kReferenceModel, load_second(job, tokenizer, processes))));
   std::vector<std::string> instead;
   if (!asked.adapters.empty()) {
     tuner::load_adapter(model, asked.adapters.front(), {.name = kReferenceAdapter});

@@ -111,7 +111,7 @@ Tensor PolicyTeacher::ask_servers(const data::Batch& seen, std::span<const Rollo
   } catch (const UserError& found) {
     problem = found;
   }
-  if (strategy.sum(problem.has_value()) > 0)
+  if (strategy.any(problem.has_value()))
     throw FailedBetweenSteps(
         problem.value_or(UserError(ExitCode::failure, "a teacher did not answer another process, which says why")));
   return logps_t;

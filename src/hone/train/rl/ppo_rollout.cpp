@@ -138,7 +138,7 @@ void RolloutWorker::watch_scores(const std::vector<double>& scores) {
   constexpr int64_t kPatience = 3;
   const auto [least, most] = std::ranges::minmax(scores);
   zero_signal_rollouts_ = most - least > 1e-8 ? 0 : zero_signal_rollouts_ + 1;
-  if (zero_signal_rollouts_ == kPatience && deps_.strategy.rank() == 0)
+  if (zero_signal_rollouts_ == kPatience && deps_.strategy.is_main())
     log::warning(
         "in {} rollouts in a row all completions got the same reward: there is nothing to learn; see rewards/… in the "
         "log ({})",

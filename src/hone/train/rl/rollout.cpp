@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <chrono>
+#include <cstring>
 #include <numeric>
 #include <span>
 
@@ -70,7 +71,7 @@ RolloutWorker::RolloutWorker(const ReinforcementConfig& config, RolloutDeps part
       deps_(std::move(parts)),
       turns_(make_turns(config_, deps_)),
       engine_(make_rollout_engine(
-          {deps_.model, &deps_.tuned, deps_.encoder, deps_.tokenizer, deps_.strategy},
+          {deps_.model, &deps_.tuned, deps_.encoder, deps_.tokenizer, deps_.processes, deps_.peers},
           {with_stop_words(config_.sampling, turns_.get()), engine_config(config_, deps_.model, deps_.longest_prompt),
            config_.engine_sleeps || deps_.sharded, config_.keep_logprobs, config_.servers})),
       turns_ahead_(make_turns_ahead(config_, deps_)),
@@ -218,23 +219,42 @@ std::vector<double> RolloutWorker::own_scores(const std::vector<RolloutSample>& 
   return flat;
 }
 
+// Rewards may be costly, and need not be the same twice: each peer asks for those of a part.
+std::vector<double> RolloutWorker::peer_scores(const std::vector<RolloutSample>& own) {
+  if (!deps_.peers) return own_scores(own);
+  const PeerPart part(*deps_.peers, own.size());
+  return own_scores({own.begin() + static_cast<ptrdiff_t>(part.begin), own.begin() + static_cast<ptrdiff_t>(part.end)});
+}
+
+// What all peers found, in the order of the samples.
+std::vector<double> RolloutWorker::all_peers(const std::vector<double>& part) const {
+  if (!deps_.peers) return part;
+  std::vector<double> all;
+  for (const auto& bytes : deps_.peers->gather_text({reinterpret_cast<const char*>(part.data()), part.size() * sizeof(double)})) {
+    const auto before = all.size();
+    all.resize(before + bytes.size() / sizeof(double));
+    std::memcpy(all.data() + before, bytes.data(), bytes.size());
+  }
+  return all;
+}
+
 // A reward that is not given on one process stops all of them, before they wait for each other.
 RewardTable RolloutWorker::score(const std::vector<RolloutSample>& own) {
   std::vector<double> flat;
   bool stop = false;
   std::optional<UserError> problem;
   try {
-    flat = own_scores(own);
+    flat = peer_scores(own);
   } catch (const StopBetweenSteps&) {
     stop = true;
   } catch (const UserError& found) {
     problem = found;
   }
-  if (deps_.strategy.sum(stop) > 0) throw StopBetweenSteps();
-  if (deps_.strategy.sum(problem.has_value()) > 0)
+  if (deps_.strategy.any(stop)) throw StopBetweenSteps();
+  if (deps_.strategy.any(problem.has_value()))
     throw FailedBetweenSteps(
         problem.value_or(UserError(ExitCode::failure, "a reward was not given to another process, which says why")));
-  flat = gather(flat, deps_.strategy);
+  flat = gather(all_peers(flat), deps_.strategy);
   if (rewards_.empty()) return RewardTable(own.size() * static_cast<size_t>(deps_.strategy.size()));  // a teacher says enough
   RewardTable table;
   for (size_t begin = 0; begin < flat.size(); begin += rewards_.size())
@@ -413,7 +433,7 @@ void RolloutWorker::compare_with_teacher(const std::vector<data::Batch>& batches
 void RolloutWorker::watch_differences(double even_groups) {
   constexpr int64_t kPatience = 3;
   zero_signal_rollouts_ = even_groups < 1 ? 0 : zero_signal_rollouts_ + 1;
-  if (zero_signal_rollouts_ == kPatience && deps_.strategy.rank() == 0)
+  if (zero_signal_rollouts_ == kPatience && deps_.strategy.is_main())
     log::warning(
         "in {} rollouts in a row the completions of each prompt got the same reward, or none: all advantages are zero; see "
         "rewards/… in the log ({})",
@@ -450,12 +470,12 @@ void RolloutWorker::log_completions(const RolloutBatch& draw, const std::vector<
     table["weights_version"] = gather(versions, deps_.strategy);
   }
   if (deps_.strategy.sum(solutions.size() == draw.own.size() ? 0 : 1) == 0) table["solution"] = gather(solutions, deps_.strategy);
-  if (deps_.strategy.rank() != 0) return;
+  if (!deps_.strategy.is_main()) return;
   log_.append(table);
 }
 
 void RolloutWorker::forget_completions(int64_t step) {
-  if (config_.log_completions && deps_.strategy.rank() == 0) log_.cut_back(step);
+  if (config_.log_completions && deps_.strategy.is_main()) log_.cut_back(step);
 }
 
 }  // namespace hone::train::rl

@@ -29,12 +29,14 @@ class RolloutWorker {
  public:
   struct RolloutDeps {
     model::CausalLM& model;
-    const tuner::Tuned& tuned;     // what trains of it
-    Reference* reference;          // null: none
-    PolicyTeacher* teacher;        // null: none
-    model::CausalLM* value_model;  // null: none, or a head of the model
-    ParallelStrategy& strategy;
-    bool sharded;  // weights come and go
+    const tuner::Tuned& tuned;                // what trains of it
+    Reference* reference;                     // null: none
+    PolicyTeacher* teacher;                   // null: none
+    model::CausalLM* value_model;             // null: none, or a head of the model
+    ParallelStrategy& strategy;               // as those see it who deal out rows
+    ParallelStrategy& processes;              // all of them
+    parallel::ProcessGroup* peers = nullptr;  // that train on the same rows; null: none do
+    bool sharded;                             // weights come and go
     std::shared_ptr<const data::Encoder> encoder;
     std::shared_ptr<const text::Tokenizer> tokenizer;
     int64_t longest_prompt;
@@ -87,6 +89,8 @@ class RolloutWorker {
   void write_experience(const std::vector<Trajectory>& trajectories, const RolloutBatch& draw,
                         const std::vector<data::Batch>& batches, std::vector<PpoPayload>& payloads) const;
   std::vector<double> own_scores(const std::vector<RolloutSample>& own);
+  std::vector<double> peer_scores(const std::vector<RolloutSample>& own);
+  std::vector<double> all_peers(const std::vector<double>& part) const;
   RewardTable score(const std::vector<RolloutSample>& own);
   std::vector<double> divergences(const std::vector<data::Batch>& batches, const std::vector<PolicyPayload>& payloads) const;
   std::vector<PolicyPayload> compute_old_logps(const std::vector<data::Batch>& batches, bool remembers);

@@ -17,6 +17,20 @@ std::unique_ptr<RolloutEngine> RolloutEngine::detach(int64_t, std::function<bool
   return nullptr;
 }
 
+Json completion_json(const GeneratedCompletion& completion) {
+  return {{"tokens", completion.tokens},
+          {"text", completion.text},
+          {"truncated", completion.truncated},
+          {"logprobs", completion.logprobs},
+          {"versions", completion.versions}};
+}
+
+GeneratedCompletion completion_of(const Json& json) {
+  return {json.at("tokens").get<std::vector<text::TokenId>>(), json.at("text").get<std::string>(),
+          json.at("truncated").get<bool>(), json.at("logprobs").get<std::vector<float>>(),
+          json.at("versions").get<std::vector<int64_t>>()};
+}
+
 engine::SamplingParams rollout_sampling(engine::SamplingParams sampling, const data::Encoder& encoder) {
   sampling.eos_token_ids = encoder.stop_ids();
   for (const auto& word : encoder.stop_words()) sampling.stop.push_back(word);
@@ -24,7 +38,8 @@ engine::SamplingParams rollout_sampling(engine::SamplingParams sampling, const d
 }
 
 std::unique_ptr<RolloutEngine> make_rollout_engine(const RolloutEngineDeps& deps, const RolloutEngineConfig& config) {
-  return config.servers ? make_server_engine(deps, config) : make_local_engine(deps, config);
+  auto engine = config.servers ? make_server_engine(deps, config) : make_local_engine(deps, config);
+  return deps.peers ? make_peer_engine(std::move(engine), *deps.peers) : std::move(engine);
 }
 
 }  // namespace hone::train::rl

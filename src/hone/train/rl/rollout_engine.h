@@ -6,6 +6,7 @@
 #include "hone/data/encode/encoder.h"
 #include "hone/engine/engine.h"
 #include "hone/model/causal_lm.h"
+#include "hone/parallel/collectives/process_group.h"
 #include "hone/train/distributed/parallel_strategy.h"
 #include "hone/train/rl/servers/config.h"
 #include "hone/tuner/tuner.h"
@@ -59,7 +60,8 @@ struct RolloutEngineDeps {
   const tuner::Tuned* tuned;  // what servers are sent; null: nothing trains
   std::shared_ptr<const data::Encoder> encoder;
   std::shared_ptr<const text::Tokenizer> tokenizer;
-  ParallelStrategy& group;
+  ParallelStrategy& group;                  // of all processes
+  parallel::ProcessGroup* peers = nullptr;  // that ask the same questions, since they train on the same rows; null: none do
 };
 
 struct RolloutEngineConfig {
@@ -74,6 +76,18 @@ std::unique_ptr<RolloutEngine> make_rollout_engine(const RolloutEngineDeps& deps
 // Each in a file of its own.
 std::unique_ptr<RolloutEngine> make_local_engine(const RolloutEngineDeps& deps, const RolloutEngineConfig& config);
 std::unique_ptr<RolloutEngine> make_server_engine(const RolloutEngineDeps& deps, const RolloutEngineConfig& config);
+// Shares the questions that all `peers` have alike out among them; every one gets all completions.
+std::unique_ptr<RolloutEngine> make_peer_engine(std::unique_ptr<RolloutEngine> engine, parallel::ProcessGroup& peers);
+
+// This peer's part of so many things that all of them have alike, which need not divide.
+struct PeerPart {
+  size_t begin, end;
+  PeerPart(const parallel::ProcessGroup& peers, size_t count);
+};
+
+// A completion as processes tell each other of it.
+Json completion_json(const GeneratedCompletion& completion);
+GeneratedCompletion completion_of(const Json& json);
 
 // As the template ends completions.
 engine::SamplingParams rollout_sampling(engine::SamplingParams sampling, const data::Encoder& encoder);

@@ -185,7 +185,7 @@ RolloutBatch RolloutLoader::draw_uneven() {
     }
     if (draws == 0) first = std::move(draw);
   }
-  if (worker_->group().rank() == 0)
+  if (worker_->group().is_main())
     log::warning("after {} resamples there are still too few groups with different rewards: the first ones are used unchanged",
                  config_.max_resample_times + 1);
   return first;

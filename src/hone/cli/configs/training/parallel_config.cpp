@@ -115,7 +115,14 @@ void read_layout(const DistributedArguments& args, train::ParallelConfig& parall
   layout.tp = static_cast<int>(*args.tensor_parallel_size);
   layout.pp = static_cast<int>(*args.pipeline_parallel_size);
   layout.cp = static_cast<int>(*args.context_parallel_size);
+  static const std::map<std::string, train::ContextParallel> kExchanges = {{"p2p", train::ContextParallel::ring},
+                                                                           {"a2a", train::ContextParallel::heads},
+                                                                           {"a2a+p2p", train::ContextParallel::heads_ring},
+                                                                           {"all_gather", train::ContextParallel::gather}};
+  parallel.context_parallel = kExchanges.at(*args.cp_comm_type);
   layout.ep = static_cast<int>(*args.expert_parallel_size);
+  parallel.pipeline.chunks = static_cast<int>(*args.virtual_pipeline_parallel_size);
+  parallel.pipeline.blocks_per_chunk = args.num_layers_per_virtual_pipeline_stage.value_or(0);
   parallel.pipeline.first_blocks = args.decoder_first_pipeline_num_layers.optional();
   parallel.pipeline.last_blocks = args.decoder_last_pipeline_num_layers.optional();
   parallel.pipeline.count_embedding = *args.account_for_embedding_in_pipeline_split;

@@ -12,20 +12,6 @@ namespace {
 
 bool wants_to_stop() { return StopSignal::requested() != Stop::none; }
 
-Json completion_json(const GeneratedCompletion& completion) {
-  return {{"tokens", completion.tokens},
-          {"text", completion.text},
-          {"truncated", completion.truncated},
-          {"logprobs", completion.logprobs},
-          {"versions", completion.versions}};
-}
-
-GeneratedCompletion completion_of(const Json& json) {
-  return {json.at("tokens").get<std::vector<text::TokenId>>(), json.at("text").get<std::string>(),
-          json.at("truncated").get<bool>(), json.at("logprobs").get<std::vector<float>>(),
-          json.at("versions").get<std::vector<int64_t>>()};
-}
-
 std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 // What every process brings as one text, in the order of processes.

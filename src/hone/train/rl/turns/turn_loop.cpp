@@ -37,8 +37,8 @@ void TurnLoop::together(Work work) {
   } catch (const UserError& found) {
     problem = found;
   }
-  if (deps_.group.sum(stop) > 0) throw StopBetweenSteps();
-  if (deps_.group.sum(problem.has_value()) > 0)
+  if (deps_.group.any(stop)) throw StopBetweenSteps();
+  if (deps_.group.any(problem.has_value()))
     throw FailedBetweenSteps(problem.value_or(UserError(ExitCode::failure, "a turn failed on another process, which says why")));
 }
 

@@ -1,0 +1,28 @@
+// The processes as those see them who deal out rows: one rank for all that compute the same rows together.
+#pragma once
+#include "hone/train/distributed/parallel_strategy.h"
+
+namespace hone::train {
+
+class DataRanks final : public ParallelStrategy {
+ public:
+  // `processes` is all of them, of which one for each data rank counts rows.
+  DataRanks(ParallelStrategy& processes, int rank, int size) : processes_(processes), rank_(rank), size_(size) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  void all_reduce(Tensor& values) override {
+    if (!processes_.counts_rows()) values.zero_();
+    processes_.all_reduce(values);
+  }
+  bool any(bool said) override { return processes_.any(said); }
+  bool is_main() const override { return processes_.is_main(); }
+  void keep_gathered(bool hold) override { processes_.keep_gathered(hold); }
+  PipelineSchedule* pipeline() override { return processes_.pipeline(); }
+
+ private:
+  ParallelStrategy& processes_;
+  int rank_, size_;
+};
+
+}  // namespace hone::train
