@@ -127,7 +127,8 @@ class TinkerServer : public serve::Service {
       co_await exchange.respond(std::move(response));
     } else if (found.route->path == kRetrieveFuture) {
       co_await retrieve(exchange, call);
-    } else if (found.route->path == kTwinkleModel || found.route->path == kTwinkleSampler) {
+    } else if (found.route->path == kTwinkleModel || found.route->path == kTwinkleSampler ||
+               found.route->path == kTwinkleProcessor) {
       co_await answer_twinkle(exchange, *found.route, call);
     } else {
       auto response = co_await workers_.run([&] { return answered(*found.route, call); });
@@ -140,12 +141,14 @@ class TinkerServer : public serve::Service {
     try {
       if (route.path == kTwinkleModel)
         response = co_await twinkle_.answer_model(exchange, call);
+      else if (route.path == kTwinkleProcessor)
+        response = co_await twinkle_.answer_processor(call);
       else
         response = co_await twinkle_.answer_sampler(exchange, call);
     } catch (const RequestError& problem) {
       throw ApiError(400, problem.what(), "", "invalid_request");
     }
-    if (call.parts.at(1) == "add_adapter_to_model" || call.parts[1] == "save") audit_.write(call, response->status);
+    if (call.parts.back() == "add_adapter_to_model" || call.parts.back() == "save") audit_.write(call, response->status);
     co_await exchange.respond(std::move(*response));
   }
 

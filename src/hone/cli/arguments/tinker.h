@@ -9,6 +9,7 @@ struct TinkerArguments : ArgumentGroup {
   Arg<std::vector<std::string>> worker_urls{*this, "worker_urls"};
   Arg<bool> tinker{*this, "tinker"};
   Arg<std::string> tinker_dir{*this, "tinker_dir"};
+  Arg<std::string> dataset_root{*this, "dataset_root"};
   Arg<std::string> api_keys{*this, "api_keys"};
   Arg<int64_t> max_rank{*this, "max_rank"};
   Arg<double> max_checkpoint_gb{*this, "max_checkpoint_gb"};

@@ -52,6 +52,9 @@ tinker::TinkerConfig tinker_config(const Options& options) {
   config.model.max_adapters = std::max<size_t>(1, config.http.max_adapters);
   config.api.max_adapters = static_cast<int64_t>(config.model.max_adapters);
   config.api.max_rank = *args.max_rank;
+  config.api.dataset_root = *args.dataset_root;
+  if (args.dataset_root.has_value() && !fs::is_directory(config.api.dataset_root))
+    throw UserError(ExitCode::usage, fmt::format("{} {}: no such folder", args.dataset_root.flag(), *args.dataset_root));
   config.api.is_tls = !config.http.certificate_file.empty();
   config.api.base_model = base_name(options);
   config.model.base_model = config.api.base_model;

@@ -143,6 +143,7 @@ void add_serving(Rows& rows) {
            verbs{kServeTinker}},
           {"tinker_dir", Path, "tinker", "Folder of what the server keeps: runs, checkpoints, and the API key it made itself."},
           {"api_keys", Path, "", "File with the API keys of several tenants, a line each: tenant key."},
+          {"dataset_root", Path, "", "Folder whose files Twinkle's clients may name as datasets; none forbids it."},
           {"max_rank", Integer(1, 4096), "256", "Highest LoRA rank that a client may ask for."},
           {"max_checkpoint_gb", Real(0, 1e6), "0",
            "Space that the named checkpoints of a tenant may take, in GB; 0 is no limit."},

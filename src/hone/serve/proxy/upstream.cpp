@@ -19,8 +19,8 @@ constexpr size_t kLongestWhole = 8u << 20, kPieceRead = 64u << 10;
 
 constexpr const char* kTooLong = "it takes too long";
 
-ApiError no_answer(const std::string& why) {
-  return ApiError(502, fmt::format("no response from the upstream server: {}", why), "", "bad_gateway");
+ApiError no_answer(const std::string& why, const char* code = "bad_gateway") {
+  return ApiError(502, fmt::format("no response from the upstream server: {}", why), "", code);
 }
 
 // Ends what is waited for when it takes too long, by closing what it comes through.
@@ -133,7 +133,7 @@ asio::awaitable<std::shared_ptr<Transport>> Upstream::connect() {
   error_code failure;
   tcp::resolver resolver(executor);
   auto found = co_await resolver.async_resolve(url_.host, url_.port, asio::redirect_error(asio::use_awaitable, failure));
-  if (failure) throw no_answer(failure.message());
+  if (failure) throw no_answer(failure.message(), kNoConnection);
   auto socket = std::make_shared<tcp::socket>(executor);
   {
     TimeLimit limit(executor, kTimeToConnect, [socket] {
@@ -141,14 +141,14 @@ asio::awaitable<std::shared_ptr<Transport>> Upstream::connect() {
       socket->close(ignored);
     });
     co_await asio::async_connect(*socket, found, asio::redirect_error(asio::use_awaitable, failure));
-    if (failure) throw no_answer(limit.passed() ? kTooLong : failure.message());
+    if (failure) throw no_answer(limit.passed() ? kTooLong : failure.message(), kNoConnection);
   }
   socket->set_option(tcp::no_delay(true), failure);
   std::shared_ptr<Transport> transport =
       tls_ ? trusting_transport(std::move(*socket), *tls_, url_.host) : plain_transport(std::move(*socket));
   TimeLimit limit(executor, kTimeToGreet, [transport] { transport->close(); });
   failure = co_await transport->handshake();
-  if (failure) throw no_answer(limit.passed() ? kTooLong : failure.message());
+  if (failure) throw no_answer(limit.passed() ? kTooLong : failure.message(), kNoConnection);
   co_return transport;
 }
 

@@ -14,6 +14,9 @@ struct UpstreamRequest {
   std::string_view body;
 };
 
+// The code of an ApiError(502) when not even a connection could be made.
+inline constexpr const char* kNoConnection = "no_connection";
+
 struct UpstreamLimits {
   std::chrono::seconds time{30};
   size_t body_bytes = 64u << 20;

@@ -19,6 +19,7 @@ struct ApiConfig {
   int64_t max_pending = 4096;  // training requests of a tenant that are not done
   size_t max_samples = 4096;   // sampling requests of a tenant that are not done
   bool is_tls = false;
+  std::filesystem::path dataset_root;  // files that Twinkle's clients may name as datasets are below it; "": none are
 };
 
 // Downloads by an address that is its own permission, for a while.

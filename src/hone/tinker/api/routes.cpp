@@ -48,6 +48,7 @@ constexpr Route kRoutes[] = {
     {"GET", kArchive, download_archive, kOpen},
     {"POST", kTwinkleModel, nullptr},
     {"POST", kTwinkleSampler, nullptr},
+    {"POST", kTwinkleProcessor, nullptr},
     {"GET", "/api/v1/twinkle/healthz", deep_health},
     {"GET", "/api/v1/twinkle/healthz/deep", deep_health},
     {"GET", "/api/v1/twinkle/capacity_info", capacity_info},

@@ -13,7 +13,8 @@ struct Route {
 
 inline constexpr std::string_view kRetrieveFuture = "/api/v1/retrieve_future", kHealth = "/api/v1/healthz",
                                   kArchive = "/api/v1/archives/{}", kTwinkleModel = "/api/v1/model/{*}/twinkle/{}",
-                                  kTwinkleSampler = "/api/v1/sampler/{*}/twinkle/{}";
+                                  kTwinkleSampler = "/api/v1/sampler/{*}/twinkle/{}",
+                                  kTwinkleProcessor = "/api/v1/processor/twinkle/{}";
 
 struct RouteMatch {
   const Route* route = nullptr;

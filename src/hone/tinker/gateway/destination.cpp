@@ -45,6 +45,7 @@ Destination destination_by(std::string_view path, const Call& call) {
   if (path == "/api/v1/create_sampling_session" || path == "/api/v1/asample") return sampled_from(body_of(call));
   if (path == "/api/v1/samplers/{}") return {Kind::sampler, call.parts.at(0)};
   if (path == kTwinkleModel || path == kTwinkleSampler) return {Kind::model, call.parts.at(0)};
+  if (path == kTwinkleProcessor) return {Kind::model, ""};  // the one there is: its template encodes the rows
   if (path.ends_with("/weights_info")) {
     const auto body = body_of(call);
     return {Kind::checkpoint, tinker_path(required_text(body, has_field(body, "twinkle_path") ? "twinkle_path" : "tinker_path"))};

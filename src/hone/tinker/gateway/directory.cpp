@@ -18,7 +18,7 @@ namespace hone::tinker {
 namespace {
 
 constexpr size_t kMostKnown = 100'000;
-constexpr std::chrono::milliseconds kLookAtFilesEvery{1000}, kLookForWorkersEvery{100};
+constexpr std::chrono::milliseconds kLookAtFilesEvery{1000}, kLookForWorkersEvery{200};
 
 // Of one connection, or this gateway's own business.
 constexpr std::string_view kKeptBack[] = {"host",    "connection", "content-length", "transfer-encoding",   "te",     "trailer",
@@ -141,27 +141,21 @@ asio::awaitable<void> Directory::learn_models(const serve::HttpRequest& asked) {
       else
         log::error("worker {} at {} answers {} when asked for its models{}", worker->number(), worker->url(), answer.status,
                    answer.status == 401 ? ": give it the same API keys as the gateway" : "");
-    } catch (const serve::ApiError&) {  // it is taken for dead now
+    } catch (const serve::ApiError&) {  // it is asked again
     }
   }
 }
 
-asio::awaitable<bool> Directory::until_one_returns(serve::Clock::time_point deadline) const {
-  const auto alive = [this] { return std::ranges::count_if(workers_, [](const auto& worker) { return worker->is_alive(); }); };
-  const auto before = alive();
-  while (serve::Clock::now() < deadline) {
-    co_await serve::pause(kLookForWorkersEvery);
-    if (alive() > before) co_return true;
-  }
-  co_return false;
+asio::awaitable<void> Directory::wait_a_little(serve::Clock::time_point deadline) {
+  if (serve::Clock::now() >= deadline) throw unreachable_worker();
+  co_await serve::pause(kLookForWorkersEvery);
 }
 
 asio::awaitable<std::shared_ptr<Worker>> Directory::any(Asking asking) {
   while (true) {
     for (const auto& worker : workers_)
       if (worker->is_alive()) co_return worker;
-    const bool returned = co_await until_one_returns(asking.deadline);
-    if (!returned) throw unreachable_worker();
+    co_await wait_a_little(asking.deadline);
   }
 }
 
@@ -178,8 +172,7 @@ asio::awaitable<std::shared_ptr<Worker>> Directory::of_model(Asking asking, std:
       throw serve::ApiError(400,
                             fmt::format("base_model is \"{}\"; the workers have {}", base_model, fmt::join(model_names(), ", ")),
                             "base_model", kUnknownModel);
-    const bool returned = co_await until_one_returns(asking.deadline);
-    if (!returned) throw unreachable_worker();
+    co_await wait_a_little(asking.deadline);
   }
 }
 
@@ -189,15 +182,16 @@ asio::awaitable<std::shared_ptr<Worker>> Directory::find(Asking asking, std::str
     if (auto worker = found->second.lock(); worker && std::ranges::count(workers_, worker)) co_return worker;
   while (true) {
     const auto workers = workers_;
+    bool all_asked = true;
     for (const auto& worker : workers) {
-      if (!worker->is_alive()) continue;
       int status = 0;
-      try {
-        auto copy = question;
-        const auto answer = co_await worker->ask(std::move(copy), serve::UpstreamLimits());
-        status = answer.status;
-      } catch (const serve::ApiError&) {  // it is taken for dead now
-      }
+      if (worker->is_alive()) try {
+          auto copy = question;
+          const auto answer = co_await worker->ask(std::move(copy), serve::UpstreamLimits());
+          status = answer.status;
+        } catch (const serve::ApiError&) {  // which it may answer when it is asked again
+        }
+      all_asked = all_asked && status != 0;
       if (status == 401)
         log::error("worker {} at {} does not know a key that the gateway knows", worker->number(), worker->url());
       if (status != 200) continue;
@@ -205,9 +199,8 @@ asio::awaitable<std::shared_ptr<Worker>> Directory::find(Asking asking, std::str
       known_[id] = worker;
       co_return worker;
     }
-    if (all_alive()) throw not_found(what);
-    const bool returned = co_await until_one_returns(asking.deadline);
-    if (!returned) throw unreachable_worker();
+    if (all_asked) throw not_found(what);
+    co_await wait_a_little(asking.deadline);
   }
 }
 

@@ -55,7 +55,8 @@ class Directory {
   void read_files();
   asio::awaitable<void> watch_files();
   asio::awaitable<std::shared_ptr<Worker>> find(Asking asking, std::string id, serve::UpstreamRequest question, std::string what);
-  asio::awaitable<bool> until_one_returns(serve::Clock::time_point deadline) const;
+  // For the workers to change; throws ApiError(503) when the deadline has passed.
+  static asio::awaitable<void> wait_a_little(serve::Clock::time_point deadline);
 
   asio::io_context& io_;
   DirectoryConfig config_;

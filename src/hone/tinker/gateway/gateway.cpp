@@ -265,7 +265,13 @@ class TinkerGateway : public serve::Service {
     Directory::Asking asked{call.tenant, call.request, deadline};
     auto to = destination_of_future(id);
     if (to.kind != Destination::Kind::any) {
-      auto worker = co_await worker_of(std::move(to), asked);
+      std::shared_ptr<Worker> worker;
+      try {
+        worker = co_await worker_of(to, asked);
+      } catch (const ApiError& problem) {
+        if (problem.status != 404 || to.kind != Destination::Kind::sampler) throw;
+        throw ApiError(410, fmt::format("the result of {} is not kept any more; send the request again", id), "", "gone");
+      }
       auto request = passed_on(call.request);
       auto response = co_await worker->ask(std::move(request), kResultLimits, &exchange);
       co_return response;

@@ -29,7 +29,7 @@ asio::awaitable<std::vector<MergedAnswers::Told>> MergedAnswers::ask_all(const C
       auto parsed = parse_json(response.body);
       const bool is_object = parsed && parsed->is_object();
       all.push_back({worker, std::move(response), is_object ? std::move(*parsed) : Json::object()});
-    } catch (const serve::ApiError&) {  // it is taken for dead now
+    } catch (const serve::ApiError&) {  // it is as good as away
     }
   }
   if (all.empty()) throw unreachable_worker();

@@ -67,6 +67,12 @@ asio::awaitable<bool> Worker::until_alive(serve::Clock::time_point deadline) {
   co_return alive_ && !removed_;
 }
 
+// An answer that breaks off may be the request's own fault; whether the worker lives is asked every second.
+void Worker::note_failure(const serve::ApiError& problem) {
+  ++failures_;
+  if (problem.code == serve::kNoConnection) set_alive(false, problem.message);
+}
+
 asio::awaitable<serve::HttpResponse> Worker::ask(serve::UpstreamRequest request, serve::UpstreamLimits limits,
                                                  serve::Exchange* asker) {
   ++requests_;
@@ -74,8 +80,7 @@ asio::awaitable<serve::HttpResponse> Worker::ask(serve::UpstreamRequest request,
     auto response = co_await upstream_.ask(std::move(request), limits, asker);
     co_return response;
   } catch (const serve::ApiError& problem) {
-    ++failures_;
-    if (!asker || !asker->gone()) set_alive(false, problem.message);
+    note_failure(problem);
     throw;
   }
 }
@@ -85,8 +90,7 @@ asio::awaitable<void> Worker::forward(serve::Exchange& exchange, serve::Upstream
   try {
     co_await upstream_.forward(exchange, std::move(request));
   } catch (const serve::ApiError& problem) {
-    ++failures_;
-    if (!exchange.gone()) set_alive(false, problem.message);
+    note_failure(problem);
     throw;
   }
 }

@@ -30,13 +30,15 @@ class Worker {
   // True once it answers; false when it did not until then.
   asio::awaitable<bool> until_alive(serve::Clock::time_point deadline);
 
-  // Both throw ApiError(502) when the connection breaks, and take the worker for dead until it answers again.
+  // Both throw ApiError(502) when the connection breaks. Where there is none, the worker is taken for dead until it answers
+  // again.
   asio::awaitable<serve::HttpResponse> ask(serve::UpstreamRequest request, serve::UpstreamLimits limits,
                                            serve::Exchange* asker = nullptr);
   asio::awaitable<void> forward(serve::Exchange& exchange, serve::UpstreamRequest request);
 
  private:
   void set_alive(bool alive, const std::string& why = {});
+  void note_failure(const serve::ApiError& problem);
 
   size_t number_;
   std::string url_;

@@ -340,4 +340,13 @@ asio::awaitable<serve::HttpResponse> TwinkleApi::answer_model(serve::Exchange& e
   co_return serve::json_response(reply);
 }
 
+asio::awaitable<serve::HttpResponse> TwinkleApi::answer_processor(const Call& call) {
+  co_return co_await workers_.run([&] {
+    const auto& verb = call.parts.at(0);
+    if (verb != "create" && verb != "call") throw not_found("call " + verb);
+    return serve::json_response(verb == "create" ? processors_.create(call.tenant, body_of(call))
+                                                 : processors_.call(call.tenant, body_of(call)));
+  });
+}
+
 }  // namespace hone::tinker

@@ -4,17 +4,20 @@
 #include "hone/tinker/api/call.h"
 #include "hone/tinker/twinkle/adapter.h"
 #include "hone/tinker/twinkle/inputs.h"
+#include "hone/tinker/twinkle/processors.h"
 
 namespace hone::tinker {
 
 class TwinkleApi {
  public:
   TwinkleApi(const serve::ServedModel& served, Services& services, serve::Workers& workers)
-      : served_(served), services_(services), workers_(workers) {}
+      : served_(served), services_(services), workers_(workers), processors_(served, services.config.dataset_root) {}
 
   // call.parts: the model's name, the verb.
   asio::awaitable<serve::HttpResponse> answer_model(serve::Exchange& exchange, const Call& call);
   asio::awaitable<serve::HttpResponse> answer_sampler(serve::Exchange& exchange, const Call& call);
+  // call.parts: the verb.
+  asio::awaitable<serve::HttpResponse> answer_processor(const Call& call);
 
  private:
   // One call on one adapter.
@@ -51,6 +54,7 @@ class TwinkleApi {
   const serve::ServedModel& served_;
   Services& services_;
   serve::Workers& workers_;
+  TwinkleProcessors processors_;
 };
 
 inline constexpr std::chrono::seconds kLookAgain{30};  // whether the client is still there

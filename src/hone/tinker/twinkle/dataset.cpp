@@ -1,0 +1,304 @@
+#include "hone/tinker/twinkle/dataset.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "hone/base/stable_hash.h"
+#include "hone/data/readers/row_reader.h"
+#include "hone/serve/http/api_error.h"
+#include "hone/tinker/twinkle/inputs.h"
+#include "hone/tinker/twinkle/preprocessors.h"
+#include "hone/tinker/wire/json_fields.h"
+
+namespace hone::tinker {
+namespace {
+
+constexpr size_t kMostRows = 1'000'000;
+
+// The client sends its objects as JSON in a string.
+Json object_in(const Json& value, const char* what) {
+  Json object = value;
+  if (value.is_string())
+    if (auto parsed = parse_json(value.get<std::string>())) object = std::move(*parsed);
+  if (!object.is_object()) throw RequestError(fmt::format("{}: expected an object", what));
+  return object;
+}
+
+// Settings that change nothing here: rows are mapped in memory, at once.
+constexpr const char* kHowToMap[] = {"batched", "num_proc", "load_from_cache_file", "batch_size", "timeout", "desc"};
+
+void require_known(const Json& arguments, std::initializer_list<std::string_view> known, const char* where) {
+  for (const auto& [name, value] : arguments.items())
+    if (!std::ranges::count(known, name) && !std::ranges::count(kHowToMap, name))
+      throw RequestError(fmt::format("{} is not a setting of {} that this server knows", name, where));
+}
+
+std::vector<Json> rows_of_data(const Json& data) {
+  std::vector<Json> rows;
+  if (data.is_array()) {
+    for (const auto& row : data) {
+      if (!row.is_object()) throw RequestError("dataset_meta: a row of data is no object");
+      rows.push_back(row);
+    }
+    return rows;
+  }
+  if (!data.is_object()) throw RequestError("dataset_meta: data is neither a list of rows nor columns");
+  for (const auto& [name, values] : data.items()) {
+    if (!values.is_array() || (!rows.empty() && values.size() != rows.size()))
+      throw RequestError(fmt::format("dataset_meta: column {} has another length than those before it", name));
+    rows.resize(values.size(), Json::object());
+    for (size_t i = 0; i < values.size(); ++i) rows[i][name] = values[i];
+  }
+  return rows;
+}
+
+// Beyond the end it begins again, as Twinkle's does.
+std::vector<Json> sliced(const std::vector<Json>& rows, const Json& slice) {
+  std::vector<int64_t> picked;
+  if (slice.is_object() && text_field(slice, "_slice_type_", "") == "range") {
+    const auto start = required_integer(slice, "start", 0), stop = required_integer(slice, "stop", 0),
+               step = required_integer(slice, "step", 1);
+    if ((stop - start) / step > static_cast<int64_t>(kMostRows))
+      throw RequestError(fmt::format("data_slice: more than {} rows", kMostRows));
+    for (auto i = start; i < stop; i += step) picked.push_back(i);
+  } else if (slice.is_object() && slice.contains("values") && slice["values"].is_array()) {
+    for (const auto& each : slice["values"]) {
+      if (!each.is_number_integer() || each.get<int64_t>() < 0)
+        throw RequestError("data_slice: expected whole numbers from 0 on");
+      picked.push_back(each.get<int64_t>());
+    }
+  } else {
+    throw RequestError("data_slice: expected a range or a list");
+  }
+  std::vector<Json> some;
+  if (rows.empty()) return some;
+  for (auto i : picked) some.push_back(rows[static_cast<size_t>(i) % rows.size()]);
+  return some;
+}
+
+std::string id_of(const Json& meta) {
+  if (has_field(meta, "data"))
+    return std::to_string(stable_hash(meta["data"].dump(-1, ' ', true, Json::error_handler_t::replace)));
+  return text_field(meta, "dataset_id", "") + ":" + text_field(meta, "subset_name", "default") + ":" +
+         text_field(meta, "split", "train");
+}
+
+}  // namespace
+
+TwinkleDataset::TwinkleDataset(const serve::ServedModel& served, std::filesystem::path root, const Json& arguments)
+    : served_(served), root_(std::move(root)) {
+  require_known(arguments, {"dataset_meta", "streaming"}, "Dataset");
+  if (flag_field(arguments, "streaming", false)) throw RequestError("streaming datasets are not supported by this server");
+  if (has_field(arguments, "dataset_meta")) add(arguments["dataset_meta"]);
+}
+
+const std::vector<Json>& TwinkleDataset::rows() const {
+  if (mixed_) return *mixed_;
+  if (parts_.size() != 1) throw RequestError(parts_.empty() ? "the dataset has no rows yet" : "call mix_dataset first");
+  return parts_.front().rows;
+}
+
+std::vector<Json> TwinkleDataset::read(const Json& meta) const {
+  if (has_field(meta, "data")) return rows_of_data(meta["data"]);
+  const auto id = required_text(meta, "dataset_id");
+  if (root_.empty())
+    throw RequestError(
+        "dataset_id: this server reads no files for clients; send rows (DatasetMeta(data=…)), or start it with --dataset_root");
+  std::error_code missing;
+  const auto root = std::filesystem::canonical(root_), file = std::filesystem::canonical(root_ / id, missing);
+  const bool is_below = !missing && std::mismatch(root.begin(), root.end(), file.begin(), file.end()).first == root.end();
+  if (!is_below || !std::filesystem::is_regular_file(file))
+    throw RequestError(fmt::format("dataset_id: there is no file {} in the server's folder of datasets", id));
+  std::vector<Json> rows;
+  try {
+    const auto reader = data::open_rows(file);
+    if (reader->size() > static_cast<int64_t>(kMostRows))
+      throw RequestError(fmt::format("{} has {} rows; this server holds {}", id, reader->size(), kMostRows));
+    for (int64_t i = 0; i < reader->size(); ++i) {
+      auto row = reader->at(i);
+      if (!row) throw RequestError(fmt::format("{}, row {} cannot be read", id, i));
+      rows.push_back(std::move(row->fields));
+    }
+  } catch (const UserError&) {  // its text names folders of this machine
+    throw RequestError(fmt::format("{} is no dataset file", id));
+  }
+  return rows;
+}
+
+void TwinkleDataset::add(const Json& given) {
+  const auto meta = object_in(given, "dataset_meta");
+  auto rows = read(meta);
+  if (has_field(meta, "data_slice")) rows = sliced(rows, meta["data_slice"]);
+  parts_.push_back({id_of(meta), std::move(rows)});
+}
+
+// The one that dataset_meta names, or all of it.
+std::vector<Json>& TwinkleDataset::part(const Json& arguments) {
+  if (mixed_) return *mixed_;
+  if (!has_field(arguments, "dataset_meta")) {
+    rows();
+    return parts_.front().rows;
+  }
+  const auto id = id_of(object_in(arguments["dataset_meta"], "dataset_meta"));
+  const auto found = std::ranges::find(parts_, id, &Part::id);
+  if (found == parts_.end()) throw RequestError("dataset_meta: no dataset of it was added");
+  return found->rows;
+}
+
+void TwinkleDataset::set_template(const Json& arguments) {
+  require_known(arguments,
+                {"template_func", "model_id", "max_length", "truncation_strategy", "enable_thinking", "use_chat_template"},
+                "set_template");
+  for (const char* name : {"enable_thinking", "use_chat_template"})
+    if (!flag_field(arguments, name, true)) throw RequestError(fmt::format("{}=False is not supported by this server", name));
+  auto model = text_field(arguments, "model_id", served_.name);
+  if (const auto scheme = model.find("://"); scheme != model.npos) model = model.substr(scheme + 3);
+  if (model != served_.name) throw RequestError(fmt::format("model_id is \"{}\"; this server has \"{}\"", model, served_.name));
+  max_length_ = integer_field(arguments, "max_length", max_length_, 1);
+  truncation_ = text_field(arguments, "truncation_strategy", "raise");
+  if (truncation_ != "raise" && truncation_ != "left" && truncation_ != "right" && truncation_ != "delete")
+    throw RequestError(fmt::format("truncation_strategy is \"{}\"; expected raise, left, right or delete", truncation_));
+  has_template_ = true;
+}
+
+void TwinkleDataset::mix(bool interleave) {
+  if (parts_.size() < 2) return;
+  std::vector<Json> all;
+  if (!interleave) {
+    for (const auto& part : parts_) all.insert(all.end(), part.rows.begin(), part.rows.end());
+  } else {  // in turns, until the first has no more
+    size_t shortest = parts_.front().rows.size();
+    for (const auto& part : parts_) shortest = std::min(shortest, part.rows.size());
+    for (size_t i = 0; i < shortest; ++i)
+      for (const auto& part : parts_) all.push_back(part.rows[i]);
+  }
+  mixed_ = std::move(all);
+}
+
+// None: too long, and to be left out.
+std::optional<Json> TwinkleDataset::encoded(const Json& row, bool add_generation_prompt) const {
+  TwinkleRow tokens;
+  if (add_generation_prompt) {
+    const auto prompt = prompts(row, served_).front();
+    tokens = {{prompt.begin(), prompt.end()}, std::vector<int64_t>(prompt.size(), data::kIgnore)};
+  } else {
+    tokens = training_rows(row, served_).front();
+  }
+  const auto length = static_cast<int64_t>(tokens.ids.size());
+  if (length > max_length_) {
+    if (truncation_ == "delete") return std::nullopt;
+    if (truncation_ == "raise") throw RequestError(fmt::format("a row has {} tokens; max_length is {}", length, max_length_));
+    for (auto* values : {&tokens.ids, &tokens.targets}) {
+      if (truncation_ == "left") values->erase(values->begin(), values->end() - max_length_);
+      values->resize(static_cast<size_t>(max_length_));
+    }
+    tokens.targets.back() = data::kIgnore;  // what came behind it is cut off
+  }
+  std::vector<int64_t> positions(tokens.ids.size());
+  std::iota(positions.begin(), positions.end(), 0);
+  Json feature = row;
+  feature.update({{"input_ids", tokens.ids},
+                  {"labels", tokens.targets},
+                  {"attention_mask", std::vector<int64_t>(tokens.ids.size(), 1)},
+                  {"position_ids", positions},
+                  {"length", tokens.ids.size()}});
+  return feature;
+}
+
+void TwinkleDataset::encode(const Json& arguments) {
+  require_known(arguments, {"add_generation_prompt", "remove_columns"}, "encode");
+  if (!has_template_) throw RequestError("encode: call set_template first");
+  const bool add_generation_prompt = flag_field(arguments, "add_generation_prompt", false);
+  const auto removed = arguments.value("remove_columns", Json::array());
+  std::vector<Json> all;
+  for (const auto& row : rows()) {
+    auto feature = encoded(row, add_generation_prompt);
+    if (!feature) continue;
+    for (const auto& name : removed)
+      if (name.is_string()) feature->erase(name.get<std::string>());
+    all.push_back(std::move(*feature));
+  }
+  (mixed_ ? *mixed_ : parts_.front().rows) = std::move(all);
+}
+
+Json TwinkleDataset::call(const std::string& function, const Json& arguments) {
+  if (function == "__len__") return rows().size();
+  if (function == "__getitem__") {
+    auto index = required_integer(arguments, "idx", std::numeric_limits<int64_t>::min());
+    const auto count = static_cast<int64_t>(rows().size());
+    if (index < 0) index += count;
+    if (index < 0 || index >= count) throw RequestError(fmt::format("idx {}: there are {} rows", index, count));
+    return rows()[static_cast<size_t>(index)];
+  }
+  if (function == "set_template") {
+    set_template(arguments);
+  } else if (function == "encode") {
+    encode(arguments);
+  } else if (function == "check") {  // rows that cannot be encoded are left out
+    if (!has_template_) throw RequestError("check: call set_template first");
+    std::erase_if(part(arguments), [&](const Json& row) {
+      try {
+        return !encoded(row, false).has_value();
+      } catch (const std::exception&) {
+        return true;
+      }
+    });
+  } else if (function == "map") {
+    require_known(arguments, {"preprocess_func", "dataset_meta", "init_args"}, "map");
+    const auto name = required_text(arguments, "preprocess_func");
+    const auto args = has_field(arguments, "init_args") ? object_in(arguments["init_args"], "init_args") : Json::object();
+    for (auto& row : part(arguments)) row.update(preprocessed(name, args, row));
+  } else if (function == "add_dataset") {
+    require_known(arguments, {"dataset_meta", "streaming"}, "add_dataset");
+    add(arguments.value("dataset_meta", Json()));
+  } else if (function == "mix_dataset") {
+    mix(flag_field(arguments, "interleave", true));
+  } else {
+    throw RequestError(fmt::format("{} of a dataset is not supported by this server", function));
+  }
+  return nullptr;
+}
+
+TwinkleDataLoader::TwinkleDataLoader(std::shared_ptr<TwinkleDataset> dataset, const Json& arguments)
+    : dataset_(std::move(dataset)) {
+  require_known(arguments, {"dataset", "batch_size", "drop_last", "num_workers", "shuffle", "min_batch_size", "max_retries"},
+                "DataLoader");
+  batch_size_ = static_cast<size_t>(integer_field(arguments, "batch_size", 1, 1, static_cast<int64_t>(kMostRows)));
+  drop_last_ = flag_field(arguments, "drop_last", false);
+  if (flag_field(arguments, "shuffle", false))
+    throw RequestError("shuffle=True is not supported by this server: shuffle the rows");
+  if (has_field(arguments, "min_batch_size")) throw RequestError("min_batch_size is not supported by this server");
+}
+
+size_t TwinkleDataLoader::batches() const {
+  const auto count = dataset_->rows().size();
+  return drop_last_ ? count / batch_size_ : (count + batch_size_ - 1) / batch_size_;
+}
+
+Json TwinkleDataLoader::next() {
+  const auto& rows = dataset_->rows();
+  const auto end = std::min(rows.size(), (position_ / batch_size_ + 1) * batch_size_);
+  if (position_ >= rows.size() || position_ / batch_size_ >= batches())
+    throw serve::ApiError(410, "the loader has no more batches", "", "gone");
+  Json batch = Json::array();
+  for (; position_ < end; ++position_) batch.push_back(rows[position_]);
+  consumed_ += batch_size_;
+  return batch;
+}
+
+Json TwinkleDataLoader::call(const std::string& function, const Json& arguments) {
+  if (function == "__len__") return batches();
+  if (function == "__next__") return next();
+  if (function == "get_state") return {{"consumed_train_samples", consumed_}};
+  if (function == "__iter__") {
+    position_ = skipped_;
+    return "ok";
+  }
+  if (function == "skip_consumed_samples" || function == "resume_from_checkpoint") {
+    skipped_ = consumed_ = static_cast<size_t>(integer_field(arguments, "consumed_train_samples", 0, 0));
+    return nullptr;
+  }
+  throw RequestError(fmt::format("{} of a loader is not supported by this server", function));
+}
+
+}  // namespace hone::tinker

@@ -1,0 +1,65 @@
+// A dataset and a loader of Twinkle's client, on the server: rows as JSON, in memory.
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "hone/base/json.h"
+#include "hone/serve/chat/served_model.h"
+
+namespace hone::tinker {
+
+// What a client calls by name. All throw RequestError for what is wrong.
+class TwinkleProcessor {
+ public:
+  virtual ~TwinkleProcessor() = default;
+  virtual Json call(const std::string& function, const Json& arguments) = 0;
+};
+
+class TwinkleDataset : public TwinkleProcessor {
+ public:
+  // Files that clients name are below `root`; "" allows none.
+  TwinkleDataset(const serve::ServedModel& served, std::filesystem::path root, const Json& arguments);
+  Json call(const std::string& function, const Json& arguments) override;
+  const std::vector<Json>& rows() const;
+
+ private:
+  struct Part {
+    std::string id;
+    std::vector<Json> rows;
+  };
+  void add(const Json& meta);
+  std::vector<Json> read(const Json& meta) const;
+  std::vector<Json>& part(const Json& arguments);
+  void set_template(const Json& arguments);
+  void mix(bool interleave);
+  void encode(const Json& arguments);
+  std::optional<Json> encoded(const Json& row, bool add_generation_prompt) const;
+
+  const serve::ServedModel& served_;
+  std::filesystem::path root_;
+  std::vector<Part> parts_;
+  std::optional<std::vector<Json>> mixed_;
+  bool has_template_ = false;
+  int64_t max_length_ = 8192;
+  std::string truncation_ = "raise";
+};
+
+// Batches of a dataset in its order; resumable by the count of rows it gave.
+class TwinkleDataLoader : public TwinkleProcessor {
+ public:
+  TwinkleDataLoader(std::shared_ptr<TwinkleDataset> dataset, const Json& arguments);
+  // __next__ behind the last batch throws ApiError(410).
+  Json call(const std::string& function, const Json& arguments) override;
+
+ private:
+  size_t batches() const;
+  Json next();
+
+  std::shared_ptr<TwinkleDataset> dataset_;
+  size_t batch_size_ = 1, position_ = 0, skipped_ = 0, consumed_ = 0;
+  bool drop_last_ = false;
+};
+
+}  // namespace hone::tinker

@@ -1,0 +1,102 @@
+#include "hone/tinker/twinkle/preprocessors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "hone/tinker/wire/json_fields.h"
+
+namespace hone::tinker {
+namespace {
+
+Json said(const char* role, const std::string& content) { return {{"role", role}, {"content", content}}; }
+
+std::string column(const Json& row, const char* name) { return required_text(row, name); }
+
+std::string replaced(std::string text, const std::string& what, const std::string& with) {
+  for (size_t at = 0; (at = text.find(what, at)) != text.npos; at += with.size()) text.replace(at, what.size(), with);
+  return text;
+}
+
+Json competition_math(const Json&, const Json& row) {
+  return {{"messages", {said("user", column(row, "problem")), said("assistant", column(row, "solution"))}}};
+}
+
+Json competition_math_grpo(const Json&, const Json& row) {
+  constexpr const char* kSystem =
+      "You are a helpful math assistant. Respond with only the final answer in the form \\boxed{...} and nothing else.";
+  return {{"messages", {said("system", kSystem), said("user", column(row, "problem")), said("assistant", "")}},
+          {"user_data", Json::array({Json::array({"solution", column(row, "solution")})})}};
+}
+
+Json self_cognition(const Json& args, const Json& row) {
+  const auto name = text_field(args, "model_name", "twinkle robot"), author = text_field(args, "model_author", "twinkle lab");
+  const auto filled = [&](const char* field) {
+    return replaced(replaced(column(row, field), "{{NAME}}", name), "{{AUTHOR}}", author);
+  };
+  return {
+      {"messages",
+       {said("system", "You are a helpful assistant."), said("user", filled("query")), said("assistant", filled("response"))}}};
+}
+
+Json alpaca(const Json&, const Json& row) {
+  const auto instruction = text_field(row, "instruction", ""), input = text_field(row, "input", "");
+  return {{"messages",
+           {said("user", input.empty() ? instruction : instruction + "\n" + input),
+            said("assistant", text_field(row, "output", ""))}}};
+}
+
+// The number behind the last line's ####.
+std::string gsm8k_truth(const std::string& answer) {
+  auto at = answer.find("####");
+  if (at == answer.npos) return "";
+  at = answer.find_first_not_of(" \t\r\n", at + 4);
+  if (at == answer.npos) return "";
+  const auto end = std::min(answer.find_first_not_of("-0123456789,.", at), answer.size());
+  return replaced(answer.substr(at, end - at), ",", "");
+}
+
+Json gsm8k(const Json& args, const Json& row) {
+  constexpr const char* kSystem =
+      "You are a helpful math assistant. Solve the problem step by step and put your final answer within \\boxed{}.";
+  const auto answer = text_field(row, "answer", "");
+  Json messages = {said("system", text_field(args, "system", kSystem)), said("user", column(row, "question"))};
+  if (flag_field(args, "add_assistant", false)) messages.push_back(said("assistant", answer));
+  return {{"messages", messages}, {"user_data", Json::array({Json::array({"ground_truth", gsm8k_truth(answer)})})}};
+}
+
+using Preprocess = Json (*)(const Json& args, const Json& row);
+struct Known {
+  Preprocess preprocess;
+  std::vector<std::string> args;
+};
+const std::map<std::string, Known>& known_preprocessors() {
+  static const std::map<std::string, Known> known = {
+      {"CompetitionMathProcessor", {competition_math, {}}},
+      {"CompetitionMathGRPOProcessor", {competition_math_grpo, {}}},
+      {"SelfCognitionProcessor", {self_cognition, {"model_name", "model_author"}}},
+      {"AlpacaProcessor", {alpaca, {}}},
+      {"GSM8KProcessor", {gsm8k, {"system", "add_assistant"}}},
+  };
+  return known;
+}
+
+}  // namespace
+
+Json preprocessed(const std::string& name, const Json& init_args, const Json& row) {
+  const auto& known = known_preprocessors();
+  const auto found = known.find(name);
+  if (found == known.end()) {
+    std::string names;
+    for (const auto& [each, what] : known) names += (names.empty() ? "" : ", ") + each;
+    throw RequestError(fmt::format("the preprocessor {} is not supported by this server; expected one of {}", name, names));
+  }
+  for (const auto& [argument, value] : init_args.items())
+    if (std::ranges::find(found->second.args, argument) == found->second.args.end())
+      throw RequestError(fmt::format("{} has no argument {}", name, argument));
+  return found->second.preprocess(init_args, row);
+}
+
+}  // namespace hone::tinker

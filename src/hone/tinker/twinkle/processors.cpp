@@ -1,0 +1,64 @@
+#include "hone/tinker/twinkle/processors.h"
+
+#include <algorithm>
+
+#include "hone/serve/http/api_error.h"
+#include "hone/serve/http/head.h"
+#include "hone/tinker/wire/json_fields.h"
+
+namespace hone::tinker {
+namespace {
+
+constexpr int64_t kMostOfATenant = 64;  // the one that was not used for longest goes
+
+// What the client fills in for its own process.
+void drop_placement(Json& body) {
+  for (const char* name : {"remote_group", "device_mesh"}) body.erase(name);
+  for (auto each = body.begin(); each != body.end();) each = each->is_null() ? body.erase(each) : std::next(each);
+}
+
+}  // namespace
+
+TwinkleProcessors::Entry TwinkleProcessors::find(const std::string& tenant, const std::string& id) {
+  std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find_if(entries_, [&](const Entry& entry) { return entry.id == id && entry.tenant == tenant; });
+  if (found == entries_.end())
+    throw serve::ApiError(404, "there is no processor of this id any more: make it again", "processor_id", "not_found");
+  entries_.splice(entries_.begin(), entries_, found);
+  return *found;
+}
+
+Json TwinkleProcessors::create(const std::string& tenant, Json body) {
+  const auto type = required_text(body, "processor_type"), name = required_text(body, "class_type");
+  body.erase("processor_type"), body.erase("class_type");
+  drop_placement(body);
+  Entry entry{"pid:" + serve::fresh_id(""), tenant, nullptr, std::make_shared<std::mutex>()};
+  if (type == "dataset" && name == "Dataset") {
+    entry.processor = std::make_shared<TwinkleDataset>(served_, root_, body);
+  } else if (type == "dataloader" && name == "DataLoader") {
+    const auto of = find(tenant, required_text(body, "dataset"));
+    auto dataset = std::dynamic_pointer_cast<TwinkleDataset>(of.processor);
+    if (!dataset) throw RequestError("dataset: this processor is none");
+    entry.processor = std::make_shared<TwinkleDataLoader>(std::move(dataset), body);
+    entry.turn = of.turn;  // which its rows are under as well
+  } else {
+    throw RequestError(fmt::format("{} {} is not supported by this server; expected Dataset or DataLoader", type, name));
+  }
+  std::lock_guard lock(mutex_);
+  entries_.push_front(entry);
+  const auto is_own = [&](const Entry& each) { return each.tenant == tenant; };
+  if (std::ranges::count_if(entries_, is_own) > kMostOfATenant)
+    entries_.erase(std::prev(std::find_if(entries_.rbegin(), entries_.rend(), is_own).base()));
+  return {{"processor_id", entry.id}};
+}
+
+Json TwinkleProcessors::call(const std::string& tenant, Json body) {
+  const auto entry = find(tenant, required_text(body, "processor_id"));
+  const auto function = required_text(body, "function");
+  body.erase("processor_id"), body.erase("function");
+  drop_placement(body);
+  std::lock_guard turn(*entry.turn);
+  return {{"result", entry.processor->call(function, body)}};
+}
+
+}  // namespace hone::tinker

@@ -1,0 +1,34 @@
+// Datasets and loaders that Twinkle's client makes on the server, by their ids: each tenant's own, in memory, gone with the
+// process. Any thread.
+#pragma once
+#include <list>
+#include <mutex>
+
+#include "hone/tinker/twinkle/dataset.h"
+
+namespace hone::tinker {
+
+class TwinkleProcessors {
+ public:
+  TwinkleProcessors(const serve::ServedModel& served, std::filesystem::path dataset_root)
+      : served_(served), root_(std::move(dataset_root)) {}
+
+  // Bodies of the client's create and call; what they are answered.
+  Json create(const std::string& tenant, Json body);
+  Json call(const std::string& tenant, Json body);
+
+ private:
+  struct Entry {
+    std::string id, tenant;
+    std::shared_ptr<TwinkleProcessor> processor;
+    std::shared_ptr<std::mutex> turn;  // calls on one processor come one behind the other
+  };
+  Entry find(const std::string& tenant, const std::string& id);
+
+  const serve::ServedModel& served_;
+  std::filesystem::path root_;
+  std::mutex mutex_;
+  std::list<Entry> entries_;  // the one used last in front
+};
+
+}  // namespace hone::tinker
