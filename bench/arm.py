@@ -37,9 +37,9 @@ def processor():
 class Results:
     """Rows printed as they come and kept in a file: title -> what hone and its peer gave, their ratio, and the aim."""
 
-    def __init__(self):
+    def __init__(self, name="arm"):
         commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
-        self.file = ROOT / f"bench/results/arm-{commit}.json"
+        self.file = ROOT / f"bench/results/{name}-{commit}.json"
         self.all = json.loads(self.file.read_text()) if self.file.exists() else {"machine": processor(), "commit": commit, "rows": {}}
         print(f"{self.all['machine']}, {commit}\n{'':58} {'hone':>9} {'peer':>9} {'ratio':>6}  aim")
 

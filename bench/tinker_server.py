@@ -3,6 +3,8 @@
 
     tools/make_model.py --family qwen2 --size 0.5b --out models/qwen2-0.5b
     bench/tinker_server.py --model models/qwen2-0.5b [--tokens 128] [--steps 4] [--runs 16]
+
+Rows are kept in bench/results/tinker-COMMIT.json as they come.
 """
 import argparse
 import json
@@ -19,6 +21,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 for folder in (ROOT / ".venv/tinker", ROOT / "tests/serve"):
     sys.path.append(str(folder))
+from arm import Results  # noqa: E402
 from serve_testing import BINARY, Server  # noqa: E402
 
 import tinker  # noqa: E402
@@ -125,21 +128,24 @@ def main():
     parser.add_argument("--runs", type=int, default=16)
     parser.add_argument("--run_tokens", type=int, nargs="+", default=[8, 32], help="of a datum of each run when several are timed")
     arguments = parser.parse_args()
-    print(f"{arguments.model}, float32, LoRA of rank 8, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    config = json.loads((pathlib.Path(arguments.model) / "config.json").read_text())
+    shape = f"{config['num_hidden_layers']} layers of {config['hidden_size']}, vocabulary {config['vocab_size']}"
+    print(f"{arguments.model}: {shape}, float32, LoRA of rank 8, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    results = Results("tinker")
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(arguments.model, pathlib.Path(folder) / "state")
         try:
             opened, grown = polls(bench)
-            print(f"{opened:.0f} open polls: {grown / 1e6:.1f} MB (aim: under 200)", flush=True)
+            results.row(f"{opened:.0f} open polls, MB / 200", grown / 1e6, 200, 1, at_most=True)
             wall, inside, step = overhead(bench, arguments.tokens, arguments.steps)
-            print(f"forward_backward of {arguments.tokens} tokens: {wall:.3f} s at the client, {inside:.3f} s in passes, overhead {wall / inside - 1:.1%} (aim: under 3 %)", flush=True)
+            results.row(f"{shape}: forward_backward of {arguments.tokens} tokens at the client / its passes, s", wall, inside, 1.03, at_most=True)
             for tokens in arguments.run_tokens:
                 apart, at_once = together(bench, arguments.runs, tokens)
-                print(f"{arguments.runs} runs of {tokens} tokens: {apart:.2f} s one after the other, {at_once:.2f} s at once: {apart / at_once:.1f} times (aim: 4)", flush=True)
+                results.row(f"{shape}: {arguments.runs} runs of {tokens} tokens at once / in turn, s", at_once, apart, 4, seconds=True)
         finally:
             bench.server.stop()
         cli = command_line(arguments.model, arguments.tokens, arguments.steps, pathlib.Path(folder))
-        print(f"a step of {arguments.tokens} tokens: {step:.3f} s through the server, {cli:.3f} s of `hone pt`: {step / cli:.3f} times")
+        results.row(f"{shape}: a step of {arguments.tokens} tokens, server / hone pt, s", step, cli, 1.1, at_most=True)
 
 
 if __name__ == "__main__":
