@@ -54,12 +54,12 @@ def test_fifty_tenants_at_once(tokenizer, tmp_path):
 
 
 def test_kill_in_the_middle_of_several_runs(tokenizer, tmp_path):
-    """Eight runs of two tenants in different places when the server is killed: each goes on and ends where it would have ended."""
+    """Twenty runs of two tenants in different places when the server is killed: each goes on and ends where it would have ended."""
     port = free_port()
     server = TinkerServer(tmp_path, "--port", port)
     data = supervised(tokenizer)
     whole = train(server.service().create_lora_training_client(base_model=MODEL, rank=4, seed=7), data, 5)
-    clients = [server.service(BOB if i % 2 else ALICE).create_lora_training_client(base_model=MODEL, rank=4, seed=7) for i in range(8)]
+    clients = [server.service(BOB if i % 2 else ALICE).create_lora_training_client(base_model=MODEL, rank=4, seed=7) for i in range(20)]
     done = [train(client, data, i % 3) for i, client in enumerate(clients)]
     under_way = [[(client.forward_backward(data, "cross_entropy"), client.optim_step(ADAM)) for _ in range(5 - i % 3)] for i, client in enumerate(clients)]
     server.kill()

@@ -130,7 +130,7 @@ def test_tenants_and_forged_ids(cluster, tokenizer):
     for name, body in (("get_info", {"model_id": forged}), ("retrieve_future", {"request_id": f"{forged}:1"}), ("create_model", {"session_id": "0" * 24, "model_seq_id": 0, "base_model": MODEL}),
                        ("optim_step", {"model_id": "../../x", "seq_id": 1}), ("weights_info", {"tinker_path": "tinker://a/weights/b"})):
         assert gateway.call("POST", name, body)[0] == 404, name
-    assert gateway.call("POST", "retrieve_future", {"request_id": "direct:sample:0"})[0] == 410
+    assert [gateway.call("POST", "retrieve_future", {"request_id": each})[0] for each in ("direct:sample:0", "nobody:sample:0:1")] == [410, 410]
     for body in (b"{", b"[]", {"request_id": 5}, {}):
         assert gateway.call("POST", "retrieve_future", body)[0] == 400
     assert gateway.call("GET", "archives/7-0000", key="")[0] == gateway.call("GET", "archives/x", key="")[0] == 404

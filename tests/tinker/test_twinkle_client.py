@@ -7,7 +7,7 @@ import sys
 import numpy
 import pytest
 import torch
-from tinker_testing import ALICE, BOB, MODEL, ROOT, peft_model, rows, target_logprobs
+from tinker_testing import ALICE, BOB, MODEL, ROOT, TinkerServer, peft_model, rows, target_logprobs
 
 CLIENT = ROOT / ".venv/twinkle"
 RATE, DECAY, STEPS = 2e-3, 0.01, 4
@@ -134,4 +134,78 @@ def test_what_is_not_there_is_named(server, told):
     assert "apply_patch is not supported" in refused["patch"] and "call forward_backward" in refused["backward"]
     assert server.call("POST", "model/another/model/twinkle/create", {})[0] == 404
     assert server.call("POST", f"model/{MODEL}/twinkle/step", {"adapter_name": "default"}, key=BOB)[0] == 404
-    assert server.call("POST", "processor/twinkle/create", {})[0] == 404
+    assert server.call("POST", "processor/twinkle/create", {})[0] == 400 and server.call("POST", "processor/twinkle/delete", {})[0] == 404
+
+
+DATA_SCRIPT = """
+import json, sys
+url, key, model_id = sys.argv[1:4]
+from twinkle.dataset import Dataset as LocalDataset, DatasetMeta
+from twinkle_client import init_twinkle_client
+from twinkle_client.dataloader import DataLoader
+from twinkle_client.dataset import Dataset
+client = init_twinkle_client(base_url=url, api_key=key)
+rows = [{"query": f"Who are you, {i}?", "response": "I am {{NAME}} of {{AUTHOR}}." * (1 + i % 3)} for i in range(7)]
+args = {"model_name": "hone", "model_author": "us"}
+def made(cls, meta):
+    dataset = cls(meta)
+    dataset.set_template("Template", model_id=model_id, max_length=48, truncation_strategy="right")
+    dataset.map("SelfCognitionProcessor", init_args=args)
+    dataset.encode()
+    return dataset
+local, remote = (made(cls, DatasetMeta(data=rows, data_slice=range(9))) for cls in (LocalDataset, Dataset))
+plain = lambda value: value.tolist() if hasattr(value, "tolist") else value
+names = ("input_ids", "labels", "attention_mask", "position_ids", "length", "messages")
+out = {"local": [{name: plain(local[i][name]) for name in names} for i in range(len(local))], "remote": [{name: remote[i][name] for name in names} for i in range(len(remote))]}
+loader = DataLoader(dataset=remote, batch_size=4)
+out["batches"], out["loader"] = [[row["length"] for row in batch] for batch in loader], len(loader)
+out["again"] = [len(batch) for batch in loader]
+loader.resume_from_checkpoint(4)
+out["resumed"], out["state"] = [[row["length"] for row in batch] for batch in loader], loader.get_state()
+file = Dataset(DatasetMeta("rows.jsonl"))
+file.map("AlpacaProcessor")
+file.add_dataset(DatasetMeta(data={"instruction": ["x", "y"], "output": ["z", "z"]}))
+file.mix_dataset(interleave=False)
+out["file"] = [file[i].get("messages") for i in range(len(file))]
+refused = {}
+for name, call in {"path": lambda: Dataset(DatasetMeta("../keys")), "absolute": lambda: Dataset(DatasetMeta("/etc/passwd")), "preprocessor": lambda: remote.map("MyProcessor"), "argument": lambda: remote.map("AlpacaProcessor", init_args={"x": 1}),
+                   "filter": lambda: remote.filter("x"), "column": lambda: remote.map("GSM8KProcessor"), "index": lambda: remote[99], "shuffle": lambda: DataLoader(dataset=remote, batch_size=2, shuffle=True)}.items():
+    try:
+        call()
+    except Exception as problem:
+        refused[name] = str(problem)
+out["refused"], out["id"] = refused, remote.processor_id
+client.close()
+print(json.dumps(out))
+"""
+
+
+def test_datasets_on_the_server_are_twinkles_own(tmp_path):
+    """The client's Dataset and DataLoader against the same calls on Twinkle's own classes."""
+    datasets = tmp_path / "datasets"
+    datasets.mkdir()
+    (datasets / "rows.jsonl").write_text("".join(json.dumps({"instruction": f"say {i}", "input": "now", "output": str(i)}) + "\n" for i in range(3)))
+    server = TinkerServer(tmp_path, "--dataset_root", datasets)
+    try:
+        done = subprocess.run([sys.executable, "-c", DATA_SCRIPT, server.url, ALICE, MODEL], cwd=ROOT, capture_output=True, text=True, timeout=180, env={**os.environ, "PYTHONPATH": str(CLIENT), "HF_HOME": str(tmp_path / "hf")})
+        assert done.returncode == 0, done.stderr[-3000:]
+        told = json.loads(done.stdout.splitlines()[-1])
+        assert len(told["remote"]) == 9 and any(max(row["labels"]) >= 0 for row in told["remote"]) and any(row["length"] == 48 for row in told["remote"])
+        for ours, theirs in zip(told["remote"], told["local"]):
+            assert {name: value for name, value in ours.items() if name != "messages"} == {name: value for name, value in theirs.items() if name != "messages"}
+            assert [(each["role"], each["content"]) for each in ours["messages"]] == [(each["role"], each["content"]) for each in theirs["messages"]]
+        lengths = [row["length"] for row in told["remote"]]
+        assert told["batches"] == [lengths[:4], lengths[4:8], lengths[8:]] and told["loader"] == 3 and told["again"] == [4, 4, 1]
+        assert told["resumed"] == [lengths[4:8], lengths[8:]] and told["state"] == {"consumed_train_samples": 12}
+        assert [messages and messages[0]["content"] for messages in told["file"]] == ["say 0\nnow", "say 1\nnow", "say 2\nnow", None, None]
+        expected = {"path": "there is no file", "absolute": "there is no file", "preprocessor": "expected one of AlpacaProcessor", "argument": "has no argument x", "filter": "filter of a dataset", "column": "question",
+                    "index": "there are 9 rows", "shuffle": "shuffle the rows"}
+        for name, why in expected.items():
+            assert why in told["refused"].get(name, ""), (name, told["refused"].get(name))
+        assert server.call("POST", "processor/twinkle/call", {"processor_id": told["id"], "function": "__len__"}, key=BOB)[0] == 404
+        assert server.call("POST", "processor/twinkle/call", {"processor_id": told["id"], "function": "__len__"})[1] == {"result": 9}
+        assert server.call("POST", "processor/twinkle/create", {"processor_type": "reward", "class_type": "MathReward"})[0] == 400
+        for meta in ("x", {"data": [1]}, {"data": {"a": [1], "b": []}}, {"data": [], "data_slice": {"_slice_type_": "range", "start": 0, "stop": 1 << 60, "step": 1}}):
+            assert server.call("POST", "processor/twinkle/create", {"processor_type": "dataset", "class_type": "Dataset", "dataset_meta": meta})[0] == 400
+    finally:
+        assert server.stop() == 0, server.log()
