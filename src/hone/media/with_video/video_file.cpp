@@ -161,12 +161,15 @@ bool VideoFile::has_index() const {
 
 int64_t VideoFile::samples_in_index() {
   const auto base = time_base();
-  if (!has_index() || base.num != 1 || base.den != codec().sample_rate) return 0;
+  // A packet of AAC decodes to a whole frame, whatever its duration says; of plain samples the duration is their number.
+  const bool is_aac = codec().codec_id == AV_CODEC_ID_AAC && codec().frame_size > 0;
+  const bool is_plain = codec().codec_id == AV_CODEC_ID_PCM_S16LE || codec().codec_id == AV_CODEC_ID_PCM_S24LE;
+  if (!has_index() || base.num != 1 || base.den != codec().sample_rate || !(is_aac || is_plain)) return 0;
   int64_t samples = 0;
   while (const auto* packet = next_packet()) {
     if (packet->duration <= 0) return 0;
     if (packet->flags & AV_PKT_FLAG_DISCARD) continue;
-    samples += packet->duration;
+    samples += is_aac ? codec().frame_size : packet->duration;
     for (int i = 0; i < packet->side_data_elems; ++i) {
       const auto& side = packet->side_data[i];
       if (side.type != AV_PKT_DATA_SKIP_SAMPLES || side.size < 8) continue;
