@@ -64,6 +64,7 @@ class RowView {
     sample.labels.assign(prompt->ids.size(), kIgnore);
     sample.ids = std::move(prompt->ids);
     sample.pictures = std::move(prompt->pictures);
+    sample.sounds = std::move(prompt->sounds);
     sample.origin = conversation.origin;
     sample.row = row;
     return SamplePack{std::move(sample)};

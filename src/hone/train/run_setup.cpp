@@ -19,11 +19,11 @@ namespace {
 
 // Servers are sent tokens alone, and turns are made of them.
 void require_text(const rl::Prompts& prompts, bool has_servers, bool has_turns) {
-  if (!prompts.has_pictures()) return;
+  if (!prompts.has_media()) return;
   if (has_servers)
-    throw UserError(ExitCode::usage, "prompts with images, and completions from rollout servers, which are sent text alone",
+    throw UserError(ExitCode::usage, "prompts with media, and completions from rollout servers, which are sent text alone",
                     "let the training processes generate: leave the servers out");
-  if (has_turns) throw UserError(ExitCode::usage, "prompts with images in rollouts of several turns, which are of text alone");
+  if (has_turns) throw UserError(ExitCode::usage, "prompts with media in rollouts of several turns, which are of text alone");
 }
 
 std::unique_ptr<data::Loader> train_loader(const TrainingJob& job, RunSetup& ready, const DistributedContext& processes) {

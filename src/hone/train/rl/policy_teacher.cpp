@@ -42,6 +42,7 @@ data::Batch teacher_batch(std::span<const RolloutSample> samples, const data::En
     sample.ids.insert(sample.ids.end(), tokens.begin(), tokens.end());
     sample.labels.insert(sample.labels.end(), tokens.begin(), tokens.end());
     sample.pictures = rolled.prompt->pictures;
+    sample.sounds = rolled.prompt->sounds;
     packs.push_back({std::move(sample)});
   }
   return data::collate(packs, data::PackMask::separate);

@@ -19,16 +19,18 @@ data::Sample Prompt::completed(const std::vector<text::TokenId>& completion, con
   for (size_t i = 0; i < completion.size(); ++i)
     sample.labels.push_back(loss_mask.empty() || loss_mask[i] ? completion[i] : data::kIgnore);
   sample.pictures = pictures;
+  sample.sounds = sounds;
   sample.origin = question.origin;
   sample.row = row;
   return sample;
 }
 
 std::shared_ptr<const engine::PromptImages> Prompt::images() const {
-  if (pictures.empty()) return nullptr;
+  if (!has_media()) return nullptr;
   auto batch = data::prompt_batch_of(completed({}));
   return engine::PromptImages::make({batch.images.patches_pr, std::move(batch.images.grids), batch.images.rows_n},
-                                    std::move(batch.positions_t));
+                                    std::move(batch.positions_t),
+                                    {batch.audio.frames_fm, std::move(batch.audio.lengths), batch.audio.rows_n});
 }
 
 Result<Prompt> Prompts::read(int64_t row) const {
@@ -36,7 +38,8 @@ Result<Prompt> Prompts::read(int64_t row) const {
   if (!conversation) return Error{conversation.error()};
   auto prompt = data::encode_rollout_prompt(*encoder_, *conversation, most_tokens_);
   if (!prompt) return Error{prompt.error()};
-  return Prompt{row, std::move(*conversation), std::move(prompt->ids), std::move(prompt->pictures)};
+  return Prompt{row, std::move(*conversation), std::move(prompt->ids), std::move(prompt->pictures),
+                std::move(prompt->sounds)};
 }
 
 Prompts::Prompts(std::shared_ptr<const data::ConversationSource> rows, std::shared_ptr<const data::Encoder> encoder,
@@ -44,15 +47,15 @@ Prompts::Prompts(std::shared_ptr<const data::ConversationSource> rows, std::shar
     : rows_(std::move(rows)), encoder_(std::move(encoder)), most_tokens_(most_tokens) {
   constexpr int64_t kChunk = 64;
   std::vector<Result<int64_t>> lengths(static_cast<size_t>(rows_->size()), Error{});
-  std::atomic<bool> has_pictures = false;
+  std::atomic<bool> has_media = false;
   {
     ThreadPool pool(threads ? threads : static_cast<size_t>(usable_cores()));
     std::vector<std::future<void>> jobs;
     for (int64_t begin = 0; begin < rows_->size(); begin += kChunk)
-      jobs.push_back(pool.submit([this, &lengths, &has_pictures, begin] {
+      jobs.push_back(pool.submit([this, &lengths, &has_media, begin] {
         for (int64_t row = begin; row < std::min(begin + kChunk, rows_->size()); ++row) {
           auto prompt = read(row);
-          if (prompt && !prompt->pictures.empty()) has_pictures = true;
+          if (prompt && prompt->has_media()) has_media = true;
           lengths[static_cast<size_t>(row)] =
               prompt ? Result<int64_t>(static_cast<int64_t>(prompt->ids.size())) : Error{prompt.error()};
         }
@@ -70,7 +73,7 @@ Prompts::Prompts(std::shared_ptr<const data::ConversationSource> rows, std::shar
     usable_.push_back(row);
     longest_ = std::max(longest_, *length);
   }
-  has_pictures_ = has_pictures;
+  has_media_ = has_media;
   if (usable_.empty()) throw UserError(ExitCode::bad_data, "the dataset has no usable row\n" + report.summary());
 }
 

@@ -19,6 +19,9 @@ struct Prompt {
   data::Conversation question;  // without the answers the row may end with
   std::vector<text::TokenId> ids;
   std::vector<data::Picture> pictures = {};
+  std::vector<data::Sound> sounds = {};
+
+  bool has_media() const { return !pictures.empty() || !sounds.empty(); }
 
   // With a completion, which is what is learned, but for tokens whose mask is 0. An empty mask: all of it.
   data::Sample completed(const std::vector<text::TokenId>& completion, const std::vector<char>& loss_mask = {}) const;
@@ -34,7 +37,7 @@ class Prompts {
 
   int64_t count() const { return static_cast<int64_t>(usable_.size()); }
   int64_t longest() const { return longest_; }  // in tokens
-  bool has_pictures() const { return has_pictures_; }
+  bool has_media() const { return has_media_; }
   // The `place`-th of an epoch; beyond its end the epoch begins again.
   Prompt shuffled(int64_t place, int64_t epoch, uint64_t seed) const;
   Prompt in_file_order(int64_t place) const { return load(usable_[static_cast<size_t>(place % count())]); }
@@ -51,7 +54,7 @@ class Prompts {
   int64_t most_tokens_;
   std::vector<int64_t> usable_;
   int64_t longest_ = 0;
-  bool has_pictures_ = false;
+  bool has_media_ = false;
 };
 
 }  // namespace hone::train::rl

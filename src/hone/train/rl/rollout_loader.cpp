@@ -50,19 +50,22 @@ class EvaluationRollouts final : public data::Loader {
   int64_t done_ = 0;
 };
 
-// Checkpoints name the rows whose images a batch shows.
-void restore_pictures(data::Batch& batch, const Prompts& prompts) {
+// Checkpoints name the rows whose media a batch shows.
+void restore_media(data::Batch& batch, const Prompts& prompts) {
   const auto* tokens = batch.tokens_t.const_data_ptr<int64_t>();
   std::vector<data::SamplePack> packs;
   for (size_t i = 0; i < batch.rows.size(); ++i) {
     data::Sample sample;
     sample.ids.assign(tokens + batch.segments.offsets[i], tokens + batch.segments.offsets[i + 1]);
     sample.labels.assign(sample.ids.size(), data::kIgnore);
-    sample.pictures = prompts.load(batch.rows[i]).pictures;
+    auto prompt = prompts.load(batch.rows[i]);
+    sample.pictures = std::move(prompt.pictures);
+    sample.sounds = std::move(prompt.sounds);
     packs.push_back({std::move(sample)});
   }
   auto seen = data::collate(packs, data::PackMask::separate);
   batch.images = std::move(seen.images);
+  batch.audio = std::move(seen.audio);
   batch.positions_t = std::move(seen.positions_t);
 }
 
@@ -251,7 +254,7 @@ void RolloutLoader::restore(const Json& state) {
   if (state.contains("experience")) position_.experience = ExperienceState::from_json(state["experience"]);
   for (const auto& batch : state.at("batches")) {
     position_.batches.push_back(batch_from_json(batch));
-    if (prompts_->has_pictures()) restore_pictures(position_.batches.back(), *prompts_);
+    if (prompts_->has_media()) restore_media(position_.batches.back(), *prompts_);
   }
   regroup(state);
   if (demonstrations_ && state.contains("demonstrations")) demonstrations_->restore(state["demonstrations"]);
