@@ -17,6 +17,7 @@
 namespace hone::model {
 
 class PagedKvCache;
+class TowerCache;
 class TensorParallelDecoder;
 struct Decoder;
 
@@ -46,6 +47,8 @@ class CausalLM {
   // parallel slices, which computes whole passes.
   EncoderEmbeddings encode_media(const ImageInput& images, const AudioInput& audio);  // by the towers; rows of images first
   ForwardInput encode(const ForwardInput& input);  // what the towers compute of its media in their place
+  // Outputs of towers that do not train are kept from now on; all weights are here. Throws UserError where every tower trains.
+  void set_tower_cache(std::shared_ptr<TowerCache> cache);
   Tensor embed(const ForwardInput& input);         // [T, hidden], before the first block; media are encoded before
   // x_th behind block `end` - 1, [T, hidden] before block `begin`; of `input` the blocks read positions and segments.
   Tensor run_blocks(Tensor x_th, int64_t begin, int64_t end, const ForwardInput& input, PagedKvCache* cache = nullptr,

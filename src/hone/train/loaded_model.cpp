@@ -221,6 +221,7 @@ std::vector<LoadedModel*> SessionModels::trained() const {
 LoadedModel shard_model(const TrainingJob& job, const DistributedContext& processes, const char* name,
                         std::shared_ptr<model::CausalLM> model, tuner::Tuned tuned) {
   LoadedModel loaded{.name = name, .model = std::move(model), .tuned = std::move(tuned)};
+  if (job.tower_cache) loaded.model->set_tower_cache(std::make_shared<model::TowerCache>(*job.tower_cache));
   loaded.sequence = split_sequences(job, processes, *loaded.model);
   take_trained_stages(job, processes, loaded);
   loaded.tensor = cut_layers(job, processes, name, *loaded.model);
@@ -235,6 +236,8 @@ LoadedModel freeze_model(const TrainingJob& job, const DistributedContext& proce
   for (const auto& parameter : model->parameters()) parameter.value->requires_grad_(false);
   model->set_training(false);
   LoadedModel loaded{.name = name, .model = std::move(model)};
+  if (job.tower_cache && (loaded.model->config().vision || loaded.model->config().audio))
+    loaded.model->set_tower_cache(std::make_shared<model::TowerCache>(*job.tower_cache));
   if (processes.shards_model() && job.parallel.sharding.stage == 3)
     loaded.sharded = shards_of(job, sharding_groups(processes, loaded), *loaded.model);
   if (processes.stages)

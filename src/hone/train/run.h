@@ -6,6 +6,7 @@
 #include "hone/data/datasets/open_datasets.h"
 #include "hone/data/encode/encoder.h"
 #include "hone/model/causal_lm.h"
+#include "hone/model/encoders/tower_cache.h"
 #include "hone/model/memory/activation_checkpointing.h"
 #include "hone/ops/moe/expert_capacity.h"
 #include "hone/optim/factory.h"
@@ -41,6 +42,7 @@ struct TrainingJob {
   text::NewTokens new_tokens;
   std::function<model::EmbeddingResize(const text::Tokenizer&)> resize_embeddings;  // empty: the vocabulary stays as it is
   model::ActivationCheckpointingConfig activation_checkpointing;
+  std::optional<model::TowerCacheConfig> tower_cache;  // where outputs of frozen towers are kept; none: nowhere
   double neftune_alpha = 0;
   std::optional<ops::ExpertCapacity> expert_capacity;  // in training; unset: experts take all tokens that choose them
   bool float8 = false;                                 // linear layers of the blocks multiply 8-bit floats

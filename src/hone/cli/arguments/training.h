@@ -27,6 +27,8 @@ struct TrainingArguments : ArgumentGroup {
   Arg<int64_t> recompute_num_layers{*this, "recompute_num_layers"};
   Arg<std::vector<std::string>> recompute_layers{*this, "recompute_layers"};
   Arg<bool> vit_gradient_checkpointing{*this, "vit_gradient_checkpointing"};
+  Arg<std::string> tower_cache{*this, "tower_cache"};
+  Arg<double> tower_cache_size{*this, "tower_cache_size"};
   Arg<bool> bf16{*this, "bf16"};
   Arg<bool> fp16{*this, "fp16"};
   Arg<std::string> fp16_opt_level{*this, "fp16_opt_level"};

@@ -56,6 +56,10 @@ void add_training(Rows& rows) {
            always_on{"false", "hone's checkpointing is of the non-reentrant kind"}},
           {"vit_gradient_checkpointing", Flag, "auto", "The same for the vision tower; auto follows --gradient_checkpointing.",
            only_swift{}},
+          {"tower_cache", Path, "",
+           "Folder where outputs of vision and audio towers that do not train are kept, for further epochs and runs; none keeps "
+           "none."},
+          {"tower_cache_size", Real(0.001), "50", "Most GiB in that folder; what was used longest ago goes first."},
           {"bf16", Flag, "auto", "bfloat16 compute; auto follows --torch_dtype.", factory_default{"false"}},
           {"fp16", Flag, "auto", "float16 compute with loss scaling.", factory_default{"false"}},
           {"pure_bf16", Flag, "false", "No float32 master weights.", only_factory{}},

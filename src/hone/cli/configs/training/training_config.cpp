@@ -211,6 +211,8 @@ void read_recompute(const Options& options, int64_t layers, train::TrainingJob& 
   auto& config = job.activation_checkpointing;
   config.enabled = *args.gradient_checkpointing;
   read_budget(args, job);
+  if (args.tower_cache.has_value())
+    job.tower_cache = {*args.tower_cache, static_cast<size_t>(*args.tower_cache_size * static_cast<double>(size_t{1} << 30))};
   if (uses_factory_dialect(options)) {
     config.offload = *ModelArguments(options).use_unsloth_gc;
     return;

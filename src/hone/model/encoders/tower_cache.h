@@ -1,0 +1,49 @@
+// What towers that do not train compute of media, kept in files: one for each picture or recording. Several processes may share a
+// folder; a file is there whole or not at all.
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "hone/model/module.h"
+
+namespace hone::model {
+
+struct TowerCacheConfig {
+  std::filesystem::path folder;
+  size_t most_bytes = size_t{50} << 30;  // of all files; those used longest ago go first
+};
+
+class TowerCache {
+ public:
+  // Throws UserError where the folder cannot be made.
+  explicit TowerCache(TowerCacheConfig config);
+  ~TowerCache();  // says what was saved
+  TowerCache(const TowerCache&) = delete;
+
+  // The tensors under `key` on `device`, or what `compute` gives, which is kept. A file that is damaged is written anew.
+  TensorList get(const std::string& key, at::Device device, const std::function<TensorList()>& compute);
+
+  struct Counts {
+    int64_t hits = 0, misses = 0, damaged = 0, evicted = 0;
+    double seconds_saved = 0;  // what the hits took when they were computed
+  };
+  const Counts& counts() const { return counts_; }
+
+ private:
+  TensorList load(const std::filesystem::path& path, at::Device device);  // empty: not there, or damaged
+  void store(const std::filesystem::path& path, const TensorList& tensors, double seconds);
+  void evict();
+
+  TowerCacheConfig config_;
+  size_t bytes_ = 0;
+  bool writes_ = true;
+  Counts counts_;
+};
+
+// Changes with every weight of the tower, its type and device, what `settings` says of it, and hone's version.
+std::string tower_digest(const Module& tower, const std::string& settings);
+// Of one medium as a tower reads it: its rows and how they lie.
+std::string medium_digest(const std::string& tower, const Tensor& rows, const std::string& shape);
+
+}  // namespace hone::model
