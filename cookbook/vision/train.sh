@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# A tiny vision model learns to name colours, in about a minute on two cores: bash cookbook/vision/train.sh output/vision
+# A tiny model learns to name colours, or tones, in about a minute on two cores:
+#   bash cookbook/vision/train.sh output/vision
+#   bash cookbook/vision/train.sh output/tones tones
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-out=${1:-output/vision}
+out=${1:-output/vision} what=${2:-vision}
 export PATH="$PWD/build/bin:$PATH" MAX_PIXELS=3136
-.venv/bin/python cookbook/vision/make_vision.py "$out"
+.venv/bin/python "cookbook/vision/make_$what.py" "$out"
 answer() { swift infer --model "$1" --val_dataset "$out/val.jsonl" --result_path "$2" --system '' --max_new_tokens 8 --temperature 0 --torch_dtype float32; }
 right() { .venv/bin/python -c "import json, sys; rows = [json.loads(line) for line in open(sys.argv[1])]; print(sum(r['response'].strip() == r['labels'] for r in rows) / len(rows))" "$1"; }
 answer "$out/model" "$out/before.jsonl"

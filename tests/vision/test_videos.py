@@ -89,6 +89,26 @@ def test_rows_tokens_and_positions(folders, tmp_path, family, fps):
     assert torch.equal(batch["patches"][size + math.prod(still):], videos[1][0])
 
 
+def older_positions(tokens, video_token, grid, interval):
+    """get_rope_index of transformers 4.57 for one video between texts: it spreads over time, height and width, and what follows begins behind its largest position."""
+    first = tokens.index(video_token)
+    t, h, w = grid[0], grid[1] // 2, grid[2] // 2
+    cells = torch.stack([(torch.arange(t) * interval).repeat_interleave(h * w), torch.arange(h).repeat_interleave(w).repeat(t), torch.arange(w).repeat(t * h)]) + first
+    behind = torch.arange(len(tokens) - first - t * h * w) + cells.max() + 1
+    return torch.cat([torch.arange(first).expand(3, -1), cells, behind.expand(3, -1)], 1)
+
+
+@pytest.mark.parametrize("family,fps,interval", [("qwen2_vl", 2.0, 1), ("qwen2_5_vl", 2.0, 2), ("qwen2_5_vl", 1.0, 4), ("qwen2_5_vl", 3.0, 0)])
+def test_positions_of_older_transformers(folders, tmp_path, family, fps, interval):
+    """4.57 cuts the seconds of a pair of frames to a whole number: at 3 frames a second to none."""
+    frames = write_frames(tmp_path, 12, 60, 61, seed=2)
+    row = {"messages": [{"role": "user", "content": "See <video>?"}, {"role": "assistant", "content": "Yes."}], "videos": [frames]}
+    done, batch = trace(folders(family), tmp_path, [row], template=family, fps=fps, video_min_pixels=3136, video_max_pixels=6272, video_positions="4.57")
+    assert done.returncode == 0, done.stderr
+    video = transformers.AutoTokenizer.from_pretrained(folders(family)).convert_tokens_to_ids("<|video_pad|>")
+    assert torch.equal(batch["positions"], older_positions(batch["tokens"].tolist(), video, batch["grids"][0].tolist(), interval))
+
+
 @pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl"])
 def test_answers_are_transformers(folders, tmp_path, family):
     folder, factor = folders(family), 2 * PATCH[family]

@@ -275,9 +275,10 @@ Tensor CausalLM::Impl::kept_features(const AudioInput& audio) {
     const auto frames_fm = audio.frames_fm.narrow(0, first, length);
     first += length;
     const auto key = medium_digest(audio_digest, frames_fm, std::to_string(length));
-    parts.push_back(tower_cache->get(key, frames_fm.device(), [&] {
-      return TensorList{decoder.audio->forward(frames_fm, {length}, {training})};
-    }).front());
+    parts.push_back(
+        tower_cache
+            ->get(key, frames_fm.device(), [&] { return TensorList{decoder.audio->forward(frames_fm, {length}, {training})}; })
+            .front());
   }
   return at::cat(parts);
 }
@@ -304,9 +305,9 @@ void CausalLM::set_tower_cache(std::shared_ptr<TowerCache> cache) {
     const auto& config = self.decoder.vision->config;
     self.vision_digest = digest_of(*self.decoder.vision);
     if (!self.vision_digest.empty())
-      self.vision_digest += fmt::format(" window {} full {} theta {} deepstack {}", config.window_size,
-                                        fmt::join(config.full_attention_blocks, ","), config.rope_theta,
-                                        fmt::join(config.deepstack_blocks, ","));
+      self.vision_digest +=
+          fmt::format(" window {} full {} theta {} deepstack {}", config.window_size,
+                      fmt::join(config.full_attention_blocks, ","), config.rope_theta, fmt::join(config.deepstack_blocks, ","));
   }
   if (self.decoder.audio) {
     const auto& config = self.decoder.audio->config;
@@ -314,10 +315,10 @@ void CausalLM::set_tower_cache(std::shared_ptr<TowerCache> cache) {
     if (!self.audio_digest.empty()) self.audio_digest += fmt::format(" chunk {} x {}", config.chunk, config.chunks_in_window);
   }
   if (self.vision_digest.empty() && self.audio_digest.empty())
-    throw UserError(ExitCode::usage,
-                    fmt::format("`tower_cache` keeps outputs of towers that do not train, and {} has none",
-                                self.decoder.config.architecture),
-                    "leave it out, or freeze the tower and its aligner");
+    throw UserError(
+        ExitCode::usage,
+        fmt::format("`tower_cache` keeps outputs of towers that do not train, and {} has none", self.decoder.config.architecture),
+        "leave it out, or freeze the tower and its aligner");
   self.tower_cache = std::move(cache);
 }
 
@@ -327,9 +328,8 @@ EncoderEmbeddings CausalLM::encode_media(const ImageInput& images, const AudioIn
   EncoderEmbeddings seen, heard;
   if (!images.empty()) {
     HONE_CHECK(self.decoder.vision, "pictures for {}, which has no vision tower", self.decoder.config.architecture);
-    auto features = self.vision_digest.empty()
-                        ? self.decoder.vision->forward(images.patches_pr, images.grids, {self.training})
-                        : self.kept_features(images);
+    auto features = self.vision_digest.empty() ? self.decoder.vision->forward(images.patches_pr, images.grids, {self.training})
+                                               : self.kept_features(images);
     seen = {images.rows_n, std::move(features.embeddings_nh), std::move(features.deepstack)};
   }
   if (!audio.empty()) {

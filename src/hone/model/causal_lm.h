@@ -49,7 +49,7 @@ class CausalLM {
   ForwardInput encode(const ForwardInput& input);  // what the towers compute of its media in their place
   // Outputs of towers that do not train are kept from now on; all weights are here. Throws UserError where every tower trains.
   void set_tower_cache(std::shared_ptr<TowerCache> cache);
-  Tensor embed(const ForwardInput& input);         // [T, hidden], before the first block; media are encoded before
+  Tensor embed(const ForwardInput& input);  // [T, hidden], before the first block; media are encoded before
   // x_th behind block `end` - 1, [T, hidden] before block `begin`; of `input` the blocks read positions and segments.
   Tensor run_blocks(Tensor x_th, int64_t begin, int64_t end, const ForwardInput& input, PagedKvCache* cache = nullptr,
                     TensorList* router_logits = nullptr);

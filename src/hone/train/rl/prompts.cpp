@@ -38,8 +38,7 @@ Result<Prompt> Prompts::read(int64_t row) const {
   if (!conversation) return Error{conversation.error()};
   auto prompt = data::encode_rollout_prompt(*encoder_, *conversation, most_tokens_);
   if (!prompt) return Error{prompt.error()};
-  return Prompt{row, std::move(*conversation), std::move(prompt->ids), std::move(prompt->pictures),
-                std::move(prompt->sounds)};
+  return Prompt{row, std::move(*conversation), std::move(prompt->ids), std::move(prompt->pictures), std::move(prompt->sounds)};
 }
 
 Prompts::Prompts(std::shared_ptr<const data::ConversationSource> rows, std::shared_ptr<const data::Encoder> encoder,
