@@ -41,6 +41,16 @@ Json function_of(const Json& tool) {
   return tool.contains("type") && tool.contains("function") ? tool["function"] : tool;
 }
 
+std::string string_member(const Json& object, const char* key) {
+  auto found = object.is_object() ? object.find(key) : object.end();
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+Json object_member(const Json& object, const char* key) {
+  auto found = object.is_object() ? object.find(key) : object.end();
+  return found != object.end() && found->is_object() ? *found : Json::object();
+}
+
 TemplateSlots results_turn(const std::string& results, const SwiftTemplate& dialog, const std::string& role) {
   TemplateSlots pieces = dialog.chat_sep.value_or(TemplateSlots{});
   for (auto piece : dialog.prompt) {

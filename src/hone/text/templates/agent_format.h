@@ -64,6 +64,9 @@ void add_seed_format(AgentTable& table);
 void add_series_formats(AgentTable& table);
 
 Json function_of(const Json& tool);  // the inner "function" object, or the tool itself
+// Rows may hold anything in these places: empty where there is none of the kind.
+std::string string_member(const Json& object, const char* key);
+Json object_member(const Json& object, const char* key);
 // A turn of the template that holds the results, opened by what closes the answer. `role` stands where "user" does.
 TemplateSlots results_turn(const std::string& results, const SwiftTemplate& dialog, const std::string& role = "user");
 

@@ -15,16 +15,6 @@ constexpr std::string_view kHowToCall =
     "<parameter=example_parameter_2>This is the value for the second parameter\nthat can span\nmultiple "
     "lines</parameter>\n</function>\n</seed:tool_call>";
 
-std::string string_member(const Json& object, const char* key) {
-  auto found = object.is_object() ? object.find(key) : object.end();
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-Json object_member(const Json& object, const char* key) {
-  auto found = object.is_object() ? object.find(key) : object.end();
-  return found != object.end() && found->is_object() ? *found : Json::object();
-}
-
 std::string python_type(const Json& parameter) {
   constexpr std::pair<std::string_view, const char*> kTypes[] = {
       {"string", "str"}, {"number", "int"}, {"integer", "int"}, {"boolean", "bool"}, {"array", "list"}};

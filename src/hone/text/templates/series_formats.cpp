@@ -9,17 +9,6 @@ namespace {
 
 std::string text_or_json(const Json& value) { return value.is_string() ? value.get<std::string>() : python_dumps(value); }
 
-// Rows may hold anything in these places.
-Json member(const Json& object, const char* name) { return object.is_object() ? object.value(name, Json()) : Json(); }
-std::string text_member(const Json& object, const char* name) {
-  const auto value = member(object, name);
-  return value.is_string() ? value.get<std::string>() : "";
-}
-Json object_member(const Json& object, const char* name) {
-  auto value = member(object, name);
-  return value.is_object() ? value : Json::object();
-}
-
 // One line for each of `items`.
 template <class Items, class Line>
 std::string lines_of(const Items& items, Line line, const char* separator = "\n") {
@@ -48,8 +37,8 @@ class DeepSeek31 final : public SeriesFormat {
                            std::string&) const override {
     const auto described = [](const Json& tool) {
       const auto function = function_of(tool);
-      return fmt::format("### {}\nDescription: {}\n\nParameters: {}", text_member(function, "name"),
-                         text_member(function, "description"), python_dumps(object_member(function, "parameters")));
+      return fmt::format("### {}\nDescription: {}\n\nParameters: {}", string_member(function, "name"),
+                         string_member(function, "description"), python_dumps(object_member(function, "parameters")));
     };
     return system.value_or("") + "\n\n## Tools\nYou have access to the following tools:\n\n" +
            lines_of(tools, described, "\n\n") +
@@ -271,20 +260,19 @@ class Kimi25 final : public SeriesFormat {
     static const std::map<std::string, std::string> kTypes = {{"string", "string"},   {"number", "number"}, {"integer", "number"},
                                                               {"boolean", "boolean"}, {"array", "any[]"},   {"object", "object"},
                                                               {"null", "null"}};
-    const auto type = member(schema, "type");
-    const auto known = type.is_string() ? kTypes.find(type.get<std::string>()) : kTypes.end();
+    const auto known = kTypes.find(string_member(schema, "type"));
     return known == kTypes.end() ? "any" : known->second;
   }
   static std::string declared(const Json& tool) {
     const auto function = function_of(tool);
-    const auto name = text_member(function, "name"), description = text_member(function, "description");
+    const auto name = string_member(function, "name"), description = string_member(function, "description");
     const auto properties = object_member(object_member(function, "parameters"), "properties");
     auto text = description.empty() ? "" : "// " + description + "\n";
     if (properties.empty()) return text + fmt::format("type {} = (_: {{}}) => any;", name);
     text += fmt::format("type {} = (_: {{\n", name);
     size_t place = 0;
     for (const auto& [key, schema] : properties.items()) {
-      const auto about = text_member(schema, "description");
+      const auto about = string_member(schema, "description");
       if (!about.empty()) text += "  // " + about + "\n";
       text += fmt::format("  {}: {}{}\n", key, type_of(schema), ++place < properties.size() ? "," : "");
     }
