@@ -205,7 +205,7 @@ def test_ppo_learns_its_own_tokens_of_an_episode(rlhf, caller):
         assert texts[1] == CALL + "<|im_end|>" and texts[3] == "\\boxed{5}<|im_end|>"
     batch = json.loads((alone.folder / "checkpoint-1/hone_state.json").read_text())["loader"]["batches"][0]
     learnt = [i for i, target in enumerate(batch["targets"]) if target >= 0]
-    states = [i for i, value in enumerate(batch["payload"]["is_state"]) if value > 0]
+    states = [i for i, value in enumerate(batch["experience"][3 * len(batch["tokens"]):]) if value > 0]  # behind advantages, returns and values
     assert set(learnt) <= set(states) and len(states) - len(learnt) <= 4, (learnt, states)  # one more behind each that ended early
     for one, other in zip(alone.log(), both.log()):
         assert one.get("grad_norm") == pytest.approx(other.get("grad_norm"), rel=1e-4, abs=1e-7)
@@ -232,17 +232,18 @@ def test_servers_write_the_answers_of_episodes(rlhf, grpo, caller):
         more = dict(tool_servers=address, **TOOLS, **served(server))
         short = grpo(*rows, completion_length_limit_scope="total", max_completion_length=64, **more)
         assert short.code == 0 and set(completions(short)["completion"]) == {"\\boxed{5}"}, short.err
-        settings = dict(max_steps=3, learning_rate="1e-4", save_strategy="steps", save_steps=2, **more)
+        settings = dict(max_steps=3, learning_rate="1e-4", save_strategy="steps", save_steps=2, temperature=1, reward_funcs="soft_overlong", soft_cache_length=90, **more)
         plain, none = grpo(*rows, **settings), grpo(*rows, async_generate="true", async_max_lag=0, **settings)
         ahead, both = grpo(*rows, async_generate="true", **settings), grpo(*rows, async_generate="true", count=2, per_device_train_batch_size=1, **settings)
         assert [run.code for run in (plain, none, ahead, both)] == [0] * 4, plain.err + none.err + ahead.err + both.err
         same = [[{key: step[key] for key in ("loss", "grad_norm", "reward", "num_turns")} for step in steps_of(run)] for run in (plain, none, ahead, both)]
         assert same[0] == same[1] and [step["rollout/staleness"] for step in steps_of(ahead)] == [0, 1, 1]
-        assert all(step["num_turns"] == 2 and step["tools/calls"] == 1 for step in steps_of(ahead))
+        assert all(1 <= step["num_turns"] <= 3 and "tools/calls" in step for step in steps_of(ahead)) and max(step["grad_norm"] for step in same[2]) > 0
         for one, other in zip(same[2], same[3]):
             assert one["grad_norm"] == pytest.approx(other["grad_norm"], rel=1e-3, abs=1e-6)
         resumed = grpo(*rows, folder=ahead.folder, async_generate="true", resume_from_checkpoint=ahead.folder / "checkpoint-2", **settings)
-        assert resumed.code == 0 and steps_of(resumed)[-1]["grad_norm"] == same[2][-1]["grad_norm"], resumed.err
+        assert resumed.code == 0, resumed.err
+        assert all(steps_of(resumed)[-1][key] == same[2][-1][key] for key in same[2][-1]), steps_of(resumed)[-1]
         for method in (dict(rlhf_type="ppo", num_ppo_epochs=1), dict(rlhf_type="gkd", teacher_model=caller, lmbda=1, reward_funcs=[])):
             run = rlhf(ONE, *rows, **method, **more)
             assert run.code == 0 and run.log()[0]["num_turns"] == 2, run.err

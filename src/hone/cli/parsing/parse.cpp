@@ -328,14 +328,15 @@ class Parser {
   void settle_megatron_keys() {
     const bool megatron = factory_ && *DistributedArguments(Options(parsed_.options)).use_mca;
     for (const auto& key : megatron_keys_) {
-      if (!megatron) {
+      const auto& known = *find_megatron_option(key.name);
+      const auto renamed = known.fate == MegatronOption::Fate::renamed ? find(std::string(known.text)) : std::nullopt;
+      if (!megatron || (known.fate == MegatronOption::Fate::renamed && !renamed)) {
         unknown(key.what, key.name, "");
         continue;
       }
-      const auto& known = *find_megatron_option(key.name);
       const auto place = key.source == Source::file ? fmt::format("{}: {}", key.where, key.name) : key.name;
-      if (known.fate == MegatronOption::Fate::renamed)
-        assign(*find(std::string(known.text)), key.value, key.source, key.where, true);
+      if (renamed)
+        assign(*renamed, key.value, key.source, key.where, true);
       else if (known.fate == MegatronOption::Fate::accepted)
         parsed_.remarks.push_back(fmt::format("{} is accepted without effect: {}", place, known.text));
       else if (!is_neutral(known, show_value(key.value)))

@@ -5,7 +5,7 @@ namespace hone::cli::table {
 using namespace note;
 
 void add_distributed(Rows& rows) {
-  constexpr Verbs kLayouts = kSft | kPt | kRlhf;  // commands whose models may be cut
+  constexpr Verbs kLayouts = kTraining;  // commands whose models may be cut
   add_group(
       rows, "Distributed training", kTraining,
       {

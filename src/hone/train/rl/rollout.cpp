@@ -192,12 +192,13 @@ Json RolloutWorker::ahead_state() {
   if (!ahead_) return nullptr;
   Json samples = Json::array();
   for (const auto& rolled : ahead_->own) samples.push_back(to_json(rolled));
-  return samples;
+  return turns_ahead_ ? Json{{"samples", samples}, {"metrics", turns_ahead_->metrics()}} : samples;
 }
 
 void RolloutWorker::restore_ahead(const Json& state, const Prompts& prompts) {
   ahead_.emplace();
-  for (const auto& described : state)
+  if (turns_ahead_ && state.contains("metrics")) turns_ahead_->restore_metrics(state["metrics"]);
+  for (const auto& described : state.contains("samples") ? state["samples"] : state)
     ahead_->own.push_back(sample_from(described, ahead_->own.empty() ? nullptr : &ahead_->own.back(), prompts));
   ahead_settled_ = true;
 }

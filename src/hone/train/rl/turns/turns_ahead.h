@@ -20,6 +20,7 @@ class TurnsAhead {
   void finish(std::vector<RolloutSample>& own, RolloutEngine& engine, bool may_stop);
   // Numbers about the last rollout; the same on all processes.
   const std::vector<std::pair<std::string, double>>& metrics() const { return metrics_; }
+  void restore_metrics(const Json& metrics) { metrics_ = metrics.get<std::vector<std::pair<std::string, double>>>(); }
 
  private:
   ParallelStrategy& group_;
