@@ -13,6 +13,7 @@
 #include "hone/device/npu_errors.h"
 #include "hone/device/npu_install.h"
 #include "hone/ops/npu/boxed.h"
+#include "hone/parallel/collectives/hccl_backend.h"
 
 namespace hone::cli::doctor {
 namespace {
@@ -84,6 +85,16 @@ Findings container_findings(const Install& install) {
            fmt::format("docker run {} …", fmt::join(mounts, " "))}};
 }
 
+// What the guides check by importing MindSpeed: whether ranks of a layout can talk, and whether experts have operators.
+Finding layouts_finding(const std::string& missing_operators) {
+  if (!parallel::has_hccl_backend())
+    return {Severity::bad, "Megatron layouts", "this torch_npu has no HCCL backend that hone can use",
+            "install the torch_npu wheel of your torch"};
+  return {Severity::good, "Megatron layouts", "tensor, pipeline, context and expert parallel over HCCL",
+          missing_operators.empty() ? "built in: neither MindSpeed nor Megatron-LM is needed"
+                                    : "compositions stand in for operators that this torch_npu lacks"};
+}
+
 // The guides' three checks.
 Findings computing_findings() {
   try {
@@ -98,6 +109,7 @@ Findings computing_findings() {
     for (const auto& op : ops::npu::operator_states())
       (op.live ? live : absent) += (op.live ? live : absent).empty() ? op.name : ", " + op.name;
     out.push_back({Severity::good, "fused operators", live, absent.empty() ? "" : "not in this torch_npu: " + absent});
+    out.push_back(layouts_finding(absent));
     return out;
   } catch (const UserError& error) {
     return {{Severity::bad, "NPU available", error.what(), error.hint()}};

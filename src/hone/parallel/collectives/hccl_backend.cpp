@@ -9,6 +9,12 @@ namespace {
 
 using OptionsPointer = c10::intrusive_ptr<c10d::Backend::Options>;
 
+constexpr const char* kOptions = "_ZN8c10d_npu16ProcessGroupHCCL7OptionsC1Eb";
+constexpr const char* kBackend =
+    "_ZN8c10d_npu16ProcessGroupHCCLC1ERKN3c1013intrusive_ptrIN4c10d5StoreENS1_6detail34intrusive_target_default_null_typeIS4_"
+    "EEEEiiNS2_"
+    "INS0_7OptionsENS6_ISB_EEEE";
+
 template <class Function>
 Function torch_npu_symbol(const char* name) {
   auto* found = ::dlsym(RTLD_DEFAULT, name);
@@ -35,15 +41,15 @@ c10::intrusive_ptr<T> built(const std::function<void(void*)>& construct) {
 
 }  // namespace
 
+bool has_hccl_backend() { return ::dlsym(RTLD_DEFAULT, kOptions) && ::dlsym(RTLD_DEFAULT, kBackend); }
+
 CollectiveBackend hccl_backend(const GroupContext& context, const std::string& name, int rank, int size) {
-  auto options = built<c10d::Backend::Options>(
-      [](void* memory) { torch_npu_symbol<void (*)(void*, bool)>("_ZN8c10d_npu16ProcessGroupHCCL7OptionsC1Eb")(memory, false); });
+  auto options =
+      built<c10d::Backend::Options>([](void* memory) { torch_npu_symbol<void (*)(void*, bool)>(kOptions)(memory, false); });
   options->timeout = context.config.collective_timeout;
   auto backend = built<c10d::Backend>([&](void* memory) {
-    torch_npu_symbol<void (*)(void*, const c10::intrusive_ptr<c10d::Store>&, int, int, OptionsPointer)>(
-        "_ZN8c10d_npu16ProcessGroupHCCLC1ERKN3c1013intrusive_ptrIN4c10d5StoreENS1_6detail34intrusive_target_default_null_typeIS4_"
-        "EEEEiiNS2_"
-        "INS0_7OptionsENS6_ISB_EEEE")(memory, store_of(context, name), rank, size, options);
+    torch_npu_symbol<void (*)(void*, const c10::intrusive_ptr<c10d::Store>&, int, int, OptionsPointer)>(kBackend)(
+        memory, store_of(context, name), rank, size, options);
   });
   return {backend, SendRecvOrder::alternating};
 }
