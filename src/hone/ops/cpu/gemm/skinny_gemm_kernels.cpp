@@ -105,24 +105,20 @@ HONE_INLINE void outputs_of_block(const float* x, const T* weight, float* y, con
                                   Ahead& ahead) {
   const auto step = [&](int64_t) __attribute__((always_inline)) { ask(ahead); };
   int64_t n = 0;
-#if defined(__aarch64__)
-  if constexpr (X == kEightRows) {
-    for (; n < count; n += kEightOutputs) eight_rows_of_three(x, weight + n * shape.width, count - n, y + n, shape);
-  } else
-#endif
-  {
-    for (; n + kTileOutputs <= count; n += kTileOutputs) tile<X, kTileOutputs>(x, weight + n * shape.width, y + n, shape, step);
-    for (; n < count; ++n) tile<X, 1>(x, weight + n * shape.width, y + n, shape, step);
-  }
+  for (; n + kTileOutputs <= count; n += kTileOutputs) tile<X, kTileOutputs>(x, weight + n * shape.width, y + n, shape, step);
+  for (; n < count; ++n) tile<X, 1>(x, weight + n * shape.width, y + n, shape, step);
 }
 
-// block<X>(first row) for rows computed together: as many as share, then pairs, then one.
+#if defined(__aarch64__)
+int64_t whole_eights(int64_t rows) { return rows / kEightRows * kEightRows; }
+#else
+int64_t whole_eights(int64_t) { return 0; }
+#endif
+
+// block<X>(first row) for rows computed together, those behind the eights: as many as share, then pairs, then one.
 template <class Block>
 HONE_INLINE void for_blocks(int64_t rows, Block block) {
-  int64_t m = 0;
-#if defined(__aarch64__)
-  for (; m + kEightRows <= rows; m += kEightRows) block.template operator()<kEightRows>(m);
-#endif
+  int64_t m = whole_eights(rows);
   for (; m + kTileRows <= rows; m += kTileRows) block.template operator()<kTileRows>(m);
   for (; m + 2 <= rows; m += 2) block.template operator()<2>(m);
   if (m < rows) block.template operator()<1>(m);
@@ -131,6 +127,11 @@ HONE_INLINE void for_blocks(int64_t rows, Block block) {
 template <class T>
 HONE_INLINE void outputs(const float* x, const T* weight, float* y, const SkinnyShape& shape) {
   if (shape.rows == 1) return outputs_of_one(x, weight, y, shape);
+#if defined(__aarch64__)
+  if (const int64_t rows = whole_eights(shape.rows); rows > 0)
+    outputs_of_eights(x, weight, y, SkinnyShape{rows, shape.width, shape.count, shape.y_stride}, packed_row(shape.width));
+  if (whole_eights(shape.rows) == shape.rows) return;
+#endif
   const int64_t row_bytes = shape.width * static_cast<int64_t>(sizeof(T));
   const int64_t shared = kSharedBytes / row_bytes / kTileOutputs * kTileOutputs, piece = shared > 0 ? shared : kTileOutputs;
   for (int64_t n = 0; n < shape.count; n += piece) {
@@ -147,19 +148,17 @@ HONE_INLINE void outputs(const float* x, const T* weight, float* y, const Skinny
 
 template <class T>
 HONE_INLINE void pack_by_blocks(const T* x, float* packed, int64_t rows, int64_t width) {
+#if defined(__aarch64__)
+  for (int64_t m = 0; m < whole_eights(rows); m += kEightRows, packed += kEightRows * packed_row(width))
+    pack_eight_rows(x + m * width, packed, width, packed_row(width));
+#endif
   for_blocks(
       rows, [&]<int64_t X>(int64_t first) __attribute__((always_inline)) {
-#if defined(__aarch64__)
-        if constexpr (X == kEightRows) {
-          pack_eight_rows(x + first * width, packed, width, packed_row(width));
-          packed += kEightRows * packed_row(width);
-        } else
-#endif
-          for_each_vector(
-              width, [&](int64_t i, auto extent) __attribute__((always_inline)) {
-                for (int64_t m = 0; m < X; ++m, packed += kVectorWidth)
-                  store(packed, load(x + (first + m) * width + i, extent), FullVector{});
-              });
+        for_each_vector(
+            width, [&](int64_t i, auto extent) __attribute__((always_inline)) {
+              for (int64_t m = 0; m < X; ++m, packed += kVectorWidth)
+                store(packed, load(x + (first + m) * width + i, extent), FullVector{});
+            });
       });
 }
 
