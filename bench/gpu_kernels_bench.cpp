@@ -6,11 +6,9 @@
 #include "hone/device/device.h"
 #include "hone/ops/attention/fused_qkv_attention.h"
 #include "hone/ops/attention/paged_attention.h"
-#include "hone/ops/cuda/batch_linear.h"
+#include "hone/ops/cuda/thin_linear.h"
 #include "hone/ops/linear/matmul.h"
-#include "hone/ops/rms_norm.h"
 #include "hone/ops/sample_tokens.h"
-#include "hone/ops/swiglu.h"
 
 namespace hone::ops {
 namespace {
@@ -79,42 +77,6 @@ void thin_layers(int64_t rows) {
   }
 }
 
-// What stands around attention in blocks of Qwen3-0.6B, fused and in separate launches.
-void batch_layers(int64_t rows) {
-  constexpr int kLayers = 28;
-  constexpr int64_t kHidden = 1024, kInner = 3072, kQkv = 4096, kHeads = 2048;
-  struct Layer {
-    Tensor qkv, o, gate_up, down;
-  };
-  std::vector<Layer> layers;
-  for (int i = 0; i < kLayers; ++i)
-    layers.push_back({at::randn({kQkv, kHidden}, bfloat16()), at::randn({kHidden, kHeads}, bfloat16()),
-                      at::randn({2 * kInner, kHidden}, bfloat16()), at::randn({kHidden, kInner}, bfloat16())});
-  auto norm = at::randn({kHidden}, bfloat16()), x = at::randn({rows, kHidden}, bfloat16()),
-       seen = at::randn({rows, kHeads}, bfloat16());
-  const double bytes = 2.0 * kLayers * static_cast<double>(kQkv * kHidden + kHidden * kHeads + 3 * kInner * kHidden);
-  char label[80];
-  std::snprintf(label, sizeof label, "layers x 28, rows %d, fused", static_cast<int>(rows));
-  report(label, bytes, 20, [&] {
-    for (const auto& layer : layers) {
-      cuda::batch_linear(x, layer.qkv, {}, {.norm = norm, .eps = 1e-6});
-      auto sum = cuda::batch_linear(seen, layer.o, {}, {.added = x});
-      auto inner = cuda::batch_linear(sum, layer.gate_up, {}, {.norm = norm, .eps = 1e-6, .gated = true});
-      cuda::batch_linear(inner, layer.down, {}, {.added = sum});
-    }
-  });
-  std::snprintf(label, sizeof label, "layers x 28, rows %d, separate", static_cast<int>(rows));
-  report(label, bytes, 20, [&] {
-    auto normed = rms_norm(x, norm, 1e-6);
-    for (const auto& layer : layers) {
-      matmul_nt(normed, layer.qkv);
-      auto half = add_rms_norm(x, matmul_nt(seen, layer.o), norm, 1e-6);
-      auto both = matmul_nt(half.normed, layer.gate_up).chunk(2, 1);
-      normed = add_rms_norm(half.sum, matmul_nt(swiglu(both[0], both[1]), layer.down), norm, 1e-6).normed;
-    }
-  });
-}
-
 // Decoding: every sequence's newest token, with and without the list that shares the work out.
 void decode(const char* name, const AttentionShape& shape, int64_t count, int64_t least, int64_t most) {
   constexpr int64_t kBlock = 16;
@@ -181,7 +143,6 @@ int main() {
   decode("1 of 300, 7B", {28, 4, 128, 0.09}, 1, 300, 300);
   decode("1 of 32,000, 7B", {28, 4, 128, 0.09}, 1, 32000, 32000);
   decode("512 of 512, Qwen2.5-0.5B", {14, 2, 64, 0.125}, 512, 300, 600);
-  for (int64_t rows : {4, 16, 40, 64}) batch_layers(rows);
   thin_layers(1);
   thin_layers(2);
   sampling(1);

@@ -28,7 +28,6 @@ class FusedProjection {
   Tensor operator()(const Tensor& x_th) const;      // [T, sum of outputs]
   const Tensor& weight() const { return weight_; }  // undefined where it is rounded, or nothing is joined
   const Tensor& bias() const { return bias_; }
-  bool is_float8() const { return float8_.defined(); }
 
   // In training, on a GPU: layers with or without LoRA, weights frozen or trained. Empty where they must be computed one by one.
   TensorList trained(std::initializer_list<const Linear*> layers, const Tensor& x_th, const LinearContext& mode,

@@ -1,8 +1,6 @@
 #include "hone/model/inference/thin_block.h"
 
-#include <algorithm>
-
-#include "hone/ops/cuda/batch_linear.h"
+#include "hone/ops/cuda/thin_linear.h"
 
 namespace hone::model {
 namespace {
@@ -18,33 +16,23 @@ bool is_plain(const Mlp& mlp) {
          mlp.gate_up.is_current_for({&mlp.gate, &mlp.up}) && is_plain(mlp.down);
 }
 
-// Layers of few rows, each with what stands before or behind it: one or two by kernels that read weights, more on the tensor
-// cores.
-bool serves(const Block& block, const Tensor& x_th) {
-  const auto& a = block.attention;
-  const auto& mlp = *block.mlp;
-  if (ops::cuda::serves_thin(x_th, a.qkv.weight())) return true;
-  auto weights = {&a.qkv.weight(), &a.o.weight, &mlp.gate_up.weight(), &mlp.down.weight};
-  return !a.qkv.is_float8() && std::ranges::all_of(weights, [&](const Tensor* w) { return ops::cuda::serves_batch(x_th, *w); });
-}
-
 }  // namespace
 
 bool is_thin(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
-  return pass.cache && !pass.region && !block.mixture && block.mlp && is_plain(block.attention) && is_plain(*block.mlp) &&
-         !block.post_attention_norm && !block.post_mlp_norm && block.residual_scale == 1 && is_plain(block.input_norm) &&
-         is_plain(block.pre_mlp_norm) && serves(block, x_th);
+  return pass.cache && !pass.region && !block.mixture && block.mlp && is_plain(block.attention) &&
+         ops::cuda::serves_thin(x_th, block.attention.qkv.weight()) && !block.post_attention_norm && !block.post_mlp_norm &&
+         block.residual_scale == 1 && is_plain(block.input_norm) && is_plain(block.pre_mlp_norm) && is_plain(*block.mlp);
 }
 
 Tensor thin_block_forward(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
+  using ops::cuda::thin_linear;
   const auto& a = block.attention;
   const auto& mlp = *block.mlp;
-  auto linear = ops::cuda::serves_thin(x_th, a.qkv.weight()) ? ops::cuda::thin_linear : ops::cuda::batch_linear;
-  auto normed = [&](const FusedProjection& layers, const Tensor& x, const Norm& norm, bool gated) {
-    return linear(x, layers.weight(), layers.bias(), {.norm = norm.weight, .eps = norm.eps, .gated = gated});
+  auto normed = [](const FusedProjection& layers, const Tensor& x, const Norm& norm, bool gated) {
+    return thin_linear(x, layers.weight(), layers.bias(), {.norm = norm.weight, .eps = norm.eps, .gated = gated});
   };
-  auto added = [&](const Linear& layer, const Tensor& x, const Tensor& to) {
-    return linear(x, layer.weight, layer.bias, {.added = to});
+  auto added = [](const Linear& layer, const Tensor& x, const Tensor& to) {
+    return thin_linear(x, layer.weight, layer.bias, {.added = to});
   };
   auto qkv = normed(a.qkv, x_th, block.input_norm, false);
   auto seen = pass.cache->attend(block.layer, qkv, a.norms(), block.uses_local_rope ? pass.local_rope : pass.rope, block.shape);

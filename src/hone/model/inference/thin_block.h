@@ -1,5 +1,5 @@
-// A decoder block for the few rows of a decode step on a GPU, which costs what reading its weights costs: norms, sums and SwiGLU
-// are part of the products' kernels (ops/cuda/thin_linear.h, batch_linear.h), and little is between them.
+// A decoder block for one or two tokens on a GPU, which costs what reading its weights costs: norms, sums and SwiGLU are part of
+// the products' kernels (ops/cuda/thin_linear.h), so that five launches read weights and little is between them.
 #pragma once
 #include "hone/model/decoder.h"
 

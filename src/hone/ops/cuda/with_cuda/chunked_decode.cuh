@@ -6,7 +6,6 @@
 #pragma once
 #include "hone/ops/cuda/with_cuda/dependent_launch.cuh"
 #include "hone/ops/cuda/with_cuda/softmax_parts.cuh"
-#include "hone/ops/cuda/with_cuda/tensor_cores.cuh"
 #include "hone/ops/cuda/with_cuda/vectors.cuh"
 
 namespace hone::ops::cuda {
@@ -27,6 +26,16 @@ struct ChunkList {
   __device__ int sequence_of(int chunk) const { return numbers[3 + sequences + chunk]; }
 };
 
+__device__ inline void mma16(float (&sums)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, __nv_bfloat16) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+__device__ inline void mma16(float (&sums)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, __half) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
 // An 8 x 8 matrix, two neighbors of a row in each thread, transposed.
 __device__ inline uint32_t transposed(uint32_t pair) {
   uint32_t found;

@@ -27,27 +27,15 @@ inline bool has_dependent_launches() {
   return has;
 }
 
-struct LaunchShape {
-  dim3 grid, threads;
-  unsigned shared = 0;   // bytes of dynamic shared memory
-  unsigned cluster = 1;  // so many blocks, neighbors in z, read each other's shared memory (from 9.0 on)
-};
-
-template <class... Parameters, class... Arguments>
-void launch_dependent(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_t stream, Arguments... arguments) {
-  cudaLaunchAttribute attributes[2]{};
-  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[0].val.programmaticStreamSerializationAllowed = 1;
-  attributes[1].id = cudaLaunchAttributeClusterDimension;
-  attributes[1].val.clusterDim.x = attributes[1].val.clusterDim.y = 1, attributes[1].val.clusterDim.z = shape.cluster;
-  cudaLaunchConfig_t config{};
-  config.gridDim = shape.grid, config.blockDim = shape.threads, config.dynamicSmemBytes = shape.shared, config.stream = stream;
-  config.attrs = attributes, config.numAttrs = !has_dependent_launches() ? 0 : shape.cluster > 1 ? 2 : 1;
-  C10_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
-}
 template <class... Parameters, class... Arguments>
 void launch_dependent(void (*kernel)(Parameters...), dim3 grid, dim3 threads, cudaStream_t stream, Arguments... arguments) {
-  launch_dependent(kernel, LaunchShape{grid, threads}, stream, arguments...);
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid, config.blockDim = threads, config.stream = stream;
+  config.attrs = &attribute, config.numAttrs = has_dependent_launches() ? 1 : 0;
+  C10_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
 }
 
 }  // namespace hone::ops::cuda
