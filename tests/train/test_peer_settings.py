@@ -57,3 +57,16 @@ def test_ppo_looks_at_any_number_of_completions_at_a_time(model_folder, dataset,
     plain, others = ppo(tmp_path / "plain"), ppo(tmp_path / "others", local_rollout_forward_batch_size=3)
     assert plain.code == others.code == 0, others.err
     same(numbers_of(plain.log()), numbers_of(others.log()), 1e-5)
+
+
+def test_levels_of_float16_and_words_about_graphs(sft, tmp_path):
+    """Apex's O0 is float32; torch.compile's backends and modes that contradict each other are told apart before a model is loaded."""
+    plain, level = sft(tmp_path / "plain", max_steps=2), sft(tmp_path / "level", max_steps=2, fp16="true", fp16_opt_level="O0")
+    assert plain.code == level.code == 0 and plain.losses() == level.losses(), level.err
+    pure = sft(tmp_path / "pure", max_steps=2, fp16="true", fp16_opt_level="O3", tuner_type="full")
+    assert pure.code == 0 and pure.losses()[0] == pytest.approx(plain.losses()[0], rel=2e-2), pure.err
+    eager = sft(tmp_path / "eager", max_steps=2, torch_compile_backend="eager")
+    assert eager.code == 0 and eager.losses() == plain.losses(), eager.err
+    for settings in (dict(torch_compile_backend="eager", torch_compile_mode="reduce-overhead"), dict(torch_compile_backend="cudagraphs", training_graphs="false")):
+        run = sft(tmp_path / "no", **settings)
+        assert run.code == 2 and "disagree about graphs" in run.err, run.err

@@ -1,0 +1,28 @@
+#!/bin/bash
+# The same GRPO twice, with the completions of a rollout server: one after the other, and the next rollout generated while this one trains. Draws the reward of both by the seconds that they took.
+set -e
+cd "$(dirname "$0")/../.."
+hone=${HONE_BIN:-build/bin/hone}
+port=${PORT:-8100}
+for run in synchronous asynchronous; do
+  OMP_NUM_THREADS=1 "$hone" rollout --model models/nano --torch_dtype float32 --port "$port" --verbose false &
+  server=$!
+  trap 'kill $server' EXIT
+  until (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do sleep 0.1; done
+  OMP_NUM_THREADS=1 "$hone" rlhf --rlhf_type grpo --model models/nano --dataset data/prompts.jsonl --tuner_type full --torch_dtype float32 \
+    --reward_funcs soft_overlong --soft_max_length 48 --soft_cache_length 40 --num_generations 8 --per_device_train_batch_size 32 --max_completion_length 48 --beta 0 \
+    --learning_rate 2e-5 --lr_scheduler_type constant --max_steps "${STEPS:-40}" --logging_steps 1 --save_strategy no --vllm_mode server --vllm_server_base_url "http://127.0.0.1:$port" \
+    --async_generate "$([ $run = asynchronous ] && echo true || echo false)" --output_dir "output/grpo-$run" --add_version false "$@"
+  kill $server
+  wait $server 2>/dev/null || true
+done
+trap - EXIT
+python3 cookbook/curve.py output/grpo-async.svg reward --seconds synchronous=output/grpo-synchronous/logging.jsonl asynchronous=output/grpo-asynchronous/logging.jsonl
+python3 - <<'PYTHON'
+import json
+
+for run in ("synchronous", "asynchronous"):
+    events = [event for event in map(json.loads, open(f"output/grpo-{run}/logging.jsonl")) if "reward" in event]
+    seconds = events[-1]["train_speed(s/it)"] * len(events)
+    print(f"{run}: reward {events[0]['reward']:.3f} before, {sum(event['reward'] for event in events[-5:]) / 5:.3f} over the last five of {len(events)} steps, {seconds:.1f} seconds")
+PYTHON
