@@ -59,8 +59,7 @@ struct DecodeGraphs::Impl {
                   made->device.narrow(0, 5 * size + chunks, size * max_blocks),
                   column(3),
                   column(4),
-                  made->device.narrow(0, 5 * size, chunks),
-                  at::zeros({ops::decode_counter_room(size)}, options.device(model.device()))};
+                  made->device.narrow(0, 5 * size, chunks)};
     column(2).fill_(-1);
     return made;
   }

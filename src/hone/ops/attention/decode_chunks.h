@@ -11,10 +11,6 @@ constexpr int64_t most_decode_chunks(int64_t sequences) { return sequences + 264
 // Numbers in a list of so many sequences at most.
 constexpr int64_t decode_chunk_room(int64_t sequences) { return 3 + sequences + most_decode_chunks(sequences); }
 
-// Blocks of threads that may share a chunk, heads by heads, and the counters that they keep for so many sequences.
-constexpr int64_t kMostHeadBlocks = 128;
-constexpr int64_t decode_counter_room(int64_t sequences) { return sequences * kMostHeadBlocks; }
-
 // The length of a chunk, their number, each sequence's first chunk and the end of the last, and the sequence of every chunk.
 // Sequences beyond the lengths have none.
 std::vector<int32_t> decode_chunks(std::span<const int64_t> lengths, int64_t sequences);

@@ -25,7 +25,6 @@ struct PagedAttentionMetadata {
   // behind the other, where its list begins, and its length.
   Tensor slot_mapping_t, block_tables, table_begins_s, lengths_s;
   Tensor decode_chunks = {};          // on a GPU: how the decodes are shared out (decode_chunks.h)
-  Tensor decode_counters = {};        // on a GPU, int32 zeros before and after every layer: which chunks are done
   std::vector<RowBlock> blocks = {};  // of new tokens that see each other
 };
 

@@ -57,7 +57,6 @@ PagedAttentionMetadata moved(PagedAttentionMetadata plan, at::Device device) {
     plan.decode_chunks =
         at::tensor(decode_chunks(std::span(plan.lengths).first(decodes), plan.num_decodes), at::TensorOptions(at::kInt))
             .to(device);
-    plan.decode_counters = at::zeros({decode_counter_room(plan.num_decodes)}, plan.decode_chunks.options());
   }
   return plan;
 }

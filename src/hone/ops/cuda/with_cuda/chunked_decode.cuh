@@ -113,28 +113,14 @@ struct TileSums {
   }
 };
 
-// Sequences that fill up a batch have no chunk and get zeros, from blocks that are left over: there are as many at least.
-template <class T, int D>
-__device__ inline void clear_empty(const ChunkList& chunks, T* out, int first_head, int heads, const ChunkShape& shape) {
-  const int spare = gridDim.y - chunks.count();
-  for (int sequence = blockIdx.y - chunks.count(); sequence < shape.sequences; sequence += spare) {
-    if (chunks.first_of(sequence) != chunks.first_of(sequence + 1)) continue;
-    for (int i = threadIdx.x; i < heads * D; i += kChunkThreads)
-      out[(static_cast<int64_t>(sequence) * shape.heads + first_head) * D + i] = from_float<T>(0.0f);
-  }
-}
-
 template <class T, int D>
 __global__ void __launch_bounds__(kChunkThreads, 3)
     chunk_kernel(const T* q, const T* keys, const T* values, const int* chunk_list, const int* tables, const int* begins,
-                 const int* lengths, T* out, float* partial, int* counters, ChunkShape shape) {
+                 const int* lengths, T* out, float* partial, ChunkShape shape) {
   const int head = blockIdx.x % shape.kv_heads, first_query = blockIdx.x / shape.kv_heads * kTileQueries, chunk = blockIdx.y;
   const ChunkList chunks{chunk_list, shape.sequences};
   let_next_begin();
-  if (chunk >= chunks.count()) {
-    wait_for_previous();  // what comes next counts on all that came before
-    return clear_empty<T, D>(chunks, out, head * shape.group + first_query, min(kTileQueries, shape.group - first_query), shape);
-  }
+  if (chunk >= chunks.count()) return wait_for_previous();  // what comes next counts on all that came before
   const int sequence = chunks.sequence_of(chunk), length = lengths[sequence], piece = chunk - chunks.first_of(sequence);
   const int begin = piece * chunks.length(), end = min(length, begin + chunks.length());
   const int start = shape.window > 0 && length > shape.window ? length - shape.window : 0;
@@ -212,27 +198,26 @@ __global__ void __launch_bounds__(kChunkThreads, 3)
       if (d == 0) own[D] = parts.peak, own[D + 1] = parts.total;
     }
   }
-  if (alone) return;
-  // Whoever comes last puts a sequence's chunks together, in their order, and leaves the counter as it was.
-  __shared__ int before;
-  __threadfence();
-  __syncthreads();
-  int* const counter = counters + sequence * gridDim.x + blockIdx.x;
+}
+
+// One block per head of one sequence: adds the parts of its chunks. A sequence of one chunk is done; one of none, which fills up
+// a batch, gets zeros.
+template <class T, int D>
+__global__ void __launch_bounds__(D / 2)
+    merge_chunks_kernel(const float* partial, const int* chunk_list, T* out, int heads, int sequences) {
+  const ChunkList chunks{chunk_list, sequences};
+  const int sequence = blockIdx.x / heads, head = blockIdx.x % heads, d = threadIdx.x * 2;
+  let_next_begin();
   const int first = chunks.first_of(sequence), last = chunks.first_of(sequence + 1);
-  if (threadIdx.x == 0) before = atomicAdd(counter, 1);
-  __syncthreads();
-  if (before != last - first - 1) return;
-  __threadfence();
-  if (threadIdx.x == 0) *counter = 0;
-  for (int element = threadIdx.x; element < count * D; element += kChunkThreads) {
-    const int64_t query = first_head + element / D, d = element % D;
-    SoftmaxParts parts;
-    for (int part = first; part < last; ++part) {
-      const float* own = partial + (part * static_cast<int64_t>(shape.heads) + query) * (D + 2);
-      parts.add(__ldcg(own + D), __ldcg(own + D + 1), __ldcg(own + d));
-    }
-    out[(static_cast<int64_t>(sequence) * shape.heads + query) * D + d] = from_float<T>(parts.result());
+  wait_for_previous();
+  if (last - first == 1) return;
+  SoftmaxParts one, other;
+  for (int chunk = first; chunk < last; ++chunk) {
+    const float* own = partial + (static_cast<int64_t>(chunk) * heads + head) * (D + 2);
+    const float2 part = *reinterpret_cast<const float2*>(own + d), state = *reinterpret_cast<const float2*>(own + D);
+    one.add(state.x, state.y, part.x), other.add(state.x, state.y, part.y);
   }
+  *reinterpret_cast<uint32_t*>(out + static_cast<int64_t>(blockIdx.x) * D + d) = rounded_pair<T>(one.result(), other.result());
 }
 
 }  // namespace hone::ops::cuda

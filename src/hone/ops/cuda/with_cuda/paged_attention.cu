@@ -286,7 +286,9 @@ void launch_chunked(const at::Tensor& q, const KvCacheLayer& cache, const PagedA
   const int* list = data<int>(plan.decode_chunks);
   launch_dependent(chunk_kernel<T, D>, grid, kChunkThreads, stream, data<T>(q), data<T>(cache.keys), data<T>(cache.values), list,
                    data<int>(plan.block_tables), data<int>(plan.table_begins_s), data<int>(plan.lengths_s), mutable_data<T>(out),
-                   partial.mutable_data_ptr<float>(), plan.decode_counters.mutable_data_ptr<int>(), sizes);
+                   partial.mutable_data_ptr<float>(), sizes);
+  launch_dependent(merge_chunks_kernel<T, D>, static_cast<unsigned>(sequences * heads), D / 2, stream,
+                   partial.const_data_ptr<float>(), list, mutable_data<T>(out), heads, sequences);
 }
 
 template <class T, int D>
@@ -294,8 +296,7 @@ void launch_for_group(const at::Tensor& q, const KvCacheLayer& cache, const Page
                       const AttentionShape& shape, at::Tensor& out) {
   int64_t group = shape.heads / shape.kv_heads;
   if constexpr (sizeof(T) == 2 && D >= 64)
-    if (plan.decode_chunks.defined() && cache.block_size() % kTile == 0 && shape.heads <= kMostHeadBlocks)
-      return launch_chunked<T, D>(q, cache, plan, shape, out);
+    if (plan.decode_chunks.defined() && cache.block_size() % kTile == 0) return launch_chunked<T, D>(q, cache, plan, shape, out);
   if (group == 1) return launch<T, D, 1>(q, cache, plan, shape, out);
   if (group == 2) return launch<T, D, 2>(q, cache, plan, shape, out);
   if (group <= 4) return launch<T, D, 4>(q, cache, plan, shape, out);
