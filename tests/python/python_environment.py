@@ -1,5 +1,6 @@
 """How tests make the wheel `hone`, and an environment of its own with torch beside it."""
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -38,3 +39,18 @@ def make_environment(folder, wheel):
         if (PACKAGES / name).exists():
             (site / name).symlink_to(PACKAGES / name)
     run(sys.executable, "-m", "pip", "--python", folder / "venv/bin/python", "install", "--no-deps", "--no-index", wheel, env=own_environment())
+
+
+def make_small_model(folder, **experts):
+    """Four layers of random weights with the demo's tokenizer; with `experts`, a mixture of them."""
+    import torch
+    from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
+
+    shape = dict(vocab_size=2048, hidden_size=32, intermediate_size=48, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=512,
+                 eos_token_id=2)
+    torch.manual_seed(0)
+    model = Qwen3MoeForCausalLM(Qwen3MoeConfig(**shape, **experts)) if experts else Qwen3ForCausalLM(Qwen3Config(**shape, tie_word_embeddings=True))
+    model.float().save_pretrained(folder)
+    for file in (ROOT / "models/nano").iterdir():
+        if "token" in file.name or file.suffix == ".jinja":
+            shutil.copy2(file, folder)

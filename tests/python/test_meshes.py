@@ -1,12 +1,11 @@
 """hone.DeviceMesh: a loop of one's own over several processes has the numbers of one, with hone's loss and with Python's."""
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from python_environment import ROOT, own_environment
+from python_environment import make_small_model, own_environment
 from workers import free_port, made_once
 
 SCRIPT = Path(__file__).parent / "scripts/mesh.py"
@@ -17,16 +16,7 @@ MESHES = [{"pp": 2}, {"dp": 2, "ep": 2}, {"tp": 2}, {"cp": 2}, {"fsdp": 2}]
 def experts(tmp_path_factory):
     """A small model with experts, four layers and the demo's tokenizer."""
     def make(folder):
-        import torch
-        from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
-
-        for file in (ROOT / "models/nano").iterdir():
-            if "token" in file.name or file.suffix == ".jinja":
-                shutil.copy2(file, folder)
-        torch.manual_seed(0)
-        shape = dict(vocab_size=2048, hidden_size=32, intermediate_size=48, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2, head_dim=8)
-        config = Qwen3MoeConfig(**shape, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24, max_position_embeddings=512, tie_word_embeddings=False, eos_token_id=2)
-        Qwen3MoeForCausalLM(config).float().save_pretrained(folder)
+        make_small_model(folder, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24)
 
     return made_once(tmp_path_factory, "a model with experts", make)
 

@@ -163,7 +163,9 @@ def check_muon_and_the_modules_of_transformers(folder):
     from transformers import AutoConfig
     config = AutoConfig.from_pretrained(NANO)
     config.use_cache = False
-    MultiLoraMegatronModel(model_id=NANO, config=config, max_loras=2)
+    megatron = MultiLoraMegatronModel(model_id=NANO, config=config, max_loras=2, mixed_precision="no")
+    megatron.forward_only(inputs=rows)  # whose passes measure the loss by themselves
+    assert abs(float(megatron.calculate_metric(is_training=False)["loss"]) - losses[0]) < 1e-3
     config.num_hidden_layers = 3
     assert "num_hidden_layers" in raises(hone.UsageError, lambda: TransformersModel(model_id=NANO, config=config)).message
 

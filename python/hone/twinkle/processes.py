@@ -18,7 +18,7 @@ def _sizes(mesh: DeviceMesh | None, world_size: int, whole: bool) -> dict[str, i
     if mesh.world_size != world_size:
         raise UsageError(f"the mesh has {mesh.world_size} places, and the group {world_size} processes", "make a mesh of the group's size")
     if (mesh.vpp_size or 1) > 1:
-        get_logger().warning("vpp %s: a process has one stage; the numbers are the same, stages wait longer for each other", mesh.vpp_size)
+        get_logger().info("vpp %s: a process has one stage; the numbers are the same, stages wait longer for each other", mesh.vpp_size)
     sizes = {name: mesh.get_dim_size(name) for name in ("dp", "fsdp", "tp", "pp", "cp")}
     sizes["ep"] = mesh.ep_size or mesh.get_dim_size("ep")
     split = mesh.ulysses_size or 1
@@ -29,7 +29,7 @@ def _sizes(mesh: DeviceMesh | None, world_size: int, whole: bool) -> dict[str, i
         sizes[axis] //= split
         sizes["sp"] = split
     if whole and sizes["fsdp"] > 1:
-        get_logger().warning("fsdp %s counts as dp: this optimizer reads whole matrices, so that every process keeps the whole model", sizes["fsdp"])
+        get_logger().info("fsdp %s counts as dp: this optimizer reads whole matrices, so that every process keeps the whole model", sizes["fsdp"])
         sizes["dp"], sizes["fsdp"] = sizes["dp"] * sizes["fsdp"], 1
     return sizes
 

@@ -55,7 +55,7 @@ def main():
         assert abs(base()["logps"] - outputs()["logps"]).max() < 1e-3
         loss = policy.forward_backward(inputs=rows, ref_outputs=outputs)()
         norm = policy.clip_grad_and_step()()
-        found.append({"loss": loss, "grad_norm": norm, **policy.calculate_metric(is_training=True)})
+        found.append({**policy.calculate_metric(is_training=True), "loss": loss, "grad_norm": norm})
     policy.save("dpo", output_dir="output")
     get_logger().info("done")
     print("RESULT", json.dumps(found), flush=True)

@@ -12,7 +12,7 @@ from twinkle.cli import CLI
 from twinkle.dataloader import DataLoader
 from twinkle.dataset import Dataset, DatasetMeta
 from twinkle.loss import CrossEntropyLoss
-from twinkle.model import MegatronModel, TransformersModel
+from twinkle.model import TransformersModel
 from twinkle.processor import InputProcessor
 
 MODEL = "ms://Qwen/Qwen2.5-7B-Instruct"
@@ -26,7 +26,7 @@ if MODE == "ray":
     groups = [DeviceGroup(name="model", ranks=[0, 1, 2, 3], device_type=Platform.get_platform().device_prefix())]
     twinkle.initialize(mode="ray", nproc_per_node=4, groups=groups, global_device_mesh=mesh, lazy_collect=False)
 else:
-    mesh = DeviceMesh.from_sizes(dp_size=args.infra.dp_size, fsdp_size=args.infra.fsdp_size, pp_size=args.infra.pp_size, vpp_size=args.infra.vpp_size)
+    mesh = DeviceMesh.from_sizes(dp_size=args.infra.dp_size, fsdp_size=args.infra.fsdp_size)
     twinkle.initialize(mode="local", global_device_mesh=mesh)
 
 
@@ -37,7 +37,7 @@ def train():
     dataset.encode(batched=True)
     place = {"remote_group": "model"} if MODE == "ray" else {}
     dataloader = DataLoader(dataset=dataset, batch_size=8, **place)
-    model = (MegatronModel if args.infra.pp_size else TransformersModel)(model_id=MODEL, mixed_precision="no", **place)
+    model = TransformersModel(model_id=MODEL, mixed_precision="no", **place)
     model.add_adapter_to_model("default", LoraConfig(target_modules="all-linear", lora_alpha=32), gradient_accumulation_steps=1)
     model.set_template("Template")
     model.set_processor(InputProcessor, padding_side="right")
@@ -54,8 +54,7 @@ def train():
         model.zero_grad()
         model.lr_step()
     outputs = model.forward_only(inputs=batch)
-    if not args.infra.pp_size:  # Megatron's measures by itself
-        model.calculate_loss()
+    model.calculate_loss()
     evaluation = {**model.calculate_metric(is_training=False), "rows": list((outputs() if callable(outputs) else outputs)["logps"].shape)}
     folder = model.save("last", output_dir="output", save_optimizer=True, consumed_train_samples=dataloader.get_state()["consumed_train_samples"])
     if twinkle.is_master():

@@ -108,7 +108,8 @@ class TransformersModel(SavedModel):
     @remote_function(dispatch="all")
     def set_optimizer(self, optimizer_cls: Any = "AdamW", **kwargs: Any) -> None:
         """AdamW by class or name, with lr, weight_decay, betas and eps."""
-        self._group(kwargs).rates = Rates(optimizer_cls, **kwargs)
+        group = self._group(kwargs)  # which takes the adapter's name out of them
+        group.rates = Rates(optimizer_cls, **kwargs)
 
     @remote_function(dispatch="all")
     def set_lr_scheduler(self, scheduler_cls: Any, **kwargs: Any) -> None:
@@ -121,12 +122,14 @@ class TransformersModel(SavedModel):
     @remote_function(dispatch="all")
     def set_loss(self, loss_cls: Any, **kwargs: Any) -> None:
         """A loss by instance, class or name."""
-        self._group(kwargs).loss_instance = construct(loss_cls, Loss, losses, **kwargs)
+        group = self._group(kwargs)
+        group.loss_instance = construct(loss_cls, Loss, losses, **kwargs)
 
     @remote_function(dispatch="all")
     def set_template(self, template_cls: Any, **kwargs: Any) -> None:
         """What encodes rows that are conversations."""
-        self._group(kwargs).template = construct(template_cls, Template, templates, **{**kwargs, "model_id": self.model_id})
+        group = self._group(kwargs)
+        group.template = construct(template_cls, Template, templates, **{**kwargs, "model_id": self.model_id})
 
     @remote_function(dispatch="all")
     def set_processor(self, processor_cls: Any, **kwargs: Any) -> None:
