@@ -48,7 +48,7 @@ class Bench:
 
 
 def datum(tokens):
-    ids = [(7 * i + 11) % 1000 for i in range(tokens + 1)]
+    ids = [(7 * i + 11) % 256 for i in range(tokens + 1)]
     return types.Datum(model_input=types.ModelInput.from_ints(ids[:-1]), loss_fn_inputs={"target_tokens": ids[1:], "weights": [1.0 / tokens] * tokens})
 
 
