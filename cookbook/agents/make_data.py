@@ -9,7 +9,7 @@ import sys
 
 
 def question(rng):
-    a, b = rng.randint(11, 99), rng.randint(11, 99)
+    a, b = rng.randint(2, 9), rng.randint(2, 9)
     return f"What is {a} + {b}?", f"{a}+{b}", a + b
 
 
@@ -27,10 +27,10 @@ def asking(text, expression, number):
 
 
 def guessing(rng, text):
-    return [user(text), answer(rng.randint(22, 198))]
+    return [user(text), answer(rng.randint(4, 18))]
 
 
-def main(folder, imitated=3000, learnt=2000):
+def main(folder, imitated=2000, learnt=2000):
     rng = random.Random(5)
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "imitate.jsonl", "w") as file:
