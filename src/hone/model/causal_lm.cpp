@@ -28,7 +28,8 @@ struct HookCalls {
     if (weight_hooks) weight_hooks->after_forward(part);
   }
   void register_backward_hooks(const Tensor& x, std::optional<size_t> done, std::optional<size_t> next) const {
-    if (!weight_hooks || !x.requires_grad()) return;
+    // A leaf's gradient may be there before those of the weights that read it: what a pipeline stage receives tells nothing.
+    if (!weight_hooks || !x.requires_grad() || x.is_leaf()) return;
     x.register_hook([residency = weight_hooks, done, next](const Tensor&) {
       if (done) residency->after_backward(*done);
       if (next) residency->before_backward(*next);
