@@ -72,7 +72,7 @@ def run_hone(o, model, folder):
     write_prompts(data, o.prompts * o.steps)
     words = [os.environ.get("HONE_BIN", ROOT / "build/bin/hone"), "rlhf", "--rlhf_type", "grpo", "--model", model, "--dataset", data, "--output_dir", out, "--add_version", "false", "--torch_dtype", "bfloat16",
              "--reward_funcs", "repetition", "--lora_rank", 8, "--lora_dropout", 0, "--beta", 0.04, "--per_device_train_batch_size", o.micro, "--gradient_accumulation_steps", o.prompts * o.generations // o.micro, "--num_generations", o.generations,
-             "--max_completion_length", o.answer, "--temperature", 1.0, "--top_k", 0, "--top_p", 1.0, "--max_steps", o.steps, "--logging_steps", 1, "--save_strategy", "no", "--gradient_checkpointing", "false", "--learning_rate", "1e-4",
+             "--vllm_max_num_seqs", o.prompts * o.generations, "--max_completion_length", o.answer, "--temperature", 1.0, "--top_k", 0, "--top_p", 1.0, "--max_steps", o.steps, "--logging_steps", 1, "--save_strategy", "no", "--gradient_checkpointing", "false", "--learning_rate", "1e-4",
              "--plot_loss", "false", *o.options.split()]
     steps = steps_of_hone(words, out)
     whole = [line["train_speed(s/it)"] * (i + 1) for i, line in enumerate(steps)]

@@ -1,0 +1,41 @@
+"""Generation on an NVIDIA GPU beside the CPU's: `make test-gpu` runs this where there is one."""
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.skipif(not Path("/dev/nvidia0").exists(), reason="no NVIDIA GPU")
+
+
+def answers(hone, folder, device, *words):
+    data, out = folder / "questions.jsonl", folder / f"{device.replace(':', '')}.jsonl"
+    questions = [f"{'word ' * (i % 7)}question number {i}" for i in range(40)]
+    data.write_text("".join(json.dumps({"messages": [{"role": "user", "content": text}]}) + "\n" for text in questions))
+    done = hone("infer", "--model", ROOT / "models/nano", "--torch_dtype", "float32", "--val_dataset", data, "--result_path", out, "--infer_backend", "vllm",
+                "--device", device, *words)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [json.loads(line)["response"] for line in out.read_text().splitlines()]
+
+
+# Answers end at their own ends, so that steps launched ahead hold rows that turn out to be over.
+def test_greedy_answers_are_the_cpus(hone, tmp_path):
+    words = ["--temperature", 0, "--max_new_tokens", 40]
+    assert answers(hone, tmp_path, "cuda:0", *words) == answers(hone, tmp_path, "cpu", *words)
+
+
+# One draw is a function of seed and position, whatever steps it was computed in.
+def test_draws_do_not_depend_on_the_batch(hone, tmp_path):
+    words = ["--temperature", 1, "--seed", 3, "--max_new_tokens", 24]
+    assert answers(hone, tmp_path, "cuda:0", *words) == answers(hone, tmp_path, "cuda:0", *words, "--vllm_max_num_seqs", 3)
+
+
+# LoRA is merged into the weights that generate, and stays out of those that train.
+def test_grpo_generates_and_learns(hone, tmp_path):
+    done = hone("rlhf", "--rlhf_type", "grpo", "--model", ROOT / "models/nano", "--dataset", ROOT / "data/demo.jsonl", "--torch_dtype", "bfloat16", "--output_dir", tmp_path,
+                "--add_version", "false", "--reward_funcs", "repetition", "--num_generations", 4, "--per_device_train_batch_size", 8, "--max_completion_length", 24, "--max_steps", 3,
+                "--logging_steps", 1, "--beta", 0.04, "--report_to", "none")
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = [json.loads(line) for line in (tmp_path / "logging.jsonl").read_text().splitlines()]
+    gaps = [line["kl"] for line in lines if "kl" in line]
+    assert len(gaps) == 3 and gaps[0] == pytest.approx(0, abs=1e-3)
