@@ -45,7 +45,7 @@ def test_a_line_with_stages(megatron):
 
 @pytest.mark.parametrize("words, said", [
     ("--train_iters 3 --pipeline_model_parallel_size 2 --microbatch_group_size_per_vp_stage 4", "as large as the pipeline has ranks"),
-    ("--train_iters 3 --context_parallel_size 2 --cp_comm_type ring", "expected p2p"),
+    ("--train_iters 3 --context_parallel_size 2 --cp_comm_type ring", "expected one of p2p"),
     ("--global_batch_size 6 --micro_batch_size 4 --train_iters 3", "--global_batch_size 6 is not a multiple"),
     ("--train_iters 3 --fp8_format hybrid", "--fp8_format hybrid: products in fp8"),
     ("--train_iters 3 --mcore_model somewhere", "checkpoints of mcore are not read"),
@@ -72,7 +72,7 @@ def test_a_line_of_preferences(megatron):
 
 @pytest.mark.parametrize("words, expected", [
     ("--target_modules all-linear", dict(target_modules=["all-linear"], target_parameters=["all-experts"])),
-    ("--target_modules linear_qkv linear_proj all-router", dict(target_modules=["q_proj", "k_proj", "v_proj", "o_proj"], target_parameters=["all-routers"])),
+    ("--target_modules linear_qkv linear_proj all-router", dict(target_modules=["linear_qkv", "linear_proj"], target_parameters=["all-routers"])),
 ])
 def test_what_is_adapted(megatron, words, expected):
     values = shown(megatron("--model", "m", "--dataset", "rows.jsonl", "--tuner_type", "lora", "--train_iters", "3", *words.split(), "--show_config", "true", "--log_format", "json"))
