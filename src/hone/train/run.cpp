@@ -33,9 +33,10 @@ int exit_code(const RunResult& finished) {
 // or acts between turns, that other processes work on the same rows.
 void check_model_parts(const TrainingJob& job, const DistributedContext& processes) {
   const auto& sft = job.sft;
+  const bool pools = !job.task.is_generative() && job.preference.method != Preference::rm;
   const bool teacher_writes = job.distillation && (job.distillation->seq_kd || !job.distillation->teacher.stored.empty());
   const std::pair<bool, const char*> missing_layers[] = {
-      {!job.task.is_generative(), "tasks other than causal_lm"},
+      {pools, "tasks other than causal_lm"},
       {sft.asft.has_value(), "use_asft_loss"},
       {job.neftune_alpha > 0 || job.shifted_attention, "NEFTune and shift_attn"},
   };
@@ -54,7 +55,7 @@ void check_model_parts(const TrainingJob& job, const DistributedContext& process
   };
   const std::pair<bool, const char*> missing_stages[] = {
       {job.preference.keeps_baseline(), "the loss bco_pair, which remembers what it saw"},
-      {!job.task.is_generative(), "tasks other than causal_lm"},
+      {pools, "tasks other than causal_lm"},
       {sft.asft.has_value(), "use_asft_loss"},
       {job.trainer.layer_sampling.has_value(), "lisa_activated_layers"},
   };
