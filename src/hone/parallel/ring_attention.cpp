@@ -61,9 +61,9 @@ struct Ring : torch::CustomClassHolder {
   Tensor gathered(const Tensor& own) const {                                  // [ranks, …]
     auto shape = own.sizes().vec();
     shape.insert(shape.begin(), group.size());
-    auto all = at::empty(shape, own.options());
-    group.all_gather(all, own.contiguous())->wait();
-    return all;
+    auto flat = at::empty({group.size() * own.numel()}, own.options());
+    group.all_gather(flat, own.contiguous().view(-1))->wait();
+    return flat.view(shape);
   }
   // The sum over ranks of what each found for this one.
   Tensor scattered(const TensorList& of_ranks) const {

@@ -83,9 +83,10 @@ struct GatherColumns : torch::autograd::Function<GatherColumns> {
     auto first_of = [&](int64_t of) { return of * columns / ranks; };
     ctx->saved_data["first"] = first_of(rank);
     ctx->saved_data["count"] = own.size(1);
-    auto all = at::empty({ranks, own.size(0), largest}, own.options());
     auto padded = at::constant_pad_nd(own, {0, largest - own.size(1)}).contiguous();
-    group->all_gather(all, padded)->wait();
+    auto flat = at::empty({ranks * padded.numel()}, own.options());
+    group->all_gather(flat, padded.view(-1))->wait();
+    const auto all = flat.view({ranks, own.size(0), largest});
     TensorList parts;
     for (int64_t of = 0; of < ranks; ++of) parts.push_back(all[of].narrow(1, 0, first_of(of + 1) - first_of(of)));
     return at::cat(parts, 1);
