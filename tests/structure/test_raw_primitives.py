@@ -15,7 +15,7 @@ DOORS = {
         "train/reports/event_file.cpp": "TensorBoard", "train/checkpoints/checkpoint.cpp": "syncs its own files", "train/run_lock.cpp": "a lock needs a descriptor",
         "train/checkpoints/node_replication.cpp": "pieces between nodes", "train/rl/completions_log.cpp": "appends and truncates its own log", "data/datasets/write_rows.cpp": "rows it makes",
         "hub/with_curl/http.cpp": "certificates", "parallel/launch/rank_process.cpp": "output of ranks", "device/memory.cpp": "/proc", "base/usable_cores.cpp": "/proc and /sys", "device/inventory.cpp": "/proc and /sys",
-        "device/cpu_features.cpp": "/proc", "device/npu_install.cpp": "version files", "cli/with_libedit/line_editor.cpp": "the history of the chat"}),
+        "device/cpu_features.cpp": "/proc", "device/npu/install.cpp": "version files", "cli/with_libedit/line_editor.cpp": "the history of the chat"}),
     "maps memory": (r"(?<![\w.>])(?:::)?mmap\s*\(", {"base/file.cpp": "the door", "io/safetensors.cpp": "weights", "device/cpu_caching_allocator.cpp": "memory without a file"}),
     "connects": (r"(?<![\w.>])(?:::(?:connect|socket|getaddrinfo)|getaddrinfo)\s*\(|asio::(?:async_)?connect\s*\(|curl_easy_init", {
         "hub/with_curl/http.cpp": "the door to hubs, rewards and messages", "notify/with_curl/mail.cpp": "mail", "hub/with_curl/post_json.cpp": "rewards and messages", "serve/proxy/upstream.cpp": "the server a person named",
@@ -27,7 +27,7 @@ DOORS = {
         "train/rl/rewards/plugin_worker.cpp": "the interpreter that a person named for plugins, by argument vector",
         "train/rl/rewards/sandbox.cpp": "bubblewrap, by argument vector, with an empty environment"}),
     "runs code of others": (r"\bdlopen\s*\(|torch::(?:jit::)?load\s*\(|\bUnpickler\b|pickle_load", {
-        "device/npu.cpp": "drivers of this machine", "device/npu_dcmi.cpp": "drivers of this machine", "device/nvml.cpp": "drivers of this machine",
+        "device/npu.cpp": "drivers of this machine", "device/npu/dcmi.cpp": "drivers of this machine", "device/nvml.cpp": "drivers of this machine",
         "device/without_cuda/cuda_library.cpp": "our own library", "media/with_video/ffmpeg.cpp": "FFmpeg of this machine, when a video is read"}),
     "trusts the text of a number": (r"\b(?:std::)?(?:atoi|atol|atoll|stoi|stol|stoll|stoul|stoull)\s*\(|\bsscanf\s*\(", {
         "cli/": "options that were checked, and the environment", "base/terminal.cpp": "the environment", "device/": "the environment and drivers", "parallel/": "the environment",
@@ -36,7 +36,7 @@ DOORS = {
         "train/reports/run_log.cpp": "lines of our own", "tuner/lora_init.cpp": "options that were checked", "tuner/model_folder.cpp": "names of our own"}),
     # Values come down from cli in config structs, so that a program on libhone decides by itself.
     "touches the environment": (r"\b(?:get|set|unset|put)env\s*\(|\benviron\b", {
-        "cli/": "the command line's own", "base/terminal.cpp": "what the terminal can do", "device/npu_variables.cpp": "CANN, HCCL and torch_npu have no other way",
+        "cli/": "the command line's own", "base/terminal.cpp": "what the terminal can do", "device/npu/variables.cpp": "CANN, HCCL and torch_npu have no other way",
         "parallel/launch/world.cpp": "what launchers say", "parallel/launch/supervisor.cpp": "what a supervisor and its ranks tell each other",
         "parallel/launch/rank_files.cpp": "the same", "parallel/launch/rank_process.cpp": "the same", "train/reports/swanlab.cpp": "handed on to the program it starts",
         "train/rl/rewards/plugin_worker.cpp": "the same"}),

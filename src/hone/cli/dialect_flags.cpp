@@ -23,7 +23,6 @@ std::string_view name_in_dialect(std::string_view name, FrontEnd front_end, Verb
 // Fields that are not called as the option that fills them. Of several options, the first that the command has.
 constexpr std::pair<std::string_view, std::string_view> kFieldOptions[] = {
     {"async_lag", "async_generate"},
-    {"benchmark", "eval_use_evalscope"},
     {"correction.mode", "rollout_importance_sampling_mode"},
     {"correction.report", "log_rollout_offpolicy_metrics"},
     {"correction.threshold", "rollout_importance_sampling_threshold"},

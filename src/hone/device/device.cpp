@@ -6,8 +6,8 @@
 #include "hone/base/log.h"
 #include "hone/device/cpu_features.h"
 #include "hone/device/npu.h"
-#include "hone/device/npu_cards.h"
-#include "hone/device/npu_variables.h"
+#include "hone/device/npu/cards.h"
+#include "hone/device/npu/variables.h"
 
 namespace hone::device {
 namespace {

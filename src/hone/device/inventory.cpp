@@ -8,7 +8,7 @@
 #include <sstream>
 #include <thread>
 
-#include "hone/device/npu_cards.h"
+#include "hone/device/npu/cards.h"
 #include "hone/device/nvml.h"
 
 namespace hone::device {

@@ -9,10 +9,10 @@
 
 #include "hone/base/error.h"
 #include "hone/device/libtorch.h"
-#include "hone/device/npu_fallback.h"
-#include "hone/device/npu_hccl.h"
-#include "hone/device/npu_install.h"
-#include "hone/device/npu_variables.h"
+#include "hone/device/npu/fallback.h"
+#include "hone/device/npu/hccl.h"
+#include "hone/device/npu/install.h"
+#include "hone/device/npu/variables.h"
 #include "hone/device/tensor.h"
 
 namespace hone::device::npu {

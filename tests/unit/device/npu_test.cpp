@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
-#include "hone/device/npu_errors.h"
-#include "hone/device/npu_hccl.h"
-#include "hone/device/npu_install.h"
-#include "hone/device/npu_smi.h"
+#include "hone/device/npu/errors.h"
+#include "hone/device/npu/hccl.h"
+#include "hone/device/npu/install.h"
+#include "hone/device/npu/smi.h"
 
 namespace hone::device::npu {
 namespace {

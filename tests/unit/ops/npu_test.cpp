@@ -2,7 +2,7 @@
 // on a card.
 #include "hone/device/npu.h"
 #include "hone/device/device.h"
-#include "hone/device/npu_fallback.h"
+#include "hone/device/npu/fallback.h"
 #include "hone/ops/attention/attention.h"
 #include "hone/ops/attention/paged_attention.h"
 #include "hone/ops/attention/rope.h"

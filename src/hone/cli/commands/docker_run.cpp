@@ -6,7 +6,7 @@
 #include "hone/cli/commands.h"
 #include "hone/cli/shell_quoted.h"
 #include "hone/device/inventory.h"
-#include "hone/device/npu_install.h"
+#include "hone/device/npu/install.h"
 
 namespace hone::cli {
 namespace {

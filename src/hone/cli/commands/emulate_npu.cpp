@@ -11,7 +11,7 @@
 #include "hone/base/file.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/parsing/check_emulator_settings.h"
-#include "hone/device/npu_install.h"
+#include "hone/device/npu/install.h"
 
 namespace hone::cli {
 namespace {

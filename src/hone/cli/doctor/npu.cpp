@@ -10,8 +10,8 @@
 #include "hone/device/device.h"
 #include "hone/device/libtorch.h"
 #include "hone/device/npu.h"
-#include "hone/device/npu_errors.h"
-#include "hone/device/npu_install.h"
+#include "hone/device/npu/errors.h"
+#include "hone/device/npu/install.h"
 #include "hone/ops/npu/boxed.h"
 #include "hone/parallel/collectives/hccl_backend.h"
 

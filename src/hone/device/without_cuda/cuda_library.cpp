@@ -4,7 +4,7 @@
 
 #include "hone/base/log.h"
 #include "hone/device/libtorch.h"
-#include "hone/device/npu_install.h"
+#include "hone/device/npu/install.h"
 
 namespace hone::device {
 

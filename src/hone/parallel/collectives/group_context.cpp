@@ -1,7 +1,7 @@
 #include "hone/parallel/collectives/group_context.h"
 
 #include "hone/base/error.h"
-#include "hone/device/npu_errors.h"
+#include "hone/device/npu/errors.h"
 
 namespace hone::parallel {
 

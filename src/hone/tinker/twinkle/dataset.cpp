@@ -103,7 +103,7 @@ std::vector<Json> TwinkleDataset::read(const Json& meta) const {
   const auto id = required_text(meta, "dataset_id");
   if (root_.empty())
     throw RequestError(
-        "dataset_id: this server reads no files for clients; send rows (DatasetMeta(data=…)), or start it with --dataset_root");
+        "dataset_id: this server reads no files for clients; send rows (DatasetMeta(data=…)), or start it with `dataset_root`");
   std::error_code missing;
   const auto root = std::filesystem::canonical(root_), file = std::filesystem::canonical(root_ / id, missing);
   const bool is_below = !missing && std::mismatch(root.begin(), root.end(), file.begin(), file.end()).first == root.end();

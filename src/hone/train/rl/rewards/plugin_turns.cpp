@@ -129,7 +129,7 @@ class OpenEnvWrapper:
         self.base_url, self.reset_kwargs, self._client = env_config.get("base_url", "http://localhost:8000"), env_config.get("reset_kwargs") or {}, None
         host = urllib.parse.urlsplit(self.base_url).hostname
         if not self.allow_remote and not all(ipaddress.ip_address(found[4][0]).is_loopback for found in socket.getaddrinfo(host, None)):
-            raise ValueError(f"the environment {self.base_url} is on another machine; --remote_tools true allows it")
+            raise ValueError(f"the environment {self.base_url} is on another machine; `remote_tools` true allows it")
 
     def _call(self, name, *arguments, **keywords):
         for left in reversed(range(self.attempts)):
@@ -141,7 +141,7 @@ class OpenEnvWrapper:
                     self._client = client
                 return getattr(self._client, name)(*arguments, **keywords)
             except ImportError:
-                raise RuntimeError("openenv_scheduler needs openenv-core in the plugins' Python: pip install openenv-core, or name another one with --plugin_python")
+                raise RuntimeError("openenv_scheduler needs openenv-core in the plugins' Python: pip install openenv-core, or name another one with `plugin_python`")
             except Exception:
                 if not left:
                     raise

@@ -1,4 +1,4 @@
-#include "hone/device/npu_smi.h"
+#include "hone/device/npu/smi.h"
 
 #include <fmt/format.h>
 

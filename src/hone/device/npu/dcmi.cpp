@@ -1,4 +1,4 @@
-#include "hone/device/npu_dcmi.h"
+#include "hone/device/npu/dcmi.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "hone/device/npu_install.h"
+#include "hone/device/npu/install.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "hone/device/npu_variables.h"
+#include "hone/device/npu/variables.h"
 #include "hone/device/tensor.h"
 
 namespace hone::device::npu {

@@ -1,4 +1,4 @@
-#include "hone/device/npu_fallback.h"
+#include "hone/device/npu/fallback.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/CPUFallback.h>

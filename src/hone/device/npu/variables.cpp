@@ -1,4 +1,4 @@
-#include "hone/device/npu_variables.h"
+#include "hone/device/npu/variables.h"
 
 #include <cstdlib>
 

@@ -1,4 +1,4 @@
-#include "hone/device/npu_hccl.h"
+#include "hone/device/npu/hccl.h"
 
 #include <arpa/inet.h>
 #include <fmt/ranges.h>
@@ -11,7 +11,7 @@
 #include "hone/base/file.h"
 #include "hone/base/json.h"
 #include "hone/base/log.h"
-#include "hone/device/npu_variables.h"
+#include "hone/device/npu/variables.h"
 
 namespace hone::device::npu {
 namespace {

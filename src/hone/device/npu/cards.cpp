@@ -1,11 +1,11 @@
-#include "hone/device/npu_cards.h"
+#include "hone/device/npu/cards.h"
 
 #include <algorithm>
 
 #include "hone/base/usable_cores.h"
-#include "hone/device/npu_dcmi.h"
-#include "hone/device/npu_smi.h"
-#include "hone/device/npu_variables.h"
+#include "hone/device/npu/dcmi.h"
+#include "hone/device/npu/smi.h"
+#include "hone/device/npu/variables.h"
 #include "hone/device/tensor.h"
 
 namespace hone::device::npu {

@@ -1,6 +1,6 @@
-#include "hone/device/npu_errors.h"
+#include "hone/device/npu/errors.h"
 
-#include "hone/device/npu_hccl.h"
+#include "hone/device/npu/hccl.h"
 
 namespace hone::device::npu {
 namespace {
