@@ -54,6 +54,7 @@ class ArrivingAnswer {
     error_code failure;
     size_t count = co_await transport_.read_some(inbox_.prepare(kPieceRead));
     if (count == 0) {
+      if (!parser_.got_some()) throw no_answer("the connection broke before its answer");  // put_eof asserts that there is one
       parser_.put_eof(failure);
       if (failure || !parser_.is_done()) throw no_answer("the connection broke");
       co_return;
