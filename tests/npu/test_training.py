@@ -79,11 +79,11 @@ def test_experts_in_host_memory(npu, tmp_path):
     words = [ROOT / "cookbook/factory/sft.yaml", f"model_name_or_path={tmp_path / 'model'}", f"dataset_dir={ROOT / 'data'}", "max_steps=3", "logging_steps=1", "infer_dtype=float32", "bf16=false", "cutoff_len=128",
              "lora_target=all", "overwrite_output_dir=true"]
     for name, kept in (("card", "false"), ("host", "true")):
-        check(npu("llamafactory-cli", "train", *words, f"output_dir={tmp_path / name}", f"use_kt={kept}", env={"HONE_EMULATED_REPORT": tmp_path / f"report-{name}"}))
+        check(npu("llamafactory-cli", "train", *words, f"output_dir={tmp_path / name}", f"use_kt={kept}", env={"ASCEND_RT_VISIBLE_DEVICES": "0", "HONE_EMULATED_REPORT": tmp_path / f"report-{name}"}))
     found = [[line["loss"] for line in map(json.loads, (tmp_path / name / "trainer_log.jsonl").read_text().splitlines()) if "loss" in line] for name in ("card", "host")]
     assert len(found[0]) == 3 and found[0] == pytest.approx(found[1], abs=1e-4)
     assert last_report(tmp_path / "report-card")["operators"].get("aclnnGroupedMatmulV5") and not last_report(tmp_path / "report-host")["operators"].get("aclnnGroupedMatmulV5")
-    dense = npu("llamafactory-cli", "train", *words, f"model_name_or_path={MODEL}", f"output_dir={tmp_path / 'dense'}", "use_kt=true")
+    dense = npu("llamafactory-cli", "train", *words, f"model_name_or_path={MODEL}", f"output_dir={tmp_path / 'dense'}", "use_kt=true", env={"ASCEND_RT_VISIBLE_DEVICES": "0"})
     assert dense.returncode == 2 and "has no experts" in dense.stderr, dense.stderr
 
 

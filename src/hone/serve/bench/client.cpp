@@ -121,7 +121,8 @@ asio::awaitable<RequestResult> BenchClient::ask(std::string body, Clock::time_po
   while (!failure && !parser.is_done()) {
     size_t count = co_await transport_->read_some(inbox.prepare(16u << 10));
     if (count == 0) {
-      parser.put_eof(failure);
+      failure = asio::error::eof;
+      if (parser.got_some()) parser.put_eof(failure);
       break;
     }
     inbox.commit(count);
