@@ -30,17 +30,19 @@ void require_unquantized_weights(model::CausalLM& model, std::string_view why) {
       throw UserError(ExitCode::usage, fmt::format("the base model is quantized, and {}", why), "leave `quant_bits` out");
 }
 
-// An adapter that changes the embedding or the head changes that one alone, as in PEFT: a tied model becomes untied.
+void move_in(Tensor& slot, const Tensor& value) { slot = value.detach(); }
+
+// An adapter that changes the embedding or the head changes that one alone, as in PEFT: a tied model becomes untied. The head's
+// weight is then a parameter of its own, which is cut, placed and replaced by itself, though both share their numbers.
 template <class Touches>
 void untie_if_touched(model::CausalLM& model, Touches touches) {
-  if (model.config().tie_word_embeddings && (touches(model.embedding().name) || touches(model.head().name)))
-    model.decoder().config.tie_word_embeddings = false;  // the head is a layer of its own now
+  if (!model.config().tie_word_embeddings || !(touches(model.embedding().name) || touches(model.head().name))) return;
+  model.decoder().config.tie_word_embeddings = false;
+  move_in(model.head().weight, model.embedding().weight);
 }
 
 // PiSSA's randomised start must come out the same when the adapter is loaded, where the run's seed is not known.
 uint64_t seed_for(const std::string& init, uint64_t seed) { return changes_base(init) ? 0 : seed; }
-
-void move_in(Tensor& slot, const Tensor& value) { slot = value.detach(); }
 
 // The start of one layer and the base weight that goes with it.
 LoraPair start_of(const AdapterSlot& site, const io::AdapterConfig& config, int64_t rank, double scale,
