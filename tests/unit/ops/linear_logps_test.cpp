@@ -9,7 +9,8 @@ struct LogpsCase {
   Tensor hidden, weight, bias, targets;
   CrossEntropyOptions options;
 
-  explicit LogpsCase(bool adapted) {
+  explicit LogpsCase(int adapters) {
+    const bool adapted = adapters > 0;
     at::manual_seed(3);
     hidden = at::randn({40, 8}).requires_grad_(true);
     weight = at::randn({33, 8}).requires_grad_(!adapted);
@@ -17,19 +18,25 @@ struct LogpsCase {
     targets = at::randint(0, 33, {40}, at::kLong);
     targets.slice(0, 5, 11).fill_(kIgnoredTarget);
     options.chunk_bytes = 33 * 4 * 16;  // several chunks
-    if (adapted)
-      options.adapters = {
-          {.a = at::randn({2, 8}).requires_grad_(true), .b = at::randn({33, 2}).requires_grad_(true), .scale = 0.5}};
+    for (int i = 0; i < adapters; ++i)
+      options.adapters.push_back({.adapter = std::to_string(i),
+                                  .a = at::randn({2 + i, 8}).requires_grad_(true),
+                                  .b = at::randn({33, 2 + i}).requires_grad_(true),
+                                  .scale = 0.5});
+    if (adapters > 1)  // borders within chunks, rows of nobody, rows without a target
+      options.adapter_rows = {{"1", 0, 7}, {"of another layer", 7, 13}, {"0", 13, 38}, {"1", 38, 40}};
   }
   TensorList leaves() const {
     if (options.adapters.empty()) return {hidden, weight, bias};
-    return {hidden, options.adapters[0].a, options.adapters[0].b};
+    TensorList list{hidden};
+    for (const auto& adapter : options.adapters) list.insert(list.end(), {adapter.a, adapter.b});
+    return list;
   }
 };
 
 // Values, and gradients of a sum in which every position weighs something else.
-void expect_follows_composition(bool adapted, double scale) {
-  LogpsCase c(adapted);
+void expect_follows_composition(int adapters, double scale) {
+  LogpsCase c(adapters);
   c.options.scale = scale;
   auto weights = at::randn({40});
   auto gradients = [&](const TargetLogps& found) {
@@ -48,10 +55,13 @@ void expect_follows_composition(bool adapted, double scale) {
 }
 
 TEST(LinearLogps, FollowsTheComposition) {
-  for (double scale : {1.0, 1 / 0.7}) expect_follows_composition(false, scale);
+  for (double scale : {1.0, 1 / 0.7}) expect_follows_composition(0, scale);
 }
 TEST(LinearLogps, FollowsTheCompositionWithAnAdapter) {
-  for (double scale : {1.0, 1 / 0.7}) expect_follows_composition(true, scale);
+  for (double scale : {1.0, 1 / 0.7}) expect_follows_composition(1, scale);
+}
+TEST(LinearLogps, FollowsTheCompositionWithAdaptersOfRows) {
+  for (double scale : {1.0, 1 / 0.7}) expect_follows_composition(2, scale);
 }
 
 // Logits are scaled after they were rounded: hidden states that are scaled instead round once more.
@@ -67,7 +77,7 @@ TEST(LinearLogps, ATemperatureRoundsNothing) {
 }
 
 TEST(LinearLogps, RecordsNothingWithoutGradients) {
-  LogpsCase c(false);
+  LogpsCase c(0);
   at::NoGradGuard no_grad;
   EXPECT_FALSE(linear_logps(c.hidden, c.weight, c.bias, c.targets, c.options).logps_t.requires_grad());
 }

@@ -8,6 +8,7 @@
 #include "hone/ops/fused_operators.h"
 #include "hone/ops/linear/matmul.h"
 #include "hone/ops/loss/cross_entropy_rows.h"
+#include "hone/ops/loss/head_logits.h"
 #include "hone/ops/loss/vocabulary_shard.h"
 
 namespace hone::ops {
@@ -81,7 +82,12 @@ constexpr size_t kGpuChunkBytes = size_t{2} << 30;
 class ChunkedCrossEntropy {
  public:
   ChunkedCrossEntropy(const Head& head, const Rows& rows, const CrossEntropyOptions& options, bool with_gradient)
-      : head_(head), rows_(rows), smoothing_(options.label_smoothing), scale_(options.scale), with_gradient_(with_gradient) {
+      : head_(head),
+        rows_(rows),
+        adapter_rows_(options.adapter_rows),
+        smoothing_(options.label_smoothing),
+        scale_(options.scale),
+        with_gradient_(with_gradient) {
     size_t row_bytes = static_cast<size_t>(head.words_at_once()) * sizeof(float);
     size_t bytes = options.chunk_bytes;
     if (cuda::serves_cross_entropy(
@@ -163,7 +169,8 @@ class ChunkedCrossEntropy {
   void recorded_chunk(int64_t begin, int64_t count) {
     at::AutoGradMode record(with_gradient_);
     auto x = rows_.hidden.narrow(0, begin, count).detach().requires_grad_(with_gradient_);
-    auto recorded = lora_linear(x, head_.weight, head_.bias, head_.adapters, head_.training);
+    auto rows = rows_.index.defined() ? rows_.index.narrow(0, begin, count) : Tensor();
+    auto recorded = head_logits(x, rows, head_.weight, head_.bias, head_.adapters, adapter_rows_, head_.training);
     auto logits = scaled(recorded.detach());
     losses(logits, begin, count);
     if (!with_gradient_) return;
@@ -184,6 +191,7 @@ class ChunkedCrossEntropy {
 
   const Head& head_;
   const Rows& rows_;
+  const LoraMapping& adapter_rows_;
   double smoothing_, scale_;
   bool with_gradient_;
   int64_t chunk_;
@@ -267,7 +275,8 @@ Tensor labelled_positions(const Tensor& targets_t, int64_t count) {
 
 CrossEntropy linear_cross_entropy_plain(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
                                         const CrossEntropyOptions& options) {
-  auto logits = lora_linear_plain(hidden, weight, bias, options.adapters, options.training).to(at::kFloat) * options.scale;
+  auto logits = head_logits_plain(hidden, weight, bias, options.adapters, options.adapter_rows, options.training).to(at::kFloat) *
+                options.scale;
   auto losses = at::cross_entropy_loss(logits, targets_t, {}, at::Reduction::None, kIgnoredTarget, options.label_smoothing);
   auto labelled = targets_t != kIgnoredTarget;
   auto correct = (logits.argmax(-1) == targets_t).logical_and(labelled);

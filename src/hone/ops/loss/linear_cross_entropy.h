@@ -1,6 +1,6 @@
 // The loss of a language model straight from hidden states: logits exist only for positions with a target, a few at a time.
 #pragma once
-#include "hone/ops/linear/lora_linear.h"
+#include "hone/ops/linear/multi_lora.h"
 
 namespace hone::ops {
 
@@ -18,6 +18,7 @@ struct CrossEntropyOptions {
   double label_smoothing = 0.0;  // loss = (1 - e) nll + e * mean over the vocabulary, as torch and transformers define it
   int64_t target_count = -1;     // how many targets are not ignored, when the caller knows: spares an accelerator a host sync
   std::vector<LoraWeights> adapters;      // on the head
+  LoraMapping adapter_rows;               // the rows of `hidden` that each of them is of; empty: all are of all
   bool training = false;                  // dropout of the adapters
   size_t chunk_bytes = size_t{96} << 20;  // largest tensor of logits
   double scale = 1;                       // of the logits, in float32: the inverse of a temperature

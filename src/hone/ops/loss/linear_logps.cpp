@@ -1,6 +1,7 @@
 #include "hone/ops/loss/linear_logps.h"
 
 #include "hone/device/autograd.h"
+#include "hone/ops/loss/head_logits.h"
 
 namespace hone::ops {
 namespace {
@@ -57,7 +58,8 @@ TargetLogps chunked_logps(const Tensor& hidden, const LogpsHead& head) {
   size_t row_bytes = static_cast<size_t>(head.shard ? head.shard->largest : head.weight.size(0)) * sizeof(float);
   int64_t rows = std::max<int64_t>(16, static_cast<int64_t>(head.options.chunk_bytes / row_bytes) / 16 * 16);
   for (const auto& part : labelled.split(rows)) {
-    auto logits = lora_linear(hidden.index_select(0, part), head.weight, head.bias, head.options.adapters, head.options.training)
+    auto logits = head_logits(hidden.index_select(0, part), part, head.weight, head.bias, head.options.adapters,
+                              head.options.adapter_rows, head.options.training)
                       .to(at::kFloat);
     if (head.options.scale != 1) logits = logits * head.options.scale;
     auto targets = head.targets_t.index_select(0, part).unsqueeze(1);
@@ -104,7 +106,8 @@ class LinearLogps : public torch::autograd::Function<LinearLogps> {
 
 TargetLogps linear_logps_plain(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
                                const CrossEntropyOptions& options) {
-  auto logits = lora_linear_plain(hidden, weight, bias, options.adapters, options.training).to(at::kFloat) * options.scale;
+  auto logits = head_logits_plain(hidden, weight, bias, options.adapters, options.adapter_rows, options.training).to(at::kFloat) *
+                options.scale;
   auto labelled = targets_t != kIgnoredTarget;
   auto targets = targets_t.masked_fill(labelled.logical_not(), 0).unsqueeze(1);
   auto logps_t = logits.log_softmax(1).gather(1, targets).squeeze(1);

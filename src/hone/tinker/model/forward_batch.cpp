@@ -1,5 +1,6 @@
 #include "hone/tinker/model/forward_batch.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <utility>
@@ -40,15 +41,10 @@ int64_t size_of(const Datum& datum) {
   return static_cast<int64_t>(datum.tokens.size()) * std::max<int64_t>(1, targets_in(datum).width);
 }
 
-// The hidden state each target stands behind: once per target where a position has several.
-Tensor repeated_rows(const Tensor& hidden_th, const std::vector<const Datum*>& data) {
-  std::vector<int64_t> rows;
-  int64_t position = 0;
-  for (const auto* datum : data)
-    for (size_t i = 0; i < datum->tokens.size(); ++i, ++position)
-      rows.insert(rows.end(), static_cast<size_t>(targets_in(*datum).width), position);
-  if (static_cast<int64_t>(rows.size()) == hidden_th.size(0)) return hidden_th;
-  return hidden_th.index_select(0, at::tensor(rows, at::kLong).to(hidden_th.device()));
+// The position of the hidden state that each target of a datum stands behind: several times where a position has several.
+void append_positions(const Datum& datum, int64_t begin, std::vector<int64_t>& positions) {
+  for (size_t i = 0; i < datum.tokens.size(); ++i)
+    positions.insert(positions.end(), static_cast<size_t>(targets_in(datum).width), begin + static_cast<int64_t>(i));
 }
 
 void append_logprobs(const Tensor& logps, const std::vector<const Datum*>& data, std::vector<DatumLogprobs>& all) {
@@ -64,14 +60,17 @@ void append_logprobs(const Tensor& logps, const std::vector<const Datum*>& data,
 
 }  // namespace
 
-Tensor target_logps(model::CausalLM& model, const std::string& adapter, const Tensor& hidden_th,
+// One adapter alone is a part of the head's own product, which is faster.
+Tensor target_logps(model::CausalLM& model, const ops::LoraMapping& rows, const Tensor& hidden_th,
                     const std::vector<int64_t>& targets, double scale) {
   const auto& head = std::as_const(model).head();
   auto adapters = head.adapters;
-  for (auto& each : adapters) each.active = each.adapter == adapter;
-  return ops::linear_logps(
-             hidden_th, head.weight, head.bias, at::tensor(targets, at::kLong).to(hidden_th.device()),
-             {.target_count = static_cast<int64_t>(targets.size()), .adapters = std::move(adapters), .scale = scale})
+  for (auto& each : adapters) each.active = has_adapter_of({each}, rows);
+  return ops::linear_logps(hidden_th, head.weight, head.bias, at::tensor(targets, at::kLong).to(hidden_th.device()),
+                           {.target_count = static_cast<int64_t>(targets.size()),
+                            .adapters = std::move(adapters),
+                            .adapter_rows = rows.size() == 1 ? ops::LoraMapping{} : rows,
+                            .scale = scale})
       .logps_t;
 }
 
@@ -107,14 +106,28 @@ std::vector<ForwardBatch::Part> ForwardBatch::next_pass() {
   return pass;
 }
 
-Tensor ForwardBatch::loss_of(const Part& part, const Tensor& hidden_th) {
-  std::vector<int64_t> targets;
-  for (const auto* datum : part.data) {
-    auto more = target_tokens(*datum);
-    targets.insert(targets.end(), more.begin(), more.end());
+// Of the targets of all parts, one part behind the other. The head is read once for all of them.
+std::vector<Tensor> ForwardBatch::logps_of(const std::vector<Part>& pass, const Tensor& hidden_th) {
+  std::vector<int64_t> targets, positions, counts;
+  ops::LoraMapping rows;
+  int64_t position = 0;
+  for (const auto& part : pass) {
+    const auto begin = static_cast<int64_t>(targets.size());
+    for (const auto* datum : part.data) {
+      std::ranges::copy(target_tokens(*datum), std::back_inserter(targets));
+      append_positions(*datum, position, positions);
+      position += static_cast<int64_t>(datum->tokens.size());
+    }
+    rows.push_back({part.task->run_.name(), begin, static_cast<int64_t>(targets.size())});
+    counts.push_back(static_cast<int64_t>(targets.size()) - begin);
   }
+  const bool one_each = static_cast<int64_t>(positions.size()) == hidden_th.size(0);
+  auto behind_th = one_each ? hidden_th : hidden_th.index_select(0, at::tensor(positions, at::kLong).to(hidden_th.device()));
+  return target_logps(model_, rows, behind_th, targets).split_with_sizes(counts);
+}
+
+Tensor ForwardBatch::loss_of(const Part& part, const Tensor& logps) {
   auto& task = *part.task;
-  auto logps = target_logps(model_, task.run_.name(), repeated_rows(hidden_th, part.data), targets);
   auto sum = task.loss_.sum(logps, task.loss_.tensors(part.data, logps.device()));
   const double value = sum.item<double>();
   if (!std::isfinite(value)) {
@@ -146,8 +159,9 @@ bool ForwardBatch::step() {
   at::AutoGradMode gradients(backward);
   auto hidden_th = model_.hidden_states(model::packed_texts(texts, model_.device()));
   Tensor total;
+  const auto logps = logps_of(pass, hidden_th);
   for (size_t i = 0; i < pass.size(); ++i) {
-    auto sum = loss_of(pass[i], hidden_th.narrow(0, rows[i].begin, pass[i].rows));
+    auto sum = loss_of(pass[i], logps[i]);
     if (!sum.defined()) continue;
     total = total.defined() ? total + sum : sum;
     if (backward) pass[i].task->run_.note_gradients();

@@ -1,5 +1,6 @@
 // forward and forward_backward of several runs at once: their data are packed into common passes over the base model.
 #pragma once
+#include "hone/ops/linear/multi_lora.h"
 #include "hone/tinker/model/training_run.h"
 
 namespace hone::tinker {
@@ -49,15 +50,17 @@ class ForwardBatch {
     int64_t rows = 0;
   };
   std::vector<Part> next_pass();
-  Tensor loss_of(const Part& part, const Tensor& hidden_th);
+  std::vector<Tensor> logps_of(const std::vector<Part>& pass, const Tensor& hidden_th);
+  Tensor loss_of(const Part& part, const Tensor& logps);
 
   model::CausalLM& model_;
   int64_t batch_tokens_, tokens_ = 0;
   std::vector<ForwardTask*> tasks_, in_pass_;
 };
 
-// Log-probabilities of `targets` [T * width] behind packed hidden states, by the base and `adapter` on the head ("": none).
-Tensor target_logps(model::CausalLM& model, const std::string& adapter, const Tensor& hidden_th,
+// Log-probabilities of `targets`, one behind each hidden state, by the base and on the head the adapters that `rows` say: all of
+// the hidden states are in one range or another, in order.
+Tensor target_logps(model::CausalLM& model, const ops::LoraMapping& rows, const Tensor& hidden_th,
                     const std::vector<int64_t>& targets, double scale = 1);
 
 }  // namespace hone::tinker

@@ -5,6 +5,8 @@
 
 namespace hone::tinker {
 
+bool has_adapter_of(const std::vector<ops::LoraWeights>& adapters, const ops::LoraMapping& rows);
+
 // While it lives, `rows` say which adapter is part of the model on which rows of a packed pass; behind it none is. All rows must
 // be in one range or another, in order. An adapter called "" is the base alone.
 class ActiveAdapters {

@@ -138,10 +138,10 @@ void Sampler::rescale(Live& job) {
     auto hidden_th = model_.hidden_states(model::packed_texts({text}, model_.device()));
     auto answer_th =
         hidden_th.narrow(0, static_cast<int64_t>(request.prompt.size()) - 1, static_cast<int64_t>(sequence.tokens.size()));
-    auto logps =
-        target_logps(model_, job.job.folder, answer_th, {sequence.tokens.begin(), sequence.tokens.end()}, 1 / temperature)
-            .to(at::kCPU, at::kFloat)
-            .contiguous();
+    auto logps = target_logps(model_, {{job.job.folder, 0, answer_th.size(0)}}, answer_th,
+                              {sequence.tokens.begin(), sequence.tokens.end()}, 1 / temperature)
+                     .to(at::kCPU, at::kFloat)
+                     .contiguous();
     sequence.logprobs.assign(logps.const_data_ptr<float>(), logps.const_data_ptr<float>() + logps.numel());
   }
 }
