@@ -1,5 +1,7 @@
 #include "hone/ops/attention/attention.h"
 
+#include "hone/ops/cpu/attention.h"
+#include "hone/ops/cpu/panel_attention.h"
 #include "hone/ops/linear/matmul.h"
 #include "ops/ops_testing.h"
 
@@ -39,13 +41,39 @@ TEST_P(Attention, MatchesItsDefinitionOverPackedSequences) {
   compare(segments_of({1, 33, 70, 2}), {4, 2, 16, 0.25});
   compare(segments_of({5, 129}), {6, 2, 24, 0.2});
   compare(segments_of({40}), {3, 3, 64, 0.125});
+  compare(segments_of({401}), {4, 2, 20, 0.25});
 }
 
-TEST_P(Attention, WindowHidesWhatIsOlder) { compare(segments_of({3, 50}), {4, 2, 16, 0.25, 8}); }
+TEST_P(Attention, WindowHidesWhatIsOlder) {
+  compare(segments_of({3, 50}), {4, 2, 16, 0.25, 8});
+  compare(segments_of({450}), {2, 1, 16, 0.25, 90});
+}
 
 TEST_P(Attention, SeesBothWaysWhereNothingIsCausal) {
   compare(segments_of({1, 33, 70, 2}), {4, 2, 16, 0.25, 0, false});
   compare(segments_of({3, 50}), {4, 2, 16, 0.25, 8, false});
+  compare(segments_of({450}), {2, 1, 16, 0.25, 90, false});
+}
+
+// A prompt gives the same bits whether its positions are computed at once or chunk by chunk.
+TEST_P(Attention, ChunksOfAPromptGiveTheBitsOfTheWhole) {
+  const AttentionShape shape{4, 2, 16, 0.25, 150};
+  const int64_t keys = 500;
+  auto in = inputs(keys, shape);
+  force_upcast(true);
+  if (!cpu::has_panel_attention(in[0])) GTEST_SKIP() << "libtorch's kernel splits queries by their number";
+  auto heads = [&](const Tensor& x, int64_t count) {
+    return x.narrow(0, 0, count).view({count, shape.kv_heads, shape.head_dim}).transpose(0, 1);
+  };
+  auto whole = at::empty_like(in[0]), chunks = at::empty_like(in[0]);
+  cpu::attention_with_prefix(in[0], heads(in[1], keys), heads(in[2], keys), shape, whole);
+  for (int64_t begin = 0, end = 0; begin < keys; begin = end) {
+    end = std::min(keys, begin + 1 + begin);
+    cpu::attention_with_prefix(in[0].narrow(0, begin, end - begin), heads(in[1], end), heads(in[2], end), shape,
+                               chunks.narrow(0, begin, end - begin));
+  }
+  force_upcast(std::nullopt);
+  EXPECT_TRUE(at::equal(whole, chunks));
 }
 
 TEST_P(Attention, EachSegmentHasItsKind) {

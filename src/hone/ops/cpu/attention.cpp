@@ -1,6 +1,7 @@
 #include "hone/ops/cpu/attention.h"
 
 #include "hone/device/autograd.h"
+#include "hone/ops/cpu/panel_attention.h"
 #include "hone/ops/linear/matmul.h"
 
 namespace hone::ops::cpu {
@@ -18,6 +19,10 @@ Tensor repeated(const Tensor& x, const AttentionShape& shape) {  // [len, kv_hea
   return x.view({length, shape.kv_heads, 1, shape.head_dim})
       .permute({1, 2, 0, 3})
       .expand({shape.kv_heads, shape.heads / shape.kv_heads, length, shape.head_dim});
+}
+
+Tensor heads_first(const Tensor& x, const AttentionShape& shape) {  // [len, kv_heads * d] -> [kv_heads, len, d]
+  return x.view({x.size(0), shape.kv_heads, shape.head_dim}).transpose(0, 1);
 }
 
 // A mask for what the kernel's two ways, everything and causal from the first key, do not say: a window shorter than the keys, or
@@ -51,11 +56,17 @@ class Attention : public torch::autograd::Function<Attention> {
     for (int64_t i = 0; i < segments.count(); ++i) {
       if (segments.length(i) == 0) continue;
       auto [begin, length] = range(segments, i);
+      auto normaliser = normalisers.narrow(0, begin * shape.heads, length * shape.heads);
+      if (has_panel_attention(q)) {
+        auto rows = [&](const Tensor& x) { return x.narrow(0, begin, length); };
+        panel_attention(rows(q), heads_first(rows(k), shape), heads_first(rows(v), shape), shape, rows(out), normaliser);
+        continue;
+      }
       auto view = view_of(q, k, v, begin, length, shape);
       auto [values, logsumexp] =
           at::_scaled_dot_product_flash_attention_for_cpu(view.q, view.k, view.v, 0.0, view.causal, view.mask, shape.scale);
       grouped(out.narrow(0, begin, length), shape).copy_(values);
-      normalisers.narrow(0, begin * shape.heads, length * shape.heads).view(logsumexp.sizes()).copy_(logsumexp);
+      normaliser.view(logsumexp.sizes()).copy_(logsumexp);
     }
     ctx->save_for_backward({q, k, v, out, normalisers});
     ctx->saved_data["offsets"] = segments.offsets;
@@ -112,6 +123,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const CuSeql
 }
 
 void attention_with_prefix(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionShape& shape, const Tensor& out) {
+  if (has_panel_attention(q)) return panel_attention(q, k, v, shape, out, {});
   auto seen_by_group = [&](const Tensor& x) {
     return as_computed(x).unsqueeze(1).expand({shape.kv_heads, shape.heads / shape.kv_heads, x.size(1), shape.head_dim});
   };

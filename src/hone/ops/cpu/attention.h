@@ -1,4 +1,4 @@
-// Attention on the CPU: libtorch's blocked kernel per sequence.
+// Attention on the CPU, sequence by sequence: libtorch's blocked kernel, or panel_attention.h's forward pass.
 #pragma once
 #include "hone/ops/attention/attention.h"
 

@@ -23,7 +23,7 @@ struct FloatPanels {
     with_type(from.scalar_type(), [&](auto type) { body(from.const_data_ptr<decltype(type)>()); });
   }
   static void multiply(const float* rows, const float* columns, int64_t depth, float* sums, int64_t stride, bool increase) {
-    static const auto kMultiply = device::cpu_features().sve_bytes == 32 ? multiply_panels_sve256 : multiply_panels;
+    static const auto kMultiply = multiply_panels_here();
     kMultiply(rows, columns, depth, sums, stride, increase);
   }
 };
@@ -108,6 +108,10 @@ bool in_bf16(const Tensor& a, const Tensor& b) {
 }
 
 }  // namespace
+
+MultiplyPanels multiply_panels_here() {
+  return device::cpu_features().sve_bytes == 32 ? multiply_panels_sve256 : multiply_panels;
+}
 
 bool has_panel_gemm() { return true; }
 

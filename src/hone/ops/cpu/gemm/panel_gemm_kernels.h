@@ -9,7 +9,7 @@
 namespace hone::ops::cpu {
 
 constexpr int64_t kPanelRows = 8, kPanelColumns = 12;  // 24 sums of four in registers, 98 % of what a Neoverse-N1 can multiply
-constexpr int64_t kPanelDepth = 384;  // steps of a sum at a time: a panel of each factor stays in the first-level cache
+constexpr int64_t kPanelDepth = 512;  // steps of a sum at a time: a panel of each factor stays in the first-level cache
 
 // Where the numbers of a factor are: a line is a row of the left factor, a column of the right one.
 struct PanelSource {
@@ -31,6 +31,8 @@ void multiply_panels(const float* row_panel, const float* column_panel, int64_t 
                      bool increase);
 void multiply_panels_sve256(const float* row_panel, const float* column_panel, int64_t depth, float* sums, int64_t stride,
                             bool increase);
+using MultiplyPanels = decltype(&multiply_panels);
+MultiplyPanels multiply_panels_here();  // as this processor does it fastest
 
 // The same in bfloat16, for processors that multiply it (BFMMLA): four steps of a sum stand together, of each line in turn.
 // Depths of panels are whole fours; what a source lacks is zero.

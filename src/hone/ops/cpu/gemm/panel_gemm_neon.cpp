@@ -108,6 +108,7 @@ __attribute__((noinline, noclone)) void multiply_panels(const float* x, const fl
                                                         int64_t stride, bool increase) {
   SumRow r0{}, r1{}, r2{}, r3{}, r4{}, r5{}, r6{}, r7{};
   for (int64_t k = 0; k < depth; ++k, x += kPanelRows, w += kPanelColumns) {
+    __builtin_prefetch(x + 16 * kPanelRows), __builtin_prefetch(w + 16 * kPanelColumns);
     const float32x4_t above = vld1q_f32(x), below = vld1q_f32(x + 4), a = vld1q_f32(w), b = vld1q_f32(w + 4),
                       c = vld1q_f32(w + 8);
     add_row<0>(r0, above, a, b, c), add_row<1>(r1, above, a, b, c), add_row<2>(r2, above, a, b, c),

@@ -23,7 +23,7 @@ class PanelGrid {
     int64_t down = pieces_of(rows, kRows), across = pieces_of(columns, kColumns);
     const int64_t wanted = std::min(4 * int64_t{at::get_num_threads()}, rows * columns * depth / kLeastProducts);
     while (down * across < wanted && (rows > 8 * kPanelRows * down || columns > 4 * kPanelColumns * across))
-      rows* across > columns* down ? ++down : ++across;
+      (rows * across) > (columns * down) ? ++down : ++across;
     block_rows_ = up_to(pieces_of(rows, down), kPanelRows);
     block_columns_ = up_to(pieces_of(columns, across), kPanelColumns);
   }

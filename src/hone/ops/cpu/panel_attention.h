@@ -1,0 +1,16 @@
+// Attention of many queries on Arm, on the kernels of gemm/panel_gemm_kernels.h: scores stay in the second-level cache, hidden
+// keys are left out, 16-bit numbers are widened while they are packed. What a query gets does not depend on which others are
+// computed.
+#pragma once
+#include "hone/ops/attention/attention.h"
+
+namespace hone::ops::cpu {
+
+bool has_panel_attention(const Tensor& q);
+
+// One sequence, whose last q.size(0) positions are the queries: q and out [queries, heads * head_dim], k and v [kv_heads, keys,
+// head_dim]; the elements of a head are contiguous. `logsumexp`: float32 [heads, queries], contiguous, or undefined.
+void panel_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionShape& shape, const Tensor& out,
+                     const Tensor& logsumexp);
+
+}  // namespace hone::ops::cpu
