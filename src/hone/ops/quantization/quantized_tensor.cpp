@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "hone/base/error.h"
+
 namespace hone::ops {
 namespace {
 
