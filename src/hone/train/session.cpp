@@ -97,14 +97,15 @@ std::string weights_of(const TrainingJob& job, const model::CausalLM& model) {
   return fmt::format("{}, those of the blocks' linear layers in {}", type_name(model.dtype()), ops::code_name(compression->code));
 }
 
-RunFacts facts_of(const TrainingJob& job, const RunSetup& ready, const LoadedModel& loaded, int processes) {
+RunFacts facts_of(const TrainingJob& job, const RunSetup& ready, const LoadedModel& loaded, const DistributedContext& processes) {
   RunFacts facts{.model = job.model_name.empty() ? job.model_folder.string() : job.model_name,
                  .tuner = tuner_name(job.tuner),
                  .device = device::describe(job.load.device),
                  .dtype = weights_of(job, *loaded.model),
                  .template_name = ready.encoder->template_name(),
                  .max_length = ready.encoder->config().max_length,
-                 .processes = processes};
+                 .processes = processes.world.size,
+                 .copies = processes.data_size()};
   if (!ready.data.train) return facts;
   const auto& report = *ready.report;
   facts.examples = ready.data.train->size() - report.bad();
@@ -306,7 +307,7 @@ RunResult TrainingSession::train() {
   if (ready_.resume) trainer.resume(*ready_.resume);
   if (is_main()) {
     log::debug("{}", trainable_table(policy.tuned));
-    log::info("{}", running_block(config, ready_.plan, facts_of(job_, ready_, policy, strategy->size()), policy.tuned));
+    log::info("{}", running_block(config, ready_.plan, facts_of(job_, ready_, policy, processes_), policy.tuned));
   }
   const auto outcome = trainer.train();
   RunResult finished{.outcome = outcome,

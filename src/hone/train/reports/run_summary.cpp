@@ -94,7 +94,7 @@ std::string trainable_table(const tuner::Tuned& tuned) {
 }
 
 std::string running_block(const TrainerConfig& config, const StepCounts& plan, const RunFacts& facts, const tuner::Tuned& tuned) {
-  int64_t total_batch = config.micro_batch_size * plan.accumulation * facts.processes;
+  int64_t total_batch = config.micro_batch_size * plan.accumulation * facts.copies;
   int64_t epochs = plan.updates_per_epoch > 0 ? (plan.max_steps + plan.updates_per_epoch - 1) / plan.updates_per_epoch : 1;
   auto block = fmt::format(
       "***** Running training *****\n"

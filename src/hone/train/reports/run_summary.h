@@ -19,6 +19,7 @@ struct RunFacts {
   int64_t examples = -1;                                    // -1: streamed
   int64_t tokens = 0, trained_tokens = 0, longest_row = 0;  // 0: not known before they are read
   int processes = 1;
+  int copies = 1;  // of the model: each has rows of its own
 };
 
 // transformers' "***** Running training *****" block, and the facts of the run.
