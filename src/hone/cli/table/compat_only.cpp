@@ -1,4 +1,4 @@
-// What ms-swift and LLaMA-Factory take and few commands hold: kept apart so that the other files show what matters.
+// Rare options of ms-swift and LLaMA-Factory, in a separate file so that the other files show what matters.
 #include "hone/cli/table.h"
 
 namespace hone::cli::table {
@@ -15,14 +15,14 @@ void add_rare_training(Rows& rows) {
           {"use_cache", Flag, "false", "Keep keys and values while training.",
            always_on{"false", "training never reads a cache"}},
           {"enable_jit_checkpoint", Flag, "false", "Save a checkpoint on SIGTERM.",
-           always_on{"true", "a run that is told to end always saves first"}},
+           always_on{"true", "a run always saves when it receives SIGTERM"}},
           {"dataloader_multiprocessing_context", Choice("fork|spawn|forkserver"), "", "How worker processes start.",
            no_effect{kThreads}},
           {"dataloader_in_order", Flag, "true", "Batches in the order of the rows.",
            always_on{"true", "batches always come in order, so that a run can be resumed exactly"}},
           {"train_sampling_strategy", Choice("random|sequential|group_by_length"), "random", "Order of the rows."},
           {"ddp_static_graph", Flag, "", "The same parameters have gradients in every step.",
-           always_on{"true", "gradients are reduced as they come, whichever parameters have one"}},
+           always_on{"true", "gradients are reduced as they become available, regardless of which parameters have one"}},
           {"mrl_dims", JsonText, "", "Matryoshka embedding sizes and their loss weights, as in {\"512\": 1.0, \"256\": 0.5}.",
            only_swift{}},
           {"galore_proj_quant", Flag, "false", "Q-GaLore: quantize the projector.", only_swift{}},
@@ -34,7 +34,7 @@ void add_rare_training(Rows& rows) {
           {"galore_queue_size", Integer(1), "5", "Q-GaLore: queue size.", only_swift{}},
           {"ray_exp_name", Text, "", "Ray.", only_swift{}, no_effect{kRay}},
           {"device_groups", JsonText, "", "Ray.", only_swift{}, no_effect{kRay}},
-          {"decision_drop_instructions", Real(0, 1), "0", "Decision data: share of questions whose text is left out.",
+          {"decision_drop_instructions", Real(0, 1), "0", "Decision data: share of questions whose text is dropped.",
            only_swift{}, verbs{kModelUsers}},
           {"decision_subsample_options", Integer(0), "0",
            "Decision data: maximum options per question, including the correct one; 0 is all.", only_swift{}, verbs{kModelUsers}},
@@ -42,8 +42,8 @@ void add_rare_training(Rows& rows) {
            only_swift{}, verbs{kModelUsers}},
           {"decision_shuffle_fields", Flag, "false", "Decision data: shuffle the fields of the state, and the questions.",
            only_swift{}, verbs{kModelUsers}},
-          {"use_swift_lora", Flag, "false", "A LoRA of the program's own instead of PEFT's.", only_swift{},
-           always_on{"true", "LoRA is hone's own; its files are PEFT's"}},
+          {"use_swift_lora", Flag, "false", "ms-swift's own LoRA instead of PEFT's.", only_swift{},
+           always_on{"true", "LoRA is hone's own; its files have PEFT's format"}},
           {"trackio_bucket_id", Text, "", "Trackio.", no_effect{"Trackio is not written"}},
           {"trackio_static_space_id", Text, "", "Trackio.", no_effect{"Trackio is not written"}},
           {"profiler_record_shapes", Flag, "true", "Shapes in the profile.", only_factory{}},
@@ -57,9 +57,9 @@ void add_rare_rlhf(Rows& rows) {
   add_group(rows, kTitle, kRlhf,
             {
                 {"ds3_gather_for_generation", Flag, "true", "Gather ZeRO-3 weights to generate.", only_swift{}, verbs{kTraining},
-                 always_on{"true", "a block's weights are gathered when its turn to compute comes"}},
+                 always_on{"true", "a block's weights are gathered when it computes"}},
                 {"wandb_log_unique_prompts", Flag, "", "Each prompt once in W&B.", only_swift{},
-                 no_effect{"answers are written to completions.jsonl, not to W&B"}},
+                 no_effect{"completions are written to completions.jsonl, not to W&B"}},
             });
 }
 
@@ -80,12 +80,12 @@ void add_rare_serving(Rows& rows) {
           {"kt_lora_expert_num", Integer(1), "", "KTransformers.", only_factory{}, verbs{kModelUsers}, no_effect{kOneKt}},
           {"kt_lora_expert_intermediate_size", Integer(1), "", "KTransformers.", only_factory{}, verbs{kModelUsers},
            no_effect{kOneKt}},
-          {"context_manager", Text, "", "How a rollout's history is shortened.", only_swift{}, verbs{kRollout}},
+          {"context_manager", Text, "", "How a rollout's history is truncated.", only_swift{}, verbs{kRollout}},
       });
   add_group(rows, "Compatibility options: web pages and export", kDeploy,
             {
-                {"is_multimodal", Flag, "", "Buttons for images and sounds.", only_swift{}, verbs{kDeploy},
-                 always_on{"false", "the page offers what the model takes, which is text"}},
+                {"is_multimodal", Flag, "", "Buttons for images and audio.", only_swift{}, verbs{kDeploy},
+                 always_on{"false", "the page offers the media that the model supports"}},
                 {"test_convert_dtype", Text, "float32", "Type of the comparison.", only_swift{}, verbs{kExport},
                  no_effect{"only read when converting from or to Megatron"}},
                 {"save_missing_weights", Flag, "false", "Copy weights that a conversion lacks.", only_swift{}, verbs{kExport},

@@ -13,7 +13,7 @@ void add_hub(Rows& rows) {
                  factory_default{"true"}},
                 {"hub_token", Text, "", "Access token of the hub; none is HF_TOKEN or MODELSCOPE_API_TOKEN.",
                  factory{"hf_hub_token"}, also{"ms_hub_token"}, also{"om_hub_token"}},
-                {"cache_dir", Path, "", "Where downloads are kept; none is the hub's own cache."},
+                {"cache_dir", Path, "", "Download folder; none is the hub's own cache."},
                 {"adapter_folder", Text, "", "Sub-folder of an adapter repository.", only_factory{}, verbs{kModelUsers}},
             });
   add_group(rows, "Download", kDownload,

@@ -9,7 +9,7 @@ void add_training(Rows& rows) {
       rows, "Training", kTraining,
       {
           {"stage", Choice("sft|pt|rm|ppo|dpo|kto"), "sft",
-           "Kind of training; of answering commands, rm serves a reward model's scores.", on{kPt, "pt"}, on{kRlhf, "dpo"},
+           "Training stage; for inference commands, rm selects a reward model's scores.", on{kPt, "pt"}, on{kRlhf, "dpo"},
            only_factory{}, verbs{kTraining | kGenerating}},
           {"do_train", Flag, "true", "Train.", factory_default{"false"}},
           {"do_eval", Flag, "false", "Evaluate after training."},
@@ -40,9 +40,8 @@ void add_training(Rows& rows) {
            "Activation checkpointing: recompute activations in the backward pass to save memory.",
            factory_not{"disable_gradient_checkpointing"}},
           {"activation_memory_budget", Real(0, 1), "",
-           "Share of the activations between the inputs of blocks alone (0) and all (1) that may be kept: which parts of which "
-           "blocks are "
-           "recomputed is chosen so that least is computed twice. None follows --gradient_checkpointing."},
+           "Activation memory budget between full checkpointing (0) and keeping all activations (1): the parts of blocks to "
+           "recompute are chosen for the least recomputation. None follows --gradient_checkpointing."},
           {"recompute_granularity", Choice("full|selective|none"), "full",
            "Granularity of activation checkpointing: full decoder blocks, the --recompute_modules of each block, or none.",
            only_swift{}},
@@ -57,9 +56,10 @@ void add_training(Rows& rows) {
           {"vit_gradient_checkpointing", Flag, "auto", "The same for the vision tower; auto follows --gradient_checkpointing.",
            only_swift{}},
           {"tower_cache", Path, "",
-           "Folder where outputs of vision and audio towers that do not train are kept, for further epochs and runs; none keeps "
-           "none."},
-          {"tower_cache_size", Real(0.001), "50", "Most GiB in that folder; what was used longest ago goes first."},
+           "Cache folder for the outputs of frozen vision and audio towers, for further epochs and runs; none disables the "
+           "cache."},
+          {"tower_cache_size", Real(0.001), "50",
+           "Maximum size of that folder in GiB; the least recently used files are removed first."},
           {"bf16", Flag, "auto", "bfloat16 compute; auto follows --torch_dtype.", factory_default{"false"}},
           {"fp16", Flag, "auto", "float16 compute with loss scaling.", factory_default{"false"}},
           {"pure_bf16", Flag, "false", "No float32 master weights.", only_factory{}},
@@ -70,7 +70,8 @@ void add_training(Rows& rows) {
           {"threads", Integer(0), "0", "CPU threads for compute; 0 uses all cores, split among the processes of a machine.",
            verbs{kModelUsers | kLogits | kOptimTrace}},
           {"full_determinism", Flag, "false", "Use deterministic algorithms on all devices.", also{"deterministic"}},
-          {"training_graphs", Flag, "true", "Capture passes of small models once per shape and replay them, on CUDA."},
+          {"training_graphs", Flag, "true",
+           "CUDA graphs for training: capture the passes of small models once per shape and replay them."},
           {"non_finite", Choice("skip|stop"), "skip", "Action on a NaN or infinite gradient.", also{"on_non_finite"}},
           {"loss_spike", Choice("warn|skip|stop"), "warn", "Action on a loss spike."},
           {"loss_spike_sigmas", Real(0), "20",
@@ -97,13 +98,13 @@ void add_training(Rows& rows) {
           {"router_z_loss_coef", Real(0), "0",
            "Coefficient of the MoE router z-loss, the mean square of log-sum-exp of each layer's logits; logged as z_loss."},
           {"moe_expert_capacity_factor", Real(0), "",
-           "Megatron's token dropping: in training an expert takes at most this times the mean number of rows of a rank's "
-           "micro-batch. None drops nothing.",
+           "Expert capacity factor (Megatron's token dropping): in training an expert takes at most this times the mean number "
+           "of tokens per expert of a rank's micro-batch. None drops no tokens.",
            only_swift{}},
           {"moe_token_drop_policy", Choice("probs|position"), "probs",
-           "Which tokens a full expert leaves out: those that weigh least, or the last.", only_swift{}},
-          {"moe_pad_expert_input_to_capacity", Flag, "false", "Megatron pads what experts take to their capacity.", only_swift{},
-           no_effect{"rows of padding count nothing: hone leaves them out"}},
+           "Tokens that a full expert drops: those with the lowest routing weight, or the last ones.", only_swift{}},
+          {"moe_pad_expert_input_to_capacity", Flag, "false", "Megatron pads the input of experts to their capacity.",
+           only_swift{}, no_effect{"padding does not change the result, and hone adds none"}},
           {"average_tokens_across_devices", Flag, "true", "Average the loss over the tokens of all devices.",
            always_on{"true", "the loss is always divided by the tokens of all devices"}},
           {"use_logits_to_keep", Flag, "auto", "Compute logits for labeled tokens only.", only_swift{},
@@ -111,11 +112,11 @@ void add_training(Rows& rows) {
           {"torch_compile", Flag, "false", "Compile the model.",
            always_on{"true", "the program and its operators are compiled ahead of time"}},
           {"torch_compile_backend", Choice("inductor|cudagraphs|eager|aot_eager|npu|ipex|onnxrt|openxla|tensorrt|tvm"), "",
-           "How passes run, in torch.compile's words: cudagraphs replays captured graphs, eager and aot_eager capture none; "
-           "compilers "
-           "leave it to --training_graphs."},
+           "torch.compile's backends, as a choice about CUDA graphs: cudagraphs replays captured graphs, eager and aot_eager "
+           "capture none; other backends leave it to --training_graphs."},
           {"torch_compile_mode", Choice("default|reduce-overhead|max-autotune|max-autotune-no-cudagraphs"), "",
-           "The same by its modes: reduce-overhead and max-autotune replay graphs, max-autotune-no-cudagraphs captures none."},
+           "torch.compile's modes, as the same choice: reduce-overhead and max-autotune replay graphs, "
+           "max-autotune-no-cudagraphs captures none."},
           {"auto_find_batch_size", Flag, "false", "Halve the batch size and restart when memory runs out (one process only)."},
           {"torch_empty_cache_steps", Integer(1), "", "Empty the device's memory cache every N steps."},
           {"resume_from_checkpoint", Path, "", "Resume from this checkpoint folder; true picks the newest in --output_dir."},
@@ -128,10 +129,10 @@ void add_training(Rows& rows) {
           {"compute_accuracy", Flag, "false", "Token accuracy at evaluation.", only_factory{},
            always_on{"true", "token accuracy is always logged"}},
           {"restore_callback_states_from_checkpoint", Flag, "false", "Restore callbacks.",
-           always_on{"true", "a checkpoint always restores the whole run"}},
+           always_on{"true", "a checkpoint always restores the complete run"}},
           {"fp8", Flag, "false",
-           "fp8 training: linear layers of the decoder blocks multiply in 8-bit floats, forward and backward; emulated where the "
-           "device has no fp8 GEMM. Frozen weights are rounded once, with a scale for each row."},
+           "fp8 training: linear layers of the decoder blocks use fp8 GEMMs, forward and backward; emulated where the device has "
+           "none. Frozen weights are quantized once, with one scale per row."},
           {"fp8_backend", Choice("auto|torchao|te|msamp"), "auto",
            "fp8 recipe: torchao's, with one scale per tensor; others are rejected.", only_factory{}},
           {"fp8_enable_fsdp_float8_all_gather", Flag, "false", "Enables --fp8; weights are gathered in their own dtype.",
@@ -146,7 +147,7 @@ void add_training(Rows& rows) {
           {"fp16_full_eval", Flag, "false", "Evaluate and predict outside training in float16."},
           {"jit_mode_eval", Flag, "false", "Evaluate without Python.", always_on{"true", "evaluation never runs Python"}},
           {"use_ipex", Flag, "false", "Kernels for the CPU's own instructions.",
-           always_on{"true", "hone's kernels take AVX-512, AMX and Arm's bf16 where the CPU has them"}},
+           always_on{"true", "hone's kernels use AVX-512, AMX and Arm's bf16 where the CPU has them"}},
           {"use_mps_device", Flag, "false", "Apple devices.", no_effect{"see --devices"}},
           {"tpu_num_cores", Integer(), "", "TPU cores.", no_effect{"see --devices"}},
           {"debug", Text, "", "underflow_overflow: stop at the first loss or gradient that is not finite."},
@@ -175,8 +176,8 @@ void add_training(Rows& rows) {
            always_on{"true", "metrics are summed batch by batch; logits are never kept"}},
           {"eval_do_concat_batches", Flag, "true", "Join results of batches.",
            always_on{"true", "metrics are over all batches together"}},
-          {"eval_use_gather_object", Flag, "false", "Gather what every process found, of any kind.",
-           always_on{"true", "what every process found is always gathered"}},
+          {"eval_use_gather_object", Flag, "false", "Gather results of any type from all processes.",
+           always_on{"true", "results of all processes are always gathered"}},
           {"include_inputs_for_metrics", Flag, "false", "Inputs to metrics.", no_effect{"metrics are built in"}},
           {"include_for_metrics", List, "", "What metrics get.", no_effect{"metrics are built in"}},
           {"metric_for_best_model", Text, "auto", "Metric that selects the best checkpoint; auto is loss."},
