@@ -3,8 +3,8 @@ import json
 import sys
 
 import pytest
-from test_turns import ask, caller, completions, grpo  # noqa: F401
 from train_testing import ROOT
+from turn_testing import ask, caller, completions, grpo, rlhf  # noqa: F401
 
 SCHEDULERS = '''
 from swift.plugin.multi_turn import MultiTurnScheduler, multi_turns

@@ -1,64 +1,19 @@
 """Rollouts of several turns, of GRPO, PPO and GKD, inside and on servers: tools behind addresses, second thoughts."""
-import functools
 import importlib.util
 import json
-import sys
 import time
 from contextlib import contextmanager
 
 import pytest
-import workers
 from local_server import serving
 from test_rollout_server import RolloutServer, same_course, served, steps_of
 from test_rollout_server import serving as rollout_servers
-from train_testing import ROOT, rlhf_runner
+from train_testing import ROOT
+from turn_testing import ACTION, BASE, CALL, ask, caller, completions, grpo, rlhf  # noqa: F401
 
 spec = importlib.util.spec_from_file_location("calculator", ROOT / "cookbook/agents/calculator.py")
 calculator = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(calculator)
-
-CALL = '<tool_call>\n{"name": "calculator", "arguments": {"expression": "2+3"}}\n</tool_call>'
-ACTION = 'Action: calculator\nAction Input: {"expression": "4+5"}\n'
-BASE = dict(rlhf_type="grpo", reward_funcs="accuracy", num_generations=2, per_device_train_batch_size=2, max_completion_length=96, temperature=0.05, beta=0, torch_dtype="float32", tuner_type="full",
-            learning_rate="1e-6", max_steps=1, logging_steps=1, save_strategy="no", add_version="false", split_dataset_ratio=0, log_completions="true")
-
-
-def ask(text, **columns):
-    return {"messages": [{"role": "user", "content": text}], **columns}
-
-
-@pytest.fixture(scope="module")
-def caller(tmp_path_factory, hone):
-    """nano, which has learnt by heart to ask a calculator in both formats, and to say nothing of use to anything else."""
-    def make(folder):
-        hermes = [{"role": "user", "content": "two and three"}, {"role": "tool_call", "content": '{"name": "calculator", "arguments": {"expression": "2+3"}}'}, {"role": "tool", "content": "5"},
-                  {"role": "assistant", "content": "\\boxed{5}"}]
-        react = [{"role": "user", "content": "four and five"}, {"role": "assistant", "content": ACTION + "Observation:9\nFinal Answer: \\boxed{9}"}]
-        wrong = [{"role": "user", "content": "one and one"}, {"role": "assistant", "content": "I think <answer>3</answer>"}]
-        (folder / "rows.jsonl").write_text("".join(json.dumps({"messages": row}) + "\n" for row in (hermes, react, wrong) * 8))
-        done = hone("sft", "--model", ROOT / "models/nano", "--dataset", folder / "rows.jsonl", "--tuner_type", "full", "--torch_dtype", "float32", "--learning_rate", "2e-3", "--max_steps", 60,
-                    "--per_device_train_batch_size", 6, "--gradient_accumulation_steps", 1, "--save_only_model", "true", "--output_dir", folder / "out", "--add_version", "false", "--save_steps", 60)
-        assert done.returncode == 0, done.stderr
-
-    return workers.made_once(tmp_path_factory, "caller", make) / "out/checkpoint-60"
-
-
-@pytest.fixture
-def rlhf(caller, tmp_path):
-    """A run of a method on rows of its own."""
-    def run(base, *rows, **settings):
-        path = tmp_path / f"rows{time.monotonic_ns()}.jsonl"
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        done = rlhf_runner(base, caller, path)(settings.pop("folder", tmp_path / f"run{time.monotonic_ns()}"), **settings)
-        return done
-
-    return run
-
-
-@pytest.fixture
-def grpo(rlhf):
-    return functools.partial(rlhf, BASE)
-
 
 @contextmanager
 def tools(handler=calculator.Handler):
@@ -71,10 +26,6 @@ def tools(handler=calculator.Handler):
 
     with serving(Watched) as address:
         yield address, asked
-
-
-def completions(run):
-    return json.loads((run.folder / "completions.jsonl").read_text().splitlines()[0])
 
 
 def trained_texts(run, model):
@@ -207,8 +158,7 @@ def test_ppo_learns_its_own_tokens_of_an_episode(rlhf, caller):
     learnt = [i for i, target in enumerate(batch["targets"]) if target >= 0]
     states = [i for i, value in enumerate(batch["experience"][3 * len(batch["tokens"]):]) if value > 0]  # behind advantages, returns and values
     assert set(learnt) <= set(states) and len(states) - len(learnt) <= 4, (learnt, states)  # one more behind each that ended early
-    for one, other in zip(alone.log(), both.log()):
-        assert one.get("grad_norm") == pytest.approx(other.get("grad_norm"), rel=1e-4, abs=1e-7)
+    assert [step["grad_norm"] for step in steps_of(alone)] == pytest.approx([step["grad_norm"] for step in steps_of(both)], rel=1e-4, abs=1e-7)
 
 
 def test_gkd_distills_episodes(rlhf, grpo, caller):
@@ -230,8 +180,9 @@ def test_servers_write_the_answers_of_episodes(rlhf, grpo, caller):
     rows = [ask("two and three", solution="5")] * 6
     with tools() as (address, _), rollout_servers(RolloutServer(caller)) as (server,):
         more = dict(tool_servers=address, **TOOLS, **served(server))
-        short = grpo(*rows, completion_length_limit_scope="total", max_completion_length=64, **more)
-        assert short.code == 0 and set(completions(short)["completion"]) == {"\\boxed{5}"}, short.err
+        for limit, last in ((120, "\\boxed{5}"), (80, CALL)):  # 64 tokens of the call, 42 around what the tool wrote, 9 of the answer
+            short = grpo(*rows, completion_length_limit_scope="total", max_completion_length=limit, **more)
+            assert short.code == 0 and set(completions(short)["completion"]) == {last}, short.err
         settings = dict(max_steps=3, learning_rate="1e-4", save_strategy="steps", save_steps=2, temperature=1, reward_funcs="soft_overlong", soft_cache_length=90, **more)
         plain, none = grpo(*rows, **settings), grpo(*rows, async_generate="true", async_max_lag=0, **settings)
         ahead, both = grpo(*rows, async_generate="true", **settings), grpo(*rows, async_generate="true", count=2, per_device_train_batch_size=1, **settings)
@@ -245,5 +196,5 @@ def test_servers_write_the_answers_of_episodes(rlhf, grpo, caller):
         assert resumed.code == 0, resumed.err
         assert all(steps_of(resumed)[-1][key] == same[2][-1][key] for key in same[2][-1]), steps_of(resumed)[-1]
         for method in (dict(rlhf_type="ppo", num_ppo_epochs=1), dict(rlhf_type="gkd", teacher_model=caller, lmbda=1, reward_funcs=[])):
-            run = rlhf(ONE, *rows, **method, **more)
+            run = rlhf(ONE, *rows, gradient_accumulation_steps=1, **method, **more)
             assert run.code == 0 and run.log()[0]["num_turns"] == 2, run.err
