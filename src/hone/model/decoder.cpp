@@ -179,7 +179,7 @@ Tensor transform(const Mlp& mlp, const Tensor& x_th, const LinearContext& mode) 
 }
 
 Tensor mix(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
-  auto y_th = (*block.mixture)(x_th, pass.mode, pass.router_logits);
+  auto y_th = (*block.mixture)(x_th, pass.mode, pass.router_logits, /*drops=*/!pass.cache);
   return block.mlp ? y_th + at::sigmoid((*block.shared_gate)(x_th, pass.mode)) * transform(*block.mlp, x_th, pass.mode) : y_th;
 }
 
@@ -196,7 +196,7 @@ Tensor whole(const Tensor& result_th, const ForwardContext& pass) {
 // they share is cut as that of a dense block.
 Tensor mix_dispatched(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
   TensorList logits;
-  auto y_th = (*block.mixture)(x_th, pass.mode, pass.router_logits ? &logits : nullptr, pass.experts);
+  auto y_th = (*block.mixture)(x_th, pass.mode, pass.router_logits ? &logits : nullptr, /*drops=*/!pass.cache, pass.experts);
   for (const auto& logits_te : logits) pass.router_logits->push_back(entered(logits_te, pass));
   if (!block.mlp) return y_th;
   const auto read_th = entered(x_th, pass);

@@ -24,11 +24,11 @@ struct SparseMoe {
   double jitter = 0;
   bool is_eager = false;  // expert by expert, each on the tokens that chose it, instead of all in one
   bool routes_in_float32 = false;
-  std::optional<ops::ExpertCapacity> capacity;  // in training; unset: experts take all rows
+  std::optional<ops::ExpertCapacity> capacity;  // of a model in training; unset: experts take all rows
 
-  // `router_logits`, where given, gets those of this layer. `dispatcher`: processes that have the other experts; null: all are
-  // here.
-  Tensor operator()(const Tensor& x_th, const LinearContext& mode, TensorList* router_logits,
+  // `router_logits`, where given, gets those of this layer. `drops`: rows beyond the capacity, as Megatron does in training and
+  // evaluation alike; generation keeps all. `dispatcher`: processes that have the other experts; null: all are here.
+  Tensor operator()(const Tensor& x_th, const LinearContext& mode, TensorList* router_logits, bool drops,
                     ops::ExpertDispatcher* dispatcher = nullptr) const;
 
  private:

@@ -1,5 +1,6 @@
 #include "hone/train/load_model.h"
 
+#include "hone/model/decoder.h"
 #include "hone/parallel/pipeline/stage_reading.h"
 
 namespace hone::train {
@@ -41,6 +42,11 @@ std::unique_ptr<model::CausalLM> load_model(const TrainingJob& job, const Distri
   auto model = model::CausalLM::load(job.model_folder, options);
   parallel::make_placeholders(*model);
   return model;
+}
+
+void limit_experts(model::CausalLM& model, const std::optional<ops::ExpertCapacity>& capacity) {
+  for (auto& block : model.decoder().blocks)
+    if (block.mixture) block.mixture->capacity = capacity;
 }
 
 }  // namespace hone::train

@@ -12,4 +12,7 @@ model::LoadOptions load_options(const TrainingJob& job, const DistributedContext
 std::unique_ptr<model::CausalLM> load_model(const TrainingJob& job, const DistributedContext& processes,
                                             const text::Tokenizer& tokenizer);
 
+// Experts of the model, where it has any, take no more rows than this; unset: all.
+void limit_experts(model::CausalLM& model, const std::optional<ops::ExpertCapacity>& capacity);
+
 }  // namespace hone::train

@@ -197,8 +197,7 @@ void TrainingSession::load_models() {
   teacher_ = make_teacher(job_, *ready_.tokenizer, processes_, tuned, models_);
   policy_teacher_ = rl::make_policy_teacher(job_, *ready_.tokenizer, processes_, tuned, models_);
   model->decoder().neftune_alpha = job_.neftune_alpha;
-  for (auto& block : model->decoder().blocks)
-    if (block.mixture) block.mixture->capacity = job_.expert_capacity;
+  limit_experts(*model, job_.expert_capacity);
   model->decoder().shifted_attention = job_.shifted_attention;
   if (job_.float8) tuner::apply_float8(*model);
   if (job_.print_parameters && processes_.world.is_main())

@@ -98,8 +98,8 @@ void add_training(Rows& rows) {
           {"router_z_loss_coef", Real(0), "0",
            "Coefficient of the MoE router z-loss, the mean square of log-sum-exp of each layer's logits; logged as z_loss."},
           {"moe_expert_capacity_factor", Real(0), "",
-           "Expert capacity factor (Megatron's token dropping): in training an expert takes at most this times the mean number "
-           "of tokens per expert of a rank's micro-batch. None drops no tokens.",
+           "Expert capacity factor (Megatron's token dropping): in training and evaluation an expert takes at most this times "
+           "the mean number of tokens per expert of a rank's micro-batch. None drops no tokens.",
            only_swift{}},
           {"moe_token_drop_policy", Choice("probs|position"), "probs",
            "Tokens that a full expert drops: those with the lowest routing weight, or the last ones.", only_swift{}},

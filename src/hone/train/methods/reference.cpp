@@ -116,8 +116,11 @@ std::unique_ptr<Reference> make_reference(const TrainingJob& job, const text::To
   const auto& asked = job.preference.reference;
   if (!asked.needed) return nullptr;
   if (!job.do_train && asked.folder.empty() && !tuned.adapter) return policy_as_reference();
-  if (!fits_beneath(job, processes, tuned))
-    return model_as_reference(models.add(freeze_model(job, processes, kReferenceModel, load_second(job, tokenizer, processes))));
+  if (!fits_beneath(job, processes, tuned)) {
+    auto second = load_second(job, tokenizer, processes);
+    limit_experts(*second, job.expert_capacity);
+    return model_as_reference(models.add(freeze_model(job, processes, kReferenceModel, std::move(second))));
+  }
   std::vector<std::string> instead;
   if (!asked.adapters.empty()) {
     tuner::load_adapter(model, asked.adapters.front(), {.name = kReferenceAdapter});
