@@ -207,4 +207,4 @@ def test_too_few_tokens_for_a_block(factory, tmp_path):
     (tmp_path / "dataset_info.json").write_text(json.dumps({"texts": {"file_name": "texts.jsonl", "columns": {"prompt": "text"}}}))
     done = factory("train", f"model_name_or_path={NANO}", "stage=pt", "do_train=true", "finetuning_type=lora", "dataset=texts", f"dataset_dir={tmp_path}", "cutoff_len=512",
                    f"output_dir={tmp_path / 'o'}", "report_to=none")
-    assert done.returncode == 3 and "blocks of 512: not one is full" in done.stderr, done.stderr
+    assert done.returncode == 3 and "packing needs 512 for one block" in done.stderr, done.stderr

@@ -51,7 +51,7 @@ def test_a_line_with_stages(megatron):
     ("--train_iters 3 --mcore_model somewhere", "checkpoints of mcore are not read"),
     ("--train_iters 3 --optimizer muon", "--optimizer is muon"),
     ("--train_iters 3 --calculate_per_token_loss false", "mean over its labeled tokens"),
-    ("--train_iters 3 --finetune false", "no checkpoint to go on from"),
+    ("--train_iters 3 --finetune false", "no checkpoint to resume from"),
     ("--lr 1e-4", "give --num_train_epochs or --train_iters"),
     ("--train_iters 3 --tensor_modle_parallel_size 2", "unknown"),
 ])

@@ -25,7 +25,7 @@ def test_autotp_cuts_layers(sft, tmp_path):
     assert alone.code == cut.code == 0 and "cpu mesh of 2: tp 2" in cut.err, cut.err
     same(numbers_of(alone.log()), numbers_of(cut.log()))
     refused = sft(tmp_path / "no", deepspeed="zero3", deepspeed_autotp_size=2, **FULL)
-    assert refused.code == 2 and "--deepspeed_autotp_size cuts layers, and ZeRO-3 shards them" in refused.err
+    assert refused.code == 2 and "--deepspeed_autotp_size needs full layers, and ZeRO-3 shards them" in refused.err
 
 
 def test_hyper_parallel_and_workers_of_ray(model_folder, dataset, tmp_path):

@@ -86,7 +86,7 @@ class YamlConverter {
           if (!entry.first.IsScalar()) throw YAML::Exception(entry.first.Mark(), "a key must be a plain word");
           if (map.size() >= kMostKeys) throw YAML::Exception(entry.first.Mark(), fmt::format("more than {} keys", kMostKeys));
           if (map.contains(entry.first.Scalar()))
-            throw YAML::Exception(entry.first.Mark(), fmt::format("the key \"{}\" stands twice", entry.first.Scalar()));
+            throw YAML::Exception(entry.first.Mark(), fmt::format("the key \"{}\" occurs twice", entry.first.Scalar()));
           map[entry.first.Scalar()] = convert(entry.second, depth + 1);
         }
         return map;

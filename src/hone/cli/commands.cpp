@@ -38,7 +38,7 @@ constexpr Command kCommands[] = {
     {"emulate-npu", kOther, "Run any command on emulated Ascend cards.", emulate_npu_command, "command line", 4096, false, true},
     {"ray-submit", kOther, "Start the processes of a command on a Ray cluster.", ray_submit_command,
      "processes [--address …] -- command", 4096, false, true},
-    {"options", kOptions, "The whole options table, or the options that have a word in them.", options_command, "[word]", 1},
+    {"options", kOptions, "The full options table, or the options that contain a word.", options_command, "[word]", 1},
     {"completion", kOther, "Completion script for a shell.", completion_command, "bash|zsh|fish", 1},
     {"version", kOther, "Version of hone and of what it runs on.", version_command},
     {"help", kOther, "Help on a command, or on one of its groups of options.", help_command, "[command [group | all]]", 4},

@@ -154,7 +154,7 @@ class EngineModel final : public Model {
     if (over >= pair.context.size())
       throw UserError(ExitCode::bad_data, fmt::format("a continuation has {} tokens; the model's context holds {}",
                                                       pair.continuation.size(), engine_.max_model_len()));
-    log::warn_once("prompts that are longer than the model's context are cut from the left");
+    log::warn_once("prompts that are longer than the model's context are truncated on the left");
     pair.context.erase(pair.context.begin(), pair.context.begin() + static_cast<long>(over));
   }
 
@@ -212,7 +212,7 @@ class EngineModel final : public Model {
                                   engine_.max_model_len()),
                       "lower it with `eval_generation_config` '{\"max_tokens\": 256}'");
     if (auto size = static_cast<int64_t>(request.prompt.size()); size > room) {
-      log::warn_once("prompts that leave no room for an answer are cut from the left");
+      log::warn_once("prompts that leave no room for a completion are truncated on the left");
       request.prompt.erase(request.prompt.begin(), request.prompt.begin() + (size - room));
     }
     auto& sampling = request.sampling;

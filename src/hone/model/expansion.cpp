@@ -57,10 +57,10 @@ Json expanded_config(const Json& config, int64_t stride) {
   for (const char* unlike : {"decoder_sparse_step", "mlp_only_layers"})
     if (auto found = config.find(unlike);
         found != config.end() && *found != Json(1) && *found != Json::array() && !found->is_null())
-      throw UserError(
-          ExitCode::usage,
-          fmt::format("blocks are inserted into a model whose layers are not alike (\"{}\" is {})", unlike, found->dump()),
-          "use another way of tuning");
+      throw UserError(ExitCode::usage,
+                      fmt::format("blocks cannot be inserted into a model with different kinds of layers (\"{}\" is {})", unlike,
+                                  found->dump()),
+                      "use another way of tuning");
   if (!config.contains("layer_types") || !config["layer_types"].is_array()) return changes;
   Json types = Json::array();
   int64_t seen = 0;

@@ -48,12 +48,12 @@ std::unique_ptr<data::Loader> demonstration_loader(const TrainingJob& job, const
   datasets.split_dataset_ratio = 0;
   datasets.prompts_only = false;
   const auto rows = data::open_datasets(datasets).train;
-  if (!rows) throw UserError(ExitCode::bad_data, "the rows that are learned beside completions are none");
+  if (!rows) throw UserError(ExitCode::bad_data, "the demonstrations (CHORD) have no rows");
   auto loading = job.loader;
   loading.batch_size = config.batch_size;
   loading.rank = processes.data_rank();
   loading.world_size = processes.data_size();
-  loading.display_name = "the rows beside completions";
+  loading.display_name = "the demonstrations";
   return data::make_loader(rows, ready.encoder, loading, ready.report);
 }
 

@@ -34,8 +34,8 @@ class LoopPosition final : public data::Loader {
     lr_steps_ = state.at("lr_steps").get<int64_t>();
     if (!loader_) return;
     if (state.at("rows").is_null())
-      throw UserError(ExitCode::bad_checkpoint,
-                      "the checkpoint was saved without a loader: nobody knows where in the data it was", "load it without one");
+      throw UserError(ExitCode::bad_checkpoint, "the checkpoint was saved without a loader and has no data position",
+                      "load it without one");
     loader_->restore(state.at("rows"));
   }
 
@@ -183,7 +183,7 @@ Tensor StepwiseTrainer::evaluated_logps(const data::Batch& batch, double tempera
 
 Tensor StepwiseTrainer::logits(const data::Batch& batch, const Tensor& ids_tk) {
   if (processes_->tensor)
-    throw UserError(ExitCode::usage, "logits of a model whose head is cut over the processes of tp",
+    throw UserError(ExitCode::usage, "logits of a model whose head is sharded across tensor parallel ranks",
                     "take log-probabilities of targets, or leave tp out");
   const int64_t tokens = batch.tokens_t.size(0), vocabulary = model().config().vocab_size;
   Tensor ids;
@@ -208,7 +208,7 @@ Tensor StepwiseTrainer::base_logps(const data::Batch& batch, double temperature)
   const auto& adapter = tuned().adapter;
   if (!adapter || !adapter->initial.empty())
     throw UserError(ExitCode::usage, "there is no base beneath what trains",
-                    "take a reference of its own: load the model once more");
+                    "use a separate reference: load the model once more");
   Tensor logps;
   base_as_reference(tuned())->with_reference(model(), [&](model::CausalLM&) {
     logps = read_pass(batch, {}, [=](const ForwardOutputs& outputs) { return outputs.target_logps(temperature).logps_t; });

@@ -56,7 +56,7 @@ void validate_policy_teacher(const rl::ReinforcementConfig& config) {
   const bool whole = config.policy.objective == PolicyObjective::real || config.policy.objective == PolicyObjective::fipo;
   require(
       !whole && !config.policy.off_policy_mask_delta,
-      "a teacher gives tokens advantages of their own, which the losses real and fipo and `off_policy_mask_delta` do not take",
+      "a teacher gives each token its own advantage, which the losses real and fipo and `off_policy_mask_delta` do not support",
       "choose another loss, or leave the teacher out");
 }
 

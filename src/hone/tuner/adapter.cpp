@@ -165,7 +165,7 @@ AttachedAdapter attach_adapter(model::CausalLM& model, const io::AdapterConfig& 
     require_unquantized_weights(model, "this kind of adapter reads them");
   for (const model::Linear* linear : model.tree().linears())
     if (linear->quantized_base && saves_parameter(config.modules_to_save, linear->name + ".weight"))
-      require_unquantized_weights(model, linear->name + " is to be trained whole");
+      require_unquantized_weights(model, linear->name + " is to be trained in full");
   require_plain_updates(config);
   const TargetMatcher matcher(config);
   AttachedAdapter adapter{options.name, config, {}, {}};

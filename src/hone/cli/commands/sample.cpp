@@ -105,7 +105,7 @@ data::Conversation with_system(data::Conversation question, const AnswerConfig& 
 
 eval::AnswerRows no_answers() {
   return [](const std::vector<data::Conversation>& questions, int64_t) -> Answers {
-    throw UserError(ExitCode::usage, fmt::format("{} is not in --cache_files, and --sampler_engine no asks nobody",
+    throw UserError(ExitCode::usage, fmt::format("{} is not in --cache_files, and --sampler_engine no samples nothing",
                                                  questions.front().origin.str()));
   };
 }
@@ -176,7 +176,7 @@ int sample_command(const Options& options) {
   const SampleArguments args(options);
   auto config = sample_config(options);
   if (auto file = config.output_dir / config.output_file; fs::exists(file) && !args.override_exist_file) {
-    log::info("{} exists already; --override_exist_file true writes it anew", file.string());
+    log::info("{} exists already; --override_exist_file true overwrites it", file.string());
     return 0;
   }
   auto datasets = dataset_config(options);

@@ -13,7 +13,7 @@ constexpr std::string_view kAnyLayout = "checkpoints of every layout can be cont
 constexpr std::string_view kReader = "rows are prepared by threads that need no such setting";
 constexpr std::string_view kText = "only models of images read it";
 constexpr std::string_view kFloat8 = "products in fp8 and fp4 are not in this version of megatron";
-constexpr std::string_view kMuon = "muon needs whole matrices, and tensor parallelism cuts them; use --optimizer adam";
+constexpr std::string_view kMuon = "muon needs full matrices, and tensor parallelism shards them; use --optimizer adam";
 constexpr std::string_view kMegatronFamilies = "the model families that have it are not in this version";
 constexpr std::string_view kOffWords = "none|false|0|1|";
 
@@ -45,7 +45,7 @@ constexpr MegatronOption kMegatronOptions[] = {
     {"sgd_momentum", refused, "give it as --optim_args momentum=…", "0.9"},
     {"eval_iters", refused, "evaluations read all validation rows", "-1"},
     {"data_sharding", refused, "rows are shuffled over the whole dataset", kOffWords},
-    {"data_parallel_random_init", refused, "all copies of a model begin alike", kOffWords},
+    {"data_parallel_random_init", refused, "all replicas of a model start with equal weights", kOffWords},
     {"skip_megatron_init", accepted, "it belongs to Ray"},
     {"manual_gc", accepted, "nothing collects garbage here"},
     {"manual_gc_steps", accepted, "nothing collects garbage here"},
@@ -59,8 +59,8 @@ constexpr MegatronOption kMegatronOptions[] = {
     {"wandb_project", accepted, "hone does not report to Weights & Biases"},
     {"wandb_exp_name", accepted, "hone does not report to Weights & Biases"},
     // Memory, kernels, precision.
-    {"recompute_modules", refused, "blocks are run again whole (--recompute_granularity full), or not at all", "core_attn"},
-    {"moe_layer_recompute", refused, "blocks are run again whole (--recompute_granularity full)", kOffWords},
+    {"recompute_modules", refused, "blocks are recomputed in full (--recompute_granularity full), or not at all", "core_attn"},
+    {"moe_layer_recompute", refused, "blocks are recomputed in full (--recompute_granularity full)", kOffWords},
     {"masked_softmax_fusion", accepted, kOwnKernels},
     {"no_masked_softmax_fusion", accepted, kOwnKernels},
     {"bias_dropout_fusion", accepted, kOwnKernels},
@@ -157,7 +157,7 @@ constexpr MegatronOption kMegatronOptions[] = {
     {"save_safetensors", refused, "checkpoints are safetensors", "true"},
     {"save_missing_weights", accepted, "nothing is missing in what is written"},
     {"merge_lora", refused, "adapters are saved as PEFT's; merge one with swift export --merge_lora true", "false"},
-    {"use_persistent_ckpt_worker", accepted, "--async_save has a thread of its own"},
+    {"use_persistent_ckpt_worker", accepted, "--async_save uses a separate thread"},
     {"mcore_ref_model", refused, kMcoreUnread},
     {"mcore_ref_adapter", refused, kMcoreUnread},
     {"no_save_rng", accepted, "the state of random numbers is small"},

@@ -117,7 +117,7 @@ class MegatronLine {
     const auto optimizer = handled_["optimizer"].value();
     if (optimizer != "adam" && optimizer != "sgd")
       throw UserError(ExitCode::usage, fmt::format("--optimizer is {}", optimizer),
-                      "expected adam or sgd; muon needs whole matrices, which tensor parallelism cuts");
+                      "expected adam or sgd; muon needs full matrices, which tensor parallelism shards");
     add("optim", optimizer == "adam" ? "adamw_torch" : "sgd");
   }
 
@@ -186,7 +186,7 @@ class MegatronLine {
         add("adapters", folder.string());
     }
     if (goes_on && !named && !has("resume_from_checkpoint"))
-      throw UserError(ExitCode::usage, "--finetune false, and no checkpoint to go on from",
+      throw UserError(ExitCode::usage, "--finetune false, and no checkpoint to resume from",
                       "name it with --mcore_model, --mcore_adapter or --resume_from_checkpoint");
   }
 

@@ -211,7 +211,7 @@ void require_tokens_of_a_block(const RowLengths& rows, int64_t capacity) {
   for (const auto& parts : rows) tokens = std::accumulate(parts.begin(), parts.end(), tokens);
   if (tokens == 0) return;
   throw UserError(ExitCode::bad_data,
-                  fmt::format("the dataset holds {} tokens, and packing cuts blocks of {}: not one is full", tokens, capacity),
+                  fmt::format("the dataset holds {} tokens, and packing needs {} for one block", tokens, capacity),
                   "bring more text, shorten the blocks, or switch packing off");
 }
 

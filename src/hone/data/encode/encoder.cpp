@@ -295,7 +295,8 @@ class Placing {
     std::vector<size_t> places;
     for (int64_t i = 0; i < count; ++i, ++at) {
       if (at >= ids_.size() || ids_[at] != pad)
-        throw text::FormatError(fmt::format("max_length cuts an {} of {} tokens; raise it, or give a smaller one", kind, count));
+        throw text::FormatError(
+            fmt::format("max_length truncates an {} of {} tokens; raise it, or give a smaller one", kind, count));
       places.push_back(at);
     }
     return places;

@@ -125,7 +125,7 @@ Progress read_progress(const fs::path& state_file, const fs::path& partial, cons
   Progress progress{state.value("index", int64_t{-1}) + 1, state.value("bytes", uintmax_t{0})};
   if (fs::file_size(partial) < progress.bytes)
     throw UserError(ExitCode::bad_data, fmt::format("{} is shorter than {} says", partial.string(), state_file.string()),
-                    "delete both to begin anew");
+                    "delete both to start from scratch");
   return progress;
 }
 

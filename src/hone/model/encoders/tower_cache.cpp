@@ -79,7 +79,7 @@ TowerCache::~TowerCache() {
   if (all == 0) return;
   log::info("tower cache {}: {} of {} media were there, which saved {:.1f} s of the towers{}{}", config_.folder.string(),
             counts_.hits, all, counts_.seconds_saved,
-            counts_.damaged > 0 ? fmt::format("; {} damaged entries were computed anew", counts_.damaged) : "",
+            counts_.damaged > 0 ? fmt::format("; {} damaged entries were recomputed", counts_.damaged) : "",
             counts_.evicted > 0 ? fmt::format("; {} old entries were removed", counts_.evicted) : "");
 }
 
@@ -114,7 +114,7 @@ TensorList TowerCache::load(const fs::path& path, at::Device device) {
   } catch (const UserError& problem) {
     // A file that another process removed just now is no damage.
     if (fs::exists(path, missing) && counts_.damaged++ == 0)
-      log::warning("tower cache: {} is damaged and is computed anew: {}", path.string(), problem.what());
+      log::warning("tower cache: {} is damaged and is recomputed: {}", path.string(), problem.what());
     return {};
   }
 }

@@ -127,7 +127,7 @@ void apply_activation_checkpointing(CausalLM& model, const ActivationCheckpointi
     const auto chosen = recompute_within(model.config(), *config.memory_budget, row_length);
     apply_activation_checkpointing(model, chosen, offload_from);
     auto count = [&](Recompute what) { return std::ranges::count(chosen, what); };
-    log::info("`activation_memory_budget` {}: of {} blocks {} are recomputed whole, {} in their MLP, {} in their attention",
+    log::info("`activation_memory_budget` {}: of {} blocks {} are recomputed in full, {} in their MLP, {} in their attention",
               *config.memory_budget, chosen.size(), count(Recompute::block), count(Recompute::mlp), count(Recompute::attention));
   } else {
     apply_activation_checkpointing(model, config.enabled ? config.what : Recompute::none, config.blocks, offload_from);

@@ -214,10 +214,11 @@ std::vector<PartitionedTensor> partitioned_experts(Decoder& decoder) {
 void check_expert_partition(const Decoder& decoder, int64_t ranks, int64_t cut) {
   const auto& experts = decoder.config.experts;
   if (experts.count % ranks != 0)
-    throw UserError(ExitCode::usage, fmt::format("{} experts cannot be dealt out over {} ranks", experts.count, ranks),
+    throw UserError(ExitCode::usage, fmt::format("{} experts cannot be distributed over {} ranks", experts.count, ranks),
                     "sizes of `expert_parallel_size` that divide them: " + divisors_of(experts.count));
   if (experts.width % cut != 0)
-    throw UserError(ExitCode::usage, fmt::format("the {} columns of an expert cannot be cut for {} ranks", experts.width, cut),
+    throw UserError(ExitCode::usage,
+                    fmt::format("the {} columns of an expert cannot be sharded across {} ranks", experts.width, cut),
                     "sizes of `expert_tensor_parallel_size` that divide them: " + divisors_of(experts.width));
 }
 
@@ -225,7 +226,7 @@ void check_partition(const Decoder& decoder, int64_t count, bool experts_too) {
   const auto& config = decoder.config;
   const auto& a = config.attention;
   auto refuse = [&](const std::string& what, const std::string& fit) {
-    throw UserError(ExitCode::usage, fmt::format("{} cannot be cut for {} tensor parallel ranks", what, count), fit);
+    throw UserError(ExitCode::usage, fmt::format("{} cannot be sharded across {} tensor parallel ranks", what, count), fit);
   };
   auto divides = [&](int64_t size, const char* what) {
     if (size % count != 0) refuse(fmt::format("{} {}", size, what), "sizes that divide it: " + divisors_of(size));

@@ -128,7 +128,7 @@ void wait_for_master(const std::string& who, const std::string& address, int por
   while (!answers(address, port))
     if (!patience.waits_for(fmt::format("rank 0 at {}:{}", address, port)))
       throw UserError(ExitCode::lost_peer, fmt::format("{}: no response from rank 0 at {}:{}", who, address, port),
-                      "check MASTER_ADDR and MASTER_PORT, that rank 0 was started, and that no firewall stands between");
+                      "check MASTER_ADDR and MASTER_PORT, that rank 0 was started, and that no firewall blocks the connection");
 }
 
 c10::intrusive_ptr<c10d::Store> open_store(const World& world, milliseconds timeout) {

@@ -25,7 +25,7 @@ class Builder : public nlohmann::detail::json_sax_dom_parser<Json> {
     auto& seen = keys_.back();
     if (seen.size() >= limits_.keys_per_object)
       return stop(fmt::format("an object has more than {} keys", limits_.keys_per_object));
-    if (!seen.insert(name).second) return stop(fmt::format("the key \"{}\" stands twice", name.substr(0, 64)));
+    if (!seen.insert(name).second) return stop(fmt::format("the key \"{}\" occurs twice", name.substr(0, 64)));
     return Base::key(name);
   }
   bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception&) {

@@ -25,7 +25,7 @@ constexpr Field kFields[] = {
     {"system", kMessages, FieldKind::any, 0, 0, "", "The system prompt: a text, or a list of text blocks.", ""},
     {"suffix", kCompletion, FieldKind::text, 0, 0, "", "Text after the completion.",
      "only an empty one is taken: text is written forwards"},
-    {"echo", kCompletion, FieldKind::flag, 0, 1, "false", "The prompt stands before the completion.", ""},
+    {"echo", kCompletion, FieldKind::flag, 0, 1, "false", "Return the prompt before the completion.", ""},
     {"best_of", kCompletion, FieldKind::integer, 1, 64, "n", "Completions to generate; the n most likely are returned.", ""},
 
     {"max_tokens", kChat, FieldKind::integer, 1, kBillion, "what the context leaves",

@@ -68,7 +68,7 @@ void require_same_order(const fs::path& checkpoint, const Json& now) {
     if (!now.contains(name) || now[name] == before) continue;
     auto change = fmt::format("`{}` was {} and is now {}", name, shown(before), shown(now[name]));
     if (only_regroups(name, now))
-      log::warning("{}: {}; the rows go on in the same order, in other batches", checkpoint.string(), change);
+      log::warning("{}: {}; the rows continue in the same order, in other batches", checkpoint.string(), change);
     else
       changes.push_back(std::move(change));
   }

@@ -10,7 +10,7 @@ namespace {
 
 void append_rows(data::Batch& batch, const data::Batch& rows) {
   if (batch.positions_t.dim() != 1 || rows.positions_t.dim() != 1 || rows.audio.frames_fm.defined())
-    throw UserError(ExitCode::bad_data, "rows with images or sounds beside completions (CHORD), which are of text alone",
+    throw UserError(ExitCode::bad_data, "demonstrations (CHORD) with images or audio; only text is supported",
                     "leave them out of the rows and the prompts");
   const auto weights = [](const data::Batch& part) {
     return part.weights_t.defined() ? part.weights_t : at::ones({part.segments.total()}, at::kFloat);

@@ -131,16 +131,16 @@ void show_histogram(const data::LengthSummary& lengths) {
 }
 
 const char* fate_of_long_rows(const data::EncodeConfig& config) {
-  if (config.dialect == data::Dialect::factory) return "cut turn by turn";
+  if (config.dialect == data::Dialect::factory) return "truncated turn by turn";
   switch (config.truncation) {
     case data::Truncation::drop:
       return "dropped";
     case data::Truncation::split:
       return "split";
     case data::Truncation::left:
-      return "cut at the left";
+      return "truncated on the left";
     default:
-      return "cut at the right";
+      return "truncated on the right";
   }
 }
 

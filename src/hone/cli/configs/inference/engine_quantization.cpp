@@ -62,8 +62,8 @@ std::optional<ops::WeightQuantization> engine_compression(const Options& options
   if (found.empty() && wanted == "bitsandbytes")
     return ops::WeightQuantization{.code = ops::QuantType::nf4, .double_quant = true};
   throw UserError(ExitCode::usage,
-                  fmt::format("{} is {}, and {} is kept {}", args.vllm_quantization.flag(), asked, folder.string(),
-                              found.empty() ? "whole" : "in " + found),
+                  fmt::format("{} is {}, and {} is {}", args.vllm_quantization.flag(), asked, folder.string(),
+                              found.empty() ? "not quantized" : "quantized with " + found),
                   found.empty()
                       ? "leave it out, name bitsandbytes or fp8, or export a quantized folder with hone export --quant_method"
                       : "leave it out: the folder says itself what it is kept in");

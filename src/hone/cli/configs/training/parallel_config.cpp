@@ -150,7 +150,8 @@ void read_distributed_optimizer(const DistributedArguments& args, const at::Devi
 void read_auto_tp(const DistributedArguments& args, train::ParallelConfig& parallel) {
   if (!args.deepspeed_autotp_size.has_value() || *args.deepspeed_autotp_size == 1) return;
   if (parallel.sharding.stage == 3)
-    throw UserError(ExitCode::usage, fmt::format("{} cuts layers, and ZeRO-3 shards them", args.deepspeed_autotp_size.flag()),
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} needs full layers, and ZeRO-3 shards them", args.deepspeed_autotp_size.flag()),
                     fmt::format("leave one of them out, or use {} zero2", args.deepspeed.flag()));
   parallel.layout.tp = static_cast<int>(*args.deepspeed_autotp_size);
 }
@@ -165,7 +166,7 @@ void read_hyper_parallel(const DistributedArguments& args, train::ParallelConfig
   if (parallel.layout.tp == 1 && parallel.sharding.stage == 0) parallel.sharding.stage = 3;
 }
 
-// How many copies of the model, and over how many processes each is spread or cut.
+// Number of model replicas, and the processes that each is distributed over or sharded across.
 void read_parallelism(const DistributedArguments& args, train::ParallelConfig& parallel) {
   auto config = parallelism_settings(args);
   auto& sharding = parallel.sharding;

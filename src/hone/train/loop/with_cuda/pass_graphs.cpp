@@ -149,7 +149,7 @@ struct PassGraphs::Impl {
     try {
       capture(*made);
     } catch (const std::exception& error) {
-      log::warning("a training pass cannot be captured and is launched anew each time: {}", error.what());
+      log::warning("a training pass cannot be captured as a CUDA graph and is launched each time: {}", error.what());
       gave_up = true;
       return nullptr;
     }

@@ -31,7 +31,7 @@ size_t WeightsPayload::bytes() const {
 void require_followable(const tuner::Tuned& tuned) {
   if (tuned.adapter && !tuned.adapter->initial.empty())
     throw UserError(ExitCode::usage,
-                    fmt::format("init_weights {} takes its start out of the base weights, which a rollout server has whole",
+                    fmt::format("init_weights {} changes the base weights, which a rollout server does not receive",
                                 tuned.adapter->config.init),
                     "leave `init_weights` out, or generate in the training processes (`vllm_mode` colocate)");
 }
