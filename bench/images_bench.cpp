@@ -7,10 +7,13 @@
 #include <thread>
 
 #include "hone/data/encode/pictures.h"
+#include "hone/device/memory.h"
+#include "hone/device/tensor.h"
 
 int main(int count, char** words) {
   using namespace hone::data;
   constexpr int kThreads = 2;
+  hone::device::enable_cpu_caching_allocator();                 // as a training run does
   const auto config = std::make_shared<const PictureConfig>();  // Qwen2.5-VL's, whose largest image is 16384 tokens
   const std::vector<std::string> sources(words + 1, words + count);
   std::atomic<size_t> next{0}, tokens{0};
@@ -18,8 +21,10 @@ int main(int count, char** words) {
   auto work = [&] {
     for (size_t i; (i = next++) < sources.size();) {
       const auto planned = plan_pictures({sources[i]}, config);
-      if (!planned || !patch_rows(*planned)) failed = true;
-      if (planned) tokens += static_cast<size_t>(planned->front().plan.tokens);
+      if (!planned) return void(failed = true);
+      const auto rows = at::empty({static_cast<int64_t>(patch_row_values(*planned))}, at::kFloat);
+      if (fill_patch_rows(*planned, {rows.data_ptr<float>(), static_cast<size_t>(rows.numel())})) failed = true;
+      tokens += static_cast<size_t>(planned->front().plan.tokens);
     }
   };
   const auto start = std::chrono::steady_clock::now();

@@ -20,18 +20,26 @@ ValueTable normalized_values(const ImageProcessorConfig& config) {
   return table;
 }
 
+// One channel of a row of a patch. Widths that towers have are unrolled.
+template <int64_t kWidth>
+float* append_samples(const uint8_t* from, const std::array<float, 256>& values, int64_t width, float* row) {
+  if constexpr (kWidth > 0) width = kWidth;
+  for (int64_t x = 0; x < width; ++x) row[x] = values[from[3 * x]];
+  return row + width;
+}
+
 // The patches of one frame in the order of merge blocks, out of a picture whose corner (left, top) is the frame's.
+template <int64_t kWidth>
 float* append_frame(const Image& image, int64_t left, int64_t top, const ImagePlan& plan, const ImageProcessorConfig& config,
                     const ValueTable& table, float* row) {
   const int64_t patch = config.patch_size, merge = config.merge_size;
-  const auto width = static_cast<size_t>(image.size.width), frame = static_cast<size_t>(patch * patch);
+  const auto stride = 3 * static_cast<size_t>(image.size.width), frame = static_cast<size_t>(patch * patch);
   auto fill_patch = [&](int64_t y0, int64_t x0) {
+    const uint8_t* corner = image.pixels.data() + static_cast<size_t>(y0) * stride + 3 * static_cast<size_t>(x0);
     for (size_t c = 0; c < 3; ++c) {
       float* first = row;
-      for (int64_t y = y0; y < y0 + patch; ++y) {
-        const uint8_t* from = image.pixels.data() + 3 * (static_cast<size_t>(y) * width + static_cast<size_t>(x0)) + c;
-        for (int64_t x = 0; x < patch; ++x) *row++ = table[c][from[3 * x]];
-      }
+      for (int64_t y = 0; y < patch; ++y)
+        row = append_samples<kWidth>(corner + static_cast<size_t>(y) * stride + c, table[c], patch, row);
       // A still picture is as many equal frames as the tower joins.
       for (int64_t t = 1; t < config.temporal_patch_size; ++t) row = std::copy(first, first + frame, row);
     }
@@ -41,6 +49,12 @@ float* append_frame(const Image& image, int64_t left, int64_t top, const ImagePl
       for (int64_t y = by; y < by + merge; ++y)
         for (int64_t x = bx; x < bx + merge; ++x) fill_patch(top + y * patch, left + x * patch);
   return row;
+}
+
+auto append_frame_of(int64_t patch_size) {
+  if (patch_size == 14) return append_frame<14>;
+  if (patch_size == 16) return append_frame<16>;
+  return append_frame<0>;
 }
 
 }  // namespace
@@ -56,10 +70,11 @@ void fill_patch_rows(Image image, const ImagePlan& plan, const ImageProcessorCon
     if (plan.has_thumbnail && &step == &plan.steps.back()) thumbnail = resize(image, {width, height}, step.filter);
     image = resize(image, step.to, step.filter);
   }
+  const auto append = append_frame_of(config.patch_size);
   float* row = rows.data();
   for (int64_t top = 0; top < image.size.height; top += height)
-    for (int64_t left = 0; left < image.size.width; left += width) row = append_frame(image, left, top, plan, config, table, row);
-  if (plan.has_thumbnail) append_frame(thumbnail, 0, 0, plan, config, table, row);
+    for (int64_t left = 0; left < image.size.width; left += width) row = append(image, left, top, plan, config, table, row);
+  if (plan.has_thumbnail) append(thumbnail, 0, 0, plan, config, table, row);
 }
 
 }  // namespace hone::media

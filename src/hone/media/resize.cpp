@@ -4,11 +4,10 @@
 #include <cmath>
 
 #include "hone/base/error.h"
+#include "hone/media/resize_rows.h"
 
 namespace hone::media {
 namespace {
-
-constexpr int kPrecision = 22;  // bits of a weight behind the point
 
 double weight_at(Filter filter, double x) {
   x = std::abs(x);
@@ -19,77 +18,80 @@ double weight_at(Filter filter, double x) {
   return 0.0;
 }
 
-// What one output sample reads: `count` samples from `first` on.
-struct Taps {
-  int64_t first = 0;
-  std::vector<int32_t> weights;
+// The taps of every output sample along one side.
+class TapTable {
+ public:
+  TapTable(int64_t in_size, int64_t out_size, Filter filter) {
+    const double scale = static_cast<double>(in_size) / static_cast<double>(out_size);
+    for (int64_t out = 0; out < out_size; ++out) taps_.push_back(add_weights(out, in_size, scale, filter));
+    size_t begin = 0;
+    for (auto& taps : taps_) {
+      taps.weights = std::span(weights_).subspan(begin, padded(taps.count));
+      begin += taps.weights.size();
+    }
+  }
+
+  std::span<const Taps> taps() const { return taps_; }
+
+ private:
+  static size_t padded(size_t count) { return (count + kTapsAtOnce - 1) / kTapsAtOnce * kTapsAtOnce; }
+
+  Taps add_weights(int64_t out, int64_t in_size, double scale, Filter filter) {
+    const double stretch = std::max(scale, 1.0), support = (filter == Filter::bicubic ? 2.0 : 1.0) * stretch;
+    const double centre = (static_cast<double>(out) + 0.5) * scale, inverse = 1.0 / stretch;
+    const int64_t first = std::max<int64_t>(static_cast<int64_t>(centre - support + 0.5), 0);
+    const int64_t end = std::min<int64_t>(static_cast<int64_t>(centre + support + 0.5), in_size);
+    exact_.clear();
+    double sum = 0;
+    for (int64_t x = first; x < end; ++x) {
+      exact_.push_back(weight_at(filter, (static_cast<double>(x) - centre + 0.5) * inverse));
+      sum += exact_.back();
+    }
+    for (double weight : exact_) {
+      const double fixed = (sum != 0.0 ? weight / sum : weight) * (1 << kWeightBits);
+      weights_.push_back(static_cast<int32_t>(fixed < 0 ? fixed - 0.5 : fixed + 0.5));
+    }
+    weights_.resize(weights_.size() + padded(exact_.size()) - exact_.size());
+    return {static_cast<size_t>(first), exact_.size(), {}};
+  }
+
+  std::vector<double> exact_;
+  std::vector<int32_t> weights_;
+  std::vector<Taps> taps_;
 };
 
-Taps taps_of(int64_t out, int64_t in_size, double scale, Filter filter) {
-  const double stretch = std::max(scale, 1.0), support = (filter == Filter::bicubic ? 2.0 : 1.0) * stretch;
-  const double centre = (static_cast<double>(out) + 0.5) * scale, inverse = 1.0 / stretch;
-  Taps taps;
-  taps.first = std::max<int64_t>(static_cast<int64_t>(centre - support + 0.5), 0);
-  const int64_t end = std::min<int64_t>(static_cast<int64_t>(centre + support + 0.5), in_size);
-  std::vector<double> exact;
-  double sum = 0;
-  for (int64_t x = taps.first; x < end; ++x) {
-    exact.push_back(weight_at(filter, (static_cast<double>(x) - centre + 0.5) * inverse));
-    sum += exact.back();
-  }
-  for (double weight : exact) {
-    const double fixed = (sum != 0.0 ? weight / sum : weight) * (1 << kPrecision);
-    taps.weights.push_back(static_cast<int32_t>(fixed < 0 ? fixed - 0.5 : fixed + 0.5));
-  }
-  return taps;
-}
-
-std::vector<Taps> all_taps(int64_t in_size, int64_t out_size, Filter filter) {
-  const double scale = static_cast<double>(in_size) / static_cast<double>(out_size);
-  std::vector<Taps> taps;
-  for (int64_t out = 0; out < out_size; ++out) taps.push_back(taps_of(out, in_size, scale, filter));
-  return taps;
-}
-
-uint8_t rounded(int32_t sum) { return static_cast<uint8_t>(std::clamp(sum >> kPrecision, 0, 255)); }
-
-constexpr int32_t kHalf = 1 << (kPrecision - 1);
+size_t row_bytes(const Image& image) { return static_cast<size_t>(image.size.width) * static_cast<size_t>(image.channels); }
 
 Image resize_width(const Image& image, int64_t width, Filter filter) {
   Image out{{width, image.size.height}, image.channels, image.from_palette, {}};
-  const auto channels = static_cast<size_t>(image.channels), in_stride = static_cast<size_t>(image.size.width) * channels;
-  out.pixels.resize(static_cast<size_t>(out.size.pixels()) * channels);
-  const auto taps = all_taps(image.size.width, width, filter);
-  uint8_t* to = out.pixels.data();
-  for (int64_t y = 0; y < image.size.height; ++y) {
-    const uint8_t* row = image.pixels.data() + static_cast<size_t>(y) * in_stride;
-    for (const auto& tap : taps) {
-      const uint8_t* from = row + static_cast<size_t>(tap.first) * channels;
-      for (size_t c = 0; c < channels; ++c) {
-        int32_t sum = kHalf;
-        for (size_t k = 0; k < tap.weights.size(); ++k) sum += from[k * channels + c] * tap.weights[k];
-        *to++ = rounded(sum);
-      }
+  const size_t in_stride = row_bytes(image), out_stride = row_bytes(out), height = static_cast<size_t>(image.size.height);
+  out.pixels.resize(out_stride * height);
+  const TapTable table(image.size.width, width, filter);
+  // Behind the last row nothing may be read.
+  std::vector<uint8_t> last_row(in_stride + kReadBehind);
+  std::copy_n(image.pixels.data() + (height - 1) * in_stride, in_stride, last_row.data());
+  for (size_t y = 0; y < height; y += kRowsAtOnce) {
+    const uint8_t* from[kRowsAtOnce];
+    uint8_t* to[kRowsAtOnce];
+    for (size_t i = 0; i < kRowsAtOnce; ++i) {
+      const size_t row = std::min(y + i, height - 1);
+      from[i] = row == height - 1 ? last_row.data() : image.pixels.data() + row * in_stride;
+      to[i] = out.pixels.data() + row * out_stride;
     }
+    resize_columns(from, to, table.taps(), static_cast<size_t>(image.channels));
   }
   return out;
 }
 
-// Row by row with a row of sums, so that the inner loop is over neighbours.
 Image resize_height(const Image& image, int64_t height, Filter filter) {
   Image out{{image.size.width, height}, image.channels, image.from_palette, {}};
-  const size_t stride = static_cast<size_t>(image.size.width) * static_cast<size_t>(image.channels);
+  const size_t stride = row_bytes(image);
   out.pixels.resize(stride * static_cast<size_t>(height));
-  std::vector<int32_t> sums(stride);
+  const TapTable table(image.size.height, height, filter);
   uint8_t* to = out.pixels.data();
-  for (const auto& tap : all_taps(image.size.height, height, filter)) {
-    std::fill(sums.begin(), sums.end(), kHalf);
-    for (size_t k = 0; k < tap.weights.size(); ++k) {
-      const uint8_t* row = image.pixels.data() + (static_cast<size_t>(tap.first) + k) * stride;
-      const int32_t weight = tap.weights[k];
-      for (size_t i = 0; i < stride; ++i) sums[i] += row[i] * weight;
-    }
-    for (size_t i = 0; i < stride; ++i) *to++ = rounded(sums[i]);
+  for (const auto& tap : table.taps()) {
+    resize_rows(image.pixels.data(), to, stride, tap);
+    to += stride;
   }
   return out;
 }

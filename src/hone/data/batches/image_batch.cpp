@@ -121,18 +121,18 @@ BatchImages decode_images(std::vector<SamplePack>& packs, Failed failed) {
     }
   if (patches == 0) return images;
   images.rows_n = at::tensor(rows, at::kLong);
-  images.patches_pr = at::zeros({patches, row_size}, at::kFloat);
+  images.patches_pr = at::empty({patches, row_size}, at::kFloat);
   float* to = images.patches_pr.data_ptr<float>();
   for (auto& pack : packs)
     for (auto& sample : pack)
       for (size_t next = 0; next < sample.pictures.size();) {
         const auto pictures = decoded_together(sample.pictures, next);
-        auto values = patch_rows(pictures);
-        if (values)
-          std::copy(values->begin(), values->end(), to);
-        else
-          failed(sample, values.error());
-        for (const auto& picture : pictures) to += picture.plan.patches() * row_size;
+        const std::span rows(to, patch_row_values(pictures));
+        if (const auto problem = fill_patch_rows(pictures, rows)) {
+          std::ranges::fill(rows, 0.0f);
+          failed(sample, problem->message);
+        }
+        to += rows.size();
         next += pictures.size();
       }
   return images;

@@ -145,19 +145,24 @@ std::span<const Picture> decoded_together(const std::vector<Picture>& pictures, 
   return std::span(pictures).subspan(first, end - first);
 }
 
-Result<std::vector<float>> patch_rows(std::span<const Picture> pictures) {
+size_t patch_row_values(std::span<const Picture> pictures) {
+  int64_t values = 0;
+  for (const auto& picture : pictures) values += picture.plan.patches() * picture.config->processor.row_size();
+  return static_cast<size_t>(values);
+}
+
+std::optional<Error> fill_patch_rows(std::span<const Picture> pictures, std::span<float> rows) {
+  HONE_CHECK(rows.size() == patch_row_values(pictures), "{} floats for rows of {}", rows.size(), patch_row_values(pictures));
   const auto& picture = pictures.front();
-  if (picture.is_video()) return video_rows(pictures);
+  if (picture.is_video()) return fill_video_rows(pictures, rows);
   auto failed = [&](const std::string& why) { return error("image {}: {}", media::describe_source(picture.source), why); };
   auto medium = media::Medium::open(picture.source, picture.config->sources);
   if (!medium) return failed(medium.error());
   auto image = media::decode_image(medium->bytes());
   if (!image) return failed(image.error());
   if (image->size != picture.plan.source) return failed("it was replaced while the run went on");
-  const auto& processor = picture.config->processor;
-  std::vector<float> rows(static_cast<size_t>(picture.plan.patches() * processor.row_size()));
-  media::fill_patch_rows(std::move(*image), picture.plan, processor, rows);
-  return rows;
+  media::fill_patch_rows(std::move(*image), picture.plan, picture.config->processor, rows);
+  return std::nullopt;
 }
 
 }  // namespace hone::data

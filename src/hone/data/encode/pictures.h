@@ -130,7 +130,9 @@ std::string describe(const Picture& picture);
 
 // The picture at `first`, with the parts of the same video file that follow it.
 std::span<const Picture> decoded_together(const std::vector<Picture>& pictures, size_t first);
-// Their rows, decoded: plan.patches() of processor.row_size() floats for each.
-Result<std::vector<float>> patch_rows(std::span<const Picture> pictures);
+// How many floats their rows are: plan.patches() of processor.row_size() for each.
+size_t patch_row_values(std::span<const Picture> pictures);
+// Decodes them into their rows. Errors name the picture.
+std::optional<Error> fill_patch_rows(std::span<const Picture> pictures, std::span<float> rows);
 
 }  // namespace hone::data

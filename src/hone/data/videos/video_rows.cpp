@@ -100,14 +100,9 @@ media::SourceRules video_sources(const PictureConfig& config) {
   return sources;
 }
 
-Result<std::vector<float>> video_rows(std::span<const Picture> parts) {
-  int64_t patches = 0;
-  for (const auto& part : parts) patches += part.plan.patches();
-  std::vector<float> values(static_cast<size_t>(patches * parts.front().config->processor.row_size()));
-  FrameRows rows(parts.front(), values.data());
-  const auto problem = parts.front().file ? add_decoded(parts, rows) : add_listed(parts.front(), rows);
-  if (problem) return *problem;
-  return values;
+std::optional<Error> fill_video_rows(std::span<const Picture> parts, std::span<float> rows) {
+  FrameRows frames(parts.front(), rows.data());
+  return parts.front().file ? add_decoded(parts, frames) : add_listed(parts.front(), frames);
 }
 
 }  // namespace hone::data

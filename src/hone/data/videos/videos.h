@@ -14,7 +14,7 @@ Result<std::vector<Picture>> plan_video(const std::string& source, const std::sh
 Result<std::vector<std::string>> listed_frames(const std::string& source);
 
 // The rows of a picture with frames, or of several that are parts of one file, decoded.
-Result<std::vector<float>> video_rows(std::span<const Picture> parts);
+std::optional<Error> fill_video_rows(std::span<const Picture> parts, std::span<float> rows);
 
 // Where video files come from: they may be larger than pictures.
 media::SourceRules video_sources(const PictureConfig& config);

@@ -1,0 +1,29 @@
+// The inner loops of Pillow's resize, in vectors of the instruction set available. Sums are whole numbers of 32 bits, so the
+// order of their terms does not show.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace hone::media {
+
+inline constexpr int kWeightBits = 22;  // of a weight behind the point
+
+inline constexpr size_t kTapsAtOnce = 4;
+
+// What one output sample reads: `count` samples from `first` on. Zeros fill the weights up to a multiple of kTapsAtOnce.
+struct Taps {
+  size_t first = 0, count = 0;
+  std::span<const int32_t> weights;
+};
+
+inline constexpr size_t kRowsAtOnce = 4;
+inline constexpr size_t kReadBehind = 16;  // bytes that may be read, unused, behind a row of resize_columns
+
+// One output pixel of `channels` samples (1 to 4) for every entry of `taps`, in each of kRowsAtOnce rows.
+void resize_columns(const uint8_t* const* rows, uint8_t* const* out, std::span<const Taps> taps, size_t channels);
+
+// One output row of `width` samples out of the rows that `taps` says, `width` bytes apart.
+void resize_rows(const uint8_t* rows, uint8_t* out, size_t width, const Taps& taps);
+
+}  // namespace hone::media
