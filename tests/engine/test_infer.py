@@ -212,7 +212,7 @@ def test_a_batch_can_be_watched(answer):
 def test_layouts_that_cannot_be_are_refused_before_loading(hone, folder, tmp_path):
     for words, said in ((["--vllm_tensor_parallel_size", 3], "numbers that divide all of them: 1, 2"), (["--sglang_pp_size", 2], "need 2 devices; found: cpu"),
                         (["--vllm_engine_kwargs", json.dumps({"pipeline_parallel_size": 2})], "need 2 devices; found: cpu"),
-                        (["--vllm_tensor_parallel_size", 0], "expected 1 or more"), (["--vllm_quantization", "awq"], "is kept whole"),
+                        (["--vllm_tensor_parallel_size", 0], "expected 1 or more"), (["--vllm_quantization", "awq"], "is not quantized"),
                         (["--vllm_quantization", "fp8"], "need an NVIDIA GPU"),
                         (["--sglang_kv_cache_dtype", "fp8_e5m2", "--lmdeploy_quant_policy", 4], "the cache cannot keep")):
         done = hone("infer", "--model", folder, "--max_new_tokens", 4, *words, stdin="hi\n")

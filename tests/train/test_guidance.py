@@ -67,7 +67,7 @@ def test_rows_make_the_policy_its_own_teacher(grpo, dataset, tmp_path):
     assert steps_of(resumed)[-1]["grad_norm"] == steps_of(whole)[-1]["grad_norm"]
     sdar = steps_of(grpo(tmp_path / "sdar", dataset=rows, reward_funcs="repetition", sdar_loss_coef=0.1, sdar_gate_beta=2))
     assert {"sdar/gate_mean", "sdar/gate_active_ratio", "sdar/teacher_gap_mean", "sdar/loss"} <= set(sdar[0]) and 0 < sdar[0]["sdar/gate_mean"] < 1
-    for settings, complaint in ((dict(advantage_reweight="rlsd"), "names no teacher_prompt"), (dict(dataset=rows, advantage_reweight="rlsd", sdar_loss_coef=0.1), "two uses of a teacher"), (dict(dataset=rows, sdar_loss_coef=0.1, loss_type="fipo"), "advantages of their own")):
+    for settings, complaint in ((dict(advantage_reweight="rlsd"), "names no teacher_prompt"), (dict(dataset=rows, advantage_reweight="rlsd", sdar_loss_coef=0.1), "two uses of a teacher"), (dict(dataset=rows, sdar_loss_coef=0.1, loss_type="fipo"), "each token its own advantage")):
         run = grpo(tmp_path / "no", reward_funcs="repetition", **settings)
         assert run.code in (2, 3) and complaint in run.err, (settings, run.err)
 
