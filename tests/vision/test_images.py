@@ -8,11 +8,12 @@ import pytest
 import torch
 import transformers
 from PIL import Image
+from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
 from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil, get_optimal_tiled_canvas
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
 from media_runs import trace
-from vision_models import INTERN_PROCESSOR, as_chat_model, smart_resize
+from vision_models import GEMMA_PROCESSOR, INTERN_PROCESSOR, as_chat_model, smart_resize
 
 SYSTEM = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"
 
@@ -120,6 +121,11 @@ def intern_tiles(image, most=12):
     return pixels.sub(mean).div(std)
 
 
+def squares(patches):
+    """Rows of patches as pictures of 56 x 56."""
+    return patches.view(-1, 2, 2, 2, 2, 3, 14, 14).permute(0, 5, 1, 3, 6, 2, 4, 7).reshape(-1, 3, 56, 56)
+
+
 def test_tiles_of_internvl(folders, tmp_path):
     """Both spellings as ms-swift cuts images, and LLaMA-Factory with and without crop_to_patches."""
     (tmp_path / "chat").mkdir()
@@ -142,12 +148,35 @@ def test_tiles_of_internvl(folders, tmp_path):
         done, batch = trace(model, tmp_path, rows_of(paths), **options)
         assert done.returncode == 0, done.stderr
         assert batch["grids"].tolist() == [[len(tiles), 4, 4] for tiles in wanted], case
-        rows = batch["patches"].view(-1, 2, 2, 2, 2, 3, 14, 14).permute(0, 5, 1, 3, 6, 2, 4, 7).reshape(-1, 3, 56, 56)
-        assert torch.equal(rows, torch.cat(wanted)), case
+        assert torch.equal(squares(batch["patches"]), torch.cat(wanted)), case
         assert batch["positions"].dim() == 1 and batch["rows"].tolist() == (batch["tokens"] == pad).nonzero().flatten().tolist()
         first = tokenizer.decode(batch["tokens"][:batch["rows"][0] + 4 * len(wanted[0]) + 8])
         behind = "" if "dialect" in options else "\n"  # ms-swift begins a line behind an image
         assert "<img>" + "<IMG_CONTEXT>" * (4 * len(wanted[0])) + "</img>" + behind + "?" in first, case
+
+
+def test_crops_of_gemma3(folders, tmp_path):
+    """LLaMA-Factory's image_do_pan_and_scan: long images once more in pieces, with its words around them; ms-swift shows them whole alone."""
+    folder, generator = folders("gemma3"), np.random.default_rng(3)
+    sizes = [(900, 300), (300, 850), (520, 400), (1100, 257), (400, 400), (700, 250), (1500, 900)]  # the last one is shrunk before; (700, 250) is too narrow
+    paths = [tmp_path / f"{i}.png" for i in range(len(sizes))]
+    for path, (width, height) in zip(paths, sizes):
+        noise(generator, width, height, "RGB").save(path)
+    processor = Gemma3ImageProcessorPil(**{k: v for k, v in GEMMA_PROCESSOR.items() if k in ("size", "resample", "image_mean", "image_std")})
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    square = f"\n\n<start_of_image>{'<image_soft_token>' * 4}<end_of_image>\n\n"
+    rules = {"do_pan_and_scan": True, "pan_and_scan_min_crop_size": 256, "pan_and_scan_max_num_crops": 4, "pan_and_scan_min_ratio_to_activate": 1.2}
+    done, batch = trace(folder, tmp_path, rows_of(paths), dialect="factory", template="gemma3", pan_and_scan=True)
+    assert done.returncode == 0, done.stderr
+    wanted = [processor(images=factory_regular(Image.open(path), 1024, 589824), return_tensors="pt", **rules) for path in paths]
+    crops = [int(w["num_crops"][0]) for w in wanted]
+    assert crops == [3, 3, 2, 4, 0, 0, 2]
+    assert torch.equal(squares(batch["patches"]), torch.cat([w["pixel_values"] for w in wanted]))
+    shown = [f"Here is the original image {square} and here are some crops to help you see better " + " ".join([square] * count) for count in crops]
+    text = "".join(f"<bos><start_of_turn>user\n{one}?<end_of_turn>\n<start_of_turn>model\na<end_of_turn>\n" for one in shown)
+    assert batch["tokens"].tolist() == tokenizer(text, add_special_tokens=False).input_ids
+    done, batch = trace(folder, tmp_path, rows_of(paths))
+    assert done.returncode == 0 and len(squares(batch["patches"])) == len(paths), done.stderr
 
 
 @pytest.mark.parametrize("dialect", ["swift", "factory"])

@@ -12,6 +12,12 @@ struct ImageSize {
   bool operator==(const ImageSize&) const = default;
 };
 
+struct ImageBox {
+  int64_t left = 0, top = 0;
+  ImageSize size;
+  bool operator==(const ImageBox&) const = default;
+};
+
 struct Image {
   ImageSize size;
   int channels = 3;           // 1 grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha
@@ -29,5 +35,8 @@ inline int scaled_to_255(int a, int b) {
 
 // Pillow's convert("RGB"): grey is repeated, alpha is dropped, not blended.
 Image to_rgb(Image image);
+
+// The part of a picture in a box, which must lie inside it.
+Image crop(const Image& image, const ImageBox& box);
 
 }  // namespace hone::media

@@ -86,6 +86,33 @@ ImageSize choose_tiles(ImageSize size, const TileConfig& config) {
   return best;
 }
 
+std::vector<ImageBox> choose_crops(ImageSize size, const PanAndScanConfig& config) {
+  const bool is_wide = size.width >= size.height;
+  const int64_t length = is_wide ? size.width : size.height, breadth = is_wide ? size.height : size.width;
+  const double ratio = static_cast<double>(length) / static_cast<double>(breadth);
+  if (!config.is_on || ratio < config.min_ratio_to_activate) return {};
+  int64_t count = std::min(static_cast<int64_t>(std::floor(ratio + 0.5)), length / config.min_crop_size);
+  count = std::min(std::max<int64_t>(count, 2), config.max_num_crops);
+  const int64_t piece = (length + count - 1) / count;
+  if (std::min(piece, breadth) < config.min_crop_size) return {};
+  std::vector<ImageBox> boxes;
+  for (int64_t at = 0; at < length; at += piece) {
+    const int64_t rest = std::min(piece, length - at);
+    boxes.push_back(is_wide ? ImageBox{at, 0, {rest, breadth}} : ImageBox{0, at, {breadth, rest}});
+  }
+  return boxes;
+}
+
+std::vector<ImagePlan> plan_crops(const ImagePlan& whole, const PanAndScanConfig& config) {
+  const auto before = whole.steps.size() > 1 ? whole.steps[whole.steps.size() - 2].to : whole.source;
+  std::vector<ImagePlan> plans;
+  for (const auto& box : choose_crops(before, config)) {
+    plans.push_back(whole);
+    plans.back().steps.back().from = box;
+  }
+  return plans;
+}
+
 ImageProcessorConfig parse_image_processor(const Json& preprocessor, ImageProcessorConfig config, const std::string& origin) try {
   if (!preprocessor.is_object()) throw UserError(ExitCode::bad_checkpoint, "expected an object");
   config.patch_size = positive(preprocessor, "patch_size", config.patch_size);

@@ -21,6 +21,14 @@ struct TileConfig {
   int64_t most = 12;
 };
 
+// Gemma 3: beside the whole of a long picture, pieces of it. As transformers' do_pan_and_scan, with LLaMA-Factory's bounds.
+struct PanAndScanConfig {
+  bool is_on = false;
+  int64_t max_num_crops = 4;
+  int64_t min_crop_size = 256;
+  double min_ratio_to_activate = 1.2;
+};
+
 struct ImageProcessorConfig {
   int64_t patch_size = 14, temporal_patch_size = 2, merge_size = 2;
   int64_t min_pixels = 4 * 28 * 28, max_pixels = 16384 * 28 * 28;
@@ -30,6 +38,7 @@ struct ImageProcessorConfig {
   ResizeRule rule = ResizeRule::qwen_vl_utils;
   Filter filter = Filter::bicubic;  // of tiles, and of Ovis
   TileConfig tiles;
+  PanAndScanConfig pan_and_scan;
   int64_t marks = 0;                                               // rows around the cells of a picture, which are tokens too
   int64_t shrink_above = 0;                                        // swift --max_pixels: shrunk to so many pixels first; 0: not
   int64_t factory_min_pixels = 1024, factory_max_pixels = 589824;  // factory: image_min_pixels, image_max_pixels
@@ -50,7 +59,8 @@ struct ImagePlan {
   struct Step {
     ImageSize to;
     Filter filter = Filter::bicubic;
-    bool to_rgb = false;  // the colours are brought to RGB before it
+    bool to_rgb = false;                // the colours are brought to RGB before it
+    std::optional<ImageBox> from = {};  // the part that is resized; none: all of it
   };
   std::vector<Step> steps;  // the last one's size is what the tower sees, or what is cut into tiles
   ImageSize source;
@@ -59,12 +69,18 @@ struct ImagePlan {
   int64_t grid_h = 0, grid_w = 0;  // of a frame, in patches
   int64_t patches() const { return frames * grid_h * grid_w; }
   int64_t tokens = 0;
+  bool is_crop() const { return !steps.empty() && steps.back().from; }
 };
 
 // How many tiles a picture is cut into, across and down: those whose ratio is nearest to the picture's.
 ImageSize choose_tiles(ImageSize size, const TileConfig& config);
 
 Result<ImagePlan> plan_image(ImageSize size, const ImageProcessorConfig& config);
+
+// Which pieces of a picture of this size are seen beside it.
+std::vector<ImageBox> choose_crops(ImageSize size, const PanAndScanConfig& config);
+// Plans of the pieces of a picture that is planned as a whole.
+std::vector<ImagePlan> plan_crops(const ImagePlan& whole, const PanAndScanConfig& config);
 
 // The rows of one picture, plan.patches() of config.row_size() floats, in the order of merge blocks.
 void fill_patch_rows(Image image, const ImagePlan& plan, const ImageProcessorConfig& config, std::span<float> rows);

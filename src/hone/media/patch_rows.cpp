@@ -68,6 +68,7 @@ void fill_patch_rows(Image image, const ImagePlan& plan, const ImageProcessorCon
   for (const auto& step : plan.steps) {
     if (step.to_rgb) image = to_rgb(std::move(image));
     if (plan.has_thumbnail && &step == &plan.steps.back()) thumbnail = resize(image, {width, height}, step.filter);
+    if (step.from) image = crop(image, *step.from);
     image = resize(image, step.to, step.filter);
   }
   const auto append = append_frame_of(config.patch_size);

@@ -52,6 +52,7 @@ struct ModelArguments : ArgumentGroup {
   Arg<int64_t> max_pixels{*this, "max_pixels"};
   Arg<int64_t> image_min_pixels{*this, "image_min_pixels"};
   Arg<bool> crop_to_patches{*this, "crop_to_patches"};
+  Arg<bool> image_do_pan_and_scan{*this, "image_do_pan_and_scan"};
   Arg<int64_t> video_max_pixels{*this, "video_max_pixels"};
   Arg<int64_t> video_min_pixels{*this, "video_min_pixels"};
   Arg<double> video_fps{*this, "video_fps"};

@@ -178,6 +178,7 @@ data::PictureOptions picture_options(const ModelArguments& args, bool factory) {
     if (has_limit) pictures.factory_max_pixels = *args.max_pixels;
     if (args.image_min_pixels.exists()) pictures.factory_min_pixels = *args.image_min_pixels;
     pictures.crop_to_patches = *args.crop_to_patches;
+    pictures.pan_and_scan = *args.image_do_pan_and_scan;
     pictures.video_max_pixels = *args.video_max_pixels;
     pictures.video_min_pixels = *args.video_min_pixels;
     pictures.max_frames = *args.video_maxlen;

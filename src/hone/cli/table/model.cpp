@@ -139,6 +139,8 @@ void add_model(Rows& rows) {
            verbs{kModelUsers | kPreview}},
           {"crop_to_patches", Flag, "false", "Split InternVL's images into tiles.", only_factory{},
            verbs{kModelUsers | kPreview}},
+          {"image_do_pan_and_scan", Flag, "false", "Show Gemma 3 long images whole and in up to 4 crops.", only_factory{},
+           verbs{kModelUsers | kPreview}},
           {"video_max_pixels", Integer(1), "65536", "Maximum pixels per video frame; larger frames are downscaled.",
            only_factory{}, verbs{kModelUsers | kPreview}},
           {"video_min_pixels", Integer(1), "256", "Minimum pixels per video frame; smaller frames are upscaled.", only_factory{},
@@ -157,10 +159,6 @@ void add_model(Rows& rows) {
           {"audio_sampling_rate", Integer(1), "16000", "Sampling rate of audio.", only_factory{},
            always_on{"16000", "these models use 16 kHz audio; recordings are resampled"}},
       });
-  add_unsupported_group(rows, "Video", kModelUsers, kMultimodalUnsupported,
-                        {
-                            {"image_do_pan_and_scan", Flag, "false", "Gemma 3's crops.", only_factory{}},
-                        });
 }
 
 }  // namespace hone::cli::table

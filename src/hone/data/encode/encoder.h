@@ -24,6 +24,7 @@ struct PictureOptions {
   int64_t max_tiles = 12;                                          // swift: MAX_NUM (InternVL)
   int64_t video_segments = 8, video_max_tiles = 1;                 // swift: VIDEO_SEGMENTS, VIDEO_MAX_NUM (InternVL)
   bool crop_to_patches = false;                                    // factory: InternVL's tiles
+  bool pan_and_scan = false;                                       // factory: Gemma 3's pieces (image_do_pan_and_scan)
   int64_t shrink_above = 0;                                        // swift --max_pixels
   int64_t factory_min_pixels = 1024, factory_max_pixels = 589824;  // factory image_min_pixels, image_max_pixels
   std::optional<int64_t> video_min_tokens, video_max_tokens;       // swift: of a frame

@@ -93,10 +93,13 @@ void set_gemma_rules(PictureConfig& config, const EncodeConfig& encode, const Mo
   config.text_before = config.text_behind = "\n\n";
   config.has_text_apart = encode.dialect != Dialect::factory;
   config.has_axes = false;
-  if (model.image_processor.is_object() && model.image_processor.value("do_pan_and_scan", Json()) == true)
+  if (encode.dialect != Dialect::factory) return;  // ms-swift never cuts, whatever the model's file says
+  processor.pan_and_scan.is_on = encode.pictures.pan_and_scan;
+  if (!encode.pictures.pan_and_scan && model.image_processor.is_object() &&
+      model.image_processor.value("do_pan_and_scan", Json()) == true)
     throw UserError(ExitCode::bad_checkpoint,
-                    model.name + "/preprocessor_config.json: \"do_pan_and_scan\" is true, and hone reads images whole",
-                    "set it to false");
+                    model.name + "/preprocessor_config.json: \"do_pan_and_scan\" is true, and the run asks for whole images",
+                    "give `image_do_pan_and_scan: true`, or set it to false there");
 }
 
 // Its bounds are pixels, not tokens. Two more rows are the marks around a picture.

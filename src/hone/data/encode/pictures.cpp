@@ -27,9 +27,29 @@ std::string marks_of(std::span<const Picture> pictures) {
     const auto& config = *picture.config;
     const PlaceholderRun whole{picture.plan.tokens, picture.is_video() ? Placeholder::video : Placeholder::image};
     const auto mark = media_mark(picture.mixed.empty() ? std::span(&whole, 1) : std::span(picture.mixed));
-    marks += picture.text_before + (config.has_text_apart ? mark : config.text_before + mark + config.text_behind);
+    marks += picture.text_before + (config.has_text_apart ? mark : config.text_before + mark + config.text_behind) +
+             picture.text_behind;
   }
   return marks;
+}
+
+// In LLaMA-Factory's words, which it writes where there are no pieces too.
+void add_crops(Picture& picture) {
+  const auto& rule = picture.config->processor.pan_and_scan;
+  if (!rule.is_on) return;
+  picture.text_before = "Here is the original image ";
+  picture.text_behind = " and here are some crops to help you see better ";
+  for (auto& plan : media::plan_crops(picture.plan, rule))
+    picture.crops.push_back({.source = picture.source,
+                             .plan = std::move(plan),
+                             .config = picture.config,
+                             .text_before = picture.crops.empty() ? "" : " "});
+}
+
+std::vector<Picture> with_crops(Picture picture) {
+  auto crops = std::exchange(picture.crops, {});
+  crops.insert(crops.begin(), std::move(picture));
+  return crops;
 }
 
 }  // namespace
@@ -57,6 +77,7 @@ Result<std::vector<Picture>> plan_pictures(const std::vector<std::string>& sourc
     auto plan = media::plan_image(header->size, config->processor);
     if (!plan) return failed(plan.error());
     pictures.push_back({source, std::move(*plan), config, 0});
+    add_crops(pictures.back());
   }
   return pictures;
 }
@@ -75,7 +96,7 @@ MarkedMessages mark_pictures(std::vector<Message> messages, const PlannedMedia& 
                    video = videos < media.videos.size() ? text.find(video_tag, at) : text.npos;
       if (image == text.npos && video == text.npos) break;
       const bool is_video = video < image;
-      const auto parts = is_video ? std::span(media.videos[videos++]) : std::span(&media.images[images++], 1);
+      const auto parts = is_video ? media.videos[videos++] : with_crops(media.images[images++]);
       const auto marks = marks_of(parts);
       at = is_video ? video : image;
       text.replace(at, is_video ? video_tag.size() : image_tag.size(), marks);
@@ -129,19 +150,28 @@ media::ImageSize Picture::seen() const {
   return {plan.grid_w * config->processor.patch_size, plan.grid_h * config->processor.patch_size};
 }
 
+static std::string describe_crop(const media::ImageBox& box) {
+  return fmt::format("crop of {} x {} pixels at ({}, {}) of image", box.size.width, box.size.height, box.left, box.top);
+}
+
 std::string describe(const Picture& picture) {
   const auto& plan = picture.plan;
   const auto seen = picture.seen();
   const auto tiles = plan.frames > 1 && !picture.is_video() ? fmt::format(" in {} tiles", plan.frames) : "";
   const size_t frames = picture.file ? picture.numbers.size() : picture.frames.size();
-  const auto kind = picture.is_video() ? fmt::format("{} frames of a video from", frames) : std::string("image");
+  const auto kind = picture.is_video() ? fmt::format("{} frames of a video from", frames)
+                    : plan.is_crop()   ? describe_crop(*plan.steps.back().from)
+                                       : std::string("image");
   return fmt::format("{} {}: {} x {} pixels, read as {} x {}{}, {} tokens", kind, media::describe_source(picture.source),
                      plan.source.width, plan.source.height, seen.width, seen.height, tiles, plan.tokens);
 }
 
 std::span<const Picture> decoded_together(const std::vector<Picture>& pictures, size_t first) {
+  auto belongs = [&](const Picture& next) {
+    return next.plan.is_crop() || (pictures[first].file && next.file == pictures[first].file);
+  };
   size_t end = first + 1;
-  while (end < pictures.size() && pictures[first].file && pictures[end].file == pictures[first].file) ++end;
+  while (end < pictures.size() && belongs(pictures[end])) ++end;
   return std::span(pictures).subspan(first, end - first);
 }
 
@@ -161,7 +191,11 @@ std::optional<Error> fill_patch_rows(std::span<const Picture> pictures, std::spa
   auto image = media::decode_image(medium->bytes());
   if (!image) return failed(image.error());
   if (image->size != picture.plan.source) return failed("it was replaced while the run went on");
-  media::fill_patch_rows(std::move(*image), picture.plan, picture.config->processor, rows);
+  for (const auto& part : pictures) {
+    const auto own = rows.first(patch_row_values({&part, 1}));
+    rows = rows.subspan(own.size());
+    media::fill_patch_rows(rows.empty() ? std::move(*image) : *image, part.plan, part.config->processor, own);
+  }
   return std::nullopt;
 }
 

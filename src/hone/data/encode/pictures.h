@@ -79,7 +79,8 @@ struct Picture {
   std::vector<int64_t> numbers = {};                    // of its frames
   float seconds = 0;                                    // from one pair of frames to the next
   float interval = 1;                                   // the same in positions
-  std::string text_before = {};
+  std::string text_before = {}, text_behind = {};
+  std::vector<Picture> crops = {};         // pieces of it that stand behind it (Gemma 3's pan and scan)
   std::vector<PlaceholderRun> mixed = {};  // of a video that is read with its sound: all of both, in their order
   std::vector<size_t> scattered = {};      // of such a video: where its placeholders are
 
@@ -128,7 +129,7 @@ std::string without_picture_marks(std::string text);  // what somebody wrote
 // "image a.png: 640 x 480 pixels, read as 644 x 476, 391 tokens", for people.
 std::string describe(const Picture& picture);
 
-// The picture at `first`, with the parts of the same video file that follow it.
+// The picture at `first`, with its pieces or the parts of the same video file that follow it.
 std::span<const Picture> decoded_together(const std::vector<Picture>& pictures, size_t first);
 // How many floats their rows are: plan.patches() of processor.row_size() for each.
 size_t patch_row_values(std::span<const Picture> pictures);

@@ -19,6 +19,7 @@ data::EncodeConfig asked_encoding(const Json& asked) {
   if (asked.contains("max_pixels")) pictures.max_pixels = asked["max_pixels"].get<int64_t>();
   pictures.max_tiles = asked.value("max_tiles", pictures.max_tiles);
   pictures.crop_to_patches = asked.value("crop_to_patches", pictures.crop_to_patches);
+  pictures.pan_and_scan = asked.value("pan_and_scan", pictures.pan_and_scan);
   pictures.fps = asked.value("fps", pictures.fps);
   if (asked.contains("norm_bbox")) pictures.norm_bbox = asked["norm_bbox"].get<std::string>();
   pictures.plain_boxes = asked.value("plain_boxes", false);
