@@ -301,8 +301,7 @@ std::unique_ptr<ParallelStrategy> make_copies(const TrainingJob& job, const Dist
     std::vector<parallel::ShardedModel*> sharded;
     for (const auto* loaded : models.trained()) sharded.push_back(loaded->sharded.get());
     auto& shards = processes.shards_optimizer ? *processes.data : *processes.shards;
-    return std::make_unique<ShardedDataParallel>(*processes.group, shards, processes.replicas.get(),
-                                                 processes.expert_copies.get(), std::move(sharded));
+    return std::make_unique<ShardedDataParallel>(*processes.group, shards, processes.replicas.get(), std::move(sharded));
   }
   DataParallel::Copies layers{policy.tensor || policy.stages ? processes.data.get() : processes.group.get(), {}};
   DataParallel::Copies experts{processes.expert_copies.get(), {}};

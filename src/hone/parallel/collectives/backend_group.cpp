@@ -47,7 +47,8 @@ c10::intrusive_ptr<c10d::Store> store_of(const GroupContext& context, const std:
 std::unique_ptr<Work> BackendGroup::start(const char* doing, const std::function<Works()>& begin, std::function<void()> finish) {
   if (context_.watch) context_.watch->enter(doing);
   try {
-    return std::make_unique<BackendWork>(begin(), context_, seconds_waited_, doing, std::move(finish));
+    return std::make_unique<BackendWork>(begin(), context_, std::shared_ptr<double>(traffic_, &traffic_->seconds_waited), doing,
+                                         std::move(finish));
   } catch (const c10::Error& cause) {
     lost_peer(context_, doing, cause.what_without_backtrace());
   }
@@ -138,7 +139,7 @@ void BackendGroup::barrier() {
 std::unique_ptr<ProcessGroup> BackendGroup::subgroup(const std::string& name, const std::vector<int>& ranks) {
   auto position = std::find(ranks.begin(), ranks.end(), rank_);
   HONE_CHECK(position != ranks.end(), "rank {} is not of the group {}", rank_, name);
-  return make(name, static_cast<int>(position - ranks.begin()), static_cast<int>(ranks.size()));
+  return counted_here(make(name, static_cast<int>(position - ranks.begin()), static_cast<int>(ranks.size())));
 }
 
 }  // namespace hone::parallel

@@ -65,18 +65,26 @@ class ProcessGroup {
   std::vector<std::string> gather_text(const std::string& text);
   // Every rank must hold the same settings; throws UserError(lost_peer) naming the first rank and key that differ.
   void require_equal(const std::string& what, const Json& settings);
-  // What this rank has had to send so far by the algorithms of its collectives, in bytes, and how long it has waited for others.
-  int64_t bytes_sent() const { return bytes_sent_; }
-  double seconds_waited() const { return *seconds_waited_; }
+  // What this rank has had to send so far by the algorithms of its collectives, in bytes, and how long it has waited for others;
+  // its subgroups count here, too.
+  int64_t bytes_sent() const { return traffic_->bytes_sent; }
+  double seconds_waited() const { return traffic_->seconds_waited; }
 
  protected:
   ProcessGroup(int rank, int size) : rank_(rank), size_(size) {}
   void count(const Tensor& payload, double share) {
-    bytes_sent_ += static_cast<int64_t>(static_cast<double>(payload.nbytes()) * share);
+    traffic_->bytes_sent += static_cast<int64_t>(static_cast<double>(payload.nbytes()) * share);
+  }
+  struct Traffic {
+    int64_t bytes_sent = 0;
+    double seconds_waited = 0;
+  };
+  std::unique_ptr<ProcessGroup> counted_here(std::unique_ptr<ProcessGroup> group) const {
+    group->traffic_ = traffic_;
+    return group;
   }
   int rank_, size_;
-  int64_t bytes_sent_ = 0;
-  std::shared_ptr<double> seconds_waited_ = std::make_shared<double>(0);  // shared with what is pending
+  std::shared_ptr<Traffic> traffic_ = std::make_shared<Traffic>();  // shared with subgroups and with what is pending
 };
 
 }  // namespace hone::parallel

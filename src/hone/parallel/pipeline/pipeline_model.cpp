@@ -33,13 +33,6 @@ Tensor own_memory(const Tensor& value, at::Device device) {
 
 }  // namespace
 
-std::vector<const ProcessGroup*> StageGroups::all() const {
-  std::vector<const ProcessGroup*> list;
-  for (const auto* group : {stages, gradients, around, gradients_around, ends})
-    if (group) list.push_back(group);
-  return list;
-}
-
 PipelineModel::PipelineModel(model::CausalLM& model, StageLayout layout, const StageGroups& groups, at::Device device,
                              int64_t rows_over)
     : model_(model), layout_(std::move(layout)), groups_(groups), rows_over_(rows_over) {

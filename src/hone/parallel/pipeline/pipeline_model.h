@@ -19,8 +19,6 @@ struct StageGroups {
   ProcessGroup* around = nullptr;     // rows from the last rank to the first; null: every rank has one stage
   ProcessGroup* gradients_around = nullptr;
   ProcessGroup* ends = nullptr;  // the first rank and the last, who share the embedding of a tied model; null on others
-
-  std::vector<const ProcessGroup*> all() const;  // there are
 };
 
 class PipelineModel final : public model::PipelinedBlocks {

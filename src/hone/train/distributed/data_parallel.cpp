@@ -23,23 +23,10 @@ DataParallel::DataParallel(parallel::ProcessGroup& processes, std::vector<Copies
   for (auto& of : copies) {
     if (!of.group) continue;
     is_first_copy_ = is_first_copy_ && of.group->rank() == 0;
-    if (of.group != &processes) groups_.push_back(of.group);
     if (of.parameters.empty()) continue;
     share_from_first(of);
     buckets_.push_back(std::make_unique<parallel::GradientBuckets>(*of.group, std::move(of.parameters), bucket_bytes));
   }
-}
-
-double DataParallel::seconds_waited() const {
-  double seconds = MultiProcess::seconds_waited();
-  for (const auto* group : groups_) seconds += group->seconds_waited();
-  return seconds;
-}
-
-int64_t DataParallel::bytes_sent() const {
-  int64_t bytes = MultiProcess::bytes_sent();
-  for (const auto* group : groups_) bytes += group->bytes_sent();
-  return bytes;
 }
 
 void DataParallel::before_micro_batch(bool last) {
@@ -49,16 +36,6 @@ void DataParallel::before_micro_batch(bool last) {
 
 void DataParallel::finish_gradients() {
   for (auto& buckets : buckets_) buckets->finish();
-}
-
-double ShardedDataParallel::seconds_waited() const {
-  return MultiProcess::seconds_waited() + shards_.seconds_waited() + (replicas_ ? replicas_->seconds_waited() : 0) +
-         (experts_ ? experts_->seconds_waited() : 0);
-}
-
-int64_t ShardedDataParallel::bytes_sent() const {
-  return MultiProcess::bytes_sent() + shards_.bytes_sent() + (replicas_ ? replicas_->bytes_sent() : 0) +
-         (experts_ ? experts_->bytes_sent() : 0);
 }
 
 Tensor ShardedDataParallel::clip_grad_norm(optim::Optimizer& optimizer, double max_norm) {

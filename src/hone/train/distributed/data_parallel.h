@@ -33,28 +33,23 @@ class DataParallel final : public MultiProcess {
   // Layers and experts may have groups of their own.
   DataParallel(parallel::ProcessGroup& processes, std::vector<Copies> copies, int64_t bucket_bytes);
 
-  double seconds_waited() const override;
-  int64_t bytes_sent() const override;
   void before_micro_batch(bool last) override;
   void finish_gradients() override;
   bool owns_state() const override { return is_first_copy_; }
 
  private:
   bool is_first_copy_ = true;
-  std::vector<parallel::ProcessGroup*> groups_;  // all but `processes`, for accounts of time and bytes
   std::vector<std::unique_ptr<parallel::GradientBuckets>> buckets_;
 };
 
 // The processes keep parts of the optimizer, of the gradients and of the weights.
 class ShardedDataParallel final : public MultiProcess {
  public:
-  // The first of the models generates where one does. `experts` share those of a layout with a grid of their own, or are null.
+  // The first of the models generates where one does.
   ShardedDataParallel(parallel::ProcessGroup& processes, parallel::ProcessGroup& shards, parallel::ProcessGroup* replicas,
-                      parallel::ProcessGroup* experts, std::vector<parallel::ShardedModel*> models)
-      : MultiProcess(processes), shards_(shards), replicas_(replicas), experts_(experts), models_(std::move(models)) {}
+                      std::vector<parallel::ShardedModel*> models)
+      : MultiProcess(processes), shards_(shards), replicas_(replicas), models_(std::move(models)) {}
 
-  double seconds_waited() const override;
-  int64_t bytes_sent() const override;
   void before_micro_batch(bool last) override {
     for (auto* model : models_) model->begin_backward(last);
   }
@@ -71,7 +66,6 @@ class ShardedDataParallel final : public MultiProcess {
  private:
   parallel::ProcessGroup& shards_;
   parallel::ProcessGroup* replicas_;  // null when there is one copy
-  parallel::ProcessGroup* experts_;
   std::vector<parallel::ShardedModel*> models_;
 };
 

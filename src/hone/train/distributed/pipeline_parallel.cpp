@@ -64,19 +64,6 @@ PipelineParallel::PipelineParallel(parallel::ProcessGroup& processes, std::uniqu
     if (!stages.owns(parameter)) others_.insert(name);
 }
 
-// The copies count what all processes say to each other.
-double PipelineParallel::seconds_waited() const {
-  double seconds = copies_->seconds_waited();
-  for (const auto* group : stages_.groups().all()) seconds += group->seconds_waited();
-  return seconds;
-}
-
-int64_t PipelineParallel::bytes_sent() const {
-  int64_t bytes = copies_->bytes_sent();
-  for (const auto* group : stages_.groups().all()) bytes += group->bytes_sent();
-  return bytes;
-}
-
 void PipelineParallel::finish_gradients() {
   copies_->finish_gradients();
   for (const auto& [name, parameter, updated] : parameters_) stages_.sum_shared(parameter, updated);

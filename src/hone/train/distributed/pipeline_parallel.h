@@ -31,8 +31,6 @@ class PipelineParallel final : public MultiProcess {
                    std::unique_ptr<ParallelStrategy> losses, parallel::PipelineModel& stages, PipelineSchedule& schedule,
                    parallel::TensorParallelModel* tensor, std::vector<UpdatedParameter> parameters);
 
-  double seconds_waited() const override;
-  int64_t bytes_sent() const override;
   void before_micro_batch(bool last) override { copies_->before_micro_batch(last); }
   void after_micro_batch() override { copies_->after_micro_batch(); }
   void finish_gradients() override;

@@ -9,21 +9,6 @@ TensorDataParallel::TensorDataParallel(parallel::ProcessGroup& processes, std::u
     if (!model.owns(parameter)) others_.insert(name);
 }
 
-// The copies count what all processes say to each other.
-double TensorDataParallel::seconds_waited() const {
-  double seconds = copies_->seconds_waited();
-  for (const auto* group : {model_.groups().tensor, model_.groups().experts})
-    if (group) seconds += group->seconds_waited();
-  return seconds;
-}
-
-int64_t TensorDataParallel::bytes_sent() const {
-  int64_t bytes = copies_->bytes_sent();
-  for (const auto* group : {model_.groups().tensor, model_.groups().experts})
-    if (group) bytes += group->bytes_sent();
-  return bytes;
-}
-
 std::vector<parallel::TensorParallelModel::Gradient> TensorDataParallel::gradients() const {
   std::vector<parallel::TensorParallelModel::Gradient> list;
   for (const auto& [name, parameter, updated] : parameters_) list.push_back({parameter, updated.grad()});

@@ -18,8 +18,6 @@ class TensorDataParallel final : public MultiProcess {
   TensorDataParallel(parallel::ProcessGroup& processes, std::unique_ptr<ParallelStrategy> copies,
                      parallel::TensorParallelModel& model, std::vector<UpdatedParameter> parameters);
 
-  double seconds_waited() const override;
-  int64_t bytes_sent() const override;
   void before_micro_batch(bool last) override { copies_->before_micro_batch(last); }
   void after_micro_batch() override { copies_->after_micro_batch(); }
   void finish_gradients() override;
