@@ -171,23 +171,27 @@ def test_mistakes_show_before_the_model_is_loaded(grpo, tmp_path, judge, dataset
         assert run.code in (2, 3, 4) and complaint in run.err, (settings, run.code, run.err)
 
 
-def test_ctrl_c_while_answers_are_written_keeps_the_last_step(grpo, model_folder, dataset, tmp_path, judge):
-    """The second rollout's answers are being written, or judged, when the signal comes."""
-    reached = threading.Event()
+@pytest.mark.parametrize("sent, code, more", [(signal.SIGINT, 130, {}), (signal.SIGTERM, 75, dict(sleep_level=1))], ids=["ctrl-c while answers are written", "a scheduler's signal while the engine sleeps"])
+def test_a_signal_in_the_second_rollout_keeps_the_first_step(grpo, model_folder, dataset, tmp_path, judge, sent, code, more):
+    """Its answers are being written; or they are written, the engine sleeps, and the judge does not answer."""
+    reached, signalled = threading.Event(), threading.Event()
 
     def slow(question):
         if len(Judge.asked) >= 2:
             reached.set()
+            if more:
+                signalled.wait(120)
         return json.dumps([float(len(text)) for text in question["completions"]])
 
     Judge.answer = slow
-    settings = dict(reward_funcs=[judge], max_steps=100000, save_steps=100000, lr_scheduler_type="constant", warmup_ratio=0)
+    settings = dict(reward_funcs=[judge], max_steps=100000, save_steps=100000, lr_scheduler_type="constant", warmup_ratio=0, **more)
     process = subprocess.Popen(rlhf_words(BASE, model_folder, dataset, tmp_path / "run", settings), env={**ENVIRONMENT}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert reached.wait(120)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     _, err = process.communicate(timeout=120)
-    assert process.returncode == 130, err
-    run = Run(subprocess.CompletedProcess([], 130, "", err), tmp_path / "run")
+    signalled.set()
+    assert process.returncode == code, err
+    run = Run(subprocess.CompletedProcess([], code, "", err), tmp_path / "run")
     (step,) = run.checkpoints()
     settings.update(max_steps=step + 1)
     resumed = grpo(tmp_path / "run", resume_from_checkpoint=tmp_path / f"run/checkpoint-{step}", **settings)
