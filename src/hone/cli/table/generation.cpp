@@ -168,6 +168,11 @@ void add_serving(Rows& rows) {
           {"plot", Path, "", "Plot of the latency distribution: this PNG, and an SVG next to it."},
           {"format", Choice("text|json"), "text", "Output format: text or JSON."},
       });
+  constexpr std::string_view kEngineDataParallel =
+      "Data parallel size: model replicas, one per device; replicas on the CPU share the weights and split the cores.";
+  constexpr std::string_view kEnginePipelineParallel =
+      "Pipeline parallel size: devices that the decoder blocks of each replica are distributed over.";
+  constexpr std::string_view kRanksGenerate = "during training every rank generates its share of the rollout with the full model";
   constexpr std::string_view kEngineTensorParallel =
       "Tensor parallel size: devices (on the CPU, threads) that each layer is sharded across; -1 is all devices.";
   add_turns(rows);
@@ -193,17 +198,19 @@ void add_serving(Rows& rows) {
           {"vllm_max_lora_rank", Integer(1), "16", "Reject adapters with a higher rank.", factory_default{"32"}},
           {"vllm_enable_lora", Flag, "false", "Adapters without merging.",
            always_on{"true", "adapters are served without merging, unless --merge_lora true"}},
-          {"vllm_data_parallel_size", Integer(1), "1",
-           "Data parallel size: model replicas, one per device; replicas on the CPU share the weights and split the cores.",
-           also{"sglang_dp_size"}},
-          {"vllm_pipeline_parallel_size", Integer(1), "1",
-           "Pipeline parallel size: devices that the decoder blocks of each replica are distributed over.",
-           also{"sglang_pp_size"}},
+          {"vllm_data_parallel_size", Integer(1), "1", kEngineDataParallel, also{"sglang_dp_size"}, verbs{kGenerating}},
+          {"vllm_pipeline_parallel_size", Integer(1), "1", kEnginePipelineParallel, also{"sglang_pp_size"}, verbs{kGenerating}},
           {"vllm_tensor_parallel_size", Integer(-1), "1", kEngineTensorParallel, also{"tensor_parallel_size"},
-           also{"sglang_tp_size"}, also{"lmdeploy_tp"}, verbs{kGenerating | kTrain}},
+           also{"sglang_tp_size"}, also{"lmdeploy_tp"}, verbs{kGenerating}},
+          {"vllm_data_parallel_size", Integer(1), "1", kEngineDataParallel, also{"sglang_dp_size"}, verbs{kRlhf | kTrain},
+           always_on{"1", kRanksGenerate}},
+          {"vllm_pipeline_parallel_size", Integer(1), "1", kEnginePipelineParallel, also{"sglang_pp_size"}, verbs{kRlhf | kTrain},
+           always_on{"1", kRanksGenerate}},
+          {"vllm_tensor_parallel_size", Integer(-1), "1", kEngineTensorParallel, also{"tensor_parallel_size"},
+           also{"sglang_tp_size"}, also{"lmdeploy_tp"}, verbs{kTrain}, always_on{"1", kRanksGenerate}},
           // Where models train, the plain name is that of their own layout.
           {"vllm_tensor_parallel_size", Integer(-1), "1", kEngineTensorParallel, also{"sglang_tp_size"}, also{"lmdeploy_tp"},
-           verbs{kRlhf}},
+           verbs{kRlhf}, always_on{"1", kRanksGenerate}},
           {"vllm_quantization", Text, "",
            "Expected quantization of the checkpoint (awq, gptq, fp8 …); bitsandbytes quantizes full-precision weights while "
            "loading, fp8 uses fp8 GEMMs on an NVIDIA GPU.",
