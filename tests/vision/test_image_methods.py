@@ -148,3 +148,14 @@ def test_preview_tells_sizes_and_tokens(place):
     assert rows[0]["images"] == [{"source": str(place / "red.png"), "size": [70, 64], "seen": [64, 64], "tiles": 1, "tokens": 4}]
     shown = run("hone", "preview", "--model", place / "model", "--dataset", place / "labels.jsonl", NO_COLOR="1")
     assert "red.png: 70 x 64 pixels, read as 64 x 64, 4 tokens" in shown and "<|image_pad|>×4" in shown
+
+
+def test_preview_tells_boxes_as_the_model_is_shown_them(place, tmp_path):
+    row = {"messages": [{"role": "user", "content": "<image>Where is <ref-object>?"}, {"role": "assistant", "content": "<bbox>"}], "images": [str(place / "red.png")],
+           "objects": {"ref": ["the cat"], "bbox": [[7, 16, 35, 64]]}}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
+    ask = lambda *words: run("hone", "preview", "--model", place / "model", "--dataset", tmp_path / "rows.jsonl", *words, NO_COLOR="1")
+    assert "box of the cat in image 1: [7, 16, 35, 64] is [100, 250, 500, 1000] in thousandths" in ask()
+    assert "is [6, 16, 32, 64] in pixels of 64 x 64" in ask("--norm_bbox", "none")
+    shown = next(json.loads(line) for line in ask("--format", "jsonl").splitlines() if line.startswith("{"))
+    assert shown["boxes"] == [{"ref": "the cat", "image": 0, "given": [7, 16, 35, 64], "seen": [100, 250, 500, 1000]}]

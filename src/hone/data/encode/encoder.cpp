@@ -257,8 +257,7 @@ Encoder::MarkedConversation Encoder::marked(const Conversation& conversation, co
   const auto rule = config_.dialect == Dialect::factory ? TagRule::must_match : TagRule::add_missing;
   MarkedConversation marked{conversation, {}, {}};
   auto mark = [&](std::vector<Message>& messages, std::vector<Picture>& pictures) {
-    if (pictures_ && config_.dialect != Dialect::factory)
-      fill_objects(messages, conversation.extra, media.seen.images, pictures_->boxes);
+    if (pictures_) fill_objects(messages, conversation.extra, media.seen.images, pictures_->boxes);
     if (rule == TagRule::must_match && !media.tracks.empty()) drop_track_tags(messages, conversation.tags);
     auto found = mark_pictures(std::move(messages), media.seen, rule, conversation.tags);
     messages = std::move(found.messages);

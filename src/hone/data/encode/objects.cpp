@@ -31,11 +31,11 @@ const Json& list_in(const Json& objects, const char* name) {
 }
 
 // Which image the box with this number lies in.
-const Picture& image_of(const Json& ids, size_t number, const std::vector<Picture>& images) {
+size_t image_of(const Json& ids, size_t number, const std::vector<Picture>& images) {
   const Json id = number < ids.size() ? ids[number] : Json(0);
   if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= static_cast<int64_t>(images.size()))
     refuse_objects(fmt::format("image_id {} in a row of {} images", id.dump(), images.size()));
-  return images[static_cast<size_t>(id.get<int64_t>())];
+  return static_cast<size_t>(id.get<int64_t>());
 }
 
 // What a model sees of it; tiles are cut later, out of the image as it was.
@@ -90,22 +90,49 @@ void fill_tags(std::vector<Message>& messages, const std::string& tag, const std
     }
 }
 
+// Null where the row has none.
+Json objects_in(const Json& columns, const std::vector<Picture>& images, const BoxConfig& config) {
+  if (!config.reads_objects || !columns.is_object() || !columns.contains("objects") || images.empty()) return nullptr;
+  if (!columns["objects"].is_object() && !columns["objects"].is_null()) refuse_objects("expected an object with ref and bbox");
+  return columns["objects"];
+}
+
 }  // namespace
 
-void fill_objects(std::vector<Message>& messages, const Json& columns, const std::vector<Picture>& images,
-                  const BoxConfig& config) {
-  if (!columns.is_object() || !columns.contains("objects") || columns["objects"].is_null() || images.empty()) return;
-  const auto& objects = columns["objects"];
-  if (!objects.is_object()) refuse_objects("expected an object with ref and bbox");
+std::vector<SeenBox> seen_boxes(const Json& columns, const std::vector<Picture>& images, const BoxConfig& config) {
+  const auto objects = objects_in(columns, images, config);
+  if (objects.is_null()) return {};
   const auto type = objects.value("bbox_type", Json());
   if (!type.is_null() && type != "real" && type != "norm1")
     refuse_objects(fmt::format("bbox_type {}; expected real or norm1", type.dump()));
+  const auto &names = list_in(objects, "ref"), &given = list_in(objects, "bbox"), &ids = list_in(objects, "image_id");
+  std::vector<SeenBox> boxes;
+  for (size_t i = 0; i < given.size(); ++i) {
+    SeenBox box{i < names.size() && names[i].is_string() ? names[i].get<std::string>() : "",
+                image_of(ids, i, images),
+                read_box(given[i]),
+                {}};
+    box.seen = scaled_box(box.given, images[box.image], type == "norm1", config.in_pixels);
+    boxes.push_back(std::move(box));
+  }
+  return boxes;
+}
+
+std::string describe(const SeenBox& box, const std::vector<Picture>& images, const BoxConfig& config) {
+  const auto seen = seen_size(images[box.image]);
+  return fmt::format("{}{} in image {}: [{}] is [{}] {}", box.given.size() == 4 ? "box" : "point",
+                     box.name.empty() ? "" : " of " + box.name, box.image + 1, fmt::join(box.given, ", "),
+                     fmt::join(box.seen, ", "),
+                     config.in_pixels ? fmt::format("in pixels of {} x {}", seen.width, seen.height) : "in thousandths");
+}
+
+void fill_objects(std::vector<Message>& messages, const Json& columns, const std::vector<Picture>& images,
+                  const BoxConfig& config) {
+  const auto objects = objects_in(columns, images, config);
+  if (objects.is_null()) return;
   std::vector<std::string> names, boxes;
   for (const auto& name : list_in(objects, "ref")) names.push_back(ref_text(name, config.style));
-  const auto &given = list_in(objects, "bbox"), &ids = list_in(objects, "image_id");
-  for (size_t i = 0; i < given.size(); ++i)
-    boxes.push_back(
-        box_text(scaled_box(read_box(given[i]), image_of(ids, i, images), type == "norm1", config.in_pixels), config.style));
+  for (const auto& box : seen_boxes(columns, images, config)) boxes.push_back(box_text(box.seen, config.style));
   fill_tags(messages, "<ref-object>", names);
   fill_tags(messages, "<bbox>", boxes);
 }

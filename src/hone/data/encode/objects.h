@@ -4,6 +4,18 @@
 
 namespace hone::data {
 
+// A box or a point as the row gives it, and as the model is shown it.
+struct SeenBox {
+  std::string name;  // its ref; empty where there is none
+  size_t image = 0;
+  std::vector<double> given;
+  std::vector<int64_t> seen;
+};
+std::vector<SeenBox> seen_boxes(const Json& columns, const std::vector<Picture>& images, const BoxConfig& config);
+
+// "box of the cat in image 1: [10, 20, 100, 200] is [16, 42, 156, 417] in thousandths", for people.
+std::string describe(const SeenBox& box, const std::vector<Picture>& images, const BoxConfig& config);
+
 // `columns` of the row may hold "objects": {"ref": [names], "bbox": [[x1, y1, x2, y2] or [x, y]], "bbox_type": "real" or "norm1",
 // "image_id": [which image]}. Boxes become what the model sees. Throws text::FormatError for what is none of this.
 void fill_objects(std::vector<Message>& messages, const Json& columns, const std::vector<Picture>& images,

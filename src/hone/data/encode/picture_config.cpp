@@ -203,6 +203,7 @@ std::shared_ptr<const PictureConfig> picture_config(const EncodeConfig& encode, 
   read_tokens(*config, names, tokenizer, model);
   if (config->video.segments > 0) config->video_pad = config->pad;
   set_box_rules(config->boxes, asked, model);
+  config->boxes.reads_objects = !factory;
   if (is_qwen) set_video_rules(*config, asked, tokenizer, names, model);
   return config;
 }

@@ -46,7 +46,8 @@ struct VideoConfig {
 // How a model writes boxes and names of what is in a picture.
 struct BoxConfig {
   enum class Style { plain, list, qwen, intern } style = Style::plain;
-  bool in_pixels = false;  // of the picture as the model sees it; false: in thousandths of its sides
+  bool in_pixels = false;     // of the picture as the model sees it; false: in thousandths of its sides
+  bool reads_objects = true;  // LLaMA-Factory's rows have none
 };
 
 // What a model makes of pictures.

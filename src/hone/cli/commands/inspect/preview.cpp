@@ -18,8 +18,10 @@
 #include "hone/cli/configs/training/training_config.h"
 #include "hone/cli/dialect_flags.h"
 #include "hone/cli/parsing/command_line.h"
+#include "hone/data/encode/objects.h"
 #include "hone/data/preview.h"
 #include "hone/media/decode_image.h"
+#include "hone/text/templates/agent_format.h"
 #include "hone/train/run_setup.h"
 
 namespace hone::cli {
@@ -63,6 +65,22 @@ void show_thumbnail(const data::Picture& picture) {
   if (auto image = media::decode_image(medium->bytes())) fmt::print("{}", thumbnail(*image, medium->bytes(), kind, 40, 12));
 }
 
+struct ShownBoxes {
+  std::vector<data::Picture> images;
+  std::vector<data::SeenBox> boxes;
+};
+
+// As the model is shown them.
+ShownBoxes boxes_of(const ShownRow& row, const Sample& sample) try {
+  ShownBoxes shown;
+  for (const auto& picture : sample.pictures)
+    if (!picture.is_video() && !picture.plan.is_crop()) shown.images.push_back(picture);
+  if (!shown.images.empty()) shown.boxes = data::seen_boxes(row.extra, shown.images, shown.images[0].config->boxes);
+  return shown;
+} catch (const text::FormatError&) {
+  return {};  // a part of a row that was split has not all of its images
+}
+
 void show_row(const train::TrainingJob& job, const text::Tokenizer& tokenizer, const ShownRow& row, bool ids) {
   for (size_t part = 0; part < row.samples.size(); ++part) {
     const auto& sample = row.samples[part];
@@ -75,6 +93,9 @@ void show_row(const train::TrainingJob& job, const text::Tokenizer& tokenizer, c
       fmt::print("{}\n", terminal::styled(data::describe(picture), Style::dim));
       show_thumbnail(picture);
     }
+    const auto shown = boxes_of(row, sample);
+    for (const auto& box : shown.boxes)
+      fmt::print("{}\n", terminal::styled(data::describe(box, shown.images, shown.images[0].config->boxes), Style::dim));
     for (const auto& sound : sample.sounds) fmt::print("{}\n", terminal::styled(data::describe(sound), Style::dim));
     if (ids) fmt::print("ids    {}\nlabels {}\n", Json(sample.ids).dump(), Json(sample.labels).dump());
     if (!sample.loss_scale.empty() && ids) fmt::print("weights {}\n", Json(sample.loss_scale).dump());
@@ -108,6 +129,8 @@ void show_json(const train::TrainingJob& job, const text::Tokenizer& tokenizer, 
     if (auto name = part_name(job, row, part); !name.empty()) line["part"] = name;
     if (!sample.loss_scale.empty()) line["loss_scale"] = sample.loss_scale;
     for (const auto& picture : sample.pictures) line["images"].push_back(shown_picture(picture));
+    for (const auto& box : boxes_of(row, sample).boxes)
+      line["boxes"].push_back({{"ref", box.name}, {"image", box.image}, {"given", box.given}, {"seen", box.seen}});
     for (const auto& sound : sample.sounds)
       line["audios"].push_back({{"source", media::describe_source(sound.source)},
                                 {"seconds", sound.header.seconds()},
