@@ -94,7 +94,7 @@ def test_experts_elsewhere_train_as_in_copies(train, models, rows, tmp_path, met
 @pytest.mark.parametrize("layout, data, options, said", [
     ({TENSOR: 2}, "prompts", {**GRPO, "multi_turn_scheduler": "math_tip_trick"}, "rollouts of several turns"),
     ({STAGES: 2}, "pairs", {**DPO, "loss_type": "bco_pair"}, "bco_pair"),
-    ({"context_parallel_size": 2}, "verdicts", KTO, "compares full sequences"),
+    ({"context_parallel_size": 2}, "prompts", GRPO, "compares full sequences"),
 ])
 def test_what_layouts_cannot_do_is_said(train, models, rows, tmp_path, layout, data, options, said):
     run = run_of(train, tmp_path, rows, 2, layout, data, settings(models(dense), **options))

@@ -69,24 +69,36 @@ def pairs(tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="module")
+def judged(pairs):
+    """The answers of pairs as rows of KTO, good ones and bad ones in turn."""
+    path = pairs.with_name("judged.jsonl")
+    rows = [json.loads(line) for line in pairs.read_text().splitlines()]
+    path.write_text("".join(json.dumps({"messages": row["messages"], "label": i % 2 == 0}) + "\n" for i, row in enumerate(rows)))
+    return path
+
+
 @pytest.mark.parametrize("world, options", [
+    (2, dict(rlhf_type="rm", tuner_type="lora", center_rewards_coefficient=0.1)),
+    (2, dict(rlhf_type="kto", tuner_type="lora", beta=0.5)),
     (2, dict(rlhf_type="dpo", tuner_type="lora", ld_alpha=0.5)),
     (3, dict(rlhf_type="dpo", tuner_type="full", rpo_alpha=0.1, deepspeed="zero1")),  # the reference is a second model
     (2, dict(rlhf_type="orpo", tuner_type="lora")),
-], ids=["dpo, lora, weighed by length", "dpo, full, on a ring", "orpo"])
-def test_pairs_whose_answers_are_split(train, pairs, tmp_path, world, options):
-    """Answers are compared as whole ones, in evaluations as well; each pair counts once."""
-    shared = dict(verb="rlhf", dataset=pairs, val_dataset=pairs, eval_strategy="epoch", per_device_eval_batch_size=3, per_device_train_batch_size=GLOBAL_BATCH)
+], ids=["rm", "kto", "dpo, lora, weighed by length", "dpo, full, on a ring", "orpo"])
+def test_answers_that_are_split_are_compared_as_whole_ones(train, pairs, judged, tmp_path, world, options):
+    """In evaluations as well; each pair, or row of KTO, counts once."""
+    rows = judged if options["rlhf_type"] == "kto" else pairs
+    shared = dict(verb="rlhf", dataset=rows, val_dataset=rows, eval_strategy="epoch", per_device_eval_batch_size=3, per_device_train_batch_size=GLOBAL_BATCH)
     run, one = (train(tmp_path / name, count, **shared, **options, **more) for name, count, more in (("split", world, dict(sequence_parallel_size=world)), ("one", 1, {})))
     assert run.code == 0 and one.code == 0, run.err + one.err
     for ours, theirs in zip(run.log(), one.log()):
-        for key in ("loss", "grad_norm", "rewards/margins", "rewards/accuracies", "logps/chosen", "logits/rejected", "nll_loss", "eval_loss", "eval_rewards/margins"):
+        for key in ("loss", "grad_norm", "rewards/margins", "rewards/accuracies", "logps/chosen", "logits/rejected", "nll_loss", "kl", "center_rewards_loss", "eval_loss", "eval_rewards/margins"):
             assert ours.get(key) == pytest.approx(theirs.get(key), rel=1e-4, abs=1e-5) if key in theirs else key not in ours, (key, ours, theirs)
     assert any("eval_loss" in event for event in one.log())
 
 
-def test_rows_of_kto_are_not_split(train, pairs, tmp_path):
-    done = train(tmp_path, 2, verb="rlhf", dataset=pairs, rlhf_type="kto", sequence_parallel_size=2)
+def test_rollouts_are_not_split(train, pairs, tmp_path):
+    done = train(tmp_path, 2, verb="rlhf", dataset=pairs, rlhf_type="grpo", reward_funcs="soft_overlong", soft_cache_length=8, max_completion_length=16, num_generations=2, sequence_parallel_size=2)
     assert done.code == 2 and "compares full sequences" in done.err, done.err
 
 

@@ -134,11 +134,10 @@ void validate_reference(const TrainingJob& job) {
 
 void validate_parallel(const TrainingJob& job) {
   if (job.parallel.sequence_parallel > 1 || job.parallel.layout.cp > 1) {
-    const auto method = job.preference.method;
-    const bool compares = method == Preference::kto || method == Preference::rm || job.distillation || job.reinforcement;
-    require(!compares, "`sequence_parallel` and `stage`: this loss compares full sequences, which sequence parallelism splits");
-    require(job.task.is_generative(), "pooling tasks need full sequences, which sequence parallelism splits",
-            "leave `sequence_parallel` out");
+    require(!job.distillation && !job.reinforcement,
+            "`sequence_parallel` and `stage`: this loss compares full sequences, which sequence parallelism splits");
+    require(job.task.is_generative() || job.preference.method == Preference::rm,
+            "pooling tasks need full sequences, which sequence parallelism splits", "leave `sequence_parallel` out");
   }
   require(!job.eval_dtype || (job.parallel.sharding.stage < 3 && !job.load.changes.compression),
           "`eval_dtype`: needs unsharded, unquantized weights in one process: neither zero3, fsdp nor quantization");

@@ -47,6 +47,7 @@ TEST(Payloads, MatesHaveNoLabelOfTheirOwn) {
   auto payload = collated<KtoPayload>(KtoPayload::collator(), {{1}, {0}, {1}, {}, {}});
   EXPECT_EQ(list_of_tensor<bool>(payload.desirable), (std::vector<bool>{true, false, true}));
   EXPECT_EQ(payload.num_desirable, 2);
+  EXPECT_EQ(payload.kl_pairs, 2);
 }
 
 TEST(Payloads, MarginsCountWhereARowHasOne) {

@@ -2,6 +2,7 @@
 
 #include "hone/ops/loss/linear_cross_entropy.h"
 #include "hone/train/distributed/parallel_strategy.h"
+#include "hone/train/distributed/sequence_split.h"
 #include "hone/train/evaluation/evaluation_mode.h"
 #include "hone/train/losses/sequence_sums.h"
 
@@ -64,8 +65,13 @@ struct RowLogps {
   Tensor sums_s, logits_s;  // of answers: log-probabilities, and logits summed over tokens and vocabulary
 };
 
-RowLogps row_logps(const ForwardOutputs& outputs) {
+// `sequence`: positions of a sequence are on several processes, and each finds the sums of all of them, with gradients of its
+// own. Behind the sequences there may be one more, of padding.
+RowLogps row_logps(const ForwardOutputs& outputs, const parallel::SequenceParallel* sequence) {
   auto found = outputs.target_logps();
+  if (sequence)
+    for (auto* values_t : {&found.logps_t, &found.mean_logits_t})
+      *values_t = whole_rows(*values_t, outputs.batch.segments.total(), *sequence);
   auto numbers_t = sequence_ids(outputs.batch.segments, outputs.hidden_th.device());
   auto over_answers = [&](const Tensor& values_t) {
     return sum_by_sequence(values_t, numbers_t, outputs.batch.segments.count());
@@ -74,13 +80,11 @@ RowLogps row_logps(const ForwardOutputs& outputs) {
           over_answers(found.mean_logits_t) * static_cast<double>(outputs.model.config().vocab_size)};
 }
 
-Tensor answer_logps(model::CausalLM& model, const data::Batch& batch) {
-  return row_logps(run_forward(model, {.batch = batch})).sums_s;
-}
-
-Tensor token_counts(const data::Batch& batch) {
+Tensor token_counts(const data::Batch& batch, const parallel::SequenceParallel* sequence) {
   auto numbers_t = sequence_ids(batch.segments, batch.targets_t.device());
-  return sum_by_sequence((batch.targets_t != ops::kIgnoredTarget).to(at::kFloat), numbers_t, batch.segments.count());
+  auto labelled_t = (batch.targets_t != ops::kIgnoredTarget).to(at::kFloat);
+  if (sequence) labelled_t = whole_rows(labelled_t, batch.segments.total(), *sequence);
+  return sum_by_sequence(labelled_t, numbers_t, batch.segments.count());
 }
 
 }  // namespace
@@ -94,6 +98,7 @@ data::PayloadCollator KtoPayload::collator() {
     payload->desirable = at::empty({static_cast<int64_t>(desirable.size())}, at::kBool);
     std::ranges::copy(desirable, payload->desirable.mutable_data_ptr<bool>());
     payload->num_desirable = std::ranges::count(desirable, true);
+    payload->kl_pairs = static_cast<int64_t>(answers.size() - desirable.size());
     return payload;
   };
 }
@@ -113,24 +118,32 @@ Tensor KtoLoss::kl_estimate(const Tensor& policy_m, const Tensor& reference_m) c
 }
 
 void KtoLoss::consult(model::CausalLM& model, const data::Batch& batch, KtoPayload& payload) {
-  const int64_t rows = batch.sample_count, kl_pairs = batch.segments.count() - rows;
-  reference_.with_reference(model, [&](model::CausalLM& reference) { payload.reference_logps = answer_logps(reference, batch); });
-  if (!config_.estimates_kl) return;
+  const int64_t rows = payload.desirable.size(0), kl_pairs = payload.kl_pairs;
+  auto answer_logps = [&](model::CausalLM& asked, const data::Batch& answers) {
+    return row_logps(run_forward(asked, {.batch = answers}), sequence_).sums_s;
+  };
+  reference_.with_reference(model, [&](model::CausalLM& reference) {
+    payload.reference_logps = answer_logps(reference, batch).narrow(0, 0, rows + kl_pairs);
+  });
+  if (!config_.estimates_kl || sequence_) return;
   EvaluationMode mode(model);  // every process takes part, also one whose KL pairs were all too long
   payload.kl_pair_logps = answer_logps(model, kl_pairs > 0 ? sequences_of(batch, rows, kl_pairs) : sequences_of(batch, 0, rows))
                               .narrow(0, 0, kl_pairs);
 }
 
-// Only the rows' own answers train.
+// Only the rows' own answers train. Parts of sequences cannot be taken out of a batch: there the pass reads KL pairs, too.
 ForwardRequest KtoLoss::request(const data::Batch& batch) const {
+  if (sequence_) return {.batch = batch, .router_logits = router_.any()};
   return {.batch = sequences_of(batch, 0, batch.sample_count), .router_logits = router_.any()};
 }
 
 LossSum KtoLoss::loss(const ForwardOutputs& outputs, const KtoPayload& payload) {
   const auto& own = outputs.batch;
-  const int64_t rows = own.segments.count(), kl_pairs = payload.reference_logps.size(0) - rows;
-  auto policy = row_logps(outputs);
-  auto kl = config_.estimates_kl ? kl_estimate(payload.kl_pair_logps, payload.reference_logps.narrow(0, rows, kl_pairs))
+  const int64_t rows = payload.desirable.size(0), kl_pairs = payload.kl_pairs;
+  const auto all = row_logps(outputs, sequence_);
+  const RowLogps policy{all.sums_s.narrow(0, 0, rows), all.logits_s.narrow(0, 0, rows)};
+  auto kl_pair_logps = sequence_ ? all.sums_s.detach().narrow(0, rows, kl_pairs) : payload.kl_pair_logps;
+  auto kl = config_.estimates_kl ? kl_estimate(kl_pair_logps, payload.reference_logps.narrow(0, rows, kl_pairs))
                                  : at::zeros({}, policy.sums_s.options().requires_grad(false));
   KtoLogRatios found{policy.sums_s - payload.reference_logps.narrow(0, 0, rows), payload.desirable};
   LossSum result{kto_losses(found, kl, config_).sum(), {}, {}};
@@ -138,7 +151,7 @@ LossSum KtoLoss::loss(const ForwardOutputs& outputs, const KtoPayload& payload) 
   const double good = static_cast<double>(payload.num_desirable), bad = static_cast<double>(rows) - good;
   auto weight = found.desirable.to(at::kFloat);
   if (config_.rpo_alpha > 0 && good > 0) {  // LLaMA-Factory weighs the good answers' mean once more by their share of the rows
-    auto mean = -(policy.sums_s / token_counts(own).clamp_min(1) * weight).sum() / good;
+    auto mean = -(policy.sums_s / token_counts(own, sequence_).narrow(0, 0, rows).clamp_min(1) * weight).sum() / good;
     result.sum = result.sum + mean * (config_.rpo_alpha * static_cast<double>(rows) / good * static_cast<double>(rows));
   }
   add_router_losses(result, outputs, router_, static_cast<double>(rows));
@@ -150,6 +163,7 @@ LossSum KtoLoss::loss(const ForwardOutputs& outputs, const KtoPayload& payload) 
   report("logps", policy.sums_s);
   report("logits", policy.logits_s);
   result.metrics.push_back({"kl", kl, 1});
+  count_once(result, sequence_);
   return result;
 }
 

@@ -18,6 +18,7 @@ Tensor kto_losses(const KtoLogRatios& rows, const Tensor& moved, const Preferenc
 struct KtoPayload : data::PayloadOf<KtoPayload> {
   Tensor desirable;           // bool [rows]
   int64_t num_desirable = 0;  // of them
+  int64_t kl_pairs = 0;
   Tensor reference_logps,
       kl_pair_logps = {};  // of answers, [S] and [KL pairs]: by the reference and by the policy before the step
 
@@ -35,6 +36,7 @@ class KtoLoss final : public LossOf<KtoPayload> {
   ForwardRequest request(const data::Batch& batch) const override;
   LossSum loss(const ForwardOutputs& outputs, const KtoPayload& payload) override;
   void join(ParallelStrategy& group) override { group_ = &group; }
+  void split_sequences(const parallel::SequenceParallel& sequence) override { sequence_ = &sequence; }
   void add_derived_metrics(Json& values, const std::string& prefix) const override;
 
  private:
@@ -44,6 +46,7 @@ class KtoLoss final : public LossOf<KtoPayload> {
   Reference& reference_;
   RouterLossConfig router_;
   ParallelStrategy* group_ = nullptr;
+  const parallel::SequenceParallel* sequence_ = nullptr;
 };
 
 }  // namespace hone::train

@@ -127,9 +127,7 @@ LossSum PreferenceLoss::loss(const ForwardOutputs& outputs, const PreferencePayl
     result.sum = result.sum + own * config_.rpo_alpha;
   }
   add_router_losses(result, outputs, router_, pairs);
-  if (!sequence_ || sequence_->is_first_rank()) return result;
-  result.sum = result.sum - result.sum.detach();  // a gradient of its own positions; the first process tells the value
-  for (auto& metric : result.metrics) metric.sum = at::zeros_like(metric.sum), metric.num_items = 0;
+  count_once(result, sequence_);
   return result;
 }
 

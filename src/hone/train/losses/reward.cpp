@@ -5,9 +5,14 @@
 #include "hone/base/file.h"
 #include "hone/model/pooling.h"
 #include "hone/model/value_head.h"
+#include "hone/train/distributed/sequence_split.h"
+#include "hone/train/losses/sequence_sums.h"
 
 namespace hone::train {
 namespace {
+
+// Behind the pairs there may be one segment more, of padding, where sequences are split.
+int64_t compared_pairs(const data::Batch& batch) { return batch.segments.count() / 2; }
 
 double two_decimals(float value) { return std::nearbyint(static_cast<double>(value) * 100) / 100; }
 
@@ -37,16 +42,32 @@ Tensor ranking_losses(const Tensor& chosen_p, const Tensor& rejected_p, const Te
   return -at::log_sigmoid(margins_p.defined() ? ahead - margins_p : ahead);
 }
 
+double RewardLoss::num_items(const data::Batch& batch) const {
+  return sequence_ && !sequence_->is_first_rank() ? 0 : static_cast<double>(compared_pairs(batch));
+}
+
+// Of each text, [S]. Where sequences are split, its last token is on one of the processes, and all get to know its score.
+Tensor RewardLoss::scores(const ForwardOutputs& outputs) const {
+  if (!sequence_) return text_scores(outputs.model, outputs.last_token_states());
+  const auto& segments = outputs.batch.segments;
+  std::vector<int64_t> last;
+  for (int64_t i = 0; i < 2 * compared_pairs(outputs.batch); ++i)
+    last.push_back(segments.offsets[static_cast<size_t>(i) + 1] - 1);
+  auto scores_t = whole_rows(text_scores(outputs.model, outputs.hidden_th), segments.total(), *sequence_);
+  return scores_t.index_select(0, at::tensor(last, at::kLong).to(scores_t.device()));
+}
+
 LossSum RewardLoss::loss(const ForwardOutputs& outputs, const RewardPayload& payload) {
   auto& model = outputs.model;
-  auto scores_p2 = text_scores(model, outputs.last_token_states()).view({-1, 2});
+  auto scores_p2 = scores(outputs).view({-1, 2});
   auto chosen = scores_p2.select(1, 0), rejected = scores_p2.select(1, 1);
   LossSum result{ranking_losses(chosen, rejected, payload.margins_p).sum(), {}, {}};
-  const double pairs = num_items(outputs.batch);
+  const auto pairs = static_cast<double>(compared_pairs(outputs.batch));
   auto right = (chosen > rejected).sum();
   if (!model.training()) result.eval_outputs = scores_p2.detach().to(at::kCPU);
   if (model.value_head()) {
     if (!model.training()) result.metrics.push_back({"accuracy", right, pairs});  // LLaMA-Factory measures in evaluation only
+    count_once(result, sequence_);
     return result;
   }
   if (centering_) {
@@ -59,6 +80,7 @@ LossSum RewardLoss::loss(const ForwardOutputs& outputs, const RewardPayload& pay
                                                {"rewards/rejected", sum_of(rejected), pairs},
                                                {"rewards/accuracies", right, pairs},
                                                {"rewards/margins", sum_of(chosen - rejected), pairs}});
+  count_once(result, sequence_);
   return result;
 }
 

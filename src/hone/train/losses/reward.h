@@ -25,14 +25,18 @@ class RewardLoss final : public LossOf<RewardPayload> {
   // `centering`: so many times the square of a pair's summed scores is added, which keeps scores near zero.
   explicit RewardLoss(std::optional<double> centering) : centering_(centering) {}
 
-  double num_items(const data::Batch& batch) const override { return static_cast<double>(batch.segments.count() / 2); }
+  double num_items(const data::Batch& batch) const override;
+  void split_sequences(const parallel::SequenceParallel& sequence) override { sequence_ = &sequence; }
   LossSum loss(const ForwardOutputs& outputs, const RewardPayload& payload) override;
   std::vector<std::pair<std::string, std::string>> shown_metrics() const override {
     return {{"accuracy", "rewards/accuracies"}, {"margin", "rewards/margins"}};
   }
 
  private:
+  Tensor scores(const ForwardOutputs& outputs) const;
+
   std::optional<double> centering_;
+  const parallel::SequenceParallel* sequence_ = nullptr;
 };
 
 // generated_predictions.jsonl of such a model: {"chosen": 0.51, "rejected": -0.2} per line, out of LossSum::kept.

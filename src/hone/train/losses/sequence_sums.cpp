@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "hone/parallel/sequence_parallel.h"
+
 namespace hone::train {
 
 Tensor sequence_ids(const ops::CuSeqlens& segments, at::Device device) {
@@ -13,6 +15,13 @@ Tensor sequence_ids(const ops::CuSeqlens& segments, at::Device device) {
 
 Tensor sum_by_sequence(const Tensor& values_t, const Tensor& numbers_t, int64_t count) {
   return at::zeros({count}, values_t.options()).index_add(0, numbers_t, values_t);
+}
+
+void count_once(LossSum& result, const parallel::SequenceParallel* sequence) {
+  if (!sequence || sequence->is_first_rank()) return;
+  result.sum = result.sum - result.sum.detach();
+  for (auto& metric : result.metrics) metric.sum = at::zeros_like(metric.sum), metric.num_items = 0;
+  result.eval_outputs = Tensor();
 }
 
 }  // namespace hone::train
