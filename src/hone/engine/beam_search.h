@@ -10,16 +10,16 @@ namespace hone::engine {
 
 class BeamSearch {
  public:
-  // Begins with one sequence, the prompt, which becomes as many as there are beams.
+  // Starts with one sequence, the prompt, which is expanded to the number of beams.
   explicit BeamSearch(std::unique_ptr<Sequence> prompt);
 
-  // What may follow one beam. Different beams may be looked at by different threads.
+  // Candidates that may follow one beam. Different threads may consider different beams.
   void add_candidates(Sequence& beam, std::span<float> logits);
   bool ready() const;  // every beam has been considered
-  // Chooses the beams that go on, which need new ids and blocks. False: the search is over.
+  // Chooses the beams that continue, which need new ids and blocks. False: the search has ended.
   bool advance(Scheduler& scheduler, RequestId& next_id, std::vector<BlockCopy>& copies);
 
-  // As many as were asked for, best first; the search is over.
+  // The requested number of completions, best first; the search has ended.
   std::vector<RequestOutput> answers();
   const Request& request() const { return beams_[0].sequence->request; }
   std::vector<Sequence*> sequences() const;
@@ -27,14 +27,14 @@ class BeamSearch {
  private:
   struct Beam {
     std::unique_ptr<Sequence> sequence;
-    RequestOutput output;  // its answer so far
+    RequestOutput output;  // its completion so far
     float score = 0;       // log-probability of it
     std::vector<BeamCandidate> continuations;
-    std::vector<PositionLogprobs> logprobs;  // of the continuations, when asked for
+    std::vector<PositionLogprobs> logprobs;  // of the continuations, on request
     std::string problem;                     // why it has none, when it has none
-    bool has_nan = false;                    // … and it is the model's fault
+    bool has_nan = false;                    // … because the model computed NaN
   };
-  struct Branch {  // a beam and one token more
+  struct Branch {  // a beam and one more token
     size_t parent = 0;
     std::unique_ptr<Sequence> sequence;
     RequestOutput output;
@@ -58,8 +58,8 @@ class BeamSearch {
   void fork_beams(std::vector<Branch> going, Scheduler& scheduler, RequestId& next_id, std::vector<BlockCopy>& copies);
 
   RequestId id_;
-  size_t width_, kept_;  // beams; continuations looked at, so many that enough are left when some end
-  int64_t length_ = 0;   // of the answers so far
+  size_t width_, kept_;  // beams; candidates, enough even if some end
+  int64_t length_ = 0;   // of the completions so far
   std::vector<Beam> beams_;
   std::vector<Finished> finished_;  // at most `width_`, best first
   std::string problem_;             // that some beam ended with

@@ -21,29 +21,28 @@ class BlockManager {
 
   int64_t block_size() const { return block_size_; }
   int64_t blocks() const { return total_; }
-  int64_t free_blocks() const { return total_ - used_; }  // those kept only for their prefix included
+  int64_t free_blocks() const { return total_ - used_; }  // including those kept only for the prefix cache
   int64_t blocks_for(int64_t tokens) const { return (tokens + block_size_ - 1) / block_size_; }
 
   // A fresh block with one reference; there must be a free one.
   BlockId allocate();
   void share(std::span<const BlockId> blocks);  // one more reference to each
-  void release(std::vector<BlockId>& blocks);   // gives up one reference each and forgets them
+  void release(std::vector<BlockId>& blocks);   // drops one reference each and clears the list
 
-  // The longest run of full blocks already computed for the beginning of `tokens`, never all of it: a step must compute
-  // something. `origin` sets apart what is computed differently (the adapter). Takes a reference to each.
+  // Cached full blocks of the longest prefix of `tokens`, never all of it: a step must compute something. The extra key separates
+  // what is computed differently (the adapter). Takes a reference to each.
   std::vector<BlockId> find_prefix(std::span<const text::TokenId> tokens, std::string_view extra_key);
-  // Prompts that begin alike and come together: one announces what it computes in this step, the others wait until it is
-  // published.
+  // Concurrent prompts with a shared prefix: one announces the blocks that it computes in this step, the others wait until they
+  // are published.
   void mark_pending(std::span<const text::TokenId> tokens, std::string_view extra_key);
   bool is_pending(std::span<const text::TokenId> tokens,
                   std::string_view extra_key) const;  // the first block that find_prefix misses
   void clear_announcements() { announced_.clear(); }
 
-  // The full blocks among the first `computed` tokens can be found from now on; those before `known` blocks already were
-  // published.
+  // Publishes the full blocks among the first `computed` tokens in the prefix cache; the first `known` blocks already are.
   void cache_full_blocks(std::span<const text::TokenId> tokens, std::string_view extra_key, const std::vector<BlockId>& blocks,
                          int64_t known, int64_t computed);
-  void reset_prefix_cache();  // every published block: the weights changed
+  void reset_prefix_cache();  // removes every published block: the weights changed
 
   // Throws InternalError when counts, lists and tables disagree. For tests and idle checks.
   void check(std::span<const std::vector<BlockId>* const> holders) const;
@@ -53,11 +52,11 @@ class BlockManager {
     int32_t references = 0;
     uint64_t hash = 0, parent = 0;  // hash 0: not published
     std::vector<text::TokenId> tokens;
-    std::list<BlockId>::iterator place;  // in one of the lists below while nobody refers to it
+    std::list<BlockId>::iterator place;  // in one of the lists below while it has no reference
   };
   uint64_t root(std::string_view extra_key) const;
   uint64_t chain(uint64_t parent, std::span<const text::TokenId> tokens) const;
-  BlockId lookup(uint64_t hash, uint64_t parent, std::span<const text::TokenId> tokens) const;  // -1: not there
+  BlockId lookup(uint64_t hash, uint64_t parent, std::span<const text::TokenId> tokens) const;  // -1: not cached
   template <class Visit>
   void for_full_blocks(std::span<const text::TokenId> tokens, std::string_view extra_key, Visit visit) const;
   void take(BlockId id);
@@ -66,7 +65,7 @@ class BlockManager {
   int64_t total_, block_size_, used_ = 0;
   bool prefix_cache_;
   HashKey key_;
-  std::vector<Block> blocks_;     // grows as blocks are first used, so that a large cache costs nothing until then
+  std::vector<Block> blocks_;     // grows with the first use of blocks, so that a large cache costs nothing before
   std::list<BlockId> empty_;      // free and not published
   std::list<BlockId> evictable_;  // free but published, least recently used first
   std::unordered_map<uint64_t, BlockId> published_;

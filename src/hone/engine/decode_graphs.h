@@ -13,8 +13,8 @@ class DecodeGraphs {
   ~DecodeGraphs();
 
   bool serves() const { return impl_ != nullptr; }
-  // Hidden states of one new token per sequence, given on the host; undefined when this batch must be computed the plain way.
-  // Valid until the next call. `tokens_t`, where defined, are the tokens, on the device and maybe not computed yet.
+  // Hidden states of one new token per sequence, given on the host; undefined if this batch needs a plain forward pass. Valid
+  // until the next call. `tokens_t`, if defined, are the tokens on the device, possibly still being computed.
   Tensor hidden(const model::ForwardInput& input, const ops::PagedAttentionMetadata& plan, model::PagedKvCache& cache,
                 const Tensor& tokens_t = {});
   void clear();

@@ -1,5 +1,5 @@
-// The engine: requests in, tokens out, many at a time, by one copy of the model or several. Call `step()` until `idle()`. One
-// thread uses an engine; a server gives it one.
+// The inference engine: batches many requests over one or several replicas of the model. Call `step()` until `idle()`. Only one
+// thread may use an engine; a server has a thread for it.
 #pragma once
 #include <chrono>
 #include <filesystem>
@@ -18,19 +18,20 @@ class CausalLM;
 namespace hone::engine {
 
 struct EngineConfig {
-  int64_t block_size = 16;              // tokens per block of the cache
-  int64_t kv_cache_tokens = 0;          // size of the cache; 0: what gpu_memory_utilization leaves beside the weights
-  double gpu_memory_utilization = 0.9;  // of an accelerator's memory, weights included; of the CPU's free memory a quarter of it
-  int64_t max_model_len = 0;            // longest prompt and answer together; 0: the model's
-  int64_t max_num_seqs = 256;           // generated together
-  int64_t max_num_batched_tokens = 0;   // computed in one step, prompts in parts if need be; 0: chosen by the device
-  bool enable_prefix_caching = true;    // prompts that begin alike are computed once
-  bool use_cuda_graphs = true;          // replay captured decode steps where the device can
-  int64_t speculative_tokens = 0;       // guessed from the text so far and checked in one step; 0: none
-  ops::KvCacheDtype kv_cache_dtype = ops::KvCacheDtype::plain;  // how keys and values are kept
-  int quant_bits = 0;            // 8 or 4: weights of linear layers rounded to that many bits (CPU); 0: as loaded
-  bool float8_products = false;  // prompts and batches go through weights of 8-bit floats (NVIDIA GPUs)
-  bool fuse_projections = true;  // where reading them is fast; false: they stay the very tensors that somebody trains
+  int64_t block_size = 16;      // tokens per block of the cache
+  int64_t kv_cache_tokens = 0;  // size of the cache; 0: what gpu_memory_utilization leaves after the weights
+  double gpu_memory_utilization =
+      0.9;                     // of an accelerator's memory, weights included; on the CPU a quarter of this, of the free memory
+  int64_t max_model_len = 0;   // maximum length of prompt and completion; 0: the model's
+  int64_t max_num_seqs = 256;  // per step
+  int64_t max_num_batched_tokens = 0;  // token budget of a step (chunked prefill); 0: chosen by the device
+  bool enable_prefix_caching = true;   // reuse the KV cache of shared prompt prefixes
+  bool use_cuda_graphs = true;         // on devices that support them
+  int64_t speculative_tokens = 0;      // draft tokens per step (prompt lookup); 0: no speculation
+  ops::KvCacheDtype kv_cache_dtype = ops::KvCacheDtype::plain;  // storage of keys and values
+  int quant_bits = 0;            // 8 or 4: weight-only quantization of linear layers (CPU); 0: none
+  bool float8_products = false;  // fp8 GEMMs for prefill and batches (NVIDIA GPUs)
+  bool fuse_projections = true;  // where it is faster; false: weights stay the tensors that a trainer updates
 };
 
 struct Stats {
@@ -44,28 +45,28 @@ struct Stats {
 
 class Engine {
  public:
-  // `model` must outlive the engine and is switched to inference.
+  // `model` must outlive the engine and is prepared for inference.
   Engine(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer, const EngineConfig& config = {});
-  // A replica for each of `models`, with a scheduler and a cache of its own, stepping on a thread of its own. A model on the CPU
-  // may stand there several times: its replicas share the weights and split the cores.
+  // One replica per entry of `models`, each with its own scheduler, cache and thread. A model on the CPU may be listed several
+  // times: its replicas share the weights and split the cores.
   Engine(const std::vector<model::CausalLM*>& models, std::shared_ptr<const text::Tokenizer> tokenizer,
          const EngineConfig& config = {});
   ~Engine();
 
-  // Given to the replica with the least to do. Throws UserError(bad_data) for a request that can never run: an empty prompt, one
-  // beyond the context or the cache, an unknown adapter. max_tokens is cut to what the context and the cache leave.
+  // Sends the request to the replica with the least work. Throws UserError(bad_data) for a request that can never run: an empty
+  // prompt, one beyond the context or the cache, an unknown adapter. max_tokens is limited by the context and the cache.
   RequestId add(Request request);
   // Frees its blocks at once. The next step reports FinishReason::cancelled. Unknown ids are ignored.
   void cancel(RequestId id);
 
-  // With several replicas: waits until one of them has made a step, and tells what all of them made since the last call.
+  // With several replicas: waits until one of them has finished a step, and returns the outputs of all since the last call.
   std::vector<RequestOutput> step();
-  // Any thread may call: a step() that waits for replicas returns now, the next one at once.
+  // Thread-safe: a step() that waits for replicas returns now, the next one at once.
   void wake_step();
   bool idle() const;         // nothing to compute and nothing to report
   bool has_no_work() const;  // a step would do nothing: idle, or asleep with nothing to report
   Stats stats() const;       // of all replicas
-  // How long the longest step at work on a replica's own thread has been running. Any thread may ask.
+  // Duration so far of the longest running step of a replica thread. Thread-safe.
   std::chrono::milliseconds current_step_time() const;
   int64_t max_model_len() const;
 
@@ -74,9 +75,9 @@ class Engine {
   void unload_adapter(const std::string& name);
   std::vector<std::string> adapters() const;
 
-  // The model's weights were changed in place: forget every cached key and value, go on with running requests from their tokens.
+  // The model's weights were changed in place: invalidates the KV cache; running requests are recomputed from their tokens.
   void update_weights(int64_t version);
-  // Gives the cache's memory back until wake(); requests wait and are computed again.
+  // Frees the KV cache until wake(); requests wait and are recomputed.
   void sleep();
   void wake();
 
@@ -85,7 +86,7 @@ class Engine {
   std::unique_ptr<Impl> impl_;
 };
 
-// All requests through one engine, in their order: what a caller without a server wants.
+// Runs all requests on one engine and returns the outputs in their order: for callers without a server.
 struct Completion {
   std::vector<text::TokenId> tokens;
   std::string text;
@@ -95,11 +96,11 @@ struct Completion {
 };
 using OnText = std::function<void(size_t request, std::string_view piece)>;
 using OnDone = std::function<void(size_t request)>;
-// A beam search gives its best answer.
+// A beam search returns its best completion.
 std::vector<Completion> generate(Engine& engine, std::vector<Request> requests, const OnText& on_text = {},
                                  const OnDone& on_done = {});
 
-// A seed of its own for each of several answers asked for with one seed.
+// A separate seed for each of several completions of a request with one seed.
 uint64_t seed_of(uint64_t seed, uint64_t index);
 
 }  // namespace hone::engine

@@ -1,4 +1,4 @@
-// SipHash-2-4: a hash nobody without the key can make collide. Requests of strangers meet in the prefix cache.
+// SipHash-2-4, a keyed hash: clients cannot construct collisions in the shared prefix cache.
 #pragma once
 #include <bit>
 #include <cstdint>

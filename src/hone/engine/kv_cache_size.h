@@ -1,5 +1,4 @@
-// Resolves the size of the KV cache and the token budget of a step from the device's free memory, where the config leaves them
-// open.
+// Derives unset sizes from the device's free memory: the size of the KV cache and the token budget of a step.
 #pragma once
 #include "hone/engine/engine.h"
 

@@ -16,27 +16,27 @@
 
 namespace hone::engine {
 
-// For each slice that reaches the end of its sequence: the token a device chose, or the rows of logits to choose from (one, and
-// one more for each guessed token). Other slices have neither.
+// For each chunk that reaches the end of its sequence: the token that the device sampled, or the rows of logits to sample from
+// (one, and one more per draft token). Other chunks have neither.
 struct ChunkLogits {
   text::TokenId chosen = -1;
   float* rows = nullptr;
   int64_t count = 0;
-  bool has_nan = false;  // of rows that never left the device, looked at with a request's first token
+  bool has_nan = false;  // of rows that stay on the device, checked with a request's first token
 };
 struct StepLogits {
   std::vector<ChunkLogits> chunks;
-  TensorList on_host;  // float32, hold the rows
+  TensorList on_host;  // float32, own the rows
   int64_t vocabulary = 0;
   std::span<float> row(size_t slice, int64_t i) const {
     return {chunks[slice].rows + i * vocabulary, static_cast<size_t>(vocabulary)};
   }
 };
 
-// A decode step that was launched and not waited for.
+// A decode step that was launched asynchronously.
 struct DecodesInFlight {
   std::vector<RequestId> rows;
-  Tensor chosen_r, on_host_r;  // int64, the second in pinned memory and there once `done`
+  Tensor chosen_r, on_host_r;  // int64, the second in pinned memory and valid after `done`
   c10::Event done;
 };
 
@@ -45,14 +45,14 @@ class ModelRunner {
   // Sequences are at most `max_blocks` blocks long.
   ModelRunner(model::CausalLM& model, bool graphs, int64_t max_blocks) : model_(model), graphs_(model, graphs, max_blocks) {}
 
-  // Blocks until the logits are on the host. Fills the prompt log-probabilities of the sequences that want them.
+  // Blocks until the logits are on the host. Fills the prompt log-probabilities of the sequences that request them.
   StepLogits compute(const StepBatch& batch, model::PagedKvCache& cache);
-  void forget_graphs() { graphs_.clear(); }  // the weights or the cache moved
+  void forget_graphs() { graphs_.clear(); }  // after the weights or the cache moved
 
-  // Whether a step of these chunks needs nothing that the host does between steps: decodes whose tokens the device chooses.
+  // Whether a step of these chunks needs no work of the host between steps: decodes whose tokens the device samples.
   bool can_run_ahead(const StepBatch& batch) const;
-  // Launches such a step and returns. With `before`, a step on its way, the sequences are a part of its rows, in its order, and
-  // go on with the tokens that it will have chosen.
+  // Launches such a step and returns. With `before`, a step in flight, the sequences are a subset of its rows, in its order, and
+  // continue with the tokens that it samples.
   DecodesInFlight launch(std::span<Sequence* const> sequences, model::PagedKvCache& cache, const DecodesInFlight* before);
 
  private:
@@ -69,7 +69,7 @@ class ModelRunner {
 
   model::CausalLM& model_;
   DecodeGraphs graphs_;
-  // What the towers made of the media of prompts that are not computed yet.
+  // Tower outputs of media in prompts that are not prefilled yet.
   std::vector<std::pair<std::weak_ptr<const PromptImages>, model::EncoderEmbeddings>> encoded_images_;
 };
 

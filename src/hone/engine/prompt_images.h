@@ -1,4 +1,4 @@
-// The pictures and recordings of a prompt, and the positions that its tokens have because of them.
+// Images and audio of a prompt, and the position ids that follow from them.
 #pragma once
 #include <memory>
 #include <string>
@@ -8,17 +8,17 @@
 namespace hone::engine {
 
 struct PromptImages {
-  model::ImageInput images;           // their rows are places in the prompt
+  model::ImageInput images;           // their rows are indices into the prompt
   model::AudioInput audio;            // the same
   Tensor rows_n;                      // of both, in the order of CausalLM::encode_media
-  Tensor positions_p;                 // int64 [3, prompt]; undefined: those of its places
-  int64_t position_offset = 0;        // of what follows the prompt: its position less its place
-  std::vector<ops::RowBlock> blocks;  // neighbouring rows of pictures
-  std::string digest;                 // of the media as the towers see them; prompts that differ in it share no cached keys
+  Tensor positions_p;                 // int64 [3, prompt]; undefined: the token indices
+  int64_t position_offset = 0;        // after the prompt: position minus token index
+  std::vector<ops::RowBlock> blocks;  // contiguous rows of images
+  std::string digest;                 // of the towers' inputs; prompts with different digests share no cached prefix
 
-  // `positions_p` may have one axis, where pictures do not change how positions count.
+  // `positions_p` may have one axis, if images do not change position ids.
   static std::shared_ptr<const PromptImages> make(model::ImageInput images, Tensor positions_p, model::AudioInput audio = {});
-  // Positions of the sequence's tokens [begin, begin + count), int64 [3, count]; undefined: those of their places.
+  // Positions of the sequence's tokens [begin, begin + count), int64 [3, count]; undefined: their indices.
   Tensor positions(int64_t begin, int64_t count) const;
 };
 

@@ -8,7 +8,7 @@
 
 namespace hone::engine {
 
-// At most `count` tokens that followed the latest earlier place where the last tokens (the more the better, at least two) stood.
+// At most `count` tokens that followed the latest earlier occurrence of the longest n-gram at the end (n of at least two).
 std::vector<text::TokenId> propose_draft_tokens(std::span<const text::TokenId> tokens, int64_t count);
 
 }  // namespace hone::engine

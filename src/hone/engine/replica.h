@@ -16,16 +16,15 @@ class Replica {
   // The config is complete (cache_size.h), the model prepared for inference.
   Replica(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer, const EngineConfig& config);
 
-  // Cuts max_tokens to what the context and the cache leave. Throws UserError(bad_data) for a request that can never run. Any
-  // thread may ask.
+  // Limits max_tokens by the context and the cache. Throws UserError(bad_data) for a request that can never run. Thread-safe.
   void validate_and_clamp(Request& request) const;
 
   void add(RequestId id, Request request);  // one that fits
   void cancel(RequestId id);
-  void abandon(RequestId id);  // cancelled, and told to nobody: whoever asks has done so
+  void abandon(RequestId id);  // cancelled without an output: the caller reports it
   std::vector<RequestOutput> step();
   bool idle() const;                                  // nothing to compute and nothing to report
-  bool reports() const { return !reports_.empty(); }  // something, whether or not it computes
+  bool reports() const { return !reports_.empty(); }  // pending outputs, whether or not it computes
   Stats stats() const;
 
   void forget_prefixes() { blocks_.reset_prefix_cache(); }
@@ -53,13 +52,13 @@ class Replica {
   BlockManager blocks_;
   Scheduler scheduler_;
   ModelRunner runner_;
-  std::unique_ptr<model::PagedKvCache> cache_;  // none while asleep
+  std::unique_ptr<model::PagedKvCache> cache_;  // null while asleep
   std::unordered_map<RequestId, std::unique_ptr<Sequence>> sequences_;
   std::map<RequestId, std::unique_ptr<BeamSearch>> searches_;  // their beams are not among the sequences
-  std::vector<RequestOutput> reports_;                         // what happened between steps
-  std::optional<DecodesInFlight> in_flight_;                   // its sequences are as if it had not been launched
+  std::vector<RequestOutput> reports_;                         // outputs from between two steps
+  std::optional<DecodesInFlight> in_flight_;                   // its sequences are not updated yet
   Stats totals_;
-  RequestId next_beam_;  // beams have ids of their own, beyond those of requests
+  RequestId next_beam_;  // beams have separate ids, above those of requests
 };
 
 }  // namespace hone::engine

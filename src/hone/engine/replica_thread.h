@@ -11,11 +11,11 @@
 
 namespace hone::engine {
 
-// Rung by every replica behind each of its steps, and by who has news; heard by the one who waits for any of them.
+// Notified by every replica after each step, and by other producers of outputs; one thread waits for any of them.
 class StepEvent {
  public:
   void notify();
-  void wait();  // returns at once when it rang since the last wait
+  void wait();  // returns at once if it was notified since the last wait
 
  private:
   std::mutex mutex_;
@@ -26,14 +26,14 @@ class StepEvent {
 class ReplicaThread {
  public:
   ReplicaThread(Replica& replica, StepEvent& bell, int cores);
-  ~ReplicaThread();  // behind the present step
+  ~ReplicaThread();  // after the present step
 
   void post(std::function<void(Replica&)> work);  // between two steps; at once while paused
-  // Returns between two steps; from then on the replica is the caller's, until resume().
+  // Returns between two steps; the caller then owns the replica until resume().
   void pause();
   void resume();
 
-  // What its steps reported since the last call. Rethrows what a step threw: the replica has been paused since.
+  // Outputs of its steps since the last call. Rethrows an exception of a step, after which the replica is paused.
   std::vector<RequestOutput> collect();
   Stats stats() const;  // after the last step
   std::chrono::milliseconds in_step() const;

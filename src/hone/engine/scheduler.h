@@ -1,5 +1,4 @@
 // Continuous batching: decodes first, then prefill chunks, within the token budget and the free KV blocks.
-// reach.
 #pragma once
 #include <set>
 #include <vector>
@@ -10,17 +9,17 @@ namespace hone::engine {
 
 struct SchedulerLimits {
   int64_t max_sequences = 256, max_step_tokens = 2048, speculative_tokens = 0;
-  bool keeps_pictures_whole = false;  // a step ends inside none: its rows see each other
+  bool keeps_pictures_whole = false;  // never split an image's rows over two steps: they attend to each other
 };
 
-// The tokens [sequence.computed, + count) of a sequence; a guess counts as tokens behind its last one.
+// The tokens [sequence.computed, + count) of a sequence; draft tokens count after its last one.
 struct ScheduledChunk {
   Sequence* sequence;
   int64_t count;
   bool samples_token() const { return sequence->num_computed_tokens + count >= sequence->size(); }
-  // Each of its rows resumes from what the cache holds, as if it came alone; a guess does, too.
+  // Each of its rows resumes from the KV cache like a decode; draft tokens do, too.
   bool is_decode() const { return count == 1 || sequence->is_decoding(); }
-  // A few rows behind what the cache has, as of prompts that begin alike; pictures' rows see each other.
+  // A short prefill after a cached prefix, as with shared prompts; rows of images attend to each other.
   bool is_short_continuation() const {
     constexpr int64_t kFew = 32;
     return sequence->num_computed_tokens > 0 && count <= kFew && !sequence->request.images && !is_batch_invariant();
@@ -29,7 +28,7 @@ struct ScheduledChunk {
 };
 
 struct StepBatch {
-  std::vector<ScheduledChunk> chunks;  // decodes first, then repeatable prompts, short continuations, and the others
+  std::vector<ScheduledChunk> chunks;  // decodes first, then batch-invariant prompts, short continuations, and the others
   bool empty() const { return chunks.empty(); }
 };
 
@@ -43,15 +42,14 @@ class Scheduler {
 
   void add(Sequence& sequence) { waiting_.insert(&sequence); }
   StepBatch schedule();
-  // `child`, which holds nothing yet, resumes from what is computed of `parent`: full blocks are shared, a last one that is not
-  // full is to be copied before the next step.
+  // Forks `child`, which has no blocks yet, from `parent`: full blocks are shared, and a partial last one must be copied before
+  // the next step.
   void fork(const Sequence& parent, Sequence& child, std::vector<BlockCopy>& copies);
-  // Room for `count` tokens behind those computed, for a step that nothing else joins; false where there is none without taking
-  // it from another.
+  // Reserves blocks for `count` more tokens, for a step without other sequences; false if this would need a preemption.
   bool reserve(Sequence& sequence, int64_t count);
   bool may_admit() const { return waiting() > 0 && active() < limits_.max_sequences; }
-  void remove(Sequence& sequence);  // finished or cancelled: its blocks are free at once
-  void preempt_all();               // everything is computed again
+  void remove(Sequence& sequence);  // finished or cancelled: frees its blocks
+  void preempt_all();               // everything is recomputed
 
   int64_t running() const { return static_cast<int64_t>(running_.size()); }
   int64_t waiting() const { return static_cast<int64_t>(waiting_.size()); }
@@ -81,7 +79,7 @@ class Scheduler {
   SchedulerLimits limits_;
   BlockManager& blocks_;
   std::set<Sequence*, ByQueuePriority> waiting_;
-  std::vector<Sequence*> running_;  // in the order of ranks
+  std::vector<Sequence*> running_;  // by queue priority
   int64_t preemptions_ = 0;
 };
 

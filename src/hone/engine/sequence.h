@@ -17,34 +17,32 @@ struct Sequence {
 
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }
   int64_t generated() const { return size() - prompt_size; }
-  int64_t remaining() const { return size() - num_computed_tokens; }  // tokens whose keys are not in the cache yet
+  int64_t remaining() const { return size() - num_computed_tokens; }  // tokens without cached keys and values
   bool is_decoding() const { return remaining() == 1 && generated() > 0; }
   bool wants_prompt_logprobs() const { return request.sampling.prompt_logprobs.has_value() && generated() == 0; }
 
   RequestId id;
-  int64_t queue_priority;  // lower goes first
+  int64_t queue_priority;  // lower first
   Request request;
   int64_t prompt_size;
-  std::vector<text::TokenId> tokens;  // prompt and answer
-  std::vector<text::TokenId>
-      draft_tokens;  // what may follow, computed in the same step and checked against what the sampler chooses
+  std::vector<text::TokenId> tokens;        // prompt and completion
+  std::vector<text::TokenId> draft_tokens;  // speculative tokens, verified in the same step against the sampler
   Sampler sampler;
   std::optional<TextStream> text;
 
-  bool running = false, scheduled = false;  // the scheduler's: admitted; part of the step being made
-  BeamSearch* search = nullptr;             // whose beam it is, if it is one
-  bool waits_for_beams = false;             // a beam that waits for the others of its search: nothing of it is computed
+  bool running = false, scheduled = false;  // the scheduler's: admitted; part of the next step
+  BeamSearch* search = nullptr;             // the search of a beam; null: not a beam
+  bool waits_for_beams = false;             // a beam that waits for the others of its search
   std::vector<BlockId> blocks;
-  std::string cache_key;            // sets apart what is computed differently from equal tokens: the adapter, the pictures
-  int64_t num_computed_tokens = 0;  // tokens whose keys and values are in the blocks
-  int64_t published = 0;            // blocks
+  std::string cache_key;                     // separates equal tokens that are computed differently: adapter, images
+  int64_t num_computed_tokens = 0;           // tokens whose keys and values are in the blocks
+  int64_t published = 0;                     // blocks
   std::optional<int64_t> num_cached_tokens;  // prompt tokens found in the prefix cache when first admitted
   std::vector<PositionLogprobs> prompt_logprobs;
 
-  // Takes the next token: what it adds to the answer goes into `output`, which gets a finish reason when it was the last.
+  // Appends the next token to the completion and to `output`, which gets a finish reason if it is the last.
   void advance(text::TokenId token, RequestOutput& output);
-  void take_over(
-      Sequence&& other);  // takes over another's tokens and what follows from them; id, blocks and what is computed stay
+  void take_over(Sequence&& other);  // takes over another's tokens and derived state; id, blocks and computed tokens stay
 
  private:
   void finish(FinishReason reason, RequestOutput& output);

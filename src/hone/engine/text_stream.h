@@ -10,7 +10,7 @@ namespace hone::engine {
 
 class TextStream {
  public:
-  // `tokenizer` must outlive the stream. With `include_stop` the text ends behind the stop string, else before it.
+  // `tokenizer` must outlive the stream. With `include_stop` the text ends after the stop string, otherwise before it.
   TextStream(const text::Tokenizer& tokenizer, std::vector<std::string> stop, bool include_stop = false,
              bool skip_special_tokens = true);
 

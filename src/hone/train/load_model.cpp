@@ -25,7 +25,7 @@ bool reads_own_stage(const TrainingJob& job, const DistributedContext& processes
 
 model::LoadOptions load_options(const TrainingJob& job, const DistributedContext& processes) {
   auto options = job.load;
-  if (processes.cuts_model() || processes.stages) options.device = at::kCPU;
+  if (processes.is_tensor_or_expert_parallel() || processes.stages) options.device = at::kCPU;
   return options;
 }
 

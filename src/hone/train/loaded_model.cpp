@@ -10,12 +10,12 @@
 namespace hone::train {
 namespace {
 
-// How many heads context parallel ranks have to share out: of those that are not cut over other ranks already. 1: none.
+// Heads that context parallel ranks split, of those on one tensor parallel rank. 1: none.
 int64_t heads_to_exchange(const TrainingJob& job, const DistributedContext& processes, const model::CausalLM& model,
                           int64_t ranks) {
   const auto& attention = model.config().attention;
-  const int64_t cut = processes.tensor ? processes.tensor->size() : 1, heads = attention.heads / cut;
-  if (job.parallel.context_parallel == ContextParallel::heads_ring) return std::max<int64_t>(attention.kv_heads / cut, 1);
+  const int64_t tp = processes.tensor ? processes.tensor->size() : 1, heads = attention.heads / tp;
+  if (job.parallel.context_parallel == ContextParallel::heads_ring) return std::max<int64_t>(attention.kv_heads / tp, 1);
   if (job.parallel.context_parallel != ContextParallel::heads) return 1;
   if (heads % ranks != 0)
     throw UserError(ExitCode::usage,
@@ -61,7 +61,7 @@ parallel::ShardingGroups sharding_groups(const DistributedContext& processes, co
   if (!processes.shards_optimizer) return {.shards = *processes.shards, .replicas = processes.replicas.get()};
   auto of_parameter = [&processes, tensor = loaded.tensor.get(), stages = loaded.stages.get()](const Tensor& parameter) {
     parallel::ShardingGroups::OfParameter groups;
-    if (tensor && tensor->is_dealt_out(parameter)) groups.shards = processes.expert_copies.get();
+    if (tensor && tensor->is_on_expert_mesh(parameter)) groups.shards = processes.expert_copies.get();
     if (tensor) groups.summed_over = tensor->summed_over(parameter);
     if (stages && !groups.summed_over) groups.summed_over = stages->summed_over(parameter);
     return groups;
@@ -69,20 +69,20 @@ parallel::ShardingGroups sharding_groups(const DistributedContext& processes, co
   return {.shards = *processes.data, .of_parameter = of_parameter};
 }
 
-// Whether rows between blocks are dealt out over the ranks that layers are cut over.
-bool deals_rows(const TrainingJob& job, const DistributedContext& processes, const model::CausalLM& model) {
-  const bool deals_experts = model.config().experts.count > 0 && processes.expert_cut > 0;
-  return processes.tensor && (job.parallel.megatron_sequence_parallel || deals_experts);
+// Whether tensor parallel ranks split the rows between blocks.
+bool splits_rows_between_blocks(const TrainingJob& job, const DistributedContext& processes, const model::CausalLM& model) {
+  const bool has_expert_parallelism = model.config().experts.count > 0 && processes.expert_tensor_parallel_size > 0;
+  return processes.tensor && (job.parallel.megatron_sequence_parallel || has_expert_parallelism);
 }
 
-// In stages over processes, where the run asks for it. Layers that are cut as well go to the device when they are.
+// Applies pipeline parallelism, if set. Layers that are sharded as well are moved to the device afterwards.
 void take_stages(const TrainingJob& job, const DistributedContext& processes, const parallel::StageLayout& layout,
                  LoadedModel& loaded) {
   auto& model = *loaded.model;
   if (processes.world.is_main()) log::info("pipeline stages of the {}: {}", loaded.name, layout.str());
-  loaded.stages = parallel::apply_pipeline_parallel(model, layout, processes.stage_groups(),
-                                                    processes.cuts_model() ? at::Device(at::kCPU) : job.load.device,
-                                                    deals_rows(job, processes, model) ? processes.tensor->size() : 1);
+  loaded.stages = parallel::apply_pipeline_parallel(
+      model, layout, processes.stage_groups(), processes.is_tensor_or_expert_parallel() ? at::Device(at::kCPU) : job.load.device,
+      splits_rows_between_blocks(job, processes, model) ? processes.tensor->size() : 1);
 }
 
 void take_trained_stages(const TrainingJob& job, const DistributedContext& processes, LoadedModel& loaded) {
@@ -113,16 +113,17 @@ std::vector<std::pair<std::string, Tensor>> trained_here(const LoadedModel& load
   return trainable;
 }
 
-// Cut over processes, where the run asks for it.
-std::unique_ptr<parallel::TensorParallelModel> cut_layers(const TrainingJob& job, const DistributedContext& processes,
-                                                          const char* name, model::CausalLM& model) {
-  if (!processes.cuts_model()) return nullptr;
-  const bool experts = model.config().experts.count > 0, deals_experts = experts && processes.expert_cut > 0;
-  const bool rows_dealt = job.parallel.megatron_sequence_parallel;
-  if (processes.world.is_main() && processes.expert_cut > 0 && !experts)
+// Applies tensor and expert parallelism, if set.
+std::unique_ptr<parallel::TensorParallelModel> shard_layers(const TrainingJob& job, const DistributedContext& processes,
+                                                            const char* name, model::CausalLM& model) {
+  if (!processes.is_tensor_or_expert_parallel()) return nullptr;
+  const bool experts = model.config().experts.count > 0,
+             has_expert_parallelism = experts && processes.expert_tensor_parallel_size > 0;
+  const bool splits_rows = job.parallel.megatron_sequence_parallel;
+  if (processes.world.is_main() && processes.expert_tensor_parallel_size > 0 && !experts)
     log::warning("{} has no experts: `expert_parallel_size` and `expert_tensor_parallel_size` have no effect",
                  model.config().architecture);
-  if (processes.world.is_main() && deals_experts && processes.tensor && !rows_dealt)
+  if (processes.world.is_main() && has_expert_parallelism && processes.tensor && !splits_rows)
     log::info("`sequence_parallel` is switched on: each rank sends its own rows to the experts");
   const auto& copies = processes.data;
   const auto& expert_copies = processes.expert_copies;
@@ -131,16 +132,16 @@ std::unique_ptr<parallel::TensorParallelModel> cut_layers(const TrainingJob& job
       model,
       {.world = *processes.group,
        .tensor = processes.tensor.get(),
-       .experts = deals_experts ? processes.experts.get() : nullptr,
-       .expert_cut = deals_experts ? processes.expert_cut : 0,
+       .experts = has_expert_parallelism ? processes.experts.get() : nullptr,
+       .expert_tensor_parallel_size = has_expert_parallelism ? processes.expert_tensor_parallel_size : 0,
        .is_first_copy = !copies || copies->rank() == 0,
        .is_first_expert_copy = !expert_copies || expert_copies->rank() == 0,
        .copies_share_state = processes.shards_optimizer},
-      {.sequence_parallel = rows_dealt || (deals_experts && processes.tensor),
+      {.sequence_parallel = splits_rows || (has_expert_parallelism && processes.tensor),
        .device = job.load.device,
        .name = fmt::format("tensor-{}-{}", processes.tensor ? rank - processes.tensor->rank() : rank, name),
-       .expert_name =
-           fmt::format("expert-{}-{}", deals_experts && processes.experts ? rank - processes.experts->rank() : rank, name)});
+       .expert_name = fmt::format("expert-{}-{}",
+                                  has_expert_parallelism && processes.experts ? rank - processes.experts->rank() : rank, name)});
 }
 
 // The adapter's weights are whole on every process while this lives, also when writing them fails on one.
@@ -224,7 +225,7 @@ LoadedModel shard_model(const TrainingJob& job, const DistributedContext& proces
   if (job.tower_cache) loaded.model->set_tower_cache(std::make_shared<model::TowerCache>(*job.tower_cache));
   loaded.sequence = split_sequences(job, processes, *loaded.model);
   take_trained_stages(job, processes, loaded);
-  loaded.tensor = cut_layers(job, processes, name, *loaded.model);
+  loaded.tensor = shard_layers(job, processes, name, *loaded.model);
   if (processes.shards_model()) loaded.sharded = shards_of(job, sharding_groups(processes, loaded), *loaded.model);
   if (loaded.sharded && processes.world.is_main() && !loaded.sharded->units().empty())
     log::info("gathered in {}", loaded.sharded->units());
@@ -245,7 +246,7 @@ LoadedModel freeze_model(const TrainingJob& job, const DistributedContext& proce
         job, processes,
         parallel::StageLayout::balanced(static_cast<int64_t>(loaded.model->decoder().blocks.size()), processes.stages->size()),
         loaded);
-  if (loaded.name == kReferenceModel || processes.tensor) loaded.tensor = cut_layers(job, processes, name, *loaded.model);
+  if (loaded.name == kReferenceModel || processes.tensor) loaded.tensor = shard_layers(job, processes, name, *loaded.model);
   return loaded;
 }
 
@@ -306,8 +307,8 @@ std::unique_ptr<ParallelStrategy> make_copies(const TrainingJob& job, const Dist
   DataParallel::Copies layers{policy.tensor || policy.stages ? processes.data.get() : processes.group.get(), {}};
   DataParallel::Copies experts{processes.expert_copies.get(), {}};
   for (const auto& [name, parameter, updated] : parameters) {
-    const bool dealt_out = policy.tensor && policy.tensor->is_dealt_out(parameter);
-    (dealt_out ? experts : layers).parameters.push_back({parameter, updated});
+    const bool on_expert_mesh = policy.tensor && policy.tensor->is_on_expert_mesh(parameter);
+    (on_expert_mesh ? experts : layers).parameters.push_back({parameter, updated});
   }
   if (fault("expert_parallel.copies")) experts.parameters.clear();
   return std::make_unique<DataParallel>(*processes.group, std::vector<DataParallel::Copies>{layers, experts},

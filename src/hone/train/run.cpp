@@ -76,8 +76,8 @@ void check_model_parts(const TrainingJob& job, const DistributedContext& process
 
 // What can only be told once the processes have met.
 void validate_processes(const TrainingJob& job, const DistributedContext& processes) {
-  if (processes.shards_model() || processes.cuts_model()) require_elementwise(job.optimizer.name);
-  if (processes.cuts_model() || processes.stages) check_model_parts(job, processes);
+  if (processes.shards_model() || processes.is_tensor_or_expert_parallel()) require_elementwise(job.optimizer.name);
+  if (processes.is_tensor_or_expert_parallel() || processes.stages) check_model_parts(job, processes);
   require(!processes.shards_model() || job.tuner.method != "ADALORA",
           "AdaLoRA needs unsharded matrices, which are sharded over processes here", "leave `deepspeed` and `fsdp` out");
   if (!processes.world.distributed()) return;

@@ -34,7 +34,7 @@ class TrainingSession {
   std::unique_ptr<Reference> reference_;               // null: the method compares with none
   std::unique_ptr<Teacher> teacher_;                   // null: nothing is distilled
   std::unique_ptr<rl::PolicyTeacher> policy_teacher_;  // null: rewards alone count
-  std::unique_ptr<ParallelStrategy> rows_;             // as rows are dealt out; null: one process each
+  std::unique_ptr<ParallelStrategy> rows_;             // data parallel ranks; null: one process each
 };
 
 }  // namespace hone::train

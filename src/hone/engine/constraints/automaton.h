@@ -1,5 +1,5 @@
-// A pattern as an automaton over bytes. Nothing but its alphabet is made ahead: places and states come to be when a text first
-// leads there, so that a count to two thousand million costs no more than one to three.
+// A pattern as an automaton over bytes. Only its alphabet is built ahead; NFA and DFA states are built lazily, so that a
+// repetition count of two billion costs no more than one of three.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -16,8 +16,8 @@
 namespace hone::engine {
 
 struct AutomatonLimits {
-  size_t places = 20'000;    // that one text may lead to at once
-  size_t work = 10'000'000;  // looks at a place between two calls of renew_work(); some ten milliseconds
+  size_t places = 20'000;    // NFA states of one DFA state
+  size_t work = 10'000'000;  // NFA state visits between two calls of renew_work(); some ten milliseconds
 };
 
 class Automaton {
@@ -26,7 +26,7 @@ class Automaton {
 
   static Result<Automaton> make(Pattern pattern, const AutomatonLimits& limits, std::shared_ptr<MemoryBudget> memory);
 
-  // kDead when no text continues that way; throws ConstraintError where a limit or the memory is used up.
+  // kDead if no text continues that way; throws ConstraintError if a limit or the memory is exhausted.
   int32_t step(int32_t state, uint8_t byte) {
     const auto& next = states_[static_cast<size_t>(state)].next;
     auto known = next.empty() ? kUnknown : next[classes_[byte]];

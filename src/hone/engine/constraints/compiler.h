@@ -1,5 +1,5 @@
-// From a regular expression, a JSON schema or a list of choices to what the sampler may choose. Thread-safe; compile where the
-// request is parsed, not in the engine's thread.
+// Compiles a regular expression, a JSON schema or a list of choices to a constraint of the sampler. Thread-safe; compile where
+// the request is parsed, not on the engine's thread.
 #pragma once
 #include <functional>
 #include <memory>
@@ -38,7 +38,7 @@ class ConstraintCompiler {
   Result<std::shared_ptr<const Constraint>> json_schema(const Json& schema) const;
   Result<std::shared_ptr<const Constraint>> json_object() const;  // any JSON object
   Result<std::shared_ptr<const Constraint>> choice(const std::vector<std::string>& texts) const;
-  // The same constraint for the same key, made with its first mask when it is asked for first.
+  // The same constraint for the same key, compiled with its first mask at the first request.
   Result<std::shared_ptr<const Constraint>> shared(const std::string& key, const std::function<Result<Pattern>()>& pattern) const;
 
  private:

@@ -1,4 +1,4 @@
-// What may follow: an automaton over bytes, asked by token. Immutable for its users; masks are worked out when first needed.
+// Structured output: which tokens may follow. Immutable for its users; masks are computed lazily.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace hone::engine {
 
-// No token can be chosen for a request, for what it asked. Ends that request, and no other, with these words.
+// No token can be sampled under a request's constraint. Ends only that request, with this message.
 struct ConstraintError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -19,7 +19,7 @@ class Constraint {
   using State = int32_t;
   static constexpr State kStart = 0;
 
-  // A bit per token id; a set bit may be chosen. End tokens are allowed exactly where the text may end.
+  // Token bitmask; a set bit is allowed. End tokens are allowed exactly where the text may end.
   struct TokenBitmask {
     std::vector<uint64_t> bits;
     bool allows(text::TokenId token) const {
@@ -29,7 +29,7 @@ class Constraint {
   };
 
   virtual ~Constraint() = default;
-  // Both throw ConstraintError where that would cost more than one request may.
+  // Both throw ConstraintError if the cost exceeds the limits of one request.
   virtual std::shared_ptr<const TokenBitmask> mask(State state) const = 0;
   virtual State next(State state, text::TokenId token) const = 0;  // of an allowed token
 };

@@ -1,4 +1,4 @@
-// Compiled constraints by what was asked, shared between requests; the ones not asked for longest go first. Thread-safe.
+// Compiled constraints by their source, shared between requests; the least recently used are evicted first. Thread-safe.
 #pragma once
 #include <list>
 #include <memory>
@@ -14,7 +14,7 @@ class ConstraintCache {
  public:
   ConstraintCache(size_t bytes, size_t entries) : most_bytes_(bytes), most_entries_(entries) {}
 
-  // Null when there is none, or none that a new request should begin with.
+  // Null if there is none, or if a new request should compile its own.
   std::shared_ptr<const TokenAutomaton> find(const std::string& key);
   void keep(const std::string& key, std::shared_ptr<const TokenAutomaton> constraint);
 

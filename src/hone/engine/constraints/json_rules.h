@@ -22,8 +22,8 @@ Pattern json_any_string();
 Pattern json_integer(const Json& schema);  // by minimum, maximum, exclusiveMinimum, exclusiveMaximum
 Pattern json_number(const Json& schema);
 
-// The content of strings of a format that JSON Schema names; none for the words of others, which are remarks. Throws
-// UnsupportedSchema for those of JSON Schema's that cannot be followed.
+// The content of strings of a format that JSON Schema defines; none for other formats, which are annotations. Throws
+// UnsupportedSchema for formats of JSON Schema that are not supported.
 std::optional<Pattern> json_format(const std::string& format);
 
 // A bound that counts characters or items; throws UnsupportedSchema when it is no such number.

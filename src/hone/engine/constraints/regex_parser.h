@@ -12,7 +12,7 @@ constexpr size_t kLongestExpression = 64 * 1024;  // in bytes
 // The pattern of texts that match as one. \d, \w, \s mean ASCII, a part of what they match in Python.
 Result<Pattern> parse_regex(std::string_view expression);
 
-// The pattern of texts that hold a match, which is what "pattern" of a JSON schema asks of a value.
+// The pattern of texts that contain a match, as "pattern" of a JSON schema requires.
 Result<Pattern> parse_regex_anywhere(std::string_view expression);
 
 }  // namespace hone::engine

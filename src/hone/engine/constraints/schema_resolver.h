@@ -16,7 +16,7 @@ class SchemaResolver {
  public:
   explicit SchemaResolver(const Json& root) : root_(root) {}
 
-  // Where references with nothing but remarks beside them lead.
+  // The target of references that have only annotations next to them.
   const Json& followed(const Json& schema);
   // The same schema without "$ref" and "allOf" (those of its parts stay).
   Json flattened(const Json& schema) { return flattened(schema, 0); }
@@ -24,7 +24,7 @@ class SchemaResolver {
   // can be joined.
   Json merged(const Json& one, const Json& other);
 
-  Json without(const Json& schema, std::string_view keyword);  // nor remarks
+  Json without(const Json& schema, std::string_view keyword);  // nor annotations
 
   // Reading a schema takes a bounded number of steps, whatever multiplies in it.
   void spend(size_t steps);

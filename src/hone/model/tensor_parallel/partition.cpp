@@ -211,15 +211,17 @@ std::vector<PartitionedTensor> partitioned_experts(Decoder& decoder) {
   return list;
 }
 
-void check_expert_partition(const Decoder& decoder, int64_t ranks, int64_t cut) {
+void check_expert_partition(const Decoder& decoder, int64_t expert_parallel_size, int64_t expert_tensor_parallel_size) {
   const auto& experts = decoder.config.experts;
-  if (experts.count % ranks != 0)
-    throw UserError(ExitCode::usage, fmt::format("{} experts cannot be distributed over {} ranks", experts.count, ranks),
-                    "sizes of `expert_parallel_size` that divide them: " + divisors_of(experts.count));
-  if (experts.width % cut != 0)
+  if (experts.count % expert_parallel_size != 0)
     throw UserError(ExitCode::usage,
-                    fmt::format("the {} columns of an expert cannot be sharded across {} ranks", experts.width, cut),
-                    "sizes of `expert_tensor_parallel_size` that divide them: " + divisors_of(experts.width));
+                    fmt::format("{} experts cannot be distributed over {} ranks", experts.count, expert_parallel_size),
+                    "sizes of `expert_parallel_size` that divide them: " + divisors_of(experts.count));
+  if (experts.width % expert_tensor_parallel_size != 0)
+    throw UserError(
+        ExitCode::usage,
+        fmt::format("the {} columns of an expert cannot be sharded across {} ranks", experts.width, expert_tensor_parallel_size),
+        "sizes of `expert_tensor_parallel_size` that divide them: " + divisors_of(experts.width));
 }
 
 void check_partition(const Decoder& decoder, int64_t count, bool experts_too) {

@@ -1,5 +1,5 @@
-// Where the cut layers of a block begin and end. Between the two calls a rank computes with its part of the weights; outside of
-// them every rank has the same rows, or under Megatron's sequence parallelism a part of the rows.
+// Entry and exit of the tensor parallel layers of a block. Between the two calls a rank computes with its shard of the weights;
+// outside of them every rank has the same rows, or with Megatron's sequence parallelism a part of the rows.
 #pragma once
 #include "hone/device/tensor.h"
 #include "hone/model/layers.h"
@@ -13,19 +13,19 @@ namespace hone::model {
 class TensorParallelRegion {
  public:
   virtual ~TensorParallelRegion() = default;
-  // What layers whose outputs are cut read: all `rows`. Backward, the sum of what each rank's layers say of them.
+  // Input of column-parallel layers: all `rows`. Backward, sums the gradients over the ranks.
   virtual Tensor enter(const Tensor& x_th, int64_t /*rows*/) { return x_th; }
-  // The sum over the ranks of what layers whose inputs are cut computed; the same bits on every rank, or this rank's rows.
+  // Sums the outputs of row-parallel layers over the ranks; bit-identical on every rank, or only this rank's rows.
   virtual Tensor leave(const Tensor& partial_th) = 0;
-  // The embedding of tokens whose rows are on several ranks; left as leave() does.
+  // Embedding with a sharded vocabulary; the output is that of leave().
   virtual Tensor embed(const Embedding& embedding, const Tensor& tokens_t, const ops::LoraMapping& adapters) {
     return embedding(tokens_t, adapters);
   }
-  // All columns of what a head whose outputs are cut computed; every rank goes on with them in the same way.
+  // Gathers all columns of the output of a sharded head; every rank continues with them in the same way.
   virtual Tensor gather_words(const Tensor& here_tw) { return here_tw; }
-  // What every rank computed alike. Backward, the first one speaks for all.
+  // Values that are equal on every rank. Backward, only the first rank's gradient counts.
   virtual Tensor replicated(const Tensor& values) { return values; }
-  // Which words the head has here; null: all of them.
+  // The vocabulary shard of the head on this rank; null: all of it.
   virtual const ops::VocabularyShard* vocabulary() const { return nullptr; }
   virtual int64_t ranks() const { return 1; }
 };

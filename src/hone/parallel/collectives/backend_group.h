@@ -1,4 +1,4 @@
-// Collectives through any of c10d's backends (Gloo, NCCL, HCCL): all are asked in the same way.
+// Collectives through any of c10d's backends (Gloo, NCCL, HCCL), which share one interface.
 #pragma once
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
@@ -6,7 +6,7 @@
 
 namespace hone::parallel {
 
-// How two messages that cross are handed over, so that neither waits for the other.
+// How two ranks that send to each other avoid a deadlock.
 enum class SendRecvOrder {
   free,         // a send does not wait for its receiver
   together,     // both as one call
@@ -48,7 +48,7 @@ class BackendGroup : public ProcessGroup {
   CollectiveBackend transport_;
 };
 
-// Where the ranks of one group meet: no two groups of a run have the same name.
+// The store of one group: no two groups of a run have the same name.
 c10::intrusive_ptr<c10d::Store> store_of(const GroupContext& context, const std::string& name);
 
 }  // namespace hone::parallel

@@ -1,4 +1,4 @@
-// Collectives between accelerators: NCCL on NVIDIA GPUs, HCCL on Ascend NPUs, and Gloo beside them for what is on the host.
+// Collectives between accelerators: NCCL on NVIDIA GPUs, HCCL on Ascend NPUs, and Gloo for host tensors.
 #pragma once
 #include "hone/parallel/collectives/group_context.h"
 

@@ -14,19 +14,20 @@ class DeviceMesh {
     std::string name;
     int size = 1;
   };
-  // What somebody wants of each axis; 0 of dp takes whatever ranks are left.
+  // Requested size of each axis; a dp of 0 takes the remaining ranks.
   struct Request {
     std::string device_type = "cpu";
     int dp = 0, fsdp = 1, sp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
     int etp = 0;             // of experts; 0: as many as tp
-    int ranks_per_node = 0;  // 0: unknown. Axes that talk most should not cross nodes; the plan says when they do
+    int ranks_per_node = 0;  // 0: unknown. Axes that communicate most should not cross nodes; notes() says when they do
   };
 
-  // Lays `world` ranks out. Throws UserError(usage) that explains why they cannot be.
+  // Arranges `world` ranks. Throws UserError(usage) with the reason when it cannot.
   static DeviceMesh plan(const Request& request, int world);
-  // The grid of the experts, of the same request: those of a stage are cut by etp and dealt out over ep; edp is what is left.
+  // The mesh of the experts, from the same request: the experts of a stage are sharded by etp and distributed over ep; edp is
+  // the rest.
   static DeviceMesh plan_experts(const Request& request, int world);
-  // The first axis varies slowest: neighbors along the last one are neighbors on a node.
+  // The first axis varies slowest: ranks that are adjacent along the last axis are adjacent on a node.
   DeviceMesh(std::string device_type, std::vector<Axis> axes);
 
   int size() const;

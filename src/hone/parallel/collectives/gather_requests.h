@@ -1,5 +1,5 @@
-// Tensors that the ranks of a group bring together in an order that only the first of them knows: it asks for each by a number,
-// and the others follow.
+// Gathers tensors over a group in an order that only its first rank knows: it requests each by number, and the other ranks
+// follow.
 #pragma once
 #include <functional>
 
@@ -9,11 +9,11 @@ namespace hone::parallel {
 
 class GatherRequests {
  public:
-  // Every rank calls it with the same number at the same time; what it returns counts on the first rank.
+  // Every rank calls it with the same number at the same time; only the first rank uses the result.
   using Gather = std::function<Tensor(int64_t number)>;
 
   GatherRequests(ProcessGroup& group, Gather gather) : group_(group), gather_(std::move(gather)) {}
-  ~GatherRequests();  // of the first rank: tells the followers that it is over
+  ~GatherRequests();  // on the first rank: ends follow() on the others
   GatherRequests(const GatherRequests&) = delete;
 
   Tensor operator()(int64_t number) const;  // on the first rank

@@ -1,4 +1,4 @@
-// What every group of processes of a run shares, and what becomes of a run when one of them is lost.
+// State that all process groups of a run share, and the error when a rank is lost.
 #pragma once
 #include "hone/parallel/collectives/heartbeat_monitor.h"
 #include "hone/parallel/collectives/process_group.h"
@@ -17,7 +17,7 @@ struct GroupContext {
   std::shared_ptr<HeartbeatMonitor> watch;
 };
 
-// Throws UserError(lost_peer) that says which rank is gone, as far as it can be known, or what the device's own words mean.
+// Throws UserError(lost_peer) that names the lost rank if it is known, or explains the device's own error.
 [[noreturn]] void lost_peer(const GroupContext& context, const std::string& doing, const std::string& cause);
 
 }  // namespace hone::parallel

@@ -1,4 +1,4 @@
-// Knows which ranks still live. Each says so at the master's store every now and then; a silent one is named, and the run ends.
+// Detects lost ranks. Each rank writes heartbeats to the master's store; a rank without one is reported, and the run ends.
 #pragma once
 #include <chrono>
 #include <memory>
@@ -10,13 +10,13 @@ namespace hone::parallel {
 
 class HeartbeatMonitor {
  public:
-  // Starts to beat and to listen. A rank that is silent for `limit` ends this process with ExitCode::lost_peer and a message.
+  // Starts to send and check heartbeats. A rank without one for `limit` ends this process with ExitCode::lost_peer.
   HeartbeatMonitor(const World& world, std::chrono::milliseconds limit);
   ~HeartbeatMonitor();
 
   // A collective begins: reports say which one a rank was in.
   void enter(const char* collective);
-  // Called when a collective has failed: which rank is gone or behind, as far as a few seconds tell; empty when nobody is.
+  // Called when a collective has failed: the rank that is lost or behind, found within a few seconds; empty if there is none.
   std::string explain();
 
  private:
@@ -24,7 +24,7 @@ class HeartbeatMonitor {
   std::unique_ptr<Impl> impl_;
 };
 
-// Tells every rank of a run that one of them is gone: what a supervisor does when a rank of its node has died.
+// Reports a lost rank to all ranks of a run: a supervisor calls it when a rank of its node has died.
 void report_lost_rank(const std::string& master_address, int master_port, const std::string& what);
 
 }  // namespace hone::parallel

@@ -20,9 +20,9 @@ class Work {
 };
 
 struct ProcessGroupOptions {
-  std::chrono::milliseconds rendezvous_timeout = std::chrono::minutes(5);   // for everyone to come
+  std::chrono::milliseconds rendezvous_timeout = std::chrono::minutes(5);   // for all ranks to connect
   std::chrono::milliseconds collective_timeout = std::chrono::minutes(30);  // for one collective
-  std::chrono::milliseconds heartbeat_timeout = std::chrono::seconds(60);   // for a rank that sends no heartbeats any more
+  std::chrono::milliseconds heartbeat_timeout = std::chrono::seconds(60);   // without a heartbeat, until a rank counts as lost
   at::Device device{at::kCPU};
   std::string socket_interface;  // that Gloo uses between machines; empty: the one of this machine's name
 };
@@ -31,8 +31,8 @@ enum class ReduceOp { sum, max, min };
 
 class ProcessGroup {
  public:
-  // Meets the other ranks at the master's store; a world of one meets nobody. Throws UserError(lost_peer) naming who did not
-  // come, or came with another world.
+  // Connects to the other ranks through the master's store. Throws UserError(lost_peer) that names the ranks that did not
+  // connect, or that have another world size.
   static std::unique_ptr<ProcessGroup> join(const World& world, const ProcessGroupOptions& config);
   virtual ~ProcessGroup() = default;
 
@@ -43,30 +43,30 @@ class ProcessGroup {
   virtual std::unique_ptr<Work> all_reduce(Tensor& values, ReduceOp op = ReduceOp::sum) = 0;
   virtual std::unique_ptr<Work> all_gather(Tensor& all, const Tensor& own) = 0;
   virtual std::unique_ptr<Work> reduce_scatter(Tensor& own, const Tensor& all) = 0;
-  // Of `sent`, rank i gets the next sent_rows[i] rows, and sends received_rows[j] here; no numbers: all parts are equal.
+  // All-to-all: rank i gets the next sent_rows[i] rows of `sent`, and received_rows[j] rows come from rank j; empty: equal parts.
   using RowCounts = std::vector<int64_t>;
   virtual std::unique_ptr<Work> all_to_all(Tensor& received, const Tensor& sent, const RowCounts& received_rows = {},
                                            const RowCounts& sent_rows = {}) = 0;
-  // Between two ranks. A message is taken by the receive of the same tag; those of one tag keep their order.
+  // Point to point. A receive matches a send with the same tag; messages of one tag keep their order.
   virtual std::unique_ptr<Work> send(const Tensor& values, int to, int tag) = 0;
   virtual std::unique_ptr<Work> receive(Tensor& values, int from, int tag) = 0;
   // Both at once, where two ranks send to each other: neither waits for the other to receive first.
   virtual std::unique_ptr<Work> exchange(const Tensor& sent, int to, Tensor& received, int from, int tag) = 0;
-  // To the next rank of the circle, from the one before.
+  // To the next rank of the ring, from the previous one.
   std::unique_ptr<Work> ring_shift(Tensor& received, const Tensor& sent) {
     return exchange(sent, (rank_ + 1) % size_, received, (rank_ + size_ - 1) % size_, 0);
   }
   virtual void broadcast(Tensor& values, int root) = 0;
   virtual void barrier() = 0;
 
-  // A group of some of these ranks, in the given order. Every one of them calls it, with the same name.
+  // A subgroup of these ranks, in the given order. Each of them calls it, with the same name.
   virtual std::unique_ptr<ProcessGroup> subgroup(const std::string& name, const std::vector<int>& ranks) = 0;
 
   std::vector<std::string> gather_text(const std::string& text);
   // Every rank must hold the same settings; throws UserError(lost_peer) naming the first rank and key that differ.
   void require_equal(const std::string& what, const Json& settings);
-  // What this rank has had to send so far by the algorithms of its collectives, in bytes, and how long it has waited for others;
-  // its subgroups count here, too.
+  // Bytes that this rank has sent so far, by the algorithms of its collectives, and seconds that it has waited for others;
+  // includes its subgroups.
   int64_t bytes_sent() const { return traffic_->bytes_sent; }
   double seconds_waited() const { return traffic_->seconds_waited; }
 
@@ -84,7 +84,7 @@ class ProcessGroup {
     return group;
   }
   int rank_, size_;
-  std::shared_ptr<Traffic> traffic_ = std::make_shared<Traffic>();  // shared with subgroups and with what is pending
+  std::shared_ptr<Traffic> traffic_ = std::make_shared<Traffic>();  // shared with subgroups and pending collectives
 };
 
 }  // namespace hone::parallel

@@ -13,26 +13,26 @@ using RowCounts = ProcessGroup::RowCounts;
 
 int64_t total(const RowCounts& counts) { return std::accumulate(counts.begin(), counts.end(), int64_t{0}); }
 
-// Who sends how many rows to whom, known to all after one gather of counts. Autograd keeps it until the backward pass.
+// Row counts of the all-to-all, from one all-gather of counts. Autograd keeps it until the backward pass.
 struct Exchange : torch::CustomClassHolder {
   ProcessGroup& group;
-  int64_t cut;
+  int64_t etp;               // expert tensor parallel size
   RowCounts own;             // rows of this process for each group of experts
   RowCounts sent, received;  // rows to and from each process
   Tensor order, places;      // of received rows: which comes where when they are sorted by expert, and the inverse
   Tensor counts_e;           // of each expert here
-  bool is_idle = false;      // nothing came: a row of zeros stands in, so that no kernel is asked for nothing
+  bool is_idle = false;      // no rows were received: a row of zeros avoids empty kernel launches
 
-  Exchange(ProcessGroup& group, int64_t cut, const Tensor& counts_e);
+  Exchange(ProcessGroup& group, int64_t etp, const Tensor& counts_e);
 
   // Rows of this process → rows for the experts here, sorted by expert.
   Tensor deliver(const Tensor& rows_rh) const;
-  // What belongs to each row, from every process that it was delivered to, added up.
+  // The outputs of each row, summed over the processes that it was sent to.
   Tensor collect(const Tensor& rows_rh) const;
 };
 
-Exchange::Exchange(ProcessGroup& group, int64_t cut, const Tensor& all_counts) : group(group), cut(cut) {
-  const int64_t ranks = group.size(), experts = all_counts.size(0), owners = ranks / cut, each = experts / owners;
+Exchange::Exchange(ProcessGroup& group, int64_t etp, const Tensor& all_counts) : group(group), etp(etp) {
+  const int64_t ranks = group.size(), experts = all_counts.size(0), owners = ranks / etp, each = experts / owners;
   auto table = at::empty({ranks * experts}, all_counts.options());
   group.all_gather(table, all_counts.contiguous())->wait();
   const auto on_host = table.to(at::kCPU);
@@ -41,12 +41,12 @@ Exchange::Exchange(ProcessGroup& group, int64_t cut, const Tensor& all_counts) :
     const auto* first = count + rank * experts + owner * each;
     return std::accumulate(first, first + each, int64_t{0});
   };
-  const int64_t here = group.rank() / cut;
+  const int64_t here = group.rank() / etp;
   for (int64_t owner = 0; owner < owners; ++owner) own.push_back(rows_for(group.rank(), owner));
   RowCounts begins;  // of the rows of each process and expert, among what is received
   int64_t begin = 0;
   for (int64_t rank = 0; rank < ranks; ++rank) {
-    sent.push_back(own[static_cast<size_t>(rank / cut)]);
+    sent.push_back(own[static_cast<size_t>(rank / etp)]);
     received.push_back(rows_for(rank, here));
     for (int64_t expert = 0; expert < each; ++expert) {
       begins.push_back(begin);
@@ -72,11 +72,11 @@ Exchange::Exchange(ProcessGroup& group, int64_t cut, const Tensor& all_counts) :
 
 Tensor Exchange::deliver(const Tensor& rows_rh) const {
   auto out = rows_rh.contiguous();
-  if (cut > 1) {
+  if (etp > 1) {
     TensorList copies;
     int64_t begin = 0;
     for (auto rows : own) {
-      for (int64_t i = 0; i < cut; ++i) copies.push_back(out.narrow(0, begin, rows));
+      for (int64_t i = 0; i < etp; ++i) copies.push_back(out.narrow(0, begin, rows));
       begin += rows;
     }
     out = at::cat(copies);
@@ -90,12 +90,12 @@ Tensor Exchange::collect(const Tensor& rows_rh) const {
   auto out = is_idle ? rows_rh.narrow(0, 0, 0).contiguous() : rows_rh.index_select(0, places);
   auto in = at::empty({total(sent), rows_rh.size(1)}, rows_rh.options());
   group.all_to_all(in, out, sent, received)->wait();
-  if (cut == 1) return in;
+  if (etp == 1) return in;
   TensorList sums;
   int64_t begin = 0;
   for (auto rows : own) {
-    sums.push_back(in.narrow(0, begin, cut * rows).view({cut, rows, in.size(1)}).sum(0));
-    begin += cut * rows;
+    sums.push_back(in.narrow(0, begin, etp * rows).view({etp, rows, in.size(1)}).sum(0));
+    begin += etp * rows;
   }
   return at::cat(sums);
 }
@@ -131,8 +131,8 @@ struct Collect : torch::autograd::Function<Collect> {
 
 class ExchangedRows final : public ops::ExpertDispatcher::Route {
  public:
-  ExchangedRows(ProcessGroup& group, int64_t cut, const Tensor& rows_rh, const Tensor& counts_e)
-      : exchange_(c10::make_intrusive<Exchange>(group, cut, counts_e)), rows_rh_(Deliver::apply(rows_rh, exchange_)) {}
+  ExchangedRows(ProcessGroup& group, int64_t etp, const Tensor& rows_rh, const Tensor& counts_e)
+      : exchange_(c10::make_intrusive<Exchange>(group, etp, counts_e)), rows_rh_(Deliver::apply(rows_rh, exchange_)) {}
 
   const Tensor& rows_rh() const override { return rows_rh_; }
   const Tensor& counts_e() const override { return exchange_->counts_e; }
@@ -160,7 +160,7 @@ class OwnRows final : public ops::ExpertDispatcher::Route {
 
 std::unique_ptr<ops::ExpertDispatcher::Route> ExpertAllToAll::dispatch(const Tensor& rows_rh, const Tensor& counts_e) {
   if (!group_) return std::make_unique<OwnRows>(rows_rh, counts_e);
-  return std::make_unique<ExchangedRows>(*group_, cut_, rows_rh, counts_e);
+  return std::make_unique<ExchangedRows>(*group_, expert_tensor_parallel_size_, rows_rh, counts_e);
 }
 
 }  // namespace hone::parallel

@@ -1,6 +1,6 @@
-// Rows on their way to the processes that hold their experts, and back, differentiable. One all-to-all takes each row to every
-// process that has a part of its expert, and one brings the parts of the answer back, where they are added up: the volume is that
-// of an exchange among the owners of experts with a gather and a scatter among those that cut them.
+// Differentiable all-to-all between rows and the ranks that hold their experts. One all-to-all sends each row to every rank with
+// a shard of its expert, and one returns the partial outputs, which are summed. The volume equals that of an all-to-all over the
+// expert parallel ranks plus an all-gather and a reduce-scatter over the expert tensor parallel ranks.
 #pragma once
 #include "hone/ops/moe/expert_dispatcher.h"
 #include "hone/parallel/collectives/process_group.h"
@@ -9,14 +9,15 @@ namespace hone::parallel {
 
 class ExpertAllToAll final : public ops::ExpertDispatcher {
  public:
-  // Neighbors of `group`, `cut` of them, cut the same experts. Null: all experts are whole here.
-  ExpertAllToAll(ProcessGroup* group, int64_t cut) : group_(group), cut_(cut) {}
+  // Each `expert_tensor_parallel_size` consecutive ranks of `group` shard the same experts. Null: this rank has all experts.
+  ExpertAllToAll(ProcessGroup* group, int64_t expert_tensor_parallel_size)
+      : group_(group), expert_tensor_parallel_size_(expert_tensor_parallel_size) {}
 
   std::unique_ptr<Route> dispatch(const Tensor& rows_rh, const Tensor& counts_e) override;
 
  private:
   ProcessGroup* group_;
-  int64_t cut_;
+  int64_t expert_tensor_parallel_size_;
 };
 
 }  // namespace hone::parallel

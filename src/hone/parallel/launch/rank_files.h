@@ -1,12 +1,11 @@
-// What a rank and the supervisor that started it leave for each other: why the rank failed, which run it works on, where to go
-// on.
+// Files between a rank and the supervisor that started it: why the rank failed, the folder of its run, and where to resume.
 #pragma once
 #include <optional>
 #include <string>
 
 namespace hone::parallel {
 
-// Set by the supervisor for each rank. A rank that owns the terminal has no pipe to be overheard on: it writes into these files.
+// Set by the supervisor for each rank. The rank that owns the terminal has no pipe to the supervisor, so it writes these files.
 inline constexpr const char* kSupervisedMark = "HONE_SUPERVISED";
 inline constexpr const char* kFailureNote = "HONE_FAILURE_NOTE";
 inline constexpr const char* kRunNote = "HONE_RUN_NOTE";

@@ -1,4 +1,4 @@
-// One rank of this node as its supervisor sees it: a process, its output, and how it ended.
+// A rank of this node in the supervisor: its process, output and exit status.
 #pragma once
 #include <sys/types.h>
 

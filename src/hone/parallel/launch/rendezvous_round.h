@@ -1,12 +1,11 @@
-// Elastic launches: before each attempt the supervisors of the nodes agree on who takes part. The node that is not there is left
-// out.
+// Elastic launches: before each attempt the supervisors agree on the participating nodes. A missing node is left out.
 #pragma once
 #include "hone/parallel/launch/world.h"
 
 namespace hone::parallel {
 
-// The launch as all nodes that came agreed on it: their number, and this node's place among them. A launch that is not elastic
-// (min_nodes 0) comes back as it is. Node 0 keeps the list, so that it must always be there.
+// The launch that the present nodes agreed on: their number, and this node's rank. A launch that is not elastic (min_nodes 0) is
+// returned unchanged. Node 0 keeps the list, so it must always be present.
 LaunchConfig agree_on_nodes(const LaunchConfig& launch, int attempt);
 
 }  // namespace hone::parallel

@@ -1,5 +1,4 @@
-// Starts the ranks of this node, shows what they print, passes signals on, ends them together when one fails, and starts them
-// again.
+// Starts the ranks of this node, relays their output and signals, ends all of them when one fails, and restarts them.
 #pragma once
 #include <string>
 #include <vector>
@@ -11,8 +10,8 @@ namespace hone::parallel {
 struct SupervisorConfig {
   LaunchConfig launch;
   std::vector<std::string> command;  // argv of each rank; argv[0] keeps the front end's name
-  int max_restarts = 0;       // from the last checkpoint, with a growing pause; never after a mistake that would come again
-  double grace_seconds = 10;  // between asking a rank to end and killing it
+  int max_restarts = 0;              // from the last checkpoint, with a growing pause; never after an error that would repeat
+  double grace_seconds = 10;         // between asking a rank to end and killing it
 };
 
 struct LaunchResult {

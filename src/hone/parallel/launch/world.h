@@ -1,4 +1,4 @@
-// Which process of how many this is. Read once, from whatever started us: our supervisor, torchrun, Slurm or a Kubernetes job.
+// Rank and world size of this process. Read once, from the launcher: hone's supervisor, torchrun, Slurm or a Kubernetes job.
 #pragma once
 #include <map>
 #include <string>
@@ -10,9 +10,9 @@ struct World {
   int local_rank = 0, local_size = 1;
   std::string master_address = "127.0.0.1";
   int master_port = 29500;
-  bool launched = false;            // somebody started us as one of a number, be it the only one
-  bool has_external_store = false;  // torchrun keeps the master's store, through all its attempts …
-  int attempt = 0;                  // … of which this is one: what ranks of another left there is not for us
+  bool launched = false;            // a launcher started this process as a rank, possibly the only one
+  bool has_external_store = false;  // torchrun owns the master's store, for all its attempts …
+  int attempt = 0;                  // … of which this is one: keys of other attempts are ignored
 
   bool distributed() const { return size > 1; }
   bool is_main() const { return rank == 0; }
@@ -22,25 +22,25 @@ struct World {
 // not fit.
 World world_from_environment();
 
-// What a person asked this node to start: NPROC_PER_NODE, NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT; MIN_NNODES and MAX_NNODES,
-// as LLaMA-Factory calls them, make it elastic.
+// The launch that the user requested on this node: NPROC_PER_NODE, NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT; LLaMA-Factory's
+// MIN_NNODES and MAX_NNODES make it elastic.
 struct LaunchConfig {
   int processes = 0;  // on this node; 0: no launch asked for
   int nodes = 1, node_rank = 0;
   std::string master_address = "127.0.0.1";
   int master_port = 0;       // 0: any free port (one node only)
   int min_nodes = 0;         // above 0: elastic, a restart continues with as few
-  double elastic_wait = 30;  // seconds that a restart waits for nodes that have not come yet
+  double elastic_wait = 30;  // seconds that a restart waits for missing nodes
 };
-// `otherwise` holds values of the same names that another launcher's file gives: they count where the environment says nothing.
+// `otherwise` holds defaults of the same names from another launcher's file; the environment overrides them.
 LaunchConfig launch_from_environment(const std::map<std::string, std::string>& otherwise = {});
 
-// Whether somebody has started every process there will be: our supervisor, torchrun, Slurm. False where a job's pod stands for a
-// whole node (PET_NPROC_PER_NODE of a PyTorchJob) and its ranks are still to be started.
+// Whether a launcher has started all processes: hone's supervisor, torchrun, Slurm. False if a pod is one node of a job
+// (PET_NPROC_PER_NODE of a PyTorchJob) whose ranks are still to be started.
 bool is_launched_externally();
 
-// Cores for each of `ranks` processes on this machine: what Slurm gives a task, or an equal share of those we may run on; at
-// least one.
+// Cores for each of `ranks` processes on this machine: Slurm's cores per task, or an equal share of the available ones; at least
+// one.
 int cores_per_rank(int ranks);
 
 }  // namespace hone::parallel

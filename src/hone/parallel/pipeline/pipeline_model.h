@@ -1,5 +1,5 @@
-// A model of which this process has the blocks of one pipeline stage, or of several. Of the others it knows names and shapes: its
-// tree is that of the whole model, and a parameter that is elsewhere is a placeholder.
+// A model of which this process has the blocks of one or several pipeline stages. Its module tree is that of the full model;
+// parameters of other stages are placeholders with name and shape.
 #pragma once
 #include <memory>
 #include <unordered_map>
@@ -11,19 +11,19 @@
 
 namespace hone::parallel {
 
-// The lines between the ranks of a pipeline. Rows and gradients have their own, and so has what goes from the last rank to the
-// first: no message waits behind one that goes the other way.
+// Process groups between the ranks of a pipeline. Hidden states and gradients have separate groups, and so do messages from the
+// last rank to the first, so that no message waits for one in the other direction.
 struct StageGroups {
-  ProcessGroup* stages = nullptr;     // all ranks in order: rows to the next one, and whatever they tell each other
-  ProcessGroup* gradients = nullptr;  // back to the one before
-  ProcessGroup* around = nullptr;     // rows from the last rank to the first; null: every rank has one stage
+  ProcessGroup* stages = nullptr;     // all ranks in order: hidden states to the next rank, and other collectives
+  ProcessGroup* gradients = nullptr;  // to the previous rank
+  ProcessGroup* around = nullptr;     // hidden states from the last rank to the first; null: one stage per rank
   ProcessGroup* gradients_around = nullptr;
-  ProcessGroup* ends = nullptr;  // the first rank and the last, who share the embedding of a tied model; null on others
+  ProcessGroup* ends = nullptr;  // the first and the last rank, which share a tied embedding; null on others
 };
 
 class PipelineModel final : public model::PipelinedBlocks {
  public:
-  // `rows_over`: ranks that rows between blocks are dealt out over (Megatron's sequence parallelism).
+  // `rows_over`: ranks that split the rows between blocks (Megatron's sequence parallelism).
   PipelineModel(model::CausalLM& model, StageLayout layout, const StageGroups& groups, at::Device device, int64_t rows_over);
   ~PipelineModel() override;
   PipelineModel(const PipelineModel&) = delete;
@@ -37,12 +37,12 @@ class PipelineModel final : public model::PipelinedBlocks {
   ProcessGroup& stages() const { return *groups_.stages; }
   const StageGroups& groups() const { return groups_; }
 
-  // The stage that speaks for a parameter, and whether it is here: a tied embedding is also on the last rank.
+  // The stage that owns a parameter, and whether this rank holds it: a tied embedding is also on the last rank.
   int stage_of(const Tensor& parameter) const;
   bool owns(const Tensor& parameter) const { return layout_.rank_of(stage_of(parameter)) == rank(); }
   bool holds(const Tensor& parameter) const { return owns(parameter) || is_shared(parameter); }
 
-  // What a stage hands to the next: rows, and of earlier blocks router logits [blocks, T, experts] where they are asked for.
+  // What a stage sends to the next: hidden states, and on request the router logits of earlier blocks [blocks, T, experts].
   using Message = TensorList;
   struct StageOutput {
     Tensor x_th;
@@ -51,7 +51,7 @@ class PipelineModel final : public model::PipelinedBlocks {
     Message message() const;
   };
   StageOutput run_stage(int stage, const model::ForwardInput& input, const Message& received, bool router_logits);
-  // Of so many tokens. Every stage has the same rows, so that no shape has to be sent.
+  // A message of `tokens` rows. Every stage has the same rows, so that no shape has to be sent.
   Message receive(int stage, int64_t tokens, bool router_logits);
   using Sending = std::vector<std::unique_ptr<Work>>;
   Sending send(int stage, const Message& message);
@@ -61,14 +61,14 @@ class PipelineModel final : public model::PipelinedBlocks {
   Tensor run(model::CausalLM& model, const model::ForwardInput& input, TensorList* router_logits) override;
   void broadcast_from_last(Tensor& values) override;
 
-  // The first and the last stage, of a tied embedding; null: no other stage computes with the parameter.
+  // The first and the last stage for a tied embedding; null: no other stage uses the parameter.
   ProcessGroup* summed_over(const Tensor& parameter) const;
-  // Once a step: the gradient of a tied embedding becomes the sum over both ends, each of which updates its own copy. `updated`
-  // is what the optimizer reads the gradient of.
+  // Once per step: sums the gradient of a tied embedding over the first and the last stage, each of which updates its own copy.
+  // `updated` is the tensor whose gradient the optimizer reads.
   void sum_shared(const Tensor& parameter, Tensor updated) const;
-  // `values` of the rank that owns a parameter, of so many elements, on the first rank in host memory; every rank calls it.
+  // Sends `values` from the rank that owns a parameter to the first rank, in host memory; every rank calls it.
   Tensor brought_to_first(const Tensor& parameter, const Tensor& values, at::IntArrayRef shape) const;
-  // Until told otherwise every rank has all blocks, as far as they are not cut, and computes by itself: for generation.
+  // While held, every rank has all blocks, up to tensor parallel sharding, and computes independently: for generation.
   void keep_gathered(bool hold);
 
  private:
@@ -81,15 +81,15 @@ class PipelineModel final : public model::PipelinedBlocks {
   int64_t rows_over_;
   std::unordered_map<const void*, int> stage_of_;
   std::vector<Tensor> parameters_;                   // of all stages, in the order of a forward pass
-  std::vector<std::pair<Tensor, Tensor>> gathered_;  // what is here for a while, and what stands for it otherwise
+  std::vector<std::pair<Tensor, Tensor>> gathered_;  // gathered parameters, and their placeholders
   bool is_gathered_ = false;
 };
 
-// Keeps this rank's stages of a model that was loaded and tuned whole, from outside; what it keeps goes to `device`. Throws
-// UserError(usage) for models that cannot be taken apart.
+// Keeps this rank's stages of a model that was loaded and tuned in full, and moves them to `device`. Throws UserError(usage) for
+// unsupported models.
 std::unique_ptr<PipelineModel> apply_pipeline_parallel(model::CausalLM& model, StageLayout layout, const StageGroups& groups,
                                                        at::Device device, int64_t rows_over);
 
-void wait_for(PipelineModel::Sending& sending);  // and forgets them
+void wait_for(PipelineModel::Sending& sending);  // and clears it
 
 }  // namespace hone::parallel

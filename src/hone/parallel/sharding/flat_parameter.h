@@ -1,5 +1,5 @@
-// Several parameters end to end in one buffer of which each rank keeps an equal part. The model continues using its own tensors:
-// they are views of the whole buffer, whose memory is there only while it is gathered.
+// Several parameters, flattened and concatenated in one buffer of which each rank keeps an equal shard. The model keeps using its
+// own tensors: they are views of the unsharded buffer, whose memory exists only while it is gathered.
 #pragma once
 #include <memory>
 #include <string>
@@ -17,36 +17,36 @@ struct ParameterShard {
 };
 
 struct FlatParameterConfig {
-  bool keep_unsharded = false;                // the whole buffer is always there: only gradients and optimizer are sharded
+  bool keep_unsharded = false;                // the buffer stays unsharded: only gradients and optimizer are sharded
   bool trained = true;                        // gradients will be reduced
   at::ScalarType type = at::kFloat;           // of the buffer
-  at::ScalarType reduce_type = at::kFloat;    // of gradients on their way
+  at::ScalarType reduce_type = at::kFloat;    // of gradients in the reduction
   at::ScalarType gradient_type = at::kFloat;  // of the sums that the optimizer reads
   at::Device device{at::kCPU};                // where the model computes
-  bool offload_parameters = false;            // parameters rest in host memory
-  bool offload_optimizer = false;             // what the optimizer touches is in host memory
+  bool offload_parameters = false;            // shards are in host memory
+  bool offload_optimizer = false;             // optimizer state is in host memory
 };
 
 class FlatParameter {
  public:
-  // Takes the members over: from now on each is a view. Their values are taken from what they hold.
+  // Replaces the members by views; their values are copied into the buffer.
   FlatParameter(TensorList members, ProcessGroup& shards, ProcessGroup* replicas, const FlatParameterConfig& config);
 
   void start_gather();
   void finish_gather();
-  void release();  // gives the whole buffer's memory back; the members must not be read until the next gather
+  void release();  // frees the unsharded buffer; the members must not be read until the next gather
   bool gathered() const { return config_.keep_unsharded || gathered_; }
 
   bool trained() const { return config_.trained; }
-  bool requires_grad_now()
-      const;  // LISA freezes layers for a while: without a sum their pieces have no gradient, and the optimizer passes them over
-  void start_reduce();     // takes the members' gradients; what has none counts as zero
-  void finish_reduce();    // adds the sum over all ranks to the gradients of the pieces
-  void sync_after_step();  // after an update: the pieces' values reach the shard, and a resident buffer all ranks
+  bool requires_grad_now() const;  // LISA freezes layers for some steps: without a reduction their shards have no gradient, and
+                                   // the optimizer skips them
+  void start_reduce();             // reads the members' gradients; a missing one counts as zero
+  void finish_reduce();            // adds the sum over all ranks to the gradients of the shards
+  void sync_after_step();          // after an update: copies the updated values to the shard, and all-gathers a resident buffer
 
   const TensorList& members() const { return members_; }
   std::vector<ParameterShard>& shards() { return parameter_shards_; }
-  void fill(size_t member, const Tensor& values);  // sets this rank's part of a member, and of a resident buffer all of it
+  void fill(size_t member, const Tensor& values);  // sets this rank's shard of a member, and all of a resident buffer
   void reload_shard();                             // from a resident buffer that others wrote to
   int64_t bytes_held() const { return static_cast<int64_t>(shard_.nbytes()) * (gathered() ? shards_.size() : 1); }
 
@@ -60,7 +60,7 @@ class FlatParameter {
   ProcessGroup* replicas_;  // groups that hold the same shards (hybrid sharding); null when there is one
   TensorList members_;
   std::vector<int64_t> offsets_;
-  int64_t length_ = 0, part_ = 0;               // of the whole buffer, of one rank's share
+  int64_t length_ = 0, part_ = 0;               // of the unsharded buffer, of one shard
   Tensor unsharded_, shard_, optimizer_shard_;  // home_: where the optimizer works, the shard itself unless it lies elsewhere
   std::vector<ParameterShard> parameter_shards_;
   bool gathered_ = false;

@@ -9,19 +9,18 @@ namespace hone::parallel {
 
 class GradientBuckets {
  public:
-  // `working` is what the model computes with; `target` is what the optimizer reads the gradient of: the same tensor, or its
-  // master.
+  // The model computes with `working`; the optimizer reads the gradient of `target`: the same tensor, or its master weight.
   struct Parameter {
     Tensor model_param, main_param;
   };
-  // In the order of the forward pass. A bucket is sent when its last gradient is known; the first one is small, so that sending
-  // begins early.
+  // In the order of the forward pass. A bucket is reduced when its last gradient is ready; the first one is small, so that
+  // communication starts early.
   GradientBuckets(ProcessGroup& group, std::vector<Parameter> parameters, int64_t bucket_bytes);
   ~GradientBuckets();
   GradientBuckets(const GradientBuckets&) = delete;
 
-  void prepare_last_backward();  // the backward pass that follows is the last of its update: gradients leave as they come
-  void finish();  // sends what is left and waits. Afterwards every target that some rank used holds the sum; the others have no
+  void prepare_last_backward();  // the next backward pass is the last of its update: buckets are reduced as they become ready
+  void finish();  // reduces the rest and waits. Then every target that some rank used holds the sum; the others have no
                   // gradient
 
  private:
@@ -32,7 +31,7 @@ class GradientBuckets {
   };
   struct Bucket {
     std::vector<size_t> members;
-    int64_t length = 0;  // of the gradients; behind them each member has a mark that says whether it was used
+    int64_t length = 0;  // of the gradients; after them a flag per member, whether it was used
     size_t missing = 0;
     Tensor flat;
     std::unique_ptr<Work> pending;
@@ -47,7 +46,7 @@ class GradientBuckets {
   std::vector<Parameter> parameters_;
   std::vector<Slot> slots_;
   std::vector<Bucket> buckets_;
-  size_t next_ = 0;  // ranks send buckets in the same order, whatever the order of their gradients
+  size_t next_ = 0;  // ranks reduce buckets in the same order, regardless of the order of their gradients
   bool armed_ = false;
 };
 

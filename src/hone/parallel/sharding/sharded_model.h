@@ -12,13 +12,13 @@
 
 namespace hone::parallel {
 
-// Which ranks share the state of a model.
+// The ranks across which the state of a model is sharded.
 struct ShardingGroups {
   ProcessGroup& shards;
-  ProcessGroup* replicas = nullptr;  // that hold the same shards; null: there is one copy
+  ProcessGroup* replicas = nullptr;  // that hold the same shards; null: one replica
 
-  // Of a model in parts, where parameters differ: those that share one, and those over which its gradient becomes a sum once the
-  // shards have theirs. Ranks of the latter have the same shards of it, whatever else each of them has.
+  // For tensor, pipeline or expert parallel models, per parameter: the ranks that shard it, and those over which its gradient is
+  // summed after the reduction. The latter hold the same shards of it.
   struct OfParameter {
     ProcessGroup* shards = nullptr;             // null: as all
     const ProcessGroup* summed_over = nullptr;  // null: the gradient is complete
@@ -30,7 +30,7 @@ struct ShardingGroups {
 
 class ShardedModel final : public model::WeightHooks {
  public:
-  // Pure training keeps gradients in the weights' own type. Parameters that are elsewhere (placeholder.h) are left alone.
+  // Pure 16-bit training keeps gradients in the weights' dtype. Placeholders (placeholder.h) of other stages are skipped.
   ShardedModel(model::CausalLM& model, const ShardingConfig& config, ShardingGroups groups, bool pure);
   ~ShardedModel() override;
 
@@ -40,17 +40,17 @@ class ShardedModel final : public model::WeightHooks {
   void after_backward(size_t unit) override;
 
   void begin_backward(bool last_of_update);
-  void end_backward();     // all gradients of the pass are summed; of stage 1 after the last pass of an update
-  void sync_after_step();  // after an update; what others changed is on its way until the next pass, or settle()
+  void end_backward();     // all gradients of the pass are reduced; in stage 1 after the last pass of an update
+  void sync_after_step();  // after an update; the all-gather may run until the next pass, or settle()
   void wait_for_sync();
 
   bool holds(const Tensor& parameter) const;
   const std::vector<ParameterShard*>& shards_of(const Tensor& parameter) const;
   void fill(const Tensor& parameter, const Tensor& values);
-  void reload_shards();  // after resident parameters were written to: the optimizer goes on from them
-  // The whole model stays in every rank's memory until told otherwise: for generation, whose length ranks do not agree on.
+  void reload_shards();  // after resident parameters were written: the optimizer continues from them
+  // While held, the full model stays in every rank's memory: for generation, whose length differs between ranks.
   void keep_gathered(bool hold);
-  void gather_trained();  // adapters are small: all of them at once, until release_trained
+  void gather_trained();  // gathers all adapters at once, until release_trained: they are small
   void release_trained();
   int64_t bytes_held() const;  // by shards and resident buffers
   std::string units() const;   // "9 units by size"; empty where blocks are the units
@@ -64,11 +64,11 @@ class ShardedModel final : public model::WeightHooks {
   void add_unit(const std::vector<model::NamedParameter>& unit, const FlatParameterConfig& common, bool stays);
   void add_flats(const TensorList& tensors, bool trained, const FlatParameterConfig& common, bool stays);
   void add_part(const std::vector<model::NamedParameter>& parameters, const FlatParameterConfig& common);
-  // The part that a unit is in: its own, but the final norm and the heads are one, and with a tied head they are the embedding's.
+  // The part of a unit: its own, except that final norm and heads share one, which with a tied head is the embedding's.
   size_t part_of(size_t unit) const { return unit <= blocks_ ? unit : tied_ ? 0 : blocks_ + 1; }
   void reduce(size_t part);
   void release(size_t part);
-  void reshard(size_t part);  // between the passes: what belongs to the full model stays
+  void reshard(size_t part);  // between the passes: root parameters stay gathered
   bool reduces_now() const { return config_.stage > 1 || last_; }
   template <class Visit>
   void each_trained(Visit visit);
@@ -84,17 +84,16 @@ class ShardedModel final : public model::WeightHooks {
   bool tied_;
   std::unordered_map<const void*, ParameterLocation> places_;
   std::unordered_map<const void*, std::vector<ParameterShard*>> parameter_shards_;
-  // Parts are reduced from the last to the first, on every rank alike, also when one has no gradient for a part that others have.
+  // Parts are reduced from the last to the first, in the same order on every rank, even if a rank has no gradient for a part.
   size_t reduced_ = 0;                              // of them, in this backward pass
-  std::vector<bool> complete_;                      // parts that this backward pass is through with
-  std::vector<bool> comes_in_backward_;             // learned: a frozen beginning of the model is never asked for
+  std::vector<bool> complete_;                      // parts that this backward pass has finished
+  std::vector<bool> comes_in_backward_;             // recorded: frozen first parts of the model need no backward pass
   std::vector<FlatParameter*> pending_reductions_;  // reductions under way
   std::set<const FlatParameter*> staying_;          // units of the full model, from their first use in a pass until its end
   bool last_ = false, holding_ = false, has_encoder_ = false;
 };
 
-// Reads whole parameters one part at a time, for saving, on the ranks that it is needed on: the first one reads, the others call
-// follow().
+// Gathers full parameters one part at a time, for saving: the first rank reads, the others call follow().
 class GatheredParameters {
  public:
   explicit GatheredParameters(ShardedModel& model);

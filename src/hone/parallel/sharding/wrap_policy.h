@@ -8,9 +8,8 @@
 namespace hone::parallel {
 
 struct ShardUnits {
-  std::vector<std::vector<model::NamedParameter>>
-      units;                                // modules that are large enough, without what is in smaller ones already
-  std::vector<model::NamedParameter> root;  // belongs to the full model, which is there from the first use to the last
+  std::vector<std::vector<model::NamedParameter>> units;  // modules that are large enough, without parameters of smaller units
+  std::vector<model::NamedParameter> root;                // root parameters, which stay gathered from first to last use
 };
 
 // `modules`: the paths of the model's units. What is above them is a list of modules or the model, whose parameters are not

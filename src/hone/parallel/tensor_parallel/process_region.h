@@ -1,5 +1,5 @@
-// The ends of a block's cut layers between processes, differentiable. With sequence parallelism the rows outside of them are
-// dealt out: the last rank's may be padded.
+// Entry and exit of the sharded layers of a block across processes, differentiable. With sequence parallelism the ranks split the
+// rows outside of them: the last rank's may be padded.
 #pragma once
 #include "hone/model/tensor_parallel/region.h"
 #include "hone/ops/loss/vocabulary_shard.h"
@@ -9,7 +9,7 @@ namespace hone::parallel {
 
 class ProcessRegion final : public model::TensorParallelRegion {
  public:
-  // Of `words` of the vocabulary this rank has `here`, from `first` on; the rank with most of them has `largest`.
+  // Vocabulary shard: this rank has `here` of `words` tokens, from `first` on; the largest shard has `largest`.
   struct Words {
     int64_t first, here, words, largest;
   };

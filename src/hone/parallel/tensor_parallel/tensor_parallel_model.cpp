@@ -12,14 +12,15 @@ namespace {
 
 const void* identity_of(const Tensor& tensor) { return tensor.unsafeGetTensorImpl(); }
 
-// What is cut must be plain numbers; of a model whose layers are whole its experts alone are.
-void check_cuttable(model::CausalLM& model, bool cuts_layers) {
+// Rejects models that tensor or expert parallel training does not support.
+void check_shardable(model::CausalLM& model, bool shards_layers) {
   auto refuse = [&](const std::string& what, const char* fix) {
     throw UserError(ExitCode::usage,
-                    fmt::format("{}, which {} parallel training does not support", what, cuts_layers ? "tensor" : "expert"), fix);
+                    fmt::format("{}, which {} parallel training does not support", what, shards_layers ? "tensor" : "expert"),
+                    fix);
   };
   const auto& config = model.config();
-  if (cuts_layers && (config.vision || config.audio))
+  if (shards_layers && (config.vision || config.audio))
     refuse(fmt::format("{} reads images or sound", config.architecture), "shard it with `deepspeed` zero3");
   for (const auto* layer : model.tree().linears()) {
     if (layer->quantized_base || layer->quantized || layer->float8)
@@ -37,23 +38,24 @@ TensorParallelModel::TensorParallelModel(model::CausalLM& model, const ModelGrou
     : model_(model), groups_(groups), sequence_parallel_(options.sequence_parallel) {
   auto& decoder = model.decoder();
   const int64_t holders = groups.experts ? groups.experts->size() : 1;
-  if (groups.tensor) model::check_partition(decoder, groups.tensor->size(), !groups.deals_experts());
-  if (groups.deals_experts()) model::check_expert_partition(decoder, holders / groups.expert_cut, groups.expert_cut);
-  check_cuttable(model, groups.tensor != nullptr);
+  if (groups.tensor) model::check_partition(decoder, groups.tensor->size(), !groups.has_expert_parallelism());
+  if (groups.has_expert_parallelism())
+    model::check_expert_partition(decoder, holders / groups.expert_tensor_parallel_size, groups.expert_tensor_parallel_size);
+  check_shardable(model, groups.tensor != nullptr);
   at::NoGradGuard no_grad;
   if (groups.tensor)
-    cut_layers(options);
+    shard_layers(options);
   else
-    for (const auto& tensor : model::partitioned_experts(decoder)) cut(tensor, options.device);
+    for (const auto& tensor : model::partitioned_experts(decoder)) shard(tensor, options.device);
   move_rest(options.device);
-  if (!groups.deals_experts()) return;
-  if (groups.expert_cut > 1) {
-    const int alike = static_cast<int>(groups.expert_cut), first = groups.experts->rank() / alike * alike;
+  if (!groups.has_expert_parallelism()) return;
+  if (groups.expert_tensor_parallel_size > 1) {
+    const int alike = static_cast<int>(groups.expert_tensor_parallel_size), first = groups.experts->rank() / alike * alike;
     std::vector<int> ranks;
     for (int i = 0; i < alike; ++i) ranks.push_back(first + i);
     expert_replicas_ = groups.experts->subgroup(fmt::format("{}-experts-{}", options.expert_name, first), ranks);
   }
-  dispatcher_ = std::make_unique<ExpertAllToAll>(groups.experts, groups.expert_cut);
+  dispatcher_ = std::make_unique<ExpertAllToAll>(groups.experts, groups.expert_tensor_parallel_size);
   decoder.experts = dispatcher_.get();
 }
 
@@ -62,7 +64,7 @@ TensorParallelModel::~TensorParallelModel() {
   model_.decoder().experts = nullptr;
 }
 
-void TensorParallelModel::cut_layers(const TensorParallelOptions& options) {
+void TensorParallelModel::shard_layers(const TensorParallelOptions& options) {
   auto& decoder = model_.decoder();
   auto& group = *groups_.tensor;
   const int64_t rank = group.rank(), count = group.size(), kv_heads = decoder.config.attention.kv_heads;
@@ -73,12 +75,12 @@ void TensorParallelModel::cut_layers(const TensorParallelOptions& options) {
     replicas_ = group.subgroup(fmt::format("{}-heads-{}", options.name, first), ranks);
   }
   const int64_t words = decoder.embedding.weight.size(0);
-  for (const auto& tensor : model::partitioned_tensors(decoder)) cut(tensor, options.device);
+  for (const auto& tensor : model::partitioned_tensors(decoder)) shard(tensor, options.device);
   for (auto& block : decoder.blocks) {
-    whole_heads_.push_back({block.shape.heads, block.shape.kv_heads});
-    cut_heads_.push_back({block.shape.heads / count, std::max<int64_t>(block.shape.kv_heads / count, 1)});
+    full_heads_.push_back({block.shape.heads, block.shape.kv_heads});
+    sharded_heads_.push_back({block.shape.heads / count, std::max<int64_t>(block.shape.kv_heads / count, 1)});
   }
-  set_heads(cut_heads_);
+  set_heads(sharded_heads_);
   const ProcessRegion::Words here{rank * words / count, decoder.embedding.weight.size(0), words, (words + count - 1) / count};
   region_ = std::make_unique<ProcessRegion>(group, sequence_parallel_, here);
   decoder.region = region_.get();
@@ -91,14 +93,14 @@ void TensorParallelModel::set_heads(const std::vector<Heads>& heads) {
   }
 }
 
-void TensorParallelModel::cut(const model::PartitionedTensor& tensor, at::Device device) {
+void TensorParallelModel::shard(const model::PartitionedTensor& tensor, at::Device device) {
   auto& value = *tensor.value;
   const auto& partition = tensor.partition;
-  const bool dealt_out = partition.is_of_experts() && groups_.deals_experts();
-  auto* group = dealt_out ? groups_.experts : groups_.tensor;
+  const bool on_expert_mesh = partition.is_of_experts() && groups_.has_expert_parallelism();
+  auto* group = on_expert_mesh ? groups_.experts : groups_.tensor;
   const int64_t rank = group ? group->rank() : 0, count = group ? group->size() : 1;
-  const model::PartitionRank place{rank, count, dealt_out ? groups_.expert_cut : count};
-  Part part{value, partition.slice(value.sizes(), place), partition, group, place, dealt_out, tensor.value};
+  const model::PartitionRank place{rank, count, on_expert_mesh ? groups_.expert_tensor_parallel_size : count};
+  Part part{value, partition.slice(value.sizes(), place), partition, group, place, on_expert_mesh, tensor.value};
   const bool elsewhere = device::is_placeholder(value);  // on another pipeline stage
   value.set_data(elsewhere ? device::placeholder(part.slice.shape, value.options().device(device))
                            : part.slice.cut(value.detach()).to(device));
@@ -127,7 +129,7 @@ std::optional<size_t> TensorParallelModel::place_of(const Tensor& parameter) con
 
 const model::TensorSlice* TensorParallelModel::slice_of(const Tensor& parameter) const {
   const auto place = place_of(parameter);
-  return is_cut(place) ? &parts_[*place].slice : nullptr;
+  return is_sharded(place) ? &parts_[*place].slice : nullptr;
 }
 
 bool TensorParallelModel::owns(const Tensor& parameter) const {
@@ -136,9 +138,9 @@ bool TensorParallelModel::owns(const Tensor& parameter) const {
   return parts_[*place].is_owner() && (groups_.copies_share_state || is_of_first_copy(parts_[*place]));
 }
 
-bool TensorParallelModel::is_dealt_out(const Tensor& parameter) const {
+bool TensorParallelModel::is_on_expert_mesh(const Tensor& parameter) const {
   const auto place = place_of(parameter);
-  return place && parts_[*place].is_dealt_out;
+  return place && parts_[*place].is_on_expert_mesh;
 }
 
 bool TensorParallelModel::is_partial(const Part& part) const {
@@ -152,7 +154,7 @@ ProcessGroup* TensorParallelModel::summed_over(const Tensor& parameter) const {
   const auto place = place_of(parameter);
   if (!place || !is_partial(parts_[*place])) return nullptr;
   const auto& part = parts_[*place];
-  return part.is_dealt_out ? expert_replicas_.get() : part.partition.dimension < 0 ? groups_.tensor : replicas_.get();
+  return part.is_on_expert_mesh ? expert_replicas_.get() : part.partition.dimension < 0 ? groups_.tensor : replicas_.get();
 }
 
 void TensorParallelModel::sum_partial(const std::vector<Gradient>& gradients) {
@@ -238,7 +240,7 @@ void TensorParallelModel::keep_gathered(bool hold) {
     if (auto values = part.value.detach(); hold && !elsewhere) part.group->broadcast(values, 0);
     if (part.place.rank > 0) *part.in_model = hold ? part.value : Tensor();
   }
-  set_heads(hold ? whole_heads_ : cut_heads_);
+  set_heads(hold ? full_heads_ : sharded_heads_);
   model_.decoder().region = hold ? nullptr : region_.get();
   model_.decoder().experts = hold ? nullptr : dispatcher_.get();
 }
@@ -263,7 +265,7 @@ WholeShapes::~WholeShapes() {
 
 void WholeShapes::show(Tensor parameter) {
   const auto place = model_.place_of(parameter);
-  if (model_.is_cut(place)) parameter.set_data(model_.gathered_part(*place));
+  if (model_.is_sharded(place)) parameter.set_data(model_.gathered_part(*place));
 }
 
 WholeParameters::WholeParameters(TensorParallelModel& model)
@@ -274,7 +276,7 @@ WholeParameters::WholeParameters(TensorParallelModel& model)
 
 Tensor WholeParameters::operator()(const Tensor& parameter) const {
   const auto place = model_.place_of(parameter);
-  const auto values = model_.is_cut(place) ? requests_(static_cast<int64_t>(*place)) : parameter.detach();
+  const auto values = model_.is_sharded(place) ? requests_(static_cast<int64_t>(*place)) : parameter.detach();
   return values.to(at::kCPU);
 }
 

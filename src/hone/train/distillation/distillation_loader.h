@@ -24,7 +24,7 @@ class DistillationLoader final : public data::Loader {
     model::CausalLM& student;
     const tuner::Tuned& tuned;                // what trains of it
     model::CausalLM* teacher;                 // that generates too; null: none does
-    ParallelStrategy& strategy;               // as those see it who deal out rows
+    ParallelStrategy& strategy;               // of data parallel ranks
     ParallelStrategy& processes;              // all of them
     parallel::ProcessGroup* peers = nullptr;  // that train on the same rows; null: none do
     bool sharded;

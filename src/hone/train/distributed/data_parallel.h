@@ -6,7 +6,7 @@
 
 namespace hone::train {
 
-// Processes that add up numbers.
+// Reductions over several processes.
 class MultiProcess : public ParallelStrategy {
  public:
   explicit MultiProcess(parallel::ProcessGroup& processes) : processes_(processes) {}
@@ -25,12 +25,12 @@ class MultiProcess : public ParallelStrategy {
 // update runs.
 class DataParallel final : public MultiProcess {
  public:
-  // The parameters of a group in the order of the forward pass, with what the optimizer updates for each.
+  // The parameters of a process group in the order of the forward pass, each with the tensor that the optimizer updates.
   struct Copies {
     parallel::ProcessGroup* group;  // null: no other process has them
     std::vector<parallel::GradientBuckets::Parameter> parameters;
   };
-  // Layers and experts may have groups of their own.
+  // Layers and experts may have separate groups.
   DataParallel(parallel::ProcessGroup& processes, std::vector<Copies> copies, int64_t bucket_bytes);
 
   void before_micro_batch(bool last) override;
@@ -42,10 +42,10 @@ class DataParallel final : public MultiProcess {
   std::vector<std::unique_ptr<parallel::GradientBuckets>> buckets_;
 };
 
-// The processes keep parts of the optimizer, of the gradients and of the weights.
+// Sharded data parallelism: the processes shard optimizer state, gradients and weights.
 class ShardedDataParallel final : public MultiProcess {
  public:
-  // The first of the models generates where one does.
+  // The first model is the one that generates.
   ShardedDataParallel(parallel::ProcessGroup& processes, parallel::ProcessGroup& shards, parallel::ProcessGroup* replicas,
                       std::vector<parallel::ShardedModel*> models)
       : MultiProcess(processes), shards_(shards), replicas_(replicas), models_(std::move(models)) {}
@@ -65,21 +65,21 @@ class ShardedDataParallel final : public MultiProcess {
 
  private:
   parallel::ProcessGroup& shards_;
-  parallel::ProcessGroup* replicas_;  // null when there is one copy
+  parallel::ProcessGroup* replicas_;  // null with one replica
   std::vector<parallel::ShardedModel*> models_;
 };
 
-// What the optimizer updates for a parameter that trains: itself, its master, or those of a shard of it.
+// The tensor that the optimizer updates for a trained parameter: itself, its master weight, or those of a shard.
 struct UpdatedParameter {
   std::string name;  // of the optimizer's state
   Tensor parameter, updated;
 };
 
-// The same groups, of the pieces that this process keeps. A piece is called after its parameter and where it begins: "name@1024".
-// Pieces in host memory and on a device are groups of their own.
+// The same parameter groups, of this process's shards. A shard is named by its parameter and first element: "name@1024". Shards
+// in host memory and on a device are separate groups.
 std::vector<optim::ParameterGroup> shard_param_groups(const std::vector<optim::ParameterGroup>& groups,
                                                       const parallel::ShardedModel& model);
-// Throws UserError(usage) for an optimizer that looks at whole matrices, which no process has.
+// Throws UserError(usage) for an optimizer that needs full matrices, which no process has.
 void require_elementwise(const std::string& optimizer);
 
 }  // namespace hone::train

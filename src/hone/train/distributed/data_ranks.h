@@ -1,4 +1,4 @@
-// The processes as those see them who deal out rows: one rank for all that compute the same rows together.
+// Data parallel view of the processes: one rank for all processes that compute the same rows.
 #pragma once
 #include "hone/train/distributed/parallel_strategy.h"
 
@@ -6,7 +6,7 @@ namespace hone::train {
 
 class DataRanks final : public ParallelStrategy {
  public:
-  // `processes` is all of them, of which one for each data rank counts rows.
+  // `processes` are all processes; one per data rank counts rows.
   DataRanks(ParallelStrategy& processes, int rank, int size) : processes_(processes), rank_(rank), size_(size) {}
 
   int rank() const override { return rank_; }

@@ -10,13 +10,15 @@
 namespace hone::train {
 namespace {
 
-// Experts have a grid of their own unless they are cut as the other layers are.
-bool deals_experts(const parallel::DeviceMesh::Request& layout) {
+// Experts have a separate mesh unless they are sharded like the other layers.
+bool has_expert_parallelism(const parallel::DeviceMesh::Request& layout) {
   return layout.ep > 1 || (layout.etp > 0 && layout.etp != layout.tp);
 }
 
 // Whether ranks have parts of a model, and not only of its sequences or its state.
-bool has_parts(const parallel::DeviceMesh::Request& layout) { return layout.tp > 1 || layout.pp > 1 || deals_experts(layout); }
+bool has_parts(const parallel::DeviceMesh::Request& layout) {
+  return layout.tp > 1 || layout.pp > 1 || has_expert_parallelism(layout);
+}
 
 void check_model_parallel(const ParallelConfig& config) {
   const auto& layout = config.layout;
@@ -66,15 +68,15 @@ void join_model_parallel(DistributedContext& processes, const ParallelConfig& co
   if (!has_parts(layout)) return;
   const auto& mesh = processes.mesh;
   const int rank = processes.world.rank;
-  const bool dealt = deals_experts(layout);
+  const bool expert_parallel = has_expert_parallelism(layout);
   processes.shards_optimizer = sharded;
   processes.tensor = processes.group_along("tensor", mesh.group(rank, "tp"));
   processes.data = processes.group_along("data", mesh.group(rank, {"dp", "cp", "sp"}), sharded);
-  if (dealt) {
+  if (expert_parallel) {
     const auto grid = parallel::DeviceMesh::plan_experts(layout, processes.world.size);
     processes.experts = processes.group_along("experts", grid.group(rank, {"ep", "etp"}));
     processes.expert_copies = processes.group_along("expert-copies", grid.group(rank, "edp"), sharded);
-    processes.expert_cut = grid.size("etp");
+    processes.expert_tensor_parallel_size = grid.size("etp");
     if (processes.world.is_main()) log::info("experts: {}", grid.str());
   }
   const auto stages = mesh.group(rank, "pp");

@@ -1,4 +1,4 @@
-// How the trainer sees several processes: reductions of gradients, counts and metrics.
+// The trainer's interface to several processes: reductions of gradients, counts and metrics.
 #pragma once
 #include "hone/device/tensor.h"
 #include "hone/optim/optimizer.h"
@@ -22,29 +22,29 @@ class ParallelStrategy {
   virtual double seconds_waited() const { return 0; }  // for other processes, so far
   virtual int64_t bytes_sent() const { return 0; }
 
-  // Around each forward and backward pass of an update. Gradients may travel during the last one.
+  // Around each forward and backward pass of an update. Gradient reduction may overlap with the last one.
   virtual void before_micro_batch(bool /*last*/) {}
   virtual void after_micro_batch() {}
-  virtual void finish_gradients() {}  // afterwards what the optimizer reads is the sum over all processes
-  // The norm of all gradients, wherever they are.
+  virtual void finish_gradients() {}  // afterwards gradients are the sum over all processes
+  // The norm of all gradients of all ranks.
   virtual Tensor clip_grad_norm(optim::Optimizer& optimizer, double max_norm) { return optimizer.clip_grad_norm(max_norm); }
-  virtual void after_update() {}  // what the optimizer changed reaches everyone
+  virtual void after_update() {}  // distributes the updated weights to all ranks
 
-  // Whether this process writes optimizer state: of what all have alike the first one does.
+  // Whether this process writes optimizer state: the first of the processes with equal state does.
   virtual bool owns_state() const { return rank() == 0; }
-  // Of such a process, whether it writes the state of this name.
+  // Whether such a process writes the state of this name.
   virtual bool owns_state_of(const std::string& /*name*/) const { return true; }
-  // Whether its rows count in sums: of processes that compute the same rows together the first one's do.
+  // Whether its rows count in sums: only those of the first process that computes the same rows do.
   virtual bool counts_rows() const { return true; }
-  // Until told otherwise every process has the full model in memory: for generation, whose length processes do not agree on.
+  // While held, every process has the full model in memory: for generation, whose length differs between processes.
   virtual void keep_gathered(bool /*hold*/) {}
-  // Whether any process says so; the same everywhere.
+  // Logical or over all processes.
   virtual bool any(bool said) { return sum(said ? 1 : 0) > 0; }
-  // Of all processes, the one that writes what is written once.
+  // The process that writes files that are written once.
   virtual bool is_main() const { return rank() == 0; }
-  // Those that compute losses, this one among them: of a pipeline the last stages do. Null: it computes none.
+  // The processes that compute losses, if this is one: the last stages of a pipeline. Null: it computes none.
   virtual ParallelStrategy* loss_group() { return this; }
-  // How passes go where this process has one stage of the model; null: it computes whole passes.
+  // The schedule of a pipeline stage; null: this process computes full passes.
   virtual PipelineSchedule* pipeline() { return nullptr; }
 };
 

@@ -1,5 +1,5 @@
-// Pipeline parallel training, in several data parallel copies or one, of layers that are whole or cut: the processes as the
-// trainer sees them, and the files of a model whose blocks are on several of them.
+// Pipeline parallel training, with or without data and tensor parallelism: the strategy for the trainer, and the files of a model
+// whose blocks are on several processes.
 #pragma once
 #include <set>
 
@@ -9,7 +9,7 @@
 
 namespace hone::train {
 
-// The stages of one copy alone, for evaluations that each copy makes by itself.
+// The stages of one replica, for evaluations that each replica runs independently.
 class PipelineStages : public MultiProcess {
  public:
   PipelineStages(parallel::PipelineModel& stages, PipelineSchedule& schedule)
@@ -24,9 +24,8 @@ class PipelineStages : public MultiProcess {
 
 class PipelineParallel final : public MultiProcess {
  public:
-  // `copies` sums the gradients of one stage over whoever holds the same blocks, or parts of them, or shards them; `tensor` is
-  // null where layers are whole; `losses` joins those that have last stages, and is null on others. `parameters` are those of
-  // this stage.
+  // `copies` sums or shards the gradients of one stage over the ranks that hold the same shards of its blocks; `tensor` is null
+  // without tensor parallelism; `losses` is the group of the last stages, null on others. `parameters` are those of this stage.
   PipelineParallel(parallel::ProcessGroup& processes, std::unique_ptr<ParallelStrategy> copies,
                    std::unique_ptr<ParallelStrategy> losses, parallel::PipelineModel& stages, PipelineSchedule& schedule,
                    parallel::TensorParallelModel* tensor, std::vector<UpdatedParameter> parameters);
@@ -41,7 +40,7 @@ class PipelineParallel final : public MultiProcess {
   bool counts_rows() const override { return stages_.is_last() && copies_->counts_rows(); }
   ParallelStrategy* loss_group() override { return losses_.get(); }
   void keep_gathered(bool hold) override {
-    if (hold) copies_->keep_gathered(true);  // whole layers of a stage first, then the stages
+    if (hold) copies_->keep_gathered(true);  // tensor parallel shards of a stage first, then the stages
     stages_.keep_gathered(hold);
     if (!hold) copies_->keep_gathered(false);
   }
@@ -55,10 +54,10 @@ class PipelineParallel final : public MultiProcess {
   PipelineSchedule& schedule_;
   parallel::TensorParallelModel* tensor_;
   std::vector<UpdatedParameter> parameters_;
-  std::set<std::string> others_;  // names that another stage speaks for
+  std::set<std::string> others_;  // names that another stage owns
 };
 
-// The first of all processes writes; `senders` are those that have the stages of its part, in order.
+// The first process writes; `senders` are the ranks with the stages of its replica, in order.
 WeightFiles pipeline_files(model::CausalLM& model, const tuner::Tuned& tuned, parallel::PipelineModel& stages,
                            parallel::TensorParallelModel* tensor, parallel::ProcessGroup& processes,
                            const std::vector<int>& senders, const CheckpointAssets& companions, size_t max_shard_bytes);

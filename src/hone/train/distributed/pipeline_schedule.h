@@ -1,5 +1,5 @@
-// A rank of a pipeline at work: the micro-batches of a step pass through its stages in the order of 1F1B (pipeline_steps.h), so
-// that it keeps the activations of few of them at a time.
+// Runs the micro-batches of a step through the stages of a pipeline rank in the order of 1F1B (pipeline_steps.h), so that it
+// keeps the activations of few micro-batches at a time.
 #pragma once
 #include <deque>
 #include <functional>
@@ -13,9 +13,9 @@ namespace hone::train {
 class PipelineSchedule {
  public:
   struct Options {
-    // Of each of the rank's stages: whether anything trains in the stages before it, and in those and itself.
+    // For each stage of the rank: whether any parameter trains in the stages before it, and in those and itself.
     std::vector<bool> trains_before, trains_up_to;
-    bool router_logits = false;  // the loss reads those of all blocks: they travel with the rows
+    bool router_logits = false;  // the loss reads those of all blocks: they are sent with the hidden states
   };
   PipelineSchedule(model::CausalLM& model, parallel::PipelineModel& stages, Options options)
       : model_(model), stages_(stages), options_(std::move(options)) {
@@ -23,8 +23,8 @@ class PipelineSchedule {
   }
   at::Device device() const { return model_.device(); }
 
-  // What a method makes of a batch before it passes through the stages. Models that do not train are asked here, each in passes
-  // of its own, before the first micro-batch that trains begins.
+  // Prepares a batch before it passes through the stages. Models that do not train run here, each in separate passes, before the
+  // first micro-batch that trains.
   struct MicroBatch {
     ForwardRequest request;
     std::unique_ptr<data::Payload> payload;
@@ -36,10 +36,10 @@ class PipelineSchedule {
     Message message;              // empty on the last stage
     std::optional<LossSum> loss;  // on the last one
   };
-  // One of this rank's stages; `received` is what the stage before gave.
+  // Runs one of this rank's stages; `received` is the output of the previous stage.
   Output forward(Loss& method, const MicroBatch& batch, int chunk, const Message& received);
 
-  // Of micro-batch i: forward gives what the next stage receives, or on the last stage the scalar to go back from.
+  // For micro-batch i, forward returns the message for the next stage, or on the last stage the scalar for backward.
   struct Passes {
     std::function<TensorList(size_t i, int chunk, const Message& received)> forward;
     std::function<void(bool last)> before_backward;
@@ -49,8 +49,8 @@ class PipelineSchedule {
   // A pass without gradients; the last rank gets the loss. Every rank calls it with the same batch, which is on its device.
   std::optional<LossSum> evaluate(Loss& method, const data::Batch& batch);
 
-  // A pass whose loss somebody else computes, of what `read` makes of the last stage's outputs: float32 of this shape, the same
-  // on every rank. Its gradient counts on the last one, from where end_passes() goes back through all passes begun since.
+  // A pass whose loss the caller computes from `read` of the last stage's outputs: float32 of this shape, the same on every rank.
+  // Its gradient counts on the last one, from which end_passes() runs backward through all passes begun since.
   using Read = std::function<Tensor(const ForwardOutputs& outputs)>;
   Tensor begin_pass(const data::Batch& batch, at::IntArrayRef shape, const Read& read);
   void end_passes(const Tensor& loss);
@@ -75,7 +75,7 @@ class PipelineSchedule {
   parallel::PipelineModel& stages_;
   Options options_;
   std::vector<std::deque<InFlight>> in_flight_;           // of each chunk, the oldest micro-batch first
-  std::deque<parallel::PipelineModel::Sending> sending_;  // gradients under way
+  std::deque<parallel::PipelineModel::Sending> sending_;  // pending sends of gradients
 };
 
 }  // namespace hone::train

@@ -10,13 +10,13 @@ class StragglerDetector {
  public:
   explicit StragglerDetector(int processes) : sums_(static_cast<size_t>(processes)), late_(sums_.size()) {}
 
-  // Seconds that each process computed in the step before, not counting what it waited for others. Returns a warning when one of
-  // them took more than twice the median for some windows in a row; once for each slow spell.
+  // Takes the seconds that each process computed in the previous step, without waiting. Returns a warning when one took more than
+  // twice the median for some consecutive windows, once per slow period.
   std::optional<std::string> observe(const std::vector<double>& seconds);
 
  private:
   std::vector<double> sums_;  // over the window
-  std::vector<int> late_;     // windows in a row
+  std::vector<int> late_;     // consecutive windows
   int steps_ = 0;
 };
 

@@ -27,7 +27,7 @@ Tensor TensorDataParallel::clip_grad_norm(optim::Optimizer& optimizer, double ma
 
 bool TensorDataParallel::owns_state() const {
   const auto& groups = model_.groups();
-  return groups.copies_share_state || groups.is_first_copy || (groups.deals_experts() && groups.is_first_expert_copy);
+  return groups.copies_share_state || groups.is_first_copy || (groups.has_expert_parallelism() && groups.is_first_expert_copy);
 }
 
 void TensorDataParallel::keep_gathered(bool hold) {

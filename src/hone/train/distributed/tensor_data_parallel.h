@@ -1,5 +1,5 @@
-// Tensor and expert parallel training, in several data parallel copies or one: the processes as the trainer sees them, and the
-// files of a model whose layers are cut or whose experts are dealt out.
+// Tensor and expert parallel training, with or without data parallelism: the strategy for the trainer, and the files of a model
+// with sharded layers or distributed experts.
 #pragma once
 #include <set>
 
@@ -13,8 +13,7 @@ namespace hone::train {
 
 class TensorDataParallel final : public MultiProcess {
  public:
-  // `copies` sums gradients over the processes that hold the same parts of layers, and of experts in their own grid, or shards
-  // them among these.
+  // `copies` sums or shards gradients over the processes that hold the same shards of layers, and of experts on their own mesh.
   TensorDataParallel(parallel::ProcessGroup& processes, std::unique_ptr<ParallelStrategy> copies,
                      parallel::TensorParallelModel& model, std::vector<UpdatedParameter> parameters);
 
@@ -34,11 +33,11 @@ class TensorDataParallel final : public MultiProcess {
   std::unique_ptr<ParallelStrategy> copies_;
   parallel::TensorParallelModel& model_;
   std::vector<UpdatedParameter> parameters_;
-  std::set<std::string> others_;  // names that another rank speaks for
+  std::set<std::string> others_;  // names that another rank owns
 };
 
-// A parameter of which a part is here is called after it and the elements of the whole that the part is: "name@1024:64:256". A
-// shard of the part is "name@1024:64:256@4096", from its 4096th element on.
+// A tensor parallel shard is named by its parameter and the elements it holds: "name@1024:64:256". An optimizer shard of it is
+// "name@1024:64:256@4096", from its 4096th element on.
 void name_parts(std::vector<optim::ParameterGroup>& groups, const parallel::TensorParallelModel& model);
 
 WeightFiles tensor_parallel_files(model::CausalLM& model, const tuner::Tuned& tuned, parallel::TensorParallelModel& parts,

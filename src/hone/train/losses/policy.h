@@ -1,4 +1,4 @@
-// Policy gradients over answers the model wrote itself: GRPO and its kin, as ms-swift computes them. A batch's segments are
+// Policy gradients over answers the model wrote itself: GRPO and its variants, as ms-swift computes them. A batch's segments are
 // answers, with what rl/rollout.h says of each.
 #pragma once
 #include <optional>

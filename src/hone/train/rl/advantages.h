@@ -16,17 +16,17 @@ struct AdvantageConfig {
   std::vector<double> weights;  // of each reward
 };
 
-// Rows are answers, those to one prompt side by side; columns are rewards. NaN: a reward that has nothing to say of this answer.
+// Rows are completions, grouped by prompt; columns are rewards. NaN: the reward does not apply to this completion.
 using RewardTable = std::vector<std::vector<double>>;
 
-// Weighted sums of what the rewards have to say.
+// Weighted sums of the rewards.
 std::vector<double> total_rewards(const RewardTable& rewards, const std::vector<double>& weights);
-// Of `totals`, which may have had something taken off.
+// Of `totals`, from which a penalty may have been subtracted.
 std::vector<double> advantages_of(const std::vector<double>& totals, const RewardTable& rewards, int64_t generations,
                                   const AdvantageConfig& config);
-// Of each answer's group, unbiased; 0 in a group of one.
+// Standard deviation of each completion's group, unbiased; 0 in a group of one.
 std::vector<double> group_deviations(const std::vector<double>& totals, int64_t generations);
-// Of each answer, whether all of its group are worth the same, up to rounding: such a group teaches nothing.
+// For each completion, whether the rewards of its group are equal up to rounding: such a group has no learning signal.
 std::vector<bool> zero_variance_groups(const std::vector<double>& totals, int64_t generations);
 
 // reward, reward_std, frac_reward_zero_std, rewards/NAME/mean and /std, as ms-swift logs them.

@@ -1,4 +1,4 @@
-// Batches of a rollout in a checkpoint: what was written cannot be read from any file again.
+// Batches of a rollout in a checkpoint: generated rows are in no dataset file.
 #pragma once
 #include "hone/base/json.h"
 #include "hone/data/batches/batch.h"

@@ -1,4 +1,4 @@
-// completions.jsonl: one line for each rollout, prompts, answers, rewards and advantages as parallel lists.
+// completions.jsonl: one line per rollout, with prompts, completions, rewards and advantages as parallel lists.
 #pragma once
 #include "hone/base/file.h"
 #include "hone/base/json.h"

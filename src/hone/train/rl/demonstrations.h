@@ -1,4 +1,4 @@
-// CHORD: rows of an expert that are learned beside the completions, with a weight that follows a schedule.
+// CHORD: demonstrations that are trained on together with the completions, with a scheduled weight mu.
 #pragma once
 #include <optional>
 #include <string>
@@ -10,9 +10,9 @@ namespace hone::train::rl {
 
 struct DemonstrationConfig {
   std::vector<std::string> datasets;
-  int64_t batch_size = 1;                     // rows beside each batch of completions, on each process
-  int64_t warmup_steps = 0, decay_steps = 0;  // of mu: up from 0 to its peak, then along a cosine to its valley
-  double mu_peak = 0.5, mu_valley = 0.02;     // mu: the rows' part of the loss; completions have the rest
+  int64_t batch_size = 1;                     // demonstrations per batch of completions and process
+  int64_t warmup_steps = 0, decay_steps = 0;  // of mu: linear from 0 to its peak, then a cosine to its valley
+  double mu_peak = 0.5, mu_valley = 0.02;     // mu: weight of the demonstrations' loss; completions have 1 - mu
 
   double mu_at(int64_t step) const;
 };
@@ -22,9 +22,9 @@ class Demonstrations {
   Demonstrations(const DemonstrationConfig& config, std::unique_ptr<data::Loader> rows)
       : config_(config), rows_(std::move(rows)) {}
 
-  // `batch`, whose payload is PolicyPayload, with rows behind its completions: one pass computes both. Unchanged where mu is 0.
+  // Appends demonstrations to `batch`, whose payload is PolicyPayload: one forward pass computes both. Unchanged if mu is 0.
   data::Batch with_rows(data::Batch batch, int64_t step);
-  // Where the rows are; `begin_update` remembers it, so that an update that does not come about takes nothing.
+  // Position in the rows; `begin_update` saves it, so that a skipped update consumes none.
   void begin_update() { at_update_ = rows_->state(); }
   void rewind() { rewound_ = true; }
   Json state() const { return rewound_ ? at_update_ : rows_->state(); }

@@ -1,4 +1,4 @@
-// What all processes have, on all processes: lists of one process after those of the one before it.
+// All-gather of lists, concatenated in the order of ranks.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace hone::train::rl {
 
-// Every process brings as many.
+// Every process has the same number.
 std::vector<double> gather(const std::vector<double>& own, ParallelStrategy& group);
 std::vector<std::string> gather(const std::vector<std::string>& own, ParallelStrategy& group);
 

@@ -1,4 +1,5 @@
-// What a teacher thinks of tokens that the policy sampled: in advantages (ms-swift's OPD-RL and RLSD) or in the loss (SDAR).
+// A teacher's log-probabilities of the tokens that the policy sampled: in advantages (ms-swift's OPD-RL and RLSD) or in the loss
+// (SDAR).
 #pragma once
 #include <span>
 
@@ -11,7 +12,7 @@ namespace hone::train::rl {
 
 class PolicyTeacher {
  public:
-  // `model`: null where servers are asked. `config` outlives it.
+  // `model`: null with teacher servers. `config` must outlive it.
   PolicyTeacher(const PolicyTeacherConfig& config, std::unique_ptr<Reference> model, int64_t vocabulary);
 
   struct View {
@@ -19,8 +20,8 @@ class PolicyTeacher {
     double temperature;
     ParallelStrategy& strategy;
   };
-  // log p(target) of each position of `batch`, [T] on the CPU, zero where there is no target. Rows that name a `teacher_prompt`
-  // are shown to the teacher with it in the place of the last question. Every process takes part.
+  // log p(target) of each position of `batch`, [T] on the CPU, zero without a target. For rows with a `teacher_prompt`, the
+  // teacher reads it instead of the last user message. Every process calls it.
   Tensor logps(model::CausalLM& policy, const data::Batch& batch, std::span<const RolloutSample> samples, const View& view);
 
  private:
@@ -31,16 +32,16 @@ class PolicyTeacher {
   std::vector<PromptLogprobsClient> clients_;
 };
 
-// Advantages of single tokens: `base_t` with the teacher's log-ratio added, or weighed by it. `step`: updates so far.
+// Token advantages: `base_t` plus the teacher's log-ratio, or weighted by it. `step`: updates so far.
 Tensor advantages_with_teacher(const PolicyTeacherConfig& config, const Tensor& base_t, const Tensor& teacher_t,
                                const Tensor& old_t, int64_t step);
 
-// Null where the job has no teacher in GRPO. Called when `tuned` is attached and the model is not sharded yet.
+// Null without a GRPO teacher. Called after `tuned` is attached and before the model is sharded.
 std::unique_ptr<PolicyTeacher> make_policy_teacher(const TrainingJob& job, const text::Tokenizer& tokenizer,
                                                    const DistributedContext& processes, const tuner::Tuned& tuned,
                                                    SessionModels& models);
 
-// Whether a row has something to show to the teacher alone.
+// Whether a row has a separate prompt for the teacher.
 bool has_teacher_prompt(const data::Conversation& row);
 
 }  // namespace hone::train::rl

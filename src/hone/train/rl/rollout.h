@@ -13,30 +13,30 @@
 
 namespace hone::train::rl {
 
-// What this process has of a rollout, and the rewards of all of it.
+// This process's part of a rollout, and the rewards of all of it.
 struct RolloutBatch {
   std::vector<RolloutSample> own;
   RewardTable rewards;  // of all processes' answers, in order
 };
 
-// How a rollout is cut up.
+// How a rollout is split into batches.
 struct RolloutShape {
   int64_t generations = 8, micro_batch = 1, steps = 1;
-  double updates_share = 1;  // the part of the rollout's tokens that one batch counts for, over all processes
+  double updates_share = 1;  // share of the rollout's tokens per batch, over all processes
 };
 
 class RolloutWorker {
  public:
   struct RolloutDeps {
     model::CausalLM& model;
-    const tuner::Tuned& tuned;                // what trains of it
+    const tuner::Tuned& tuned;                // its trainable parameters
     Reference* reference;                     // null: none
     PolicyTeacher* teacher;                   // null: none
     model::CausalLM* value_model;             // null: none, or a head of the model
-    ParallelStrategy& strategy;               // as those see it who deal out rows
+    ParallelStrategy& strategy;               // of data parallel ranks
     ParallelStrategy& processes;              // all of them
     parallel::ProcessGroup* peers = nullptr;  // that train on the same rows; null: none do
-    bool sharded;                             // weights come and go
+    bool sharded;                             // weights are gathered and released
     std::shared_ptr<const data::Encoder> encoder;
     std::shared_ptr<const text::Tokenizer> tokenizer;
     int64_t longest_prompt;
@@ -46,27 +46,26 @@ class RolloutWorker {
   RolloutWorker(const ReinforcementConfig& config, RolloutDeps parts);
 
   using SharedPrompts = std::vector<std::shared_ptr<const Prompt>>;
-  // Every process is given the same prompts, and answers its part of them. `number` makes the draws differ; `version` is what
-  // completions call the weights of now.
+  // Every process gets the same prompts and generates its part. `number` seeds the draws; `version` is recorded as the version of
+  // the present weights.
   RolloutBatch generate(const SharedPrompts& prompts, int64_t generations, uint64_t number, int64_t version);
-  // The same with other work in between: the completions are asked for, and taken when they are needed.
+  // The same, asynchronously: begin requests the completions, and they are taken when needed.
   void generate_ahead(const SharedPrompts& prompts, int64_t generations, uint64_t number, int64_t version);
   RolloutBatch take_ahead();
   bool has_ahead() const { return ahead_.has_value(); }
-  // What was asked for ahead, for a checkpoint, once it is there; null: nothing. And back.
+  // The rollout that was generated ahead, for a checkpoint, when it is complete; null: none. And its inverse.
   Json ahead_state();
   void restore_ahead(const Json& state, const Prompts& prompts);
-  // `remembers`: what the model thinks of the answers now is kept with them. `step` is what completions.jsonl calls it, if it is
-  // written.
+  // `remembers`: stores the present log-probabilities of the completions as the old ones. `step` is that of completions.jsonl.
   std::vector<data::Batch> batches_of(const RolloutBatch& draw, const RolloutShape& shape, bool remembers,
                                       std::optional<int64_t> step);
-  // The same for PPO, whose batches hold the experience of every state. `state` moves on.
+  // The same for PPO, whose batches hold the experience of every state. Updates `state`.
   std::vector<data::Batch> ppo_batches_of(const RolloutBatch& draw, const RolloutShape& shape, std::optional<int64_t> step,
                                           ExperienceState& state);
 
-  // completions.jsonl ends before `step`, which a resumed run comes to again.
+  // Truncates completions.jsonl before `step`, which a resumed run repeats.
   void forget_completions(int64_t step);
-  // Of a draw that all processes had a part in, all answers.
+  // Gathers all completions of a draw from all processes.
   std::vector<RolloutSample> all_gather_samples(const std::vector<RolloutSample>& own, const Prompts& prompts);
   std::vector<double> totals(const RewardTable& rewards) const { return total_rewards(rewards, config_.advantage.weights); }
   ParallelStrategy& group() { return deps_.strategy; }
@@ -104,20 +103,20 @@ class RolloutWorker {
 
   ReinforcementConfig config_;
   RolloutDeps deps_;
-  std::unique_ptr<TurnLoop> turns_;  // null: one answer ends a rollout
+  std::unique_ptr<TurnLoop> turns_;  // null: single-turn
   std::unique_ptr<RolloutEngine> engine_;
   std::unique_ptr<TurnsAhead> turns_ahead_;  // null: none are generated ahead
   CompletionsLog log_;
   std::vector<std::unique_ptr<Reward>> rewards_;
   std::vector<std::string> names_;
-  std::optional<RolloutBatch> ahead_;                    // asked for before it is needed
-  bool ahead_settled_ = false;                           // its completions are there
-  int64_t zero_signal_rollouts_ = 0;                     // in a row
+  std::optional<RolloutBatch> ahead_;                    // requested ahead
+  bool ahead_settled_ = false;                           // its completions are complete
+  int64_t zero_signal_rollouts_ = 0;                     // consecutive ones
   int64_t updates_ = 0;                                  // before the last rollout that trains
   double generating_seconds_ = 0, scoring_seconds_ = 0;  // of the last rollout
 };
 
-// Of a whole table the rows of one process.
+// One process's rows of a table.
 template <class Rows>
 Rows own_part(const Rows& all, const ParallelStrategy& group) {
   auto size = all.size() / static_cast<size_t>(group.size());

@@ -1,5 +1,5 @@
-// What samples completions may compute other log-probabilities than what trains on them: an engine of other kernels, weights that
-// are some updates old. How far they lie apart is logged, and importance sampling corrects for it, as in ms-swift and trl.
+// The sampler and the trainer may compute different log-probabilities: other kernels, or weights that are some updates old. The
+// difference is logged, and importance sampling corrects for it, as in ms-swift and trl.
 #pragma once
 #include <vector>
 
@@ -15,15 +15,15 @@ struct RolloutCorrectionConfig {
   bool report = false;     // ms-swift's rollout_correction/… without a correction, too
 };
 
-// Tokens of completions end to end, [N]: what the trainer and the sampler thought of them.
+// Concatenated tokens of completions [N], with the log-probabilities of trainer and sampler.
 struct RolloutDrift {
   Tensor trainer_n, sampler_n;
-  Tensor mask_n;    // float: 0 where a token takes no part
+  Tensor mask_n;    // float: 0 for masked tokens
   Tensor answer_n;  // which completion it belongs to
   int64_t answers = 0;
 };
 
-// [N], what token losses are multiplied by; undefined where nothing is corrected.
+// [N], weights of the token losses; undefined without correction.
 Tensor rollout_weights(const RolloutDrift& drift, const RolloutCorrectionConfig& config);
 // trl's sampling/… and, where asked for, ms-swift's rollout_correction/…
 void report_drift(const RolloutDrift& drift, const Tensor& weights_n, const RolloutCorrectionConfig& config,

@@ -1,4 +1,4 @@
-// Generates completions: in the training processes with the weights that train, or on servers that are sent them.
+// Generates completions: in the training processes with the weights that train, or on servers that receive them.
 #pragma once
 #include <functional>
 #include <memory>
@@ -17,9 +17,9 @@ struct GeneratedCompletion {
   std::vector<text::TokenId> tokens;   // with the token that ended it
   std::string text;                    // without
   bool truncated = false;              // max_tokens ended it
-  std::vector<float> logprobs = {};    // of each token when it was sampled, at the temperature; empty: nobody asked, or knows
-  std::vector<int64_t> versions = {};  // of the weights that sampled each token; empty: nobody asked
-  std::vector<char> loss_mask = {};    // 0 for tokens that others than the model wrote; empty: it wrote all of them
+  std::vector<float> logprobs = {};    // of each token when it was sampled, at the temperature; empty: not requested, or unknown
+  std::vector<int64_t> versions = {};  // of the weights that sampled each token; empty: not requested
+  std::vector<char> loss_mask = {};    // 0 for tokens that the model did not generate; empty: it generated all
 };
 
 class RolloutEngine {
@@ -29,23 +29,23 @@ class RolloutEngine {
   struct Question {
     const std::vector<text::TokenId>* prompt;
     uint64_t seed;
-    int64_t max_tokens = 0;                                   // of the answer; 0: as configured
-    std::shared_ptr<const engine::PromptImages> images = {};  // null: text alone
+    int64_t max_tokens = 0;                                   // of the completion; 0: as configured
+    std::shared_ptr<const engine::PromptImages> images = {};  // null: only text
   };
-  // With the weights as they are, which completions call `version`. Every process calls it, with as many questions as it has;
-  // generation may go on while the caller does something else.
+  // Starts generation with the present weights, recorded as `version`. Every process calls it with its own prompts; generation
+  // may continue in the background.
   virtual void begin(const std::vector<Question>& questions, int64_t version) = 0;
   // The same with the weights of the last begin(): another turn of the same rollout.
   virtual void begin_again(const std::vector<Question>& questions) = 0;
-  // What begin() asked for. Throws StopBetweenSteps on all processes when one is asked to stop, FailedBetweenSteps where there
-  // will be no completions. Without `may_stop` they are waited for.
+  // The completions of begin(). Throws StopBetweenSteps on all processes when one should stop, FailedBetweenSteps if there will
+  // be no completions. Without `may_stop` it waits for them.
   virtual std::vector<GeneratedCompletion> finish(bool may_stop = true) = 0;
-  // An engine of the same servers and the weights of now that asks no other process, for a thread of its own; `is_cancelled`
-  // ends what it generates with StopBetweenSteps. Every process calls it, the first gets one. This engine must outlive it and is
-  // not asked until rejoin(), which every process calls, too.
+  // An engine with the same servers and the present weights that involves no other process, for a separate thread; `is_cancelled`
+  // ends its generation with StopBetweenSteps. Every process calls it, the first gets one. This engine must outlive it and is not
+  // used until rejoin(), which every process calls, too.
   virtual std::unique_ptr<RolloutEngine> detach(int64_t version, std::function<bool()> is_cancelled);
   virtual void rejoin() {}
-  // Numbers about the last completions, to be logged with them; the same on all processes.
+  // Metrics of the last completions; the same on all processes.
   virtual std::vector<std::pair<std::string, double>> metrics() const { return {}; }
 
   std::vector<GeneratedCompletion> write(const std::vector<Question>& questions, int64_t version) {
@@ -54,38 +54,38 @@ class RolloutEngine {
   }
 };
 
-// What completions are generated with.
+// Inputs of a rollout engine.
 struct RolloutEngineDeps {
   model::CausalLM& model;
-  const tuner::Tuned* tuned;  // what servers are sent; null: nothing trains
+  const tuner::Tuned* tuned;  // weights for servers; null: nothing trains
   std::shared_ptr<const data::Encoder> encoder;
   std::shared_ptr<const text::Tokenizer> tokenizer;
   ParallelStrategy& group;                  // of all processes
-  parallel::ProcessGroup* peers = nullptr;  // that ask the same questions, since they train on the same rows; null: none do
+  parallel::ProcessGroup* peers = nullptr;  // that have the same prompts, since they train on the same rows; null: none
 };
 
 struct RolloutEngineConfig {
   engine::SamplingParams sampling;  // without seed, end tokens and the template's stop words
   engine::EngineConfig engine;
-  bool sleeps = false;                         // the engine gives its memory back between rollouts
+  bool sleeps = false;                         // the engine frees its memory between rollouts
   bool logprobs = false;                       // of sampled tokens are kept, and the versions of weights
   std::optional<RolloutServerConfig> servers;  // unset: in the training processes
 };
 
 std::unique_ptr<RolloutEngine> make_rollout_engine(const RolloutEngineDeps& deps, const RolloutEngineConfig& config);
-// Each in a file of its own.
+// Each in a separate file.
 std::unique_ptr<RolloutEngine> make_local_engine(const RolloutEngineDeps& deps, const RolloutEngineConfig& config);
 std::unique_ptr<RolloutEngine> make_server_engine(const RolloutEngineDeps& deps, const RolloutEngineConfig& config);
-// Shares the questions that all `peers` have alike out among them; every one gets all completions.
+// Splits the prompts, which are equal on all `peers`, among them; each gets all completions.
 std::unique_ptr<RolloutEngine> make_peer_engine(std::unique_ptr<RolloutEngine> engine, parallel::ProcessGroup& peers);
 
-// This peer's part of so many things that all of them have alike, which need not divide.
+// This peer's range of `count` items that all peers share; it need not divide evenly.
 struct PeerPart {
   size_t begin, end;
   PeerPart(const parallel::ProcessGroup& peers, size_t count);
 };
 
-// A completion as processes tell each other of it.
+// A completion, serialized for other processes.
 Json completion_json(const GeneratedCompletion& completion);
 GeneratedCompletion completion_of(const Json& json);
 

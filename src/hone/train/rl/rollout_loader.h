@@ -1,4 +1,4 @@
-// A loader whose batches are completions that the model generates. When those of a rollout are used up, it makes the next one.
+// A loader whose batches are generated completions. When a rollout is used up, it makes the next one.
 #pragma once
 #include "hone/data/batches/loader.h"
 #include "hone/train/rl/rollout.h"
@@ -10,12 +10,12 @@ class RolloutLoader final : public data::Loader {
   RolloutLoader(const ReinforcementConfig& config, const RolloutBatching& geometry, std::shared_ptr<const Prompts> prompts,
                 uint64_t seed, bool shuffle);
 
-  // Before begin(): prompts that will be answered beside those of the training.
+  // Before begin(): prompts for evaluation, in addition to those of training.
   void make_room_for(const Prompts& prompts) { longest_prompt_ = std::max(longest_prompt_, prompts.longest()); }
   int64_t longest_prompt() const { return longest_prompt_; }  // in tokens
-  // Before the first next(): rows that are learned beside the answers.
+  // Before the first next(): demonstrations, trained on together with completions.
   void add_demonstrations(std::unique_ptr<data::Loader> rows);
-  // Before the first next(): what the answers are made with.
+  // Before the first next(): models and engine of the rollouts.
   void begin(RolloutWorker::RolloutDeps parts);
 
   data::Batch next() override;
@@ -25,20 +25,19 @@ class RolloutLoader final : public data::Loader {
   void restore(const Json& state) override;
   bool computes_with_model() const override { return true; }
 
-  // Between two rollouts, unless completions of the next one are there: each process has its own.
+  // Between two rollouts, unless completions of the next one exist: each process has its own.
   bool can_reshard_state(const Json& state) const override { return !state.contains("ahead"); }
 
-  // One pass over the rows of a validation set, with the same weights, rewards and engine. `batch` answers at a time on each
-  // process.
+  // One pass over a validation set, with the same weights, rewards and engine, `batch` completions at a time per process.
   std::unique_ptr<data::Loader> evaluation(std::shared_ptr<const Prompts> prompts, int64_t batch);
 
  private:
-  // Everything that changes, so that a step that does not come about can be taken back.
+  // The mutable state, so that a failed step can be rolled back.
   struct Position {
     int64_t rollout = 0;  // rollouts made
-    int64_t draws = 0;    // of answers, more than rollouts where even groups are replaced
-    int64_t spare = 0;    // prompts that were drawn for replacements
-    int64_t given = 0;    // batches of the last rollout that were given out
+    int64_t draws = 0;    // of completions; more than rollouts with dynamic sampling
+    int64_t spare = 0;    // prompts drawn for resampling
+    int64_t given = 0;    // batches of the last rollout that were returned
     std::vector<data::Batch> batches;
     ExperienceState experience;
   };

@@ -1,13 +1,13 @@
-// A completion with the prompt that it completes, and what lay between them.
+// A completion with its prompt, and the turns between them.
 #pragma once
 #include "hone/train/rl/prompts.h"
 #include "hone/train/rl/rollout_engine.h"
 
 namespace hone::train::rl {
 
-// Of a rollout of several turns.
+// Data of a multi-turn rollout.
 struct TurnRecord {
-  int64_t count = 1;                       // answers of the model
+  int64_t count = 1;                       // turns of the model
   size_t answer_begin = 0;                 // the last answer's first token in the completion
   std::vector<data::Message> before = {};  // the conversation up to the last answer; empty: the prompt's
   Json infos = Json::object();             // what the scheduler tells rewards

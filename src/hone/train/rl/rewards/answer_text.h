@@ -1,5 +1,5 @@
-// Where a text gives its mathematical answer: boxed, in a formula, as a number. A model may have written it, so that each search
-// reads the text a bounded number of times, whatever stands there.
+// Finds the mathematical answer in a text: boxed, in a formula, as a number. The text is untrusted model output, so each search
+// reads it a bounded number of times.
 #pragma once
 #include <optional>
 #include <string>
@@ -7,17 +7,17 @@
 
 namespace hone::train::rl {
 
-// The content of the last box where it stands in a formula; of boxes that stand in the text, all together.
+// The content of the last box if it is in a formula; otherwise of all boxes in the text.
 std::optional<std::string> boxed_answer(std::string_view text);
 // $…$, $$…$$, \(…\), \[…\]: the last of them.
 std::optional<std::string> last_formula(std::string_view text);
-// The first formula behind the last "answer" that has one near.
+// The first formula after the last "answer" that has one nearby.
 std::optional<std::string> formula_behind_answer(std::string_view text);
 std::optional<std::string> last_number(std::string_view text);
-// Letters side by side that are no command of LaTeX: a sentence, not a formula.
+// Consecutive letters that are not a LaTeX command: a sentence, not a formula.
 bool holds_words(std::string_view text);
 
-// Without blanks around it and full stops behind it.
+// Without surrounding whitespace and trailing full stops.
 std::string answer_trimmed(std::string_view text);
 bool is_digit_at(std::string_view text, size_t at);
 // Where the number that begins with the digit at `at` ends: 1234, 1,234.5.

@@ -1,5 +1,5 @@
-// What a text gives as its mathematical answer, and whether two of them mean the same. Made to agree with math-verify, which
-// ms-swift asks: docs/reinforcement.md says where it does not.
+// Parses and compares mathematical answers. Agrees with math-verify, which ms-swift uses, except where docs/reinforcement.md says
+// otherwise.
 #pragma once
 #include <memory>
 #include <optional>
@@ -20,9 +20,9 @@ struct MathAnswer {
   std::vector<MathAnswer> parts;  // of a set, a row or a relation
 };
 
-// Everything a text may give: what is boxed, else in LaTeX, else the last number.
+// All candidate answers of a text: boxed, otherwise in LaTeX, otherwise the last number.
 std::optional<MathAnswer> find_answer(std::string_view text);
-// What a text marks as its answer: boxed, or in LaTeX behind the word "answer".
+// Answers that a text marks as such: boxed, or in LaTeX after the word "answer".
 std::optional<MathAnswer> find_marked_answer(std::string_view text);
 
 bool same_answer(const MathAnswer& gold, const MathAnswer& answer);

@@ -1,4 +1,4 @@
-// Arithmetic as answers write it, plain or in LaTeX: numbers, fractions, roots, powers, functions, unknowns.
+// Arithmetic expressions in plain text or LaTeX: numbers, fractions, roots, powers, functions, variables.
 #pragma once
 #include <map>
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace hone::train::rl {
 
-// A tree over real numbers. Unknowns are values by name.
+// An expression tree over real numbers. Unknowns map variables to values.
 class MathExpression {
  public:
   using Unknowns = std::map<std::string, double>;
@@ -31,13 +31,13 @@ class MathExpression {
   std::vector<MathExpression> operands_;
 };
 
-// What a model writes without end is no answer.
+// Longer expressions are rejected: a model may repeat itself without end.
 inline constexpr size_t kLongestMath = 2048;  // bytes
 
-// Nothing where the text is no arithmetic from end to end.
+// Empty if the full text is not an arithmetic expression.
 std::optional<MathExpression> parse_math(std::string_view text);
 
-// Whether both have the same value wherever their unknowns are, to six decimals. Decided by trying a few places.
+// Whether both have the same value for all variables, to six decimals. Evaluates them at a few points.
 bool same_everywhere(const MathExpression& one, const MathExpression& other);
 
 }  // namespace hone::train::rl

@@ -1,4 +1,4 @@
-// A worker process that runs Python plugins: started, asked over a pipe, killed when it takes too long, started again.
+// A worker process that runs Python plugins. hone sends requests over a pipe, kills it after a timeout and restarts it.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -21,21 +21,21 @@ struct PluginConfig {
 
 class PluginWorker {
  public:
-  // Nothing is started yet. `names` are those of rewards; `also` names what else the plugins must register.
+  // Does not start the process yet. `names` are those of rewards; `also` are other names that the plugins must register.
   PluginWorker(PluginConfig config, std::vector<std::string> names, Json also = Json::object());
   ~PluginWorker();
   PluginWorker(const PluginWorker&) = delete;
 
-  // Starts it if need be: what each name's class or function is called. Throws UserError(usage) where a file cannot be loaded or
-  // registers no such name.
+  // Starts it if needed and returns the class or function name of each registered name. Throws UserError(usage) if a file cannot
+  // be loaded or does not register a name.
   const std::map<std::string, std::string>& titles();
-  // What it said when it was started: "ready", the titles, and "binary", which loss scales only mask.
+  // Its start-up message: "ready", the titles, and "binary", the loss scales that only mask.
   const Json& greeting();
-  // The rewards of one call, null where there is none; or why there are none, and then the worker may have ended: the next call
-  // starts it again. `is_cancelled` is asked while it lasts.
+  // The rewards of one call, null where there is none; or an error, after which the worker may have ended: the next call restarts
+  // it. `is_cancelled` is polled meanwhile.
   Result<Json> call(const std::string& name, const Json& keywords, const std::function<bool()>& is_cancelled);
-  // Work on rows, one after the other: for each what the plugin returns, or why there is nothing. A row that ends the worker, or
-  // takes longer than the time-out, is such a row; a new worker goes on behind it. Where `is_cancelled` ends it, the rest failed.
+  // Calls the plugin for rows, one after the other: for each its result or an error. A row that kills the worker or exceeds the
+  // timeout is an error, and a new worker continues with the next row. If `is_cancelled` ends it, the remaining rows are errors.
   std::vector<Result<Json>> each(const std::string& action, const std::vector<Json>& rows,
                                  const std::function<bool()>& is_cancelled);
   int64_t starts() const { return starts_; }

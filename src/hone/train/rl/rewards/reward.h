@@ -1,4 +1,4 @@
-// A reward: how good answers are. Those of a rollout come together, so that slow judges are asked once.
+// Rewards score completions. One call scores a full rollout, so that slow reward servers get one request.
 #pragma once
 #include <memory>
 #include <string>
@@ -10,15 +10,14 @@
 
 namespace hone::train::rl {
 
-// One answer as rewards see it.
+// One completion, as input of rewards.
 struct RewardInput {
-  const data::Conversation* question =
-      nullptr;  // its messages end where the answer begins; `extra` holds the row's other columns
+  const data::Conversation* question = nullptr;  // the messages before the completion; `extra` holds the row's other columns
   std::string text;
   int64_t tokens = 0;
-  std::string rendered = {};                           // prompt and answer as the model sees them, where a reward reads them so
-  const std::vector<data::Message>* dialog = nullptr;  // of several turns: all messages before the answer, which is the last one
-  const Json* infos = nullptr;                         // … and what their scheduler says of them
+  std::string rendered = {};                           // prompt and completion as rendered text, for rewards that read it
+  const std::vector<data::Message>* dialog = nullptr;  // multi-turn: all messages before the last completion
+  const Json* infos = nullptr;                         // … and the scheduler's data for rewards
 
   const std::vector<data::Message>& messages() const { return dialog ? *dialog : question->messages; }
 };
@@ -28,30 +27,29 @@ class Reward {
   virtual ~Reward() = default;
   virtual std::string name() const = 0;  // as metrics and completions.jsonl call it
   virtual bool reads_rendered() const { return false; }
-  // NaN: nothing to say about this answer. Throws UserError where a judge cannot be asked or a column is missing,
-  // StopBetweenSteps where somebody wants the run to stop meanwhile.
+  // NaN: does not apply to this completion. Throws UserError if a reward server fails or a column is missing, StopBetweenSteps if
+  // the run should stop meanwhile.
   virtual std::vector<double> score(const std::vector<RewardInput>& answers) = 0;
 };
 
 struct RewardConfig {
-  std::vector<std::string> functions;   // accuracy, format …, or the address of a judge
-  std::string score_server;             // address of LLaMA-Factory's reward_model_type api, behind them; empty: none
+  std::vector<std::string> functions;   // accuracy, format …, or the URL of a reward server
+  std::string score_server;             // URL of LLaMA-Factory's reward_model_type api, after them; empty: none
   int64_t max_completion_length = 512;  // tokens
   double cosine_shortest_wrong = -0.5, cosine_longest_wrong = 0, cosine_shortest_right = 1, cosine_longest_right = 0.5;
   int64_t cosine_longest = 0;                 // tokens; 0: max_completion_length
   int64_t repetition_words = 3;               // of an n-gram
   double repetition_penalty = -1;             // of a text that only repeats
   int64_t soft_longest = 0, soft_margin = 0;  // tokens; 0: max_completion_length, not given
-  double http_timeout = 60;                   // that a judge at an address may take
-  bool allow_remote_rewards = false;          // may be on other machines
+  double http_timeout = 60;                   // seconds for a reward server
+  bool allow_remote_rewards = false;          // reward servers may be on other machines
   PluginConfig plugins;                       // Python files that may register names among the functions
   SandboxConfig sandbox;                      // of programs that the reward code runs
 };
 
-// In the order they are named. Throws UserError(usage) for names that are none.
+// In the order of the names. Throws UserError(usage) for unknown names.
 std::vector<std::unique_ptr<Reward>> make_rewards(const RewardConfig& config);
-// Connects to the addresses among them, so that one where nothing listens is known before a model is loaded. Throws
-// UserError(failure).
+// Connects to the reward servers, so that an unreachable one is an error before a model is loaded. Throws UserError(failure).
 void probe_rewards(const RewardConfig& config);
 
 // Each in a file of its own.
@@ -66,9 +64,9 @@ std::unique_ptr<Reward> make_http_reward(const std::string& address, const Rewar
                                          const std::vector<std::string>& names);
 // Throws UserError(usage) where programs may not or cannot be run in a sandbox.
 std::unique_ptr<Reward> make_code_reward(const SandboxConfig& config);
-// What environments gave over an episode: the scheduler's total_reward.
+// The environment's reward over an episode: the scheduler's total_reward.
 std::unique_ptr<Reward> make_gym_reward();
-// LLaMA-Factory's: it is sent texts, and answers with scores.
+// LLaMA-Factory's reward API: texts in, scores out.
 std::unique_ptr<Reward> make_score_server_reward(const RewardConfig& config);
 
 // The other columns of the answers' rows: one list each, null where a row lacks it.

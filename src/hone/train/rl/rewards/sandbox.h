@@ -1,5 +1,5 @@
-// Runs a Python program that nobody has looked at, in a sandbox made by bubblewrap: no network, no files but the system's own, no
-// other processes, so much time, memory and output and no more.
+// Runs an untrusted Python program in a bubblewrap sandbox: no network, only system files, no other processes, limited time,
+// memory and output.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -23,7 +23,7 @@ struct ProgramResult {
 
 // Throws UserError(usage) where this machine has no bubblewrap, or may not use it.
 void require_sandbox();
-// `input` is what it reads. Throws UserError(failure) where it cannot be started. `is_cancelled` is asked while it runs.
+// `input` is its standard input. Throws UserError(failure) if it cannot be started. `is_cancelled` is polled while it runs.
 ProgramResult run_in_sandbox(const std::string& program, const std::string& input, const SandboxConfig& config,
                              const std::function<bool()>& is_cancelled = {});
 

@@ -1,4 +1,4 @@
-// Where completions come from when they are not generated in the training processes.
+// Configuration of rollout servers.
 #pragma once
 #include <string>
 #include <vector>
@@ -6,10 +6,10 @@
 namespace hone::train::rl {
 
 struct RolloutServerConfig {
-  std::vector<std::string> addresses;  // http://host:port; several share the work
-  double timeout = 240;                // seconds that a server which does not answer is waited for
+  std::vector<std::string> addresses;  // http://host:port; requests are split across several
+  double timeout = 240;                // seconds to wait for a server that does not respond
   std::string api_key;
-  bool sampling_only = false;  // any OpenAI-compatible server: its weights stay as they are, log-probabilities are the trainer's
+  bool sampling_only = false;  // any OpenAI-compatible server: no weight updates, log-probabilities of the trainer
 };
 
 }  // namespace hone::train::rl

@@ -1,5 +1,5 @@
-// Asks rollout servers for completions. A server that fails is named and counted; its work goes to the others, or waits until it
-// is back, which then gets the present weights first. Knows nothing of processes or models.
+// Requests completions from rollout servers. A failed server is reported and counted; its work goes to the others, or waits until
+// it is back and has the present weights. Independent of processes and models.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -17,32 +17,32 @@ namespace hone::train::rl {
 struct RolloutQuestion {
   std::vector<text::TokenId> prompt;
   uint64_t seed = 0;
-  int64_t max_tokens = 0;  // of the answer; 0: as configured
+  int64_t max_tokens = 0;  // of the completion; 0: as configured
 };
 
-// How one kind of server is spoken to. Safe for several threads.
+// The protocol of one type of server. Thread-safe.
 class RolloutProtocol {
  public:
   virtual ~RolloutProtocol() = default;
-  // busy and failed may pass; refused does not.
+  // busy and failed may be transient; refused is final.
   enum class Outcome { done, other_weights, busy, failed, refused };
   struct Reply {
     Outcome outcome = Outcome::failed;
     std::string failure = {};
     std::vector<GeneratedCompletion> completions = {};
   };
-  using IsCancelled = std::function<bool()>;  // asked about once a second
+  using IsCancelled = std::function<bool()>;  // polled about once a second
 
   virtual Reply ask(const std::string& address, std::span<const RolloutQuestion> questions, int64_t version,
                     const IsCancelled& is_cancelled) const = 0;
   virtual Reply send_weights(const std::string& address, const WeightsPayload& weights,
                              const IsCancelled& is_cancelled) const = 0;
-  virtual Reply greet(const std::string& address) const = 0;  // whether it is there, and one of the kind
+  virtual Reply greet(const std::string& address) const = 0;  // whether it is reachable and of this type
   virtual size_t most_questions() const = 0;                  // of one request
   virtual size_t requests_at_once() const = 0;                // to one server
 };
 std::unique_ptr<RolloutProtocol> make_hone_protocol(const RolloutServerConfig& config, const engine::SamplingParams& sampling);
-// `tokenizer` turns texts into the tokens that train.
+// `tokenizer` tokenizes texts for training.
 std::unique_ptr<RolloutProtocol> make_openai_protocol(const RolloutServerConfig& config, const engine::SamplingParams& sampling,
                                                       std::shared_ptr<const text::Tokenizer> tokenizer);
 
@@ -53,9 +53,9 @@ class RolloutClient {
  public:
   RolloutClient(const RolloutServerConfig& config, std::unique_ptr<RolloutProtocol> protocol);
 
-  // Throws UserError(failure) where a server does not answer within the time-out, or is none of the kind.
+  // Throws UserError(failure) if a server does not respond within the timeout, or has another type.
   void require_servers(const std::function<bool()>& is_cancelled) const;
-  // In the order of the questions; nothing where `is_cancelled` ended it. Throws UserError(failure) when no server is left or one
+  // In the order of the prompts; empty if `is_cancelled` ended it. Throws UserError(failure) when no server is left or one
   // refuses.
   std::optional<std::vector<GeneratedCompletion>> generate(const WeightsPayload& weights,
                                                            const std::vector<RolloutQuestion>& questions,

@@ -1,4 +1,4 @@
-// What a rollout server is sent of a model that trains: the adapter alone where there is one, else every weight that trains.
+// The weights that a rollout server receives: only the adapter if there is one, otherwise every trainable weight.
 #pragma once
 #include <string>
 #include <vector>
@@ -14,9 +14,9 @@ struct WeightsPayload {
   size_t bytes() const;
 };
 
-// Throws UserError(usage) where a server cannot follow: an adapter that took its start out of the base.
+// Throws UserError(usage) if a server cannot be updated: an adapter whose initialization changed the base weights.
 void require_followable(const tuner::Tuned& tuned);
-// The weights as they are now, gathered by the caller.
+// The present weights, gathered by the caller.
 WeightsPayload make_payload(model::CausalLM& model, const tuner::Tuned& tuned, int64_t version);
 
 }  // namespace hone::train::rl

@@ -8,8 +8,8 @@ namespace hone::train::rl {
 
 struct ToolConfig {
   std::vector<std::string> servers;      // http://host:port/path for any tool, name=http://… for one
-  std::vector<std::string> mcp_servers;  // http://host:port/mcp: they say themselves which tools they have
-  std::vector<std::string> allowed;      // names that may be called; empty: those that a row lists, or all where it lists none
+  std::vector<std::string> mcp_servers;  // http://host:port/mcp: they list their tools
+  std::vector<std::string> allowed;      // names that may be called; empty: those that a row lists, or all if it lists none
   double timeout = 30;                   // seconds for one call
   int64_t response_limit = 8192;         // bytes of a result that the model sees
   bool allow_remote = false;             // servers may be on other machines

@@ -15,19 +15,19 @@ struct ToolRequest {
   Json arguments;  // an object
 };
 
-// Safe for several threads.
+// Thread-safe.
 class ToolServer {
  public:
   struct Limits {
     double timeout = 30;                      // seconds for one call
     size_t longest = size_t{1} << 20;         // bytes of an answer
-    std::function<bool()> is_cancelled = {};  // asked while a call lasts
+    std::function<bool()> is_cancelled = {};  // polled during a call
   };
   virtual ~ToolServer() = default;
   virtual bool serves(const std::string& name) const = 0;
-  // The result as text, or why there is none.
+  // The result as text, or an error.
   virtual Result<std::string> call(const ToolRequest& request) = 0;
-  // Whether it is there. Throws UserError(failure).
+  // Checks that it is reachable. Throws UserError(failure).
   virtual void probe() = 0;
 };
 

@@ -1,4 +1,4 @@
-// The tools of a run: which of them may be called, by which server, and what comes back. A call that fails is a result, too.
+// The tools of a run: which may be called, on which server, and their results. A failed call is a result, too.
 #pragma once
 #include <memory>
 #include <string>
@@ -10,13 +10,13 @@
 namespace hone::train::rl {
 
 struct ToolResult {
-  std::string text;  // of a failure, "Error: " and why
+  std::string text;  // of a failure, "Error: " and the reason
   bool failed = false;
 };
 
 class Toolbox {
  public:
-  // Throws UserError(usage) for what is no address, or one of another machine where that was not allowed.
+  // Throws UserError(usage) for invalid addresses, and for remote ones unless they are allowed.
   explicit Toolbox(const ToolConfig& config);
 
   // Connects to every server. Throws UserError(failure).
@@ -25,9 +25,9 @@ class Toolbox {
   struct Call {
     ToolRequest request;
     std::vector<std::string> listed;
-    std::string malformed = {};  // why it is none: nobody is asked
+    std::string malformed = {};  // why it is invalid: no server is called
   };
-  // Several at a time, results in the order of calls. Throws StopBetweenSteps where somebody wants the run to stop meanwhile.
+  // Concurrent calls, results in their order. Throws StopBetweenSteps if the run should stop meanwhile.
   std::vector<ToolResult> call_all(const std::vector<Call>& calls);
 
  private:
@@ -39,7 +39,7 @@ class Toolbox {
   bool begun_ = false;
 };
 
-// Before a model is loaded: the servers are there.
+// Before a model is loaded: checks that the servers are reachable.
 void probe_tools(const ToolConfig& config);
 
 }  // namespace hone::train::rl

@@ -1,4 +1,4 @@
-// An answer of several turns while it is generated: its tokens, who wrote them, and its messages.
+// A multi-turn episode during generation: its tokens with their loss mask, and its messages.
 #pragma once
 #include "hone/train/rl/rollout_sample.h"
 #include "hone/train/rl/turns/scheduler.h"
@@ -7,7 +7,7 @@ namespace hone::train::rl {
 
 class Episode {
  public:
-  // `sample`'s completion is empty, and filled while the episode lasts.
+  // `sample`'s completion is empty and is filled during the episode.
   Episode(RolloutSample& sample, uint64_t seed);
 
   uint64_t seed() const { return seed_; }
@@ -15,14 +15,14 @@ class Episode {
   int64_t written() const { return static_cast<int64_t>(sample_.completion.tokens.size()); }
   const RolloutSample& sample() const { return sample_; }
 
-  // The model's next answer, or more of the one that goes on.
+  // The model's next completion, or the continuation of the last one.
   void take(GeneratedCompletion said);
-  // As schedulers see what was taken last.
+  // The last turn, as input of schedulers.
   TurnInput input(bool last) const;
-  // What follows. An error where the template cannot write it.
+  // Applies the scheduler's reply. An error if the template cannot render it.
   Result<bool> follow(const NextTurn& next, const data::Encoder& encoder);
   void add_infos(const Json& infos);
-  // No room is left for what would follow.
+  // The context has no room for the next turn.
   void cut() { sample_.completion.truncated = true; }
 
  private:

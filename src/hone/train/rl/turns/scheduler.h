@@ -1,4 +1,4 @@
-// Who answers the model between the turns of a rollout, and when it is over.
+// Multi-turn schedulers: what follows each completion of a rollout, and when the episode ends.
 #pragma once
 #include <memory>
 #include <optional>
@@ -8,22 +8,23 @@
 
 namespace hone::train::rl {
 
-// One answer of the model, as schedulers see it.
+// One completion of the model, as input of schedulers.
 struct TurnInput {
-  uint64_t episode = 0;                                  // the same for all turns of one
-  const data::Conversation* question = nullptr;          // columns and tools of the row
-  const std::vector<data::Message>* messages = nullptr;  // all so far; the last one is the answer, whole where it was continued
-  std::string said = {};                                 // in this turn alone
+  uint64_t episode = 0;                          // the same for all turns of one
+  const data::Conversation* question = nullptr;  // columns and tools of the row
+  const std::vector<data::Message>* messages =
+      nullptr;            // all so far; the last one is the completion, in full if it was continued
+  std::string said = {};  // in this turn only
   int64_t turn = 1;
-  bool truncated = false;  // the answer met the length limit
-  bool last = false;       // no turn follows, whatever the scheduler says
+  bool truncated = false;  // the completion reached the length limit
+  bool last = false;       // no turn follows, regardless of the scheduler
 };
 
 struct NextTurn {
   bool done = true;
-  size_t keep = std::string::npos;            // bytes of `said` that stay, where the answer goes on instead of being answered
-  std::optional<std::string> continued = {};  // written behind it, by others than the model
-  std::vector<data::Message> replies = {};    // or: messages that answer it
+  size_t keep = std::string::npos;            // bytes of `said` to keep, if the completion is continued
+  std::optional<std::string> continued = {};  // text that is appended to it, masked
+  std::vector<data::Message> replies = {};    // or: messages that follow it
   Json infos = nullptr;                       // for rewards, joined with those of earlier turns
 };
 
@@ -35,14 +36,14 @@ class TurnScheduler {
     (void)episodes, (void)questions;
   }
   virtual bool replaces_messages() const { return false; }
-  // What follows each answer. Throws UserError, StopBetweenSteps.
+  // What follows each completion. Throws UserError, StopBetweenSteps.
   virtual std::vector<NextTurn> advance(const std::vector<TurnInput>& turns) = 0;
   virtual std::vector<std::string> stop_words() const { return {}; }
-  // About the turns since it was last asked, summed over them.
+  // Metrics of the turns since the last call, summed.
   virtual std::vector<std::pair<std::string, double>> take_counts() { return {}; }
 };
 
-// Throws UserError(usage) for a name that is none.
+// Throws UserError(usage) for an unknown name.
 std::unique_ptr<TurnScheduler> make_scheduler(const TurnConfig& config);
 // Each in a file of its own.
 std::unique_ptr<TurnScheduler> make_hermes_tools(const ToolConfig& config);

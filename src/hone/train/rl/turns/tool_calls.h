@@ -1,4 +1,4 @@
-// Tool calls in a text that a model wrote, as Hermes' and ReAct's formats have them.
+// Parses tool calls in a completion, in Hermes' and ReAct's formats.
 #pragma once
 #include <string_view>
 #include <vector>
@@ -7,11 +7,11 @@
 
 namespace hone::train::rl {
 
-inline constexpr size_t kMostCalls = 8;  // of one answer; further ones are not executed
+inline constexpr size_t kMostCalls = 8;  // per completion; further ones are not executed
 
-// <tool_call>{"name": …, "arguments": {…}}</tool_call>, several of them. What stands there and is no call says why.
+// <tool_call>{"name": …, "arguments": {…}}</tool_call>, several of them. An invalid call holds the reason.
 std::vector<Toolbox::Call> hermes_calls(std::string_view text);
-// The last "Action: name", "Action Input: {…}" with no answer behind it.
+// The last "Action: name", "Action Input: {…}" without an observation after it.
 std::vector<Toolbox::Call> react_calls(std::string_view text);
 
 }  // namespace hone::train::rl

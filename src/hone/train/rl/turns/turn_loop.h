@@ -1,4 +1,4 @@
-// Rollouts of several turns: all episodes generate together, then their schedulers say what follows, until the last one is over.
+// Multi-turn rollouts: all episodes generate together, then their schedulers return what follows, until the last one ends.
 #pragma once
 #include "hone/train/rl/turns/episode.h"
 
@@ -13,12 +13,12 @@ class TurnLoop {
   };
   TurnLoop(const TurnConfig& config, LoopDeps deps);
 
-  // Every process calls it with its own samples, which have a prompt alone, and a seed for each.
+  // Every process calls it with its own samples, which have only a prompt, and a seed for each.
   void run(std::vector<RolloutSample>& samples, const std::vector<uint64_t>& seeds, RolloutEngine& engine, int64_t version);
-  // Numbers about the last rollout; the same on all processes.
+  // Metrics of the last rollout; the same on all processes.
   const std::vector<std::pair<std::string, double>>& metrics() const { return metrics_; }
   std::vector<std::string> stop_words() const { return scheduler_->stop_words(); }
-  // The room that an engine needs beyond the longest prompt. Unset: for one answer.
+  // The context that an engine needs beyond the longest prompt. Unset: for one completion.
   static int64_t longest_episode(const std::optional<TurnConfig>& config, int64_t max_completion_length);
 
  private:
@@ -36,7 +36,7 @@ class TurnLoop {
   std::vector<std::pair<std::string, double>> metrics_;
 };
 
-// What an engine samples with where a scheduler may stop an answer. `turns` null: as it is.
+// Sampling parameters with the stop strings of a scheduler. `turns` null: unchanged.
 engine::SamplingParams with_stop_words(engine::SamplingParams sampling, const TurnLoop* turns);
 
 }  // namespace hone::train::rl

@@ -1,5 +1,4 @@
-// Rollouts of several turns beside training: the first process takes the turns of all processes' episodes, on a thread of its
-// own.
+// Multi-turn rollouts during training: the first process runs the turns of all processes' episodes on a separate thread.
 #pragma once
 #include <atomic>
 #include <future>
@@ -13,12 +12,12 @@ class TurnsAhead {
   TurnsAhead(const TurnConfig& config, const TurnLoop::LoopDeps& deps);
   ~TurnsAhead();
 
-  // Every process calls it with the samples of all of them, which have a prompt alone, and a seed for each. `engine` must outlive
-  // the turns.
+  // Every process calls it with the samples of all processes, which have only a prompt, and a seed for each. `engine` must
+  // outlive the turns.
   void begin(std::vector<RolloutSample> all, std::vector<uint64_t> seeds, RolloutEngine& engine, int64_t version);
-  // Fills this process' own samples, which have a prompt alone. Throws as RolloutEngine::finish does.
+  // Fills this process's own samples, which have only a prompt. Throws as RolloutEngine::finish does.
   void finish(std::vector<RolloutSample>& own, RolloutEngine& engine, bool may_stop);
-  // Numbers about the last rollout; the same on all processes.
+  // Metrics of the last rollout; the same on all processes.
   const std::vector<std::pair<std::string, double>>& metrics() const { return metrics_; }
   void restore_metrics(const Json& metrics) { metrics_ = metrics.get<std::vector<std::pair<std::string, double>>>(); }
 
