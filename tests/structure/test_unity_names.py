@@ -62,3 +62,15 @@ def test_private_names_are_unique_in_a_component(component):
     twice = [f"{namespace}::{name}: " + " and ".join(f"{path.relative_to(ROOT)}:{line}" for path, line in places.items())
              for (namespace, name, _), places in seen.items() if len(places) > 1]
     assert not twice, "give these names that say more, or share them through a header:\n" + "\n".join(twice)
+
+
+def test_checks_include_their_header():
+    """A macro that another file of a batch brings is missing once files move; types are mostly brought by a file's own header."""
+    wrong = []
+    for file in (ROOT / "src/hone").rglob("*"):
+        if file.suffix not in (".h", ".cpp", ".cu", ".cuh") or not re.search(r"\bHONE_CHECK\b", file.read_text()):
+            continue
+        own = [file, file.with_suffix(".h")]
+        if not any(each.exists() and re.search(r'#include "hone/base/error.h"|#define HONE_CHECK', each.read_text()) for each in own):
+            wrong.append(str(file.relative_to(ROOT)))
+    assert not wrong, wrong

@@ -1,5 +1,6 @@
 #include "hone/cli/options.h"
 
+#include "hone/base/error.h"
 #include "hone/base/file.h"
 
 namespace hone::cli {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hone/base/error.h"
 #include "hone/cli/table.h"
 
 namespace hone::cli {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "hone/base/error.h"
 #include "hone/base/fault_injection.h"
 #include "hone/base/log.h"
 #include "hone/base/terminal.h"

@@ -3,6 +3,7 @@
 #include <ranges>
 #include <set>
 
+#include "hone/base/error.h"
 #include "hone/base/log.h"
 #include "hone/device/memory.h"
 #include "hone/device/num_threads.h"

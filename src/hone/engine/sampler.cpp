@@ -1,5 +1,7 @@
 #include "hone/engine/sampler.h"
 
+#include "hone/base/error.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "hone/base/error.h"
 #include "hone/base/fault_injection.h"
 #include "hone/base/file.h"
 #include "hone/base/json.h"

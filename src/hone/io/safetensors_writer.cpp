@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "hone/base/error.h"
 #include "hone/base/file.h"
 #include "hone/base/json.h"
 #include "hone/io/safetensors.h"

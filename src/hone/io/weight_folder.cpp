@@ -6,6 +6,7 @@
 #include <charconv>
 #include <set>
 
+#include "hone/base/error.h"
 #include "hone/base/file.h"
 #include "hone/base/json.h"
 

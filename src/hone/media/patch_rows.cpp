@@ -1,6 +1,7 @@
 // The rows of patches that a tower reads, out of decoded pictures.
 #include <algorithm>
 
+#include "hone/base/error.h"
 #include "hone/media/image_processor.h"
 
 namespace hone::media {

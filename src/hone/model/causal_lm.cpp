@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "hone/base/error.h"
 #include "hone/model/decoder.h"
 #include "hone/model/encoders/tower_cache.h"
 #include "hone/model/inference/tensor_parallel_decoder.h"

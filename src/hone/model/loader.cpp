@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 
+#include "hone/base/error.h"
 #include "hone/base/log.h"
 #include "hone/device/device.h"
 #include "hone/io/weight_folder.h"

@@ -1,5 +1,7 @@
 #include "hone/model/pooling.h"
 
+#include "hone/base/error.h"
+
 namespace hone::model {
 
 Tensor pool_last_token(CausalLM& model, const ForwardInput& input) {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "hone/base/error.h"
 #include "hone/io/value_head.h"
 
 namespace hone::model {

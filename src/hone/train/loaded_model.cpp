@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "hone/base/error.h"
 #include "hone/base/fault_injection.h"
 #include "hone/base/log.h"
 #include "hone/model/decoder.h"

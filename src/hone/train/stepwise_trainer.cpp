@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "hone/base/error.h"
 #include "hone/base/log.h"
 #include "hone/device/device.h"
 #include "hone/model/inference/fused_projection.h"

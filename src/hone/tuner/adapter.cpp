@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "hone/base/error.h"
 #include "hone/model/decoder.h"
 #include "hone/tuner/adapter_state_dict.h"
 #include "hone/tuner/lora_init.h"

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "hone/base/error.h"
 #include "hone/data/batches/payload.h"
 #include "hone/device/tensor.h"
 #include "hone/ops/attention/cu_seqlens.h"

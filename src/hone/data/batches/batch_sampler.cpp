@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "hone/base/error.h"
 #include "hone/data/batches/permutation.h"
 #include "hone/data/row_report.h"
 

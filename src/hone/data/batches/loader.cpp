@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "hone/base/error.h"
 #include "hone/base/usable_cores.h"
 #include "hone/data/batches/batch_sampler.h"
 #include "hone/data/batches/permutation.h"

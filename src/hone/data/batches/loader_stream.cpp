@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <deque>
 
+#include "hone/base/error.h"
 #include "hone/base/usable_cores.h"
 #include "hone/data/batches/batch_sampler.h"
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "hone/base/error.h"
 #include "hone/data/sample.h"
 #include "hone/device/tensor.h"
 

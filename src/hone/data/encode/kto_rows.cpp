@@ -1,5 +1,6 @@
 #include "hone/data/encode/kto_rows.h"
 
+#include "hone/base/error.h"
 #include "hone/data/row_report.h"
 
 namespace hone::data {

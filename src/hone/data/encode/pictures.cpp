@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "hone/base/error.h"
 #include "hone/data/videos/videos.h"
 #include "hone/media/decode_image.h"
 #include "hone/media/image_header.h"

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "hone/base/error.h"
 #include "hone/data/encode/decision_rows.h"
 #include "hone/data/encode/truncate.h"
 #include "hone/data/formats/messages.h"

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <thread>
 
+#include "hone/base/error.h"
 #include "hone/base/usable_cores.h"
 
 namespace hone::data {

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "hone/base/error.h"
 #include "hone/base/file.h"
 
 namespace hone::hub {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 
+#include "hone/base/error.h"
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/base/version.h"

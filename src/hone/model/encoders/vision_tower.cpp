@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 
+#include "hone/base/error.h"
 #include "hone/ops/attention/rope.h"
 #include "hone/ops/swiglu.h"
 

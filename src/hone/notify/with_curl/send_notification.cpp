@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "hone/base/error.h"
 #include "hone/base/json.h"
 #include "hone/hub/with_curl/http.h"
 #include "hone/hub/with_curl/hub_api.h"

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "hone/base/error.h"
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/parallel.h"
 #include "hone/ops/cpu/vector/kernels.h"

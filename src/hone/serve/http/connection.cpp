@@ -5,6 +5,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 
+#include "hone/base/error.h"
 #include "hone/base/fault_injection.h"
 #include "hone/serve/http/head.h"
 

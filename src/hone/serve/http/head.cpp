@@ -1,5 +1,7 @@
 #include "hone/serve/http/head.h"
 
+#include "hone/base/error.h"
+
 #include <openssl/rand.h>
 
 #include <algorithm>

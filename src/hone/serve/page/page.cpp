@@ -1,5 +1,7 @@
 #include "hone/serve/page/page.h"
 
+#include "hone/base/error.h"
+
 namespace hone::serve {
 namespace {
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "hone/base/error.h"
 #include "hone/serve/http/api_error.h"
 
 namespace hone::serve {

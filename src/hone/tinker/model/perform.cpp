@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "hone/base/error.h"
 #include "hone/serve/http/head.h"
 #include "hone/tinker/model/model_loop.h"
 #include "hone/tinker/wire/json_fields.h"

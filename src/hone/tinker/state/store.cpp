@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "hone/base/error.h"
 #include "hone/base/stable_hash.h"
 #include "hone/tinker/state/columns.h"
 

@@ -1,5 +1,6 @@
 #include "hone/train/checkpoints/checkpoint_manager.h"
 
+#include "hone/base/error.h"
 #include "hone/base/fault_injection.h"
 #include "hone/base/log.h"
 #include "hone/io/safetensors.h"

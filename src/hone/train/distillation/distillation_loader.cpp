@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hone/base/error.h"
 #include "hone/base/rng.h"
 #include "hone/data/batches/collator.h"
 #include "hone/train/distillation/prompt_logprobs.h"

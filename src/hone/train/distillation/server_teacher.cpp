@@ -1,4 +1,5 @@
 // A teacher behind an address, or several: the top-k log-probabilities of sequences.
+#include "hone/base/error.h"
 #include "hone/train/distillation/prompt_logprobs.h"
 #include "hone/train/distillation/teacher.h"
 

@@ -1,5 +1,7 @@
 #include "hone/train/distributed/pipeline_parallel.h"
 
+#include "hone/base/error.h"
+
 #include <algorithm>
 
 namespace hone::train {

@@ -1,5 +1,6 @@
 #include "hone/train/losses/classification.h"
 
+#include "hone/base/error.h"
 #include "hone/model/pooling.h"
 
 namespace hone::train {

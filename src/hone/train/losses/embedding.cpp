@@ -1,5 +1,6 @@
 #include "hone/train/losses/embedding.h"
 
+#include "hone/base/error.h"
 #include "hone/model/pooling.h"
 #include "hone/train/losses/infonce.h"
 #include "hone/train/losses/similarity_correlations.h"

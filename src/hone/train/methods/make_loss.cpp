@@ -1,5 +1,6 @@
 #include "hone/train/methods/make_loss.h"
 
+#include "hone/base/error.h"
 #include "hone/base/log.h"
 #include "hone/train/losses/classification.h"
 #include "hone/train/losses/decision.h"

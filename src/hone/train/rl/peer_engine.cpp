@@ -1,5 +1,6 @@
 // Processes that compute the same rows together, because layers are cut over them or blocks are in stages, ask the same
 // questions. Each generates the completions of a part of them.
+#include "hone/base/error.h"
 #include "hone/train/rl/rollout_engine.h"
 
 namespace hone::train::rl {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "hone/base/error.h"
 #include "hone/base/thread_pool.h"
 #include "hone/base/usable_cores.h"
 #include "hone/data/batches/image_batch.h"

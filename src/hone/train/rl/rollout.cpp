@@ -7,6 +7,7 @@
 #include <numeric>
 #include <span>
 
+#include "hone/base/error.h"
 #include "hone/base/log.h"
 #include "hone/base/rng.h"
 #include "hone/data/batches/collator.h"

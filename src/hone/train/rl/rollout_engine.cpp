@@ -1,5 +1,6 @@
 #include "hone/train/rl/rollout_engine.h"
 
+#include "hone/base/error.h"
 #include "hone/base/log.h"
 
 namespace hone::train::rl {

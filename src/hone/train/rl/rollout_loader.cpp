@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "hone/base/error.h"
 #include "hone/base/log.h"
 #include "hone/base/rng.h"
 #include "hone/data/batches/collator.h"

@@ -1,6 +1,7 @@
 // ms-swift's adapter: a small two-layer network behind each MLP, whose answer is added to the MLP's.
 #include <cmath>
 
+#include "hone/base/error.h"
 #include "hone/tuner/lora_init.h"
 #include "hone/tuner/methods/activation.h"
 #include "hone/tuner/methods/method_config.h"

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <mutex>
 
+#include "hone/base/error.h"
 #include "hone/tuner/lora_init.h"
 #include "hone/tuner/methods/activation.h"
 #include "hone/tuner/methods/method_config.h"

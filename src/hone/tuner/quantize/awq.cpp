@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "hone/base/error.h"
 #include "hone/model/decoder.h"
 
 namespace hone::tuner {

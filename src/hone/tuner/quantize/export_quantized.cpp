@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "hone/base/error.h"
 #include "hone/base/file.h"
 #include "hone/base/json.h"
 #include "hone/base/progress.h"

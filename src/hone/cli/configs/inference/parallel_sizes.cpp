@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "hone/base/error.h"
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/cli/arguments/generation.h"

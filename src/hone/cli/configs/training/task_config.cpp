@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "hone/base/error.h"
 #include "hone/base/log.h"
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/arguments/preference.h"

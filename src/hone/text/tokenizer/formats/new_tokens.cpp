@@ -1,4 +1,5 @@
 #include "hone/text/new_tokens.h"
+#include "hone/base/error.h"
 
 #include "hone/base/file.h"
 #include "hone/base/json.h"

@@ -1,6 +1,7 @@
 // Completions from rollout servers, for all processes of a run: the first one asks for all of them.
 #include <future>
 
+#include "hone/base/error.h"
 #include "hone/base/json.h"
 #include "hone/base/progress.h"
 #include "hone/train/loop/stop_signal.h"

@@ -1,5 +1,6 @@
 #include "hone/train/rl/turns/turn_loop.h"
 
+#include "hone/base/error.h"
 #include "hone/base/log.h"
 #include "hone/base/rng.h"
 #include "hone/train/loop/stop_signal.h"

@@ -1,5 +1,6 @@
 #include "hone/train/rl/turns/turns_ahead.h"
 
+#include "hone/base/error.h"
 #include "hone/train/loop/stop_signal.h"
 #include "hone/train/rl/gather.h"
 
