@@ -222,7 +222,7 @@ def test_megatron_lines(npu, tmp_path, cards, layout):
 
 
 def test_experts_over_cards(npu, tmp_path):
-    """Experts dealt out over two cards and cut over two, with LoRA on them, over HCCL: as one process on the CPU. ms-swift lists this as not working on NPUs."""
+    """Expert parallel over two cards and expert tensor parallel over two, with LoRA on experts, over HCCL: like one process on the CPU. ms-swift lists this as not working on NPUs."""
     subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen3_moe", "--vocab", "small", "--out", tmp_path / "m"], check=True, capture_output=True)
     words = ["swift", "sft", *SAME, "--model", tmp_path / "m", "--target_parameters", "all-experts", "--learning_rate", "1e-3"]
     check(npu(*words, *accumulate(4), "--device", "cpu", "--output_dir", tmp_path / "cpu"))

@@ -28,7 +28,7 @@ def tied_with_head_norms():
 
 
 def one_key_head_and_biases():
-    """Fewer key heads than processes; biases on both sides of what is cut."""
+    """Fewer key heads than processes; biases on both sides of sharded layers."""
     from transformers import LlamaConfig, LlamaForCausalLM
     return LlamaForCausalLM(LlamaConfig(**{**SHAPE, "num_key_value_heads": 1}, attention_bias=True, mlp_bias=True, tie_word_embeddings=False))
 

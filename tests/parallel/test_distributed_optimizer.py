@@ -56,7 +56,7 @@ RESUMED = {  # from which case, with how many processes, how they are laid out
     "in one process": ("tp 2, biases, key heads twice", 1, {}),
     "without sharing": ("tp 2, biases, key heads twice", 2, dict(tensor_parallel_size=2, **in_parts(GLOBAL_BATCH, 1))),
     "as zero3": ("tp 2, ep 2, experts in two copies", 2, dict(deepspeed="zero3", **in_parts(4, 1))),
-    "as experts cut elsewhere": ("tp 2, ep 2, experts in two copies", 4, dict(deepspeed="zero2", expert_tensor_parallel_size=2, **in_parts(2, 1))),
+    "as expert tensor parallel": ("tp 2, ep 2, experts in two copies", 4, dict(deepspeed="zero2", expert_tensor_parallel_size=2, **in_parts(2, 1))),
     "as stages": ("cp 2, tp 2", 4, CASES["pp 2, tied"][2]),
 }
 

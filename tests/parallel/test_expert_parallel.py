@@ -1,4 +1,4 @@
-"""Experts that are dealt out over processes, and cut in a grid of their own, train as if they were all in one: losses, every gradient, norms, files."""
+"""Expert parallel and expert tensor parallel runs train like one process: losses, every gradient, norms, files."""
 import os
 import signal
 
@@ -92,7 +92,7 @@ def test_files_know_no_layout(models, spread, one_process, case, file):
 
 
 def test_a_lost_rank_ends_the_run_by_name_and_others_go_on(train, models, dataset, tmp_path):
-    """kill -9 of a rank that holds half of the experts; two processes that cut layers instead go on with what was saved."""
+    """kill -9 of a rank that holds half of the experts; two tensor parallel processes resume from its checkpoint."""
     run = start(models(experts), dataset, tmp_path / "lost", 2, **{EXPERT: 2}, save_steps=1)
     try:
         wait_for(lambda: steps_logged(tmp_path / "lost") >= 3, what="the third step")

@@ -1,4 +1,4 @@
-"""Methods beside sft where layers are cut, blocks are in stages or experts are elsewhere: as in one process, or as in copies that hold everything."""
+"""Methods other than sft with tensor, pipeline and expert parallelism: as in one process, or as in replicas of the full model."""
 import json
 import random
 
@@ -41,7 +41,7 @@ LAYOUTS = {  # processes, model, layout, rows, options
     "dpo, lora on experts, tp 2, ep 2, z-loss": (2, experts, {TENSOR: 2, EXPERT: 2, CUT: 1}, "pairs", {**DPO, **ON_EXPERTS, "router_z_loss_coef": 0.01}),
     "kto, lora on experts, tp 2, etp 1": (2, experts, {TENSOR: 2, CUT: 1}, "verdicts", {**KTO, **ON_EXPERTS}),
     "rm, full, tp 2": (2, dense, {TENSOR: 2}, "pairs", {**RM, **WHOLE}),
-    "rm, lora, tp 2, rows dealt out": (2, dense, {TENSOR: 2, "sequence_parallel": "true"}, "pairs", {**RM, **ADAPTED}),
+    "rm, lora, tp 2, sequence parallel": (2, dense, {TENSOR: 2, "sequence_parallel": "true"}, "pairs", {**RM, **ADAPTED}),
     "gkd, lora, tp 2": (2, dense, {TENSOR: 2}, "answers", {**GKD, **EVERYWHERE, "sft_alpha": 0.2}),
     "grpo, lora, tp 2": (2, dense, {TENSOR: 2}, "prompts", {**GRPO, **EVERYWHERE, "log_entropy": "true"}),
     "dpo, full, two stages": (2, dense, {STAGES: 2}, "pairs", {**DPO, **WHOLE, **IN_PARTS}),
@@ -49,7 +49,7 @@ LAYOUTS = {  # processes, model, layout, rows, options
     "rm, full, two stages": (2, dense, {STAGES: 2}, "pairs", {**RM, **WHOLE, **IN_PARTS}),
     "gkd, lora, two stages": (2, dense, {STAGES: 2}, "answers", {**GKD, **EVERYWHERE, **IN_PARTS}),
     "grpo, full, two stages": (2, dense, {STAGES: 2}, "prompts", {**GRPO, **WHOLE, **IN_PARTS}),
-    "grpo, lora, interleaved stages of cut layers": (4, dense, {STAGES: 2, TENSOR: 2, "virtual_pipeline_parallel_size": 2}, "prompts", {**GRPO, **EVERYWHERE, **IN_PARTS}),
+    "grpo, lora, interleaved stages, tensor parallel": (4, dense, {STAGES: 2, TENSOR: 2, "virtual_pipeline_parallel_size": 2}, "prompts", {**GRPO, **EVERYWHERE, **IN_PARTS}),
 }
 
 

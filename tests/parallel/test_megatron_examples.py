@@ -11,7 +11,7 @@ from layouts_testing import SHAPE, many_experts
 from parallel_testing import environment, hone_binary, sentence
 
 MODEL = "Qwen/Qwen3-30B-A3B-Instruct-2507"
-# examples/megatron/mcore_bridge/lora/moe.sh: LoRA on everything, experts included, dealt out over two cards.
+# examples/megatron/mcore_bridge/lora/moe.sh: LoRA on everything, experts included, expert parallel over two cards.
 EXPERTS_OVER_TWO = """NPROC_PER_NODE=2
 megatron sft --model Qwen/Qwen3-30B-A3B-Instruct-2507 --load_safetensors true --save_safetensors true --merge_lora false
     --dataset swift/Chinese-Qwen3-235B-2507-Distill-data-110k-SFT#2000 swift/self-cognition#1000 --load_from_cache_file true --tuner_type lora --lora_rank 8 --lora_alpha 32
@@ -21,14 +21,14 @@ megatron sft --model Qwen/Qwen3-30B-A3B-Instruct-2507 --load_safetensors true --
     --max_length 2048 --num_workers 8 --dataset_num_proc 8 --no_save_optim true --no_save_rng true --sequence_parallel true --moe_expert_capacity_factor 2 --attention_backend flash
     --model_author swift --model_name swift-robot"""
 
-# examples/megatron/sft.sh: the quick start, full tuning of layers that are cut over two cards.
+# examples/megatron/sft.sh: the quick start, full tuning, tensor parallel over two cards.
 QUICK_START = """PYTORCH_CUDA_ALLOC_CONF='expandable_segments:True' NPROC_PER_NODE=2 CUDA_VISIBLE_DEVICES=0,1
 megatron sft --model Qwen/Qwen2.5-7B-Instruct --load_safetensors true --save_safetensors true
     --dataset 'AI-ModelScope/alpaca-gpt4-data-zh#500' 'AI-ModelScope/alpaca-gpt4-data-en#500' 'swift/self-cognition#500' --tensor_model_parallel_size 2 --sequence_parallel true
     --micro_batch_size 16 --global_batch_size 16 --recompute_granularity full --recompute_method uniform --recompute_num_layers 1 --finetune true --cross_entropy_loss_fusion true
     --lr 1e-5 --lr_warmup_fraction 0.05 --min_lr 1e-6 --max_epochs 1 --save megatron_output/Qwen2.5-7B-Instruct --save_interval 100 --max_length 2048
     --system 'You are a helpful assistant.' --num_workers 4 --no_save_optim true --no_save_rng true --dataset_num_proc 4 --model_author swift --model_name swift-robot"""
-# The pages' Qwen2.5-14B on eight cards: two copies of layers that are cut over four.
+# The pages' Qwen2.5-14B on eight cards: two replicas, tensor parallel over four.
 EIGHT_CARDS = """NPROC_PER_NODE=8
 megatron sft --model Qwen/Qwen2.5-14B-Instruct --dataset 'AI-ModelScope/alpaca-gpt4-data-zh#500' --tensor_model_parallel_size 4 --sequence_parallel true --micro_batch_size 1 --global_batch_size 16
     --recompute_granularity full --recompute_method uniform --recompute_num_layers 1 --train_iters 2 --eval_iters -1 --finetune true --cross_entropy_loss_fusion true --lr 1e-5

@@ -1,4 +1,4 @@
-"""Blocks dealt out over stages, and sequences over ranks, train as one process does: losses, every gradient, norms, evaluations, files."""
+"""Pipeline and context parallel runs train like one process: losses, every gradient, norms, evaluations, files."""
 import json
 import random
 import signal
@@ -20,17 +20,17 @@ CASES = {  # processes, model, what is trained, layout
     "two stages, tied": (2, four_tied_blocks, FULL, dict(pipeline_parallel_size=2, **in_parts(2, 4))),
     "two uneven stages, lora on every layer": (2, four_blocks, EVERYWHERE, dict(pipeline_parallel_size=2, decoder_first_pipeline_num_layers=1, **in_parts(4, 2))),
     "two stages, the first of which is frozen": (2, four_blocks, LAST_BLOCK, dict(pipeline_parallel_size=2, **in_parts(2, 4))),
-    "two stages of cut layers, rows dealt out": (4, four_tied_blocks, dict(**FULL, max_grad_norm=0.5), dict(pipeline_parallel_size=2, tensor_parallel_size=2, sequence_parallel="true", **in_parts(2, 4))),
+    "two stages, tensor and sequence parallel": (4, four_tied_blocks, dict(**FULL, max_grad_norm=0.5), dict(pipeline_parallel_size=2, tensor_parallel_size=2, sequence_parallel="true", **in_parts(2, 4))),
     "two stages in two copies, packed": (4, four_tied_blocks, dict(**FULL, packing="true", max_length=61, max_grad_norm=0.5), dict(pipeline_parallel_size=2, **in_parts(1, 4))),
     "four stages and two micro-batches": (4, four_tied_blocks, ADAPTED, dict(pipeline_parallel_size=4, **in_parts(4, 2))),
     "interleaved stages, tied": (2, four_tied_blocks, FULL, dict(pipeline_parallel_size=2, virtual_pipeline_parallel_size=2, **in_parts(2, 4))),
-    "interleaved stages of cut layers, fewer micro-batches than stages": (4, four_blocks, EVERYWHERE, dict(pipeline_parallel_size=2, tensor_parallel_size=2, num_layers_per_virtual_pipeline_stage=1, **in_parts(8, 1))),
-    "experts dealt out in two stages": (4, many_experts, FULL, dict(pipeline_parallel_size=2, expert_parallel_size=2, **in_parts(2, 2))),
+    "interleaved stages, tensor parallel, fewer micro-batches than stages": (4, four_blocks, EVERYWHERE, dict(pipeline_parallel_size=2, tensor_parallel_size=2, num_layers_per_virtual_pipeline_stage=1, **in_parts(8, 1))),
+    "expert parallel in two stages": (4, many_experts, FULL, dict(pipeline_parallel_size=2, expert_parallel_size=2, **in_parts(2, 2))),
     "sequences over two ranks": (2, four_blocks, FULL, dict(context_parallel_size=2, **in_parts(8, 1))),
     "sequences over two ranks, keys gathered": (2, four_blocks, FULL, dict(context_parallel_size=2, cp_comm_type="all_gather", **in_parts(8, 1))),
-    "sequences over two ranks that exchange heads, cut layers": (4, four_tied_blocks, ADAPTED, dict(context_parallel_size=2, cp_comm_type="a2a", tensor_parallel_size=2, **in_parts(8, 1))),
+    "context parallel by heads, tensor parallel": (4, four_tied_blocks, ADAPTED, dict(context_parallel_size=2, cp_comm_type="a2a", tensor_parallel_size=2, **in_parts(8, 1))),
     "sequences over four ranks, heads and a ring": (4, four_blocks, FULL, dict(context_parallel_size=4, cp_comm_type="a2a+p2p", **in_parts(8, 1))),
-    "sequences over two ranks, cut layers, packed": (4, four_tied_blocks, dict(**ADAPTED, packing="true", max_length=61),
+    "context and tensor parallel, packed": (4, four_tied_blocks, dict(**ADAPTED, packing="true", max_length=61),
                                                      dict(context_parallel_size=2, tensor_parallel_size=2, sequence_parallel="true", **in_parts(8, 1))),
     "sequences over two ranks, two stages": (4, four_tied_blocks, FULL, dict(context_parallel_size=2, pipeline_parallel_size=2, **in_parts(2, 4))),
 }
@@ -83,7 +83,7 @@ def test_evaluations_and_logs_are_those_of_one_process(train, models, dataset, t
 RESUMED = {  # in how many processes, in which layout
     "in the same layout": (2, CASES["two stages, tied"][3]),
     "in one process": (1, {}),
-    "as cut layers": (2, dict(tensor_parallel_size=2, **in_parts(8, 1))),
+    "as tensor parallel": (2, dict(tensor_parallel_size=2, **in_parts(8, 1))),
     "as stages that split sequences": (4, CASES["sequences over two ranks, two stages"][3]),
 }
 
@@ -97,7 +97,7 @@ def test_goes_on_in_another_layout(train, models, laid_out, tmp_path, change):
     assert run.losses() == (half.losses()[2:] if change == "in the same layout" else pytest.approx(half.losses()[2:], abs=1e-5))
 
 
-@pytest.mark.parametrize("case, file", [("two stages of cut layers, rows dealt out", "model.safetensors"), ("two uneven stages, lora on every layer", "adapter_model.safetensors")])
+@pytest.mark.parametrize("case, file", [("two stages, tensor and sequence parallel", "model.safetensors"), ("two uneven stages, lora on every layer", "adapter_model.safetensors")])
 def test_files_know_no_layout(models, laid_out, one_process, case, file):
     """Names and shapes are those that one process writes, and transformers and peft give the same logits."""
     import torch

@@ -1,14 +1,14 @@
-"""Layers that are cut over processes train as if they were whole: losses, every gradient, norms, files."""
+"""Tensor parallel runs train like one process: losses, every gradient, norms, files."""
 import pytest
 from layouts_testing import ADAPTED, EVERYWHERE, ON_EXPERTS, STEPS, assert_same, experts, one_key_head_and_biases, settings, tied_with_head_norms, worst_gradient
 from parallel_testing import GLOBAL_BATCH
 
 CASES = {
     "tied, full, smoothed labels": (2, tied_with_head_norms, dict(tuner_type="full", label_smoothing_factor=0.1)),
-    "tied, full, rows dealt out": (2, tied_with_head_norms, dict(tuner_type="full", sequence_parallel="true")),
-    "one key head, biases, full, rows dealt out": (2, one_key_head_and_biases, dict(tuner_type="full", sequence_parallel="true")),
+    "tied, full, sequence parallel": (2, tied_with_head_norms, dict(tuner_type="full", sequence_parallel="true")),
+    "one key head, biases, full, sequence parallel": (2, one_key_head_and_biases, dict(tuner_type="full", sequence_parallel="true")),
     "one key head, biases, lora on every layer": (2, one_key_head_and_biases, EVERYWHERE),
-    "lora, rows dealt out, packed": (2, tied_with_head_norms, dict(**ADAPTED, sequence_parallel="true", packing="true", max_length=61)),
+    "lora, sequence parallel, packed": (2, tied_with_head_norms, dict(**ADAPTED, sequence_parallel="true", packing="true", max_length=61)),
     "experts, full, balanced": (2, experts, dict(tuner_type="full", router_aux_loss_coef=0.01, sequence_parallel="true")),
     "experts, lora on experts": (2, experts, ON_EXPERTS),
     "four processes, fewer key heads": (4, tied_with_head_norms, dict(**ADAPTED, sequence_parallel="true")),
@@ -16,22 +16,22 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def cut(train, tmp_path_factory, models):
-    """A run whose layers are cut, once for all tests that look at it."""
+def sharded(train, tmp_path_factory, models):
+    """A tensor parallel run, shared by all tests."""
     runs = {}
 
     def get(case):
         if case not in runs:
             world, make, options = CASES[case]
-            runs[case] = train(tmp_path_factory.mktemp("cut"), world, tensor_parallel_size=world, **settings(models(make), per_device_train_batch_size=GLOBAL_BATCH, **options))
+            runs[case] = train(tmp_path_factory.mktemp("sharded"), world, tensor_parallel_size=world, **settings(models(make), per_device_train_batch_size=GLOBAL_BATCH, **options))
         return runs[case]
 
     return get
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_losses_and_gradients_are_those_of_one_process(cut, one_process, case, figure):
-    run, one = cut(case), one_process(*CASES[case][1:])
+def test_losses_and_gradients_are_those_of_one_process(sharded, one_process, case, figure):
+    run, one = sharded(case), one_process(*CASES[case][1:])
     assert_same(run, one)
     figure(f"{case}: gradients within {worst_gradient(run, one, STEPS)[0]:.0e}, losses within {max(abs(a - b) for a, b in zip(run.losses(), one.losses())):.0e}")
 
@@ -44,7 +44,7 @@ def test_beside_data_parallelism_with_clipping(train, models, one_process, tmp_p
     assert_same(run, one_process(one_key_head_and_biases, options))
 
 
-SUMS = {"norm": "tied, full, rows dealt out", "head_norm": "tied, full, smoothed labels", "lora": "lora, rows dealt out, packed", "kv_head": "one key head, biases, full, rows dealt out",
+SUMS = {"norm": "tied, full, sequence parallel", "head_norm": "tied, full, smoothed labels", "lora": "lora, sequence parallel, packed", "kv_head": "one key head, biases, full, sequence parallel",
         "router": "experts, full, balanced", "experts": "experts, lora on experts"}
 
 
@@ -64,14 +64,14 @@ RESUMED = {  # from a run of two processes or one, in how many, in which layout
     "as data parallel copies": (True, 2, {}),
     "from one process": (False, 2, dict(tensor_parallel_size=2)),
 }
-RESUMED_CASE = "one key head, biases, full, rows dealt out"
+RESUMED_CASE = "one key head, biases, full, sequence parallel"
 
 
 @pytest.mark.parametrize("change", RESUMED)
-def test_goes_on_in_another_layout(train, models, one_process, cut, tmp_path, change):
-    was_cut, world, layout = RESUMED[change]
+def test_goes_on_in_another_layout(train, models, one_process, sharded, tmp_path, change):
+    was_sharded, world, layout = RESUMED[change]
     one = one_process(*CASES[RESUMED_CASE][1:])
-    half = cut(RESUMED_CASE) if was_cut else one
+    half = sharded(RESUMED_CASE) if was_sharded else one
     share = GLOBAL_BATCH // (world // layout.get("tensor_parallel_size", 1))
     run = train(tmp_path, world, **settings(models(one_key_head_and_biases), per_device_train_batch_size=share, tuner_type="full", **layout),
                 resume_from_checkpoint=half.folder / "checkpoint-2")
@@ -80,14 +80,14 @@ def test_goes_on_in_another_layout(train, models, one_process, cut, tmp_path, ch
 
 
 @pytest.mark.parametrize("case, file", [(RESUMED_CASE, "model.safetensors"), ("one key head, biases, lora on every layer", "adapter_model.safetensors")])
-def test_files_know_no_layout(models, cut, one_process, case, file):
+def test_files_know_no_layout(models, sharded, one_process, case, file):
     """Names and shapes are those that one process writes, and transformers and peft give the same logits."""
     import torch
     from peft import PeftModel
     from safetensors.torch import load_file
     from transformers import AutoModelForCausalLM
     tokens = torch.arange(3, 40).unsqueeze(0)
-    folders = [run.folder / f"checkpoint-{STEPS}" for run in (cut(case), one_process(*CASES[case][1:]))]
+    folders = [run.folder / f"checkpoint-{STEPS}" for run in (sharded(case), one_process(*CASES[case][1:]))]
     shapes = [{name: (tensor.shape, tensor.dtype) for name, tensor in load_file(folder / file).items()} for folder in folders]
     assert shapes[0] == shapes[1]
 

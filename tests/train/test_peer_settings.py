@@ -29,7 +29,7 @@ def test_autotp_cuts_layers(sft, tmp_path):
 
 
 def test_hyper_parallel_and_workers_of_ray(model_folder, dataset, tmp_path):
-    """Two workers make two processes, which share out the batch, in shards or with their layers cut."""
+    """Two workers make two processes, which split the batch, with FSDP or tensor parallelism."""
     (tmp_path / "dataset_info.json").write_text(json.dumps({"rows": {"file_name": str(dataset), "formatting": "sharegpt", "columns": {"messages": "messages"},
                                                                      "tags": {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant", "system_tag": "system"}}}))
 

@@ -96,7 +96,7 @@ def test_what_trains_whole_is_what_is_not_frozen(models, tmp_path, family):
         assert torch.equal(value, before[name]) == frozen or ".experts." in name or "embed_tokens" in name, name
 
 
-# examples/megatron/multimodal/moe/lora.sh without its model, data and output: experts that see, dealt out over two cards.
+# examples/megatron/multimodal/moe/lora.sh without its model, data and output: a vision MoE model, expert parallel over two cards.
 MEGATRON_LINE = """--load_safetensors true --save_safetensors true --merge_lora false --load_from_cache_file true --train_type lora --lora_rank 8 --lora_alpha 32 --target_modules all-linear
     --sequence_parallel true --freeze_llm false --freeze_vit true --freeze_aligner true --packing true --expert_model_parallel_size 2 --moe_permute_fusion true
     --moe_grouped_gemm true --moe_shared_expert_overlap true --moe_aux_loss_coeff 1e-3 --micro_batch_size 1 --global_batch_size 4 --recompute_granularity full --recompute_method uniform

@@ -44,7 +44,7 @@ for step in (4, 5):  # squared log-probabilities
     update(total(float(loss.detach())) / total(batch.num_targets))
 batch = batch_of(6)
 found.append([total(float(trainer.evaluated_logprobs(batch).sum())), total(float(trainer.base_logprobs(batch).sum()))])
-if "tp" in sizes:  # whose head is cut
+if "tp" in sizes:  # whose head is sharded
     try:
         trainer.logits(batch)
     except hone.UsageError as error:
