@@ -172,7 +172,8 @@ void add_serving(Rows& rows) {
       "Data parallel size: model replicas, one per device; replicas on the CPU share the weights and split the cores.";
   constexpr std::string_view kEnginePipelineParallel =
       "Pipeline parallel size: devices that the decoder blocks of each replica are distributed over.";
-  constexpr std::string_view kRanksGenerate = "during training every rank generates its share of the rollout with the full model";
+  constexpr std::string_view kRanksGenerate =
+      "in training each rank generates with the full model; inference and servers honour it";
   constexpr std::string_view kEngineTensorParallel =
       "Tensor parallel size: devices (on the CPU, threads) that each layer is sharded across; -1 is all devices.";
   add_turns(rows);
