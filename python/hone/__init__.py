@@ -13,7 +13,7 @@
 import importlib
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 # Read by torch's libraries when they are loaded; the program makes the same settings. OpenMP threads that spin while they wait cost several times
 # the work's own time as soon as anything else uses the cores; oneDNN keeps code for many shapes.
@@ -40,7 +40,7 @@ __all__ = ["Batch", "CheckpointError", "Completion", "DataError", "DataLoader", 
            "OutOfMemoryError", "OutOfSpaceError", "Sampler", "SamplingParams", "Template", "Trainer", "UsageError", "rewards", "set_log_level", "version"]
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name == "rewards":
         return importlib.import_module(".rewards", __name__)
     if name not in _HOMES:
@@ -48,5 +48,5 @@ def __getattr__(name: str):
     return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return __all__

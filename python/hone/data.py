@@ -25,7 +25,8 @@ def _ids(values: Any) -> list[int]:
     array = np.asarray(values.cpu() if hasattr(values, "cpu") else values)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise UsageError(f"token ids are an array of {array.dtype} with {array.ndim} dimensions", "expected a list of integers")
-    return array.tolist()
+    ids: list[int] = array.tolist()
+    return ids
 
 
 def _row(messages: str | Sequence[Mapping[str, Any]] | Row) -> str:
@@ -41,8 +42,8 @@ class Template:
                  truncation: str = "delete", enable_thinking: bool | None = None) -> None:
         """`model`: one that is loaded, or its name: its weights are not read then. `name`: one of ms-swift's templates, or jinja for the
         model's own; None: the model's usual one. `max_length` None: the model's. `truncation` of longer rows: delete, left, right or split."""
-        made = _hone.Template.open if isinstance(model, str) else _hone.Template.make
-        self._template = made(model if isinstance(model, str) else model._model, name, system, max_length, truncation, enable_thinking)
+        settings = (name, system, max_length, truncation, enable_thinking)
+        self._template = _hone.Template.open(model, *settings) if isinstance(model, str) else _hone.Template.make(model._model, *settings)
 
     @property
     def name(self) -> str:
@@ -83,7 +84,7 @@ class Template:
 
 def _arrays(encoded: tuple[list[int], list[int], list[float]]) -> dict[str, np.ndarray]:
     ids, labels, weights = encoded
-    arrays = {"input_ids": np.array(ids, np.int64), "labels": np.array(labels, np.int64)}
+    arrays: dict[str, np.ndarray] = {"input_ids": np.array(ids, np.int64), "labels": np.array(labels, np.int64)}
     if weights:
         arrays["weights"] = np.array(weights, np.float32)
     return arrays
@@ -94,11 +95,11 @@ class Dataset:
 
     def __init__(self, data: str | Sequence[str] | Iterable[Row], template: Template, *, seed: int = 42, shuffle: bool = True) -> None:
         """`data`: a dataset's name or several ("train.jsonl#500", "org/name"), or rows. `shuffle` concerns "#500", which draws rows."""
-        words = [data] if isinstance(data, str) else list(data)
-        if all(isinstance(word, str) for word in words):
-            self._dataset = _hone.Dataset.open(words, template._template, seed, shuffle)
+        rows: list[Any] = [data] if isinstance(data, str) else list(data)
+        if all(isinstance(row, str) for row in rows):
+            self._dataset = _hone.Dataset.open(rows, template._template, seed, shuffle)
         else:
-            self._dataset = _hone.Dataset.of_rows([json.dumps(row, ensure_ascii=False) for row in words], template._template)
+            self._dataset = _hone.Dataset.of_rows([json.dumps(row, ensure_ascii=False) for row in rows], template._template)
 
     def __len__(self) -> int:
         return len(self._dataset)
@@ -115,7 +116,7 @@ class Dataset:
 class Batch:
     """Sequences packed end to end, without padding: what trainers and models read."""
 
-    def __init__(self, batch: Any) -> None:
+    def __init__(self, batch: _hone.Batch) -> None:
         self._batch = batch
 
     @classmethod
@@ -202,7 +203,8 @@ class DataLoader:
 
     def state(self) -> dict[str, Any]:
         """The position after the last batch."""
-        return json.loads(self._loader.state())
+        state: dict[str, Any] = json.loads(self._loader.state())
+        return state
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continues behind the batch where `state()` was asked for."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields
 
 from .errors import UsageError, require
 from .library import _hone
@@ -29,17 +29,17 @@ class DeviceMesh:
     ep: int = 1
     sequence_parallel: bool = False  # Megatron's: rows between the layers that `tp` cuts are dealt out
     device: str = "auto"
+    _processes: _hone.Processes = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        sizes = asdict(self)
-        device = sizes.pop("device")
+        sizes = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("device", "_processes")}
         for name, size in sizes.items():
             require(size >= (0 if name == "sequence_parallel" else 1), name, size, "1 or more")
         asked = math.prod(size for name, size in sizes.items() if name not in ("sequence_parallel", "ep"))
         there = int(os.environ.get("WORLD_SIZE", "1"))
         if asked != there:
             raise UsageError(f"the mesh has {asked} places and WORLD_SIZE is {there}", "start as many processes, or change the sizes")
-        object.__setattr__(self, "_processes", _hone.Processes.join(json.dumps(sizes), device))
+        object.__setattr__(self, "_processes", _hone.Processes.join(json.dumps(sizes), self.device))
 
     @property
     def rank(self) -> int:

@@ -8,7 +8,7 @@ if found != _built.TORCH:
     raise ImportError(f"this hone was built with torch {_built.TORCH}, and this environment has {torch.__version__}. "
                       f"Install torch {_built.TORCH}, or build hone in this environment (pip install . in its sources).")
 try:
-    from . import _hone
+    from . import _hone as _hone  # for the modules beside this one
 except ImportError as problem:
     raise ImportError(f"libhone cannot be loaded: {problem}. It expects the pyarrow and the system libraries that it was built with: "
                       "install them, or build hone on this machine (pip install . in its sources).") from problem

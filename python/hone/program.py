@@ -12,7 +12,7 @@ def main(name: str = "hone") -> None:
     os.execv(FOLDER / "hone", [name, *sys.argv[1:]])
 
 
-def link_front_ends(folder: str | os.PathLike) -> None:
+def link_front_ends(folder: str | os.PathLike[str]) -> None:
     """Makes links named swift, megatron, llamafactory-cli, lmf and accelerate in `folder`, for whoever puts it on the PATH.
 
     pip installs only `hone`: the others are names of programs that an environment may have.

@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -75,7 +75,7 @@ class _Answer:
 
     prompt: list[int]
     params: SamplingParams
-    done: concurrent.futures.Future
+    done: concurrent.futures.Future[Completion]
     on_text: Callable[[str], None] | None
     text: str = ""
     tokens: list[int] = field(default_factory=list)
@@ -143,8 +143,12 @@ class Sampler:
 
     async def stream(self, prompt: Prompt, params: SamplingParams = SamplingParams(), *, adapter: str = "") -> AsyncIterator[str]:
         """An answer's text, piece by piece."""
-        loop, pieces = asyncio.get_running_loop(), asyncio.Queue()
-        say = lambda piece: loop.call_soon_threadsafe(pieces.put_nowait, piece)  # noqa: E731
+        loop = asyncio.get_running_loop()
+        pieces: asyncio.Queue[str | None] = asyncio.Queue()
+
+        def say(piece: str | None) -> None:
+            loop.call_soon_threadsafe(pieces.put_nowait, piece)
+
         futures = self._submit([prompt], replace(params, n=1), adapter, on_text=say)
         futures[0].add_done_callback(lambda _: say(None))
         try:
@@ -187,15 +191,16 @@ class Sampler:
 
     def _prompt(self, prompt: Prompt) -> list[int]:
         if isinstance(prompt, str) or (len(prompt) and isinstance(prompt[0], Mapping)):
-            return self.template.prompt(prompt)
+            return self.template.prompt(cast("str | Sequence[Mapping[str, Any]]", prompt))
         return _ids(prompt)
 
-    def _submit(self, prompts: Sequence[Prompt], params: SamplingParams, adapter: str, on_text: Callable[[str], None] | None = None) -> list:
+    def _submit(self, prompts: Sequence[Prompt], params: SamplingParams, adapter: str, on_text: Callable[[str], None] | None = None) -> list[concurrent.futures.Future[Completion]]:
         settings = asdict(params)
         settings |= {"stop": [*params.stop, *self.template.stop_words], "stop_token_ids": list(params.stop_token_ids),
                      "eos_token_ids": self.template.stop_token_ids, "logprobs": 0 if params.logprobs else None}
         encoded = [self._prompt(prompt) for prompt in prompts]
-        futures, added = [], []
+        futures: list[concurrent.futures.Future[Completion]] = []
+        added = []
         with self._lock:
             try:
                 for number, (prompt, answer) in enumerate((prompt, answer) for prompt in encoded for answer in range(params.n)):
@@ -214,7 +219,7 @@ class Sampler:
                 self._thread.start()
         return futures
 
-    def _cancel(self, futures: Sequence[concurrent.futures.Future]) -> None:
+    def _cancel(self, futures: Sequence[concurrent.futures.Future[Completion]]) -> None:
         with self._lock:
             for request, answer in list(self._answers.items()):
                 if answer.done in futures:

@@ -48,18 +48,18 @@ class Trainer:
         `lr_scheduler` None: cosine, and constant without `total_steps`. `mesh`: processes that train together; each makes the same calls with
         rows of its own, and losses, gradients and norms are those of all."""
         full = tuner == "full"
-        if not full and not isinstance(tuner, LoraConfig):
-            raise UsageError(f"tuner is {tuner!r}", 'expected a LoraConfig or "full"')
-        if not full:
+        if isinstance(tuner, LoraConfig):
             require(tuner.rank >= 1, "rank", tuner.rank, "1 or more")
             require(0 <= tuner.dropout < 1, "dropout", tuner.dropout, "a number from 0 to below 1")
+        elif not full:
+            raise UsageError(f"tuner is {tuner!r}", 'expected a LoraConfig or "full"')
         require(learning_rate is None or 0 <= learning_rate < float("inf"), "learning_rate", learning_rate, "a number, 0 or more")
         require(seed >= 0, "seed", seed, "0 or more")
         if lr_scheduler is None:
             lr_scheduler = "cosine" if total_steps > 0 else "constant"
         if total_steps <= 0 and lr_scheduler not in ("constant", "constant_with_warmup", "inverse_sqrt"):
             raise UsageError(f"lr_scheduler is {lr_scheduler} and total_steps is {total_steps}", "say how many steps the schedule lasts")
-        lora = {} if full else asdict(tuner)
+        lora = asdict(tuner) if isinstance(tuner, LoraConfig) else {}
         adapters = list(lora.pop("adapters", ()))
         self.model = model
         settings = {"tuner": "full" if full else "lora", "lora": lora, "adapters": [os.fspath(folder) for folder in adapters],
@@ -153,16 +153,16 @@ class Trainer:
         """Step, rate and the optimizer's tensors (not copies)."""
         return {"global_step": self.global_step, "learning_rate": self.learning_rate, "optimizer": dict(self._trainer.optimizer_state())}
 
-    def save(self, folder: str | os.PathLike, loader: DataLoader | None = None) -> str:
+    def save(self, folder: str | os.PathLike[str], loader: DataLoader | None = None) -> str:
         """Writes `folder`/checkpoint-STEP, whole or not at all, and returns its path: an adapter as PEFT has it or a full model, and what
         `load` needs, with the position of `loader`. `hone infer --adapters` reads it."""
         return self._trainer.save(os.fspath(folder), loader._loader if loader else None)
 
-    def save_weights(self, folder: str | os.PathLike) -> None:
+    def save_weights(self, folder: str | os.PathLike[str]) -> None:
         """Writes what trained into `folder` itself, an adapter as PEFT has it or a full model, without what `load` needs."""
         self._trainer.save_weights(os.fspath(folder))
 
-    def load(self, checkpoint: str | os.PathLike, loader: DataLoader | None = None) -> None:
+    def load(self, checkpoint: str | os.PathLike[str], loader: DataLoader | None = None) -> None:
         """Continues exactly where a trainer of the same settings was when it saved."""
         self._trainer.load(os.fspath(checkpoint), loader._loader if loader else None)
 

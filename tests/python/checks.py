@@ -97,6 +97,7 @@ def check_logits_are_those_of_the_weights(folder):
     assert before.shape == (len(batch.input_ids), model.vocab_size) and before.dtype == torch.float32
     weight = model.parameters()["model.norm.weight"]
     assert weight.data_ptr() == model.parameters()["model.norm.weight"].data_ptr()
+    assert np.from_dlpack(weight.detach()).ctypes.data == weight.data_ptr()  # others read them in place
     with torch.no_grad():
         weight.mul_(2)
     assert torch.allclose(model.logits(batch), 2 * before, rtol=1e-5, atol=1e-5)

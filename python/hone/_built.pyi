@@ -1,0 +1,2 @@
+"""What the wheel was built with; the build writes it."""
+TORCH: str
