@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Pictures a second from JPEG files to the rows that a tower reads: hone on two threads beside transformers' image processor in two processes, the same files.
+"""Pictures a second from JPEG files to the rows that a tower reads: hone on two threads beside transformers' image processors in two processes, the same files.
 
     bench/images.py [--images 200] [--size 1024x768] [--bench build/images_bench]
 
-The processor is Qwen2-VL's over Pillow, after the resize of qwen_vl_utils, as ms-swift calls it. The load of the machine is printed: run it on an idle one.
+The peer is Qwen2-VL's processor after the resize of qwen_vl_utils, as ms-swift calls it. transformers 5 has two: over Pillow and numpy, and over torchvision, which is
+the default where torchvision is installed. Both are measured where both are there. Milliseconds are processor time of a thread, picture by picture; the load of the
+machine is printed: run it on an idle one.
 """
 import argparse
 import json
@@ -18,12 +20,43 @@ import numpy as np
 from PIL import Image
 
 
-def prepare(path):
+def processor_of(kind):
+    if kind == "torchvision":
+        import torch
+        from transformers.models.qwen2_vl.image_processing_qwen2_vl import Qwen2VLImageProcessor
+
+        torch.set_num_threads(1)  # a process a core
+        return Qwen2VLImageProcessor(), "pt"
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
+    return Qwen2VLImageProcessorPil(), "np"
+
+
+made = {}
+
+
+def prepare(job):
+    """Rows of one picture, and milliseconds of its three stages."""
+    path, kind = job
+    if kind not in made:
+        made[kind] = processor_of(kind)
+    processor, tensors = made[kind]
+    begin = time.process_time()
     image = Image.open(path).convert("RGB")
+    decoded = time.process_time()
     height, width = (max(28, round(side / 28) * 28) for side in (image.height, image.width))
-    return len(Qwen2VLImageProcessorPil()(images=image.resize((width, height)), do_resize=False, return_tensors="np")["pixel_values"])
+    image = image.resize((width, height))
+    resized = time.process_time()
+    rows = len(processor(images=image, do_resize=False, return_tensors=tensors)["pixel_values"])
+    return rows, [1e3 * (b - a) for a, b in zip((begin, decoded, resized), (decoded, resized, time.process_time()))]
+
+
+def has_torchvision():
+    try:
+        import torchvision  # noqa: F401
+    except (ImportError, RuntimeError):
+        return False
+    return True
 
 
 def write_images(folder, count, width, height):
@@ -47,14 +80,21 @@ def main():
         print(f"load before {os.getloadavg()[0]:.2f}")
         ours = json.loads(subprocess.run([args.bench, *paths], check=True, capture_output=True, text=True).stdout)
         rate = ours["images"] / ours["seconds"]
-        print(f"hone, 2 threads          {rate:>8.1f} images/s  {ours['tokens'] / ours['seconds']:>9.0f} tokens/s")
-        with multiprocessing.get_context("spawn").Pool(2) as pool:
-            pool.map(prepare, paths[:4])  # imports
-            start = time.perf_counter()
-            patches = sum(pool.map(prepare, paths, chunksize=4))
-            seconds = time.perf_counter() - start
-        assert patches == 4 * ours["tokens"]
-        print(f"transformers, 2 processes{len(paths) / seconds:>8.1f} images/s   hone is {rate * seconds / len(paths):.1f} times as fast")
+        stages = lambda ms: "  ".join(f"{name} {value:.1f}" for name, value in zip(("decode", "resize", "rows"), ms)) + " ms"
+        print(f"hone, 2 threads               {rate:>8.1f} images/s   {stages([ours[f'{stage}_ms'] for stage in ('decode', 'resize', 'rows')])}")
+        kinds = ["pillow", "torchvision"] if has_torchvision() else ["pillow"]
+        for kind in kinds:
+            with multiprocessing.get_context("spawn").Pool(2) as pool:
+                pool.map(prepare, [(path, kind) for path in paths[:4]])  # imports
+                start = time.perf_counter()
+                found = pool.map(prepare, [(path, kind) for path in paths], chunksize=4)
+                seconds = time.perf_counter() - start
+            assert sum(rows for rows, _ in found) == 4 * ours["tokens"]
+            default = " (the default)" if kind == kinds[-1] else ""
+            print(f"transformers, {kind}, 2 processes{default} {len(paths) / seconds:.1f} images/s   {stages(np.mean([ms for _, ms in found], axis=0))}   "
+                  f"hone is {rate * seconds / len(paths):.1f} times as fast")
+        if "torchvision" not in kinds:
+            print("torchvision is not installed: its processor, the default where it is, was not measured")
 
 
 if __name__ == "__main__":

@@ -1,18 +1,56 @@
-// Pictures a second from files to the rows that a tower reads, by two loader threads: images_bench FILES. Prints JSON.
+// Pictures a second from files to the rows that a tower reads, by two loader threads, and where a thread's time goes:
+// images_bench FILES. Prints JSON.
 #include <fmt/format.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <thread>
 
 #include "hone/data/encode/pictures.h"
 #include "hone/device/memory.h"
 #include "hone/device/tensor.h"
+#include "hone/media/decode_image.h"
+
+namespace {
+
+using namespace hone::data;
+namespace media = hone::media;
+
+// Milliseconds of a processor that this thread has had.
+double thread_milliseconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
+}
+
+struct Stages {
+  double decode = 0, resize = 0, all = 0;
+};
+
+bool fill(const std::vector<Picture>& picture) {
+  const auto rows = at::empty({static_cast<int64_t>(patch_row_values(picture))}, at::kFloat);
+  return !fill_patch_rows(picture, {rows.data_ptr<float>(), static_cast<size_t>(rows.numel())});
+}
+
+// Of one picture, each stage alone and then all of them.
+Stages stages_of(const std::vector<Picture>& picture) {
+  const auto begin = thread_milliseconds();
+  const auto medium = media::Medium::open(picture[0].source, {});
+  const auto image = media::decode_image(medium->bytes());
+  const auto decoded = thread_milliseconds();
+  const auto& step = picture[0].plan.steps.back();
+  const auto resized = media::resize(*image, step.to, step.filter);
+  const auto before_all = thread_milliseconds();
+  fill(picture);
+  return {decoded - begin, before_all - decoded, thread_milliseconds() - before_all};
+}
+
+}  // namespace
 
 int main(int count, char** words) {
-  using namespace hone::data;
-  constexpr int kThreads = 2;
+  constexpr int kThreads = 2, kTimed = 20;
   hone::device::enable_cpu_caching_allocator();                 // as a training run does
   const auto config = std::make_shared<const PictureConfig>();  // Qwen2.5-VL's, whose largest image is 16384 tokens
   const std::vector<std::string> sources(words + 1, words + count);
@@ -21,9 +59,7 @@ int main(int count, char** words) {
   auto work = [&] {
     for (size_t i; (i = next++) < sources.size();) {
       const auto planned = plan_pictures({sources[i]}, config);
-      if (!planned) return void(failed = true);
-      const auto rows = at::empty({static_cast<int64_t>(patch_row_values(*planned))}, at::kFloat);
-      if (fill_patch_rows(*planned, {rows.data_ptr<float>(), static_cast<size_t>(rows.numel())})) failed = true;
+      if (!planned || !fill(*planned)) return void(failed = true);
       tokens += static_cast<size_t>(planned->front().plan.tokens);
     }
   };
@@ -34,6 +70,16 @@ int main(int count, char** words) {
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (failed) return std::fprintf(stderr, "a file is no picture\n"), 1;
-  fmt::print("{{\"images\": {}, \"tokens\": {}, \"seconds\": {}}}\n", sources.size(), tokens.load(), seconds);
+  Stages sum;
+  const size_t timed = std::min<size_t>(sources.size(), kTimed);
+  for (size_t i = 0; i < timed; ++i) {
+    const auto one = stages_of(*plan_pictures({sources[i]}, config));
+    sum.decode += one.decode, sum.resize += one.resize, sum.all += one.all;
+  }
+  const auto share = [&](double milliseconds) { return milliseconds / static_cast<double>(timed); };
+  fmt::print(R"({{"images": {}, "tokens": {}, "seconds": {}, "decode_ms": {:.2f}, "resize_ms": {:.2f}, "rows_ms": {:.2f}}})"
+             "\n",
+             sources.size(), tokens.load(), seconds, share(sum.decode), share(sum.resize),
+             share(sum.all - sum.decode - sum.resize));
   return 0;
 }
