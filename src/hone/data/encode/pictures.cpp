@@ -169,7 +169,8 @@ std::string describe(const Picture& picture) {
 
 std::span<const Picture> decoded_together(const std::vector<Picture>& pictures, size_t first) {
   auto belongs = [&](const Picture& next) {
-    return next.plan.is_crop() || (pictures[first].file && next.file == pictures[first].file);
+    return next.plan.is_crop() ? next.source == pictures[first].source
+                               : pictures[first].file && next.file == pictures[first].file;
   };
   size_t end = first + 1;
   while (end < pictures.size() && belongs(pictures[end])) ++end;
