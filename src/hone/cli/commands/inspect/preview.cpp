@@ -70,15 +70,18 @@ struct ShownBoxes {
   std::vector<data::SeenBox> boxes;
 };
 
-// As the model is shown them.
-ShownBoxes boxes_of(const ShownRow& row, const Sample& sample) try {
+// Boxes of objects in the coordinates that the model reads.
+ShownBoxes boxes_of(const ShownRow& row, const Sample& sample) {
   ShownBoxes shown;
   for (const auto& picture : sample.pictures)
     if (!picture.is_video() && !picture.plan.is_crop()) shown.images.push_back(picture);
-  if (!shown.images.empty()) shown.boxes = data::seen_boxes(row.extra, shown.images, shown.images[0].config->boxes);
+  if (shown.images.empty()) return shown;
+  try {
+    shown.boxes = data::seen_boxes(row.extra, shown.images, shown.images[0].config->boxes);
+  } catch (const text::FormatError&) {
+    return {};  // a part of a split row does not have all of its images
+  }
   return shown;
-} catch (const text::FormatError&) {
-  return {};  // a part of a row that was split has not all of its images
 }
 
 void show_row(const train::TrainingJob& job, const text::Tokenizer& tokenizer, const ShownRow& row, bool ids) {
