@@ -173,7 +173,7 @@ def test_crops_of_gemma3(folders, tmp_path):
     assert crops == [3, 3, 2, 4, 0, 0, 2]
     assert torch.equal(squares(batch["patches"]), torch.cat([w["pixel_values"] for w in wanted]))
     shown = [f"Here is the original image {square} and here are some crops to help you see better " + " ".join([square] * count) for count in crops]
-    text = "".join(f"<bos><start_of_turn>user\n{one}?<end_of_turn>\n<start_of_turn>model\na<end_of_turn>\n" for one in shown)
+    text = "".join(f"<start_of_turn>user\n{one}?<end_of_turn>\n<start_of_turn>model\na<end_of_turn>\n" for one in shown)
     assert batch["tokens"].tolist() == tokenizer(text, add_special_tokens=False).input_ids
     done, batch = trace(folder, tmp_path, rows_of(paths))
     assert done.returncode == 0 and len(squares(batch["patches"])) == len(paths), done.stderr
