@@ -59,6 +59,17 @@ def test_grpo_sees_what_the_engine_saw(rlhf, tmp_path):
         assert all(one[key] == other[key] for key in ("loss", "grad_norm"))
 
 
+def test_grpo_of_gemma3_whose_images_see_ahead(place, folders, tmp_path):
+    """The rows of an image see each other in the decoder, in the engine's prefill as in the trainer's pass."""
+    rows = [row for row in map(json.loads, (place / "rows.jsonl").read_text().splitlines()) if not row["videos"]]
+    runs = rlhf_runner(BASE, folders("gemma3"), write_rows(tmp_path / "rows.jsonl", rows))
+    steps = steps_of(runs(tmp_path / "run", rlhf_type="grpo", **SHORT, num_generations=4, log_rollout_offpolicy_metrics="true"))
+    assert len(steps) == 2
+    for step in steps:
+        for end in ("min", "max"):
+            assert step[f"sampling/importance_sampling_ratio/{end}"] == pytest.approx(1, abs=2e-4), step
+
+
 def test_ppo_and_distillation_see_images(rlhf, place, tmp_path):
     steps = steps_of(rlhf(tmp_path / "ppo", rlhf_type="ppo", **SHORT, num_ppo_epochs=1))
     assert len(steps) == 2 and abs(steps[0]["objective/kl"]) < 1e-5
