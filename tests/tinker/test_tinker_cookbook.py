@@ -26,18 +26,18 @@ def recipe(server, tmp_path):
 
 @pytest.mark.peer(COOKBOOK)
 def test_chat_sl_and_its_resume(recipe, tmp_path):
-    """A run that ended after its checkpoint, begun again: the steps behind it are the same ones."""
+    """Epochs of one batch. The recipe submits a batch ahead and saves behind it: the checkpoint of step 2 has four updates, with which a resumed run repeats step 2."""
     code = "import tinker_cookbook, pathlib; print(pathlib.Path(tinker_cookbook.__file__).parent)"
     data = Path(subprocess.run([python_with(COOKBOOK), "-c", code], capture_output=True, text=True, check=True).stdout.strip()) / "example_data/conversations.jsonl"
-    settings = dict(dataset=data, batch_size=16, max_length=512, learning_rate=2e-3, lr_schedule="constant", max_steps=4, save_every=2, eval_every=0)
-    first = recipe("chat_sl.train", "sl", **settings)
-    losses = [step["train_mean_nll"] for step in first]
-    assert len(losses) == 4 and losses[-1] < losses[0]
+    (tmp_path / "rows.jsonl").write_text("".join(data.read_text().splitlines(True)[:8]))
+    settings = dict(dataset=tmp_path / "rows.jsonl", batch_size=8, num_epochs=6, max_length=512, learning_rate=2e-3, lr_schedule="constant", save_every=2, eval_every=0)
+    losses = [step["train_mean_nll"] for step in recipe("chat_sl.train", "sl", **settings)]
+    assert len(losses) == 6 and losses == sorted(losses, reverse=True)
     checkpoints = tmp_path / "sl/checkpoints.jsonl"
-    checkpoints.write_text("".join(line for line in checkpoints.read_text().splitlines(True) if json.loads(line)["name"] != "final"))
-    again = recipe("chat_sl.train", "sl", behavior_if_log_dir_exists="resume", **settings)[4:]
-    assert [step["step"] for step in again] == [2, 3]
-    assert [step["train_mean_nll"] for step in again] == pytest.approx(losses[2:], rel=1e-5)
+    checkpoints.write_text("".join(line for line in checkpoints.read_text().splitlines(True) if json.loads(line)["name"] == "000002"))
+    again = recipe("chat_sl.train", "sl", behavior_if_log_dir_exists="resume", **settings)[6:]
+    assert [step["step"] for step in again] == [2, 3, 4, 5]
+    assert [step["train_mean_nll"] for step in again[:2]] == pytest.approx(losses[4:], rel=1e-4)  # rows in another order
 
 
 @pytest.mark.peer(COOKBOOK)
@@ -53,7 +53,7 @@ NAME = "meta-llama/Llama-3.2-1B"  # one that the cookbook knows a renderer for; 
 # There is no hub here: what the recipes load from it is answered with rows of the same form and with nano's tokenizer.
 STAND_IN = """
 import datasets, transformers
-def rows(name, **more):
+def rows(name):
     if "no_robots" in name:
         chats = [{"messages": [{"role": "user", "content": f"What is {i} and {i}?"}, {"role": "assistant", "content": f"It is {2 * i}."}]} for i in range(300)]
         return datasets.DatasetDict({"train": datasets.Dataset.from_list(chats), "test": datasets.Dataset.from_list(chats[:32])})
@@ -61,7 +61,7 @@ def rows(name, **more):
         return datasets.Dataset.from_list([{"question": f"What is {i} plus 1?", "answer": f"#### {i + 1}"} for i in range(260)])
     pairs = [{"chosen": f"\\n\\nHuman: Say {i}.\\n\\nAssistant: {i}", "rejected": f"\\n\\nHuman: Say {i}.\\n\\nAssistant: No, I never say that"} for i in range(64)]
     return datasets.DatasetDict({"train": datasets.Dataset.from_list(pairs), "test": datasets.Dataset.from_list(pairs[:8])})
-datasets.load_dataset = lambda name, *_, **more: rows(name, **more)
+datasets.load_dataset = lambda path, *_, **more: rows(path)  # whose own settings may be called name too
 load = transformers.AutoTokenizer.from_pretrained
 transformers.AutoTokenizer.from_pretrained = lambda name, *words, **more: load("models/nano")
 """
@@ -88,7 +88,7 @@ def known_name(tmp_path_factory):
 
 @pytest.mark.peer(COOKBOOK)
 def test_sl_basic(known_name):
-    steps = [step for step in known_name("sl_basic", learning_rate=2e-3, lr_schedule="constant", eval_every=0, base_url="null") if "train_mean_nll" in step]
+    steps = [step for step in known_name("sl_basic", learning_rate=2e-3, lr_schedule="constant", eval_every=0) if "train_mean_nll" in step]
     assert len(steps) == 2 and steps[1]["train_mean_nll"] < steps[0]["train_mean_nll"]
 
 

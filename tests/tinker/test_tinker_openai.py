@@ -78,10 +78,11 @@ def test_deploy_answers_the_sdk_too(tmp_path, tokenizer):
     server = Server("--tinker", "true", "--tinker_dir", tmp_path / "state", "--api_key", ALICE, "--torch_dtype", "float32", model=MODEL)
     try:
         import tinker
-        client = tinker.ServiceClient(base_url=server.url, api_key=ALICE).create_lora_training_client(base_model=MODEL, rank=2)
-        tokens, targets = rows(tokenizer)[0]
-        assert client.forward_backward([datum(tokens, targets, weights=[1.0] * len(targets))], "cross_entropy").result().metrics["loss:sum"] > 0
-        path = client.save_weights_for_sampler("one").result().path
+        with tinker.ServiceClient(base_url=server.url, api_key=ALICE) as service:
+            client = service.create_lora_training_client(base_model=MODEL, rank=2)
+            tokens, targets = rows(tokenizer)[0]
+            assert client.forward_backward([datum(tokens, targets, weights=[1.0] * len(targets))], "cross_entropy").result().metrics["loss:sum"] > 0
+            path = client.save_weights_for_sampler("one").result().path
         assert openai_client(server).completions.create(model=path, prompt="One", max_tokens=2).usage.completion_tokens > 0
     finally:
         assert server.stop() == 0

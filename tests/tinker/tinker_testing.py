@@ -1,4 +1,5 @@
 """The published tinker SDK against `hone serve-tinker`, and what transformers and PEFT compute for the same data."""
+import contextlib
 import io
 import json
 import os
@@ -35,8 +36,20 @@ class TinkerServer(Server):
         keys.write_text(f"# tenants of the tests\nalice {ALICE}\nbob {BOB}\n")
         super().__init__("--tinker_dir", Path(folder) / "state", "--api_keys", keys, "--torch_dtype", "float32", *words, verb="serve-tinker", model=model)
 
+    clients = {}  # of all servers, by address: one that was killed and started again has those of before
+
     def service(self, key=ALICE):
-        return tinker.ServiceClient(base_url=self.url, api_key=key)
+        client = tinker.ServiceClient(base_url=self.url, api_key=key)
+        self.clients.setdefault(self.url, []).append(client)
+        return client
+
+    def stop(self, *how, **more):
+        """Sessions end first: their clients would go on to send heartbeats, and warn that nobody answers."""
+        ends = [client.close("success") for client in self.clients.pop(self.url, []) if self.process.poll() is None]
+        for end in ends:
+            with contextlib.suppress(Exception):
+                end.result(5)
+        return super().stop(*how, **more)
 
     def call(self, method, path, body=None, key=ALICE, **more):
         """(status, what it answered), without the SDK."""
