@@ -1,5 +1,5 @@
 #!/bin/bash
-# nano learns to use a calculator: it imitates rows that ask it and rows that guess, then GRPO finds out which one pays. The calculator is an MCP server that runs beside the training.
+# nano learns to use a calculator: it imitates rows that ask it and rows that guess, then GRPO finds out which one pays. The calculator is an MCP server that runs beside the training. Draws the reward and the calls of an episode.
 set -e
 cd "$(dirname "$0")/../.."
 hone=${HONE_BIN:-build/bin/hone}
@@ -16,3 +16,5 @@ until (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do sleep 0.1; done
   --multi_turn_scheduler hermes_tools --max_turns 3 --mcp_servers "http://127.0.0.1:$port/mcp" \
   --num_generations 8 --per_device_train_batch_size 32 --max_completion_length 96 --beta 0 --learning_rate 1e-4 --lr_scheduler_type constant \
   --max_steps "${STEPS:-25}" --logging_steps 1 --log_completions true --output_dir "$out/learnt" --add_version false "$@"
+python3 cookbook/curve.py "$out/reward.svg" reward "mean reward=$out/learnt/logging.jsonl"
+python3 cookbook/curve.py "$out/calls.svg" tools/calls "calls of an episode=$out/learnt/logging.jsonl"

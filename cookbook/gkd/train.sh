@@ -1,5 +1,5 @@
 #!/bin/bash
-# Distills a small teacher into its own base model: half of the batches are rows, half are completions the student generates. Prints how much of the gap to the teacher is closed, on rows that were held out.
+# Distills a small teacher into its own base model: half of the batches are rows, half are completions the student generates. Prints how much of the gap to the teacher is closed, on rows that were held out, and draws it.
 set -e
 cd "$(dirname "$0")/../.."
 hone=${HONE_BIN:-build/bin/hone}
@@ -7,6 +7,7 @@ common=(--model models/nano --dataset data/demo.jsonl --tuner_type full --per_de
 "$hone" sft "${common[@]}" --learning_rate 1e-3 --num_train_epochs 10 --output_dir output/gkd-teacher
 "$hone" rlhf --rlhf_type gkd "${common[@]}" --teacher_model output/gkd-teacher/last --lmbda 0.5 --beta 0.5 --temperature 1 --max_completion_length 32 \
   --learning_rate 1e-3 --max_steps "${STEPS:-120}" --eval_on_start true --eval_strategy steps --eval_steps 40 --save_strategy no --logging_steps 1 --output_dir output/gkd "$@"
+python3 cookbook/curve.py output/gkd.svg eval_loss "divergence from the teacher=output/gkd/logging.jsonl"
 python3 - output/gkd/logging.jsonl <<'PYTHON'
 import json
 import sys
