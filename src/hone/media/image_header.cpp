@@ -103,7 +103,7 @@ Result<ImageHeader> read_image_header(std::string_view bytes) {
   if (!header) return header;
   const auto& size = header->size;
   if (size.width <= 0 || size.height <= 0) return error("{} x {} pixels; expected a picture", size.width, size.height);
-  if (size.pixels() > kMostPixels)
+  if (size.width > kMostPixels / size.height)  // the product of the two may not fit
     return error("{} x {} pixels, more than {}: a decompression bomb", size.width, size.height, kMostPixels);
   return header;
 }

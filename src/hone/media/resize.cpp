@@ -67,15 +67,16 @@ Image resize_width(const Image& image, int64_t width, Filter filter) {
   const size_t in_stride = row_bytes(image), out_stride = row_bytes(out), height = static_cast<size_t>(image.size.height);
   out.pixels.resize(out_stride * height);
   const TapTable table(image.size.width, width, filter);
-  // Behind the last row nothing may be read.
-  std::vector<uint8_t> last_row(in_stride + kReadBehind);
-  std::copy_n(image.pixels.data() + (height - 1) * in_stride, in_stride, last_row.data());
+  // Behind the picture nothing may be read: rows that end near it are copied. Narrow ones are several.
+  const size_t copied = std::min(height, (kReadBehind + in_stride - 1) / in_stride), first_copied = height - copied;
+  std::vector<uint8_t> last_rows(copied * in_stride + kReadBehind);
+  std::copy_n(image.pixels.data() + first_copied * in_stride, copied * in_stride, last_rows.data());
   for (size_t y = 0; y < height; y += kRowsAtOnce) {
     const uint8_t* from[kRowsAtOnce];
     uint8_t* to[kRowsAtOnce];
     for (size_t i = 0; i < kRowsAtOnce; ++i) {
       const size_t row = std::min(y + i, height - 1);
-      from[i] = row == height - 1 ? last_row.data() : image.pixels.data() + row * in_stride;
+      from[i] = row >= first_copied ? last_rows.data() + (row - first_copied) * in_stride : image.pixels.data() + row * in_stride;
       to[i] = out.pixels.data() + row * out_stride;
     }
     resize_columns(from, to, table.taps(), static_cast<size_t>(image.channels));
