@@ -95,3 +95,71 @@ def test_bytes_on_the_wire(deep_model, dataset, tmp_path, strategy, passes):
     theory = (passes * weights - kept) / 2
     assert stated == pytest.approx(theory, rel=0.02)
     assert step == pytest.approx(stated, rel=0.05)
+
+
+BLOCKS, WIDTH, KEYS, WORDS, CHOSEN = 2, 128, 64, 384, 2  # blocks, their rows, of which keys have a half; a vocabulary; experts, all of which each token goes to
+ROW, ROWS, STEPS = 256, 8, 4
+
+
+@pytest.fixture(scope="module")
+def even_rows(tmp_path_factory):
+    """Rows of one length, a dense model, and one whose tokens go to all experts."""
+    import torch
+    from parallel_testing import small_tokenizer
+    from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
+    tokenizer, folder = small_tokenizer(), tmp_path_factory.mktemp("even")
+    shape = dict(vocab_size=WORDS, hidden_size=WIDTH, intermediate_size=WIDTH, num_hidden_layers=BLOCKS, num_attention_heads=4, num_key_value_heads=2, head_dim=KEYS // 2,
+                 max_position_embeddings=ROW, tie_word_embeddings=False, eos_token_id=tokenizer.eos_token_id)
+    assert len(tokenizer) <= WORDS
+    torch.manual_seed(0)
+    models = {}
+    for name, model in dict(dense=Qwen3ForCausalLM(Qwen3Config(**shape)),
+                            mixed=Qwen3MoeForCausalLM(Qwen3MoeConfig(**shape, num_experts=CHOSEN, num_experts_per_tok=CHOSEN, moe_intermediate_size=WIDTH))).items():
+        model.float().save_pretrained(folder / name)
+        tokenizer.save_pretrained(folder / name)
+        models[name] = sum(4 * weight.numel() for key, weight in model.named_parameters() if ".experts." not in key)
+    word = next(word for word in ("cat", "dog", "red") if len(tokenizer(" " + word).input_ids) == 1)
+    rows = folder / "rows.jsonl"
+    rows.write_text((json.dumps({"messages": [{"role": "assistant", "content": " ".join([word] * (ROW - 1))}]}) + "\n") * ROWS * STEPS)
+    return folder, rows, models
+
+
+def volume(axis, weights):
+    """Bytes that one of two processes sends in a step, in float32: a collective moves half of what it is given, and an all-reduce is two. Blocks run forward twice."""
+    tokens = ROW * ROWS
+    rows = 4 * tokens * WIDTH
+    return {
+        "tp": (12 * BLOCKS + 4) * rows / 2,  # of a block two sums in each pass, and one of the embedding and one before the head
+        "sp": (12 * BLOCKS + 4) * rows / 2,  # each of them is a gather and a scatter
+        "pp": rows,
+        "cp": weights + BLOCKS * 4 * 2 * 4 * tokens / 2 * KEYS,  # keys and values go round in each pass, and their gradients
+        "ep": weights + BLOCKS * 6 * CHOSEN * rows / 2 / 2,  # there and back in each pass, of half of the rows
+        "optimizer": weights,  # gradients are scattered, weights are gathered
+    }[axis]
+
+
+AXES = {
+    "tp": dict(tensor_parallel_size=2),
+    "sp": dict(tensor_parallel_size=2, sequence_parallel="true"),
+    "pp": dict(pipeline_parallel_size=2, per_device_train_batch_size=ROWS // 4, gradient_accumulation_steps=4),
+    "cp": dict(context_parallel_size=2),
+    "ep": dict(expert_parallel_size=2, per_device_train_batch_size=ROWS // 2),
+    "optimizer": dict(use_distributed_optimizer="true", per_device_train_batch_size=ROWS // 2),
+}
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_bytes_of_a_layout(even_rows, tmp_path, axis, figure):
+    """Said and seen on the loopback: within 5 % of the formula of each axis."""
+    if subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode or not shutil.which("ip"):
+        pytest.skip("no network namespaces here")
+    folder, rows, models = even_rows
+    name = "mixed" if axis == "ep" else "dense"
+    options = {**dict(max_steps=STEPS, max_length=ROW + 8, per_device_train_batch_size=ROWS), **AXES[axis]}
+    total, said = loopback_bytes([hone_binary(), "pt", *settings(folder / name, rows, tmp_path / "run", 2, **options)], environment(2))
+    stated, formula = int(re.search(r"each process sent (\d+) bytes a step", said)[1]), volume(axis, models[name])
+    assert f"Tokens = {ROW * ROWS * STEPS:,} in an epoch" in said
+    assert stated == pytest.approx(formula, rel=0.05)
+    # Before the first step copies of weights are made equal.
+    assert total / 2 == pytest.approx(stated * STEPS + (models[name] / 2 if axis in ("cp", "ep") else 0), rel=0.05)
+    figure(f"{axis}: {stated / formula - 1:+.1%} of the formula, {total / 2 / STEPS / stated - 1:+.1%} on the loopback")
