@@ -5,7 +5,7 @@ import jsonschema
 import pytest
 import yaml
 from parallel_testing import assert_same_training, environment, hone_binary, words
-from test_launching import finish, start
+from test_launching import STAGES, finish, start
 from workers import free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -128,7 +128,7 @@ def test_a_pod_of_a_pytorchjob_starts_its_processes(reference, tmp_path, model_f
     for pod in (0, 1):
         operator = dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, WORLD_SIZE=4, RANK=pod, PET_NPROC_PER_NODE=2, PET_NNODES=2, PET_NODE_RANK=pod, PET_MASTER_ADDR="127.0.0.1",
                         PET_MASTER_PORT=port, PYTHONUNBUFFERED=1)
-        pods.append(start([hone_binary(), "sft", *words(model_folder, dataset, tmp_path, 4, tuner_type="lora")], environment(1, **operator)))
+        pods.append(start([hone_binary(), "sft", *words(model_folder, dataset, tmp_path, 4, tuner_type="lora", tensor_parallel_size=2, **STAGES)], environment(1, **operator)))
     first, second = (finish(pod, tmp_path) for pod in pods)
     assert second.code == 0, second.err
     assert_same_training(first, reference("lora", 1))

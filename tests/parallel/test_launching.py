@@ -23,6 +23,10 @@ def finish(process, folder, timeout=300):
     return Run(subprocess.CompletedProcess([], process.returncode, out, err), pathlib.Path(folder))
 
 
+CUT_LAYERS = dict(tensor_parallel_size=2, per_device_train_batch_size=GLOBAL_BATCH)
+STAGES = dict(pipeline_parallel_size=2, per_device_train_batch_size=GLOBAL_BATCH // 2, gradient_accumulation_steps=2)
+
+
 def test_torchrun(reference, tmp_path, model_folder, dataset):
     """A rank dies in the first attempt; the second meets at the same store, which torchrun keeps, and does not trip over what lies there."""
     torchrun = pathlib.Path(sys.executable).with_name("torchrun")
@@ -30,7 +34,7 @@ def test_torchrun(reference, tmp_path, model_folder, dataset):
         pytest.skip("torchrun is not installed")
     once = 'if [ "$TORCHELASTIC_RESTART_COUNT" = 0 ] && [ "$RANK" = 1 ]; then export HONE_FAULT=train.loss:kill:2; fi; exec "$@"'
     launcher = [torchrun, "--no-python", "--nproc_per_node=2", "--max-restarts=1", f"--master_port={free_port()}", "bash", "-c", once, "bash"]
-    run = finish(start([*launcher, hone_binary(), "sft", *words(model_folder, dataset, tmp_path, 2, tuner_type="lora", overwrite_output_dir="true")], environment(1)), tmp_path)
+    run = finish(start([*launcher, hone_binary(), "sft", *words(model_folder, dataset, tmp_path, 2, tuner_type="lora", overwrite_output_dir="true", **CUT_LAYERS)], environment(1)), tmp_path)
     assert run.code == 0 and "failed to bind" not in run.err, run.err
     assert run.losses()[-len(reference("lora", 1).losses()):] == pytest.approx(reference("lora", 1).losses(), abs=1e-5)
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 from parallel_testing import assert_same_training, environment, hone_binary, words
-from test_launching import finish, start
+from test_launching import STAGES, finish, start
 from workers import free_port
 
 
@@ -62,7 +62,7 @@ def test_srun(reference, tmp_path, model_folder, dataset):
     if os.cpu_count() < 2:
         pytest.skip("two tasks need two cores")
     with cluster(tmp_path, [(socket.gethostname(), "127.0.0.1")]) as conf:
-        line = ["srun", "-n2", "--overlap", hone_binary(), "sft", *words(model_folder, dataset, tmp_path / "run", 2, tuner_type="lora", deepspeed="zero3")]
+        line = ["srun", "-n2", "--overlap", hone_binary(), "sft", *words(model_folder, dataset, tmp_path / "run", 2, tuner_type="lora", **STAGES)]
         run = finish(start(line, environment(1, SLURM_CONF=conf)), tmp_path / "run")
     assert_same_training(run, reference("lora", 1))
 
