@@ -81,26 +81,22 @@ def command_line(model, tokens, steps, folder):
     return (seconds(events[-1]["elapsed_time"]) - seconds(events[1]["elapsed_time"])) / (len(events) - 2)
 
 
-def together(bench, runs, tokens, rounds=2):
-    """Seconds of a step of every run: one after the other, and all sent at once."""
-    clients, data = [bench.client() for _ in range(runs)], [datum(tokens)]
+def together(bench, clients, tokens, rounds=3):
+    """Seconds of a step of every run, the best of `rounds`: one after the other, and by the number of runs that send theirs at once."""
+    data = [datum(tokens)]
 
-    def step(wait):
-        forwards = []
+    def step(clients, wait=False):
+        began, sent = time.monotonic(), []
         for client in clients:
-            forwards += [client.forward_backward(data, "cross_entropy"), client.optim_step(ADAM)]
+            sent += [client.forward_backward(data, "cross_entropy"), client.optim_step(ADAM)]
             if wait:
-                forwards[-1].result()
-        for each in forwards:
+                sent[-1].result()
+        for each in sent:
             each.result()
-    step(False)
-    times = {}
-    for wait in (True, False):
-        began = time.monotonic()
-        for _ in range(rounds):
-            step(wait)
-        times[wait] = (time.monotonic() - began) / rounds
-    return times[True], times[False]
+        return time.monotonic() - began
+    step(clients)
+    at_once = {count: min(step(clients[:count]) for _ in range(rounds)) for count in (1, 2, 4, 8, 16, 32) if count <= len(clients)}
+    return min(step(clients, wait=True) for _ in range(rounds)), at_once
 
 
 def polls(bench, count=2000):
@@ -125,8 +121,8 @@ def main():
     parser.add_argument("--model", required=True)
     parser.add_argument("--tokens", type=int, default=128, help="of a datum when one run is timed")
     parser.add_argument("--steps", type=int, default=4)
-    parser.add_argument("--runs", type=int, default=16)
-    parser.add_argument("--run_tokens", type=int, nargs="+", default=[8, 32], help="of a datum of each run when several are timed")
+    parser.add_argument("--runs", type=int, default=16, choices=(1, 2, 4, 8, 16, 32))
+    parser.add_argument("--run_tokens", type=int, nargs="+", default=[1, 2, 4, 8, 32], help="of a datum of each run when several are timed")
     arguments = parser.parse_args()
     config = json.loads((pathlib.Path(arguments.model) / "config.json").read_text())
     shape = f"{config['num_hidden_layers']} layers of {config['hidden_size']}, vocabulary {config['vocab_size']}"
@@ -139,9 +135,11 @@ def main():
             results.row(f"{opened:.0f} open polls, MB / 200", grown / 1e6, 200, 1, at_most=True)
             wall, inside, step = overhead(bench, arguments.tokens, arguments.steps)
             results.row(f"{shape}: forward_backward of {arguments.tokens} tokens at the client / its passes, s", wall, inside, 1.03, at_most=True)
+            clients = [bench.client() for _ in range(arguments.runs)]
             for tokens in arguments.run_tokens:
-                apart, at_once = together(bench, arguments.runs, tokens)
-                results.row(f"{shape}: {arguments.runs} runs of {tokens} tokens at once / in turn, s", at_once, apart, 4, seconds=True)
+                apart, at_once = together(bench, clients, tokens)
+                print(f"runs of {tokens} tokens at once, s: " + ", ".join(f"{count}: {seconds:.3f}" for count, seconds in at_once.items()))
+                results.row(f"{shape}: {arguments.runs} runs of {tokens} tokens at once / in turn, s", at_once[arguments.runs], apart, 4, seconds=True)
         finally:
             bench.server.stop()
         cli = command_line(arguments.model, arguments.tokens, arguments.steps, pathlib.Path(folder))
