@@ -8,9 +8,8 @@ void add_tuners(Rows& rows) {
   add_group(rows, "Tuner", kTraining | kGenerating | kExport,
             {
                 {"tuner_type", Choice("lora|full|freeze|longlora|adalora|llamapro|adapter|vera|boft|fourierft|reft|oft"), "lora",
-                 "Tuner: lora, longlora (with shifted sparse attention), full, freeze, or adalora, vera, oft, boft, fourierft, "
-                 "reft, adapter, llamapro.",
-                 factory{"finetuning_type"}, also{"train_type"}, also{"sft_type"}},
+                 "What is trained; longlora is LoRA with shifted sparse attention.", factory{"finetuning_type"},
+                 also{"train_type"}, also{"sft_type"}},
                 {"tuner_backend", Choice("peft|unsloth"), "peft", "Library of the tuner.", only_swift{},
                  always_on{"peft", "hone's own LoRA reads and writes PEFT's files"}},
                 {"create_new_adapter", Flag, "false", "Merge the given adapters and start a fresh one.", verbs{kTraining},
