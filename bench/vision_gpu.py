@@ -2,7 +2,7 @@
 """LoRA on the language model of a vision model on one NVIDIA GPU: `hone sft` on PNG files beside transformers + peft on pixels that are ready.
 
     bench/vision_gpu.py [--images 8] [--steps 15] [--work FOLDER] [--only hone|peer] [--out FILE]
-    bench/vision_gpu.py --shape qwen2-tiny --steps 6 --only hone      # on a CPU, to see that it runs
+    bench/vision_gpu.py --shape qwen2-tiny --steps 6 --images 1       # on a CPU, to see that both sides run
 
 Qwen2.5-VL-3B's shape with random bf16 weights. A row is one picture of 896 x 896 pixels, 1024 tokens, and text up to 1152 tokens in all; a step is
 `--images` such rows. The tower is frozen on both sides. hone decodes and resizes the files on its loader's threads within the steps; the peer is
@@ -29,9 +29,11 @@ TOWERS = {"qwen2-3b": {"depth": 32, "hidden_size": 1280, "intermediate_size": 34
 gpu.SHAPES.update({"qwen2-3b": (2048, 11008, 36, 16, 2, 128, 151936, True), "qwen2-tiny": (64, 128, 2, 4, 2, 16, 4096, True)})
 
 PEER = r"""
-import json, sys, time, torch, transformers, peft
+import json, resource, sys, time, torch, transformers, peft
+device = "cuda" if torch.cuda.is_available() else "cpu"
+wait = torch.cuda.synchronize if device == "cuda" else lambda: None
 s = json.loads(sys.argv[1])
-model = transformers.Qwen2_5_VLForConditionalGeneration.from_pretrained(s["model"], dtype=torch.bfloat16, attn_implementation="sdpa").cuda()
+model = transformers.Qwen2_5_VLForConditionalGeneration.from_pretrained(s["model"], dtype=torch.bfloat16, attn_implementation="sdpa").to(device)
 model.config.use_cache = False
 model = peft.get_peft_model(model, peft.LoraConfig(r=8, lora_alpha=32, lora_dropout=0.0, target_modules=r".*language_model.*\.(q|k|v|o|gate|up|down)_proj"))
 model.train()
@@ -46,14 +48,15 @@ labels[:, :6 + cells * cells] = -100
 kinds = (tokens == ids["image_token_id"]).int()
 batch = {"input_ids": tokens, "labels": labels, "attention_mask": torch.ones_like(tokens), "mm_token_type_ids": kinds,
          "pixel_values": torch.randn(s["images"] * 4 * cells * cells, 1176), "image_grid_thw": torch.tensor([[1, 2 * cells, 2 * cells]] * s["images"])}
-batch = {name: value.cuda() for name, value in batch.items()}
+batch = {name: value.to(device) for name, value in batch.items()}
 for step in range(s["steps"] + 4):
     if step == 4:
-        torch.cuda.synchronize(); began = time.perf_counter()
-    with torch.autocast("cuda", torch.bfloat16): loss = model(**batch).loss
+        wait(); began = time.perf_counter()
+    with torch.autocast(device, torch.bfloat16): loss = model(**batch).loss
     loss.backward(); torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0); optimizer.step(); optimizer.zero_grad(set_to_none=True)
-torch.cuda.synchronize()
-print(json.dumps({"step_seconds": (time.perf_counter() - began) / s["steps"], "gib": torch.cuda.max_memory_allocated() / 2**30, "transformers": transformers.__version__, "peft": peft.__version__}))
+wait()
+gib = torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+print(json.dumps({"step_seconds": (time.perf_counter() - began) / s["steps"], "gib": gib, "loss": float(loss.detach()), "transformers": transformers.__version__, "peft": peft.__version__}))
 """
 
 
@@ -145,13 +148,13 @@ def main():
             print(f"hone  {ours['step_seconds']:7.3f} s a step of {o.images} pictures, {ours['tokens_per_second']:.0f} tokens/s, {ours['gib']:.1f} GiB, loss {ours['loss']}", flush=True)
         if o.only != "hone":
             config = json.loads((model / "config.json").read_text())
-            settings = {"model": str(model), "images": o.images, "length": LENGTH, "side": SIDE, "steps": 8, "ids": {name: config[name] for name in TOKENS}}
+            settings = {"model": str(model), "images": o.images, "length": LENGTH, "side": SIDE, "steps": min(o.steps, 8), "ids": {name: config[name] for name in TOKENS}}
             done = subprocess.run([sys.executable, "-c", PEER, json.dumps(settings)], capture_output=True, text=True)
             if done.returncode:
                 print("peer: not measured\n" + done.stderr[-1500:])
             else:
                 found["peer"] = json.loads(done.stdout.splitlines()[-1])
-                print(f"peer  {found['peer']['step_seconds']:7.3f} s a step, {found['peer']['gib']:.1f} GiB", flush=True)
+                print(f"peer  {found['peer']['step_seconds']:7.3f} s a step, {found['peer']['gib']:.1f} GiB, loss {found['peer']['loss']:.3f}", flush=True)
         if "hone" in found and "peer" in found:
             print(f"hone is {found['peer']['step_seconds'] / found['hone']['step_seconds']:.2f} times as fast with {found['hone']['gib'] / found['peer']['gib']:.2f} of the memory")
         if o.out:
