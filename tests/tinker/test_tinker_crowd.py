@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tinker import types
-from tinker_testing import ALICE, BOB, MODEL, Server, TinkerServer, datum, rows
+from tinker_testing import ALICE, BOB, MODEL, TinkerServer, datum, rows
 from workers import free_port
 
 ADAM = types.AdamParams(learning_rate=2e-3)
@@ -27,14 +27,12 @@ def train(client, data, steps):
 
 def test_fifty_tenants_at_once(tokenizer, tmp_path):
     """Each trains, saves and samples on its own; more runs than --max_loras take turns; the losses are those of one alone."""
-    keys = tmp_path / "keys"
     tenants = {f"tenant{i}": f"tml-tenant{i:04}-0123456789" for i in range(50)}
-    keys.write_text("".join(f"{name} {key}\n" for name, key in tenants.items()))
-    server = Server("--tinker_dir", tmp_path / "state", "--api_keys", keys, "--torch_dtype", "float32", "--max_loras", 20, "--verbose", "false", verb="serve-tinker", model=MODEL)
+    server = TinkerServer(tmp_path, "--max_loras", 20, "--verbose", "false", tenants="".join(f"{name} {key}\n" for name, key in tenants.items()))
     data = supervised(tokenizer)
 
     def whole(key):
-        client = TinkerServer.service(server, key).create_lora_training_client(base_model=MODEL, rank=4, seed=7)
+        client = server.service(key).create_lora_training_client(base_model=MODEL, rank=4, seed=7)
         losses = train(client, data, 2)
         path = client.save_weights_for_sampler("own").result().path
         sampler = client.create_sampling_client(path)

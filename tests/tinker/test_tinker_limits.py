@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 import tinker
-from serve_testing import BINARY, Server
+from serve_testing import BINARY
 from tinker import types
 from tinker_testing import MODEL, TinkerServer, datum, rows
 
@@ -14,12 +14,8 @@ SMALL, LARGE = "tml-small-0123456789", "tml-large-0123456789"
 
 @pytest.fixture(scope="module")
 def limited(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("limits")
-    keys = folder / "keys"
-    keys.write_text(f"small {SMALL} max_rank=4 max_pending=2 tokens_per_minute=1 checkpoint_gb=0.00001\nlarge {LARGE} priority=3\n")
-    server = Server("--tinker_dir", folder / "state", "--api_keys", keys, "--torch_dtype", "float32", verb="serve-tinker", model=MODEL)
-    server.call = TinkerServer.call.__get__(server)
-    server.service = TinkerServer.service.__get__(server)
+    tenants = f"small {SMALL} max_rank=4 max_pending=2 tokens_per_minute=1 checkpoint_gb=0.00001\nlarge {LARGE} priority=3\n"
+    server = TinkerServer(tmp_path_factory.mktemp("limits"), tenants=tenants)
     yield server
     assert server.stop() == 0, server.log()
 

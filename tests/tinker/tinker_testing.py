@@ -28,15 +28,15 @@ ALICE, BOB = "tml-alice-0123456789", "tml-bob-0123456789"
 
 
 class TinkerServer(Server):
-    """serve-tinker with two tenants. Clients name the model as the command line did, and load its tokenizer by that name."""
-
-    def __init__(self, folder, *words, model=MODEL):
-        keys = Path(folder) / "keys"
-        keys.parent.mkdir(parents=True, exist_ok=True)
-        keys.write_text(f"# tenants of the tests\nalice {ALICE}\nbob {BOB}\n")
-        super().__init__("--tinker_dir", Path(folder) / "state", "--api_keys", keys, "--torch_dtype", "float32", *words, verb="serve-tinker", model=model)
+    """serve-tinker, with two tenants unless `tenants` are given. Clients name the model as the command line did, and load its tokenizer by that name."""
 
     clients = {}  # of all servers, by address: one that was killed and started again has those of before
+
+    def __init__(self, folder, *words, model=MODEL, tenants=f"# tenants of the tests\nalice {ALICE}\nbob {BOB}\n"):
+        keys = Path(folder) / "keys"
+        keys.parent.mkdir(parents=True, exist_ok=True)
+        keys.write_text(tenants)
+        super().__init__("--tinker_dir", Path(folder) / "state", "--api_keys", keys, "--torch_dtype", "float32", *words, verb="serve-tinker", model=model)
 
     def service(self, key=ALICE):
         client = tinker.ServiceClient(base_url=self.url, api_key=key)
