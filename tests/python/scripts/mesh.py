@@ -48,7 +48,7 @@ if "tp" in sizes:  # whose head is sharded
     try:
         trainer.logits(batch)
     except hone.UsageError as error:
-        assert "tp" in error.message
+        assert "tensor parallel" in error.message
 else:  # of three tokens at each position, and of all
     ids = (batch.input_ids[:, None] + torch.arange(3)) % model.vocab_size
     losses = []
