@@ -74,7 +74,7 @@ TEST(TrainingRules, EachNamesItsFields) {
        }},
       {"`sequence_parallel` and `stage`",
        [](auto& job) {
-         job.preference.method = Preference::kto;
+         reinforcement(job);
          job.parallel.sequence_parallel = 2;
        }},
       {"`eval_dtype`: needs unsharded",
