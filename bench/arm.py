@@ -68,7 +68,7 @@ def rate(a, what, **more):
 
 
 def decode(a, results):
-    one = dict(batch=1, prompt=32, tokens=32)
+    one = dict(batch=1, prompt=32, tokens=96)
     peer = engine.theirs(settings(a), dtype="float32", **one)["answer_tokens_per_second"]
     for name, aim, more in (("float32", 1.5, dict(dtype="float32")), ("bf16", 2.6, dict(dtype="bfloat16")),
                             ("8 bits", 4.0, dict(dtype="bfloat16", quant_bits=8)), ("4 bits", 6.0, dict(dtype="bfloat16", quant_bits=4))):
@@ -119,8 +119,8 @@ def tiny(a, results):
         model, data = f"{folder}/model", f"{folder}/rows.jsonl"
         subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen2", "--size", "tiny", "--out", model], check=True, capture_output=True)
         end_to_end.rows(data)
-        ours = end_to_end.run(end_to_end.command(BUILD / "bin/swift", model, data, f"{folder}/hone"))
-        theirs = end_to_end.run(end_to_end.command(a.peers.parent / "swift", model, data, f"{folder}/swift"))
+        ours = end_to_end.run(end_to_end.command(BUILD / "bin/swift", model, data, f"{folder}/hone", "text"))
+        theirs = end_to_end.run(end_to_end.command(a.peers.parent / "swift", model, data, f"{folder}/swift", "text"))
         (our_steps, our_losses), (their_steps, their_losses) = (end_to_end.steps_and_losses(f"{folder}/{name}") for name in ("hone", "swift"))
         print(f"losses: hone {our_losses[0]:.4f} to {our_losses[-1]:.4f}, ms-swift {their_losses[0]:.4f} to {their_losses[-1]:.4f}")
         results.row("a whole swift sft / ms-swift, s", ours, theirs, 6.0, seconds=True)
