@@ -71,6 +71,8 @@ def test_memory_of_each_process(deep_model, model_folder, dataset, tmp_path):
 
 def loopback_bytes(line, env):
     """Runs `line` in a network of its own; bytes that went over its loopback, and what the program said."""
+    if subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode or not shutil.which("ip"):
+        pytest.skip("no network namespaces here")
     script = 'ip link set lo up && "$@" >&2; code=$?; cat /proc/net/dev; exit $code'
     done = subprocess.run(["unshare", "-n", "bash", "-c", script, "bash", *map(str, line)], capture_output=True, text=True, env=env, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -80,8 +82,6 @@ def loopback_bytes(line, env):
 @pytest.mark.parametrize("strategy, passes", [({}, 2.0), (dict(deepspeed="zero2"), 2.0), (dict(deepspeed="zero3"), 3.0), (dict(fsdp="shard_grad_op"), 2.0)])
 def test_bytes_on_the_wire(deep_model, dataset, tmp_path, strategy, passes):
     """Each pass over the weights moves (n - 1) / n of them from every process: an all-reduce is two, stage 3 gathers once more."""
-    if subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode or not shutil.which("ip"):
-        pytest.skip("no network namespaces here")
     model, weights, block = deep_model
     measured, said = [], ""
     for steps in (2, 6):
@@ -151,8 +151,6 @@ AXES = {
 @pytest.mark.parametrize("axis", AXES)
 def test_bytes_of_a_layout(even_rows, tmp_path, axis, figure):
     """Said and seen on the loopback: within 5 % of the formula of each axis."""
-    if subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode or not shutil.which("ip"):
-        pytest.skip("no network namespaces here")
     folder, rows, models = even_rows
     name = "mixed" if axis == "ep" else "dense"
     options = {**dict(max_steps=STEPS, max_length=ROW + 8, per_device_train_batch_size=ROWS), **AXES[axis]}

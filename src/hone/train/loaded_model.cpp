@@ -70,10 +70,13 @@ parallel::ShardingGroups sharding_groups(const DistributedContext& processes, co
   return {.shards = *processes.data, .of_parameter = of_parameter};
 }
 
+bool has_expert_parallelism(const DistributedContext& processes, const model::CausalLM& model) {
+  return model.config().experts.count > 0 && processes.expert_tensor_parallel_size > 0;
+}
+
 // Whether tensor parallel ranks split the rows between blocks.
 bool splits_rows_between_blocks(const TrainingJob& job, const DistributedContext& processes, const model::CausalLM& model) {
-  const bool has_expert_parallelism = model.config().experts.count > 0 && processes.expert_tensor_parallel_size > 0;
-  return processes.tensor && (job.parallel.megatron_sequence_parallel || has_expert_parallelism);
+  return processes.tensor && (job.parallel.megatron_sequence_parallel || has_expert_parallelism(processes, model));
 }
 
 // Applies pipeline parallelism, if set. Layers that are sharded as well are moved to the device afterwards.
@@ -118,13 +121,11 @@ std::vector<std::pair<std::string, Tensor>> trained_here(const LoadedModel& load
 std::unique_ptr<parallel::TensorParallelModel> shard_layers(const TrainingJob& job, const DistributedContext& processes,
                                                             const char* name, model::CausalLM& model) {
   if (!processes.is_tensor_or_expert_parallel()) return nullptr;
-  const bool experts = model.config().experts.count > 0,
-             has_expert_parallelism = experts && processes.expert_tensor_parallel_size > 0;
-  const bool splits_rows = job.parallel.megatron_sequence_parallel;
-  if (processes.world.is_main() && processes.expert_tensor_parallel_size > 0 && !experts)
+  const bool over_experts = has_expert_parallelism(processes, model), splits_rows = job.parallel.megatron_sequence_parallel;
+  if (processes.world.is_main() && processes.expert_tensor_parallel_size > 0 && !over_experts)
     log::warning("{} has no experts: `expert_parallel_size` and `expert_tensor_parallel_size` have no effect",
                  model.config().architecture);
-  if (processes.world.is_main() && has_expert_parallelism && processes.tensor && !splits_rows)
+  if (processes.world.is_main() && over_experts && processes.tensor && !splits_rows)
     log::info("`sequence_parallel` is switched on: each rank sends its own rows to the experts");
   const auto& copies = processes.data;
   const auto& expert_copies = processes.expert_copies;
@@ -133,16 +134,16 @@ std::unique_ptr<parallel::TensorParallelModel> shard_layers(const TrainingJob& j
       model,
       {.world = *processes.group,
        .tensor = processes.tensor.get(),
-       .experts = has_expert_parallelism ? processes.experts.get() : nullptr,
-       .expert_tensor_parallel_size = has_expert_parallelism ? processes.expert_tensor_parallel_size : 0,
+       .experts = over_experts ? processes.experts.get() : nullptr,
+       .expert_tensor_parallel_size = over_experts ? processes.expert_tensor_parallel_size : 0,
        .is_first_copy = !copies || copies->rank() == 0,
        .is_first_expert_copy = !expert_copies || expert_copies->rank() == 0,
        .copies_share_state = processes.shards_optimizer},
-      {.sequence_parallel = splits_rows || (has_expert_parallelism && processes.tensor),
+      {.sequence_parallel = splits_rows || (over_experts && processes.tensor),
        .device = job.load.device,
        .name = fmt::format("tensor-{}-{}", processes.tensor ? rank - processes.tensor->rank() : rank, name),
-       .expert_name = fmt::format("expert-{}-{}",
-                                  has_expert_parallelism && processes.experts ? rank - processes.experts->rank() : rank, name)});
+       .expert_name =
+           fmt::format("expert-{}-{}", over_experts && processes.experts ? rank - processes.experts->rank() : rank, name)});
 }
 
 // The adapter's weights are whole on every process while this lives, also when writing them fails on one.
