@@ -1,20 +1,13 @@
 #include "hone/tinker/server.h"
 
-#include <unistd.h>
-
 #include <boost/asio/detached.hpp>
-#include <boost/asio/signal_set.hpp>
-#include <csignal>
 
 #include "hone/base/log.h"
-#include "hone/serve/anthropic/messages.h"
-#include "hone/serve/http/access.h"
-#include "hone/serve/http/in_flight.h"
-#include "hone/serve/http/listener.h"
 #include "hone/serve/workers.h"
 #include "hone/tinker/api/audit.h"
 #include "hone/tinker/api/openai.h"
 #include "hone/tinker/api/routes.h"
+#include "hone/tinker/service.h"
 #include "hone/tinker/twinkle/twinkle_api.h"
 #include "hone/tinker/wire/json_fields.h"
 #include "hone/train/run_lock.h"
@@ -33,10 +26,6 @@ constexpr std::chrono::seconds kLongPoll{30};  // the SDK gives up after 45
 constexpr std::chrono::seconds kTidyEvery{20};
 constexpr double kKeepResults = 3600, kKeepSamples = 900;  // seconds
 
-HttpResponse answer_to(const ApiError& problem, const HttpRequest& request) {
-  return request.path.starts_with("/v1/messages") ? serve::anthropic_problem(problem) : serve::problem_response(problem);
-}
-
 // For metrics: "" is everything that no route names.
 std::string_view pattern_of(const HttpRequest& request) {
   if (auto found = find_route(request.method, request.path); found.route) return found.route->path;
@@ -44,27 +33,22 @@ std::string_view pattern_of(const HttpRequest& request) {
   return route ? route->path : std::string_view();
 }
 
-class TinkerServer : public serve::Service {
+class TinkerServer : public TinkerService {
  public:
   TinkerServer(model::CausalLM& model, engine::Engine& engine, const serve::ServedModel& served, const TinkerConfig& config)
-      : config_(config),
-        access_("", config.http.host, config.http.allowed_origins),
+      : TinkerService(config.http, config.keys, "server"),
+        config_(config),
         lock_(config.model.root),
         store_(config.model.root / "state.sqlite"),
-        futures_(io_),
+        futures_(io()),
         rate_(config.keys.limits()),
         metrics_(served.name),
         audit_(config.model.root / "audit.jsonl"),
         loop_(
-            model, engine, io_, store_, config.model, [this](const std::string& future) { futures_.notify(future); },
+            model, engine, io(), store_, config.model, [this](const std::string& future) { futures_.notify(future); },
             [this](const std::string& id, Outcome outcome) { futures_.finish_sample(id, std::move(outcome)); }),
         openai_(served, services_, workers_),
-        twinkle_(served, services_, workers_),
-        tls_(config.http.certificate_file.empty() ? nullptr
-                                                  : serve::tls_context(config.http.certificate_file, config.http.key_file)),
-        listener_(io_.get_executor(), config.http.host, {config.http.port, config.http.port_fixed}, tls_, *this,
-                  config.http.http),
-        signals_(io_, SIGTERM, SIGINT) {
+        twinkle_(served, services_, workers_) {
     remove_unnamed_folders(config.model.root, store_);
     loop_.start();
   }
@@ -76,27 +60,10 @@ class TinkerServer : public serve::Service {
 
   int run() {
     log::info("{} is served at {} to the tinker SDK; OpenAI's API is under /v1, Anthropic's at /v1/messages",
-              config_.api.base_model, listener_.address());
-    asio::co_spawn(io_, listener_.accept_clients(), asio::detached);
-    asio::co_spawn(io_, tidy(), asio::detached);
-    signals_.async_wait([this](const boost::system::error_code& cancelled, int signal) {
-      if (!cancelled) start_draining(signal);
-    });
-    io_.run();
+              config_.api.base_model, listener().address());
+    asio::co_spawn(io(), tidy(), asio::detached);
+    serve_until_signal();
     return 0;
-  }
-
-  std::optional<HttpResponse> refuse(const HttpRequest& head) override {
-    const auto found = find_route(head.method, head.path);
-    const bool open = found.route && found.route->is_open;
-    if (auto problem = access_.wrong_origin(head)) return answer_to(*problem, head);
-    if (!open && !config_.keys.tenant_of(key_of(head)))
-      return serve::Access::unauthorized_response(answer_to(serve::wrong_key(), head), head);
-    if (!found.route && !OpenAiApi::find_route(head.method, head.path))
-      return serve::problem_response(
-          {404, fmt::format("{} is not supported by this server", serve::request_line(head)), "", "not_supported"});
-    if (draining_) return answer_to({503, "the server is ending", "", "draining"}, head);
-    return std::nullopt;
   }
 
   void on_rejected(const HttpRequest& head, int status) override {
@@ -104,19 +71,12 @@ class TinkerServer : public serve::Service {
     if (config_.http.log_requests) log::info("{} {}", serve::request_line(head), status);
   }
 
-  asio::awaitable<void> handle(Exchange& exchange) override {
-    serve::InFlightRequests::Counted counted(under_way_);
-    const auto began = Clock::now();
-    auto problem = co_await serve::problem_of(answer(exchange), exchange.request());
-    if (problem && !exchange.answered() && !exchange.gone()) co_await exchange.respond(answer_to(*problem, exchange.request()));
-    const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
+ private:
+  void on_answered(const Exchange& exchange, double seconds) override {
     metrics_.answered(pattern_of(exchange.request()), exchange.status(), seconds);
-    if (config_.http.log_requests)
-      log::info("{} {} {:.0f} ms", serve::request_line(exchange.request()), exchange.status(), seconds * 1e3);
   }
 
- private:
-  asio::awaitable<void> answer(Exchange& exchange) {
+  asio::awaitable<void> answer(Exchange& exchange) override {
     auto found = find_route(exchange.request().method, exchange.request().path);
     const auto tenant = config_.keys.tenant_of(key_of(exchange.request())).value_or("");
     Call call{tenant, exchange.request(), std::move(found.parts)};
@@ -185,7 +145,7 @@ class TinkerServer : public serve::Service {
         co_await exchange.respond(std::move(*response));
         co_return;
       }
-      if (draining_ || exchange.gone() || Clock::now() >= deadline) break;
+      if (is_draining() || exchange.gone() || Clock::now() >= deadline) break;
       co_await signal->wait_until(deadline);
     }
     auto pending = serve::json_response({{"type", "try_again"}, {"request_id", id}, {"queue_state", "active"}}, 408);
@@ -208,25 +168,15 @@ class TinkerServer : public serve::Service {
     }
   }
 
-  void start_draining(int signal) {
-    draining_ = true;
+  void on_draining(int signal) override {
     log::info("signal {}: no new requests; what was accepted continues at the next start", signal);
-    serve::end_at_next(signals_);
-    listener_.send_idle_clients_away();
     futures_.notify_all();
-    asio::co_spawn(io_, drain(), asio::detached);
   }
 
-  asio::awaitable<void> drain() {
-    co_await under_way_.drain(listener_, std::chrono::seconds(2), [this] { loop_.engine().interrupt_all(); });
-    if (under_way_.count() > 0) ::_exit(0);  // everything acknowledged is in the store, and these answers have no end
-    io_.stop();
-  }
+  void interrupt() override { loop_.engine().interrupt_all(); }
 
   const TinkerConfig& config_;
-  serve::Access access_;
   serve::Workers workers_{kWorkers};
-  asio::io_context io_{1};
   train::RunLock lock_;  // one server a folder
   Store store_;
   Futures futures_;
@@ -238,11 +188,6 @@ class TinkerServer : public serve::Service {
   Services services_{config_.api, store_, loop_, futures_, archives_, config_.keys.limits(), rate_, metrics_};
   OpenAiApi openai_;
   TwinkleApi twinkle_;
-  std::shared_ptr<asio::ssl::context> tls_;
-  serve::Listener listener_;
-  asio::signal_set signals_;
-  serve::InFlightRequests under_way_;
-  bool draining_ = false;
 };
 
 }  // namespace

@@ -68,6 +68,9 @@ void Keys::add_digest(const std::string& tenant, const Digest& digest) {
 }
 
 void Keys::add_file(const std::filesystem::path& file) {
+  if (!std::filesystem::exists(file))
+    throw UserError(ExitCode::bad_data, fmt::format("{}: no such file of keys", file.string()),
+                    "write one line for each tenant: its name and a key that begins with tml-");
   std::istringstream lines(read_file(file));
   int number = 0;
   for (std::string line; std::getline(lines, line);) {

@@ -41,7 +41,7 @@ serve::UpstreamRequest request_like(const serve::HttpRequest& asked, std::string
   return request;
 }
 
-serve::UpstreamRequest passed_on(const serve::HttpRequest& asked) {
+serve::UpstreamRequest forwarded(const serve::HttpRequest& asked) {
   auto path = asked.query.empty() ? asked.path : asked.path + "?" + asked.query;
   serve::UpstreamRequest request{asked.method, std::move(path), {}, asked.body};
   for (const auto& header : asked.headers)

@@ -18,7 +18,7 @@ using WorkerList = std::vector<std::shared_ptr<Worker>>;
 serve::UpstreamRequest request_like(const serve::HttpRequest& asked, std::string method, std::string path,
                                     std::string_view body = {});
 // The client's request as it is, for a worker.
-serve::UpstreamRequest passed_on(const serve::HttpRequest& asked);
+serve::UpstreamRequest forwarded(const serve::HttpRequest& asked);
 
 class Directory {
  public:

@@ -1,20 +1,12 @@
 #include "hone/tinker/gateway/gateway.h"
 
-#include <unistd.h>
-
-#include <boost/asio/detached.hpp>
-#include <boost/asio/signal_set.hpp>
-#include <csignal>
-
 #include "hone/base/log.h"
-#include "hone/serve/http/access.h"
-#include "hone/serve/http/in_flight.h"
-#include "hone/serve/http/listener.h"
 #include "hone/serve/http/percent.h"
 #include "hone/tinker/api/openai.h"
 #include "hone/tinker/api/routes.h"
 #include "hone/tinker/gateway/destination.h"
 #include "hone/tinker/gateway/merged_answers.h"
+#include "hone/tinker/service.h"
 #include "hone/tinker/wire/json_fields.h"
 
 namespace hone::tinker {
@@ -30,59 +22,30 @@ constexpr std::chrono::seconds kWaitForWorker{20};  // the SDK gives a request 6
 constexpr std::chrono::seconds kHoldPoll{32};       // a worker holds one for 30, the SDK for 45
 constexpr serve::UpstreamLimits kResultLimits{.time = std::chrono::seconds(40), .body_bytes = size_t{1} << 30};
 
-class TinkerGateway : public serve::Service {
+class TinkerGateway : public TinkerService {
  public:
   explicit TinkerGateway(const GatewayConfig& config)
-      : config_(config),
-        access_("", config.http.host, config.http.allowed_origins),
-        directory_(io_, config.workers),
-        merged_(directory_),
-        tls_(config.http.certificate_file.empty() ? nullptr
-                                                  : serve::tls_context(config.http.certificate_file, config.http.key_file)),
-        listener_(io_.get_executor(), config.http.host, {config.http.port, config.http.port_fixed}, tls_, *this,
-                  config.http.http),
-        signals_(io_, SIGTERM, SIGINT) {}
+      : TinkerService(config.http, config.keys, "gateway"),
+        config_(config),
+        directory_(io(), config.workers),
+        merged_(directory_) {}
 
   int run() {
     log::info("a gateway to {} workers is served at {} to the tinker SDK; OpenAI's API is under /v1", directory_.workers().size(),
-              listener_.address());
+              listener().address());
     directory_.start();
-    asio::co_spawn(io_, listener_.accept_clients(), asio::detached);
-    signals_.async_wait([this](const boost::system::error_code& cancelled, int signal) {
-      if (!cancelled) start_draining(signal);
-    });
-    io_.run();
+    serve_until_signal();
     return 0;
   }
 
-  std::optional<HttpResponse> refuse(const HttpRequest& head) override {
-    const auto found = find_route(head.method, head.path);
-    const bool open = found.route && found.route->is_open;
-    if (auto problem = access_.wrong_origin(head)) return serve::problem_response(*problem);
-    if (!open && !config_.keys.tenant_of(key_of(head)))
-      return serve::Access::unauthorized_response(serve::problem_response(serve::wrong_key()), head);
-    if (!found.route && !OpenAiApi::find_route(head.method, head.path))
-      return serve::problem_response(
-          {404, fmt::format("{} is not supported by this server", serve::request_line(head)), "", "not_supported"});
-    if (draining_) return serve::problem_response({503, "the gateway is ending", "", "draining"});
-    return std::nullopt;
-  }
-
-  asio::awaitable<void> handle(Exchange& exchange) override {
-    serve::InFlightRequests::Counted counted(under_way_);
-    const auto began = Clock::now();
-    auto problem = co_await serve::problem_of(answer(exchange), exchange.request());
-    exchange.on_gone({});
-    if (problem && problem->status == 502) problem = unreachable_worker();
-    if (problem && problem->code == kUnknownModel && exchange.request().path.starts_with("/v1/")) problem->status = 404;
-    if (problem && !exchange.answered() && !exchange.gone()) co_await exchange.respond(serve::problem_response(*problem));
-    if (config_.http.log_requests)
-      log::info("{} {} {:.0f} ms", serve::request_line(exchange.request()), exchange.status(),
-                std::chrono::duration<double>(Clock::now() - began).count() * 1e3);
-  }
-
  private:
-  asio::awaitable<void> answer(Exchange& exchange) {
+  ApiError reported(ApiError problem, const HttpRequest& request) override {
+    if (problem.status == 502) problem = unreachable_worker();
+    if (problem.code == kUnknownModel && request.path.starts_with("/v1/")) problem.status = 404;
+    return problem;
+  }
+
+  asio::awaitable<void> answer(Exchange& exchange) override {
     const auto& request = exchange.request();
     auto found = find_route(request.method, request.path);
     const auto tenant = config_.keys.tenant_of(key_of(request)).value_or("");
@@ -105,7 +68,7 @@ class TinkerGateway : public serve::Service {
     } else {
       auto merged = merged_answer(path, call);
       if (!merged) {
-        co_await pass_on(exchange, call);
+        co_await forward(exchange, call);
         co_return;
       }
       auto response = co_await std::move(*merged);
@@ -181,10 +144,10 @@ class TinkerGateway : public serve::Service {
     co_return to;
   }
 
-  asio::awaitable<void> pass_on(Exchange& exchange, const Call& call) {
+  asio::awaitable<void> forward(Exchange& exchange, const Call& call) {
     auto to = co_await destination(call);
     auto worker = co_await worker_of(std::move(to), asking(call));
-    auto request = passed_on(call.request);
+    auto request = forwarded(call.request);
     if (!call.request.path.ends_with("/archive")) {
       co_await worker->forward(exchange, std::move(request));
       co_return;
@@ -202,7 +165,7 @@ class TinkerGateway : public serve::Service {
       if (name == "Location") location = value;
     const auto path = location.find(kArchives);
     if (path == location.npos) throw unreachable_worker();
-    const auto address = fmt::format("{}://{}{}{}-{}", tls_ ? "https" : "http", call.request.header("host"), kArchives,
+    const auto address = fmt::format("{}://{}{}{}-{}", uses_tls() ? "https" : "http", call.request.header("host"), kArchives,
                                      worker.number(), location.substr(path + kArchives.size()));
     auto moved = serve::json_response({{"url", address}}, 302);
     moved.headers.emplace_back("Location", address);
@@ -229,12 +192,12 @@ class TinkerGateway : public serve::Service {
     const auto session = required_text(body_of(call), "session_id");
     auto to = co_await destination(call);
     auto worker = co_await worker_of(std::move(to), asking(call));
-    auto request = passed_on(call.request);
+    auto request = forwarded(call.request);
     auto response = co_await worker->ask(std::move(request), kResultLimits, &exchange);
     bool adopted = false;
     if (response.status == 404) adopted = co_await merged_.adopt_session(*worker, call, session);
     if (adopted) {
-      auto again = passed_on(call.request);
+      auto again = forwarded(call.request);
       response = co_await worker->ask(std::move(again), kResultLimits, &exchange);
     }
     co_await exchange.respond(std::move(response));
@@ -244,7 +207,7 @@ class TinkerGateway : public serve::Service {
   asio::awaitable<void> retrieve(Exchange& exchange, const Call& call) {
     const auto id = required_text(body_of(call), "request_id");
     const auto deadline = Clock::now() + kHoldPoll;
-    while (!draining_ && !exchange.gone() && Clock::now() < deadline) {
+    while (!is_draining() && !exchange.gone() && Clock::now() < deadline) {
       std::optional<HttpResponse> response;
       try {
         response = co_await poll(exchange, call, id, deadline);
@@ -272,7 +235,7 @@ class TinkerGateway : public serve::Service {
         if (problem.status != 404 || to.kind != Destination::Kind::sampler) throw;
         throw ApiError(410, fmt::format("the result of {} is not kept any more; send the request again", id), "", "gone");
       }
-      auto request = passed_on(call.request);
+      auto request = forwarded(call.request);
       auto response = co_await worker->ask(std::move(request), kResultLimits, &exchange);
       co_return response;
     }
@@ -281,7 +244,7 @@ class TinkerGateway : public serve::Service {
     const auto workers = directory_.workers();
     for (const auto& worker : workers) {
       if (!worker->is_alive()) continue;
-      auto request = passed_on(call.request);
+      auto request = forwarded(call.request);
       last = co_await worker->ask(std::move(request), kResultLimits, &exchange);
       if (last->status != 410) break;
     }
@@ -289,30 +252,13 @@ class TinkerGateway : public serve::Service {
     co_return std::move(*last);
   }
 
-  void start_draining(int signal) {
-    draining_ = true;
-    log::info("signal {}: no new requests; the workers go on", signal);
-    serve::end_at_next(signals_);
-    listener_.send_idle_clients_away();
-    asio::co_spawn(io_, drain(), asio::detached);
-  }
+  void on_draining(int signal) override { log::info("signal {}: no new requests; the workers continue", signal); }
 
-  asio::awaitable<void> drain() {
-    co_await under_way_.drain(listener_, std::chrono::seconds(2), [this] { listener_.close_clients(); });
-    if (under_way_.count() > 0) ::_exit(0);
-    io_.stop();
-  }
+  void interrupt() override { listener().close_clients(); }
 
   const GatewayConfig& config_;
-  serve::Access access_;
-  asio::io_context io_{1};
   Directory directory_;
   MergedAnswers merged_;
-  std::shared_ptr<asio::ssl::context> tls_;
-  serve::Listener listener_;
-  asio::signal_set signals_;
-  serve::InFlightRequests under_way_;
-  bool draining_ = false;
 };
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace hone::tinker {
 
 // A page of all entries: newest first by their field `time`, or as they are when there is none (null).
 Json page_of_entries(Json entries, const char* time, Page page);
-// Numbers that every worker counts are added up; what is no number stays as the first worker says.
+// Sums the numbers that every worker counts. Other values are those of the first worker.
 void add_numbers(Json& sum, const Json& each);
 // Metrics in Prometheus' text format, each sample labeled with its worker; texts of one family stand together.
 std::string merged_metrics(const std::vector<std::pair<std::string, std::string>>& worker_and_text);
