@@ -11,9 +11,9 @@ Tensor put_together(const Tensor& whole, const TensorPartition& partition, int64
   auto made = at::full_like(whole, -1);
   for (int64_t rank = 0; rank < count; ++rank) {
     const auto slice = partition.slice(whole.sizes(), rank, count);
-    const auto part = slice.cut(whole);
+    const auto part = slice.extract(whole);
     EXPECT_EQ(part.sizes().vec(), slice.shape);
-    slice.paste(made, part);
+    slice.insert(made, part);
   }
   return made;
 }
@@ -29,9 +29,9 @@ TEST(TensorPartition, PartsMakeTheWholeAgain) {
   EXPECT_TRUE(at::equal(put_together(experts, gate_up_partition(4), 2), experts));
 }
 
-TEST(TensorPartition, GateAndUpAreCutEachByItself) {
+TEST(TensorPartition, GateAndUpAreShardedSeparately) {
   const auto stacked = counted({1, 4, 1});  // gate 0 1, up 2 3
-  const auto part = gate_up_partition(2).slice(stacked.sizes(), 1, 2).cut(stacked);
+  const auto part = gate_up_partition(2).slice(stacked.sizes(), 1, 2).extract(stacked);
   EXPECT_TRUE(at::equal(part.view(-1), at::tensor({1.0f, 3.0f})));
 }
 
@@ -41,17 +41,17 @@ TEST(TensorPartition, FewHeadsAreOnSeveralRanks) {
   EXPECT_EQ(partition.replicas(4), 2);
   EXPECT_EQ(partition.replicas(2), 1);
   for (int64_t rank = 0; rank < 4; ++rank)
-    EXPECT_TRUE(at::equal(partition.slice(weight.sizes(), rank, 4).cut(weight), weight.narrow(0, rank / 2 * 3, 3)));
+    EXPECT_TRUE(at::equal(partition.slice(weight.sizes(), rank, 4).extract(weight), weight.narrow(0, rank / 2 * 3, 3)));
 }
 
-TEST(TensorPartition, NothingCutIsEverywhere) {
+TEST(TensorPartition, WhatIsNotShardedIsReplicated) {
   const TensorPartition partition;
   EXPECT_TRUE(partition.slice({4, 2}, 1, 2).is_whole());
   EXPECT_EQ(partition.replicas(2), 2);
 }
 
-// Experts dealt out over `owners`, each cut over `cut` neighbors: weights, and the factors of updates as PEFT stacks them.
-TEST(TensorPartition, ExpertsAreDealtOutAndCut) {
+// Experts distributed over `owners`, each sharded across `shards` neighbours: weights, and LoRA factors as PEFT stacks them.
+TEST(TensorPartition, ExpertsAreDistributedAndSharded) {
   const int64_t experts = 4, width = 6, hidden = 5, rank = 3;
   const std::pair<Tensor, TensorPartition> tensors[] = {
       {counted({experts, 2 * width, hidden}), {.dimension = 1, .groups = 2, .units = width, .experts_dimension = 0}},
@@ -63,22 +63,22 @@ TEST(TensorPartition, ExpertsAreDealtOutAndCut) {
       {counted({hidden, rank * experts}), {.experts_dimension = 1, .experts_groups = rank}},
   };
   for (const auto& [whole, partition] : tensors)
-    for (auto [owners, cut] : {std::pair<int64_t, int64_t>{2, 1}, {1, 2}, {2, 2}, {4, 3}}) {
+    for (auto [owners, shards] : {std::pair<int64_t, int64_t>{2, 1}, {1, 2}, {2, 2}, {4, 3}}) {
       auto made = at::full_like(whole, -1);
-      for (int64_t place = 0; place < owners * cut; ++place) {
-        const auto slice = partition.slice(whole.sizes(), PartitionRank{place, owners * cut, cut});
-        slice.paste(made, slice.cut(whole));
+      for (int64_t place = 0; place < owners * shards; ++place) {
+        const auto slice = partition.slice(whole.sizes(), PartitionRank{place, owners * shards, shards});
+        slice.insert(made, slice.extract(whole));
       }
-      EXPECT_TRUE(at::equal(made, whole)) << whole.sizes() << " over " << owners << " x " << cut;
+      EXPECT_TRUE(at::equal(made, whole)) << whole.sizes() << " over " << owners << " x " << shards;
     }
-  const auto second = tensors[3].second.slice(tensors[3].first.sizes(), PartitionRank{3, 4, 2}).cut(tensors[3].first);
+  const auto second = tensors[3].second.slice(tensors[3].first.sizes(), PartitionRank{3, 4, 2}).extract(tensors[3].first);
   const auto by_expert = tensors[3].first.view({2, width, rank, experts});
   EXPECT_TRUE(at::equal(second.view({2, width / 2, rank, 2}), by_expert.narrow(1, 3, 3).narrow(3, 2, 2)));
 }
 
-TEST(LinearPartition, UpdatesAreCutAsTheirProductIs) {
-  using Cut = LinearPartition::Cut;
-  const LinearPartition outputs{Cut::outputs, 4}, inputs{Cut::inputs, 4};
+TEST(LinearPartition, LoraIsShardedAsItsLayerIs) {
+  using Style = LinearPartition::Style;
+  const LinearPartition outputs{Style::column_parallel, 4}, inputs{Style::row_parallel, 4};
   EXPECT_EQ(outputs.weight().dimension, 0);
   EXPECT_EQ(outputs.lora_a().dimension, -1);
   EXPECT_EQ(outputs.lora_a().gradient, PartialGradient::always);

@@ -15,20 +15,20 @@ struct TensorParallelRank {
 
   Tensor part(const Tensor& whole, const TensorPartition& partition) const {
     if (!whole.defined() || (partition.first_rank_only && index > 0)) return {};
-    return partition.slice(whole.sizes(), index, count).cut(whole).to(device);
+    return partition.slice(whole.sizes(), index, count).extract(whole).to(device);
   }
   Tensor all(const Tensor& whole) const { return whole.defined() ? whole.to(device) : whole; }
 };
 
 std::vector<ops::LoraWeights> sharded_adapters(const std::vector<ops::LoraWeights>& whole, const TensorParallelRank& place,
-                                               const LinearPartition& cut) {
+                                               const LinearPartition& partition) {
   auto list = whole;
   for (auto& adapter : list) {
     if (adapter.magnitude.defined())
       throw UserError(ExitCode::usage, "DoRA adapters do not support tensor parallelism",
                       "merge the adapter into the model (`merge_lora` true)");
-    adapter.a = place.part(adapter.a, cut.lora_a());
-    adapter.b = place.part(adapter.b, cut.lora_b());
+    adapter.a = place.part(adapter.a, partition.lora_a());
+    adapter.b = place.part(adapter.b, partition.lora_b());
   }
   return list;
 }
@@ -43,10 +43,10 @@ void check_plain(const Linear& whole) {
                     "merge the adapter into the model (`merge_lora` true)");
 }
 
-Linear sharded_linear(const Linear& whole, const TensorParallelRank& place, const LinearPartition& cut) {
+Linear sharded_linear(const Linear& whole, const TensorParallelRank& place, const LinearPartition& partition) {
   check_plain(whole);
-  return {whole.name, place.part(whole.weight, cut.weight()), place.part(whole.bias, cut.bias()),
-          sharded_adapters(whole.adapters, place, cut)};
+  return {whole.name, place.part(whole.weight, partition.weight()), place.part(whole.bias, partition.bias()),
+          sharded_adapters(whole.adapters, place, partition)};
 }
 
 Norm norm_on(const Norm& whole, const TensorParallelRank& place) {
@@ -87,7 +87,8 @@ Block sharded_block(const Block& whole, const TensorParallelRank& place, int64_t
   if (whole.mixture) slice.mixture = sharded_moe(*whole.mixture, place);
   if (whole.shared_gate) slice.shared_gate.emplace();
   const auto to = partitioned_linears(slice);
-  for (size_t i = 0; const auto& [layer, cut] : linears_of(whole)) *to[i++].first = sharded_linear(*layer, place, cut);
+  for (size_t i = 0; const auto& [layer, partition] : linears_of(whole))
+    *to[i++].first = sharded_linear(*layer, place, partition);
   return slice;
 }
 
@@ -147,7 +148,7 @@ std::vector<TensorParallelDecoder::AdapterVersion> TensorParallelDecoder::adapte
   };
   add(whole.embedding.adapters), add(whole.head.adapters);
   for (const auto& block : whole.blocks)
-    for (const auto& [layer, cut] : linears_of(block)) add(layer->adapters);
+    for (const auto& [layer, partition] : linears_of(block)) add(layer->adapters);
   return list;
 }
 
@@ -178,8 +179,8 @@ void TensorParallelDecoder::sync_adapters(const Decoder& whole) {
     slice.head.adapters = sharded_adapters(whole.head.adapters, place, head_partition(whole.head));
     for (size_t j = 0; j < slice.blocks.size(); ++j) {
       const auto to = partitioned_linears(slice.blocks[j]);
-      for (size_t k = 0; const auto& [layer, cut] : linears_of(whole.blocks[j]))
-        to[k++].first->adapters = sharded_adapters(layer->adapters, place, cut);
+      for (size_t k = 0; const auto& [layer, partition] : linears_of(whole.blocks[j]))
+        to[k++].first->adapters = sharded_adapters(layer->adapters, place, partition);
     }
   }
   followed_ = std::move(present);

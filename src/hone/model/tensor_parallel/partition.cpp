@@ -9,7 +9,7 @@
 namespace hone::model {
 namespace {
 
-using Cut = LinearPartition::Cut;
+using Style = LinearPartition::Style;
 
 TensorPartition along(int64_t dimension, int64_t units) { return {.dimension = dimension, .units = units}; }
 TensorPartition replicated(PartialGradient gradient, std::string_view what) { return {.gradient = gradient, .what = what}; }
@@ -86,7 +86,7 @@ TensorSlice slice_of(at::IntArrayRef whole, const std::vector<Taken>& taken) {
     add(last - first, inner);
     add(groups, whole[axis] / groups * inner);
   }
-  HONE_CHECK(levels.size() <= 3, "a part of a tensor has {} strides", levels.size());
+  HONE_CHECK(levels.size() <= 3, "a shard of a tensor has {} strides", levels.size());
   part.run = levels[0].count;
   part.stride = levels.size() > 1 ? levels[1].stride : inner;
   if (levels.size() > 2) part.count = levels[1].count, part.jump = levels[2].stride;
@@ -102,84 +102,84 @@ std::string divisors_of(int64_t size) {
 
 }  // namespace
 
-Tensor TensorSlice::cut(const Tensor& values) const {
-  if (is_whole()) return values;
-  return place_in(values.contiguous().view(-1)).reshape(shape).clone();
+Tensor TensorSlice::extract(const Tensor& whole_tensor) const {
+  if (is_whole()) return whole_tensor;
+  return view_in(whole_tensor.contiguous().view(-1)).reshape(shape).clone();
 }
 
-void TensorSlice::paste(Tensor& values, const Tensor& part) const {
-  auto place = place_in(values.view(-1));
-  place.copy_(part.reshape(place.sizes()));
+void TensorSlice::insert(Tensor& whole_tensor, const Tensor& shard) const {
+  auto view = view_in(whole_tensor.view(-1));
+  view.copy_(shard.reshape(view.sizes()));
 }
 
-Tensor TensorSlice::place_in(const Tensor& flat) const {
+Tensor TensorSlice::view_in(const Tensor& flat) const {
   const int64_t runs = c10::multiply_integers(shape) / run, in_row = count > 0 ? count : runs,
                 first = flat.storage_offset() + begin;
   return flat.as_strided({runs / in_row, in_row, run}, {jump, stride, 1}, first);
 }
 
-TensorSlice TensorPartition::slice(at::IntArrayRef whole, const PartitionRank& place) const {
+TensorSlice TensorPartition::slice(at::IntArrayRef whole, const PartitionRank& at) const {
   std::vector<Taken> taken(whole.size());
   for (size_t axis = 0; axis < whole.size(); ++axis) taken[axis] = {1, 0, whole[axis]};
   if (dimension >= 0) {
     const auto axis = static_cast<size_t>(dimension);
-    const int64_t unit = whole[axis] / groups / units, rank = place.rank % place.cut;
-    const int64_t first = rank * units / place.cut, last = std::max((rank + 1) * units / place.cut, first + 1);
+    const int64_t unit = whole[axis] / groups / units, rank = at.rank % at.shards;
+    const int64_t first = rank * units / at.shards, last = std::max((rank + 1) * units / at.shards, first + 1);
     taken[axis] = {groups, first * unit, last * unit};
   }
-  if (is_of_experts() && place.cut < place.count) {
+  if (is_of_experts() && at.shards < at.count) {
     const auto axis = static_cast<size_t>(experts_dimension);
-    const int64_t each = whole[axis] / experts_groups / (place.count / place.cut), number = place.rank / place.cut;
+    const int64_t each = whole[axis] / experts_groups / (at.count / at.shards), number = at.rank / at.shards;
     taken[axis] = {experts_groups, number * each, (number + 1) * each};
   }
   return slice_of(whole, taken);
 }
 
-int64_t TensorPartition::replicas(int64_t cut) const {
-  if (dimension < 0) return cut;
-  return units < cut ? cut / units : 1;
+int64_t TensorPartition::replicas(int64_t shards) const {
+  if (dimension < 0) return shards;
+  return units < shards ? shards / units : 1;
 }
 
 TensorPartition LinearPartition::weight() const {
-  if (cut == Cut::none) return replicated(PartialGradient::always, "router");
-  auto part = along(cut == Cut::outputs ? 0 : 1, units);
-  if (cut == Cut::outputs) part.gradient = PartialGradient::always, part.what = "kv_head";  // of replicas alone
+  if (style == Style::replicated) return replicated(PartialGradient::always, "router");
+  auto part = along(style == Style::column_parallel ? 0 : 1, units);
+  if (style == Style::column_parallel) part.gradient = PartialGradient::always, part.what = "kv_head";  // of replicas alone
   return part;
 }
 
 TensorPartition LinearPartition::bias() const {
-  if (cut != Cut::inputs) return weight();
+  if (style != Style::row_parallel) return weight();
   return {.first_rank_only = true};
 }
 
 TensorPartition LinearPartition::lora_a() const {
-  return cut == Cut::inputs ? along(1, units) : replicated(PartialGradient::always, "lora");
+  return style == Style::row_parallel ? along(1, units) : replicated(PartialGradient::always, "lora");
 }
 
 TensorPartition LinearPartition::lora_b() const {
-  return cut == Cut::outputs ? weight() : replicated(PartialGradient::always, "lora");
+  return style == Style::column_parallel ? weight() : replicated(PartialGradient::always, "lora");
 }
 
 std::vector<std::pair<Linear*, LinearPartition>> partitioned_linears(Block& block) {
   auto& a = block.attention;
   const int64_t heads = block.shape.heads, kv_heads = block.shape.kv_heads;
-  std::vector<std::pair<Linear*, LinearPartition>> list = {{&a.q, {Cut::outputs, heads}},
-                                                           {&a.k, {Cut::outputs, kv_heads}},
-                                                           {&a.v, {Cut::outputs, kv_heads}},
-                                                           {&a.o, {Cut::inputs, heads}}};
+  std::vector<std::pair<Linear*, LinearPartition>> list = {{&a.q, {Style::column_parallel, heads}},
+                                                           {&a.k, {Style::column_parallel, kv_heads}},
+                                                           {&a.v, {Style::column_parallel, kv_heads}},
+                                                           {&a.o, {Style::row_parallel, heads}}};
   if (block.mlp) {
     const auto& down = block.mlp->down.weight;
     const int64_t width = down.defined() ? down.size(1) : 0;  // of a block yet to be filled: nobody asks
-    list.insert(list.end(), {{&block.mlp->gate, {Cut::outputs, width}},
-                             {&block.mlp->up, {Cut::outputs, width}},
-                             {&block.mlp->down, {Cut::inputs, width}}});
+    list.insert(list.end(), {{&block.mlp->gate, {Style::column_parallel, width}},
+                             {&block.mlp->up, {Style::column_parallel, width}},
+                             {&block.mlp->down, {Style::row_parallel, width}}});
   }
   if (block.mixture) list.push_back({&block.mixture->router, {}});
   if (block.shared_gate) list.push_back({&*block.shared_gate, {}});
   return list;
 }
 
-LinearPartition head_partition(const Linear& head) { return {Cut::outputs, head.weight.size(0)}; }
+LinearPartition head_partition(const Linear& head) { return {Style::column_parallel, head.weight.size(0)}; }
 TensorPartition gate_up_partition(int64_t width) { return {.dimension = 1, .groups = 2, .units = width}; }
 TensorPartition down_partition(int64_t width) { return along(2, width); }
 

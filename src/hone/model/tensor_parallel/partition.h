@@ -19,17 +19,17 @@ struct TensorSlice {
   int64_t begin = 0, run = 0, stride = 0, count = 0, jump = 0;
 
   bool is_whole() const { return whole == shape; }
-  Tensor cut(const Tensor& values) const;                // a copy of the shard of an unsharded tensor
-  void paste(Tensor& values, const Tensor& part) const;  // the shard into an unsharded tensor
+  Tensor extract(const Tensor& whole_tensor) const;              // a copy of the shard of an unsharded tensor
+  void insert(Tensor& whole_tensor, const Tensor& shard) const;  // the shard into an unsharded tensor
 
  private:
-  Tensor place_in(const Tensor& flat) const;
+  Tensor view_in(const Tensor& flat) const;
 };
 
-// A rank of the `count` ranks that together hold a tensor. Each `cut` consecutive ranks (the expert tensor parallel size) shard
-// the same experts. Without experts, or if all ranks shard them, `cut` is `count`.
+// A rank of the `count` ranks that together hold a tensor. Each `shards` consecutive ranks (the expert tensor parallel size)
+// shard the same experts. Without experts, or if all ranks shard them, `shards` is `count`.
 struct PartitionRank {
-  int64_t rank, count, cut;
+  int64_t rank, count, shards;
 };
 
 // When a rank's gradient is partial: it must then be summed over the ranks that hold the same values.
@@ -49,17 +49,17 @@ struct TensorPartition {
   PartialGradient gradient = PartialGradient::never;
   std::string_view what = {};  // of a partial gradient: "norm", "lora" …, for tests that leave one of the sums out
 
-  TensorSlice slice(at::IntArrayRef whole, const PartitionRank& place) const;
+  TensorSlice slice(at::IntArrayRef whole, const PartitionRank& at) const;
   TensorSlice slice(at::IntArrayRef whole, int64_t rank, int64_t count) const { return slice(whole, {rank, count, count}); }
-  int64_t replicas(int64_t cut) const;  // ranks that hold the same shard: `cut` for a replicated tensor
+  int64_t replicas(int64_t shards) const;  // ranks that hold the same shard: `shards` for a replicated tensor
   bool is_of_experts() const { return experts_dimension >= 0; }
 };
 
 // How a linear layer is sharded, with its bias and LoRA factors. A column-parallel layer (sharded outputs) has a sharded B, a
 // row-parallel one (sharded inputs) a sharded A; the other factor is replicated, and its gradient is summed over the ranks.
 struct LinearPartition {
-  enum class Cut { outputs, inputs, none };
-  Cut cut = Cut::none;
+  enum class Style { column_parallel, row_parallel, replicated };
+  Style style = Style::replicated;
   int64_t units = 0;
 
   TensorPartition weight() const;

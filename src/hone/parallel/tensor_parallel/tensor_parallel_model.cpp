@@ -99,20 +99,20 @@ void TensorParallelModel::shard(const model::PartitionedTensor& tensor, at::Devi
   const bool on_expert_mesh = partition.is_of_experts() && groups_.has_expert_parallelism();
   auto* group = on_expert_mesh ? groups_.experts : groups_.tensor;
   const int64_t rank = group ? group->rank() : 0, count = group ? group->size() : 1;
-  const model::PartitionRank place{rank, count, on_expert_mesh ? groups_.expert_tensor_parallel_size : count};
-  Part part{value, partition.slice(value.sizes(), place), partition, group, place, on_expert_mesh, tensor.value};
+  const model::PartitionRank holder{rank, count, on_expert_mesh ? groups_.expert_tensor_parallel_size : count};
+  Shard shard{value, partition.slice(value.sizes(), holder), partition, group, holder, on_expert_mesh, tensor.value};
   const bool elsewhere = device::is_placeholder(value);  // on another pipeline stage
-  value.set_data(elsewhere ? device::placeholder(part.slice.shape, value.options().device(device))
-                           : part.slice.cut(value.detach()).to(device));
+  value.set_data(elsewhere ? device::placeholder(shard.slice.shape, value.options().device(device))
+                           : shard.slice.extract(value.detach()).to(device));
   if (partition.first_rank_only && rank > 0) value = Tensor();  // known here, not computed with
-  places_[identity_of(part.value)] = parts_.size();
-  parts_.push_back(std::move(part));
+  indices_[identity_of(shard.value)] = shards_.size();
+  shards_.push_back(std::move(shard));
 }
 
-// The model was loaded in host memory, of which each rank takes its part.
+// The model was loaded in host memory, of which each rank takes its shard.
 void TensorParallelModel::move_rest(at::Device device) {
   auto move = [&](Tensor& value) {
-    if (!value.defined() || place_of(value) || value.device() == device) return;
+    if (!value.defined() || index_of(value) || value.device() == device) return;
     value.set_data(device::is_placeholder(value) ? device::placeholder(value.sizes(), value.options().device(device))
                                                  : value.detach().to(device));
   };
@@ -121,40 +121,40 @@ void TensorParallelModel::move_rest(at::Device device) {
     for (auto& adapter : *slot.adapters) move(adapter.a), move(adapter.b);
 }
 
-std::optional<size_t> TensorParallelModel::place_of(const Tensor& parameter) const {
-  auto found = places_.find(identity_of(parameter));
-  if (found == places_.end()) return {};
+std::optional<size_t> TensorParallelModel::index_of(const Tensor& parameter) const {
+  auto found = indices_.find(identity_of(parameter));
+  if (found == indices_.end()) return {};
   return found->second;
 }
 
 const model::TensorSlice* TensorParallelModel::slice_of(const Tensor& parameter) const {
-  const auto place = place_of(parameter);
-  return is_sharded(place) ? &parts_[*place].slice : nullptr;
+  const auto index = index_of(parameter);
+  return is_sharded(index) ? &shards_[*index].slice : nullptr;
 }
 
 bool TensorParallelModel::owns(const Tensor& parameter) const {
-  const auto place = place_of(parameter);
-  if (!place) return groups_.copies_share_state || groups_.is_first_copy;
-  return parts_[*place].is_owner() && (groups_.copies_share_state || is_of_first_copy(parts_[*place]));
+  const auto index = index_of(parameter);
+  if (!index) return groups_.replicas_share_state || groups_.is_first_replica;
+  return shards_[*index].is_owner() && (groups_.replicas_share_state || is_of_first_replica(shards_[*index]));
 }
 
 bool TensorParallelModel::is_on_expert_mesh(const Tensor& parameter) const {
-  const auto place = place_of(parameter);
-  return place && parts_[*place].is_on_expert_mesh;
+  const auto index = index_of(parameter);
+  return index && shards_[*index].is_on_expert_mesh;
 }
 
-bool TensorParallelModel::is_partial(const Part& part) const {
-  const auto& partition = part.partition;
+bool TensorParallelModel::is_partial(const Shard& shard) const {
+  const auto& partition = shard.partition;
   if (partition.gradient == model::PartialGradient::never) return false;
   if (partition.gradient == model::PartialGradient::with_sequence_parallel && !sequence_parallel_) return false;
-  return partition.replicas(part.place.cut) > 1;
+  return partition.replicas(shard.holder.shards) > 1;
 }
 
 ProcessGroup* TensorParallelModel::summed_over(const Tensor& parameter) const {
-  const auto place = place_of(parameter);
-  if (!place || !is_partial(parts_[*place])) return nullptr;
-  const auto& part = parts_[*place];
-  return part.is_on_expert_mesh ? expert_replicas_.get() : part.partition.dimension < 0 ? groups_.tensor : replicas_.get();
+  const auto index = index_of(parameter);
+  if (!index || !is_partial(shards_[*index])) return nullptr;
+  const auto& shard = shards_[*index];
+  return shard.is_on_expert_mesh ? expert_replicas_.get() : shard.partition.dimension < 0 ? groups_.tensor : replicas_.get();
 }
 
 void TensorParallelModel::sum_partial(const std::vector<Gradient>& gradients) {
@@ -163,7 +163,7 @@ void TensorParallelModel::sum_partial(const std::vector<Gradient>& gradients) {
     TensorList partial;
     for (const auto& [parameter, value] : gradients) {
       if (!value.defined() || summed_over(parameter) != group) continue;
-      if (!fault(fmt::format("tensor_parallel.{}", parts_[*place_of(parameter)].partition.what))) partial.push_back(value);
+      if (!fault(fmt::format("tensor_parallel.{}", shards_[*index_of(parameter)].partition.what))) partial.push_back(value);
     }
     sum_over(*group, partial);
   }
@@ -199,46 +199,46 @@ Tensor TensorParallelModel::squared_norm(const std::vector<Gradient>& gradients)
 }
 
 // Exact, whatever the sizes of the parts.
-Tensor TensorParallelModel::gathered_part(size_t place) {
+Tensor TensorParallelModel::gathered_shard(size_t index) {
   at::NoGradGuard no_grad;
-  const auto& part = parts_[place];
-  const auto here = part.here();
-  if (part.slice.is_whole()) return here.clone();
-  auto whole = at::empty(part.slice.whole, here.options());
-  auto holder = part.place;
-  const int64_t alike = part.partition.replicas(holder.cut);
+  const auto& shard = shards_[index];
+  const auto here = shard.here();
+  if (shard.slice.is_whole()) return here.clone();
+  auto whole = at::empty(shard.slice.whole, here.options());
+  auto holder = shard.holder;
+  const int64_t alike = shard.partition.replicas(holder.shards);
   for (holder.rank = 0; holder.rank < holder.count; holder.rank += alike) {
-    const auto slice = part.partition.slice(part.slice.whole, holder);
-    auto values = holder.rank == part.place.rank ? here.contiguous() : at::empty(slice.shape, here.options());
-    part.group->broadcast(values, static_cast<int>(holder.rank));
-    slice.paste(whole, values);
+    const auto slice = shard.partition.slice(shard.slice.whole, holder);
+    auto values = holder.rank == shard.holder.rank ? here.contiguous() : at::empty(slice.shape, here.options());
+    shard.group->broadcast(values, static_cast<int>(holder.rank));
+    slice.insert(whole, values);
   }
   return whole;
 }
 
 Tensor TensorParallelModel::gathered(const Tensor& parameter) {
-  const auto place = place_of(parameter);
-  if (!place) return groups_.is_first_copy ? parameter.detach() : Tensor();
-  return is_of_first_copy(parts_[*place]) ? gathered_part(*place) : Tensor();
+  const auto index = index_of(parameter);
+  if (!index) return groups_.is_first_replica ? parameter.detach() : Tensor();
+  return is_of_first_replica(shards_[*index]) ? gathered_shard(*index) : Tensor();
 }
 
 void TensorParallelModel::fill(const Tensor& parameter, const Tensor& whole) const {
   at::NoGradGuard no_grad;
-  const auto place = place_of(parameter);
-  auto here = place ? parts_[*place].here() : parameter.detach();
-  here.copy_(place ? parts_[*place].slice.cut(whole) : whole);
+  const auto index = index_of(parameter);
+  auto here = index ? shards_[*index].here() : parameter.detach();
+  here.copy_(index ? shards_[*index].slice.extract(whole) : whole);
 }
 
 void TensorParallelModel::keep_gathered(bool hold) {
   if (hold == (gathered_ != nullptr)) return;
   at::NoGradGuard no_grad;
-  gathered_ = hold ? std::make_unique<WholeShapes>(*this) : nullptr;
-  for (auto& part : parts_) {
-    const bool elsewhere = device::is_placeholder(part.here());  // on another pipeline stage, from where it comes
-    if (hold && !elsewhere) gathered_->show(part.value);
-    if (!part.partition.first_rank_only) continue;
-    if (auto values = part.value.detach(); hold && !elsewhere) part.group->broadcast(values, 0);
-    if (part.place.rank > 0) *part.in_model = hold ? part.value : Tensor();
+  gathered_ = hold ? std::make_unique<UnshardedShapes>(*this) : nullptr;
+  for (auto& shard : shards_) {
+    const bool elsewhere = device::is_placeholder(shard.here());  // on another pipeline stage, from where it comes
+    if (hold && !elsewhere) gathered_->show(shard.value);
+    if (!shard.partition.first_rank_only) continue;
+    if (auto values = shard.value.detach(); hold && !elsewhere) shard.group->broadcast(values, 0);
+    if (shard.holder.rank > 0) *shard.in_model = hold ? shard.value : Tensor();
   }
   set_heads(hold ? full_heads_ : sharded_heads_);
   model_.decoder().region = hold ? nullptr : region_.get();
@@ -250,33 +250,33 @@ std::unique_ptr<TensorParallelModel> apply_tensor_parallel(model::CausalLM& mode
   return std::make_unique<TensorParallelModel>(model, groups, options);
 }
 
-WholeShapes::WholeShapes(TensorParallelModel& model) : model_(model) {
-  for (auto& part : model_.parts_) {
-    if (part.slice.is_whole()) continue;
-    part.kept = part.value.detach();
-    part.value.set_data(device::placeholder(part.slice.whole, part.kept.options()));
+UnshardedShapes::UnshardedShapes(TensorParallelModel& model) : model_(model) {
+  for (auto& shard : model_.shards_) {
+    if (shard.slice.is_whole()) continue;
+    shard.kept = shard.value.detach();
+    shard.value.set_data(device::placeholder(shard.slice.whole, shard.kept.options()));
   }
 }
 
-WholeShapes::~WholeShapes() {
-  for (auto& part : model_.parts_)
-    if (part.kept.defined()) part.value.set_data(std::exchange(part.kept, Tensor()));
+UnshardedShapes::~UnshardedShapes() {
+  for (auto& shard : model_.shards_)
+    if (shard.kept.defined()) shard.value.set_data(std::exchange(shard.kept, Tensor()));
 }
 
-void WholeShapes::show(Tensor parameter) {
-  const auto place = model_.place_of(parameter);
-  if (model_.is_sharded(place)) parameter.set_data(model_.gathered_part(*place));
+void UnshardedShapes::show(Tensor parameter) {
+  const auto index = model_.index_of(parameter);
+  if (model_.is_sharded(index)) parameter.set_data(model_.gathered_shard(*index));
 }
 
-WholeParameters::WholeParameters(TensorParallelModel& model)
+UnshardedParameters::UnshardedParameters(TensorParallelModel& model)
     : model_(model), shapes_(model), requests_(model.groups_.world, [&model](int64_t number) {
-        const auto place = static_cast<size_t>(number);
-        return model.is_of_first_copy(model.parts_[place]) ? model.gathered_part(place) : Tensor();
+        const auto index = static_cast<size_t>(number);
+        return model.is_of_first_replica(model.shards_[index]) ? model.gathered_shard(index) : Tensor();
       }) {}
 
-Tensor WholeParameters::operator()(const Tensor& parameter) const {
-  const auto place = model_.place_of(parameter);
-  const auto values = model_.is_sharded(place) ? requests_(static_cast<int64_t>(*place)) : parameter.detach();
+Tensor UnshardedParameters::operator()(const Tensor& parameter) const {
+  const auto index = model_.index_of(parameter);
+  const auto values = model_.is_sharded(index) ? requests_(static_cast<int64_t>(*index)) : parameter.detach();
   return values.to(at::kCPU);
 }
 

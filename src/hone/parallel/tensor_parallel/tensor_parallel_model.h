@@ -13,7 +13,7 @@
 
 namespace hone::parallel {
 
-class WholeShapes;
+class UnshardedShapes;
 
 // The process groups of this rank that together hold a model.
 struct ModelGroups {
@@ -21,9 +21,9 @@ struct ModelGroups {
   ProcessGroup* tensor = nullptr;           // that layers are sharded across; null: not sharded
   ProcessGroup* experts = nullptr;          // of expert and expert tensor parallelism; null: this rank has all
   int64_t expert_tensor_parallel_size = 0;  // consecutive ranks of `experts` per expert; 0: experts are sharded like layers
-  bool is_first_copy = true;                // of the ranks that hold the same shards of layers
-  bool is_first_expert_copy = true;         // of those that hold the same shards of experts
-  bool copies_share_state = false;          // gradients and optimizer state are sharded across the copies
+  bool is_first_replica = true;             // of the ranks that hold the same shards of layers
+  bool is_first_expert_replica = true;      // of those that hold the same shards of experts
+  bool replicas_share_state = false;        // gradients and optimizer state are sharded across the copies
 
   bool has_expert_parallelism() const { return expert_tensor_parallel_size > 0; }
 };
@@ -64,26 +64,26 @@ class TensorParallelModel {
   const ModelGroups& groups() const { return groups_; }
 
  private:
-  friend class WholeShapes;
-  friend class WholeParameters;
-  struct Part {
+  friend class UnshardedShapes;
+  friend class UnshardedParameters;
+  struct Shard {
     Tensor value;  // the model's own
     model::TensorSlice slice;
     model::TensorPartition partition;
     ProcessGroup* group;  // that together holds the tensor; null: this rank does
-    model::PartitionRank place;
+    model::PartitionRank holder;
     bool is_on_expert_mesh;
     Tensor* in_model;  // where the model keeps it
     Tensor kept = {};  // the shard, while `value` only has the unsharded shape
 
     Tensor here() const { return kept.defined() ? kept : value.detach(); }
-    bool is_owner() const { return place.rank % partition.replicas(place.cut) == 0; }
+    bool is_owner() const { return holder.rank % partition.replicas(holder.shards) == 0; }
   };
-  std::optional<size_t> place_of(const Tensor& parameter) const;
-  bool is_sharded(const std::optional<size_t>& place) const { return place && !parts_[*place].slice.is_whole(); }
+  std::optional<size_t> index_of(const Tensor& parameter) const;
+  bool is_sharded(const std::optional<size_t>& index) const { return index && !shards_[*index].slice.is_whole(); }
   // Whether it is of the copy that files are written from.
-  bool is_of_first_copy(const Part& part) const {
-    return part.is_on_expert_mesh ? groups_.is_first_expert_copy : groups_.is_first_copy;
+  bool is_of_first_replica(const Shard& shard) const {
+    return shard.is_on_expert_mesh ? groups_.is_first_expert_replica : groups_.is_first_replica;
   }
   void shard_layers(const TensorParallelOptions& options);
   void shard(const model::PartitionedTensor& tensor, at::Device device);
@@ -92,9 +92,9 @@ class TensorParallelModel {
   };
   void set_heads(const std::vector<Heads>& of_blocks);
   void move_rest(at::Device device);
-  bool is_partial(const Part& part) const;
+  bool is_partial(const Shard& shard) const;
   void sum_over(ProcessGroup& group, const TensorList& gradients);
-  Tensor gathered_part(size_t place);
+  Tensor gathered_shard(size_t index);
 
   model::CausalLM& model_;
   ModelGroups groups_;
@@ -103,10 +103,10 @@ class TensorParallelModel {
   std::unique_ptr<ProcessGroup> expert_replicas_;  // that shard the same experts; null: each has its own
   std::unique_ptr<ProcessRegion> region_;
   std::unique_ptr<ExpertAllToAll> dispatcher_;
-  std::unique_ptr<WholeShapes> gathered_;          // while the model is gathered
+  std::unique_ptr<UnshardedShapes> gathered_;      // while the model is gathered
   std::vector<Heads> full_heads_, sharded_heads_;  // of each block; empty if layers are not sharded
-  std::vector<Part> parts_;
-  std::unordered_map<const void*, size_t> places_;
+  std::vector<Shard> shards_;
+  std::unordered_map<const void*, size_t> indices_;
 };
 
 // Shards a model that was loaded and tuned in full. Throws UserError(usage) for what cannot be sharded: sizes that do not divide,
@@ -115,11 +115,11 @@ std::unique_ptr<TensorParallelModel> apply_tensor_parallel(model::CausalLM& mode
                                                            const TensorParallelOptions& options);
 
 // While it lives, every sharded parameter has its unsharded shape and no values: for code that writes or reads files.
-class WholeShapes {
+class UnshardedShapes {
  public:
-  explicit WholeShapes(TensorParallelModel& model);
-  ~WholeShapes();
-  WholeShapes(const WholeShapes&) = delete;
+  explicit UnshardedShapes(TensorParallelModel& model);
+  ~UnshardedShapes();
+  UnshardedShapes(const UnshardedShapes&) = delete;
   void show(Tensor parameter);  // gathers its values until the end; every rank calls it
 
  private:
@@ -127,15 +127,15 @@ class WholeShapes {
 };
 
 // Gathers unsharded parameters in the order of the first rank's requests; the others call follow().
-class WholeParameters {
+class UnshardedParameters {
  public:
-  explicit WholeParameters(TensorParallelModel& model);
+  explicit UnshardedParameters(TensorParallelModel& model);
   Tensor operator()(const Tensor& parameter) const;  // in host memory
   void follow() const { requests_.follow(); }
 
  private:
   TensorParallelModel& model_;
-  WholeShapes shapes_;
+  UnshardedShapes shapes_;
   GatherRequests requests_;
 };
 

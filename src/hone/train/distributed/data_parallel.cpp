@@ -22,7 +22,7 @@ DataParallel::DataParallel(parallel::ProcessGroup& processes, std::vector<Copies
     : MultiProcess(processes) {
   for (auto& of : copies) {
     if (!of.group) continue;
-    is_first_copy_ = is_first_copy_ && of.group->rank() == 0;
+    is_first_replica_ = is_first_replica_ && of.group->rank() == 0;
     if (of.parameters.empty()) continue;
     share_from_first(of);
     buckets_.push_back(std::make_unique<parallel::GradientBuckets>(*of.group, std::move(of.parameters), bucket_bytes));

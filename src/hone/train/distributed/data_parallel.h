@@ -35,10 +35,10 @@ class DataParallel final : public MultiProcess {
 
   void before_micro_batch(bool last) override;
   void finish_gradients() override;
-  bool owns_state() const override { return is_first_copy_; }
+  bool owns_state() const override { return is_first_replica_; }
 
  private:
-  bool is_first_copy_ = true;
+  bool is_first_replica_ = true;
   std::vector<std::unique_ptr<parallel::GradientBuckets>> buckets_;
 };
 

@@ -98,13 +98,13 @@ WeightFiles pipeline_files(model::CausalLM& model, const tuner::Tuned& tuned, pa
                            parallel::TensorParallelModel* tensor, parallel::ProcessGroup& processes,
                            const std::vector<int>& senders, const CheckpointAssets& companions, size_t max_shard_bytes) {
   auto reader = std::make_shared<tuner::ReadWeight>();
-  auto whole_shapes = [tensor] { return tensor ? std::make_unique<parallel::WholeShapes>(*tensor) : nullptr; };
+  auto unsharded_shapes = [tensor] { return tensor ? std::make_unique<parallel::UnshardedShapes>(*tensor) : nullptr; };
   WeightFiles files;
   files.save = [&model, &tuned, max_shard_bytes, reader](const fs::path& folder) {
     tuner::save_trained(model, tuned, folder, max_shard_bytes, *reader);
   };
-  files.load = [&, tensor, whole_shapes](const fs::path& folder) {
-    const auto shapes = whole_shapes();
+  files.load = [&, tensor, unsharded_shapes](const fs::path& folder) {
+    const auto shapes = unsharded_shapes();
     tuner::load_trained(model, tuned, folder, [&](Tensor parameter, const Tensor& values) {
       at::NoGradGuard no_grad;
       if (!stages.holds(parameter)) return;
@@ -116,8 +116,8 @@ WeightFiles pipeline_files(model::CausalLM& model, const tuner::Tuned& tuned, pa
   };
   files.save_assets = [&companions](const fs::path& folder) { companions.write(folder); };
   const bool main = processes.rank() == 0, sends = std::ranges::count(senders, processes.rank()) > 0;
-  files.gather = [&, tensor, main, sends, reader, whole_shapes](const std::function<void()>& write) {
-    const auto shapes = whole_shapes();
+  files.gather = [&, tensor, main, sends, reader, unsharded_shapes](const std::function<void()>& write) {
+    const auto shapes = unsharded_shapes();
     const StageReader read(stages, tensor, sends);
     if (tuned.adapter) {
       BroughtAdapter brought(tuned, read, main);

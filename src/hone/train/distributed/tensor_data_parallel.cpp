@@ -27,7 +27,8 @@ Tensor TensorDataParallel::clip_grad_norm(optim::Optimizer& optimizer, double ma
 
 bool TensorDataParallel::owns_state() const {
   const auto& groups = model_.groups();
-  return groups.copies_share_state || groups.is_first_copy || (groups.has_expert_parallelism() && groups.is_first_expert_copy);
+  return groups.replicas_share_state || groups.is_first_replica ||
+         (groups.has_expert_parallelism() && groups.is_first_expert_replica);
 }
 
 void TensorDataParallel::keep_gathered(bool hold) {
@@ -58,19 +59,19 @@ WeightFiles tensor_parallel_files(model::CausalLM& model, const tuner::Tuned& tu
     tuner::save_trained(model, tuned, folder, max_shard_bytes, *reader);
   };
   files.load = [&](const fs::path& folder) {
-    parallel::WholeShapes shapes(parts);
+    parallel::UnshardedShapes shapes(parts);
     tuner::load_trained(model, tuned, folder,
                         [&](const Tensor& parameter, const Tensor& values) { parts.fill(parameter, values); });
   };
   files.save_assets = [&companions](const fs::path& folder) { companions.write(folder); };
   files.gather = [&, reader, main](const std::function<void()>& write) {
     if (tuned.adapter) {  // small: every rank has all of it for a while
-      parallel::WholeShapes shapes(parts);
+      parallel::UnshardedShapes shapes(parts);
       for (const auto& [name, tensor] : tuned.trainable) shapes.show(tensor);
       if (main) write();
       return;
     }
-    const parallel::WholeParameters whole(parts);
+    const parallel::UnshardedParameters whole(parts);
     if (!main) return whole.follow();
     *reader = [&whole](const Tensor& parameter) { return whole(parameter); };
     write();
