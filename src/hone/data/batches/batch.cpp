@@ -86,7 +86,7 @@ Batch Batch::to(at::Device device) const {
   // From pinned memory a copy does not wait for the device.
   auto send = [&](const Tensor& tensor) {
     if (!tensor.defined() || device.is_cpu()) return tensor;
-    return pinned ? tensor.pin_memory().to(device, /*non_blocking=*/true) : tensor.to(device);
+    return pinned && tensor.device().is_cpu() ? tensor.pin_memory().to(device, /*non_blocking=*/true) : tensor.to(device);
   };
   moved.tokens_t = send(tokens_t);
   moved.positions_t = send(positions_t);
