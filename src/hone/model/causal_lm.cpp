@@ -85,6 +85,13 @@ struct CausalLM::Impl {
                           : embedding(input.tokens_t, input.adapters);
   }
 
+  // Tensor parallel ranks that split the rows have the features of their own ones.
+  EncoderEmbeddings on_this_rank(EncoderEmbeddings features, const ForwardInput& input) const {
+    if (!decoder.region) return features;
+    const auto rows = decoder.region->own_rows(input.size());
+    return rows.begin == 0 && rows.end == input.size() ? features : features.within(rows.begin, rows.end);
+  }
+
   // What the head reads: every row of the last norm's answer.
   Tensor left(const Tensor& hidden_th, const ForwardInput& input) const {
     return decoder.region ? decoder.region->enter(hidden_th, input.size()) : hidden_th;
@@ -228,13 +235,13 @@ std::unique_ptr<CausalLM> CausalLM::random(const DecoderConfig& config, uint64_t
 Tensor CausalLM::hidden_states(const ForwardInput& input, PagedKvCache* cache, TensorList* router_logits) {
   auto& self = *impl_;
   self.tie();
-  if (!self.sliced && input.has_media()) return hidden_states(encode(input), cache, router_logits);
   if (auto* pipeline = self.decoder.pipeline) {
     auto x_th = pipeline->run(*this, input, router_logits);
     if (x_th.defined()) return self.left(final_norm(x_th), input);
     return at::zeros({1, 1}, self.decoder.norm.weight.options().requires_grad(false))
         .expand({input.size(), config().hidden_size});
   }
+  if (!self.sliced && input.has_media()) return hidden_states(encode(input), cache, router_logits);
   if (!self.sliced) {
     const auto& blocks = self.decoder.blocks;
     self.follow_device();
@@ -353,9 +360,18 @@ ForwardInput CausalLM::encode(const ForwardInput& input) {
   HONE_CHECK(input.encoder.empty(), "media in addition to encoder outputs");
   const HookCalls hooks{impl_->weight_hooks};
   hooks.enter(kEmbeddingUnit);
+  auto features = encode_media(input.images, input.audio);
+  hooks.register_backward_hooks(features.embeddings_nh, {}, kEmbeddingUnit);
+  return with_features(input, impl_->on_this_rank(std::move(features), input));
+}
+
+EncoderEmbeddings CausalLM::media_rows(const ForwardInput& input) const {
+  return impl_->on_this_rank({input.media_rows(), {}, {}}, input);
+}
+
+ForwardInput CausalLM::with_features(const ForwardInput& input, EncoderEmbeddings features) const {
   auto encoded = input;
-  encoded.encoder = encode_media(input.images, input.audio);
-  hooks.register_backward_hooks(encoded.encoder.embeddings_nh, {}, kEmbeddingUnit);
+  encoded.encoder = std::move(features);
   if (const auto& vision = config().vision; vision && vision->sees_ahead && !input.images.empty())
     encoded.attention_blocks = row_blocks(input.images.rows_n, input.segments);
   encoded.images = {}, encoded.audio = {};

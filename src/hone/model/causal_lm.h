@@ -47,6 +47,9 @@ class CausalLM {
   // parallel slices, which computes whole passes.
   EncoderEmbeddings encode_media(const ImageInput& images, const AudioInput& audio);  // by the towers; rows of images first
   ForwardInput encode(const ForwardInput& input);  // what the towers compute of its media in their place
+  // The same with features that an earlier pipeline stage computed, of the rows of media_rows().
+  ForwardInput with_features(const ForwardInput& input, EncoderEmbeddings features) const;
+  EncoderEmbeddings media_rows(const ForwardInput& input) const;  // on this rank, without features
   // Outputs of towers that do not train are kept from now on; all weights are here. Throws UserError where every tower trains.
   void set_tower_cache(std::shared_ptr<TowerCache> cache);
   Tensor embed(const ForwardInput& input);  // [T, hidden], before the first block; media are encoded before

@@ -17,6 +17,15 @@ EncoderEmbeddings EncoderEmbeddings::to(at::Device device) const {
   return moved;
 }
 
+EncoderEmbeddings EncoderEmbeddings::within(int64_t begin, int64_t end) const {
+  if (empty()) return {};
+  const auto here = at::logical_and(rows_n >= begin, rows_n < end).nonzero().squeeze(1);
+  auto chosen = [&](const Tensor& features_nh) { return features_nh.index_select(0, here.to(features_nh.device())); };
+  EncoderEmbeddings part{rows_n.index_select(0, here) - begin, embeddings_nh.defined() ? chosen(embeddings_nh) : Tensor(), {}};
+  for (const auto& addition : deepstack) part.deepstack.push_back(chosen(addition));
+  return part;
+}
+
 Tensor EncoderEmbeddings::replace_rows(const Tensor& x_th) const {
   if (empty()) return x_th;
   HONE_CHECK(embeddings_nh.size(0) == rows_n.size(0), "{} embeddings of an encoder for {} rows", embeddings_nh.size(0),
@@ -27,6 +36,11 @@ Tensor EncoderEmbeddings::replace_rows(const Tensor& x_th) const {
 Tensor EncoderEmbeddings::add_deepstack(const Tensor& x_th, size_t block) const {
   if (!adds_behind(block)) return x_th;
   return x_th.index_add(0, rows_n.to(x_th.device()), deepstack[block].to(x_th.options()));
+}
+
+Tensor ForwardInput::media_rows() const {
+  if (images.empty() || audio.empty()) return images.empty() ? audio.rows_n : images.rows_n;
+  return at::cat({images.rows_n, audio.rows_n});
 }
 
 ForwardInput ForwardInput::to(at::Device device) const {

@@ -16,8 +16,10 @@ struct EncoderEmbeddings {
   Tensor embeddings_nh;  // [N, hidden], differentiable
   TensorList deepstack;  // [N, hidden] each: added to these rows behind the first block, behind the second, …
 
-  bool empty() const { return !rows_n.defined() || rows_n.numel() == 0; }
+  bool empty() const { return !rows_n.defined(); }
   EncoderEmbeddings to(at::Device device) const;
+  // Those of rows [begin, end), counted from `begin`. Where it has none of them, the towers still get gradients, which are zero.
+  EncoderEmbeddings within(int64_t begin, int64_t end) const;
   Tensor replace_rows(const Tensor& x_th) const;  // of the token embeddings
   bool adds_behind(size_t block) const { return !empty() && block < deepstack.size(); }
   Tensor add_deepstack(const Tensor& x_th, size_t block) const;  // to what this block gave
@@ -59,6 +61,7 @@ struct ForwardInput {
 
   int64_t size() const { return positions_t.size(-1); }
   bool has_media() const { return !images.empty() || !audio.empty(); }
+  Tensor media_rows() const;  // int64 [N]: rows of images, then those of audio; undefined: it has no media
   ForwardInput to(at::Device device) const;
 };
 

@@ -48,6 +48,13 @@ void add_norm(std::vector<PartitionedTensor>& list, std::optional<Norm>& norm, P
   if (norm) list.push_back({&norm->weight, replicated(gradient, what)});
 }
 
+// Every rank encodes all media; if the ranks split the rows, each gets the gradients of the features of its own rows.
+void add_tower(std::vector<PartitionedTensor>& list, const Module& tower) {
+  const auto partition = replicated(PartialGradient::with_sequence_parallel, "tower");
+  for (const auto& parameter : tower.parameters()) list.push_back({parameter.value, partition});
+  for (const auto& factor : tower.adapter_parameters()) list.push_back({factor.value, partition});
+}
+
 void add_block(std::vector<PartitionedTensor>& list, Block& block) {
   for (auto& [layer, partition] : partitioned_linears(block)) add_linear(list, *layer, partition);
   if (block.mixture) add_experts(list, *block.mixture);
@@ -201,6 +208,8 @@ std::vector<PartitionedTensor> partitioned_tensors(Decoder& decoder) {
   if (decoder.config.tie_word_embeddings) of_head.erase(of_head.begin());
   list.insert(list.end(), of_head.begin(), of_head.end());
   if (decoder.value_head) add_linear(list, *decoder.value_head, LinearPartition());
+  if (decoder.vision) add_tower(list, decoder.vision->module());
+  if (decoder.audio) add_tower(list, decoder.audio->module());
   return list;
 }
 

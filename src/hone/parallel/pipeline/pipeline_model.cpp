@@ -16,9 +16,6 @@ void check_stages_possible(model::CausalLM& model) {
   auto refuse = [](const std::string& what, const char* fix) {
     throw UserError(ExitCode::usage, what + ", which pipeline parallel training does not support", fix);
   };
-  const auto& config = model.config();
-  if (config.vision || config.audio)
-    refuse(fmt::format("{} reads images or sound", config.architecture), "shard it with `deepspeed` zero3");
   for (const auto* layer : model.tree().linears()) {
     if (layer->quantized_base || layer->quantized || layer->float8)
       refuse(layer->name + " is quantized", "leave out the pipeline, or the bits");
@@ -40,9 +37,8 @@ PipelineModel::PipelineModel(model::CausalLM& model, StageLayout layout, const S
   at::NoGradGuard no_grad;
   int64_t block = 0;
   for (auto& unit : model.units()) {
-    const int stage = unit.kind == model::UnitKind::embedding ? 0
-                      : unit.kind == model::UnitKind::block   ? layout_.stage_of(block++)
-                                                              : layout_.stages() - 1;
+    const bool is_input = unit.kind == model::UnitKind::embedding || unit.kind == model::UnitKind::encoder;
+    const int stage = is_input ? 0 : unit.kind == model::UnitKind::block ? layout_.stage_of(block++) : layout_.stages() - 1;
     for (auto& parameter : unit.parameters())
       if (stage_of_.insert({address_of_impl(*parameter.value), stage}).second) parameters_.push_back(*parameter.value);
   }
@@ -68,26 +64,56 @@ PipelineModel::Message PipelineModel::StageOutput::message() const {
   TensorList logits;
   for (const auto& logits_te : router_logits) logits.push_back(logits_te.to(at::kFloat));
   if (!logits.empty()) message.push_back(at::stack(logits));
+  if (!deepstack.empty()) message.push_back(at::stack(deepstack).to(x_th.scalar_type()));
   return message;
+}
+
+int64_t PipelineModel::routers_before(int stage) const {
+  int64_t mixtures = 0;
+  for (int64_t block = 0; block < layout_.begin(stage); ++block) mixtures += model_.config().has_experts(block) ? 1 : 0;
+  return mixtures;
+}
+
+int64_t PipelineModel::deepstack_behind(int64_t block, const model::ForwardInput& input) const {
+  const auto& vision = model_.config().vision;
+  if (!vision || input.images.empty()) return 0;
+  return std::max<int64_t>(static_cast<int64_t>(vision->deepstack_blocks.size()) - block, 0);
+}
+
+model::ForwardInput PipelineModel::with_received_features(int stage, const model::ForwardInput& input,
+                                                          const Message& received) const {
+  if (!input.has_media()) return input;
+  auto features = model_.media_rows(input);
+  if (deepstack_behind(layout_.begin(stage), input) > 0) {
+    features.deepstack.resize(static_cast<size_t>(layout_.begin(stage)));
+    for (auto& addition : received.back().unbind(0)) features.deepstack.push_back(std::move(addition));
+  }
+  return model_.with_features(input, std::move(features));
 }
 
 PipelineModel::StageOutput PipelineModel::run_stage(int stage, const model::ForwardInput& input, const Message& received,
                                                     bool router_logits) {
   fault("pipeline.forward");
   StageOutput output;
-  if (received.size() > 1) output.router_logits = received[1].unbind(0);
-  output.x_th = model_.run_blocks(stage == 0 ? model_.embed(input) : received.front(), layout_.begin(stage), layout_.end(stage),
-                                  input, nullptr, router_logits ? &output.router_logits : nullptr);
+  if (router_logits && routers_before(stage) > 0) output.router_logits = received[1].unbind(0);
+  const auto encoded = stage == 0 ? model_.encode(input) : with_received_features(stage, input, received);
+  output.x_th = model_.run_blocks(stage == 0 ? model_.embed(encoded) : received.front(), layout_.begin(stage), layout_.end(stage),
+                                  encoded, nullptr, router_logits ? &output.router_logits : nullptr);
+  const auto& deepstack = encoded.encoder.deepstack;
+  for (auto block = static_cast<size_t>(layout_.end(stage)); block < deepstack.size(); ++block)
+    output.deepstack.push_back(deepstack[block]);
   return output;
 }
 
-PipelineModel::Message PipelineModel::receive(int stage, int64_t tokens, bool router_logits) {
+PipelineModel::Message PipelineModel::receive(int stage, const model::ForwardInput& input, bool router_logits) {
   const auto& config = model_.config();
   const auto options = at::TensorOptions(model_.dtype()).device(model_.device());
+  const int64_t tokens = input.size();
   Message message{at::empty({(tokens + rows_over_ - 1) / rows_over_, config.hidden_size}, options)};
-  int64_t mixtures = 0;
-  for (int64_t block = 0; block < layout_.begin(stage) && router_logits; ++block) mixtures += config.has_experts(block) ? 1 : 0;
-  if (mixtures > 0) message.push_back(at::empty({mixtures, tokens, config.experts.count}, options.dtype(at::kFloat)));
+  if (const int64_t mixtures = router_logits ? routers_before(stage) : 0; mixtures > 0)
+    message.push_back(at::empty({mixtures, tokens, config.experts.count}, options.dtype(at::kFloat)));
+  if (const int64_t features = deepstack_behind(layout_.begin(stage), input); features > 0)
+    message.push_back(at::empty({features, model_.media_rows(input).rows_n.size(0), config.hidden_size}, options));
   auto& group = is_first() ? *groups_.around : *groups_.stages;
   for (auto& each : message) group.receive(each, layout_.rank_of(stage - 1), kStageTag)->wait();
   return message;
@@ -123,7 +149,7 @@ Tensor PipelineModel::run(model::CausalLM&, const model::ForwardInput& input, Te
   Tensor last_th;
   for (int chunk = 0; chunk < layout_.chunks(); ++chunk) {
     const int here = stage(chunk);
-    const auto received = here == 0 ? Message() : receive(here, input.size(), router_logits != nullptr);
+    const auto received = here == 0 ? Message() : receive(here, input, router_logits != nullptr);
     auto output = run_stage(here, input, received, router_logits != nullptr);
     if (is_last_stage(here)) {
       if (router_logits) *router_logits = std::move(output.router_logits);

@@ -42,17 +42,19 @@ class PipelineModel final : public model::PipelinedBlocks {
   bool owns(const Tensor& parameter) const { return layout_.rank_of(stage_of(parameter)) == rank(); }
   bool holds(const Tensor& parameter) const { return owns(parameter) || is_shared(parameter); }
 
-  // What a stage sends to the next: hidden states, and on request the router logits of earlier blocks [blocks, T, experts].
+  // What a stage sends to the next: hidden states, on request the router logits of earlier blocks [blocks, T, experts], and
+  // features of images that later blocks add [blocks, N, hidden]. The towers are on the first stage.
   using Message = TensorList;
   struct StageOutput {
     Tensor x_th;
     TensorList router_logits;  // of all blocks so far
+    TensorList deepstack;      // of the blocks behind this stage
 
     Message message() const;
   };
   StageOutput run_stage(int stage, const model::ForwardInput& input, const Message& received, bool router_logits);
-  // A message of `tokens` rows. Every stage has the same rows, so that no shape has to be sent.
-  Message receive(int stage, int64_t tokens, bool router_logits);
+  // Every stage has the same rows, so that no shape has to be sent.
+  Message receive(int stage, const model::ForwardInput& input, bool router_logits);
   using Sending = std::vector<std::unique_ptr<Work>>;
   Sending send(int stage, const Message& message);
   TensorList receive_gradients(int stage, const TensorList& outputs);
@@ -72,6 +74,9 @@ class PipelineModel final : public model::PipelinedBlocks {
   void keep_gathered(bool hold);
 
  private:
+  int64_t routers_before(int stage) const;
+  int64_t deepstack_behind(int64_t block, const model::ForwardInput& input) const;  // features that it and later blocks add
+  model::ForwardInput with_received_features(int stage, const model::ForwardInput& input, const Message& received) const;
   bool is_shared(const Tensor& parameter) const;
   Sending send_all(ProcessGroup& group, const TensorList& values, int to) const;
 

@@ -18,6 +18,12 @@ model::DeviceMap parts_elsewhere(const model::DecoderConfig& config, const Stage
   const bool scores = config.num_labels > 0;  // a head of them is small and may be new; the norm stays with its head
   if (!last && !scores && !(tied && first)) leave(fmt::format("{}.{}", names.model, names.final_norm));
   if (!last && !scores && !tied) leave(names.head);
+  if (!first && config.vision) {
+    const auto& tower = config.vision->names;
+    for (const auto& path : {tower.tower, tower.merger, tower.vocabulary})
+      if (!path.empty()) leave(path);
+  }
+  if (!first && config.audio) leave(config.audio->tower);
   return elsewhere;
 }
 

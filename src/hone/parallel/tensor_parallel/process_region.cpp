@@ -119,6 +119,12 @@ Tensor ProcessRegion::leave(const Tensor& partial_th) {
   return sequence_parallel_ ? ReduceScatterRows::apply(partial_th, &group_) : ReduceFromRegion::apply(partial_th, &group_);
 }
 
+model::RowRange ProcessRegion::own_rows(int64_t rows) const {
+  if (!sequence_parallel_) return {0, rows};
+  const int64_t each = rows_per_rank(rows, group_);
+  return {group_.rank() * each, (group_.rank() + 1) * each};
+}
+
 // Words of other ranks are nothing here.
 Tensor ProcessRegion::embed(const model::Embedding& embedding, const Tensor& tokens_t, const ops::LoraMapping& adapters) {
   auto place = tokens_t - words_.first;

@@ -17,6 +17,7 @@ class ProcessRegion final : public model::TensorParallelRegion {
 
   Tensor enter(const Tensor& x_th, int64_t rows) override;
   Tensor leave(const Tensor& partial_th) override;
+  model::RowRange own_rows(int64_t rows) const override;
   Tensor embed(const model::Embedding& embedding, const Tensor& tokens_t, const ops::LoraMapping& adapters) override;
   Tensor gather_words(const Tensor& here_tw) override;
   Tensor replicated(const Tensor& values) override;

@@ -19,9 +19,6 @@ void check_shardable(model::CausalLM& model, bool shards_layers) {
                     fmt::format("{}, which {} parallel training does not support", what, shards_layers ? "tensor" : "expert"),
                     fix);
   };
-  const auto& config = model.config();
-  if (shards_layers && (config.vision || config.audio))
-    refuse(fmt::format("{} reads images or sound", config.architecture), "shard it with `deepspeed` zero3");
   for (const auto* layer : model.tree().linears()) {
     if (layer->quantized_base || layer->quantized || layer->float8)
       refuse(layer->name + " is quantized", "leave out the parallelism, or the bits");

@@ -44,10 +44,10 @@ PipelineSchedule::Output PipelineSchedule::forward(Loss& method, const MicroBatc
   return {{}, method.measure(outputs_of(batch.request.batch, std::move(output)), *batch.payload)};
 }
 
-PipelineSchedule::Message PipelineSchedule::received_message(int chunk, int64_t tokens) {
+PipelineSchedule::Message PipelineSchedule::received_message(int chunk, const model::ForwardInput& input) {
   const int stage = stages_.stage(chunk);
   if (stage == 0) return {};
-  auto received = stages_.receive(stage, tokens, options_.router_logits);
+  auto received = stages_.receive(stage, input, options_.router_logits);
   const bool trains = options_.trains_before[static_cast<size_t>(chunk)] && at::GradMode::is_enabled();
   for (auto& values : received) values.requires_grad_(trains);
   return received;
@@ -55,7 +55,7 @@ PipelineSchedule::Message PipelineSchedule::received_message(int chunk, int64_t 
 
 void PipelineSchedule::forward_step(const parallel::PipelineStep& step, const MicroBatch& batch, const Passes& passes) {
   const int stage = stages_.stage(step.chunk);
-  InFlight pass{received_message(step.chunk, batch.request.batch.tokens_t.size(0)), {}};
+  InFlight pass{received_message(step.chunk, forward_input(batch.request.batch)), {}};
   pass.outputs = passes.forward(step.micro_batch, step.chunk, pass.received);
   if (!stages_.is_last_stage(stage)) pass.sending = stages_.send(stage, pass.outputs);
   in_flight_[static_cast<size_t>(step.chunk)].push_back(std::move(pass));
@@ -122,7 +122,7 @@ Tensor PipelineSchedule::begin_pass(const data::Batch& batch, at::IntArrayRef sh
   auto values = at::empty(shape, at::TensorOptions(at::kFloat).device(device()));
   for (int chunk = 0; chunk < stages_.layout().chunks(); ++chunk) {
     const int stage = stages_.stage(chunk);
-    InFlight pass{received_message(chunk, input.size()), {}};
+    InFlight pass{received_message(chunk, input), {}};
     auto output = stages_.run_stage(stage, input, pass.received, options_.router_logits);
     if (stages_.is_last_stage(stage)) {
       values = read(outputs_of(batch, std::move(output)));

@@ -62,7 +62,7 @@ class PipelineSchedule {
     TensorList outputs;
     parallel::PipelineModel::Sending sending = {};
   };
-  Message received_message(int chunk, int64_t tokens);
+  Message received_message(int chunk, const model::ForwardInput& input);
   ForwardOutputs outputs_of(const data::Batch& batch, parallel::PipelineModel::StageOutput output) const;  // of the last stage
   void forward_step(const parallel::PipelineStep& step, const MicroBatch& batch, const Passes& passes);
   void backward_step(const parallel::PipelineStep& step, bool last, const Passes& passes);
