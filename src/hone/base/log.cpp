@@ -82,10 +82,10 @@ void write(Level level, std::string_view message) {
 
 void warn_once(const std::string& message) {
   static std::mutex mutex;
-  static std::set<std::string> said;
+  static std::set<std::string> logged;
   {
     std::lock_guard lock(mutex);
-    if (!said.insert(message).second) return;
+    if (!logged.insert(message).second) return;
   }
   write(Level::warning, message);
 }

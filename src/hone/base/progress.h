@@ -14,7 +14,7 @@ class ProgressBar {
   ~ProgressBar();  // leaves the cursor on a fresh line
   ProgressBar(const ProgressBar&) = delete;
 
-  // `note` is shown behind the counts, cut to what fits: "loss 1.234  lr 1.0e-4  1.2k tok/s".
+  // `note` is shown behind the counts, truncated to what fits: "loss 1.234  lr 1.0e-4  1.2k tok/s".
   void update(int64_t done, std::string_view note = {});
   void finish();
 

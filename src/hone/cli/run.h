@@ -20,7 +20,7 @@ struct Invocation {
 // Throws UserError(usage) for an unknown verb. `words` excludes the program's own name.
 Invocation read_invocation(FrontEnd front_end, std::vector<std::string> words);
 Parsed parse_invocation(const Invocation& invocation, const SystemAccess& world);
-// The options as the command gets them: variables set, remarks said, folders found, checkpoints' own values taken, every "auto"
+// The options as the command gets them: variables set, notes logged, folders found, checkpoints' own values taken, every "auto"
 // decided, combinations checked. None when --show_config was asked for and printed instead.
 std::optional<Options> resolve(Parsed parsed);
 

@@ -33,7 +33,7 @@ struct DatasetPreview {
     Json extra;  // columns that no message holds: what rewards are computed from
   };
   std::vector<Row> rows;              // the first usable ones
-  LengthSummary lengths, is_trained;  // tokens a row before cutting, and how many of them are learned
+  LengthSummary lengths, is_trained;  // tokens per row before truncation, and how many of them are trained
   int64_t scanned = 0, too_long = 0, without_target = 0;
 };
 

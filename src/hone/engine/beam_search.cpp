@@ -64,9 +64,9 @@ BeamSearch::Branch BeamSearch::grow(const RankedCandidate& way) const {
   return branch;
 }
 
-void BeamSearch::keep_finished(RequestOutput said, float score) {
+void BeamSearch::keep_finished(RequestOutput output, float score) {
   auto place = std::ranges::upper_bound(finished_, score, std::greater(), &Finished::score);
-  finished_.insert(place, {std::move(said), score});
+  finished_.insert(place, {std::move(output), score});
   if (finished_.size() > width_) finished_.pop_back();
 }
 

@@ -53,7 +53,7 @@ class BeamSearch {
   float by_length(float score, int64_t length) const;
   std::vector<RankedCandidate> best_candidates() const;
   Branch grow(const RankedCandidate& way) const;
-  void keep_finished(RequestOutput said, float score);
+  void keep_finished(RequestOutput output, float score);
   bool is_over(const std::vector<Branch>& going) const;
   void fork_beams(std::vector<Branch> going, Scheduler& scheduler, RequestId& next_id, std::vector<BlockCopy>& copies);
 

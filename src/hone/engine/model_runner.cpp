@@ -96,7 +96,7 @@ std::vector<ModelRunner::Chunks> ModelRunner::split_batch_invariant(const StepBa
   if (std::ranges::none_of(all, &ScheduledChunk::is_batch_invariant)) return {all};
   std::vector<Chunks> result;
   size_t begin = 0;
-  auto cut_before = [&](size_t end) {
+  auto split_before = [&](size_t end) {
     if (begin < end) result.push_back(all.subspan(begin, end - begin));
     begin = end;
   };
@@ -104,10 +104,10 @@ std::vector<ModelRunner::Chunks> ModelRunner::split_batch_invariant(const StepBa
   for (size_t i = 0; i < all.size(); ++i) {
     bool full = all[i].is_decode() && rows + all[i].count > ops::kBatchInvariantRows,
          prompt = !all[i].is_decode() && (all[i].is_batch_invariant() || rows > 0);
-    if (full || prompt) cut_before(i), rows = 0;
+    if (full || prompt) split_before(i), rows = 0;
     if (all[i].is_decode() || all[i].is_batch_invariant()) rows += all[i].count;
   }
-  cut_before(all.size());
+  split_before(all.size());
   return result;
 }
 

@@ -65,7 +65,7 @@ void Scheduler::admit(StepBatch& batch, int64_t& budget) {
   }
 }
 
-// What of a prompt comes next. A repeatable one is cut at places of its own, whatever room the others leave; 0: it waits for
+// What of a prompt comes next. A batch-invariant one is chunked at fixed positions, whatever the others leave; 0: it waits for
 // more.
 int64_t Scheduler::next_prefill_chunk(const Sequence& sequence, int64_t budget) const {
   if (!sequence.request.sampling.batch_invariant) return outside_pictures(sequence, std::min(sequence.remaining(), budget));

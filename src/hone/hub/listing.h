@@ -45,7 +45,7 @@ std::string files_address(const Access& access, const Repo& repo, int page);
 std::string file_url(const Access& access, const Repo& repo, const std::string& commit, const std::string& path);
 std::string repo_url(const Access& access, const Repo& repo);  // for people
 inline constexpr int kDatasetPage = 200;                       // entries that a page of a ModelScope dataset holds
-inline constexpr size_t kMostModelFiles = 3000;                // ModelScope cuts a model's listing here without saying so
+inline constexpr size_t kMostModelFiles = 3000;                // ModelScope silently truncates a model's listing here
 
 // Percent-encoded; `keep_slashes` for the path of an address.
 std::string encoded(std::string_view text, bool keep_slashes);

@@ -26,7 +26,7 @@ std::optional<Error> check_sound_format(int64_t rate, int64_t channels);
 // How many samples a recording has at another rate.
 int64_t samples_at(const AudioHeader& header, int64_t rate);
 
-// The content decides, not the file's name. Nothing is decoded. Errors: empty, another format, cut off, no samples, longer than
+// The content decides, not the file's name. Nothing is decoded. Errors: empty, another format, truncated, no samples, longer than
 // kMostSeconds, a build without the decoders.
 Result<AudioHeader> read_audio_header(std::string_view bytes);
 

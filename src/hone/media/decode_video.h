@@ -22,7 +22,7 @@ inline constexpr size_t kMostVideoBytes = size_t{4} << 30;
 inline constexpr int64_t kMostFramePixels = 8192 * 8192;
 
 // MP4, MOV, Matroska, WebM, AVI, MPEG-TS and MPEG-PS; the content decides, not the file's name. No frame is decoded but those
-// that FFmpeg looks at to know the format. Errors: empty, another format, cut off, no pictures, too large, no FFmpeg here.
+// that FFmpeg looks at to know the format. Errors: empty, another format, truncated, no pictures, too large, no FFmpeg here.
 Result<VideoHeader> read_video_header(std::string_view bytes);
 
 // Gives the frames with these numbers, which must ascend and may repeat, to `take` in RGB, one at a time: what one group of

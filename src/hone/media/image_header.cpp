@@ -15,7 +15,7 @@ uint32_t little16(std::string_view bytes, size_t at) { return byte_at(bytes, at)
 uint32_t little24(std::string_view bytes, size_t at) { return little16(bytes, at) | byte_at(bytes, at + 2) << 16; }
 uint32_t little32(std::string_view bytes, size_t at) { return little24(bytes, at) | byte_at(bytes, at + 3) << 24; }
 
-Error cut_off(const char* format, std::string_view bytes) {
+Error truncated(const char* format, std::string_view bytes) {
   return error("the {} file is cut off after {} bytes; expected a whole one", format, bytes.size());
 }
 
@@ -32,10 +32,10 @@ bool png_is_whole(std::string_view bytes) {
 }
 
 Result<ImageHeader> png_header(std::string_view bytes) {
-  if (bytes.size() < 33) return cut_off("PNG", bytes);
+  if (bytes.size() < 33) return truncated("PNG", bytes);
   if (bytes.substr(12, 4) != "IHDR") return error("a PNG file without its header chunk");
   ImageSize size{big32(bytes, 16), big32(bytes, 20)};
-  if (!png_is_whole(bytes)) return cut_off("PNG", bytes);
+  if (!png_is_whole(bytes)) return truncated("PNG", bytes);
   return ImageHeader{ImageFormat::png, size};
 }
 
@@ -60,12 +60,12 @@ Result<ImageHeader> jpeg_header(std::string_view bytes) {
     if (marker == 0xDA || length < 2) return error("a JPEG file without the header of its frame");
     at += 2 + length;
   }
-  return cut_off("JPEG", bytes);
+  return truncated("JPEG", bytes);
 }
 
 Result<ImageHeader> webp_header(std::string_view bytes) {
-  if (bytes.size() < 30) return cut_off("WebP", bytes);
-  if (bytes.size() - 8 < little32(bytes, 4)) return cut_off("WebP", bytes);
+  if (bytes.size() < 30) return truncated("WebP", bytes);
+  if (bytes.size() - 8 < little32(bytes, 4)) return truncated("WebP", bytes);
   const auto kind = bytes.substr(12, 4);
   if (kind == "VP8X") return ImageHeader{ImageFormat::webp, {little24(bytes, 24) + 1, little24(bytes, 27) + 1}};
   if (kind == "VP8L") {

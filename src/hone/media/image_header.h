@@ -17,7 +17,7 @@ struct ImageHeader {
 // Pillow refuses more pixels than this as a decompression bomb.
 inline constexpr int64_t kMostPixels = 178'956'970;
 
-// The content decides, not the file's name. Errors: empty, another format, cut off, no pixels, too many.
+// The content decides, not the file's name. Errors: empty, another format, truncated, no pixels, too many.
 Result<ImageHeader> read_image_header(std::string_view bytes);
 
 }  // namespace hone::media

@@ -138,7 +138,7 @@ ImageProcessorConfig parse_image_processor(const Json& preprocessor, ImageProces
   throw UserError(cause.code(), origin + ": " + cause.what(), cause.hint());
 }
 
-// Ovis raises a small side with the other one, and cuts what is 200 times as long as wide.
+// Ovis raises a small side with the other one, and crops what is 200 times as long as wide.
 static ImageSize ovis_sides(ImageSize size, int64_t factor) {
   auto raised = [&](int64_t other, int64_t small) {
     return static_cast<int64_t>(

@@ -62,7 +62,7 @@ struct ImagePlan {
     bool to_rgb = false;                // the colours are brought to RGB before it
     std::optional<ImageBox> from = {};  // the part that is resized; none: all of it
   };
-  std::vector<Step> steps;  // the last one's size is what the tower sees, or what is cut into tiles
+  std::vector<Step> steps;  // the last one's size is what the tower sees, or what is split into tiles
   ImageSize source;
   bool has_thumbnail = false;      // the whole picture is a tile too, the last one
   int64_t frames = 1;              // tiles; 1: the picture is whole
@@ -72,7 +72,7 @@ struct ImagePlan {
   bool is_crop() const { return !steps.empty() && steps.back().from; }
 };
 
-// How many tiles a picture is cut into, across and down: those whose ratio is nearest to the picture's.
+// How many tiles a picture is split into, across and down: those whose ratio is nearest to the picture's.
 ImageSize choose_tiles(ImageSize size, const TileConfig& config);
 
 Result<ImagePlan> plan_image(ImageSize size, const ImageProcessorConfig& config);

@@ -419,7 +419,7 @@ Tensor CausalLM::logits(const Tensor& hidden_th, const ops::LoraMapping& adapter
   auto logits = impl_->decoder.head(hidden_th, {impl_->training, &adapters});
   auto* region = impl_->decoder.region;
   if (!region) return logits;
-  return config().num_labels > 0 ? region->replicated(logits) : region->gather_words(logits);
+  return config().num_labels > 0 ? region->replicated(logits) : region->gather_vocabulary(logits);
 }
 
 int64_t CausalLM::logits_size() const {

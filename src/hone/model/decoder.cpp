@@ -193,7 +193,7 @@ Tensor whole(const Tensor& result_th, const ForwardContext& pass) {
 }
 
 // Tokens go to where their experts are, from the rows that are here. A balance of experts looks at all rows, and the MLP that
-// they share is cut as that of a dense block.
+// they share is sharded as that of a dense block.
 Tensor mix_dispatched(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
   TensorList logits;
   auto y_th = (*block.mixture)(x_th, pass.mode, pass.router_logits ? &logits : nullptr, /*drops=*/!pass.cache, pass.experts);

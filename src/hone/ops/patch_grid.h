@@ -1,4 +1,4 @@
-// How a picture is cut into patches: the shape that data, model and engine share.
+// How a picture is split into patches: the shape that data, model and engine share.
 #pragma once
 #include <cstdint>
 

@@ -31,8 +31,8 @@ AdamStep step_of(const AdamUpdate& u, const AdamConfig& config, AdamRounding rou
           .rounding = rounding};
 }
 
-// What one thread does at a time. Tensors are cut by size alone, all of a group before any is touched: few barriers, whatever the
-// tensors' sizes.
+// What one thread does at a time. Tensors are split by size alone, all of a group before any is touched: few barriers, whatever
+// the tensors' sizes.
 struct Block {
   size_t tensor;
   int64_t begin, end;

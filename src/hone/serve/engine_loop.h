@@ -58,7 +58,7 @@ class Generation {
 struct EngineLoopLimits {
   size_t live_sequences = 1280;    // generated or waiting for it
   size_t live_tokens = 16u << 20;  // their prompts and the longest answers they may become, together
-  size_t unread_bytes = 1u << 20;  // of one request, until its client is cut
+  size_t unread_bytes = 1u << 20;  // of one request, until its client is disconnected
   int failures_in_a_row = 3;       // steps that throw, until the engine counts as broken
 };
 

@@ -7,8 +7,8 @@ namespace hone::train {
 // How the models of a run are read: those in parts in host memory, out of which each process takes its own.
 model::LoadOptions load_options(const TrainingJob& job, const DistributedContext& processes);
 
-// Layers that are cut or in stages are loaded in host memory, out of which each process takes its part. Of stages a process reads
-// its own alone, unless the tuner looks at the others' weights; those it did not read are placeholders.
+// Layers that are sharded or in stages are loaded in host memory, from which each process takes its shard. Of stages a process
+// reads its own alone, unless the tuner looks at the others' weights; those it did not read are placeholders.
 std::unique_ptr<model::CausalLM> load_model(const TrainingJob& job, const DistributedContext& processes,
                                             const text::Tokenizer& tokenizer);
 

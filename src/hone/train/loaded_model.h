@@ -49,7 +49,7 @@ class SessionModels {
 // Shards a model that trains and splits its sequences, as far as the run asks for it.
 LoadedModel shard_model(const TrainingJob& job, const DistributedContext& processes, const char* name,
                         std::shared_ptr<model::CausalLM> model, tuner::Tuned tuned);
-// A model that is only asked, in shards, in stages and cut where those that train are.
+// A model that is not trained, with the layout of those that are: shards, stages, tensor parallelism.
 LoadedModel freeze_model(const TrainingJob& job, const DistributedContext& processes, const char* name,
                          std::unique_ptr<model::CausalLM> model);
 

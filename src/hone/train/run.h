@@ -81,7 +81,7 @@ std::string run_identity(const TrainingJob& job);
 // "sft of Qwen2.5-7B-Instruct": what a message about the run calls it.
 std::string display_name(const TrainingJob& job);
 
-// The length that rows come to where they are packed or cut, else a usual one: an estimate for what is planned by it.
+// The length that rows come to where they are packed or truncated, else a usual one: an estimate for what is planned by it.
 int64_t expected_row_length(const TrainingJob& job);
 
 // Checks everything that can be known, loads the model, trains, saves and says where. Returns the process's exit code; a

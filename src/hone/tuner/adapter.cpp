@@ -34,7 +34,7 @@ void require_unquantized_weights(model::CausalLM& model, std::string_view why) {
 void move_in(Tensor& slot, const Tensor& value) { slot = value.detach(); }
 
 // An adapter that changes the embedding or the head changes that one alone, as in PEFT: a tied model becomes untied. The head's
-// weight is then a parameter of its own, which is cut, placed and replaced by itself, though both share their numbers.
+// weight is then a parameter of its own, which is sharded, placed and replaced separately, though both share their values.
 template <class Touches>
 void untie_if_touched(model::CausalLM& model, Touches touches) {
   if (!model.config().tie_word_embeddings || !(touches(model.embedding().name) || touches(model.head().name))) return;

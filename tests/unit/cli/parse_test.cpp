@@ -91,7 +91,7 @@ TEST(Parse, EnvBlockOfAFile) {
   ParseScene scene{.files = {{"run.yaml", "ENV:\n  A: 1\n  B: x\n"}}, .variables = {{"B", "y"}}};
   auto parsed = scene.parse({"sft", "run.yaml"});
   EXPECT_THAT(parsed.environment, ElementsAre(std::pair<std::string, std::string>{"A", "1"}));
-  EXPECT_THAT(parsed.remarks, ElementsAre(HasSubstr("B is already set")));
+  EXPECT_THAT(parsed.notes, ElementsAre(HasSubstr("B is already set")));
 }
 
 TEST(Parse, SharedNameMeansWhatTheFrontEndMeans) {

@@ -5,10 +5,10 @@
 namespace hone::engine {
 namespace {
 
-// A model cut along its heads and MLPs answers as the whole one does, here in slices that are threads of the CPU.
+// A model sharded along its heads and MLPs answers as the unsharded one does, here in shards that are threads of the CPU.
 class SlicesTest : public AdapterTest {
  protected:
-  static std::unique_ptr<model::CausalLM> cut_model() {
+  static std::unique_ptr<model::CausalLM> sharded_model() {
     auto model = tiny_model();
     model::apply_tensor_parallel(*model, {at::kCPU, at::kCPU});
     return model;
@@ -20,8 +20,8 @@ TEST_F(SlicesTest, AnswerAsTheWholeModel) {
   for (const auto& request : requests()) wanted.push_back(expected(request));
   for (auto config : {EngineConfig{}, EngineConfig{.block_size = 4, .kv_cache_tokens = 84, .max_num_batched_tokens = 7},
                       EngineConfig{.speculative_tokens = 4}}) {
-    auto cut = cut_model();
-    Engine engine(*cut, tokenizer_, config);
+    auto sharded = sharded_model();
+    Engine engine(*sharded, tokenizer_, config);
     EXPECT_EQ(answers(engine, requests()), wanted);
     EXPECT_EQ(answers(engine, requests()), wanted) << "again, from the prefix cache";
   }
@@ -29,28 +29,28 @@ TEST_F(SlicesTest, AnswerAsTheWholeModel) {
 
 TEST_F(SlicesTest, LogitsAreThoseOfTheWholeModel) {
   at::InferenceMode inference;
-  auto cut = cut_model();
+  auto sharded = sharded_model();
   model::ForwardInput input;
   input.segments.append(40);
   input.tokens_t = at::arange(40) * 5;
   input.positions_t = at::arange(40);
-  auto whole = model_->logits(model_->hidden_states(input)), parts = cut->logits(cut->hidden_states(input));
+  auto whole = model_->logits(model_->hidden_states(input)), parts = sharded->logits(sharded->hidden_states(input));
   EXPECT_EQ(parts.sizes(), whole.sizes());
   EXPECT_LT((parts - whole).abs().max().item<float>(), 1e-4 * whole.abs().max().item<float>());
 }
 
 TEST_F(SlicesTest, ReplicasMayShareThem) {
   auto list = requests(12, 5);
-  auto cut = cut_model();
-  Engine one(*cut, tokenizer_), two(std::vector{cut.get(), cut.get()}, tokenizer_);
+  auto sharded = sharded_model();
+  Engine one(*sharded, tokenizer_), two(std::vector{sharded.get(), sharded.get()}, tokenizer_);
   EXPECT_EQ(answers(two, list), answers(one, list));
 }
 
 TEST_F(SlicesTest, AdaptersAreCutToo) {
   const auto root = saved_adapter("a", 5);
   const auto [request, adapted, wanted] = asked_of(root);
-  auto cut = cut_model();
-  Engine engine(*cut, tokenizer_);
+  auto sharded = sharded_model();
+  Engine engine(*sharded, tokenizer_);
   EXPECT_EQ(answers(engine, {request})[0], wanted[0]);
   engine.load_adapter("a", root);
   EXPECT_EQ(answers(engine, {request, adapted}), wanted);
@@ -62,8 +62,8 @@ TEST_F(SlicesTest, AnotherAdapterUnderTheSameNameIsFollowed) {
   auto request = requests(12)[2];
   request.adapter = "a";
   auto whole = engine();
-  auto cut = cut_model();
-  Engine engine(*cut, tokenizer_);
+  auto sharded = sharded_model();
+  Engine engine(*sharded, tokenizer_);
   for (uint64_t seed : {5, 6, 7}) {  // what one leaves free, the next may take
     const auto folder = saved_adapter(fmt::format("of-{}", seed), seed);
     for (auto* each : {&whole, &engine}) each->load_adapter("a", folder);
@@ -77,8 +77,8 @@ TEST_F(SlicesTest, DoraIsRefusedAndTheModelGoesOn) {
   auto request = requests(12)[2];
   auto whole = engine();
   whole.load_adapter("a", folder);
-  auto cut = cut_model();
-  Engine engine(*cut, tokenizer_);
+  auto sharded = sharded_model();
+  Engine engine(*sharded, tokenizer_);
   try {
     engine.load_adapter("a", folder);
     FAIL() << "slices know no whole weights";
@@ -89,8 +89,8 @@ TEST_F(SlicesTest, DoraIsRefusedAndTheModelGoesOn) {
 }
 
 TEST_F(SlicesTest, RoundedWeightsAndACacheInFewerBitsGoWithThem) {
-  auto cut = cut_model();
-  Engine engine(*cut, tokenizer_, {.kv_cache_dtype = ops::KvCacheDtype::int8, .quant_bits = 8});
+  auto sharded = sharded_model();
+  Engine engine(*sharded, tokenizer_, {.kv_cache_dtype = ops::KvCacheDtype::int8, .quant_bits = 8});
   for (const auto& tokens : answers(engine, requests())) EXPECT_EQ(tokens.size(), 20u);
 }
 

@@ -78,7 +78,7 @@ TEST(DeviceMesh, GroupsAlongSeveralAxes) {
   EXPECT_EQ(experts.group(1, "edp"), (std::vector<int>{1, 5}));
 }
 
-TEST(DeviceMesh, RemarksOnGroupsThatStraddleNodes) {
+TEST(DeviceMesh, NotesGroupsThatStraddleNodes) {
   EXPECT_FALSE(DeviceMesh::plan({.fsdp = 3, .ranks_per_node = 4}, 12).notes().empty());
   EXPECT_TRUE(DeviceMesh::plan({.fsdp = 8, .ranks_per_node = 4}, 16).notes().empty());
 }

@@ -46,7 +46,7 @@ Json resolved(const std::vector<std::string>& words) {
     if (means_something) shared.push_back(setting->option->name);
   }
   for (const auto& [name, value] : parsed.environment) environment[name] = value;
-  return {{"values", values},           {"matter", shared}, {"remarks", parsed.remarks},
+  return {{"values", values},           {"matter", shared}, {"notes", parsed.notes},
           {"environment", environment}, {"native", native}, {"command", line.invocation.command->name}};
 }
 

@@ -94,7 +94,7 @@ int convert_config_command(const Options& options) {
   for (const auto* list : {&line.environment, &parsed.environment})
     for (const auto& [name, value] : *list) out += fmt::format("{}={} ", name, shell_quoted(value));
   fmt::print("{}{}\n", out, native_command(line.invocation, parsed.options));
-  for (const auto& remark : parsed.remarks) fmt::print(stderr, "left out: {}\n", remark);
+  for (const auto& note : parsed.notes) fmt::print(stderr, "left out: {}\n", note);
   return 0;
 }
 

@@ -44,7 +44,7 @@ std::vector<GivenOption> read_given(const std::vector<std::string>& words) {
   return list;
 }
 
-void remark(const std::string& text) {
+void note(const std::string& text) {
   if (!parallel::is_supervised()) log::warning("{}", text);
 }
 

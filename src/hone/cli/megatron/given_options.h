@@ -21,7 +21,7 @@ struct GivenOption {
 std::vector<GivenOption> read_given(const std::vector<std::string>& words);
 
 // Said once, by whoever starts the ranks.
-void remark(const std::string& text);
+void note(const std::string& text);
 
 // What a folder of the hub's files holds; mcore's own checkpoints are neither.
 enum class FolderKind { model, adapter, other };

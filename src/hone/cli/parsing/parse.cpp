@@ -127,7 +127,7 @@ class Parser {
   void export_variables(const Json& variables, const std::string& where) {
     for (const auto& [name, value] : variables.items()) {
       if (world_.environment(name)) {
-        parsed_.remarks.push_back(fmt::format("{}: {} is already set in the environment, which wins", where, name));
+        parsed_.notes.push_back(fmt::format("{}: {} is already set in the environment, which wins", where, name));
       } else {
         parsed_.environment.emplace_back(name, show_value(value));
       }
@@ -304,7 +304,7 @@ class Parser {
     bool off = value.is_null() || value == false || (value.is_array() && value.empty());
     if (option.status == Status::always_on && value == read_value(option, Json(option.always_value)).value()) return;
     if (option.status == Status::no_effect || option.status == Status::always_on)
-      parsed_.remarks.push_back(fmt::format("{} is accepted without effect: {}", where, option.reason));
+      parsed_.notes.push_back(fmt::format("{} is accepted without effect: {}", where, option.reason));
     else if (!off)
       throw UserError(ExitCode::usage, fmt::format("{} is not available", where), std::string(option.reason));
   }
@@ -338,7 +338,7 @@ class Parser {
       if (renamed)
         assign(*renamed, key.value, key.source, key.where, true);
       else if (known.fate == MegatronOption::Fate::accepted)
-        parsed_.remarks.push_back(fmt::format("{} is accepted without effect: {}", place, known.text));
+        parsed_.notes.push_back(fmt::format("{} is accepted without effect: {}", place, known.text));
       else if (!is_neutral(known, show_value(key.value)))
         throw UserError(ExitCode::usage, fmt::format("{} is {}: {}", place, show_value(key.value), known.text));
     }
@@ -362,11 +362,11 @@ class Parser {
     auto near = names_.nearest(name);
     auto others = commands_with(name);
     if (!others.empty() && peers::takes(syntax_.front_end, syntax_.verb, name)) {
-      parsed_.remarks.push_back(fmt::format("{}{} is accepted without effect: it is for {}", dashes, name, others));
+      parsed_.notes.push_back(fmt::format("{}{} is accepted without effect: it is for {}", dashes, name, others));
       return;
     }
     if (tolerate_unknown_) {
-      parsed_.remarks.push_back(what + ", ignored as asked");
+      parsed_.notes.push_back(what + ", ignored as asked");
       return;
     }
     if (auto meant = peers::option_meant_by(name); !meant.empty() && others.empty())

@@ -23,8 +23,8 @@ using Assignments = std::vector<std::pair<std::string, std::string>>;  // variab
 
 struct Parsed {
   Options options;
-  std::vector<std::string> remarks;  // accepted options and why they do nothing; one line each
-  Assignments environment;           // a config file's ENV, for variables that are not set yet
+  std::vector<std::string> notes;  // accepted options and why they do nothing; one line each
+  Assignments environment;         // a config file's ENV, for variables that are not set yet
   bool help = false;
   std::string help_topic;  // a group of options, or "all"
 };

@@ -93,7 +93,7 @@ class IndexedSampler : public BatchSampler {
       if (config_.keeps_rows_together())
         std::move(encoded->begin(), encoded->end(), std::back_inserter(samples));
       else
-        samples.push_back(cut_out(std::move((*encoded)[slice.part]), slice));
+        samples.push_back(extract_span(std::move((*encoded)[slice.part]), slice));
     }
     const auto& special = rows_.encoder().tokenizer().special();
     if (config_.packing == Packing::blocks && special.add_bos && special.bos)
@@ -101,7 +101,7 @@ class IndexedSampler : public BatchSampler {
     return samples;
   }
 
-  static Sample cut_out(Sample sample, const TokenSpan& slice) {
+  static Sample extract_span(Sample sample, const TokenSpan& slice) {
     auto cut = [&](auto& values) {
       if (values.empty()) return;
       values.resize(std::min(slice.end, values.size()));

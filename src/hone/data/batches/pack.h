@@ -12,7 +12,7 @@ enum class Packing {
   next_fit,  // ms-swift sequential: order kept
   knapsack,  // LLaMA-Factory neat_packing: repeatedly the longest that still fits
   joined,    // LLaMA-Factory packing: knapsack, but the samples of a pack attend to each other
-  blocks,    // LLaMA-Factory pre-training: texts end to end, cut into equal blocks
+  blocks,    // LLaMA-Factory pre-training: texts concatenated, split into equal blocks
 };
 Packing parse_packing(const std::string& name);  // throws UserError(usage)
 

@@ -7,7 +7,7 @@
 namespace hone::data {
 namespace {
 
-// Texts end to end, cut into blocks of `capacity`; the rest is dropped, as the peer does.
+// Texts concatenated, split into blocks of `capacity`; the rest is dropped, as the peer does.
 std::vector<SamplePack> chunk_into_blocks(const std::vector<SamplePack>& samples, int64_t capacity, const Encoder& encoder) {
   std::vector<SamplePack> blocks;
   Sample block;

@@ -289,7 +289,7 @@ class Placing {
  public:
   Placing(const std::vector<TokenId>& ids) : ids_(ids) {}
 
-  // `count` ids that are all `pad`, from the next place on. Throws where something cut them.
+  // `count` ids that are all `pad`, from the next place on. Throws where truncation removed some.
   std::vector<size_t> take(int64_t count, TokenId pad, const char* kind) {
     std::vector<size_t> places;
     for (int64_t i = 0; i < count; ++i, ++at) {

@@ -39,7 +39,7 @@ struct PictureOptions {
   media::SourceRules sources;
 };
 
-// Fields without a remark mean the same in every dialect. dialect_defaults() gives what each peer assumes when nothing is said.
+// Fields without a comment mean the same in every dialect. dialect_defaults() gives what each peer assumes when nothing is said.
 struct EncodeConfig {
   Dialect dialect = Dialect::swift;
   std::string template_name;  // empty: the model's default; "jinja" or "auto": the model's own chat template; or a Jinja file
@@ -56,7 +56,7 @@ struct EncodeConfig {
   std::optional<std::string> response_prefix;
   bool use_chat_template = true;      // false: bare text between BOS and EOS
   bool pretraining = false;           // rows are plain text, every token is learned
-  bool concatenate_text = false;      // factory pre-training with packing: texts are joined and cut later
+  bool concatenate_text = false;      // factory pre-training with packing: texts are concatenated and split later
   bool train_last_turn_only = false;  // factory preference and KTO rows: history is prompt
   bool guard_special_tokens = false;  // message text that spells a special token stays text
   std::string tool_format;            // swift agent_template, factory tool_format; empty: the template's
@@ -114,7 +114,8 @@ class Encoder {
  protected:
   Encoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, std::string template_name);
 
-  // Neither cut nor checked for length unless the dialect's own rule cuts. May throw text::FormatError or Json::exception.
+  // Neither truncated nor checked for length unless the dialect's own rule truncates. May throw text::FormatError or
+  // Json::exception.
   virtual Sample encode_untruncated(const Conversation& conversation) const = 0;
   virtual std::pair<Sample, Sample> encode_untruncated_pair(const Conversation& conversation) const;
   virtual std::vector<text::TokenId> encode_generation_prompt(const Conversation& conversation) const = 0;

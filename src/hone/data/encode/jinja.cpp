@@ -157,7 +157,7 @@ Sample JinjaEncoder::tokenise(const std::string& text, const std::vector<Span>& 
   return sample;
 }
 
-// A long conversation that will be left out for its length needs no labels. Texts cut at answers have a few tokens more than a
+// A long conversation that will be left out for its length needs no labels. Texts split at answers have a few tokens more than a
 // whole one.
 std::optional<Sample> JinjaEncoder::clearly_too_long(const Prepared& prepared, const std::string& whole) const {
   if (config_.max_length <= 0 || config_.truncation != Truncation::drop || prepared.messages.size() < 2 * kManyAnswers)

@@ -58,7 +58,7 @@ void JinjaEncoder::guard_strings(Json& value, bool whole) const {
   text = all_marked ? marked : std::string(kGuard) + text + std::string(kGuardEnd);
 }
 
-// Each spelled token by itself: templates cut answers where a thought ends, and one pair of marks around all would be torn apart.
+// Each spelled token by itself: templates split answers where a thought ends, which would separate one pair of marks around all.
 std::string JinjaEncoder::with_marked_tokens(const std::string& text) const {
   std::string out;
   for (size_t at = 0; at < text.size();) {
@@ -85,7 +85,7 @@ void JinjaEncoder::guard(Prepared& prepared) const {
       if (key != "role") guard_strings(value, message["role"] != "assistant");
 }
 
-// A template may cut a text and lose one of its marks: what is left of the pair is no text.
+// A template may truncate a text and lose one of its marks: what remains of the pair is not text.
 std::vector<TokenId> JinjaEncoder::guarded_tokens(const std::string& rendered) const {
   if (!config_.guard_special_tokens) return tokens(rendered);
   std::vector<TokenId> ids;

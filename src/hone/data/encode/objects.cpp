@@ -38,7 +38,7 @@ size_t image_of(const Json& ids, size_t number, const std::vector<Picture>& imag
   return static_cast<size_t>(id.get<int64_t>());
 }
 
-// What a model sees of it; tiles are cut later, out of the image as it was.
+// What a model sees of it; tiles are taken later from the original image.
 media::ImageSize seen_size(const Picture& picture) {
   return picture.config->processor.tiles.side > 0 ? picture.plan.source : picture.seen();
 }

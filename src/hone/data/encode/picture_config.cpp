@@ -37,7 +37,7 @@ void read_tokens(PictureConfig& config, const PictureTokens& names, const text::
         "use the tokenizer files that came with the model");
 }
 
-// ms-swift counts in tokens, so that a number of pixels is cut to whole ones; transformers asks the model's own files.
+// ms-swift counts in tokens, so that a number of pixels is truncated to whole tokens; transformers asks the model's own files.
 void set_pixel_bounds(media::ImageProcessorConfig& processor, const PictureOptions& asked) {
   const int64_t cell = processor.factor() * processor.factor();
   auto whole = [&](std::optional<int64_t> tokens, std::optional<int64_t> pixels, int64_t otherwise) {
@@ -61,7 +61,7 @@ int64_t side_in(const Json& vision, const char* field, int64_t otherwise) {
   return size.get<int64_t>();
 }
 
-// Of both spellings. A picture is cut into tiles unless LLaMA-Factory's crop_to_patches is off.
+// Of both spellings. A picture is split into tiles unless LLaMA-Factory's crop_to_patches is off.
 void set_intern_rules(PictureConfig& config, const EncodeConfig& encode, const ModelIdentity& model) {
   const bool factory = encode.dialect == Dialect::factory;
   auto& processor = config.processor;
@@ -93,7 +93,7 @@ void set_gemma_rules(PictureConfig& config, const EncodeConfig& encode, const Mo
   config.text_before = config.text_behind = "\n\n";
   config.has_text_apart = encode.dialect != Dialect::factory;
   config.has_axes = false;
-  if (encode.dialect != Dialect::factory) return;  // ms-swift never cuts, whatever the model's file says
+  if (encode.dialect != Dialect::factory) return;  // ms-swift never splits, whatever the model's file says
   processor.pan_and_scan.is_on = encode.pictures.pan_and_scan;
   if (!encode.pictures.pan_and_scan && model.image_processor.is_object() &&
       model.image_processor.value("do_pan_and_scan", Json()) == true)

@@ -21,7 +21,7 @@ enum class SoundMix {
 };
 
 // Which transformers' positions a video takes: what follows it begins behind its sides (5), or behind all of it, with its seconds
-// cut to whole ones (4.57).
+// truncated to integers (4.57).
 enum class VideoPositions { transformers_5, transformers_4 };
 
 // What a model makes of videos, whose frames become as large as these bounds and their number allow.
@@ -89,7 +89,7 @@ struct Picture {
   size_t place(int64_t i) const { return scattered.empty() ? first + static_cast<size_t>(i) : scattered[static_cast<size_t>(i)]; }
   float time(int64_t pair) const;  // in positions from the video's first
   text::TokenId placeholder() const { return is_video() ? config->video_pad : config->pad; }
-  media::ImageSize seen() const;  // what the tower sees of it, or what is cut into tiles
+  media::ImageSize seen() const;  // what the tower sees of it, or what is split into tiles
 };
 
 // Of a row: images, and the parts of each video.

@@ -180,7 +180,7 @@ void SwiftEncoder::append(const text::TemplateSlots& pieces, const Values& value
   }
 }
 
-// Placeholders are cut out, so that a value that spells a special token can be tokenized as plain text.
+// Placeholders are removed, so that a value that spells a special token can be tokenized as plain text.
 void SwiftEncoder::append_guarded(const std::string& text, const Values& values, SegmentKind part, Segments& segments) const {
   for (size_t at = 0; at < text.size();) {
     auto open = std::min(text.find("{{", at), text.size());

@@ -15,8 +15,8 @@ std::optional<std::string> SwiftEncoder::system_text(Turns& turns) const {
   const auto& form = thinks(turns) ? dialog_.thinking_system : dialog_.plain_system;
   if (!form) return system;
   if (!system || system->empty()) return form->empty.empty() ? system : form->empty;
-  bool said = !form->unless.empty() && system->find(form->unless) != std::string::npos;
-  return said ? system : text::replace_all(form->filled, "{{SYSTEM}}", *system);
+  bool is_set = !form->unless.empty() && system->find(form->unless) != std::string::npos;
+  return is_set ? system : text::replace_all(form->filled, "{{SYSTEM}}", *system);
 }
 
 bool SwiftEncoder::thinks(const Turns& turns) const {

@@ -131,8 +131,8 @@ class FactoryFormat : public RowFormat {
     const std::string off = "detailed thinking off";
     if (system.empty()) return has_tools ? "" : off;
     if (has_tools) return system + "\n";
-    bool said = system.find("detailed thinking on") != system.npos || system.find(off) != system.npos;
-    return said ? system : system + "\n" + off;
+    bool is_set = system.find("detailed thinking on") != system.npos || system.find(off) != system.npos;
+    return is_set ? system : system + "\n" + off;
   }
 
   std::string in_media_dir(const std::string& path) const {

@@ -153,7 +153,7 @@ CsvHeader read_csv_header(const Opened& opened, char separator) {
   return {std::move(columns).value(), cursor.position()};
 }
 
-// A list that ends without its bracket was cut short: whatever rows came behind are not there to be counted.
+// A list that ends without its bracket was truncated: the rows behind are missing and cannot be counted.
 void warn_if_cut_short(const PlainFile& file, JsonKind kind) {
   if (kind != JsonKind::array && kind != JsonKind::member) return;
   std::string tail(static_cast<size_t>(std::min<int64_t>(file.size(), 4096)), '\0');

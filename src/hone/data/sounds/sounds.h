@@ -12,7 +12,7 @@ namespace hone::data {
 
 // How a family counts frames and tokens.
 enum class SoundRule {
-  qwen2_5_omni,  // zeros up to 300 seconds, what is longer is cut; four frames a token
+  qwen2_5_omni,  // zeros up to 300 seconds, what is longer is truncated; four frames a token
   qwen3_omni,    // whole frames of 160 samples; 13 tokens for 100 frames
 };
 

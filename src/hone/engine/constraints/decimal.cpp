@@ -50,13 +50,13 @@ WholeNumber whole(bool negative, std::string digits) {
   return {negative, std::move(digits)};
 }
 
-// Towards 0; `cut` says whether something was left out.
-WholeNumber truncated(const Json& number, int decimals, bool& cut) {
+// Towards 0; `inexact`: whether digits were dropped.
+WholeNumber truncated(const Json& number, int decimals, bool& inexact) {
   auto [negative, digits, exponent] = scientific(number);
   exponent += decimals;
   if (exponent >= 0) return whole(negative, digits + std::string(static_cast<size_t>(exponent), '0'));
   auto kept = digits.size() - std::min(digits.size(), static_cast<size_t>(-exponent));
-  cut = digits.find_first_not_of('0', kept) != digits.npos;
+  inexact = digits.find_first_not_of('0', kept) != digits.npos;
   return whole(negative, digits.substr(0, kept));
 }
 
@@ -94,15 +94,15 @@ WholeNumber minus_one(const WholeNumber& number) {
 }
 
 WholeNumber scaled_up(const Json& number, int decimals) {
-  bool cut = false, negative = scientific(number).negative;
-  auto result = truncated(number, decimals, cut);
-  return cut && !negative ? plus_one(result) : result;
+  bool inexact = false, negative = scientific(number).negative;
+  auto result = truncated(number, decimals, inexact);
+  return inexact && !negative ? plus_one(result) : result;
 }
 
 WholeNumber scaled_down(const Json& number, int decimals) {
-  bool cut = false, negative = scientific(number).negative;
-  auto result = truncated(number, decimals, cut);
-  return cut && negative ? minus_one(result) : result;
+  bool inexact = false, negative = scientific(number).negative;
+  auto result = truncated(number, decimals, inexact);
+  return inexact && negative ? minus_one(result) : result;
 }
 
 }  // namespace hone::engine

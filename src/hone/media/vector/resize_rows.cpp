@@ -33,7 +33,7 @@ HWY_INLINE Sums plus(Sums sum, Bytes bytes, Bytes widening, Sums weight) {
 
 HWY_INLINE Sums half() { return hn::Set(SumTag(), 1 << (kWeightBits - 1)); }
 
-// Four samples, rounded and cut to 0 … 255.
+// Four samples, rounded and clamped to 0 … 255.
 HWY_INLINE auto rounded(Sums sum) { return hn::DemoteTo(hn::Rebind<uint8_t, SumTag>(), hn::ShiftRight<kWeightBits>(sum)); }
 
 // Four bytes where the row has them, of which the next pixel overwrites what is its own.

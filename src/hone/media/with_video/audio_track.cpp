@@ -193,7 +193,7 @@ Result<AudioTrack> decode_track(std::string_view bytes) {
   if (!header) return Error{header.error()};
   auto track = decode_all(bytes);
   if (!track) return track;
-  // A last packet may hold less than the index says; what lacks more is cut off.
+  // A last packet may hold less than the index says; what lacks more is truncated.
   constexpr int64_t kPacket = 4096;
   if (track->header.samples + kPacket < header->samples)
     return error("cut off: {} samples of the {} that its index names", track->header.samples, header->samples);

@@ -190,7 +190,7 @@ int64_t VideoFile::frames_in_index() const {
   return shown;
 }
 
-bool VideoFile::is_cut_off() const {
+bool VideoFile::is_truncated() const {
   if (ends_early(cursor_.bytes)) return true;
   for (int i = 0; i < f_.index_count(&stream()); ++i)
     if (const auto* entry = f_.index_entry(&stream(), i);
@@ -200,7 +200,7 @@ bool VideoFile::is_cut_off() const {
 }
 
 Result<VideoHeader> VideoFile::header() {
-  if (is_cut_off()) return error("a video that is cut off after {} bytes; expected a whole one", cursor_.bytes.size());
+  if (is_truncated()) return error("a video that is cut off after {} bytes; expected a whole one", cursor_.bytes.size());
   const auto& stream = this->stream();
   VideoHeader header{.size = {codec().width, codec().height}};
   header.stated_frames = std::max<int64_t>(stream.nb_frames, 0);

@@ -55,7 +55,7 @@ class VideoFile {
   bool has_index() const;
   Error unreadable(int code) const;
   int64_t frames_in_index() const;
-  bool is_cut_off() const;
+  bool is_truncated() const;
   AVStream& stream() const { return *format_->streams[stream_]; }
   static int read_bytes(void* cursor, uint8_t* to, int size);
   static int64_t move_to(void* cursor, int64_t offset, int whence);

@@ -104,11 +104,11 @@ TensorList TowerCache::load(const fs::path& path, at::Device device) {
     const io::SafetensorsFile file(path);
     TensorList tensors;
     while (file.contains(entry_name(tensors.size()))) tensors.push_back(file.tensor(entry_name(tensors.size())).clone());
-    const auto& said = file.metadata();
-    if (tensors.empty() || !said.contains("sha256") || said.at("sha256") != content_digest(tensors))
+    const auto& metadata = file.metadata();
+    if (tensors.empty() || !metadata.contains("sha256") || metadata.at("sha256") != content_digest(tensors))
       throw UserError(ExitCode::bad_checkpoint, "its checksum differs");
     for (auto& tensor : tensors) tensor = tensor.to(device);
-    if (const auto seconds = said.find("seconds"); seconds != said.end())
+    if (const auto seconds = metadata.find("seconds"); seconds != metadata.end())
       counts_.seconds_saved += std::strtod(seconds->second.c_str(), nullptr);
     fs::last_write_time(path, fs::file_time_type::clock::now(), missing);  // used now: it goes last
     return tensors;

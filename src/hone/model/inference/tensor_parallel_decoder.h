@@ -1,5 +1,5 @@
-// A decoder cut along its heads and the width of its MLPs, for inference: every slice computes on a thread, and where there are
-// several on a device, of its own; what they compute of a block is summed.
+// A decoder sharded along its heads and the width of its MLPs, for inference: every shard computes on a thread, and where there
+// are several on a device, of its own; what they compute of a block is summed.
 #pragma once
 #include "hone/model/decoder.h"
 #include "hone/model/forward_input.h"

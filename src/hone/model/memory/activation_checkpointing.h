@@ -35,8 +35,8 @@ struct ActivationCheckpointingConfig {
   bool offload = false;                 // what is kept waits in host memory; on a CPU it is there already
 };
 
-// `device`: where the blocks will run, which is not where they lie while parallel processes still cut them. `row_length`: of the
-// sequences, by which a memory budget weighs attention.
+// `device`: where the blocks will run, which is not where they are while parallel processes still shard them. `row_length`: of
+// the sequences, by which a memory budget weighs attention.
 void apply_activation_checkpointing(CausalLM& model, const ActivationCheckpointingConfig& config, at::Device device,
                                     int64_t row_length);
 // Of these blocks, all where none are given. What they keep waits in host memory if it is offloaded from a device.

@@ -28,7 +28,7 @@ class TensorParallelRegion {
     return embedding(tokens_t, adapters);
   }
   // Gathers all columns of the output of a sharded head; every rank continues with them in the same way.
-  virtual Tensor gather_words(const Tensor& here_tw) { return here_tw; }
+  virtual Tensor gather_vocabulary(const Tensor& here_tw) { return here_tw; }
   // Values that are equal on every rank. Backward, only the first rank's gradient counts.
   virtual Tensor replicated(const Tensor& values) { return values; }
   // The vocabulary shard of the head on this rank; null: all of it.

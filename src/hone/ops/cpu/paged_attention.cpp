@@ -68,7 +68,7 @@ void attend_prompt(const Tensor& q, const Tensor& k, const Tensor& v, const KvCa
           keys = plan.lengths[static_cast<size_t>(i)];
   auto rows = [&](const Tensor& x) { return x.narrow(0, begin, queries); };
   auto fresh = [&](const Tensor& x) { return rows(x).view({queries, shape.kv_heads, shape.head_dim}).transpose(0, 1); };
-  // What is kept in fewer bits is read back, so that an answer does not depend on how its prompt was cut.
+  // What is kept in fewer bits is read back, so that an answer does not depend on how its prompt was chunked.
   bool read_back = queries < keys || cache.code != KvCacheDtype::plain;
   auto kept = [&](const Tensor& of, const Tensor& scales) {
     return gathered_heads(of, scales, cache.code, plan, i, q.scalar_type());

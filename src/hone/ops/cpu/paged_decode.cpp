@@ -12,7 +12,7 @@
 namespace hone::ops::cpu {
 namespace {
 
-// A long sequence is cut into parts of this many positions, so that several threads share it and sums never depend on their
+// A long sequence is split into chunks of this many positions, so that several threads share it and sums never depend on their
 // number.
 constexpr int64_t kPart = 512;
 

@@ -134,7 +134,7 @@ std::string DeviceMesh::str() const {
     groups.resize(groups.size() - more);
     text += fmt::format("\n  {:<5}{}{}", axis.name, fmt::join(groups, " "), more ? fmt::format(" and {} more", more) : "");
   }
-  for (const auto& remark : notes_) text += "\n  note: " + remark;
+  for (const auto& note : notes_) text += "\n  note: " + note;
   return text;
 }
 

@@ -25,8 +25,8 @@ c10::intrusive_ptr<c10d::Store> open_node_store(const LaunchConfig& launch) {
   return c10::make_intrusive<c10d::TCPStore>(launch.master_address, options);
 }
 
-// Node 0 keeps its store from attempt to attempt. The others connect again: a node that was cut off must not talk into a dead
-// connection.
+// Node 0 keeps its store from attempt to attempt. The others connect again: a node that was disconnected must not talk into a
+// dead connection.
 c10::intrusive_ptr<c10d::Store> node_store(const LaunchConfig& launch) {
   static c10::intrusive_ptr<c10d::Store> kept;
   if (launch.node_rank == 0) {

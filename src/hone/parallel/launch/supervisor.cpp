@@ -142,9 +142,9 @@ class Attempt {
   // Who failed, how, and what it said about it.
   std::string why(const char* adverb = "") const {
     if (!suspect_) return "";
-    auto said = suspect_->why();
+    auto reason = suspect_->why();
     return fmt::format("rank {} {}{}{}{}{}", suspect_->number(), suspect_->how_it_ended(), *adverb ? " " : "", adverb,
-                       said.empty() ? "" : ": ", said);
+                       reason.empty() ? "" : ": ", reason);
   }
 
  private:

@@ -31,8 +31,8 @@ Tensor own_memory(const Tensor& value, at::Device device) {
 }  // namespace
 
 PipelineModel::PipelineModel(model::CausalLM& model, StageLayout layout, const StageGroups& groups, at::Device device,
-                             int64_t rows_over)
-    : model_(model), layout_(std::move(layout)), groups_(groups), rows_over_(rows_over) {
+                             int64_t sequence_shards)
+    : model_(model), layout_(std::move(layout)), groups_(groups), sequence_shards_(sequence_shards) {
   check_stages_possible(model);
   at::NoGradGuard no_grad;
   int64_t block = 0;
@@ -109,7 +109,7 @@ PipelineModel::Message PipelineModel::receive(int stage, const model::ForwardInp
   const auto& config = model_.config();
   const auto options = at::TensorOptions(model_.dtype()).device(model_.device());
   const int64_t tokens = input.size();
-  Message message{at::empty({(tokens + rows_over_ - 1) / rows_over_, config.hidden_size}, options)};
+  Message message{at::empty({(tokens + sequence_shards_ - 1) / sequence_shards_, config.hidden_size}, options)};
   if (const int64_t mixtures = router_logits ? routers_before(stage) : 0; mixtures > 0)
     message.push_back(at::empty({mixtures, tokens, config.experts.count}, options.dtype(at::kFloat)));
   if (const int64_t features = deepstack_behind(layout_.begin(stage), input); features > 0)
@@ -207,8 +207,8 @@ void PipelineModel::keep_gathered(bool hold) {
 }
 
 std::unique_ptr<PipelineModel> apply_pipeline_parallel(model::CausalLM& model, StageLayout layout, const StageGroups& groups,
-                                                       at::Device device, int64_t rows_over) {
-  return std::make_unique<PipelineModel>(model, std::move(layout), groups, device, rows_over);
+                                                       at::Device device, int64_t sequence_shards) {
+  return std::make_unique<PipelineModel>(model, std::move(layout), groups, device, sequence_shards);
 }
 
 void wait_for(PipelineModel::Sending& sending) {

@@ -23,8 +23,9 @@ struct StageGroups {
 
 class PipelineModel final : public model::PipelinedBlocks {
  public:
-  // `rows_over`: ranks that split the rows between blocks (Megatron's sequence parallelism).
-  PipelineModel(model::CausalLM& model, StageLayout layout, const StageGroups& groups, at::Device device, int64_t rows_over);
+  // `sequence_shards`: ranks that split the rows between blocks (Megatron's sequence parallelism).
+  PipelineModel(model::CausalLM& model, StageLayout layout, const StageGroups& groups, at::Device device,
+                int64_t sequence_shards);
   ~PipelineModel() override;
   PipelineModel(const PipelineModel&) = delete;
 
@@ -83,7 +84,7 @@ class PipelineModel final : public model::PipelinedBlocks {
   model::CausalLM& model_;
   StageLayout layout_;
   StageGroups groups_;
-  int64_t rows_over_;
+  int64_t sequence_shards_;
   std::unordered_map<const void*, int> stage_of_;
   std::vector<Tensor> parameters_;                   // of all stages, in the order of a forward pass
   std::vector<std::pair<Tensor, Tensor>> gathered_;  // gathered parameters, and their placeholders
@@ -93,7 +94,7 @@ class PipelineModel final : public model::PipelinedBlocks {
 // Keeps this rank's stages of a model that was loaded and tuned in full, and moves them to `device`. Throws UserError(usage) for
 // unsupported models.
 std::unique_ptr<PipelineModel> apply_pipeline_parallel(model::CausalLM& model, StageLayout layout, const StageGroups& groups,
-                                                       at::Device device, int64_t rows_over);
+                                                       at::Device device, int64_t sequence_shards);
 
 void wait_for(PipelineModel::Sending& sending);  // and clears it
 

@@ -108,8 +108,8 @@ struct Replicated : torch::autograd::Function<Replicated> {
 
 }  // namespace
 
-ProcessRegion::ProcessRegion(ProcessGroup& group, bool sequence_parallel, const Words& words)
-    : group_(group), sequence_parallel_(sequence_parallel), words_(words), vocabulary_(group, words) {}
+ProcessRegion::ProcessRegion(ProcessGroup& group, bool sequence_parallel, const VocabularyRange& range)
+    : group_(group), sequence_parallel_(sequence_parallel), range_(range), vocabulary_(group, range) {}
 
 Tensor ProcessRegion::enter(const Tensor& x_th, int64_t rows) {
   return sequence_parallel_ ? GatherRows::apply(x_th, rows, &group_) : CopyToRegion::apply(x_th, &group_);
@@ -125,15 +125,15 @@ model::RowRange ProcessRegion::own_rows(int64_t rows) const {
   return {group_.rank() * each, (group_.rank() + 1) * each};
 }
 
-// Words of other ranks are nothing here.
+// Tokens of other ranks embed to zero here.
 Tensor ProcessRegion::embed(const model::Embedding& embedding, const Tensor& tokens_t, const ops::LoraMapping& adapters) {
-  auto place = tokens_t - words_.first;
-  const auto foreign = (place < 0).logical_or(place >= words_.here);
+  auto place = tokens_t - range_.first;
+  const auto foreign = (place < 0).logical_or(place >= range_.here);
   return leave(embedding(place.masked_fill(foreign, 0), adapters).masked_fill(foreign.unsqueeze(1), 0));
 }
 
-Tensor ProcessRegion::gather_words(const Tensor& here_tw) {
-  return GatherColumns::apply(here_tw, words_.words, words_.largest, &group_);
+Tensor ProcessRegion::gather_vocabulary(const Tensor& here_tw) {
+  return GatherColumns::apply(here_tw, range_.size, range_.largest, &group_);
 }
 
 Tensor ProcessRegion::replicated(const Tensor& values) { return Replicated::apply(values, group_.rank() == 0); }

@@ -9,17 +9,17 @@ namespace hone::parallel {
 
 class ProcessRegion final : public model::TensorParallelRegion {
  public:
-  // Vocabulary shard: this rank has `here` of `words` tokens, from `first` on; the largest shard has `largest`.
-  struct Words {
-    int64_t first, here, words, largest;
+  // Vocabulary shard: this rank has `here` of `size` tokens, from `first` on; the largest shard has `largest`.
+  struct VocabularyRange {
+    int64_t first, here, size, largest;
   };
-  ProcessRegion(ProcessGroup& group, bool sequence_parallel, const Words& words);
+  ProcessRegion(ProcessGroup& group, bool sequence_parallel, const VocabularyRange& range);
 
   Tensor enter(const Tensor& x_th, int64_t rows) override;
   Tensor leave(const Tensor& partial_th) override;
   model::RowRange own_rows(int64_t rows) const override;
   Tensor embed(const model::Embedding& embedding, const Tensor& tokens_t, const ops::LoraMapping& adapters) override;
-  Tensor gather_words(const Tensor& here_tw) override;
+  Tensor gather_vocabulary(const Tensor& here_tw) override;
   Tensor replicated(const Tensor& values) override;
   const ops::VocabularyShard* vocabulary() const override { return &vocabulary_; }
   int64_t ranks() const override { return group_.size(); }
@@ -27,8 +27,8 @@ class ProcessRegion final : public model::TensorParallelRegion {
  private:
   class Vocabulary final : public ops::VocabularyShard {
    public:
-    Vocabulary(ProcessGroup& group, const Words& words)
-        : VocabularyShard(words.first, words.words, words.largest), group_(group) {}
+    Vocabulary(ProcessGroup& group, const VocabularyRange& range)
+        : VocabularyShard(range.first, range.size, range.largest), group_(group) {}
     void all_reduce_max(Tensor& values) const override { group_.all_reduce(values, ReduceOp::max)->wait(); }
     void all_reduce_sum(Tensor& values) const override { group_.all_reduce(values)->wait(); }
 
@@ -38,7 +38,7 @@ class ProcessRegion final : public model::TensorParallelRegion {
 
   ProcessGroup& group_;
   bool sequence_parallel_;
-  Words words_;
+  VocabularyRange range_;
   Vocabulary vocabulary_;
 };
 

@@ -78,8 +78,9 @@ void TensorParallelModel::shard_layers(const TensorParallelOptions& options) {
     sharded_heads_.push_back({block.shape.heads / count, std::max<int64_t>(block.shape.kv_heads / count, 1)});
   }
   set_heads(sharded_heads_);
-  const ProcessRegion::Words here{rank * words / count, decoder.embedding.weight.size(0), words, (words + count - 1) / count};
-  region_ = std::make_unique<ProcessRegion>(group, sequence_parallel_, here);
+  const ProcessRegion::VocabularyRange range{rank * words / count, decoder.embedding.weight.size(0), words,
+                                             (words + count - 1) / count};
+  region_ = std::make_unique<ProcessRegion>(group, sequence_parallel_, range);
   decoder.region = region_.get();
 }
 

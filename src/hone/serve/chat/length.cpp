@@ -7,7 +7,7 @@ namespace hone::serve {
 namespace {
 
 constexpr size_t kPartBytes = 64u << 10;
-// Where two parts meet, a word may have been cut in two: so many tokens of each part are not believed.
+// Where two parts meet, a word may have been split: so many tokens of each part are not trusted.
 constexpr size_t kSeamTokens = 16;
 
 // Behind a blank near the end, or else between two characters.

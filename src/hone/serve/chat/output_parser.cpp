@@ -208,7 +208,7 @@ bool OutputParser::is_answer_in_json() const {
   return empty || !config_.offered->contains(reader_->name());
 }
 
-// A call is told of once its arguments begin: what is cut off before is text.
+// A call is reported once its arguments begin; what was truncated before that is text.
 void OutputParser::emit_call(std::vector<Delta>& out) {
   bool done = reader_->state() == ToolCallParser::State::done;
   if (reader_->named() && (reader_->with_arguments() || done) && !announced_) {

@@ -82,7 +82,9 @@ uint64_t fresh_seed() {
   return source() >> 1;  // fits a signed number, so that it can be written into a request again
 }
 
-std::pair<std::string, std::string> cut_header(int64_t cut_to) { return {"X-Max-Tokens", std::to_string(cut_to)}; }
+std::pair<std::string, std::string> max_tokens_header(int64_t reduced_max_tokens) {
+  return {"X-Max-Tokens", std::to_string(reduced_max_tokens)};
+}
 
 std::optional<int64_t> fit_context(engine::Request& request, std::optional<int64_t> asked, const ServedModel& served) {
   auto used = static_cast<int64_t>(request.prompt.size());
@@ -166,7 +168,7 @@ PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served) {
   prepared.prompt_tokens = static_cast<int64_t>(request.prompt.size());
   auto asked = task.max_tokens;
   if (!asked && served.default_max_tokens > 0) asked = served.default_max_tokens;
-  prepared.cut_to = fit_context(request, asked, served);
+  prepared.reduced_max_tokens = fit_context(request, asked, served);
   add_requests(request, task.n, task.stream.on ? std::nullopt : task.max_tokens, prepared.requests);
   return prepared;
 }

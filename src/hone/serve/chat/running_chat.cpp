@@ -15,7 +15,8 @@ asio::awaitable<std::unique_ptr<RunningChat>> start_chat(Exchange& exchange, Con
   });
   exchange.drop_body();
   exchange.set_user(ready.task.user);
-  if (auto cut = ready.prepared.cut_to) exchange.add_header(cut_header(*cut).first, cut_header(*cut).second);
+  if (auto reduced = ready.prepared.reduced_max_tokens)
+    exchange.add_header(max_tokens_header(*reduced).first, max_tokens_header(*reduced).second);
   auto target = context.target_of(ready.task.model);
   for (auto& request : ready.prepared.requests) request.adapter = target.adapter;
   auto generation = context.admit(exchange, place, std::move(ready.prepared.requests));

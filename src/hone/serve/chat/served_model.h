@@ -59,7 +59,7 @@ struct ServedModel {
   MediaLimits media_limits;
   int64_t default_max_tokens = 0;  // of a chat answer; 0: what the context leaves
   bool refuse_long_answers =
-      false;  // a max_tokens beyond what the context leaves is an error, else it is cut and the answer says so
+      false;  // a max_tokens beyond what the context leaves is an error, else it is reduced and the answer says so
   const ToolCallFormat* calls = nullptr;  // how it writes them
   bool separate_reasoning = true;
   Embed embed;

@@ -50,7 +50,7 @@ struct PreparedChat {
   std::vector<engine::Request> requests;  // n of them, or one beam search with n answers
   OutputParser::Config parser;
   int64_t prompt_tokens = 0;
-  std::optional<int64_t> cut_to;  // see fit_context
+  std::optional<int64_t> reduced_max_tokens;  // see fit_context
 };
 
 // Renders, tokenizes, compiles the shape: the expensive half of a request, safe on any thread. Throws Problem.
@@ -61,7 +61,7 @@ std::vector<text::TokenId> prompt_tokens(const ChatTask& task, const ServedModel
 // refuse_long_answers that is Problem(400, context_length_exceeded), as a context that leaves nothing always is.
 std::optional<int64_t> fit_context(engine::Request& request, std::optional<int64_t> asked, const ServedModel& served);
 // Of an answer that may be shorter than was asked for: its header X-Max-Tokens.
-std::pair<std::string, std::string> cut_header(int64_t cut_to);
+std::pair<std::string, std::string> max_tokens_header(int64_t reduced_max_tokens);
 void apply_response_format(const ResponseFormat& shape, const ServedModel& served, engine::SamplingParams& sampling);
 
 // Sampling fields that OpenAI's endpoints share.

@@ -284,7 +284,7 @@ asio::awaitable<void> Connection::run() {
 
 bool Exchange::gone() const { return connection_->gone_; }
 const std::string& Exchange::id() const { return connection_->request_id_; }
-void Exchange::cut() { connection_->close(); }
+void Exchange::disconnect() { connection_->close(); }
 void Exchange::drop_body() {
   request_.body = {};
   connection_->body_.give_back();

@@ -25,7 +25,7 @@ struct HttpLimits {
   std::chrono::milliseconds idle{75'000};   // between requests
   std::chrono::milliseconds head{15'000};   // from a request's first byte to its last header
   std::chrono::milliseconds body{120'000};  // from there to its last byte
-  std::chrono::milliseconds write{30'000};  // a client that takes no byte for so long is cut
+  std::chrono::milliseconds write{30'000};  // a client that takes no byte for so long is disconnected
 };
 
 class Connection;
@@ -42,11 +42,11 @@ class Exchange {
   bool answered() const { return status_ != 0; }
   int status() const { return status_; }                       // 0 until answered
   bool complete() const { return answered() && !streaming_; }  // the client can tell where the answer ends
-  bool gone() const;                                           // the client has left, or was cut; any thread may ask
+  bool gone() const;                                           // the client has left, or was disconnected; any thread may ask
   // Called once when the client goes; an empty function forgets it.
   void on_gone(std::function<void()> callback);
-  void cut();        // the client takes too little: the connection ends here
-  void drop_body();  // nothing reads it any more, and others may need the room
+  void disconnect();  // the client takes too little: the connection ends here
+  void drop_body();   // nothing reads it any more, and others may need the room
 
   // Who asks, in the client's own words: for the log.
   void set_user(std::string user) { user_ = std::move(user); }

@@ -10,7 +10,7 @@ using std::chrono::milliseconds;
 
 namespace {
 constexpr milliseconds kLook{10};             // between two looks at who is left
-constexpr milliseconds kTimeToSayWhy{1'000};  // for those cut short
+constexpr milliseconds kTimeToSayWhy{1'000};  // for requests that are ended early
 constexpr milliseconds kTimeToUnwind{5'000};  // for those whose client is gone
 }  // namespace
 
@@ -24,11 +24,11 @@ asio::awaitable<void> InFlightRequests::until_none(milliseconds patience) const 
   for (auto deadline = Clock::now() + patience; count_ > 0 && Clock::now() < deadline;) co_await pause(kLook);
 }
 
-asio::awaitable<void> InFlightRequests::drain(Listener& listener, milliseconds patience, std::function<void()> cut_short) const {
+asio::awaitable<void> InFlightRequests::drain(Listener& listener, milliseconds patience, std::function<void()> cancel) const {
   co_await until_none(patience);
   if (count_ > 0) {
     log::warning("{} requests did not end in time and are aborted", count_);
-    cut_short();
+    cancel();
     co_await until_none(kTimeToSayWhy);
   }
   listener.stop_accepting();

@@ -24,9 +24,9 @@ class InFlightRequests {
 
   size_t count() const { return count_; }
   asio::awaitable<void> until_none(std::chrono::milliseconds patience) const;
-  // Requests end by themselves within `patience`, then by `cut_short`, which tells their clients why, then by force.
+  // Requests end by themselves within `patience`, then by `cancel`, which tells their clients why, then by force.
   // Those that are left even then hang.
-  asio::awaitable<void> drain(Listener& listener, std::chrono::milliseconds patience, std::function<void()> cut_short) const;
+  asio::awaitable<void> drain(Listener& listener, std::chrono::milliseconds patience, std::function<void()> cancel) const;
 
  private:
   size_t count_ = 0;

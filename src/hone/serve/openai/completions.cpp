@@ -11,13 +11,14 @@ namespace {
 
 std::vector<engine::Request> requests_of(const CompletionTask& task, const ServedModel& served, const std::string& adapter,
                                          Exchange& exchange) {
-  bool said = false;
+  bool has_header = false;
   std::vector<engine::Request> requests;
   for (const auto& prompt : task.prompts) {
     engine::Request request{.prompt = prompt, .sampling = task.sampling, .adapter = adapter, .priority = task.priority};
     if (task.best_of > task.n && !request.sampling.logprobs) request.sampling.logprobs = 0;  // to tell which are most likely
-    auto cut = fit_context(request, std::max<int64_t>(task.max_tokens, 1), served);
-    if (cut && !std::exchange(said, true)) exchange.add_header(cut_header(*cut).first, cut_header(*cut).second);
+    auto reduced = fit_context(request, std::max<int64_t>(task.max_tokens, 1), served);
+    if (reduced && !std::exchange(has_header, true))
+      exchange.add_header(max_tokens_header(*reduced).first, max_tokens_header(*reduced).second);
     add_requests(request, task.best_of, task.stream.on ? std::nullopt : std::optional(task.max_tokens), requests);
   }
   return requests;

@@ -33,7 +33,7 @@ inline constexpr Endpoints kGenerates = kOpenAi | kMessages;
 inline constexpr Endpoints kSamples = kOpenAi | kResponse;
 std::string_view path_of(Endpoint endpoint);
 
-// Of texts that are only counted or cut into tokens, which have no context to fit.
+// Of texts that are only counted or tokenized, which have no context to fit.
 inline constexpr size_t kMostTokenizedBytes = 2u << 20;
 
 enum class FieldKind { flag, integer, real, text, list, object, text_or_list, text_or_object, text_or_flag, any };

@@ -192,7 +192,7 @@ std::optional<Json> TwinkleDataset::encoded(const Json& row, bool add_generation
       if (truncation_ == "left") values->erase(values->begin(), values->end() - max_length_);
       values->resize(static_cast<size_t>(max_length_));
     }
-    tokens.targets.back() = data::kIgnore;  // what came behind it is cut off
+    tokens.targets.back() = data::kIgnore;  // what came behind it is truncated
   }
   std::vector<int64_t> positions(tokens.ids.size());
   std::iota(positions.begin(), positions.end(), 0);

@@ -11,7 +11,7 @@
 namespace hone::tinker {
 namespace {
 
-Json said(const char* role, const std::string& content) { return {{"role", role}, {"content", content}}; }
+Json message(const char* role, const std::string& content) { return {{"role", role}, {"content", content}}; }
 
 std::string column(const Json& row, const char* name) { return required_text(row, name); }
 
@@ -21,13 +21,13 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 }
 
 Json competition_math(const Json&, const Json& row) {
-  return {{"messages", {said("user", column(row, "problem")), said("assistant", column(row, "solution"))}}};
+  return {{"messages", {message("user", column(row, "problem")), message("assistant", column(row, "solution"))}}};
 }
 
 Json competition_math_grpo(const Json&, const Json& row) {
   constexpr const char* kSystem =
       "You are a helpful math assistant. Respond with only the final answer in the form \\boxed{...} and nothing else.";
-  return {{"messages", {said("system", kSystem), said("user", column(row, "problem")), said("assistant", "")}},
+  return {{"messages", {message("system", kSystem), message("user", column(row, "problem")), message("assistant", "")}},
           {"user_data", Json::array({Json::array({"solution", column(row, "solution")})})}};
 }
 
@@ -36,16 +36,16 @@ Json self_cognition(const Json& args, const Json& row) {
   const auto filled = [&](const char* field) {
     return replaced(replaced(column(row, field), "{{NAME}}", name), "{{AUTHOR}}", author);
   };
-  return {
-      {"messages",
-       {said("system", "You are a helpful assistant."), said("user", filled("query")), said("assistant", filled("response"))}}};
+  return {{"messages",
+           {message("system", "You are a helpful assistant."), message("user", filled("query")),
+            message("assistant", filled("response"))}}};
 }
 
 Json alpaca(const Json&, const Json& row) {
   const auto instruction = text_field(row, "instruction", ""), input = text_field(row, "input", "");
   return {{"messages",
-           {said("user", input.empty() ? instruction : instruction + "\n" + input),
-            said("assistant", text_field(row, "output", ""))}}};
+           {message("user", input.empty() ? instruction : instruction + "\n" + input),
+            message("assistant", text_field(row, "output", ""))}}};
 }
 
 // The number behind the last line's ####.
@@ -62,8 +62,8 @@ Json gsm8k(const Json& args, const Json& row) {
   constexpr const char* kSystem =
       "You are a helpful math assistant. Solve the problem step by step and put your final answer within \\boxed{}.";
   const auto answer = text_field(row, "answer", "");
-  Json messages = {said("system", text_field(args, "system", kSystem)), said("user", column(row, "question"))};
-  if (flag_field(args, "add_assistant", false)) messages.push_back(said("assistant", answer));
+  Json messages = {message("system", text_field(args, "system", kSystem)), message("user", column(row, "question"))};
+  if (flag_field(args, "add_assistant", false)) messages.push_back(message("assistant", answer));
   return {{"messages", messages}, {"user_data", Json::array({Json::array({"ground_truth", gsm8k_truth(answer)})})}};
 }
 

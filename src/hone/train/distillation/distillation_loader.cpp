@@ -103,11 +103,11 @@ std::vector<rl::RolloutSample> DistillationLoader::complete(std::vector<rl::Prom
 data::Batch DistillationLoader::generated(std::vector<rl::Prompt> prompts, rl::RolloutEngine& engine) {
   const auto samples = complete(std::move(prompts), engine);
   std::vector<data::SamplePack> packs;
-  double tokens = 0, cut = 0;
+  double tokens = 0, truncated = 0;
   for (const auto& sample : samples) {
     packs.push_back({rl::training_sample(sample)});
     tokens += static_cast<double>(rl::trained_tokens(sample.completion));
-    cut += sample.completion.truncated ? 1 : 0;
+    truncated += sample.completion.truncated ? 1 : 0;
   }
   if (config_.log_completions) log(samples);
   auto batch = data::collate(packs, data::PackMask::separate);
@@ -117,7 +117,7 @@ data::Batch DistillationLoader::generated(std::vector<rl::Prompt> prompts, rl::R
     for (const auto& sample : samples) payload->tags.push_back(teacher_tag(sample.prompt->question, config_.teacher.tag_key));
   batch.payload = std::move(payload);
   const auto count = std::max(1.0, static_cast<double>(samples.size()));
-  batch.metrics = {{"completions/mean_length", tokens / count}, {"completions/clipped_ratio", cut / count}};
+  batch.metrics = {{"completions/mean_length", tokens / count}, {"completions/clipped_ratio", truncated / count}};
   for (auto& metric : engine.metrics()) batch.metrics.push_back(std::move(metric));
   if (turns_) batch.metrics.insert(batch.metrics.end(), turns_->metrics().begin(), turns_->metrics().end());
   return batch;
@@ -171,7 +171,7 @@ void DistillationLoader::restore(const Json& state) {
   given_ = state.at("given");
   if (rows_ && state.contains("rows")) rows_->restore(state["rows"]);
   if (deps_ && config_.log_completions && deps_->strategy.is_main())
-    rl::CompletionsLog(deps_->folder).cut_back(given_ / order_.accumulation + 1);
+    rl::CompletionsLog(deps_->folder).truncate_to(given_ / order_.accumulation + 1);
 }
 
 bool DistillationLoader::can_reshard_state(const Json& state) const {

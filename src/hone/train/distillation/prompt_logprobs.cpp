@@ -21,20 +21,20 @@ std::vector<std::vector<PromptLogprobsClient::Position>> PromptLogprobsClient::a
   const auto reply = post({{"prompt", sequences}, {"max_tokens", 1}, {"temperature", 0}, {"prompt_logprobs", topk}});
   const auto choices = reply.value("choices", Json());
   if (!choices.is_array() || choices.size() != sequences.size()) throw misunderstood("no choice for each of the sequences");
-  std::vector<std::vector<Position>> said;
+  std::vector<std::vector<Position>> logprobs;
   for (size_t i = 0; i < sequences.size(); ++i) {
     const auto list = choices[i].is_object() ? choices[i].value("prompt_logprobs", Json()) : Json();
     if (!list.is_array() || list.size() != sequences[i].size()) throw misunderstood("no prompt_logprobs for each of the tokens");
-    auto& positions = said.emplace_back(list.size());
+    auto& positions = logprobs.emplace_back(list.size());
     for (size_t t = 1; t < list.size(); ++t) positions[t] = read_position(list[t], topk);
   }
-  return said;
+  return logprobs;
 }
 
-PromptLogprobsClient::Position PromptLogprobsClient::read_position(const Json& said, int64_t topk) const {
+PromptLogprobsClient::Position PromptLogprobsClient::read_position(const Json& entry, int64_t topk) const {
   Position tokens;
-  if (said.is_object())
-    for (const auto& [id, about] : said.items()) {
+  if (entry.is_object())
+    for (const auto& [id, about] : entry.items()) {
       const auto token = read_id(id);
       if (!about.is_object() || !about.contains("logprob") || !about["logprob"].is_number())
         throw misunderstood("an entry of prompt_logprobs without logprob");

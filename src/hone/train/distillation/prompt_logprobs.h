@@ -25,7 +25,7 @@ class PromptLogprobsClient {
   std::vector<std::vector<Position>> ask(const std::vector<std::vector<int64_t>>& sequences, int64_t topk) const;
 
  private:
-  Position read_position(const Json& said, int64_t topk) const;
+  Position read_position(const Json& entry, int64_t topk) const;
   int64_t read_id(const std::string& text) const;
   Json post(const Json& question) const;
   UserError misunderstood(const std::string& found) const;

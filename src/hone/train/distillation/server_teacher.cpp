@@ -46,8 +46,8 @@ class ServerTeacher final : public Teacher {
         own.push_back(i);
       }
       if (own.empty()) continue;
-      const auto said = clients_[s].ask(sequences, topk_);
-      for (size_t k = 0; k < own.size(); ++k) keep(said[k], batch.segments.offsets[own[k]], observed);
+      const auto logprobs = clients_[s].ask(sequences, topk_);
+      for (size_t k = 0; k < own.size(); ++k) keep(logprobs[k], batch.segments.offsets[own[k]], observed);
     }
   }
 

@@ -1,4 +1,4 @@
-// What a teacher said, in a folder: one file for each sequence, named after its tokens, so that later epochs and runs need not
+// What a teacher scores, in a folder: one file for each sequence, named after its tokens, so that later epochs and runs need not
 // ask.
 #include <unistd.h>
 
@@ -47,10 +47,10 @@ class StoredTeacher final : public Teacher {
                       "name the teacher too, or train on the rows, max_length and template that were stored");
     const auto observed = asked_->observe(student, batch, tags);
     const auto all = at::arange(tokens.size(0), batch.tokens_t.options());
-    const auto said = asked_->scores(student, observed, all);
+    const auto scores = asked_->scores(student, observed, all);
     asked_->finish();
-    TeacherObservation stored{.scores_tk = said.scores_nv.to(at::kFloat).contiguous(),
-                              .indices_tk = said.indices_nk.contiguous()};
+    TeacherObservation stored{.scores_tk = scores.scores_nv.to(at::kFloat).contiguous(),
+                              .indices_tk = scores.indices_nk.contiguous()};
     write(files, batch, stored);
     return stored;
   }

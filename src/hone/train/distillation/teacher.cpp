@@ -54,7 +54,7 @@ class BaseTeacher final : public Teacher {
     const auto weight = head.compute_weight();
     const auto rows_nh = observed.hidden_th.index_select(0, positions_n).to(weight.scalar_type());
     auto logits_nv = at::linear(rows_nh, weight, head.bias);
-    if (auto* region = student.decoder().region) logits_nv = region->gather_words(logits_nv);
+    if (auto* region = student.decoder().region) logits_nv = region->gather_vocabulary(logits_nv);
     return most_likely(logits_nv, topk_);
   }
 

@@ -15,7 +15,7 @@ class DataRanks final : public ParallelStrategy {
     if (!processes_.counts_rows()) values.zero_();
     processes_.all_reduce(values);
   }
-  bool any(bool said) override { return processes_.any(said); }
+  bool any(bool here) override { return processes_.any(here); }
   bool is_main() const override { return processes_.is_main(); }
   void keep_gathered(bool hold) override { processes_.keep_gathered(hold); }
   PipelineSchedule* pipeline() override { return processes_.pipeline(); }

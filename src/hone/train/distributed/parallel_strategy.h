@@ -39,7 +39,7 @@ class ParallelStrategy {
   // While held, every process has the full model in memory: for generation, whose length differs between processes.
   virtual void keep_gathered(bool /*hold*/) {}
   // Logical or over all processes.
-  virtual bool any(bool said) { return sum(said ? 1 : 0) > 0; }
+  virtual bool any(bool here) { return sum(here ? 1 : 0) > 0; }
   // The process that writes files that are written once.
   virtual bool is_main() const { return rank() == 0; }
   // The processes that compute losses, if this is one: the last stages of a pipeline. Null: it computes none.

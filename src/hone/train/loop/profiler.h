@@ -13,7 +13,7 @@ struct ProfilerConfig {
   fs::path folder;  // empty: profiler/ in the run folder; each process writes into rank_N of it
 };
 
-// Told of every step. A cycle that the run's end cuts short is not written.
+// Told of every step. A cycle that the run's end interrupts is not written.
 class StepProfiler {
  public:
   StepProfiler(ProfilerConfig config, int rank);

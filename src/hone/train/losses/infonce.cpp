@@ -23,7 +23,7 @@ struct Comparison {
       all.anchors.push_back(anchor);
       auto& own = all.documents.emplace_back();
       for (int64_t i = 1; i < texts; ++i) own.push_back(anchor + i);
-      if (hard_negatives && texts > 2) {  // the same number for every row: too many are cut, too few repeated in turn
+      if (hard_negatives && texts > 2) {  // the same number for every row: too many are truncated, too few repeated in turn
         auto wanted = static_cast<size_t>(*hard_negatives) + 1, negatives = own.size() - 1;
         for (size_t i = 0; own.size() < wanted; ++i) own.push_back(own[1 + i % negatives]);
         own.resize(wanted);

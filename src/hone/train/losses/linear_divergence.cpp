@@ -22,15 +22,15 @@ struct DivergenceTask : torch::CustomClassHolder {
 
   Tensor of_rows(const Tensor& rows_nh, const Tensor& positions) const {
     auto logits = student->logits(rows_nh).to(at::kFloat);
-    TeacherScores said;
+    TeacherScores scores;
     {
       at::NoGradGuard no_grad;
-      said = teacher(positions);
-      said.scores_nv = said.scores_nv.to(at::kFloat);
+      scores = teacher(positions);
+      scores.scores_nv = scores.scores_nv.to(at::kFloat);
     }
-    if (said.indices_nk.defined()) return divergence_of_logits(logits.gather(1, said.indices_nk), said.scores_nv, config);
-    const auto common = std::min(logits.size(1), said.scores_nv.size(1));
-    return divergence_of_logits(logits.narrow(1, 0, common), said.scores_nv.narrow(1, 0, common), config);
+    if (scores.indices_nk.defined()) return divergence_of_logits(logits.gather(1, scores.indices_nk), scores.scores_nv, config);
+    const auto common = std::min(logits.size(1), scores.scores_nv.size(1));
+    return divergence_of_logits(logits.narrow(1, 0, common), scores.scores_nv.narrow(1, 0, common), config);
   }
 };
 

@@ -63,7 +63,7 @@ struct PolicyLoss::Tokens {
   Tensor mask_n;       // float: 0 where a token takes no part
   Tensor uncertain_n;  // float: 0 where a token is too certain to train; undefined: none is
   Tensor answer_n;     // which answer it belongs to
-  Tensor advantages_s, cut_s;
+  Tensor advantages_s, truncated_s;
   int64_t answers = 0;
   int64_t group_size = 0;  // where answers to a prompt are compared with each other
 
@@ -128,7 +128,7 @@ PolicyLoss::Tokens PolicyLoss::tokens_of(const ForwardOutputs& outputs, const Po
                 .uncertain_n = {},
                 .answer_n = chosen(sequence_ids(batch.segments, logps_t.device())),
                 .advantages_s = payload.advantages_s,
-                .cut_s = payload.truncated_s,
+                .truncated_s = payload.truncated_s,
                 .answers = batch.segments.count(),
                 .group_size = payload.group_size};
   if (!tokens.old_n.defined()) tokens.old_n = tokens.logps_n.detach();
@@ -144,7 +144,7 @@ PolicyLoss::Tokens PolicyLoss::tokens_of(const ForwardOutputs& outputs, const Po
       metrics.push_back({"entropy/threshold", threshold, 1});
     }
   }
-  if (config_.overlong_filter) tokens.mask_n = 1 - tokens.spread(tokens.cut_s);
+  if (config_.overlong_filter) tokens.mask_n = 1 - tokens.spread(tokens.truncated_s);
   return tokens;
 }
 

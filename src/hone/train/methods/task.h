@@ -25,7 +25,7 @@ enum class ProblemType { regression, single_label, multi_label };
 struct InfonceConfig {
   double temperature = 0.1;
   bool use_batch = true;                  // texts of other rows of the batch are negatives too
-  std::optional<int64_t> hard_negatives;  // exactly so many of each row: cut, or drawn again
+  std::optional<int64_t> hard_negatives;  // exactly so many of each row: truncated, or drawn again
   bool mask_fake_negatives = false;       // a negative that is nearer than the positive by the margin does not count
   double fake_margin = 0.1;
   bool include_queries = false, include_documents = false;  // other anchors, and what is like the positive, as negatives

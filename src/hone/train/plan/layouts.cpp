@@ -9,7 +9,7 @@ namespace hone::train {
 namespace {
 
 constexpr int kSizes[] = {1, 2, 4, 8, 16, 32, 64, 128};
-constexpr int kMostPerLayer = 8;      // ranks that cut a layer: its sums are waited for
+constexpr int kMostPerLayer = 8;      // tensor parallel ranks: their sums are waited for
 constexpr int64_t kLongRow = 8192;    // from which on a sequence is worth splitting
 constexpr double kBytesOfScores = 4;  // the ring computes and sends float32, keys and values repeated for every head
 constexpr double kGiga = 1e9;
@@ -54,13 +54,13 @@ Workload share_of(const Workload& w, const ModelLayout& layout, int64_t micro_ba
   part.linear_parameters =
       static_cast<int64_t>(number(w.linear_parameters) * number(blocks) / number(w.model.layers) / layout.tp);
   part.trained_base = static_cast<int64_t>(number(w.trained_base) * share);
-  // Of the two factors of an update one is cut and one is whole.
+  // Of the two LoRA factors one is sharded and one is replicated.
   part.adapter_parameters =
       static_cast<int64_t>(number(w.adapter_parameters) * number(blocks) / number(w.model.layers) * (1 + 1.0 / layout.tp) / 2);
   part.model.layers = blocks;
   part.model.vocab_size = last ? w.model.vocab_size / layout.tp : 1;
   part.head_trains = w.head_trains && last;
-  part.tokens = std::max<int64_t>(w.tokens / (layout.cp * layout.tp), 1);  // rows outside of cut layers, columns inside
+  part.tokens = std::max<int64_t>(w.tokens / (layout.cp * layout.tp), 1);  // rows outside of sharded layers, columns inside
   part.accumulation = micro_batches;
   part.passes_kept = last ? 1 : std::min<int64_t>(micro_batches, layout.pp);
   part.model.experts.in_layer.resize(static_cast<size_t>(blocks));
@@ -86,11 +86,11 @@ struct Traffic {
 std::string layout_problem(const Workload& w, const ModelLayout& layout, int64_t global_micro_batches) {
   const auto& model = w.model;
   const auto& a = model.attention;
-  const auto cut = [&](int64_t size) { return size % layout.tp == 0; };
-  if (!cut(a.heads) || (!cut(a.kv_heads) && layout.tp % a.kv_heads != 0)) return fmt::format("{} heads", a.heads);
+  const auto divides = [&](int64_t size) { return size % layout.tp == 0; };
+  if (!divides(a.heads) || (!divides(a.kv_heads) && layout.tp % a.kv_heads != 0)) return fmt::format("{} heads", a.heads);
   if (model.experts.count == 0 && layout.ep > 1) return "no experts";
-  if (model.experts.count == 0 && !cut(model.intermediate_size)) return fmt::format("{} columns", model.intermediate_size);
-  if (model.experts.count > 0 && layout.ep == 1 && !cut(model.experts.width))
+  if (model.experts.count == 0 && !divides(model.intermediate_size)) return fmt::format("{} columns", model.intermediate_size);
+  if (model.experts.count > 0 && layout.ep == 1 && !divides(model.experts.width))
     return fmt::format("{} columns", model.experts.width);
   if (model.experts.count > 0 && model.experts.count % layout.ep != 0) return fmt::format("{} experts", model.experts.count);
   if ((layout.dp * layout.cp * layout.tp) % layout.ep != 0) return "ranks of a stage";

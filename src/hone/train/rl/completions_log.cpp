@@ -23,7 +23,7 @@ std::optional<int64_t> step_of_line(const std::string& line) {
 
 }  // namespace
 
-void CompletionsLog::cut_back(int64_t step) const {
+void CompletionsLog::truncate_to(int64_t step) const {
   std::ifstream file(path_, std::ios::binary);
   if (!file) return;
   std::uintmax_t place = 0, keep = 0;

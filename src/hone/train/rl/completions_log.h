@@ -10,7 +10,7 @@ class CompletionsLog {
   explicit CompletionsLog(const fs::path& folder) : path_(folder / "completions.jsonl") {}
 
   // The run resumes from a checkpoint: what was written of `step` and later steps will be written again.
-  void cut_back(int64_t step) const;
+  void truncate_to(int64_t step) const;
   void append(const Json& table) const;
 
  private:

@@ -1,4 +1,4 @@
-// Processes that compute the same rows together, because layers are cut over them or blocks are in stages, ask the same
+// Processes that compute the same rows together, because layers are sharded across them or blocks are in stages, ask the same
 // questions. Each generates the completions of a part of them.
 #include "hone/base/error.h"
 #include "hone/train/rl/rollout_engine.h"

@@ -99,10 +99,10 @@ Tensor PolicyTeacher::ask_servers(const data::Batch& seen, std::span<const Rollo
     for (size_t i = 0; i < samples.size(); ++i) {
       const auto begin = seen.segments.offsets[i];
       const std::vector<int64_t> sequence(ids + begin, ids + begin + seen.segments.length(static_cast<int64_t>(i)));
-      const auto said = clients_[route[i]].ask({sequence}, 0).front();
+      const auto logprobs = clients_[route[i]].ask({sequence}, 0).front();
       for (size_t t = 1; t < sequence.size(); ++t) {
-        const auto own = std::ranges::find(said[t], sequence[t], &PromptLogprobsClient::TokenLogp::token);
-        if (own == said[t].end())
+        const auto own = std::ranges::find(logprobs[t], sequence[t], &PromptLogprobsClient::TokenLogp::token);
+        if (own == logprobs[t].end())
           throw UserError(ExitCode::failure, fmt::format("the teacher gave no log-probability of token {}", sequence[t]),
                           "serve a teacher of the student's family that includes a prompt's own tokens, as vLLM and `hone "
                           "deploy` do");

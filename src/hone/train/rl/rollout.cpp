@@ -310,14 +310,14 @@ std::vector<double> RolloutWorker::divergences(const std::vector<data::Batch>& b
 
 std::vector<std::pair<std::string, double>> RolloutWorker::length_notes(const std::vector<RolloutSample>& own,
                                                                         double& tokens) const {
-  std::vector<double> lengths, cut, empty;
+  std::vector<double> lengths, truncated, empty;
   for (const auto& rolled : own) {
     lengths.push_back(static_cast<double>(trained_tokens(rolled.completion)));
-    cut.push_back(rolled.completion.truncated ? 1 : 0);
+    truncated.push_back(rolled.completion.truncated ? 1 : 0);
     empty.push_back(rolled.completion.text.empty() ? 1 : 0);
   }
   lengths = gather(lengths, deps_.strategy);
-  cut = gather(cut, deps_.strategy);
+  truncated = gather(truncated, deps_.strategy);
   empty = gather(empty, deps_.strategy);
   tokens = std::accumulate(lengths.begin(), lengths.end(), 0.0);
   auto answers = static_cast<double>(lengths.size());
@@ -325,7 +325,7 @@ std::vector<std::pair<std::string, double>> RolloutWorker::length_notes(const st
   return {{"completions/mean_length", tokens / answers},
           {"completions/min_length", shortest},
           {"completions/max_length", longest},
-          {"completions/clipped_ratio", std::accumulate(cut.begin(), cut.end(), 0.0) / answers},
+          {"completions/clipped_ratio", std::accumulate(truncated.begin(), truncated.end(), 0.0) / answers},
           {"completions/empty_ratio", std::accumulate(empty.begin(), empty.end(), 0.0) / answers}};
 }
 
@@ -477,7 +477,7 @@ void RolloutWorker::log_completions(const RolloutBatch& draw, const std::vector<
 }
 
 void RolloutWorker::forget_completions(int64_t step) {
-  if (config_.log_completions && deps_.strategy.is_main()) log_.cut_back(step);
+  if (config_.log_completions && deps_.strategy.is_main()) log_.truncate_to(step);
 }
 
 }  // namespace hone::train::rl

@@ -28,7 +28,7 @@ class Adalora final : public model::LinearTuner {
   double scale_, dropout_;
 };
 
-// PEFT cuts what training dropped out of its files; "rank_pattern" then says which of the first ranks are left.
+// PEFT leaves what training dropped out of its files; "rank_pattern" then says which of the first ranks are left.
 int64_t kept_rank(const MethodConfig& fields, const std::string& path, int64_t first_rank) {
   const Json* pattern = fields.find("rank_pattern");
   if (!pattern || pattern->empty()) return first_rank;

@@ -1,5 +1,5 @@
 // AWQ: inputs that carry much are scaled up before the weights are rounded, and what gives them is scaled down; then each group's
-// range is cut where that costs less than it gains.
+// range is clipped where that reduces the error.
 #pragma once
 #include "hone/tuner/quantize/calibrate.h"
 #include "hone/tuner/quantize/group_quantizer.h"
@@ -19,7 +19,7 @@ std::map<const model::Linear*, CalibrationStats> apply_awq_scales(model::Block& 
                                                                   const std::map<const model::Linear*, CalibrationStats>& seen,
                                                                   const GroupQuantConfig& config);
 
-// The nearest codes on ranges cut for the least error of the outputs.
+// The nearest codes on ranges clipped for the least error of the outputs.
 QuantizedWeight quantize_clipped(const Tensor& weight, const CalibrationStats& seen, const GroupQuantConfig& config);
 
 }  // namespace hone::tuner

@@ -68,7 +68,7 @@ tuner::QuantizeConfig quantize_config(const Options& options, const ExportOption
   return config;
 }
 
-// ms-swift's: rows in the model's template, end to end, cut into blocks.
+// ms-swift's: rows in the model's template, concatenated, split into blocks.
 TokenLists blocks_of_rows(const Options& options, const data::Encoder& encoder) {
   const DataArguments args(options);
   auto opened = data::open_datasets(dataset_config(options));

@@ -159,7 +159,7 @@ ModelReplicas::ModelReplicas(const Options& options, const std::filesystem::path
     const auto own = layout_.devices_of(i);
     auto load = load_options(options, folder);
     load.changes.vocabulary = room_for(tokenizer, vocabulary_config(options));
-    load.device = layout_.tp_size > 1 ? at::Device(at::kCPU) : own[0];  // slices are cut out of what is in the file
+    load.device = layout_.tp_size > 1 ? at::Device(at::kCPU) : own[0];  // shards are taken from the file's tensors
     load.places = layout_.pp_size > 1
                       ? model::infer_device_map(folder, budgets_on(options, own), model::DeviceMapStrategy::balanced)
                       : model::DeviceMap{};

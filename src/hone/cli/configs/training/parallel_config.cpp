@@ -275,7 +275,7 @@ void read_parallel(const Options& options, train::TrainingJob& job) {
     if (request->offload_activations) job.activation_checkpointing.offload = true;
     for (const auto& key : request->unknown)
       log::warning("the sharding configuration has a key that hone does not know: {}", key);
-    for (const auto& remark : request->notes) log::debug("{}", remark);
+    for (const auto& note : request->notes) log::debug("{}", note);
     check_stated(options, request->option_values);
   }
   if (args.zero_hpz_partition_size.has_value()) parallel.sharding.shard_size = static_cast<int>(*args.zero_hpz_partition_size);

@@ -183,7 +183,7 @@ HONE_AMX_INLINE void put_outputs(const AmxSums& sums, float* y, int64_t first, c
     put_sums(sums.second, count - kTile, shape.rows, y + kTile, shape.y_stride);
 }
 
-// The moves of the unit stand between the cutting of the next block's rows, so that both go on at once.
+// Tile loads alternate with the splitting of the next block's rows, so that both proceed at once.
 template <class Way>
 HONE_AMX_INLINE void outputs_by_parts(const c10::BFloat16* x, const float* weight, float* y, const SkinnyShape& shape) {
   constexpr int64_t kRowsAMove = Way::kOutputs / kTile;

@@ -26,8 +26,8 @@ void for_upcast_blocks(int64_t size, int64_t step, Body body) {
   for (int64_t first = 0; first < size; first += step) body(first, std::min(step, size - first));
 }
 
-// One block of rows of the left factor, already float32. The right one is cut where its memory is: a transposed weight by
-// columns, another by rows, whose products add up.
+// One block of rows of the left factor, already float32. The right one is split where its memory is contiguous: a transposed
+// weight by columns, another by rows, whose products add up.
 void multiply_upcast(const Tensor& a32, const Tensor& b, const Tensor& bias, const Tensor& out) {
   const bool by_columns = b.stride(0) <= b.stride(1);
   const int64_t step = std::max<int64_t>(64, kUpcastElements / std::max<int64_t>(1, b.size(by_columns ? 0 : 1)));

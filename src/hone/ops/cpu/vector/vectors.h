@@ -49,7 +49,7 @@ HWY_INLINE Floats load(const c10::Half* from, FullVector) {
 }
 
 HWY_INLINE void store(float* to, Floats value, FullVector) { hn::StoreU(value, FloatTag(), to); }
-// The bits of the nearest bfloat16, ties to even; a NaN stays one. (Highway 1.0 cuts the lower bits off.)
+// The bits of the nearest bfloat16, ties to even; a NaN stays one. (Highway 1.0 truncates.)
 HWY_INLINE hn::Vec<WordTag> nearest_bfloat16(Floats value) {
   const WordTag words;
   const auto bits = hn::BitCast(words, value);

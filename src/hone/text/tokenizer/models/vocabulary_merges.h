@@ -1,12 +1,12 @@
-// The merges of vocabularies that come without a list of them: every way to cut a token into two others.
+// The merges of vocabularies that come without a list of them: every way to split a token into two others.
 #pragma once
 #include "hone/text/tokenizer/models/bpe.h"
 
 namespace hone::text::tokenizer {
 
 enum class MergeRank {
-  per_token,  // all cuts of a token share its id as rank (tiktoken)
-  per_split,  // cuts are ranked by the token's id, then by the length of the left part (transformers' conversion)
+  per_token,  // all splits of a token share its id as rank (tiktoken)
+  per_split,  // splits are ranked by the token's id, then by the length of the left part (transformers' conversion)
 };
 
 // Tokens below `first_id` (special ones) take no part.

@@ -248,7 +248,7 @@ class TurnWorker:
 
     def turn(self, row):
         request, turn = self.request(row), row["turn"]
-        choice = ChatCompletionResponseChoice(index=0, message=ChatMessage(role="assistant", content=row["said"], tool_calls=None), finish_reason="length" if row["truncated"] else "stop",
+        choice = ChatCompletionResponseChoice(index=0, message=ChatMessage(role="assistant", content=row["text"], tool_calls=None), finish_reason="length" if row["truncated"] else "stop",
                                               logprobs=None, token_ids=None)
         ended = self.loop.run_until_complete(self.scheduler.on_turn_end(request, choice, turn)) or {}
         infos = dict(ended.get("rollout_infos") or {})
@@ -260,7 +260,7 @@ class TurnWorker:
         stepped = self.scheduler.step(request, choice, turn)
         request = self.requests[row["episode"]] = stepped["infer_request"]
         infos.update(stepped.get("rollout_infos") or {})
-        return {"done": False, "infos": infos, **changes(before, request.messages, row["said"])}
+        return {"done": False, "infos": infos, **changes(before, request.messages, row["text"])}
 
 
 def plain(messages):
@@ -270,7 +270,7 @@ def plain(messages):
     return [{"role": message["role"], "content": message["content"]} for message in messages]
 
 
-def changes(before, after, said):
+def changes(before, after, text):
     """What step() did to the messages, of which the last was the answer: it went on with it, or answered it."""
     after = list(after)
     if after and after[-1]["role"] == "assistant" and not after[-1]["content"]:
@@ -287,10 +287,10 @@ def changes(before, after, said):
     same = 0
     while same < min(len(old), len(new)) and old[same] == new[same]:
         same += 1
-    begin = len(old) - len(said)
+    begin = len(old) - len(text)
     if same < begin:
         raise ValueError("step() rewrote what was said in an earlier turn")
-    return {"keep": len(said[:same - begin].encode()), "continued": new[same:]}
+    return {"keep": len(text[:same - begin].encode()), "continued": new[same:]}
 
 
 class ScaleWorker:

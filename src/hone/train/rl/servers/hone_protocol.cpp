@@ -97,10 +97,10 @@ class HoneProtocol final : public RolloutProtocol {
   Reply greet(const std::string& address) const override {
     const auto answer = call(address, "/get_engine_type/", "GET", "", "application/json", {}, std::chrono::seconds(10));
     if (!answer.ok()) return not_done(answer);
-    const auto said = parse_json(answer.body);
-    if (!said || !said->is_object() || said->value("engine_type", Json()) != "hone")
+    const auto response = parse_json(answer.body);
+    if (!response || !response->is_object() || response->value("engine_type", Json()) != "hone")
       return {.outcome = Outcome::refused, .failure = "/get_engine_type/ names another engine"};
-    if (said->value("updates_weights", Json()) != true)
+    if (response->value("updates_weights", Json()) != true)
       return {.outcome = Outcome::refused, .failure = "its weights are fixed; it was not started with `hone rollout`"};
     return {.outcome = Outcome::done};
   }

@@ -47,8 +47,8 @@ class OpenAiProtocol final : public RolloutProtocol {
   OpenAiReply greet(const std::string& address) const override {
     const auto answer = call(address, "/models", "GET", "", {});
     if (!answer.ok()) return refused_by(answer);
-    const auto said = parse_json(answer.body);
-    const auto models = said && said->is_object() ? said->value("data", Json()) : Json();
+    const auto response = parse_json(answer.body);
+    const auto models = response && response->is_object() ? response->value("data", Json()) : Json();
     if (models.is_array() && !models.empty() && models[0].is_object())
       if (const auto name = models[0].value("id", Json()); name.is_string()) {
         std::lock_guard lock(mutex_);
@@ -84,10 +84,10 @@ class OpenAiProtocol final : public RolloutProtocol {
     if (!body || !body->is_object()) return std::nullopt;
     const auto choices = body->value("choices", Json());
     if (!choices.is_array() || choices.empty() || !choices[0].is_object()) return std::nullopt;
-    const auto said = choices[0].value("text", Json());
-    if (!said.is_string()) return std::nullopt;
+    const auto text = choices[0].value("text", Json());
+    if (!text.is_string()) return std::nullopt;
     GeneratedCompletion completion;
-    completion.text = said.get<std::string>();
+    completion.text = text.get<std::string>();
     completion.truncated = choices[0].value("finish_reason", Json()) == "length";
     completion.tokens = tokenizer_->encode(completion.text, {.add_special_tokens = false});
     if (!completion.truncated && !sampling_.eos_token_ids.empty()) completion.tokens.push_back(sampling_.eos_token_ids.front());

@@ -20,11 +20,11 @@ class HttpTools final : public ToolServer {
   Result<std::string> call(const ToolRequest& request) override {
     const auto answer = post_to_tool(address_, {{"name", request.name}, {"arguments", request.arguments}}, limits_);
     if (!answer.ok()) return Error{answer.failure};
-    const auto said = parse_json(answer.body);
-    if (!said) return answer.body;
-    if (!said->is_object()) return result_text(*said);
-    if (said->contains("error") && !(*said)["error"].is_null()) return Error{result_text((*said)["error"])};
-    return result_text(said->contains("result") ? (*said)["result"] : *said);
+    const auto response = parse_json(answer.body);
+    if (!response) return answer.body;
+    if (!response->is_object()) return result_text(*response);
+    if (response->contains("error") && !(*response)["error"].is_null()) return Error{result_text((*response)["error"])};
+    return result_text(response->contains("result") ? (*response)["result"] : *response);
   }
 
   void probe() override {

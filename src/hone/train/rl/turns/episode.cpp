@@ -30,25 +30,26 @@ Episode::Episode(RolloutSample& sample, uint64_t seed)
   sample_.turns.count = 0;
 }
 
-void Episode::take(GeneratedCompletion said) {
+void Episode::take(GeneratedCompletion generated) {
   auto& completion = sample_.completion;
-  const bool has_logprobs = completion.logprobs.size() == completion.tokens.size() && said.logprobs.size() == said.tokens.size();
-  said_ = said.text;
-  said_begin_ = completion.tokens.size();
-  if (!goes_on_) sample_.turns.answer_begin = said_begin_;
-  append_all(completion.tokens, said.tokens);
-  append_all(context_, said.tokens);
+  const bool has_logprobs =
+      completion.logprobs.size() == completion.tokens.size() && generated.logprobs.size() == generated.tokens.size();
+  text_ = generated.text;
+  turn_begin_ = completion.tokens.size();
+  if (!goes_on_) sample_.turns.answer_begin = turn_begin_;
+  append_all(completion.tokens, generated.tokens);
+  append_all(context_, generated.tokens);
   completion.loss_mask.resize(completion.tokens.size(), 1);
   if (has_logprobs)
-    append_all(completion.logprobs, said.logprobs);
+    append_all(completion.logprobs, generated.logprobs);
   else
     completion.logprobs.clear();
-  append_all(completion.versions, said.versions);
-  completion.truncated = said.truncated;
+  append_all(completion.versions, generated.versions);
+  completion.truncated = generated.truncated;
   if (goes_on_)
-    messages_.back().content += said.text;
+    messages_.back().content += generated.text;
   else
-    messages_.push_back({.role = "assistant", .content = said.text});
+    messages_.push_back({.role = "assistant", .content = generated.text});
   completion.text = messages_.back().content;
   ++sample_.turns.count;
   sample_.turns.before = std::vector<data::Message>(messages_.begin(), messages_.end() - 1);
@@ -58,7 +59,7 @@ TurnInput Episode::input(bool last) const {
   return {.episode = seed_,
           .question = &sample_.prompt->question,
           .messages = &messages_,
-          .said = said_,
+          .text = text_,
           .turn = sample_.turns.count,
           .truncated = sample_.completion.truncated,
           .last = last};
@@ -77,17 +78,17 @@ void Episode::append_others(const std::vector<text::TokenId>& ids) {
 void Episode::keep_text(size_t bytes, const data::Encoder& encoder) {
   auto& completion = sample_.completion;
   const auto ends = encoder.stop_ids();
-  const std::vector<text::TokenId> said(completion.tokens.begin() + static_cast<ptrdiff_t>(said_begin_), completion.tokens.end());
-  size_t kept = said.size();
-  while (kept > 0 && std::ranges::count(ends, said[kept - 1]) > 0) --kept;
-  if (bytes < said_.size()) {
+  const std::vector<text::TokenId> turn(completion.tokens.begin() + static_cast<ptrdiff_t>(turn_begin_), completion.tokens.end());
+  size_t kept = turn.size();
+  while (kept > 0 && std::ranges::count(ends, turn[kept - 1]) > 0) --kept;
+  if (bytes < text_.size()) {
     size_t shortest = 0;
-    while (shortest < kept && encoder.tokenizer().decode(std::span(said).first(shortest), true).size() < bytes) ++shortest;
+    while (shortest < kept && encoder.tokenizer().decode(std::span(turn).first(shortest), true).size() < bytes) ++shortest;
     kept = shortest;
-    messages_.back().content.resize(messages_.back().content.size() - (said_.size() - bytes));
-    said_.resize(bytes);
+    messages_.back().content.resize(messages_.back().content.size() - (text_.size() - bytes));
+    text_.resize(bytes);
   }
-  const auto dropped = said.size() - kept;
+  const auto dropped = turn.size() - kept;
   context_.resize(context_.size() - dropped);
   for (size_t i = 0; i < dropped; ++i) completion.tokens.pop_back(), completion.loss_mask.pop_back();
   if (!completion.logprobs.empty()) completion.logprobs.resize(completion.tokens.size());
@@ -109,7 +110,7 @@ Result<bool> Episode::follow(const NextTurn& next, const data::Encoder& encoder)
   if (!ids) return Error{ids.error()};
   // A turn that the model ended itself is not ended again.
   const auto& tokens = sample_.completion.tokens;
-  if (!ids->empty() && tokens.size() > said_begin_ && tokens.back() == ids->front()) ids->erase(ids->begin());
+  if (!ids->empty() && tokens.size() > turn_begin_ && tokens.back() == ids->front()) ids->erase(ids->begin());
   append_others(*ids);
   append_all(messages_, replies);
   goes_on_ = false;

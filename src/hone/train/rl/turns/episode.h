@@ -16,14 +16,14 @@ class Episode {
   const RolloutSample& sample() const { return sample_; }
 
   // The model's next completion, or the continuation of the last one.
-  void take(GeneratedCompletion said);
+  void take(GeneratedCompletion generated);
   // The last turn, as input of schedulers.
   TurnInput input(bool last) const;
   // Applies the scheduler's reply. An error if the template cannot render it.
   Result<bool> follow(const NextTurn& next, const data::Encoder& encoder);
   void add_infos(const Json& infos);
   // The context has no room for the next turn.
-  void cut() { sample_.completion.truncated = true; }
+  void truncate() { sample_.completion.truncated = true; }
 
  private:
   void append_others(const std::vector<text::TokenId>& ids);
@@ -33,8 +33,8 @@ class Episode {
   uint64_t seed_;
   std::vector<text::TokenId> context_;
   std::vector<data::Message> messages_;
-  std::string said_;       // in the last turn
-  size_t said_begin_ = 0;  // its first token in the completion
+  std::string text_;       // in the last turn
+  size_t turn_begin_ = 0;  // its first token in the completion
   bool goes_on_ = false;   // the last message is continued
 };
 

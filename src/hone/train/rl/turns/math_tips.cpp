@@ -19,7 +19,7 @@ class MathTips final : public TurnScheduler {
       const bool doubted = answers[i].text.find(kDoubt) != std::string::npos;
       if (turn.truncated || turn.last || doubted || right[i] == 1) continue;
       next[i] = {.done = false,
-                 .keep = std::min({turn.said.size(), turn.said.find("<answer>"), turn.said.find("</think>")}),
+                 .keep = std::min({turn.text.size(), turn.text.find("<answer>"), turn.text.find("</think>")}),
                  .continued = std::string(kDoubt)};
     }
     return next;

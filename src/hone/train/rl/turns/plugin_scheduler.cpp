@@ -57,7 +57,7 @@ class PluginScheduler final : public TurnScheduler {
     std::vector<Json> rows;
     for (const auto& turn : turns) {
       auto row = row_of(turn.episode, *turn.question, *turn.messages);
-      row.update({{"said", turn.said}, {"turn", turn.turn}, {"truncated", turn.truncated}});
+      row.update({{"text", turn.text}, {"turn", turn.turn}, {"truncated", turn.truncated}});
       rows.push_back(std::move(row));
     }
     const auto results = run("turn", rows);

@@ -14,7 +14,7 @@ struct TurnInput {
   const data::Conversation* question = nullptr;  // columns and tools of the row
   const std::vector<data::Message>* messages =
       nullptr;            // all so far; the last one is the completion, in full if it was continued
-  std::string said = {};  // in this turn only
+  std::string text = {};  // in this turn only
   int64_t turn = 1;
   bool truncated = false;  // the completion reached the length limit
   bool last = false;       // no turn follows, regardless of the scheduler
@@ -22,7 +22,7 @@ struct TurnInput {
 
 struct NextTurn {
   bool done = true;
-  size_t keep = std::string::npos;            // bytes of `said` to keep, if the completion is continued
+  size_t keep = std::string::npos;            // bytes of `text` to keep, if the completion is continued
   std::optional<std::string> continued = {};  // text that is appended to it, masked
   std::vector<data::Message> replies = {};    // or: messages that follow it
   Json infos = nullptr;                       // for rewards, joined with those of earlier turns

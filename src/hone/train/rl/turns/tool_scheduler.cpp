@@ -30,7 +30,7 @@ class ToolScheduler : public TurnScheduler {
     std::vector<Toolbox::Call> calls;
     std::vector<size_t> counts;
     for (const auto& turn : turns) {
-      auto found = turn.truncated || turn.last ? std::vector<Toolbox::Call>{} : calls_in(turn.said);
+      auto found = turn.truncated || turn.last ? std::vector<Toolbox::Call>{} : calls_in(turn.text);
       const auto listed = listed_tools(*turn.question);
       for (auto& call : found) call.listed = listed, calls.push_back(std::move(call));
       counts.push_back(found.size());
@@ -99,7 +99,7 @@ class ReactTools final : public ToolScheduler {
   std::vector<Toolbox::Call> calls_in(const std::string& text) const override { return react_calls(text); }
   NextTurn answered(const TurnInput& turn, const std::vector<ToolResult>& results) const override {
     std::string text;
-    if (!turn.said.ends_with(kObservation)) text = (turn.said.ends_with('\n') ? "" : "\n") + std::string(kObservation);
+    if (!turn.text.ends_with(kObservation)) text = (turn.text.ends_with('\n') ? "" : "\n") + std::string(kObservation);
     text += results.front().text;
     if (!text.ends_with('\n')) text += '\n';
     return {.done = false, .continued = std::move(text)};

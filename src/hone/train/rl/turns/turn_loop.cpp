@@ -85,7 +85,7 @@ std::vector<size_t> TurnLoop::take_turn(std::vector<Episode>& episodes, const st
     if (has_room(episode))
       going.push_back(active[i]);
     else
-      episode.cut();
+      episode.truncate();
   }
   return going;
 }
@@ -101,8 +101,8 @@ void TurnLoop::run(std::vector<RolloutSample>& samples, const std::vector<uint64
     for (auto place : active)
       questions.push_back({&episodes[place].context(), turn_seed(episodes[place].seed(), turn), room_of(episodes[place])});
     turn == 1 ? engine.begin(questions, version) : engine.begin_again(questions);
-    auto said = engine.finish();
-    for (size_t i = 0; i < active.size(); ++i) episodes[active[i]].take(std::move(said[i]));
+    auto generated = engine.finish();
+    for (size_t i = 0; i < active.size(); ++i) episodes[active[i]].take(std::move(generated[i]));
     together([&] { active = take_turn(episodes, active, turn); });
   }
   note(episodes);
