@@ -84,10 +84,10 @@ class OpenAiProtocol final : public RolloutProtocol {
     if (!body || !body->is_object()) return std::nullopt;
     const auto choices = body->value("choices", Json());
     if (!choices.is_array() || choices.empty() || !choices[0].is_object()) return std::nullopt;
-    const auto text = choices[0].value("text", Json());
-    if (!text.is_string()) return std::nullopt;
+    const auto answer = choices[0].value("text", Json());
+    if (!answer.is_string()) return std::nullopt;
     GeneratedCompletion completion;
-    completion.text = text.get<std::string>();
+    completion.text = answer.get<std::string>();
     completion.truncated = choices[0].value("finish_reason", Json()) == "length";
     completion.tokens = tokenizer_->encode(completion.text, {.add_special_tokens = false});
     if (!completion.truncated && !sampling_.eos_token_ids.empty()) completion.tokens.push_back(sampling_.eos_token_ids.front());
