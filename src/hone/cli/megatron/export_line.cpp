@@ -64,7 +64,7 @@ class ExportLine {
       line_.push_back("--" + (option.name == "save" ? "output_dir" : option.name));
       line_.insert(line_.end(), option.values.begin(), option.values.end());
     } else {
-      note(
+      warn_once(
           fmt::format("--{} has no effect: an adapter is merged by one process, without another format in between", option.name));
     }
   }

@@ -44,7 +44,7 @@ std::vector<GivenOption> read_given(const std::vector<std::string>& words) {
   return list;
 }
 
-void note(const std::string& text) {
+void warn_once(const std::string& text) {
   if (!parallel::is_supervised()) log::warning("{}", text);
 }
 

@@ -20,8 +20,8 @@ struct GivenOption {
 // Words of a line, its command first. Throws UserError(usage) when the line begins with something else than an option.
 std::vector<GivenOption> read_given(const std::vector<std::string>& words);
 
-// Said once, by whoever starts the ranks.
-void note(const std::string& text);
+// Logged once, by the process that starts the ranks.
+void warn_once(const std::string& text);
 
 // What a folder of the hub's files holds; mcore's own checkpoints are neither.
 enum class FolderKind { model, adapter, other };

@@ -60,7 +60,7 @@ class MegatronLine {
     } else if (known->fate == MegatronOption::Fate::renamed) {
       made_.push_back({std::string(known->text), option.values});
     } else if (known->fate == MegatronOption::Fate::accepted) {
-      note(fmt::format("--{} has no effect: {}", option.name, known->text));
+      warn_once(fmt::format("--{} has no effect: {}", option.name, known->text));
     } else if (!is_neutral(*known, option.value())) {
       throw UserError(ExitCode::usage, fmt::format("--{} {}: {}", option.name, option.value(), known->text));
     }
@@ -165,7 +165,7 @@ class MegatronLine {
     if (sharded) add("deepspeed", found->second);
     if (sharded && name == "no_shard" && !has("use_distributed_optimizer")) add("use_distributed_optimizer", "false");
     if (!sharded && strategy != handled_.end())
-      note("--data_parallel_sharding_strategy has no effect without --use_megatron_fsdp");
+      warn_once("--data_parallel_sharding_strategy has no effect without --use_megatron_fsdp");
   }
 
   // Checkpoints that Megatron's options name may be folders of the hub's files; then a run begins with them, or goes on.
