@@ -21,14 +21,14 @@ from hone.twinkle.cli import CLI
 from hone.twinkle.data_format import SamplingParams
 from hone.twinkle.dataloader import DataLoader
 from hone.twinkle.dataset import Dataset, DatasetMeta
-from hone.twinkle.metric import DPOMetric
+from hone.twinkle.metric import CISPOMetric, DPOMetric, GRPOMetric, GSPOMetric
 from hone.twinkle.model import MultiLoraMegatronModel, TransformersModel
 from hone.twinkle.platform import DeviceGroup, DeviceMesh
 from hone.twinkle.sampler import TorchSampler
 from peft import LoraConfig
 from twinkle.cli import CLI as TheirCLI
 from twinkle.infra import _collect_func, _dispatch_args
-from twinkle.metric import DPOMetric as TheirDPOMetric
+from twinkle import metric as their_metrics
 from twinkle.utils.device_mesh import DeviceMesh as TheirMesh
 
 MESHES = [dict(dp_size=2, fsdp_size=2), dict(fsdp_size=4), dict(dp_size=2, tp_size=2), dict(dp_size=2, fsdp_size=4, ulysses_size=2), dict(dp_size=2, pp_size=2, tp_size=2)]
@@ -109,11 +109,26 @@ def check_metrics_of_preferences_are_twinkles(folder):
     inputs, outputs, _ = labelled()
     reference = {"logps": -torch.rand(4, 9) * (inputs["labels"] >= 0)}
     figures = []
-    for kind in (DPOMetric, TheirDPOMetric):
+    for kind in (DPOMetric, their_metrics.DPOMetric):
         metric = kind(None, None, beta=0.2)
         metric.accumulate(inputs, outputs, ref_outputs=reference)
         figures.append(metric.calculate())
     assert figures[0] == figures[1], figures
+
+
+def check_metrics_of_policies_are_twinkles(folder):
+    torch.manual_seed(0)
+    labels = torch.randint(0, 9, (4, 7))
+    labels[:, :2] = labels[1, 5:] = -100
+    outputs, old = dict(logps=-torch.rand(4, 7)), [(-torch.rand(int((row >= 0).sum()))).tolist() for row in labels]
+    for kind in (GRPOMetric, GSPOMetric, CISPOMetric):
+        figures = []
+        for metric in (kind(temperature=0.7, epsilon_high=0.3), getattr(their_metrics, kind.__name__)(temperature=0.7, epsilon_high=0.3)):
+            for rows in (slice(0, 3), slice(3, 4)):
+                metric.accumulate({"labels": labels[rows]}, {"logps": outputs["logps"][rows]}, old_logps=old[rows], advantages=[1.0, -1.0, 0.5, -2.0][rows])
+            figures.append(metric.calculate())
+        assert figures[0].keys() == figures[1].keys() and len(figures[0]) == 10, figures
+        assert all(abs(figures[0][name] - figures[1][name]) < 1e-6 for name in figures[0]), figures
 
 
 def check_settings_are_twinkles(folder):
@@ -270,6 +285,8 @@ def check_what_is_not_there_says_so(folder):
                        (lambda: a_model().set_loss("InfonceLoss"), "InfonceLoss"),
                        (lambda: a_model().set_optimizer("Muon"), "adjust_lr_fn"),
                        (lambda: TransformersModel(model_id=NANO).add_adapter_to_model("a", LoraConfig(rank_pattern={"q": 2})), "rank_pattern"),
+                       (lambda: Dataset().map("AlpacaProcessor"), "there is no dataset"),
+                       (lambda: GRPOMetric(top_k_kl=3), "top_k_kl"),
                        (lambda: ours.initialize(mode="ray"), "groups"),
                        (lambda: ours.initialize(mode="cloud", groups=[DeviceGroup("a", 1)]), "'cloud'"),
                        (lambda: TransformersModel(model_id=NANO, device_mesh=DeviceMesh.from_sizes(dp_size=2)), "alone")):

@@ -45,12 +45,19 @@ def _is_batched(work: Callable) -> bool:
 class Dataset:
     """Rows of one or more datasets."""
 
-    def __init__(self, dataset_meta: DatasetMeta, **kwargs: Any) -> None:
-        if kwargs.get("streaming"):
-            raise not_supported("streaming", "leave it out: rows are read once")
-        self.datasets = {dataset_meta.get_id(): dataset_meta.read()}
-        self.dataset = next(iter(self.datasets.values()))
+    def __init__(self, dataset_meta: DatasetMeta | None = None, **kwargs: Any) -> None:
+        self.datasets: dict[str, list[dict[str, Any]]] = {}
+        self.dataset: list[dict[str, Any]] = []
         self.template: Template | None = None
+        if dataset_meta is not None:
+            self._add(dataset_meta, kwargs)
+
+    def _add(self, meta: DatasetMeta, options: Mapping[str, Any]) -> None:
+        if options.get("streaming"):
+            raise not_supported("streaming", "leave it out: rows are read once")
+        self.datasets[meta.get_id()] = meta.read()
+        if len(self.datasets) == 1:
+            self.dataset = self.datasets[meta.get_id()]
 
     @remote_function()
     def set_template(self, template_func: Template | type[Template] | str, **kwargs: Any) -> None:
@@ -73,6 +80,8 @@ class Dataset:
         self._replace(dataset_meta, lambda rows: [row for row in rows if keep(row)])
 
     def _replace(self, meta: DatasetMeta | None, change: Callable[[list], list]) -> None:
+        if not self.datasets:
+            raise errors.UsageError("there is no dataset", "name one when it is made, or call add_dataset() first")
         if meta is None and len(self.datasets) > 1:
             raise errors.UsageError("there are several datasets, and none is named", f"say which with dataset_meta: {', '.join(self.datasets)}")
         key = meta.get_id() if meta else next(iter(self.datasets))
@@ -84,8 +93,8 @@ class Dataset:
 
     @remote_function()
     def add_dataset(self, dataset_meta: DatasetMeta, **kwargs: Any) -> None:
-        """Another dataset, for mix_dataset."""
-        self.datasets[dataset_meta.get_id()] = dataset_meta.read()
+        """Another dataset, for mix_dataset; the first one is there at once."""
+        self._add(dataset_meta, kwargs)
 
     @remote_function()
     def mix_dataset(self, interleave: bool = True) -> None:

@@ -1,6 +1,7 @@
 """Figures of a run, gathered between two looks at them."""
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,8 @@ from typing import Any
 import torch
 
 from ..data import IGNORE
+from .loss.base import aligned
+from .utils import not_supported
 
 
 class Metric:
@@ -28,7 +31,8 @@ class Metric:
         return {}
 
     def sums(self) -> dict[str, float] | None:
-        """What was gathered here, as numbers that add up over processes; None: it does not, and calculate() is of this process."""
+        """What was gathered here, as numbers that add up over processes, but for those named max_…; None: it does not, and calculate() is of
+        this process."""
         return None
 
     def take_sums(self, sums: Mapping[str, float]) -> None:
@@ -147,3 +151,83 @@ class DPOMetric(Metric):
                         "rewards/accuracies": f"{self._sums['correct'] / compared * 100:.1f}%"}
         self.reset()
         return figures
+
+
+class GRPOMetric(Metric):
+    """How far the policy has moved from the one that sampled, over the tokens of answers: log-probabilities, KL by Schulman's third estimator, and
+    how much the bounds of the loss cut off."""
+
+    def __init__(self, device_mesh: Any = None, process_group: Any = None, ignore_index: int = IGNORE, temperature: float = 1.0, epsilon: float = 0.2,
+                 epsilon_high: float | None = None, top_k_kl: int = 0, **kwargs: Any) -> None:
+        if top_k_kl:
+            raise not_supported("top_k_kl", "leave it out: the largest KL of a token is reported as train/token_kl_max")
+        self.ignore_index, self.temperature = ignore_index, temperature
+        self.epsilon, self.epsilon_high = epsilon, epsilon if epsilon_high is None else epsilon_high
+        super().__init__()
+
+    def reset(self) -> None:
+        self._sums: dict[str, float] = {}
+
+    def clipped(self, log_ratios: torch.Tensor, advantages: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """What is cut off below and above, and out of what."""
+        ratios = log_ratios.exp()
+        return (ratios < 1 - self.epsilon) & (advantages < 0) & mask, (ratios > 1 + self.epsilon_high) & (advantages > 0) & mask, mask
+
+    def accumulate(self, inputs: Any = None, outputs: Any = None, *, old_logps: Any = None, advantages: Any = None, **kwargs: Any) -> None:
+        logps = outputs["logps"].detach().float() * self.temperature
+        mask = torch.as_tensor(inputs["labels"]).to(logps.device) != self.ignore_index
+        if not mask.any():
+            return
+        found = {"tokens": mask.sum(), "new": logps[mask].sum()}
+        if old_logps is not None:
+            old = aligned(old_logps, mask) * self.temperature
+            moved = logps - old
+            divergence = (moved.exp() - moved - 1)[mask]
+            found |= {"compared": mask.sum(), "old": old[mask].sum(), "moved": moved[mask].sum(), "kl": divergence.sum(), "max_kl": divergence.max(),
+                      "max_ratio": moved[mask].max().exp()}
+            if advantages is not None:
+                low, high, all_of_them = self.clipped(moved, aligned(advantages, mask), mask)
+                found |= {"clip_low": low.sum(), "clip_high": high.sum(), "clip_count": all_of_them.sum()}
+        for name, value in found.items():
+            before = self._sums.get(name, 0.0)
+            self._sums[name] = max(before, float(value)) if name.startswith("max_") else before + float(value)
+
+    def sums(self) -> dict[str, float]:
+        return self._sums
+
+    def take_sums(self, sums: Mapping[str, float]) -> None:
+        self._sums = dict(sums)
+
+    def calculate(self) -> dict[str, float]:
+        found, figures = self._sums, {}
+        if count := found.get("tokens"):
+            figures = {"train/policy_confidence": math.exp(found["new"] / count), "train/mean_new_logp": found["new"] / count}
+        if compared := found.get("compared"):
+            figures |= {"train/mean_old_logp": found["old"] / compared, "train/logp_diff_mean": found["moved"] / compared,
+                        "train/approx_kl": found["kl"] / compared, "train/token_kl_max": found["max_kl"], "train/token_ratio_max": found["max_ratio"]}
+        if total := found.get("clip_count"):
+            figures |= {"train/clip_ratio_low": found["clip_low"] / total, "train/clip_ratio_high": found["clip_high"] / total,
+                        "train/clip_ratio": (found["clip_low"] + found["clip_high"]) / total}
+        self.reset()
+        return figures
+
+
+PPOMetric = GRPOMetric
+
+
+class GSPOMetric(GRPOMetric):
+    """Ratios are of whole answers."""
+
+    def clipped(self, log_ratios: torch.Tensor, advantages: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        def mean(values: torch.Tensor) -> torch.Tensor:
+            return (values * mask).sum(-1) / mask.sum(-1).clamp(min=1)
+
+        return super().clipped(mean(log_ratios), mean(advantages), mask.any(-1))
+
+
+class CISPOMetric(GRPOMetric):
+    """Bounds hold for good and bad answers alike."""
+
+    def clipped(self, log_ratios: torch.Tensor, advantages: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        ratios = log_ratios.exp()
+        return (ratios < 1 - self.epsilon) & mask, (ratios > 1 + self.epsilon_high) & mask, mask

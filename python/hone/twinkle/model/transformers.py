@@ -308,7 +308,8 @@ class TransformersModel(SavedModel):
         for number, metric in enumerate(metrics):
             known = [sums[number] for sums in found.values() if sums[number]]
             if known:
-                metric.take_sums({name: sum(each.get(name, 0.0) for each in known) for name in {name for each in known for name in each}})
+                metric.take_sums({name: (max if name.startswith("max_") else sum)(each.get(name, 0.0) for each in known)
+                                  for name in {name for each in known for name in each}})
 
     @remote_function(dispatch="all", collect="first", lazy_collect=False)
     def get_train_configs(self, **kwargs: Any) -> str:

@@ -5,24 +5,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .. import rewards
-from .infra import remote_class, remote_function
-
-
-def _answer(trajectory: Mapping[str, Any]) -> str:
-    return next((message.get("content") or "" for message in reversed(trajectory.get("messages") or []) if message.get("role") == "assistant"), "")
-
-
-def _known(trajectory: Mapping[str, Any], name: str) -> str | None:
-    """What the trajectory's user_data has under a name."""
-    return next((item[1] for item in trajectory.get("user_data") or [] if len(item) == 2 and item[0] == name), None)
-
-
-class Reward:
-    """Scores trajectories by their last answers."""
-
-    def __call__(self, trajectories: Sequence[Mapping[str, Any]], ground_truths: Sequence[Mapping[str, Any]] | None = None) -> list[float]:
-        raise NotImplementedError(f"{type(self).__name__} has no __call__(trajectories, ground_truths)")
+from ... import rewards
+from ..infra import remote_class, remote_function
+from .base import Reward, answer_of, known
 
 
 @remote_class()
@@ -34,8 +19,8 @@ class MathReward(Reward):
 
     @remote_function()
     def __call__(self, trajectories: Sequence[Mapping[str, Any]], ground_truths: Sequence[Mapping[str, Any]] | None = None) -> list[float]:
-        truths = [_known(row, self.ground_truth_key) or _answer(row) for row in ground_truths or trajectories]
-        scores = rewards.score("accuracy", [_answer(row) for row in trajectories], [{"solution": truth} for truth in truths])
+        truths = [known(row, self.ground_truth_key) or answer_of(row) for row in ground_truths or trajectories]
+        scores = rewards.score("accuracy", [answer_of(row) for row in trajectories], [{"solution": truth} for truth in truths])
         return [1.0 if score == 1 else -1.0 for score in scores]
 
 
@@ -46,7 +31,7 @@ class FormatReward(Reward):
     @remote_function()
     def __call__(self, trajectories: Sequence[Mapping[str, Any]], ground_truths: Sequence[Mapping[str, Any]] | None = None) -> list[float]:
         tags = [re.compile(f"<{tag}>.*?</{tag}>", re.S) for tag in ("think", "answer")]
-        return [float(all(tag.search(_answer(row)) for tag in tags)) for row in trajectories]
+        return [float(all(tag.search(answer_of(row)) for tag in tags)) for row in trajectories]
 
 
 def _boxed(text: str) -> str:
@@ -64,7 +49,7 @@ class GSM8KAccuracyReward(Reward):
     """1 for the number that the row's ground_truth is, in \\boxed{} or behind ####."""
 
     def __call__(self, trajectories: Sequence[Mapping[str, Any]], ground_truths: Any = None, **kwargs: Any) -> list[float]:
-        return [float(self._same(self.extract_answer(_answer(row)), _known(row, "ground_truth") or "")) for row in trajectories]
+        return [float(self._same(self.extract_answer(answer_of(row)), known(row, "ground_truth") or "")) for row in trajectories]
 
     @staticmethod
     def extract_answer(completion: str) -> str:
@@ -84,4 +69,4 @@ class GSM8KFormatReward(Reward):
     """1 for an answer with \\boxed{…}."""
 
     def __call__(self, trajectories: Sequence[Mapping[str, Any]], ground_truths: Any = None, **kwargs: Any) -> list[float]:
-        return [float(bool(_boxed(_answer(row)))) for row in trajectories]
+        return [float(bool(_boxed(answer_of(row)))) for row in trajectories]
