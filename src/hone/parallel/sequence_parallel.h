@@ -19,7 +19,8 @@ class SequenceParallel final : public model::DistributedAttention {
   Tensor positions(int64_t padded) const;  // int64: positions of a padded sequence on this rank
   bool is_first_rank() const { return rank_ == 0; }
   int size() const { return heads_->size() * ring_->size(); }
-  void all_reduce(Tensor& values) const;  // in place, over the ranks of a sequence
+  int head_ranks() const { return heads_->size(); }  // that split the heads
+  void all_reduce(Tensor& values) const;             // in place, over the ranks of a sequence
   std::string str() const;
 
  private:

@@ -234,6 +234,21 @@ LoadedModel shard_model(const TrainingJob& job, const DistributedContext& proces
   return loaded;
 }
 
+void split_sequences_of(LoadedModel& frozen, parallel::SequenceParallel& sequence, const DistributedContext& processes) {
+  const auto& config = frozen.model->config();
+  const int64_t heads = config.attention.heads / (frozen.tensor && processes.tensor ? processes.tensor->size() : 1);
+  if (heads % sequence.head_ranks() != 0)
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} attention heads of the {} on a rank do not go over {} ranks that split sequences", heads,
+                                frozen.name, sequence.head_ranks()),
+                    "split sequences with `context_parallel_size` and `cp_comm_type` p2p, or use a size that divides them");
+  if (config.vision || config.rope.kind == model::RopeKind::dynamic)
+    throw UserError(ExitCode::usage,
+                    fmt::format("sequences are split, and the {} sees images or has dynamic RoPE scaling", frozen.name),
+                    "leave out the splitting, or use another one");
+  frozen.model->set_distributed_attention(&sequence);
+}
+
 LoadedModel freeze_model(const TrainingJob& job, const DistributedContext& processes, const char* name,
                          std::unique_ptr<model::CausalLM> model) {
   for (const auto& parameter : model->parameters()) parameter.value->requires_grad_(false);

@@ -65,19 +65,21 @@ void check_model_parts(const TrainingJob& job, const DistributedContext& process
         throw UserError(ExitCode::usage, fmt::format("{} is above 1 with {}, which it does not support", option, what),
                         "leave one of them out, or shard parameters with `deepspeed` zero3");
   };
-  const char* option = processes.tensor   ? "tensor_parallel_size"
-                       : processes.stages ? "pipeline_parallel_size"
-                                          : "expert_parallel_size";
+  const char* option = processes.tensor                     ? "tensor_parallel_size"
+                       : processes.stages                   ? "pipeline_parallel_size"
+                       : processes.mesh.size("cp") > 1      ? "context_parallel_size"
+                       : job.parallel.sequence_parallel > 1 ? "sequence_parallel_size"
+                                                            : "expert_parallel_size";
   if (processes.tensor) refuse(option, missing_layers);
   if (processes.stages) refuse("pipeline_parallel_size", missing_stages);
-  if (processes.peers()) refuse(option, missing_peers);
-  refuse(option, missing);
+  if (processes.same_rows) refuse(option, missing_peers);
+  if (processes.is_tensor_or_expert_parallel() || processes.stages) refuse(option, missing);
 }
 
 // What can only be told once the processes have met.
 void validate_processes(const TrainingJob& job, const DistributedContext& processes) {
   if (processes.shards_model() || processes.is_tensor_or_expert_parallel()) require_elementwise(job.optimizer.name);
-  if (processes.is_tensor_or_expert_parallel() || processes.stages) check_model_parts(job, processes);
+  if (processes.is_tensor_or_expert_parallel() || processes.same_rows) check_model_parts(job, processes);
   require(!processes.shards_model() || job.tuner.method != "ADALORA",
           "AdaLoRA needs unsharded matrices, which are sharded over processes here", "leave `deepspeed` and `fsdp` out");
   if (!processes.world.distributed()) return;

@@ -96,7 +96,7 @@ std::unique_ptr<Teacher> make_teacher(const TrainingJob& job, const text::Tokeni
   const auto vocabulary = model::read_config(job.model_folder, job.load.changes.config).vocab_size;
   std::unique_ptr<Teacher> teacher;
   if (!asked.servers.empty()) {
-    teacher = make_server_teacher(asked, topk, vocabulary, processes.peers());
+    teacher = make_server_teacher(asked, topk, vocabulary, processes.same_rows.get());
   } else if (!asked.folder.empty()) {
     auto* separate = load_teacher_model(asked, job, tokenizer, processes, tuned, models);
     if (separate)

@@ -6,13 +6,14 @@ namespace hone::train {
 
 class DataRanks final : public ParallelStrategy {
  public:
-  // `processes` are all processes; one per data rank counts rows.
-  DataRanks(ParallelStrategy& processes, int rank, int size) : processes_(processes), rank_(rank), size_(size) {}
+  // `processes` are all processes; one per data rank `counts`.
+  DataRanks(ParallelStrategy& processes, int rank, int size, bool counts)
+      : processes_(processes), rank_(rank), size_(size), counts_(counts) {}
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   void all_reduce(Tensor& values) override {
-    if (!processes_.counts_rows()) values.zero_();
+    if (!counts_) values.zero_();
     processes_.all_reduce(values);
   }
   bool any(bool here) override { return processes_.any(here); }
@@ -23,6 +24,7 @@ class DataRanks final : public ParallelStrategy {
  private:
   ParallelStrategy& processes_;
   int rank_, size_;
+  bool counts_;
 };
 
 }  // namespace hone::train

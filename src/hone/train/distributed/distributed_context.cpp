@@ -91,7 +91,6 @@ void join_model_parallel(DistributedContext& processes, const ParallelConfig& co
     processes.ends = processes.group_along("ends", {stages.front(), stages.back()});
   if (rank == stages.back())
     processes.last_stages = processes.group_along("last-stages", mesh.group(rank, {"dp", "cp", "sp", "tp"}));
-  if (processes.tensor) processes.model_parallel = processes.group_along("model-parallel", mesh.group(rank, {"pp", "tp"}));
 }
 
 // What a process is told about its own place differs, and may.
@@ -127,6 +126,7 @@ DistributedContext DistributedContext::join(const ParallelConfig& config, const 
       if (local_ranks[static_cast<size_t>(rank)] == "0") firsts.push_back(rank);
     if (world.local_rank == 0) processes.leaders = processes.group->subgroup("leaders", firsts);
   }
+  processes.same_rows = processes.group_along("same-rows", processes.mesh.group(world.rank, {"pp", "cp", "sp", "tp"}));
   join_model_parallel(processes, config);
   if (config.sharding.stage == 0 || processes.shards_optimizer) return processes;
   int copy = processes.mesh.coordinate(world.rank, "dp"), of_copy = processes.mesh.size() / processes.mesh.size("dp");

@@ -40,12 +40,11 @@ struct DistributedContext {
   std::unique_ptr<parallel::ProcessGroup> tensor = {};    // that each layer is sharded across; null: not sharded
   // Pipeline stages of a model and the groups between them (parallel::StageGroups); null: no stages.
   std::unique_ptr<parallel::ProcessGroup> stages = {}, stage_gradients = {}, stages_around = {}, stage_gradients_around = {};
-  std::unique_ptr<parallel::ProcessGroup> ends = {};         // the first and the last stage; null on others
-  std::unique_ptr<parallel::ProcessGroup> last_stages = {};  // of all replicas; null if this is none, or the only one
-  std::unique_ptr<parallel::ProcessGroup> model_parallel =
-      {};                                                // that compute the same rows, with both tensor and pipeline parallelism
-  std::unique_ptr<parallel::ProcessGroup> data = {};     // data parallel: that hold the same shards; null when there is one
-  std::unique_ptr<parallel::ProcessGroup> experts = {};  // of expert and expert tensor parallelism; null: one rank has all
+  std::unique_ptr<parallel::ProcessGroup> ends = {};           // the first and the last stage; null on others
+  std::unique_ptr<parallel::ProcessGroup> last_stages = {};    // of all replicas; null if this is none, or the only one
+  std::unique_ptr<parallel::ProcessGroup> same_rows = {};      // that compute the same rows; null: each has its own
+  std::unique_ptr<parallel::ProcessGroup> data = {};           // data parallel: that hold the same shards; null when there is one
+  std::unique_ptr<parallel::ProcessGroup> experts = {};        // of expert and expert tensor parallelism; null: one rank has all
   std::unique_ptr<parallel::ProcessGroup> expert_copies = {};  // that hold the same shards of experts; null when there is one
   int64_t expert_tensor_parallel_size = 0;                     // 0: experts are sharded like layers
   bool shards_optimizer =
@@ -60,8 +59,6 @@ struct DistributedContext {
   bool is_tensor_or_expert_parallel() const { return tensor || experts; }
   int data_rank() const { return mesh.data_rank(world.rank); }
   int data_size() const { return mesh.data_size(); }
-  // The ranks that compute the same rows; null: each has its own.
-  parallel::ProcessGroup* peers() const { return model_parallel ? model_parallel.get() : tensor ? tensor.get() : stages.get(); }
   parallel::StageGroups stage_groups() const {
     return {stages.get(), stage_gradients.get(), stages_around.get(), stage_gradients_around.get(), ends.get()};
   }

@@ -5,6 +5,7 @@
 
 #include "hone/model/decoder.h"
 #include "hone/train/distributed/parallel_strategy.h"
+#include "hone/train/distributed/sequence_split.h"
 #include "hone/train/losses/sequence_sums.h"
 #include "hone/train/losses/token_logps.h"
 
@@ -49,10 +50,12 @@ ForwardOutputs sequences_of(const ForwardOutputs& outputs, int64_t first, int64_
 
 }  // namespace
 
-Tensor policy_logps(model::CausalLM& model, const data::Batch& batch, double temperature) {
-  auto logps_t = run_forward(model, {.batch = batch}).target_logps(temperature).logps_t;
+Tensor policy_logps(model::CausalLM& model, const data::Batch& batch, double temperature,
+                    const parallel::SequenceParallel* sequence) {
+  const auto part = sequence ? own_part(batch, *sequence) : batch;
+  auto logps_t = run_forward(model, {.batch = part}).target_logps(temperature).logps_t;
   if (auto* pipeline = model.decoder().pipeline) pipeline->broadcast_from_last(logps_t);
-  return logps_t;
+  return sequence ? whole_rows(logps_t, batch.segments.total(), *sequence) : logps_t;
 }
 
 // The answers' tokens end to end, [N], and what is known of each; S answers.
@@ -76,8 +79,9 @@ struct PolicyLoss::Tokens {
 };
 
 double PolicyLoss::num_items(const data::Batch& batch) const {
+  if (sequence_ && !sequence_->is_first_rank()) return 0;
   const auto& payload = data::payload_of<PolicyPayload>(batch);
-  auto answers = static_cast<double>(batch.segments.count() - payload.demonstrations);
+  const auto answers = static_cast<double>(payload.advantages_s.size(0));
   switch (config_.objective) {
     case PolicyObjective::grpo:
     case PolicyObjective::sapo:
@@ -115,8 +119,12 @@ void PolicyLoss::report_entropies(const Tokens& tokens, const Tensor& entropies_
 PolicyLoss::Tokens PolicyLoss::tokens_of(const ForwardOutputs& outputs, const PolicyPayload& payload,
                                          std::vector<Metric>& metrics) const {
   const auto& batch = outputs.batch;
-  auto logps_t = outputs.target_logps(config_.temperature).logps_t;
-  auto labelled = ops::labelled_positions(batch.targets_t, batch.target_count);
+  // Positions of a sequence may be on several processes: each finds the loss of all of them, with gradients of its own.
+  auto whole = [&](const Tensor& values_t) {
+    return sequence_ ? whole_rows(values_t, batch.segments.total(), *sequence_) : values_t;
+  };
+  auto logps_t = whole(outputs.target_logps(config_.temperature).logps_t);
+  auto labelled = ops::labelled_positions(whole(batch.targets_t), sequence_ ? -1 : batch.target_count);
   auto chosen = [&](const Tensor& values_t) { return values_t.defined() ? values_t.index_select(0, labelled) : values_t; };
   Tokens tokens{.logps_n = chosen(logps_t),
                 .old_n = chosen(payload.old_logps_t),
@@ -129,14 +137,14 @@ PolicyLoss::Tokens PolicyLoss::tokens_of(const ForwardOutputs& outputs, const Po
                 .answer_n = chosen(sequence_ids(batch.segments, logps_t.device())),
                 .advantages_s = payload.advantages_s,
                 .truncated_s = payload.truncated_s,
-                .answers = batch.segments.count(),
+                .answers = payload.advantages_s.size(0),
                 .group_size = payload.group_size};
   if (!tokens.old_n.defined()) tokens.old_n = tokens.logps_n.detach();
   tokens.advantages_n = payload.advantages_t.defined() ? chosen(payload.advantages_t) : tokens.spread(tokens.advantages_s);
   tokens.mask_n = at::ones_like(tokens.old_n);
   if (config_.report_entropy || config_.top_entropy < 1) {
     auto entropies_n =
-        chosen(token_entropies(outputs.model, outputs.hidden_th.detach(), batch.targets_t, 1 / config_.temperature));
+        chosen(whole(token_entropies(outputs.model, outputs.hidden_th.detach(), batch.targets_t, 1 / config_.temperature)));
     if (config_.report_entropy) report_entropies(tokens, entropies_n, metrics);
     if (config_.top_entropy < 1 && entropies_n.numel() > 0) {
       auto threshold = at::quantile(entropies_n, 1 - config_.top_entropy);
@@ -306,6 +314,7 @@ LossSum PolicyLoss::completion_loss(const ForwardOutputs& outputs, const PolicyP
   at::NoGradGuard no_grad;
   if (divergence_n.defined()) result.metrics.push_back({"kl", tokens.mean(divergence_n), 1});
   report_clipping(tokens, ratio, result.metrics);
+  count_once(result, sequence_);
   return result;
 }
 

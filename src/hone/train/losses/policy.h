@@ -57,6 +57,7 @@ class PolicyLoss final : public LossOf<PolicyPayload> {
   double num_items(const data::Batch& batch) const override;
   LossSum loss(const ForwardOutputs& outputs, const PolicyPayload& payload) override;
   void join(ParallelStrategy& group) override { group_ = &group; }
+  void split_sequences(const parallel::SequenceParallel& sequence) override { sequence_ = &sequence; }
   std::vector<std::pair<std::string, std::string>> shown_metrics() const override { return {{"reward", "reward"}}; }
 
  private:
@@ -77,10 +78,12 @@ class PolicyLoss final : public LossOf<PolicyPayload> {
 
   PolicyConfig config_;
   ParallelStrategy* group_ = nullptr;
+  const parallel::SequenceParallel* sequence_ = nullptr;
 };
 
 // log p(target) at a temperature, float32 [T], zero where there is no target; with gradients where they are wanted. Every stage
-// of a pipeline gets them, without gradients.
-Tensor policy_logps(model::CausalLM& model, const data::Batch& batch, double temperature);
+// of a pipeline gets them, without gradients. `sequence`: several processes compute them, each those of its positions.
+Tensor policy_logps(model::CausalLM& model, const data::Batch& batch, double temperature,
+                    const parallel::SequenceParallel* sequence = nullptr);
 
 }  // namespace hone::train

@@ -282,7 +282,7 @@ std::vector<PolicyPayload> RolloutWorker::compute_old_logps(const std::vector<da
   std::vector<PolicyPayload> payloads(batches.size());
   const double temperature = config_.policy.temperature;
   auto logps = [&](model::CausalLM& model, const data::Batch& batch) {
-    return policy_logps(model, batch.to(model.device()), temperature).to(at::kCPU);
+    return policy_logps(model, batch.to(model.device()), temperature, deps_.sequence).to(at::kCPU);
   };
   if (remembers || divergence_in_reward()) {
     EvaluationMode mode(deps_.model);

@@ -29,14 +29,15 @@ class RolloutWorker {
  public:
   struct RolloutDeps {
     model::CausalLM& model;
-    const tuner::Tuned& tuned;                // its trainable parameters
-    Reference* reference;                     // null: none
-    PolicyTeacher* teacher;                   // null: none
-    model::CausalLM* value_model;             // null: none, or a head of the model
-    ParallelStrategy& strategy;               // of data parallel ranks
-    ParallelStrategy& processes;              // all of them
-    parallel::ProcessGroup* peers = nullptr;  // that train on the same rows; null: none do
-    bool sharded;                             // weights are gathered and released
+    const tuner::Tuned& tuned;                             // its trainable parameters
+    Reference* reference;                                  // null: none
+    PolicyTeacher* teacher;                                // null: none
+    model::CausalLM* value_model;                          // null: none, or a head of the model
+    ParallelStrategy& strategy;                            // of data parallel ranks
+    ParallelStrategy& processes;                           // all of them
+    parallel::ProcessGroup* peers = nullptr;               // that train on the same rows; null: none do
+    const parallel::SequenceParallel* sequence = nullptr;  // that splits the sequences of passes; null: nothing does
+    bool sharded;                                          // weights are gathered and released
     std::shared_ptr<const data::Encoder> encoder;
     std::shared_ptr<const text::Tokenizer> tokenizer;
     int64_t longest_prompt;
