@@ -1,8 +1,11 @@
 // The rows of patches that a tower reads, out of decoded pictures.
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 #include "hone/base/error.h"
 #include "hone/media/image_processor.h"
+#include "hone/media/pixel_memory.h"
 
 namespace hone::media {
 namespace {
@@ -21,41 +24,83 @@ ValueTable normalized_values(const ImageProcessorConfig& config) {
   return table;
 }
 
-// One channel of a row of a patch. Widths that towers have are unrolled.
-template <int64_t kWidth>
-float* append_samples(const uint8_t* from, const std::array<float, 256>& values, int64_t width, float* row) {
-  if constexpr (kWidth > 0) width = kWidth;
-  for (int64_t x = 0; x < width; ++x) row[x] = values[from[3 * x]];
-  return row + width;
+struct PatchShape {
+  size_t width, merge, frames;  // a still picture is as many equal frames as the tower joins
+  size_t values() const { return 3 * frames * width * width; }
+};
+
+// The bytes of one line of a patch, read by the word.
+template <size_t kBytes>
+class PatchLine {
+ public:
+  explicit PatchLine(const uint8_t* from) {
+    for (size_t i = 0; i < kWords; ++i) std::memcpy(&words_[i], from + begin_of(i), 8);
+  }
+  uint8_t operator[](size_t i) const { return static_cast<uint8_t>(words_[i / 8] >> (8 * (i - begin_of(i / 8)))); }
+
+ private:
+  static_assert(std::endian::native == std::endian::little && kBytes >= 8);
+  static constexpr size_t kWords = (kBytes + 7) / 8;
+  static constexpr size_t begin_of(size_t word) { return std::min(8 * word, kBytes - 8); }
+  uint64_t words_[kWords];
+};
+
+// One channel of a line. Widths that towers have are looked up four samples at a time.
+template <size_t kWidth>
+void fill_line(const uint8_t* samples, const std::array<float, 256>& values, size_t, float* to) {
+  using Four = float __attribute__((vector_size(16)));
+  const PatchLine<3 * kWidth - 2> line(samples);
+#pragma GCC unroll 4
+  for (size_t x = 0; x + 4 <= kWidth; x += 4) {
+    const Four four{values[line[3 * x]], values[line[3 * x + 3]], values[line[3 * x + 6]], values[line[3 * x + 9]]};
+    std::memcpy(to + x, &four, sizeof four);
+  }
+#pragma GCC unroll 3
+  for (size_t x = kWidth / 4 * 4; x < kWidth; ++x) to[x] = values[line[3 * x]];
 }
 
-// The patches of one frame in the order of merge blocks, out of a picture whose corner (left, top) is the frame's.
-template <int64_t kWidth>
-float* append_frame(const Image& image, int64_t left, int64_t top, const ImagePlan& plan, const ImageProcessorConfig& config,
-                    const ValueTable& table, float* row) {
-  const int64_t patch = config.patch_size, merge = config.merge_size;
-  const auto stride = 3 * static_cast<size_t>(image.size.width), frame = static_cast<size_t>(patch * patch);
-  auto fill_patch = [&](int64_t y0, int64_t x0) {
-    const uint8_t* corner = image.pixels.data() + static_cast<size_t>(y0) * stride + 3 * static_cast<size_t>(x0);
-    for (size_t c = 0; c < 3; ++c) {
-      float* first = row;
-      for (int64_t y = 0; y < patch; ++y)
-        row = append_samples<kWidth>(corner + static_cast<size_t>(y) * stride + c, table[c], patch, row);
-      // A still picture is as many equal frames as the tower joins.
-      for (int64_t t = 1; t < config.temporal_patch_size; ++t) row = std::copy(first, first + frame, row);
+template <>
+void fill_line<0>(const uint8_t* samples, const std::array<float, 256>& values, size_t width, float* to) {
+  for (size_t x = 0; x < width; ++x) to[x] = values[samples[3 * x]];
+}
+
+// One patch, from its first value to its last: memory takes long lines faster than pieces.
+template <size_t kWidth>
+void fill_patch(const uint8_t* pixels, size_t stride, const PatchShape& shape, const ValueTable& table, float* row) {
+  const size_t width = kWidth > 0 ? kWidth : shape.width, frame = width * width;
+  for (size_t c = 0; c < 3; ++c) {
+    float* const first = row;
+    for (size_t y = 0; y < width; ++y, row += width) fill_line<kWidth>(pixels + y * stride + c, table[c], width, row);
+    for (size_t t = 1; t < shape.frames; ++t) row = std::copy_n(first, frame, row);
+  }
+}
+
+auto fill_patch_of(size_t width) {
+  if (width == 14) return fill_patch<14>;
+  if (width == 16) return fill_patch<16>;
+  return fill_patch<0>;
+}
+
+// The rows of a picture that is one frame or a grid of them, resized band by band: a band is a line of merge blocks in every
+// frame that it crosses.
+void fill_frames(const Image& image, ImageSize to, Filter filter, const ImagePlan& plan, const ImageProcessorConfig& config,
+                 std::span<float> rows) {
+  const auto table = normalized_values(config);
+  const PatchShape shape{static_cast<size_t>(config.patch_size), static_cast<size_t>(config.merge_size),
+                         static_cast<size_t>(config.temporal_patch_size)};
+  const auto fill = fill_patch_of(shape.width);
+  const auto stride = 3 * static_cast<size_t>(to.width), grid_h = static_cast<size_t>(plan.grid_h),
+             grid_w = static_cast<size_t>(plan.grid_w), across = static_cast<size_t>(to.width) / (grid_w * shape.width);
+  resize_in_bands(image, to, filter, config.patch_size * config.merge_size, [&](int64_t top, int64_t, const uint8_t* pixels) {
+    const size_t line = static_cast<size_t>(top) / shape.width, frames_above = line / grid_h * across;
+    for (size_t i = 0; i < across; ++i) {
+      float* row = rows.data() + ((frames_above + i) * grid_h + line % grid_h) * grid_w * shape.values();
+      for (size_t block = 0; block < grid_w; block += shape.merge)
+        for (size_t y = 0; y < shape.merge; ++y)
+          for (size_t x = block; x < block + shape.merge; ++x, row += shape.values())
+            fill(pixels + y * shape.width * stride + 3 * (i * grid_w + x) * shape.width, stride, shape, table, row);
     }
-  };
-  for (int64_t by = 0; by < plan.grid_h; by += merge)
-    for (int64_t bx = 0; bx < plan.grid_w; bx += merge)
-      for (int64_t y = by; y < by + merge; ++y)
-        for (int64_t x = bx; x < bx + merge; ++x) fill_patch(top + y * patch, left + x * patch);
-  return row;
-}
-
-auto append_frame_of(int64_t patch_size) {
-  if (patch_size == 14) return append_frame<14>;
-  if (patch_size == 16) return append_frame<16>;
-  return append_frame<0>;
+  });
 }
 
 }  // namespace
@@ -63,20 +108,20 @@ auto append_frame_of(int64_t patch_size) {
 void fill_patch_rows(Image image, const ImagePlan& plan, const ImageProcessorConfig& config, std::span<float> rows) {
   HONE_CHECK(image.size == plan.source && static_cast<int64_t>(rows.size()) == plan.patches() * config.row_size(),
              "a picture of {} x {} for another plan", image.size.width, image.size.height);
-  const auto table = normalized_values(config);
-  const int64_t height = plan.grid_h * config.patch_size, width = plan.grid_w * config.patch_size;
-  Image thumbnail;
+  const ImageSize frame{plan.grid_w * config.patch_size, plan.grid_h * config.patch_size};
   for (const auto& step : plan.steps) {
+    const bool is_last = &step == &plan.steps.back();
     if (step.to_rgb) image = to_rgb(std::move(image));
-    if (plan.has_thumbnail && &step == &plan.steps.back()) thumbnail = resize(image, {width, height}, step.filter);
+    if (is_last && plan.has_thumbnail)
+      fill_frames(image, frame, step.filter, plan, config, rows.last(rows.size() / static_cast<size_t>(plan.frames)));
     if (step.from) image = crop(image, *step.from);
-    image = resize(image, step.to, step.filter);
+    if (is_last)
+      fill_frames(image, step.to, step.filter, plan, config, rows);
+    else
+      image = resize(image, step.to, step.filter);
   }
-  const auto append = append_frame_of(config.patch_size);
-  float* row = rows.data();
-  for (int64_t top = 0; top < image.size.height; top += height)
-    for (int64_t left = 0; left < image.size.width; left += width) row = append(image, left, top, plan, config, table, row);
-  if (plan.has_thumbnail) append(thumbnail, 0, 0, plan, config, table, row);
+  if (plan.steps.empty()) fill_frames(image, image.size, Filter::bicubic, plan, config, rows);
+  recycle_pixels(std::move(image.pixels));
 }
 
 }  // namespace hone::media

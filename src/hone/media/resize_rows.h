@@ -11,10 +11,16 @@ inline constexpr int kWeightBits = 22;  // of a weight behind the point
 
 inline constexpr size_t kTapsAtOnce = 4;
 
+inline constexpr size_t kDigitBytes = 16;  // of kTapsAtOnce weights
+
 // What one output sample reads: `count` samples from `first` on. Zeros fill the weights up to a multiple of kTapsAtOnce.
 struct Taps {
   size_t first = 0, count = 0;
   std::span<const int32_t> weights;
+  // For resize_dots.h: the weights in digits of 256 from -128 to 127, the low ones of kTapsAtOnce weights, the middle ones, the
+  // high ones and four zeros; and the sum over samples of 128, with the half that rounds.
+  const int8_t* digits = nullptr;
+  int32_t start = 0;
 };
 
 inline constexpr size_t kRowsAtOnce = 4;

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "hone/media/resize_dots.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace hone::media::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -126,10 +128,12 @@ HWY_EXPORT(columns_of);
 HWY_EXPORT(row_of);
 
 void resize_columns(const uint8_t* const* rows, uint8_t* const* out, std::span<const Taps> taps, size_t channels) {
+  if (resize_columns_by_dots(rows, out, taps, channels)) return;
   HWY_DYNAMIC_DISPATCH(columns_of)(rows, out, taps, channels);
 }
 
 void resize_rows(const uint8_t* rows, uint8_t* out, size_t width, const Taps& taps) {
+  if (resize_rows_by_dots(rows, out, width, taps)) return;
   HWY_DYNAMIC_DISPATCH(row_of)(rows + taps.first * width, taps.count, out, width, taps.weights);
 }
 

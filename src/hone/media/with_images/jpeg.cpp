@@ -4,6 +4,7 @@
 // jpeglib.h needs FILE.
 #include <jpeglib.h>
 
+#include "hone/media/pixel_memory.h"
 #include "hone/media/with_images/decoders.h"
 
 namespace hone::media {
@@ -88,7 +89,7 @@ void read_jpeg(jpeg_decompress_struct& info, JpegState& state) {
   state.image.size = {info.output_width, info.output_height};
   state.image.channels = info.num_components == 1 ? 1 : 3;
   const size_t stride = width * static_cast<size_t>(state.image.channels);
-  state.image.pixels.resize(stride * height);
+  state.image.pixels = take_pixels(stride * height);
   if (inks) state.row.resize(4 * width);
   while (info.output_scanline < info.output_height) {
     uint8_t* out = state.image.pixels.data() + info.output_scanline * stride;

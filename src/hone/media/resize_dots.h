@@ -1,0 +1,12 @@
+// The loops of resize_rows.h by dot products of bytes, where the processor has them (Arm's dotprod). Each returns whether it
+// does.
+#pragma once
+#include "hone/media/resize_rows.h"
+
+namespace hone::media {
+
+bool resize_columns_by_dots(const uint8_t* const* rows, uint8_t* const* out, std::span<const Taps> taps, size_t channels);
+
+bool resize_rows_by_dots(const uint8_t* rows, uint8_t* out, size_t width, const Taps& taps);
+
+}  // namespace hone::media
