@@ -1,4 +1,4 @@
-// What the program asked of the cards: launches by operator, copies, waits, and what was asked for that is not here.
+// What the program used of the cards: launches by operator, copies, waits, and calls that the emulator lacks.
 // Each process adds one line of JSON to the file HONE_EMULATED_REPORT names when it ends. "queued" counts what torch_npu's queue
 // did beside the program's own threads: launches at TASK_QUEUE_ENABLE=1, their preparation too at 2.
 #pragma once

@@ -41,7 +41,7 @@ void append_line(const fs::path& path, std::string_view line);
 // Makes the directory entry of a finished rename durable.
 void sync_directory(const fs::path& directory);
 
-// True when `path`, with every link resolved, lies inside `root`. Guards against "../" and links in names that come from files.
+// True when `path`, with every link resolved, is inside `root`. Guards against "../" and links in names that come from files.
 bool is_inside(const fs::path& root, const fs::path& path);
 
 }  // namespace hone

@@ -13,7 +13,7 @@ std::vector<int> parse_core_list(std::string_view text);
 std::vector<int> allowed_cores();  // of the calling thread's affinity mask
 
 // Cores' worth of time that control groups leave this process, versions 1 and 2, its own group and those around it; infinity
-// without a limit. `root` stands for "/".
+// without a limit. `root` replaces "/".
 double cpu_quota(const std::filesystem::path& root = "/");
 
 // How many threads are worth having: at least one, at most one per allowed core, a quota rounded up. Asked once.

@@ -5,7 +5,7 @@
 
 namespace hone::cli {
 
-// The script's words, and what the launcher itself was told as one more of them: accelerate_launch={"config_file": "fsdp.yaml",
+// The script's arguments, and the launcher's own options as one more of them: accelerate_launch={"config_file": "fsdp.yaml",
 // …}. Throws UserError when there is no script.
 std::vector<std::string> unwrap_accelerate(const std::vector<std::string>& words);
 

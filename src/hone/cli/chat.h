@@ -1,4 +1,4 @@
-// A conversation in the terminal: reads a line, shows the answer as it grows, remembers.
+// A conversation in the terminal: reads a line, streams the answer, keeps the history.
 #pragma once
 #include <functional>
 #include <string>

@@ -21,7 +21,7 @@ struct Command {
   bool hidden = false;
   bool whole_line = false;  // its words are another command line
   bool passes_options =
-      false;  // so are options that are not its own, wherever they stand: without a verb before them they are training's
+      false;  // so are options that are not its own, in any place: without a verb before them they are training's
 };
 
 std::span<const Command> all_commands();

@@ -71,7 +71,7 @@ constexpr Type Real(double low = -std::numeric_limits<double>::infinity(),
 }
 constexpr Type Choice(std::string_view choices) { return {Kind::choice, 0, 0, choices}; }
 
-// honoured: does what it says. always: hone does it whether asked or not, and `reason` says so to who asks for something else.
+// honoured: does what it says. always: hone always does it, and `reason` explains that to users who request something else.
 // accepted: cannot matter here, `reason` says why. refused: `reason` names what to use instead.
 enum class Status { supported, always_on, no_effect, rejected };
 std::string_view status_name(Status status);  // "honoured", "always so", "accepted", "refused"
@@ -183,7 +183,7 @@ struct only_swift {
 // type, range and choices. `commas` splits a list's single word at commas, as LLaMA-Factory writes lists.
 Result<Json> read_value(const Option& option, const Json& given, bool commas = false);
 
-// Whether this option's value is for nobody's eyes: neither args.json nor --show_config shows it. A bot's address is: who knows
+// Whether this option's value is secret: neither args.json nor --show_config shows it. A bot's address is: anyone who has
 // it can write there.
 bool is_secret(std::string_view option);
 // The value with "(hidden)" for the name and password in addresses such as https://name:password@host.

@@ -18,7 +18,7 @@ struct Setting {
   Json value;
   Source source = Source::built_in;
   std::string where;     // "train.yaml:7", "--learning_rate", "LOG_LEVEL", "checkpoint-5/args.json"
-  bool is_auto = false;  // the default is "auto" and nobody has worked it out yet
+  bool is_auto = false;  // the default is "auto" and not resolved yet
   mutable bool read = false;
 };
 
@@ -60,7 +60,7 @@ class Options {
   // In the table's order, for --show_config and args.json.
   std::vector<const Setting*> in_order() const;
   Json to_json() const;
-  // Options that were given but that no code asked for. The last guard against an option that silently does nothing.
+  // Options that were given but never read. The last guard against an option that silently does nothing.
   std::vector<const Setting*> given_but_unread() const;
 
  private:

@@ -9,7 +9,7 @@
 
 namespace hone::cli {
 
-// What a command line asks for, before anything is done.
+// A parsed command line, before anything is done.
 struct Invocation {
   FrontEnd front_end = FrontEnd::hone;
   const Command* command = nullptr;
@@ -21,7 +21,7 @@ struct Invocation {
 Invocation read_invocation(FrontEnd front_end, std::vector<std::string> words);
 Parsed parse_invocation(const Invocation& invocation, const SystemAccess& world);
 // The options as the command gets them: variables set, notes logged, folders found, checkpoints' own values taken, every "auto"
-// decided, combinations checked. None when --show_config was asked for and printed instead.
+// decided, combinations checked. None when --show_config printed it instead.
 std::optional<Options> resolve(Parsed parsed);
 
 // Runs the command; every failure becomes "error: …" with a hint on stderr and the right exit code.

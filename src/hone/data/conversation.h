@@ -19,7 +19,7 @@ struct Message {
 
 struct Sample;
 
-// What stands for a medium in the text.
+// The placeholder of a medium in the text.
 struct MediaTags {
   std::string image = "<image>", video = "<video>", audio = "<audio>";
 };

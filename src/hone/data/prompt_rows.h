@@ -1,4 +1,4 @@
-// Rows that a model completes itself (GRPO): up to where it speaks, without the answer that the row may end with.
+// Rows that a model completes itself (GRPO): up to the generation prompt, without the answer that the row may end with.
 #pragma once
 #include <vector>
 

@@ -31,7 +31,7 @@ std::string_view name(RowProblem problem);
 Error row_error(RowProblem problem, std::string_view origin, std::string_view details);
 // The kind a message was made with; `other` for messages not made by row_error.
 RowProblem problem_of(std::string_view message);
-// Whether the row that message `a` is about stands before that of `b`: files by name, lines by number.
+// Whether the row of message `a` comes before that of `b`: files by name, lines by number.
 bool stands_before(std::string_view a, std::string_view b);
 
 class RowReport {

@@ -19,7 +19,7 @@ struct Sample {
   std::vector<text::TokenId> ids;
   std::vector<text::TokenId> labels;  // same length; labels[i] is ids[i] or kIgnore (the shift by one happens in the batch)
   std::vector<float> loss_scale;      // same length, or empty when every labeled token weighs 1
-  // Of the whole text, where it is judged as one: its classes or values, how like or relevant it is, the margin it should win by,
+  // Of the whole text, where it is scored as one: its classes or values, how like or relevant it is, the margin it should win by,
   // or of a decision the share of each option.
   std::vector<float> sequence_labels;
   std::optional<QuestionKind> question;  // of a decision

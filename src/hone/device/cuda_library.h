@@ -3,7 +3,7 @@
 
 namespace hone::device {
 
-// Before the first question to libtorch about devices, which remembers the answer. Loads the part when it lies beside libtorch
+// Before libtorch is first asked about devices, since it caches the answer. Loads the part if it is beside libtorch
 // and this machine has NVIDIA's driver; elsewhere it would only cost time, and it cannot share a process with torch_npu.
 void load_cuda_library();
 

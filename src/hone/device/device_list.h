@@ -1,4 +1,4 @@
-// All devices that a name stands for, where one process computes on several.
+// All devices that a name resolves to, where one process computes on several.
 #pragma once
 #include <string_view>
 #include <vector>

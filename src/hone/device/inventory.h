@@ -1,4 +1,4 @@
-// What devices this machine has and how they are: asked of the system, without touching a device through libtorch.
+// The devices of this machine and their state: read from the system, without using a device through libtorch.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -5,7 +5,7 @@
 namespace hone::device {
 
 std::filesystem::path libtorch_folder();
-// The CUDA part lies beside the others, whether it is loaded or not. torch_npu cannot share a process with it.
+// Whether the CUDA part is installed beside the others, loaded or not. torch_npu cannot share a process with it.
 bool libtorch_made_for_cuda();
 
 }  // namespace hone::device

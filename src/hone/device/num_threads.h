@@ -4,7 +4,7 @@
 namespace hone::device {
 
 // Once, when the program starts and has no other threads. Threads that compute together wait for each other many times a
-// millisecond, so on cores that others use too, each must get its turn soon rather than long: the kernel is asked for short
+// millisecond, so on cores that others use too, each must get its turn soon rather than long: the kernel is set to short
 // turns, which the threads started later inherit. And there are no more threads than the control group's quota has cores, unless
 // a person chose their number.
 void settle_threads(bool chosen);

@@ -4,7 +4,7 @@
 
 namespace hone::device {
 
-// Memory for one value stands for all of them.
+// Memory for one value represents all of them.
 Tensor placeholder(at::IntArrayRef shape, const at::TensorOptions& options);
 bool is_placeholder(const Tensor& tensor);
 

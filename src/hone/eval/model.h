@@ -14,7 +14,7 @@
 namespace hone::eval {
 
 struct LikelihoodRequest {
-  Prompt prompt;  // empty: nothing stands before the continuation
+  Prompt prompt;  // empty: nothing precedes the continuation
   std::string continuation;
 };
 struct GenerationRequest {
@@ -38,7 +38,7 @@ struct EngineModelConfig {
   bool fewshot_as_multiturn = true;  // in a chat
   std::vector<text::TokenId> eos_token_ids;
 };
-// `engine` must outlive it. `encoder` writes chats; it may be null where none are asked for.
+// `engine` must outlive it. `encoder` writes chats; it may be null if there are none.
 std::unique_ptr<Model> make_engine_model(engine::Engine& engine, std::shared_ptr<const text::Tokenizer> tokenizer,
                                          std::shared_ptr<const data::Encoder> encoder, EngineModelConfig config);
 

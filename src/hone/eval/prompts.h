@@ -9,7 +9,7 @@
 namespace hone::eval {
 
 struct PromptMessage {
-  std::string role, content, delimiter;  // the delimiter stands behind it in plain text, and in no chat
+  std::string role, content, delimiter;  // the delimiter follows it in plain text, and in no chat
 };
 using Prompt = std::vector<PromptMessage>;
 

@@ -22,7 +22,7 @@ struct MetricConfig {
 struct DatasetConfig {
   std::string path, subset;      // a folder, a file, an id on a hub, or json, csv, parquet with data_files
   Json data_files;               // split to file or files
-  std::filesystem::path beside;  // the task's folder: relative files may lie there
+  std::filesystem::path beside;  // the task's folder: relative files may be there
 };
 
 struct FewshotConfig {
@@ -71,7 +71,7 @@ struct Group {
   std::vector<GroupMetric> metrics;
 };
 
-// What a list of names stands for.
+// What a list of names resolves to.
 struct TaskSet {
   std::vector<Task> tasks;    // each once, in the order they were named
   std::vector<Group> groups;  // children before parents

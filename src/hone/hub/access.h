@@ -23,7 +23,7 @@ struct UserSettings {
   Access modelscope, hugging_face;
   bool offline = false;        // no connection is opened, to either hub
   std::string certificates;    // a file of them to trust instead of the system's; empty: none
-  std::filesystem::path home;  // what "~" stands for
+  std::filesystem::path home;  // what "~" expands to
 };
 // By the variables of the hubs' own tools, most specific first: HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME, HF_ENDPOINT, HF_TOKEN …;
 // MODELSCOPE_CACHE, MODELSCOPE_ENDPOINT …; HF_HUB_OFFLINE; REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE, SSL_CERT_FILE.
@@ -32,7 +32,7 @@ UserSettings user_settings(const Variables& variables);
 
 // Set once when a program starts; without it, hubs are reached as a user without a home or a token reaches them.
 struct Config {
-  Site site = Site::modelscope;  // asked for what no cache holds
+  Site site = Site::modelscope;  // used for what no cache has
   std::string token;             // of that site; beats the user's
   std::filesystem::path cache;   // of that site; beats the user's
   bool refresh = false;          // datasets: ask the hub although a cache holds them

@@ -19,7 +19,7 @@ struct HttpCall {
   std::chrono::seconds timeout{60};         // without a byte
   std::chrono::seconds whole_time{0};       // after which it ends, however busy; 0: none
   size_t longest = size_t{256} << 20;       // bytes of an answer
-  std::function<bool()> is_cancelled = {};  // asked while it lasts; true ends it
+  std::function<bool()> is_cancelled = {};  // polled while it lasts; true ends it
 };
 
 struct HttpAnswer {

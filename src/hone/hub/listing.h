@@ -23,7 +23,7 @@ struct RemoteFile {
 };
 
 struct Listing {
-  std::string commit;  // Hugging Face: what the revision stands for
+  std::string commit;  // Hugging Face: what the revision resolves to
   std::vector<RemoteFile> files;
 };
 

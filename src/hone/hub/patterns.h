@@ -15,7 +15,7 @@ struct Patterns {
   std::vector<std::string> exclude;
 };
 
-// Other frameworks' weights, archives, and pickled weights where safetensors lie beside them.
+// Other frameworks' weights, archives, and pickled weights that come with safetensors.
 std::vector<std::string> default_ignore_patterns(const std::vector<RemoteFile>& files, Kind kind);
 // Patterns of a person's own replace the default ones.
 std::vector<RemoteFile> filter_files(const std::vector<RemoteFile>& files, const Patterns& patterns, Kind kind);

@@ -10,7 +10,7 @@ namespace hone::hub {
 
 struct PostAddress {
   std::string host, path;     // the path without slashes around it
-  bool this_machine = false;  // localhost, ::1 or 127.0.0.0/8, by name or number alone: nobody else's name server is asked
+  bool this_machine = false;  // localhost, ::1 or 127.0.0.0/8, by name or number alone: no name server is asked
   std::string shown;          // without user name, password and query
 };
 // Nothing where it is no http or https address.
@@ -26,7 +26,7 @@ class PostCancelled : public std::runtime_error {
   PostCancelled() : std::runtime_error("it was given up") {}
 };
 
-// Through no proxy and to no other address, whatever the answer says. Tries again where a failure may pass (no connection, 429,
+// Without proxies or redirects. Tries again where a failure may pass (no connection, 429,
 // 5xx), so that the text may arrive twice. Throws PostCancelled, or std::runtime_error that says why there is no 2xx answer.
 std::string post_json(const std::string& address, const std::string& body, const PostOptions& posting);
 

@@ -1,4 +1,4 @@
-// What is asked of a hub: site, kind, id and revision; and the checks on names before they become paths.
+// A request to a hub: site, kind, id and revision; and the checks on names before they become paths.
 #pragma once
 #include <filesystem>
 #include <string>

@@ -32,7 +32,7 @@ struct StackedFolder {
 
 // Throws UserError(bad_checkpoint) where an expert lacks a weight or has one of another shape.
 StackedFolder stacked_entries(const EntryMap& entries, const std::string& folder);
-// Stacked tensors that are stored transposed, told by the width of the model; none where they are not.
+// Stacked tensors that are stored transposed, detected by the width of the model; none where they are not.
 StackedFolder transposed_entries(const EntryMap& entries, int64_t hidden_size);
 Tensor stack_experts(const StackedEntry& entry, const ReadTensor& read);
 

@@ -55,7 +55,7 @@ struct Adapter {
   NamedTensorList tensors;
 };
 
-// Where the files of an adapter lie: the folder itself, or default/ in it, where ms-swift keeps those of its own tuners; none: no
+// Where the files of an adapter are: the folder itself, or default/ in it, where ms-swift keeps those of its own tuners; none: no
 // adapter.
 std::optional<fs::path> adapter_files_in(const fs::path& folder);
 

@@ -36,7 +36,7 @@ inline int scaled_to_255(int a, int b) {
 // Pillow's convert("RGB"): grey is repeated, alpha is dropped, not blended.
 Image to_rgb(Image image);
 
-// The part of a picture in a box, which must lie inside it.
+// The part of a picture in a box, which must be inside it.
 Image crop(const Image& image, const ImageBox& box);
 
 }  // namespace hone::media

@@ -25,8 +25,8 @@ struct LoadOptions {
   std::optional<at::ScalarType> dtype;  // unset: the checkpoint's own
   at::Device device{at::kCPU};
   ModelOverrides changes;
-  DeviceMap places =
-      {};  // what does not lie on `device`. A block is on one device, and the norm behind the last one with the head.
+  // What is not on `device`. A block is on one device, and the final norm is with the head.
+  DeviceMap places = {};
 };
 
 class CausalLM {
@@ -86,9 +86,9 @@ class CausalLM {
 
   void set_distributed_attention(
       DistributedAttention* split);  // without a cache, tokens and positions are then a part of what the segments describe
-  void set_weight_hooks(WeightHooks* hooks);  // told of each unit by its number; null: all weights are always here
+  void set_weight_hooks(WeightHooks* hooks);  // called for each unit by its number; null: all weights are always here
   bool has_weight_hooks() const;
-  // From now on every layer is computed in slices; the weights as they are stay behind, for adapters to be attached to.
+  // From now on every layer is computed in shards; the unsharded weights are kept, for adapters to be attached to.
   void set_slices(std::unique_ptr<TensorParallelDecoder> slices);
   bool is_sliced() const;
 

@@ -58,7 +58,7 @@ struct Block {
   at::Device device() const { return input_norm.weight.device(); }
   Module module();
   bool draws() const;          // whether a training pass draws random numbers
-  TensorList trained() const;  // every tensor that asks for a gradient, adapters included
+  TensorList trained() const;  // every tensor that requires a gradient, adapters included
 };
 
 struct Decoder {
@@ -77,7 +77,7 @@ struct Decoder {
   TensorParallelRegion* region = nullptr;               // training: other ranks hold the rest of its layers; null: it is whole
   PipelinedBlocks* pipeline = nullptr;                  // training: other ranks hold the rest of its blocks; null: all are here
   ops::ExpertDispatcher* experts = nullptr;             // training: other ranks hold the rest of its experts; null: as its layers
-  ModuleObserver* observer = nullptr;                   // null: nobody asks when modules begin and end
+  ModuleObserver* observer = nullptr;                   // null: module boundaries are not observed
 
   std::vector<Unit> units();  // the embedding, the blocks, the final norm, the head, a value head and encoders where there are
   Module tree();              // with the units as children
@@ -99,7 +99,7 @@ struct ForwardContext {
   ActivationOffloader* store = nullptr;                          // null: inputs of recomputed blocks stay on the device
   TensorList* router_logits = nullptr;                           // gets those of every layer that has experts
   ops::RopeTable local_rope = {};                                // of layers that turn as windows
-  ModuleObserver* observer = nullptr;                            // null: nobody asks when modules begin and end
+  ModuleObserver* observer = nullptr;                            // null: module boundaries are not observed
 };
 
 Tensor block_forward(const Block& block, const Tensor& x_th, const ForwardContext& pass);

@@ -10,7 +10,7 @@
 
 namespace hone::model {
 
-// Rows that stand for parts of an image, a video or a sound: an encoder computed what the token embedding gives elsewhere.
+// Rows of an image, a video or a sound: an encoder computes them in place of the token embedding.
 struct EncoderEmbeddings {
   Tensor rows_n;         // int64 [N]: the rows of the input, each once; undefined: there are none
   Tensor embeddings_nh;  // [N, hidden], differentiable

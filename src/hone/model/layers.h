@@ -1,4 +1,4 @@
-// The leaves of a model: what holds a parameter and knows its Hugging Face name. Tuners find and change them; blocks call them.
+// The leaves of a model: each holds a parameter and its Hugging Face name. Tuners find and change them; blocks call them.
 #pragma once
 #include <memory>
 #include <string>
@@ -18,7 +18,7 @@ struct LinearContext {
   bool training = false;
   const ops::LoraMapping* rows = nullptr;
   const Tensor* added_to = nullptr;  // of a block's last layer: what its answer is added to
-  bool unread = false;               // of a block's last layer: only the gradients of its answer are asked for
+  bool unread = false;               // of a block's last layer: only the gradients of its output are needed
 };
 
 struct Linear {
@@ -35,7 +35,7 @@ struct Linear {
   Tensor operator()(const Tensor& x, const LinearContext& mode) const;
   Tensor compute_weight() const;  // the weight to compute with
   void quantize_base(const ops::WeightQuantization& how);
-  // Rounded anew in every product: no weight that stands as 8-bit floats.
+  // Rounded again in every product: no weight that is stored as 8-bit floats.
   bool rounds_weight() const { return float8 && !float8_weight.defined(); }
   // Adapters or tuners: its product alone is not what it computes.
   bool is_tuned() const { return !adapters.empty() || !tuners.empty(); }

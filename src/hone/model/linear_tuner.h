@@ -11,7 +11,7 @@ namespace hone::model {
 
 class LinearTuner {
  public:
-  using Product = std::function<Tensor(const Tensor& x)>;  // x W^T + b of the layer beneath, whatever its weight is kept in
+  using Product = std::function<Tensor(const Tensor& x)>;  // x W^T + b of the base layer, quantized or not
   struct Call {
     const Tensor& x;  // [..., in]
     const Product& product;
@@ -23,7 +23,7 @@ class LinearTuner {
   virtual ~LinearTuner() = default;
 
   virtual Tensor forward(const Call& call) const = 0;
-  // The weight of the plain layer that computes the same, float32 from float32; asked of methods that merge.
+  // The weight of the plain layer that computes the same, float32 from float32; for methods that merge.
   virtual Tensor merged(const Tensor& weight) const = 0;
   // What it trains, named by the end of its name in the file: "lora_E", "oft_R.weight".
   virtual std::vector<NamedParameter> tensors() = 0;

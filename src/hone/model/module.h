@@ -1,5 +1,5 @@
 // The module tree of a model under the names of its files: groups, and at the leaves the layers that hold parameters. Loading,
-// saving, tuners, sharding and plans all read their lists off it. A tree points at the layers and is made anew when asked for.
+// saving, tuners, sharding and plans all read their lists off it. A tree points at the layers and is built again on each call.
 #pragma once
 #include <optional>
 #include <string>

@@ -16,7 +16,7 @@ class ModuleObserver {
 };
 
 // One module of a pass: its beginning is noted at once, its end and the way back, by hooks on what went in and came out, with
-// end(). Nothing is noted where nobody watches.
+// end(). Nothing is recorded without an observer.
 class ObservedModule {
  public:
   ObservedModule(ModuleObserver* observer, const std::string& path, const Tensor& input_th)

@@ -1,4 +1,4 @@
-// One message to people about how a run ended, by the services that SwanLab's plugin knows. Two builds send it: with libcurl, and
+// One message to people about how a run ended, by the services of SwanLab's plugin. Two builds send it: with libcurl, and
 // without, which only explains.
 #pragma once
 #include <string>
@@ -9,8 +9,8 @@ enum class NotificationChannel { none, lark, dingtalk, wxwork, discord, slack, e
 
 struct NotificationConfig {
   NotificationChannel channel = NotificationChannel::none;
-  std::string webhook;                         // of a chat service. Who knows it can write there, so it is treated as a secret
-  std::string secret;                          // signs what Lark and DingTalk get; the password of a mail's sender
+  std::string webhook;  // of a chat service. Anyone who has it can write there, so it is treated as a secret
+  std::string secret;   // signs what Lark and DingTalk get; the password of a mail's sender
   std::string sender, receivers, mail_server;  // receivers: one address, or several with commas between
   int mail_port = 0;                           // 465 speaks TLS from the first byte, any other begins it with STARTTLS
   bool english = false;                        // else Chinese

@@ -44,7 +44,7 @@ class Optimizer {
   // Asks step() to write rounded copies of parameters along with them: (parameter, copy). False where it cannot.
   virtual bool write_along(const std::vector<std::pair<Tensor, Tensor>>& /*copies*/) { return false; }
   const std::vector<ParameterGroup>& groups() const { return groups_; }
-  // Where step() reads gradients on the device alone, whoever calls it need not know first whether they are finite: the next
+  // Where step() only reads gradients on the device, the caller need not know first whether they are finite: the next
   // step() changes nothing if `sum`, a float32 scalar on the device, is not. Its count is then taken back by uncount_step().
   void guard_step(const Tensor& sum) { guard_ = sum; }
   virtual void uncount_step() {}

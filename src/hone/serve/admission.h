@@ -16,7 +16,7 @@ class Admission {
    public:
     Permit(Permit&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)), tokens_(std::exchange(other.tokens_, 0)) {}
     ~Permit() { leave(); }
-    // Tokens that the engine is asked to compute besides generating. Throws Problem(429) when they are too many, 400 when they
+    // Tokens that the engine computes besides generating. Throws Problem(429) when they are too many, 400 when they
     // always will be.
     void hold_tokens(size_t tokens);
     void leave();

@@ -26,7 +26,7 @@ struct Context {
   bool sleep_allowed = false;         // by requests
   WeightReceiver* weights = nullptr;  // of a server that follows a trainer; null: they are fixed
 
-  // Who answers to a request's `model`. Problem(404) for a name nobody serves.
+  // The model that a request names. Problem(404) for an unknown name.
   struct Target {
     std::string name;     // as the answer calls it
     std::string adapter;  // of the engine; "" is the bare model
@@ -39,13 +39,13 @@ struct Context {
   std::shared_ptr<Generation> admit(Exchange& exchange, Admission::Permit& place, std::vector<engine::Request> requests);
 };
 
-// Runs `work` on a worker thread, so that a large request holds up nobody; what it throws arrives here.
+// Runs `work` on a worker thread, so that a large request delays no other; its exceptions are rethrown here.
 template <class Work>
 asio::awaitable<std::invoke_result_t<Work>> run_on_worker(Context& context, Work work) {
   return context.workers.run(std::move(work));
 }
 
-// Writes so many parts of an answer (texts, log-probabilities): many of them aside, a few where it stands.
+// Writes so many parts of an answer (texts, log-probabilities): many of them on a worker thread, a few inline.
 template <class Write>
 asio::awaitable<std::invoke_result_t<Write>> run_inline_or_on_worker(Context& context, size_t parts, Write write) {
   constexpr size_t kFew = 1024;

@@ -77,7 +77,7 @@ class EngineLoop {
   // Ends the thread behind the present step; what still runs is not reported. ask_to_stop() does not wait for it.
   void stop();
   void ask_to_stop();
-  // For the driver's thread: what was asked of the engine since the last turn, then one step of it.
+  // For the driver's thread: the requests since the last turn, then one engine step.
   bool has_turn();
   void take_turn();
   bool stopped() const { return stopped_; }
@@ -92,7 +92,7 @@ class EngineLoop {
   // Null when there is no room: the caller answers 429. I/O thread only.
   std::shared_ptr<Generation> submit(std::vector<engine::Request> requests);
 
-  void interrupt_all();  // every session is told to end; I/O thread only
+  void interrupt_all();  // asks every session to end; I/O thread only
 
   // What was computed beside the steps: values that are NaN count as an answer that broke off, and are thrown as one.
   void require_numbers(std::span<const float> values);
@@ -115,7 +115,7 @@ class EngineLoop {
     std::weak_ptr<Generation> generation;
     uint64_t ticket = 0;
     size_t choice = 0;   // of its first answer
-    size_t answers = 1;  // more than one of a beam search, all told in one step
+    size_t answers = 1;  // more than one of a beam search, all reported in one step
     size_t tokens = 0;
   };
   struct Delivery {

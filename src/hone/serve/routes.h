@@ -13,7 +13,7 @@ using Handler = asio::awaitable<void> (*)(Exchange&, Context&);
 
 struct Route {
   std::string_view method;
-  std::string_view path;  // a last '*' stands for any rest
+  std::string_view path;  // a last '*' matches any rest
   Audience audience;
   Handler handler;  // null: the server itself answers (health)
 };

@@ -28,7 +28,7 @@ struct ServerConfig {
   size_t max_adapters = 64;            // and no more than this, those of the command line included
   HttpLimits http;
   EngineLoopLimits engine;
-  std::chrono::milliseconds drain{30'000};      // for answers under way when the server is told to end
+  std::chrono::milliseconds drain{30'000};      // for answers in progress when the server is to end
   std::chrono::milliseconds watchdog{300'000};  // for one step of the engine
   int log_interval = 20;                        // seconds between lines of statistics; 0: none
   bool log_requests = true;

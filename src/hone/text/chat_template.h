@@ -30,7 +30,7 @@ struct TemplateLimits {
 // How jinja2's environment was set up: as transformers does for chat templates, unless said otherwise.
 struct TemplateSyntax {
   bool trim_blocks = true, lstrip_blocks = true, keep_trailing_newline = false;
-  bool strict_undefined = false;  // printing what nobody set is an error
+  bool strict_undefined = false;  // printing an undefined variable is an error
 };
 
 class ChatTemplate {

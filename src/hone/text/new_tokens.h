@@ -1,4 +1,4 @@
-// Tokens that a run adds to a model's vocabulary: a tokenizer that knows them, and the files that tell everybody else.
+// Tokens that a run adds to a model's vocabulary: a tokenizer with them, and the files that other programs read.
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -10,7 +10,7 @@
 namespace hone::text {
 
 struct NewTokens {
-  std::vector<std::string> special, plain;  // special ones are left out of decoded text when asked
+  std::vector<std::string> special, plain;  // special ones can be left out of decoded text
   bool empty() const { return special.empty() && plain.empty(); }
 };
 

@@ -1,4 +1,4 @@
-// The bytes each token stands for: a token may be a part of a character, which no text can show.
+// The bytes each token stands for: a token may be a part of a character, which text cannot show.
 #pragma once
 #include <string>
 

@@ -8,7 +8,7 @@ namespace hone::tinker {
 
 struct TinkerConfig {
   serve::ServerConfig http;  // address, TLS, limits
-  Keys keys;                 // nobody else comes in
+  Keys keys;                 // all others are refused
   ModelConfig model;
   ApiConfig api;
 };

@@ -1,4 +1,4 @@
-// What the server and the gateway have in common: they listen, refuse whoever has no key or asks for no route, and end on a
+// What the server and the gateway have in common: they listen, refuse requests without a key or route, and end on a
 // signal.
 #pragma once
 #include <boost/asio/signal_set.hpp>

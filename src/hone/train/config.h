@@ -48,7 +48,7 @@ struct TrainerConfig {
   // When. Values in (0, 1) are a share of all steps.
   IntervalStrategy logging = IntervalStrategy::steps;
   double logging_steps = 5;     // 0: never
-  bool log_short_runs = false;  // nobody said how often: a run of few steps logs each of them
+  bool log_short_runs = false;  // no interval was given: a run of few steps logs each of them
   bool logging_first_step = true;
   IntervalStrategy save = IntervalStrategy::steps;
   double save_steps = 500;

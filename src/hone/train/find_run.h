@@ -10,7 +10,7 @@
 
 namespace hone::train {
 
-// What a command asks for, to be compared with what is found.
+// What a command requests, to be compared with what is found.
 struct RunSubject {
   std::string trains_on;           // see Manifest
   Json settings = Json::object();  // every resolved option
@@ -29,7 +29,7 @@ std::vector<FoundRun> runs_in(const fs::path& folder);
 
 // The newest whole checkpoint of the run that `subject` continues. Runs of other models, data or tuners are passed over, by name.
 std::optional<fs::path> find_checkpoint(const fs::path& folder, const RunSubject& subject);
-// The newest whole checkpoint in a folder that a person named, whatever run it is of.
+// The newest complete checkpoint in a folder that the user named, of any run.
 std::optional<fs::path> newest_of_any(const fs::path& folder);
 
 // "`learning_rate` was 0.0001 and is now 0.001" for each setting that a checkpoint's args.json has otherwise; places and switches

@@ -30,7 +30,7 @@ struct LoadedModel {
 
   bool trains() const { return !tuned.trainable.empty(); }
   bool is_spread() const { return sharded || tensor || stages; }
-  void keep_gathered(bool hold);  // until told otherwise all of it is on every process, which all call it
+  void keep_gathered(bool hold);  // while held, all of it is on every process; all of them call it
   // Runs `work` with a frozen model, without gradients. Every process takes part where it is in shards.
   void run_frozen(const std::function<void(model::CausalLM&)>& work);
 };
@@ -46,7 +46,7 @@ class SessionModels {
   std::vector<std::unique_ptr<LoadedModel>> models_;  // which others point at
 };
 
-// Shards a model that trains and splits its sequences, as far as the run asks for it.
+// Shards a model that trains and splits its sequences, as far as the run requests it.
 LoadedModel shard_model(const TrainingJob& job, const DistributedContext& processes, const char* name,
                         std::shared_ptr<model::CausalLM> model, tuner::Tuned tuned);
 // Tells a frozen model that the sequences of its batches are split like those of the model that trains.

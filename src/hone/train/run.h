@@ -75,7 +75,7 @@ struct TrainingJob {
   std::string chosen;          // what "auto" became, said once nothing can be wrong with the command any more
 };
 
-// Names what is trained on: model, data, tuner and stage. All runs of them share it, whatever their rates or lengths.
+// Names what is trained on: model, data, tuner and stage. All runs of them share it, with any learning rate or length.
 std::string run_identity(const TrainingJob& job);
 
 // "sft of Qwen2.5-7B-Instruct": what a message about the run calls it.

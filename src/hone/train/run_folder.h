@@ -39,9 +39,9 @@ struct Beginning {
 // well.
 std::optional<fs::path> settled_folder(const TrainerConfig& config);
 
-// The checkpoint to continue from: the one asked for, or the newest whole one of this run where it is asked for ("true"), or by
+// The checkpoint to continue from: the one named, or the newest complete one of this run if requested ("true"), or by
 // itself (auto_resume, continue_run). Settings that have changed since are named. Throws UserError(bad_checkpoint) when the one
-// asked for is damaged or cannot be continued.
+// named is damaged or cannot be continued.
 Beginning begin_run(const TrainerConfig& config, const RunSubject& subject);
 
 // ms-swift: output_dir/vN-YYYYmmdd-HHMMSS with N one above the highest there; LLaMA-Factory and add_version false: output_dir

@@ -29,7 +29,7 @@ struct StepwiseConfig {
 class StepwiseTrainer {
  public:
   // Attaches what trains to `model`. Several processes make one each and call the same in the same order, with rows of their own:
-  // losses, gradients and norms are those of all of them. Throws UserError for float16 weights, whose losses nobody scales here.
+  // losses, gradients and norms are those of all of them. Throws UserError for float16 weights, whose losses are not scaled here.
   StepwiseTrainer(std::shared_ptr<model::CausalLM> model, const StepwiseConfig& config,
                   std::shared_ptr<const DistributedContext> processes = nullptr);
 

@@ -1,4 +1,4 @@
-// Tensors of a model's folder that it neither computes with nor trains: what speaks in an Omni model.
+// Tensors of a model's folder that it neither computes with nor trains: the talker of an Omni model.
 #pragma once
 #include <vector>
 

@@ -78,7 +78,7 @@ struct TunerConfig {
   std::vector<fs::path> adapters;                 // all but the last are merged; the last is continued
   bool create_new_adapter = false;                // merge them all and start a fresh one
   std::optional<at::ScalarType> trainable_dtype;  // of base weights that train; unset: as loaded
-  bool share_base_storage = false;                // what trains stays where it was loaded: whoever shards it copies what it keeps
+  bool share_base_storage = false;                // what trains stays where it was loaded: sharding copies what it keeps
   std::optional<fs::path> resumed;                // the checkpoint this run resumes from: it knows a start that follows gradients
   std::string base_model;                         // written into adapter_config.json
   std::string peft_task = "CAUSAL_LM";            // the same; "" is none

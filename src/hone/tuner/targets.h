@@ -12,7 +12,7 @@ namespace hone::tuner {
 
 // "q_proj" of "model.layers.0.self_attn.q_proj".
 std::string_view last_part(std::string_view path);
-// The first number that stands between dots; -1 when there is none.
+// The first number between dots; -1 when there is none.
 int64_t layer_index(std::string_view path);
 // True when `path` is `name` or ends in ".name".
 bool ends_in(std::string_view path, std::string_view name);
@@ -24,7 +24,7 @@ class TargetMatcher {
   explicit TargetMatcher(const io::AdapterConfig& config);
   bool operator()(const std::string& path) const;   // is the module adapted?
   bool parameter(const std::string& name) const;    // is the parameter, by target_parameters?
-  bool slot(const model::AdapterSlot& slot) const;  // by whichever of both is asked for it
+  bool slot(const model::AdapterSlot& slot) const;  // by whichever of both decides it
   int64_t rank(const std::string& path) const;      // with rank_pattern
   double alpha(const std::string& path) const;      // with alpha_pattern
 

@@ -23,7 +23,7 @@ struct Tuned {
 void validate(const TunerConfig& config);  // throws ConfigError
 
 // Everything not chosen is frozen. Weights that train get memory of their own, away from the mapped file; ties between weights
-// are kept. `gradients` is asked by starts that follow them (LoRA-GA) and by nothing else.
+// are kept. `gradients` is called only by initialisations that follow them (LoRA-GA).
 Tuned apply_tuner(model::CausalLM& model, const TunerConfig& config, const GradientSource& gradients = {});
 
 // adapter_config.json's content for a fresh LoRA: short names such as all-linear become module names of this model.

@@ -36,7 +36,7 @@ class AnyArg {
  public:
   AnyArg(const ArgumentGroup& group, std::string_view option) : options_(&group.options()), option_(option) {}
 
-  std::string_view name() const { return option_; }                      // the table's own, whatever the front end calls it
+  std::string_view name() const { return option_; }                      // the table's own, not the front end's
   bool exists() const { return options_->has_option(option_); }          // whether the command has this option
   bool has_value() const { return exists() && options_->has(option_); }  // not none, not an undecided "auto", not an empty list
   bool is_set() const { return exists() && options_->is_set(option_); }  // by anything but a default

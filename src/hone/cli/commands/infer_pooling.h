@@ -11,7 +11,7 @@ int infer_pooling_rows(const Options& options, const train::TaskConfig& task, co
                        const data::ConversationSource* rows);
 
 // Where `infer` writes what it finds out about a dataset. Its folder is made, and a place that cannot be written to is a
-// UserError: asked before a model is loaded and answers are lost.
+// UserError: called before a model is loaded and answers are lost.
 std::filesystem::path result_file(const Options& options, const std::filesystem::path& folder);
 
 }  // namespace hone::cli

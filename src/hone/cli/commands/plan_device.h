@@ -10,7 +10,7 @@ namespace hone::cli {
 struct TargetDevice {
   train::PlannedDevice device;
   std::string name;      // "Ascend 910B3 64 GB"
-  bool assumed = false;  // nobody named one and this machine has none
+  bool assumed = false;  // none was named and this machine has none
 };
 
 // --target_device, else an accelerator of this machine, else the first of the list; the CPU where the command is for it.

@@ -11,7 +11,7 @@ class LayoutPlanner {
   LayoutPlanner(const PlanJob& job, const TargetDevice& target, const train::Cluster& cluster, double tokens_per_second)
       : job_(job), target_(target), cluster_(cluster), rate_(tokens_per_second) {}
 
-  // Whether the command asks for one of them.
+  // Whether the command requests one of them.
   bool is_asked() const { return !job_.layout.is_data_parallel(); }
   train::LayoutPlan asked() const;  // throws UserError(usage) when the model cannot be laid out so
   Json json() const;

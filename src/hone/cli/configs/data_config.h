@@ -1,4 +1,4 @@
-// From options to what the data pipeline wants. The only code that reads data options.
+// From options to the data pipeline's config. The only code that reads data options.
 #pragma once
 #include <functional>
 
@@ -8,7 +8,7 @@
 
 namespace hone::cli {
 
-// The template that rows are written in: the one asked for, or what the model's name chooses; "" is the model's own
+// The template that rows are written in: the one requested, or the one the model's name selects; "" is the model's own
 // ("jinja", where its name would choose another).
 std::string resolved_template(const std::string& asked, data::Dialect dialect, const std::filesystem::path& model);
 std::string resolved_template(const Options& options, const std::filesystem::path& model);

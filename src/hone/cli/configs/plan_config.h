@@ -1,4 +1,4 @@
-// From the options of a command to what the planner asks for. Reads config.json; loads and downloads nothing.
+// From the options of a command to the planner's input. Reads config.json; loads and downloads nothing.
 #pragma once
 #include "hone/cli/options.h"
 #include "hone/train/plan/inference.h"
@@ -9,7 +9,7 @@ namespace hone::cli {
 
 struct PlanJob {
   train::Workload workload;
-  train::Sharding sharding = train::Sharding::none;  // what the command asks for
+  train::Sharding sharding = train::Sharding::none;  // as the command requests
   train::ModelLayout layout;                         // the same, of model parallelism; dp is what devices are left
   train::PlanTarget place;                           // this machine's CPU, when the command is for it
   std::string model;

@@ -25,14 +25,14 @@ struct MegatronOption {
 };
 std::span<const MegatronOption> megatron_options();
 const MegatronOption* find_megatron_option(std::string_view name);  // null: it means what it means to swift
-// Whether a value of one that is refused asks for nothing.
+// Whether a value of a refused option requests nothing.
 bool is_neutral(const MegatronOption& option, std::string value);
 
 // Each in a file of its own.
 std::vector<std::string> megatron_training_line(const std::vector<std::string>& words, int processes);
 std::vector<std::string> megatron_export_line(const std::vector<std::string>& words);
 
-// mcore's own checkpoints, which nobody reads here.
+// mcore's own checkpoints, which hone does not read.
 inline constexpr std::string_view kMcoreUnread =
     "checkpoints of mcore are not read: convert them with ms-swift's megatron export --to_hf true, then name the folder by "
     "--model or --adapters";

@@ -1,4 +1,4 @@
-// What a person asks of the emulated cards through HONE_EMULATED_*, looked at before anything runs on them.
+// The settings of emulated cards (HONE_EMULATED_*), checked before anything runs on them.
 #pragma once
 
 namespace hone::cli {

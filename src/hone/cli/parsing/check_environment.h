@@ -1,4 +1,4 @@
-// Numbers that the environment gives: one out of its range is told before anything reads it.
+// Numbers that the environment gives: one out of its range is reported before anything reads it.
 #pragma once
 #include "hone/cli/parsing/parse.h"
 

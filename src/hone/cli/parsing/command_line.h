@@ -1,4 +1,4 @@
-// A whole command line as it stands in a guide or a script: variables, program, verb, options. For the commands that look at
+// A whole command line as in a guide or a script: variables, program, verb, options. For the commands that look at
 // another command instead of running it: check-args, convert-config, plan.
 #pragma once
 #include "hone/cli/run.h"

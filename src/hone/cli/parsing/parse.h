@@ -39,10 +39,10 @@ struct Syntax {
   bool passes_options = false;  // everything is, but the command's own options
 };
 
-// Throws UserError(usage) and nothing else, whatever the words.
+// Throws only UserError(usage), for any input.
 Parsed parse_arguments(const Syntax& syntax, const std::vector<std::string>& words, const SystemAccess& world);
 
-// Top-level keys of a config file with the line each stands in.
+// Top-level keys of a config file with their lines.
 struct FileEntry {
   std::string key;
   Json value;
@@ -53,7 +53,7 @@ std::vector<FileEntry> read_entries(const std::string& path, const std::string& 
 // Takes from a checkpoint's args.json what ms-swift takes: some values always, some only where nothing was given, the data
 // options on request. `folder` is where args.json was found.
 void apply_checkpoint_args(Options& options, const std::string& folder, const Json& args);
-// The first of --adapters, --model that holds an args.json; applies it when --load_args asks for it.
+// The first of --adapters, --model that holds an args.json; applies it if --load_args is set.
 void load_checkpoint_args(Options& options);
 
 // Fills every "auto" that can be known before the model is loaded.

@@ -34,7 +34,7 @@ struct Batch {
   Tensor targets_t;          // int64 [T]: the token that position t must predict (already shifted inside each sample), or kIgnore
   Tensor weights_t;          // float [T], undefined when every target weighs 1
   ops::CuSeqlens segments;   // attention boundaries
-  Tensor offsets_s;          // the same on the device, where they lie there already; undefined elsewhere
+  Tensor offsets_s;          // the same on the device, if they are there already; else undefined
   int64_t target_count = 0;  // positions with a target
   int64_t sample_count = 0;
   std::vector<int64_t> rows;                            // source rows in this batch, for reports

@@ -14,7 +14,7 @@ class RowEncoder {
   RowEncoder(std::shared_ptr<const ConversationSource> source, std::shared_ptr<const Encoder> encoder, const LoaderConfig& config)
       : source_(std::move(source)), encoder_(std::move(encoder)), config_(config) {}
   Result<SamplePack> operator()(int64_t row) const;
-  // As above; where rows come with KL pairs, this one's partner is the row that stands before it in the order of training.
+  // As above; where rows come with KL pairs, this one's partner is the previous row in the order of training.
   Result<SamplePack> operator()(int64_t row, int64_t before) const;
   int64_t rows() const { return source_->size(); }
   const ConversationSource& source() const { return *source_; }

@@ -7,7 +7,7 @@
 
 namespace hone::data {
 
-// Positions of a packed row under M-RoPE: a text counts on in all three axes, a picture stands at one time, a video's pairs of
+// Positions of a packed row under M-RoPE: a text advances all three axes, a picture has one time, a video's pairs of
 // frames at theirs, and spreads over height and width; what follows begins as VideoPositions says.
 class PositionAxes {
  public:

@@ -19,7 +19,7 @@ class Loader {
   // Exact position after the last next(): restore() on a fresh loader of the same configuration continues with the same batches.
   virtual Json state() const = 0;
   virtual void restore(const Json& state) = 0;
-  // Whether next() computes with the model as it stands, which takes a while: metrics of earlier steps are reported first.
+  // Whether next() computes with the current model, which takes a while: metrics of earlier steps are reported first.
   virtual bool computes_with_model() const { return false; }
   // Whether a position that one of another number of processes left says where all of them are now. Streams cannot tell.
   virtual bool can_reshard_state(const Json& /*state*/) const { return false; }

@@ -23,9 +23,9 @@ struct LoaderConfig {
   int64_t packing_window = 1000;            // samples that packs are made of together, as ms-swift and LLaMA-Factory do
   bool group_by_length = false;             // batches of like lengths
   bool drop_last = false;                   // leave out a last batch that is not full
-  bool pairs = false;                       // preference data: chosen and rejected of a row stand side by side
+  bool pairs = false;                       // preference data: chosen and rejected of a row are adjacent
   bool margins = false;                     // of pairs: reward models learn their `margin`, so any other value makes a bad row
-  std::optional<PoolingDataConfig> groups;  // texts judged as wholes: those of a row stay together
+  std::optional<PoolingDataConfig> groups;  // texts scored as wholes: those of a row stay together
   std::optional<KtoConfig> feedback;        // answers that are good or bad; not of streams
   PayloadCollator payload;                  // of the training method; empty: it needs none
   bool keeps_rows_together() const { return pairs || groups || feedback; }

@@ -1,5 +1,5 @@
 // What a training method learns from in addition to tokens and targets: labels of whole sequences, earlier log-probabilities,
-// values of states. The method's collator makes it out of samples and its loss reads it; nobody between them knows what it holds.
+// values of states. The method's collator makes it out of samples and its loss reads it; nothing between them knows its content.
 #pragma once
 #include <functional>
 #include <memory>

@@ -46,7 +46,7 @@ struct DatasetConfig {
   int64_t train_samples = -1;                         // swift: so many rows of the mix are trained on; negative means all
   bool separate_validation = false;                   // every validation set is measured by itself
   bool pretraining = false;                           // stage pt: rows are plain text
-  bool ranking = false;                               // factory: stage rm/dpo wants ranking entries, others forbid them
+  bool ranking = false;                               // factory: stage rm/dpo requires ranking entries, others forbid them
   bool prompts_only = false;                          // rollout methods: a row needs no answer
   std::optional<DecisionChanges> decisions;           // rows are records of decisions, changed like this
   bool disable_auto_column_mapping = false;

@@ -73,7 +73,7 @@ struct ModelIdentity {
   std::optional<int64_t> image_token;  // config.json's image_token_id
   int64_t tokens_per_image = 256;      // config.json's mm_tokens_per_image (Gemma 3)
   Json image_processor;                // preprocessor_config.json; null where there is none
-  Json audio;                          // config.json's audio_config of a model that hears; null: it does not
+  Json audio;                          // config.json's audio_config of a model with an audio encoder; null: it has none
   double position_rate = 0;            // positions that a second of a video takes (Omni); 0: as vision_config says
   double chunk_seconds = 2;            // of a video and its sound, which take turns (Qwen2.5-Omni)
   Json video_processor;                // video_preprocessor_config.json, likewise
@@ -94,7 +94,7 @@ class Encoder {
   Result<std::vector<Sample>> encode_split(const Conversation& conversation) const;
   // Preference data: the chosen and the rejected conversation.
   Result<std::pair<Sample, Sample>> encode_pair(const Conversation& conversation) const;
-  // Everything up to where the model speaks; a trailing assistant message is kept open to be continued.
+  // Everything up to the generation prompt; a trailing assistant message is kept open to be continued.
   // A conversation with media needs somewhere to put them.
   Result<std::vector<text::TokenId>> encode_prompt(const Conversation& conversation, std::vector<Picture>* pictures = nullptr,
                                                    std::vector<Sound>* sounds = nullptr) const;

@@ -16,7 +16,7 @@ namespace hone::data {
 // How the placeholders of a video and of its own sound follow each other.
 enum class SoundMix {
   none,    // the sound is not read
-  chunks,  // of so many seconds, the pictures first; the marks of both stand at one position (Qwen2.5-Omni)
+  chunks,  // of so many seconds, the pictures first; the marks of both share one position (Qwen2.5-Omni)
   tokens,  // one by one by their times, the pictures first where they are equal (Qwen3-Omni)
 };
 
@@ -59,11 +59,11 @@ struct PictureConfig {
   text::TokenId start = -1, pad = -1, end = -1;    // <|vision_start|><|image_pad|>…<|vision_end|>
   text::TokenId video_pad = -1;                    // <|video_pad|>; -1: the model takes no videos
   std::string text_before = {}, text_behind = {};  // of every picture
-  bool has_text_apart = false;                     // whose tokens do not depend on what stands beside it
+  bool has_text_apart = false;                     // whose tokens do not depend on their neighbours
   bool has_axes = true;                            // positions of time, height and width (M-RoPE)
 };
 
-// Placeholders of one kind that stand together.
+// Consecutive placeholders of one kind.
 enum class Placeholder { image, video, sound };
 struct PlaceholderRun {
   int64_t tokens = 0;
@@ -81,7 +81,7 @@ struct Picture {
   float seconds = 0;                                    // from one pair of frames to the next
   float interval = 1;                                   // the same in positions
   std::string text_before = {}, text_behind = {};
-  std::vector<Picture> crops = {};         // pieces of it that stand behind it (Gemma 3's pan and scan)
+  std::vector<Picture> crops = {};         // crops that follow it (Gemma 3's pan and scan)
   std::vector<PlaceholderRun> mixed = {};  // of a video that is read with its sound: all of both, in their order
   std::vector<size_t> scattered = {};      // of such a video: where its placeholders are
 
@@ -104,7 +104,7 @@ Result<std::vector<Picture>> plan_pictures(const std::vector<std::string>& sourc
                                            const std::shared_ptr<const PictureConfig>& config);
 
 // How tags and pictures of a row meet: ms-swift puts missing tags before the first message and leaves surplus ones as text;
-// LLaMA-Factory wants as many of one as of the other.
+// LLaMA-Factory requires as many of one as of the other.
 enum class TagRule { add_missing, must_match };
 
 // `messages` with marks in place of each tag, and the pictures in their order. Throws text::FormatError where the rule is broken.
@@ -113,11 +113,11 @@ struct MarkedMessages {
   std::vector<Picture> pictures;
 };
 MarkedMessages mark_pictures(std::vector<Message> messages, const PlannedMedia& media, TagRule rule, const MediaTags& tags);
-// What the rule asks of the tags of one kind of media; missing ones are added.
+// What the rule requires of the tags of one kind of media; missing ones are added.
 void check_tags(std::vector<Message>& messages, size_t media, TagRule rule, const std::string& tag, const char* kind);
 
-// A mark in a text stands for so many placeholders, whatever the text around it spells. Noncharacters of Unicode, which no text
-// holds; where one does, it is replaced.
+// A mark in a text is replaced by so many placeholders, whatever the surrounding text spells. Noncharacters of Unicode, which no
+// text holds; where one does, it is replaced.
 std::string media_mark(std::span<const PlaceholderRun> runs);
 struct MarkedPiece {
   std::string_view text;

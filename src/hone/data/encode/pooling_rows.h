@@ -1,4 +1,4 @@
-// Rows whose texts are judged as wholes: a text and its classes, an anchor with what is like it and what is not, a question with
+// Rows whose texts are scored as wholes: a text and its classes, an anchor with its positives and negatives, a question with
 // candidates. Each row becomes several samples that stay in one batch, every one with its grades.
 #pragma once
 #include <vector>

@@ -16,7 +16,7 @@ class RowFormat {
   virtual Result<Conversation> convert(Row row) const = 0;
 };
 
-// What the method to be trained wants of every row.
+// What the method requires of every row.
 struct RowRequirements {
   bool pretraining = false;   // one plain text
   bool prompts_only = false;  // no answer needed

@@ -25,7 +25,7 @@ struct RecordIndex {
   int64_t rows = 0;
   int64_t last_line = 0;  // that a record begins on; 0: not known
 
-  // Records of an array that is written on one line are told apart by their number.
+  // Records of an array on one line are identified by their number.
   bool on_one_line() const { return rows > 1 && last_line == entries.front().start.line; }
   void add(const Record& record) {
     last_line = record.line;
@@ -35,7 +35,7 @@ struct RecordIndex {
   }
 };
 
-// A record's bytes, valid until the same thread asks for another.
+// A record's bytes, valid until the same thread reads another.
 struct RecordText {
   std::string_view text;
   int64_t line = 0;

@@ -1,4 +1,4 @@
-// A video that is read with its own sound: where the placeholders of both stand, by their times.
+// A video that is read with its own sound: the placeholders of both, ordered by time.
 #pragma once
 #include "hone/data/sounds/sounds.h"
 

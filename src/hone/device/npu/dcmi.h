@@ -1,4 +1,4 @@
-// Ascend's management library (DCMI), opened at run time: it comes with the driver and is what npu-smi itself asks.
+// Ascend's management library (DCMI), opened at run time: it comes with the driver, and npu-smi uses it too.
 #pragma once
 #include <optional>
 #include <string>

@@ -1,4 +1,4 @@
-// What a person tells HCCL through the environment, looked at before it is asked to join processes: its own complaints come
+// The user's settings of HCCL in the environment, checked before it joins processes: its own errors come
 // minutes later.
 #pragma once
 #include <string>

@@ -16,8 +16,8 @@ struct Selection {
   size_t worst = 0;
 };
 
-// Scores of the answers, and of the row's own answer last where it has one (`has_reference`); an empty list stands for a judge
-// that was not asked. Nothing where no answer is good enough, or the question is too easy.
+// Scores of the answers, and of the row's own answer last where it has one (`has_reference`); an empty list means a judge
+// that was not used. Nothing if no answer is good enough, or the question is too easy.
 std::optional<Selection> select_answers(const std::vector<double>& outcome, const std::vector<double>& process, size_t answers,
                                         bool has_reference, const SelectionConfig& config);
 

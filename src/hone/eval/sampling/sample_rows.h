@@ -19,7 +19,7 @@ struct SampleConfig {
   int64_t batch_size = 1;                          // rows that are answered and written together
   int64_t batches = 0;                             // at most; 0: all
   int64_t piece = 0, pieces = 1;                   // which part of the rows
-  std::vector<std::filesystem::path> cache_files;  // earlier samples: rows that they hold are not asked again
+  std::vector<std::filesystem::path> cache_files;  // earlier samples: their rows are not sampled again
   SelectionConfig selection;
 };
 
@@ -36,7 +36,7 @@ struct SampleCounts {
   int64_t rows = 0, written = 0, dropped = 0;  // rows read, lines written, rows of which none was kept
 };
 
-// Writes output_dir/output_file, which exists whole or not at all; what is done so far lies in output_file.resume, beside
+// Writes output_dir/output_file, which is written completely or not at all; what is done so far is in output_file.resume, beside
 // ckpt_state.json. Throws UserError.
 SampleCounts sample_rows(const data::ConversationSource& rows, const AnswerRows& answer, Judges& judges,
                          const SampleConfig& config);

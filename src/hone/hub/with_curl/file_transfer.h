@@ -1,4 +1,4 @@
-// The way of one file: asked for in ranges, resumed, retried, bounded by what the listing said, and checked.
+// The transfer of one file: in ranges, resumed, retried, bounded by the listing, and verified.
 #pragma once
 #include <atomic>
 #include <mutex>

@@ -29,7 +29,7 @@ struct HttpRequest {
   bool no_proxy = false;                // redirects are followed
   bool public_only = false;             // no address of this machine or its network, behind redirects neither
   std::vector<std::string> hosts = {};  // these alone, behind redirects neither another; empty: any
-  std::function<bool()> give_up = {};   // asked while it lasts; true ends it
+  std::function<bool()> give_up = {};   // polled while it lasts; true ends it
 };
 
 struct HttpReply {
@@ -73,10 +73,10 @@ class Http {
   void* curl_;
 };
 
-// Before the first use of libcurl, by whoever comes first.
+// Before the first use of libcurl, by any caller.
 void start_curl();
 
-// Calls `attempt` again while it fails in a way that may pass, with growing pauses or those the server asks for.
+// Calls `attempt` again while it fails in a way that may pass, with growing pauses or those the server requests.
 // `progressed` says whether the last attempt brought something, which makes it count as the first.
 void with_retries(const std::string& what, const std::function<void()>& attempt, const std::function<bool()>& progressed = {});
 

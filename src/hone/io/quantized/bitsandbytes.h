@@ -8,7 +8,7 @@ namespace hone::io {
 
 struct Bnb4Weight {
   Tensor codes;                      // uint8, two of 4 bits each, the first in the upper half
-  Tensor scales, table;              // of each block, float32 or uint8 codes; what the codes stand for
+  Tensor scales, table;              // of each block, float32 or uint8 codes; the values of the codes
   Tensor outer_scales, scale_table;  // of scales that are codes; undefined otherwise
   Json state;                        // blocksize, shape, nested_offset …: the JSON beside the tensors
 };

@@ -10,8 +10,8 @@ namespace hone::io {
 
 struct QuantizedEntry {
   TensorEntry entry;                   // as if it were stored whole
-  std::vector<std::string> parts;      // the tensors it is made of, which nobody else needs
-  std::function<Tensor()> dequantize;  // in float32, whatever type the entry names: who wants that type rounds once
+  std::vector<std::string> parts;      // the tensors it is made of, which nothing else needs
+  std::function<Tensor()> dequantize;  // in float32, whatever type the entry names: a caller that needs that type rounds once
 };
 
 using EntryMap = std::map<std::string, const TensorEntry*>;

@@ -21,7 +21,7 @@ class TowerCache {
   ~TowerCache();  // says what was saved
   TowerCache(const TowerCache&) = delete;
 
-  // The tensors under `key` on `device`, or what `compute` gives, which is kept. A file that is damaged is written anew.
+  // The tensors under `key` on `device`, or what `compute` gives, which is kept. A damaged file is written again.
   TensorList get(const std::string& key, at::Device device, const std::function<TensorList()>& compute);
 
   struct Counts {
@@ -43,7 +43,7 @@ class TowerCache {
 
 // Changes with every weight of the tower, its type and device, what `settings` says of it, and hone's version.
 std::string tower_digest(const Module& tower, const std::string& settings);
-// Of one medium as a tower reads it: its rows and how they lie.
+// Of one medium as a tower reads it: its rows and their layout.
 std::string medium_digest(const std::string& tower, const Tensor& rows, const std::string& shape);
 
 }  // namespace hone::model

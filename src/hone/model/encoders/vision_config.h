@@ -13,7 +13,7 @@ enum class VisionActivation { quick_gelu, swiglu, gelu_tanh, gelu };
 
 // What a family's files call the modules of its tower.
 struct VisionNames {
-  std::string tower = "model.visual";  // around all but mergers that stand elsewhere
+  std::string tower = "model.visual";  // prefix of all but mergers, which may be elsewhere
   std::string patch_embed = "patch_embed.proj", positions = "pos_embed", class_token = {}, blocks = "blocks";
   // Inside a block. `qkv` is empty where the three are layers of their own.
   std::string norm1 = "norm1", norm2 = "norm2", qkv = "attn.qkv", q = {}, k = {}, v = {}, proj = "attn.proj", q_norm = {},

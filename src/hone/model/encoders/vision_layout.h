@@ -1,4 +1,4 @@
-// Where the patches of several pictures lie in one packed row: rotations, frames, windows and the order that brings windows
+// Positions of the patches of several pictures in one packed row: rotations, frames, windows and the order that brings windows
 // together.
 #pragma once
 #include <vector>
@@ -16,7 +16,7 @@ struct VisionLayout {
   int64_t patches = 0;
 };
 
-// Rows of a square table of positions, and their weights: each patch lies between four of them.
+// Rows of a square table of positions, and their weights: each patch is between four of them.
 struct LearnedPositions {
   Tensor rows_p4, weights_p4;  // int64 and float32 [patches, 4]
 };

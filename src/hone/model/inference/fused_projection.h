@@ -10,7 +10,7 @@ class CausalLM;
 
 // Inference: projections that read the same input become one product, where that pays and nothing trains them.
 void fuse_projections(CausalLM& model);
-// Training on a GPU: the same, for whatever trains them (ops/linear/joint_linear.h). Tensors that train stay the same tensors.
+// Training on a GPU: the same, however they are tuned (ops/linear/joint_linear.h). Tensors that train stay the same tensors.
 void join_trained_projections(CausalLM& model);
 
 class FusedProjection {
@@ -32,7 +32,7 @@ class FusedProjection {
   // In training, on a GPU: layers with or without LoRA, weights frozen or trained. Empty where they must be computed one by one.
   TensorList trained(std::initializer_list<const Linear*> layers, const Tensor& x_th, const LinearContext& mode,
                      const ops::RopeTable* rope = nullptr) const;
-  // The same of gate and up, whose updates may be left to whoever reads them (ops/linear/joint_linear.h).
+  // The same of gate and up, whose LoRA updates may be left to the operator that reads them (ops/linear/joint_linear.h).
   TensorList trained_gate_up(const Linear& gate, const Linear& up, const Tensor& x_th, const LinearContext& mode,
                              ops::cuda::GateUpdates& updates) const;
 

@@ -25,7 +25,7 @@ struct PagedInput {
   ops::PagedAttentionMetadata plan;  // for PagedKvCache::set_metadata
 };
 
-// On the host. Chunks of a single token stand first (ops/attention/paged_attention.h).
+// On the host. Chunks of a single token come first (ops/attention/paged_attention.h).
 PagedInput paged_input(std::span<const PagedChunk> chunks, int64_t block_size);
 
 }  // namespace hone::model

@@ -1,5 +1,5 @@
 // Which part of each block runs again in the backward pass, so that what is kept stays within a budget and as little as possible
-// is computed twice. The budget is torch's activation_memory_budget: a share of what lies between keeping the inputs of blocks
+// is computed twice. The budget is torch's activation_memory_budget: a share of the range between keeping the inputs of blocks
 // alone (0) and keeping all (1).
 #pragma once
 #include <vector>

@@ -14,7 +14,7 @@ class CausalLM;
 // What runs again in the backward pass instead of being kept: nothing, full blocks, or one half of each block.
 enum class Recompute { none, block, attention, mlp };
 
-// True while a part runs again on this thread: the values of what it gives were used already, and only its gradients are asked
+// True while a part is recomputed on this thread: its output values were used already, and only its gradients are needed
 // for.
 bool runs_again();
 

@@ -16,7 +16,7 @@ struct KvCacheLayer {
   int64_t block_size() const { return keys.size(2); }
 };
 
-// What every layer of one step shares. Sequences with a single new token stand first; `decodes` counts them.
+// What every layer of one step shares. Sequences with a single new token come first; `decodes` counts them.
 struct PagedAttentionMetadata {
   CuSeqlens segments;  // the new tokens of each sequence, end to end
   int64_t num_decodes = 0;

@@ -15,7 +15,7 @@ RopeTable rope_table(const Tensor& positions_t, const Tensor& inverse_frequencie
 // x [T, heads * head_dim] -> the same shape.
 Tensor rope_plain(const Tensor& x, const RopeTable& table);
 Tensor rope(const Tensor& x, const RopeTable& table);
-// Whether rows like these can be rotated where they lie, as part of joint_linear.h.
+// Whether rows like these can be rotated in place, as part of joint_linear.h.
 bool rotates_in_place(const Tensor& x, const RopeTable& table);
 
 }  // namespace hone::ops

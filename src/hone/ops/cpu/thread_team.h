@@ -1,6 +1,6 @@
 // Threads that compute together for a few microseconds at a time, as decoding does hundreds of times a token. OpenMP's wait for
 // each other at the end of every region, awake or asleep by one setting for all. These wait awake as long as work comes quickly,
-// and nobody waits for a thread that has not begun: on cores that others use too, those that run do the work.
+// and no thread is waited for that has not begun: on shared cores, the threads that run do the work.
 #pragma once
 #include <unistd.h>
 

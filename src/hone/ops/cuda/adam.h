@@ -19,7 +19,7 @@ struct AdamScalars {
 
 bool serves_adam(const Tensor& parameter);
 // Parameters with moments of their type: float32 with gradients of float32 or bfloat16, or all of bfloat16; computed in float32.
-// `published`, undefined where nobody wants it, gets the parameter rounded to bfloat16.
+// `published`, if defined, gets the parameter rounded to bfloat16.
 void adam_(const TensorList& parameters, const TensorList& gradients, const TensorList& first, const TensorList& second,
            const TensorList& published, const AdamScalars& scalars, const AdamStep& how);
 

@@ -1,4 +1,4 @@
-// What stands around experts' products on an NVIDIA GPU: a token's rows, which lie where their experts' do, are weighted and
+// What surrounds the experts' products on an NVIDIA GPU: a token's rows, stored with their experts', are weighted and
 // added up in one pass over memory, forward and backward. Without nvcc nothing is served here.
 #pragma once
 #include "hone/device/tensor.h"
@@ -11,7 +11,7 @@ Tensor combine_rows(const Tensor& rows_rh, const Tensor& places_r, const Tensor&
                     int64_t choices);  // undefined: all 1
 
 struct CombineGradients {
-  Tensor rows_rh, weights_tk;  // the second float32, where it is asked for
+  Tensor rows_rh, weights_tk;  // the second float32, if requested
 };
 CombineGradients combine_rows_backward(const Tensor& dy_th, const Tensor& rows_rh, const Tensor& places_r,
                                        const Tensor& weights_tk, bool of_weights);

@@ -15,7 +15,7 @@ NormedRows rms_norm_rows(const Tensor& x, const Tensor& added, const Tensor& wei
 struct NormGradients {
   Tensor x, weight;
 };
-// dsum, where defined, is what else flows into the normed rows; the weight's gradient is asked for by `trains`.
+// dsum, where defined, is the gradient of other uses of the normed rows; `trains`: whether the weight's gradient is needed.
 NormGradients rms_norm_rows_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& rstd,
                                      const Tensor& dsum, bool trains);
 

@@ -1,4 +1,4 @@
-// Linear layers of very few rows on NVIDIA GPUs, bound by reading their weights: what stands before and behind such a product in
+// Linear layers of very few rows on NVIDIA GPUs, bound by reading their weights: what comes before and after such a product in
 // a decoder block is part of its kernel. Without nvcc nothing is served here.
 #pragma once
 #include "hone/device/tensor.h"

@@ -45,14 +45,14 @@ Dropped drop(const Tensor& x, double dropout);                                  
 Tensor drop_again(const Tensor& x, double dropout, const Tensor& draw);                     // the same elements
 void add_dropped_(const Tensor& sum, const Tensor& x, double dropout, const Tensor& draw);  // sum += those of x
 
-// Float32 matrices times factors, rounded to a 16-bit type in one launch; they lie end to end in the order given.
+// Float32 matrices times factors, rounded to a 16-bit type in one launch; they are concatenated in the order given.
 Tensor rounded_end_to_end(const TensorList& matrices, const std::vector<double>& factors, at::ScalarType type);
 
 // y [T, w] += p [T, r] B^T with B [w, r], or p A with A [r, w] where `across`; 16-bit numbers, float32 sums. Few ranks: bound by
 // reading and writing y.
 bool serves_low_rank_add(const Tensor& y, int64_t rank);
 void low_rank_add_(const Tensor& y, const Tensor& p, const Tensor& factor, bool across);
-// y += the sum of the dropped products p_i A_i, one for each draw; the p and the A of all lie side by side.
+// y += the sum of the dropped products p_i A_i, one for each draw; the p and the A of all are adjacent.
 bool serves_dropped_add(const Tensor& y, int64_t rank, int64_t terms);
 void add_dropped_updates_(const Tensor& y, const Tensor& p, const Tensor& factor, double dropout, const TensorList& draws);
 

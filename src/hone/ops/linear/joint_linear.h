@@ -25,7 +25,7 @@ bool serves_joint(const Tensor& x, const JointLayers& joint);
 // The layers' answers, column slices of one tensor. With a table all but the last are rotated: queries and keys, not values.
 TensorList joint_linear_plain(const Tensor& x, const JointLayers& joint, bool training, const RopeTable* rope = nullptr);
 TensorList joint_linear(const Tensor& x, const JointLayers& joint, bool training, const RopeTable* rope = nullptr);
-// The same of gate and up, whose updates may be left to whoever reads the answers, and are then found in `updates`.
+// The same of gate and up. Their LoRA updates may be left to the operator that reads the outputs, and are then in `updates`.
 TensorList joint_gate_up(const Tensor& x, const JointLayers& joint, bool training, cuda::GateUpdates& updates);
 
 }  // namespace hone::ops

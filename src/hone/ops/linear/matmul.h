@@ -14,7 +14,7 @@ constexpr int64_t kBatchInvariantRows = 32;
 
 // Whether matmul_* widens tensors like this one.
 bool is_upcast(const Tensor& weight);
-// Makes every later call widen (or not) whatever the processor can do: tests run both paths on one machine.
+// Forces (or forbids) upcasting in later calls, whatever the processor supports: tests run both paths on one machine.
 void force_upcast(std::optional<bool> widen);
 
 }  // namespace hone::ops

@@ -13,7 +13,7 @@ Tensor swiglu_linear_plain(const Tensor& gate, const Tensor& up, const Tensor& w
 Tensor swiglu_linear(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias,
                      const std::vector<LoraWeights>& adapters, bool training, const cuda::GateUpdates& updates = {},
                      const Float8Weight& float8 = {});
-// The same where nobody reads the answer's values and only its gradients are asked for: what gives the values alone is left out.
+// The same where only gradients are needed and the output's values are not read: their computation is skipped.
 Tensor swiglu_linear_unread(const Tensor& gate, const Tensor& up, const Tensor& weight, const Tensor& bias,
                             const std::vector<LoraWeights>& adapters, bool training, const cuda::GateUpdates& updates = {},
                             const Float8Weight& float8 = {});

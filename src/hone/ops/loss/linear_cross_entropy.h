@@ -14,12 +14,12 @@ Tensor labelled_positions(const Tensor& targets_t, int64_t count = -1);
 int64_t bound_of_targets(int64_t count, int64_t rows);
 
 struct CrossEntropyOptions {
-  Tensor weights_t;              // float [T], undefined: every target weighs 1
-  double label_smoothing = 0.0;  // loss = (1 - e) nll + e * mean over the vocabulary, as torch and transformers define it
-  int64_t target_count = -1;     // how many targets are not ignored, when the caller knows: spares an accelerator a host sync
-  std::vector<LoraWeights> adapters;      // on the head
-  LoraMapping adapter_rows;               // the rows of `hidden` that each of them is of; empty: all are of all
-  bool training = false;                  // dropout of the adapters
+  Tensor weights_t;                   // float [T], undefined: every target weighs 1
+  double label_smoothing = 0.0;       // loss = (1 - e) nll + e * mean over the vocabulary, as torch and transformers define it
+  int64_t target_count = -1;          // how many targets are not ignored, if the caller knows: avoids a host synchronisation
+  std::vector<LoraWeights> adapters;  // on the head
+  LoraMapping adapter_rows;           // the rows of `hidden` that each of them is of; empty: all are of all
+  bool training = false;              // dropout of the adapters
   size_t chunk_bytes = size_t{96} << 20;  // largest tensor of logits
   double scale = 1;                       // of the logits, in float32: the inverse of a temperature
 };

@@ -9,7 +9,7 @@ namespace hone::ops {
 struct TopKRouting {
   Tensor experts_tk;   // int64 [T, k]
   Tensor weights_tk;   // float32 [T, k]: how much each of them counts
-  bool drops = false;  // choices of the number behind the last expert are nobody's
+  bool drops = false;  // choices beyond the last expert are dropped
 };
 
 // The most probable experts by the router's logits [T, E]; `normalized`: their weights sum to 1.

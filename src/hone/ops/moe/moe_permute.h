@@ -6,7 +6,7 @@ namespace hone::ops {
 
 struct PermutedTokens {
   Tensor rows_rh;        // [T * k, h]: tokens in the order of their experts
-  Tensor permutation_r;  // int32 [T * k]: where the row of a token's choice lies; choices count as t * k + j
+  Tensor permutation_r;  // int32 [T * k]: the row of a token's choice; choices are numbered t * k + j
 };
 
 // tokens [T, h], experts int64 [T, k]: the experts of each token. Rows of one expert keep the tokens' order.
@@ -17,7 +17,7 @@ PermutedTokens moe_permute(const Tensor& tokens_th, const Tensor& experts_tk);
 Tensor from_experts_plain(const Tensor& rows_rh, const Tensor& places_r, const Tensor& weights_tk);
 Tensor moe_unpermute(const Tensor& rows_rh, const Tensor& places_r, const Tensor& weights_tk);
 
-// How many rows each of `count` experts has: int64 [E] on the choices' device, which nobody waits for.
+// How many rows each of `count` experts has: int64 [E] on the choices' device, without synchronisation.
 Tensor tokens_per_expert(const Tensor& experts_tk, int64_t count);
 
 // Each expert's rows times its own matrix: rows [R, in], matrices [E, in, out], counts int64 [E] on the rows' device → [R, out].

@@ -34,7 +34,7 @@ Fusion& fusion();
 // Whether x is on an NPU and npu::`name` should compute on it.
 bool serves(const Tensor& x, std::string_view name);
 
-// For `hone doctor`: each fused operator hone knows, and whether this torch_npu has it.
+// For `hone doctor`: each fused operator hone uses, and whether this torch_npu has it.
 struct OperatorState {
   std::string name, use;
   bool live;

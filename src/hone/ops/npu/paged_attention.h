@@ -4,7 +4,7 @@
 
 namespace hone::ops::npu {
 
-// The kernel takes half types and blocks of a multiple of 16 tokens, and knows no window.
+// The kernel takes half types and blocks of a multiple of 16 tokens, and has no sliding window.
 bool serves_paged(const Tensor& q, const KvCacheLayer& cache, const AttentionShape& shape);
 
 // q [decodes, heads * head_dim] of the plan's first sequences, whose keys are stored already.

@@ -10,7 +10,7 @@ enum class RangeMethod { half_quadratic, min_max };
 struct GroupwiseConfig {
   RangeMethod solver = RangeMethod::half_quadratic;
   int bits = 4;        // 1 to 8
-  int axis = 1;        // 1: a group is consecutive weights; 0: weights that lie a row of groups apart
+  int axis = 1;        // 1: a group is consecutive weights; 0: weights that are a row of groups apart
   int64_t group = 64;  // of all weights together a divisor; of extremes, of the inputs
 };
 

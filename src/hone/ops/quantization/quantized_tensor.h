@@ -19,7 +19,7 @@ struct WeightQuantization {
   GroupwiseConfig grouped = {};  // of grouped codes; quanto's group follows the layer
 };
 
-// What a weight is kept as, for writing it into files. Tables are what the codes stand for.
+// How a weight is stored, for writing it into files. Tables give the values of the codes.
 struct QuantizedTensorParts {
   Tensor codes, scales, outer, table, scale_table;
   double offset = 0;

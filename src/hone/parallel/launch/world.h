@@ -25,7 +25,7 @@ World world_from_environment();
 // The launch that the user requested on this node: NPROC_PER_NODE, NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT; LLaMA-Factory's
 // MIN_NNODES and MAX_NNODES make it elastic.
 struct LaunchConfig {
-  int processes = 0;  // on this node; 0: no launch asked for
+  int processes = 0;  // on this node; 0: no launch requested
   int nodes = 1, node_rank = 0;
   std::string master_address = "127.0.0.1";
   int master_port = 0;       // 0: any free port (one node only)

@@ -22,7 +22,7 @@ struct PipelineRequest {
 class StageLayout {
  public:
   StageLayout(int64_t blocks, const PipelineRequest& request);
-  // For models that are only asked: whatever their number, stages differ by one block at most.
+  // For models that do not train: stages differ by one block at most.
   static StageLayout balanced(int64_t blocks, int ranks);
 
   int ranks() const { return ranks_; }

@@ -61,7 +61,7 @@ class FlatParameter {
   TensorList members_;
   std::vector<int64_t> offsets_;
   int64_t length_ = 0, part_ = 0;               // of the unsharded buffer, of one shard
-  Tensor unsharded_, shard_, optimizer_shard_;  // home_: where the optimizer works, the shard itself unless it lies elsewhere
+  Tensor unsharded_, shard_, optimizer_shard_;  // home_: where the optimizer works, the shard itself unless it is elsewhere
   std::vector<ParameterShard> parameter_shards_;
   bool gathered_ = false;
   std::unique_ptr<Work> gathering_, reducing_;

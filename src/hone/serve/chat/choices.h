@@ -36,7 +36,7 @@ class ChoiceStream {
     const engine::RequestOutput*
         output;  // valid until the next call; its log-probabilities are here when the answers are streamed
   };
-  // Waits for more. Empty: everything has been told. Throws Problem when an answer failed, the server goes down or the client
+  // Waits for more. Empty: everything has been sent. Throws Problem when an answer failed, the server goes down or the client
   // left.
   asio::awaitable<std::vector<ChoiceDelta>> next();
   // Until the end, for answers that are sent whole.

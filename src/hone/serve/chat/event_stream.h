@@ -9,7 +9,7 @@ class EventWriter {
   virtual ~EventWriter() = default;
   virtual void open(const ChoiceStream& answers, std::string& out) = 0;  // before the first news
   virtual void on_delta(const ChoiceStream::ChoiceDelta& news, const ChoiceStream& answers, std::string& out) = 0;
-  virtual void close(const ChoiceStream& answers, std::string& out) = 0;  // everything has been told
+  virtual void close(const ChoiceStream& answers, std::string& out) = 0;  // everything has been sent
   virtual void fail(const ApiError& problem, std::string& out) = 0;       // or this is why not
 };
 

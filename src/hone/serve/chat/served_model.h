@@ -48,7 +48,7 @@ struct ServedModel {
   std::string name;          // in requests
   std::string owned_by;      // shown by /v1/models
   std::string base_adapter;  // what answers under the served name; "" is the bare model
-  bool any_name = false;     // names nobody serves mean the served model
+  bool any_name = false;     // unknown names mean the served model
   int64_t created = 0;
   std::shared_ptr<const text::Tokenizer> tokenizer;
   std::shared_ptr<const data::Encoder> encoder;

@@ -1,4 +1,4 @@
-// A chat request, whatever protocol it came by: typed, bounded, and on its way to the engine.
+// A chat request of any protocol: typed, bounded, and ready for the engine.
 #pragma once
 #include <optional>
 
@@ -22,7 +22,7 @@ struct ResponseFormat {
   enum class Kind { free, regex, schema, object, choice };
   Kind kind = Kind::free;
   Json value;
-  std::string where;  // the field that asks for it
+  std::string where;  // the field that requests it
 };
 
 struct StreamOptions {
@@ -31,7 +31,7 @@ struct StreamOptions {
 
 struct ChatTask {
   std::string model;  // "" is the served one
-  std::string user;   // who asks; "" when nobody says
+  std::string user;   // the end user; "" if not given
   data::Conversation conversation;
   Json tools = Json::array();  // {"type": "function", "function": {"name", "description", "parameters"}}
   ToolChoice tool_choice;
@@ -57,10 +57,10 @@ struct PreparedChat {
 PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served);
 std::vector<text::TokenId> prompt_tokens(const ChatTask& task, const ServedModel& served);
 
-// Cuts the answer's length to what the context leaves, and returns it when that is less than was asked for; with
+// Reduces max_tokens to what the context leaves, and returns it if that is less than requested; with
 // refuse_long_answers that is Problem(400, context_length_exceeded), as a context that leaves nothing always is.
 std::optional<int64_t> fit_context(engine::Request& request, std::optional<int64_t> asked, const ServedModel& served);
-// Of an answer that may be shorter than was asked for: its header X-Max-Tokens.
+// The header X-Max-Tokens of an answer that may be shorter than requested.
 std::pair<std::string, std::string> max_tokens_header(int64_t reduced_max_tokens);
 void apply_response_format(const ResponseFormat& shape, const ServedModel& served, engine::SamplingParams& sampling);
 

@@ -19,13 +19,13 @@ class Access {
   Access(const std::string& api_key, const std::string& host, std::vector<std::string> allowed_origins);
 
   bool has_key() const { return has_key_; }
-  // Bearer, x-api-key, or the password of Basic (what a browser asks a person for). Takes the same time whatever is wrong.
+  // Bearer, x-api-key, or the password of Basic (which a browser prompts for). Takes constant time.
   bool has_valid_key(const HttpRequest& request) const;
   // A page on another site must not reach a server on this machine: neither by its own name for our address (Host), nor across
   // origins (Origin).
   std::optional<ApiError> wrong_origin(const HttpRequest& request) const;
   bool allows_origin(std::string_view origin) const;
-  // The refusal of a request without the key, in the words of `refusal`: a browser asks its person, a program is told the scheme.
+  // The refusal of a request without the key, with the text of `refusal`: a browser prompts its user, a program gets the scheme.
   static HttpResponse unauthorized_response(HttpResponse refusal, const HttpRequest& request);
   void warn_if_unauthenticated() const;  // to everybody on the network
 

@@ -1,4 +1,4 @@
-// What a client is told when a request cannot be served: a status and OpenAI's error object. The texts are a fixed catalogue;
+// The answer to a request that cannot be served: a status and OpenAI's error object. The texts are a fixed catalogue;
 // nothing of the server's insides (paths, addresses, other requests) goes into them.
 #pragma once
 #include <string>

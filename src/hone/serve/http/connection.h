@@ -48,14 +48,14 @@ class Exchange {
   void disconnect();  // the client takes too little: the connection ends here
   void drop_body();   // nothing reads it any more, and others may need the room
 
-  // Who asks, in the client's own words: for the log.
+  // The client's own name for itself: for the log.
   void set_user(std::string user) { user_ = std::move(user); }
   const std::string& user() const { return user_; }
   const std::string& id() const;  // of the request, as its answer's X-Request-Id says
 
   void add_header(std::string name, std::string value) { headers_.emplace_back(std::move(name), std::move(value)); }
   asio::awaitable<void> respond(HttpResponse response);
-  // Server-sent events. False: nobody listens any more.
+  // Server-sent events. False: the client has left.
   asio::awaitable<bool> start_events();
   // The same for an answer of any type: its head, without a body.
   asio::awaitable<bool> start_stream(HttpResponse head);
@@ -71,11 +71,11 @@ class Exchange {
   bool streaming_ = false;  // events have begun and not ended
 };
 
-// What stands behind the connections.
+// What answers the connections' requests.
 class Service {
  public:
   virtual ~Service() = default;
-  // Asked when the head has arrived and before a byte of the body is taken: who may not come in is told so here.
+  // Called when the head has arrived, before the body is read: unauthorised clients are refused here.
   virtual std::optional<HttpResponse> refuse(const HttpRequest& head) = 0;
   virtual asio::awaitable<void> handle(Exchange& exchange) = 0;
   // Who was told so, with which status.

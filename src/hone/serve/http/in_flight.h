@@ -24,7 +24,7 @@ class InFlightRequests {
 
   size_t count() const { return count_; }
   asio::awaitable<void> until_none(std::chrono::milliseconds patience) const;
-  // Requests end by themselves within `patience`, then by `cancel`, which tells their clients why, then by force.
+  // Requests end by themselves within `patience`, then by `cancel`, which sends their clients the reason, then by force.
   // Those that are left even then hang.
   asio::awaitable<void> drain(Listener& listener, std::chrono::milliseconds patience, std::function<void()> cancel) const;
 
@@ -32,7 +32,7 @@ class InFlightRequests {
   size_t count_ = 0;
 };
 
-// Waits for `answering`, and returns what its client is to be told when it failed. What is no Problem goes into the log alone.
+// Waits for `answering`, and returns the answer for its client if it failed. Exceptions other than Problem are only logged.
 asio::awaitable<std::optional<ApiError>> problem_of(asio::awaitable<void> answering, const HttpRequest& request);
 
 // "GET /v1/models", for the log: a stranger's path is neither long nor anything but plain characters there, and its query is left
@@ -41,7 +41,7 @@ std::string request_line(const HttpRequest& request);
 
 asio::awaitable<void> pause(std::chrono::milliseconds time);
 
-// The next signal ends the process, whatever it is at.
+// The next signal ends the process immediately.
 void end_at_next(asio::signal_set& signals);
 
 }  // namespace hone::serve

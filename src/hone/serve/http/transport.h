@@ -35,7 +35,7 @@ enum class TlsSide { server, client };
 std::unique_ptr<Transport> tls_transport(asio::ip::tcp::socket socket, asio::ssl::context& context,
                                          TlsSide side = TlsSide::server);
 
-// A client that talks to `host` and to nobody else: the certificate must be its own, and trusted.
+// A client that talks only to `host`: the certificate must be valid for it, and trusted.
 std::unique_ptr<Transport> trusting_transport(asio::ip::tcp::socket socket, asio::ssl::context& context, const std::string& host);
 std::shared_ptr<asio::ssl::context> tls_trusting_context(const TrustedCertificates& trusted);
 // Accepts any certificate: for measuring a server, not for trusting it.

@@ -4,7 +4,7 @@
 
 namespace hone::serve {
 
-// http[s]://host[:port][/path]; what is asked for is below path.
+// http[s]://host[:port][/path]; requests are below path.
 struct Url {
   bool tls = false;
   std::string host, port, base;

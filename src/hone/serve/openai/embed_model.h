@@ -14,7 +14,7 @@ namespace hone::serve {
 // "last", "cls", "mean", "max", "weightedmean" or "mean_sqrt_len", as sentence-transformers calls them.
 std::optional<Pooling> pooling_named(std::string_view name);
 // What a sentence-transformers folder says of itself (modules.json and what it names); other folders: the last state, of
-// length 1. Throws UserError(bad_checkpoint) when it asks for what is not known here.
+// length 1. Throws UserError(bad_checkpoint) when it needs something unknown here.
 PoolingConfig read_embedding_style(const std::filesystem::path& folder);
 
 Embed make_embed(model::CausalLM& model);

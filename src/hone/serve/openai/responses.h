@@ -17,7 +17,7 @@ struct OutputItems {
   static Json call(const std::string& id, const Answer::Call& call, std::string_view status);
 };
 
-// The response around its items, which repeats what the request asked for.
+// The response around its items, which repeats the request's settings.
 class ResponseFrame {
  public:
   ResponseFrame(const ChatTask& task, const std::string& model);

@@ -1,4 +1,4 @@
-// The chat page in front of another server with OpenAI's interface: what the page asks is handed on, and no model is loaded here.
+// The chat page in front of another server with OpenAI's interface: it forwards requests, and no model is loaded here.
 #pragma once
 #include <string>
 

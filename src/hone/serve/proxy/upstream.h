@@ -27,9 +27,9 @@ class Upstream {
   Upstream(Url url, const TrustedCertificates& trusted);
 
   // Hands the request on and the answer back to `exchange`: events one by one, a long answer in pieces, anything else whole.
-  // Throws ApiError(502) when nobody answers.
+  // Throws ApiError(502) without an answer.
   asio::awaitable<void> forward(Exchange& exchange, UpstreamRequest request);
-  // The whole answer. Given up when `asker` leaves, if there is one. Throws ApiError(502) when nobody answers in time.
+  // The whole answer. Cancelled when `asker` leaves, if there is one. Throws ApiError(502) without an answer in time.
   asio::awaitable<HttpResponse> ask(UpstreamRequest request, UpstreamLimits limits, Exchange* asker = nullptr);
 
  private:

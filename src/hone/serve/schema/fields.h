@@ -75,7 +75,7 @@ class Fields {
   const Json& body_;
 };
 
-// For nested values, whose bounds stand beside their meaning: Problem(400) about `where`, e.g. "messages[2].role".
+// For nested values, whose bounds are given with their meaning: Problem(400) about `where`, e.g. "messages[2].role".
 [[noreturn]] void bad_value(const std::string& where, const std::string& message);
 std::string kind_name(const Json& value);  // "a number", "null" …
 

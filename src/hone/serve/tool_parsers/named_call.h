@@ -5,11 +5,11 @@
 namespace hone::serve {
 
 struct NamedForm {
-  std::string_view lead;     // may stand before the name
-  std::string_view between;  // stands between name and arguments
+  std::string_view lead;     // may precede the name
+  std::string_view between;  // between name and arguments
   bool needs_between = true;
   bool own_line = false;    // the arguments begin on another line
-  bool only_known = false;  // without a mark around it a call is told from prose by its name
+  bool only_known = false;  // without a mark around it a call is distinguished from prose by its name
 };
 
 class NamedCall : public ToolCallParser {

@@ -11,7 +11,7 @@ std::string argument_type(const Json& schema);
 struct TagForm {
   std::string_view name_ends;  // any of these characters
   std::string_view key_open, key_close, value_open, value_close, call_close;
-  bool closes = true;  // false: the end of the answer may stand for call_close
+  bool closes = true;  // false: the end of the answer may replace call_close
 };
 
 class TaggedCall : public ToolCallParser {

@@ -11,10 +11,10 @@ namespace hone::serve {
 
 struct ToolCallFormat {
   std::string_view name;
-  std::vector<std::string_view> opens;  // marks, one of which stands before a call
+  std::vector<std::string_view> opens;  // marks, one of which precedes a call
   bool bare = false;                    // an answer's first characters may be a call without a mark
   bool objects = false;                 // {"name": …, "arguments": …} is a call here
-  std::string_view next;                // stands before each call of several, inside of one mark
+  std::string_view next;                // precedes each of several calls inside one mark
   bool needs_next = false;              // and before the first
   std::string_view close;               // ends what a mark began; "" when each call ends by itself
   std::string_view result;              // begins a result, which is not for the model to write

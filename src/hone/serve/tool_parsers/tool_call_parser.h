@@ -47,7 +47,7 @@ class ToolCallParser {
   bool begun_ = false;
 };
 
-// Follows brackets and strings of one value; what stands inside is not looked at.
+// Follows the brackets and strings of one value without parsing its content.
 class Nesting {
  public:
   explicit Nesting(std::string_view quotes = "\"") : quotes_(quotes) {}

@@ -148,7 +148,7 @@ class Interpreter {
   Interpreter* outer_;  // the render this thread was busy with before, if any
 };
 
-// Walks whatever Python could iterate over.
+// Iterates over whatever Python could iterate over.
 class Iteration {
  public:
   Iteration(Interpreter& interpreter, const Value& iterable);

@@ -1,4 +1,4 @@
-// What Python's str knows of Unicode, over UTF-8 bytes. A byte that is no valid UTF-8 counts as one character of its own.
+// Unicode properties as Python's str has them, over UTF-8 bytes. An invalid byte counts as one character.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -34,7 +34,7 @@ class AgentFormat {
   virtual std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
                                    std::string& first_user) const = 0;
   virtual std::string render_tool_calls(const std::vector<ToolCall>& calls) const;
-  // What stands between an answer (`answer`, null when it was merged from several messages) and the next answer.
+  // The text between an answer (`answer`, null if merged from several messages) and the next answer.
   virtual TemplateSlots results(std::string* answer, const std::vector<std::string>& results, const SwiftTemplate& dialog) const;
   // Results that follow a user message directly are appended to it.
   virtual std::string standalone_results(const std::vector<std::string>& results, const SwiftTemplate& dialog) const;
@@ -67,7 +67,7 @@ Json function_of(const Json& tool);  // the inner "function" object, or the tool
 // Rows may hold anything in these places: empty where there is none of the kind.
 std::string string_member(const Json& object, const char* key);
 Json object_member(const Json& object, const char* key);
-// A turn of the template that holds the results, opened by what closes the answer. `role` stands where "user" does.
+// A turn of the template that holds the results, opened by what closes the answer. `role` replaces "user".
 TemplateSlots results_turn(const std::string& results, const SwiftTemplate& dialog, const std::string& role = "user");
 
 }  // namespace hone::text

@@ -1,4 +1,4 @@
-// The named dialog templates of ms-swift ("swift" dialect) and LLaMA-Factory ("factory" dialect): which text stands around each
+// The named dialog templates of ms-swift ("swift" dialect) and LLaMA-Factory ("factory" dialect): which text surrounds each
 // turn.
 #pragma once
 #include <optional>
@@ -22,21 +22,21 @@ struct TemplateSlot {
 };
 using TemplateSlots = std::vector<TemplateSlot>;
 
-// ms-swift: {{SYSTEM}}, {{QUERY}}, {{ROUND0}}, {{ROUND1}} stand for their values.
+// ms-swift: {{SYSTEM}}, {{QUERY}}, {{ROUND0}}, {{ROUND1}} are replaced by their values.
 struct SwiftTemplate {
   // What a few families do beyond filling slots.
   enum class Quirk {
     none,
     glm_newline,             // no newline after the last <|assistant|> when generation or a tool call follows
     gemma_system,            // the system text is folded into the first user turn
-    hunyuan_answer,          // history keeps what stands inside <answer>
+    hunyuan_answer,          // history keeps what is inside <answer>
     qwen3_5_spacing,         // messages trimmed, think blocks re-wrapped
     harmony,                 // gpt-oss: a fixed opening, the system text as the developer's, answers in a channel
-    ernie_response,          // what follows the thoughts of an answer stands inside <response>
-    embedded_text,           // the system text stands before the text, which is closed in any case
+    ernie_response,          // what follows the reasoning of an answer is inside <response>
+    embedded_text,           // the system text precedes the text, which is always closed
     question_and_candidate,  // a reranker's: both in one turn, under a task that the system text may name
     seed_budget,             // the system text says how long the model may think
-    youtu_thoughts,          // thinking is switched off for the last answer alone, wherever it stands
+    youtu_thoughts,          // thinking is switched off for the last answer alone, wherever it is
   };
 
   // The system text as the family writes it: {{SYSTEM}} is what the conversation brings.
@@ -47,7 +47,7 @@ struct SwiftTemplate {
 
   std::string name;
   TemplateSlots prefix;                        // opens a conversation without system text
-  std::optional<TemplateSlots> system_prefix;  // opens one with it; absent: the template knows no system text
+  std::optional<TemplateSlots> system_prefix;  // opens one with it; absent: the template has no system text
   TemplateSlots prompt;                        // a user turn up to where the answer begins
   bool system_in_prompt = false;               // `prompt` holds {{SYSTEM}}: pieces with it appear in the last turn only
   std::optional<TemplateSlots> chat_sep = TemplateSlots{};  // between rounds; absent: only the last round is used
@@ -66,7 +66,7 @@ struct SwiftTemplate {
   Quirk quirk = Quirk::none;
 };
 
-// LLaMA-Factory: {{content}} stands for the turn's text, {{idx}} for its round.
+// LLaMA-Factory: {{content}} is the turn's text, {{idx}} its round.
 struct FactoryTemplate {
   enum class Kind { plain, system_in_user, reasoning, reasoning_closing_tag };
 

@@ -18,7 +18,7 @@ struct PipelineStages {
   std::unique_ptr<Model> model;
   std::unique_ptr<Normalizer> normalizer;
   std::unique_ptr<PreTokenizer> pre_tokenizer;
-  Splitter byte_level_splitter = nullptr;  // when set, stands for pre_tokenizer and byte-level spelling
+  Splitter byte_level_splitter = nullptr;  // if set, replaces pre_tokenizer and byte-level spelling
   PostProcessor post_processor;
   std::unique_ptr<Decoder> decoder;
   std::vector<AddedToken> added_tokens;

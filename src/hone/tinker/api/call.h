@@ -1,4 +1,4 @@
-// What every handler works with: who asks, what for, and the parts of the server.
+// What every handler works with: the client, its request, and the parts of the server.
 #pragma once
 #include <map>
 #include <mutex>

@@ -5,7 +5,7 @@
 namespace hone::tinker {
 
 struct Route {
-  std::string_view method, path;  // {} stands for one part of the path, {*} for some
+  std::string_view method, path;  // {} matches one part of the path, {*} several
   Handler handler;                // null: the server's own
   bool is_open = false;           // without a key
   bool is_audited = false;        // a line in the audit log

@@ -1,4 +1,4 @@
-// Whose request it is: what a request names tells the worker that answers it.
+// Routing: what a request names determines the worker that answers it.
 #pragma once
 #include "hone/tinker/api/call.h"
 

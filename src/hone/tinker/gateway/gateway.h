@@ -8,7 +8,7 @@ namespace hone::tinker {
 
 struct GatewayConfig {
   serve::ServerConfig http;  // address, TLS, limits
-  Keys keys;                 // nobody else comes in; the workers have the same
+  Keys keys;                 // all others are refused; the workers have the same
   DirectoryConfig workers;
 };
 

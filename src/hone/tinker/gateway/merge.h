@@ -13,7 +13,7 @@ namespace hone::tinker {
 Json page_of_entries(Json entries, const char* time, Page page);
 // Sums the numbers that every worker counts. Other values are those of the first worker.
 void add_numbers(Json& sum, const Json& each);
-// Metrics in Prometheus' text format, each sample labeled with its worker; texts of one family stand together.
+// Metrics in Prometheus' text format, each sample labelled with its worker; samples of one family are adjacent.
 std::string merged_metrics(const std::vector<std::pair<std::string, std::string>>& worker_and_text);
 
 }  // namespace hone::tinker

@@ -1,4 +1,4 @@
-// What a client asks of all workers at once: lists, sessions, numbers. I/O thread.
+// Requests to all workers at once: lists, sessions, metrics. I/O thread.
 #pragma once
 #include "hone/tinker/api/call.h"
 #include "hone/tinker/gateway/directory.h"
@@ -20,7 +20,7 @@ class MergedAnswers {
   Answer create_session(const Call& call);
   Answer heartbeat(const Call& call);
   Answer finish_session(const Call& call);
-  // Makes the session known to a worker that was not there when it began. False: nobody knows it, or that worker knows it
+  // Makes the session known to a worker that was not there when it began. False: it is unknown, or that worker has it
   // already.
   asio::awaitable<bool> adopt_session(Worker& worker, const Call& call, const std::string& session);
   Answer status(const Call& call);

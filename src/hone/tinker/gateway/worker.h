@@ -19,7 +19,7 @@ class Worker {
   uint64_t requests() const { return requests_; }
   uint64_t failures() const { return failures_; }  // connections that broke
 
-  // Its supported_models, as it said last; null until it was asked.
+  // Its supported_models, as last reported; null before the first report.
   const Json& models() const { return models_; }
   void set_models(Json models) { models_ = std::move(models); }
   bool has_model(std::string_view name) const;

@@ -87,7 +87,7 @@ class ModelLoop {
   bool is_stopping();
   std::vector<Turn> next_turns();
   void sample_for_a_while(bool training_waits);
-  // round.cpp: a request of each of several runs. What asks for passes over the model is computed together.
+  // round.cpp: a request of each of several runs. Requests that need passes over the model are computed together.
   struct Forward;
   void execute(const std::vector<Turn>& turns);
   void start(const Turn& turn, std::list<Forward>& forwards);

@@ -36,7 +36,7 @@ class Sampler {
   void add(SampleJob job);
   void take(engine::RequestOutput output);  // of the engine's last step
   void fail_all(const std::string& why);
-  // An adapter that stays until it is released, for who asks the engine directly. Throws UserError.
+  // An adapter that stays until it is released, for callers that use the engine directly. Throws UserError.
   void hold_adapter(const std::string& folder);
   void release_adapter(const std::string& folder);
 
@@ -54,7 +54,7 @@ class Sampler {
   size_t max_adapters_;
   OnDone on_done_;
   struct Loaded {
-    uint64_t used = 0;  // when it was last asked for
+    uint64_t used = 0;  // when it was last used
     int64_t holders = 0;
   };
   std::map<std::string, Loaded> adapters_;  // by folder

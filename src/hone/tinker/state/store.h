@@ -1,4 +1,4 @@
-// Everything the server remembers over a restart. Any thread may call; every call is one transaction. What belongs to another
+// Everything the server keeps across a restart. Any thread may call; every call is one transaction. What belongs to another
 // owner is as good as absent.
 #pragma once
 #include <mutex>
@@ -107,7 +107,7 @@ class Store {
   std::vector<std::pair<std::string, int64_t>> pending_requests();
   int64_t count_pending(const std::string& owner);
 
-  // False: the name is taken, and `overwrite` is not asked for. `replaced` is the folder of what stood there before.
+  // False: the name is taken, and `overwrite` is not set. `replaced` is the folder of the previous one.
   bool add_checkpoint(const Checkpoint& checkpoint, bool overwrite, std::string& replaced);
   // By its path, of this owner or public.
   std::optional<Checkpoint> checkpoint(const std::string& path, const std::string& owner);
@@ -125,7 +125,7 @@ class Store {
   // Folders of unnamed weights of a run beyond the newest `kept`; their rows go.
   std::vector<std::string> drop_old_samplers(const std::string& session, int64_t kept);
   std::set<std::string> folders();  // all that something above names
-  // Results nobody asked for in so many seconds.
+  // Results that were not retrieved in so many seconds.
   void forget_results(double older_than);
 
  private:

@@ -1,4 +1,4 @@
-// What Twinkle keeps with an adapter besides its weights: loss, optimizer, schedule, where it stands between two steps.
+// What Twinkle keeps with an adapter besides its weights: loss, optimizer, schedule, and its state between two steps.
 #pragma once
 #include <string>
 

@@ -1,4 +1,4 @@
-// Arrays as they travel: bytes as they lie in memory.
+// Arrays on the wire: bytes as in memory.
 #pragma once
 #include <fmt/format.h>
 

@@ -8,7 +8,7 @@
 
 namespace hone::tinker {
 
-// A tensor of a datum, dense, of one or two dimensions, whatever layout it came in. Integers are exact in a double.
+// A tensor of a datum, dense, of one or two dimensions, from any layout. Integers are exact in a double.
 struct LossInput {
   std::vector<double> values;
   int64_t rows = 0, width = 1;  // width: how many values a position has

@@ -63,7 +63,7 @@ class CheckpointWriter {
 std::string checkpoint_name(int64_t step);  // "checkpoint-12"
 // Reads the manifest and compares sizes and checksums of all files: an Error names the file and what is wrong with it.
 Result<Manifest> verify_checkpoint(const fs::path& folder);
-// The manifest alone, believed. An Error says what is wrong with it.
+// The manifest alone, without verifying files. An Error says what is wrong with it.
 Result<Manifest> read_manifest(const fs::path& folder);
 std::vector<std::pair<int64_t, fs::path>> checkpoints_newest_first(const fs::path& run_folder);  // by their names
 // The newest whole checkpoint of `run_id` in `run_folder`; each one of it that is passed over is named in a warning with the

@@ -28,7 +28,7 @@ struct CheckpointAssets {
   void write(const fs::path& folder) const;
 };
 
-// Writes `args` as args.json of `folder`. A template that is a file travels along: whoever reads the folder later opens nothing
+// Writes `args` as args.json of `folder`. A template that is a file is copied too: later readers of the folder open nothing
 // outside it.
 void write_args(const fs::path& folder, Json args);
 

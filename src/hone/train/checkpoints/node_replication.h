@@ -13,7 +13,7 @@ class NodeReplicator {
   bool leads() const { return leaders_ != nullptr; }
   // Files that one node has in its `folder`, all have there afterwards, each whole or as before; of several by one name the first
   // node's. Every leader calls it; the others need not. What cannot be listed, read or written is thrown when all files have
-  // travelled, so that nobody waits forever.
+  // was sent, so that no rank waits forever.
   enum class Depth { folder_alone, all_below };
   void replicate(const fs::path& folder, Depth depth) const;
 

@@ -39,7 +39,7 @@ class SavedState {
 
   // What `wanted` names, in its shapes: "exp_avg/model.norm.weight", or a part of it: "…@1024" begins there, "…@1024:64:256" is
   // runs of 64 elements, one every 256, "…@1024:64:256:8:4096" rows of 8 such runs, one every 4096, and "…@1024:64:256@100" what
-  // begins at the 100th of their elements. What the files do not hold whole is left out; whoever asked reports it.
+  // begins at the 100th of their elements. What the files do not hold completely is left out; the caller reports it.
   optim::NamedTensors read(const std::string& prefix, const optim::NamedTensors& wanted) const;
 
  private:

@@ -5,7 +5,7 @@
 
 namespace hone::train {
 
-// What a teacher keeps of a batch until it is asked for scores: a model its hidden states, others what they say of all positions.
+// What a teacher keeps of a batch until its scores are needed: a model its hidden states, others the scores of all positions.
 struct TeacherObservation {
   Tensor hidden_th, scores_tk, indices_tk;
 };
@@ -14,12 +14,12 @@ class Teacher {
  public:
   virtual ~Teacher() = default;
   // Before the student's own pass: everything that all of the batch is needed for. `tags`: of each sequence, for teachers that
-  // share them out; empty: none was read. Every stage of a pipeline observes; the last one is asked for scores.
+  // share them out; empty: none was read. Every stage of a pipeline observes; the last one gives scores.
   virtual TeacherObservation observe(model::CausalLM& student, const data::Batch& batch,
                                      const std::vector<std::string>& tags) = 0;
   // Of positions of that batch.
   virtual TeacherScores scores(model::CausalLM& student, const TeacherObservation& observed, const Tensor& positions_n) = 0;
-  virtual void finish() {}  // when all positions were asked for
+  virtual void finish() {}  // after the scores of all positions
   // The model, where it is one that can generate completions here.
   virtual model::CausalLM* model() { return nullptr; }
 };
@@ -29,15 +29,15 @@ class Teacher {
 std::unique_ptr<Teacher> make_teacher(const TrainingJob& job, const text::Tokenizer& tokenizer,
                                       const DistributedContext& processes, const tuner::Tuned& tuned, SessionModels& models);
 
-// The model that `asked` names as one of the run's; null: it is the base beneath the adapter that trains. Throws UserError(usage)
+// The model of the run that `asked` names; null: the base model of the adapter that trains. Throws UserError(usage)
 // for one of another vocabulary.
 LoadedModel* load_teacher_model(const TeacherConfig& asked, const TrainingJob& job, const text::Tokenizer& tokenizer,
                                 const DistributedContext& processes, const tuner::Tuned& tuned, SessionModels& models);
 
-// Each in a file of its own. Of `peers`, which compute the same rows together, the first asks; null: there are none.
+// Each in a file of its own. Of `peers`, which compute the same rows together, the first sends requests; null: there are none.
 std::unique_ptr<Teacher> make_server_teacher(const TeacherConfig& config, int64_t topk, int64_t vocabulary,
                                              parallel::ProcessGroup* peers);
-// Keeps what `asked` says of each sequence in a folder, and asks it only for those that are not there; null: all must be.
+// Stores the scores of `asked` for each sequence in a folder, and calls it only for missing ones; null: all must be there.
 std::unique_ptr<Teacher> make_stored_teacher(const std::filesystem::path& folder, int64_t topk, std::unique_ptr<Teacher> asked);
 
 }  // namespace hone::train

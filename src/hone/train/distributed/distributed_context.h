@@ -51,7 +51,7 @@ struct DistributedContext {
       false;  // the optimizer state is sharded across `data` and `expert_copies` (groups of one rank included)
   std::unique_ptr<parallel::ProcessGroup> leaders =
       {};                        // the first rank of every node; null on others, and unless each node has its own folder
-  bool several_folders = false;  // asked for a folder on each of several nodes
+  bool several_folders = false;  // each of several nodes has its own folder
 
   // Connects to the other ranks and checks that all were started with the same `settings`.
   static DistributedContext join(const ParallelConfig& config, const Json& settings, at::Device device);

@@ -1,4 +1,4 @@
-// Benchmarks during training. What runs them stands above this component, and is handed in with the job.
+// Benchmarks during training. A higher component runs them and is passed in with the job.
 #pragma once
 #include <filesystem>
 #include <functional>

@@ -14,8 +14,8 @@ namespace hone::train {
 
 // One pass over `loader`: PREFIX_loss, the method's metrics, runtime, samples and steps per second. As in transformers, the loss
 // is the mean over samples of their batch's mean loss. The model leaves in the mode it came in; random states are not touched.
-// Each process of `group` brings the batches that were dealt to it; all get the numbers of the whole set. Processes that share
-// each `sequence` are dealt the same batches, and each works on its part. `kept_rows` gets what the method keeps of this
+// Each process of `group` brings its own batches; all get the numbers of the whole set. Processes that share
+// each `sequence` get the same batches, and each computes its part. `kept_rows` gets what the method keeps of this
 // process's batches.
 Json evaluate(model::CausalLM& model, Loss& method, data::Loader& loader, at::Device device, ParallelStrategy& group,
               const std::string& prefix = "eval", const parallel::SequenceParallel* sequence = nullptr,
@@ -25,7 +25,7 @@ Json evaluate(model::CausalLM& model, Loss& method, data::Loader& loader, at::De
 struct Prediction {
   std::string prompt, predict, label;
 };
-// Generates for the whole validation set; handed in by whoever owns an engine.
+// Generates for the whole validation set; provided by the owner of an engine.
 using Predict = std::function<std::vector<Prediction>()>;
 
 // PREFIX_rouge-1, -2, -l and PREFIX_bleu-4 over the predictions of all processes, means in percent.

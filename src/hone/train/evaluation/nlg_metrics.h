@@ -11,7 +11,7 @@ struct TextScores {
 };
 
 // ROUGE counts words: runs of ASCII letters and digits, each other character alone. For Chinese that is one character a word,
-// where LLaMA-Factory asks jieba's dictionary for longer ones; English agrees exactly. BLEU counts characters in both.
+// where LLaMA-Factory uses jieba's dictionary for longer ones; English agrees exactly. BLEU counts characters in both.
 std::vector<std::string> rouge_words(std::string_view text);
 
 TextScores score_text(std::string_view predicted, std::string_view reference);

@@ -20,7 +20,7 @@ class MasterWeights {
   void accumulate_master_grads(bool keep_short = false);
   void copy_to_model();                         // masters are rounded into the working weights
   void after_update();                          // the same, unless the optimizer did
-  void let_write(optim::Optimizer& optimizer);  // asks it to, where it can
+  void let_write(optim::Optimizer& optimizer);  // if it can
   void reload_from_model();                     // after weights were loaded alone: masters start from them
   optim::NamedTensors state() const;
   void load_state(const optim::NamedTensors& state);

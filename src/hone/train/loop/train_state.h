@@ -24,7 +24,7 @@ struct TrainState {
   int64_t evaluations_without_gain = 0;
   Json log_window;                     // steps not logged yet, so that a resumed run logs the same means
   Json recent_losses = Json::array();  // what a spike is measured by
-  Json method;                         // what the loss remembers
+  Json method;                         // the loss' own state
 
   // trainer_state.json, keys as transformers sorts them.
   Json to_transformers(const TrainerConfig& config) const;

@@ -42,8 +42,8 @@ struct TrainerDeps {
   std::function<std::string(int64_t row)> row_name;  // "train.jsonl:12", for reports about a batch
   double flops_per_token = 0;
   const parallel::SequenceParallel* sequence = nullptr;                      // null: every sequence is on one process
-  std::function<void(const fs::path& checkpoint, int64_t step)> saved = {};  // told on the first process
-  std::function<void(int64_t step)> stepped = {};                            // told on every process, when an update is made
+  std::function<void(const fs::path& checkpoint, int64_t step)> saved = {};  // called on the first process
+  std::function<void(int64_t step)> stepped = {};                            // called on every process after each update
   const NodeReplicator* copies = nullptr;                                    // null: one folder for all nodes
   TensorList trained = {};  // what the backward pass gives gradients of, where one process has all of it
 };

@@ -6,7 +6,7 @@
 
 namespace hone::train {
 
-// Where the options of a kind of question lie among the tokens of TaskConfig::option_tokens.
+// Where the options of a kind of question are among the tokens of TaskConfig::option_tokens.
 int64_t first_option(data::QuestionKind kind);
 
 // The question of each sequence, and the share of each of its options.

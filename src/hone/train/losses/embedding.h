@@ -8,7 +8,7 @@ namespace hone::train {
 
 // A batch of anchors, each followed by its positive and its negatives; `grades` of all but the anchors.
 struct ContrastiveGroups {
-  std::vector<int64_t> starts;  // where each anchor stands; one more: the number of texts
+  std::vector<int64_t> starts;  // the index of each anchor; one more: the number of texts
   std::vector<float> grades;
 
   static ContrastiveGroups of(const std::vector<const data::Sample*>& texts);

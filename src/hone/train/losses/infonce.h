@@ -1,4 +1,4 @@
-// InfoNCE: among all texts of a batch, which one belongs to the anchor? With the terms of Qwen3-Embedding where asked for.
+// InfoNCE: among all texts of a batch, which one belongs to the anchor? With the terms of Qwen3-Embedding if requested.
 #pragma once
 #include "hone/train/losses/embedding.h"
 

@@ -1,5 +1,5 @@
 // Divergence of a model's distributions from a teacher's, straight from hidden states: logits of both exist a few rows at a time,
-// and the gradient is found on the way, so that nothing is asked of the teacher a second time.
+// and the gradient is found on the way, so that the teacher is called only once.
 #pragma once
 #include <functional>
 

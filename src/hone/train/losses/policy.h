@@ -36,7 +36,7 @@ struct PolicyPayload : data::PayloadOf<PolicyPayload> {
   Tensor advantages_s, truncated_s;  // float [S]; the second is 1 where an answer was truncated
   float token_share = 0;             // the part of the rollout's tokens that counts for each answer
   int64_t group_size = 0;            // answers of a prompt
-  // float [T]: what the policy and the reference thought of each target when it was written; undefined where nobody asks.
+  // float [T]: log-probabilities of each target under the policy and the reference at generation; undefined if not needed.
   Tensor old_logps_t, ref_logps_t;
   Tensor rollout_logps_t;  // the same, by who sampled them
   Tensor teacher_logps_t;  // the same, by a teacher

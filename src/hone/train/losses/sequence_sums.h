@@ -10,7 +10,7 @@ namespace hone::train {
 Tensor sequence_ids(const ops::CuSeqlens& segments, at::Device device);
 // Values of tokens [T] summed over each of `count` sequences, [S].
 Tensor sum_by_sequence(const Tensor& values_t, const Tensor& numbers_t, int64_t count);
-// Ranks that share sequences compute the same loss: the first tells its value, the others keep the gradient of their positions.
+// Ranks that share sequences compute the same loss: the first reports its value, the others keep the gradient of their positions.
 void count_once(LossSum& result, const parallel::SequenceParallel* sequence);
 
 }  // namespace hone::train

@@ -1,4 +1,4 @@
-// The pass that trains: what a loss asks of it, and what it brings. Losses never run a model that trains themselves.
+// The pass that trains: its inputs from a loss, and its outputs. Losses never run a model that trains themselves.
 #pragma once
 #include "hone/model/causal_lm.h"
 #include "hone/ops/loss/linear_logps.h"
@@ -12,7 +12,7 @@ struct ForwardRequest {
   model::CausalLM* value_model = nullptr;  // a model that trains with the policy on the same sequences; null: none does
 };
 
-// Hidden states stand for logits, which would not fit: losses take them through the model's heads a few rows at a time.
+// Hidden states replace logits, which would not fit: losses take them through the model's heads a few rows at a time.
 struct ForwardOutputs {
   model::CausalLM& model;  // that computed them, for its heads
   data::Batch batch;       // that was read

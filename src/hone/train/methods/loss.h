@@ -27,7 +27,7 @@ struct Metric {
 struct LossSum {
   Tensor sum;  // scalar, differentiable; never a mean: the trainer divides by the count over all micro-batches and ranks
   std::vector<Metric> metrics;
-  Tensor eval_outputs = {};  // in evaluation, what Method::dataset_metrics wants of this batch
+  Tensor eval_outputs = {};  // in evaluation, what Method::dataset_metrics needs of this batch
 };
 
 class Loss {
@@ -46,7 +46,7 @@ class Loss {
   virtual void join(ParallelStrategy& /*group*/) {}
   // The same: batches are parts of sequences, whose others are on other processes. What a loss counts, it counts on the first.
   virtual void split_sequences(const parallel::SequenceParallel& /*sequence*/) {}
-  // What a loss remembers from batch to batch, the same on all processes; null: nothing. A resumed run gets it back.
+  // State that a loss keeps between batches, the same on all processes; null: none. A resumed run gets it back.
   virtual Json state() const { return nullptr; }
   virtual void restore(const Json& /*state*/) {}
   // Adds to logged values, whose names begin with `prefix`, what follows from them.
@@ -67,7 +67,7 @@ template <class Own>
 class LossOf : public Loss {
  public:
   virtual LossSum loss(const ForwardOutputs& outputs, const Own& payload) = 0;
-  // Before the pass that trains: asks the models that do not train and puts what they say into the payload.
+  // Before the pass that trains: runs the models that do not train and puts their outputs into the payload.
   virtual void consult(model::CausalLM& /*model*/, const data::Batch& /*batch*/, Own& /*payload*/) {}
 
   std::unique_ptr<data::Payload> prepare(model::CausalLM& model, const data::Batch& batch) final {

@@ -1,4 +1,4 @@
-// Makes the collator and the loss of the method that a job asks for.
+// Makes the collator and the loss of a job's method.
 #pragma once
 #include "hone/train/methods/loss.h"
 #include "hone/train/run.h"
@@ -8,7 +8,7 @@ namespace hone::train {
 class Reference;
 class Teacher;
 
-// What a method asks beside the model that trains; null where it asks none. They live longer than the method.
+// The models a method uses beside the one that trains; null where it uses none. They live longer than the method.
 struct OtherModels {
   Reference* reference = nullptr;          // of preference methods
   model::CausalLM* value_model = nullptr;  // PPO's critic where it is a model of its own

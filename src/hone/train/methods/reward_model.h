@@ -1,4 +1,4 @@
-// A reward model to be asked for scores of texts: by runs that learn from rewards, and by answering commands. Its folder, or the
+// A reward model that scores texts: for runs that learn from rewards, and for inference commands. Its folder, or the
 // last adapter's, says what it is: LLaMA-Factory's, with a value head, or a classifier of one class.
 #pragma once
 #include <memory>

@@ -1,4 +1,4 @@
-// What a run tells: dictionaries on the console (a terminal gets a short line instead), one JSON line per event in the front
+// What a run reports: dictionaries on the console (a terminal gets a short line instead), one JSON line per event in the front
 // end's log file, TensorBoard scalars.
 #pragma once
 #include <chrono>

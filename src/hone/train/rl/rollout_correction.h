@@ -25,7 +25,7 @@ struct RolloutDrift {
 
 // [N], weights of the token losses; undefined without correction.
 Tensor rollout_weights(const RolloutDrift& drift, const RolloutCorrectionConfig& config);
-// trl's sampling/… and, where asked for, ms-swift's rollout_correction/…
+// trl's sampling/… and, if requested, ms-swift's rollout_correction/…
 void report_drift(const RolloutDrift& drift, const Tensor& weights_n, const RolloutCorrectionConfig& config,
                   std::vector<Metric>& metrics);
 

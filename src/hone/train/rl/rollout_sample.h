@@ -10,7 +10,7 @@ struct TurnRecord {
   int64_t count = 1;                       // turns of the model
   size_t answer_begin = 0;                 // the last answer's first token in the completion
   std::vector<data::Message> before = {};  // the conversation up to the last answer; empty: the prompt's
-  Json infos = Json::object();             // what the scheduler tells rewards
+  Json infos = Json::object();             // the scheduler's information for rewards
   bool own_prompt = false;                 // an environment wrote the prompt, not the row
 };
 

@@ -12,7 +12,7 @@ bool names_built_in_template(const std::string& name);
 
 struct BuiltInRender {
   std::string name;
-  std::string model;     // folder whose tokenizer knows the special tokens; empty: <bos> and <eos> stand for them
+  std::string model;     // folder whose tokenizer has the special tokens; empty: <bos> and <eos> are used
   bool factory = false;  // LLaMA-Factory's template of that name rather than ms-swift's
   bool add_generation_prompt = false;
   std::optional<bool> enable_thinking;

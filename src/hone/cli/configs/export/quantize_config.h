@@ -5,7 +5,7 @@
 
 namespace hone::cli {
 
-// Whether this export is to be quantized: asked for here, not in the training run that a checkpoint remembers.
+// Whether this export is to be quantized: requested here, not in the training run that a checkpoint records.
 bool quantizes(const Options& options);
 
 // LLaMA-Factory's quantization_bit is of the model that is loaded; its export takes no adapter on top of one quantized.

@@ -17,7 +17,7 @@ engine::EngineConfig engine_config(const Options& options);
 // The engine_config's max_sequences.
 int64_t max_num_seqs(const Options& options);
 
-// Longest prompt and answer together, where a limit of its own was asked for: LLaMA-Factory's max_length, which counts when there
+// Longest prompt and answer together, if it has a separate limit: LLaMA-Factory's max_length, which applies when there
 // is no max_new_tokens. 0: the model's.
 int64_t max_total_length(const Options& options);
 

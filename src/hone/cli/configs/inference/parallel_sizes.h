@@ -10,7 +10,7 @@
 
 namespace hone::cli {
 
-// --device_map auto, balanced, balanced_low_0, sequential or an object of names: what does not lie on `first`. Empty: all of it
+// --device_map auto, balanced, balanced_low_0, sequential or an object of names: what is not on `first`. Empty: all of it
 // does.
 model::DeviceMap placement_of(const Options& options, const std::filesystem::path& folder, at::Device first);
 
@@ -21,14 +21,14 @@ int64_t data_parallel_size(const Options& options);
 struct ParallelSizes {
   size_t dp_size = 1, pp_size = 1,
          tp_size = 1;               // copies; devices that the blocks, or the slices of every block, of a replica are spread over
-  std::vector<at::Device> devices;  // all that may be used; none were asked for where everything is 1
+  std::vector<at::Device> devices;  // all that may be used; none where every size is 1
   bool on_cpu = false;
 
   bool whole_or_on_cpu() const { return on_cpu || dp_size * pp_size * tp_size == 1; }
   std::vector<at::Device> devices_of(size_t copy) const;
 };
 // --vllm_data_parallel_size, --vllm_pipeline_parallel_size, --vllm_tensor_parallel_size. Throws UserError(usage) when more
-// devices are asked for than there are.
+// devices are requested than there are.
 ParallelSizes engine_layout(const Options& options);
 
 // The copies of the model that answer. On the CPU all of them are one model.

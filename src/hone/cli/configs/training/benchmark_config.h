@@ -5,7 +5,7 @@
 
 namespace hone::cli {
 
-// Empty where none is asked for. Names and settings are judged now. Throws UserError(usage).
+// Empty if none is requested. Names and settings are validated now. Throws UserError(usage).
 train::Benchmark training_benchmark(const Options& options);
 
 }  // namespace hone::cli

@@ -9,10 +9,10 @@
 
 namespace hone::cli {
 
-// Fills job.parallel; a configuration that asks for activation checkpointing switches it on.
+// Fills job.parallel; a configuration with activation checkpointing enables it.
 void read_parallel(const Options& options, train::TrainingJob& job);
 
-// What accelerate was told about precision: bf16, fp16, or "" for nothing. It counts where the run itself says neither.
+// accelerate's setting of precision: bf16, fp16, or "" for none. It applies if the run itself sets neither.
 std::string launched_precision(const Options& options);
 bool launched_on_cpu(const Options& options);
 
@@ -26,7 +26,7 @@ bool asks_for_deepspeed(const Options& options);
 std::map<std::string, std::string> accelerate_launch(const Options& options);
 
 // What to start on this node: the environment's word, then accelerate's launch line and file. LLaMA-Factory starts a process for
-// each visible device, or one when FORCE_TORCHRUN is set; asked after the device was picked, which brings NPUs into sight.
+// each visible device, or one when FORCE_TORCHRUN is set; called after the device was chosen, which makes NPUs visible.
 parallel::LaunchConfig launch_of(const Options& options);
 // LLaMA-Factory's USE_RAY=1.
 bool uses_ray(const Options& options);

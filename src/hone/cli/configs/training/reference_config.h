@@ -1,4 +1,4 @@
-// The model that a method compares with: what its options say, judged before anything is loaded.
+// The reference model of a method: its options, validated before anything is loaded.
 #pragma once
 #include "hone/cli/options.h"
 #include "hone/train/run.h"

@@ -9,7 +9,7 @@ namespace hone::cli {
 
 // Whether completions come from rollout servers.
 bool uses_rollout_servers(const Options& options);
-// What stands behind rewards: --external_plugins, --plugin_python, --plugin_memory_limit, --reward_timeout, --remote_rewards.
+// Where rewards come from: --external_plugins, --plugin_python, --plugin_memory_limit, --reward_timeout, --remote_rewards.
 void read_plugin_options(const Options& options, train::rl::RewardConfig& rewards);
 void read_sampling(const Options& options, train::rl::ReinforcementConfig& config);
 // `method` as messages call it. Throws UserError(usage) where there is no reward.

@@ -7,7 +7,7 @@ namespace hone::cli {
 
 // After sampling and rewards. Throws UserError(usage) for what does not go together, before a model is loaded.
 void read_turns(const Options& options, train::rl::ReinforcementConfig& config);
-// For runs without rollouts. Throws UserError(usage) where turns are asked for.
+// For runs without rollouts. Throws UserError(usage) if turns are requested.
 void refuse_turns(const Options& options, std::string_view method);
 
 }  // namespace hone::cli

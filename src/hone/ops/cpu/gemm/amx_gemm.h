@@ -9,7 +9,7 @@ namespace hone::ops::cpu {
 
 constexpr int64_t kAmxInputs = 32, kAmxRows = 16;  // of one instruction; widths are whole multiples, rows at most two of them
 
-bool has_amx();  // asks the system for leave to use it, once
+bool has_amx();  // requests permission from the kernel, once
 
 // x [rows, width] as the unit reads it: for each sixteen rows the pairs of inputs one after the other, each with all its rows.
 void pack_for_amx(const c10::BFloat16* x, c10::BFloat16* packed, int64_t rows, int64_t width);

@@ -1,4 +1,4 @@
-// The instructions of x86's matrix unit (AMX), told to the compiler with the memory they read: its own intrinsics do not say so.
+// The instructions of x86's matrix unit (AMX) with the memory they read as operands, which the compiler's intrinsics lack.
 #pragma once
 #if defined(__x86_64__)
 #include <cstdint>

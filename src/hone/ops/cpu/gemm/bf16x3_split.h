@@ -61,7 +61,7 @@ HONE_AMX_INLINE void store_split(const float* from, c10::BFloat16* line) {
   _mm512_store_si512(line + 2 * kTileNumbers, parts.low);
 }
 
-// Lines become columns: four times the halves are dealt together like cards.
+// Lines become columns: four times the halves are interleaved.
 HONE_AMX_INLINE void transpose_tile(__m512i (&lines)[kTile]) {
   const auto first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
              second = _mm512_add_epi32(first, _mm512_set1_epi32(8));

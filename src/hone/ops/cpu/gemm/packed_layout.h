@@ -7,7 +7,7 @@
 
 namespace hone::ops::cpu {
 
-// Rows are padded to full blocks. 8 bits: sixteen words stand side by side; their fields, lowest first, hold sixteen inputs
+// Rows are padded to full blocks. 8 bits: sixteen words are adjacent; their fields, lowest first, hold sixteen inputs
 // each. 4 bits: a word holds eight inputs in a row, the first one lowest.
 constexpr int64_t kPackedBlock = 128;
 constexpr int64_t kPackedWords = 16;

@@ -48,7 +48,7 @@ struct PanelPacking {
   }
 
  private:
-  // A word of four outputs: interleaved, or of the last ones, which stand one by one. Those that are not there are zero.
+  // A word of four outputs: interleaved, or of the last ones, which are stored one by one. Missing ones are zero.
   HONE_INLINE static int32x4_t four_words(const ColumnCodes& codes, int64_t p, int64_t word) {
     const int32_t* lines = codes.words + p * codes.stride;
     if (p + kInterleavedOutputs <= codes.lines) return vld1q_s32(lines + (codes.first + word) * kInterleavedOutputs);

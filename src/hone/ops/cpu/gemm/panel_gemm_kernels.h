@@ -1,5 +1,5 @@
 // The inner loops of panel_gemm.h, on plain pointers. A panel holds 8 rows of the left factor, or 12 columns of the right one, in
-// float32: for each step of the sum its numbers stand side by side. What a panel lacks of its lines is zero.
+// float32: for each step of the sum its numbers are adjacent. Lines that a panel lacks are zero.
 #pragma once
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
@@ -34,7 +34,7 @@ void multiply_panels_sve256(const float* row_panel, const float* column_panel, i
 using MultiplyPanels = decltype(&multiply_panels);
 MultiplyPanels multiply_panels_here();  // as this processor does it fastest
 
-// The same in bfloat16, for processors that multiply it (BFMMLA): four steps of a sum stand together, of each line in turn.
+// The same in bfloat16, for processors that multiply it (BFMMLA): four steps of a sum are adjacent, line by line.
 // Depths of panels are whole fours; what a source lacks is zero.
 constexpr int64_t kBf16Steps = 4;
 void pack_row_panels(const c10::BFloat16* from, const PanelSource& source, c10::BFloat16* to);

@@ -11,7 +11,7 @@ struct SkinnyShape {
   int64_t rows, width, count, y_stride;  // count: outputs to compute
 };
 
-// x [rows, width] as small_outputs reads it, in float32: rows that are computed together stand side by side, sixteen inputs of
+// x [rows, width] as small_outputs reads it, in float32: rows that are computed together are adjacent, sixteen inputs of
 // each (one input of each where eight_rows.h computes), and widths are filled up to whole sixteens.
 int64_t packed_row(int64_t width);  // floats of one row
 void pack_rows(const float* x, float* packed, int64_t rows, int64_t width);

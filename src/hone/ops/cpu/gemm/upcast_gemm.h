@@ -8,8 +8,8 @@ namespace hone::ops::cpu {
 // [M, K] x [K, N] -> out [M, N] of any floating type; either factor may be a transposed view. `bias` [N] may be undefined.
 void upcast_gemm(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor out);
 
-// From then on libtorch's mm, addmm, bmm and baddbmm on CPU tensors compute so wherever is_upcast() says it, whoever calls them:
-// tuners, optimizers, autograd's own formulas. Done at start on Arm.
+// From then on libtorch's mm, addmm, bmm and baddbmm on CPU tensors compute this way wherever is_upcast() is true, whoever calls
+// them: tuners, optimizers, autograd's own formulas. Done at start on Arm.
 void install_upcast_gemm();
 
 }  // namespace hone::ops::cpu

@@ -27,7 +27,7 @@ void swiglu_backward_span(const T* dy, const T* gate, const T* up, T* dgate, T* 
 
 struct SoftmaxOfRow {
   float peak, total;  // the largest logit, and the sum of exponentials relative to it
-  float all;          // the sum of the logits themselves, when asked for
+  float all;          // the sum of the logits themselves, if requested
 };
 template <class T>
 SoftmaxOfRow softmax_of_row(const T* row, int64_t width, bool with_sum);

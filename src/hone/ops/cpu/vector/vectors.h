@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <cstring>
 
-// Lambdas take part in the file's instruction set only when told so; and one that is called in several places is a call in each
+// Lambdas use the file's instruction set only if attributed; and one that is called in several places is a call in each
 // unless told otherwise.
 #ifndef HONE_INLINED
 #define HONE_INLINED HWY_ATTR __attribute__((always_inline))
@@ -157,7 +157,7 @@ HWY_INLINE void fill_row(T* to, int64_t width, Value value) {
   if (i < count) store(to + i, value(i, VectorTail{count - i}), VectorTail{count - i});
 }
 
-// Folds term(i, extent) over a row in four vectors side by side, then those; beyond the row stands `start`.
+// Folds term(i, extent) over a row in four vectors side by side, then those; beyond the row it reads `start`.
 template <class Term, class Fold>
 HWY_INLINE Floats fold_row(int64_t width, float start, Term term, Fold fold) {
   const auto count = static_cast<size_t>(width), n = hn::Lanes(FloatTag());

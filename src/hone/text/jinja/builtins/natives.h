@@ -65,7 +65,7 @@ class Bound {
   const Value* values_[kMost] = {};
 };
 
-// A Python integer where one is asked for; throws as Python does for anything else.
+// A Python integer where one is required; throws as Python does for anything else.
 int64_t require_integer(const Value& value);
 double require_real(const Value& value);
 const std::string& require_text(const Value& value, std::string_view user);

@@ -31,7 +31,7 @@ struct If final : Statement {
 struct For final : Statement {
   using Statement::Statement;
   Flow execute(Interpreter& interpreter) const override;
-  void run(Interpreter&, const Value& iterable, int depth, Scope* home) const;  // `home`: the scope the loop stands in
+  void run(Interpreter&, const Value& iterable, int depth, Scope* home) const;  // `home`: the scope around the loop
   Target target;
   ExpressionPtr iterable, condition;  // `condition` may be null
   bool recursive = false;
@@ -104,7 +104,7 @@ struct NamedBlock final : Statement {
   Block body;
 };
 
-// include, import, from, extends: a chat template stands alone, so reaching one is an error.
+// include, import, from, extends: a chat template has no other files, so reaching one is an error.
 struct ForeignTemplate final : Statement {
   ForeignTemplate(int line, std::string tag) : Statement(line), tag(std::move(tag)) {}
   Flow execute(Interpreter&) const override;

@@ -5,7 +5,7 @@
 
 namespace hone::text::jinja {
 
-// `body` is what stands between the quotes. Throws TemplateFailure on a broken escape.
+// `body` is the text between the quotes. Throws TemplateFailure on a broken escape.
 std::string unescape_string_literal(std::string_view body, int line);
 
 }  // namespace hone::text::jinja

@@ -7,10 +7,10 @@
 
 namespace hone::text::tokenizer {
 
-// Code point that stands for each byte.
+// The code point that represents each byte.
 const std::array<uint16_t, 256>& byte_level_alphabet();
 void append_byte_level(std::string& out, std::string_view bytes);
-// The bytes a byte-level token stands for; false (and `out` untouched) when a character is not of the alphabet.
+// The bytes a byte-level token represents; false (and `out` untouched) when a character is not of the alphabet.
 bool append_from_byte_level(std::string& out, std::string_view token);
 
 }  // namespace hone::text::tokenizer

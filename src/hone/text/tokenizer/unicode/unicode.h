@@ -1,4 +1,4 @@
-// What a tokenizer asks about a character, and the four normalization forms.
+// The properties of a character that tokenizers need, and the four normalization forms.
 #pragma once
 #include <array>
 #include <atomic>

@@ -20,7 +20,7 @@ struct CaseRange {
   int32_t shift;
 };
 
-// Characters of Unicode 15 and 16 (PCRE2 knows 14), with the general category by which regular expressions see them.
+// Characters of Unicode 15 and 16 (PCRE2 has 14), with their general category in regular expressions.
 inline constexpr CategoryRange kNewCategories[] = {
     {0x897, 0x897, UTF8PROC_CATEGORY_MN},     {0xCF3, 0xCF3, UTF8PROC_CATEGORY_MN},     {0xECE, 0xECE, UTF8PROC_CATEGORY_MN},
     {0x1B4E, 0x1B4F, UTF8PROC_CATEGORY_PO},   {0x1B7F, 0x1B7F, UTF8PROC_CATEGORY_PO},   {0x1C89, 0x1C89, UTF8PROC_CATEGORY_LU},

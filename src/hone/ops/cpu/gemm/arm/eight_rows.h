@@ -1,4 +1,4 @@
-// Eight rows of inputs against a few rows of a weight on Arm: rows stand side by side in the registers' lanes, each number of the
+// Eight rows of inputs against a few rows of a weight on Arm: rows are adjacent in the registers' lanes, each number of the
 // weight is one lane of another register. Nothing is added across lanes. 16-bit weights are widened three rows at a time, for all
 // eights of inputs: among multiplications each widening costs a Neoverse-N1 the time of three (0.73 of its peak, 0.9 so).
 #pragma once
@@ -52,7 +52,7 @@ HONE_INLINE void add_four_steps(EightSums& a, EightSums& b, EightSums& c, const 
 #undef HONE_EIGHT_STEP
 
 // x [steps, 8] and three rows of a weight, both padded with zeros to whole fours; y [8, stride y_stride] for up to three outputs.
-// `ahead` and what follows is asked of memory on the way, `bytes` of it for every four steps.
+// `ahead` and what follows is prefetched, `bytes` of it for every four steps.
 HONE_INLINE void eight_rows_of_three(const float* x, const float* weight, int64_t padded, int64_t outputs, float* y,
                                      int64_t y_stride, const char* ahead, int64_t bytes) {
   const float *first = weight, *second = weight + padded, *third = weight + 2 * padded;

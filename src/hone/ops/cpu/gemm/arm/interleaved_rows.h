@@ -17,7 +17,7 @@ void for_row_tiles(int64_t rows, Tile tile) {
   for (; m < rows; ++m) tile.template operator()<1>(m);
 }
 
-// Up to four outputs that stand one by one, interleaved on the spot. place(i) says where the i-th number of a line goes, were it
+// Up to four outputs that are stored one by one, interleaved here. place(i) says where the i-th number of a line goes, were it
 // the first of four.
 template <class T, class Place>
 std::vector<T> interleaved_rest(const T* lines, int64_t count, int64_t size, Place place) {
