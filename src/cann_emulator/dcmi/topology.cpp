@@ -18,7 +18,7 @@ const char* link(int a, int b) {
   return a / 2 == b / 2 ? "SIO" : "HCCS_SW";
 }
 
-// The cores of this machine dealt out in order, as a server's sockets deal theirs; fewer cores than cards are near to all.
+// The cores of this machine are distributed in order, as over a server's sockets; fewer cores than cards are near to all.
 std::string near_cores(int number) {
   long cores = std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)), cards = std::max(1, settings().cards);
   if (cores == 1) return "0";

@@ -159,7 +159,7 @@ CANN_EXPORT int HcclAllGather(void* from, void* to, uint64_t count, int type, vo
   });
 }
 
-// Each rank gets its part of every other and adds them up itself: the order of the sum is the ranks' order, whoever comes first.
+// Each rank gets its part of every other and adds them up itself: the order of the sum is the ranks' order, not that of arrival.
 CANN_EXPORT int HcclReduceScatter(void* from, void* to, uint64_t count, int type, int op, void* comm, void*) {
   return collective(comm, "HcclReduceScatter", [&](Communicator& c) {
     Tensor all = summable(wrap(from, count * static_cast<uint64_t>(c.size), type)), parts = at::empty_like(all);

@@ -1,4 +1,4 @@
-// Versions, capabilities, system parameters, messages, profiling: answers that torch_npu asks for on its way.
+// Versions, capabilities, system parameters, messages, profiling: what torch_npu queries in passing.
 #include <cstring>
 #include <map>
 #include <mutex>

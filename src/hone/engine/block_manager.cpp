@@ -35,7 +35,7 @@ BlockId BlockManager::allocate() {
   return id;
 }
 
-// From nobody's block to somebody's.
+// From a free block to a used one.
 void BlockManager::take(BlockId id) {
   auto& block = blocks_[static_cast<size_t>(id)];
   if (block.references++ > 0) return;
@@ -48,7 +48,7 @@ void BlockManager::share(std::span<const BlockId> blocks) {
 }
 
 void BlockManager::release(std::vector<BlockId>& held) {
-  // From the end: the beginning of a prompt is the most likely to be asked for again, so it goes last.
+  // From the end: the beginning of a prompt is the most likely to be used again, so it goes last.
   for (auto id = held.rbegin(); id != held.rend(); ++id) {
     auto& block = blocks_[static_cast<size_t>(*id)];
     HONE_CHECK(block.references > 0, "block {} is released twice", *id);

@@ -64,7 +64,7 @@ struct Engine::Impl {
   std::vector<Load> loads;  // of each replica
   static constexpr int kStrikes = 3;
   std::vector<int> strikes;         // failures in a row, of each replica
-  std::vector<RequestOutput> kept;  // told together with a failure: the next step's
+  std::vector<RequestOutput> kept;  // reported together with a failure: the next step's
   std::set<std::string> adapters;
   RequestId next_id = 1;
 
@@ -139,7 +139,7 @@ struct Engine::Impl {
     threads[index]->resume();
   }
 
-  // Where none is left that works, the caller decides about requests that stand still.
+  // Where none is left that works, the caller decides about requests that make no progress.
   std::vector<RequestOutput> gathered() {
     if (live.empty()) return std::exchange(kept, {});
     if (quiet && !asleep()) set_quiet(false);

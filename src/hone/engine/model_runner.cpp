@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kPromptRows = 64;  // rows of logits held at a time for prompt log-probabilities
 
-// What the device draws the token with that stands `ahead` of the sequence's next one.
+// What the device samples the token with that is `ahead` of the sequence's next one.
 void append_draw(ops::SamplingTensors& draws, const Sequence& sequence, size_t ahead) {
   const auto& sampling = sequence.request.sampling;
   draws.temperatures.push_back(static_cast<float>(sampling.temperature));

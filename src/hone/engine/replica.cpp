@@ -124,7 +124,7 @@ std::vector<RequestOutput> Replica::step() {
   return outputs;
 }
 
-// The step behind one on its way, where that needs no decision of the scheduler's: nobody comes in, and there is room.
+// The step behind one on its way, where that needs no decision of the scheduler's: no request arrives, and there is room.
 std::optional<DecodesInFlight> Replica::launch_ahead(const DecodesInFlight& current) {
   if (scheduler_.may_admit() || scheduler_.running() != static_cast<int64_t>(current.rows.size())) return std::nullopt;
   std::vector<Sequence*> sequences;
@@ -216,7 +216,7 @@ RequestOutput Replica::sample_chunk(const ScheduledChunk& slice, const StepLogit
   }
   if (logits.chunks[index].has_nan) throw ConstraintError(kModelComputesNan);
   if (sequence.generated() == 0) output.prompt_logprobs = std::move(sequence.prompt_logprobs);
-  sequence.num_computed_tokens += slice.count - rows;  // what stands before the first row that is looked at
+  sequence.num_computed_tokens += slice.count - rows;  // what precedes the first row that is read
   for (int64_t i = 0; i < rows; ++i) {
     auto token =
         logits.chunks[index].chosen >= 0 ? logits.chunks[index].chosen : chosen_from(sequence, logits.row(index, i), output);

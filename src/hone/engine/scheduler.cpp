@@ -40,7 +40,7 @@ void Scheduler::schedule_prefills(StepBatch& batch, int64_t& budget) {
     if (!sequence->running || sequence->waits_for_beams || sequence->scheduled) continue;
     int64_t count = next_prefill_chunk(*sequence, budget);
     if (count == 0)
-      budget = 0;  // nobody overtakes it: the room comes
+      budget = 0;  // no request overtakes it: blocks become free
     else if (allocate_blocks(*sequence, count))
       compute(*sequence, count, batch, budget);
   }

@@ -19,7 +19,7 @@ Error truncated(const char* format, std::string_view bytes) {
   return error("the {} file is cut off after {} bytes; expected a whole one", format, bytes.size());
 }
 
-// Whether the last chunk is there; the chunks are only walked where something stands behind it.
+// Whether the last chunk is there; the chunks are only walked where something follows it.
 bool png_is_whole(std::string_view bytes) {
   if (bytes.ends_with(kPngEnd)) return true;
   for (size_t at = kPngSignature.size(); bytes.size() - at >= 12;) {

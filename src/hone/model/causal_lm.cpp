@@ -29,7 +29,7 @@ struct HookCalls {
     if (weight_hooks) weight_hooks->after_forward(part);
   }
   void register_backward_hooks(const Tensor& x, std::optional<size_t> done, std::optional<size_t> next) const {
-    // A leaf's gradient may be there before those of the weights that read it: what a pipeline stage receives tells nothing.
+    // A leaf's gradient may be there before those of the weights that read it: what a pipeline stage receives does not show it.
     if (!weight_hooks || !x.requires_grad() || x.is_leaf()) return;
     x.register_hook([residency = weight_hooks, done, next](const Tensor&) {
       if (done) residency->after_backward(*done);
@@ -405,7 +405,7 @@ Tensor CausalLM::run_blocks(Tensor x_th, int64_t begin, int64_t end, const Forwa
 Tensor CausalLM::final_norm(const Tensor& x_th) {
   auto& self = *impl_;
   HONE_CHECK(!self.sliced, "a model in tensor parallel slices computes whole passes");
-  HookCalls{self.weight_hooks}.enter(self.final_norm_unit());  // and stays: who asks for hidden states continues with the head
+  HookCalls{self.weight_hooks}.enter(self.final_norm_unit());  // and stays: callers with hidden states continue with the head
   const auto place = self.decoder.norm.weight.device();
   c10::OptionalDeviceGuard current;
   if (place != device()) current.reset_device(place);

@@ -199,7 +199,7 @@ DecoderConfig parse_config(const Json& hf, const std::string& origin) try {
       listed && listed->is_array() && !listed->empty() && (*listed)[0].is_string() ? (*listed)[0].get<std::string>() : "";
   for (const auto& family : families()) {
     if (std::ranges::find(family.architectures, with_language_head(architecture)) == family.architectures.end()) continue;
-    // Families keep something for each layer, so these are counted before they are believed.
+    // Families keep something for each layer, so these are counted before they are trusted.
     const Json& text = text_config_of(hf);
     if (const Json* layers = field(text, "num_hidden_layers");
         layers && layers->is_number() && layers->get<double>() > kMostLayers)

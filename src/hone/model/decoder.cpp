@@ -124,7 +124,7 @@ struct Heads {
 Heads queries_keys_values(const Block& block, const Tensor& x_th, const ForwardContext& pass, const ops::RopeTable& rope) {
   const auto& a = block.attention;
   const bool turns_there =
-      !a.q_norm && !a.k_norm && ops::rotates_in_place(x_th, rope);  // nothing stands between the product and the rotation
+      !a.q_norm && !a.k_norm && ops::rotates_in_place(x_th, rope);  // nothing is between the product and the rotation
   auto parts = pass.cache ? TensorList() : a.qkv.trained({&a.q, &a.k, &a.v}, x_th, pass.mode, turns_there ? &rope : nullptr);
   if (parts.empty())
     parts = {a.q(x_th, pass.mode), a.k(x_th, pass.mode), a.v(x_th, pass.mode)};
@@ -250,7 +250,7 @@ Tensor mlp_half(const Block& block, const Tensor& x_th, const ForwardContext& pa
   return x_th + mlp_addend(block, x_th, block.pre_mlp_norm(x_th), pass);
 }
 
-// What a recomputed part gives: its answer, and what its router said where that is asked for.
+// The outputs of a recomputed part: its hidden states, and its router's logits if requested.
 TensorList with_router_logits(Tensor (*part)(const Block&, const Tensor&, const ForwardContext&), const Block& block,
                               const Tensor& x_th, const ForwardContext& pass) {
   TensorList logits;

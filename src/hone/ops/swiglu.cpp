@@ -37,7 +37,7 @@ class Swiglu : public torch::autograd::Function<Swiglu> {
   }
 };
 
-// On a GPU, halves are read and their gradients written where they stand.
+// On a GPU, halves are read and their gradients written in place.
 class SwigluHalves : public torch::autograd::Function<SwigluHalves> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& both) {

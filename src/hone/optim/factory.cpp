@@ -27,7 +27,7 @@ namespace {
 
 using Groups = std::vector<ParameterGroup>;
 
-// Reads optim_args; a value may be typed or a string. finish() refuses what nobody read.
+// Reads optim_args; a value may be typed or a string. finish() refuses keys that were not read.
 class Arguments {
  public:
   explicit Arguments(const OptimizerConfig& config)

@@ -290,7 +290,7 @@ void EngineLoop::step() {
     }
   }
   auto stats = engine_.stats();
-  if (!failed && stats.steps > stats_.steps) failures_ = 0;  // a step that only tells who was cancelled proves nothing
+  if (!failed && stats.steps > stats_.steps) failures_ = 0;  // a step that only reports cancellations proves nothing
   note(stats);
   deliver(std::move(deliveries));
 }

@@ -19,7 +19,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr size_t kWorkers = 2;
-constexpr milliseconds kLastWait{5'000};     // for the engine's present step, which nobody waits for any more
+constexpr milliseconds kLastWait{5'000};     // for the engine's present step, which is no longer waited for
 constexpr milliseconds kTimeToTell{10'000};  // health says "stuck" to those who ask now and then, before the process goes
 
 bool speaks_anthropic(const HttpRequest& request) {
@@ -111,7 +111,7 @@ class Server : public Service {
     access_.warn_if_unauthenticated();
   }
 
-  // Ready, or why not. /live only tells that the process answers.
+  // Ready, or why not. /live only shows that the process answers.
   HttpResponse health(const HttpRequest& request) const {
     bool stuck = loop_.in_step() > config_.watchdog || workers_.all_busy_for() > config_.watchdog;
     bool broken = loop_.broken() || loop_.answers_break();
@@ -160,7 +160,7 @@ class Server : public Service {
     io_.stop();
   }
 
-  // A thread that does not come back cannot be joined, and nobody waits for its answer any more.
+  // A thread that does not return cannot be joined, and its answer is no longer awaited.
   [[noreturn]] void end_without_them() const {
     log::warning("{} requests are still being worked on; ending without them", under_way_.count());
     ::_exit(exit_code_);

@@ -54,7 +54,7 @@ std::vector<PythonRegex::Place> PythonRegex::places(std::string_view given, int6
                        limits.get());
   };
   std::vector<Place> found;
-  uint32_t not_empty = 0;  // behind an empty match: something else must stand there, as in Python
+  uint32_t not_empty = 0;  // after an empty match: something else must follow, as in Python
   for (size_t from = 0; from <= text.size() && (most == 0 || static_cast<int64_t>(found.size()) < most);) {
     int groups = search(from, not_empty);
     if (groups == PCRE2_ERROR_JIT_STACKLIMIT) groups = search(from, not_empty | PCRE2_NO_JIT);

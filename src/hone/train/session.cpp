@@ -26,7 +26,7 @@ std::string type_name(at::ScalarType type) {
   return type == at::kBFloat16 ? "bfloat16" : type == at::kHalf ? "float16" : "float32";
 }
 
-// Log-probabilities of two models are compared as they are; adapter_config.json keeps what was asked for, as ms-swift and
+// Log-probabilities of two models are compared as they are; adapter_config.json keeps what was requested, as ms-swift and
 // LLaMA-Factory have it.
 void switch_off_dropout(model::CausalLM& model) {
   for (const auto& slot : model.tree().slots())

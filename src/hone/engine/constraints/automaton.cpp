@@ -9,7 +9,7 @@ namespace {
 using Kind = PatternNode::Kind;
 
 constexpr size_t kHashEntry = 48;     // what a standard map keeps around an entry, about
-constexpr size_t kRepeatedLooks = 8;  // a place may be reached in several ways before they are told to be one
+constexpr size_t kRepeatedLooks = 8;  // a state may be reached in several ways before they are merged
 
 size_t mixed(size_t hash, size_t value) { return (hash ^ value) * 0x9E3779B97F4A7C15u + (hash >> 29); }
 

@@ -18,7 +18,7 @@ std::shared_ptr<const TokenAutomaton> ConstraintCache::find(const std::string& k
 
 void ConstraintCache::keep(const std::string& key, std::shared_ptr<const TokenAutomaton> constraint) {
   std::lock_guard lock(mutex_);
-  if (places_.contains(key)) return;  // two asked at the same time
+  if (places_.contains(key)) return;  // two requests at the same time
   entries_.push_front({key, std::move(constraint)});
   places_.emplace(entries_.front().key, entries_.begin());
   trim();

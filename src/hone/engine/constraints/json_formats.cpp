@@ -1,4 +1,4 @@
-// What "format" asks of a string, as expressions.
+// What "format" requires of a string, as expressions.
 #include <array>
 #include <map>
 

@@ -30,7 +30,7 @@ Pattern any_digits(size_t least, size_t most) {
 }
 Pattern any_digits(size_t count) { return any_digits(count, count); }
 
-// Between two numbers of the same number of digits, of which the last `decimals` stand behind a point.
+// Between two numbers of the same number of digits, of which the last `decimals` follow a point.
 Pattern same_length(std::string_view low, std::string_view high, size_t decimals) {
   if (decimals > 0 && low.size() == decimals) return pattern_sequence({pattern_text("."), same_length(low, high, 0)});
   bool any = low.find_first_not_of('0') == low.npos && high.find_first_not_of('9') == high.npos;

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kMostNodes = 20'000;  // of schemas visited
 constexpr size_t kMostPlaces = 1'000;  // of a list, each with a schema of its own
 constexpr int kDeepest = 64;           // that a schema nests by its own words
-constexpr int kRoomToRecur = 4;        // that definitions which lead to themselves have at least, however deep they stand
+constexpr int kRoomToRecur = 4;        // that definitions which lead to themselves have at least, at any depth
 constexpr int kWidestIndent = 8;       // a model that is unsure what to say would fill any room it is given
 constexpr const char* kExactlyOne = "oneOf";
 
@@ -69,7 +69,7 @@ class Reader {
   }
 
  private:
-  // Remembers which definitions stand around what is being read: one that comes again could come forever.
+  // Tracks the definitions around what is being read: one that comes again could recur forever.
   class Passage {
    public:
     Passage(Reader& reader, const Json* definition, int depth) : reader_(reader), limit_before_(reader.limit_) {
@@ -121,7 +121,7 @@ class Reader {
     return pattern_choice(std::move(parts));
   }
 
-  // What an alternative and what stands beside it accept; false where that is nothing.
+  // What an alternative and its sibling keywords accept; false where that is nothing.
   Json together(const Json& beside, const Json& part) try {
     auto whole = view_.flattened(part);
     return whole == false ? whole : view_.merged(beside, whole);
@@ -129,7 +129,7 @@ class Reader {
     return false;
   }
 
-  // Each alternative under what stands beside them. The pattern of "oneOf" is that of "anyOf", which is right only where no two
+  // Each alternative with the sibling keywords. The pattern of "oneOf" is that of "anyOf", which is right only where no two
   // can hold at once.
   Pattern alternatives(const Json& schema, const char* name, int depth) {
     const auto& all = schema_list(schema, name);
@@ -202,7 +202,7 @@ class Reader {
     return enclosed("[", listed(items, least, most), "]");
   }
 
-  // The items that have a place of their own; others behind them only where "items" or "minItems" speaks of those.
+  // The items that have a place of their own; others after them only where "items" or "minItems" allows those.
   Pattern tuple(const Json& schema, int least, int most, int depth) {
     const auto& prefix = schema_list(schema, "prefixItems");
     if (prefix.size() > kMostPlaces)
@@ -289,7 +289,7 @@ class Reader {
 
   int most_depth_, limit_ = kDeepest;
   size_t visited_ = 0;
-  std::map<const Json*, int> open_;  // and how deep they stand
+  std::map<const Json*, int> open_;  // and their depth
   SchemaResolver view_;
   SchemaValidator validator_;
   std::map<std::string, Pattern> kept_;

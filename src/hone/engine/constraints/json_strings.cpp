@@ -11,7 +11,7 @@
 namespace hone::engine {
 namespace {
 
-constexpr double kLargestMinimum = 1e6;  // nobody waits for more
+constexpr double kLargestMinimum = 1e6;  // more would take too long
 
 Pattern quoted(Pattern inside) { return pattern_sequence({pattern_text("\""), std::move(inside), pattern_text("\"")}); }
 
@@ -23,7 +23,7 @@ std::string escape_of(uint32_t character) {
   return place != kShort.npos ? fmt::format("\\{}", kLetters[place]) : fmt::format("\\u{:04x}", character);
 }
 
-// Each is made once: a dot stands for most of them.
+// Each is made once: a dot matches most of them.
 const Pattern& escape_pattern(uint32_t character) {
   static const auto all = [] {
     std::array<Pattern, '\\' + 1> made;
@@ -34,7 +34,7 @@ const Pattern& escape_pattern(uint32_t character) {
   return all[character];
 }
 
-// A pattern of a string's content as it stands between quotes; the same characters, however often they come, are one part of it.
+// A pattern of a string's content as it is between quotes; the same characters, however often they come, are one part of it.
 class Escaping {
  public:
   Pattern escaped(const Pattern& pattern) {

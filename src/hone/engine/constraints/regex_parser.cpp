@@ -50,7 +50,7 @@ class Parser {
     return true;
   }
 
-  // `leading`: nothing stands before it, so that ^ holds there.
+  // `leading`: nothing precedes it, so that ^ matches there.
   Pattern choice(int depth, bool leading) {
     if (depth > kMaxDepth) refuse("groups nested too deeply");
     std::vector<Pattern> parts{sequence(depth, leading)};
@@ -80,7 +80,7 @@ class Parser {
     return pattern_sequence(std::move(parts));
   }
 
-  // The next atom; nothing may stand behind a group that an anchor closes, nor may one with an anchor be repeated.
+  // The next atom; nothing may follow a group that an anchor closes, nor may one with an anchor be repeated.
   Pattern atom_with_anchors(int depth, bool leading) {
     auto begun = begin_anchors_, ended = end_anchors_;
     auto part = atom(depth, leading);

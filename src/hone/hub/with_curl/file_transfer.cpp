@@ -100,7 +100,7 @@ ByteRange* FileTransfer::next_range() {
   return nullptr;
 }
 
-// The first range is asked for alone: only when the server is seen to have ranges do others join.
+// The first range is requested alone: others follow when the server is seen to support ranges.
 void FileTransfer::fetch_all(Http& http, size_t connections) {
   ByteRange* first = next_range();
   if (!first) return;

@@ -106,7 +106,7 @@ int on_progress(void* pointer, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   return interrupted() || (request.give_up && request.give_up()) ? 1 : 0;
 }
 
-// Sees the address itself, behind whatever the name stands for now.
+// Checks the resolved address itself, whatever the name.
 curl_socket_t on_public_socket(void* pointer, curlsocktype, curl_sockaddr* address) {
   if (!is_public_address(address->addr)) {
     static_cast<Exchange*>(pointer)->led_inside = true;
@@ -208,8 +208,7 @@ HttpReply Http::perform(const HttpRequest& request, const HttpBody& body, bool w
   for (const auto& header : request.headers) lines = curl_slist_append(lines, header.c_str());
   if (with_secrets)
     for (const auto& header : request.secrets) lines = curl_slist_append(lines, header.c_str());
-  if (request.method != "GET")
-    lines = curl_slist_append(lines, "Expect:");  // a server that waits for no question is not asked one
+  if (request.method != "GET") lines = curl_slist_append(lines, "Expect:");  // without it, libcurl waits for an interim answer
   std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(lines, curl_slist_free_all);
   SentFile sent;
   char details[CURL_ERROR_SIZE] = "";

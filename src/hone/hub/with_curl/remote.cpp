@@ -55,7 +55,7 @@ Listing Remote::list_hugging_face(Http& http) const {
     listing.files.insert(listing.files.end(), std::make_move_iterator(files.begin()), std::make_move_iterator(files.end()));
     auto next = next_page(reply.header("link"));
     if (next.find('?') == next.npos) break;
-    // A mirror names the hub it mirrors here: only the cursor is taken, so that the token stays with the host it was asked with.
+    // A mirror names the hub it mirrors here: only the cursor is taken, so that the token stays with the host it belongs to.
     url = first.substr(0, first.find('?')) + next.substr(next.find('?'));
   }
   return listing;

@@ -90,7 +90,7 @@ void columns_of(const uint8_t* const* rows, uint8_t* const* out, std::span<const
   }
 }
 
-// Weights behind the last one are 0, and stand for the last row.
+// Weights beyond the last one are 0, and refer to the last row.
 void row_of(const uint8_t* rows, size_t count, uint8_t* out, size_t width, std::span<const int32_t> weights) {
   const hn::Rebind<uint8_t, SumTag> four_bytes;
   const Bytes lookup_a = widening(0, 4), lookup_b = widening(4, 4), lookup_c = widening(8, 4), lookup_d = widening(12, 4);

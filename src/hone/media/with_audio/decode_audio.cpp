@@ -1,4 +1,4 @@
-// libsndfile reads the bytes where they are; libsoxr resamples with the quality that librosa asks of it.
+// libsndfile reads the bytes where they are; libsoxr resamples with the quality that librosa uses.
 #include "hone/media/decode_audio.h"
 
 #include <sndfile.h>

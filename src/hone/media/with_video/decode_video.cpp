@@ -152,7 +152,7 @@ class FrameFinder {
     return read_up_to(wanted);
   }
 
-  // To the last packet before `wanted` that decoding can begin with, where that lies ahead.
+  // To the last packet before `wanted` that decoding can begin with, where that is ahead.
   bool seek_near(int64_t wanted) {
     const auto& keys = timeline_.keys;
     auto key = std::upper_bound(keys.begin(), keys.end(), wanted, [](int64_t time, const auto& one) { return time < one.pts; });

@@ -90,7 +90,7 @@ Tensor AudioTower::embed_recording(const Tensor& frames_fm, const LinearContext&
   Tensor x;
   if (config.pools_pairs()) {
     x = over_time(convolutions[0], in_chunks(frames_fm, chunk), 1, mode);
-    if (rest > 0) x = in_chunks(x.view({-1, width}).narrow(0, 0, frames), chunk);  // what lies behind the end is zero again
+    if (rest > 0) x = in_chunks(x.view({-1, width}).narrow(0, 0, frames), chunk);  // beyond the end it is zero again
     x = over_time(convolutions[1], x, 2, mode);
   } else {
     x = in_chunks(frames_fm, chunk).transpose(1, 2).unsqueeze(3);

@@ -107,7 +107,7 @@ static int64_t frames_of(const std::vector<PatchGrid>& grids) {
   return frames;
 }
 
-// The class token's position stands in front of the table.
+// The class token's position is the first of the table.
 Tensor VisionTower::with_class_tokens(const Tensor& x_ph, const std::vector<PatchGrid>& grids) const {
   const int64_t side = config.position_grid, width = config.hidden_size, frames = frames_of(grids);
   const auto table = positions->weight.view({-1, width});

@@ -1,5 +1,5 @@
 // The thinkers of Qwen2.5-Omni and Qwen3-Omni: the decoders of Qwen2.5-VL and Qwen3-VL-MoE, a vision tower and an audio tower.
-// What speaks (talker, token2wav, code2wav) is carried along untouched.
+// The talker (talker, token2wav, code2wav) is carried along untouched.
 #include "hone/model/families/family.h"
 
 namespace hone::model {

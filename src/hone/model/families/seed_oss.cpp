@@ -1,4 +1,4 @@
-// Seed-OSS: Llama's block with biases on queries, keys and values, on the output where asked for, and a head size of its own.
+// Seed-OSS: Llama's block with biases on queries, keys and values, on the output if configured, and a separate head size.
 #include "hone/model/families/family.h"
 
 namespace hone::model {

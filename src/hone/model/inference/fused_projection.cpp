@@ -30,7 +30,7 @@ Tensor laid_end_to_end(const std::vector<Tensor*>& parts) {
   return whole;
 }
 
-// The same for rounded weights, whose rows stand alone.
+// The same for rounded weights, whose rows are independent.
 std::shared_ptr<const ops::PackedWeight> rounded_end_to_end(const std::vector<Linear*>& layers) {
   std::vector<ops::PackedWeight> parts;
   for (auto* layer : layers) parts.push_back(*layer->quantized);
@@ -45,7 +45,7 @@ std::shared_ptr<const ops::PackedWeight> rounded_end_to_end(const std::vector<Li
 
 const Tensor& numbers_of(const Linear& layer) { return layer.quantized ? layer.quantized->codes : layer.weight; }
 
-// Nothing trains the layer, and it is computed with its weight as it stands.
+// Nothing trains the layer, and it is computed with its unchanged weight.
 bool is_free(const Linear* layer) {
   return !layer->weight.requires_grad() && !layer->is_tuned() && !layer->quantized && !layer->quantized_base;
 }
@@ -173,7 +173,7 @@ void fuse_projections(CausalLM& model) {
 void join_trained_projections(CausalLM& model) {
   if (!model.device().is_cuda() || model.is_sliced() || model.has_weight_hooks()) return;
   auto is_plain = [](const Linear* layer) { return layer->tuners.empty() && !layer->quantized && !layer->quantized_base; };
-  // Layers whose weights are rounded anew, and pairs of which one is, stay apart.
+  // Layers whose weights are rounded again, and pairs of which one is, stay separate.
   auto is_exact = [&](const Linear* layer) { return is_plain(layer) && !layer->float8; };
   auto is_float8 = [&](const Linear* layer) { return is_plain(layer) && layer->float8 && !layer->weight.requires_grad(); };
   auto round = [&](Linear& layer) {

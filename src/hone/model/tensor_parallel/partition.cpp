@@ -176,7 +176,7 @@ std::vector<std::pair<Linear*, LinearPartition>> partitioned_linears(Block& bloc
                                                            {&a.o, {Style::row_parallel, heads}}};
   if (block.mlp) {
     const auto& down = block.mlp->down.weight;
-    const int64_t width = down.defined() ? down.size(1) : 0;  // of a block yet to be filled: nobody asks
+    const int64_t width = down.defined() ? down.size(1) : 0;  // of a block yet to be filled: not used
     list.insert(list.end(), {{&block.mlp->gate, {Style::column_parallel, width}},
                              {&block.mlp->up, {Style::column_parallel, width}},
                              {&block.mlp->down, {Style::row_parallel, width}}});

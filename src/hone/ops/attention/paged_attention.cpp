@@ -117,7 +117,7 @@ Tensor attend_causally(const Tensor& q, const Tensor& k, const Tensor& v, KvCach
   return attend_stored(q, k, v, cache, plan, shape);
 }
 
-// The rows of pictures anew, now that the cache has the keys of all of them.
+// The rows of pictures again, now that the cache has the keys of all of them.
 void attend_blocks(const Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape,
                    const Tensor& out) {
   int64_t i = 0;

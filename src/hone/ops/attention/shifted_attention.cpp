@@ -16,7 +16,7 @@ ShiftedAttentionMetadata shifted_plan(const CuSeqlens& segments, at::Device devi
   for (int64_t i = 0; i < segments.count(); ++i) {
     const int64_t begin = segments.offsets[static_cast<size_t>(i)], length = segments.length(i), size = group_size(length);
     for (int64_t from = 0; from < length; from += size) straight.append(std::min(size, length - from));
-    // What lies before the first half group comes behind the last one, as in a ring.
+    // What precedes the first half group follows the last one, as in a ring.
     const int64_t half = std::min(size / 2, length), padded = size * kGroups;
     for (int64_t t = half; t < length; ++t) order.push_back(begin + t);
     for (int64_t t = 0; t < half; ++t) order.push_back(begin + t);

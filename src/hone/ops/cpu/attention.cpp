@@ -10,7 +10,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Queries that share a key head stand as heads, key heads as the batch. Keys then repeat with stride zero, without a copy.
+// Queries that share a key head become heads, key heads the batch. Keys then repeat with stride zero, without a copy.
 Tensor grouped(const Tensor& x, const AttentionShape& shape) {  // [len, heads * d] -> [kv_heads, group, len, d]
   return x.view({x.size(0), shape.kv_heads, -1, shape.head_dim}).permute({1, 2, 0, 3});
 }

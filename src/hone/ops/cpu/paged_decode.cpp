@@ -144,7 +144,7 @@ class CodedPart {
   std::vector<float> queries_, keys_, values_;
 };
 
-// Parts of the same sequence and head stand next to each other.
+// Parts of the same sequence and head are adjacent.
 std::vector<Task> tasks_of(const PagedAttentionMetadata& plan, const AttentionShape& shape) {
   std::vector<Task> tasks;
   for (int64_t sequence = 0; sequence < plan.num_decodes; ++sequence) {

@@ -24,7 +24,7 @@ bool multiplies_float8(at::Device device) {
 bool takes_rows(const Tensor& x, const Float8Weight& float8) { return float8.defined() && cuda::serves_float8_rows(x); }
 
 Tensor scaled_product(const Tensor& x, const Tensor& by_columns, const Tensor& scales, const Tensor& bias) {
-  constexpr int64_t kTile = 16;  // cuBLAS wants whole ones of rows
+  constexpr int64_t kTile = 16;  // cuBLAS requires multiples of it
   const int64_t missing = (kTile - x.size(0) % kTile) % kTile;
   const auto rows = cuda::float8_rows(missing ? at::constant_pad_nd(x, {0, 0, 0, missing}) : x);
   auto y = at::_scaled_mm(rows.values, by_columns.t(), rows.scales, scales, std::nullopt, std::nullopt, x.scalar_type(),

@@ -56,7 +56,7 @@ struct Joint {
   }
 };
 
-// Gradients of the layers' answers side by side; those that already lie so are not copied.
+// Gradients of the layers' outputs side by side; those that already are adjacent are not copied.
 Tensor side_by_side(const variable_list& grads, const Joint& joint) {
   const auto& first = grads.front();
   bool adjacent = !joint.cos.defined();

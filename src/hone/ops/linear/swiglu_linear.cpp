@@ -13,7 +13,7 @@ namespace {
 bool serves_halves_on_gpu(const Tensor& gate, const Tensor& up) { return cuda::serves_rows(gate) && cuda::serves_rows(up); }
 Tensor rows_or_copy(const Tensor& x) { return cuda::serves_rows(x) ? x : x.contiguous(); }
 
-// On a GPU one kernel computes the product again and both gradients, which lie side by side for the layers that gave gate and up.
+// On a GPU one kernel computes the product again and both gradients, which are adjacent for the layers that gave gate and up.
 LinearGradients gradients_on_gpu(const LowRankNode& layer, const Tensor& dy, const Tensor& gate, const Tensor& up,
                                  const cuda::GateUpdates& updates, variable_list& result) {
   LinearGradients found;

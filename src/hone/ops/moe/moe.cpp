@@ -54,7 +54,7 @@ Tensor mlp_of_rows(const Tensor& rows, const Tensor& counts, const ExpertLinear&
   return by_all(swiglu_halves(by_all(rows, gate_up, counts)), down, counts);
 }
 
-// The rows that experts take, sorted by expert. Dropped ones lie behind them and come back as zeros.
+// The rows that experts take, sorted by expert. Dropped ones follow them and come back as zeros.
 class TakenRows {
  public:
   TakenRows(const Tensor& x_th, const TopKRouting& choice, int64_t experts)

@@ -5,7 +5,7 @@
 namespace hone::ops::npu {
 namespace {
 
-// How npu_grouped_matmul is told which axis its groups divide, and that they are counts rather than running sums.
+// npu_grouped_matmul's arguments for the axis of its groups, and for counts rather than cumulative sums.
 constexpr int64_t kOneOutput = 3, kByRows = 0, kByProducts = 2, kCounts = 1;
 
 Tensor grouped(const Tensor& x, const Tensor& weight, const Tensor& counts, int64_t axis) {

@@ -8,7 +8,7 @@
 namespace hone::ops::npu {
 namespace {
 
-// cos and sin as the kernel wants them, [1, T, 1, head_dim] in x's type: made once for the layers of a pass.
+// cos and sin as the kernel takes them, [1, T, 1, head_dim] in x's type: made once for the layers of a pass.
 struct WideTable {
   c10::weak_intrusive_ptr<c10::TensorImpl> of{c10::intrusive_ptr<c10::TensorImpl>()};
   at::ScalarType dtype{};

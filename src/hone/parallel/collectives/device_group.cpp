@@ -21,7 +21,7 @@ class DeviceGroup final : public BackendGroup {
   DeviceGroup(const GroupContext& context, const std::string& name, int rank, int size)
       : BackendGroup(context, rank, size, device_transport(context, name, rank, size)),
         host_(make_gloo_group(context, name + "/host", rank, size)) {}
-  // An orderly end waits for the others to come to theirs; when a run breaks off nobody may.
+  // An orderly end waits for the others to reach theirs; after a failure none may.
   ~DeviceGroup() override {
     if (std::uncaught_exceptions() == 0) backend().shutdown();
   }

@@ -79,7 +79,7 @@ class HeartbeatMonitor::Impl {
     talking_.join();
     guarding_.join();
     try {
-      doing_ = kFinished;  // so that whoever still works does not miss us
+      doing_ = kFinished;  // so that ranks that still work do not report this one missing
       beat();
     } catch (const std::exception&) {
       log::debug("rank {}: the master has left before", world_.rank);
@@ -116,7 +116,7 @@ class HeartbeatMonitor::Impl {
     return !wake_.wait_for(lock, interval_, [this] { return stopping_; });
   }
 
-  // Ranks watch each other in a circle; what one finds, all are told.
+  // Ranks watch each other in a circle; what one finds is sent to all.
   void talk() {
     Heartbeat last;
     auto heard = Clock::now();
@@ -140,7 +140,7 @@ class HeartbeatMonitor::Impl {
     }
   }
 
-  // A store that has stopped without closing its connections keeps whoever talks to it waiting forever: someone else has to
+  // A store that has stopped without closing its connections keeps its clients waiting forever: someone else has to
   // look.
   void guard() {
     while (pause())

@@ -57,7 +57,7 @@ bool answers(const std::string& host, int port) {
   return false;
 }
 
-// c10d would wait in silence; a person wants to hear within seconds that somebody is missing.
+// c10d would wait silently; a user should see within seconds that a rank is missing.
 class Timeouts {
  public:
   Timeouts(std::string who, milliseconds limit) : who_(std::move(who)), end_(Clock::now() + limit) {}

@@ -127,7 +127,7 @@ class Attempt {
         if (rank.reap() && rank.exit_code() != 0) note(rank);
       if (suspect_ && !blamed_ && Clock::now() > decide_at_) blame();
       if (urge_at_ &&
-          Clock::now() > *urge_at_) {  // told twice, a rank leaves at once: there is nobody left to save a checkpoint with
+          Clock::now() > *urge_at_) {  // at the second signal a rank leaves at once: no other is left to save a checkpoint with
         signal_all(ranks_, SIGTERM);
         urge_at_.reset();
       }
@@ -165,7 +165,7 @@ class Attempt {
     kill_at_ = Clock::now() + grace;
     const bool interrupted = signalled_ && suspect_->exit_code() == static_cast<int>(ExitCode::interrupted);
     if (interrupted || suspect_->exit_code() == static_cast<int>(ExitCode::preempted))
-      return;  // it was asked to stop and saved; the others are about to
+      return;  // it was signalled to stop and saved; the others are about to
     log::error("{}; ending the other ranks", why("first"));
     if (config_.launch.nodes > 1)
       report_lost_rank(config_.launch.master_address, port_,

@@ -29,7 +29,7 @@ std::vector<int64_t> even_stages(int64_t blocks, const PipelineRequest& request)
   return sizes;
 }
 
-// Blocks of every stage where an end is given: the rest is dealt out evenly over the other ranks, and those of a rank over its
+// Blocks of every stage where an end is given: the rest is distributed evenly over the other ranks, and those of a rank over its
 // chunks.
 std::vector<int64_t> stages_with_ends(int64_t blocks, const PipelineRequest& request) {
   const int64_t given = request.first_blocks.value_or(0) + request.last_blocks.value_or(0), rest = blocks - given;

@@ -98,7 +98,7 @@ class Load {
   std::shared_ptr<asio::ssl::context> tls_;
   asio::io_context io_{1};
   std::vector<double> arrivals_;                    // with a rate
-  std::vector<std::unique_ptr<BenchClient>> idle_;  // their connections, while nobody uses them
+  std::vector<std::unique_ptr<BenchClient>> idle_;  // their connections, while unused
   LoadResult result_;
   Clock::time_point began_;
   int64_t next_ = 0, done_ = 0;

@@ -46,7 +46,7 @@ void ChoiceStream::keep_logprobs(Answer& answer, engine::RequestOutput& output) 
   std::ranges::move(output.logprobs, std::back_inserter(answer.logprobs));
 }
 
-// A call that broke off is no call; its text is all there is. Streams have told of it already.
+// A call that broke off is no call; its text is all there is. Streams have sent it already.
 void ChoiceStream::drop_incomplete_call(Answer& answer) {
   if (answer.parser.incomplete_call().empty()) return;
   answer.calls.pop_back();

@@ -80,7 +80,7 @@ std::string read_video_part(const Json& part, const std::string& where) {
   return dump(value);
 }
 
-// Adds what a part shows or plays, and gives the tag that stands for it; empty: it is neither.
+// Adds a part's medium, and returns the tag that represents it; empty: it has none.
 std::string add_medium(const Json& part, const std::string& where, data::Conversation& media) {
   const auto type = part.value("type", Json());
   if (is_image_part(type)) {

@@ -154,7 +154,7 @@ bool OutputParser::read_text(std::vector<Delta>& out) {
   return found;
 }
 
-// Where calls need no mark, the beginning of the answer may be one; unless a mark stands there.
+// Where calls need no mark, the beginning of the answer may be one, unless a mark is there.
 bool OutputParser::begin_bare_call() {
   std::string_view text = held_;
   text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
@@ -176,7 +176,7 @@ void OutputParser::begin_call(std::string_view marker) {
   next_seen_ = !marker.empty() && marker == config_.calls->next;
 }
 
-// What a mark is followed by tells how the call is written.
+// What follows a mark determines how the call is written.
 bool OutputParser::choose_reader(std::vector<Delta>& out) {
   const auto& syntax = *config_.calls;
   size_t layout = std::min(held_.find_first_not_of(kListLayout), held_.size());
@@ -235,7 +235,7 @@ bool OutputParser::read_call(std::vector<Delta>& out) {
   return true;
 }
 
-// Looks for the next call or for the end of them; whatever else stands there is layout.
+// Looks for the next call or for the end of them; anything else is layout.
 bool OutputParser::read_after_call() {
   if (config_.in_call || config_.one_call) return held_.clear(), false;
   const auto& syntax = *config_.calls;
@@ -260,7 +260,7 @@ bool OutputParser::read_after_call() {
   return !held_.empty();
 }
 
-// The mark was text after all; behind it another may stand.
+// The mark was text after all; another may follow it.
 void OutputParser::give_up_call(std::vector<Delta>& out) {
   state_ = State::text;
   bare_possible_ = false;

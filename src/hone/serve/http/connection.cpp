@@ -16,7 +16,7 @@ namespace http = boost::beast::http;
 constexpr size_t kWritePiece = 64u << 10;
 constexpr size_t kDrainable = 256u << 10;  // a refused body of this size is read and dropped, so that the connection lives on
 
-// How long an answer may take until a client that has ended its side is asked, by an interim answer, whether it listens.
+// How long an answer may take until a client that has closed its side is probed by an interim answer.
 constexpr std::chrono::milliseconds kNudgeAfter{1'000};
 
 }  // namespace
@@ -77,7 +77,7 @@ asio::awaitable<void> Connection::keep_reading() {
   if (auto callback = std::exchange(on_gone_, nullptr)) callback();
 }
 
-// A client that has ended its side may wait for its answer or may have closed. An answer in events tells soon, one that comes
+// A client that has ended its side may wait for its answer or may have closed. An answer in events shows it soon, one that comes
 // whole only by something sent before it: who has closed resets the connection then.
 void Connection::nudge_later() {
   if (!ended_ || !unanswered_) return;

@@ -17,7 +17,7 @@ std::string text_of_bytes(const std::string& bytes) {
   return text;
 }
 
-// A name that tells apart what a text cannot.
+// A name that distinguishes what a text cannot.
 std::string token_name(const std::string& bytes) {
   if (text::tokenizer::is_valid_utf8(bytes)) return bytes;
   std::string name = "bytes:";

@@ -10,7 +10,7 @@
 namespace hone::serve {
 namespace {
 
-constexpr size_t kTokensPerCall = 2048;  // that the engine's thread judges between two steps
+constexpr size_t kTokensPerCall = 2048;  // that the engine's thread scores between two steps
 
 using Texts = std::vector<std::vector<text::TokenId>>;
 

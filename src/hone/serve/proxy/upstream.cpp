@@ -162,7 +162,7 @@ std::string Upstream::bytes_of(const UpstreamRequest& request) const {
 
 asio::awaitable<void> Upstream::forward(Exchange& exchange, UpstreamRequest request) {
   auto transport = co_await connect();
-  exchange.on_gone([transport] { transport->close(); });  // who asked has left: the other server need not go on
+  exchange.on_gone([transport] { transport->close(); });  // the client has left: the other server need not continue
   auto bytes = bytes_of(request);
   bool sent = co_await transport->write(asio::buffer(bytes));
   if (!sent) throw no_answer("the connection broke");

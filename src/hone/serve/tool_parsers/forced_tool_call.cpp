@@ -71,7 +71,7 @@ Result<std::vector<Argument>> arguments_of(const ToolCallFormat::Written& writte
   return arguments;
 }
 
-// Tags end their values; in a list of Python's, commas stand between the arguments that are there.
+// Tags end their values; in a list of Python's, commas separate the arguments that are there.
 Pattern joined(const ToolCallFormat::Written& written, const std::vector<Argument>& arguments) {
   auto separator = engine::pattern_text(written.value_close);
   if (!written.python) {
@@ -82,7 +82,7 @@ Pattern joined(const ToolCallFormat::Written& written, const std::vector<Argumen
     }
     return engine::pattern_sequence(std::move(parts));
   }
-  // From the last to the first: what may follow when something stands before, and when nothing does.
+  // From the last to the first: what may follow when something precedes, and when nothing does.
   Pattern after = engine::pattern_sequence({}), alone = after;
   for (auto argument = arguments.rbegin(); argument != arguments.rend(); ++argument) {
     auto here = engine::pattern_sequence({argument->pattern, after}), behind = engine::pattern_sequence({separator, here});

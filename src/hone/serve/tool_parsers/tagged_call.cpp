@@ -22,7 +22,7 @@ std::string argument_type(const Json& schema) {
   return texts ? "string" : "";
 }
 
-// Tags hold bare text; what it is, the schema says. A text where something else is due stays a text: the client judges it.
+// Tags hold bare text, whose type the schema gives. Text where another type is expected stays text: the client decides.
 Json TaggedCall::typed(const std::string& text) const {
   Json schema;
   if (auto function = known_.find(name_); function != known_.end() && function->second.is_object())

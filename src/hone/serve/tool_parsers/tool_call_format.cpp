@@ -32,7 +32,7 @@ constexpr TagForm kFunctionTags{">\n", "<parameter=", ">", "", "</parameter>", "
     kInvokeTags{"\"", "<parameter name=\"", "\">", "", "</parameter>", "</invoke>"},
     kArgTags{"\n<", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", "</tool_call>", false};
 
-// Made when it is first asked for, whoever asks.
+// Made at first use, on any thread.
 const std::vector<ToolCallFormat>& forms() {
   static const std::vector<ToolCallFormat> kForms = {
       {.name = "hermes", .opens = {"<tool_call>"}, .objects = true, .close = "</tool_call>", .forced_lead = "<tool_call>\n"},
@@ -150,7 +150,7 @@ constexpr Alias kOtherNames[] = {
     {"qwen3_5", "qwen3_coder"},
 };
 
-// In a template's words; the first that is found speaks for it, so those that hold others come first.
+// Markers in a template; the first that is found decides, so those that contain others come first.
 constexpr Alias kTemplateWords[] = {
     {"<minimax:tool_call>", "minimax2"}, {"<seed:tool_call>", "seed_oss"}, {"<arg_key>", "glm4_5"},
     {"<function=", "qwen3_coder"},       {"```json", "deepseek_v3"},       {kDeepSeekSep, "deepseek_v3_1"},

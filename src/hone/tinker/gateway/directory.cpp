@@ -127,7 +127,7 @@ std::vector<std::string> Directory::model_names() const {
   return names;
 }
 
-// A worker that returned may have been started with another model, so it is asked again.
+// A worker that returned may have been started with another model, so it is queried again.
 asio::awaitable<void> Directory::learn_models(const serve::HttpRequest& asked) {
   const auto workers = workers_;
   for (const auto& worker : workers) {
@@ -141,7 +141,7 @@ asio::awaitable<void> Directory::learn_models(const serve::HttpRequest& asked) {
       else
         log::error("worker {} at {} answers {} when asked for its models{}", worker->number(), worker->url(), answer.status,
                    answer.status == 401 ? ": give it the same API keys as the gateway" : "");
-    } catch (const serve::ApiError&) {  // it is asked again
+    } catch (const serve::ApiError&) {  // it is queried again
     }
   }
 }
@@ -189,7 +189,7 @@ asio::awaitable<std::shared_ptr<Worker>> Directory::find(Asking asking, std::str
           auto copy = question;
           const auto answer = co_await worker->ask(std::move(copy), serve::UpstreamLimits());
           status = answer.status;
-        } catch (const serve::ApiError&) {  // which it may answer when it is asked again
+        } catch (const serve::ApiError&) {  // which it may answer the next time
         }
       all_asked = all_asked && status != 0;
       if (status == 401)

@@ -157,7 +157,7 @@ class TinkerGateway : public TinkerService {
     co_await exchange.respond(std::move(response));
   }
 
-  // The worker's address is not for clients, but which worker it is stands before the archive's name.
+  // The worker's address is not for clients, but the worker's number precedes the archive's name.
   HttpResponse archive_at_this_address(const HttpResponse& response, const Worker& worker, const Call& call) const {
     constexpr std::string_view kArchives = "/api/v1/archives/";
     std::string location;

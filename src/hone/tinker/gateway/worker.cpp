@@ -67,7 +67,7 @@ asio::awaitable<bool> Worker::until_alive(serve::Clock::time_point deadline) {
   co_return alive_ && !removed_;
 }
 
-// An answer that breaks off may be the request's own fault; whether the worker lives is asked every second.
+// An answer that breaks off may be the request's own fault; whether the worker lives is checked every second.
 void Worker::note_failure(const serve::ApiError& problem) {
   ++failures_;
   if (problem.code == serve::kNoConnection) set_alive(false, problem.message);

@@ -41,7 +41,7 @@ int64_t size_of(const Datum& datum) {
   return static_cast<int64_t>(datum.tokens.size()) * std::max<int64_t>(1, targets_in(datum).width);
 }
 
-// The position of the hidden state that each target of a datum stands behind: several times where a position has several.
+// The position of the hidden state that predicts each target of a datum: several times where a position has several.
 void append_positions(const Datum& datum, int64_t begin, std::vector<int64_t>& positions) {
   for (size_t i = 0; i < datum.tokens.size(); ++i)
     positions.insert(positions.end(), static_cast<size_t>(targets_in(datum).width), begin + static_cast<int64_t>(i));
@@ -85,7 +85,7 @@ void ForwardTask::fail(const std::string& why, bool users_fault) {
   is_users_fault_ = users_fault;
 }
 
-// Data in order, of one task behind the other: sums of losses do not care where a pass ends. What asks for gradients and what
+// Data in order, of one task behind the other: sums of losses do not care where a pass ends. What needs gradients and what
 // does not are not mixed.
 std::vector<ForwardBatch::Part> ForwardBatch::next_pass() {
   std::vector<Part> pass;

@@ -170,7 +170,7 @@ void ModelLoop::take_snapshot(Resident& resident, int64_t seq) try {
   log::error("{}: no snapshot was taken, and the requests behind the last one are kept: {}", resident.row.id, problem.what());
 }
 
-// Runs that nobody asked for longest leave the memory: their snapshot and the requests behind it bring them back.
+// The least recently used runs leave the memory: their snapshot and the requests behind it bring them back.
 void ModelLoop::make_room() {
   while (residents_.size() >= config_.max_adapters) {
     auto oldest = std::ranges::min_element(residents_, {}, [](const auto& each) { return each.second.used; });

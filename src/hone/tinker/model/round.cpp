@@ -43,7 +43,7 @@ void ModelLoop::execute(const std::vector<Turn>& turns) {
   compute(forwards);
 }
 
-// Done at once, unless it asks for passes over the model.
+// Done at once, unless it needs passes over the model.
 void ModelLoop::start(const Turn& turn, std::list<Forward>& forwards) {
   auto request = store_.request(turn.run, turn.seq);
   if (!request || request->done) return;

@@ -1,4 +1,4 @@
-// What Twinkle's client asks of the server as a whole; the rest of it is what the tinker SDK asks too.
+// The requests of Twinkle's client about the whole server; the tinker SDK makes the others too.
 #include "hone/tinker/twinkle/twinkle_api.h"
 
 namespace hone::tinker {

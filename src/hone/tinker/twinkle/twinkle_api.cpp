@@ -312,7 +312,7 @@ asio::awaitable<Json> TwinkleApi::answered(Turn& turn, const std::string& verb) 
   if (verb == "set_loss") set_loss(adapter, body);
   if (verb == "set_optimizer") set_optimizer(adapter, body);
   if (verb == "set_lr_scheduler") set_schedule(adapter, body);
-  if (verb == "set_template") required_text(body, "template_cls");  // the model's own, which every template of theirs stands for
+  if (verb == "set_template") required_text(body, "template_cls");  // every template of theirs means the model's own
   if (verb == "set_processor") require_class(body, "processor_cls", {"InputProcessor"});
   if (verb == "add_metric") require_class(body, "metric_cls", {"LossMetric", "TrainMetric"});
   if (verb == "forward" || verb == "calculate_loss" || verb == "backward")

@@ -45,7 +45,7 @@ struct alignas(64) Bench {
   c10::BFloat16 parts[2][2][kPartsBlock];  // now and next; upper and lower sixteen outputs
 };
 
-constexpr int64_t kAhead = 4 * kAmxInputs;  // inputs asked of memory before they are read
+constexpr int64_t kAhead = 4 * kAmxInputs;  // inputs prefetched before they are read
 
 HONE_AMX_INLINE void split_row(const Reader& reader, int64_t row, int64_t i, int64_t width, c10::BFloat16* to) {
   const float* from = reader.rows[row] + i;

@@ -46,7 +46,7 @@ HONE_AMX void set_up(const AmxBlock& block) {
   set_up_tiles(setup);
 }
 
-// A row of the weight is short and the rows lie apart: what is read a little later, at last of the next block, is asked of memory
+// A row of the weight is short and the rows are apart: what is read a little later, at last of the next block, is prefetched
 // on the way.
 template <bool Lower, bool Right>
 HONE_AMX void multiply_block(const c10::BFloat16* packed, const c10::BFloat16* weight, int64_t width, const AmxBlock& block) {

@@ -30,7 +30,7 @@ HONE_INLINE void put(const F32x16 (&sums)[X][W], float* y, int64_t y_stride) {
     for (int64_t n = 0; n < W; ++n) y[m * y_stride + n] = horizontal_sum(sums[m][n]);
 }
 
-// As small_outputs' tile: the order of a sum depends on the width alone, and the next outputs are asked of memory on the way.
+// As small_outputs' tile: the order of a sum depends on the width alone, and the next outputs are prefetched.
 template <int64_t X, int64_t W>
 HONE_INLINE void int8_tile(const float* x, const float* x_sums, const int32_t* codes, float* y, const SkinnyShape& shape) {
   F32x16 sums[X][W] = {};
@@ -101,7 +101,7 @@ HONE_INLINE void int4_tile(const float* x, const float* x_sums, const int32_t* c
     for (int64_t m = 0; m < X; ++m) y[m * shape.y_stride + n] = horizontal_sum(sums[n][m]);
 }
 
-// Of eight vectors the first elements, then the second ones and so on: three times the halves are dealt together like cards.
+// Of eight vectors the first elements, then the second ones and so on: three times the halves are interleaved.
 HONE_INLINE void store_dealt(F32x16 (&fields)[8], float* to) {
 #pragma GCC unroll 3
   for (int round = 0; round < 3; ++round) {

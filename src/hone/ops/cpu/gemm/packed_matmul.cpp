@@ -108,7 +108,7 @@ struct RoundedInput {
   QuantizedActivations rows() const {
     return {codes.mutable_data_ptr<int8_t>(), scales.mutable_data_ptr<float>(), sums.mutable_data_ptr<float>()};
   }
-  // The numbers they stand for, in the inputs' own order.
+  // Their values, in the inputs' own order.
   Tensor values() const {
     auto ordered = codes.view({codes.size(0), -1, 2, kPackedBlock / 2}).transpose(2, 3).reshape({codes.size(0), -1, 8});
     return (ordered.to(at::kFloat) * scales.unsqueeze(2)).view(codes.sizes());
@@ -139,7 +139,7 @@ struct SplitInput {
   Int16Activations rows() const {
     return {high.mutable_data_ptr<int8_t>(), low.mutable_data_ptr<int8_t>(), scales.mutable_data_ptr<float>()};
   }
-  // The numbers they stand for, in the inputs' own order.
+  // Their values, in the inputs' own order.
   Tensor values() const {
     auto ordered = (high.to(at::kFloat) * kHighCounts + low)
                        .view({high.size(0), -1, kPackedWords, kSplitGroup / kPackedWords})

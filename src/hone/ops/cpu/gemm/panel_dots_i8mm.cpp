@@ -1,5 +1,5 @@
 // panel_dots_kernels.h with Arm's products of small matrices of bytes (I8MM): an instruction multiplies eight bytes of two rows
-// by eight bytes of two outputs, twice what a dot product does. Words stand by twos, those of two lines in one register.
+// by eight bytes of two outputs, twice what a dot product does. Words are in pairs, those of two lines in one register.
 #if defined(__aarch64__)
 
 #include "hone/ops/cpu/gemm/panel_dots_packing.h"

@@ -9,7 +9,7 @@ namespace {
 
 #define HONE_PANEL_DOTS __attribute__((target("arch=armv8.2-a+dotprod")))
 
-// Four words of four lines, stored so that lines stand side by side, P of them in a panel.
+// Four words of four lines, stored so that lines are adjacent, P of them in a panel.
 template <int64_t P>
 HONE_INLINE void store_word_columns(int32x4_t a, int32x4_t b, int32x4_t c, int32x4_t d, int32_t* to) {
   const int32x4_t ab = vtrn1q_s32(a, b), ba = vtrn2q_s32(a, b), cd = vtrn1q_s32(c, d), dc = vtrn2q_s32(c, d);

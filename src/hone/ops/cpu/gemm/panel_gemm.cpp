@@ -16,7 +16,7 @@ constexpr int64_t kPackedElements = int64_t{4} << 20;  // of the left factor at 
 // What a product is computed in: float32, to which 16-bit numbers are widened, or bfloat16 as it is.
 struct FloatPanels {
   using Number = float;
-  static constexpr int64_t kSteps = 1;  // of a sum that stand together
+  static constexpr int64_t kSteps = 1;  // of a sum that are adjacent
 
   template <class Body>
   static void with_numbers(const Tensor& from, Body body) {

@@ -1,5 +1,5 @@
 // panel_gemm_kernels.h in bfloat16, with Arm's products of small matrices of them (BFMMLA): an instruction multiplies four
-// numbers of two rows by four of two columns into float32. Four steps of a sum stand together, those of two lines in one
+// numbers of two rows by four of two columns into float32. Four steps of a sum are adjacent, those of two lines in one
 // register.
 #if defined(__aarch64__)
 
@@ -31,7 +31,7 @@ HONE_INLINE void pack_two_lines(const uint16_t* line, const uint16_t* next, uint
   vst1q_u16(to + kBf16Steps * P, second_halves(a, b));
 }
 
-// Four steps of four lines that stand side by side in memory, `stride` from step to step.
+// Four steps of four lines that are adjacent in memory, `stride` from step to step.
 HONE_INLINE void pack_four_steps(const uint16_t* from, int64_t stride, uint16_t* to) {
   const uint16x4_t a = vld1_u16(from), b = vld1_u16(from + stride), c = vld1_u16(from + 2 * stride),
                    d = vld1_u16(from + 3 * stride);

@@ -32,7 +32,7 @@ HONE_INLINE float32x4_t pairs_above(float32x4_t a, float32x4_t b) {
   return vreinterpretq_f32_f64(vtrn2q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)));
 }
 
-// Four steps of four lines, each contiguous, stored so that lines stand side by side.
+// Four steps of four lines, each contiguous, stored so that lines are adjacent.
 template <int64_t P, class T>
 HONE_INLINE void transpose_four(const T* const (&lines)[4], int64_t at, float* to) {
   const float32x4_t a = load_four(lines[0] + at), b = load_four(lines[1] + at), c = load_four(lines[2] + at),

@@ -75,7 +75,7 @@ class BraceFormatter {
 
   Value resolve(std::string_view name) {
     size_t end = std::min(name.find_first_of(".["), name.size());
-    // Only a wholly empty field counts up; "{[a]}" asks for an argument of no name.
+    // Only a completely empty field is numbered; "{[a]}" names an argument "".
     if (end == 0 && !name.empty()) throw TemplateFailure("KeyError: ''");
     Value value = argument(name.substr(0, end));
     name.remove_prefix(end);

@@ -51,7 +51,7 @@ Predicate prepare_test(Arguments arguments, bool by_attribute) {
   };
 }
 
-// Everything waits for the first item to be asked for, errors included: jinja2's filters are generators.
+// Everything is deferred to the first item's use, errors included: jinja2's filters are generators.
 Value map(Interpreter&, const Value& subject, const Arguments& arguments) {
   std::shared_ptr<Iteration> iteration;
   Transform transform;

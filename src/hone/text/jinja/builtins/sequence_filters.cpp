@@ -68,7 +68,7 @@ Value reverse(Interpreter& interpreter, const Value& subject, const Arguments& a
   return generate(std::move(values));
 }
 
-// Sorts by key, stably. A comparison that throws half way leaves the items in some order, which nobody sees.
+// Sorts by key, stably. A comparison that throws half way leaves the items in some order, which is not observable.
 std::vector<Value> sorted_by(Interpreter& interpreter, const std::vector<Value>& values, bool reversed,
                              const std::function<Value(const Value&)>& key) {
   std::vector<std::pair<Value, Value>> keyed;

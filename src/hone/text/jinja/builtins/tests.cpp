@@ -31,7 +31,7 @@ bool is_iterable(const Value& value) {
   return value.is(Kind::string) || value.is(Kind::list) || value.is(Kind::dict) || value.is(Kind::undefined);
 }
 
-// jinja2 asks for a length and for indexing by name; an undefined value has both.
+// jinja2 looks up a length and indexing by name; an undefined value has both.
 bool is_sequence(const Value& value) {
   if (value.is(Kind::list)) return value.as_list().flavor <= Sequence::range;
   return value.is(Kind::string) || value.is(Kind::dict) || value.is(Kind::undefined);

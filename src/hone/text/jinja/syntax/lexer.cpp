@@ -62,7 +62,7 @@ class Lexer {
 
   void emit(TokenType type, std::string text) { tokens_.push_back({type, std::move(text), line_}); }
 
-  // Text up to the next tag, stripped at its right end as the tag's sign or lstrip_blocks asks.
+  // Text up to the next tag, stripped at its right end as the tag's sign or lstrip_blocks requires.
   void emit_text(size_t length, char sign, bool may_lstrip) {
     std::string_view text = rest().substr(0, length);
     if (sign == '-') {

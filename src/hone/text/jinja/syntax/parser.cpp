@@ -155,7 +155,7 @@ class Parser : public ExpressionParser {
     block.push_back(std::move(node));
   }
 
-  // A body with a frame of its own: unknown filters in it are errors even when the whole stands inside an `if`.
+  // A body with its own frame: unknown filters in it are errors even inside an `if`.
   Block parse_hard_body(std::string_view end) {
     size_t unknown_before = unknown_names_.size();
     Block body = parse_whole_body(end);

@@ -173,7 +173,7 @@ Spans word_and_symbol_runs(std::string_view text) {
   return spans;
 }
 
-// A new piece starts where the script changes; characters of no script go with what stands before them.
+// A new piece starts where the script changes; characters of no script belong to what precedes them.
 Spans script_runs(std::string_view text) {
   Spans spans;
   int previous = -1;  // before the first character

@@ -12,7 +12,7 @@ struct Regex::Code {
 
 namespace {
 
-// One pass over one text: owns the match data and remembers where the last match ended.
+// One pass over one text: owns the match data and the end of the last match.
 class Finder {
  public:
   Finder(const pcre2_code* code, const std::string& pattern, std::string_view text)

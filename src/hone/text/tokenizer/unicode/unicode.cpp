@@ -31,7 +31,7 @@ bool in(utf8proc_category_t value, utf8proc_category_t first, utf8proc_category_
 }
 bool is_mark(utf8proc_category_t value) { return in(value, UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_ME); }
 
-// Second halves of canonical compositions that have combining class 0: the only starters that change what stands before them.
+// Second halves of canonical compositions that have combining class 0: the only starters that change what precedes them.
 constexpr CodeRange kComposingStarters[] = {
     {0x9BE, 0x9BE},     {0x9D7, 0x9D7},     {0xB3E, 0xB3E},     {0xB56, 0xB57},     {0xBBE, 0xBBE},     {0xBD7, 0xBD7},
     {0xCC2, 0xCC2},     {0xCD5, 0xCD6},     {0xD3E, 0xD3E},     {0xD57, 0xD57},     {0xDCF, 0xDCF},     {0xDDF, 0xDDF},

@@ -21,7 +21,7 @@ constexpr int64_t kBlockGroups = kPackedBlock / kPackedGroup;
 constexpr float kFloatOfSums = 12582912.0f;
 alignas(16) constexpr float kFourFloatsOfSums[4] = {kFloatOfSums, kFloatOfSums, kFloatOfSums, kFloatOfSums};
 
-// Where each group's sums start, loaded anew: a copy of a register would take a multiplier's turn, and loads have turns to spare.
+// Where each group's sums start, loaded again: a register copy would use a multiplier's slot, and load slots are free.
 HONE_INLINE int32x4_t start_of_sums() {
   int32x4_t start;
   asm volatile("ldr %q0, %1" : "=w"(start) : "Q"(kFourFloatsOfSums));
