@@ -28,8 +28,10 @@ SHAPES = {  # hidden, intermediate, layers, heads, key heads, head_dim, vocabula
     "qwen2-0.5b": (896, 4864, 24, 14, 2, 64, 151936, True), "qwen2-1.5b": (1536, 8960, 28, 12, 2, 128, 151936, True),
     "qwen2-7b": (3584, 18944, 28, 28, 4, 128, 152064, False), "qwen3-0.6b": (1024, 3072, 28, 16, 8, 128, 151936, True),
     "qwen2-0.5b-32k": (896, 4864, 24, 14, 2, 64, 32000, True), "qwen2-0.5b-256k": (896, 4864, 24, 14, 2, 64, 256000, True),
-    "qwen3_moe-30b-a3b-6": (2048, 768, 6, 32, 4, 128, 151936, True)}  # six of its 48 layers; 128 experts, 8 a token
+    "qwen3_moe-30b-a3b-6": (2048, 768, 6, 32, 4, 128, 151936, True),  # six of its 48 layers; 128 experts, 8 a token
+    "qwen3_moe-30b-a3b": (2048, 768, 48, 32, 4, 128, 151936, False)}
 LORA = ["--tuner_type", "lora", "--lora_rank", "8", "--lora_dropout", "0", "--target_modules", "all-linear"]
+ATTENTION = ["--target_modules", "q_proj", "k_proj", "v_proj", "o_proj"]
 FULL = ["--tuner_type", "full"]
 PLAIN, AGAIN = ["--gradient_checkpointing", "false"], ["--gradient_checkpointing", "true"]
 
@@ -58,26 +60,43 @@ CASES = {
     "0.5b-documents": Case("qwen2-0.5b", 16, 1024, LORA + PLAIN, documents=True),
     "0.5b-small": Case("qwen2-0.5b", 1, 512, LORA + PLAIN, 3200, steps=4),
     "qwen3-0.6b": Case("qwen3-0.6b", 2, 2048, LORA + ["--lora_rank", "16"] + PLAIN),
-    "moe": Case("qwen3_moe-30b-a3b-6", 4, 2048, LORA + ["--target_modules", "q_proj", "k_proj", "v_proj", "o_proj"] + PLAIN),
+    "moe": Case("qwen3_moe-30b-a3b-6", 4, 2048, LORA + ATTENTION + PLAIN),
+    "moe-whole": Case("qwen3_moe-30b-a3b", 4, 2048, LORA + ATTENTION + AGAIN),  # 61 GB of weights
 }
 EXPERTS = 128
 GROWTH = {  # one thing grows, the rest stays
     **{f"tokens-{rows}k": Case("qwen2-0.5b", rows, 1024, LORA + PLAIN) for rows in (1, 4, 16, 64)},
     **{f"rank-{rank}": Case("qwen2-0.5b", 16, 1024, LORA + ["--lora_rank", str(rank)] + PLAIN) for rank in (8, 64, 256)},
     **{f"vocabulary-{size}": Case(f"qwen2-0.5b-{size}", 16, 1024, LORA + PLAIN) for size in ("32k", "256k")},
-    **{f"length-{size}k": Case("qwen2-7b", max(1, 8 // size), 1024 * size, LORA + AGAIN, steps=1 if size < 32 else 0.4) for size in (1, 4, 16, 32, 64, 128)},
+    **{f"length-{size}k": Case("qwen2-7b", max(1, 8 // size), 1024 * size, LORA + AGAIN, steps={64: 0.2, 128: 0.14}.get(size, 1 if size < 16 else 0.4)) for size in (1, 4, 16, 32, 64, 128)},
 }
 BEFORE = {"7b": (11560, 39.4), "7b-dropout": (9978, 71.5), "7b-checkpointing": (8420, 18.0), "7b-long": (8400, 18.0), "1.5b-full": (35800, 31.9),
           "1.5b-full-checkpointing": (30500, 13.4), "0.5b": (57600, 12.3), "0.5b-small": (5480, None)}  # hone e5f1606 on the same kind of card
 
 
 def make_model(shape, folder):
-    """Random bf16 weights in Hugging Face's names, the tokenizer of models/nano."""
-    import torch
+    """Random bf16 weights in Hugging Face's names, the tokenizer of models/nano. The folder has its name only when it is whole."""
+    whole, folder = folder, folder.with_name(f"{folder.name}.part")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    config = write_config(shape, folder)
+    index, size = {}, 0
+    for name, tensors in weight_files(shape, config):
+        size += sum(tensor.nbytes for tensor in tensors.values())
+        save_file(tensors, folder / f"{name}.safetensors")
+        index.update({key: f"{name}.safetensors" for key in tensors})
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {"total_size": size}, "weight_map": index}))
+    folder.rename(whole)
+
+
+def save_file(tensors, path):
     from safetensors.torch import save_file
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
+def write_config(shape, folder):
     hidden, inner, layers, heads, kv_heads, head_dim, vocabulary, tied = SHAPES[shape]
     family = shape.split("-")[0]
-    folder.mkdir(parents=True)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(ROOT / "models/nano" / name, folder)
     architectures = {"qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM", "qwen3_moe": "Qwen3MoeForCausalLM"}
@@ -88,7 +107,14 @@ def make_model(shape, folder):
     if family == "qwen3_moe":
         config.update(num_experts=EXPERTS, num_experts_per_tok=8, moe_intermediate_size=inner, norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[])
     (folder / "config.json").write_text(json.dumps(config))
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return config
+
+
+def weight_files(shape, config):
+    """The files' names and tensors, one file at a time."""
+    import torch
+    hidden, inner, layers, heads, kv_heads, head_dim, vocabulary, tied = SHAPES[shape]
+    family, device = config["model_type"], "cuda" if torch.cuda.is_available() else "cpu"
 
     def random_weight(*sizes):
         return (torch.randn(*sizes, device=device, dtype=torch.bfloat16) * 0.02).cpu()
@@ -97,31 +123,27 @@ def make_model(shape, folder):
         return torch.ones(size, dtype=torch.bfloat16)
 
     torch.manual_seed(0)
-    files = {"embedding": {"model.embed_tokens.weight": random_weight(vocabulary, hidden), "model.norm.weight": norm(hidden)}}
+    embedding = {"model.embed_tokens.weight": random_weight(vocabulary, hidden), "model.norm.weight": norm(hidden)}
     if not tied:
-        files["embedding"]["lm_head.weight"] = random_weight(vocabulary, hidden)
+        embedding["lm_head.weight"] = random_weight(vocabulary, hidden)
+    yield "embedding", embedding
+    mlp = (("gate_proj", (inner, hidden)), ("up_proj", (inner, hidden)), ("down_proj", (hidden, inner)))
     for i in range(layers):
         p, t = f"model.layers.{i}.", {}
-        mlps = [f"mlp.experts.{e}" for e in range(EXPERTS)] if family == "qwen3_moe" else ["mlp"]
+        for name, out, into in (("q_proj", heads * head_dim, hidden), ("k_proj", kv_heads * head_dim, hidden), ("v_proj", kv_heads * head_dim, hidden), ("o_proj", hidden, heads * head_dim)):
+            t[f"{p}self_attn.{name}.weight"] = random_weight(out, into)
+            if family == "qwen2" and name != "o_proj":
+                t[f"{p}self_attn.{name}.bias"] = random_weight(out)
         if family == "qwen3_moe":
             t[p + "mlp.gate.weight"] = random_weight(EXPERTS, hidden)
-        for name, out, into in (("self_attn.q_proj", heads * head_dim, hidden), ("self_attn.k_proj", kv_heads * head_dim, hidden), ("self_attn.v_proj", kv_heads * head_dim, hidden),
-                                ("self_attn.o_proj", hidden, heads * head_dim),
-                                *((f"{mlp}.{part}", *sizes) for mlp in mlps for part, sizes in (("gate_proj", (inner, hidden)), ("up_proj", (inner, hidden)), ("down_proj", (hidden, inner))))):
-            t[p + name + ".weight"] = random_weight(out, into)
-            if family == "qwen2" and name[-6:] in ("q_proj", "k_proj", "v_proj"):
-                t[p + name + ".bias"] = random_weight(out)
+            for part, sizes in mlp:  # of all experts in one draw and one copy
+                t.update({f"{p}mlp.experts.{e}.{part}.weight": weight for e, weight in enumerate(random_weight(EXPERTS, *sizes))})
+        else:
+            t.update({f"{p}mlp.{part}.weight": random_weight(*sizes) for part, sizes in mlp})
         if family != "qwen2":
-            t[p + "self_attn.q_norm.weight"] = t[p + "self_attn.k_norm.weight"] = norm(head_dim)
-            t = {key: value.clone() for key, value in t.items()}
+            t[p + "self_attn.q_norm.weight"], t[p + "self_attn.k_norm.weight"] = norm(head_dim), norm(head_dim)
         t[p + "input_layernorm.weight"], t[p + "post_attention_layernorm.weight"] = norm(hidden), norm(hidden)
-        files[f"layer-{i}"] = t
-    index, size = {}, 0
-    for name, tensors in files.items():
-        size += sum(tensor.nbytes for tensor in tensors.values())
-        save_file(tensors, folder / f"{name}.safetensors", metadata={"format": "pt"})
-        index.update({key: f"{name}.safetensors" for key in tensors})
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {"total_size": size}, "weight_map": index}))
+        yield f"layer-{i}", t
 
 
 def make_data(length, rows, path, documents):
@@ -158,7 +180,7 @@ def run_hone(verb, case, model, data, out, steps, more):
     lines = [line for line in lines if "loss" in line and "train_speed(s/it)" in line]
     ends = {int(line["global_step/max_steps"].split("/")[0]): line for line in lines}
     ends = {step: step * line["train_speed(s/it)"] for step, line in ends.items()}
-    first = max(4, steps // 3)
+    first = max(4, steps // 3) if steps > 5 else 1
     per_step = (ends[steps] - ends[first]) / (steps - first)
     return {"tokens_per_second": case.rows * case.length / per_step, "step_seconds": per_step, "gib": lines[-1]["memory(GiB)"],
             "loss": [line["loss"] for line in lines][:3] + [lines[-1]["loss"]], "warnings": [line for line in done.stderr.splitlines() if "captur" in line]}
@@ -225,7 +247,7 @@ def number(value, form):
 
 
 def measure(name, case, base, a):
-    ours = hone(case, base, max(6, int(a.steps * case.steps)), a.options.split())
+    ours = hone(case, base, max(2, int(a.steps * case.steps)), a.options.split())
     if not ours:
         return None
     theirs = {"tokens_per_second": case.peers, "gib": case.gib}

@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import struct
 import subprocess
 import sys
@@ -61,9 +62,10 @@ print(json.dumps({"step_seconds": (time.perf_counter() - began) / s["steps"], "g
 
 
 def make_model(shape, folder):
-    """gpu.py's decoder under Qwen2.5-VL's name, with a tower beside it and its tokens in the tokenizer."""
+    """gpu.py's decoder under Qwen2.5-VL's name, with a tower beside it and its tokens in the tokenizer. The folder has its name only when it is whole."""
     import torch
-    from safetensors.torch import save_file
+    whole, folder = folder, folder.with_name(f"{folder.name}.decoder")
+    shutil.rmtree(folder, ignore_errors=True)
     gpu.make_model(shape, folder)
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
     first = len(tokenizer["model"]["vocab"])
@@ -90,11 +92,12 @@ def make_model(shape, folder):
         weights.update({f"blocks.{i}.{name}": size for name, size in block.items()})
     torch.manual_seed(1)
     tensors = {f"visual.{name}": torch.ones(size, dtype=torch.bfloat16) if "norm" in name or "ln_q" in name else (torch.randn(size) * 0.02).bfloat16() for name, size in weights.items()}
-    save_file(tensors, folder / "visual.safetensors", metadata={"format": "pt"})
+    gpu.save_file(tensors, folder / "visual.safetensors")
     index = json.loads((folder / "model.safetensors.index.json").read_text())
     index["metadata"]["total_size"] += sum(tensor.nbytes for tensor in tensors.values())
     index["weight_map"].update({name: "visual.safetensors" for name in tensors})
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    folder.rename(whole)
 
 
 def write_png(path, draw):
