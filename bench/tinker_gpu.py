@@ -51,7 +51,8 @@ class Server:
         while (answer := self.call("/api/v1/retrieve_future", {"request_id": request_id})).get("type") == "try_again":
             pass
         if "error" in answer:
-            raise SystemExit(f"{answer}\n{''.join(self.lines[-20:])}")
+            time.sleep(0.2)
+            raise SystemExit(f"{answer}\n" + "".join(line for line in self.lines if not line.startswith("frame #")))
         return answer
 
     def number(self, name):

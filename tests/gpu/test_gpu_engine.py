@@ -9,7 +9,8 @@ pytestmark = pytest.mark.skipif(not Path("/dev/nvidia0").exists(), reason="no NV
 
 
 def answers(hone, folder, device, *words):
-    data, out = folder / "questions.jsonl", folder / f"{device.replace(':', '')}.jsonl"
+    data, out = folder / "questions.jsonl", folder / "answers.jsonl"
+    out.unlink(missing_ok=True)  # results are appended
     questions = [f"{'word ' * (i % 7)}question number {i}" for i in range(40)]
     data.write_text("".join(json.dumps({"messages": [{"role": "user", "content": text}]}) + "\n" for text in questions))
     done = hone("infer", "--model", ROOT / "models/nano", "--torch_dtype", "float32", "--val_dataset", data, "--result_path", out, "--infer_backend", "vllm",

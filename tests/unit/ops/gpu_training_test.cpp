@@ -5,10 +5,12 @@
 #include "hone/ops/attention/even_attention.h"
 #include "hone/ops/cuda/adam.h"
 #include "hone/ops/cuda/float8.h"
+#include "hone/ops/linear/grouped_lora.h"
 #include "hone/ops/linear/joint_linear.h"
 #include "hone/ops/linear/rounded_low_rank.h"
 #include "hone/ops/linear/swiglu_linear.h"
 #include "hone/ops/loss/linear_cross_entropy.h"
+#include "hone/ops/moe/moe_permute.h"
 #include "hone/ops/rms_norm.h"
 #include "hone/ops/swiglu.h"
 #include "ops/ops_testing.h"
@@ -369,6 +371,48 @@ TEST_F(GpuTraining, LossMatchesItsDefinition) {
     auto found = linear_cross_entropy(inputs[0], inputs[1], {}, targets, how),
          expected = linear_cross_entropy_plain(inputs[0], inputs[1], {}, targets, how);
     EXPECT_NEAR(found.correct.item<double>(), expected.correct.item<double>(), 2) << labelled;
+  }
+}
+
+// Ranges that differ in length, an adapter that comes twice, scales of their own.
+TEST_F(GpuTraining, GroupedLoraMatchesItsDefinition) {
+  constexpr int64_t kOutputs = 96;
+  const LoraMapping rows{{"0", 0, 1}, {"1", 1, 70}, {"2", 70, 130}, {"0", 130, kGpuTokens}};
+  TensorList inputs{on_gpu({kGpuTokens, kGpuIn})};
+  for (int i = 0; i < 3; ++i)
+    inputs.insert(inputs.end(), {on_gpu({kGpuRank, kGpuIn}, at::kFloat, 0.1), on_gpu({kOutputs, kGpuRank}, at::kFloat, 0.1)});
+  auto run = [&](auto op) {
+    return [&, op](const TensorList& in) {
+      std::vector<LoraWeights> adapters;
+      for (size_t i = 0; i < 3; ++i)
+        adapters.push_back(
+            {.adapter = std::to_string(i), .a = in[1 + 2 * i], .b = in[2 + 2 * i], .scale = 0.5 + static_cast<double>(i)});
+      return TensorList{op(in[0], adapters, rows, kOutputs)};
+    };
+  };
+  expect_near_on_gpu(run(grouped_lora), run(grouped_lora_plain), inputs);
+}
+
+// Rows to the experts, their products, and the weighted sum of what comes back.
+TEST_F(GpuTraining, ExpertsMatchTheirDefinition) {
+  constexpr int64_t kExperts = 16;
+  for (int64_t choices : {1, 3, 8}) {
+    const auto experts = std::get<1>(on_gpu({kGpuTokens, kExperts}, at::kFloat).topk(choices, 1));
+    const auto counts = tokens_per_expert(experts, kExperts);
+    const TensorList inputs{on_gpu({kGpuTokens, kGpuIn}), on_gpu({kExperts, 64, kGpuIn}, at::kBFloat16, 0.1),
+                            on_gpu({kGpuTokens, choices}, at::kFloat).abs()};
+    expect_near_on_gpu(
+        [&](const TensorList& in) {
+          const auto sent = moe_permute(in[0], experts);
+          const auto rows = grouped_matmul(sent.rows_rh, in[1].transpose(1, 2), counts);
+          return TensorList{moe_unpermute(rows, sent.permutation_r, in[2])};
+        },
+        [&](const TensorList& in) {
+          const auto sent = to_experts_plain(in[0], experts);
+          const auto rows = grouped_matmul_plain(sent.rows_rh, in[1].transpose(1, 2), counts);
+          return TensorList{from_experts_plain(rows, sent.permutation_r, in[2])};
+        },
+        inputs, 2e-2);
   }
 }
 

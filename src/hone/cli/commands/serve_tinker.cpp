@@ -20,6 +20,7 @@
 namespace hone::cli {
 namespace {
 
+constexpr double kServingShare = 0.5;  // of the device's memory; the rest is for training passes
 constexpr const char* kOnlyTenant = "default";
 
 // Nobody comes in without a key: who gives none gets one.
@@ -97,6 +98,15 @@ void check_tinker_server(const Options& options) {
     if (**size != 1) refuse(*size, "this server has one model on one device");
 }
 
+engine::EngineConfig engine_beside_training(const Options& options) {
+  const EngineArguments engine_args(options);
+  auto config = engine_config(options);
+  config.fuse_projections = false;  // training computes with the same tensors
+  const auto& share = engine_args.vllm_gpu_memory_utilization;
+  if (!share.is_set() && config.gpu_memory_utilization == *share) config.gpu_memory_utilization = kServingShare;
+  return config;
+}
+
 }  // namespace
 
 int serve_tinker_command(const Options& options) {
@@ -107,9 +117,7 @@ int serve_tinker_command(const Options& options) {
   const auto folder = hub::locate_model(ModelArguments(options).model.required(), *HubArguments(options).model_revision);
   std::shared_ptr<const text::Tokenizer> tokenizer = text::load_tokenizer(folder, new_tokens(options));
   const auto model = load_model(options, folder, *tokenizer);
-  auto engine_settings = engine_config(options);
-  engine_settings.fuse_projections = false;  // training computes with the same tensors
-  engine::Engine engine(*model, tokenizer, engine_settings);
+  engine::Engine engine(*model, tokenizer, engine_beside_training(options));
   config.model.end_tokens = end_tokens(folder);
   config.model.max_length = config.api.max_length = engine.max_model_len();
   auto encoder = data::Encoder::make(prompt_config(options), tokenizer, data::read_model_identity(folder));

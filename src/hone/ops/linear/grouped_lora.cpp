@@ -1,10 +1,13 @@
 #include "hone/ops/linear/grouped_lora.h"
 
 #include <numeric>
+#include <utility>
 
 #include "hone/base/error.h"
 #include "hone/device/autograd.h"
 #include "hone/ops/cpu/parallel.h"
+#include "hone/ops/linear/rounded_low_rank.h"
+#include "hone/ops/moe/moe_permute.h"
 
 namespace hone::ops {
 namespace {
@@ -78,6 +81,35 @@ Tensor grouped_forward(const LoraGroups& all, const Tensor& x, TensorList& proje
   return y;
 }
 
+// On a GPU, adapters of one rank whose ranges follow each other: all groups in one launch, in x's type, as one adapter alone is
+// computed there.
+bool serves_rounded_groups(const LoraGroups& all, const Tensor& x) {
+  const auto rank = all.groups.empty() ? 0 : all.groups.front().a.size(0);
+  int64_t next = 0;
+  return all.outputs % 8 == 0 && rank % 8 == 0 && x.scalar_type() == at::kBFloat16 && covers_all_rows(all) &&
+         std::ranges::all_of(all.groups, [&](const LoraGroup& group) {
+           const bool follows = group.begin == std::exchange(next, group.begin + group.count);
+           return follows && group.a.size(0) == rank && serves_rounded(x, {.a = group.a, .b = group.b});
+         });
+}
+
+Tensor rounded_grouped_lora(const LoraGroups& all, const Tensor& x) {
+  TensorList a, b;
+  std::vector<int64_t> counts;
+  std::vector<float> scales;
+  for (const auto& group : all.groups) {
+    a.push_back(group.a);
+    b.push_back(group.b);
+    counts.push_back(group.count);
+    scales.push_back(static_cast<float>(group.scale));
+  }
+  const auto counts_g = at::tensor(counts, at::kLong).to(x.device());
+  const auto scales_g = at::tensor(scales, at::kFloat).to(x.device());
+  auto stacked = [&](const Tensor& matrices) { return matrices.to(x.scalar_type()).transpose(1, 2); };
+  const auto projected = grouped_matmul(x.contiguous(), stacked(at::stack(a) * scales_g.view({-1, 1, 1})), counts_g);
+  return grouped_matmul(projected, stacked(at::stack(b)), counts_g);
+}
+
 // Inputs: x, then a and b of each group.
 class GroupedLora : public torch::autograd::Function<GroupedLora> {
  public:
@@ -129,6 +161,7 @@ Tensor grouped_lora_plain(const Tensor& x, const std::vector<LoraWeights>& adapt
 
 Tensor grouped_lora(const Tensor& x, const std::vector<LoraWeights>& adapters, const LoraMapping& rows, int64_t outputs) {
   const auto all = groups_of(x, adapters, rows, outputs);
+  if (serves_rounded_groups(*all, x)) return rounded_grouped_lora(*all, x);
   if (!at::GradMode::is_enabled()) {
     TensorList projected;
     return grouped_forward(*all, x.to(all->options.dtype()), projected);

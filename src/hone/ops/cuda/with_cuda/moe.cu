@@ -7,7 +7,22 @@ namespace {
 
 constexpr int kThreads = 256, kMostChoices = 16, kAtOnce = 4;  // rows that a thread asks for before it uses the first
 
-// A block has a token. Choices beyond the token's are none.
+// Sixteen bytes of a row.
+template <class T>
+__device__ T* pack_of(T* rows, int64_t row, int packs, int i) {
+  return rows + (row * packs + i) * Pack<T>::kCount;
+}
+
+// The same sixteen bytes of the rows of a few choices, asked for together. Choices beyond the token's are none.
+template <class T>
+__device__ void ask_for_packs(const T* rows, const int* own, int first, int choices, int packs, int i,
+                              Pack<T> (&found)[kAtOnce]) {
+#pragma unroll
+  for (int k = 0; k < kAtOnce; ++k)
+    if (first + k < choices) found[k] = stream_pack(pack_of(rows, own[first + k], packs, i));
+}
+
+// A block has a token.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     combine_kernel(const T* rows, const int* places, const float* weights, T* y, int packs, int choices) {
@@ -17,20 +32,18 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = threadIdx.x; i < packs; i += blockDim.x) {
     PackFloats<T> sum{};
     for (int first = 0; first < choices; first += kAtOnce) {
-      Pack<T> packs_of[kAtOnce];
-#pragma unroll
-      for (int k = 0; k < kAtOnce; ++k)
-        if (first + k < choices) packs_of[k] = stream_pack(rows + (static_cast<int64_t>(own[first + k]) * packs + i) * kPack);
+      Pack<T> asked[kAtOnce];
+      ask_for_packs(rows, own, first, choices, packs, i, asked);
 #pragma unroll
       for (int k = 0; k < kAtOnce; ++k) {
         if (first + k >= choices) break;
         const float weight = weights ? weights[token * choices + first + k] : 1.0f;
-        const auto values = floats_of(packs_of[k]);
+        const auto values = floats_of(asked[k]);
 #pragma unroll
         for (int j = 0; j < kPack; ++j) sum.values[j] += weight * values.values[j];
       }
     }
-    store_pack(y + (token * packs + i) * kPack, rounded_pack(sum));
+    store_pack(pack_of(y, token, packs, i), rounded_pack(sum));
   }
 }
 
@@ -43,16 +56,12 @@ __global__ void __launch_bounds__(kThreads)
   const int* own = places + token * choices;
   float dots[kOfWeights ? kMostChoices : 1] = {};
   for (int i = threadIdx.x; i < packs; i += blockDim.x) {
-    const auto grad = floats_of(load_pack(dy + (token * packs + i) * kPack));
+    const auto grad = floats_of(load_pack(pack_of(dy, token, packs, i)));
 #pragma unroll
     for (int first = 0; first < kMostChoices; first += kAtOnce) {
       if (first >= choices) break;
-      Pack<T> packs_of[kAtOnce];
-      if constexpr (kOfWeights) {
-#pragma unroll
-        for (int k = 0; k < kAtOnce; ++k)
-          if (first + k < choices) packs_of[k] = stream_pack(rows + (static_cast<int64_t>(own[first + k]) * packs + i) * kPack);
-      }
+      Pack<T> asked[kAtOnce];
+      if constexpr (kOfWeights) ask_for_packs(rows, own, first, choices, packs, i, asked);
 #pragma unroll
       for (int k = 0; k < kAtOnce; ++k) {
         if (first + k >= choices) break;
@@ -60,9 +69,9 @@ __global__ void __launch_bounds__(kThreads)
         PackFloats<T> found;
 #pragma unroll
         for (int j = 0; j < kPack; ++j) found.values[j] = weight * grad.values[j];
-        store_pack(drows + (static_cast<int64_t>(own[first + k]) * packs + i) * kPack, rounded_pack(found));
+        store_pack(pack_of(drows, own[first + k], packs, i), rounded_pack(found));
         if constexpr (kOfWeights) {
-          const auto values = floats_of(packs_of[k]);
+          const auto values = floats_of(asked[k]);
 #pragma unroll
           for (int j = 0; j < kPack; ++j) dots[first + k] += grad.values[j] * values.values[j];
         }
