@@ -144,7 +144,7 @@ SWIFT_TEMPLATES = {"qwen2": ["qwen", "qwen2_5", "chatml", "qwen3_coder", "qwen3_
 EMPTY_SYSTEM = {"role": "system", "content": ""}
 FIXED_THINKING = ["glm5_3", "ling3"]  # ms-swift does not ask the option there; hone does
 AGENTS = ["hermes", "react_en", "react_zh", "qwen_en", "qwen_zh", "qwen_en_parallel", "llama3", "qwen3_coder", "qwen3_5", "glm4", "glm4_5", "mistral", "minicpm5", "seed_oss", "deepseek_v3_1",
-          "deepseek_v4", "minimax_m2", "minimax_m3", "hy_v3_preview", "hy_v3", "kimi_k25", "youtu", "toolbench"]
+          "deepseek_v4", "deepseek_v41", "minimax_m2", "minimax_m3", "hy_v3_preview", "hy_v3", "kimi_k25", "kimi_k3", "youtu", "toolbench"]
 
 
 def swift_request(models, family, config, rows):

@@ -59,9 +59,8 @@ void write_calls(std::vector<Message>& messages, const text::SwiftTemplate& dial
       if (i + 1 == messages.size() || messages[i + 1].role != "tool_call") break;
     }
     const auto& format = needed(agent, dialog);
-    merged.content = format.render_tool_calls(calls);
-    if (!out.empty() && out.back().role == "assistant")
-      merged.content = format.call_separator(out.back().content) + merged.content;
+    const std::string* before = !out.empty() && out.back().role == "assistant" ? &out.back().content : nullptr;
+    merged.content = format.call_separator(before) + format.render_tool_calls(calls);
     out.push_back(std::move(merged));
   }
   messages = std::move(out);
@@ -101,7 +100,9 @@ void merge_messages(std::vector<Message>&& messages, const text::SwiftTemplate& 
       std::vector<std::string> results = {messages[i].content};
       while (i + 1 < messages.size() && messages[i + 1].role == "tool") results.push_back(messages[++i].content);
       std::string* answer = before->answer.size() == 1 ? &before->answer[0].text : nullptr;
-      turns.push_back({.role = Role::tool, .results = needed(agent, dialog).results(answer, results, dialog)});
+      std::string said;
+      for (const auto& part : before->answer) said += part.text;
+      turns.push_back({.role = Role::tool, .results = needed(agent, dialog).results_of_calls(said, answer, results, dialog)});
       continue;
     }
     auto turn = turn_of(std::move(messages[i]));

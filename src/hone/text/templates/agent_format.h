@@ -40,8 +40,14 @@ class AgentFormat {
   virtual std::string standalone_results(const std::vector<std::string>& results, const SwiftTemplate& dialog) const;
   // Results as the text of one message, for chat templates that are not ours.
   virtual std::string render_tool_results(const std::vector<std::string>& results) const;
-  // What separates `before`, the assistant text just before a call, from the call.
-  virtual std::string call_separator(const std::string& before) const {
+  // The same for a format that names the calls again: `said` is the whole answer.
+  virtual TemplateSlots results_of_calls(const std::string& said, std::string* answer, const std::vector<std::string>& results,
+                                         const SwiftTemplate& dialog) const {
+    (void)said;
+    return this->results(answer, results, dialog);
+  }
+  // What separates `before`, the assistant text just before a call, from the call. Null: the call opens the answer.
+  virtual std::string call_separator(const std::string* before) const {
     (void)before;
     return {};
   }

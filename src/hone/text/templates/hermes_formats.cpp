@@ -176,9 +176,10 @@ class Qwen3_5 : public Qwen3Coder {
     auto text = "# Tools\n\nYou have access to the following functions:\n\n<tools>\n" + listed(tools) + "\n" + kXmlCallRules;
     return system.value_or("").empty() ? text : text + "\n\n" + *system;
   }
-  std::string call_separator(const std::string& before) const override {
-    auto end = before.rfind("</think>");
-    return trimmed(end == std::string::npos ? before : before.substr(end + 8)).empty() ? "" : "\n\n";
+  std::string call_separator(const std::string* before) const override {
+    if (!before) return {};
+    auto end = before->rfind("</think>");
+    return trimmed(end == std::string::npos ? *before : before->substr(end + 8)).empty() ? "" : "\n\n";
   }
 
  protected:

@@ -1,4 +1,5 @@
-// Formats of single series of models: DeepSeek 3.1 and 4, MiniMax 2 and 3, Hunyuan 3, Kimi 2.5, Youtu; and ToolBench's.
+// Formats of single series of models: DeepSeek 3.1, 4 and 4.1, MiniMax 2 and 3, Hunyuan 3, Kimi 2.5 and K3, Youtu; and
+// ToolBench's.
 #include <map>
 
 #include "hone/text/templates/agent_format.h"
@@ -66,36 +67,41 @@ class DeepSeek31 final : public SeriesFormat {
   }
 };
 
+// 4.1 has a space behind the token of its tags, and another word for the calls.
 class DeepSeek4 final : public SeriesFormat {
  public:
+  explicit DeepSeek4(bool is_41) : is_41_(is_41) {}
   std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
                            std::string&) const override {
     const auto own = system.value_or("");
-    return own + (own.empty() ? "" : "\n\n") +
-           "## Tools\n\nYou have access to a set of tools to help answer the user's question. You can invoke tools by writing a "
-           "\"<｜DSML｜tool_calls>\" block like the following:\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"$TOOL_NAME\">\n"
-           "<｜DSML｜parameter name=\"$PARAMETER_NAME\" string=\"true|false\">$PARAMETER_VALUE</｜DSML｜parameter>\n...\n"
-           "</｜DSML｜invoke>\n<｜DSML｜invoke name=\"$TOOL_NAME2\">\n...\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>\n\n"
-           "String parameters should be specified as is and set `string=\"true\"`. For all other types (numbers, booleans, "
-           "arrays, "
-           "objects), pass the value in JSON format and set `string=\"false\"`.\n\n"
-           "If thinking_mode is enabled (triggered by <think>), you MUST output your complete reasoning inside "
-           "<think>...</think> "
-           "BEFORE any tool calls or final response.\n\n"
-           "Otherwise, output directly after </think> with tool calls or final response.\n\n### Available Tool Schemas\n\n" +
+    return own + (own.empty() && !is_41_ ? "" : "\n\n") +
+           tagged(
+               "## Tools\n\nYou have access to a set of tools to help answer the user's question. You can invoke tools by "
+               "writing a "
+               "\"<｜DSML｜tool_calls>\" block like the following:\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke "
+               "name=\"$TOOL_NAME\">\n"
+               "<｜DSML｜parameter name=\"$PARAMETER_NAME\" string=\"true|false\">$PARAMETER_VALUE</｜DSML｜parameter>\n...\n"
+               "</｜DSML｜invoke>\n<｜DSML｜invoke name=\"$TOOL_NAME2\">\n...\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>\n\n"
+               "String parameters should be specified as is and set `string=\"true\"`. For all other types (numbers, booleans, "
+               "arrays, "
+               "objects), pass the value in JSON format and set `string=\"false\"`.\n\n"
+               "If thinking_mode is enabled (triggered by <think>), you MUST output your complete reasoning inside "
+               "<think>...</think> "
+               "BEFORE any tool calls or final response.\n\n"
+               "Otherwise, output directly after </think> with tool calls or final response.\n\n### Available Tool Schemas\n\n") +
            lines_of(tools, function_line) +
            "\n\nYou MUST strictly follow the above defined tool name and parameter schemas to invoke tool calls.\n";
   }
   std::string render_tool_calls(const std::vector<ToolCall>& calls) const override {
-    const auto parameter = [](const auto& item) {
-      return fmt::format("<｜DSML｜parameter name=\"{}\" string=\"{}\">{}</｜DSML｜parameter>", item.key(),
+    const auto parameter = [&](const auto& item) {
+      return fmt::format(fmt::runtime(tagged("<｜DSML｜parameter name=\"{}\" string=\"{}\">{}</｜DSML｜parameter>")), item.key(),
                          item.value().is_string(), text_or_json(item.value()));
     };
     const auto invocation = [&](const ToolCall& call) {
-      return fmt::format("<｜DSML｜invoke name=\"{}\">\n{}\n</｜DSML｜invoke>", call.name,
+      return fmt::format(fmt::runtime(tagged("<｜DSML｜invoke name=\"{}\">\n{}\n</｜DSML｜invoke>")), call.name,
                          lines_of(call.arguments.items(), parameter));
     };
-    return "\n\n<｜DSML｜tool_calls>\n" + lines_of(calls, invocation) + "\n</｜DSML｜tool_calls>";
+    return tagged("\n\n<｜DSML｜tool_calls>\n") + lines_of(calls, invocation) + tagged("\n</｜DSML｜tool_calls>");
   }
   std::string render_tool_results(const std::vector<std::string>& results) const override {
     return lines_of(
@@ -106,6 +112,15 @@ class DeepSeek4 final : public SeriesFormat {
   TemplateSlots results_between(const std::vector<std::string>& results, const SwiftTemplate&) const override {
     return {"<｜end▁of▁sentence｜><｜User｜>", render_tool_results(results), "<｜Assistant｜>"};
   }
+
+ private:
+  std::string tagged(std::string text) const {
+    if (!is_41_) return text;
+    text = replace_all(std::move(text), "｜DSML｜tool_calls", "｜DSML｜calls");
+    return replace_all(std::move(text), "｜DSML｜", "｜DSML｜ ");
+  }
+
+  bool is_41_;
 };
 
 class MiniMax2 : public SeriesFormat {
@@ -280,6 +295,69 @@ class Kimi25 final : public SeriesFormat {
   }
 };
 
+// Messages, calls and arguments in XML-like tags with attributes (XTML). Results name the calls that they answer, by their order.
+class KimiK3 final : public AgentFormat {
+ public:
+  std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
+                           std::string&) const override {
+    const nlohmann::json sorted = Json(tools);  // by key, on all levels
+    auto text =
+        "role=\"system\" type=\"tool-declare\"<|sep|># Tools\nHere are the available tools, described in "
+        "JSONSchema.\n\n```json\n" +
+        sorted.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n```";
+    if (!system.value_or("").empty()) text += kCloseMessage + std::string("<|open|>message role=\"system\"<|sep|>") + *system;
+    return text;
+  }
+  std::string render_tool_calls(const std::vector<ToolCall>& calls) const override {
+    std::string text = "<|open|>tools<|sep|>";
+    for (size_t i = 0; i < calls.size(); ++i)
+      text += fmt::format("{}{}\" index=\"{}\"<|sep|>{}<|close|>call<|sep|>", kOpenCall, escaped(calls[i].name), i + 1,
+                          arguments_of(calls[i].arguments));
+    return text + "<|close|>tools<|sep|>";
+  }
+  // An answer in words closes its channel itself.
+  std::string call_separator(const std::string* before) const override { return before ? "" : "<|close|>response<|sep|>"; }
+  TemplateSlots results_of_calls(const std::string& said, std::string* answer, const std::vector<std::string>& results,
+                                 const SwiftTemplate& dialog) const override {
+    if (written_as_action(&said)) return AgentFormat::results(answer, results, dialog);
+    TemplateSlots pieces = {kCloseMessage};
+    size_t at = 0;
+    for (size_t i = 0; i < results.size(); ++i)
+      pieces.push_back(fmt::format("<|open|>message role=\"tool\" tool=\"{}\" index=\"{}\"<|sep|>{}{}", next_name(said, at),
+                                   i + 1, results[i], kCloseMessage));
+    pieces.push_back("<|open|>message role=\"assistant\"<|sep|>");
+    return pieces;
+  }
+
+ private:
+  static constexpr const char* kCloseMessage = "<|close|>message<|sep|><|end_of_msg|>";
+  static constexpr std::string_view kOpenCall = "<|open|>call tool=\"";
+
+  static std::string escaped(std::string text) { return replace_all(replace_all(std::move(text), "&", "&amp;"), "\"", "&quot;"); }
+  static const char* type_of(const Json& value) {
+    if (value.is_boolean()) return "boolean";
+    if (value.is_null()) return "null";
+    if (value.is_number()) return "number";
+    if (value.is_string()) return "string";
+    return value.is_object() ? "object" : "array";
+  }
+  static std::string arguments_of(const Json& arguments) {
+    if (!arguments.is_object()) return "<|open|>json type=\"object\"<|sep|>" + text_or_json(arguments) + "<|close|>json<|sep|>";
+    std::string text;
+    for (const auto& [key, value] : arguments.items())
+      text += fmt::format("<|open|>argument key=\"{}\" type=\"{}\"<|sep|>{}<|close|>argument<|sep|>", escaped(key),
+                          type_of(value), text_or_json(value));
+    return text;
+  }
+  // The name of the next call from `at` on, as it is written there; none: empty.
+  static std::string next_name(const std::string& said, size_t& at) {
+    const size_t open = said.find(kOpenCall, at), begin = open + kOpenCall.size();
+    const size_t end = open == said.npos ? said.npos : said.find('"', begin);
+    at = end == said.npos ? said.size() : end;
+    return end == said.npos ? "" : said.substr(begin, end - begin);
+  }
+};
+
 class Youtu final : public SeriesFormat {
  public:
   std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
@@ -343,12 +421,14 @@ class ToolBench final : public AgentFormat {
 
 void add_series_formats(AgentTable& table) {
   table.emplace_back("deepseek_v3_1", std::make_unique<DeepSeek31>());
-  table.emplace_back("deepseek_v4", std::make_unique<DeepSeek4>());
+  table.emplace_back("deepseek_v4", std::make_unique<DeepSeek4>(false));
+  table.emplace_back("deepseek_v41", std::make_unique<DeepSeek4>(true));
   table.emplace_back("minimax_m2", std::make_unique<MiniMax2>());
   table.emplace_back("minimax_m3", std::make_unique<MiniMax3>());
   table.emplace_back("hy_v3_preview", std::make_unique<Hunyuan3>(""));
   table.emplace_back("hy_v3", std::make_unique<Hunyuan3>(":opensource"));
   table.emplace_back("kimi_k25", std::make_unique<Kimi25>());
+  table.emplace_back("kimi_k3", std::make_unique<KimiK3>());
   table.emplace_back("youtu", std::make_unique<Youtu>());
   table.emplace_back("toolbench", std::make_unique<ToolBench>());
 }
