@@ -1,4 +1,5 @@
 """How tests make the wheel `hone`, and an environment of its own with torch beside it."""
+import json
 import os
 import shutil
 import subprocess
@@ -8,6 +9,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BINARY = Path(os.environ.get("HONE_BIN", ROOT / "build/bin/hone"))
+NANO = ROOT / "models/nano"
+RAY = dict(RAY_USAGE_STATS_ENABLED="0", RAY_AUTH_MODE="disabled", RAY_DEDUP_LOGS="0", RAY_worker_niceness="0")  # others wait for these
+ROWS = 40
 PACKAGES = Path(next(path for path in sys.path if path.endswith("site-packages")))
 
 
@@ -51,6 +55,12 @@ def make_small_model(folder, **experts):
     torch.manual_seed(0)
     model = Qwen3MoeForCausalLM(Qwen3MoeConfig(**shape, **experts)) if experts else Qwen3ForCausalLM(Qwen3Config(**shape, tie_word_embeddings=True))
     model.float().save_pretrained(folder)
-    for file in (ROOT / "models/nano").iterdir():
+    for file in NANO.iterdir():
         if "token" in file.name or file.suffix == ".jinja":
             shutil.copy2(file, folder)
+
+
+def write_rows(file, make):
+    """Rows of a question and its answer, as `make` has them."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(json.dumps(make(f"What is {i} plus {i * i}?", f"{i} plus {i * i} is \\boxed{{{i + i * i}}}.")) + "\n" for i in range(ROWS)))

@@ -7,14 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from python_environment import BINARY, PACKAGES, ROOT, make_small_model, own_environment, run
+from python_environment import BINARY, NANO, PACKAGES, RAY, ROOT, make_small_model, own_environment, run, write_rows
 from workers import free_port, made_once
 
 HERE = Path(__file__).parent
 CHECKS = re.findall(r"^def (check_\w+)", (HERE / "twinkle_checks.py").read_text(), re.M)
-NANO = ROOT / "models/nano"
-RAY = dict(RAY_USAGE_STATS_ENABLED="0", RAY_AUTH_MODE="disabled", RAY_DEDUP_LOGS="0", RAY_worker_niceness="0")  # others wait for these
-ROWS = 40
 TEACH = """
 import sys
 from safetensors.torch import load_file, save_file
@@ -42,11 +39,6 @@ def results(tmp_path_factory, python):
 def test_check(results, name):
     found, output = results
     assert found.get(name, f"the process ended before it\n{output[-3000:]}") == "ok", found.get(name, output[-3000:])
-
-
-def write_rows(file, make):
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(json.dumps(make(f"What is {i} plus {i * i}?", f"{i} plus {i * i} is \\boxed{{{i + i * i}}}.")) + "\n" for i in range(ROWS)))
 
 
 def prompt(system, question):

@@ -24,6 +24,7 @@ from hone.twinkle.dataset import Dataset, DatasetMeta
 from hone.twinkle.metric import CISPOMetric, DPOMetric, GRPOMetric, GSPOMetric
 from hone.twinkle.model import MultiLoraMegatronModel, TransformersModel
 from hone.twinkle.platform import DeviceGroup, DeviceMesh
+from hone.twinkle.processes import axis_sizes
 from hone.twinkle.sampler import TorchSampler
 from peft import LoraConfig
 from twinkle.cli import CLI as TheirCLI
@@ -50,6 +51,8 @@ def check_meshes_deal_out_rows_as_twinkle_does(folder):
             assert [mesh.get_slice(length, rank) for rank in range(mesh.data_world_size)] == [other.get_slice(length, rank) for rank in range(mesh.data_world_size)]
         assert mesh.get_pp_last_ranks() == other.get_pp_last_ranks()
     raises(hone.UsageError, lambda: DeviceMesh(np.arange(4), ("sideways",)))
+    sizes = axis_sizes(DeviceMesh.from_sizes(fsdp_size=4, ep_size=2), 4)
+    assert (sizes["dp"], sizes["fsdp"], sizes["ep"]) == (4, 1, 2), sizes  # experts are shared out, the rest is whole
 
 
 def check_calls_are_shared_out_and_collected_as_twinkle_does(folder):
@@ -215,6 +218,12 @@ def a_model(**adapter):
     model.set_optimizer("AdamW", lr=1e-3)
     model.set_lr_scheduler("LinearLR")
     return model
+
+
+def check_a_list_of_targets_may_name_more_than_the_model_has(folder):
+    model = TransformersModel(model_id=NANO)
+    model.add_adapter_to_model("default", LoraConfig(target_modules=["q_proj", "v_proj", "in_proj_qkv"]))
+    assert "['q_proj', 'v_proj']" in model.get_train_configs()
 
 
 def check_accumulation_and_resuming(folder):

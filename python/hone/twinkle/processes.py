@@ -12,7 +12,8 @@ from .utils import get_logger, not_supported
 _joined: dict[tuple, Processes] = {}  # a process meets the others once
 
 
-def _sizes(mesh: DeviceMesh | None, world_size: int, whole: bool) -> dict[str, int]:
+def axis_sizes(mesh: DeviceMesh | None, world_size: int, whole: bool = False) -> dict[str, int]:
+    """The axes of hone's mesh for one of Twinkle's; `whole`: shards count as copies."""
     if mesh is None or (mesh.world_size == 1 and world_size > 1):  # np.array([6]) is how scripts say: six processes, each with rows of its own
         return {"dp": world_size}
     if mesh.world_size != world_size:
@@ -28,8 +29,9 @@ def _sizes(mesh: DeviceMesh | None, world_size: int, whole: bool) -> dict[str, i
             raise UsageError(f"ulysses_size is {split} on a mesh of dp {sizes['dp']} x fsdp {sizes['fsdp']}", "make fsdp or dp a multiple of it")
         sizes[axis] //= split
         sizes["sp"] = split
-    if whole and sizes["fsdp"] > 1:
-        get_logger().info("fsdp %s counts as dp: this optimizer reads whole matrices, so that every process keeps the whole model", sizes["fsdp"])
+    reason = "this optimizer reads whole matrices" if whole else "experts are divided among the processes, and the other weights are not" if sizes["ep"] > 1 else ""
+    if reason and sizes["fsdp"] > 1:
+        get_logger().info("fsdp %s counts as dp: %s", sizes["fsdp"], reason)
         sizes["dp"], sizes["fsdp"] = sizes["dp"] * sizes["fsdp"], 1
     return sizes
 
@@ -58,7 +60,7 @@ def processes_of(mesh: DeviceMesh | None, whole: bool = False) -> Processes | No
     check_mesh(mesh)
     if world_size == 1:
         return None
-    sizes = _sizes(mesh, world_size, whole)
+    sizes = axis_sizes(mesh, world_size, whole)
     key = tuple(sorted(sizes.items()))
     if key not in _joined:
         if _joined:

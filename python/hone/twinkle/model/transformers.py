@@ -101,7 +101,7 @@ class TransformersModel(SavedModel):
             saved = json.loads(Path(config_or_dir, "adapter_config.json").read_text())
             group.adapter_config = LoraConfig(rank=saved["r"], alpha=saved["lora_alpha"], dropout=saved["lora_dropout"], adapters=[os.fspath(config_or_dir)])
         else:
-            group.adapter_config = lora_config(config_or_dir)
+            group.adapter_config = lora_config(config_or_dir, self._model.parameters())
         group.adapter_name, group.gradient_accumulation_steps = adapter_name, gradient_accumulation_steps
         self.optimizer_group[adapter_name] = group
 
