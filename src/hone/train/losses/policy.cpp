@@ -79,8 +79,10 @@ struct PolicyLoss::Tokens {
 };
 
 double PolicyLoss::num_items(const data::Batch& batch) const {
-  if (sequence_ && !sequence_->is_first_rank()) return 0;
-  const auto& payload = data::payload_of<PolicyPayload>(batch);
+  return sequence_ && !sequence_->is_first_rank() ? 0 : items_of(data::payload_of<PolicyPayload>(batch));
+}
+
+double PolicyLoss::items_of(const PolicyPayload& payload) const {
   const auto answers = static_cast<double>(payload.advantages_s.size(0));
   switch (config_.objective) {
     case PolicyObjective::grpo:
@@ -310,7 +312,7 @@ LossSum PolicyLoss::completion_loss(const ForwardOutputs& outputs, const PolicyP
   }
   result.sum = summed(tokens, losses_n);
   if (config_.sdar_coef > 0 && tokens.teacher_n.defined())
-    result.sum = result.sum + config_.sdar_coef * num_items(outputs.batch) * sdar_loss(tokens, result.metrics);
+    result.sum = result.sum + config_.sdar_coef * items_of(payload) * sdar_loss(tokens, result.metrics);
   at::NoGradGuard no_grad;
   if (divergence_n.defined()) result.metrics.push_back({"kl", tokens.mean(divergence_n), 1});
   report_clipping(tokens, ratio, result.metrics);

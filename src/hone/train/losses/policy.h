@@ -62,6 +62,7 @@ class PolicyLoss final : public LossOf<PolicyPayload> {
 
  private:
   struct Tokens;
+  double items_of(const PolicyPayload& payload) const;
   Tokens tokens_of(const ForwardOutputs& outputs, const PolicyPayload& payload, std::vector<Metric>& metrics) const;
   Tensor log_weights(const Tokens& tokens) const;
   Tensor token_losses(const Tokens& tokens, Tensor& ratio, std::vector<Metric>& metrics) const;

@@ -79,7 +79,7 @@ Tensor PolicyTeacher::logps(model::CausalLM& policy, const data::Batch& batch, s
   Tensor logps_t;
   if (model_)
     model_->with_reference(policy, [&](model::CausalLM& model) {
-      logps_t = policy_logps(model, seen.to(model.device()), view.temperature).to(at::kCPU);
+      logps_t = policy_logps(model, seen.to(model.device()), view.temperature, view.sequence).to(at::kCPU);
     });
   else
     logps_t = ask_servers(seen, samples, view.strategy);

@@ -19,6 +19,7 @@ class PolicyTeacher {
     std::shared_ptr<const data::Encoder> encoder;
     double temperature;
     ParallelStrategy& strategy;
+    const parallel::SequenceParallel* sequence = nullptr;  // that splits the sequences of passes; null: nothing does
   };
   // log p(target) of each position of `batch`, [T] on the CPU, zero without a target. For rows with a `teacher_prompt`, the
   // teacher reads it instead of the last user message. Every process calls it.

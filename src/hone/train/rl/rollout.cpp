@@ -416,7 +416,7 @@ void RolloutWorker::compare_with_teacher(const std::vector<data::Batch>& batches
     auto& payload = payloads[b];
     const auto& batch = batches[b];
     payload.teacher_logps_t = deps_.teacher->logps(deps_.model, batch, std::span(draw.own).subspan(b * size, size),
-                                                   {deps_.encoder, config_.policy.temperature, deps_.strategy});
+                                                   {deps_.encoder, config_.policy.temperature, deps_.strategy, deps_.sequence});
     const auto base_t = payload.advantages_s.index_select(0, sequence_ids(batch.segments, at::kCPU));
     if (!config.in_loss)
       payload.advantages_t = advantages_with_teacher(config, base_t, payload.teacher_logps_t, payload.old_logps_t, updates_);
