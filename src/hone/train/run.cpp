@@ -54,7 +54,6 @@ void check_model_parts(const TrainingJob& job, const DistributedContext& process
       {teacher_writes, "seq_kd, and a folder that keeps what a teacher says"},
   };
   const std::pair<bool, const char*> missing_stages[] = {
-      {job.preference.keeps_baseline(), "the loss bco_pair, which remembers what it saw"},
       {pools, "tasks other than causal_lm"},
       {sft.asft.has_value(), "use_asft_loss"},
       {job.trainer.layer_sampling.has_value(), "lisa_activated_layers"},

@@ -388,6 +388,7 @@ void Trainer::save_now() {
   state_.log_window = window_.state();
   state_.recent_losses = spikes_.state();
   state_.method = deps_.loss.state();
+  if (auto* pipeline = deps_.strategy.pipeline()) state_.method = pipeline->of_last_stage(state_.method);
   checkpoint_manager_.begin(state_);
   if (!config_.async_save) wait_for_save();
 }

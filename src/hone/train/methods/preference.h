@@ -1,6 +1,5 @@
 // Learning from preferences: which of two answers is better (dpo, cpo, orpo, rm), or whether one is good (kto). What can be set.
 #pragma once
-#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -48,9 +47,6 @@ struct PreferenceConfig {
   bool estimates_kl = true;  // kto: losses are measured from how far the model has moved; not so in apo_zero_unpaired
   std::optional<double> center_rewards_coefficient;  // rm: weight of what keeps scores near zero
 
-  bool keeps_baseline() const {
-    return bco_weight > 0 || std::ranges::any_of(losses, [](const auto& loss) { return loss.name == "bco_pair"; });
-  }
   bool compares_pairs() const { return method == Preference::dpo || method == Preference::cpo || method == Preference::orpo; }
 };
 
