@@ -275,7 +275,11 @@ Tensor PolicyLoss::demonstration_loss(const ForwardOutputs& outputs, const Polic
 }
 
 LossSum PolicyLoss::loss(const ForwardOutputs& outputs, const PolicyPayload& payload) {
-  if (payload.demonstrations == 0) return completion_loss(outputs, payload);
+  if (payload.demonstrations == 0) {
+    auto result = completion_loss(outputs, payload);
+    count_once(result, sequence_);
+    return result;
+  }
   const auto& batch = outputs.batch;
   auto result = completion_loss(sequences_of(outputs, 0, batch.segments.count() - payload.demonstrations,
                                              batch.target_count - payload.demonstrated_targets),
@@ -316,7 +320,6 @@ LossSum PolicyLoss::completion_loss(const ForwardOutputs& outputs, const PolicyP
   at::NoGradGuard no_grad;
   if (divergence_n.defined()) result.metrics.push_back({"kl", tokens.mean(divergence_n), 1});
   report_clipping(tokens, ratio, result.metrics);
-  count_once(result, sequence_);
   return result;
 }
 
