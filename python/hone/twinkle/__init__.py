@@ -20,11 +20,11 @@ _HOMES = {"initialize": "infra", "remote_class": "infra", "remote_function": "in
 __all__ = ["install", *_HOMES]
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> object:
     if name in _HOMES:
         return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
     raise AttributeError(f"hone's twinkle has no {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return __all__

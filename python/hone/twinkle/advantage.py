@@ -15,7 +15,8 @@ def _groups(rewards: Any, num_generations: int) -> torch.Tensor:
         rewards = rewards.sum(-1)
     if num_generations < 1 or rewards.numel() % num_generations:
         raise UsageError(f"num_generations is {num_generations}, and there are {rewards.numel()} rewards", "expected as many for every prompt")
-    return rewards.view(-1, num_generations)
+    groups: torch.Tensor = rewards.view(-1, num_generations)
+    return groups
 
 
 def _scaled(advantages: torch.Tensor, groups: torch.Tensor, scale: str) -> torch.Tensor:

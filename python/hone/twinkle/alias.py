@@ -7,6 +7,7 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+from types import ModuleType
 
 from ..errors import UsageError
 
@@ -24,12 +25,12 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             raise ModuleNotFoundError(f"hone's twinkle has no {name!r}; what it has is in docs/python.md", name=name)
         return importlib.machinery.ModuleSpec(name, self)
 
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> object:
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         module = importlib.import_module(OURS + spec.name.removeprefix("twinkle"))
         self._own_spec = module.__spec__
         return module
 
-    def exec_module(self, module: object) -> None:
+    def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self._own_spec  # the import system wrote the other name's into it
 
 

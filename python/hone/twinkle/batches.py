@@ -18,7 +18,7 @@ from .template import Template
 if TYPE_CHECKING:
     from ..trainer import Trainer
 
-_NOTHING = {"input_ids": [0, 0], "labels": [IGNORE, IGNORE]}  # of a process without rows: it computes along, and counts for nothing
+_NOTHING: dict[str, Any] = {"input_ids": [0, 0], "labels": [IGNORE, IGNORE]}  # of a process without rows: it computes along, and counts for nothing
 
 
 def _array(values: Any) -> np.ndarray:
@@ -34,7 +34,7 @@ class Rows:
     @classmethod
     def of(cls, inputs: Any, template: Template | None) -> Rows:
         """Of features, or of conversations that the template encodes."""
-        rows = [inputs] if isinstance(inputs, Mapping) else list(inputs)
+        rows: list[Any] = [inputs] if isinstance(inputs, Mapping) else list(inputs)
         if rows and "input_ids" not in rows[0]:
             if template is None:
                 raise UsageError("the rows are conversations, and the model has no template", "call set_template() first, or encode the dataset")

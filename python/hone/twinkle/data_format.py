@@ -37,7 +37,7 @@ class InputFeature(TypedDict, total=False):
     length: int
 
 
-class ModelOutput(dict):
+class ModelOutput(dict[str, Any]):
     """`logps`, of each label, [rows, tokens]; `loss` where one was computed. `logits` are None unless a loss asks for them."""
 
     def __init__(self, **values: Any) -> None:
@@ -109,7 +109,7 @@ class SampleResponse:
     prompt_token_ids: list[int] | None = None
 
 
-class SampleResponses(list):
+class SampleResponses(list[Any]):
     """A SampleResponse for each prompt; `sequences` are those of all."""
 
     @property

@@ -35,9 +35,9 @@ class DatasetMeta:
         return rows if self.data_slice is None else [rows[number % len(rows)] for number in self.data_slice]
 
 
-def _is_batched(work: Callable) -> bool:
+def _is_batched(work: Callable[..., Any]) -> bool:
     """Whether a preprocessor of a script takes columns: newer ones do, and say so with the helpers of their base."""
-    called = getattr(type(work), "__call__", None)
+    called: Any = getattr(type(work), "__call__", None)
     return isinstance(work, Preprocessor) and called is not Preprocessor.__call__ and "map_col_to_row" in called.__code__.co_names
 
 
@@ -79,7 +79,7 @@ class Dataset:
         keep = construct(filter_func, DataFilter, preprocessor, **(init_args or {}))
         self._replace(dataset_meta, lambda rows: [row for row in rows if keep(row)])
 
-    def _replace(self, meta: DatasetMeta | None, change: Callable[[list], list]) -> None:
+    def _replace(self, meta: DatasetMeta | None, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
         if not self.datasets:
             raise errors.UsageError("there is no dataset", "name one when it is made, or call add_dataset() first")
         if meta is None and len(self.datasets) > 1:

@@ -10,9 +10,9 @@ from ..errors import UsageError
 from .data_format import ModelOutput
 from .platform import DeviceMesh
 
-Call = tuple[tuple, dict[str, Any]]
-Dispatch = str | Callable
-Collect = str | Callable
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+Dispatch = str | Callable[..., Any]
+Collect = str | Callable[..., Any]
 
 
 def _count(value: Any, tensors: bool) -> int | None:
@@ -36,7 +36,7 @@ def _by_data_rank(mesh: DeviceMesh | None, length: int, count: int) -> list[slic
     return [mesh.get_slice(length, mesh.get_data_rank_from_global_rank(worker * stride)) for worker in range(count)]
 
 
-def dispatch_calls(dispatch: Dispatch, count: int, mesh: DeviceMesh | None, args: tuple, kwargs: dict[str, Any]) -> list[Call]:
+def dispatch_calls(dispatch: Dispatch, count: int, mesh: DeviceMesh | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Call]:
     """The arguments for each of `count` workers."""
     if callable(dispatch):
         try:
@@ -96,7 +96,7 @@ class LazyResult:
     _is_lazy_collect = True
 
     def __init__(self, references: list[Any], collect: Collect, mesh: DeviceMesh | None) -> None:
-        self._references = references
+        self._references: list[Any] | None = references
         self._collect = collect
         self._mesh = mesh
 
@@ -123,6 +123,6 @@ def is_lazy(value: Any) -> bool:
     return getattr(value, "_is_lazy_collect", False)
 
 
-def fetched(args: tuple, kwargs: dict[str, Any]) -> Call:
+def fetched(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     """The arguments with lazy ones fetched."""
     return tuple(value() if is_lazy(value) else value for value in args), {name: value() if is_lazy(value) else value for name, value in kwargs.items()}

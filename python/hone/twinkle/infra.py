@@ -91,7 +91,7 @@ def remote_class(execute: str = "peer") -> Callable[[type], type]:
     _check_execute(execute)
 
     def decorate(cls: type) -> type:
-        original = cls.__init__
+        original: Callable[..., None] = getattr(cls, "__init__")
         takes_mesh = any(parameter.name == "device_mesh" or "DeviceMesh" in str(parameter.annotation)
                          for parameter in inspect.signature(original).parameters.values())
 
@@ -102,8 +102,8 @@ def remote_class(execute: str = "peer") -> Callable[[type], type]:
             else:
                 _begin(self, original, takes_mesh, execute, args, kwargs)
 
-        begin._remote = True
-        cls.__init__ = begin
+        setattr(begin, "_remote", True)
+        setattr(cls, "__init__", begin)
         return cls
 
     return decorate
@@ -115,7 +115,7 @@ def _check_execute(execute: str) -> None:
 
 
 # Classes of a script travel to workers with their code. What looks at this process's state is here, where they find it again.
-def _begin(self: Any, original: Callable, takes_mesh: bool, execute: str, args: tuple, kwargs: dict[str, Any]) -> None:
+def _begin(self: Any, original: Callable[..., Any], takes_mesh: bool, execute: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     remote_group = kwargs.pop("remote_group", None)
     kwargs.pop("instance_id", None)
     mesh = next((value for value in (*args, *kwargs.values()) if isinstance(value, DeviceMesh)), None)
@@ -127,9 +127,10 @@ def _begin(self: Any, original: Callable, takes_mesh: bool, execute: str, args: 
             kwargs["device_mesh"] = mesh
     if not takes_mesh:
         kwargs = {name: value for name, value in kwargs.items() if not isinstance(value, DeviceMesh)}
-    for group in state.groups if mesh is not None else ():
-        if group.name == remote_group or (not remote_group and state.mode == "local"):
-            group._device_mesh[type(self).__name__] = mesh
+    if mesh is not None:
+        for group in state.groups:
+            if group.name == remote_group or (not remote_group and state.mode == "local"):
+                group._device_mesh[type(self).__name__] = mesh
     if state.mode == "ray" and remote_group and remote_group != state.own_group:
         _make_remote(self, execute, remote_group, mesh, args, kwargs)
     else:
@@ -137,7 +138,7 @@ def _begin(self: Any, original: Callable, takes_mesh: bool, execute: str, args: 
     self.remote_group = remote_group
 
 
-def _make_remote(handle: Any, execute: str, remote_group: str, mesh: DeviceMesh | None, args: tuple, kwargs: dict[str, Any]) -> None:
+def _make_remote(handle: Any, execute: str, remote_group: str, mesh: DeviceMesh | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     if state.own_group is not None:
         raise not_supported(f"an object of the group {remote_group!r} that a worker of {state.own_group!r} makes", "make it in the script itself")
     import ray
@@ -156,12 +157,12 @@ def _make_remote(handle: Any, execute: str, remote_group: str, mesh: DeviceMesh 
 
 
 def remote_function(dispatch: Dispatch = "slice", execute: str = "all", collect: Collect = "none", sync: bool = False,
-                    lazy_collect: bool | None = None, timeout: float | None = None) -> Callable[[Callable], Callable]:
+                    lazy_collect: bool | None = None, timeout: float | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A method that workers run. `dispatch`: which of the arguments each gets; `execute`: who runs it; `collect`: what becomes of the
     results; `sync`: wait for them; `lazy_collect`: return at once (None: as initialize() was told)."""
     _check_execute(execute)
 
-    def decorate(function: Callable) -> Callable:
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
             if not hasattr(self, "_workers"):
@@ -169,13 +170,14 @@ def remote_function(dispatch: Dispatch = "slice", execute: str = "all", collect:
                 return function(self, *args, **kwargs)
             return _away(self, function.__name__, dispatch, execute, collect, not sync and lazy_collect, timeout, args, kwargs)
 
-        call._dispatch, call._execute, call._collect = dispatch, execute, collect
+        for name, value in (("_dispatch", dispatch), ("_execute", execute), ("_collect", collect)):
+            setattr(call, name, value)
         return call
 
     return decorate
 
 
-def _here(self: Any, dispatch: Dispatch, args: tuple, kwargs: dict[str, Any]) -> Call:
+def _here(self: Any, dispatch: Dispatch, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     """The arguments of a call that has arrived. The driver could not cut what it did not have."""
     if not any(map(is_lazy, (*args, *kwargs.values()))):
         return args, kwargs
@@ -184,7 +186,7 @@ def _here(self: Any, dispatch: Dispatch, args: tuple, kwargs: dict[str, Any]) ->
     return dispatch_calls(dispatch, Platform.get_world_size(), mesh, args, kwargs)[max(Platform.get_rank(), 0)]
 
 
-def _away(self: Any, name: str, dispatch: Dispatch, execute: str, collect: Collect, lazy: bool | None, timeout: float | None, args: tuple,
+def _away(self: Any, name: str, dispatch: Dispatch, execute: str, collect: Collect, lazy: bool | None, timeout: float | None, args: tuple[Any, ...],
           kwargs: dict[str, Any]) -> Any:
     import ray
 
@@ -227,6 +229,6 @@ def get_device_placement(device_group: list[DeviceGroup] | None = None) -> str:
     for group in device_group or state.groups:
         lines.append(f"  {group.name}: {group.device_type} {', '.join(map(str, group.device_ranks()))}")
         for name, mesh in group._device_mesh.items():
-            axes = " x ".join(f"{axis} {size}" for axis, size in zip(mesh.mesh_dim_names, mesh.mesh.shape))
+            axes = " x ".join(f"{axis} {size}" for axis, size in zip(mesh.mesh_dim_names or (), mesh.mesh.shape))
             lines.append(f"    {name}: {axes}" + (f", sequences over {mesh.ulysses_size}" if (mesh.ulysses_size or 1) > 1 else ""))
     return "\n".join(lines)

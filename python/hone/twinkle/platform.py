@@ -129,11 +129,14 @@ class DeviceMesh:
 
     def has_dim(self, name: str) -> bool:
         """Whether the mesh has such an axis."""
-        return name in self.mesh_dim_names
+        return name in (self.mesh_dim_names or ())
+
+    def _axis(self, name: str) -> int:
+        return (self.mesh_dim_names or ()).index(name)
 
     def get_dim_size(self, name: str) -> int:
         """How many processes lie along an axis; 1 where the mesh has none of that name."""
-        return self.mesh.shape[self.mesh_dim_names.index(name)] if self.has_dim(name) else 1
+        return self.mesh.shape[self._axis(name)] if self.has_dim(name) else 1
 
     @property
     def world_size(self) -> int:
@@ -163,7 +166,7 @@ class DeviceMesh:
     def coordinate(self, rank: int, name: str) -> int:
         """Where a process lies along an axis; 0 for one that is not in the mesh."""
         found = np.argwhere(self.mesh == rank)
-        return int(found[0][self.mesh_dim_names.index(name)]) if len(found) and self.has_dim(name) else 0
+        return int(found[0][self._axis(name)]) if len(found) and self.has_dim(name) else 0
 
     def get_data_rank_from_global_rank(self, rank: int) -> int:
         """Whose rows a process computes: its position over dp and fsdp; processes that split sequences have the same."""
@@ -190,4 +193,4 @@ class DeviceMesh:
         """The processes of the last pipeline stage."""
         if not self.has_dim("pp"):
             return sorted(self.mesh.flatten().tolist())
-        return sorted(np.take(self.mesh, -1, axis=self.mesh_dim_names.index("pp")).flatten().tolist())
+        return sorted(np.take(self.mesh, -1, axis=self._axis("pp")).flatten().tolist())

@@ -9,7 +9,7 @@ from ..errors import UsageError
 from .platform import DeviceMesh, Platform
 from .utils import get_logger, not_supported
 
-_joined: dict[tuple, Processes] = {}  # a process meets the others once
+_joined: dict[tuple[tuple[str, int], ...], Processes] = {}  # a process meets the others once
 
 
 def axis_sizes(mesh: DeviceMesh | None, world_size: int, whole: bool = False) -> dict[str, int]:
@@ -68,7 +68,8 @@ def processes_of(mesh: DeviceMesh | None, whole: bool = False) -> Processes | No
         own = os.environ["RANK"]
         os.environ["RANK"] = str(_rank(mesh, sizes, int(own)))
         try:
-            _joined[key] = Processes(**sizes, **_settings(mesh))
+            settings: dict[str, Any] = {**sizes, **_settings(mesh)}
+            _joined[key] = Processes(**settings)
         finally:
             os.environ["RANK"] = own
     return _joined[key]

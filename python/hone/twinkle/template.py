@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import data
 from ..errors import DataError, require
-from .data_format import InputFeature, Trajectory
+from .data_format import InputFeature
 from .utils import local_name, not_supported
 
 _STRATEGIES = ("raise", "left", "right", "split", "delete")
@@ -45,7 +45,7 @@ class Template:
     def _row(self, trajectory: Mapping[str, Any]) -> dict[str, Any]:
         if any(trajectory.get(name) for name in ("images", "videos", "audios")):
             raise not_supported("a row with images, videos or sounds", "train it with hone sft, which reads them")
-        row = {"messages": [{name: value for name, value in message.items() if value is not None} for message in trajectory["messages"]]}
+        row: dict[str, Any] = {"messages": [{name: value for name, value in message.items() if value is not None} for message in trajectory["messages"]]}
         if trajectory.get("tools"):
             row["tools"] = json.dumps(trajectory["tools"], ensure_ascii=False)
         return row
@@ -84,12 +84,13 @@ class Template:
         if self.truncation_strategy == "delete":
             return []
         begins = {"left": [length - longest], "right": [0], "split": range(0, length, longest)}[self.truncation_strategy]
-        parts = [{name: feature[name][begin:begin + longest] for name in ("input_ids", "labels", "attention_mask", "position_ids")} for begin in begins]
-        return [InputFeature(**part, length=len(part["input_ids"])) for part in parts]
+        parts = [slice(begin, min(begin + longest, length)) for begin in begins]
+        return [InputFeature(input_ids=feature["input_ids"][part], labels=feature["labels"][part], attention_mask=feature["attention_mask"][part],
+                             position_ids=feature["position_ids"][part], length=part.stop - part.start) for part in parts]
 
-    def batch_encode(self, trajectories: Mapping[str, list] | list[Trajectory], add_generation_prompt: bool = False) -> list[dict[str, Any]]:
+    def batch_encode(self, trajectories: Mapping[str, list[Any]] | Sequence[Mapping[str, Any]], add_generation_prompt: bool = False) -> list[dict[str, Any]]:
         """Rows with their tokens beside what they held. Pairs (positive, negative) are encoded each."""
-        rows = _columns_to_rows(trajectories) if isinstance(trajectories, Mapping) else list(trajectories)
+        rows: Sequence[Mapping[str, Any]] = _columns_to_rows(trajectories) if isinstance(trajectories, Mapping) else trajectories
         encoded = []
         for row in rows:
             if "positive" in row:
@@ -100,7 +101,7 @@ class Template:
                 encoded += [{**row, **feature} for feature in self._fit(self.encode(row, add_generation_prompt))]
         return encoded
 
-    def check(self, trajectory: Trajectory) -> Trajectory | None:
+    def check(self, trajectory: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The trajectory, or None for one that cannot be encoded."""
         try:
             return trajectory if self.batch_encode([trajectory]) else None

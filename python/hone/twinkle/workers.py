@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import socket
 from typing import Any
@@ -18,7 +19,7 @@ def free_port() -> int:
     """A port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("", 0))
-        return probe.getsockname()[1]
+        return int(probe.getsockname()[1])
 
 
 class Worker:
@@ -45,14 +46,14 @@ class Worker:
 
         torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // int(environment["LOCAL_WORLD_SIZE"])))
 
-    def make(self, name: str, settings: dict[str, Any], cls: type, args: tuple, kwargs: dict[str, Any]) -> None:
+    def make(self, name: str, settings: dict[str, Any], cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """An object of the group."""
         from . import infra
 
         infra.enter_worker(settings)
         self._objects[name] = cls(*args, **kwargs)
 
-    def call(self, name: str, method: str, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def call(self, name: str, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A method of it. Iterators stay here: their items travel one by one, with whether they are over."""
         thing = self._objects[name]
         if method == "__iter__":
@@ -87,7 +88,7 @@ def start_ray() -> None:
         if ray.is_initialized():
             return
         try:
-            ray.init(log_to_driver=True, include_dashboard=False, logging_level="WARNING")
+            ray.init(log_to_driver=True, include_dashboard=False, logging_level=logging.WARNING)
         except Exception as problem:  # a node that takes longer than half a minute to come up is given up by Ray
             ray.shutdown()
             if "timed out during startup" not in str(problem) or attempt + 1 == _ATTEMPTS:
@@ -107,15 +108,15 @@ def workers_of(group: DeviceGroup, nproc_per_node: int) -> list[Any]:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     ranks = group.device_ranks()
-    nodes = sorted((node["NodeManagerAddress"] != ray.util.get_node_ip_address(), node["NodeID"]) for node in ray.nodes() if node["Alive"])
-    nodes = [node for _, node in nodes]
+    found = sorted((node["NodeManagerAddress"] != ray.util.get_node_ip_address(), node["NodeID"]) for node in ray.nodes() if node["Alive"])
+    nodes = [node for _, node in found]
     places = [_node_of(rank, nproc_per_node, nodes) for rank in ranks]
     platform = Platform.get_platform(group.device_type)
     inherited = {name: value for name, value in os.environ.items()
                  if name.startswith(("TWINKLE_", "HONE_", "HF_", "MODELSCOPE_", "ASCEND", "HCCL_")) or name in ("USE_HF", "PYTHONPATH", "LD_LIBRARY_PATH", "PATH")}
     if group.visible_devices and platform.visible_devices_variable:
         inherited[platform.visible_devices_variable] = group.visible_devices
-    remote = ray.remote(num_cpus=0)(Worker)
+    remote: Any = ray.remote(num_cpus=0)(Worker)
     started = [remote.options(scheduling_strategy=NodeAffinitySchedulingStrategy(place, soft=False)).remote(inherited) for place in places]
     address, port = ray.get(started[0].meeting_point.remote())
     visible = len(group.visible_devices.split(",")) if group.visible_devices else 0

@@ -7,16 +7,32 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from ...device_mesh import DeviceMesh
 from ...errors import CheckpointError
+from ...model import Model
+from ...trainer import Trainer
 from ..infra import remote_function
 from ..platform import Platform
 from ..utils import run_program
+from .optimizer_group import OptimizerGroup
 
 _STATE = "hone_state"  # the folder of a checkpoint that holds what a run continues with
 
 
 class SavedModel:
-    """What a model writes and reads. All of its processes take part."""
+    """What a model writes and reads. All of its processes take part. The model itself has the rest."""
+
+    _model: Model
+
+    @property
+    def _processes(self) -> DeviceMesh | None:
+        raise NotImplementedError("a model knows its processes")
+
+    def _group(self, settings: dict[str, Any]) -> OptimizerGroup:
+        raise NotImplementedError("a model has groups")
+
+    def _make_trainer(self) -> Trainer:
+        raise NotImplementedError("a model has a trainer")
 
     @remote_function(dispatch="all", collect="first", lazy_collect=False)
     def save(self, name: str | None = None, output_dir: str | None = None, interval: int = 1, save_optimizer: bool = False,
@@ -34,7 +50,7 @@ class SavedModel:
         if save_optimizer:
             checkpoint = trainer.save(os.path.join(folder, _STATE))
             if Platform.is_master():
-                facts = {"checkpoint": Path(checkpoint).name, "cur_step": group.cur_step, "rates": group.rates.state(),
+                facts = {"checkpoint": Path(checkpoint).name, "cur_step": group.cur_step, "rates": group.optimizer_rates().state(),
                          "consumed_train_samples": consumed_train_samples, "gradient_accumulation_steps": group.gradient_accumulation_steps}
                 Path(folder, _STATE, "progress.json").write_text(json.dumps(facts))
         return folder
@@ -60,7 +76,7 @@ class SavedModel:
         self._make_trainer().load(progress.parent / facts["checkpoint"])
         if not resume_only_model:
             group.cur_step = facts["cur_step"]
-            group.rates.restore(facts["rates"])
+            group.optimizer_rates().restore(facts["rates"])
         return {"consumed_train_samples": facts["consumed_train_samples"], "cur_step": facts["cur_step"]}
 
     @remote_function(dispatch="all", collect="first", lazy_collect=False)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ...errors import UsageError
 from ...trainer import LoraConfig
 from ..loss import CrossEntropyLoss, Loss
 from ..metric import Metric, TrainFigures
@@ -24,6 +25,12 @@ class OptimizerGroup:
     figures: TrainFigures = field(default_factory=TrainFigures)
     evaluation: TrainFigures = field(default_factory=TrainFigures)
     metrics: list[Metric] = field(default_factory=list)
+
+    def optimizer_rates(self) -> Rates:
+        """The optimizer's settings and schedule, which must be there by now."""
+        if self.rates is None:
+            raise UsageError("the model has no optimizer", "call set_optimizer('AdamW', lr=…) first")
+        return self.rates
 
     def update_is_due(self) -> bool:
         """Whether the passes since the last update are as many as an update takes."""

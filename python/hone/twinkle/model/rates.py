@@ -33,7 +33,7 @@ class Rates:
             raise UsageError(f"{name} is given {', '.join(sorted(unknown))}", "expected lr, weight_decay, betas and eps")
         if name == "Adam" and weight_decay and "weight_decay" in kwargs:
             raise UsageError(f"Adam with weight_decay {weight_decay}", "take AdamW")
-        self.settings = {"optimizer": _OPTIMIZERS[name], "learning_rate": lr, "weight_decay": 0.0 if name == "Adam" else weight_decay, "adam_beta1": betas[0],
+        self.settings: dict[str, Any] = {"optimizer": _OPTIMIZERS[name], "learning_rate": lr, "weight_decay": 0.0 if name == "Adam" else weight_decay, "adam_beta1": betas[0],
                          "adam_beta2": betas[1], "adam_epsilon": eps}
         self._stand_in = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=lr)
         self._schedule: lr_scheduler.LRScheduler | None = None
@@ -51,7 +51,7 @@ class Rates:
     @property
     def learning_rate(self) -> float:
         """Of the next update."""
-        return self._stand_in.param_groups[0]["lr"]
+        return float(self._stand_in.param_groups[0]["lr"])
 
     @property
     def schedule_name(self) -> str:

@@ -86,9 +86,7 @@ class TransformersModel(SavedModel):
     def _make_trainer(self) -> Trainer:
         if self._trainer is None:
             group = self._group({})
-            if group.rates is None:
-                raise UsageError("the model has no optimizer", "call set_optimizer('AdamW', lr=…) first")
-            self._trainer = Trainer(self._model, group.adapter_config or "full", seed=state.seed, mesh=self._processes, **group.rates.settings)
+            self._trainer = Trainer(self._model, group.adapter_config or "full", seed=state.seed, mesh=self._processes, **group.optimizer_rates().settings)
         return self._trainer
 
     @remote_function(dispatch="all")
@@ -115,9 +113,7 @@ class TransformersModel(SavedModel):
     def set_lr_scheduler(self, scheduler_cls: Any, **kwargs: Any) -> None:
         """Any scheduler of torch, LinearWarmupScheduler, CosineWarmupScheduler, or default (Megatron's cosine)."""
         group = self._group(kwargs)
-        if group.rates is None:
-            raise UsageError("the model has no optimizer", "call set_optimizer() before set_lr_scheduler()")
-        group.rates.set_schedule(scheduler_cls, **kwargs)
+        group.optimizer_rates().set_schedule(scheduler_cls, **kwargs)
 
     @remote_function(dispatch="all")
     def set_loss(self, loss_cls: Any, **kwargs: Any) -> None:
@@ -188,14 +184,14 @@ class TransformersModel(SavedModel):
     def calculate_loss(self, **kwargs: Any) -> float:
         """The loss of the last forward or forward_only."""
         group = self._group(kwargs)
-        if self._last is None:
-            raise UsageError("there is no pass to compute a loss of", "call forward() first")
         return self._measure(group, kwargs)
 
     def _measure(self, group: OptimizerGroup, extra: Mapping[str, Any]) -> float:
+        if self._last is None:
+            raise UsageError("there is no pass to compute a loss of", "call forward() first")
         rows, last = self._last
         last["loss"], last["items"] = rows.loss(group.loss_instance, last["outputs"], extra)
-        value = float(last["loss"].detach()) / max(last["items"], 1)
+        value: float = float(last["loss"].detach()) / max(last["items"], 1)
         last["outputs"]["loss"] = value
         if not last["training"]:
             group.evaluation.add_pass({"loss": value}, last["items"])
@@ -257,9 +253,9 @@ class TransformersModel(SavedModel):
         """Updates the weights."""
         group = self._group(kwargs)
         if group.update_is_due():
-            rate = (optim_params or {}).get("lr", group.rates.learning_rate)
+            rate = (optim_params or {}).get("lr", group.optimizer_rates().learning_rate)
             self._make_trainer().step(rate)
-            group.rates.updated()
+            group.optimizer_rates().updated()
 
     @remote_function(dispatch="all")
     def zero_grad(self, **kwargs: Any) -> None:
@@ -272,12 +268,12 @@ class TransformersModel(SavedModel):
         """The next rate."""
         group = self._group(kwargs)
         if group.update_is_due():
-            group.rates.advance()
+            group.optimizer_rates().advance()
 
     @remote_function(dispatch="all", collect="first")
     def clip_grad_and_step(self, max_grad_norm: float = 1.0, norm_type: int = 2, **kwargs: Any) -> float | None:
         """clip_grad_norm, step, zero_grad and lr_step."""
-        norm = self.clip_grad_norm(max_grad_norm, norm_type, **kwargs)
+        norm: float | None = self.clip_grad_norm(max_grad_norm, norm_type, **kwargs)
         self.step(**kwargs)
         self.zero_grad(**kwargs)
         self.lr_step(**kwargs)

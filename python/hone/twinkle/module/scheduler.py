@@ -8,6 +8,11 @@ from torch.optim.lr_scheduler import LambdaLR
 
 
 class _Warmup(LambdaLR):
+    @staticmethod
+    def falling(progress: float) -> float:
+        """The factor behind the warmup, by how much of the steps there is done."""
+        raise NotImplementedError("a schedule says how it falls")
+
     def __init__(self, optimizer: Any, num_warmup_steps: int = 0, num_training_steps: int = 1, last_epoch: int = -1, **kwargs: Any) -> None:
         def factor(step: int) -> float:
             if step < num_warmup_steps:

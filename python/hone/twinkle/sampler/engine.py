@@ -43,7 +43,7 @@ class Sampler:
         self.device_mesh = device_mesh
         dtype = args.get("dtype") or torch_dtype
         self._dtype = None if dtype in (None, "auto") else str(dtype).removeprefix("torch.")
-        self._limits = {"max_model_len": int(args.get("max_model_len") or 0), "max_num_seqs": int(args.get("max_num_seqs") or 256)}
+        self._limits: dict[str, Any] = {"max_model_len": int(args.get("max_model_len") or 0), "max_num_seqs": int(args.get("max_num_seqs") or 256)}
         self._start(local_name(model_id))
         self.template: Template | None = None
         self._seed = state.seed + max(Platform.get_rank(), 0)
@@ -147,7 +147,7 @@ class Sampler:
         kept = {name: value for name, value in row.items() if name not in InputFeature.__annotations__}
         feature = {**kept, "messages": [*messages, {"role": "assistant", "content": answer.text}], "input_ids": ids, "labels": labels,
                    "attention_mask": np.ones_like(ids), "position_ids": np.arange(len(ids)), "length": len(ids)}
-        logprobs = [[(token, float(logp))] for token, logp in zip(tokens, answer.logprobs)]
+        logprobs = [[(token, float(logp))] for token, logp in zip(tokens, answer.logprobs if answer.logprobs is not None else ())]
         return SampledSequence(answer.finish_reason, tokens, logprobs, answer.text, feature)
 
     @remote_function(dispatch="all", collect="first", lazy_collect=False)

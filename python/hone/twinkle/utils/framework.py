@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import importlib.util
+from typing import Any
 
 
 class Torch:
@@ -32,4 +33,5 @@ class Torch:
         import torch
         import torch_npu  # noqa: F401
 
-        return torch.npu.is_available() and torch.npu.device_count() > 0
+        npu: Any = getattr(torch, "npu")
+        return bool(npu.is_available() and npu.device_count() > 0)
