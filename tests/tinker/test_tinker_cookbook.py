@@ -58,7 +58,7 @@ def rows(name):
         chats = [{"messages": [{"role": "user", "content": f"What is {i} and {i}?"}, {"role": "assistant", "content": f"It is {2 * i}."}]} for i in range(300)]
         return datasets.DatasetDict({"train": datasets.Dataset.from_list(chats), "test": datasets.Dataset.from_list(chats[:32])})
     if "gsm8k" in name:
-        return datasets.Dataset.from_list([{"question": f"What is {i} plus 1?", "answer": f"#### {i + 1}"} for i in range(260)])
+        return datasets.Dataset.from_list([{"question": f"What is {i} plus 1?", "answer": f"#### {i + 1}"} for i in range(8)])  # a step samples 16 answers to each
     pairs = [{"chosen": f"\\n\\nHuman: Say {i}.\\n\\nAssistant: {i}", "rejected": f"\\n\\nHuman: Say {i}.\\n\\nAssistant: No, I never say that"} for i in range(64)]
     return datasets.DatasetDict({"train": datasets.Dataset.from_list(pairs), "test": datasets.Dataset.from_list(pairs[:8])})
 datasets.load_dataset = lambda path, *_, **more: rows(path)  # whose own settings may be called name too
@@ -95,7 +95,7 @@ def test_sl_basic(known_name):
 @pytest.mark.peer(COOKBOOK)
 def test_rl_basic(known_name):
     steps = known_name("rl_basic", max_tokens=4, learning_rate=1e-3)
-    assert len(steps) == 2
+    assert len(steps) == 1 and abs(steps[0]["optim/kl_sample_train_v1"]) < 1e-5
 
 
 @pytest.mark.peer(COOKBOOK)
