@@ -36,8 +36,6 @@ SCRIPTS = {
     "rl/grpo/grpo.py": (0, f"--model-id {NAMED} --model-gpus 1 {ANSWERS} --save-steps 2", {}, "completed"),
     "rl/grpo/short_math_grpo.py": (0, f"--model-id {NAMED} --model-gpus 1 {ANSWERS} --lora-r 8", {}, "Training completed"),
     "rl/grpo/short_math_grpo_moe.py": (0, f"--model-id {EXPERTS} --model-gpus 2 {ANSWERS} --ep-size 2 --tp-size 1 --pp-size 1 --tensor-parallel-size 1 --lora-r 8", {}, "Training completed"),
-    "rl/grpo/short_math_grpo_multi_lora.py": (0, f"--model-id {EXPERTS} --model-gpus 2 {ANSWERS} --tensor-parallel-size 1 --lora-r 8 --lora-sync-dir sync",
-                                              {"tp_size=2,": "tp_size=1,", "pp_size=2,": "pp_size=1,"}, "Training completed"),
 }
 
 
