@@ -4,13 +4,16 @@
     bench/end_to_end.py [--swift PATH_OF_MS_SWIFT] [--vision]
 
 Qwen2 tiny with Qwen's vocabulary, LoRA r8 on all linears, float32, 400 rows, batch 4, 100 steps. With --vision the tiny Qwen2.5-VL of cookbook/vision and 200 rows
-of one JPEG of 640 x 480 pixels, 391 tokens, each: 50 steps. Without ms-swift only hone is timed.
+of one JPEG of 640 x 480 pixels, 391 tokens, each: 50 steps. Without ms-swift only hone is timed. Processor seconds are those of all threads: a busy machine
+lengthens both runs, but hardly these.
 """
 import argparse
 import json
+import os
 import pathlib
 import random
 import re
+import resource
 import runpy
 import shutil
 import subprocess
@@ -49,13 +52,18 @@ def command(program, model, data, out, family):
             "--check_model", "false", "--split_dataset_ratio", "0", *(["--model_type", "qwen2_5_vl", "--template", "qwen2_5_vl"] if family == "vision" else ["--model_type", "qwen2", "--template", "qwen2_5"])]
 
 
+def processor_seconds():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 def run(words):
-    began = time.perf_counter()
+    began, used = time.perf_counter(), processor_seconds()
     done = subprocess.run(words, capture_output=True, text=True)
-    seconds = time.perf_counter() - began
+    seconds, used = time.perf_counter() - began, processor_seconds() - used
     if done.returncode:
         sys.exit(f"{words[0]} failed:\n{done.stderr[-2000:]}")
-    return seconds
+    return seconds, used
 
 
 def steps_and_losses(out):
@@ -80,16 +88,17 @@ def main():
         else:
             subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen2", "--size", "tiny", "--out", model], check=True, capture_output=True)
             rows(data)
-        ours = run(command(options.hone, model, data, f"{folder}/hone", family))
+        print(f"load before {os.getloadavg()[0]:.2f}")
+        ours, our_processor = run(command(options.hone, model, data, f"{folder}/hone", family))
         our_steps, our_losses = steps_and_losses(f"{folder}/hone")
-        print(f"hone      {ours:7.2f} s in all, {our_steps:7.2f} s in steps, first loss {our_losses[0]:.4f}, last {our_losses[-1]:.4f}")
+        print(f"hone      {ours:7.2f} s in all, {our_steps:7.2f} s in steps, {our_processor:7.2f} processor seconds, first loss {our_losses[0]:.4f}, last {our_losses[-1]:.4f}")
         if not options.swift:
             print("ms-swift  not installed here: no ratio")
             return
-        theirs = run(command(options.swift, model, data, f"{folder}/swift", family))
+        theirs, their_processor = run(command(options.swift, model, data, f"{folder}/swift", family))
         their_steps, their_losses = steps_and_losses(f"{folder}/swift")
-        print(f"ms-swift  {theirs:7.2f} s in all, {their_steps:7.2f} s in steps, first loss {their_losses[0]:.4f}, last {their_losses[-1]:.4f}")
-        print(f"ratio     {theirs / ours:7.2f}         {their_steps / our_steps:7.2f}")
+        print(f"ms-swift  {theirs:7.2f} s in all, {their_steps:7.2f} s in steps, {their_processor:7.2f} processor seconds, first loss {their_losses[0]:.4f}, last {their_losses[-1]:.4f}")
+        print(f"ratio     {theirs / ours:7.2f}           {their_steps / our_steps:7.2f}             {their_processor / our_processor:7.2f}")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ hone=${HONE_BIN:-build/bin/hone}
 port=${PORT:-9000}
 out=${OUT:-output/agents}
 python3 cookbook/agents/make_data.py "$out"
-"$hone" sft --model models/nano --dataset "$out/imitate.jsonl" --tuner_type full --torch_dtype float32 --learning_rate 2e-3 --num_train_epochs "${EPOCHS:-1}" --per_device_train_batch_size 32 \
+"$hone" sft --model models/nano --dataset "$out/imitate.jsonl" --tuner_type full --torch_dtype float32 --learning_rate 2e-3 --num_train_epochs "${EPOCHS:-3}" --per_device_train_batch_size 32 \
   --gradient_accumulation_steps 1 --save_only_model true --output_dir "$out/imitated" --add_version false --create_checkpoint_symlink true
 python3 cookbook/agents/calculator.py "$port" &
 server=$!
