@@ -1,4 +1,4 @@
-"""Methods other than sft with tensor, pipeline and expert parallelism: as in one process, or as in replicas of the full model."""
+"""Methods other than sft with tensor, pipeline, context and expert parallelism: as in one process, or as in replicas of the full model."""
 import json
 import random
 
@@ -6,7 +6,7 @@ import pytest
 from layouts_testing import ADAPTED, EVERYWHERE, ON_EXPERTS, SHAPE, STEPS, assert_same, experts, many_experts, settings, worst_gradient
 from parallel_testing import GLOBAL_BATCH, sentence
 
-TENSOR, STAGES, EXPERT, CUT = "tensor_parallel_size", "pipeline_parallel_size", "expert_parallel_size", "expert_tensor_parallel_size"
+TENSOR, STAGES, CONTEXT, EXPERT, CUT = "tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size", "expert_parallel_size", "expert_tensor_parallel_size"
 
 
 @pytest.fixture(scope="module")
@@ -45,16 +45,22 @@ LAYOUTS = {  # processes, model, layout, rows, options
     "gkd, lora, tp 2": (2, dense, {TENSOR: 2}, "answers", {**GKD, **EVERYWHERE, "sft_alpha": 0.2}),
     "grpo, lora, tp 2": (2, dense, {TENSOR: 2}, "prompts", {**GRPO, **EVERYWHERE, "log_entropy": "true"}),
     "dpo, full, two stages": (2, dense, {STAGES: 2}, "pairs", {**DPO, **WHOLE, **IN_PARTS}),
+    "bco, full, two stages": (2, dense, {STAGES: 2}, "pairs", {**WHOLE, **IN_PARTS, "rlhf_type": "dpo", "loss_type": "bco_pair"}),
     "kto, lora, two stages": (2, dense, {STAGES: 2}, "verdicts", {**KTO, **ADAPTED, **IN_PARTS}),
     "rm, full, two stages": (2, dense, {STAGES: 2}, "pairs", {**RM, **WHOLE, **IN_PARTS}),
     "gkd, lora, two stages": (2, dense, {STAGES: 2}, "answers", {**GKD, **EVERYWHERE, **IN_PARTS}),
     "grpo, full, two stages": (2, dense, {STAGES: 2}, "prompts", {**GRPO, **WHOLE, **IN_PARTS}),
     "grpo, lora, interleaved stages, tensor parallel": (4, dense, {STAGES: 2, TENSOR: 2, "virtual_pipeline_parallel_size": 2}, "prompts", {**GRPO, **EVERYWHERE, **IN_PARTS}),
+    "kto, lora, sequences over two ranks": (2, dense, {CONTEXT: 2}, "verdicts", {**KTO, **ADAPTED}),
+    "rm, full, sequences over two ranks": (2, dense, {CONTEXT: 2}, "pairs", {**RM, **WHOLE}),
+    "gkd, lora, sequences over two ranks": (2, dense, {CONTEXT: 2}, "answers", {**GKD, **EVERYWHERE, "sft_alpha": 0.2}),
+    "grpo, lora, sequences over two ranks": (2, dense, {CONTEXT: 2}, "prompts", {**GRPO, **EVERYWHERE, "log_entropy": "true"}),
+    "grpo, full, sequences over two ranks, two stages": (4, dense, {CONTEXT: 2, STAGES: 2}, "prompts", {**GRPO, **WHOLE, **IN_PARTS, "importance_sampling_level": "sequence"}),
 }
 
 
 def run_of(train, folder, rows, world, layout, data, options):
-    copies = world // layout.get(TENSOR, 1) // layout.get(STAGES, 1)
+    copies = world // layout.get(TENSOR, 1) // layout.get(STAGES, 1) // layout.get(CONTEXT, 1)
     return train(folder, world, verb="rlhf", dataset=rows[data], **layout, **{"per_device_train_batch_size": GLOBAL_BATCH // copies, **options})
 
 
@@ -67,6 +73,8 @@ def test_methods_train_as_in_one_process(train, models, rows, tmp_path, case, fi
     run = run_of(train, tmp_path / "spread", rows, world, layout, data, options)
     one = run_of(train, tmp_path / "one", rows, 1, {}, data, options)
     assert_same(run, one)
+    remembered, expected = (json.loads((each.folder / f"checkpoint-{STEPS}" / "hone_state.json").read_text())["train"]["method"] for each in (run, one))
+    assert remembered == (expected and pytest.approx(expected, rel=1e-4)), "what a loss remembers is that of the stage which computes it"
     figure(f"{case}: gradients within {worst_gradient(run, one, STEPS)[0]:.0e}")
 
 
@@ -93,8 +101,7 @@ def test_experts_elsewhere_train_as_in_copies(train, models, rows, tmp_path, met
 
 @pytest.mark.parametrize("layout, data, options, said", [
     ({TENSOR: 2}, "prompts", {**GRPO, "multi_turn_scheduler": "math_tip_trick"}, "rollouts of several turns"),
-    ({STAGES: 2}, "pairs", {**DPO, "loss_type": "bco_pair"}, "bco_pair"),
-    ({"context_parallel_size": 2}, "prompts", GRPO, "compares full sequences"),
+    ({CONTEXT: 2}, "answers", {**GKD, "teacher_model_server": "http://127.0.0.1:9", "gkd_logits_topk": 20}, "asked for full sequences"),
 ])
 def test_what_layouts_cannot_do_is_said(train, models, rows, tmp_path, layout, data, options, said):
     run = run_of(train, tmp_path, rows, 2, layout, data, settings(models(dense), **options))

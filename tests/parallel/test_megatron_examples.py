@@ -2,6 +2,8 @@
 import json
 import os
 import random
+import pathlib
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -34,6 +36,14 @@ megatron sft --model Qwen/Qwen2.5-14B-Instruct --dataset 'AI-ModelScope/alpaca-g
     --recompute_granularity full --recompute_method uniform --recompute_num_layers 1 --train_iters 2 --eval_iters -1 --finetune true --cross_entropy_loss_fusion true --lr 1e-5
     --lr_warmup_fraction 0.05 --min_lr 1e-6 --save megatron_output/Qwen2.5-14B-Instruct --save_interval 100 --packing true --max_length 512 --num_workers 4 --dataset_num_proc 8
     --no_save_optim true --no_save_rng true --attention_backend flash"""
+# examples/models/qwen3_vl/mcore.sh: LoRA on a vision-language model with experts, tensor parallel over two cards, experts over eight.
+PICTURES_ON_EIGHT_CARDS = """PYTORCH_CUDA_ALLOC_CONF='expandable_segments:True' NPROC_PER_NODE=8 IMAGE_MAX_TOKEN_NUM=1024 CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7
+megatron sft --model Qwen/Qwen3-VL-235B-A22B-Instruct --save_safetensors true --dataset 'AI-ModelScope/LaTeX_OCR:human_handwrite#20000' --load_from_cache_file true --split_dataset_ratio 0.01
+    --tuner_type lora --lora_rank 8 --lora_alpha 32 --target_modules all-linear --moe_permute_fusion true --tensor_model_parallel_size 2 --expert_tensor_parallel_size 1
+    --expert_model_parallel_size 8 --moe_grouped_gemm true --moe_shared_expert_overlap true --moe_aux_loss_coeff 1e-6 --micro_batch_size 1 --global_batch_size 4 --recompute_granularity full
+    --recompute_method uniform --recompute_num_layers 1 --num_train_epochs 1 --finetune true --cross_entropy_loss_fusion true --lr 1e-4 --lr_warmup_fraction 0.05 --min_lr 1e-5
+    --output_dir megatron_output/Qwen3-VL-235B-A22B-Instruct --eval_steps 200 --save_steps 200 --max_length 2048 --packing true --dataloader_num_workers 8 --dataset_num_proc 8
+    --no_save_optim true --no_save_rng true --sequence_parallel true --attention_backend flash"""
 
 
 def dense_qwen2():
@@ -95,3 +105,34 @@ def test_full_tuning_of_cut_layers(checkout, line, name):
     before, after = (AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32) for folder in (checkout / "Qwen" / name, saved))
     changed = [name for (name, a), b in zip(before.named_parameters(), after.parameters()) if not torch.equal(a, b)]
     assert len(changed) == len(list(before.parameters())), set(dict(before.named_parameters())) - set(changed)
+
+
+def test_pictures_and_experts_on_eight_cards(tmp_path):
+    """The adapter is that of a vision-language model, on attention and experts; the merged folder is one that transformers reads."""
+    import torch
+    from PIL import Image
+    from safetensors.torch import load_file
+    from transformers import AutoModelForImageTextToText
+    rng = random.Random(4)
+    write_vision_model = runpy.run_path(str(pathlib.Path(__file__).resolve().parents[1] / "vision/vision_models.py"))["write_vision_model"]
+    folder = tmp_path / "Qwen/Qwen3-VL-235B-A22B-Instruct"
+    write_vision_model(folder, "qwen3_vl_moe", text={"num_experts": 8})
+    data = tmp_path / "AI-ModelScope/LaTeX_OCR"
+    data.mkdir(parents=True)
+    rows = []
+    for number in range(24):
+        Image.effect_noise((64, 48), 90).convert("RGB").save(data / f"{number}.png")
+        rows.append({"messages": [{"role": "user", "content": "<image>Using LaTeX to perform OCR on the image."}, {"role": "assistant", "content": sentence(rng, 5)}],
+                     "images": [str(data / f"{number}.png")]})
+    (data / "human_handwrite.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = run(tmp_path, PICTURES_ON_EIGHT_CARDS, "--train_iters", "2")  # of hundreds: the name asks for 20,000 rows
+    assert done.returncode == 0, done.stderr
+    saved = next((tmp_path / "megatron_output").rglob("checkpoint-2"))
+    adapter = load_file(saved / "adapter_model.safetensors")
+    assert any("experts" in name for name in adapter) and any("q_proj" in name for name in adapter) and not any("visual" in name for name in adapter)
+    merged = run(tmp_path, f"megatron export --model Qwen/Qwen3-VL-235B-A22B-Instruct --mcore_adapter {saved} --to_hf true --merge_lora true --save merged")
+    assert merged.returncode == 0, merged.stderr
+    (before, _), (after, seen) = (AutoModelForImageTextToText.from_pretrained(each, dtype=torch.float32, output_loading_info=True) for each in (folder, tmp_path / "merged"))
+    assert not seen["missing_keys"] and not seen["unexpected_keys"]
+    changed = [name for (name, a), b in zip(before.named_parameters(), after.parameters()) if not torch.equal(a, b)]
+    assert any("experts" in name for name in changed) and not any("visual" in name for name in changed)

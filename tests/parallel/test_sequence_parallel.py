@@ -97,9 +97,16 @@ def test_answers_that_are_split_are_compared_as_whole_ones(train, pairs, judged,
     assert any("eval_loss" in event for event in one.log())
 
 
-def test_rollouts_are_not_split(train, pairs, tmp_path):
-    done = train(tmp_path, 2, verb="rlhf", dataset=pairs, rlhf_type="grpo", reward_funcs="soft_overlong", soft_cache_length=8, max_completion_length=16, num_generations=2, sequence_parallel_size=2)
-    assert done.code == 2 and "compares full sequences" in done.err, done.err
+def test_completions_are_split_when_they_train(train, pairs, tmp_path):
+    """Two ranks write them, each a part, and compute every sequence together."""
+    shared = dict(verb="rlhf", dataset=pairs, rlhf_type="grpo", reward_funcs="soft_overlong", soft_max_length=12, soft_cache_length=6, max_completion_length=10, num_generations=4, beta=0.04,
+                  temperature=1, max_steps=3, per_device_train_batch_size=GLOBAL_BATCH)
+    run, one = (train(tmp_path / name, count, **shared, **more) for name, count, more in (("split", 2, dict(sequence_parallel_size=2)), ("one", 1, {})))
+    assert run.code == 0 and one.code == 0, run.err + one.err
+    for ours, theirs in zip(run.log(), one.log()):
+        for key in ("loss", "grad_norm", "reward", "kl", "completions/mean_length", "clip_ratio/region_mean"):
+            assert ours.get(key) == pytest.approx(theirs.get(key), rel=1e-4, abs=1e-5) if key in theirs else key not in ours, (key, ours, theirs)
+    assert any(event.get("reward") for event in one.log())
 
 
 @pytest.mark.parametrize("options", [dict(enable_channel_loss="true"), dict(acc_strategy="seq")], ids=lambda options: [*options][0])
