@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Several processes: two ranks beside one process with both cores, data parallelism beside torch's DistributedDataParallel, what is sent.
+"""Several processes: two ranks beside one process with both cores, data parallelism beside torch's DistributedDataParallel, layouts beside both, what is sent.
 
     bench/parallel.py [--size middle] [--tuner full] [--steps 12] [--strategies ddp zero2]
+    bench/parallel.py --strategies ddp tp tp+sp pp cp
+    bench/parallel.py --experts 16 --strategies ddp ep
 
-A random model with a small vocabulary, float32 on CPUs, the same rows for all. Tokens a second are of the steps after the first two.
+A random model with a small vocabulary, float32 on CPUs, the same rows for all. Tokens a second are of the steps after the first two. With experts in several ranks (ep), what the
+all-to-alls sent stands beside their volume: every token goes to its experts and back, in the forward and in the backward pass.
 """
 import argparse
 import json
@@ -50,13 +53,30 @@ if int(os.environ.get("RANK", 0)) == 0:
 
 
 STRATEGIES = {"ddp": {}, "zero1": {"deepspeed": "zero1"}, "zero2": {"deepspeed": "zero2"}, "zero3": {"deepspeed": "zero3"}, "shard_grad_op": {"fsdp": "shard_grad_op"}}
+LAYOUTS = {"tp": {"tensor_parallel_size": "2"}, "tp+sp": {"tensor_parallel_size": "2", "sequence_parallel": "true"}, "pp": {"pipeline_parallel_size": "2"},
+           "cp": {"context_parallel_size": "2"}, "ep": {"expert_parallel_size": "2"}}
+MICRO_BATCHES = 4  # of a step through pipeline stages
 MIDDLE = {"hidden_size": 512, "intermediate_size": 1536, "num_hidden_layers": 8, "num_attention_heads": 8, "num_key_value_heads": 4}
 
 
-def make_model(folder, size):
-    shape = ["--size", "tiny", "--config", json.dumps(MIDDLE)] if size == "middle" else ["--size", size]
-    subprocess.run([sys.executable, str(ROOT / "tools/make_model.py"), "--family", "qwen2", *shape, "--vocab", "small", "--out", str(folder)], check=True,
+def make_model(folder, size, experts):
+    shape = ["--size", "tiny", "--config", json.dumps({**MIDDLE, **(experts_of(experts) if experts else {})})] if size == "middle" else ["--size", size]
+    subprocess.run([sys.executable, str(ROOT / "tools/make_model.py"), "--family", "qwen3_moe" if experts else "qwen2", *shape, "--vocab", "small", "--out", str(folder)], check=True,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def experts_of(count):
+    return {"num_experts": count, "num_experts_per_tok": 4, "moe_intermediate_size": 192, "head_dim": 64}
+
+
+def expert_traffic(work, a, sent):
+    """Megabytes that all-to-alls sent from a process, and their volume."""
+    from safetensors import safe_open
+    with safe_open(work / "model/model.safetensors", "np") as file:
+        others = sum(file.get_tensor(name).size * 4 for name in file.keys() if ".experts." not in name)  # whose gradients are summed: 2 (n - 1) / n of them
+    shape = json.loads((work / "model/config.json").read_text())
+    half = a.batch * a.length // 2 * shape["num_experts_per_tok"] / 2  # rows of a process that belong to the other's experts
+    return (sent - others) / 1e6, 4 * shape["num_hidden_layers"] * half * shape["hidden_size"] * 4 / 1e6
 
 
 def make_rows(path, count, length):
@@ -72,9 +92,11 @@ def environment(world, threads):
 
 
 def hone(work, world, threads, a, **options):
-    out = work / f"out-{world}-{'-'.join(options.values()) or 'plain'}".replace(" ", "_")
+    out = work / f"out-{world}-{'-'.join(f'{key}={value}' for key, value in options.items()) or 'plain'}"
+    copies = 1 if any(key.startswith(("tensor", "pipeline", "context")) for key in options) else world
+    parts = MICRO_BATCHES if "pipeline_parallel_size" in options else 1
     settings = {"model": work / "model", "dataset": work / "rows.jsonl", "output_dir": out, "add_version": "false", "torch_dtype": "float32", "tuner_type": a.tuner,
-                "max_steps": a.steps, "per_device_train_batch_size": a.batch // world, "gradient_accumulation_steps": 1, "logging_steps": 1, "save_strategy": "no",
+                "max_steps": a.steps, "per_device_train_batch_size": a.batch // copies // parts, "gradient_accumulation_steps": parts, "logging_steps": 1, "save_strategy": "no",
                 "split_dataset_ratio": 0, "gradient_checkpointing": "false", "max_length": a.length, "truncation_strategy": "right", "learning_rate": "1e-5", **options}
     done = subprocess.run([str(HONE), "sft", *(str(word) for key, value in settings.items() for word in (f"--{key}", value))], capture_output=True, text=True,
                           env=environment(world, threads))
@@ -106,21 +128,24 @@ def main():
     p.add_argument("--batch", type=int, default=8)
     p.add_argument("--length", type=int, default=256)
     p.add_argument("--steps", type=int, default=12)
-    p.add_argument("--strategies", nargs="+", default=list(STRATEGIES), choices=list(STRATEGIES), help="ddp is compared with torch's")
+    p.add_argument("--strategies", nargs="+", default=list(STRATEGIES), choices=[*STRATEGIES, *LAYOUTS], help="ddp is compared with torch's")
+    p.add_argument("--experts", type=int, default=0, help="so many in every block of the middle model, four for a token; 0: a dense model")
     a = p.parse_args()
     cores = os.cpu_count()
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
-        make_model(work / "model", a.size)
+        make_model(work / "model", a.size, a.experts)
         make_rows(work / "rows.jsonl", a.batch * a.steps, a.length)
-        print(f"qwen2 {a.size}, {a.tuner}, float32, {a.batch} x {a.length} tokens a step, {cores} cores")
+        print(f"{'qwen3_moe' if a.experts else 'qwen2'} {a.size}, {a.tuner}, float32, {a.batch} x {a.length} tokens a step, {cores} cores")
         alone, _ = hone(work, 1, cores, a)
         print(f"{'':32}{'tokens/s':>10}{'of one process':>16}{'MB sent a step':>16}")
         print(f"{'one process, all cores':32}{alone:10.0f}{1:16.2f}{0:16.2f}")
         rates = {}
         for name in a.strategies:
-            rates[name], sent = hone(work, 2, max(1, cores // 2), a, **STRATEGIES[name])
+            rates[name], sent = hone(work, 2, max(1, cores // 2), a, **{**STRATEGIES, **LAYOUTS}[name])
             print(f"{'2 processes, ' + name:32}{rates[name]:10.0f}{rates[name] / alone:16.2f}{sent / 1e6:16.2f}", flush=True)
+            if name == "ep" and a.tuner == "full":
+                print("    all-to-alls of {:.2f} MB, volume {:.2f} MB".format(*expert_traffic(work, a, sent)), flush=True)
         if "ddp" not in rates:
             return
         theirs, theirs_alone = peer(work, 2, max(1, cores // 2), a), peer(work, 1, cores, a)

@@ -7,15 +7,22 @@ import subprocess
 import sys
 import tempfile
 
-from parallel_testing import assert_same_training, environment, hone_binary, words
+from parallel_testing import GLOBAL_BATCH, assert_same_training, environment, hone_binary, words
 from test_launching import finish, start
 
 ENVIRONMENT = dict(HONE_PYTHON=sys.executable, RAY_DEDUP_LOGS=0, RAY_DISABLE_IMPORT_WARNING=1, RAY_USAGE_STATS_ENABLED=0, RAY_AUTH_MODE="disabled")
 
 
-def submit(folder, model, dataset, *, cluster=("--address", "local"), on=lambda line: line, **options):
-    line = [hone_binary(), "ray-submit", 2, *cluster, "--cpus_per_worker", "0.5", "--", hone_binary(), "sft", *words(model, dataset, folder, 2, tuner_type="lora", **options)]
+def submit(folder, model, dataset, *, workers=2, cluster=("--address", "local"), on=lambda line: line, **options):
+    line = [hone_binary(), "ray-submit", workers, *cluster, "--cpus_per_worker", "0.5", "--", hone_binary(), "sft", *words(model, dataset, folder, workers, tuner_type="lora", **options)]
     return finish(start(on(line), environment(1, **ENVIRONMENT)), folder, timeout=400)  # a cluster takes its time to come up on a busy machine
+
+
+def test_layouts_of_a_model_are_launched(reference, tmp_path, model_folder, dataset):
+    """Two pipeline stages, each tensor parallel over two of four actors."""
+    run = submit(tmp_path, model_folder, dataset, workers=4, tensor_parallel_size=2, pipeline_parallel_size=2, per_device_train_batch_size=GLOBAL_BATCH // 2, gradient_accumulation_steps=2)
+    assert_same_training(run, reference("lora", 1))
+    assert "mesh of 4: pp 2 x tp 2" in run.out + run.err
 
 
 def test_a_failure_comes_back(tmp_path, model_folder, dataset):
