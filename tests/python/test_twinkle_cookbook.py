@@ -34,8 +34,6 @@ SCRIPTS = {
     "rl/gkd/gkd_off_policy.py": (0, f"{TEACHER} --batch-size 4", {}, "training completed"),
     "rl/gkd/gkd_on_policy.py": (0, f"{TEACHER} --batch-size 2 --max-tokens 16 --num-samples 1", {}, "training completed"),
     "rl/grpo/grpo.py": (0, f"--model-id {NAMED} --model-gpus 1 {ANSWERS} --save-steps 2", {}, "completed"),
-    "rl/grpo/short_math_grpo.py": (0, f"--model-id {NAMED} --model-gpus 1 {ANSWERS} --lora-r 8", {}, "Training completed"),
-    "rl/grpo/short_math_grpo_moe.py": (0, f"--model-id {EXPERTS} --model-gpus 2 {ANSWERS} --ep-size 2 --tp-size 1 --pp-size 1 --tensor-parallel-size 1 --lora-r 8", {}, "Training completed"),
 }
 
 
