@@ -6,7 +6,7 @@
 
 #include "hone/base/error.h"
 #include "hone/model/decoder.h"
-#include "hone/model/encoders/tower_cache.h"
+#include "hone/model/encoders/media_encoder.h"
 #include "hone/model/inference/tensor_parallel_decoder.h"
 #include "hone/model/inference/thin_block.h"
 #include "hone/model/loader.h"
@@ -47,16 +47,12 @@ struct ByPlace {
 struct CausalLM::Impl {
   Decoder decoder;
   WeightHooks* weight_hooks = nullptr;
-  std::shared_ptr<TowerCache> tower_cache;
-  std::string vision_digest, audio_digest;  // of towers whose outputs are kept; empty: they are not
+  MediaEncoder media{decoder};
   DistributedAttention* split = nullptr;
   bool training = false;
   RopeFrequencies frequencies;
   std::optional<RopeFrequencies> window_frequencies;
   std::unique_ptr<TensorParallelDecoder> sliced;  // none: computed whole
-
-  VisionFeatures kept_features(const ImageInput& images);
-  Tensor kept_features(const AudioInput& audio);
 
   explicit Impl(Decoder loaded) : decoder(std::move(loaded)) {
     const auto& config = decoder.config;
@@ -254,104 +250,10 @@ Tensor CausalLM::hidden_states(const ForwardInput& input, PagedKvCache* cache, T
   return self.sliced->hidden(input, [&](at::Device place) { return self.forward_context_on(place, input, rotations, cache); });
 }
 
-// One picture at a time: what it becomes must not depend on those beside it, not even in its last bit.
-VisionFeatures CausalLM::Impl::kept_features(const ImageInput& images) {
-  std::vector<TensorList> parts;
-  int64_t first = 0;
-  for (const auto& grid : images.grids) {
-    const int64_t patches = grid.frames * grid.height * grid.width;
-    const auto rows_pr = images.patches_pr.narrow(0, first, patches);
-    first += patches;
-    const auto key = medium_digest(vision_digest, rows_pr, fmt::format("{}x{}x{}", grid.frames, grid.height, grid.width));
-    auto found = tower_cache->get(key, rows_pr.device(), [&] {
-      auto made = decoder.vision->forward(rows_pr, {grid}, {training});
-      TensorList all{made.embeddings_nh};
-      all.insert(all.end(), made.deepstack.begin(), made.deepstack.end());
-      return all;
-    });
-    parts.resize(found.size());
-    for (size_t i = 0; i < found.size(); ++i) parts[i].push_back(found[i]);
-  }
-  VisionFeatures features{at::cat(parts.front()), {}};
-  for (size_t i = 1; i < parts.size(); ++i) features.deepstack.push_back(at::cat(parts[i]));
-  return features;
-}
+void CausalLM::set_tower_cache(std::shared_ptr<TowerCache> cache) { impl_->media.set_cache(std::move(cache)); }
 
-Tensor CausalLM::Impl::kept_features(const AudioInput& audio) {
-  TensorList parts;
-  int64_t first = 0;
-  for (const int64_t length : audio.lengths) {
-    const auto frames_fm = audio.frames_fm.narrow(0, first, length);
-    first += length;
-    const auto key = medium_digest(audio_digest, frames_fm, std::to_string(length));
-    parts.push_back(
-        tower_cache
-            ->get(key, frames_fm.device(), [&] { return TensorList{decoder.audio->forward(frames_fm, {length}, {training})}; })
-            .front());
-  }
-  return at::cat(parts);
-}
-
-namespace {
-
-// No weight trains, and all that it computes with are plain weights, which a digest can tell apart.
-bool is_frozen(const Module& tower) {
-  auto is_plain = [](const Linear* layer) { return layer->tuners.empty() && !layer->quantized_base && !layer->quantized; };
-  return std::ranges::all_of(tower.linears(), is_plain) && tower.adapter_parameters().empty() &&
-         std::ranges::none_of(tower.parameters(), [](const auto& parameter) { return parameter.value->requires_grad(); });
-}
-
-}  // namespace
-
-void CausalLM::set_tower_cache(std::shared_ptr<TowerCache> cache) {
-  auto& self = *impl_;
-  auto digest_of = [](auto& tower) {
-    auto module = tower.module();
-    const auto& config = tower.config;
-    return is_frozen(module) ? tower_digest(module, fmt::format("{} heads", config.heads)) : "";
-  };
-  if (self.decoder.vision) {
-    const auto& config = self.decoder.vision->config;
-    self.vision_digest = digest_of(*self.decoder.vision);
-    if (!self.vision_digest.empty())
-      self.vision_digest +=
-          fmt::format(" window {} full {} theta {} deepstack {}", config.window_size,
-                      fmt::join(config.full_attention_blocks, ","), config.rope_theta, fmt::join(config.deepstack_blocks, ","));
-  }
-  if (self.decoder.audio) {
-    const auto& config = self.decoder.audio->config;
-    self.audio_digest = digest_of(*self.decoder.audio);
-    if (!self.audio_digest.empty()) self.audio_digest += fmt::format(" chunk {} x {}", config.chunk, config.chunks_in_window);
-  }
-  if (self.vision_digest.empty() && self.audio_digest.empty())
-    throw UserError(
-        ExitCode::usage,
-        fmt::format("`tower_cache` keeps outputs of towers that do not train, and {} has none", self.decoder.config.architecture),
-        "leave it out, or freeze the tower and its aligner");
-  self.tower_cache = std::move(cache);
-}
-
-// Recordings add nothing behind the first blocks.
 EncoderEmbeddings CausalLM::encode_media(const ImageInput& images, const AudioInput& audio) {
-  auto& self = *impl_;
-  EncoderEmbeddings seen, heard;
-  if (!images.empty()) {
-    HONE_CHECK(self.decoder.vision, "pictures for {}, which has no vision tower", self.decoder.config.architecture);
-    auto features = self.vision_digest.empty() ? self.decoder.vision->forward(images.patches_pr, images.grids, {self.training})
-                                               : self.kept_features(images);
-    seen = {images.rows_n, std::move(features.embeddings_nh), std::move(features.deepstack)};
-  }
-  if (!audio.empty()) {
-    HONE_CHECK(self.decoder.audio, "recordings for {}, which has no audio tower", self.decoder.config.architecture);
-    heard = {audio.rows_n,
-             self.audio_digest.empty() ? self.decoder.audio->forward(audio.frames_fm, audio.lengths, {self.training})
-                                       : self.kept_features(audio),
-             {}};
-  }
-  if (seen.empty() || heard.empty()) return seen.empty() ? heard : seen;
-  for (auto& addition : seen.deepstack)
-    addition = at::cat({addition, at::zeros({heard.rows_n.size(0), addition.size(1)}, addition.options())});
-  return {at::cat({seen.rows_n, heard.rows_n}), at::cat({seen.embeddings_nh, heard.embeddings_nh}), std::move(seen.deepstack)};
+  return impl_->media.encode(images, audio, impl_->training);
 }
 
 // The towers are gathered with the embedding.
