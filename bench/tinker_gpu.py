@@ -17,6 +17,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import urllib.error
 import urllib.request
 
 import gpu
@@ -43,8 +44,13 @@ class Server:
     def call(self, path, body=None):
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data=data, headers={"X-API-Key": KEY, "Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=120) as answer:
-            text = answer.read().decode()
+        try:
+            with urllib.request.urlopen(request, timeout=120) as answer:
+                text = answer.read().decode()
+        except urllib.error.HTTPError as error:
+            if error.code != 408:  # the future is not ready: try again
+                raise
+            text = error.read().decode()
         return text if path == "/metrics" else json.loads(text)
 
     def result(self, request_id):
@@ -114,7 +120,7 @@ def main():
                 runs, passes = server.number("runs_in_passes_total"), server.number("passes_total")
                 seconds, losses = best(server, tenants[:count], o.tokens, o.rounds, False)
                 shared = (server.number("runs_in_passes_total") - runs) / max(1, server.number("passes_total") - passes)
-                turn, _ = best(server, tenants[:count], o.tokens, max(1, o.rounds // 2), True)
+                turn, _ = best(server, tenants[:count], o.tokens, o.rounds, True)
                 found["at once"][count], found["in turn"][count] = seconds, turn
                 print(f"{count:3} tenants: at once {seconds:.3f} s, {count * o.tokens / seconds:.0f} tokens/s, {shared:.1f} runs a pass; in turn {turn:.3f} s, {turn / seconds:.2f} times; "
                       f"losses {min(losses):.4f} to {max(losses):.4f}", flush=True)

@@ -22,6 +22,7 @@ struct EngineConfig {
   int64_t kv_cache_tokens = 0;  // size of the cache; 0: what gpu_memory_utilization leaves after the weights
   double gpu_memory_utilization =
       0.9;                     // of an accelerator's memory, weights included; on the CPU a quarter of this, of the free memory
+  double kv_cache_share = 1;   // of what that leaves on an accelerator; below 1 where training runs beside the engine
   int64_t max_model_len = 0;   // maximum length of prompt and completion; 0: the model's
   int64_t max_num_seqs = 256;  // per step
   int64_t max_num_batched_tokens = 0;  // token budget of a step (chunked prefill); 0: chosen by the device

@@ -23,8 +23,9 @@ int64_t bytes_for_cache(const EngineConfig& config, const model::CausalLM& model
   auto use = device::memory_use(device);
   if (device.is_cpu())
     return static_cast<int64_t>(static_cast<double>(use.total - use.current) * kPartOfFreeMemory * config.gpu_memory_utilization);
-  return static_cast<int64_t>(static_cast<double>(use.total) * config.gpu_memory_utilization) - use.current -
-         activation_bytes(config, model.config());
+  const int64_t left = static_cast<int64_t>(static_cast<double>(use.total) * config.gpu_memory_utilization) - use.current -
+                       activation_bytes(config, model.config());
+  return static_cast<int64_t>(static_cast<double>(left) * config.kv_cache_share);
 }
 
 // A token needs room on every device that holds blocks; the fullest one decides.
@@ -54,7 +55,7 @@ EngineConfig resolve_engine_config(EngineConfig config, const model::CausalLM& m
       throw UserError(ExitCode::out_of_memory,
                       fmt::format("the weights leave no room for keys and values ({} a token) under a memory utilisation of {}",
                                   format_bytes(static_cast<double>(per_token)), config.gpu_memory_utilization),
-                      "raise it, or use a smaller model");
+                      "raise `vllm_gpu_memory_utilization`, or use a smaller model");
     config.kv_cache_tokens = std::min(fits, config.max_num_seqs * config.max_model_len);
   }
   config.kv_cache_tokens = (config.kv_cache_tokens + config.block_size - 1) / config.block_size * config.block_size;

@@ -7,7 +7,8 @@
 namespace hone::media {
 namespace {
 
-constexpr size_t kMostKept = 64 << 20;  // bytes of one
+constexpr size_t kMostKept = 64 << 20;  // bytes of a thread's buffers together
+constexpr size_t kMostTimes = 4;        // a much larger buffer is not used for a small picture
 
 // A picture, a window of its rows in another width, and a band of the result.
 thread_local std::array<std::vector<uint8_t>, 3> kept;
@@ -19,7 +20,7 @@ auto by_capacity = [](const auto& a, const auto& b) { return a.capacity() < b.ca
 std::vector<uint8_t> take_pixels(size_t size) {
   std::sort(kept.begin(), kept.end(), by_capacity);
   auto fitting = std::find_if(kept.begin(), kept.end(), [&](const auto& pixels) { return pixels.capacity() >= size; });
-  if (fitting == kept.end()) return std::vector<uint8_t>(size);
+  if (fitting == kept.end() || fitting->capacity() / kMostTimes > size) return std::vector<uint8_t>(size);
   auto pixels = std::exchange(*fitting, {});
   pixels.resize(size);
   return pixels;
@@ -27,7 +28,10 @@ std::vector<uint8_t> take_pixels(size_t size) {
 
 void recycle_pixels(std::vector<uint8_t> pixels) {
   const auto smallest = std::min_element(kept.begin(), kept.end(), by_capacity);
-  if (pixels.capacity() <= kMostKept && pixels.capacity() > smallest->capacity()) *smallest = std::move(pixels);
+  size_t others = 0;
+  for (const auto& each : kept) others += each.capacity();
+  others -= smallest->capacity();
+  if (others + pixels.capacity() <= kMostKept && pixels.capacity() > smallest->capacity()) *smallest = std::move(pixels);
 }
 
 }  // namespace hone::media

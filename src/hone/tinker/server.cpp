@@ -38,7 +38,6 @@ class TinkerServer : public TinkerService {
   TinkerServer(model::CausalLM& model, engine::Engine& engine, const serve::ServedModel& served, const TinkerConfig& config)
       : TinkerService(config.http, config.keys, "server"),
         config_(config),
-        lock_(config.model.root),
         store_(config.model.root / "state.sqlite"),
         futures_(io()),
         rate_(config.keys.limits()),
@@ -177,7 +176,6 @@ class TinkerServer : public TinkerService {
 
   const TinkerConfig& config_;
   serve::Workers workers_{kWorkers};
-  train::RunLock lock_;  // one server a folder
   Store store_;
   Futures futures_;
   Archives archives_;
@@ -194,6 +192,7 @@ class TinkerServer : public TinkerService {
 
 int run_tinker_server(model::CausalLM& model, engine::Engine& engine, const serve::ServedModel& served,
                       const TinkerConfig& config) {
+  const train::RunLock lock(config.model.root);  // one server per folder; before the port is taken
   return TinkerServer(model, engine, served, config).run();
 }
 

@@ -36,8 +36,8 @@ std::optional<HttpResponse> TinkerService::refuse(const HttpRequest& head) {
   if (!open && !keys_.tenant_of(key_of(head)))
     return serve::Access::unauthorized_response(problem_answer(serve::wrong_key(), head), head);
   if (!found.route && !OpenAiApi::find_route(head.method, head.path))
-    return serve::problem_response(
-        {404, fmt::format("{} is not supported by this server", serve::request_line(head)), "", "not_supported"});
+    return problem_answer(
+        {404, fmt::format("{} is not supported by this server", serve::request_line(head)), "", "not_supported"}, head);
   if (draining_) return problem_answer({503, fmt::format("the {} is ending", name_), "", "draining"}, head);
   return std::nullopt;
 }

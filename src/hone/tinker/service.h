@@ -11,6 +11,8 @@
 
 namespace hone::tinker {
 
+namespace asio = boost::asio;
+
 // An error in the words of the API that the request belongs to.
 serve::HttpResponse problem_answer(const serve::ApiError& problem, const serve::HttpRequest& request);
 

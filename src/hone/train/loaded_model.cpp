@@ -25,18 +25,23 @@ int64_t heads_to_exchange(const TrainingJob& job, const DistributedContext& proc
   return heads;
 }
 
-// Sequences that are on several processes: attention is told, the rest works position by position.
+// Why a model needs full sequences; null: they may be split.
+const char* reason_for_full_sequences(const model::DecoderConfig& config) {
+  if (config.vision) return "sees images, whose rows stay together";
+  return config.rope.kind == model::RopeKind::dynamic ? "has dynamic RoPE scaling" : nullptr;
+}
+
+// Splits sequences over several processes: attention exchanges, the rest works position by position.
 std::unique_ptr<parallel::SequenceParallel> split_sequences(const TrainingJob& job, const DistributedContext& processes,
                                                             model::CausalLM& model) {
   const bool by_context = processes.mesh.size("cp") > 1;
   const char *axis = by_context ? "cp" : "sp", *option = by_context ? "context_parallel_size" : "sequence_parallel_size";
   if (processes.mesh.size(axis) == 1) return nullptr;
-  auto refuse = [&](const char* what) {
+  auto refuse = [&](const std::string& what) {
     throw UserError(ExitCode::usage, fmt::format("{} is above 1 with {}", option, what), "leave one of them out");
   };
-  if (model.config().vision) refuse("a model that sees images, whose rows stay together");
-  if (job.neftune_alpha > 0 || job.shifted_attention || model.config().rope.kind == model::RopeKind::dynamic)
-    refuse("NEFTune noise, shift_attn or dynamic RoPE scaling, which need full sequences");
+  if (const char* reason = reason_for_full_sequences(model.config())) refuse(fmt::format("a model that {}", reason));
+  if (job.neftune_alpha > 0 || job.shifted_attention) refuse("NEFTune noise or shift_attn, which need full sequences");
   if (job.sft.router.any() && model.config().experts.count > 0) refuse("losses of routers, which look at all tokens of a batch");
   if (job.sft.channel_loss || job.sft.sequence_accuracy)
     refuse("enable_channel_loss or acc_strategy seq, which need full sequences");
@@ -147,6 +152,12 @@ std::unique_ptr<parallel::TensorParallelModel> shard_layers(const TrainingJob& j
 }
 
 // The adapter's weights are whole on every process while this lives, also when writing them fails on one.
+// After the layout, since the keys have the towers' device; before weights are sharded. The towers are on the first stage.
+void cache_towers(const TrainingJob& job, LoadedModel& loaded) {
+  if (job.tower_cache && (!loaded.stages || loaded.stages->is_first()))
+    loaded.model->set_tower_cache(std::make_shared<model::TowerCache>(*job.tower_cache));
+}
+
 class GatheredAdapter {
  public:
   explicit GatheredAdapter(parallel::ShardedModel& model) : model_(model) { model_.gather_trained(); }
@@ -224,10 +235,10 @@ std::vector<LoadedModel*> SessionModels::trained() const {
 LoadedModel shard_model(const TrainingJob& job, const DistributedContext& processes, const char* name,
                         std::shared_ptr<model::CausalLM> model, tuner::Tuned tuned) {
   LoadedModel loaded{.name = name, .model = std::move(model), .tuned = std::move(tuned)};
-  if (job.tower_cache) loaded.model->set_tower_cache(std::make_shared<model::TowerCache>(*job.tower_cache));
   loaded.sequence = split_sequences(job, processes, *loaded.model);
   take_trained_stages(job, processes, loaded);
   loaded.tensor = shard_layers(job, processes, name, *loaded.model);
+  cache_towers(job, loaded);
   if (processes.shards_model()) loaded.sharded = shards_of(job, sharding_groups(processes, loaded), *loaded.model);
   if (loaded.sharded && processes.world.is_main() && !loaded.sharded->units().empty())
     log::info("gathered in {}", loaded.sharded->units());
@@ -242,10 +253,9 @@ void split_sequences_of(LoadedModel& frozen, parallel::SequenceParallel& sequenc
                     fmt::format("{} attention heads of the {} on a rank do not go over {} ranks that split sequences", heads,
                                 frozen.name, sequence.head_ranks()),
                     "split sequences with `context_parallel_size` and `cp_comm_type` p2p, or use a size that divides them");
-  if (config.vision || config.rope.kind == model::RopeKind::dynamic)
-    throw UserError(ExitCode::usage,
-                    fmt::format("sequences are split, and the {} sees images or has dynamic RoPE scaling", frozen.name),
-                    "leave out the splitting, or use another one");
+  if (const char* reason = reason_for_full_sequences(config))
+    throw UserError(ExitCode::usage, fmt::format("sequences are split, and the {} {}", frozen.name, reason),
+                    "leave out the splitting, or use another model");
   frozen.model->set_distributed_attention(&sequence);
 }
 
@@ -254,16 +264,15 @@ LoadedModel freeze_model(const TrainingJob& job, const DistributedContext& proce
   for (const auto& parameter : model->parameters()) parameter.value->requires_grad_(false);
   model->set_training(false);
   LoadedModel loaded{.name = name, .model = std::move(model)};
-  if (job.tower_cache && (loaded.model->config().vision || loaded.model->config().audio))
-    loaded.model->set_tower_cache(std::make_shared<model::TowerCache>(*job.tower_cache));
-  if (processes.shards_model() && job.parallel.sharding.stage == 3)
-    loaded.sharded = shards_of(job, sharding_groups(processes, loaded), *loaded.model);
   if (processes.stages)
     take_stages(
         job, processes,
         parallel::StageLayout::balanced(static_cast<int64_t>(loaded.model->decoder().blocks.size()), processes.stages->size()),
         loaded);
   if (loaded.name == kReferenceModel || processes.tensor) loaded.tensor = shard_layers(job, processes, name, *loaded.model);
+  if (loaded.model->config().vision || loaded.model->config().audio) cache_towers(job, loaded);
+  if (processes.shards_model() && job.parallel.sharding.stage == 3)
+    loaded.sharded = shards_of(job, sharding_groups(processes, loaded), *loaded.model);
   return loaded;
 }
 

@@ -29,8 +29,8 @@ int exit_code(const RunResult& finished) {
   }
 }
 
-// What reads parts of a head or draws noise of its own has not been taught that layers may be cut; what remembers between batches
-// or acts between turns, that other processes work on the same rows.
+// What reads parts of a head or draws its own noise does not support sharded layers; what acts between turns or asks servers does
+// not support other processes that compute the same rows.
 void check_model_parts(const TrainingJob& job, const DistributedContext& processes) {
   const auto& sft = job.sft;
   const bool pools = !job.task.is_generative() && job.preference.method != Preference::rm;

@@ -19,10 +19,10 @@ def _initialization(value: Any) -> str:
 def _present(targets: list[str], weights: Iterable[str]) -> list[str]:
     """Those of several target modules that the model has: as with peft, a list may serve several families. A list of none is told by hone."""
     modules = {name.removesuffix(".weight") for name in weights}
-    found = [target for target in targets if any(module == target or module.endswith(f".{target}") for module in modules)]
+    found = [target for target in targets if target == "all-linear" or any(module == target or module.endswith(f".{target}") for module in modules)]
     if not found or len(found) == len(targets):
         return targets
-    get_logger().info("target_modules: the model has no %s", ", ".join(sorted(set(targets) - set(found))))
+    get_logger().warning("target_modules: the model has no %s", ", ".join(sorted(set(targets) - set(found))))
     return found
 
 

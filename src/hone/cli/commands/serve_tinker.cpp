@@ -20,7 +20,7 @@
 namespace hone::cli {
 namespace {
 
-constexpr double kServingShare = 0.5;  // of the device's memory; the rest is for training passes
+constexpr double kCacheShare = 0.5;  // of what the weights leave on an accelerator; the rest is for training passes
 constexpr const char* kOnlyTenant = "default";
 
 // Nobody comes in without a key: who gives none gets one.
@@ -102,8 +102,8 @@ engine::EngineConfig engine_beside_training(const Options& options) {
   const EngineArguments engine_args(options);
   auto config = engine_config(options);
   config.fuse_projections = false;  // training computes with the same tensors
-  const auto& share = engine_args.vllm_gpu_memory_utilization;
-  if (!share.is_set() && config.gpu_memory_utilization == *share) config.gpu_memory_utilization = kServingShare;
+  if (const auto& share = engine_args.vllm_gpu_memory_utilization; !share.is_set() && config.gpu_memory_utilization == *share)
+    config.kv_cache_share = kCacheShare;
   return config;
 }
 

@@ -181,8 +181,8 @@ void add_serving(Rows& rows) {
       rows, "Engine", kGenerating | kRlhf | kTrain,
       {
           {"vllm_gpu_memory_utilization", Real(0, 1), "0.9",
-           "Fraction of device memory for weights and KV cache; `serve-tinker`, which trains beside them, takes 0.5 unless it is "
-           "set.",
+           "Fraction of device memory for weights and KV cache. Without it, `serve-tinker` leaves half of the cache's part to "
+           "training.",
            factory{"vllm_gpu_util"}, factory_default{"0.7"}, also{"gpu_memory_utilization"}, also{"sglang_mem_fraction_static"},
            also{"sglang_mem_fraction"}, also{"lmdeploy_cache_max_entry_count"}},
           {"vllm_max_model_len", Integer(1), "",

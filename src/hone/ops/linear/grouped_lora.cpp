@@ -84,7 +84,8 @@ Tensor grouped_forward(const LoraGroups& all, const Tensor& x, TensorList& proje
 // On a GPU, adapters of one rank whose ranges follow each other: all groups in one launch, in x's type, as one adapter alone is
 // computed there.
 bool serves_rounded_groups(const LoraGroups& all, const Tensor& x) {
-  const auto rank = all.groups.empty() ? 0 : all.groups.front().a.size(0);
+  if (all.groups.empty()) return false;
+  const auto rank = all.groups.front().a.size(0);
   int64_t next = 0;
   return all.outputs % 8 == 0 && rank % 8 == 0 && x.scalar_type() == at::kBFloat16 && covers_all_rows(all) &&
          std::ranges::all_of(all.groups, [&](const LoraGroup& group) {
