@@ -32,4 +32,7 @@ void resize_columns(const uint8_t* const* rows, uint8_t* const* out, std::span<c
 // One output row of `width` samples out of the rows that `taps` says, `width` bytes apart.
 void resize_rows(const uint8_t* rows, uint8_t* out, size_t width, const Taps& taps);
 
+// Whether later calls may use resize_dots.h: tests compare both paths on one machine.
+void allow_resize_dots(bool allowed);
+
 }  // namespace hone::media

@@ -4,6 +4,8 @@
 
 #include <random>
 
+#include "hone/media/resize_rows.h"
+
 using namespace hone::media;
 
 namespace {
@@ -40,4 +42,18 @@ TEST(Resize, BandsAreTheRowsOfTheWholePicture) {
 TEST(Resize, BandsOfPicturesWithAlpha) {
   const auto image = noise({40, 30}, 4);
   EXPECT_EQ(joined_bands(image, {28, 28}, 14), resize(image, {28, 28}, Filter::bicubic).pixels);
+}
+
+// On processors without dot products of bytes both are the same code.
+TEST(Resize, DotProductsAndVectorsAgree) {
+  for (const int channels : {1, 3, 4}) {
+    const auto image = noise({101, 67}, channels);
+    for (const auto to : {ImageSize{56, 56}, {37, 19}, {150, 200}, {17, 67}}) {
+      const auto by_dots = resize(image, to, Filter::bicubic).pixels;
+      allow_resize_dots(false);
+      const auto by_vectors = resize(image, to, Filter::bicubic).pixels;
+      allow_resize_dots(true);
+      EXPECT_EQ(by_dots, by_vectors) << channels << " channels, " << to.width << " x " << to.height;
+    }
+  }
 }

@@ -7,6 +7,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "hone/media/resize_dots.h"
@@ -127,13 +128,21 @@ namespace hone::media {
 HWY_EXPORT(columns_of);
 HWY_EXPORT(row_of);
 
+namespace {
+
+std::atomic<bool> g_uses_dots = true;
+
+}  // namespace
+
+void allow_resize_dots(bool allowed) { g_uses_dots = allowed; }
+
 void resize_columns(const uint8_t* const* rows, uint8_t* const* out, std::span<const Taps> taps, size_t channels) {
-  if (resize_columns_by_dots(rows, out, taps, channels)) return;
+  if (g_uses_dots && resize_columns_by_dots(rows, out, taps, channels)) return;
   HWY_DYNAMIC_DISPATCH(columns_of)(rows, out, taps, channels);
 }
 
 void resize_rows(const uint8_t* rows, uint8_t* out, size_t width, const Taps& taps) {
-  if (resize_rows_by_dots(rows, out, width, taps)) return;
+  if (g_uses_dots && resize_rows_by_dots(rows, out, width, taps)) return;
   HWY_DYNAMIC_DISPATCH(row_of)(rows + taps.first * width, taps.count, out, width, taps.weights);
 }
 
