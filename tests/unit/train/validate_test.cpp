@@ -75,6 +75,7 @@ TEST(TrainingRules, EachNamesItsFields) {
       {"`sequence_parallel` and `stage`",
        [](auto& job) {
          reinforcement(job);
+         job.reinforcement->ppo.emplace();
          job.parallel.sequence_parallel = 2;
        }},
       {"`eval_dtype`: needs unsharded",
