@@ -185,9 +185,10 @@ def test_datasets_on_the_server_are_twinkles_own(tmp_path):
     datasets = tmp_path / "datasets"
     datasets.mkdir()
     (datasets / "rows.jsonl").write_text("".join(json.dumps({"instruction": f"say {i}", "input": "now", "output": str(i)}) + "\n" for i in range(3)))
+    (tmp_path / "models").symlink_to(ROOT / "models")  # Twinkle writes locks where it runs
     server = TinkerServer(tmp_path, "--dataset_root", datasets)
     try:
-        done = subprocess.run([sys.executable, "-c", DATA_SCRIPT, server.url, ALICE, MODEL], cwd=ROOT, capture_output=True, text=True, timeout=180, env={**os.environ, "PYTHONPATH": str(CLIENT), "HF_HOME": str(tmp_path / "hf")})
+        done = subprocess.run([sys.executable, "-c", DATA_SCRIPT, server.url, ALICE, MODEL], cwd=tmp_path, capture_output=True, text=True, timeout=180, env={**os.environ, "PYTHONPATH": str(CLIENT), "HF_HOME": str(tmp_path / "hf")})
         assert done.returncode == 0, done.stderr[-3000:]
         told = json.loads(done.stdout.splitlines()[-1])
         assert len(told["remote"]) == 9 and any(max(row["labels"]) >= 0 for row in told["remote"]) and any(row["length"] == 48 for row in told["remote"])
