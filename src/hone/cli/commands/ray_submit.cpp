@@ -72,10 +72,16 @@ class Rank:
                     folders.remove(name)
                     source = os.path.join(root, name)
                     target = os.path.join(storage, os.path.relpath(source, output))
-                    if source in began:
+                    if source in began or "." in name:  # checkpoint-2.partial-… is not whole yet
                         continue
                     os.makedirs(os.path.dirname(target), exist_ok=True)
-                    copy(source, target)
+                    try:
+                        copy(source, target)
+                    except OSError:
+                        if os.path.exists(source):
+                            raise
+                        shutil.rmtree(target + ".part", ignore_errors=True)  # save_total_limit removed it meanwhile
+                        continue
                     began.add(source)
                     print(f"checkpoint copied to {target}", flush=True)
             if last:
