@@ -1,5 +1,6 @@
 """Methods of `hone rlhf` on an NVIDIA GPU beside the CPU's: `make test-gpu` runs this where there is one."""
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -36,3 +37,4 @@ def test_losses_follow_the_cpus(hone, tmp_path, method):
 def test_bfloat16_runs(hone, tmp_path, method):
     expected, found = (steps(hone, method, tmp_path / dtype, "cuda:0", "--torch_dtype", dtype) for dtype in ("float32", "bfloat16"))
     assert found[0]["loss"] == pytest.approx(expected[0]["loss"], rel=0.1, abs=0.05)
+    assert len(found) == len(expected) and all(math.isfinite(line["loss"]) and math.isfinite(line["grad_norm"]) for line in found)

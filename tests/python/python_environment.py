@@ -64,3 +64,13 @@ def write_rows(file, make):
     """Rows of a question and its answer, as `make` has them."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(json.dumps(make(f"What is {i} plus {i * i}?", f"{i} plus {i * i} is \\boxed{{{i + i * i}}}.")) + "\n" for i in range(ROWS)))
+
+
+def fill_hub(folder):
+    """A cache of ModelScope's with what the guide's scripts and the cookbook's share: small models and datasets under the large ones' names."""
+    for name in ("Qwen2___5-7B-Instruct", "Qwen3-0___6B"):
+        shutil.copytree(NANO, folder / "models/Qwen" / name)
+    make_small_model(folder / "models/Qwen/Qwen3-4B")
+    write_rows(folder / "datasets/hjh0119/shareAI-Llama3-DPO-zh-en-emoji/train.jsonl", lambda question, answer: {"prompt": question, "answer_zh": answer, "answer_en": "No idea."})
+    write_rows(folder / "datasets/modelscope/gsm8k/main/train.jsonl", lambda question, answer: {"question": question, "answer": answer})
+    (folder / "datasets/modelscope/gsm8k/README.md").write_text("as a hub has it\n")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from python_environment import BINARY, NANO, PACKAGES, RAY, ROOT, make_small_model, own_environment, run, write_rows
+from python_environment import BINARY, NANO, PACKAGES, RAY, ROOT, fill_hub, own_environment, run, write_rows
 from workers import free_port, made_once
 
 HERE = Path(__file__).parent
@@ -60,14 +60,9 @@ def steps_of(python, hub, folder, *words):
 def hub(tmp_path_factory):
     """A cache of ModelScope's that holds the guide's names: a small model under the large one's, and a dataset."""
     def make(folder):
-        for name in ("Qwen2___5-7B-Instruct", "Qwen3-0___6B"):
-            shutil.copytree(NANO, folder / "models/Qwen" / name)
-        make_small_model(folder / "models/Qwen/Qwen3-4B")
-        write_rows(folder / "datasets/hjh0119/shareAI-Llama3-DPO-zh-en-emoji/train.jsonl", lambda question, answer: {"prompt": question, "answer_zh": answer, "answer_en": "No idea."})
+        fill_hub(folder)
         write_rows(folder / "preferences.jsonl", lambda question, answer: {"messages": [*prompt("You are a helpful assistant.", question), {"role": "assistant", "content": answer}],
                                                                            "rejected_response": "No idea."})
-        write_rows(folder / "datasets/modelscope/gsm8k/main/train.jsonl", lambda question, answer: {"question": question, "answer": answer})
-        (folder / "datasets/modelscope/gsm8k/README.md").write_text("as a hub has it\n")
         write_rows(folder / "solved.jsonl", lambda question, answer: {"messages": [*prompt("Solve it.", question), {"role": "assistant", "content": answer}]})
         write_rows(folder / "datasets/modelscope/competition_math/train.jsonl", lambda question, answer: {"problem": question, "solution": answer})
         write_rows(folder / "messages.jsonl", lambda question, answer: {"messages": [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]})

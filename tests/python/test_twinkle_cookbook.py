@@ -1,12 +1,11 @@
 """Scripts of Twinkle's cookbook as published, each to its end at small size, where HONE_TWINKLE_COOKBOOK names the folder cookbook of a checkout."""
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from python_environment import NANO, PACKAGES, RAY, make_small_model, own_environment, write_rows
+from python_environment import PACKAGES, RAY, fill_hub, make_small_model, own_environment, write_rows
 from workers import free_port, made_once
 
 COOKBOOK = os.environ.get("HONE_TWINKLE_COOKBOOK", "")
@@ -41,18 +40,13 @@ SCRIPTS = {
 def hub(tmp_path_factory):
     """A cache of ModelScope's with small models and datasets under the scripts' names."""
     def make(folder):
-        for name in ("Qwen2___5-7B-Instruct", "Qwen3-0___6B"):
-            shutil.copytree(NANO, folder / "models/Qwen" / name)
-        make_small_model(folder / "models/Qwen/Qwen3-4B")
+        fill_hub(folder)
         make_small_model(folder / "models/Qwen/Qwen3-30B-A3B", num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, norm_topk_prob=True)
         sets = folder / "datasets"
-        write_rows(sets / "hjh0119/shareAI-Llama3-DPO-zh-en-emoji/train.jsonl", lambda question, answer: {"prompt": question, "answer_zh": answer, "answer_en": "No idea."})
-        write_rows(sets / "modelscope/gsm8k/main/train.jsonl", lambda question, answer: {"question": question, "answer": answer})
         write_rows(sets / "swift/self-cognition/train.jsonl", lambda question, answer: {"query": question, "response": "I am {{NAME}} of {{AUTHOR}}.", "tag": "en"})
         for subset in ("OE_MM_maths_zh_CEE", "OE_MM_physics_zh_CEE", "OE_TO_maths_zh_CEE"):
             write_rows(sets / "AI-ModelScope/OlympiadBench" / subset / "train.jsonl", lambda question, answer: {"question": question, "final_answer": ["2"], "context": None})
-        for name in ("modelscope/gsm8k", "AI-ModelScope/OlympiadBench"):
-            (sets / name / "README.md").write_text("as a hub has it\n")
+        (sets / "AI-ModelScope/OlympiadBench/README.md").write_text("as a hub has it\n")
 
     return made_once(tmp_path_factory, "twinkle cookbook hub", make)
 

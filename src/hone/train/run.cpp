@@ -62,7 +62,9 @@ void check_model_parts(const TrainingJob& job, const DistributedContext& process
     for (const auto& [asked, what] : list)
       if (asked)
         throw UserError(ExitCode::usage, fmt::format("{} is above 1 with {}, which it does not support", option, what),
-                        "leave one of them out, or shard parameters with `deepspeed` zero3");
+                        processes.mesh.size("cp") > 1 || job.parallel.sequence_parallel > 1
+                            ? "leave one of them out"
+                            : "leave one of them out, or shard parameters with `deepspeed` zero3");
   };
   const char* option = processes.tensor                     ? "tensor_parallel_size"
                        : processes.stages                   ? "pipeline_parallel_size"

@@ -99,10 +99,9 @@ void merge_messages(std::vector<Message>&& messages, const text::SwiftTemplate& 
       if (!before || before->role != Role::assistant) throw FormatError("a tool result does not follow an assistant message");
       std::vector<std::string> results = {messages[i].content};
       while (i + 1 < messages.size() && messages[i + 1].role == "tool") results.push_back(messages[++i].content);
-      std::string* answer = before->answer.size() == 1 ? &before->answer[0].text : nullptr;
-      std::string said;
-      for (const auto& part : before->answer) said += part.text;
-      turns.push_back({.role = Role::tool, .results = needed(agent, dialog).results_of_calls(said, answer, results, dialog)});
+      text::CallingAnswer answer{.editable = before->answer.size() == 1 ? &before->answer[0].text : nullptr};
+      for (const auto& part : before->answer) answer.text += part.text;
+      turns.push_back({.role = Role::tool, .results = needed(agent, dialog).results(answer, results, dialog)});
       continue;
     }
     auto turn = turn_of(std::move(messages[i]));

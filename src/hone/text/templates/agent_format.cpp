@@ -72,15 +72,16 @@ std::string AgentFormat::render_tool_calls(const std::vector<ToolCall>& calls) c
   return text + keywords().observation;
 }
 
-TemplateSlots AgentFormat::results(std::string* answer, const std::vector<std::string>& results, const SwiftTemplate&) const {
+TemplateSlots AgentFormat::results(const CallingAnswer& answer, const std::vector<std::string>& results,
+                                   const SwiftTemplate&) const {
   TemplateSlots pieces;
-  if (!written_as_action(answer)) {
+  if (!written_as_action(answer.editable)) {
     pieces.assign(results.begin(), results.end());
     return pieces;
   }
-  if (!answer->ends_with(keywords().observation)) {
-    if (!answer->ends_with('\n')) *answer += '\n';
-    *answer += keywords().observation;
+  if (auto& text = *answer.editable; !text.ends_with(keywords().observation)) {
+    if (!text.ends_with('\n')) text += '\n';
+    text += keywords().observation;
   }
   for (size_t i = 0; i < results.size(); ++i) {
     if (i > 0) pieces.push_back(keywords().observation);

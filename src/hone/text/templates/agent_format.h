@@ -27,6 +27,12 @@ struct AgentKeywords {
   const char* observation = "Observation:";
 };
 
+// An answer that results follow. `editable`: where it may be rewritten; null if it was merged from several messages.
+struct CallingAnswer {
+  std::string text;
+  std::string* editable;
+};
+
 class AgentFormat {
  public:
   virtual ~AgentFormat() = default;
@@ -34,18 +40,13 @@ class AgentFormat {
   virtual std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
                                    std::string& first_user) const = 0;
   virtual std::string render_tool_calls(const std::vector<ToolCall>& calls) const;
-  // The text between an answer (`answer`, null if merged from several messages) and the next answer.
-  virtual TemplateSlots results(std::string* answer, const std::vector<std::string>& results, const SwiftTemplate& dialog) const;
+  // The text between an answer and the next one.
+  virtual TemplateSlots results(const CallingAnswer& answer, const std::vector<std::string>& results,
+                                const SwiftTemplate& dialog) const;
   // Results that follow a user message directly are appended to it.
   virtual std::string standalone_results(const std::vector<std::string>& results, const SwiftTemplate& dialog) const;
   // Results as the text of one message, for chat templates that are not ours.
   virtual std::string render_tool_results(const std::vector<std::string>& results) const;
-  // The same for a format that names the calls again: `said` is the whole answer.
-  virtual TemplateSlots results_of_calls(const std::string& said, std::string* answer, const std::vector<std::string>& results,
-                                         const SwiftTemplate& dialog) const {
-    (void)said;
-    return this->results(answer, results, dialog);
-  }
   // What separates `before`, the assistant text just before a call, from the call. Null: the call opens the answer.
   virtual std::string call_separator(const std::string* before) const {
     (void)before;

@@ -40,9 +40,9 @@ class Hermes : public AgentFormat {
     return joined(texts, "\n");
   }
 
-  TemplateSlots results(std::string* answer, const std::vector<std::string>& results,
+  TemplateSlots results(const CallingAnswer& answer, const std::vector<std::string>& results,
                         const SwiftTemplate& dialog) const override {
-    if (written_as_action(answer)) return AgentFormat::results(answer, results, dialog);
+    if (written_as_action(answer.editable)) return AgentFormat::results(answer, results, dialog);
     return results_turn(results_text(results), dialog);
   }
 
@@ -209,9 +209,9 @@ class Llama : public AgentFormat {
     for (const auto& call : calls) texts.push_back(call_object(call, "parameters"));
     return joined(texts, "\n");
   }
-  TemplateSlots results(std::string* answer, const std::vector<std::string>& results,
+  TemplateSlots results(const CallingAnswer& answer, const std::vector<std::string>& results,
                         const SwiftTemplate& dialog) const override {
-    if (written_as_action(answer)) return AgentFormat::results(answer, results, dialog);
+    if (written_as_action(answer.editable)) return AgentFormat::results(answer, results, dialog);
     TemplateSlots pieces = {end_};
     for (const auto& result : results) pieces.push_back(open_ + "tool" + close_ + "\n\n" + result + end_);
     pieces.push_back(open_ + "assistant" + close_ + "\n\n");
@@ -267,7 +267,8 @@ class Mistral : public AgentFormat {
     for (const auto& call : calls) texts.push_back(call_object(call, "arguments"));
     return "[TOOL_CALLS][\n" + joined(texts, "\n") + "\n]</s>";
   }
-  TemplateSlots results(std::string*, const std::vector<std::string>& results, const SwiftTemplate& dialog) const override {
+  TemplateSlots results(const CallingAnswer&, const std::vector<std::string>& results,
+                        const SwiftTemplate& dialog) const override {
     return results_turn(render_tool_results(results), dialog);
   }
   std::string render_tool_results(const std::vector<std::string>& results) const override {

@@ -23,9 +23,9 @@ std::string function_line(const Json& tool) { return python_dumps(function_of(to
 // Calls and results between tags of its own; an answer that was written as an action is answered as ReAct does.
 class SeriesFormat : public AgentFormat {
  public:
-  TemplateSlots results(std::string* answer, const std::vector<std::string>& results,
+  TemplateSlots results(const CallingAnswer& answer, const std::vector<std::string>& results,
                         const SwiftTemplate& dialog) const override {
-    return written_as_action(answer) ? AgentFormat::results(answer, results, dialog) : results_between(results, dialog);
+    return written_as_action(answer.editable) ? AgentFormat::results(answer, results, dialog) : results_between(results, dialog);
   }
 
  protected:
@@ -317,14 +317,14 @@ class KimiK3 final : public AgentFormat {
   }
   // An answer in words closes its channel itself.
   std::string call_separator(const std::string* before) const override { return before ? "" : "<|close|>response<|sep|>"; }
-  TemplateSlots results_of_calls(const std::string& said, std::string* answer, const std::vector<std::string>& results,
-                                 const SwiftTemplate& dialog) const override {
-    if (written_as_action(&said)) return AgentFormat::results(answer, results, dialog);
+  TemplateSlots results(const CallingAnswer& answer, const std::vector<std::string>& results,
+                        const SwiftTemplate& dialog) const override {
+    if (written_as_action(&answer.text)) return AgentFormat::results(answer, results, dialog);
     TemplateSlots pieces = {kCloseMessage};
     size_t at = 0;
     for (size_t i = 0; i < results.size(); ++i)
-      pieces.push_back(fmt::format("<|open|>message role=\"tool\" tool=\"{}\" index=\"{}\"<|sep|>{}{}", next_name(said, at),
-                                   i + 1, results[i], kCloseMessage));
+      pieces.push_back(fmt::format("<|open|>message role=\"tool\" tool=\"{}\" index=\"{}\"<|sep|>{}{}",
+                                   next_name(answer.text, at), i + 1, results[i], kCloseMessage));
     pieces.push_back("<|open|>message role=\"assistant\"<|sep|>");
     return pieces;
   }
