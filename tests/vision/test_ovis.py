@@ -1,6 +1,7 @@
 """Ovis2.5, which transformers does not have: against its formulas in plain PyTorch around transformers' Qwen3; images as its class prepares them, training, answers."""
 import json
 import math
+import subprocess
 
 import numpy as np
 import pytest
@@ -65,11 +66,17 @@ def windows_of(height, width):
 
 
 def tower_of(weights, rows, grid, windowed):
-    """Embeddings of one picture, with the marks around it."""
+    """Embeddings of one picture or video, whose frames do not see each other, with the marks around it."""
+    frames, height, width, *video = grid
+    cells = torch.cat([frame_of(weights, own, height, width, windowed) for own in rows.view(frames, height * width, -1)])
+    start, end = weights["vte.weight"][-2:] if any(video) else weights["vte.weight"][-4:-2]
+    return torch.cat([start[None], cells, end[None]])
+
+
+def frame_of(weights, rows, height, width, windowed):
     weight = lambda name: weights[TOWER + name]
     linear = lambda x, name: F.linear(x, weight(name + ".weight"), weight(name + ".bias"))
     norm = lambda x, name: F.layer_norm(x, (WIDTH,), weight(name + ".weight"), weight(name + ".bias"), 1e-6)
-    _, height, width = grid
     x = F.linear(rows, weight("embeddings.patch_embedding.weight").flatten(1), weight("embeddings.patch_embedding.bias"))
     table = weight("embeddings.position_embedding.weight").view(1, SIDE, SIDE, WIDTH).permute(0, 3, 1, 2)
     x = x + by_cells(F.interpolate(table, size=(height, width), mode="bicubic", align_corners=False)[0].permute(1, 2, 0), height, width)
@@ -89,8 +96,7 @@ def tower_of(weights, rows, grid, windowed):
         x = x + linear(F.gelu(linear(norm(x, at + "layer_norm2"), at + "mlp.fc1"), approximate="tanh"), at + "mlp.fc2")
     scores = F.layer_norm(F.linear(x.view(-1, 4 * WIDTH), weights["visual_tokenizer.head.0.weight"]), (WORDS - 4,),
                           weights["visual_tokenizer.head.1.weight"], weights["visual_tokenizer.head.1.bias"])
-    words = weights["vte.weight"]
-    return torch.cat([words[-4:-3], scores.softmax(-1) @ words[:-4], words[-3:-2]])
+    return scores.softmax(-1) @ weights["vte.weight"][:-4]
 
 
 def language_model(folder, weights):
@@ -114,10 +120,10 @@ def test_logits_loss_and_gradients_match(tmp_path, ovis, full_attention, recompu
     weights = {name: value.requires_grad_() for name, value in load_file(folder / "model.safetensors").items()}
     model, pad = language_model(folder, weights), transformers.AutoTokenizer.from_pretrained(folder).convert_tokens_to_ids("<|image_pad|>")
     generator = torch.Generator().manual_seed(1)
-    samples, sequences, labels, pictures = [[(1, 6, 10)], [], [(1, 4, 4), (1, 10, 6)]], [], [], []
+    samples, sequences, labels, pictures = [[(1, 6, 10)], [], [(1, 4, 4), (1, 10, 6)], [(3, 4, 6, True)], [(1, 4, 4, True)]], [], [], []
     logits, loss = [], torch.zeros(())
     for grids in samples:
-        own = [(torch.randn(h * w, 768, generator=generator), (t, h, w)) for t, h, w in grids]
+        own = [(torch.randn(grid[0] * grid[1] * grid[2], 768, generator=generator), grid) for grid in grids]
         ids = torch.randint(200, (3,), generator=generator).tolist()
         for rows, _ in own:
             ids += [pad] * (len(rows) // 4 + 2) + torch.randint(200, (4,), generator=generator).tolist()
@@ -150,9 +156,9 @@ def resized(height, width, low, high, factor=32):
     return (math.ceil(height * by / factor) * factor, math.ceil(width * by / factor) * factor) if by else (h, w)
 
 
-def pixel_rows(image, low, high):
+def pixel_rows(image, low, high, size=None):
     image = image.convert("RGB")
-    height, width = resized(image.height, image.width, low, high)
+    height, width = size or resized(image.height, image.width, low, high)
     pixels = (np.asarray(image.resize((width, height), Image.Resampling.BILINEAR)).astype(np.float64) * (1 / 255)).astype(np.float32)
     pixels = torch.from_numpy((pixels - np.float32(0.5)) / np.float32(0.5)).permute(2, 0, 1)
     rows = pixels.reshape(3, height // 32, 2, 16, width // 32, 2, 16).permute(1, 4, 2, 5, 0, 3, 6).reshape(-1, 768)
@@ -171,15 +177,50 @@ def test_images_are_prepared_as_by_its_class(ovis, tmp_path):
     assert len(batch["rows"]) == sum(len(rows) // 4 + 2 for rows, _ in wanted)
 
 
+def video_rows(frames, low, high):
+    """Its class brings every frame to the size of the first one."""
+    size = resized(frames[0].height, frames[0].width, low, high)
+    return torch.cat([pixel_rows(frame, low, high, size)[0] for frame in frames]), (len(frames), size[0] // 16, size[1] // 16, True)
+
+
+def video_row(video):
+    return {"messages": [{"role": "user", "content": "<video>What?"}, {"role": "assistant", "content": "a"}], "videos": [video]}
+
+
+def test_videos_are_prepared_as_by_its_class(ovis, tmp_path):
+    """Of a file, frames at the beginnings of equal segments, as ms-swift's moviepy counts them; of a list, all."""
+    subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=150x90:rate=30:duration=2", "-frames:v", "40", "-c:v", "libx264", "-preset", "ultrafast",
+                    "-pix_fmt", "yuv420p", tmp_path / "video.mp4"], check=True)
+    raw = subprocess.run(["ffmpeg", "-v", "error", "-i", tmp_path / "video.mp4", "-vf", "scale=flags=bilinear,format=rgb24", "-vsync", "0", "-f", "rawvideo", "-"],
+                         capture_output=True, check=True).stdout
+    frames = [Image.fromarray(frame) for frame in np.frombuffer(raw, np.uint8).reshape(-1, 90, 150, 3)]
+    paths = random_images(tmp_path, 5, seed=5)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(ovis)
+    total = int(30 * 1.33)  # 40 frames of 1/30 s, which ffmpeg prints as 1.33 s
+    for video, count, shown in ((str(tmp_path / "video.mp4"), 8, [frames[int(i * total / 8)] for i in range(8)]), (str(tmp_path / "video.mp4"), 3, [frames[i * total // 3] for i in range(3)]),
+                                (list(map(str, paths)), 8, list(map(Image.open, paths)))):
+        done, batch = trace(ovis, tmp_path, [video_row(video)], min_pixels=4096, max_pixels=90000, video_max_pixels=12000, num_frames=count)
+        assert done.returncode == 0, done.stderr
+        rows, grid = video_rows(shown, 4096, 12000)
+        assert batch["grids"].tolist() == [list(grid[:3])]
+        assert torch.equal(batch["patches"], rows)
+        text = tokenizer.decode(batch["tokens"])
+        assert f"<|im_start|>user\n{'<|image_pad|>' * (len(rows) // 4 + 2)}\nWhat?<|im_end|>" in text
+    both = {**video_row(list(map(str, paths))), "images": [str(paths[0])]}
+    done, _ = trace(ovis, tmp_path, [both])
+    assert done.returncode == 3 and "1 videos and 1 images; this model takes one video in a row" in done.stderr
+
+
 def test_training_and_answers(ovis, tmp_path):
-    """A trained folder keeps every name, also that of the norm which nothing reads; greedy answers are the formulas'."""
-    rows, limits = [], {"MIN_PIXELS": "4096", "MAX_PIXELS": "8192"}
+    """A trained folder keeps every name, also that of the norm which nothing reads; greedy answers, of images and of a video, are the formulas'."""
+    rows, limits = [], {"MIN_PIXELS": "4096", "MAX_PIXELS": "8192", "VIDEO_MAX_PIXELS": "6144"}
     for name, colour in {"red": (220, 30, 30), "blue": (30, 60, 220)}.items():
         Image.new("RGB", (70, 60), colour).save(tmp_path / f"{name}.png")
         rows.append({"messages": [{"role": "user", "content": "<image>Colour?"}, {"role": "assistant", "content": name}], "images": [str(tmp_path / f"{name}.png")]})
+    rows.append({"messages": [{"role": "user", "content": "<video>Colours?"}, {"role": "assistant", "content": "red, blue"}], "videos": [[str(tmp_path / f"{name}.png") for name in ("red", "blue", "red")]]})
     write_rows(tmp_path / "rows.jsonl", rows)
     swift("sft", "--model", ovis, "--dataset", tmp_path / "rows.jsonl", "--torch_dtype", "float32", "--tuner_type", "full", "--freeze_vit", "false", "--freeze_aligner", "false",
-          "--max_steps", 3, "--per_device_train_batch_size", 2, "--gradient_accumulation_steps", 1, "--learning_rate", "1e-3", "--split_dataset_ratio", 0,
+          "--max_steps", 3, "--per_device_train_batch_size", 3, "--gradient_accumulation_steps", 1, "--learning_rate", "1e-3", "--split_dataset_ratio", 0,
           "--add_version", "false", "--output_dir", tmp_path / "run", **limits)
     trained = tmp_path / "run" / "checkpoint-3"
     before, weights = load_file(ovis / "model.safetensors"), load_file(trained / "model.safetensors")
@@ -190,8 +231,9 @@ def test_training_and_answers(ovis, tmp_path):
     model, tokenizer = language_model(trained, weights), transformers.AutoTokenizer.from_pretrained(ovis)
     pad, ends = tokenizer.convert_tokens_to_ids("<|image_pad|>"), {tokenizer.convert_tokens_to_ids("<|im_end|>"), tokenizer.eos_token_id}
     for row, line in zip(rows, (tmp_path / "out.jsonl").read_text().splitlines()):
-        picture = pixel_rows(Image.open(row["images"][0]), 4096, 8192)
-        question = "<|image_pad|>" * (len(picture[0]) // 4 + 2) + "\nColour?"
+        picture = pixel_rows(Image.open(row["images"][0]), 4096, 8192) if "images" in row else video_rows(list(map(Image.open, row["videos"][0])), 4096, 6144)
+        asked = row["messages"][0]["content"].split(">")[1]
+        question = "<|image_pad|>" * (len(picture[0]) // 4 + 2) + "\n" + asked
         ids = tokenizer(f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n").input_ids
         said = []
         while len(said) < 6 and not ends & set(said):

@@ -11,7 +11,9 @@ import pytest
 import torch
 import transformers
 from PIL import Image
+from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil
 
+from test_images import factory_regular, squares
 from test_videos import PATCH, video_patches
 from media_runs import swift, trace, write_rows
 from vision_models import INTERN_PROCESSOR, ROOT, smart_resize
@@ -184,6 +186,10 @@ def test_requests_bring_videos(place, folders):
         server.stop()
 
 
+def intern_processor():
+    return GotOcr2ImageProcessorPil(**{name: value for name, value in INTERN_PROCESSOR.items() if name != "image_processor_type"})
+
+
 def test_internvl_reads_frames_as_images(place, folders, tmp_path):
     """Eight from the middles of equal segments, each one tile with its number before it; an image beside them is one tile too. A list is shown whole."""
     videos, frames = place
@@ -199,12 +205,43 @@ def test_internvl_reads_frames_as_images(place, folders, tmp_path):
     size = 99 / 8
     numbers = [int(size / 2 + np.round(size * i)) for i in range(8)]
     shown = [Image.open(tmp_path / "wide.png"), *(Image.fromarray(frames["long.mp4"][i].permute(1, 2, 0).numpy()) for i in numbers), *map(Image.open, listed)]
-    mean, std = (torch.tensor(INTERN_PROCESSOR[name]).view(3, 1, 1) for name in ("image_mean", "image_std"))
-    wanted = torch.stack([(torch.from_numpy(np.array(image.resize((56, 56)))).permute(2, 0, 1) / 255 - mean) / std for image in shown])
-    found = batch["patches"].view(-1, 2, 2, 2, 2, 3, 14, 14).permute(0, 5, 1, 3, 6, 2, 4, 7).reshape(-1, 3, 56, 56)
+    processor = intern_processor()
     assert batch["grids"].tolist() == [[1, 4, 4]] * 11
-    assert torch.allclose(found, wanted, atol=1e-5)
+    assert torch.equal(squares(batch["patches"]), torch.cat([processor(images=image, return_tensors="pt")["pixel_values"] for image in shown]))
     text = transformers.AutoTokenizer.from_pretrained(folders("internvl")).decode(batch["tokens"])
     tile = f"<img>{'<IMG_CONTEXT>' * 4}</img>\n"
     file, names = ("".join(f"Frame{i + 1}: {tile}" for i in range(count)) for count in (8, 2))
     assert f"{tile}{file}or{names}?" in text
+    done, batch = trace(folders("internvl"), tmp_path, [row], video_max_tiles=4)
+    assert done.returncode == 0, done.stderr
+    tiles = [processor(images=image, return_tensors="pt", crop_to_patches=True, min_patches=1, max_patches=4)["pixel_values"] for image in shown]
+    assert batch["grids"].tolist() == [[len(own), 4, 4] for own in tiles] and torch.equal(squares(batch["patches"]), torch.cat(tiles))
+
+
+def test_internvl_as_llama_factory_reads_it(place, folders, tmp_path):
+    """Two frames a second, also an odd number, resized as its images are and then one tile; an image beside them may have several."""
+    (videos, frames), processor = place, intern_processor()
+    Image.new("RGB", (200, 90), (40, 200, 90)).save(tmp_path / "wide.png")
+    listed = []
+    for number in (3, 50, 60):
+        listed.append(str(tmp_path / f"{number}.png"))
+        Image.fromarray(frames["long.mp4"][number].permute(1, 2, 0).numpy()).resize((60 + number, 50)).save(listed[-1])
+    row = {"messages": [{"role": "user", "content": "<image><video>or<video>and<video>?"}, {"role": "assistant", "content": "a"}],
+           "images": [str(tmp_path / "wide.png")], "videos": [str(videos / "long.mp4"), str(videos / "old.avi"), listed]}
+    done, batch = trace(folders("internvl"), tmp_path, [row], dialect="factory", template="intern_vl", video_max_pixels=8000, image_max_pixels=15000, max_frames=7, crop_to_patches=True)
+    assert done.returncode == 0, done.stderr
+    regular = lambda image, high: factory_regular(image, 256 if high == 8000 else 1024, high)
+    shown = [[Image.fromarray(frames[name][n].permute(1, 2, 0).numpy()) for n in np.linspace(0, VIDEOS[name][1] - 1, count).astype(np.int32)]
+             for name, count in (("long.mp4", 7), ("old.avi", 5))] + [list(map(Image.open, listed))]
+    picture = processor(images=regular(Image.open(tmp_path / "wide.png"), 15000), return_tensors="pt", crop_to_patches=True, min_patches=1, max_patches=12)["pixel_values"]
+    stills = [processor(images=regular(image, 8000), return_tensors="pt", crop_to_patches=False)["pixel_values"] for video in shown for image in video]
+    assert batch["grids"].tolist() == [[len(picture), 4, 4]] + [[1, 4, 4]] * 15
+    assert torch.equal(squares(batch["patches"]), torch.cat([picture, *stills]))
+    tile = lambda count: f"<img>{'<IMG_CONTEXT>' * (4 * count)}</img>"
+    seven, five, three = ("\n".join(f"Frame{i + 1}: {tile(1)}" for i in range(count)) for count in (7, 5, 3))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folders("internvl"))
+    question = f"<|im_start|>user\n{tile(len(picture))}{seven}or{five}and{three}?<|im_end|>\n<|im_start|>assistant\n"
+    ids, asked = batch["tokens"].tolist(), tokenizer(question, add_special_tokens=False).input_ids
+    assert any(ids[i:i + len(asked)] == asked for i in range(len(ids)))
+    learned = tokenizer("a<|im_end|>\n", add_special_tokens=False).input_ids
+    assert batch["targets"].tolist() == [-100] * (len(ids) - len(learned) - 1) + learned + [-100]

@@ -25,7 +25,7 @@ std::string digest_of(const Tensor& values) {
 
 std::string digest_of(const model::ImageInput& images) {
   auto digest = digest_of(images.patches_pr);
-  for (const auto& grid : images.grids) digest += fmt::format(" {}x{}x{}", grid.frames, grid.height, grid.width);
+  for (const auto& grid : images.grids) digest += " " + grid.str();
   return digest;
 }
 

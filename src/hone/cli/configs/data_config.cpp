@@ -190,6 +190,7 @@ data::PictureOptions picture_options(const ModelArguments& args, bool factory) {
   pictures.min_tokens = number_in("IMAGE_MIN_TOKEN_NUM");
   pictures.max_tokens = number_in("IMAGE_MAX_TOKEN_NUM");
   if (auto segments = number_in("VIDEO_SEGMENTS")) pictures.video_segments = std::min<int64_t>(*segments, 768);
+  if (auto frames = number_in("NUM_FRAMES")) pictures.num_frames = std::min<int64_t>(*frames, 768);
   if (auto tiles = number_in("VIDEO_MAX_NUM")) pictures.video_max_tiles = std::min<int64_t>(*tiles, 1000);
   if (auto tiles = number_in("MAX_NUM")) pictures.max_tiles = std::min<int64_t>(*tiles, 1000);
   pictures.video_min_tokens = number_in("VIDEO_MIN_TOKEN_NUM");

@@ -14,7 +14,7 @@
 #include "hone/data/row_report.h"
 #include "hone/data/sounds/sound_config.h"
 #include "hone/data/videos/audio_in_video.h"
-#include "hone/data/videos/tiled_videos.h"
+#include "hone/data/videos/frames_as_images.h"
 #include "hone/data/videos/videos.h"
 
 namespace hone::data {
@@ -241,7 +241,11 @@ Result<PlannedMedia> Encoder::plan_seen(const Conversation& conversation) const 
   if (!pictures_)
     return failed(fmt::format("{0} for a model that takes text alone; train one with a vision tower, or drop the {0}", kind));
   if (!conversation.videos.empty() && pictures_->video_pad < 0)
-    return failed("videos are read for Qwen's models and InternVL alone; expected images");
+    return failed("videos for a model that takes images alone; expected images");
+  const bool one_video = pictures_->video.frame_kind == FrameKind::stacked;
+  if (one_video && !conversation.videos.empty() && conversation.videos.size() + conversation.images.size() > 1)
+    return failed(fmt::format("{} videos and {} images; this model takes one video in a row, and no image beside it",
+                              conversation.videos.size(), conversation.images.size()));
   auto images = plan_pictures(conversation.images, conversation.videos.empty() ? pictures_ : beside_videos(pictures_));
   if (!images) return failed(images.error());
   media.images = std::move(*images);

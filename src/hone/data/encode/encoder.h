@@ -23,6 +23,7 @@ struct PictureOptions {
   std::optional<int64_t> min_tokens, max_tokens;                   // swift: IMAGE_MIN_TOKEN_NUM, IMAGE_MAX_TOKEN_NUM
   int64_t max_tiles = 12;                                          // swift: MAX_NUM (InternVL)
   int64_t video_segments = 8, video_max_tiles = 1;                 // swift: VIDEO_SEGMENTS, VIDEO_MAX_NUM (InternVL)
+  int64_t num_frames = 8;                                          // swift: NUM_FRAMES (Ovis2.5)
   bool crop_to_patches = false;                                    // factory: InternVL's tiles
   bool pan_and_scan = false;                                       // factory: Gemma 3's pieces (image_do_pan_and_scan)
   int64_t shrink_above = 0;                                        // swift --max_pixels

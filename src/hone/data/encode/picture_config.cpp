@@ -73,6 +73,7 @@ void set_intern_rules(PictureConfig& config, const EncodeConfig& encode, const M
   processor.tiles.most = factory && !encode.pictures.crop_to_patches ? 1 : encode.pictures.max_tiles;
   processor.divides_by_255 = model.model_type == "internvl_chat";
   config.has_axes = false;
+  config.video.frame_kind = FrameKind::images;
   if (factory) return;
   config.text_behind = "\n";
   config.video.segments = encode.pictures.video_segments;
@@ -102,7 +103,7 @@ void set_gemma_rules(PictureConfig& config, const EncodeConfig& encode, const Mo
                     "give `image_do_pan_and_scan: true`, or set it to false there");
 }
 
-// Its bounds are pixels, not tokens. Two more rows are the marks around a picture.
+// Its bounds are pixels, not tokens. Two more rows are the marks around a picture or a video.
 void set_ovis_rules(PictureConfig& config, const PictureOptions& asked, const ModelIdentity& model) {
   auto& processor = config.processor;
   processor.patch_size = side_in(model.vision, "patch_size", 16);
@@ -113,6 +114,9 @@ void set_ovis_rules(PictureConfig& config, const PictureOptions& asked, const Mo
   processor.marks = 2;
   processor.min_pixels = asked.min_pixels.value_or(448 * 448);
   processor.max_pixels = asked.max_pixels.value_or(1344 * 1792);
+  config.video.frame_kind = FrameKind::stacked;
+  config.video.segments = asked.num_frames;
+  config.video.max_pixels = asked.video_max_pixels.value_or(896 * 896);
   config.text_behind = "\n";
   config.has_axes = false;
 }
@@ -126,6 +130,15 @@ void read_video_bounds(PictureConfig& config, const ModelIdentity& model) {
   config.video.max_pixels = bounds.max_pixels;
 }
 
+// Which frames of a file, and in LLaMA-Factory how large they become.
+void set_frame_rules(VideoConfig& video, const PictureOptions& asked, bool factory) {
+  video.fps = asked.fps;
+  video.min_frames = asked.min_frames.value_or(video.min_frames);
+  video.max_frames = asked.max_frames.value_or(factory ? 128 : video.max_frames);
+  video.frame_min_pixels = asked.video_min_pixels.value_or(video.frame_min_pixels);
+  video.frame_max_pixels = asked.video_max_pixels.value_or(video.frame_max_pixels);
+}
+
 void set_video_rules(PictureConfig& config, const PictureOptions& asked, const text::Tokenizer& tokenizer,
                      const PictureTokens& names, const ModelIdentity& model) {
   config.video_pad = tokenizer.id_of(names.video).value_or(-1);
@@ -137,11 +150,6 @@ void set_video_rules(PictureConfig& config, const PictureOptions& asked, const t
   video.min_tokens = tokens(asked.video_min_tokens, asked.video_min_pixels, video.min_tokens);
   video.max_tokens = tokens(asked.video_max_tokens, asked.video_max_pixels, video.max_tokens);
   video.total_tokens = asked.total_tokens.value_or(video.total_tokens);
-  video.fps = asked.fps;
-  video.min_frames = asked.min_frames.value_or(video.min_frames);
-  video.max_frames = asked.max_frames.value_or(config.processor.rule == media::ResizeRule::factory ? 128 : video.max_frames);
-  video.frame_min_pixels = asked.video_min_pixels.value_or(video.frame_min_pixels);
-  video.frame_max_pixels = asked.video_max_pixels.value_or(video.frame_max_pixels);
   video.has_timestamps = model.model_type.starts_with("qwen3_vl");
   video.counts_time = model.position_rate > 0;
   video.tokens_per_second = model.position_rate;
@@ -201,7 +209,8 @@ std::shared_ptr<const PictureConfig> picture_config(const EncodeConfig& encode, 
                       : model.model_type == "qwen2_5_omni" ? kOmniTokens
                                                            : kQwenTokens;
   read_tokens(*config, names, tokenizer, model);
-  if (config->video.segments > 0) config->video_pad = config->pad;
+  if (config->video.frame_kind != FrameKind::joined) config->video_pad = config->pad;
+  set_frame_rules(config->video, asked, factory);
   set_box_rules(config->boxes, asked, model);
   config->boxes.reads_objects = !factory;
   if (is_qwen) set_video_rules(*config, asked, tokenizer, names, model);

@@ -24,21 +24,30 @@ enum class SoundMix {
 // truncated to integers (4.57).
 enum class VideoPositions { transformers_5, transformers_4 };
 
+// What the frames of a video are to a model.
+enum class FrameKind {
+  joined,   // all are brought to one size, and the tower joins groups of them (Qwen)
+  images,   // each is an image of its own, with its number before it (InternVL)
+  stacked,  // one medium, of frames that are prepared as images are (Ovis2.5)
+};
+
 // What a model makes of videos, whose frames become as large as these bounds and their number allow.
 struct VideoConfig {
+  FrameKind frame_kind = FrameKind::joined;
   int64_t min_tokens = 128, max_tokens = 768;  // of a frame, in cells
   double total_tokens = 128000;                // of a video, of which nine in ten are taken
   double fps = 2;                              // frames taken of a second of a file, or given as a list
   int64_t min_frames = 4, max_frames = 768;    // of a file
   double tokens_per_second = 0;                // positions that a second takes; 0: a pair of frames takes one
   bool has_timestamps = false;                 // the time of every pair is written before it (Qwen3-VL)
-  int64_t segments = 0;                        // above 0: so many frames of a file, each in tiles as an image (InternVL)
-  int64_t max_tiles = 1;                       // of such a frame, and of images beside it
+  int64_t segments = 0;                        // above 0: so many frames of a file, whatever its length (InternVL, Ovis2.5)
+  int64_t max_tiles = 1;                       // of a frame, and in ms-swift of images beside it (InternVL)
   bool counts_time = false;                    // what follows begins behind its last time too (Omni); else behind its sides alone
   VideoPositions positions = VideoPositions::transformers_5;
   SoundMix sound = SoundMix::none;
   double chunk_seconds = 2;  // of SoundMix::chunks
   // factory: what it makes of a frame, then the bounds of transformers' processor, of a frame or, with timestamps, of all.
+  // Ovis2.5: `max_pixels` of a frame.
   int64_t frame_min_pixels = 256, frame_max_pixels = 65536;
   int64_t min_pixels = 0, max_pixels = 0;
 };
@@ -61,6 +70,7 @@ struct PictureConfig {
   std::string text_before = {}, text_behind = {};  // of every picture
   bool has_text_apart = false;                     // whose tokens do not depend on their neighbours
   bool has_axes = true;                            // positions of time, height and width (M-RoPE)
+  bool uses_factory_rule() const { return processor.rule == media::ResizeRule::factory; }
 };
 
 // Consecutive placeholders of one kind.

@@ -12,6 +12,10 @@ int64_t whole_groups(double count, int64_t factor) {
   return static_cast<int64_t>(std::floor(count / static_cast<double>(factor))) * factor;
 }
 
+void set_times(ChosenFrames& chosen, const media::VideoHeader& header) {
+  for (int64_t number : chosen.numbers) chosen.seconds.push_back(static_cast<double>(number) / header.fps);
+}
+
 // torch's linspace in float32, rounded half to even.
 Result<ChosenFrames> utils_frames(const media::VideoHeader& header, const VideoConfig& video, int64_t factor) {
   const auto total = static_cast<double>(header.frames);
@@ -21,7 +25,7 @@ Result<ChosenFrames> utils_frames(const media::VideoHeader& header, const VideoC
   if (count < factor) return error("{} frames; expected at least {}", header.frames, factor);
   const auto places = at::linspace(0, total - 1, count, at::kFloat).round().to(at::kLong);
   ChosenFrames chosen{{places.const_data_ptr<int64_t>(), places.const_data_ptr<int64_t>() + count}, {}, 0};
-  for (int64_t number : chosen.numbers) chosen.seconds.push_back(static_cast<double>(number) / header.fps);
+  set_times(chosen, header);
   chosen.fps = static_cast<double>(count) / total * header.fps;
   return chosen;
 }
@@ -46,11 +50,35 @@ ChosenFrames factory_frames(const media::VideoHeader& header, const VideoConfig&
   return chosen;
 }
 
+// Rounds half to even, as numpy does.
+ChosenFrames segment_middles(const media::VideoHeader& header, int64_t segments) {
+  const double size = static_cast<double>(header.frames - 1) / static_cast<double>(segments);
+  ChosenFrames chosen;
+  for (int64_t i = 0; i < segments; ++i)
+    chosen.numbers.push_back(static_cast<int64_t>(size / 2 + std::nearbyint(size * static_cast<double>(i))));
+  set_times(chosen, header);
+  return chosen;
+}
+
+// moviepy, which ms-swift asks, counts frames by the duration that ffmpeg prints in hundredths of a second.
+ChosenFrames segment_beginnings(const media::VideoHeader& header, int64_t segments) {
+  int64_t total = header.frames;
+  if (header.seconds > 0)
+    total = std::clamp<int64_t>(static_cast<int64_t>(header.fps * (std::round(header.seconds * 100) / 100)), 1, header.frames);
+  ChosenFrames chosen;
+  for (int64_t i = 0; i < segments; ++i) chosen.numbers.push_back(i * total / segments);
+  set_times(chosen, header);
+  return chosen;
+}
+
 }  // namespace
 
 Result<ChosenFrames> choose_frames(const media::VideoHeader& header, const PictureConfig& config) {
   const int64_t factor = config.processor.temporal_patch_size;
-  if (config.processor.rule == media::ResizeRule::factory) return factory_frames(header, config.video, factor);
+  if (config.uses_factory_rule()) return factory_frames(header, config.video, factor);
+  if (const int64_t segments = config.video.segments; segments > 0)
+    return config.video.frame_kind == FrameKind::images ? segment_middles(header, segments)
+                                                        : segment_beginnings(header, segments);
   return utils_frames(header, config.video, factor);
 }
 

@@ -20,17 +20,19 @@ at::Tensor channel_values(const std::array<double, 3>& values, double factor) {
   return at::tensor(std::vector<double>(values.begin(), values.end()), at::kFloat).mul(1 / factor).view({3, 1, 1});
 }
 
-// Takes frames one by one; holds no more than the tower joins.
+// Takes frames one by one; holds no more than the tower joins. Frames that are images to a model are prepared as such.
 class FrameRows {
  public:
   FrameRows(const Picture& like, float* to)
-      : plan_(like.plan),
+      : like_(like),
+        plan_(like.plan),
         processor_(like.config->processor),
         mean_(channel_values(processor_.mean, processor_.rescale_factor)),
         std_(channel_values(processor_.std, processor_.rescale_factor)),
         to_(to) {}
 
   void add(media::Image image) {
+    if (like_.config->video.frame_kind != FrameKind::joined) return add_as_image(std::move(image));
     for (const auto& step : plan_.steps) {
       if (step.to_rgb) image = media::to_rgb(std::move(image));
       image = media::resize(image, step.to, step.filter);
@@ -40,11 +42,20 @@ class FrameRows {
                                 .permute({0, 3, 1, 2})
                                 .contiguous();
     group_.push_back(resized(frame_1cyx, plan_.grid_h * processor_.patch_size, plan_.grid_w * processor_.patch_size,
-                             processor_.rule == media::ResizeRule::factory));
+                             like_.config->uses_factory_rule()));
     if (static_cast<int64_t>(group_.size()) == processor_.temporal_patch_size) write_group();
   }
 
  private:
+  void add_as_image(media::Image image) {
+    auto plan = plan_;
+    plan.source = image.size;  // frames of a list may differ
+    if (like_.config->video.frame_kind == FrameKind::stacked) plan.frames = 1;
+    const std::span own(to_, static_cast<size_t>(plan.patches() * processor_.row_size()));
+    media::fill_patch_rows(std::move(image), plan, processor_, own);
+    to_ += own.size();
+  }
+
   void write_group() {
     const int64_t patch = processor_.patch_size, merge = processor_.merge_size, h = plan_.grid_h, w = plan_.grid_w;
     const auto rows = at::cat(std::exchange(group_, {}))
@@ -56,6 +67,7 @@ class FrameRows {
     to_ = std::copy_n(rows.const_data_ptr<float>(), rows.numel(), to_);
   }
 
+  const Picture& like_;
   const media::ImagePlan& plan_;
   const media::ImageProcessorConfig& processor_;
   at::Tensor mean_, std_;

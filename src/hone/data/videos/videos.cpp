@@ -3,18 +3,12 @@
 #include <cmath>
 
 #include "hone/base/json.h"
-#include "hone/data/videos/tiled_videos.h"
+#include "hone/data/videos/frames_as_images.h"
 #include "hone/data/videos/video_frames.h"
 #include "hone/media/decode_image.h"
 #include "hone/media/image_header.h"
 
 namespace hone::data {
-namespace {
-
-bool uses_factory_rule(const PictureConfig& config) { return config.processor.rule == media::ResizeRule::factory; }
-
-}  // namespace
-
 Result<std::vector<std::string>> listed_frames(const std::string& source) {
   constexpr size_t kMostFrames = 768;
   const auto list = parse_json(source);
@@ -56,7 +50,7 @@ Result<media::ImagePlan> plan_frame(const std::string& source, const PictureConf
   if (!medium) return failed(medium.error());
   auto header = media::read_image_header(medium->bytes());
   if (!header) return failed(header.error());
-  auto plan = uses_factory_rule(config) ? plan_factory_frame(header->size, config) : plan_utils_frame(header->size, config);
+  auto plan = config.uses_factory_rule() ? plan_factory_frame(header->size, config) : plan_utils_frame(header->size, config);
   return plan ? plan : failed(plan.error());
 }
 
@@ -89,7 +83,7 @@ Result<media::ImageSize> resize_volume(media::ImageSize size, int64_t frames, co
 Result<media::ImageSize> video_size(media::ImageSize frame, size_t frames, const PictureConfig& config) {
   const auto& video = config.video;
   auto processor = config.processor;
-  if (uses_factory_rule(config)) {
+  if (config.uses_factory_rule()) {
     processor.min_pixels = video.min_pixels;
     processor.max_pixels = video.max_pixels;
     if (video.has_timestamps) return resize_volume(frame, static_cast<int64_t>(frames), processor);
@@ -143,7 +137,7 @@ Result<std::vector<Picture>> plan_list(const std::string& source, const std::sha
   const size_t part = config->video.has_timestamps ? joined : frames->size();
   // In qwen_vl_utils a repeated frame has a time of its own, in LLaMA-Factory that of the frame it repeats.
   auto shown_at = [&](size_t place) {
-    return static_cast<double>(uses_factory_rule(*config) ? std::min(place, given - 1) : place) / config->video.fps;
+    return static_cast<double>(config->uses_factory_rule() ? std::min(place, given - 1) : place) / config->video.fps;
   };
   for (size_t first = 0; first < frames->size(); first += part) {
     const auto begin = frames->begin() + static_cast<ptrdiff_t>(first);
@@ -165,7 +159,7 @@ Result<std::vector<Picture>> plan_file(const std::string& source, const std::sha
   if (!chosen) return failed(chosen.error());
   media::ImagePlan frame;
   frame.source = header->size;
-  if (uses_factory_rule(*config)) {
+  if (config->uses_factory_rule()) {
     auto plan = plan_factory_frame(header->size, *config);
     if (!plan) return failed(plan.error());
     frame = std::move(*plan);
@@ -191,7 +185,7 @@ Result<std::vector<Picture>> plan_file(const std::string& source, const std::sha
 }  // namespace
 
 Result<std::vector<Picture>> plan_video(const std::string& source, const std::shared_ptr<const PictureConfig>& config) {
-  if (config->video.segments > 0) return plan_tiled_video(source, config);
+  if (config->video.frame_kind != FrameKind::joined) return plan_frames_as_images(source, config);
   return source.starts_with("[") ? plan_list(source, config) : plan_file(source, config);
 }
 

@@ -76,7 +76,7 @@ VisionFeatures MediaEncoder::cached(const ImageInput& images, bool training) con
     const int64_t patches = grid.frames * grid.height * grid.width;
     const auto rows_pr = images.patches_pr.narrow(0, first, patches);
     first += patches;
-    const auto key = medium_digest(vision_digest_, rows_pr, fmt::format("{}x{}x{}", grid.frames, grid.height, grid.width));
+    const auto key = medium_digest(vision_digest_, rows_pr, grid.str());
     auto found = cache_->get(key, rows_pr.device(), [&] {
       auto made = decoder_.vision->forward(rows_pr, {grid}, {training});
       TensorList all{made.embeddings_nh};

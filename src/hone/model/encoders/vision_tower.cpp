@@ -161,7 +161,8 @@ Tensor VisionTower::with_marks(const Tensor& words_nh, const std::vector<PatchGr
   int64_t begin = 0;
   for (const auto& grid : grids) {
     const int64_t cells = grid.frames * grid.height * grid.width / config.merge_unit();
-    rows.insert(rows.end(), {mark(4), words_nh.narrow(0, begin, cells), mark(3)});
+    const int64_t start = grid.is_video ? 2 : 4;
+    rows.insert(rows.end(), {mark(start), words_nh.narrow(0, begin, cells), mark(start - 1)});
     begin += cells;
   }
   return at::cat(rows);

@@ -18,6 +18,8 @@ data::EncodeConfig asked_encoding(const Json& asked) {
   if (asked.contains("min_pixels")) pictures.min_pixels = asked["min_pixels"].get<int64_t>();
   if (asked.contains("max_pixels")) pictures.max_pixels = asked["max_pixels"].get<int64_t>();
   pictures.max_tiles = asked.value("max_tiles", pictures.max_tiles);
+  pictures.video_max_tiles = asked.value("video_max_tiles", pictures.video_max_tiles);
+  pictures.num_frames = asked.value("num_frames", pictures.num_frames);
   pictures.crop_to_patches = asked.value("crop_to_patches", pictures.crop_to_patches);
   pictures.pan_and_scan = asked.value("pan_and_scan", pictures.pan_and_scan);
   pictures.fps = asked.value("fps", pictures.fps);

@@ -46,13 +46,14 @@ Tensor packed_targets(const Texts& texts, const Sequences& labels, at::Device de
   return at::tensor(targets, at::kLong).to(device);
 }
 
-// "images": {"patches": a safetensors file, "grids": [[frames, height, width]], "rows": […], "positions": [[…], […], […]]}.
-// Without positions they have one axis.
+// "images": {"patches": a safetensors file, "grids": [[frames, height, width, of a video or not]], "rows": […], "positions":
+// [[…], […], […]]}. Without positions they have one axis.
 void add_images(const Json& asked, model::ForwardInput& input) {
   if (asked.is_null()) return;
   const io::SafetensorsFile file(asked.at("patches").get<std::string>());
   input.images.patches_pr = file.tensor("patches");
-  for (const auto& grid : asked.at("grids")) input.images.grids.push_back({grid.at(0), grid.at(1), grid.at(2)});
+  for (const auto& grid : asked.at("grids"))
+    input.images.grids.push_back({grid.at(0), grid.at(1), grid.at(2), grid.size() > 3 && grid.at(3).get<bool>()});
   const auto device = input.tokens_t.device();
   input.images.rows_n = at::tensor(asked.at("rows").get<std::vector<int64_t>>(), at::kLong).to(device);
   if (!asked.contains("positions")) return;
