@@ -3,7 +3,7 @@
 #include "hone/base/progress.h"
 #include "hone/device/memory.h"
 #include "hone/model/causal_lm.h"
-#include "hone/model/inference/paged_kv_cache.h"
+#include "hone/model/decoder.h"
 #include "hone/ops/attention/kv_quantization.h"
 
 namespace hone::engine {
@@ -41,7 +41,13 @@ int64_t tokens_for_cache(const EngineConfig& config, const model::CausalLM& mode
 
 }  // namespace
 
-EngineConfig resolve_engine_config(EngineConfig config, const model::CausalLM& model) {
+model::DecoderConfig kv_cache_shape(model::CausalLM& model) {
+  auto shape = model.config();
+  shape.attention.kv_heads = model.decoder().blocks.front().shape.kv_heads;
+  return shape;
+}
+
+EngineConfig resolve_engine_config(EngineConfig config, model::CausalLM& model) {
   if (config.max_model_len <= 0) config.max_model_len = model.config().max_position_embeddings;
   if (config.max_num_batched_tokens <= 0)
     config.max_num_batched_tokens = model.device().is_cpu() ? kStepTokensCpu : kStepTokensAccelerator;
@@ -49,7 +55,7 @@ EngineConfig resolve_engine_config(EngineConfig config, const model::CausalLM& m
     throw UserError(ExitCode::usage, fmt::format("{} has no 8-bit floats to keep keys and values in", model.device().str()),
                     "use whole numbers of 8 bits instead (`lmdeploy_quant_policy` 8)");
   if (config.kv_cache_tokens <= 0) {
-    auto per_token = model::PagedKvCache::bytes_per_token(model.config(), model.dtype(), config.kv_cache_dtype);
+    auto per_token = model::PagedKvCache::bytes_per_token(kv_cache_shape(model), model.dtype(), config.kv_cache_dtype);
     auto fits = tokens_for_cache(config, model, per_token);
     if (fits < config.block_size)
       throw UserError(ExitCode::out_of_memory,

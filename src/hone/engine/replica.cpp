@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "hone/device/memory.h"
+#include "hone/engine/kv_cache_size.h"
 
 namespace hone::engine {
 namespace {
@@ -39,7 +40,7 @@ Replica::Replica(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> 
 }
 
 void Replica::make_cache() {
-  cache_ = std::make_unique<model::PagedKvCache>(model_.config(), blocks_.blocks(), config_.block_size, model_.dtype(),
+  cache_ = std::make_unique<model::PagedKvCache>(kv_cache_shape(model_), blocks_.blocks(), config_.block_size, model_.dtype(),
                                                  model_.block_devices(), config_.kv_cache_dtype);
 }
 

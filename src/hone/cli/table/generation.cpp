@@ -173,7 +173,7 @@ void add_serving(Rows& rows) {
   constexpr std::string_view kEnginePipelineParallel =
       "Pipeline parallel size: devices that the decoder blocks of each replica are distributed over.";
   constexpr std::string_view kRanksGenerate =
-      "in training each rank generates with the full model; inference and servers honour it";
+      "in training the ranks generate in the layout that trains; inference and servers honour it";
   constexpr std::string_view kEngineTensorParallel =
       "Tensor parallel size: devices (on the CPU, threads) that each layer is sharded across; -1 is all devices.";
   add_turns(rows);

@@ -81,6 +81,7 @@ void TensorParallelModel::shard_layers(const TensorParallelOptions& options) {
   const ProcessRegion::VocabularyRange range{rank * words / count, decoder.embedding.weight.size(0), words,
                                              (words + count - 1) / count};
   region_ = std::make_unique<ProcessRegion>(group, sequence_parallel_, range);
+  generation_region_ = std::make_unique<ProcessRegion>(group, /*sequence_parallel=*/false, range);
   decoder.region = region_.get();
 }
 
@@ -240,6 +241,33 @@ void TensorParallelModel::keep_gathered(bool hold) {
   }
   set_heads(hold ? full_heads_ : sharded_heads_);
   model_.decoder().region = hold ? nullptr : region_.get();
+  model_.decoder().experts = hold ? nullptr : dispatcher_.get();
+}
+
+// Of an expert's tensor: the full one is in memory only until this rank has its shard.
+void TensorParallelModel::shard_like_layers(size_t index) {
+  auto& shard = shards_[index];
+  const auto here = shard.here();
+  const int64_t ranks = groups_.tensor->size();
+  const auto slice = shard.partition.slice(shard.slice.whole, groups_.tensor->rank(), ranks);
+  auto values = device::is_placeholder(here) ? device::placeholder(slice.shape, here.options())  // on another pipeline stage
+                                             : slice.extract(gathered_shard(index));
+  shard.kept = here;
+  shard.value.set_data(values);
+}
+
+void TensorParallelModel::keep_for_generation(bool hold) {
+  if (!groups_.tensor) return keep_gathered(hold);
+  if (hold == std::exchange(generates_, hold)) return;
+  at::NoGradGuard no_grad;
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    if (!shards_[i].is_on_expert_mesh) continue;
+    if (hold)
+      shard_like_layers(i);
+    else
+      shards_[i].value.set_data(std::exchange(shards_[i].kept, Tensor()));
+  }
+  model_.decoder().region = hold ? generation_region_.get() : region_.get();
   model_.decoder().experts = hold ? nullptr : dispatcher_.get();
 }
 

@@ -59,8 +59,11 @@ class TensorParallelModel {
   Tensor gathered(
       const Tensor& parameter);  // unsharded on the ranks of the first copy, all of which call it; undefined on others
   void fill(const Tensor& parameter, const Tensor& whole) const;  // its shard of an unsharded tensor
-  // While held, every process has the unsharded model of its pipeline stage and computes independently: for generation.
+  // While held, every process has the unsharded model of its pipeline stage and computes independently.
   void keep_gathered(bool hold);
+  // While held, the tensor parallel ranks generate together, each with its shards: none splits rows, and experts on a separate
+  // mesh are sharded like layers. Without tensor parallelism, as keep_gathered().
+  void keep_for_generation(bool hold);
   const ModelGroups& groups() const { return groups_; }
 
  private:
@@ -74,7 +77,7 @@ class TensorParallelModel {
     model::PartitionRank holder;
     bool is_on_expert_mesh;
     Tensor* in_model;  // where the model keeps it
-    Tensor kept = {};  // the shard, while `value` only has the unsharded shape
+    Tensor kept = {};  // the shard, while `value` has the unsharded shape, or the shard of another layout
 
     Tensor here() const { return kept.defined() ? kept : value.detach(); }
     bool is_owner() const { return holder.rank % partition.replicas(holder.shards) == 0; }
@@ -95,15 +98,17 @@ class TensorParallelModel {
   bool is_partial(const Shard& shard) const;
   void sum_over(ProcessGroup& group, const TensorList& gradients);
   Tensor gathered_shard(size_t index);
+  void shard_like_layers(size_t index);
 
   model::CausalLM& model_;
   ModelGroups groups_;
   bool sequence_parallel_;
   std::unique_ptr<ProcessGroup> replicas_;         // that hold the same key and value heads; null: each rank has its own
   std::unique_ptr<ProcessGroup> expert_replicas_;  // that shard the same experts; null: each has its own
-  std::unique_ptr<ProcessRegion> region_;
+  std::unique_ptr<ProcessRegion> region_, generation_region_;  // the latter with all rows on every rank
   std::unique_ptr<ExpertAllToAll> dispatcher_;
-  std::unique_ptr<UnshardedShapes> gathered_;      // while the model is gathered
+  std::unique_ptr<UnshardedShapes> gathered_;  // while the model is gathered
+  bool generates_ = false;
   std::vector<Heads> full_heads_, sharded_heads_;  // of each block; empty if layers are not sharded
   std::vector<Shard> shards_;
   std::unordered_map<const void*, size_t> indices_;

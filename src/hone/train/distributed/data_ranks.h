@@ -19,6 +19,8 @@ class DataRanks final : public ParallelStrategy {
   bool any(bool here) override { return processes_.any(here); }
   bool is_main() const override { return processes_.is_main(); }
   void keep_gathered(bool hold) override { processes_.keep_gathered(hold); }
+  void keep_for_generation(bool hold) override { processes_.keep_for_generation(hold); }
+  parallel::ProcessGroup* generation_group() override { return processes_.generation_group(); }
   PipelineSchedule* pipeline() override { return processes_.pipeline(); }
 
  private:

@@ -3,6 +3,10 @@
 #include "hone/device/tensor.h"
 #include "hone/optim/optimizer.h"
 
+namespace hone::parallel {
+class ProcessGroup;
+}
+
 namespace hone::train {
 
 class PipelineSchedule;
@@ -36,8 +40,12 @@ class ParallelStrategy {
   virtual bool owns_state_of(const std::string& /*name*/) const { return true; }
   // Whether its rows count in sums: only those of the first process that computes the same rows do.
   virtual bool counts_rows() const { return true; }
-  // While held, every process has the full model in memory: for generation, whose length differs between processes.
+  // While held, every process has the full model in memory and computes independently.
   virtual void keep_gathered(bool /*hold*/) {}
+  // While held, a model generates: on the ranks of generation_group() together, or with the full model on each process.
+  virtual void keep_for_generation(bool hold) { keep_gathered(hold); }
+  // The tensor parallel ranks of this process, which generate the same completions with their shards; null: it generates alone.
+  virtual parallel::ProcessGroup* generation_group() { return nullptr; }
   // Logical or over all processes.
   virtual bool any(bool here) { return sum(here ? 1 : 0) > 0; }
   // The process that writes files that are written once.

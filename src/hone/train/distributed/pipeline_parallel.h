@@ -44,6 +44,13 @@ class PipelineParallel final : public MultiProcess {
     stages_.keep_gathered(hold);
     if (!hold) copies_->keep_gathered(false);
   }
+  // Every rank has its tensor parallel shards of all stages.
+  void keep_for_generation(bool hold) override {
+    if (hold) copies_->keep_for_generation(true);
+    stages_.keep_gathered(hold);
+    if (!hold) copies_->keep_for_generation(false);
+  }
+  parallel::ProcessGroup* generation_group() override { return copies_->generation_group(); }
   PipelineSchedule* pipeline() override { return &schedule_; }
 
  private:

@@ -36,6 +36,11 @@ void TensorDataParallel::keep_gathered(bool hold) {
   model_.keep_gathered(hold);
 }
 
+void TensorDataParallel::keep_for_generation(bool hold) {
+  copies_->keep_gathered(hold);
+  model_.keep_for_generation(hold);
+}
+
 // "exp_avg/name", or a master's name.
 bool TensorDataParallel::owns_state_of(const std::string& name) const {
   const auto slash = name.find('/');

@@ -25,6 +25,8 @@ class TensorDataParallel final : public MultiProcess {
   bool owns_state() const override;
   bool owns_state_of(const std::string& name) const override;
   void keep_gathered(bool hold) override;
+  void keep_for_generation(bool hold) override;
+  parallel::ProcessGroup* generation_group() override { return model_.groups().tensor; }
   bool counts_rows() const override { return !model_.groups().tensor || model_.groups().tensor->rank() == 0; }
 
  private:

@@ -1,7 +1,9 @@
-// Completions in the training process, with the weights that train.
+// Completions in the training process, with the weights that train. Tensor parallel ranks generate the same completions together,
+// each with its shards: equal logits, equal seeds and equal schedules sample equal tokens.
 #include <unordered_map>
 
 #include "hone/base/progress.h"
+#include "hone/engine/kv_cache_size.h"
 #include "hone/model/inference/merged_weights.h"
 #include "hone/train/evaluation/evaluation_mode.h"
 #include "hone/train/loop/stop_signal.h"
@@ -28,8 +30,12 @@ class InMergedWeights {
 class LocalEngine final : public RolloutEngine {
  public:
   LocalEngine(const RolloutEngineDeps& deps, const RolloutEngineConfig& config)
-      : deps_(deps), config_(config), sampling_(rollout_sampling(config.sampling, *deps.encoder)) {
+      : deps_(deps),
+        config_(config),
+        ranks_(deps.group.generation_group()),
+        sampling_(rollout_sampling(config.sampling, *deps.encoder)) {
     config_.engine.fuse_projections = false;
+    if (ranks_) config_.engine.use_cuda_graphs = false;  // collectives are not captured
     if (!config_.logprobs) return;
     sampling_.logprobs = 0;
     sampling_.logprobs_temperature = sampling_.temperature;
@@ -45,10 +51,10 @@ class LocalEngine final : public RolloutEngine {
     answers_.assign(questions.size(), {});
     bool written = true;
     {
-      WholeModel whole(deps_.group);
+      const HeldModel held(deps_.group, &ParallelStrategy::keep_for_generation);
       EvaluationMode mode(deps_.model);
       const InMergedWeights merged(merged_weights(version.has_value()));
-      if (!engine_) engine_ = std::make_unique<engine::Engine>(deps_.model, deps_.tokenizer, config_.engine);
+      if (!engine_) engine_ = std::make_unique<engine::Engine>(deps_.model, deps_.tokenizer, engine_config());
       engine_->wake();
       if (version) engine_->update_weights(*version);
       written = run(questions);
@@ -56,6 +62,20 @@ class LocalEngine final : public RolloutEngine {
     }
     if (config_.sleeps) merged_.reset();  // graphs that know it are gone, too
     if (deps_.group.sum(written ? 0 : 1) > 0) throw StopBetweenSteps();
+  }
+
+  // Tensor parallel ranks schedule alike, so their caches have the size that fits the fullest device.
+  engine::EngineConfig engine_config() {
+    if (!ranks_) return config_.engine;
+    auto config = engine::resolve_engine_config(config_.engine, deps_.model);
+    config.kv_cache_tokens = agreed(config.kv_cache_tokens, parallel::ReduceOp::min);
+    return config;
+  }
+
+  int64_t agreed(int64_t value, parallel::ReduceOp op) {
+    auto all = at::tensor({value}, at::kLong);
+    if (ranks_) ranks_->all_reduce(all, op)->wait();
+    return all.item<int64_t>();
   }
 
   // Null where generation computes with the adapters as they are.
@@ -81,7 +101,7 @@ class LocalEngine final : public RolloutEngine {
     for (size_t i = 0; i < questions.size(); ++i) places[engine_->add(request_for(questions[i]))] = i;
     bool leaving = false;
     while (!places.empty()) {
-      if (!leaving && StopSignal::requested() != Stop::none) {
+      if (!leaving && agreed(StopSignal::requested() != Stop::none, parallel::ReduceOp::max) > 0) {
         leaving = true;
         for (const auto& [id, place] : places) engine_->cancel(id);
       }
@@ -110,6 +130,7 @@ class LocalEngine final : public RolloutEngine {
 
   RolloutEngineDeps deps_;
   RolloutEngineConfig config_;
+  parallel::ProcessGroup* ranks_;  // that generate together; null: this process alone
   engine::SamplingParams sampling_;
   std::unique_ptr<model::MergedWeights> merged_;
   bool engine_sees_adapters_ = false;

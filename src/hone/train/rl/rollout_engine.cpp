@@ -5,9 +5,9 @@
 
 namespace hone::train::rl {
 
-WholeModel::~WholeModel() {
+HeldModel::~HeldModel() {
   try {
-    group_.keep_gathered(false);
+    (group_.*keep_)(false);
   } catch (const std::exception& problem) {
     log::debug("{}", problem.what());  // the other processes are gone: the next collective says so
   }
@@ -40,7 +40,8 @@ engine::SamplingParams rollout_sampling(engine::SamplingParams sampling, const d
 
 std::unique_ptr<RolloutEngine> make_rollout_engine(const RolloutEngineDeps& deps, const RolloutEngineConfig& config) {
   auto engine = config.servers ? make_server_engine(deps, config) : make_local_engine(deps, config);
-  return deps.peers ? make_peer_engine(std::move(engine), *deps.peers) : std::move(engine);
+  const auto* together = config.servers ? nullptr : deps.group.generation_group();
+  return deps.peers ? make_peer_engine(std::move(engine), *deps.peers, together ? together->size() : 1) : std::move(engine);
 }
 
 }  // namespace hone::train::rl

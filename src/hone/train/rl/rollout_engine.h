@@ -76,13 +76,15 @@ std::unique_ptr<RolloutEngine> make_rollout_engine(const RolloutEngineDeps& deps
 // Each in a separate file.
 std::unique_ptr<RolloutEngine> make_local_engine(const RolloutEngineDeps& deps, const RolloutEngineConfig& config);
 std::unique_ptr<RolloutEngine> make_server_engine(const RolloutEngineDeps& deps, const RolloutEngineConfig& config);
-// Splits the prompts, which are equal on all `peers`, among them; each gets all completions.
-std::unique_ptr<RolloutEngine> make_peer_engine(std::unique_ptr<RolloutEngine> engine, parallel::ProcessGroup& peers);
+// Splits the prompts, which are equal on all `peers`, among groups of `ranks_per_part` consecutive ones, which generate together;
+// each gets all completions.
+std::unique_ptr<RolloutEngine> make_peer_engine(std::unique_ptr<RolloutEngine> engine, parallel::ProcessGroup& peers,
+                                                int ranks_per_part);
 
-// This peer's range of `count` items that all peers share; it need not divide evenly.
+// This peer's range of `count` items that all peers share; it need not divide evenly. Consecutive peers may share a part.
 struct PeerPart {
   size_t begin, end;
-  PeerPart(const parallel::ProcessGroup& peers, size_t count);
+  PeerPart(const parallel::ProcessGroup& peers, size_t count, int ranks_per_part = 1);
 };
 
 // A completion, serialized for other processes.
@@ -92,15 +94,17 @@ GeneratedCompletion completion_of(const Json& json);
 // As the template ends completions.
 engine::SamplingParams rollout_sampling(engine::SamplingParams sampling, const data::Encoder& encoder);
 
-// Every process has the full model while this lives.
-class WholeModel {
+// While this lives, every process has the full model, or what generation needs of it.
+class HeldModel {
  public:
-  explicit WholeModel(ParallelStrategy& group) : group_(group) { group_.keep_gathered(true); }
-  ~WholeModel();
-  WholeModel(const WholeModel&) = delete;
+  using Keep = void (ParallelStrategy::*)(bool hold);  // keep_gathered or keep_for_generation
+  HeldModel(ParallelStrategy& group, Keep keep) : group_(group), keep_(keep) { (group_.*keep_)(true); }
+  ~HeldModel();
+  HeldModel(const HeldModel&) = delete;
 
  private:
   ParallelStrategy& group_;
+  Keep keep_;
 };
 
 }  // namespace hone::train::rl

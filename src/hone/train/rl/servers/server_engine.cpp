@@ -136,7 +136,7 @@ class ServerEngine final : public RolloutEngine {
   WeightsPayload weights_now() {
     ++pushes_;
     if (config_.servers->sampling_only || !deps_.tuned) return {.version = pushes_, .parts = {}};
-    WholeModel whole(deps_.group);
+    const HeldModel whole(deps_.group, &ParallelStrategy::keep_gathered);
     return client_ ? make_payload(deps_.model, *deps_.tuned, pushes_) : WeightsPayload{.version = pushes_, .parts = {}};
   }
 
