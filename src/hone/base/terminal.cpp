@@ -1,8 +1,12 @@
 #include "hone/base/terminal.h"
 
+#include <poll.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
+#include <charconv>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -35,6 +39,34 @@ size_t escape_length(std::string_view text) {
   return end < text.size() ? end + 1 : end;
 }
 
+// No echo and no lines, for as long as an answer is awaited.
+class WithoutEcho {
+ public:
+  explicit WithoutEcho(int fd) : fd_(fd), is_set_(::tcgetattr(fd, &before_) == 0) {
+    if (!is_set_) return;
+    auto raw = before_;
+    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+    raw.c_cc[VMIN] = raw.c_cc[VTIME] = 0;
+    is_set_ = ::tcsetattr(fd, TCSANOW, &raw) == 0;
+  }
+  WithoutEcho(const WithoutEcho&) = delete;
+  ~WithoutEcho() {
+    if (is_set_) ::tcsetattr(fd_, TCSANOW, &before_);
+  }
+  bool is_set() const { return is_set_; }
+
+ private:
+  int fd_;
+  termios before_{};
+  bool is_set_;
+};
+
+// Changing a terminal from the background would stop the program.
+bool is_in_background(int fd) {
+  const pid_t front = ::tcgetpgrp(fd);
+  return front >= 0 && front != ::getpgrp();
+}
+
 }  // namespace
 
 bool is_terminal(int fd) { return ::isatty(fd) == 1; }
@@ -49,6 +81,53 @@ int columns() {
   if (::ioctl(2, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   if (const char* setting = std::getenv("COLUMNS"); setting && std::atoi(setting) > 0) return std::atoi(setting);
   return 80;
+}
+
+CellSize cell_size(int fd) {
+  winsize size{};
+  if (::ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) return {};
+  const CellSize cell{size.ws_xpixel / size.ws_col, size.ws_ypixel / size.ws_row};
+  auto is_likely = [](int pixels) { return pixels > 0 && pixels <= 200; };
+  return is_likely(cell.width) && is_likely(cell.height) ? cell : CellSize{};
+}
+
+std::vector<int> parse_device_attributes(std::string_view text) {
+  constexpr std::string_view kBegin = "\x1b[?";
+  for (size_t at = text.find(kBegin); at != text.npos; at = text.find(kBegin, at + 1)) {
+    std::vector<int> attributes;
+    const char *next = text.data() + at + kBegin.size(), *end = text.data() + text.size();
+    for (int value = 0; next < end; ++next) {
+      const auto read = std::from_chars(next, end, value);
+      if (read.ec != std::errc()) break;
+      attributes.push_back(value);
+      next = read.ptr;
+      if (next < end && *next == 'c') return attributes;
+      if (next == end || *next != ';') break;
+    }
+  }
+  return {};
+}
+
+std::vector<int> device_attributes(int fd) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::string_view kQuestion = "\x1b[c";
+  constexpr size_t kLongest = 1024;
+  if (!is_terminal(fd) || is_in_background(fd)) return {};
+  const WithoutEcho quiet(fd);
+  if (!quiet.is_set() || ::write(fd, kQuestion.data(), kQuestion.size()) != static_cast<ssize_t>(kQuestion.size())) return {};
+  const auto until = Clock::now() + std::chrono::milliseconds(500);
+  std::string answer;
+  while (answer.size() < kLongest) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
+    pollfd ready{fd, POLLIN, 0};
+    if (left <= 0 || ::poll(&ready, 1, static_cast<int>(left)) <= 0) break;
+    char piece[128];
+    const auto size = ::read(fd, piece, sizeof piece);
+    if (size <= 0) break;
+    answer.append(piece, static_cast<size_t>(size));
+    if (auto attributes = parse_device_attributes(answer); !attributes.empty()) return attributes;
+  }
+  return {};
 }
 
 bool has_width(int fd) { return is_terminal(fd) || std::getenv("COLUMNS"); }

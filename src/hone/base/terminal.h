@@ -2,6 +2,7 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace hone::terminal {
 
@@ -11,6 +12,17 @@ bool has_width(int fd);                       // a terminal, or COLUMNS says how
 int columns();                                // width of the terminal on stderr, 80 when unknown
 size_t display_width(std::string_view text);  // cells, counting CJK as two and escape sequences as none
 std::string truncate(std::string_view text, size_t cells);
+
+struct CellSize {
+  int width = 10, height = 20;  // pixels
+};
+CellSize cell_size(int fd);  // as the terminal has it, or what is common where it does not say
+
+// What the terminal answers to the question for its attributes (DA1), such as {62, 4, 22}; 4 is sixel graphics. Empty where it
+// does not answer in half a second, or this program is in the background.
+std::vector<int> device_attributes(int fd);
+// The numbers of such an answer within `text`, "\x1b[?62;4;22c"; empty: there is none.
+std::vector<int> parse_device_attributes(std::string_view text);
 
 enum class Style { plain, bold, dim, red, green, yellow, blue, cyan };
 // `text` wrapped in escape codes when `fd` shows colors, else unchanged.

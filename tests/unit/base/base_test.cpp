@@ -58,6 +58,13 @@ TEST(Terminal, MeasuresAndCutsCells) {
   EXPECT_EQ(terminal::truncate("short", 10), "short");
 }
 
+TEST(Terminal, ReadsItsAttributesOutOfWhatWasTyped) {
+  EXPECT_EQ(terminal::parse_device_attributes("\x1b[?62;4;22c"), (std::vector<int>{62, 4, 22}));
+  EXPECT_EQ(terminal::parse_device_attributes("ls\x1b[?1u\x1b[?6c"), (std::vector<int>{6}));
+  for (const char* none : {"", "\x1b[?", "\x1b[?62;4", "\x1b[?62;;4c", "\x1b[?99999999999c", "\x1b[>0;1c", "\x1b[?62;4;\x1b"})
+    EXPECT_TRUE(terminal::parse_device_attributes(none).empty()) << none;
+}
+
 TEST(Format, ReadsLikeAPersonWouldWrite) {
   EXPECT_EQ(format_duration(3725), "1:02:05");
   EXPECT_EQ(format_duration(65), "01:05");

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "hone/base/terminal.h"
+#include "hone/cli/commands/inspect/sixel.h"
 #include "hone/media/medium.h"
 #include "hone/media/resize.h"
 
@@ -45,13 +46,16 @@ std::string half_blocks(const media::Image& image, media::ImageSize cells) {
   return out;
 }
 
+// As wide as its cells, with its own ratio.
+media::Image resized_to(const media::Image& image, media::ImageSize cells) {
+  const int64_t width = cells.width * terminal::cell_size(1).width;
+  return media::resize(image, {width, std::max<int64_t>(1, width * image.size.height / image.size.width)},
+                       media::Filter::bilinear);
+}
+
 // Raw pixels in pieces of at most 4096 characters.
-std::string kitty(const media::Image& image, media::ImageSize cells) {
-  constexpr int64_t kCellWidth = 10;  // pixels, about
+std::string kitty(const media::Image& small, media::ImageSize cells) {
   constexpr size_t kPiece = 4096;
-  const auto small = media::resize(
-      image, {cells.width * kCellWidth, std::max<int64_t>(1, cells.width * kCellWidth * image.size.height / image.size.width)},
-      media::Filter::bilinear);
   const auto data = base64({reinterpret_cast<const char*>(small.pixels.data()), small.pixels.size()});
   std::string out;
   for (size_t at = 0; at < data.size(); at += kPiece) {
@@ -63,6 +67,13 @@ std::string kitty(const media::Image& image, media::ImageSize cells) {
   return out + "\n";
 }
 
+// Those that show sixel graphics and say so by their name.
+bool is_sixel_terminal(const std::string& name) {
+  return name == "foot" || name.starts_with("foot-") || name.starts_with("mlterm") || name.find("sixel") != name.npos;
+}
+
+bool answers_sixel() { return std::ranges::count(terminal::device_attributes(1), 4) > 0; }
+
 }  // namespace
 
 TerminalPictures terminal_pictures() {
@@ -71,6 +82,7 @@ TerminalPictures terminal_pictures() {
   if (!variable("KITTY_WINDOW_ID").empty() || variable("TERM") == "xterm-kitty" || program == "ghostty")
     return TerminalPictures::kitty;
   if (program == "iTerm.app" || program == "WezTerm") return TerminalPictures::iterm;
+  if (is_sixel_terminal(variable("TERM")) || answers_sixel()) return TerminalPictures::sixel;
   return colours == "truecolor" || colours == "24bit" ? TerminalPictures::half_blocks : TerminalPictures::none;
 }
 
@@ -81,7 +93,9 @@ std::string thumbnail(const media::Image& image, std::string_view bytes, Termina
     return fmt::format("\x1b]1337;File=inline=1;width={};height={};preserveAspectRatio=1:{}\a\n", cells.width, cells.height,
                        base64(bytes));
   const auto colours = media::to_rgb(image);
-  return kind == TerminalPictures::kitty ? kitty(colours, cells) : half_blocks(colours, cells);
+  if (kind == TerminalPictures::half_blocks) return half_blocks(colours, cells);
+  const auto small = resized_to(colours, cells);
+  return kind == TerminalPictures::kitty ? kitty(small, cells) : sixel(small) + "\n";
 }
 
 }  // namespace hone::cli

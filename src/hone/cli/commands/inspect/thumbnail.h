@@ -1,5 +1,5 @@
-// A small picture in the terminal: as one where the terminal shows those (kitty's and iTerm's ways), else in half blocks of
-// 24-bit colours.
+// A small picture in the terminal: as one where the terminal shows those (kitty's and iTerm's ways, sixel graphics), else in half
+// blocks of 24-bit colours.
 #pragma once
 #include <string>
 
@@ -7,9 +7,9 @@
 
 namespace hone::cli {
 
-enum class TerminalPictures { none, half_blocks, kitty, iterm };
+enum class TerminalPictures { none, half_blocks, kitty, iterm, sixel };
 
-// What the environment says of the terminal on stdout.
+// What the environment says of the terminal on stdout, or, where that is nothing, what the terminal answers.
 TerminalPictures terminal_pictures();
 
 // At most `columns` cells wide and `rows` high, with a newline behind it; "" for none. `bytes` are those of the file.
