@@ -374,23 +374,26 @@ TEST_F(GpuTraining, LossMatchesItsDefinition) {
   }
 }
 
-// Ranges that differ in length, an adapter that comes twice, scales of their own.
+// Ranges that differ in length, an adapter that comes twice, scales and ranks of their own, and rows of no adapter.
 TEST_F(GpuTraining, GroupedLoraMatchesItsDefinition) {
   constexpr int64_t kOutputs = 96;
-  const LoraMapping rows{{"0", 0, 1}, {"1", 1, 70}, {"2", 70, 130}, {"0", 130, kGpuTokens}};
-  TensorList inputs{on_gpu({kGpuTokens, kGpuIn})};
-  for (int i = 0; i < 3; ++i)
-    inputs.insert(inputs.end(), {on_gpu({kGpuRank, kGpuIn}, at::kFloat, 0.1), on_gpu({kOutputs, kGpuRank}, at::kFloat, 0.1)});
-  auto run = [&](auto op) {
-    return [&, op](const TensorList& in) {
-      std::vector<LoraWeights> adapters;
-      for (size_t i = 0; i < 3; ++i)
-        adapters.push_back(
-            {.adapter = std::to_string(i), .a = in[1 + 2 * i], .b = in[2 + 2 * i], .scale = 0.5 + static_cast<double>(i)});
-      return TensorList{op(in[0], adapters, rows, kOutputs)};
+  const LoraMapping rows{{"0", 0, 1}, {"1", 1, 70}, {"2", 70, 130}, {"0", 130, 180}, {"none", 180, kGpuTokens}};
+  for (const auto& ranks : {std::vector<int64_t>{kGpuRank, kGpuRank, kGpuRank}, std::vector<int64_t>{4, kGpuRank, 24}}) {
+    TensorList inputs{on_gpu({kGpuTokens, kGpuIn})};
+    for (auto rank : ranks)
+      inputs.insert(inputs.end(), {on_gpu({rank, kGpuIn}, at::kFloat, 0.1), on_gpu({kOutputs, rank}, at::kFloat, 0.1)});
+    auto run = [&](auto op) {
+      return [&, op](const TensorList& in) {
+        std::vector<LoraWeights> adapters;
+        for (size_t i = 0; i < ranks.size(); ++i)
+          adapters.push_back(
+              {.adapter = std::to_string(i), .a = in[1 + 2 * i], .b = in[2 + 2 * i], .scale = 0.5 + static_cast<double>(i)});
+        return TensorList{op(in[0], adapters, rows, kOutputs)};
+      };
     };
-  };
-  expect_near_on_gpu(run(grouped_lora), run(grouped_lora_plain), inputs);
+    expect_near_on_gpu(run(grouped_lora), run(grouped_lora_plain), inputs);
+    EXPECT_EQ(run(grouped_lora)(inputs)[0].scalar_type(), at::kBFloat16) << "not in one product";
+  }
 }
 
 // Rows to the experts, their products, and the weighted sum of what comes back.

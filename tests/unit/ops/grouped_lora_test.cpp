@@ -22,20 +22,19 @@ struct GroupedCase {
 };
 
 // Ranks and lengths that differ, and an adapter that comes twice.
-GroupedCase grouped_case(bool with_gaps) {
+GroupedCase grouped_case(bool with_gaps, const std::vector<int64_t>& ranks = {1, 8, 19}) {
   at::manual_seed(7);
   GroupedCase c{.x = at::randn({23, 12}).requires_grad_(true), .adapters = {}, .rows = {}};
   for (int i = 0; i < 3; ++i)
     c.adapters.push_back({.adapter = std::to_string(i),
-                          .a = at::randn({1 + 3 * i, 12}).requires_grad_(true),
-                          .b = at::randn({9, 1 + 3 * i}).requires_grad_(true),
+                          .a = at::randn({ranks[static_cast<size_t>(i)], 12}).requires_grad_(true),
+                          .b = at::randn({9, ranks[static_cast<size_t>(i)]}).requires_grad_(true),
                           .scale = 0.5 + i});
   c.rows = {{"2", 0, 1}, {with_gaps ? "of no adapter" : "1", 1, 9}, {"0", 9, 14}, {"2", 14, 23}};
   return c;
 }
 
-void expect_follows_plain(bool with_gaps) {
-  auto c = grouped_case(with_gaps);
+void expect_follows_plain(decltype(&grouped_lora) op, GroupedCase c) {
   const auto weights = at::randn({23, 9});
   auto gradients = [&](const Tensor& y) {
     (y * weights).sum().backward();
@@ -46,31 +45,39 @@ void expect_follows_plain(bool with_gaps) {
     }
     return list;
   };
-  const auto plain = grouped_lora_plain(c.x, c.adapters, c.rows, 9), grouped = grouped_lora(c.x, c.adapters, c.rows, 9);
+  const auto plain = grouped_lora_plain(c.x, c.adapters, c.rows, 9), grouped = op(c.x, c.adapters, c.rows, 9);
   EXPECT_TRUE(at::allclose(grouped, plain, 1e-5, 1e-5));
   {
     at::NoGradGuard no_grad;
-    EXPECT_TRUE(at::equal(grouped_lora(c.x, c.adapters, c.rows, 9), grouped));
+    EXPECT_TRUE(at::equal(op(c.x, c.adapters, c.rows, 9), grouped));
   }
   const auto wanted = gradients(plain), found = gradients(grouped);
   for (size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(at::allclose(found[i], wanted[i], 1e-4, 1e-5)) << i;
 }
 
-TEST(GroupedLora, FollowsTheComposition) { expect_follows_plain(false); }
-TEST(GroupedLora, LeavesRowsOfNoAdapterAlone) { expect_follows_plain(true); }
+TEST(GroupedLora, FollowsTheComposition) { expect_follows_plain(grouped_lora, grouped_case(false)); }
+TEST(GroupedLora, LeavesRowsOfNoAdapterAlone) { expect_follows_plain(grouped_lora, grouped_case(true)); }
+// One product for all, as GPUs have it: ranks are padded to a common one.
+TEST(GroupedLora, PaddedRanksFollowTheComposition) { expect_follows_plain(padded_grouped_lora, grouped_case(false)); }
+TEST(GroupedLora, PaddingLeavesRowsOfNoAdapterAlone) { expect_follows_plain(padded_grouped_lora, grouped_case(true)); }
+TEST(GroupedLora, EqualRanksNeedNoPadding) { expect_follows_plain(padded_grouped_lora, grouped_case(false, {8, 8, 8})); }
 
 // What an adapter gives and gets does not depend on who else is in the batch, not even on numbers that are not finite.
-TEST(GroupedLora, AdaptersDoNotTouchEachOther) {
+void expect_independent(decltype(&grouped_lora) op) {
   auto c = grouped_case(false);
   auto of = [&](const Tensor& y) {
     auto rows = y.narrow(0, 9, 5);
     auto grads = torch::autograd::grad({rows.sum()}, {c.adapters[0].a, c.adapters[0].b});
     return TensorList{rows.detach(), grads[0], grads[1]};
   };
-  const auto before = of(grouped_lora(c.x, c.adapters, c.rows, 9));
-  c.adapters[1].b = at::full({9, 4}, std::numeric_limits<float>::infinity()).requires_grad_(true);
-  const auto after = of(grouped_lora(c.x, c.adapters, c.rows, 9));
+  const auto before = of(op(c.x, c.adapters, c.rows, 9));
+  c.adapters[1].b = at::full({9, 8}, std::numeric_limits<float>::infinity()).requires_grad_(true);
+  const auto after = of(op(c.x, c.adapters, c.rows, 9));
   for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(at::equal(before[i], after[i])) << i;
+}
+TEST(GroupedLora, AdaptersDoNotTouchEachOther) {
+  expect_independent(grouped_lora);
+  expect_independent(padded_grouped_lora);
 }
 
 }  // namespace

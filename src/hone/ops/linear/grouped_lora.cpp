@@ -5,7 +5,7 @@
 
 #include "hone/base/error.h"
 #include "hone/device/autograd.h"
-#include "hone/ops/cpu/parallel.h"
+#include "hone/ops/cpu/grouped_lora.h"
 #include "hone/ops/linear/rounded_low_rank.h"
 #include "hone/ops/moe/moe_permute.h"
 
@@ -45,18 +45,10 @@ c10::intrusive_ptr<LoraGroups> groups_of(const Tensor& x, const std::vector<Lora
   return found;
 }
 
-// Groups are many and their products small: on a CPU each is one thread's.
-template <class Body>
-void for_each_group(const LoraGroups& all, Body body) {
-  const auto count = static_cast<int64_t>(all.groups.size());
-  if (!all.options.device().is_cpu()) {
-    for (int64_t i = 0; i < count; ++i) body(static_cast<size_t>(i));
-    return;
-  }
-  cpu::parallel_tasks(count, [&](int64_t i) {
-    at::NoGradGuard no_grad;  // which is of a thread
-    body(static_cast<size_t>(i));
-  });
+int64_t padded_rank(const LoraGroups& all) {
+  int64_t widest = 0;
+  for (const auto& group : all.groups) widest = std::max(widest, group.a.size(0));
+  return (widest + cpu::kLoraRankStep - 1) / cpu::kLoraRankStep * cpu::kLoraRankStep;
 }
 
 bool covers_all_rows(const LoraGroups& all) {
@@ -68,54 +60,131 @@ Tensor rows_for(const LoraGroups& all, int64_t width) {
   return covers_all_rows(all) ? at::empty({all.rows, width}, all.options) : at::zeros({all.rows, width}, all.options);
 }
 
-// y, and x A^T of each group.
-Tensor grouped_forward(const LoraGroups& all, const Tensor& x, TensorList& projected) {
-  auto y = rows_for(all, all.outputs);
-  projected.resize(all.groups.size());
-  for_each_group(all, [&](size_t i) {
-    const auto& group = all.groups[i];
-    projected[i] = at::mm(x.narrow(0, group.begin, group.count), group.a.t()).mul_(group.scale);
-    auto part = y.narrow(0, group.begin, group.count);
-    at::mm_out(part, projected[i], group.b.t());
-  });
-  return y;
-}
-
-// On a GPU, adapters of one rank whose ranges follow each other: all groups in one launch, in x's type, as one adapter alone is
-// computed there.
-bool serves_rounded_groups(const LoraGroups& all, const Tensor& x) {
-  if (all.groups.empty()) return false;
-  const auto rank = all.groups.front().a.size(0);
-  int64_t next = 0;
-  return all.outputs % 8 == 0 && rank % 8 == 0 && x.scalar_type() == at::kBFloat16 && covers_all_rows(all) &&
-         std::ranges::all_of(all.groups, [&](const LoraGroup& group) {
-           const bool follows = group.begin == std::exchange(next, group.begin + group.count);
-           return follows && group.a.size(0) == rank && serves_rounded(x, {.a = group.a, .b = group.b});
+// By the kernels of cpu/grouped_lora.h.
+bool serves_cpu_groups(const LoraGroups& all) {
+  return all.options.device().is_cpu() && all.options.dtype() == at::kFloat &&
+         std::ranges::all_of(all.groups, [](const LoraGroup& group) {
+           return group.a.scalar_type() == at::kFloat && group.b.scalar_type() == at::kFloat && group.a.is_contiguous() &&
+                  group.b.is_contiguous();
          });
 }
 
-Tensor rounded_grouped_lora(const LoraGroups& all, const Tensor& x) {
+std::vector<cpu::LoraGroupView> views_of(const LoraGroups& all) {
+  std::vector<cpu::LoraGroupView> views;
+  for (const auto& group : all.groups)
+    views.push_back({group.begin, group.count, group.a.size(0), group.a.const_data_ptr<float>(), group.b.const_data_ptr<float>(),
+                     static_cast<float>(group.scale)});
+  return views;
+}
+
+cpu::GroupedLoraShape shape_of(const LoraGroups& all, const Tensor& x) { return {x.size(1), all.outputs, padded_rank(all)}; }
+
+// y, and scale * x A^T of the groups: of all [T, rank] from the kernels, else of each.
+Tensor grouped_forward(const LoraGroups& all, const Tensor& x, TensorList& projected) {
+  auto y = rows_for(all, all.outputs);
+  if (serves_cpu_groups(all)) {
+    projected.push_back(at::empty({all.rows, padded_rank(all)}, all.options));
+    cpu::grouped_lora_forward(views_of(all), shape_of(all, x), x.const_data_ptr<float>(), projected[0].mutable_data_ptr<float>(),
+                              y.mutable_data_ptr<float>());
+    return y;
+  }
+  for (const auto& group : all.groups) {
+    projected.push_back(at::mm(x.narrow(0, group.begin, group.count), group.a.t()).mul_(group.scale));
+    auto part = y.narrow(0, group.begin, group.count);
+    at::mm_out(part, projected.back(), group.b.t());
+  }
+  return y;
+}
+
+struct GroupedGradients {
+  Tensor x;  // undefined where nobody wants it
+  std::vector<std::pair<Tensor, Tensor>> factors;
+};
+
+GroupedGradients grouped_backward(const LoraGroups& all, const Tensor& dy, const Tensor& x, const TensorList& projected,
+                                  bool wants_x) {
+  GroupedGradients grads{.x = wants_x ? rows_for(all, x.size(1)) : Tensor(), .factors = {}};
+  if (serves_cpu_groups(all)) {
+    auto views = views_of(all);
+    for (auto& view : views) {
+      const auto& group = all.groups[grads.factors.size()];
+      const auto& [da, db] = grads.factors.emplace_back(at::empty_like(group.a), at::empty_like(group.b));
+      view.da = da.mutable_data_ptr<float>();
+      view.db = db.mutable_data_ptr<float>();
+    }
+    cpu::grouped_lora_backward(views, shape_of(all, x), dy.const_data_ptr<float>(), x.const_data_ptr<float>(),
+                               projected[0].const_data_ptr<float>(), wants_x ? grads.x.mutable_data_ptr<float>() : nullptr);
+    return grads;
+  }
+  for (size_t i = 0; i < all.groups.size(); ++i) {
+    const auto& group = all.groups[i];
+    const auto dy_part = dy.narrow(0, group.begin, group.count);
+    const auto dprojected = at::mm(dy_part, group.b).mul_(group.scale);
+    grads.factors.emplace_back(at::mm(dprojected.t(), x.narrow(0, group.begin, group.count)), at::mm(dy_part.t(), projected[i]));
+    if (!wants_x) continue;
+    auto dx_part = grads.x.narrow(0, group.begin, group.count);
+    at::mm_out(dx_part, dprojected, group.a);
+  }
+  return grads;
+}
+
+// On a GPU all groups take one launch, in x's type, as one adapter alone is computed there.
+bool serves_rounded_groups(const LoraGroups& all, const Tensor& x) {
+  return !all.groups.empty() && all.outputs % 8 == 0 && x.scalar_type() == at::kBFloat16 &&
+         std::ranges::all_of(all.groups, [&](const LoraGroup& group) { return serves_rounded(x, {.a = group.a, .b = group.b}); });
+}
+
+// The factors as [groups, ...], their dimension `dim` padded with zeros to `rank`: these add nothing, and their gradients are
+// dropped. All are copied at once.
+Tensor padded_stack(const TensorList& factors, int64_t dim, int64_t rank) {
+  if (std::ranges::all_of(factors, [&](const Tensor& factor) { return factor.size(dim) == rank; })) return at::stack(factors);
+  auto shape = factors.front().sizes().vec();
+  shape[static_cast<size_t>(dim)] = rank;
+  const auto zeros = at::zeros(shape, factors.front().options());
+  TensorList parts;
+  for (const auto& factor : factors) {
+    parts.push_back(factor);
+    if (const auto missing = rank - factor.size(dim); missing > 0) parts.push_back(zeros.narrow(dim, 0, missing));
+  }
+  const auto joined = at::cat(parts, dim);
+  return dim == 0 ? joined.view({-1, rank, shape[1]}) : joined.view({shape[0], -1, rank}).transpose(0, 1);
+}
+
+Tensor padded_product(const LoraGroups& all, const Tensor& x) {
+  const auto rank = padded_rank(all);
   TensorList a, b;
   std::vector<int64_t> counts;
   std::vector<float> scales;
+  auto append = [&](const Tensor& of_a, const Tensor& of_b, int64_t count, double scale) {
+    a.push_back(of_a);
+    b.push_back(of_b);
+    counts.push_back(count);
+    scales.push_back(static_cast<float>(scale));
+  };
+  int64_t next = 0;
+  auto append_rows_of_none = [&](int64_t end) {
+    if (end > next) append(at::zeros({rank, x.size(1)}, all.options), at::zeros({all.outputs, rank}, all.options), end - next, 1);
+  };
   for (const auto& group : all.groups) {
-    a.push_back(group.a);
-    b.push_back(group.b);
-    counts.push_back(group.count);
-    scales.push_back(static_cast<float>(group.scale));
+    append_rows_of_none(group.begin);
+    append(group.a, group.b, group.count, group.scale);
+    next = group.begin + group.count;
   }
+  append_rows_of_none(all.rows);
   const auto counts_g = at::tensor(counts, at::kLong).to(x.device());
-  const auto scales_g = at::tensor(scales, at::kFloat).to(x.device());
-  auto stacked = [&](const Tensor& matrices) { return matrices.to(x.scalar_type()).transpose(1, 2); };
-  const auto projected = grouped_matmul(x.contiguous(), stacked(at::stack(a) * scales_g.view({-1, 1, 1})), counts_g);
-  return grouped_matmul(projected, stacked(at::stack(b)), counts_g);
+  const auto scales_g = at::tensor(scales, at::kFloat).to(x.device(), all.options.dtype());
+  auto matrices = [&](const Tensor& factors) {
+    return factors.to(x.scalar_type(), /*non_blocking=*/false, /*copy=*/false, at::MemoryFormat::Contiguous).transpose(1, 2);
+  };
+  const auto projected = grouped_matmul(x.contiguous(), matrices(padded_stack(a, 0, rank) * scales_g.view({-1, 1, 1})), counts_g);
+  return grouped_matmul(projected, matrices(padded_stack(b, 1, rank)), counts_g);
 }
 
 // Inputs: x, then a and b of each group.
 class GroupedLora : public torch::autograd::Function<GroupedLora> {
  public:
   static Tensor forward(AutogradContext* ctx, at::TensorList inputs, const c10::intrusive_ptr<LoraGroups>& all) {
-    TensorList saved{inputs[0].to(all->options.dtype())}, projected;
+    TensorList saved{inputs[0].to(all->options.dtype()).contiguous()}, projected;
     auto y = grouped_forward(*all, saved[0], projected);
     saved.insert(saved.end(), projected.begin(), projected.end());
     ctx->save_for_backward(saved);
@@ -128,22 +197,12 @@ class GroupedLora : public torch::autograd::Function<GroupedLora> {
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     auto all = c10::static_intrusive_pointer_cast<LoraGroups>(ctx->saved_data["groups"].toCapsule());
     const auto saved = ctx->get_saved_variables();
-    const auto& x = saved[0];
-    const auto dy = grads[0].contiguous();
-    const bool wants_x = ctx->saved_data["wants_x"].toBool();
-    auto dx = wants_x ? rows_for(*all, x.size(1)) : Tensor();
-    variable_list result(2 * all->groups.size() + 2);  // x, the groups' a and b, and the groups, which are an argument too
-    for_each_group(*all, [&](size_t i) {
-      const auto& group = all->groups[i];
-      const auto dy_part = dy.narrow(0, group.begin, group.count);
-      const auto dprojected = at::mm(dy_part, group.b).mul_(group.scale);
-      result[1 + 2 * i] = at::mm(dprojected.t(), x.narrow(0, group.begin, group.count));
-      result[2 + 2 * i] = at::mm(dy_part.t(), saved[1 + i]);
-      if (!wants_x) return;
-      auto dx_part = dx.narrow(0, group.begin, group.count);
-      at::mm_out(dx_part, dprojected, group.a);
-    });
-    if (wants_x) result[0] = dx.to(static_cast<at::ScalarType>(ctx->saved_data["x_type"].toInt()));
+    const auto found = grouped_backward(*all, grads[0].contiguous(), saved[0], TensorList(saved.begin() + 1, saved.end()),
+                                        ctx->saved_data["wants_x"].toBool());
+    variable_list result{found.x.defined() ? found.x.to(static_cast<at::ScalarType>(ctx->saved_data["x_type"].toInt()))
+                                           : Tensor()};
+    for (const auto& [da, db] : found.factors) result.insert(result.end(), {da, db});
+    result.emplace_back();  // for the groups, which are an argument too
     return result;
   }
 };
@@ -162,14 +221,19 @@ Tensor grouped_lora_plain(const Tensor& x, const std::vector<LoraWeights>& adapt
 
 Tensor grouped_lora(const Tensor& x, const std::vector<LoraWeights>& adapters, const LoraMapping& rows, int64_t outputs) {
   const auto all = groups_of(x, adapters, rows, outputs);
-  if (serves_rounded_groups(*all, x)) return rounded_grouped_lora(*all, x);
+  if (serves_rounded_groups(*all, x)) return padded_product(*all, x);
   if (!at::GradMode::is_enabled()) {
     TensorList projected;
-    return grouped_forward(*all, x.to(all->options.dtype()), projected);
+    return grouped_forward(*all, x.to(all->options.dtype()).contiguous(), projected);
   }
   TensorList inputs{x};
   for (const auto& group : all->groups) inputs.insert(inputs.end(), {group.a, group.b});
   return GroupedLora::apply(at::TensorList(inputs), all);
+}
+
+Tensor padded_grouped_lora(const Tensor& x, const std::vector<LoraWeights>& adapters, const LoraMapping& rows, int64_t outputs) {
+  const auto all = groups_of(x, adapters, rows, outputs);
+  return all->groups.empty() ? at::zeros({x.size(0), outputs}, x.options()) : padded_product(*all, x);
 }
 
 }  // namespace hone::ops

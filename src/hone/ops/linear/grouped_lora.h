@@ -5,10 +5,13 @@
 namespace hone::ops {
 
 // scale * x A^T B^T of x [T, in] with each row's own A and B: [T, outputs] in the adapters' type, zero on rows whose adapter is
-// not among `adapters`. Adapters of DoRA are not served.
+// not among `adapters`. Ranges are in order, and ranks may differ. Adapters of DoRA are not served.
 Tensor grouped_lora_plain(const Tensor& x, const std::vector<LoraWeights>& adapters, const LoraMapping& rows, int64_t outputs);
-// The same as one autograd node, each range's products straight into its rows of the result. Where a GPU computes bfloat16 and
-// the ranks are equal: all ranges in one product, and the result in bfloat16.
+// The same as one autograd node, each range's products straight into its rows of the result. Where a GPU computes bfloat16 it is
+// padded_grouped_lora.
 Tensor grouped_lora(const Tensor& x, const std::vector<LoraWeights>& adapters, const LoraMapping& rows, int64_t outputs);
+// All ranges in one grouped product, in x's type: ranks are padded with zeros to a common multiple of 8, and rows of no adapter
+// have one of zeros.
+Tensor padded_grouped_lora(const Tensor& x, const std::vector<LoraWeights>& adapters, const LoraMapping& rows, int64_t outputs);
 
 }  // namespace hone::ops
