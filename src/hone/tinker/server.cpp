@@ -21,7 +21,7 @@ using serve::Exchange;
 using serve::HttpRequest;
 using serve::HttpResponse;
 
-constexpr size_t kWorkers = 4;
+constexpr size_t kWorkers = 16;                // most wait for a commit, which they share
 constexpr std::chrono::seconds kLongPoll{30};  // the SDK gives up after 45
 constexpr std::chrono::seconds kTidyEvery{20};
 constexpr double kKeepResults = 3600, kKeepSamples = 900;  // seconds

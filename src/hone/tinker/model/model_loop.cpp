@@ -138,12 +138,14 @@ void ModelLoop::loop() {
   }
 }
 
-// The request's end could not be written down, on a full disk say: what it did in memory is forgotten, and it is done again.
-void ModelLoop::retry(const Turn& turn, const std::string& why) {
-  log::error("request {} of {} is done again: {}", turn.seq, turn.run, why);
-  residents_.erase(turn.run);
+// The requests' end could not be written down, on a full disk say: what they did in memory is forgotten, and they are done again.
+void ModelLoop::retry(const std::vector<Turn>& turns, const std::string& why) {
+  for (const auto& turn : turns) {
+    log::error("request {} of {} is done again: {}", turn.seq, turn.run, why);
+    residents_.erase(turn.run);
+  }
   std::unique_lock lock(mutex_);
-  lines_[turn.run].waiting.insert(turn.seq);
+  for (const auto& turn : turns) lines_[turn.run].waiting.insert(turn.seq);
   ready_.wait_for(lock, kBeforeRetry, [&] { return stopping_; });
 }
 

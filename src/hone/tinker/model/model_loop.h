@@ -89,14 +89,21 @@ class ModelLoop {
   void sample_for_a_while(bool training_waits);
   // round.cpp: a request of each of several runs. Requests that need passes over the model are computed together.
   struct Forward;
+  struct Computed {
+    Turn turn;
+    StoredRequest request;  // with its result
+    double seconds;
+  };
   void execute(const std::vector<Turn>& turns);
-  void start(const Turn& turn, std::list<Forward>& forwards);
+  void start(const Turn& turn, std::list<Forward>& forwards, std::vector<Computed>& computed);
   void compute(std::list<Forward>& forwards);
   void note_pass(const ForwardBatch& batch, double seconds);
   Outcome outcome_of(const Turn& turn, const std::string& kind, const std::function<Outcome()>& work);
-  void finish(const Turn& turn, StoredRequest& request, Outcome outcome, double seconds);
+  static Computed computed_request(const Turn& turn, StoredRequest request, Outcome outcome, double seconds);
+  void finish(std::vector<Computed> computed);
+  void after_commit(const Turn& turn, const StoredRequest& request, double seconds);
   void after_failure(const std::string& run, const std::string& kind);
-  void retry(const Turn& turn, const std::string& why);
+  void retry(const std::vector<Turn>& turns, const std::string& why);
   Outcome perform(Resident& resident, const StoredRequest& request);
   Outcome optim_step(Resident& resident, const Json& body);
   Outcome save_weights(Resident& resident, const StoredRequest& request, const Json& body);

@@ -11,6 +11,8 @@
 namespace hone::tinker {
 namespace {
 
+using Steady = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kLongestWait{50};  // of a request that is done for the others of its round
 constexpr const char* kServersFault = "something went wrong inside the server; its log says what";
 
 bool is_forward(const std::string& kind) { return kind == "forward_backward" || kind == "forward"; }
@@ -30,24 +32,31 @@ struct ModelLoop::Forward {
   ForwardTask task;
 };
 
+// Requests that are done together are written down in one commit.
 void ModelLoop::execute(const std::vector<Turn>& turns) {
   std::list<Forward> forwards;
+  std::vector<Computed> computed;
+  auto written = Steady::now();
   for (const auto& turn : turns) {
-    if (is_stopping()) return;
+    if (is_stopping()) break;
     try {
-      start(turn, forwards);
+      start(turn, forwards, computed);
     } catch (const std::exception& problem) {
-      retry(turn, problem.what());
+      retry({turn}, problem.what());
     }
+    if (Steady::now() - written < kLongestWait) continue;
+    finish(std::exchange(computed, {}));
+    written = Steady::now();
   }
+  finish(std::move(computed));
   compute(forwards);
 }
 
 // Done at once, unless it needs passes over the model.
-void ModelLoop::start(const Turn& turn, std::list<Forward>& forwards) {
+void ModelLoop::start(const Turn& turn, std::list<Forward>& forwards, std::vector<Computed>& computed) {
   auto request = store_.request(turn.run, turn.seq);
   if (!request || request->done) return;
-  const auto began = std::chrono::steady_clock::now();
+  const auto began = Steady::now();
   bool joins = false;
   auto outcome = outcome_of(turn, request->kind, [&]() -> Outcome {
     auto& resident = this->resident(turn.run);
@@ -57,8 +66,8 @@ void ModelLoop::start(const Turn& turn, std::list<Forward>& forwards) {
     joins = true;
     return {};
   });
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  if (!joins) finish(turn, *request, std::move(outcome), seconds);
+  const double seconds = std::chrono::duration<double>(Steady::now() - began).count();
+  if (!joins) computed.push_back(computed_request(turn, *request, std::move(outcome), seconds));
 }
 
 // A run is answered as soon as its own data are done; the sampler has its share between passes.
@@ -66,24 +75,22 @@ void ModelLoop::compute(std::list<Forward>& forwards) {
   ForwardBatch batch(model_, config_.batch_tokens);
   for (auto& each : forwards) batch.add(each.task);
   for (bool more = true; more && !is_stopping();) {
-    const auto began = std::chrono::steady_clock::now();
+    const auto began = Steady::now();
     try {
       more = batch.step();
-      note_pass(batch, std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+      note_pass(batch, std::chrono::duration<double>(Steady::now() - began).count());
     } catch (const std::exception& problem) {
       log::error("a pass over the data of {} runs: {}", batch.in_pass().size(), problem.what());
       for (auto* task : batch.in_pass()) task->fail(kServersFault, false);
     }
+    std::vector<Computed> computed;
     for (auto& [turn, request, task] : forwards) {
       if (request.done || !task.done()) continue;
       request.done = true;
       if (task.failed()) after_failure(turn.run, request.kind);
-      try {
-        finish(turn, request, forward_outcome(task), task.seconds());
-      } catch (const std::exception& problem) {
-        retry(turn, problem.what());
-      }
+      computed.push_back(computed_request(turn, request, forward_outcome(task), task.seconds()));
     }
+    finish(std::move(computed));
     if (more) sample_for_a_while(true);
   }
 }
@@ -117,17 +124,37 @@ void ModelLoop::after_failure(const std::string& run, const std::string& kind) {
   if (kind == "load_weights") residents_.erase(found);  // half of the weights may be there; it is rebuilt
 }
 
-// A request that cannot be done has had its turn all the same: those behind it do not wait for it.
-void ModelLoop::finish(const Turn& turn, StoredRequest& request, Outcome outcome, double seconds) {
+ModelLoop::Computed ModelLoop::computed_request(const Turn& turn, StoredRequest request, Outcome outcome, double seconds) {
   request.failed = outcome.failed;
   request.result = std::move(outcome.body);
   request.content_type = outcome.content_type;
-  store_.finish_request(turn.run, request);
+  return {turn, std::move(request), seconds};
+}
+
+// A request that cannot be done has had its turn all the same: those behind it do not wait for it.
+void ModelLoop::finish(std::vector<Computed> computed) {
+  if (computed.empty()) return;
+  std::vector<Turn> turns;
+  std::vector<std::pair<std::string, StoredRequest>> rows;
+  for (auto& each : computed) {
+    turns.push_back(each.turn);
+    rows.emplace_back(each.turn.run, std::move(each.request));
+  }
+  try {
+    store_.finish_requests(rows);
+  } catch (const std::exception& problem) {
+    retry(turns, problem.what());
+    return;
+  }
+  for (size_t i = 0; i < rows.size(); ++i) after_commit(turns[i], rows[i].second, computed[i].seconds);
+}
+
+void ModelLoop::after_commit(const Turn& turn, const StoredRequest& request, double seconds) {
   {
     std::lock_guard lock(mutex_);
     lines_[turn.run].executed = turn.seq;
-    ++(outcome.failed ? stats_.requests_failed : stats_.requests_done);
-    if (request.kind == "optim_step" && !outcome.failed) ++stats_.optim_steps;
+    ++(request.failed ? stats_.requests_failed : stats_.requests_done);
+    if (request.kind == "optim_step" && !request.failed) ++stats_.optim_steps;
     stats_.resident_runs = residents_.size();
   }
   on_done_(future_id(turn.run, turn.seq));

@@ -77,55 +77,57 @@ RunConfig RunConfig::from_json(const Json& json) {
   return config;
 }
 
-Store::Store(const std::filesystem::path& file) : database_(file) { database_.execute(kSchema); }
+Store::Store(const std::filesystem::path& file) : writer_(file), reader_(file) { writer_.execute(kSchema); }
 
 bool Store::add_session(const Session& session) {
-  std::lock_guard lock(mutex_);
-  database_.prepare("INSERT OR IGNORE INTO sessions(id, owner, created, info) VALUES(?,?,?,?)")
-      .bind(session.id)
-      .bind(session.owner)
-      .bind(unix_seconds())
-      .bind(dumped(session.info))
-      .run();
-  auto owner = database_.prepare("SELECT owner FROM sessions WHERE id = ?");
-  return owner.bind(session.id).step() && owner.text(0) == session.owner;
+  bool is_owners = false;
+  commits_.run([&](Database& database) {
+    database.prepare("INSERT OR IGNORE INTO sessions(id, owner, created, info) VALUES(?,?,?,?)")
+        .bind(session.id)
+        .bind(session.owner)
+        .bind(unix_seconds())
+        .bind(dumped(session.info))
+        .run();
+    auto owner = database.prepare("SELECT owner FROM sessions WHERE id = ?");
+    is_owners = owner.bind(session.id).step() && owner.text(0) == session.owner;
+  });
+  return is_owners;
 }
 
 std::optional<Session> Store::session(const std::string& id, const std::string& owner) {
-  std::lock_guard lock(mutex_);
-  auto row = database_.prepare("SELECT finished, info FROM sessions WHERE id = ? AND owner = ?");
+  std::lock_guard lock(reading_);
+  auto row = reader_.prepare("SELECT finished, info FROM sessions WHERE id = ? AND owner = ?");
   if (!row.bind(id).bind(owner).step()) return std::nullopt;
   return Session{id, owner, row.integer(0) != 0, stored_json(row.text(1))};
 }
 
 std::vector<std::string> Store::sessions(const std::string& owner, Page page) {
-  std::lock_guard lock(mutex_);
-  auto rows = database_.prepare("SELECT id FROM sessions WHERE owner = ? ORDER BY created DESC LIMIT ? OFFSET ?");
+  std::lock_guard lock(reading_);
+  auto rows = reader_.prepare("SELECT id FROM sessions WHERE owner = ? ORDER BY created DESC LIMIT ? OFFSET ?");
   return first_column(rows.bind(owner).bind(page.limit).bind(page.offset));
 }
 
 void Store::finish_session(const std::string& id) {
-  std::lock_guard lock(mutex_);
-  database_.prepare("UPDATE sessions SET finished = 1 WHERE id = ?").bind(id).run();
+  commits_.run([&](Database& database) { database.prepare("UPDATE sessions SET finished = 1 WHERE id = ?").bind(id).run(); });
 }
 
 bool Store::add_run(const Run& run, const StoredRequest& creation) {
-  std::lock_guard lock(mutex_);
-  Transaction transaction(database_);
-  auto insert = database_.prepare(
-      "INSERT OR IGNORE INTO runs(id, session, owner, config, user_metadata, created, used) VALUES(?,?,?,?,?,?,?)");
-  const double now = unix_seconds();
-  insert.bind(run.id).bind(run.session).bind(run.owner).bind(dumped(run.config.to_json())).bind(dumped(run.user_metadata));
-  insert.bind(now).bind(now).run();
-  const bool fresh = database_.changes() > 0;
-  if (fresh) insert_request(database_, run.id, run.owner, creation);
-  transaction.commit();
+  bool fresh = false;
+  commits_.run([&](Database& database) {
+    auto insert = database.prepare(
+        "INSERT OR IGNORE INTO runs(id, session, owner, config, user_metadata, created, used) VALUES(?,?,?,?,?,?,?)");
+    const double now = unix_seconds();
+    insert.bind(run.id).bind(run.session).bind(run.owner).bind(dumped(run.config.to_json())).bind(dumped(run.user_metadata));
+    insert.bind(now).bind(now).run();
+    fresh = database.changes() > 0;
+    if (fresh) insert_request(database, run.id, run.owner, creation);
+  });
   return fresh;
 }
 
 std::optional<Run> Store::run_of_any_owner(const std::string& id) {
-  std::lock_guard lock(mutex_);
-  auto row = database_.prepare((std::string(kRunColumns) + "WHERE id = ?").c_str());
+  std::lock_guard lock(reading_);
+  auto row = reader_.prepare((std::string(kRunColumns) + "WHERE id = ?").c_str());
   if (!row.bind(id).step()) return std::nullopt;
   return run_in(row);
 }
@@ -136,8 +138,8 @@ std::optional<Run> Store::run(const std::string& id, const std::string& owner) {
 }
 
 std::vector<Run> Store::runs(const std::string& owner, Page page) {
-  std::lock_guard lock(mutex_);
-  auto rows = database_.prepare((std::string(kRunColumns) + "WHERE owner = ? ORDER BY created DESC LIMIT ? OFFSET ?").c_str());
+  std::lock_guard lock(reading_);
+  auto rows = reader_.prepare((std::string(kRunColumns) + "WHERE owner = ? ORDER BY created DESC LIMIT ? OFFSET ?").c_str());
   rows.bind(owner).bind(page.limit).bind(page.offset);
   std::vector<Run> all;
   while (rows.step()) all.push_back(run_in(rows));
@@ -145,87 +147,87 @@ std::vector<Run> Store::runs(const std::string& owner, Page page) {
 }
 
 int64_t Store::count_runs(const std::string& owner) {
-  std::lock_guard lock(mutex_);
-  auto row = database_.prepare("SELECT COUNT(*) FROM runs WHERE owner = ?");
+  std::lock_guard lock(reading_);
+  auto row = reader_.prepare("SELECT COUNT(*) FROM runs WHERE owner = ?");
   return row.bind(owner).step() ? row.integer(0) : 0;
 }
 
 std::vector<std::string> Store::runs_of_session(const std::string& session) {
-  std::lock_guard lock(mutex_);
-  auto rows = database_.prepare("SELECT id FROM runs WHERE session = ? ORDER BY created");
+  std::lock_guard lock(reading_);
+  auto rows = reader_.prepare("SELECT id FROM runs WHERE session = ? ORDER BY created");
   return first_column(rows.bind(session));
 }
 
 Json Store::settings(const std::string& run) {
-  std::lock_guard lock(mutex_);
-  auto row = database_.prepare("SELECT value FROM settings WHERE run = ?");
+  std::lock_guard lock(reading_);
+  auto row = reader_.prepare("SELECT value FROM settings WHERE run = ?");
   return row.bind(run).step() ? stored_json(row.text(0)) : Json();
 }
 
 void Store::set_settings(const std::string& run, const Json& settings) {
-  std::lock_guard lock(mutex_);
-  database_.prepare("INSERT OR REPLACE INTO settings(run, value) VALUES(?,?)").bind(run).bind(dumped(settings)).run();
+  commits_.run([&](Database& database) {
+    database.prepare("INSERT OR REPLACE INTO settings(run, value) VALUES(?,?)").bind(run).bind(dumped(settings)).run();
+  });
 }
 
 void Store::set_unloaded(const std::string& run) {
-  std::lock_guard lock(mutex_);
-  database_.prepare("UPDATE runs SET unloaded = 1 WHERE id = ?").bind(run).run();
+  commits_.run([&](Database& database) { database.prepare("UPDATE runs SET unloaded = 1 WHERE id = ?").bind(run).run(); });
 }
 
 void Store::set_snapshot(const std::string& run, int64_t seq, const std::string& folder) {
-  std::lock_guard lock(mutex_);
-  Transaction transaction(database_);
-  database_.prepare("UPDATE runs SET snapshot_seq = ?, snapshot = ? WHERE id = ?").bind(seq).bind(folder).bind(run).run();
-  database_.prepare("UPDATE requests SET body = x'' WHERE run = ? AND seq <= ? AND done IS NOT NULL").bind(run).bind(seq).run();
-  transaction.commit();
+  commits_.run([&](Database& database) {
+    database.prepare("UPDATE runs SET snapshot_seq = ?, snapshot = ? WHERE id = ?").bind(seq).bind(folder).bind(run).run();
+    database.prepare("UPDATE requests SET body = x'' WHERE run = ? AND seq <= ? AND done IS NOT NULL").bind(run).bind(seq).run();
+  });
 }
 
 Store::Added Store::add_request(const std::string& run, const StoredRequest& request) {
-  std::lock_guard lock(mutex_);
-  Transaction transaction(database_);
-  {
-    auto known = database_.prepare("SELECT digest FROM requests WHERE run = ? AND seq = ?");
-    if (known.bind(run).bind(request.seq).step())
-      return known.integer(0) == digest_of(request) ? Added::repeated : Added::differs;
-  }
-  std::string owner;
-  {
-    auto row = database_.prepare("UPDATE runs SET used = ? WHERE id = ? RETURNING owner");
-    if (row.bind(unix_seconds()).bind(run).step()) owner = row.text(0);
-  }
-  insert_request(database_, run, owner, request);
-  transaction.commit();
-  return Added::fresh;
+  auto added = Added::fresh;
+  commits_.run([&](Database& database) {
+    {
+      auto known = database.prepare("SELECT digest FROM requests WHERE run = ? AND seq = ?");
+      if (known.bind(run).bind(request.seq).step()) {
+        added = known.integer(0) == digest_of(request) ? Added::repeated : Added::differs;
+        return;
+      }
+    }
+    std::string owner;
+    {
+      auto row = database.prepare("UPDATE runs SET used = ? WHERE id = ? RETURNING owner");
+      if (row.bind(unix_seconds()).bind(run).step()) owner = row.text(0);
+    }
+    insert_request(database, run, owner, request);
+  });
+  return added;
 }
 
 int64_t Store::append_request(const std::string& run, StoredRequest request) {
-  std::lock_guard lock(mutex_);
-  Transaction transaction(database_);
-  std::string owner;
-  {
-    auto row = database_.prepare("SELECT owner, (SELECT MAX(seq) FROM requests WHERE run = ?1) FROM runs WHERE id = ?1");
-    HONE_CHECK(row.bind(run).step());
-    owner = row.text(0);
-    request.seq = row.integer(1) + 1;
-  }
-  insert_request(database_, run, owner, request);
-  database_.prepare("UPDATE runs SET used = ? WHERE id = ?").bind(unix_seconds()).bind(run).run();
-  transaction.commit();
+  commits_.run([&](Database& database) {
+    std::string owner;
+    {
+      auto row = database.prepare("SELECT owner, (SELECT MAX(seq) FROM requests WHERE run = ?1) FROM runs WHERE id = ?1");
+      HONE_CHECK(row.bind(run).step());
+      owner = row.text(0);
+      request.seq = row.integer(1) + 1;
+    }
+    insert_request(database, run, owner, request);
+    database.prepare("UPDATE runs SET used = ? WHERE id = ?").bind(unix_seconds()).bind(run).run();
+  });
   return request.seq;
 }
 
 std::optional<StoredRequest> Store::request(const std::string& run, int64_t seq) {
-  std::lock_guard lock(mutex_);
-  auto row = database_.prepare("SELECT kind, body, done, failed, result, content_type FROM requests WHERE run = ? AND seq = ?");
+  std::lock_guard lock(reading_);
+  auto row = reader_.prepare("SELECT kind, body, done, failed, result, content_type FROM requests WHERE run = ? AND seq = ?");
   if (!row.bind(run).bind(seq).step()) return std::nullopt;
   return StoredRequest{seq,         row.text(0), row.text(1), row.optional_real(2).has_value(), row.integer(3) != 0,
                        row.text(4), row.text(5)};
 }
 
 std::optional<StoredRequest> Store::result(const std::string& run, const std::string& owner, int64_t seq) {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(reading_);
   auto row =
-      database_.prepare("SELECT kind, done, failed, result, content_type FROM requests WHERE run = ? AND owner = ? AND seq = ?");
+      reader_.prepare("SELECT kind, done, failed, result, content_type FROM requests WHERE run = ? AND owner = ? AND seq = ?");
   if (!row.bind(run).bind(owner).bind(seq).step()) return std::nullopt;
   return StoredRequest{.seq = seq,
                        .kind = row.text(0),
@@ -237,9 +239,9 @@ std::optional<StoredRequest> Store::result(const std::string& run, const std::st
 }
 
 std::vector<StoredRequest> Store::requests_behind(const std::string& run, int64_t seq) {
-  std::lock_guard lock(mutex_);
-  auto rows = database_.prepare(
-      "SELECT seq, kind, body, failed FROM requests WHERE run = ? AND seq > ? AND done IS NOT NULL ORDER BY seq");
+  std::lock_guard lock(reading_);
+  auto rows =
+      reader_.prepare("SELECT seq, kind, body, failed FROM requests WHERE run = ? AND seq > ? AND done IS NOT NULL ORDER BY seq");
   rows.bind(run).bind(seq);
   std::vector<StoredRequest> all;
   while (rows.step())
@@ -253,43 +255,45 @@ std::vector<StoredRequest> Store::requests_behind(const std::string& run, int64_
   return all;
 }
 
-void Store::finish_request(const std::string& run, const StoredRequest& request) {
-  std::lock_guard lock(mutex_);
-  Transaction transaction(database_);
-  database_
-      .prepare(
-          "UPDATE requests SET done = ?, failed = ?, result = ?, content_type = ?, body = CASE WHEN kind IN ('forward_backward', "
-          "'optim_step', 'load_weights') THEN body ELSE x'' END WHERE run = ? AND seq = ?")
-      .bind(unix_seconds())
-      .bind(int64_t{request.failed})
-      .bind_blob(request.result)
-      .bind(request.content_type)
-      .bind(run)
-      .bind(request.seq)
-      .run();
-  database_.prepare("UPDATE runs SET executed = ? WHERE id = ?").bind(request.seq).bind(run).run();
-  transaction.commit();
+void Store::finish_requests(const std::vector<std::pair<std::string, StoredRequest>>& requests) {
+  commits_.run([&](Database& database) {
+    for (const auto& [run, request] : requests) {
+      database
+          .prepare(
+              "UPDATE requests SET done = ?, failed = ?, result = ?, content_type = ?, body = CASE WHEN kind IN "
+              "('forward_backward', 'optim_step', 'load_weights') THEN body ELSE x'' END WHERE run = ? AND seq = ?")
+          .bind(unix_seconds())
+          .bind(int64_t{request.failed})
+          .bind_blob(request.result)
+          .bind(request.content_type)
+          .bind(run)
+          .bind(request.seq)
+          .run();
+      database.prepare("UPDATE runs SET executed = ? WHERE id = ?").bind(request.seq).bind(run).run();
+    }
+  });
 }
 
 std::vector<std::pair<std::string, int64_t>> Store::pending_requests() {
-  std::lock_guard lock(mutex_);
-  auto rows = database_.prepare("SELECT run, seq FROM requests WHERE done IS NULL ORDER BY run, seq");
+  std::lock_guard lock(reading_);
+  auto rows = reader_.prepare("SELECT run, seq FROM requests WHERE done IS NULL ORDER BY run, seq");
   std::vector<std::pair<std::string, int64_t>> all;
   while (rows.step()) all.emplace_back(rows.text(0), rows.integer(1));
   return all;
 }
 
 int64_t Store::count_pending(const std::string& owner) {
-  std::lock_guard lock(mutex_);
-  auto row = database_.prepare("SELECT COUNT(*) FROM requests WHERE owner = ? AND done IS NULL");
+  std::lock_guard lock(reading_);
+  auto row = reader_.prepare("SELECT COUNT(*) FROM requests WHERE owner = ? AND done IS NULL");
   return row.bind(owner).step() ? row.integer(0) : 0;
 }
 
 void Store::forget_results(double older_than) {
-  std::lock_guard lock(mutex_);
-  database_.prepare("UPDATE requests SET result = x'' WHERE seq > 0 AND done < ? AND length(result) > 4096")
-      .bind(unix_seconds() - older_than)
-      .run();
+  commits_.run([&](Database& database) {
+    database.prepare("UPDATE requests SET result = x'' WHERE seq > 0 AND done < ? AND length(result) > 4096")
+        .bind(unix_seconds() - older_than)
+        .run();
+  });
 }
 
 }  // namespace hone::tinker

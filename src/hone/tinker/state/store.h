@@ -1,12 +1,13 @@
-// Everything the server keeps across a restart. Any thread may call; every call is one transaction. What belongs to another
-// owner is as good as absent.
+// Everything the server keeps across a restart. Any thread may call; every call is one transaction, on the disk when it returns.
+// Calls that write at the same time share a commit, and those that read wait for none. What belongs to another owner is as good
+// as absent.
 #pragma once
 #include <mutex>
 #include <set>
 #include <vector>
 
 #include "hone/base/json.h"
-#include "hone/tinker/state/database.h"
+#include "hone/tinker/state/group_commit.h"
 
 namespace hone::tinker {
 
@@ -102,8 +103,8 @@ class Store {
   std::optional<StoredRequest> result(const std::string& run, const std::string& owner, int64_t seq);
   // Done ones behind the snapshot, in order, with bodies: what a run is rebuilt from.
   std::vector<StoredRequest> requests_behind(const std::string& run, int64_t seq);
-  // Bodies that rebuilding does not read go at once.
-  void finish_request(const std::string& run, const StoredRequest& request);
+  // Of several runs at once. Bodies that rebuilding does not read go at once.
+  void finish_requests(const std::vector<std::pair<std::string, StoredRequest>>& requests);
   std::vector<std::pair<std::string, int64_t>> pending_requests();
   int64_t count_pending(const std::string& owner);
 
@@ -129,8 +130,9 @@ class Store {
   void forget_results(double older_than);
 
  private:
-  std::mutex mutex_;
-  Database database_;
+  Database writer_, reader_;
+  GroupCommit commits_{writer_};
+  std::mutex reading_;
 };
 
 }  // namespace hone::tinker

@@ -25,27 +25,28 @@ Checkpoint checkpoint_in(const Statement& row) {
 }  // namespace
 
 bool Store::add_checkpoint(const Checkpoint& checkpoint, bool overwrite, std::string& replaced) {
-  std::lock_guard lock(mutex_);
-  Transaction transaction(database_);
-  {
-    auto known = database_.prepare("SELECT folder FROM checkpoints WHERE run = ? AND kind = ? AND name = ?");
-    if (known.bind(checkpoint.run).bind(checkpoint.kind).bind(checkpoint.name).step()) {
-      if (!overwrite) return false;
-      replaced = known.text(0);
+  bool added = false;
+  commits_.run([&](Database& database) {
+    {
+      auto known = database.prepare("SELECT folder FROM checkpoints WHERE run = ? AND kind = ? AND name = ?");
+      if (known.bind(checkpoint.run).bind(checkpoint.kind).bind(checkpoint.name).step()) {
+        if (!overwrite) return;
+        replaced = known.text(0);
+      }
     }
-  }
-  auto insert = database_.prepare(
-      "INSERT OR REPLACE INTO checkpoints(run, kind, name, owner, folder, config, bytes, created, expires, public, "
-      "user_metadata) "
-      "VALUES(?,?,?,?,?,?,?,?,?,?,?)");
-  insert.bind(checkpoint.run).bind(checkpoint.kind).bind(checkpoint.name).bind(checkpoint.owner).bind(checkpoint.folder);
-  insert.bind(dumped(checkpoint.config.to_json()))
-      .bind(checkpoint.bytes)
-      .bind(checkpoint.created)
-      .bind_optional(checkpoint.expires);
-  insert.bind(int64_t{checkpoint.is_public}).bind(dumped(checkpoint.user_metadata)).run();
-  transaction.commit();
-  return true;
+    auto insert = database.prepare(
+        "INSERT OR REPLACE INTO checkpoints(run, kind, name, owner, folder, config, bytes, created, expires, public, "
+        "user_metadata) "
+        "VALUES(?,?,?,?,?,?,?,?,?,?,?)");
+    insert.bind(checkpoint.run).bind(checkpoint.kind).bind(checkpoint.name).bind(checkpoint.owner).bind(checkpoint.folder);
+    insert.bind(dumped(checkpoint.config.to_json()))
+        .bind(checkpoint.bytes)
+        .bind(checkpoint.created)
+        .bind_optional(checkpoint.expires);
+    insert.bind(int64_t{checkpoint.is_public}).bind(dumped(checkpoint.user_metadata)).run();
+    added = true;
+  });
+  return added;
 }
 
 std::optional<Checkpoint> Store::checkpoint(const std::string& path, const std::string& owner) {
@@ -54,8 +55,8 @@ std::optional<Checkpoint> Store::checkpoint(const std::string& path, const std::
   const auto rest = path.substr(kScheme.size());
   const auto first = rest.find('/'), second = first == rest.npos ? rest.npos : rest.find('/', first + 1);
   if (second == rest.npos || rest.find('/', second + 1) != rest.npos) return std::nullopt;
-  std::lock_guard lock(mutex_);
-  auto row = database_.prepare(
+  std::lock_guard lock(reading_);
+  auto row = reader_.prepare(
       (std::string(kCheckpointColumns) +
        "WHERE run = ? AND kind = ? AND name = ? AND (owner = ? OR public = 1) AND (expires IS NULL OR expires > ?)")
           .c_str());
@@ -65,11 +66,11 @@ std::optional<Checkpoint> Store::checkpoint(const std::string& path, const std::
 }
 
 std::vector<Checkpoint> Store::checkpoints(const std::string& owner, const std::string& run, Page page) {
-  std::lock_guard lock(mutex_);
-  auto rows = database_.prepare((std::string(kCheckpointColumns) +
-                                 "WHERE owner = ? AND (? = '' OR run = ?) AND (expires IS NULL OR expires > ?) "
-                                 "ORDER BY created DESC LIMIT ? OFFSET ?")
-                                    .c_str());
+  std::lock_guard lock(reading_);
+  auto rows = reader_.prepare((std::string(kCheckpointColumns) +
+                               "WHERE owner = ? AND (? = '' OR run = ?) AND (expires IS NULL OR expires > ?) "
+                               "ORDER BY created DESC LIMIT ? OFFSET ?")
+                                  .c_str());
   rows.bind(owner).bind(run).bind(run).bind(unix_seconds()).bind(page.limit).bind(page.offset);
   std::vector<Checkpoint> all;
   while (rows.step()) all.push_back(checkpoint_in(rows));
@@ -77,51 +78,54 @@ std::vector<Checkpoint> Store::checkpoints(const std::string& owner, const std::
 }
 
 int64_t Store::count_checkpoints(const std::string& owner, const std::string& run) {
-  std::lock_guard lock(mutex_);
-  auto row = database_.prepare(
+  std::lock_guard lock(reading_);
+  auto row = reader_.prepare(
       "SELECT COUNT(*) FROM checkpoints WHERE owner = ? AND (? = '' OR run = ?) AND (expires IS NULL OR expires > ?)");
   return row.bind(owner).bind(run).bind(run).bind(unix_seconds()).step() ? row.integer(0) : 0;
 }
 
 int64_t Store::checkpoint_bytes(const std::string& owner) {
-  std::lock_guard lock(mutex_);
-  auto row = database_.prepare("SELECT COALESCE(SUM(bytes), 0) FROM checkpoints WHERE owner = ?");
+  std::lock_guard lock(reading_);
+  auto row = reader_.prepare("SELECT COALESCE(SUM(bytes), 0) FROM checkpoints WHERE owner = ?");
   return row.bind(owner).step() ? row.integer(0) : 0;
 }
 
 void Store::remove_checkpoint(const Checkpoint& checkpoint) {
-  std::lock_guard lock(mutex_);
-  database_.prepare("DELETE FROM checkpoints WHERE run = ? AND kind = ? AND name = ? AND folder = ?")
-      .bind(checkpoint.run)
-      .bind(checkpoint.kind)
-      .bind(checkpoint.name)
-      .bind(checkpoint.folder)
-      .run();
+  commits_.run([&](Database& database) {
+    database.prepare("DELETE FROM checkpoints WHERE run = ? AND kind = ? AND name = ? AND folder = ?")
+        .bind(checkpoint.run)
+        .bind(checkpoint.kind)
+        .bind(checkpoint.name)
+        .bind(checkpoint.folder)
+        .run();
+  });
 }
 
 void Store::set_public(const Checkpoint& checkpoint, bool is_public) {
-  std::lock_guard lock(mutex_);
-  database_.prepare("UPDATE checkpoints SET public = ? WHERE run = ? AND kind = ? AND name = ?")
-      .bind(int64_t{is_public})
-      .bind(checkpoint.run)
-      .bind(checkpoint.kind)
-      .bind(checkpoint.name)
-      .run();
+  commits_.run([&](Database& database) {
+    database.prepare("UPDATE checkpoints SET public = ? WHERE run = ? AND kind = ? AND name = ?")
+        .bind(int64_t{is_public})
+        .bind(checkpoint.run)
+        .bind(checkpoint.kind)
+        .bind(checkpoint.name)
+        .run();
+  });
 }
 
 void Store::set_expiry(const Checkpoint& checkpoint, std::optional<double> expires) {
-  std::lock_guard lock(mutex_);
-  database_.prepare("UPDATE checkpoints SET expires = ? WHERE run = ? AND kind = ? AND name = ?")
-      .bind_optional(expires)
-      .bind(checkpoint.run)
-      .bind(checkpoint.kind)
-      .bind(checkpoint.name)
-      .run();
+  commits_.run([&](Database& database) {
+    database.prepare("UPDATE checkpoints SET expires = ? WHERE run = ? AND kind = ? AND name = ?")
+        .bind_optional(expires)
+        .bind(checkpoint.run)
+        .bind(checkpoint.kind)
+        .bind(checkpoint.name)
+        .run();
+  });
 }
 
 std::vector<Checkpoint> Store::expired_checkpoints() {
-  std::lock_guard lock(mutex_);
-  auto rows = database_.prepare((std::string(kCheckpointColumns) + "WHERE expires <= ?").c_str());
+  std::lock_guard lock(reading_);
+  auto rows = reader_.prepare((std::string(kCheckpointColumns) + "WHERE expires <= ?").c_str());
   rows.bind(unix_seconds());
   std::vector<Checkpoint> all;
   while (rows.step()) all.push_back(checkpoint_in(rows));
@@ -129,39 +133,44 @@ std::vector<Checkpoint> Store::expired_checkpoints() {
 }
 
 bool Store::add_sampler(const SamplerRow& sampler) {
-  std::lock_guard lock(mutex_);
-  auto insert =
-      database_.prepare("INSERT OR IGNORE INTO samplers(id, session, owner, model_path, folder, created) VALUES(?,?,?,?,?,?)");
-  insert.bind(sampler.id).bind(sampler.session).bind(sampler.owner).bind(sampler.model_path).bind(sampler.folder);
-  insert.bind(unix_seconds()).run();
-  return database_.changes() > 0;
+  bool added = false;
+  commits_.run([&](Database& database) {
+    auto insert =
+        database.prepare("INSERT OR IGNORE INTO samplers(id, session, owner, model_path, folder, created) VALUES(?,?,?,?,?,?)");
+    insert.bind(sampler.id).bind(sampler.session).bind(sampler.owner).bind(sampler.model_path).bind(sampler.folder);
+    insert.bind(unix_seconds()).run();
+    added = database.changes() > 0;
+  });
+  return added;
 }
 
 std::optional<SamplerRow> Store::sampler(const std::string& id, const std::string& owner) {
-  std::lock_guard lock(mutex_);
-  auto row = database_.prepare("SELECT session, model_path, folder FROM samplers WHERE id = ? AND owner = ?");
+  std::lock_guard lock(reading_);
+  auto row = reader_.prepare("SELECT session, model_path, folder FROM samplers WHERE id = ? AND owner = ?");
   if (!row.bind(id).bind(owner).step()) return std::nullopt;
   return SamplerRow{id, row.text(0), owner, row.text(1), row.text(2)};
 }
 
 std::vector<std::string> Store::samplers_of_session(const std::string& session) {
-  std::lock_guard lock(mutex_);
-  auto rows = database_.prepare("SELECT id FROM samplers WHERE session = ? ORDER BY created");
+  std::lock_guard lock(reading_);
+  auto rows = reader_.prepare("SELECT id FROM samplers WHERE session = ? ORDER BY created");
   return first_column(rows.bind(session));
 }
 
 std::vector<std::string> Store::drop_old_samplers(const std::string& session, int64_t kept) {
-  std::lock_guard lock(mutex_);
-  auto rows = database_.prepare(
-      "DELETE FROM samplers WHERE session = ?1 AND folder <> '' AND id NOT IN (SELECT id FROM samplers WHERE session = ?1 AND "
-      "folder <> '' ORDER BY created DESC LIMIT ?2) RETURNING folder");
-  return first_column(rows.bind(session).bind(kept));
+  std::vector<std::string> dropped;
+  commits_.run([&](Database& database) {
+    auto rows = database.prepare(
+        "DELETE FROM samplers WHERE session = ?1 AND folder <> '' AND id NOT IN (SELECT id FROM samplers WHERE session = ?1 AND "
+        "folder <> '' ORDER BY created DESC LIMIT ?2) RETURNING folder");
+    dropped = first_column(rows.bind(session).bind(kept));
+  });
+  return dropped;
 }
 
 std::set<std::string> Store::folders() {
-  std::lock_guard lock(mutex_);
-  auto rows =
-      database_.prepare("SELECT folder FROM checkpoints UNION SELECT folder FROM samplers UNION SELECT snapshot FROM runs");
+  std::lock_guard lock(reading_);
+  auto rows = reader_.prepare("SELECT folder FROM checkpoints UNION SELECT folder FROM samplers UNION SELECT snapshot FROM runs");
   auto named = first_column(rows);
   return {named.begin(), named.end()};
 }

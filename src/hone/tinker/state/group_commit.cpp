@@ -1,0 +1,48 @@
+#include "hone/tinker/state/group_commit.h"
+
+#include <utility>
+
+namespace hone::tinker {
+
+// The first that finds nobody committing does it for all that wait.
+void GroupCommit::run(const Work& work) {
+  Waiting own{work};
+  {
+    std::unique_lock lock(mutex_);
+    waiting_.push_back(&own);
+    changed_.wait(lock, [&] { return own.done || !committing_; });
+    if (!own.done) {
+      committing_ = true;
+      const auto group = std::exchange(waiting_, {});
+      lock.unlock();
+      commit(group);
+      lock.lock();
+      for (auto* each : group) each->done = true;
+      committing_ = false;
+      changed_.notify_all();
+    }
+  }
+  if (own.problem) std::rethrow_exception(own.problem);
+}
+
+void GroupCommit::commit(const std::vector<Waiting*>& group) try {
+  Transaction transaction(database_);
+  for (auto* each : group) apply(*each);
+  transaction.commit();
+} catch (...) {
+  for (auto* each : group)
+    if (!each->problem) each->problem = std::current_exception();
+}
+
+void GroupCommit::apply(Waiting& each) {
+  database_.execute("SAVEPOINT one_of_group");
+  try {
+    each.work(database_);
+  } catch (...) {
+    each.problem = std::current_exception();
+  }
+  if (each.problem) database_.execute("ROLLBACK TO one_of_group");
+  database_.execute("RELEASE one_of_group");
+}
+
+}  // namespace hone::tinker

@@ -1,0 +1,75 @@
+#include "hone/tinker/state/store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "hone/base/error.h"
+#include "train/scratch_folder.h"
+
+namespace hone::tinker {
+namespace {
+
+int64_t count_notes(Database& database) {
+  auto row = database.prepare("SELECT COUNT(*) FROM notes");
+  return row.step() ? row.integer(0) : -1;
+}
+
+void write_note(GroupCommit& commits, int64_t value, bool fails = false) {
+  commits.run([&](Database& database) {
+    database.prepare("INSERT INTO notes(value) VALUES(?)").bind(value).run();
+    if (fails) throw UserError(ExitCode::failure, "on purpose");
+  });
+}
+
+// Threads that write at the same time: each returns when its own row is there for others to read, and one that fails leaves none.
+TEST(GroupCommit, WritesOfSeveralThreadsShareCommitsAndNothingElse) {
+  const train::ScratchFolder folder;
+  Database database(folder.path() / "notes.sqlite"), reader(folder.path() / "notes.sqlite");
+  database.execute("CREATE TABLE notes(value INTEGER PRIMARY KEY)");
+  GroupCommit commits(database);
+  constexpr int64_t kThreads = 8, kWrites = 20;
+  std::atomic<int64_t> failed = 0;
+  std::vector<std::thread> threads;
+  for (int64_t thread = 0; thread < kThreads; ++thread)
+    threads.emplace_back([&, thread] {
+      for (int64_t i = 0; i < kWrites; ++i) try {
+          write_note(commits, thread * kWrites + i, i % 5 == 4);
+        } catch (const UserError&) {
+          ++failed;
+        }
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(failed, kThreads * kWrites / 5);
+  EXPECT_EQ(count_notes(reader), kThreads * kWrites * 4 / 5);
+  EXPECT_THROW(write_note(commits, 0), UserError) << "the row is there already";
+  write_note(commits, 1'000);
+  EXPECT_EQ(count_notes(reader), kThreads * kWrites * 4 / 5 + 1);
+}
+
+TEST(Store, RequestsOfSeveralRunsFinishTogether) {
+  const train::ScratchFolder folder;
+  {
+    Store store(folder.path() / "state.sqlite");
+    for (const char* id : {"s:train:0", "s:train:1"}) {
+      store.add_run({.id = id, .session = "s", .owner = "alice", .config = {}, .user_metadata = {}, .snapshot = {}},
+                    {.done = true});
+      EXPECT_EQ(store.add_request(id, {.seq = 1, .kind = "optim_step", .body = "kept"}), Store::Added::fresh);
+      EXPECT_EQ(store.add_request(id, {.seq = 1, .kind = "optim_step", .body = "kept"}), Store::Added::repeated);
+      EXPECT_EQ(store.add_request(id, {.seq = 1, .kind = "optim_step", .body = "another"}), Store::Added::differs);
+    }
+    EXPECT_EQ(store.pending_requests().size(), 2u);
+    store.finish_requests(
+        {{"s:train:0", {.seq = 1, .result = "first"}}, {"s:train:1", {.seq = 1, .failed = true, .result = "second"}}});
+  }
+  Store store(folder.path() / "state.sqlite");  // as another process finds it
+  EXPECT_TRUE(store.pending_requests().empty());
+  EXPECT_EQ(store.result("s:train:0", "alice", 1)->result, "first");
+  EXPECT_TRUE(store.result("s:train:1", "alice", 1)->failed);
+  EXPECT_EQ(store.run("s:train:1", "alice")->executed, 1);
+  EXPECT_EQ(store.requests_behind("s:train:0", 0).front().body, "kept");
+}
+
+}  // namespace
+}  // namespace hone::tinker
