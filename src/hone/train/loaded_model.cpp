@@ -298,44 +298,53 @@ TensorList trained_tensors(const SessionModels& models) {
 
 namespace {
 
-// In the order of the forward pass. `working` holds what the model computes with, `updated` what the optimizer changes.
-std::vector<UpdatedParameter> updated_parameters(const SessionModels& models, const std::vector<optim::ParameterGroup>& working,
-                                                 const std::vector<optim::ParameterGroup>& updated) {
+// A model that trains, and its parameters here in the order of the forward pass.
+struct UpdatedModel {
+  const LoadedModel* loaded;
+  std::vector<UpdatedParameter> parameters = {};
+};
+
+// `working` holds what the models compute with, `updated` what the optimizer changes.
+std::vector<UpdatedModel> updated_parameters(const SessionModels& models, const std::vector<optim::ParameterGroup>& working,
+                                             const std::vector<optim::ParameterGroup>& updated) {
   std::unordered_map<const void*, std::pair<std::string, Tensor>> targets;
   for (size_t g = 0; g < working.size(); ++g)
     for (size_t i = 0; i < working[g].parameters.size(); ++i)
       targets[working[g].parameters[i].unsafeGetTensorImpl()] = {working[g].names[i], updated[g].parameters[i]};
-  std::vector<UpdatedParameter> list;
-  auto add = [&](const Tensor& parameter, const Tensor& computed_with) {
-    const auto& [name, target] = targets.at(computed_with.unsafeGetTensorImpl());
-    list.push_back({name, parameter, target});
-  };
-  for (const auto* loaded : models.trained())
+  std::vector<UpdatedModel> list;
+  for (const auto* loaded : models.trained()) {
+    auto& parameters = list.emplace_back(loaded).parameters;
+    auto add = [&](const Tensor& parameter, const Tensor& computed_with) {
+      const auto& [name, target] = targets.at(computed_with.unsafeGetTensorImpl());
+      parameters.push_back({name, parameter, target});
+    };
     for (const auto& [name, parameter] : trained_here(*loaded)) {
       if (!loaded->sharded)
         add(parameter, parameter);
       else
         for (const auto* piece : loaded->sharded->shards_of(parameter)) add(parameter, piece->values);
     }
+  }
   return list;
 }
 
 // Who sums gradients over the processes that hold the same parameters.
 std::unique_ptr<ParallelStrategy> make_copies(const TrainingJob& job, const DistributedContext& processes,
-                                              const SessionModels& models, const std::vector<UpdatedParameter>& parameters) {
-  const auto& policy = models.policy();
+                                              const std::vector<UpdatedModel>& models) {
+  const auto& policy = *models.front().loaded;
   if (policy.sharded) {
     std::vector<parallel::ShardedModel*> sharded;
-    for (const auto* loaded : models.trained()) sharded.push_back(loaded->sharded.get());
+    for (const auto& trained : models) sharded.push_back(trained.loaded->sharded.get());
     auto& shards = processes.shards_optimizer ? *processes.data : *processes.shards;
     return std::make_unique<ShardedDataParallel>(*processes.group, shards, processes.replicas.get(), std::move(sharded));
   }
   DataParallel::Copies layers{policy.tensor || policy.stages ? processes.data.get() : processes.group.get(), {}};
   DataParallel::Copies experts{processes.expert_copies.get(), {}};
-  for (const auto& [name, parameter, updated] : parameters) {
-    const bool on_expert_mesh = policy.tensor && policy.tensor->is_on_expert_mesh(parameter);
-    (on_expert_mesh ? experts : layers).parameters.push_back({parameter, updated});
-  }
+  for (const auto& [loaded, parameters] : models)
+    for (const auto& [name, parameter, updated] : parameters) {
+      const bool on_expert_mesh = loaded->tensor && loaded->tensor->is_on_expert_mesh(parameter);
+      (on_expert_mesh ? experts : layers).parameters.push_back({parameter, updated});
+    }
   if (fault("expert_parallel.copies")) experts.parameters.clear();
   return std::make_unique<DataParallel>(*processes.group, std::vector<DataParallel::Copies>{layers, experts},
                                         job.parallel.sharding.bucket_bytes);
@@ -348,18 +357,23 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingJob& job, const Di
                                                 const std::vector<optim::ParameterGroup>& updated) {
   if (!processes.group) return std::make_unique<SingleProcess>();
   const auto& policy = models.policy();
-  auto parameters = updated_parameters(models, working, updated);
-  auto copies = make_copies(job, processes, models, parameters);
-  if (policy.tensor)
-    copies = std::make_unique<TensorDataParallel>(*processes.group, std::move(copies), *policy.tensor, parameters);
+  const auto trained = updated_parameters(models, working, updated);
+  auto copies = make_copies(job, processes, trained);
+  if (policy.tensor) {
+    std::vector<TensorDataParallel::Trained> in_shards;
+    for (const auto& [loaded, parameters] : trained) in_shards.push_back({*loaded->tensor, parameters});
+    copies = std::make_unique<TensorDataParallel>(*processes.group, std::move(copies), std::move(in_shards));
+  }
   if (!policy.stages) return copies;
   std::unique_ptr<ParallelStrategy> losses;
   if (processes.last_stages)
     losses = std::make_unique<MultiProcess>(*processes.last_stages);
   else if (policy.stages->is_last())
     losses = std::make_unique<SingleProcess>();
-  return std::make_unique<PipelineParallel>(*processes.group, std::move(copies), std::move(losses), *policy.stages,
-                                            *policy.schedule, policy.tensor.get(), std::move(parameters));
+  std::vector<PipelineParallel::Trained> in_stages;
+  for (const auto& [loaded, parameters] : trained)
+    in_stages.push_back({*loaded->stages, *loaded->schedule, loaded->tensor.get(), parameters});
+  return std::make_unique<PipelineParallel>(*processes.group, std::move(copies), std::move(losses), std::move(in_stages));
 }
 
 WeightFiles weight_files(const TrainingJob& job, const DistributedContext& processes, LoadedModel& loaded,
@@ -384,6 +398,7 @@ WeightFiles weight_files(const TrainingJob& job, const DistributedContext& proce
                                   : tuner::CopyWeight());
                     },
                     [&](const fs::path& folder) { companions.write(folder); }};
+  files.read = [reader](const Tensor& parameter) { return *reader ? (*reader)(parameter) : parameter.detach(); };
   bool whole = !sharded || !parallel::GatheredParameters::is_needed(*sharded);
   if (main && whole && !loaded.tuned.adapter)
     files.copy = [&, sharded]() -> std::function<void(const fs::path&)> {
@@ -412,18 +427,71 @@ WeightFiles weight_files(const TrainingJob& job, const DistributedContext& proce
   return files;
 }
 
-// Weights in shards are brought together one model at a time: the second's wait on the first process while the policy's are
+namespace {
+
+// Unsharded weights of a model, in host memory.
+class WeightCopies {
+ public:
+  void add(const Tensor& parameter, const Tensor& whole) {
+    copies_[parameter.unsafeGetTensorImpl()] = {parameter, whole.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true)};
+  }
+  const Tensor& operator()(const Tensor& parameter) const { return copies_.at(parameter.unsafeGetTensorImpl()).whole; }
+  bool empty() const { return copies_.empty(); }
+  void clear() { copies_.clear(); }
+
+  // Runs `work` with the copies as the parameters.
+  void exchange(const std::function<void()>& work) {
+    std::vector<std::pair<Tensor, Tensor>> kept;
+    for (auto& [key, copy] : copies_) {
+      kept.emplace_back(copy.parameter, copy.parameter.detach());
+      copy.parameter.set_data(copy.whole.to(copy.parameter.device()));
+    }
+    auto put_back = [&kept] {
+      for (auto& [parameter, here] : kept) parameter.set_data(here);
+    };
+    try {
+      work();
+    } catch (...) {
+      put_back();
+      throw;
+    }
+    put_back();
+  }
+
+ private:
+  struct Copy {
+    Tensor parameter, whole;
+  };
+  std::unordered_map<const void*, Copy> copies_;
+};
+
+// On the first process, while `files` gather the model.
+void copy_weights(const LoadedModel& loaded, const WeightFiles& files, WeightCopies& copies) {
+  if (loaded.tuned.adapter) {
+    for (const auto& [name, parameter] : loaded.tuned.trainable) copies.add(parameter, parameter);
+    return;
+  }
+  for (const auto& parameter : loaded.model->parameters()) copies.add(*parameter.value, files.read(*parameter.value));
+}
+
+void save_copies(const LoadedModel& loaded, const WeightFiles& files, const fs::path& folder, WeightCopies& copies) {
+  if (copies.empty()) return files.save(folder);
+  if (loaded.tuned.adapter) return copies.exchange([&] { files.save(folder); });  // small: the device has room for it
+  const auto shapes = loaded.tensor ? std::make_unique<parallel::UnshardedShapes>(*loaded.tensor) : nullptr;
+  tuner::save_trained(*loaded.model, loaded.tuned, folder, 5'000'000'000, std::cref(copies));
+}
+
+}  // namespace
+
+// Weights in parts are brought together one model at a time: the second's wait on the first process while the policy's are
 // written.
-WeightFiles with_second_model(WeightFiles policy, WeightFiles second_files, LoadedModel& second, bool main) {
-  using Copies = std::unordered_map<const void*, Tensor>;
-  auto copies = std::make_shared<Copies>();
+WeightFiles with_second_model(WeightFiles policy, WeightFiles second_files, LoadedModel& second) {
+  auto copies = std::make_shared<WeightCopies>();
   WeightFiles both;
   both.save = [policy, second_files, copies, &second](const fs::path& folder) {
     policy.save(folder);
     fs::create_directories(folder / second.name);
-    if (copies->empty()) return second_files.save(folder / second.name);
-    tuner::save_trained(*second.model, second.tuned, folder / second.name, 5'000'000'000,
-                        [copies](const Tensor& parameter) { return copies->at(parameter.unsafeGetTensorImpl()); });
+    save_copies(second, second_files, folder / second.name, *copies);
   };
   both.load = [policy, second_files, &second](const fs::path& folder) {
     policy.load(folder);
@@ -446,22 +514,10 @@ WeightFiles with_second_model(WeightFiles policy, WeightFiles second_files, Load
       };
     };
   if (!policy.gather) return both;
-  both.gather = [policy, copies, &second, main](const std::function<void()>& write) {
-    auto& sharded = *second.sharded;
-    sharded.wait_for_sync();
-    const bool adapter = second.tuned.adapter.has_value(), apart = parallel::GatheredParameters::is_needed(sharded);
-    if (adapter) sharded.gather_trained();
-    if (!adapter && apart && main) {
-      parallel::GatheredParameters lender(sharded);
-      for (const auto& parameter : second.model->parameters())
-        (*copies)[parameter.value->unsafeGetTensorImpl()] =
-            lender(*parameter.value).detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
-    } else if (!adapter && apart) {
-      parallel::GatheredParameters(sharded).follow();
-    }
+  both.gather = [policy, second_files, copies, &second](const std::function<void()>& write) {
+    second_files.gather([&] { copy_weights(second, second_files, *copies); });
     policy.gather(write);
     copies->clear();
-    if (adapter) sharded.release_trained();
   };
   return both;
 }

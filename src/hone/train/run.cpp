@@ -41,7 +41,6 @@ void check_model_parts(const TrainingJob& job, const DistributedContext& process
       {job.neftune_alpha > 0 || job.shifted_attention, "NEFTune and shift_attn"},
   };
   const std::pair<bool, const char*> missing[] = {
-      {job.reinforcement && job.reinforcement->ppo, "ppo, which trains two models"},
       {job.float8 || job.load.changes.compression.has_value(), "quantized weights and fp8"},
       {!job.load.places.empty(), "device_map"},
       {job.trainer.find_batch_size, "auto_find_batch_size"},
@@ -53,6 +52,7 @@ void check_model_parts(const TrainingJob& job, const DistributedContext& process
        "a teacher behind an address that judges completions"},
       {teacher_writes, "seq_kd, and a folder that keeps what a teacher says"},
   };
+  const std::pair<bool, const char*> missing_experts[] = {{job.reinforcement && job.reinforcement->ppo, "ppo"}};
   const std::pair<bool, const char*> missing_stages[] = {
       {pools, "tasks other than causal_lm"},
       {sft.asft.has_value(), "use_asft_loss"},
@@ -74,6 +74,7 @@ void check_model_parts(const TrainingJob& job, const DistributedContext& process
   if (processes.tensor) refuse(option, missing_layers);
   if (processes.stages) refuse("pipeline_parallel_size", missing_stages);
   if (processes.same_rows) refuse(option, missing_peers);
+  if (processes.expert_tensor_parallel_size > 0) refuse("expert_parallel_size", missing_experts);
   if (processes.is_tensor_or_expert_parallel() || processes.stages) refuse(option, missing);
 }
 

@@ -159,8 +159,7 @@ WeightFiles session_weights(const TrainingJob& job, const DistributedContext& pr
                             const CheckpointAssets& policy_assets, const CheckpointAssets& value_assets) {
   auto weights = weight_files(job, processes, models.policy(), policy_assets);
   if (auto* value_model = models.find(kValueModel))
-    weights = with_second_model(weights, weight_files(job, processes, *value_model, value_assets), *value_model,
-                                processes.world.is_main());
+    weights = with_second_model(weights, weight_files(job, processes, *value_model, value_assets), *value_model);
   if (auto* reference = models.find(kReferenceModel); reference && job.preference.reference.sync) {
     auto files = weight_files(job, processes, *reference, policy_assets);
     files.copy = nullptr;                        // it is written before training goes on
@@ -168,9 +167,12 @@ WeightFiles session_weights(const TrainingJob& job, const DistributedContext& pr
     files.load = [reference](const fs::path& folder) {
       tuner::Tuned moved;  // nothing of it trains, all of it follows
       for (const auto& parameter : reference->model->parameters()) moved.trainable.push_back({parameter.name, *parameter.value});
-      tuner::load_trained(*reference->model, moved, folder);
+      auto* tensor = reference->tensor.get();
+      const auto shapes = tensor ? std::make_unique<parallel::UnshardedShapes>(*tensor) : nullptr;
+      const auto fill = [tensor](const Tensor& parameter, const Tensor& values) { tensor->fill(parameter, values); };
+      tuner::load_trained(*reference->model, moved, folder, tensor ? tuner::CopyWeight(fill) : tuner::CopyWeight());
     };
-    weights = with_second_model(weights, files, *reference, processes.world.is_main());
+    weights = with_second_model(weights, files, *reference);
   }
   return weights;
 }

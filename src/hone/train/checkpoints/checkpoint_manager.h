@@ -22,6 +22,8 @@ struct WeightFiles {
   // Runs `write` on the first process while the others bring their parts of the weights; every process calls it. Unset: all
   // weights are on the first process.
   std::function<void(const std::function<void()>& write)> gather = {};
+  // Within `write` of a model of which all is saved: a full parameter.
+  std::function<Tensor(const Tensor& parameter)> read = {};
   // Copies the weights as they are now; what it returns writes the copy while training continues. Unset: they cannot wait,
   // because they are on several processes, or need not, because an adapter is small.
   std::function<std::function<void(const fs::path& folder)>()> copy = {};

@@ -54,6 +54,8 @@ class ParallelStrategy {
   virtual ParallelStrategy* loss_group() { return this; }
   // The schedule of a pipeline stage; null: this process computes full passes.
   virtual PipelineSchedule* pipeline() { return nullptr; }
+  // That of a value model, which trains with the policy and has stages of its own; null: there is none.
+  virtual PipelineSchedule* value_pipeline() { return nullptr; }
 };
 
 // One process: every sum is its own.

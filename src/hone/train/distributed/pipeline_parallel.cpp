@@ -52,32 +52,26 @@ class BroughtAdapter {
 }  // namespace
 
 PipelineParallel::PipelineParallel(parallel::ProcessGroup& processes, std::unique_ptr<ParallelStrategy> copies,
-                                   std::unique_ptr<ParallelStrategy> losses, parallel::PipelineModel& stages,
-                                   PipelineSchedule& schedule, parallel::TensorParallelModel* tensor,
-                                   std::vector<UpdatedParameter> parameters)
-    : MultiProcess(processes),
-      copies_(std::move(copies)),
-      losses_(std::move(losses)),
-      stages_(stages),
-      schedule_(schedule),
-      tensor_(tensor),
-      parameters_(std::move(parameters)) {
-  for (const auto& [name, parameter, updated] : parameters_)
-    if (!stages.owns(parameter)) others_.insert(name);
+                                   std::unique_ptr<ParallelStrategy> losses, std::vector<Trained> models)
+    : MultiProcess(processes), copies_(std::move(copies)), losses_(std::move(losses)), models_(std::move(models)) {
+  for (const auto& trained : models_)
+    for (const auto& [name, parameter, updated] : trained.parameters)
+      if (!trained.stages.owns(parameter)) others_.insert(name);
 }
 
 void PipelineParallel::finish_gradients() {
   copies_->finish_gradients();
-  for (const auto& [name, parameter, updated] : parameters_) stages_.sum_shared(parameter, updated);
+  for (const auto& trained : models_)
+    for (const auto& [name, parameter, updated] : trained.parameters) trained.stages.sum_shared(parameter, updated);
 }
 
-Tensor PipelineParallel::squared_norm() {
+Tensor PipelineParallel::squared_norm(const Trained& trained) {
   at::NoGradGuard no_grad;
   std::vector<parallel::TensorParallelModel::Gradient> own;
-  for (const auto& [name, parameter, updated] : parameters_)
-    if (stages_.owns(parameter)) own.push_back({parameter, updated.grad()});
-  if (tensor_) return tensor_->squared_norm(own);
-  auto total = at::zeros({}, at::TensorOptions(at::kFloat).device(schedule_.device()));
+  for (const auto& [name, parameter, updated] : trained.parameters)
+    if (trained.stages.owns(parameter)) own.push_back({parameter, updated.grad()});
+  if (trained.tensor) return trained.tensor->squared_norm(own);
+  auto total = at::zeros({}, at::TensorOptions(at::kFloat).device(trained.schedule.device()));
   for (const auto& [parameter, gradient] : own)
     if (gradient.defined() && copies_->owns_state()) total += gradient.to(at::kFloat).square().sum().to(total.device());
   all_reduce(total);
@@ -85,7 +79,10 @@ Tensor PipelineParallel::squared_norm() {
 }
 
 Tensor PipelineParallel::clip_grad_norm(optim::Optimizer& optimizer, double max_norm) {
-  return optimizer.clip_grad_norm(max_norm, [this](Tensor& squared) { squared = squared_norm(); });
+  return optimizer.clip_grad_norm(max_norm, [this](Tensor& squared) {
+    squared = squared_norm(models_.front());
+    for (size_t i = 1; i < models_.size(); ++i) squared += squared_norm(models_[i]);
+  });
 }
 
 // "exp_avg/name", or a master's name.
@@ -115,6 +112,7 @@ WeightFiles pipeline_files(model::CausalLM& model, const tuner::Tuned& tuned, pa
     });
   };
   files.save_assets = [&companions](const fs::path& folder) { companions.write(folder); };
+  files.read = [reader](const Tensor& parameter) { return (*reader)(parameter); };
   const bool main = processes.rank() == 0, sends = std::ranges::count(senders, processes.rank()) > 0;
   files.gather = [&, tensor, main, sends, reader, unsharded_shapes](const std::function<void()>& write) {
     const auto shapes = unsharded_shapes();

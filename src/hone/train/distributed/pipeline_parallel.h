@@ -24,11 +24,17 @@ class PipelineStages : public MultiProcess {
 
 class PipelineParallel final : public MultiProcess {
  public:
-  // `copies` sums or shards the gradients of one stage over the ranks that hold the same shards of its blocks; `tensor` is null
-  // without tensor parallelism; `losses` is the group of the last stages, null on others. `parameters` are those of this stage.
+  // A model that trains.
+  struct Trained {
+    parallel::PipelineModel& stages;
+    PipelineSchedule& schedule;
+    parallel::TensorParallelModel* tensor;     // null without tensor parallelism
+    std::vector<UpdatedParameter> parameters;  // of this stage
+  };
+  // `copies` sums or shards the gradients of one stage over the ranks that hold the same shards of its blocks; `losses` is the
+  // group of the last stages, null on others. The first of `models` is the one that generates, the second a value model.
   PipelineParallel(parallel::ProcessGroup& processes, std::unique_ptr<ParallelStrategy> copies,
-                   std::unique_ptr<ParallelStrategy> losses, parallel::PipelineModel& stages, PipelineSchedule& schedule,
-                   parallel::TensorParallelModel* tensor, std::vector<UpdatedParameter> parameters);
+                   std::unique_ptr<ParallelStrategy> losses, std::vector<Trained> models);
 
   void before_micro_batch(bool last) override { copies_->before_micro_batch(last); }
   void after_micro_batch() override { copies_->after_micro_batch(); }
@@ -37,30 +43,29 @@ class PipelineParallel final : public MultiProcess {
   void after_update() override { copies_->after_update(); }
   bool owns_state() const override { return copies_->owns_state(); }
   bool owns_state_of(const std::string& name) const override;
-  bool counts_rows() const override { return stages_.is_last() && copies_->counts_rows(); }
+  bool counts_rows() const override { return policy().stages.is_last() && copies_->counts_rows(); }
   ParallelStrategy* loss_group() override { return losses_.get(); }
   void keep_gathered(bool hold) override {
     if (hold) copies_->keep_gathered(true);  // tensor parallel shards of a stage first, then the stages
-    stages_.keep_gathered(hold);
+    policy().stages.keep_gathered(hold);
     if (!hold) copies_->keep_gathered(false);
   }
   // Every rank has its tensor parallel shards of all stages.
   void keep_for_generation(bool hold) override {
     if (hold) copies_->keep_for_generation(true);
-    stages_.keep_gathered(hold);
+    policy().stages.keep_gathered(hold);
     if (!hold) copies_->keep_for_generation(false);
   }
   parallel::ProcessGroup* generation_group() override { return copies_->generation_group(); }
-  PipelineSchedule* pipeline() override { return &schedule_; }
+  PipelineSchedule* pipeline() override { return &policy().schedule; }
+  PipelineSchedule* value_pipeline() override { return models_.size() > 1 ? &models_[1].schedule : nullptr; }
 
  private:
-  Tensor squared_norm();
+  const Trained& policy() const { return models_.front(); }
+  Tensor squared_norm(const Trained& trained);
 
   std::unique_ptr<ParallelStrategy> copies_, losses_;
-  parallel::PipelineModel& stages_;
-  PipelineSchedule& schedule_;
-  parallel::TensorParallelModel* tensor_;
-  std::vector<UpdatedParameter> parameters_;
+  std::vector<Trained> models_;
   std::set<std::string> others_;  // names that another stage owns
 };
 

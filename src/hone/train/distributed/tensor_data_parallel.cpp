@@ -3,42 +3,45 @@
 namespace hone::train {
 
 TensorDataParallel::TensorDataParallel(parallel::ProcessGroup& processes, std::unique_ptr<ParallelStrategy> copies,
-                                       parallel::TensorParallelModel& model, std::vector<UpdatedParameter> parameters)
-    : MultiProcess(processes), copies_(std::move(copies)), model_(model), parameters_(std::move(parameters)) {
-  for (const auto& [name, parameter, updated] : parameters_)
-    if (!model.owns(parameter)) others_.insert(name);
+                                       std::vector<Trained> models)
+    : MultiProcess(processes), copies_(std::move(copies)), models_(std::move(models)) {
+  for (const auto& [model, parameters] : models_)
+    for (const auto& [name, parameter, updated] : parameters)
+      if (!model.owns(parameter)) others_.insert(name);
 }
 
-std::vector<parallel::TensorParallelModel::Gradient> TensorDataParallel::gradients() const {
+std::vector<parallel::TensorParallelModel::Gradient> TensorDataParallel::Trained::gradients() const {
   std::vector<parallel::TensorParallelModel::Gradient> list;
-  for (const auto& [name, parameter, updated] : parameters_) list.push_back({parameter, updated.grad()});
+  for (const auto& [name, parameter, updated] : parameters) list.push_back({parameter, updated.grad()});
   return list;
 }
 
 // Over the copies first, then over the ranks that each saw a part: either order gives the same sum.
 void TensorDataParallel::finish_gradients() {
   copies_->finish_gradients();
-  model_.sum_partial(gradients());
+  for (const auto& trained : models_) trained.model.sum_partial(trained.gradients());
 }
 
 Tensor TensorDataParallel::clip_grad_norm(optim::Optimizer& optimizer, double max_norm) {
-  return optimizer.clip_grad_norm(max_norm, [this](Tensor& squared_norm) { squared_norm = model_.squared_norm(gradients()); });
+  return optimizer.clip_grad_norm(max_norm, [this](Tensor& squared_norm) {
+    squared_norm = models_.front().model.squared_norm(models_.front().gradients());
+    for (size_t i = 1; i < models_.size(); ++i) squared_norm += models_[i].model.squared_norm(models_[i].gradients());
+  });
 }
 
 bool TensorDataParallel::owns_state() const {
-  const auto& groups = model_.groups();
-  return groups.replicas_share_state || groups.is_first_replica ||
-         (groups.has_expert_parallelism() && groups.is_first_expert_replica);
+  return groups().replicas_share_state || groups().is_first_replica ||
+         (groups().has_expert_parallelism() && groups().is_first_expert_replica);
 }
 
 void TensorDataParallel::keep_gathered(bool hold) {
   copies_->keep_gathered(hold);
-  model_.keep_gathered(hold);
+  models_.front().model.keep_gathered(hold);
 }
 
 void TensorDataParallel::keep_for_generation(bool hold) {
   copies_->keep_gathered(hold);
-  model_.keep_for_generation(hold);
+  models_.front().model.keep_for_generation(hold);
 }
 
 // "exp_avg/name", or a master's name.
@@ -69,6 +72,7 @@ WeightFiles tensor_parallel_files(model::CausalLM& model, const tuner::Tuned& tu
                         [&](const Tensor& parameter, const Tensor& values) { parts.fill(parameter, values); });
   };
   files.save_assets = [&companions](const fs::path& folder) { companions.write(folder); };
+  files.read = [reader](const Tensor& parameter) { return (*reader)(parameter); };
   files.gather = [&, reader, main](const std::function<void()>& write) {
     if (tuned.adapter) {  // small: every rank has all of it for a while
       parallel::UnshardedShapes shapes(parts);

@@ -13,9 +13,16 @@ namespace hone::train {
 
 class TensorDataParallel final : public MultiProcess {
  public:
+  // A model that trains, and its parameters.
+  struct Trained {
+    parallel::TensorParallelModel& model;
+    std::vector<UpdatedParameter> parameters;
+
+    std::vector<parallel::TensorParallelModel::Gradient> gradients() const;
+  };
   // `copies` sums or shards gradients over the processes that hold the same shards of layers, and of experts on their own mesh.
-  TensorDataParallel(parallel::ProcessGroup& processes, std::unique_ptr<ParallelStrategy> copies,
-                     parallel::TensorParallelModel& model, std::vector<UpdatedParameter> parameters);
+  // The first of `models` is the one that generates.
+  TensorDataParallel(parallel::ProcessGroup& processes, std::unique_ptr<ParallelStrategy> copies, std::vector<Trained> models);
 
   void before_micro_batch(bool last) override { copies_->before_micro_batch(last); }
   void after_micro_batch() override { copies_->after_micro_batch(); }
@@ -26,15 +33,14 @@ class TensorDataParallel final : public MultiProcess {
   bool owns_state_of(const std::string& name) const override;
   void keep_gathered(bool hold) override;
   void keep_for_generation(bool hold) override;
-  parallel::ProcessGroup* generation_group() override { return model_.groups().tensor; }
-  bool counts_rows() const override { return !model_.groups().tensor || model_.groups().tensor->rank() == 0; }
+  parallel::ProcessGroup* generation_group() override { return groups().tensor; }
+  bool counts_rows() const override { return !groups().tensor || groups().tensor->rank() == 0; }
 
  private:
-  std::vector<parallel::TensorParallelModel::Gradient> gradients() const;
+  const parallel::ModelGroups& groups() const { return models_.front().model.groups(); }
 
   std::unique_ptr<ParallelStrategy> copies_;
-  parallel::TensorParallelModel& model_;
-  std::vector<UpdatedParameter> parameters_;
+  std::vector<Trained> models_;
   std::set<std::string> others_;  // names that another rank owns
 };
 

@@ -213,14 +213,20 @@ void Trainer::run_passes(const std::vector<data::Batch>& batches, double num_ite
   auto began = std::chrono::steady_clock::now();
   double waited = deps_.strategy.seconds_waited();
   if (auto* pipeline = deps_.strategy.pipeline()) {
-    const auto prepared = pipeline->prepare(deps_.loss, batches);
-    auto forward = [&](size_t i, int chunk, const PipelineSchedule::Message& received) {
-      auto output = pipeline->forward(deps_.loss, prepared[i], chunk, received);
-      if (!output.loss) return output.message;
-      metrics.add(*output.loss);
-      return TensorList{output.loss->sum * loss_factor(num_items)};
+    auto* critic = deps_.strategy.value_pipeline();
+    const auto run = [&](PipelineSchedule& schedule, Loss& method, bool ends_update) {
+      const auto prepared = schedule.prepare(method, batches);
+      auto forward = [&](size_t i, int chunk, const PipelineSchedule::Message& received) {
+        auto output = schedule.forward(method, prepared[i], chunk, received);
+        if (!output.loss) return output.message;
+        metrics.add(*output.loss);
+        return TensorList{output.loss->sum * loss_factor(num_items)};
+      };
+      schedule.run_update(prepared,
+                          {forward, [&](bool last) { before_backward(last && ends_update); }, [&] { after_backward(); }});
     };
-    pipeline->run_update(prepared, {forward, [&](bool last) { before_backward(last); }, [&] { after_backward(); }});
+    run(*pipeline, deps_.loss, /*ends_update=*/!critic);
+    if (critic) run(*critic, *deps_.loss.value_loss(), /*ends_update=*/true);
   } else {
     for (size_t i = 0; i < batches.size(); ++i) {
       before_backward(i + 1 == batches.size());

@@ -21,6 +21,28 @@ struct PpoLoss::Values {
   Tensor losses() const { return at::max(plain, clipped); }
 };
 
+// Of a value model that passes through pipeline stages by itself.
+class PpoLoss::ValueLoss final : public LossOf<PpoPayload> {
+ public:
+  explicit ValueLoss(const PpoLoss& ppo) : ppo_(ppo) {}
+  double num_items(const data::Batch& batch) const override { return ppo_.num_items(batch); }
+  LossSum loss(const ForwardOutputs& outputs, const PpoPayload& payload) override {
+    const auto values = ppo_.values_of(outputs, payload);
+    LossSum result{ppo_.value_term(values), {}};
+    ppo_.report(values, result.metrics);
+    return result;
+  }
+
+ private:
+  const PpoLoss& ppo_;
+};
+
+PpoLoss::PpoLoss(const PpoLossConfig& config, model::CausalLM* value_model)
+    : config_(config), value_model_(value_model), value_loss_(value_model ? std::make_unique<ValueLoss>(*this) : nullptr) {}
+PpoLoss::~PpoLoss() = default;
+
+Loss* PpoLoss::value_loss() { return value_loss_.get(); }
+
 PpoLoss::Policy PpoLoss::policy_of(const ForwardOutputs& outputs, const PpoPayload& payload) const {
   const auto& batch = outputs.batch;
   const auto logps_t = outputs.target_logps(config_.temperature).logps_t;
@@ -56,23 +78,30 @@ PpoLoss::Values PpoLoss::values_of(const ForwardOutputs& outputs, const PpoPaylo
   return values;
 }
 
-void PpoLoss::report(const Policy& policy, const Values& values, std::vector<Metric>& metrics) const {
+Tensor PpoLoss::value_term(const Values& values) const { return config_.vf_coef * values.share * 0.5 * values.losses().sum(); }
+
+void PpoLoss::report(const Values& values, std::vector<Metric>& metrics) const {
   at::NoGradGuard no_grad;
-  const auto tokens = static_cast<double>(policy.ratio.size(0)), states = static_cast<double>(values.predicted.size(0));
-  const auto add = [&](const char* name, const char* legacy, const Tensor& sum, double count) {
-    metrics.push_back({named(name, legacy), sum.detach(), count});
+  const auto states = static_cast<double>(values.predicted.size(0));
+  const auto add = [&](const std::string& name, const Tensor& sum) { metrics.push_back({name, sum.detach(), states}); };
+  add(named("loss/value_avg", "ppo/loss/value"), values.losses().sum() / 2);
+  add(named("val/clipfrac_avg", "ppo/val/clipfrac"), (values.clipped > values.plain).sum().to(at::kFloat));
+  if (!config_.legacy_names) return;
+  add("ppo/val/vpred", values.predicted.sum());
+  add("ppo/returns/mean", values.returns.sum());
+}
+
+void PpoLoss::report(const Policy& policy, std::vector<Metric>& metrics) const {
+  at::NoGradGuard no_grad;
+  const auto tokens = static_cast<double>(policy.ratio.size(0));
+  const auto add = [&](const char* name, const char* legacy, const Tensor& sum) {
+    metrics.push_back({named(name, legacy), sum.detach(), tokens});
   };
-  add("loss/policy_avg", "ppo/loss/policy", policy.losses().sum(), tokens);
-  add("loss/value_avg", "ppo/loss/value", values.losses().sum() / 2, states);
-  add("policy/approxkl_avg", "ppo/policy/approxkl", policy.log_ratio.square().sum() / 2, tokens);
-  add("policy/clipfrac_avg", "ppo/policy/clipfrac", (policy.clipped > policy.plain).sum().to(at::kFloat), tokens);
-  add("val/clipfrac_avg", "ppo/val/clipfrac", (values.clipped > values.plain).sum().to(at::kFloat), states);
-  if (policy.entropies.defined()) add("policy/entropy_avg", "ppo/policy/entropy", policy.entropies.sum(), tokens);
-  if (config_.legacy_names) {
-    add("", "ppo/val/vpred", values.predicted.sum(), states);
-    add("", "ppo/returns/mean", values.returns.sum(), states);
-    return;
-  }
+  add("loss/policy_avg", "ppo/loss/policy", policy.losses().sum());
+  add("policy/approxkl_avg", "ppo/policy/approxkl", policy.log_ratio.square().sum() / 2);
+  add("policy/clipfrac_avg", "ppo/policy/clipfrac", (policy.clipped > policy.plain).sum().to(at::kFloat));
+  if (policy.entropies.defined()) add("policy/entropy_avg", "ppo/policy/entropy", policy.entropies.sum());
+  if (config_.legacy_names) return;
   const auto ratio = policy.ratio.sum() / std::max(tokens, 1.0);
   metrics.push_back({"val/ratio", ratio, 1});
   metrics.push_back({"val/ratio_var", ratio.square(), 1});  // add_derived_metrics takes the square of the mean off
@@ -81,12 +110,16 @@ void PpoLoss::report(const Policy& policy, const Values& values, std::vector<Met
 LossSum PpoLoss::loss(const ForwardOutputs& outputs, const PpoPayload& payload) {
   LossSum result{{}, batch_metrics(outputs.batch)};
   const auto policy = policy_of(outputs, payload);
-  const auto values = values_of(outputs, payload);
-  result.sum = policy.losses().sum() + config_.vf_coef * values.share * 0.5 * values.losses().sum();
+  result.sum = policy.losses().sum();
+  if (!value_model_ || outputs.value_model) {
+    const auto values = values_of(outputs, payload);
+    result.sum = result.sum + value_term(values);
+    report(values, result.metrics);
+  }
   if (policy.divergence.defined()) result.sum = result.sum + policy.divergence.sum();
   if (config_.ratio_threshold && policy.ratio.size(0) > 0)
     result.sum = result.sum * (policy.ratio.detach().mean() <= *config_.ratio_threshold).to(at::kFloat);
-  report(policy, values, result.metrics);
+  report(policy, result.metrics);
   return result;
 }
 

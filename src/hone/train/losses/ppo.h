@@ -32,24 +32,31 @@ struct PpoLossConfig {
 class PpoLoss final : public LossOf<PpoPayload> {
  public:
   // `value_model` null: the policy has a value head.
-  PpoLoss(const PpoLossConfig& config, model::CausalLM* value_model) : config_(config), value_model_(value_model) {}
+  PpoLoss(const PpoLossConfig& config, model::CausalLM* value_model);
+  ~PpoLoss() override;
 
   double num_items(const data::Batch& batch) const override { return static_cast<double>(batch.target_count); }
   ForwardRequest request(const data::Batch& batch) const override { return {.batch = batch, .value_model = value_model_}; }
+  // Without the values where the value model's pass is separate.
   LossSum loss(const ForwardOutputs& outputs, const PpoPayload& payload) override;
+  Loss* value_loss() override;
   std::vector<std::pair<std::string, std::string>> shown_metrics() const override { return {{"reward", "reward"}}; }
   void add_derived_metrics(Json& values, const std::string& prefix) const override;
 
  private:
   struct Policy;
   struct Values;
+  class ValueLoss;
   Policy policy_of(const ForwardOutputs& outputs, const PpoPayload& payload) const;
   Values values_of(const ForwardOutputs& outputs, const PpoPayload& payload) const;
-  void report(const Policy& policy, const Values& values, std::vector<Metric>& metrics) const;
+  Tensor value_term(const Values& values) const;  // what values add to the loss
+  void report(const Policy& policy, std::vector<Metric>& metrics) const;
+  void report(const Values& values, std::vector<Metric>& metrics) const;
   std::string named(const char* name, const char* legacy) const { return config_.legacy_names ? legacy : name; }
 
   PpoLossConfig config_;
   model::CausalLM* value_model_;
+  std::unique_ptr<ValueLoss> value_loss_;  // null: values are a head on the policy
 };
 
 }  // namespace hone::train

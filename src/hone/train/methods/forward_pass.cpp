@@ -22,9 +22,14 @@ ops::TargetLogps ForwardOutputs::target_logps(double temperature) const {
 // Values are float32 and nothing is dropped out: a value is compared with itself a few updates earlier.
 Tensor ForwardOutputs::values(const Tensor& positions_n) const {
   auto& valued = value_model ? *value_model : model;
+  const auto& decoder = valued.decoder();
+  if (decoder.pipeline && !decoder.pipeline->is_last())
+    return at::zeros({positions_n.size(0)}, hidden_th.options().dtype(at::kFloat));
   const auto states_nh = (value_model ? value_hidden_th : hidden_th).index_select(0, positions_n);
-  if (const auto* head = valued.value_head()) return at::linear(states_nh.to(at::kFloat), head->weight, head->bias).squeeze(1);
-  return model::classification_logits(valued, states_nh).select(1, 0);
+  const auto* head = valued.value_head();
+  if (!head) return model::classification_logits(valued, states_nh).select(1, 0);
+  const auto values_n = at::linear(states_nh.to(at::kFloat), head->weight, head->bias).squeeze(1);
+  return decoder.region ? decoder.region->replicated(values_n) : values_n;
 }
 
 ForwardOutputs run_forward(model::CausalLM& model, ForwardRequest request) {

@@ -24,7 +24,8 @@ struct ForwardOutputs {
   Tensor last_token_states() const;  // of each sequence, [S, hidden]
   // log p(target) of every position at a temperature, zero where there is no target, and before the last pipeline stage.
   ops::TargetLogps target_logps(double temperature = 1) const;
-  Tensor values(const Tensor& positions_n) const;  // float32 [N], of a value model or a value head
+  // float32 [N], of a value model or a value head; zero before the last pipeline stage.
+  Tensor values(const Tensor& positions_n) const;
 };
 
 ForwardOutputs run_forward(model::CausalLM& model, ForwardRequest request);

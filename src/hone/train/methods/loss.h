@@ -46,6 +46,8 @@ class Loss {
   virtual void join(ParallelStrategy& /*group*/) {}
   // The same: batches are parts of sequences, whose others are on other processes. What a loss counts, it counts on the first.
   virtual void split_sequences(const parallel::SequenceParallel& /*sequence*/) {}
+  // The part of the loss that a value model computes where it passes through pipeline stages by itself; null: there is none.
+  virtual Loss* value_loss() { return nullptr; }
   // State that a loss keeps between batches, the same on all processes; null: none. A resumed run gets it back.
   virtual Json state() const { return nullptr; }
   virtual void restore(const Json& /*state*/) {}

@@ -3,6 +3,7 @@
 #include "hone/base/log.h"
 #include "hone/model/decoder.h"
 #include "hone/model/memory/activation_checkpointing.h"
+#include "hone/train/load_model.h"
 #include "hone/train/methods/compare_vocabularies.h"
 #include "hone/train/methods/reward_model.h"
 
@@ -57,7 +58,7 @@ void load_value_model(const TrainingJob& job, const std::optional<fs::path>& res
   if (!job.reinforcement || !job.reinforcement->ppo || job.reinforcement->ppo->value_model.folder.empty()) return;
   const auto& asked = job.reinforcement->ppo->value_model;
   require_same_tokens(asked.folder, tokenizer);
-  auto options = job.load;
+  auto options = load_options(job, processes);
   options.changes = value_changes(asked);
   auto model = model::CausalLM::load(asked.folder, options);
   for (const auto& adapter : asked.adapters) tuner::merge_adapter(*model, tuner::load_adapter(*model, adapter, {}));

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "hone/base/log.h"
+#include "hone/model/decoder.h"
 #include "hone/train/evaluation/evaluation_mode.h"
 #include "hone/train/loop/stop_signal.h"
 #include "hone/train/methods/forward_pass.h"
@@ -67,8 +68,12 @@ std::vector<Trajectory> RolloutWorker::observe(const std::vector<data::Batch>& b
     if (deps_.value_model) value_mode.emplace(*deps_.value_model);
     const auto outputs = run_forward(deps_.model, {.batch = pass.to(deps_.model.device()), .value_model = deps_.value_model});
     const auto& tokens_t = outputs.batch.tokens_t;
-    old_logps.push_back(outputs.target_logps(ppo.loss.temperature).logps_t.to(at::kCPU));
-    values.push_back(outputs.values(at::arange(tokens_t.size(0), tokens_t.options())).to(at::kCPU, at::kFloat));
+    auto logps_t = outputs.target_logps(ppo.loss.temperature).logps_t;
+    auto values_t = outputs.values(at::arange(tokens_t.size(0), tokens_t.options())).contiguous();
+    if (auto* pipeline = deps_.model.decoder().pipeline)
+      for (auto* found : {&logps_t, &values_t}) pipeline->broadcast_from_last(*found);
+    old_logps.push_back(logps_t.to(at::kCPU));
+    values.push_back(values_t.to(at::kCPU, at::kFloat));
   }
   if (deps_.reference && config_.beta > 0)
     for (const auto& pass : passes)
