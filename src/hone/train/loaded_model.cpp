@@ -235,7 +235,7 @@ std::vector<LoadedModel*> SessionModels::trained() const {
 LoadedModel shard_model(const TrainingJob& job, const DistributedContext& processes, const char* name,
                         std::shared_ptr<model::CausalLM> model, tuner::Tuned tuned) {
   LoadedModel loaded{.name = name, .model = std::move(model), .tuned = std::move(tuned)};
-  loaded.sequence = split_sequences(job, processes, *loaded.model);
+  if (loaded.name == kPolicy) loaded.sequence = split_sequences(job, processes, *loaded.model);
   take_trained_stages(job, processes, loaded);
   loaded.tensor = shard_layers(job, processes, name, *loaded.model);
   cache_towers(job, loaded);
@@ -245,18 +245,18 @@ LoadedModel shard_model(const TrainingJob& job, const DistributedContext& proces
   return loaded;
 }
 
-void split_sequences_of(LoadedModel& frozen, parallel::SequenceParallel& sequence, const DistributedContext& processes) {
-  const auto& config = frozen.model->config();
-  const int64_t heads = config.attention.heads / (frozen.tensor && processes.tensor ? processes.tensor->size() : 1);
+void split_sequences_of(LoadedModel& other, parallel::SequenceParallel& sequence, const DistributedContext& processes) {
+  const auto& config = other.model->config();
+  const int64_t heads = config.attention.heads / (other.tensor && processes.tensor ? processes.tensor->size() : 1);
   if (heads % sequence.head_ranks() != 0)
     throw UserError(ExitCode::usage,
                     fmt::format("{} attention heads of the {} on a rank do not go over {} ranks that split sequences", heads,
-                                frozen.name, sequence.head_ranks()),
+                                other.name, sequence.head_ranks()),
                     "split sequences with `context_parallel_size` and `cp_comm_type` p2p, or use a size that divides them");
   if (const char* reason = reason_for_full_sequences(config))
-    throw UserError(ExitCode::usage, fmt::format("sequences are split, and the {} {}", frozen.name, reason),
+    throw UserError(ExitCode::usage, fmt::format("sequences are split, and the {} {}", other.name, reason),
                     "leave out the splitting, or use another model");
-  frozen.model->set_distributed_attention(&sequence);
+  other.model->set_distributed_attention(&sequence);
 }
 
 LoadedModel freeze_model(const TrainingJob& job, const DistributedContext& processes, const char* name,

@@ -49,8 +49,8 @@ class SessionModels {
 // Shards a model that trains and splits its sequences, as far as the run requests it.
 LoadedModel shard_model(const TrainingJob& job, const DistributedContext& processes, const char* name,
                         std::shared_ptr<model::CausalLM> model, tuner::Tuned tuned);
-// Tells a frozen model that the sequences of its batches are split like those of the model that trains.
-void split_sequences_of(LoadedModel& frozen, parallel::SequenceParallel& sequence, const DistributedContext& processes);
+// Tells another model that the sequences of its batches are split like those of the policy.
+void split_sequences_of(LoadedModel& other, parallel::SequenceParallel& sequence, const DistributedContext& processes);
 // A model that is not trained, with the layout of those that are: shards, stages, tensor parallelism.
 LoadedModel freeze_model(const TrainingJob& job, const DistributedContext& processes, const char* name,
                          std::unique_ptr<model::CausalLM> model);

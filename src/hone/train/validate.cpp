@@ -135,7 +135,6 @@ void validate_reference(const TrainingJob& job) {
 void validate_parallel(const TrainingJob& job) {
   if (job.parallel.sequence_parallel > 1 || job.parallel.layout.cp > 1) {
     const auto& rl = job.reinforcement;
-    require(!rl || !rl->ppo, "`sequence_parallel` and `stage`: ppo compares full sequences, which sequence parallelism splits");
     require(!rl || !rl->demonstrations, "`sequence_parallel`: expert rows of CHORD need full sequences, which it splits");
     require(!job.distillation || (job.distillation->teacher.servers.empty() && job.distillation->teacher.stored.empty()),
             "`sequence_parallel`: a teacher server and stored scores are asked for full sequences, which it splits",

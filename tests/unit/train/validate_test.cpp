@@ -72,12 +72,6 @@ TEST(TrainingRules, EachNamesItsFields) {
          job.task.task = Task::embedding;
          job.loader.packing = data::Packing::best_fit;
        }},
-      {"`sequence_parallel` and `stage`",
-       [](auto& job) {
-         reinforcement(job);
-         job.reinforcement->ppo.emplace();
-         job.parallel.sequence_parallel = 2;
-       }},
       {"`eval_dtype`: needs unsharded",
        [](auto& job) {
          job.eval_dtype = at::kBFloat16;

@@ -1,5 +1,7 @@
 #include "hone/train/losses/ppo.h"
 
+#include "hone/train/distributed/sequence_split.h"
+#include "hone/train/losses/sequence_sums.h"
 #include "hone/train/losses/token_logps.h"
 
 namespace hone::train {
@@ -30,6 +32,7 @@ class PpoLoss::ValueLoss final : public LossOf<PpoPayload> {
     const auto values = ppo_.values_of(outputs, payload);
     LossSum result{ppo_.value_term(values), {}};
     ppo_.report(values, result.metrics);
+    count_once(result, ppo_.sequence_);
     return result;
   }
 
@@ -43,10 +46,15 @@ PpoLoss::~PpoLoss() = default;
 
 Loss* PpoLoss::value_loss() { return value_loss_.get(); }
 
+// Positions of a sequence may be on several processes: each finds the loss of all of them, with gradients of its own.
+Tensor PpoLoss::whole(const Tensor& values_t, const data::Batch& batch) const {
+  return sequence_ ? whole_rows(values_t, batch.segments.total(), *sequence_) : values_t;
+}
+
 PpoLoss::Policy PpoLoss::policy_of(const ForwardOutputs& outputs, const PpoPayload& payload) const {
   const auto& batch = outputs.batch;
-  const auto logps_t = outputs.target_logps(config_.temperature).logps_t;
-  const auto labelled = ops::labelled_positions(batch.targets_t, batch.target_count);
+  const auto logps_t = whole(outputs.target_logps(config_.temperature).logps_t, batch);
+  const auto labelled = ops::labelled_positions(whole(batch.targets_t, batch), sequence_ ? -1 : batch.target_count);
   const auto at_tokens = [&](const Tensor& values_t) { return values_t.index_select(0, labelled); };
   const auto logps_n = at_tokens(logps_t), advantages_n = at_tokens(payload.advantages_t);
   Policy policy;
@@ -59,8 +67,8 @@ PpoLoss::Policy PpoLoss::policy_of(const ForwardOutputs& outputs, const PpoPaylo
     policy.divergence = (moved.exp() - moved - 1) * static_cast<double>(payload.kl_weight);
   }
   if (config_.report_entropy)
-    policy.entropies =
-        at_tokens(token_entropies(outputs.model, outputs.hidden_th.detach(), batch.targets_t, 1 / config_.temperature));
+    policy.entropies = at_tokens(
+        whole(token_entropies(outputs.model, outputs.hidden_th.detach(), batch.targets_t, 1 / config_.temperature), batch));
   return policy;
 }
 
@@ -68,7 +76,12 @@ PpoLoss::Values PpoLoss::values_of(const ForwardOutputs& outputs, const PpoPaylo
   const auto states = (payload.is_state_t > 0).nonzero().squeeze(1);
   const auto at_states = [&](const Tensor& values_t) { return values_t.index_select(0, states); };
   Values values;
-  values.predicted = outputs.values(states);
+  if (sequence_) {
+    const auto& tokens_t = outputs.batch.tokens_t;
+    values.predicted = at_states(whole(outputs.values(at::arange(tokens_t.size(0), tokens_t.options())), outputs.batch));
+  } else {
+    values.predicted = outputs.values(states);
+  }
   values.returns = at_states(payload.returns_t);
   const auto before = at_states(payload.values_t);
   const auto near = at::min(at::max(values.predicted, before - config_.cliprange_value), before + config_.cliprange_value);
@@ -120,6 +133,7 @@ LossSum PpoLoss::loss(const ForwardOutputs& outputs, const PpoPayload& payload) 
   if (config_.ratio_threshold && policy.ratio.size(0) > 0)
     result.sum = result.sum * (policy.ratio.detach().mean() <= *config_.ratio_threshold).to(at::kFloat);
   report(policy, result.metrics);
+  count_once(result, sequence_);
   return result;
 }
 

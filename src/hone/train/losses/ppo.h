@@ -40,6 +40,7 @@ class PpoLoss final : public LossOf<PpoPayload> {
   // Without the values where the value model's pass is separate.
   LossSum loss(const ForwardOutputs& outputs, const PpoPayload& payload) override;
   Loss* value_loss() override;
+  void split_sequences(const parallel::SequenceParallel& sequence) override { sequence_ = &sequence; }
   std::vector<std::pair<std::string, std::string>> shown_metrics() const override { return {{"reward", "reward"}}; }
   void add_derived_metrics(Json& values, const std::string& prefix) const override;
 
@@ -47,6 +48,7 @@ class PpoLoss final : public LossOf<PpoPayload> {
   struct Policy;
   struct Values;
   class ValueLoss;
+  Tensor whole(const Tensor& values_t, const data::Batch& batch) const;
   Policy policy_of(const ForwardOutputs& outputs, const PpoPayload& payload) const;
   Values values_of(const ForwardOutputs& outputs, const PpoPayload& payload) const;
   Tensor value_term(const Values& values) const;  // what values add to the loss
@@ -57,6 +59,7 @@ class PpoLoss final : public LossOf<PpoPayload> {
   PpoLossConfig config_;
   model::CausalLM* value_model_;
   std::unique_ptr<ValueLoss> value_loss_;  // null: values are a head on the policy
+  const parallel::SequenceParallel* sequence_ = nullptr;
 };
 
 }  // namespace hone::train

@@ -7,6 +7,7 @@
 
 #include "hone/base/log.h"
 #include "hone/model/decoder.h"
+#include "hone/train/distributed/sequence_split.h"
 #include "hone/train/evaluation/evaluation_mode.h"
 #include "hone/train/loop/stop_signal.h"
 #include "hone/train/methods/forward_pass.h"
@@ -57,7 +58,7 @@ std::vector<Trajectory> RolloutWorker::observe(const std::vector<data::Batch>& b
                                                std::vector<PpoPayload>& payloads) {
   const auto& ppo = *config_.ppo;
   const auto logps = [&](model::CausalLM& model, const data::Batch& batch) {
-    return policy_logps(model, batch.to(model.device()), ppo.loss.temperature).to(at::kCPU);
+    return policy_logps(model, batch.to(model.device()), ppo.loss.temperature, deps_.sequence).to(at::kCPU);
   };
   // Passes may hold other numbers of completions than batches, which are laid end to end in the same order.
   const auto passes = ppo.forward_batch > 0 ? collated(draw, ppo.forward_batch) : batches;
@@ -66,12 +67,15 @@ std::vector<Trajectory> RolloutWorker::observe(const std::vector<data::Batch>& b
     EvaluationMode mode(deps_.model);
     std::optional<EvaluationMode> value_mode;
     if (deps_.value_model) value_mode.emplace(*deps_.value_model);
-    const auto outputs = run_forward(deps_.model, {.batch = pass.to(deps_.model.device()), .value_model = deps_.value_model});
+    const auto here = (deps_.sequence ? train::own_part(pass, *deps_.sequence) : pass).to(deps_.model.device());
+    const auto outputs = run_forward(deps_.model, {.batch = here, .value_model = deps_.value_model});
     const auto& tokens_t = outputs.batch.tokens_t;
     auto logps_t = outputs.target_logps(ppo.loss.temperature).logps_t;
     auto values_t = outputs.values(at::arange(tokens_t.size(0), tokens_t.options())).contiguous();
     if (auto* pipeline = deps_.model.decoder().pipeline)
       for (auto* found : {&logps_t, &values_t}) pipeline->broadcast_from_last(*found);
+    if (deps_.sequence)
+      for (auto* found : {&logps_t, &values_t}) *found = whole_rows(*found, pass.segments.total(), *deps_.sequence);
     old_logps.push_back(logps_t.to(at::kCPU));
     values.push_back(values_t.to(at::kCPU, at::kFloat));
   }
