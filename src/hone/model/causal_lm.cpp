@@ -81,11 +81,11 @@ struct CausalLM::Impl {
                           : embedding(input.tokens_t, input.adapters);
   }
 
-  // Tensor parallel ranks that split the rows have the features of their own ones.
+  // Ranks that split sequences, or tensor parallel ones that split the rows, have the features of their own rows.
   EncoderEmbeddings on_this_rank(EncoderEmbeddings features, const ForwardInput& input) const {
-    if (!decoder.region) return features;
-    const auto rows = decoder.region->own_rows(input.size());
-    return rows.begin == 0 && rows.end == input.size() ? features : features.within(rows.begin, rows.end);
+    const auto rows = decoder.region ? decoder.region->own_rows(input.size()) : RowRange{0, input.size()};
+    const bool has_all = !split && rows.begin == 0 && rows.end == input.size();
+    return has_all ? features : features.within(rows.begin, rows.end);
   }
 
   // What the head reads: every row of the last norm's answer.

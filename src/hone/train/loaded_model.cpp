@@ -27,7 +27,7 @@ int64_t heads_to_exchange(const TrainingJob& job, const DistributedContext& proc
 
 // Why a model needs full sequences; null: they may be split.
 const char* reason_for_full_sequences(const model::DecoderConfig& config) {
-  if (config.vision) return "sees images, whose rows stay together";
+  if (config.vision && config.vision->sees_ahead) return "lets the rows of an image see each other, which stay together";
   return config.rope.kind == model::RopeKind::dynamic ? "has dynamic RoPE scaling" : nullptr;
 }
 

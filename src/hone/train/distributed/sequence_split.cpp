@@ -17,18 +17,29 @@ Tensor padded(const Tensor& values, int64_t length, double with) {
   return at::constant_pad_nd(values, room, with);
 }
 
+// Where rows of media are among these positions; -1: on another rank.
+Tensor places_of(const Tensor& rows_n, const Tensor& own, int64_t length) {
+  if (!rows_n.defined()) return rows_n;
+  auto places = at::full({length}, -1, own.options());
+  places.index_copy_(0, own, at::arange(own.size(0), own.options()));
+  return places.index_select(0, rows_n);
+}
+
 }  // namespace
 
 data::Batch own_part(const data::Batch& batch, const parallel::SequenceParallel& sequence) {
   const int64_t tokens = batch.segments.total(), length = padded_length(tokens, sequence);
-  auto own = sequence.positions(length);
+  auto own = sequence.positions(length).to(batch.tokens_t.device());
   auto pick = [&](const Tensor& values, double with) {
     auto whole = padded(values, length, with);
     return whole.defined() ? whole.index_select(0, own) : whole;
   };
   data::Batch part = batch;
   part.tokens_t = pick(batch.tokens_t, 0);
-  part.positions_t = pick(batch.positions_t, 0);
+  const bool has_axes = batch.positions_t.defined() && batch.positions_t.dim() == 2;  // of M-RoPE
+  part.positions_t = has_axes ? pick(batch.positions_t.t(), 0).t().contiguous() : pick(batch.positions_t, 0);
+  part.images.rows_n = places_of(batch.images.rows_n, own, length);
+  part.audio.rows_n = places_of(batch.audio.rows_n, own, length);
   part.targets_t = pick(batch.targets_t, data::kIgnore);
   part.weights_t = pick(batch.weights_t, 0);
   if (length > tokens) part.segments.append(length - tokens);

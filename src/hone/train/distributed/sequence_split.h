@@ -6,7 +6,8 @@
 namespace hone::train {
 
 // Targets were shifted before, so that any choice of positions keeps them. Segments stay those of the full padded row; samples
-// count only on the first process.
+// count only on the first process. Media stay whole, and their rows on other ranks are -1: every rank encodes them and takes the
+// features of its own rows.
 data::Batch own_part(const data::Batch& batch, const parallel::SequenceParallel& sequence);
 
 // This rank's positions of per-position values [T] or [T, columns]; padding gets zeros.
