@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "hone/device/autograd.h"
+#include "hone/ops/attention/chunk_attention.h"
 
 namespace hone::parallel {
 namespace {
@@ -10,13 +11,32 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// int64 [2, own]: position in the row and number of the sequence, for every own position. Travels with keys and values.
-Tensor places_of(const RingContext& row, at::Device device) {
-  auto sequence = at::empty({row.segments.total()}, at::kLong);
-  for (int64_t i = 0; i < row.segments.count(); ++i)
-    sequence.narrow(0, row.segments.offsets[static_cast<size_t>(i)], row.segments.length(i)).fill_(i);
-  return at::stack({row.positions, sequence.index_select(0, row.positions)}).to(device);
+// Neighboring positions of one sequence on one rank.
+struct Run {
+  int64_t row = 0;       // the first one among the rank's own
+  int64_t position = 0;  // the first one in its sequence
+  int64_t length = 0, sequence = 0;
+};
+
+std::vector<Run> runs_of(const ops::CuSeqlens& segments, const std::array<Range, 2>& chunks) {
+  std::vector<Run> runs;
+  int64_t row = 0;
+  for (const auto& chunk : chunks) {
+    for (int64_t i = 0; i < segments.count(); ++i) {
+      const int64_t start = segments.offsets[static_cast<size_t>(i)];
+      const int64_t begin = std::max(start, chunk.begin), end = std::min(start + segments.length(i), chunk.end);
+      if (begin < end) runs.push_back({row + begin - chunk.begin, begin - start, end - begin, i});
+    }
+    row += chunk.size();
+  }
+  return runs;
 }
+
+// A run of own queries and a run of keys that they see.
+struct Meeting {
+  Run queries, keys;
+  ops::ChunkPair pair;
+};
 
 // What goes on to the next rank while this one computes.
 class RingShift {
@@ -40,25 +60,32 @@ class RingShift {
 };
 
 struct Ring : torch::CustomClassHolder {
-  Ring(ProcessGroup& group, double scale, int64_t window, bool gathers)
-      : group(group), scale(scale), window(window), gathers(gathers) {}
+  Ring(const RingContext& row, const ops::AttentionShape& shape)
+      : group(row.ring), scale(shape.scale), window(shape.window), gathers(row.gathers) {
+    for (int rank = 0; rank < group.size(); ++rank)
+      runs.push_back(runs_of(row.segments, ring_chunks(row.segments.total(), group.size(), rank)));
+  }
   ProcessGroup& group;
   double scale;
   int64_t window;
-  bool gathers;  // everyone has all keys and values at a time, instead of passing them on
+  bool gathers;                        // everyone has all keys and values at a time, instead of passing them on
+  std::vector<std::vector<Run>> runs;  // of every rank
 
-  // float32 [kv heads, queries of all heads that share one, keys]; -inf where a query may not look.
-  Tensor scores(const Tensor& q, const Tensor& k, const Tensor& asking, const Tensor& asked) const {
-    auto query = asking[0].unsqueeze(1), key = asked[0].unsqueeze(0);
-    auto hidden = (key > query).logical_or_(asking[1].unsqueeze(1) != asked[1].unsqueeze(0));
-    if (window > 0) hidden.logical_or_(key <= query - window);
-    auto all = at::matmul(q, k.transpose(1, 2)) * scale;
-    all.view({q.size(0), -1, asking.size(1), asked.size(1)}).masked_fill_(hidden, -std::numeric_limits<double>::infinity());
-    return all;
+  // Own queries with the keys of `owner` that they see; those with their own keys come first.
+  std::vector<Meeting> meetings(int owner) const {
+    std::vector<Meeting> found;
+    for (const auto& queries : runs[static_cast<size_t>(group.rank())])
+      for (const auto& keys : runs[static_cast<size_t>(owner)]) {
+        const ops::ChunkPair pair{queries.position, queries.length, keys.position, keys.length, window};
+        if (queries.sequence == keys.sequence && pair.visible() != ops::ChunkPair::Visible::nothing)
+          found.push_back({queries, keys, pair});
+      }
+    return found;
   }
 
-  int owner(int step) const { return (group.rank() + step) % group.size(); }  // whose are visited, where all are gathered
-  Tensor gathered(const Tensor& own) const {                                  // [ranks, …]
+  // Whose keys and values are here at a step: where they pass on, those of the ranks before come one by one.
+  int owner(int step) const { return (group.rank() + (gathers ? step : group.size() - step)) % group.size(); }
+  Tensor gathered(const Tensor& own) const {  // [ranks, …]
     auto shape = own.sizes().vec();
     shape.insert(shape.begin(), group.size());
     auto flat = at::empty({group.size() * own.numel()}, own.options());
@@ -73,41 +100,55 @@ struct Ring : torch::CustomClassHolder {
     return sum;
   }
 
-  // visit(step, keys, values, places) for those of this rank and of every other, which are on their way meanwhile.
+  // visit(step, keys, values) for those of this rank and of every other, which are on their way meanwhile.
   template <class Visit>
-  void for_guests(const Tensor& k, const Tensor& v, const Tensor& places, Visit visit) const {
+  void for_guests(const Tensor& k, const Tensor& v, Visit visit) const {
     if (gathers) {
-      const auto keys = gathered(k), values = gathered(v), all_places = gathered(places);
-      for (int step = 0; step < group.size(); ++step)
-        visit(step, keys[owner(step)].to(at::kFloat), values[owner(step)].to(at::kFloat), all_places[owner(step)]);
+      const auto keys = gathered(k), values = gathered(v);
+      for (int step = 0; step < group.size(); ++step) visit(step, keys[owner(step)], values[owner(step)]);
       return;
     }
-    TensorList guests{k, v, places};
+    TensorList guests{k, v};
     for (int step = 0; step < group.size(); ++step) {
       std::optional<RingShift> next;
       if (step + 1 < group.size()) next.emplace(group, guests);
-      visit(step, guests[0].to(at::kFloat), guests[1].to(at::kFloat), guests[2]);
+      visit(step, guests[0], guests[1]);
       if (next) guests = next->wait();
     }
   }
 };
 
-constexpr double kNothingYet = -1e30;  // log of a sum without terms; finite, so that differences of such are numbers
+Tensor rows(const Tensor& x, const Run& run) { return x.narrow(0, run.row, run.length); }
+
+// Adds what a run of queries found in further keys, in place.
+void merge(ops::ChunkAttention whole, const ops::ChunkAttention& part) {
+  auto total = at::logaddexp(whole.lse, part.lse);
+  auto share = [&](const Tensor& lse) { return (lse - total).exp_().t().unsqueeze(-1); };
+  whole.out.mul_(share(whole.lse)).add_(part.out.to(at::kFloat).mul(share(part.lse)));
+  whole.lse.copy_(total);
+}
 
 class RingAttention : public torch::autograd::Function<RingAttention> {
  public:
-  // q: float32 [kv heads, own of each head, d]; k, v: [kv heads, own, d], which travel in their own type.
-  static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& places,
+  // q [own, heads, d]; k, v [own, kv heads, d], which travel in their own type.
+  static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v,
                         const c10::intrusive_ptr<Ring>& ring) {
-    auto out = at::zeros_like(q);
-    auto mass = at::full({q.size(0), q.size(1), 1}, kNothingYet, q.options());  // log of the weights' sum so far
-    ring->for_guests(k, v, places, [&](int, const Tensor& key, const Tensor& value, const Tensor& asked) {
-      auto scores = ring->scores(q, key, places, asked);
-      auto fresh = scores.logsumexp(-1, true), total = at::logaddexp(mass, fresh);
-      out = out * (mass - total).exp() + at::matmul((scores - total).exp(), value);
-      mass = total;
+    const auto floats = q.options().dtype(at::kFloat);
+    auto out = at::zeros(q.sizes(), floats), lse = at::zeros({q.size(1), q.size(0)}, floats);
+    std::vector<bool> has_some(static_cast<size_t>(q.size(0)));  // whether the run that begins there has met keys
+    ring->for_guests(k, v, [&](int step, const Tensor& keys, const Tensor& values) {
+      for (const auto& [queries, guests, pair] : ring->meetings(ring->owner(step))) {
+        const auto part = ops::chunk_attention(rows(q, queries), rows(keys, guests), rows(values, guests), pair, ring->scale);
+        const ops::ChunkAttention whole{rows(out, queries), lse.narrow(1, queries.row, queries.length)};
+        if (has_some[static_cast<size_t>(queries.row)])
+          merge(whole, part);
+        else
+          whole.out.copy_(part.out), whole.lse.copy_(part.lse);
+        has_some[static_cast<size_t>(queries.row)] = true;
+      }
     });
-    ctx->save_for_backward({q, k, v, places, out, mass});
+    out = out.to(q.scalar_type());
+    ctx->save_for_backward({q, k, v, out, lse});
     ctx->saved_data["ring"] = c10::IValue::make_capsule(ring);
     return out;
   }
@@ -116,18 +157,22 @@ class RingAttention : public torch::autograd::Function<RingAttention> {
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     auto saved = ctx->get_saved_variables();
     auto ring = c10::static_intrusive_pointer_cast<Ring>(ctx->saved_data["ring"].toCapsule());
-    const auto &q = saved[0], &places = saved[3], &out = saved[4], &mass = saved[5];
-    const auto& grad = grads[0];
-    auto inner = (grad * out).sum(-1, true);
-    auto q_grad = at::zeros_like(q);
+    const auto &q = saved[0], &out = saved[3], &lse = saved[4];
+    const auto grad = grads[0].contiguous();
+    auto q_grad = at::zeros(q.sizes(), lse.options());
     const auto ranks = static_cast<size_t>(ring->group.size());
     TensorList own, keys_of_ranks(ranks), values_of_ranks(ranks);
     std::optional<RingShift> passing;
-    ring->for_guests(saved[1], saved[2], places, [&](int step, const Tensor& key, const Tensor& value, const Tensor& asked) {
-      auto weights = (ring->scores(q, key, places, asked) - mass).exp();
-      auto scores_grad = weights * (at::matmul(grad, value.transpose(1, 2)) - inner) * ring->scale;
-      q_grad += at::matmul(scores_grad, key);
-      TensorList sums{at::matmul(scores_grad.transpose(1, 2), q), at::matmul(weights.transpose(1, 2), grad)};
+    ring->for_guests(saved[1], saved[2], [&](int step, const Tensor& keys, const Tensor& values) {
+      TensorList sums{at::zeros(keys.sizes(), lse.options()), at::zeros(values.sizes(), lse.options())};
+      for (const auto& [queries, guests, pair] : ring->meetings(ring->owner(step))) {
+        const ops::ChunkAttention whole{rows(out, queries), lse.narrow(1, queries.row, queries.length)};
+        const auto found = ops::chunk_attention_backward(rows(grad, queries), rows(q, queries), rows(keys, guests),
+                                                         rows(values, guests), whole, pair, ring->scale);
+        rows(q_grad, queries).add_(found.q);
+        rows(sums[0], guests).add_(found.k);
+        rows(sums[1], guests).add_(found.v);
+      }
       if (ring->gathers) {
         const auto owner = static_cast<size_t>(ring->owner(step));
         keys_of_ranks[owner] = sums[0], values_of_ranks[owner] = sums[1];
@@ -141,23 +186,23 @@ class RingAttention : public torch::autograd::Function<RingAttention> {
     });
     if (passing) at::_foreach_add_(own, passing->wait());
     if (ring->gathers) own = {ring->scattered(keys_of_ranks), ring->scattered(values_of_ranks)};
-    return {q_grad, own[0].to(saved[1].scalar_type()), own[1].to(saved[2].scalar_type()), Tensor(), Tensor()};
+    return {q_grad.to(q.scalar_type()), own[0].to(saved[1].scalar_type()), own[1].to(saved[2].scalar_type()), Tensor()};
   }
 };
 
 }  // namespace
 
+std::array<Range, 2> ring_chunks(int64_t positions, int ranks, int rank) {
+  const int64_t length = positions / (2 * ranks), back = 2 * ranks - 1 - rank;
+  return {{{rank * length, (rank + 1) * length}, {back * length, (back + 1) * length}}};
+}
+
 Tensor ring_attention(const Tensor& q, const Tensor& k, const Tensor& v, const RingContext& row,
                       const ops::AttentionShape& shape) {
-  const int64_t own = q.size(0);
-  auto by_kv_head = [&](const Tensor& x) {
-    return x.reshape({own, shape.kv_heads, shape.head_dim}).transpose(0, 1).contiguous();
-  };
-  auto q_by_head = q.to(at::kFloat).reshape({own, shape.heads, shape.head_dim}).transpose(0, 1);
-  auto ring = c10::make_intrusive<Ring>(row.ring, shape.scale, shape.window, row.gathers);
-  auto out = RingAttention::apply(q_by_head.reshape({shape.kv_heads, -1, shape.head_dim}), by_kv_head(k), by_kv_head(v),
-                                  places_of(row, q.device()), ring);
-  return out.reshape({shape.heads, own, shape.head_dim}).transpose(0, 1).reshape({own, -1}).to(q.scalar_type());
+  auto by_head = [&](const Tensor& x, int64_t heads) { return x.reshape({x.size(0), heads, shape.head_dim}); };
+  auto out = RingAttention::apply(by_head(q, shape.heads), by_head(k, shape.kv_heads), by_head(v, shape.kv_heads),
+                                  c10::make_intrusive<Ring>(row, shape));
+  return out.reshape({q.size(0), -1});
 }
 
 }  // namespace hone::parallel

@@ -83,15 +83,13 @@ void SequenceParallel::all_reduce(Tensor& values) const {
   ring_->all_reduce(values)->wait();
 }
 
-// In a ring, a process keeps a piece from the front and its mirror image from the back, so that all have as much to look at.
+// A ring's ranks have two chunks each.
 int64_t SequenceParallel::padding_multiple() const { return heads_->size() * ring_->size() * (ring_->size() > 1 ? 2 : 1); }
 
 Tensor SequenceParallel::ring_positions(int64_t padded) const {
-  int64_t ring = ring_->size();
-  if (ring == 1) return at::arange(padded, at::kLong);
-  int64_t piece = padded / (2 * ring), front = ring_->rank(), back = 2 * ring - 1 - front;
-  return at::cat(
-      {at::arange(front * piece, (front + 1) * piece, at::kLong), at::arange(back * piece, (back + 1) * piece, at::kLong)});
+  if (ring_->size() == 1) return at::arange(padded, at::kLong);
+  const auto [front, back] = ring_chunks(padded, ring_->size(), ring_->rank());
+  return at::cat({at::arange(front.begin, front.end, at::kLong), at::arange(back.begin, back.end, at::kLong)});
 }
 
 Tensor SequenceParallel::positions(int64_t padded) const {
@@ -108,10 +106,8 @@ Tensor SequenceParallel::attend(const Tensor& q, const Tensor& k, const Tensor& 
   auto own_shape = shape;
   own_shape.heads = shape.heads / sharing;
   own_shape.kv_heads = shape.kv_heads * times / sharing;
-  auto attended = ring_->size() == 1
-                      ? ops::attention(own_q, own_k, own_v, plan, own_shape)
-                      : ring_attention(own_q, own_k, own_v,
-                                       {*ring_, plan.segments, ring_positions(plan.segments.total()), gathers_}, own_shape);
+  auto attended = ring_->size() == 1 ? ops::attention(own_q, own_k, own_v, plan, own_shape)
+                                     : ring_attention(own_q, own_k, own_v, {*ring_, plan.segments, gathers_}, own_shape);
   return exchange(attended, *heads_, false);
 }
 
