@@ -294,8 +294,6 @@ std::vector<std::string> Engine::adapters() const { return {impl_->adapters.begi
 void Engine::update_weights(int64_t version) {
   auto& self = *impl_;
   HONE_CHECK(!self.config.quant_bits && !self.config.float8_products, "rounded weights cannot follow a trainer");
-  HONE_CHECK(std::ranges::none_of(self.models, [](const auto* model) { return is_tensor_parallel(*model); }),
-             "weights cannot be updated in place with tensor parallelism");
   self.between_steps([&] {
     for (auto& replica : self.replicas) replica->update_weights(version);
   });

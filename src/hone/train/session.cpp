@@ -217,7 +217,7 @@ OtherModels TrainingSession::other_models() const {
 }
 
 // Loaders whose batches a model writes get the models that do.
-void TrainingSession::begin_generating(ParallelStrategy& processes) {
+void TrainingSession::begin_generating(ParallelStrategy& processes, const WeightFiles& files) {
   auto& policy = models_.policy();
   auto* peers = processes_.same_rows.get();
   const bool counts = processes.counts_rows() && (!policy.sequence || policy.sequence->is_first_rank());
@@ -233,6 +233,7 @@ void TrainingSession::begin_generating(ParallelStrategy& processes) {
                             .strategy = strategy,
                             .processes = processes,
                             .peers = peers,
+                            .files = &files,
                             .sequence = policy.sequence.get(),
                             .sharded = policy.is_spread(),
                             .encoder = ready_.encoder,
@@ -247,6 +248,7 @@ void TrainingSession::begin_generating(ParallelStrategy& processes) {
                                 .strategy = strategy,
                                 .processes = processes,
                                 .peers = peers,
+                                .files = &files,
                                 .sharded = policy.is_spread(),
                                 .encoder = ready_.encoder,
                                 .tokenizer = ready_.tokenizer,
@@ -266,10 +268,11 @@ RunResult TrainingSession::train() {
   masters.let_write(*optimizer);
   auto method = make_loss(job_, *ready_.tokenizer, other_models());
   auto strategy = make_strategy(job_, processes_, models_, working, optimizer->groups());
-  begin_generating(*strategy);
+  const auto assets = assets_of(job_, ready_, policy);
+  const auto policy_files = weight_files(job_, processes_, policy, assets);
+  begin_generating(*strategy, policy_files);
   auto savers = processes_.checkpoint_group ? std::make_unique<MultiProcess>(*processes_.checkpoint_group) : nullptr;
   const auto* value_model = models_.find(kValueModel);
-  const auto assets = assets_of(job_, ready_, policy);
   const auto value_assets = value_model ? value_model_assets(job_, *value_model) : CheckpointAssets();
   const auto weights = session_weights(job_, processes_, models_, assets, value_assets);
   std::optional<HubPush> push;

@@ -23,7 +23,7 @@ class TrainingSession {
  private:
   bool is_main() const { return processes_.world.is_main(); }
   OtherModels other_models() const;
-  void begin_generating(ParallelStrategy& processes);
+  void begin_generating(ParallelStrategy& processes, const WeightFiles& files);
   void save_result(const WeightFiles& weights, const NodeReplicator& copies);
   void report_result(const Trainer& trainer, RunResult& finished) const;
 

@@ -153,15 +153,11 @@ int serve_model(const Options& options, bool page) {
 // What cannot follow a trainer is said before the model is loaded.
 void check_rollout_server(const Options& options) {
   const ModelArguments model_args(options);
-  const EngineArguments engine_args(options);
   const auto refuse = [](const AnyArg& option, const char* why) {
     throw UserError(ExitCode::usage, fmt::format("{}: {}", option.flag(), why), "leave it out");
   };
   if (model_args.quant_bits.has_value()) refuse(model_args.quant_bits, "rounded weights cannot follow a trainer");
   if (model_args.quant_method.has_value()) refuse(model_args.quant_method, "quantized weights cannot follow a trainer");
-  if (*engine_args.vllm_tensor_parallel_size != 1)
-    refuse(engine_args.vllm_tensor_parallel_size,
-           "weights cannot be replaced in tensor parallel slices; use --vllm_data_parallel_size");
   if (model_args.adapters.has_value()) refuse(model_args.adapters, "the run that trains sends its adapter");
   if (*model_args.task_type != "causal_lm") refuse(model_args.task_type, "a rollout server generates");
 }

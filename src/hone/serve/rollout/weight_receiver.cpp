@@ -5,6 +5,7 @@
 #include <charconv>
 #include <map>
 
+#include "hone/model/inference/tensor_parallel_decoder.h"
 #include "hone/serve/http/api_error.h"
 #include "hone/tuner/multi_adapter.h"
 
@@ -45,6 +46,7 @@ void WeightReceiver::receive(engine::Engine& engine, const WeightPart& part, con
   for (size_t i = 0; i < models_.size(); ++i) copy(i, received);
   next_part_ = part.part + 1;
   if (next_part_ < part.parts) return;
+  renew_slices(engine);
   if (part.parts > 1) engine.wake();
   engine.update_weights(part.version);
   version_ = part.version;
@@ -81,6 +83,21 @@ void WeightReceiver::attach(engine::Engine& engine, const std::string& config, a
     throw ApiError(400, fmt::format("adapter_config: {}", problem.what()), "adapter_config", "invalid_value");
   }
   engine.wake();
+}
+
+// Tensor parallel slices are copies of the weights. No replica computes meanwhile.
+void WeightReceiver::renew_slices(engine::Engine& engine) {
+  if (!models_.front()->is_sliced()) return;
+  const bool was_awake = !engine.stats().asleep;
+  if (was_awake) engine.sleep();
+  for (auto* model : models_) {
+    std::vector<at::Device> devices;
+    const auto blocks = model->block_devices();  // slice by slice
+    for (size_t i = 0; i < blocks.size(); i += static_cast<size_t>(model->config().layers)) devices.push_back(blocks[i]);
+    model->set_slices(nullptr);  // the old ones make room first
+    model::apply_tensor_parallel(*model, devices);
+  }
+  if (was_awake) engine.wake();
 }
 
 // All of a part or nothing of it.

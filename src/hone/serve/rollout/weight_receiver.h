@@ -32,6 +32,7 @@ class WeightReceiver {
   void begin(engine::Engine& engine, const WeightPart& part, const io::ReceivedTensors& received);
   void attach(engine::Engine& engine, const std::string& config, at::ScalarType dtype);
   void copy(size_t model, const io::ReceivedTensors& received);
+  void renew_slices(engine::Engine& engine);
 
   std::vector<model::CausalLM*> models_;
   std::vector<std::optional<tuner::AttachedAdapter>> adapters_;  // of each model

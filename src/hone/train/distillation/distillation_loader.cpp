@@ -42,11 +42,12 @@ void DistillationLoader::begin(Deps deps) {
                                             rl::TurnLoop::LoopDeps{deps_->encoder, deps_->strategy, config_.sampling.max_tokens,
                                                                    room_for(config_, deps_->student, *prompts_).max_model_len});
   const auto engine_of = [&](model::CausalLM& model, const tuner::Tuned* tuned) {
-    return rl::make_rollout_engine({model, tuned, deps_->encoder, deps_->tokenizer, deps_->processes, deps_->peers},
-                                   {.sampling = rl::with_stop_words(config_.sampling, turns_.get()),
-                                    .engine = room_for(config_, model, *prompts_),
-                                    .sleeps = sleeps,
-                                    .servers = tuned ? config_.servers : std::nullopt});
+    return rl::make_rollout_engine(
+        {model, tuned, deps_->encoder, deps_->tokenizer, deps_->processes, deps_->peers, tuned ? deps_->files : nullptr},
+        {.sampling = rl::with_stop_words(config_.sampling, turns_.get()),
+         .engine = room_for(config_, model, *prompts_),
+         .sleeps = sleeps,
+         .servers = tuned ? config_.servers : std::nullopt});
   };
   if (config_.lmbda > 0) student_ = engine_of(deps_->student, &deps_->tuned);
   if (!config_.seq_kd) return;

@@ -27,6 +27,7 @@ class DistillationLoader final : public data::Loader {
     ParallelStrategy& strategy;               // of data parallel ranks
     ParallelStrategy& processes;              // all of them
     parallel::ProcessGroup* peers = nullptr;  // that train on the same rows; null: none do
+    const WeightFiles* files = nullptr;       // of the student; null: it is not saved
     bool sharded;
     std::shared_ptr<const data::Encoder> encoder;
     std::shared_ptr<const text::Tokenizer> tokenizer;

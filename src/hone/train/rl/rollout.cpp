@@ -72,7 +72,7 @@ RolloutWorker::RolloutWorker(const ReinforcementConfig& config, RolloutDeps part
       deps_(std::move(parts)),
       turns_(make_turns(config_, deps_)),
       engine_(make_rollout_engine(
-          {deps_.model, &deps_.tuned, deps_.encoder, deps_.tokenizer, deps_.processes, deps_.peers},
+          {deps_.model, &deps_.tuned, deps_.encoder, deps_.tokenizer, deps_.processes, deps_.peers, deps_.files},
           {with_stop_words(config_.sampling, turns_.get()), engine_config(config_, deps_.model, deps_.longest_prompt),
            config_.engine_sleeps || deps_.sharded, config_.keep_logprobs, config_.servers})),
       turns_ahead_(make_turns_ahead(config_, deps_)),

@@ -36,6 +36,7 @@ class RolloutWorker {
     ParallelStrategy& strategy;                            // of data parallel ranks
     ParallelStrategy& processes;                           // all of them
     parallel::ProcessGroup* peers = nullptr;               // that train on the same rows; null: none do
+    const WeightFiles* files = nullptr;                    // of the model; null: it is not saved
     const parallel::SequenceParallel* sequence = nullptr;  // that splits the sequences of passes; null: nothing does
     bool sharded;                                          // weights are gathered and released
     std::shared_ptr<const data::Encoder> encoder;

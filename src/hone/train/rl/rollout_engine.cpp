@@ -7,7 +7,7 @@ namespace hone::train::rl {
 
 HeldModel::~HeldModel() {
   try {
-    (group_.*keep_)(false);
+    group_.keep_for_generation(false);
   } catch (const std::exception& problem) {
     log::debug("{}", problem.what());  // the other processes are gone: the next collective says so
   }

@@ -7,6 +7,7 @@
 #include "hone/engine/engine.h"
 #include "hone/model/causal_lm.h"
 #include "hone/parallel/collectives/process_group.h"
+#include "hone/train/checkpoints/checkpoint_manager.h"
 #include "hone/train/distributed/parallel_strategy.h"
 #include "hone/train/rl/servers/config.h"
 #include "hone/tuner/tuner.h"
@@ -62,6 +63,7 @@ struct RolloutEngineDeps {
   std::shared_ptr<const text::Tokenizer> tokenizer;
   ParallelStrategy& group;                  // of all processes
   parallel::ProcessGroup* peers = nullptr;  // that have the same prompts, since they train on the same rows; null: none
+  const WeightFiles* files = nullptr;       // how weights in parts come to the first process; null: `tuned` is
 };
 
 struct RolloutEngineConfig {
@@ -94,17 +96,15 @@ GeneratedCompletion completion_of(const Json& json);
 // As the template ends completions.
 engine::SamplingParams rollout_sampling(engine::SamplingParams sampling, const data::Encoder& encoder);
 
-// While this lives, every process has the full model, or what generation needs of it.
+// While this lives, every process has what generation needs of the model.
 class HeldModel {
  public:
-  using Keep = void (ParallelStrategy::*)(bool hold);  // keep_gathered or keep_for_generation
-  HeldModel(ParallelStrategy& group, Keep keep) : group_(group), keep_(keep) { (group_.*keep_)(true); }
+  explicit HeldModel(ParallelStrategy& group) : group_(group) { group_.keep_for_generation(true); }
   ~HeldModel();
   HeldModel(const HeldModel&) = delete;
 
  private:
   ParallelStrategy& group_;
-  Keep keep_;
 };
 
 }  // namespace hone::train::rl

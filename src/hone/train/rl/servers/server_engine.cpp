@@ -136,8 +136,16 @@ class ServerEngine final : public RolloutEngine {
   WeightsPayload weights_now() {
     ++pushes_;
     if (config_.servers->sampling_only || !deps_.tuned) return {.version = pushes_, .parts = {}};
-    const HeldModel whole(deps_.group, &ParallelStrategy::keep_gathered);
-    return client_ ? make_payload(deps_.model, *deps_.tuned, pushes_) : WeightsPayload{.version = pushes_, .parts = {}};
+    WeightsPayload payload{.version = pushes_, .parts = {}};
+    const auto* files = deps_.files;
+    const auto make = [&] {
+      payload = make_payload(deps_.model, *deps_.tuned, pushes_, files ? files->read : tuner::ReadWeight());
+    };
+    if (files && files->gather)
+      files->gather(make);
+    else if (client_)
+      make();
+    return payload;
   }
 
   std::optional<std::vector<GeneratedCompletion>> wait_for_all() {

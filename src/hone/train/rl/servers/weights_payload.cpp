@@ -8,15 +8,18 @@ namespace {
 
 constexpr size_t kPartBytes = size_t{256} << 20;
 
-std::vector<io::TensorSource> sources_of(model::CausalLM& model, const tuner::Tuned& tuned) {
+std::vector<io::TensorSource> sources_of(model::CausalLM& model, const tuner::Tuned& tuned, const tuner::ReadWeight& read) {
   std::vector<io::TensorSource> sources;
   if (tuned.adapter) {
     for (const auto& tensor : tuner::adapter_tensors(model, *tuned.adapter))
       sources.push_back(io::TensorSource::of(tensor.name, tensor.value->detach()));
     return sources;
   }
-  for (const auto& [name, tensor] : tuned.trainable)
-    if (!io::is_of_value_head(name)) sources.push_back(io::TensorSource::of(name, tensor.detach()));
+  for (const auto& [name, tensor] : tuned.trainable) {
+    if (io::is_of_value_head(name)) continue;
+    sources.push_back(io::TensorSource::of(name, tensor.detach()));
+    if (read) sources.back().load = [read, value = tensor] { return read(value); };
+  }
   return sources;
 }
 
@@ -36,7 +39,7 @@ void require_followable(const tuner::Tuned& tuned) {
                     "leave `init_weights` out, or generate in the training processes (`vllm_mode` colocate)");
 }
 
-WeightsPayload make_payload(model::CausalLM& model, const tuner::Tuned& tuned, int64_t version) {
+WeightsPayload make_payload(model::CausalLM& model, const tuner::Tuned& tuned, int64_t version, const tuner::ReadWeight& read) {
   WeightsPayload payload{.version = version, .parts = {}};
   std::map<std::string, std::string> metadata{{"format", "pt"}};
   if (tuned.adapter) metadata["adapter_config"] = io::to_json(tuned.adapter->config).dump();
@@ -48,7 +51,7 @@ WeightsPayload make_payload(model::CausalLM& model, const tuner::Tuned& tuned, i
     part.clear();
     bytes = 0;
   };
-  for (auto& source : sources_of(model, tuned)) {
+  for (auto& source : sources_of(model, tuned, read)) {
     if (bytes + source.bytes() > kPartBytes) close();
     bytes += source.bytes();
     part.push_back(std::move(source));

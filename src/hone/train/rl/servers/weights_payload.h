@@ -16,7 +16,8 @@ struct WeightsPayload {
 
 // Throws UserError(usage) if a server cannot be updated: an adapter whose initialization changed the base weights.
 void require_followable(const tuner::Tuned& tuned);
-// The present weights, gathered by the caller.
-WeightsPayload make_payload(model::CausalLM& model, const tuner::Tuned& tuned, int64_t version);
+// The present weights: of an adapter in place, others by `read` where it is set.
+WeightsPayload make_payload(model::CausalLM& model, const tuner::Tuned& tuned, int64_t version,
+                            const tuner::ReadWeight& read = {});
 
 }  // namespace hone::train::rl
