@@ -4,6 +4,7 @@
 
 #include "hone/base/error.h"
 #include "hone/ops/attention/attention.h"
+#include "hone/ops/npu/fused.h"
 
 namespace hone::ops {
 namespace {
@@ -122,6 +123,8 @@ ChunkAttention chunk_attention(const Tensor& q, const Tensor& k, const Tensor& v
                                               pair.queries, pair.keys, 0.0, is_causal(pair), /*return_debug_mask=*/false, scale);
     return {std::get<0>(found).squeeze(0), std::get<1>(found).squeeze(0)};
   }
+  if (fits_kernels(pair) && npu::serves_attention(q, shape_of(q, k)))
+    return npu::chunk_attention(q, k, v, is_causal(pair), scale);
   return chunk_attention_plain(q, k, v, pair, scale);
 }
 
@@ -143,6 +146,8 @@ ChunkGradients chunk_attention_backward(const Tensor& grad, const Tensor& q, con
                                       Tensor(), pair.queries, pair.keys, 0.0, is_causal(pair), state, Tensor(), scale);
     return {std::get<0>(found).squeeze(0), std::get<1>(found).squeeze(0), std::get<2>(found).squeeze(0)};
   }
+  if (fits_kernels(pair) && npu::serves_attention(q, shape_of(q, k)))
+    return npu::chunk_attention_backward(grad, q, k, v, whole, is_causal(pair), scale);
   return chunk_attention_backward_plain(grad, q, k, v, whole, pair, scale);
 }
 

@@ -27,8 +27,8 @@ ChunkAttention chunk_attention_plain(const Tensor& q, const Tensor& k, const Ten
 ChunkGradients chunk_attention_backward_plain(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v,
                                               const ChunkAttention& whole, const ChunkPair& pair, double scale);
 
-// libtorch's flash kernels where they serve. `whole` is the merged result over all chunks of keys, so that the gradients of the
-// chunks add up to those of the sequence.
+// libtorch's flash kernels or torch_npu's where they serve. `whole` is the merged result over all chunks of keys, so that the
+// gradients of the chunks add up to those of the sequence.
 ChunkAttention chunk_attention(const Tensor& q, const Tensor& k, const Tensor& v, const ChunkPair& pair, double scale);
 ChunkGradients chunk_attention_backward(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v,
                                         const ChunkAttention& whole, const ChunkPair& pair, double scale);

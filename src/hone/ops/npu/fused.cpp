@@ -68,12 +68,26 @@ RowLosses cross_entropy_rows(Tensor& logits, const Tensor& targets, const Tensor
   return {(weights.defined() ? losses * weights : losses).sum(), correct};
 }
 
+namespace {
+
+constexpr int64_t kEverything = 0, kCausalFromBottomRight = 3;  // sparse modes
+
+// What the kernels of both directions are told about one pair of chunks.
+std::vector<std::pair<std::string_view, c10::IValue>> chunk_arguments(const Tensor& q, const Tensor& k, bool causal) {
+  return {{"atten_mask", causal ? c10::IValue(triangle(q.device())) : c10::IValue()},
+          {"actual_seq_qlen", std::vector<int64_t>{q.size(0)}},
+          {"actual_seq_kvlen", std::vector<int64_t>{k.size(0)}},
+          {"sparse_mode", causal ? kCausalFromBottomRight : kEverything}};
+}
+
+}  // namespace
+
 bool serves_attention(const Tensor& q, const AttentionShape& shape) {
   return serves(q, "npu_fusion_attention") && shape.head_dim <= 512;
 }
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const CuSeqlens& segments, const AttentionShape& shape) {
-  constexpr int64_t kEverything = 0, kCausalFromBottomRight = 3, kBand = 4, kUnbounded = std::numeric_limits<int32_t>::max();
+  constexpr int64_t kBand = 4, kUnbounded = std::numeric_limits<int32_t>::max();
   std::vector<int64_t> ends(segments.offsets.begin() + 1, segments.offsets.end());
   bool windowed = shape.window > 0 && segments.longest() > shape.window;
   const int64_t before = windowed ? shape.window - 1 : kUnbounded, after = shape.causal ? 0 : before;
@@ -89,6 +103,29 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const CuSeql
                     {"actual_seq_kvlen", ends},
                     {"sparse_mode", mode}}});
   return out.view({q.size(0), -1});
+}
+
+ChunkAttention chunk_attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal, double scale) {
+  auto named = chunk_arguments(q, k, causal);
+  named.emplace_back("scale", scale);
+  auto found = call_for_all("npu_fusion_attention", {{q, k, v, q.size(1), "TND"}, named});
+  auto lse = found[1] + found[2].log();  // greatest score and sum, each eight times
+  return {found[0], lse.select(2, 0).t()};
+}
+
+// The kernel's weights are exp(score - maximum) / sum: with the merged log-sum-exp for the maximum and a sum of one they are
+// those of the whole sequence.
+ChunkGradients chunk_attention_backward(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v,
+                                        const ChunkAttention& whole, bool causal, double scale) {
+  auto named = chunk_arguments(q, k, causal);
+  auto most = whole.lse.t().unsqueeze(-1).expand({-1, -1, 8}).contiguous();
+  named.emplace_back("scale_value", scale);
+  named.emplace_back("softmax_max", most);
+  named.emplace_back("softmax_sum", at::ones_like(most));
+  named.emplace_back("attention_in", whole.out.contiguous());
+  auto found = call_for_all("npu_fusion_attention_grad",
+                            {{q.contiguous(), k.contiguous(), v.contiguous(), grad.contiguous(), q.size(1), "TND"}, named});
+  return {found[0], found[1], found[2]};
 }
 
 }  // namespace hone::ops::npu

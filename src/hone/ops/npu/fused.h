@@ -1,6 +1,7 @@
 // The operators of a decoder block on an NPU, each one launch of a fused kernel. Shapes as in the operators' own headers.
 #pragma once
 #include "hone/ops/attention/attention.h"
+#include "hone/ops/attention/chunk_attention.h"
 #include "hone/ops/attention/rope.h"
 #include "hone/ops/loss/cross_entropy_rows.h"
 
@@ -18,5 +19,10 @@ RowLosses cross_entropy_rows(Tensor& logits, const Tensor& targets, const Tensor
 // Causal attention over packed sequences, in the TND layout: lengths go to the kernel from the host, so nothing waits.
 bool serves_attention(const Tensor& q, const AttentionShape& shape);
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const CuSeqlens& segments, const AttentionShape& shape);
+
+// From a chunk of queries to a chunk of keys, causal or all of them (attention/chunk_attention.h).
+ChunkAttention chunk_attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal, double scale);
+ChunkGradients chunk_attention_backward(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v,
+                                        const ChunkAttention& whole, bool causal, double scale);
 
 }  // namespace hone::ops::npu
