@@ -37,6 +37,35 @@ ops::LoraMapping chosen_ranges(const ops::LoraMapping& rows, const std::vector<i
   return result;
 }
 
+// The rows of a chunk that give log-probabilities of its prompt: the tokens that they predict, [first, last).
+std::pair<int64_t, int64_t> prompt_targets(const ScheduledChunk& chunk) {
+  const auto& sequence = *chunk.sequence;
+  if (!sequence.wants_prompt_logprobs()) return {0, 0};
+  return {std::max(sequence.num_computed_tokens + 1, sequence.request.sampling.prompt_logprobs_start),
+          std::min(sequence.num_computed_tokens + chunk.count + 1, sequence.prompt_size)};
+}
+
+// How many rows at the end of a chunk tokens are sampled from.
+int64_t sampled_rows(const ScheduledChunk& chunk) {
+  return chunk.samples_token() ? 1 + static_cast<int64_t>(chunk.sequence->draft_tokens.size()) : 0;
+}
+
+// The rows whose hidden states are read. Empty where that is most of them, or where results may not depend on their number.
+std::vector<int32_t> rows_read(std::span<const ScheduledChunk> chunks) {
+  std::vector<int32_t> rows;
+  int64_t begin = 0;
+  for (const auto& chunk : chunks) {
+    if (chunk.is_batch_invariant()) return {};
+    const int64_t sampled = begin + chunk.count - sampled_rows(chunk), past = chunk.sequence->num_computed_tokens;
+    const auto [first, last] = prompt_targets(chunk);
+    for (int64_t next = first; next < last && begin + next - 1 - past < sampled; ++next)
+      rows.push_back(static_cast<int32_t>(begin + next - 1 - past));
+    for (int64_t row = sampled; row < begin + chunk.count; ++row) rows.push_back(static_cast<int32_t>(row));
+    begin += chunk.count;
+  }
+  return static_cast<int64_t>(rows.size()) * 2 > begin ? std::vector<int32_t>() : rows;
+}
+
 Tensor host_floats(const Tensor& logits) { return logits.to(at::kFloat).to(at::kCPU).contiguous(); }
 
 }  // namespace
@@ -125,13 +154,14 @@ StepLogits ModelRunner::run_forward(Chunks slices, model::PagedKvCache& cache) {
   fault("engine.compute");
   auto [input, plan] = prepare_inputs(slices, cache);
   bool all_continue = std::ranges::all_of(slices, &ScheduledChunk::is_decode);
-  auto hidden_th = all_continue && input.adapters.empty() ? graphs_.hidden(input, plan, cache) : Tensor();
-  if (!hidden_th.defined()) {
+  StepStates states{all_continue && input.adapters.empty() ? graphs_.hidden(input, plan, cache) : Tensor(), {}};
+  if (!states.hidden_rh.defined()) {
     cache.set_metadata(ops::moved(std::move(plan), model_.device()));
-    hidden_th = model_.hidden_states(input.to(model_.device()), &cache);
+    if (states.rows = rows_read(slices); !states.rows.empty()) input.output_rows_r = on_device(states.rows, at::kCPU);
+    states.hidden_rh = model_.hidden_states(input.to(model_.device()), &cache);
   }
   fault("engine.select");
-  return compute_logits(slices, hidden_th, input.adapters);
+  return compute_logits(slices, states, input.adapters);
 }
 
 bool ModelRunner::can_run_ahead(const StepBatch& batch) const {
@@ -176,24 +206,29 @@ DecodesInFlight ModelRunner::launch(std::span<Sequence* const> sequences, model:
   return step;
 }
 
-StepLogits ModelRunner::compute_logits(Chunks slices, const Tensor& hidden_th, const ops::LoraMapping& rows) {
+Tensor ModelRunner::StepStates::at(const std::vector<int32_t>& wanted) const {
+  if (rows.empty() && static_cast<int64_t>(wanted.size()) == hidden_rh.size(0)) return hidden_rh;
+  if (rows.empty()) return hidden_rh.index_select(0, on_device(wanted, hidden_rh.device()));
+  if (wanted == rows) return hidden_rh;
+  std::vector<int32_t> places;
+  for (auto row : wanted) places.push_back(static_cast<int32_t>(std::ranges::lower_bound(rows, row) - rows.begin()));
+  return hidden_rh.index_select(0, on_device(places, hidden_rh.device()));
+}
+
+StepLogits ModelRunner::compute_logits(Chunks slices, const StepStates& states, const ops::LoraMapping& rows) {
   StepLogits result{.chunks = std::vector<ChunkLogits>(slices.size()), .vocabulary = model_.config().vocab_size};
-  fill_prompt_logprobs(slices, hidden_th, rows);
+  fill_prompt_logprobs(slices, states, rows);
   std::vector<int32_t> wanted;
   int64_t begin = 0;
   for (size_t i = 0; i < slices.size(); ++i) {
     const auto& slice = slices[i];
-    if (slice.samples_token()) {
-      result.chunks[i].count = 1 + static_cast<int64_t>(slice.sequence->draft_tokens.size());
-      for (int64_t row = slice.count - result.chunks[i].count; row < slice.count; ++row)
-        wanted.push_back(static_cast<int32_t>(begin + row));
-    }
+    result.chunks[i].count = sampled_rows(slice);
+    for (int64_t row = slice.count - result.chunks[i].count; row < slice.count; ++row)
+      wanted.push_back(static_cast<int32_t>(begin + row));
     begin += slice.count;
   }
   if (wanted.empty()) return result;
-  bool all = static_cast<int64_t>(wanted.size()) == hidden_th.size(0);
-  auto logits_rv = model_.logits(all ? hidden_th : hidden_th.index_select(0, on_device(wanted, hidden_th.device())),
-                                 chosen_ranges(rows, wanted));
+  auto logits_rv = model_.logits(states.at(wanted), chosen_ranges(rows, wanted));
   choose_on_device(slices, logits_rv, result);
   return result;
 }
@@ -244,7 +279,7 @@ void ModelRunner::choose_on_device(Chunks slices, const Tensor& logits_rv, StepL
 }
 
 // The rows of all slices together, a few at a time: a row is as long as the vocabulary.
-void ModelRunner::fill_prompt_logprobs(Chunks slices, const Tensor& hidden_th, const ops::LoraMapping& adapters) {
+void ModelRunner::fill_prompt_logprobs(Chunks slices, const StepStates& states, const ops::LoraMapping& adapters) {
   struct PromptRow {
     Sequence* sequence;
     size_t next;  // the token whose log-probability the row gives
@@ -254,9 +289,8 @@ void ModelRunner::fill_prompt_logprobs(Chunks slices, const Tensor& hidden_th, c
   int64_t begin = 0;
   for (const auto& slice : slices) {
     auto& sequence = *slice.sequence;
-    int64_t first = std::max(sequence.num_computed_tokens + 1, sequence.request.sampling.prompt_logprobs_start),
-            last = std::min(sequence.num_computed_tokens + slice.count + 1, sequence.prompt_size);
-    for (int64_t next = first; sequence.wants_prompt_logprobs() && next < last; ++next) {
+    const auto [first, last] = prompt_targets(slice);
+    for (int64_t next = first; next < last; ++next) {
       wanted.push_back({&sequence, static_cast<size_t>(next)});
       rows.push_back(static_cast<int32_t>(begin + next - 1 - sequence.num_computed_tokens));
     }
@@ -265,8 +299,7 @@ void ModelRunner::fill_prompt_logprobs(Chunks slices, const Tensor& hidden_th, c
   for (size_t done = 0; done < rows.size(); done += kPromptRows) {
     auto count = std::min<size_t>(kPromptRows, rows.size() - done);
     std::vector<int32_t> part(rows.begin() + static_cast<long>(done), rows.begin() + static_cast<long>(done + count));
-    auto logits_rv =
-        host_floats(model_.logits(hidden_th.index_select(0, on_device(part, hidden_th.device())), chosen_ranges(adapters, part)));
+    auto logits_rv = host_floats(model_.logits(states.at(part), chosen_ranges(adapters, part)));
     std::vector<PositionLogprobs> made(count);
     at::parallel_for(0, static_cast<int64_t>(count), 1, [&](int64_t from, int64_t to) {
       for (auto i = static_cast<size_t>(from); i < static_cast<size_t>(to); ++i) {

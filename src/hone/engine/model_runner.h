@@ -62,8 +62,14 @@ class ModelRunner {
   void add_images(const Sequence& sequence, model::PagedChunk& chunk);
   const model::EncoderEmbeddings& image_features(const std::shared_ptr<const PromptImages>& images);
   StepLogits run_forward(Chunks slices, model::PagedKvCache& cache);
-  StepLogits compute_logits(Chunks slices, const Tensor& hidden_th, const ops::LoraMapping& rows);
-  void fill_prompt_logprobs(Chunks slices, const Tensor& hidden_th, const ops::LoraMapping& adapters);
+  // Hidden states of a step's rows: of all of them, or of those that its chunks read, in order.
+  struct StepStates {
+    Tensor hidden_rh;
+    std::vector<int32_t> rows;  // of hidden_rh; empty: all
+    Tensor at(const std::vector<int32_t>& wanted) const;
+  };
+  StepLogits compute_logits(Chunks slices, const StepStates& states, const ops::LoraMapping& rows);
+  void fill_prompt_logprobs(Chunks slices, const StepStates& states, const ops::LoraMapping& adapters);
   void choose_on_device(Chunks slices, const Tensor& logits_rv, StepLogits& result);
   static bool samples_on_device(const Sequence& sequence, const Tensor& like);
 

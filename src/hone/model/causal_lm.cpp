@@ -189,6 +189,9 @@ struct CausalLM::Impl {
         normed_th.reset();
       } else if (!input.encoder.adds_behind(i) && takes_normed(i) && takes_normed(i + 1)) {
         if (!normed_th.defined()) normed_th = block.input_norm(x_th);
+        // Keys and values of all rows are cached; what follows is computed of the wanted ones alone.
+        if (i + 1 == last && behind && cache && input.adapters.empty() && !pass->observer && !pass->region)
+          pass->output_rows_r = input.output_rows_r.defined() ? input.output_rows_r.to(place) : Tensor();
         auto found = block_forward(block, {x_th, normed_th}, *norm_before(i + 1), *pass);
         x_th = found.sum, normed_th = found.normed;
       } else {
@@ -228,6 +231,13 @@ std::unique_ptr<CausalLM> CausalLM::random(const DecoderConfig& config, uint64_t
   return std::unique_ptr<CausalLM>(new CausalLM(std::make_unique<Impl>(random_decoder(config, seed, options))));
 }
 
+// The rows that the input asks for, unless the last block computed only those.
+static Tensor output_rows(const Tensor& hidden_th, const ForwardInput& input) {
+  const auto& rows_r = input.output_rows_r;
+  return rows_r.defined() && hidden_th.size(0) == input.size() ? hidden_th.index_select(0, rows_r.to(hidden_th.device()))
+                                                               : hidden_th;
+}
+
 Tensor CausalLM::hidden_states(const ForwardInput& input, PagedKvCache* cache, TensorList* router_logits) {
   auto& self = *impl_;
   self.tie();
@@ -242,12 +252,14 @@ Tensor CausalLM::hidden_states(const ForwardInput& input, PagedKvCache* cache, T
     const auto& blocks = self.decoder.blocks;
     self.follow_device();
     auto [x_th, normed_th] = self.run_blocks(embed(input), 0, blocks.size(), &self.decoder.norm, input, cache, router_logits);
-    return self.left(normed_th.defined() ? normed_th : final_norm(x_th), input);
+    return output_rows(self.left(normed_th.defined() ? normed_th : final_norm(x_th), input), input);
   }
   const auto rotations = self.rotations(input);
   self.sliced->sync_adapters(self.decoder);
   HONE_CHECK(!input.has_media(), "a model in slices is given embeddings of media");
-  return self.sliced->hidden(input, [&](at::Device place) { return self.forward_context_on(place, input, rotations, cache); });
+  return output_rows(
+      self.sliced->hidden(input, [&](at::Device place) { return self.forward_context_on(place, input, rotations, cache); }),
+      input);
 }
 
 void CausalLM::set_tower_cache(std::shared_ptr<TowerCache> cache) { impl_->media.set_cache(std::move(cache)); }

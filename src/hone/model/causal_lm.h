@@ -38,9 +38,9 @@ class CausalLM {
   static std::unique_ptr<CausalLM> random(const DecoderConfig& config, uint64_t seed, const LoadOptions& options = {});
   ~CausalLM();
 
-  // Hidden states after the final norm, [T, hidden]. With a cache, the segments continue the sequences of its plan.
-  // `router_logits`, where given, gets [T, experts] of every layer that has experts, from the first to the last. Of blocks in
-  // pipeline stages the last one has the states; on others they have no values.
+  // Hidden states after the final norm, [T, hidden], or of the input's output rows. With a cache, the segments continue the
+  // sequences of its plan. `router_logits`, where given, gets [T, experts] of every layer that has experts, from the first to the
+  // last. Of blocks in pipeline stages the last one has the states; on others they have no values.
   Tensor hidden_states(const ForwardInput& input, PagedKvCache* cache = nullptr, TensorList* router_logits = nullptr);
 
   // Its stages, each by itself: hidden_states is final_norm(run_blocks(embed(encode(input)), …)). Not for a model in tensor

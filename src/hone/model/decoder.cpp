@@ -136,15 +136,20 @@ Heads queries_keys_values(const Block& block, const Tensor& x_th, const ForwardC
   return {turned(a.q_norm, parts[0]), turned(a.k_norm, parts[1]), parts[2]};
 }
 
+Tensor wanted_rows(const Tensor& x_th, const ForwardContext& pass) {
+  return pass.output_rows_r.defined() ? x_th.index_select(0, pass.output_rows_r) : x_th;
+}
+
 Tensor attend_unobserved(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
   const auto& a = block.attention;
   const auto& rope = block.uses_local_rope ? pass.local_rope : pass.rope;
   if (pass.cache && a.qkv.is_current_for({&a.q, &a.k, &a.v}))
-    return a.o(pass.cache->attend(block.layer, a.qkv(x_th), a.norms(), rope, block.shape), pass.mode);
+    return a.o(wanted_rows(pass.cache->attend(block.layer, a.qkv(x_th), a.norms(), rope, block.shape), pass), pass.mode);
   auto [q, k, v] = queries_keys_values(block, x_th, pass, rope);
   if (pass.shifted) return a.o(ops::shifted_attention(q, k, v, *pass.shifted, block.shape), pass.mode);
   if (pass.split) return a.o(pass.split->attend(q, k, v, pass.plan, block.shape), pass.mode);
-  return a.o(pass.cache ? pass.cache->attend(block.layer, q, k, v, block.shape) : ops::attention(q, k, v, pass.plan, block.shape),
+  return a.o(pass.cache ? wanted_rows(pass.cache->attend(block.layer, q, k, v, block.shape), pass)
+                        : ops::attention(q, k, v, pass.plan, block.shape),
              pass.mode);
 }
 
@@ -334,7 +339,7 @@ Tensor block_forward(const Block& block, const Tensor& x_th, const ForwardContex
 }
 
 ops::NormedSum block_forward(const Block& block, const ops::NormedSum& x, const Norm& next, const ForwardContext& pass) {
-  auto [sum_th, normed_th] = normed_sum(block.pre_mlp_norm, x.sum, attention_addend(block, x.normed, pass));
+  auto [sum_th, normed_th] = normed_sum(block.pre_mlp_norm, wanted_rows(x.sum, pass), attention_addend(block, x.normed, pass));
   return normed_sum(next, sum_th, mlp_addend(block, sum_th, normed_th, pass));
 }
 

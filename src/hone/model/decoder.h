@@ -100,6 +100,7 @@ struct ForwardContext {
   TensorList* router_logits = nullptr;                           // gets those of every layer that has experts
   ops::RopeTable local_rope = {};                                // of layers that turn as windows
   ModuleObserver* observer = nullptr;                            // null: module boundaries are not observed
+  Tensor output_rows_r = {};                                     // of the last block: the rows that are wanted; undefined: all
 };
 
 Tensor block_forward(const Block& block, const Tensor& x_th, const ForwardContext& pass);

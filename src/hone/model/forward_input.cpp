@@ -45,7 +45,7 @@ Tensor ForwardInput::media_rows() const {
 
 ForwardInput ForwardInput::to(at::Device device) const {
   ForwardInput moved = *this;
-  for (auto* tensor : {&moved.tokens_t, &moved.positions_t, &moved.offsets_s, &moved.embeddings_th})
+  for (auto* tensor : {&moved.tokens_t, &moved.positions_t, &moved.offsets_s, &moved.embeddings_th, &moved.output_rows_r})
     *tensor = moved_to(*tensor, device);
   moved.encoder = encoder.to(device);
   moved.images.patches_pr = moved_to(images.patches_pr, device);

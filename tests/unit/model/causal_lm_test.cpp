@@ -105,6 +105,34 @@ TEST(CausalLM, CacheGivesTheSameHiddenStates) {
   EXPECT_TRUE(at::allclose(at::cat(parts), expected, 1e-4, 1e-5));
 }
 
+TEST(CausalLM, OutputRowsAreThoseOfAllRowsAndCacheTheRest) {
+  at::NoGradGuard no_grad;
+  for (const char* family : {"Qwen3ForCausalLM", "Gemma3ForCausalLM", "Qwen3MoeForCausalLM"}) {
+    auto model = tiny_model(family);
+    auto input = packed({5, 3});
+    std::vector<int32_t> a{0, 1}, b{2};
+    PagedKvCache cache(model->config(), 8, 4, model->dtype(), model->device());
+    auto plan = [&] { return ops::paged_plan({{0, 5, a}, {0, 3, b}}, 4, model->device()); };
+    cache.set_metadata(plan());
+    const auto all = model->hidden_states(input, &cache);
+    PagedKvCache again(model->config(), 8, 4, model->dtype(), model->device());
+    again.set_metadata(plan());
+    input.output_rows_r = at::tensor(std::vector<int32_t>{3, 4, 7});
+    EXPECT_TRUE(at::allclose(model->hidden_states(input, &again), all.index_select(0, input.output_rows_r), 1e-4, 1e-5))
+        << family;
+    ForwardInput next;
+    next.segments.append(1);
+    next.tokens_t = input.tokens_t.narrow(0, 0, 1);
+    next.positions_t = at::tensor(std::vector<int64_t>{5});
+    TensorList behind;
+    for (auto* filled : {&cache, &again}) {
+      filled->set_metadata(ops::paged_plan({{5, 1, a}}, 4, model->device()));
+      behind.push_back(model->hidden_states(next, filled));
+    }
+    EXPECT_TRUE(at::equal(behind[0], behind[1])) << family;
+  }
+}
+
 TEST(CausalLM, RowsUseTheAdapterTheyName) {
   at::NoGradGuard no_grad;
   auto model = tiny_model("Qwen2ForCausalLM");
