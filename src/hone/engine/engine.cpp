@@ -48,6 +48,11 @@ struct Engine::Impl {
     size_t replica;
     int64_t sequences, prompt_tokens, answers;
     std::string adapter;
+    uint64_t group;
+  };
+  struct Group {
+    size_t replica = 0;
+    int64_t requests = 0;
   };
   struct Load {
     int64_t sequences = 0, prompt_tokens = 0;
@@ -61,7 +66,8 @@ struct Engine::Impl {
   std::vector<std::unique_ptr<ReplicaThread>> threads;  // none for a single replica, which steps on the caller's
   bool quiet = false;                                   // the threads are paused: asleep, or a step failed
   std::unordered_map<RequestId, Live> live;
-  std::vector<Load> loads;  // of each replica
+  std::unordered_map<uint64_t, Group> groups;  // of live requests
+  std::vector<Load> loads;                     // of each replica
   static constexpr int kStrikes = 3;
   std::vector<int> strikes;         // failures in a row, of each replica
   std::vector<RequestOutput> kept;  // reported together with a failure: the next step's
@@ -92,6 +98,11 @@ struct Engine::Impl {
     for (size_t i = 1; i < loads.size(); ++i)
       if (std::pair(strikes[i] >= kStrikes, loads[i]) < std::pair(strikes[best] >= kStrikes, loads[best])) best = i;
     return best;
+  }
+
+  size_t replica_for(const Request& request) const {
+    const auto group = groups.find(request.group);
+    return group != groups.end() && strikes[group->second.replica] < kStrikes ? group->second.replica : least_loaded();
   }
 
   void on_replica(size_t index, std::function<void(Replica&)> work) {
@@ -177,6 +188,8 @@ struct Engine::Impl {
     auto& load = loads[found->second.replica];
     load.sequences -= found->second.sequences;
     load.prompt_tokens -= found->second.prompt_tokens;
+    if (const auto group = groups.find(found->second.group); group != groups.end() && --group->second.requests == 0)
+      groups.erase(group);
     live.erase(found);
   }
 
@@ -213,11 +226,16 @@ RequestId Engine::add(Request request) {
   auto& self = *impl_;
   if (!request.adapter.empty() && !self.adapters.contains(request.adapter))
     throw UserError(ExitCode::bad_data, fmt::format("no adapter is called \"{}\"", request.adapter));
-  auto replica = self.least_loaded();
+  auto replica = self.replica_for(request);
   self.replicas[replica]->validate_and_clamp(request);
   auto id = self.next_id++;
-  Impl::Live live{replica, request.sampling.num_beams, static_cast<int64_t>(request.prompt.size()),
-                  request.sampling.num_return_sequences, request.adapter};
+  Impl::Live live{replica,
+                  request.sampling.num_beams,
+                  static_cast<int64_t>(request.prompt.size()),
+                  request.sampling.num_return_sequences,
+                  request.adapter,
+                  request.group};
+  if (request.group) self.groups[request.group] = {replica, self.groups[request.group].requests + 1};
   self.loads[replica].sequences += live.sequences;
   self.loads[replica].prompt_tokens += live.prompt_tokens;
   self.live.emplace(id, std::move(live));

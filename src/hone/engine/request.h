@@ -18,6 +18,7 @@ struct Request {
   int64_t priority = 0;                             // lower first; equal ones in order of arrival
   bool detokenize = true;                           // false: token ids only, without stop strings
   std::shared_ptr<const PromptImages> images = {};  // null: only text
+  uint64_t group = 0;                               // requests of a group share a beginning: one replica computes them; 0: none
 };
 
 enum class FinishReason { none, stop, length, cancelled, error };

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "hone/base/log.h"
+#include "hone/device/tensor.h"
 #include "hone/eval/model.h"
 #include "hone/text/jinja/unicode.h"
 
@@ -40,8 +42,15 @@ std::vector<SharedRequest> share_requests(const std::vector<TokenPair>& pairs) {
   return requests;
 }
 
+// Of requests with the same context, which one replica computes once.
+uint64_t group_of(std::span<const TokenId> context) {
+  const auto bytes = std::as_bytes(context);
+  return std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes.data()), bytes.size()}) | 1;
+}
+
 engine::Request engine_request(const SharedRequest& shared) {
   engine::Request request{.prompt = shared.prompt, .sampling = {}, .detokenize = false};
+  request.group = group_of(std::span(shared.prompt).first(std::min(shared.start, shared.prompt.size())));
   auto& sampling = request.sampling;
   sampling.max_tokens = 1;
   sampling.ignore_eos = true;  // an end token is a token like the others here
@@ -63,8 +72,10 @@ class EngineModel final : public Model {
   std::vector<Likelihood> likelihoods(const std::vector<LikelihoodRequest>& requests, const OnAnswered& answered) override {
     std::vector<Likelihood> results;
     for (size_t first = 0; first < requests.size(); first += kWindow) {
-      std::vector<TokenPair> pairs;
-      for (size_t i = first; i < std::min(first + kWindow, requests.size()); ++i) pairs.push_back(encode_pair(requests[i]));
+      std::vector<TokenPair> pairs(std::min(kWindow, requests.size() - first));
+      at::parallel_for(0, static_cast<int64_t>(pairs.size()), 16, [&](int64_t begin, int64_t end) {
+        for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) pairs[i] = encode_pair(requests[first + i]);
+      });
       for (const auto& likelihood : score(pairs, answered)) results.push_back(likelihood);
     }
     return results;
@@ -85,9 +96,11 @@ class EngineModel final : public Model {
   std::vector<std::string> generate(const std::vector<GenerationRequest>& requests, const OnAnswered& answered) override {
     std::vector<std::string> answers;
     for (size_t first = 0; first < requests.size(); first += kWindow) {
-      std::vector<engine::Request> batch;
-      for (size_t i = first; i < std::min(first + kWindow, requests.size()); ++i)
-        batch.push_back(generation_request(requests[i]));
+      std::vector<engine::Request> batch(std::min(kWindow, requests.size() - first));
+      at::parallel_for(0, static_cast<int64_t>(batch.size()), 16, [&](int64_t begin, int64_t end) {
+        for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+          batch[i] = generation_request(requests[first + i]);
+      });
       auto completions = engine::generate(engine_, std::move(batch), {}, [&](size_t) { answered(1); });
       for (auto& completion : completions) {
         if (completion.finish == engine::FinishReason::error) throw UserError(ExitCode::failure, completion.error);

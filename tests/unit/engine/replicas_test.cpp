@@ -41,6 +41,12 @@ TEST_F(ReplicasTest, RequestsGoWhereLeastIsToDo) {
   answers(one, same), answers(two, same);
   EXPECT_EQ(one.stats().cached_tokens, 3 * 32) << "three find what the first computed";
   EXPECT_EQ(two.stats().cached_tokens, 2 * 32) << "two computed it, and one found it beside each";
+  for (auto& request : same) request.group = 7;
+  auto grouped = replicas(2, {.block_size = 4});
+  for (int64_t again = 1; again < 3; ++again) {
+    answers(grouped, same);
+    EXPECT_GE(grouped.stats().cached_tokens, again * 3 * 32) << "one replica computed it for its group";
+  }
 }
 
 TEST_F(ReplicasTest, CancelledRequestsAreReportedOnceAndTheRestGoesOn) {

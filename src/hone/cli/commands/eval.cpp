@@ -148,7 +148,7 @@ int eval_command(const Options& options) {
   apply_generation_config(args.eval_generation_config, settings.generation, set.tasks);
   auto load = [&]() -> std::unique_ptr<eval::Model> {
     if (args.eval_url.has_value()) return eval::make_remote_model(evaluated_server(options), *args.fewshot_as_multiturn);
-    return std::make_unique<LoadedModel>(options);
+    return std::make_unique<LoadedModel>(with_replicas(options));
   };
   auto tasks = eval::run_tasks(set.tasks, load, source.fetch, eval_run_config(options, settings));
   auto groups = eval::run_groups(set.groups, tasks);

@@ -4,10 +4,39 @@
 
 #include "hone/base/log.h"
 #include "hone/cli/arguments/generation.h"
+#include "hone/cli/arguments/hub.h"
 #include "hone/cli/arguments/model.h"
+#include "hone/cli/configs/model_config.h"
+#include "hone/device/num_threads.h"
 #include "hone/hub/locate.h"
 
 namespace hone::cli {
+namespace {
+
+int64_t weight_bytes(const fs::path& folder) {
+  int64_t bytes = 0;
+  for (const auto& file : fs::directory_iterator(folder))
+    if (file.path().extension() == ".safetensors") bytes += static_cast<int64_t>(file.file_size());
+  return bytes;
+}
+
+}  // namespace
+
+Options with_replicas(Options options) {
+  constexpr int64_t kSmallModel = int64_t{64} << 20, kMostReplicas = 16;
+  const EngineArguments engine_args(options);
+  const ModelArguments model_args(options);
+  const AnyArg* const placing[] = {&engine_args.vllm_data_parallel_size, &engine_args.vllm_pipeline_parallel_size,
+                                   &engine_args.vllm_tensor_parallel_size, &engine_args.vllm_engine_kwargs,
+                                   &model_args.device_map};
+  if (std::ranges::any_of(placing, [](const AnyArg* arg) { return arg->is_set(); }) || !device_of(options).is_cpu())
+    return options;
+  const int64_t threads = *model_args.threads > 0 ? *model_args.threads : device::num_threads();
+  const auto folder = hub::locate_model(model_args.model.required(), *HubArguments(options).model_revision);
+  if (threads > 1 && weight_bytes(folder) <= kSmallModel)
+    options.set(engine_args.vllm_data_parallel_size.name(), std::min(threads, kMostReplicas), Source::automatic, "eval");
+  return options;
+}
 
 BenchmarkSettings benchmark_settings(const Options& options) {
   const EvalArguments args(options);

@@ -1,6 +1,7 @@
 // From options to how benchmarks are run. The only code that reads the options of eval.
 #pragma once
 #include "hone/cli/arguments/arg.h"
+#include "hone/cli/options.h"
 #include "hone/eval/factory_evaluation.h"
 #include "hone/eval/find_tasks.h"
 #include "hone/eval/run_tasks.h"
@@ -20,6 +21,8 @@ eval::RunConfig eval_run_config(const Options& options, const BenchmarkSettings&
 // `settings` over what the tasks say; `option` is where they come from, for messages.
 void apply_generation_config(const AnyArg& option, const Json& settings, std::vector<eval::Task>& tasks);
 bool applies_chat_template(const Options& options);
+// Small models on the CPU answer faster as one replica per core: threads that share a step wait for each other at every layer.
+Options with_replicas(Options options);
 eval::FactoryEvaluationConfig factory_evaluation_config(const Options& options);
 // --eval_url.
 eval::ChatServer evaluated_server(const Options& options);

@@ -108,6 +108,9 @@ engine::EngineConfig engine_config(const Options& options) {
   config.enable_prefix_caching = *engine_args.vllm_enable_prefix_caching;
   config.use_cuda_graphs = !engine_args.vllm_enforce_eager && !model_args.use_kt;  // experts on the host cannot be captured
   config.kv_cache_dtype = cache_code(options);
+  // The choices of a question share all but their last tokens, and small blocks share more of them; the CPU gathers those as
+  // fast.
+  if ((options.verb() & kEval) && device_of(options).is_cpu()) config.block_size = 4;
   if (engine_args.vllm_max_model_len.has_value()) config.max_model_len = *engine_args.vllm_max_model_len;
   if (auto total = max_total_length(options); total > 0)
     config.max_model_len = config.max_model_len > 0 ? std::min(config.max_model_len, total) : total;
