@@ -1,4 +1,4 @@
-// The management library's functions that torch_npu and monitors ask: cards, memory, health, nearby cores.
+// DCMI functions that torch_npu and monitoring tools call: cards, memory, health, NUMA-local cores.
 #include <unistd.h>
 
 #include <cstdio>
@@ -71,7 +71,7 @@ DCMI_EXPORT int dcmi_get_device_health(int card, int device, unsigned int* healt
 DCMI_EXPORT int dcmi_get_device_hbm_info(int card, int device, HbmInfo* info) {
   int number = number_of(card, device);
   if (number < 0) return kInvalidParameter;
-  if (settings().soc.starts_with("Ascend310P")) return kNotSupported;  // these have no HBM
+  if (settings().soc.starts_with("Ascend310P")) return kNotSupported;  // chips without HBM
   *info = {static_cast<unsigned long long>(settings().memory >> 20), 1600,
            static_cast<unsigned long long>(cards::used(number) >> 20), 45, 0};
   return 0;

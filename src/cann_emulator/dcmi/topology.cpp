@@ -18,7 +18,7 @@ const char* link(int a, int b) {
   return a / 2 == b / 2 ? "SIO" : "HCCS_SW";
 }
 
-// The cores of this machine are distributed in order, as over a server's sockets; fewer cores than cards are near to all.
+// Assigns the machine's cores to the cards in order, as on a multi-socket server; fewer cores than cards are local to all.
 std::string near_cores(int number) {
   long cores = std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)), cards = std::max(1, settings().cards);
   if (cores == 1) return "0";

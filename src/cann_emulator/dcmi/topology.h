@@ -1,4 +1,4 @@
-// Where the emulated cards sit: which two share a card, which links join them, which cores are near.
+// Topology of the emulated cards: which dies share a card, which links connect them, which cores are local.
 #pragma once
 #include <string>
 

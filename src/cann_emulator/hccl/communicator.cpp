@@ -22,7 +22,7 @@ std::string own_address() {
   return address && *address ? address : "127.0.0.1";
 }
 
-// HCCL_SOCKET_IFNAME=eth0 or "=eth0" names one; prefixes and exclusions are left to Gloo's own choice of the address.
+// HCCL_SOCKET_IFNAME=eth0 or "=eth0" selects one interface; for prefixes and exclusions Gloo selects the address itself.
 std::shared_ptr<gloo::transport::Device> transport() {
   const char* text = std::getenv("HCCL_SOCKET_IFNAME");
   std::string name = text ? text : "";
@@ -33,7 +33,7 @@ std::shared_ptr<gloo::transport::Device> transport() {
                        : c10d::ProcessGroupGloo::createDeviceForHostname(own_address());
 }
 
-// Stores that this process serves, kept as long as it lives.
+// Stores that this process hosts, kept alive until it exits.
 std::mutex mutex;
 std::map<std::string, c10::intrusive_ptr<c10d::TCPStore>> served;
 

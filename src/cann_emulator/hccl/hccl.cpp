@@ -38,7 +38,7 @@ Tensor wrap(const void* buffer, uint64_t count, int type) {
   return at::from_blob(at, {static_cast<int64_t>(count)}, at::TensorOptions(dtype));
 }
 
-// Gloo sums what the host computes with; narrow types travel as float32.
+// Gloo reduces only types the host computes in; narrower types are sent as float32.
 Tensor summable(const Tensor& x) {
   bool narrow = x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kShort;
   return narrow ? x.to(x.scalar_type() == at::kShort ? at::kInt : at::kFloat) : x.clone();
@@ -118,7 +118,7 @@ CANN_EXPORT int HcclCommDestroy(void* comm) {
   return kSuccess;
 }
 CANN_EXPORT int HcclGetCommName(void* comm, char* name) {
-  constexpr size_t kRoom = 128;  // with the end mark
+  constexpr size_t kRoom = 128;  // including the terminating NUL
   std::snprintf(name, kRoom, "%s", static_cast<Communicator*>(comm)->name.c_str());
   return kSuccess;
 }
@@ -159,7 +159,7 @@ CANN_EXPORT int HcclAllGather(void* from, void* to, uint64_t count, int type, vo
   });
 }
 
-// Each rank gets its part of every other and adds them up itself: the order of the sum is the ranks' order, not that of arrival.
+// Each rank receives its chunk from every other rank and sums locally, in rank order rather than arrival order.
 CANN_EXPORT int HcclReduceScatter(void* from, void* to, uint64_t count, int type, int op, void* comm, void*) {
   return collective(comm, "HcclReduceScatter", [&](Communicator& c) {
     Tensor all = summable(wrap(from, count * static_cast<uint64_t>(c.size), type)), parts = at::empty_like(all);

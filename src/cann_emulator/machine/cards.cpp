@@ -20,7 +20,7 @@ struct Table {
   std::array<std::array<Process, kProcesses>, kCards> rows;
 };
 
-// The table, locked against threads and, when it is a file, against processes.
+// The table, locked between threads and, if it is a file, between processes.
 class Locked {
  public:
   Locked() : guard_(mutex()) {
@@ -29,7 +29,7 @@ class Locked {
   ~Locked() {
     if (file() >= 0) ::flock(file(), LOCK_UN);
   }
-  // Rows of processes that are gone are emptied on the way: a killed program leaves its memory on no card.
+  // Also clears rows of processes that have exited: a killed program leaves no memory allocated on any card.
   std::array<Process, kProcesses>& rows(int card) {
     auto& rows = table().rows[static_cast<size_t>(card) % kCards];
     for (auto& row : rows)

@@ -1,5 +1,5 @@
-// What the processes of one emulated machine share about its cards: who uses how much memory. A file that all map, when
-// settings().state names one (hone emulate-npu makes it); memory of this process alone otherwise.
+// State of the cards that the processes of one emulated machine share: memory use per process. A file mapped by all of them if
+// settings().state names one (created by hone emulate-npu); otherwise memory of this process.
 #pragma once
 #include <sys/types.h>
 
@@ -13,8 +13,8 @@ struct Process {
   int64_t bytes = 0;
 };
 
-// Adds (or gives back, when negative) memory in this process's name. False, and nothing changes, when the card has not that much
-// left.
+// Allocates (or, if negative, frees) memory for this process.
+// False, without a change, if the card has not enough left.
 bool reserve_memory(int card, int64_t bytes);
 int64_t used(int card);
 std::vector<Process> processes(int card);

@@ -6,8 +6,8 @@
 
 namespace cann {
 
-// Keeps the text and returns the code, so that a failing function is one line: return fail(kInvalidDevice, "...").
+// Stores the text and returns the code, so that a failing function is one line: return fail(kInvalidDevice, "...").
 Status fail(Status code, std::string text);
-std::string take_error();  // and forgets it
+std::string take_error();  // and clears it
 
 }  // namespace cann

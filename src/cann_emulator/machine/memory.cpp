@@ -16,7 +16,7 @@
 namespace cann::memory {
 namespace {
 
-constexpr size_t kPage = 65536;  // of every kernel we meet: 4 KiB on x86_64, 4 to 64 KiB on aarch64
+constexpr size_t kPage = 65536;  // page size on every supported kernel: 4 KiB on x86_64, 4 to 64 KiB on aarch64
 
 size_t pages(size_t bytes) { return (std::max<size_t>(bytes, 1) + kPage - 1) / kPage * kPage; }
 
@@ -60,9 +60,9 @@ struct Physical {
   size_t at, bytes;
 };
 
-// One card, in units of its memory: two of addresses for allocate(), since guard pages and holes are between allocations, then
-// thirty for reserve(), whose users ask for more than they will map. The file behind them holds two units for each kind of
-// memory.
+// Address ranges of one card, in units of its memory: two units for allocate(), since guard pages and holes lie between
+// allocations, then thirty for reserve(), whose callers reserve more than they map. The backing file holds two units for each
+// kind of memory.
 struct Card {
   static constexpr size_t kAllocated = 2, kReserved = 30;
   Card(int number, size_t unit)
@@ -84,7 +84,7 @@ class Space {
         span_(unit_ * (Card::kAllocated + Card::kReserved)),
         cards_(static_cast<size_t>(settings().cards)) {
     size_t whole = span_ * cards_.size();
-    // Addresses and their second mapping in one reservation, so that the distance is the same in every process.
+    // Reserves the addresses and their second mapping together, so that the offset between them is the same in every process.
     void* start = ::mmap(nullptr, whole * 2, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (start == MAP_FAILED) return;
     begin_ = static_cast<char*>(start);
@@ -113,7 +113,7 @@ class Space {
   }
 
   std::mutex mutex;
-  std::map<const char*, size_t> live;      // address → bytes that may be reached
+  std::map<const char*, size_t> live;      // address → accessible bytes
   std::map<const char*, size_t> reserves;  // address → bytes reserved
 
  private:
@@ -127,7 +127,7 @@ Space& space() {
   return *kSpace;
 }
 
-// The pages go back to the system, as those of a freed card's memory do.
+// Returns the pages to the system, as freeing memory on a card does.
 void punch(int file, size_t at, size_t bytes) {
   ::fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(at), static_cast<off_t>(bytes));
 }
@@ -247,7 +247,7 @@ void* host_pointer(const void* address, size_t bytes) {
   auto& all = space();
   if (!all.contains(address)) return const_cast<void*>(address);
   std::lock_guard lock(all.mutex);
-  // Segments mapped one behind the other serve as one range.
+  // Adjacent mapped segments act as one range.
   auto* at = static_cast<const char*>(address);
   auto found = all.live.upper_bound(at);
   if (found == all.live.begin()) return nullptr;

@@ -1,6 +1,6 @@
-// Memory of the cards. A device address is in a range that the host can neither read nor write; the emulator reaches the bytes
-// through a second mapping at a fixed distance. A program that touches device memory from the host therefore faults here as it
-// does with a card, and what is between two allocations is mapped nowhere.
+// Memory of the cards. The host can neither read nor write device addresses; the emulator accesses the bytes through a second
+// mapping at a fixed offset. A program that touches device memory from the host therefore faults here as with a card, and memory
+// between two allocations is unmapped.
 #pragma once
 #include "cann_emulator/acl/types.h"
 
@@ -21,10 +21,10 @@ Status unmap(void* address);
 struct Use {
   size_t free = 0, total = 0;
 };
-Use use(int card);  // by all processes that share the machine
+Use use(int card);  // by all processes of the machine
 
 bool is_device(const void* address);
-// Where the emulator reads and writes these bytes; null when any of them is not allocated. A host address is returned as it is.
+// The address through which the emulator accesses these bytes; null if any is not allocated. Returns a host address unchanged.
 void* host_pointer(const void* address, size_t bytes);
 
 }  // namespace cann::memory

@@ -48,7 +48,7 @@ void Counts::write() {
           ",\"fallbacks\":" + object(fallbacks) + "}\n";
   int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (file < 0) return;
-  [[maybe_unused]] auto written = ::write(file, line.data(), line.size());  // one write: lines of several processes do not mix
+  [[maybe_unused]] auto written = ::write(file, line.data(), line.size());  // one write: lines of processes do not interleave
   ::close(file);
 }
 
@@ -63,7 +63,7 @@ void add(std::map<std::string, long, std::less<>>& where, std::string_view name)
   ++found->second;
 }
 
-// torch_npu names the threads of its queue so.
+// The name torch_npu gives to the threads of its task queue.
 bool on_queue() {
   static thread_local const bool kQueue = [] {
     std::array<char, 16> name{};

@@ -1,6 +1,6 @@
-// What the program used of the cards: launches by operator, copies, waits, and calls that the emulator lacks.
-// Each process adds one line of JSON to the file HONE_EMULATED_REPORT names when it ends. "queued" counts what torch_npu's queue
-// did beside the program's own threads: launches at TASK_QUEUE_ENABLE=1, their preparation too at 2.
+// Usage report: launches by operator, copies, waits, and calls that the emulator lacks. At exit each process appends one line of
+// JSON to the file HONE_EMULATED_REPORT. "queued" counts the work of torch_npu's task queue threads: launches at
+// TASK_QUEUE_ENABLE=1, at 2 also their preparation.
 #pragma once
 #include <string_view>
 

@@ -1,4 +1,4 @@
-// The machine that is played: how many cards of which chip, with how much memory. Read once from the environment.
+// The emulated machine: number of cards, chip, memory. Read once from the environment.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -14,8 +14,8 @@ struct Settings {
   std::string cann = "9.1.0";       // HONE_EMULATED_CANN
   std::string state;                // HONE_EMULATED_STATE: file through which processes share the cards
   std::string report;               // HONE_EMULATED_REPORT: file that each process adds its report to
-  std::string fault;                // HONE_EMULATED_FAULT: see faults.h
-  std::string trouble;              // what is wrong with ASCEND_RT_VISIBLE_DEVICES, empty when nothing is
+  std::string fault;                // HONE_EMULATED_FAULT: see fault_injection.h
+  std::string trouble;              // what is wrong with ASCEND_RT_VISIBLE_DEVICES; empty if nothing
 
   bool has_bfloat16() const { return second_generation(); }
   bool has_inf_nan() const { return second_generation(); }
@@ -24,7 +24,7 @@ struct Settings {
 
 const Settings& settings();
 
-// A card list as CANN reads it: ascending, no duplicates, up to the first character that is no part of a number list.
+// A card list as CANN parses it: ascending, no duplicates, up to the first character that does not belong to a number list.
 std::vector<int> parse_visible(const std::string& text, int cards, std::string& trouble);
 
 }  // namespace cann

@@ -1,5 +1,5 @@
-// npu_fusion_attention's operators: forward with the running maximum and sum of the softmax, backward from them, dense and
-// variable length.
+// Operators of npu_fusion_attention, dense and variable-length: forward with the running maximum and sum of the softmax, backward
+// from both.
 #include "cann_emulator/ops/attention_math.h"
 
 using namespace cann;

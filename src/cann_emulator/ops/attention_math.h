@@ -1,4 +1,4 @@
-// Attention by its definition, in float32: what the training and the inference operators of this folder share.
+// Attention by its definition, in float32, shared by the training and inference operators of this folder.
 #pragma once
 #include "cann_emulator/pch.h"
 
@@ -26,8 +26,8 @@ void check_heads(int64_t heads, int64_t kv_heads, int64_t head_dim);
 // Sparse modes 2 to 4 take one compressed triangle whatever the lengths.
 void check_compressed(const Tensor& mask, int64_t sparse_mode);
 
-// True where a pair is hidden: [queries, keys], or as the given mask has it, broadcast over heads. Undefined when nothing is
-// hidden.
+// True where a pair is masked: [queries, keys], or shaped like the given mask, broadcast over heads. Undefined if nothing is
+// masked.
 Tensor attention_mask(int64_t queries, int64_t keys, const Tensor& mask, const Shape& shape);
 
 Forward forward(const Sequence& s, const Tensor& hidden, const Shape& shape);

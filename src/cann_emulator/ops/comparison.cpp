@@ -1,4 +1,4 @@
-// Comparisons and logic.
+// Comparisons and logical operators.
 #include "cann_emulator/pch.h"
 
 using namespace cann;

@@ -1,4 +1,4 @@
-// One element in, one element out; and two in, one out.
+// Unary and binary elementwise operators.
 #include "cann_emulator/pch.h"
 
 using namespace cann;
@@ -75,7 +75,7 @@ ACLNN(InplaceRemainderTensorScalar, [](Tensor a, Scalar b) { a.remainder_(b); })
 ACLNN(FmodScalar, [](Tensor a, Scalar b, Tensor out) { store(out, at::fmod(a, b)); })
 
 namespace {
-// Cards answer so though the documentation says otherwise: one count for all, or one for each.
+// Cards behave this way although the documentation differs: one count for all tensors, or one per tensor.
 void check_shift(const Tensor& x, const Tensor& bits) {
   if (bits.dim() && bits.sizes() != x.sizes())
     throw BadParameter(kParameterInvalid, c10::str("shiftBits of shape ", bits.sizes(), " beside input of shape ", x.sizes()));

@@ -1,4 +1,4 @@
-// Mixture of experts: tokens sorted by the expert they go to, products of each expert's rows, tokens back in their order.
+// Mixture of experts: sorts tokens by expert, computes grouped matrix products, restores the order of the tokens.
 #include "cann_emulator/pch.h"
 
 using namespace cann;
@@ -9,7 +9,7 @@ void check_unpadded(bool padded) {
   if (padded) throw BadParameter(kParameterInvalid, "padded_mode is not supported");
 }
 
-Tensor spread(const Tensor& probabilities, const Tensor& places) {  // one weight for every choice, in the places' order
+Tensor spread(const Tensor& probabilities, const Tensor& places) {  // one weight per (token, expert) pair, in row order
   return probabilities.defined() ? probabilities.to(at::kFloat).reshape({-1, 1}) : at::ones({places.numel(), 1});
 }
 
@@ -17,7 +17,7 @@ int64_t choices(const Tensor& probabilities) {
   return probabilities.defined() && probabilities.dim() == 2 ? probabilities.size(1) : 1;
 }
 
-// Where each expert's rows end.
+// End offset of each expert's rows.
 Ints ends_of(const Tensor& groups, int64_t type) {
   if (!groups.defined() || groups.scalar_type() != at::kLong) throw BadParameter(kParameterInvalid, "group_list must be INT64");
   auto ends = type == 1 ? groups.cumsum(0) : groups;

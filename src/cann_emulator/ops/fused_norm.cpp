@@ -1,11 +1,11 @@
-// Fused operators of a decoder block but attention: norms, rotary embedding, gated activation, cross entropy, sampling filter.
+// Fused operators of a decoder block except attention: norms, rotary embedding, gated activation, cross entropy, sampling filter.
 #include "cann_emulator/pch.h"
 
 using namespace cann;
 
 namespace {
 
-// Softmax-like statistics and sums are kept in float32 by the vector unit.
+// The vector unit keeps softmax-like statistics and sums in float32.
 Tensor wide(const Tensor& x) { return x.to(at::kFloat); }
 
 struct Normed {
@@ -25,7 +25,7 @@ Tensor rotated(const Tensor& x, int64_t mode) {
   return at::stack({-pairs.select(-1, 1), pairs.select(-1, 0)}, -1).flatten(-2);
 }
 
-// The rotation's transpose, for gradients.
+// The transposed rotation, for gradients.
 Tensor rotated_back(const Tensor& x, int64_t mode) { return -rotated(x, mode); }
 
 void check_rotary(const Tensor& x, const Tensor& cos, const Tensor& sin) {

@@ -7,7 +7,7 @@ namespace {
 
 c10::List<std::optional<Tensor>> index_list(const Tensors& indices) {
   c10::List<std::optional<Tensor>> out;
-  // torch_npu represents "this whole dimension" by a tensor of no elements.
+  // torch_npu represents a full slice of a dimension by an empty tensor.
   for (const auto& index : indices) out.push_back(index.defined() && index.numel() > 0 ? std::optional(index) : std::nullopt);
   return out;
 }

@@ -1,4 +1,4 @@
-// Attention of inference: keys and values dense or in blocks of a shared cache, and the operator that fills such a cache.
+// Attention for inference, with dense or paged keys and values, and the operator that writes to the paged cache.
 #include "cann_emulator/ops/attention_math.h"
 
 using namespace cann;

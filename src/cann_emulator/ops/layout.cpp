@@ -1,4 +1,4 @@
-// Making tensors and moving their elements about.
+// Creating, copying and rearranging tensors.
 #include "cann_emulator/pch.h"
 
 using namespace cann;

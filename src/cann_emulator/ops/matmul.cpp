@@ -1,12 +1,12 @@
-// Matrix products and equations. cube_math_type says what the cube unit may do with float32; the CPU always keeps it. 16-bit
-// products are summed in float32 and rounded once, as the cube unit does; libtorch's own are scalar code on many processors.
+// Matrix products and linear solvers. cube_math_type allows the cube unit lower precision for float32; the CPU always keeps it.
+// 16-bit products are summed in float32 and rounded once, as on the cube unit; libtorch's 16-bit kernels are often scalar.
 #include "cann_emulator/pch.h"
 
 using namespace cann;
 
 namespace {
 
-// The cube unit multiplies matrices of one type.
+// The cube unit requires both matrices to have the same type.
 void same_type(const Tensor& a, const Tensor& b) {
   if (a.scalar_type() != b.scalar_type())
     throw BadParameter(kParameterInvalid,

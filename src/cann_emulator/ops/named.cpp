@@ -25,7 +25,7 @@ void svd(const Tensors& in, const Tensors& out, const Attributes& attributes) {
   store(out[0], s), store(out[1], u), store(out[2], vh.mT());
 }
 
-// torch_npu 2.7 shifts so.
+// torch_npu 2.7 passes the shift this way.
 void right_shift(const Tensors& in, const Tensors& out, const Attributes&) {
   store(out[0], at::bitwise_right_shift(in[0], in[1]));
 }
@@ -42,7 +42,7 @@ Tensors views(const std::vector<aclTensor>& tensors) {
   return out;
 }
 
-// This road gives constants, such as a scalar, in the host's memory.
+// The aclop path passes constants, such as scalars, in host memory.
 Tensors input_views(const std::vector<aclTensor>& tensors) {
   Tensors out;
   for (const auto& tensor : tensors) {

@@ -1,4 +1,4 @@
-// Operators that CANN knows by their names alone.
+// Operators that CANN identifies by name (aclop).
 #pragma once
 #include <map>
 #include <string>

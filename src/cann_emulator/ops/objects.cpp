@@ -84,7 +84,7 @@ CANN_EXPORT int aclDestroyTensor(const aclTensor* tensor) {
 }
 CANN_EXPORT int aclGetViewShape(const aclTensor* tensor, int64_t** sizes, uint64_t* rank) {
   *rank = tensor->sizes.size();
-  *sizes = new int64_t[tensor->sizes.size() + 1];  // the caller deletes it
+  *sizes = new int64_t[tensor->sizes.size() + 1];  // owned by the caller
   std::copy(tensor->sizes.begin(), tensor->sizes.end(), *sizes);
   return kOk;
 }
@@ -115,7 +115,7 @@ CANN_EXPORT int aclDestroyBoolArray(const aclBoolArray* array) {
   delete array;
   return kOk;
 }
-// Lists own what they hold: torch_npu destroys only the list.
+// Lists own their elements: torch_npu destroys only the list.
 CANN_EXPORT aclTensorList* aclCreateTensorList(const aclTensor* const* values, uint64_t count) {
   return new aclTensorList{{values, values + count}};
 }

@@ -1,4 +1,4 @@
-// The objects that an aclnn call is made of: tensors, scalars and lists as torch_npu describes them to CANN.
+// The arguments of an aclnn call: tensors, scalars and lists as torch_npu describes them to CANN.
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <c10/core/Scalar.h>

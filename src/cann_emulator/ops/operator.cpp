@@ -14,7 +14,7 @@
 namespace cann {
 namespace {
 
-// Kernels are plain CPU computations whatever the calling thread is in the middle of: autograd, autocast.
+// Kernels run as plain CPU operators, regardless of the calling thread's autograd or autocast state.
 struct PlainComputation {
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   c10::impl::ExcludeDispatchKeyGuard no_autocast{c10::autocast_dispatch_keyset};
@@ -35,7 +35,7 @@ Status meet_fault(faults::Kind kind, const char* name, Stream* stream) {
        std::string("EZ9999: Inner Error!\nThe error from device(chipId:0, dieId:0), serial number is 1, there is an aicore "
                    "error exception, core id is 0, error code = 0x800000, kernel_name=") +
            name);
-  return kOk;  // hardware says so only when the stream is waited for
+  return kOk;  // hardware reports it only when the stream is synchronized
 }
 
 }  // namespace
@@ -78,7 +78,7 @@ Status launch(aclOpExecutor* executor, void* opaque_stream) {
     return kOk;
   } catch (const BadParameter& error) {
     return bad_parameter(own->name, error.code, error.what());
-  } catch (const c10::IndexError&) {  // no check on a card: the kernel reads outside and dies
+  } catch (const c10::IndexError&) {  // a card does not check: the kernel reads out of bounds and aborts
     return meet_fault(faults::Kind::kernel, own->name, stream);
   } catch (const c10::Error& error) {
     return bad_parameter(own->name, kParameterInvalid, error.what_without_backtrace());

@@ -1,4 +1,4 @@
-// Random numbers: the same seed and offset give the same numbers, as on a card, though not the card's.
+// Random numbers: the same seed and offset give the same numbers, as on a card, though not the same numbers as a card.
 #include <ATen/CPUGeneratorImpl.h>
 
 #include "cann_emulator/pch.h"
@@ -12,7 +12,7 @@ at::Generator generator(int64_t seed, int64_t offset) {
   return at::detail::createCPUGenerator(mixed);
 }
 
-// Masks are bits, a multiple of 128 of them, in bytes.
+// Masks are bit-packed into bytes; their length is a multiple of 128 bits.
 Tensor unpack_bits(const Tensor& mask, int64_t count) {
   auto bytes = mask.reshape({-1, 1});
   auto shifts = at::arange(8, bytes.options());

@@ -1,4 +1,4 @@
-// Many elements in, few out.
+// Reductions.
 #include "cann_emulator/pch.h"
 
 using namespace cann;

@@ -1,5 +1,5 @@
-// The older road of operators, by name and description. torch_npu takes it where an aclnn name is absent: the few operators that
-// have none are in ops/named.cpp, what else arrives here is the list of what is missing.
+// The older operator interface, by name and description. torch_npu uses it where no aclnn function exists: the few such operators
+// are in ops/named.cpp, and any other call here is reported as a missing operator.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -23,7 +23,7 @@ struct DataBuffer {
   size_t bytes;
 };
 
-// As contiguous tensors, which is how this road passes them.
+// As contiguous tensors, the layout of this interface.
 std::vector<aclTensor> described(int count, const TensorDescription* const* descriptions, const DataBuffer* const* buffers) {
   std::vector<aclTensor> out;
   for (int i = 0; i < count; ++i) {
@@ -88,7 +88,7 @@ CANN_EXPORT Status aclopCompileAndExecute(const char* op, int input_count, const
                                           const TensorDescription* const* output_descriptions, DataBuffer* const* outputs,
                                           const Attributes* attributes, int, int, const char*, void* stream) {
   auto from = described(input_count, input_descriptions, inputs), to = described(output_count, output_descriptions, outputs);
-  // Operators without attributes come without the object.
+  // Operators without attributes come with a null object.
   if (auto* executor = named_operator(op, from, to, attributes ? *attributes : Attributes())) return launch(executor, stream);
   report::missing(std::string("aclop ") + op);
   return fail(kInnerError, std::string("EZ9999: Inner Error! the emulated CANN has no kernel for operator ") + op);

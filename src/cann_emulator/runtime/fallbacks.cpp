@@ -49,5 +49,5 @@ void watch_fallbacks() {
 
 }  // namespace cann
 
-// hone replaces torch_npu's substitute by one that counts, and says here what it counted.
+// hone replaces torch_npu's CPU fallback by a counting one and reports its counts here.
 extern "C" __attribute__((visibility("default"))) void hone_emulator_fell_back(const char* op) { cann::report::fell_back(op); }

@@ -13,7 +13,7 @@ using namespace cann;
 
 namespace {
 
-// A side that the kind calls a device must be device memory, and the other way round; CANN refuses such copies too.
+// Pointers must match the copy kind: device memory where the kind says device, host memory elsewhere. CANN checks this too.
 Status copy(void* to, size_t room, const void* from, size_t bytes, int kind, const Stream* stream) {
   if (bytes > room) return fail(kRuntimeParameter, "EE1001: copy of more bytes than the destination holds");
   if (bytes == 0) return kOk;
@@ -80,7 +80,7 @@ CANN_EXPORT Status aclrtMemsetAsync(void* address, size_t room, int32_t value, s
 
 CANN_EXPORT Status aclrtReserveMemAddress(void** address, size_t bytes, size_t, void*, uint64_t) {
   return memory::reserve(card(std::max(0, current_device())), bytes,
-                         address);  // addresses may be taken before a device is chosen
+                         address);  // addresses may be reserved before a device is set
 }
 CANN_EXPORT Status aclrtReleaseMemAddress(void* address) { return memory::unreserve(address); }
 CANN_EXPORT Status aclrtMallocPhysical(void** handle, size_t bytes, const void*, uint64_t) {

@@ -1,4 +1,4 @@
-// Versions, capabilities, system parameters, messages, profiling: what torch_npu queries in passing.
+// Versions, capabilities, system parameters, messages and profiling that torch_npu queries.
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -15,9 +15,9 @@ namespace {
 std::mutex mutex;
 std::map<int, int64_t> parameters;
 std::map<int, std::string> compile_options;
-constexpr int kJitCompile = 10, kDeterministic = 0;  // CANN's numbers of a compile option and of a system parameter
+constexpr int kJitCompile = 10, kDeterministic = 0;  // CANN's enum values of a compile option and of a system parameter
 
-// Operators are never compiled here, whatever the chip: torch_npu then takes the aclnn road.
+// Operators are never compiled here, on any chip: torch_npu then uses aclnn.
 std::string compile_option(int option) {
   std::lock_guard lock(mutex);
   auto found = compile_options.find(option);
@@ -97,7 +97,7 @@ CANN_EXPORT Status aclmdlFinalizeDump() { return kOk; }
 CANN_EXPORT Status aclrtGetLastError(int) { return kOk; }
 CANN_EXPORT Status aclrtPeekAtLastError(int) { return kOk; }
 
-// Own kernels compiled elsewhere cannot run on the CPU.
+// Custom kernels compiled for a card cannot run on the CPU.
 CANN_EXPORT Status aclrtBinaryLoadFromData(const void*, size_t, const void*, void**) { return kNotSupported; }
 CANN_EXPORT Status aclrtBinaryGetFunction(const void*, const char*, void**) { return kNotSupported; }
 CANN_EXPORT Status aclrtGetFunctionAddr(void*, void**, void**) { return kNotSupported; }

@@ -1,4 +1,4 @@
-// A config that breaks a rule of the component it belongs to. Each component checks its own with a function validate(config).
+// A config that violates a rule of its component. Each component checks its own config with a function validate(config).
 #pragma once
 #include "hone/base/error.h"
 
@@ -10,7 +10,7 @@ class ConfigError : public UserError {
       : UserError(ExitCode::usage, std::move(message), std::move(hint)) {}
 };
 
-// Throws ConfigError unless the rule holds. For rules whose texts hold no values.
+// Throws ConfigError unless the rule holds. For rules whose texts contain no values.
 inline void require(bool holds, std::string_view message, std::string_view hint = "") {
   if (!holds) throw ConfigError(std::string(message), std::string(hint));
 }

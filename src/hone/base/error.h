@@ -1,4 +1,4 @@
-// The three kinds of failure: Result<T> for untrusted bytes, UserError for what a person can mend, HONE_CHECK for our own
+// The three kinds of failure: Result<T> for untrusted bytes, UserError for what a user can fix, HONE_CHECK for internal
 // invariants.
 #pragma once
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 
 namespace hone {
 
-// What a process exits with; scripts and schedulers branch on it.
+// Exit codes; scripts and schedulers branch on them.
 enum class ExitCode : int {
   ok = 0,
   failure = 1,
@@ -26,9 +26,9 @@ enum class ExitCode : int {
   interrupted = 130,
 };
 
-// Says what was found and what was expected; the hint says what to do. Printed as "error: MESSAGE\n  hint: HINT".
-// Both name settings in backquotes, as the configs have them: "raise `max_length`". Who filled the configs from something else
-// shows the names that are known there: the command line shows the options of the user's dialect (cli/dialect_flags.h).
+// The message states what was found and what was expected; the hint says what to do. Printed as "error: MESSAGE\n  hint: HINT".
+// Both name settings in backquotes by their config fields: "raise `max_length`". The command line replaces these by the options
+// of the user's dialect (cli/dialect_flags.h).
 class UserError : public std::runtime_error {
  public:
   UserError(ExitCode code, std::string message, std::string hint = "")
@@ -65,7 +65,7 @@ class [[nodiscard]] Result {
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 
-  // The value, or a UserError that says where the bytes came from.
+  // The value, or a UserError that names the source of the bytes.
   T or_throw(ExitCode code, const std::string& origin, const std::string& hint = "") && {
     if (!ok()) throw UserError(code, origin + ": " + error(), hint);
     return std::move(*this).value();

@@ -1,5 +1,5 @@
-// Named places where a test may make the program fail: "checkpoint.before_rename:kill[:n-th call, 1 by default; "3+" is the third
-// and all that follow]". The command line sets what HONE_FAULT says.
+// Named points at which a test can make the program fail: "checkpoint.before_rename:kill[:n-th call, 1 by default; "3+" is the
+// third and all later ones]". Set from HONE_FAULT by the command line.
 #pragma once
 #include <string_view>
 
@@ -7,9 +7,9 @@ namespace hone {
 
 void set_fault(std::string_view plan);  // once, before other threads; "" is none
 
-// Actions: kill (SIGKILL to ourselves), throw (an InternalError), enospc (a "no space left" error), nan (returns true so that the
-// caller spoils its value), sleep (a minute), hang (forever). Returns whether an active `nan` fault is due here. Costs one
-// comparison when none is set.
+// Actions: kill (SIGKILL to this process), throw (an InternalError), enospc (a "no space left" error), nan (returns true so that
+// the caller corrupts its value), sleep (a minute), hang (forever). Returns whether a `nan` fault is due here. Costs one
+// comparison if none is set.
 bool fault(std::string_view point);
 
 }  // namespace hone

@@ -20,7 +20,7 @@ namespace {
                   full ? "free some space, or choose another folder" : "");
 }
 
-// Closes its descriptor; named operations throw with the path.
+// Owns a descriptor; operations throw errors that contain the path.
 class Descriptor {
  public:
   Descriptor(const fs::path& path, int flags, const char* doing)
@@ -57,7 +57,7 @@ class Descriptor {
 
 namespace {
 
-// Opening a named pipe waits for whoever writes into it, perhaps forever. A shell's <(command) is one without a name of its own.
+// Opening a named pipe blocks until a writer opens it, perhaps forever. A shell's <(command) is an unnamed pipe.
 void refuse_named_pipe(const fs::path& path) {
   struct stat info {};
   const auto folder = path.parent_path();
@@ -85,7 +85,7 @@ std::string read_file(const fs::path& path) {
 }
 
 MappedFile::MappedFile(const fs::path& path) {
-  Descriptor file(path, O_RDONLY | O_NONBLOCK, "open");  // a pipe must not be waited for
+  Descriptor file(path, O_RDONLY | O_NONBLOCK, "open");  // do not block on a pipe
   auto info = file.status();
   if (!S_ISREG(info.st_mode)) throw UserError(ExitCode::bad_data, path.string() + ": is not a regular file");
   size_ = static_cast<size_t>(info.st_size);

@@ -32,16 +32,16 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// Writes beside `path`, syncs, renames over it: readers see the old content or the new, never a part.
+// Writes a temporary file, syncs and renames it: readers see either the old or the new content.
 void write_file_atomically(const fs::path& path, std::string_view content);
 
-// Appends one line with a single write, so that a reader of a log never sees half of it.
+// Appends one line with a single write, so that a reader of a log never sees a partial line.
 void append_line(const fs::path& path, std::string_view line);
 
 // Makes the directory entry of a finished rename durable.
 void sync_directory(const fs::path& directory);
 
-// True when `path`, with every link resolved, is inside `root`. Guards against "../" and links in names that come from files.
+// True if `path`, with all symlinks resolved, is inside `root`. Guards against "../" and symlinks in names that come from files.
 bool is_inside(const fs::path& root, const fs::path& path);
 
 }  // namespace hone

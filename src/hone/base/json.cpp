@@ -10,7 +10,7 @@
 namespace hone {
 namespace {
 
-// Builds a Json through nlohmann's SAX interface so that depth is bounded before anything recursive sees the value.
+// Builds a Json through nlohmann's SAX interface, so that nesting depth is bounded before any recursive code sees the value.
 class BoundedBuilder : public nlohmann::detail::json_sax_dom_parser<Json> {
   using Base = nlohmann::detail::json_sax_dom_parser<Json>;
 
@@ -23,7 +23,7 @@ class BoundedBuilder : public nlohmann::detail::json_sax_dom_parser<Json> {
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& cause) {
     message_ = cause.what();
     if (auto bracket = message_.find("] "); bracket != std::string::npos) message_ = message_.substr(bracket + 2);
-    std::erase_if(message_, [](char c) { return static_cast<unsigned char>(c) > 0x7f; });  // "last read" ends inside a character
+    std::erase_if(message_, [](char c) { return static_cast<unsigned char>(c) > 0x7f; });  // "last read" may split a character
     return false;
   }
   const std::string& message() const { return message_; }
@@ -55,7 +55,7 @@ Json plain_scalar(const std::string& text) {
   return text;
 }
 
-// Quoted text has the tag "!", plain text "?". A tag of the writer's own is kept: "!function f" becomes {"!function": "f"}.
+// Quoted text has the tag "!", plain text "?". A custom tag is kept: "!function f" becomes {"!function": "f"}.
 Json tagged_scalar(const YAML::Node& node) {
   const auto& tag = node.Tag();
   if (tag == "!") return node.Scalar();
@@ -64,7 +64,7 @@ Json tagged_scalar(const YAML::Node& node) {
 }
 
 class YamlConverter {
-  static constexpr size_t kMostKeys = 10'000;  // of one mapping, whose keys are looked for one by one
+  static constexpr size_t kMostKeys = 10'000;  // of one mapping: key lookup is linear
 
  public:
   YamlConverter(int max_depth, size_t max_nodes) : max_depth_(max_depth), nodes_left_(max_nodes) {}
@@ -115,7 +115,7 @@ Result<Json> parse_json(std::string_view text, JsonLimits limits) {
 }
 
 Result<Json> parse_yaml(std::string_view text, JsonLimits limits, size_t max_nodes) {
-  // yaml-cpp's own recursion is bounded by refusing texts that open more levels than we accept.
+  // Bounds yaml-cpp's recursion by rejecting texts that nest deeper than the limit.
   int open = 0;
   for (char c : text) {
     if (c == '[' || c == '{') ++open;
@@ -136,7 +136,7 @@ Json read_config_file(const std::string& path) {
   auto text = read_file(path);
   bool yaml = path.ends_with(".yaml") || path.ends_with(".yml");
   auto value = (yaml ? parse_yaml(text) : parse_json(text)).or_throw(ExitCode::usage, path);
-  // Those of a model's folder, whose fields are looked up everywhere.
+  // Config files of a model folder, which are read in many places.
   if (path.ends_with("config.json") && !value.is_object())
     throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: expected an object, found {}", path, value.type_name()));
   return value;

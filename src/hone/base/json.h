@@ -14,7 +14,7 @@ struct JsonLimits {
   int depth = 128;
 };
 
-// RFC 8259 to the letter: NaN and Infinity, which Python's json module writes, are refused, and so is invalid UTF-8.
+// Strict RFC 8259: NaN and Infinity, which Python's json module writes, are rejected, and so is invalid UTF-8.
 Result<Json> parse_json(std::string_view text, JsonLimits limits = {});
 
 // YAML 1.1 scalars as LLaMA-Factory's users mean them: 1e-4 is a number, yes/no stay strings, true/false/null are typed.

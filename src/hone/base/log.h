@@ -1,4 +1,4 @@
-// One human line style on stderr, or JSON lines. Colours only on a terminal. Lines never tear a progress bar.
+// Log lines on stderr, as text or JSON. Colors only on a terminal. Lines do not break a progress bar.
 #pragma once
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@ struct Config {
 };
 void configure(const Config& config);
 
-// How lines write the settings that components name in backquotes; as they are unless the command line says otherwise.
+// How log lines render settings in backquotes; unchanged unless the command line sets it.
 void set_naming(std::function<std::string(std::string_view)> naming);
 
 Level parse_level(std::string_view name);  // throws UserError(usage) naming the choices
@@ -41,7 +41,7 @@ void error(fmt::format_string<Args...> format, Args&&... args) {
   write(Level::error, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Says a thing once per process, whatever the number of calls with the same text.
+// Logs a message once per process.
 void warn_once(const std::string& message);
 
 }  // namespace hone::log

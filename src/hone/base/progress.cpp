@@ -32,7 +32,7 @@ std::string bar_of(double fraction, int cells) {
   return bar + std::string(static_cast<size_t>(std::max(0, cells - used)), ' ');
 }
 
-// The first items of a note, two blanks before each, that fit so many cells.
+// The first items of a note, separated by two spaces, that fit into the given width.
 std::string fitting_items(std::string_view note, size_t cells) {
   std::string out;
   while (!note.empty()) {
@@ -62,7 +62,7 @@ ProgressBar::ProgressBar(std::string label, int64_t total, int64_t start, Unit u
       live_(terminal::is_terminal(2)) {
   std::lock_guard lock(g_mutex);
   g_active = this;
-  if (live_) draw();  // the first step of a large model takes its time
+  if (live_) draw();  // the first step of a large model is slow
 }
 
 ProgressBar::~ProgressBar() { finish(); }

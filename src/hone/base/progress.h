@@ -1,4 +1,4 @@
-// A live bar on a terminal, a line now and then in a pipe or log file. One bar is on screen at a time.
+// A progress bar on a terminal, an occasional line in a pipe or log file. One bar is shown at a time.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -14,14 +14,14 @@ class ProgressBar {
   ~ProgressBar();  // leaves the cursor on a fresh line
   ProgressBar(const ProgressBar&) = delete;
 
-  // `note` is shown behind the counts, truncated to what fits: "loss 1.234  lr 1.0e-4  1.2k tok/s".
+  // `note` is shown after the counts, truncated to fit: "loss 1.234  lr 1.0e-4  1.2k tok/s".
   void update(int64_t done, std::string_view note = {});
   void finish();
 
-  // What the bar on screen, if there is one, says meanwhile: its own next update takes the note back.
+  // Sets a temporary note on the current bar, if any; its next update replaces it.
   static void set_active_status(std::string_view note);
 
-  // Called by the logger around a line so that it does not tear the bar.
+  // Called by the logger around a line, so that it does not break the bar.
   static void erase_active();
   static void redraw_active();
 

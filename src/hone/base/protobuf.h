@@ -8,7 +8,7 @@
 
 namespace hone {
 
-// Walks the fields of one message. A message that ends in the middle of a field, or holds a group, is an error: ok() is false.
+// Iterates over the fields of one message. A message that ends inside a field, or contains a group, is an error: ok() is false.
 class ProtobufReader {
  public:
   explicit ProtobufReader(std::string_view bytes) : rest_(bytes) {}
@@ -24,7 +24,7 @@ class ProtobufReader {
   };
   std::optional<Field> next();
   bool ok() const { return ok_; }
-  // Of a packed list, which is varints and no fields. None when its bytes end in the middle of one.
+  // The values of a packed list of varints. None if its bytes end inside one.
   static std::optional<std::vector<uint64_t>> packed(std::string_view bytes);
 
  private:

@@ -1,4 +1,4 @@
-// A number out of a name, the same on every platform and in every release: for seeds that checkpoints and runs must agree on.
+// A hash of a name, the same on every platform and in every release: for seeds shared by checkpoints and runs.
 #pragma once
 #include <cstdint>
 #include <string_view>

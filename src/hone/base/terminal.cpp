@@ -18,7 +18,7 @@ struct Glyph {
   size_t bytes, cells;
 };
 
-// Enough of UTF-8 and East Asian width to line a table up; invalid bytes count as one cell.
+// Enough of UTF-8 and East Asian width to align a table; invalid bytes count as one cell.
 Glyph glyph_at(std::string_view text) {
   auto lead = static_cast<unsigned char>(text[0]);
   size_t bytes = lead < 0x80 ? 1 : lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;

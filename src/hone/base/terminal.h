@@ -1,4 +1,4 @@
-// What the terminal can show. Progress bars and tables ask here; nothing else looks at isatty or COLUMNS.
+// Terminal capabilities for progress bars and tables; nothing else uses isatty or COLUMNS.
 #pragma once
 #include <string>
 #include <string_view>

@@ -1,4 +1,4 @@
-// A text without the blanks around it, those that Python's str.strip() takes away from ASCII text.
+// A text without surrounding white space, like Python's str.strip() on ASCII text.
 #pragma once
 #include <string>
 #include <string_view>

@@ -27,7 +27,7 @@ std::optional<double> number_in(const fs::path& file) {
 
 double share(double quota, double period) { return quota > 0 && period > 0 ? quota / period : kNoLimit; }
 
-// Version 2: "max 100000", or microseconds and the period they are given for.
+// Version 2: "max 100000", or a quota in microseconds and its period.
 double limit_v2(const fs::path& group) {
   std::string quota;
   double period = 0;
@@ -39,8 +39,8 @@ double limit_v1(const fs::path& group) {
   return share(number_in(group / "cpu.cfs_quota_us").value_or(-1), number_in(group / "cpu.cfs_period_us").value_or(0));
 }
 
-// The smallest limit of a group and all that it is in. Inside a container the path may name a group of the host's, which is not
-// there.
+// The smallest limit of a cgroup and its ancestors. Inside a container the path may name a cgroup of the host, which is not
+// visible.
 template <class Limit>
 double smallest_limit(const fs::path& mount, const std::string& path, Limit limit) {
   double smallest = limit(mount);
@@ -87,7 +87,7 @@ double cpu_quota(const fs::path& root) {
   const fs::path groups = root / "sys/fs/cgroup";
   double smallest = kNoLimit;
   std::ifstream file(root / "proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {  // "4:cpu,cpuacct:/a/b", of version 2 "0::/a/b"
+  for (std::string line; std::getline(file, line);) {  // "4:cpu,cpuacct:/a/b"; in version 2 "0::/a/b"
     const auto first = line.find(':'), second = line.find(':', first + 1);
     if (second == line.npos) continue;
     const auto controllers = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);

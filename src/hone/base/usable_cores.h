@@ -1,5 +1,5 @@
-// The cores this process may use: what the scheduler's mask names, as far as the control group's CPU quota goes, and where they
-// are in the machine.
+// The cores this process may use: its affinity mask,
+// limited by the cgroup's CPU quota, and their NUMA nodes.
 #pragma once
 #include <filesystem>
 #include <string_view>
@@ -7,26 +7,26 @@
 
 namespace hone {
 
-// "0-2,5" → {0, 1, 2, 5}, as kernels and drivers write lists; what follows a mistake is left out.
+// "0-2,5" → {0, 1, 2, 5}, the list format of kernels and drivers; ignores everything after an error.
 std::vector<int> parse_core_list(std::string_view text);
 
 std::vector<int> allowed_cores();  // of the calling thread's affinity mask
 
-// Cores' worth of time that control groups leave this process, versions 1 and 2, its own group and those around it; infinity
-// without a limit. `root` replaces "/".
+// The CPU quota of this process in cores, from cgroup versions 1 and 2, its own group and its ancestors; infinity without a
+// limit. `root` replaces "/".
 double cpu_quota(const std::filesystem::path& root = "/");
 
-// How many threads are worth having: at least one, at most one per allowed core, a quota rounded up. Asked once.
+// The number of useful threads: at least one, at most one per allowed core, with the quota rounded up. Computed once.
 int usable_cores();
 
-// The cores of each NUMA node that are among `allowed`, node by node; one node with all of them where the kernel names none.
+// The allowed cores by NUMA node; a single node with all of them if the kernel reports none.
 std::vector<std::vector<int>> numa_nodes(const std::vector<int>& allowed, const std::filesystem::path& root = "/");
 
-// The cores of one of several processes that share a machine: neighbors in as few nodes as possible, all shares of nearly the
-// same size. With more processes than cores some get the same core.
+// The cores for one of several processes on a machine: adjacent, in as few nodes as possible, in shares of almost equal size.
+// With more processes than cores, some share a core.
 std::vector<int> share_of_cores(const std::vector<std::vector<int>>& nodes, int index, int count);
 
-// Restricts the calling thread, and threads it starts later, to these cores. False where the system refuses.
+// Restricts the calling thread, and threads it starts later, to these cores. False if the system rejects this.
 bool bind_to(const std::vector<int>& cores);
 
 }  // namespace hone

@@ -12,7 +12,7 @@ namespace {
 constexpr std::array<std::string_view, 12> kBareOptions = {
     "--multi_gpu", "--cpu", "--mps",   "--tpu",       "--use_deepspeed", "--use_fsdp",
     "--quiet",     "-q",    "--debug", "--no_python", "--same_network",  "--dynamo_use_dynamic"};
-// What decides how many processes are started, on what, in which precision, and how the model is spread over them.
+// Options that set the number of processes, the devices, the precision and the sharding of the model.
 constexpr std::array<std::string_view, 9> kKept = {"config_file",     "num_processes",   "num_machines",
                                                    "machine_rank",    "main_process_ip", "main_process_port",
                                                    "mixed_precision", "use_fsdp",        "cpu"};
@@ -26,7 +26,7 @@ bool contains(const Container& words, std::string_view word) {
 
 class LaunchLine {
  public:
-  // Takes the option at `i` and its value, if it has one; returns the index of its last word.
+  // Consumes the option at `i` and its value, if any; returns the index of the last argument consumed.
   size_t take(const std::vector<std::string>& words, size_t i) {
     std::string name = words[i].substr(std::min<size_t>(2, words[i].size())), value = "true";
     auto equals = name.find('=');

@@ -45,7 +45,7 @@ class Chat {
     if (terminal::is_terminal(0) && terminal::is_terminal(1)) fmt::print("{}\n", terminal::styled(help(), terminal::Style::dim));
     while (auto input = read_turn()) {
       auto word = lower(trimmed(*input));
-      if (word == "/help") {  // without the slash it is a question
+      if (word == "/help") {  // without the slash it is a prompt
         fmt::print("{}\n", help());
         continue;
       }
@@ -75,7 +75,7 @@ class Chat {
     std::fflush(stdout);
     std::string line;
     if (!std::getline(std::cin, line)) return std::nullopt;
-    if (!terminal::is_terminal(0)) fmt::print("{}\n", line);  // a transcript of piped questions shows them
+    if (!terminal::is_terminal(0)) fmt::print("{}\n", line);  // echoes piped prompts, so that the transcript shows them
     return line;
   }
 
@@ -95,7 +95,7 @@ class Chat {
       prompt.clear();
     }
     fmt::print("\n");
-    if (editor_ && editor_->was_interrupted() && !text.empty()) return std::string();  // what was begun is dropped, not sent
+    if (editor_ && editor_->was_interrupted() && !text.empty()) return std::string();  // discards unsent input
     return text.empty() ? std::nullopt : std::optional(text);
   }
 

@@ -1,4 +1,4 @@
-// A conversation in the terminal: reads a line, streams the answer, keeps the history.
+// A conversation in the terminal: reads a line, streams the response, keeps the history.
 #pragma once
 #include <functional>
 #include <string>
@@ -7,21 +7,21 @@
 
 namespace hone::cli {
 
-// How a front end's chat looks and which words it obeys.
+// The appearance of a front end's chat and its commands.
 struct ChatStyle {
   std::string prompt, multi_line_prompt, system_prompt;
   std::string answer_prefix;  // "Assistant: "
-  std::string separator;      // printed behind an answer
-  std::string words;          // what can be typed beside questions: said at the start on a terminal, and by /help
+  std::string separator;      // printed after a response
+  std::string words;          // available commands: printed at the start on a terminal, and by /help
 };
 ChatStyle swift_manner();    // <<<
 ChatStyle factory_manner();  // User: / Assistant:
 
-// The answer to `conversation`; calls `show` with each piece. An error message is shown and the turn forgotten.
+// Generates the response to `conversation`; calls `show` with each piece. On an error, the message is shown and the turn dropped.
 using ChatReply =
     std::function<std::string(const data::Conversation& conversation, const std::function<void(std::string_view)>& show)>;
 
-// Until "exit" or the end of input. `tools` and the system prompt of `start` stay through "clear".
+// Runs until "exit" or the end of input. `tools` and the system prompt of `start` survive "clear".
 int chat(const ChatStyle& manner, data::Conversation start, const ChatReply& answer);
 
 }  // namespace hone::cli

@@ -1,4 +1,4 @@
-// From Options to the plain settings of the commands that know nothing of the options table.
+// Converts Options to plain settings for commands that do not depend on the options table.
 #include "hone/cli/arguments/data.h"
 #include "hone/cli/arguments/hub.h"
 #include "hone/cli/arguments/model.h"

@@ -55,7 +55,7 @@ struct OtherName {
   FrontEnd front_end;
   std::string_view name, command;
 };
-// LLaMA-Factory's verbs; the native front end knows them too where they do not clash.
+// LLaMA-Factory's commands; the native front end has them too unless the names clash.
 constexpr OtherName kOtherNames[] = {
     {FrontEnd::factory, "chat", "infer"},    {FrontEnd::factory, "api", "deploy"}, {FrontEnd::factory, "webchat", "app"},
     {FrontEnd::factory, "webui", "web-ui"},  {FrontEnd::factory, "env", "doctor"}, {FrontEnd::accelerate, "launch", "train"},

@@ -1,4 +1,4 @@
-// The verbs of the program: what each is called, what it does, which function does it.
+// The program's commands: name, description, function.
 #pragma once
 #include <span>
 #include <string>

@@ -1,4 +1,4 @@
-// The handful of options that most runs of a command need, and a command line to start from: what its help shows first.
+// The few options that most runs of a command need, and an example command line: shown first in its help.
 #pragma once
 #include <string>
 #include <string_view>

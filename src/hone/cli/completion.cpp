@@ -47,7 +47,7 @@ std::string verb_cases(FrontEnd front_end) {
   return cases;
 }
 
-// bash and zsh share the functions that choose words; only how words are offered differs.
+// bash and zsh share the functions that select candidates; only the code that offers them differs.
 std::string shared_functions() {
   std::string out = "_hone_values() {\n  case \"$1\" in\n" + choice_cases() + "    *) words=\"\" ;;\n  esac\n}\n";
   for (auto front_end : kFrontEnds) {

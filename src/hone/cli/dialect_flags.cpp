@@ -8,7 +8,7 @@ namespace {
 
 bool is_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
-// The front end's name of an option, where a value means the same under both names.
+// The front end's name of an option, provided that values mean the same under both names.
 std::string_view name_in_dialect(std::string_view name, FrontEnd front_end, Verbs verb) {
   for (const auto& option : options_table()) {
     if (option.name != name || !(option.verbs & verb)) continue;
@@ -20,7 +20,7 @@ std::string_view name_in_dialect(std::string_view name, FrontEnd front_end, Verb
   return name;
 }
 
-// Fields that are not called as the option that fills them. Of several options, the first that the command has.
+// Config fields whose name differs from the option that fills them. Of several options, the first that the command has applies.
 constexpr std::pair<std::string_view, std::string_view> kFieldOptions[] = {
     {"async_lag", "async_generate"},
     {"correction.mode", "rollout_importance_sampling_mode"},
@@ -60,8 +60,8 @@ bool has_command_option(std::string_view name, FrontEnd front_end, Verbs verb) {
   });
 }
 
-// "" where no option fills the field. A command that only looks at another's options (plan, preview) shows those, and a front end
-// without the option shows hone's.
+// "" if no option fills the field. A command that inspects another command's options (plan, preview) shows those, and a front end
+// without the option shows hone's name.
 std::string_view option_of_field(std::string_view field, FrontEnd front_end, Verbs verb) {
   for (const auto verbs : {verb, kTraining, kEveryVerb}) {
     for (const auto& [known, option] : kFieldOptions)

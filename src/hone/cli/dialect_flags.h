@@ -1,12 +1,12 @@
-// Components name settings in backquotes, as their configs have them; a user reads the options of the dialect that was typed.
+// Components name settings in backquotes by their config fields; users see the options of their dialect.
 #pragma once
 #include "hone/base/error.h"
 #include "hone/cli/table.h"
 
 namespace hone::cli {
 
-// `text` with the options of this front end: "lower `max_length`", or "lower --max_length" of a message that cli itself writes,
-// is "lower --cutoff_len" to LLaMA-Factory's users. Other words in backquotes stay.
+// `text` with the options of this front end: "lower `max_length`", or "lower --max_length" in a message of cli itself, becomes
+// "lower --cutoff_len" for LLaMA-Factory's users. Other words in backquotes stay.
 std::string in_dialect(std::string_view text, FrontEnd front_end, Verbs verb);
 
 // The same for message and hint.

@@ -11,7 +11,7 @@ namespace {
 
 bool holds_model(const fs::path& folder) { return fs::is_regular_file(folder / "config.json"); }
 
-// "--adapters output/run/checkpoint-8", whichever option the checkpoint is for.
+// "--adapters output/run/checkpoint-8": the option that a checkpoint folder belongs to.
 std::string as_option(const Options& options, const fs::path& checkpoint) {
   const ModelArguments args(options);
   return fmt::format("{} {}", io::adapter_files_in(checkpoint) ? args.adapters.flag() : args.model.flag(), checkpoint.string());
@@ -33,7 +33,7 @@ void require_adapter_folder(const Options& options, const std::string& folder) {
   if (holds_model(folder))
     throw UserError(ExitCode::usage, fmt::format("{} {} holds a model, not an adapter", option, folder),
                     fmt::format("pass it as {} {}", args.model.flag(), folder));
-  io::read_adapter_config(folder);  // says what it holds instead
+  io::read_adapter_config(folder);  // the error states what the folder contains
 }
 
 void require_model_folder(const Options& options) {

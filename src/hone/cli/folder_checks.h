@@ -4,10 +4,10 @@
 
 namespace hone::cli {
 
-// Throws UserError that says what the folder holds instead: nothing, a model, a run with checkpoints; and what to pass.
+// Throws UserError stating what the folder contains instead (nothing, a model, a run with checkpoints) and what to pass.
 void require_adapter_folder(const Options& options, const std::string& folder);
-// The same of --model where it is a folder without config.json: an adapter, or a run with checkpoints. What else it may lack is
-// reported by who opens it.
+// The same for a --model folder without config.json: an adapter, or a run with checkpoints. Other missing files are reported when
+// it is opened.
 void require_model_folder(const Options& options);
 
 }  // namespace hone::cli

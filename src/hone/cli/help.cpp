@@ -12,7 +12,7 @@ namespace {
 using terminal::Style;
 using terminal::styled;
 
-// Where the explanations begin; narrow terminals need the room for the longest of their words.
+// Column of the descriptions; narrow terminals leave room for the longest word.
 size_t name_column(size_t width) { return width < 80 ? 26 : 34; }
 
 std::string padded(std::string_view text, size_t cells) {
@@ -51,7 +51,7 @@ std::string choices_note(const Option& option) {
   return " One of " + words + ".";
 }
 
-// disable_gradient_checkpointing and the like, where that is the name shown.
+// disable_gradient_checkpointing and the like, if that is the displayed name.
 bool shown_negated(const Option& option, FrontEnd front_end) {
   auto name = shown_name(option, front_end);
   for (const auto& alias : option.other_names())
@@ -98,7 +98,7 @@ std::string usage_of(FrontEnd front_end, const Command& command, std::string_vie
                      config && front_end != FrontEnd::swift ? " [key=value …]" : "", wrap(command.help, page_width(), 0));
 }
 
-// Options of a command that passes the others on: those others have help of their own.
+// The command's own options if it passes the others on: those are in the other command's help.
 bool listed(const Option& option, FrontEnd front_end, const Command& command) {
   return in_help(option, front_end, command.verb) && (!command.passes_options || option.verbs == command.verb);
 }
@@ -152,7 +152,7 @@ std::vector<GroupSize> groups_of(FrontEnd front_end, const Command& command) {
   return groups;
 }
 
-// What most runs need; the rest is named by its groups.
+// The most common options; the others are listed by group.
 std::string short_help(FrontEnd front_end, const Command& command, std::string_view typed, const CommonOptions& common) {
   auto width = page_width();
   auto out = fmt::format("\n{}\n  {}\n\n{}\n", styled("Example", Style::bold), wrap(common.example, width - 6, 6),
@@ -193,7 +193,7 @@ std::string group_help(FrontEnd front_end, const Command& command, std::string_v
   return out;
 }
 
-// One find of a search: the option, where it belongs, and what becomes of it.
+// One search result: the option, its command, and its status.
 std::string found_option(const Option& option) {
   auto text = option_help(option, FrontEnd::hone, 0, page_width());
   std::string commands;
@@ -320,7 +320,7 @@ std::string config_table(const Options& options, bool as_json) {
       group = s->option->group;
     }
     auto value = hidden(*s) ? std::string(kHidden) : s->is_auto ? std::string("auto") : show_value(without_passwords(s->value));
-    // The value is the row's own, so a name that means the opposite would mislead.
+    // The value is in the row's own terms, so a negated name would mislead.
     bool opposite = shown_negated(*s->option, options.front_end());
     auto name = padded(opposite ? s->option->name : shown_name(*s->option, options.front_end()), name_width);
     bool plain = s->source == Source::built_in;

@@ -21,7 +21,7 @@ bool is_on(const char* variable) {
   return text == "1" || text == "true" || text == "yes" || text == "y" || text == "on";
 }
 
-// LLaMA-Factory's switch counts where --use_hf or USE_HF says nothing.
+// LLaMA-Factory's switch applies if neither --use_hf nor USE_HF is set.
 hub::Site chosen_site(const Options& options) {
   const auto use_hf = HubArguments(options).use_hf;
   if (!use_hf.exists()) return is_on("USE_HF") ? hub::Site::hugging_face : hub::Site::modelscope;
@@ -42,7 +42,7 @@ std::string found_adapter(const Options& options, const std::string& word, const
   return label + folder.string();
 }
 
-// Called once when a command starts.
+// Called once at the start of a command.
 void configure_hub(const Options& options) {
   const HubArguments args(options);
   hub::configure({.site = chosen_site(options),
@@ -52,7 +52,7 @@ void configure_hub(const Options& options) {
                   .user = hub::user_settings(system_access().environment)});
 }
 
-// --ckpt_dir names what --adapters or --model would, whichever it holds.
+// --ckpt_dir is equivalent to --adapters or --model, depending on the contents of the folder.
 void find_checkpoint(Options& options) {
   const ModelArguments args(options);
   if (!args.ckpt_dir.has_value()) return;
@@ -66,7 +66,7 @@ void find_checkpoint(Options& options) {
     options.set(args.model.name(), folder, source, where);
 }
 
-// Replaces adapters that are hub ids by the folders they are found in, so that their args.json can be read like any other.
+// Replaces adapters given as hub ids by their local folders, so that their args.json can be read.
 void find_adapters(Options& options) {
   const auto adapters = ModelArguments(options).adapters;
   if (!adapters.has_value()) return;
@@ -77,8 +77,8 @@ void find_adapters(Options& options) {
   options.set(adapters.name(), folders, adapters.source(), where);
 }
 
-// Without --model the first adapter's base is meant. An export that merges asks for it itself: one that only sends an adapter
-// needs none.
+// Without --model, the first adapter's base model is used. An export that merges looks it up itself; one that only pushes an
+// adapter needs no base model.
 void find_base(Options& options) {
   const ModelArguments args(options);
   if (options.verb() & kExport || !args.adapters.has_value() || args.model.has_value()) return;
@@ -86,7 +86,7 @@ void find_base(Options& options) {
   if (auto equals = adapter.find('='); equals != adapter.npos && !std::filesystem::exists(adapter))
     adapter = adapter.substr(equals + 1);
   auto files = io::adapter_files_in(adapter);
-  if (!files) return;  // who opens it says what is missing
+  if (!files) return;  // opening it reports what is missing
   options.set(args.model.name(), base_of_adapter(adapter), Source::checkpoint, (*files / "adapter_config.json").string());
 }
 

@@ -1,4 +1,4 @@
-// hone, swift, llamafactory-cli, lmf, accelerate: one program, the name it is called by decides.
+// hone, swift, llamafactory-cli, lmf, accelerate: one program; the name it is called by selects the front end.
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 
 namespace {
 
-// Settings that libraries read before main or at first use. OpenMP threads that spin while they wait cost eight times the work's
-// own time as soon as anything else uses the cores. oneDNN keeps code for the last 1,024 shapes it met, twice, up to 0.7 MB each.
+// Settings that libraries read before main or on first use. Spinning OpenMP threads cost eight times the time of the work itself
+// once anything else uses the cores. oneDNN caches code for the last 1,024 shapes, twice, up to 0.7 MB each.
 struct Setting {
-  const char *entry, *also;  // also: another name of the same choice
+  const char *entry, *also;  // another name of the same setting
 };
 constexpr Setting kSettings[] = {{"GOMP_SPINCOUNT=2000", "OMP_WAIT_POLICY="},
                                  {"LRU_CACHE_CAPACITY=64", nullptr},
@@ -22,7 +22,7 @@ bool names_same(const char* entry, const char* setting) {
   return !std::strncmp(entry, setting, static_cast<size_t>(std::strchr(setting, '=') - setting) + 1);
 }
 
-// Starts the program again with those settings that the person did not make; with all of them made it continues.
+// Restarts the program with those settings that the user did not set; if all are set, continues.
 void settle_environment(int, char** words, char** environment) {
   std::vector<char*> all;
   for (char** entry = environment; *entry; ++entry) all.push_back(*entry);
@@ -32,7 +32,7 @@ void settle_environment(int, char** words, char** environment) {
       return names_same(entry, setting.entry) || (setting.also && names_same(entry, setting.also));
     };
     if (std::none_of(all.begin(), all.end(), makes_it))
-      all.push_back(const_cast<char*>(setting.entry));  // execve only reads them
+      all.push_back(const_cast<char*>(setting.entry));  // execve does not modify them
   }
   if (all.size() == own) return;
   all.push_back(nullptr);

@@ -1,5 +1,5 @@
-// One row of the options table: what an option is called in each front end, what it may hold, what it starts as, what hone does
-// with it.
+// One row of the options table: the names of an option in each
+// front end, its type, its defaults, and how hone handles it.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace hone::cli {
 
-// The program name decides. Each front end has its own names and defaults over the same rows.
+// Selected by the program name. Each front end has its own names and defaults over the same rows.
 enum class FrontEnd { hone, swift, factory, accelerate };
 
 // Verbs as bits, so that a row can name the commands it applies to.
@@ -71,8 +71,8 @@ constexpr Type Real(double low = -std::numeric_limits<double>::infinity(),
 }
 constexpr Type Choice(std::string_view choices) { return {Kind::choice, 0, 0, choices}; }
 
-// honoured: does what it says. always: hone always does it, and `reason` explains that to users who request something else.
-// accepted: cannot matter here, `reason` says why. refused: `reason` names what to use instead.
+// honoured: has its effect. always: hone always does it, and `reason` explains that to users who request something else.
+// accepted: cannot matter here, `reason` says why. refused: `reason` names the alternative.
 enum class Status { supported, always_on, no_effect, rejected };
 std::string_view status_name(Status status);  // "honoured", "always so", "accepted", "refused"
 
@@ -118,7 +118,7 @@ struct Option {
   std::span<const Alias> other_names() const { return {aliases.data(), alias_count}; }
 };
 
-// Notes on a row, written behind its help text.
+// Attributes of a row, written after its help text.
 namespace note {
 struct also {  // an older or plainer name
   std::string_view name;
@@ -179,12 +179,12 @@ struct only_swift {
 };
 }  // namespace note
 
-// The value that `given` (a word from the command line, or a typed value from a file) means for this option, checked against its
-// type, range and choices. `commas` splits a list's single word at commas, as LLaMA-Factory writes lists.
+// The value of `given` (a string from the command line, or a typed value from a file) for this option, checked against its type,
+// range and choices. `commas` splits a list's single string at commas, LLaMA-Factory's syntax.
 Result<Json> read_value(const Option& option, const Json& given, bool commas = false);
 
-// Whether this option's value is secret: neither args.json nor --show_config shows it. A bot's address is: anyone who has
-// it can write there.
+// Whether this option's value is secret: neither args.json nor --show_config shows it. A bot's URL is secret: anyone who has it
+// can post there.
 bool is_secret(std::string_view option);
 // The value with "(hidden)" for the name and password in addresses such as https://name:password@host.
 Json without_passwords(Json value);

@@ -1,4 +1,4 @@
-// The options of one run: every value typed, checked, and aware of where it came from.
+// The options of one run: typed and checked values with their sources.
 #pragma once
 #include <map>
 #include <string>
@@ -30,8 +30,8 @@ class Options {
   const std::string& command() const { return command_; }  // "sft", "train" …
   Verbs verb() const { return verb_; }
 
-  // Asking for a name that the command does not have, or for a value that is none, is a mistake of ours (HONE_CHECK).
-  // Names are the table's own, whatever the front end called them.
+  // Reading a name that the command does not have, or a value that is none, is a bug (HONE_CHECK). Names are the table's own,
+  // whatever the front end calls them.
   bool has(std::string_view name) const;          // not none, not an undecided "auto", not an empty list
   bool is_set(std::string_view name) const;       // by anything but a default
   std::string text(std::string_view name) const;  // "" when none, "auto" when undecided
@@ -42,7 +42,7 @@ class Options {
   std::vector<double> reals(std::string_view name) const;  // a list of numbers; throws UserError naming the bad one
   // Parsed JSON; a path is opened and read. Null when none.
   Json json(std::string_view name) const;
-  // text() that must be there: UserError naming the option as this front end calls it.
+  // text() that must exist: otherwise a UserError with the front end's name of the option.
   std::string required(std::string_view name) const;
 
   Source source(std::string_view name) const;
@@ -60,7 +60,7 @@ class Options {
   // In the table's order, for --show_config and args.json.
   std::vector<const Setting*> in_order() const;
   Json to_json() const;
-  // Options that were given but never read. The last guard against an option that silently does nothing.
+  // Options that were given but never read: the last guard against an option that silently does nothing.
   std::vector<const Setting*> given_but_unread() const;
 
  private:

@@ -34,7 +34,7 @@
 namespace hone::cli {
 namespace {
 
-// Cursor shown, colors reset, a fresh line: whatever was on screen, the shell's prompt starts clean.
+// Shows the cursor, resets colors and starts a new line, so that the shell's prompt appears clean.
 void leave_on_interrupt(int) {
   constexpr char kReset[] = "\x1b[?25h\x1b[0m\n";
   if (::isatty(2)) [[maybe_unused]]
@@ -42,7 +42,7 @@ void leave_on_interrupt(int) {
   ::_exit(static_cast<int>(ExitCode::interrupted));
 }
 
-// Who reads an error message: the front end and the verb decide what options are called in it.
+// The reader of an error message: the front end and the command determine the names of options in it.
 struct Audience {
   FrontEnd front_end;
   Verbs verb;
@@ -61,7 +61,7 @@ int report(const Audience& audience, ExitCode code, std::string found, std::stri
   return report(audience, UserError(code, std::move(found), std::move(fix)));
 }
 
-// An error of libtorch, torch_npu or the system, which knows nothing of our exit codes.
+// An error of libtorch, torch_npu or the system, which does not define an exit code.
 int report_failure(const Audience& audience, const std::string& what) {
   auto text = device::npu::with_card_error(what);
   if (auto known = device::npu::explain(text); known && device::npu::loaded())
@@ -89,7 +89,7 @@ int world_size() {
   return std::getenv("WORLD_SIZE") ? number("WORLD_SIZE") : number("NPROC_PER_NODE") * number("NNODES");
 }
 
-// The first process of a node speaks for it; what the others say is for --log_level_replica to choose.
+// Rank 0 of a node logs; --log_level_replica sets the level of the others.
 std::string log_level(const CommonArguments& args) {
   auto number = [](const char* name) {
     const char* text = std::getenv(name);
@@ -181,7 +181,7 @@ std::optional<Options> resolve(Parsed parsed) {
     fmt::print("{}", config_table(options, *CommonArguments(options).log_format == "json"));
     return std::nullopt;
   }
-  check_option_conflicts(Options(options));  // a copy, so that looking does not count as use
+  check_option_conflicts(Options(options));  // a copy, so that reading does not mark options as used
   return std::move(options);
 }
 

@@ -1,4 +1,4 @@
-// The program from its words to its exit code.
+// Runs the program: from its arguments to its exit code.
 #pragma once
 #include <optional>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace hone::cli {
 
-// A parsed command line, before anything is done.
+// A parsed command line, before execution.
 struct Invocation {
   FrontEnd front_end = FrontEnd::hone;
   const Command* command = nullptr;
@@ -20,11 +20,11 @@ struct Invocation {
 // Throws UserError(usage) for an unknown verb. `words` excludes the program's own name.
 Invocation read_invocation(FrontEnd front_end, std::vector<std::string> words);
 Parsed parse_invocation(const Invocation& invocation, const SystemAccess& world);
-// The options as the command gets them: variables set, notes logged, folders found, checkpoints' own values taken, every "auto"
-// decided, combinations checked. None when --show_config printed it instead.
+// The options as the command gets them: variables set, notes logged, folders located, checkpoints' values applied, every "auto"
+// resolved, combinations checked. None if --show_config printed them instead.
 std::optional<Options> resolve(Parsed parsed);
 
-// Runs the command; every failure becomes "error: …" with a hint on stderr and the right exit code.
+// Runs the command; every failure becomes "error: …" with a hint on stderr and an exit code.
 int run_program(const std::string& program, std::vector<std::string> words);
 
 }  // namespace hone::cli

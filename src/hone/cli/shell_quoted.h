@@ -1,4 +1,4 @@
-// A word as a shell takes it: command lines that hone prints are made to be copied.
+// Quotes an argument for a shell, so that printed command lines can be copied.
 #pragma once
 #include <string>
 

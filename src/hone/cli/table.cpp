@@ -82,7 +82,7 @@ NameIndex::NameIndex(FrontEnd front_end, Verbs verb) {
     add(option.name, option, nullptr);
     for (const auto& alias : option.other_names()) add(alias.name, option, &alias);
   }
-  // Where two rows share a name, the one that this front end's users mean comes first and wins.
+  // If two rows share a name, the row of this front end comes first and wins.
   std::stable_sort(entries_.begin(), entries_.end(),
                    [](const Entry& a, const Entry& b) { return a.name != b.name ? a.name < b.name : a.native > b.native; });
 }

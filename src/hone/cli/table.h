@@ -22,9 +22,9 @@ class NameIndex {
   NameIndex(FrontEnd front_end, Verbs verb);
 
   std::optional<NamedOption> find(std::string_view name) const;  // "learning_rate", dashes already underscores
-  // argparse's rule: a prefix that only one option has. Used for swift.
+  // argparse's rule: an unambiguous prefix of an option's name. Used for swift.
   std::optional<NamedOption> find_prefix(std::string_view prefix) const;
-  // What a prefix could mean when several options have it.
+  // The options that an ambiguous prefix matches.
   std::vector<std::string_view> names_with_prefix(std::string_view prefix) const;
   std::optional<NamedOption> find_letter(char letter) const;
   std::string nearest(std::string_view name) const;  // "" when nothing is near
@@ -40,21 +40,21 @@ class NameIndex {
   std::vector<const Option*> rows_;
 };
 
-// The name this front end's users know the option by.
+// The option's name in this front end.
 std::string_view shown_name(const Option& option, FrontEnd front_end);
-// As typed: "" none, "auto" worked out later.
+// As typed: "" is none, "auto" is resolved later.
 std::string_view default_text(const Option& option, FrontEnd front_end, Verbs verb);
-// Is this option part of what the front end's users know?
+// Whether users of this front end know the option.
 bool belongs_to(const Option& option, FrontEnd front_end);
 
-// Why some rows about images and videos are only accepted.
+// Why some options about images and videos are only accepted.
 constexpr std::string_view kMultimodalUnsupported = "only read by parts of multimodal models that are not in this version";
 
 namespace table {
-// Each adds the rows of its file.
+// Each adds the options of its file.
 using Rows = std::vector<Option>;
 void add_group(Rows& rows, std::string_view title, Verbs verbs, std::initializer_list<Option> options);
-// The same for options of what is not in this version: they are accepted, and `reason` says why they do nothing yet.
+// The same for options of features that are not in this version: accepted, and `reason` says why they have no effect yet.
 void add_unsupported_group(Rows& rows, std::string_view title, Verbs verbs, std::string_view reason,
                            std::initializer_list<Option> options);
 void add_common(Rows& rows);

@@ -8,7 +8,7 @@
 namespace hone::cli {
 namespace {
 
-constexpr size_t kLeastForLast = 20;  // cells of the last column, below which wrapping it helps nobody
+constexpr size_t kLeastForLast = 20;  // width below which wrapping the last column does not help
 
 }  // namespace
 
@@ -40,7 +40,7 @@ std::string TextTable::str(size_t width, size_t indent) const {
   size_t fixed = indent;
   for (size_t i = 0; i + 1 < widths.size(); ++i) fixed += widths[i] + 2;
   size_t least = widths.empty() ? 0 : std::min(widths.back(), kLeastForLast);
-  // What reads a pipe wants one row a line.
+  // Programs reading a pipe expect one row per line.
   if (!titles_.empty() && fixed + least > width && terminal::has_width(1)) return one_below_the_other(width, indent);
   auto line = [&](const std::vector<std::string>& cells) {
     std::string out(indent, ' ');

@@ -1,4 +1,4 @@
-// What every row format becomes: messages in canonical roles, and what belongs to them.
+// The common form of all row formats: messages in canonical roles, and their attachments.
 #pragma once
 #include <memory>
 #include <optional>

@@ -18,7 +18,7 @@ struct Looked {
   int64_t length = 0, longest = 0, learned = 0;
 };
 
-// One row by the two encoders of a preview: as the run has it, and without a limit, which tells how long it is.
+// One row encoded twice for a preview: as in the run, and without a length limit to measure its full length.
 class RowView {
  public:
   RowView(const ConversationSource& source, const PreviewConfig& config, std::shared_ptr<const Encoder> encoder,
@@ -117,7 +117,7 @@ LengthSummary summarize(std::vector<int64_t> lengths, size_t bars) {
 
 namespace {
 
-// How many placeholders of a medium stand together, by the place of the first.
+// Counts consecutive placeholders of a medium, by the position of the first.
 std::map<size_t, int64_t> placeholder_runs(const Sample& sample) {
   std::map<size_t, int64_t> runs;
   auto add = [&](const auto& medium, int64_t tokens) {
@@ -161,7 +161,7 @@ DatasetPreview preview(const ConversationSource& source, const PreviewConfig& co
   auto without_limit = encode;
   without_limit.max_length = 0;
   if (without_limit.template_name.empty())
-    without_limit.template_name = default_template(without_limit.dialect, model);  // chosen and said above
+    without_limit.template_name = default_template(without_limit.dialect, model);  // selected and reported above
   RowView view(source, config, encoder, Encoder::make(without_limit, tokenizer, model));
 
   DatasetPreview preview{.scanned = std::min(config.scan, source.size())};

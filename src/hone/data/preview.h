@@ -1,4 +1,4 @@
-// What the trainer will see of a dataset: rows with their trained parts, lengths, and what happens to the long ones.
+// A dataset as the trainer sees it: rows with their learned parts, lengths, and the handling of long rows.
 #pragma once
 #include <optional>
 
@@ -19,7 +19,7 @@ struct LengthSummary {
 };
 LengthSummary summarize(std::vector<int64_t> lengths, size_t bars = 10);
 
-// A stretch of a sample's text: learned or masked, ordinary or a special token.
+// A span of a sample's text: learned or masked, ordinary or a special token.
 struct TextSpan {
   std::string text;
   bool is_trained, special;
@@ -44,8 +44,8 @@ struct PreviewConfig {
   int64_t shown = 3, scan = 10'000;
 };
 
-// Looks at the first `scan` rows on all cores and keeps the first `shown` usable ones, encoded by the run's own encoder. Bad
-// rows, those that the run would leave out for their length too, go to `report`.
+// Scans the first `scan` rows on all cores and keeps the first `shown` usable ones, encoded by the run's own encoder. Invalid
+// rows, including those that the run would drop for their length, go to `report`.
 DatasetPreview preview(const ConversationSource& source, const PreviewConfig& config, const EncodeConfig& encode,
                        std::shared_ptr<const text::Tokenizer> tokenizer, const ModelIdentity& model, RowReport& report);
 

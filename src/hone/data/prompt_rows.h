@@ -1,4 +1,4 @@
-// Rows that a model completes itself (GRPO): up to the generation prompt, without the answer that the row may end with.
+// Rows that the model completes itself (GRPO): up to the generation prompt, without the final response of the row.
 #pragma once
 #include <vector>
 
@@ -13,8 +13,8 @@ struct RolloutPrompt {
   std::vector<Sound> sounds;
 };
 
-// `row` loses its trailing answers. A prompt beyond the encoder's max_length is truncated at the left where the config says so
-// and it has no media, and is a bad row otherwise; one of more than `most_tokens` leaves no room for a completion.
+// Removes trailing responses from `row`. A prompt longer than the encoder's max_length is truncated on the left if configured and
+// without media, and is invalid otherwise; one of more than `most_tokens` leaves no room for a completion.
 Result<RolloutPrompt> encode_rollout_prompt(const Encoder& encoder, Conversation& row, int64_t most_tokens);
 
 }  // namespace hone::data

@@ -7,7 +7,7 @@
 namespace hone::data {
 namespace {
 
-// Stands for the answer. Its first token may join what the template writes before it.
+// Stands for the response. Its first token may merge with the text that the template writes before it.
 constexpr const char* kStandIn = "the answer stands here";
 
 }  // namespace

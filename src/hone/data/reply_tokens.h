@@ -1,4 +1,4 @@
-// Turns of others within a rollout: what the template writes between an answer of the model and its next one.
+// Other speakers' turns within a rollout: the text that the template renders between two completions of the model.
 #pragma once
 #include <vector>
 
@@ -7,8 +7,8 @@
 
 namespace hone::data {
 
-// The tokens behind an answer to `question` when `replies` follow it: the end of the answer's turn, the replies, and the opening
-// of the next turn. What the answer says makes no difference, so that tokens which were sampled stay as they are.
+// The tokens after a completion of `question` if `replies` follow it: the end of the turn, the replies, and the start of the next
+// turn. They do not depend on the completion's text, so that sampled tokens stay unchanged.
 Result<std::vector<text::TokenId>> encode_replies(const Encoder& encoder, const Conversation& question,
                                                   const std::vector<Message>& replies);
 

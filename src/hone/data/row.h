@@ -1,4 +1,4 @@
-// One record of a dataset file and where it came from.
+// One record of a dataset file and its origin.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -22,7 +22,7 @@ struct RowPosition {
   auto operator<=>(const RowPosition&) const = default;
 };
 
-// "train.jsonl:12: wrong type: …"; a path may hold colons of its own.
+// "train.jsonl:12: wrong type: …"; a path may contain colons.
 RowPosition place_of(std::string_view message) {
   for (size_t colon = message.find(':'); colon != message.npos; colon = message.find(':', colon + 1)) {
     size_t end = colon + 1;
@@ -35,7 +35,7 @@ RowPosition place_of(std::string_view message) {
   return {message};
 }
 
-// What rows that fail alike have in common: the message behind its place, whatever its numbers are and whatever a parser read.
+// Key that groups similar errors: the message without its location, numbers and parsed text.
 std::string sort_of(std::string_view message) {
   auto place = place_of(message);
   auto rest =

@@ -11,7 +11,7 @@
 
 namespace hone::data {
 
-// Every message of a bad row reads "file:line: kind: found; expected".
+// The message of an invalid row has the form "file:line: kind: found; expected".
 enum class RowProblem {
   json,
   encoding,
@@ -29,7 +29,7 @@ enum class RowProblem {
 };
 std::string_view name(RowProblem problem);
 Error row_error(RowProblem problem, std::string_view origin, std::string_view details);
-// The kind a message was made with; `other` for messages not made by row_error.
+// The kind of a message; `other` for messages not made by row_error.
 RowProblem problem_of(std::string_view message);
 // Whether the row of message `a` comes before that of `b`: files by name, lines by number.
 bool stands_before(std::string_view a, std::string_view b);
@@ -41,7 +41,7 @@ class RowReport {
   explicit RowReport(bool strict = false) : strict_(strict) {}
   // Thread-safe. Strict: throws UserError(bad_data) with the message.
   void bad_row(const std::string& message);
-  // `tokens` of which `trained` have labels, where the whole dataset is looked at before the run.
+  // `tokens`, of which `trained` have labels, if the full dataset is scanned before the run.
   void good_row(int64_t tokens = 0, int64_t trained = 0);
 
   int64_t good() const { return good_.load(std::memory_order_relaxed); }
@@ -50,10 +50,10 @@ class RowReport {
   int64_t trained_tokens() const { return trained_.load(std::memory_order_relaxed); }
   int64_t longest() const { return longest_.load(std::memory_order_relaxed); }  // row, in tokens
   std::map<RowProblem, int64_t> by_kind() const;
-  // The first message of each sort of mistake, with how many rows share it and where the next ones are.
+  // The first message of each kind of error, with the number of affected rows and the next locations.
   std::vector<std::string> messages() const;
   int64_t unlisted() const;  // bad rows of sorts beyond the remembered ones
-  // "skipped 3 of 1000 rows: 2 json, 1 role" and the messages, one a line; empty when nothing was wrong.
+  // "skipped 3 of 1000 rows: 2 json, 1 role" and the messages, one per line; empty if nothing was wrong.
   std::string summary() const;
   void log_summary() const;
 

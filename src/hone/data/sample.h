@@ -1,4 +1,4 @@
-// A conversation as numbers: token ids and, for each, the label to learn (or kIgnore).
+// A tokenized conversation: token ids and, for each, the label to learn (or kIgnore).
 #pragma once
 #include <optional>
 #include <string>
@@ -19,8 +19,8 @@ struct Sample {
   std::vector<text::TokenId> ids;
   std::vector<text::TokenId> labels;  // same length; labels[i] is ids[i] or kIgnore (the shift by one happens in the batch)
   std::vector<float> loss_scale;      // same length, or empty when every labeled token weighs 1
-  // Of the whole text, where it is scored as one: its classes or values, how like or relevant it is, the margin it should win by,
-  // or of a decision the share of each option.
+  // Labels of the full text for sequence-level tasks: classes or values, similarity or relevance, the target margin, or the
+  // probability of each option of a decision.
   std::vector<float> sequence_labels;
   std::optional<QuestionKind> question;  // of a decision
   std::vector<Picture> pictures;         // in the order of their placeholders

@@ -1,4 +1,4 @@
-// Functions with a gradient of their own. Kept out of tensor.h: few files need it, and it doubles what each would pay.
+// Functions with custom gradients. Kept out of tensor.h: few files need it, and it doubles the compile time of each.
 #pragma once
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>

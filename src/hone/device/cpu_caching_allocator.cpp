@@ -1,4 +1,4 @@
-// A CPU allocator that keeps large blocks. Small ones go to libtorch's own allocator.
+// A CPU allocator that caches large blocks. Small ones use libtorch's own allocator.
 #include <sys/mman.h>
 
 #include <iterator>
@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kLarge = size_t{1} << 20;
 constexpr size_t kHugePage = size_t{2} << 20;
 
-// Free blocks by size. A request takes the smallest block that wastes at most an eighth of itself.
+// Free blocks by size. A request takes the smallest block that wastes at most an eighth of its size.
 class BlockStore {
  public:
   void* take(size_t size) {
@@ -37,7 +37,7 @@ class BlockStore {
     return block;
   }
 
-  // False for a block that is not of this store.
+  // False for a block that this cache does not own.
   bool give_back(void* block) {
     std::lock_guard lock(mutex_);
     auto found = used_.find(block);
@@ -65,13 +65,13 @@ class BlockStore {
     if (spare == 0) return place;
     auto* const first = static_cast<std::byte*>(place);
     const size_t before =
-        (kHugePage - reinterpret_cast<uintptr_t>(place) % kHugePage) % kHugePage;  // a huge page begins at a multiple of its size
+        (kHugePage - reinterpret_cast<uintptr_t>(place) % kHugePage) % kHugePage;  // a huge page starts at a multiple of its size
     if (before > 0) ::munmap(first, before);
     if (before < spare) ::munmap(first + before + size, spare - before);
     ::madvise(first + before, size, MADV_HUGEPAGE);
     return first + before;
   }
-  // Sizes that no longer occur must not pile up: at most a quarter more is held than was ever in use at once.
+  // Sizes no longer requested must not accumulate: the cache holds at most a quarter more than the peak usage.
   void make_room(size_t size) {
     while (!free_.empty() && mapped_bytes_ + size > most_used_ + most_used_ / 4) release(std::prev(free_.end()));
   }
@@ -89,7 +89,7 @@ class BlockStore {
 };
 
 BlockStore& store() {
-  static auto* const blocks = new BlockStore;  // outlives every tensor, those of other static objects included
+  static auto* const blocks = new BlockStore;  // outlives all tensors, including those of static objects
   return *blocks;
 }
 

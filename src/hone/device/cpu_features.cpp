@@ -1,7 +1,7 @@
 #include "hone/device/cpu_features.h"
 
-// What the kernel lets a program use, not what the processor says of itself: on x86 /proc lists it, on Arm each program is handed
-// it.
+// The features that the kernel lets programs use, not those of the processor: from /proc on x86, from the auxiliary vector on
+// Arm.
 #if defined(__aarch64__)
 
 #include <asm/hwcap.h>

@@ -34,14 +34,14 @@ std::string available() {
       visible ? "name existing cards, in ascending order, with commas and without blanks" : "hone doctor names the cause");
 }
 
-// Where there are more processes than devices.
+// If there are more processes than devices.
 [[noreturn]] void fail_beyond(int index, int count) {
   throw UserError(ExitCode::usage,
                   fmt::format("process {} of this machine has no device of its own; found: {}", index, available()),
                   fmt::format("one process per device: NPROC_PER_NODE={}, or `device` cpu", count));
 }
 
-// One process per device: "npu" and "auto" mean that of the process's own rank on this machine, "npu:4,5" that place of the list.
+// One process per device: "npu" and "auto" select the device of the local rank, "npu:4,5" the entry at that rank's index.
 int own_index(std::string_view name, std::string_view list, int own) {
   if (list.empty()) return own;
   for (int place = 0; place < own && list.find(',') != list.npos; ++place) list.remove_prefix(list.find(',') + 1);
@@ -72,7 +72,7 @@ at::Device select_device(std::string_view name, int local_rank) {
   if (npu::loaded())
     if (auto cores = npu::bind_to_local_cores(index); !cores.empty())
       log::debug("npu:{}: on the cores near it, {}", index, cores);
-  // Before the first tensor: a process that has not said which NPU it uses takes memory on the first.
+  // Before the first tensor: a process that has not set its NPU allocates memory on the first one.
   at::accelerator::setDeviceIndex(static_cast<at::DeviceIndex>(index));
   return at::Device(*accelerator, static_cast<at::DeviceIndex>(index));
 }

@@ -1,4 +1,4 @@
-// All devices that a name resolves to, where one process computes on several.
+// All devices that a name refers to, for processes that use several.
 #pragma once
 #include <string_view>
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace hone::device {
 
-// "npu:0,2" those two, "npu" and "auto" every one available, "cpu" the CPU. The first becomes the current one. Throws as pick()
-// does.
+// "npu:0,2" is those two, "npu" and "auto" every available one, "cpu" the CPU. The first becomes the current one. Throws as
+// pick() does.
 std::vector<at::Device> select_devices(std::string_view name = "auto");
 
 }  // namespace hone::device

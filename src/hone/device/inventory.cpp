@@ -14,7 +14,7 @@
 namespace hone::device {
 namespace {
 
-// ARM kernels name a core by numbers only; these are the server cores one meets.
+// ARM kernels identify a core by numbers only; these are common server cores.
 std::string arm_core(const std::string& implementer, const std::string& part) {
   static constexpr std::array<std::array<const char*, 3>, 11> kCores{{{"0x41", "0xd0c", "Neoverse-N1"},
                                                                       {"0x41", "0xd40", "Neoverse-V1"},

@@ -1,4 +1,4 @@
-// The devices of this machine and their state: read from the system, without using a device through libtorch.
+// The devices of this machine and their state, read from the system without using libtorch.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -22,11 +22,11 @@ struct LinkMatrix {
   std::vector<std::string> cpus;  // cores near each device: "0-15"
 };
 
-// The CPU first, then accelerators. Watching how busy the CPU is takes a tenth of a second.
+// The CPU first, then accelerators. Measuring the CPU load takes a tenth of a second.
 std::vector<DeviceRecord> inventory();
 LinkMatrix link_matrix();
 
-// Driver version of the NVIDIA devices and the CUDA version it brings: "580.82 (CUDA 13.0)"; empty without a driver.
+// Driver version of the NVIDIA devices and its CUDA version: "580.82 (CUDA 13.0)"; empty without a driver.
 std::string cuda_driver();
 
 std::string core_list(const std::vector<int>& cores);  // {0, 1, 2, 5} → "0-2,5"

@@ -1,4 +1,4 @@
-// How much memory the program uses and used at most: the caching allocator's count on accelerators, the resident set on the CPU.
+// Current and peak memory use: of the caching allocator on accelerators, of the resident set on the CPU.
 #pragma once
 #include <cstdint>
 
@@ -12,11 +12,11 @@ struct MemoryUse {
 
 MemoryUse memory_use(at::Device device);
 void reset_peak_memory(at::Device device);
-// Returns to the device, or the system, what is kept for later and unused now.
+// Returns cached, unused memory to the device or the system.
 void empty_cache(at::Device device);
 
-// Training and generation ask for the same large buffers again every step. Keeps freed ones, on huge pages, instead of returning
-// them to the system, where each new page would cost a fault. Tensors made before the call stay where they are.
+// Training and generation request the same large buffers in every step. Keeps freed ones, on huge pages, instead of returning
+// them to the system, where every new page would cost a fault. Existing tensors are not affected.
 void enable_cpu_caching_allocator();
 void empty_cpu_cache();  // returns what is kept and unused to the system
 

@@ -35,8 +35,8 @@ Function symbol(void* library, const char* name) {
   return reinterpret_cast<Function>(found);
 }
 
-// torch_npu asks a Python interpreter where the torch package lies and for one function. It gets an interpreter that knows just
-// that.
+// torch_npu asks a Python interpreter for the location of the torch package and for one function. This interpreter provides only
+// those.
 void start_python(const Install& install) {
   void* python = open_globally("libpython" + install.python + ".so.1.0", "Python " + install.python + "'s library");
   if (symbol<int (*)()>(python, "Py_IsInitialized")()) return;
@@ -85,7 +85,7 @@ void check_installed(const Install& install) {
                     "add your user to the group HwHiAiUser, or give the container these devices");
 }
 
-// CANN reads the list up to the first character that does not belong there, and says nothing: "0-3" is card 0 alone.
+// CANN parses the list up to the first invalid character without an error: "0-3" is card 0 alone.
 void check_visible_list() {
   const auto text = visible_devices().value_or("");
   auto read = text.substr(0, text.find_first_not_of("0123456789,"));
@@ -110,11 +110,11 @@ void load() {
     check_installed(install);
     check_visible_list();
     if (int processes = std::atoi(variable("WORLD_SIZE").c_str()); processes > 1) check_hccl_environment(processes);
-    // Tiling on the queue's thread leaves the host free to run ahead.
+    // Tiling on the queue's thread lets the host run ahead.
     preset("TASK_QUEUE_ENABLE", "2");
     open_globally(install.runtime, "CANN's runtime");
-    // torch_npu has two roads to an operator. Chips with bfloat16 always take the newer one, so the older need not be made ready;
-    // for the others CANN must be asked which it prefers, which is part of making it ready.
+    // torch_npu has two operator interfaces. Chips with bfloat16 always use the newer one, so the older need not be initialized;
+    // for other chips CANN must be asked which it prefers, which is part of the initialization.
     preset("ACL_OP_INIT_MODE", computes_bfloat16() ? "1" : "0");
     start_python(install);
     open_globally((libtorch_folder() / "libtorch_python.so").string(), "libtorch_python");

@@ -1,19 +1,19 @@
-// Ascend NPUs through torch_npu, opened at run time: needed on no machine, linked into nothing. After load() the device "npu" is
-// one of libtorch's and the code above this folder knows no difference.
+// Ascend NPUs through torch_npu, loaded at run time: optional on every machine, linked into nothing. After load(), "npu" is a
+// device of libtorch, and the code above this folder needs no special cases.
 #pragma once
 #include <string>
 
 namespace hone::device::npu {
 
-// Whether this machine has cards and the software for them, so that "auto" may choose them. Loads nothing.
+// Whether this machine has cards and their software, so that "auto" may select them. Loads nothing.
 bool present();
 
-// Opens libpython, torch_npu and CANN. Does nothing the second time. Throws UserError naming what is missing and how to mend it.
+// Loads libpython, torch_npu and CANN; idempotent. Throws UserError naming what is missing and the fix.
 void load();
 bool loaded();
 
 std::string soc();  // "Ascend910B3"; empty when nothing is loaded
-// What went wrong on the card: the text of an error, with the code that CANN keeps when torch_npu's text does not name it.
+// The cause of an error on the card: its text, with CANN's error code if torch_npu's text lacks it.
 std::string with_card_error(std::string text);
 
 bool computes_bfloat16();  // 910A and 310P do not

@@ -14,7 +14,7 @@
 namespace hone::device {
 namespace {
 
-// linux/sched/types.h, which cannot be included beside sched.h.
+// From linux/sched/types.h, which cannot be included together with sched.h.
 struct SchedulingAttributes {
   uint32_t size = sizeof(SchedulingAttributes), policy = 0;
   uint64_t flags = 0;
@@ -23,10 +23,10 @@ struct SchedulingAttributes {
   uint64_t runtime = 0, deadline = 0, period = 0;
 };
 
-// From Linux 6.12 on the runtime of an ordinary thread is the length of its turns; earlier kernels pass it over. The share of the
-// core stays what it was.
+// From Linux 6.12 on, the runtime of an ordinary thread is its time slice; earlier kernels ignore it. The thread's share of the
+// core is unchanged.
 void ask_for_short_turns() {
-  constexpr uint64_t kTurn = 100'000;  // nanoseconds, the least there is
+  constexpr uint64_t kTurn = 100'000;  // nanoseconds, the minimum
   SchedulingAttributes attributes;
   if (::syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0 || attributes.policy != SCHED_OTHER) return;
   attributes.runtime = kTurn;
@@ -43,7 +43,7 @@ void settle_threads(bool chosen) {
 int num_threads() { return at::get_num_threads(); }
 
 void set_num_threads(int count) {
-  at::get_num_threads();  // libtorch sets a new thread up on its first question, and would undo what follows
+  at::get_num_threads();  // libtorch initializes a new thread on its first query and would undo what follows
   omp_set_num_threads(std::max(1, count));
 }
 

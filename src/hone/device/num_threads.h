@@ -1,12 +1,12 @@
-// How many of the machine's cores one thread's work may use, where several threads compute side by side.
+// The number of threads per computing thread, if several compute concurrently.
 #pragma once
 
 namespace hone::device {
 
-// Once, when the program starts and has no other threads. Threads that compute together wait for each other many times a
-// millisecond, so on cores that others use too, each must get its turn soon rather than long: the kernel is set to short
-// turns, which the threads started later inherit. And there are no more threads than the control group's quota has cores, unless
-// a person chose their number.
+// Call it once at program start, before other threads exist. Compute threads
+// synchronize many times per millisecond, so on shared cores each needs its turn
+// soon: the kernel is set to short time slices, which later threads inherit. Also
+// limits the number of threads to the cgroup's quota unless the user set it.
 void settle_threads(bool chosen);
 
 int num_threads();                // that the calling thread's work uses now

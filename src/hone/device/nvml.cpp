@@ -19,7 +19,7 @@ Function* symbol(void* library, const char* name) {
 
 }  // namespace
 
-// NVML's C interface, as far as it is used here. Every function returns 0 for success.
+// NVML's C API, as far as it is used here. Every function returns 0 on success.
 struct Nvml::Functions {
   using Handle = void*;
   struct Memory {

@@ -1,10 +1,10 @@
-// A tensor that has a shape and no values: what this process knows of a parameter that is elsewhere.
+// A tensor with a shape but no values: a parameter that is stored in another process.
 #pragma once
 #include "hone/device/tensor.h"
 
 namespace hone::device {
 
-// Memory for one value represents all of them.
+// A single element, expanded to the full shape.
 Tensor placeholder(at::IntArrayRef shape, const at::TensorOptions& options);
 bool is_placeholder(const Tensor& tensor);
 

@@ -89,7 +89,7 @@ bool BeamSearch::advance(Scheduler& scheduler, RequestId& next_id, std::vector<B
     if (branch.output.finish == FinishReason::none)
       going.push_back(std::move(branch));
     else if (i < width_)
-      keep_finished(std::move(branch.output), by_length(branch.score, length_));  // the rest only stood by
+      keep_finished(std::move(branch.output), by_length(branch.score, length_));  // the rest were only candidates
   }
   std::ranges::stable_sort(going, std::greater(), &Branch::score);
   if (going.size() > width_) going.erase(going.begin() + static_cast<ptrdiff_t>(width_), going.end());
@@ -106,7 +106,7 @@ bool BeamSearch::is_over(const std::vector<Branch>& going) const {
   return by_length(going[0].score, at_any_length ? params().max_tokens : length_) <= finished_.back().score;
 }
 
-// A parent's first child takes its place and its blocks; the others fork from it. Beams without a child give up theirs before.
+// A parent's first child takes its slot and its blocks; the others fork from it. Beams without a child release theirs first.
 void BeamSearch::fork_beams(std::vector<Branch> going, Scheduler& scheduler, RequestId& next_id, std::vector<BlockCopy>& copies) {
   std::vector<const Sequence*> parents;
   for (const auto& beam : beams_) parents.push_back(beam.sequence.get());

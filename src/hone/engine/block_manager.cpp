@@ -35,7 +35,7 @@ BlockId BlockManager::allocate() {
   return id;
 }
 
-// From a free block to a used one.
+// Moves a block from free to used.
 void BlockManager::take(BlockId id) {
   auto& block = blocks_[static_cast<size_t>(id)];
   if (block.references++ > 0) return;
@@ -48,7 +48,7 @@ void BlockManager::share(std::span<const BlockId> blocks) {
 }
 
 void BlockManager::release(std::vector<BlockId>& held) {
-  // From the end: the beginning of a prompt is the most likely to be used again, so it goes last.
+  // From the end: the start of a prompt is the most likely to be reused, so it is evicted last.
   for (auto id = held.rbegin(); id != held.rend(); ++id) {
     auto& block = blocks_[static_cast<size_t>(*id)];
     HONE_CHECK(block.references > 0, "block {} is released twice", *id);
@@ -76,7 +76,7 @@ uint64_t BlockManager::chain(uint64_t parent, std::span<const text::TokenId> tok
   return hash ? hash : 1;  // 0 means "not published"
 }
 
-// A hash only proposes a block; the tokens decide.
+// A hash only suggests a block; the tokens are compared.
 BlockId BlockManager::lookup(uint64_t hash, uint64_t parent, std::span<const text::TokenId> tokens) const {
   auto found = published_.find(hash);
   if (found == published_.end()) return -1;
@@ -84,7 +84,7 @@ BlockId BlockManager::lookup(uint64_t hash, uint64_t parent, std::span<const tex
   return block.parent == parent && std::ranges::equal(block.tokens, tokens) ? found->second : -1;
 }
 
-// visit(index, hash, parent's hash, tokens) for each full block but one that would end the sequence, until it returns false.
+// visit(index, hash, parent's hash, tokens) for each full block except one at the end of the sequence, until it returns false.
 template <class Visit>
 void BlockManager::for_full_blocks(std::span<const text::TokenId> tokens, std::string_view extra_key, Visit visit) const {
   uint64_t parent = root(extra_key);
@@ -133,7 +133,7 @@ void BlockManager::cache_full_blocks(std::span<const text::TokenId> tokens, std:
   if (!prefix_cache_ || computed / block_size_ <= known) return;
   auto size = static_cast<size_t>(block_size_), first = static_cast<size_t>(known);
   uint64_t parent = known > 0 ? blocks_[static_cast<size_t>(blocks[first - 1])].hash : 0;
-  if (!parent) first = 0, parent = root(extra_key);  // another has published the same: the chain is followed from its root
+  if (!parent) first = 0, parent = root(extra_key);  // the same content is already cached: the chain is followed from its root
   for (size_t i = first; i < static_cast<size_t>(computed / block_size_); ++i) {
     auto part = tokens.subspan(i * size, size);
     auto hash = chain(parent, part);

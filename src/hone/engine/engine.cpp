@@ -16,17 +16,17 @@
 namespace hone::engine {
 namespace {
 
-// Linear layers are rounded and joined once, whichever replicas share them.
+// Quantizes and fuses linear layers once, even if replicas share them.
 void prepare_for_inference(model::CausalLM& model, const EngineConfig& config) {
   model.set_training(false);
   if (model.device().is_cpu()) device::enable_cpu_caching_allocator();
   if (config.quant_bits) model::apply_quantization(model, config.quant_bits);
   if (config.fuse_projections) model::fuse_projections(model);
   if (config.float8_products) model::apply_float8(model);
-  for (auto device : model.devices()) device::empty_cache(device);  // what the weights left behind
+  for (auto device : model.devices()) device::empty_cache(device);  // frees temporary memory of loading
 }
 
-// Each slice has blocks of its own.
+// With tensor parallelism, every shard has its own blocks.
 bool is_tensor_parallel(const model::CausalLM& model) {
   return static_cast<int64_t>(model.block_devices().size()) > model.config().layers;
 }
@@ -43,7 +43,7 @@ Stats sum_of(const Stats& a, const Stats& b) {
 }  // namespace
 
 struct Engine::Impl {
-  // What a request that is not done weighs on its replica.
+  // The load of an unfinished request on its replica.
   struct Live {
     size_t replica;
     int64_t sequences, prompt_tokens, answers;
@@ -63,14 +63,14 @@ struct Engine::Impl {
   std::vector<model::CausalLM*> models;  // each once
   std::vector<std::unique_ptr<Replica>> replicas;
   StepEvent bell;
-  std::vector<std::unique_ptr<ReplicaThread>> threads;  // none for a single replica, which steps on the caller's
+  std::vector<std::unique_ptr<ReplicaThread>> threads;  // none for a single replica, which steps on the caller's thread
   bool quiet = false;                                   // the threads are paused: asleep, or a step failed
   std::unordered_map<RequestId, Live> live;
   std::unordered_map<uint64_t, Group> groups;  // of live requests
   std::vector<Load> loads;                     // of each replica
   static constexpr int kStrikes = 3;
-  std::vector<int> strikes;         // failures in a row, of each replica
-  std::vector<RequestOutput> kept;  // reported together with a failure: the next step's
+  std::vector<int> strikes;         // consecutive failures, per replica
+  std::vector<RequestOutput> kept;  // outputs to report after a failure, with the next step
   std::set<std::string> adapters;
   RequestId next_id = 1;
 
@@ -109,7 +109,7 @@ struct Engine::Impl {
     threads.empty() ? work(*replicas[index]) : threads[index]->post(std::move(work));
   }
 
-  // Between the steps of all replicas, which may share a model.
+  // Runs between the steps of all replicas, which may share a model.
   template <class Work>
   void between_steps(Work work) {
     if (!quiet)
@@ -134,12 +134,12 @@ struct Engine::Impl {
 
   bool asleep() const { return replicas[0]->stats().asleep; }
 
-  // A replica that failed ends its own requests, while the others go on. One that keeps failing gets no more of them.
+  // A failed replica ends its own requests while the others continue. One that keeps failing receives no more requests.
   void give_up_requests_of(size_t index, const std::string& why, std::vector<RequestOutput>& outputs) {
     log::error("copy {} of the model failed; its answers are given up: {}", index, why);
     if (++strikes[index] == kStrikes)
       log::error("copy {} of the model failed {} times in a row: it gets no more requests", index, kStrikes);
-    std::ranges::move(threads[index]->collect(), std::back_inserter(outputs));  // of its steps before
+    std::ranges::move(threads[index]->collect(), std::back_inserter(outputs));  // from earlier steps
     for (const auto& [id, request] : live) {
       if (request.replica != index) continue;
       threads[index]->post([id = id](Replica& replica) { replica.abandon(id); });  // at once: it has paused itself
@@ -150,7 +150,7 @@ struct Engine::Impl {
     threads[index]->resume();
   }
 
-  // Where none is left that works, the caller decides about requests that make no progress.
+  // If no replica works, the caller decides about stalled requests.
   std::vector<RequestOutput> gathered() {
     if (live.empty()) return std::exchange(kept, {});
     if (quiet && !asleep()) set_quiet(false);
@@ -193,7 +193,7 @@ struct Engine::Impl {
     live.erase(found);
   }
 
-  // Why the adapter cannot serve rows of this model, now that it is known what it is attached to. Empty when it can.
+  // Why the adapter cannot be served with this model, checked once it is attached. Empty if it can.
   std::string why_not_on(model::CausalLM& model, const std::string& name) const {
     if (tuner::changes_experts(model, name))
       return "it changes experts, and only layers that all rows pass can tell the rows' adapters apart";
@@ -287,7 +287,7 @@ void Engine::load_adapter(const std::string& name, const std::filesystem::path& 
     try {
       for (auto* model : self.models) self.attach(*model, name, folder);
     } catch (...) {
-      for (auto* model : self.models) tuner::delete_adapter(*model, name);  // on all of them or on none
+      for (auto* model : self.models) tuner::delete_adapter(*model, name);  // on all replicas or on none
       throw;
     }
   });
@@ -302,7 +302,7 @@ void Engine::unload_adapter(const std::string& name) {
     throw UserError(ExitCode::usage, fmt::format("the adapter \"{}\" is in use", name), "wait until its requests are done");
   self.between_steps([&] {
     for (auto* model : self.models) tuner::delete_adapter(*model, name);
-    for (auto& replica : self.replicas) replica->forget_prefixes();  // another adapter may come under the same name
+    for (auto& replica : self.replicas) replica->forget_prefixes();  // another adapter may reuse the name
   });
   self.adapters.erase(found);
 }

@@ -9,11 +9,11 @@
 namespace hone::engine {
 namespace {
 
-// A prompt on the CPU takes seconds; shorter parts keep answers flowing beside it. A GPU is only busy with thousands.
+// On the CPU a prompt takes seconds; smaller chunks keep decoding responsive. A GPU needs thousands of tokens to be busy.
 constexpr int64_t kStepTokensCpu = 512, kStepTokensAccelerator = 8192;
-constexpr double kPartOfFreeMemory = 0.25;  // on the CPU, which others use too
+constexpr double kPartOfFreeMemory = 0.25;  // on the CPU, which is shared with other programs
 
-// What a step's activations may take on an accelerator: hidden states, the MLP's two halves and rows of logits.
+// Estimated activations of a step on an accelerator: hidden states, the two halves of the MLP and rows of logits.
 int64_t activation_bytes(const EngineConfig& config, const model::DecoderConfig& shape) {
   return config.max_num_batched_tokens * (4 * shape.widest_inner() + 16 * shape.hidden_size) * 2 +
          config.max_num_seqs * shape.vocab_size * 8;
@@ -28,7 +28,7 @@ int64_t bytes_for_cache(const EngineConfig& config, const model::CausalLM& model
   return static_cast<int64_t>(static_cast<double>(left) * config.kv_cache_share);
 }
 
-// A token needs room on every device that holds blocks; the fullest one decides.
+// A token needs memory on every device with blocks; the fullest device decides.
 int64_t tokens_for_cache(const EngineConfig& config, const model::CausalLM& model, int64_t bytes_per_token) {
   auto blocks = model.block_devices();
   auto fits = std::numeric_limits<int64_t>::max();

@@ -11,9 +11,9 @@
 namespace hone::engine {
 namespace {
 
-constexpr size_t kPromptRows = 64;  // rows of logits held at a time for prompt log-probabilities
+constexpr size_t kPromptRows = 64;  // rows of logits processed at a time for prompt log-probabilities
 
-// What the device samples the token with that is `ahead` of the sequence's next one.
+// Sampling state of the token that is `ahead` of the sequence's next one, for sampling on the device.
 void append_draw(ops::SamplingTensors& draws, const Sequence& sequence, size_t ahead) {
   const auto& sampling = sequence.request.sampling;
   draws.temperatures.push_back(static_cast<float>(sampling.temperature));
@@ -26,7 +26,7 @@ Tensor on_device(const std::vector<int32_t>& values, at::Device device) {
   return at::tensor(values, at::TensorOptions(at::kInt)).to(device);
 }
 
-// The ranges of `rows` among chosen rows only.
+// The ranges of `rows` restricted to the selected rows.
 ops::LoraMapping chosen_ranges(const ops::LoraMapping& rows, const std::vector<int32_t>& chosen) {
   ops::LoraMapping result;
   for (const auto& range : rows) {
@@ -70,8 +70,8 @@ Tensor host_floats(const Tensor& logits) { return logits.to(at::kFloat).to(at::k
 
 }  // namespace
 
-// A decoding sequence's rows each resume from the cache: the token that was sampled last, and every draft token behind it. So do,
-// on a GPU, the last few rows of a prompt whose beginning the cache has: many such prompts are then one launch.
+// A decoding sequence's rows each continue from the cache: the last sampled token and every draft token after it. On a GPU the
+// last few rows of a prompt with a cached prefix do too: many such prompts then share one launch.
 model::PagedInput ModelRunner::prepare_inputs(Chunks slices, const model::PagedKvCache& cache) {
   std::vector<model::PagedChunk> chunks;
   for (const auto& slice : slices) {
@@ -89,7 +89,7 @@ model::PagedInput ModelRunner::prepare_inputs(Chunks slices, const model::PagedK
   return model::paged_input(chunks, cache.block_size());
 }
 
-// What follows the prompt counts on; in the prompt, positions may have three axes, and some rows are parts of media.
+// Positions after the prompt are consecutive; inside the prompt they may have three axes, and some rows belong to media.
 void ModelRunner::add_images(const Sequence& sequence, model::PagedChunk& chunk) {
   const auto& images = sequence.request.images;
   const auto count = static_cast<int64_t>(chunk.tokens.size()), begin = chunk.past, end = begin + count;
@@ -117,9 +117,9 @@ const model::EncoderEmbeddings& ModelRunner::image_features(const std::shared_pt
   return encoded_images_.back().second;
 }
 
-// CPU GEMM results depend on the number of rows above kBatchInvariantRows. Batch-invariant requests therefore run in fixed
-// groups. What is repeatable therefore meets as many regardless of the batch: answers in passes of a few rows, a prompt by
-// itself.
+// CPU GEMM results depend on the number of rows above kBatchInvariantRows.
+// Batch-invariant requests therefore run in groups of a fixed size, whatever
+// the batch: decodes in passes of a few rows, each prompt by itself.
 std::vector<ModelRunner::Chunks> ModelRunner::split_batch_invariant(const StepBatch& batch) const {
   Chunks all(batch.chunks);
   if (std::ranges::none_of(all, &ScheduledChunk::is_batch_invariant)) return {all};
@@ -179,7 +179,7 @@ DecodesInFlight ModelRunner::launch(std::span<Sequence* const> sequences, model:
   const int64_t ahead = before ? 1 : 0;
   DecodesInFlight step{.done = c10::Event(device.type())};
   std::vector<model::PagedChunk> chunks;
-  std::vector<int64_t> sources;  // rows of the step before
+  std::vector<int64_t> sources;  // each row's index in the previous step
   ops::SamplingTensors draws;
   size_t row = 0;
   for (const auto* sequence : sequences) {
@@ -239,9 +239,9 @@ bool ModelRunner::samples_on_device(const Sequence& sequence, const Tensor& like
   return !like.is_cpu() && settings && ops::can_sample_on_device(like, sequence.request.sampling.temperature);
 }
 
-// On an accelerator, rows that need only temperature and seed, on some top_k and top_p too, never leave it.
+// On an accelerator, rows that need only temperature and seed, on some also top_k and top_p, are sampled on the device.
 void ModelRunner::choose_on_device(Chunks slices, const Tensor& logits_rv, StepLogits& result) {
-  std::vector<int32_t> simple, other, first;  // first: those of `simple` that begin an answer
+  std::vector<int32_t> simple, other, first;  // the rows of `simple` that start a response come first
   ops::SamplingTensors draws;
   int32_t row = 0;
   for (size_t i = 0; i < slices.size(); ++i) {
@@ -282,7 +282,7 @@ void ModelRunner::choose_on_device(Chunks slices, const Tensor& logits_rv, StepL
 void ModelRunner::fill_prompt_logprobs(Chunks slices, const StepStates& states, const ops::LoraMapping& adapters) {
   struct PromptRow {
     Sequence* sequence;
-    size_t next;  // the token whose log-probability the row gives
+    size_t next;  // the token whose log-probability is returned for the row
   };
   std::vector<PromptRow> wanted;
   std::vector<int32_t> rows;

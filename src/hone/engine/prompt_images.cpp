@@ -13,7 +13,7 @@ HashKey digest_key() {
   return {word(), word()};
 }
 
-// Two hashes under secret keys: requests of different users share the prefix cache.
+// Two hashes with secret keys, since requests of different users share the prefix cache.
 std::string digest_of(const Tensor& values) {
   static const HashKey keys[] = {digest_key(), digest_key()};
   const auto whole = values.contiguous();

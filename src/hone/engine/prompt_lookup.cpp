@@ -6,7 +6,7 @@ namespace hone::engine {
 namespace {
 
 constexpr size_t kLongest = 4, kShortest = 2;
-constexpr size_t kWindow = 8192;  // how far back to look: bounds the work per step
+constexpr size_t kWindow = 8192;  // lookback window: bounds the work per step
 
 }  // namespace
 

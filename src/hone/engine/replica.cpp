@@ -9,7 +9,7 @@
 namespace hone::engine {
 namespace {
 
-constexpr int64_t kPriorityStep = 256;  // one level of priority is worth so many later arrivals, so that nothing waits forever
+constexpr int64_t kPriorityStep = 256;  // one priority level outweighs this many later arrivals, so that nothing starves
 constexpr RequestId kFirstBeam = RequestId{1} << 63;
 
 text::TokenId chosen_from(Sequence& sequence, std::span<float> logits, RequestOutput& output) {
@@ -104,8 +104,8 @@ void Replica::abandon(RequestId id) {
   std::erase_if(reports_, [&](const RequestOutput& report) { return report.id == id; });
 }
 
-// While the device computes a decode step, the next one is prepared and launched with the tokens that are still on their way;
-// only then does the host wait. A sequence that turns out to have ended costs the row that was launched for it.
+// While the device computes a decode step, the next one is prepared and launched with tokens that are not yet on the host; only
+// then does the host wait. If a sequence turns out to have ended, the row launched for it is wasted.
 std::vector<RequestOutput> Replica::step() {
   at::InferenceMode inference;
   auto current = std::exchange(in_flight_, std::nullopt);
@@ -125,15 +125,15 @@ std::vector<RequestOutput> Replica::step() {
   return outputs;
 }
 
-// The step behind one on its way, where that needs no decision of the scheduler's: no request arrives, and there is room.
+// The step after one in flight, if the scheduler has nothing to decide: no new request, and enough memory.
 std::optional<DecodesInFlight> Replica::launch_ahead(const DecodesInFlight& current) {
   if (scheduler_.may_admit() || scheduler_.running() != static_cast<int64_t>(current.rows.size())) return std::nullopt;
   std::vector<Sequence*> sequences;
   for (auto id : current.rows) {
     auto found = sequences_.find(id);
-    if (found == sequences_.end()) return std::nullopt;  // cancelled: its place is free
+    if (found == sequences_.end()) return std::nullopt;  // cancelled: its slot is free
     auto& sequence = *found->second;
-    if (sequence.generated() + 1 >= sequence.request.sampling.max_tokens) continue;  // ends with the token on its way
+    if (sequence.generated() + 1 >= sequence.request.sampling.max_tokens) continue;  // ends with the token in flight
     if (!scheduler_.reserve(sequence, 2)) return std::nullopt;
     sequences.push_back(&sequence);
   }
@@ -147,7 +147,7 @@ void Replica::take_tokens(DecodesInFlight& step, std::vector<RequestOutput>& out
   StepLogits logits{.chunks = {{.count = 1}}, .vocabulary = model_.config().vocab_size};
   for (size_t i = 0; i < step.rows.size(); ++i) {
     auto found = sequences_.find(step.rows[i]);
-    if (found == sequences_.end()) continue;  // cancelled, or ended with the token before
+    if (found == sequences_.end()) continue;  // cancelled, or ended with the previous token
     ScheduledChunk chunk{found->second.get(), 1};
     logits.chunks[0].chosen = static_cast<text::TokenId>(chosen[i]);
     outputs.push_back(sample_or_fail(chunk, logits, 0));
@@ -162,12 +162,11 @@ void Replica::drop_step_in_flight() {
 
 std::vector<RequestOutput> Replica::step_and_wait(const StepBatch& batch) {
   auto logits = batch.empty() ? StepLogits() : runner_.compute(batch, *cache_);
-  auto outputs = std::exchange(reports_, {});  // behind what may throw: a report is not lost
+  auto outputs = std::exchange(reports_, {});  // after code that may throw, so that no output is lost
   if (batch.empty()) return outputs;
   std::vector<RequestOutput> results(batch.chunks.size());
   auto count = static_cast<int64_t>(results.size());
-  auto grain =
-      logits.on_host.empty() ? count : 1;  // tokens chosen on the device are only written down: not worth waking a thread
+  auto grain = logits.on_host.empty() ? count : 1;  // tokens sampled on the device are only recorded: not worth waking a thread
   at::parallel_for(0, count, grain, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
       results[i] = sample_or_fail(batch.chunks[i], logits, i);
@@ -182,7 +181,7 @@ std::vector<RequestOutput> Replica::step_and_wait(const StepBatch& batch) {
   return outputs;
 }
 
-// A request may ask for what cannot be: that ends it, and no other.
+// A request may be impossible to satisfy: that ends only this request.
 RequestOutput Replica::sample_or_fail(const ScheduledChunk& slice, const StepLogits& logits, size_t index) {
   try {
     return sample_chunk(slice, logits, index);
@@ -198,7 +197,7 @@ RequestOutput Replica::sample_or_fail(const ScheduledChunk& slice, const StepLog
   }
 }
 
-// What the samplers make of one slice's logits.
+// Samples from one shard's logits.
 RequestOutput Replica::sample_chunk(const ScheduledChunk& slice, const StepLogits& logits, size_t index) {
   auto& sequence = *slice.sequence;
   RequestOutput output{.id = sequence.id,
@@ -217,7 +216,7 @@ RequestOutput Replica::sample_chunk(const ScheduledChunk& slice, const StepLogit
   }
   if (logits.chunks[index].has_nan) throw ConstraintError(kModelComputesNan);
   if (sequence.generated() == 0) output.prompt_logprobs = std::move(sequence.prompt_logprobs);
-  sequence.num_computed_tokens += slice.count - rows;  // what precedes the first row that is read
+  sequence.num_computed_tokens += slice.count - rows;  // tokens before the first row that is read
   for (int64_t i = 0; i < rows; ++i) {
     auto token =
         logits.chunks[index].chosen >= 0 ? logits.chunks[index].chosen : chosen_from(sequence, logits.row(index, i), output);
@@ -249,7 +248,7 @@ void Replica::commit_chunk(const ScheduledChunk& slice, const RequestOutput& out
   sequences_.erase(sequence.id);
 }
 
-// The searches whose beams have all been computed choose which go on.
+// Searches whose beams are all computed select the ones that continue.
 void Replica::advance_searches(std::vector<RequestOutput>& outputs) {
   std::vector<BlockCopy> copies;
   for (auto place = searches_.begin(); place != searches_.end();) {

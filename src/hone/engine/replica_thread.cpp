@@ -37,7 +37,7 @@ ReplicaThread::~ReplicaThread() {
 
 void ReplicaThread::run(int cores) {
   device::set_num_threads(cores);
-  device::select_device(replica_.model().device().str());  // an accelerator is chosen by each thread for itself
+  device::select_device(replica_.model().device().str());  // the current accelerator is set per thread
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return stopping_ || (!paused_ && (!posted_.empty() || !replica_.idle())); });

@@ -12,13 +12,12 @@ namespace {
 
 using text::TokenId;
 constexpr float kNever = -std::numeric_limits<float>::infinity();
-constexpr double kColdest =
-    1e-5;  // below it logits divided by it leave the range of floats, and the most likely token is certain
+constexpr double kColdest = 1e-5;  // below it, scaled logits overflow float, and sampling is greedy anyway
 
 bool contains(const std::vector<TokenId>& tokens, TokenId token) { return std::ranges::find(tokens, token) != tokens.end(); }
 
-// Several at a time, each in its own place: one comparison that waits for the other takes as long over a large vocabulary as a
-// layer of a small model.
+// Several comparisons at a time, each in its own lane: a dependent chain over a large vocabulary takes as long as a layer of a
+// small model.
 float largest_of(std::span<const float> logits) {
   std::array<float, 32> largest;
   largest.fill(kNever);
@@ -46,16 +45,16 @@ void forbid(std::span<float> logits, TokenId token) {
 struct Candidate {
   TokenId token;
   float logit;
-  double weight = 0;  // exp(logit - the largest)
+  double weight = 0;  // exp(logit - max)
 };
 bool more_likely(const Candidate& a, const Candidate& b) { return a.logit != b.logit ? a.logit > b.logit : a.token < b.token; }
 
-// The k best in order.
+// The k best, sorted.
 std::vector<Candidate> ranked(std::span<const float> logits, size_t k) {
   std::vector<Candidate> all;
   all.reserve(logits.size());
   for (size_t i = 0; i < logits.size(); ++i)
-    if (logits[i] > kNever) all.push_back({static_cast<TokenId>(i), logits[i]});  // nor is it no number
+    if (logits[i] > kNever) all.push_back({static_cast<TokenId>(i), logits[i]});  // or NaN
   k = std::min(k, all.size());
   auto end = all.begin() + static_cast<ptrdiff_t>(k);
   if (k < all.size()) std::nth_element(all.begin(), end, all.end(), more_likely);
@@ -76,7 +75,7 @@ double weigh(std::vector<Candidate>& candidates) {
   return total;
 }
 
-// Keeps the smallest leading set that reaches `top_p` of `total`; at least one. False: the candidates do not reach it.
+// Keeps the smallest prefix that reaches `top_p` of `total`; at least one token. False if the candidates do not reach it.
 bool keep_nucleus(std::vector<Candidate>& candidates, double top_p, double total) {
   double before = 0;
   size_t kept = 0;
@@ -86,7 +85,7 @@ bool keep_nucleus(std::vector<Candidate>& candidates, double top_p, double total
   return reached;
 }
 
-// top_k, then top_p of what is left, then min_p: transformers' order.
+// top_k, then top_p of the remainder, then min_p: the order of transformers.
 std::vector<Candidate> candidates_of(std::span<const float> logits, const SamplingParams& params) {
   std::vector<Candidate> candidates;
   if (params.top_k > 0) {
@@ -96,7 +95,7 @@ std::vector<Candidate> candidates_of(std::span<const float> logits, const Sampli
   } else if (params.top_p < 1.0) {
     double total = total_weight(logits, largest_of(logits));
     if (std::isnan(total)) fail_to_sample();
-    for (size_t k = 256;; k *= 8) {  // a nucleus is nearly always small
+    for (size_t k = 256;; k *= 8) {  // a nucleus is almost always small
       candidates = ranked(logits, k);
       weigh(candidates);
       if (keep_nucleus(candidates, params.top_p, total) || k >= logits.size()) break;
@@ -113,7 +112,7 @@ std::vector<Candidate> candidates_of(std::span<const float> logits, const Sampli
   return candidates;
 }
 
-// Every token may be drawn: no order is needed.
+// Every token may be drawn: no sorting is needed.
 TokenId draw_from_all(std::span<const float> logits, double uniform) {
   float largest = largest_of(logits);
   if (largest == kNever) fail_to_sample();
@@ -155,7 +154,7 @@ Sampler::Sampler(const SamplingParams& params, std::span<const TokenId> prompt)
 }
 
 bool Sampler::is_end(TokenId token) const {
-  // Under a constraint an end token is only chosen where the text is complete and often nothing else may follow.
+  // Under a constraint, an end token is chosen only if the text is complete, and often nothing else may follow.
   return (!params_.ignore_eos || params_.constraint) && contains(params_.eos_token_ids, token);
 }
 bool Sampler::is_stop(TokenId token) const { return contains(params_.stop_tokens, token); }
@@ -190,7 +189,7 @@ void Sampler::mask(std::span<float> logits) const {
     for (size_t i = 0; i < logits.size(); ++i)
       if (!allowed->allows(static_cast<TokenId>(i))) logits[i] = kNever;
   }
-  // A constraint goes before the least length: where only the end is left, it comes.
+  // A constraint takes precedence over min_tokens: if only the end token is allowed, it is chosen.
   if (needs_length() && (!params_.constraint || can_continue(logits))) {
     for (auto token : params_.eos_token_ids) forbid(logits, token);
     for (auto token : params_.stop_tokens) forbid(logits, token);
@@ -246,7 +245,7 @@ std::vector<BeamCandidate> Sampler::continuations(std::span<float> logits, size_
   }
   for (float& logit : logits) logit /= static_cast<float>(params_.temperature);
   Rng noise(draw_key(), beam);
-  for (const auto& c : candidates_of(logits, params_)) {  // the largest of log-probabilities with Gumbel noise are such a draw
+  for (const auto& c : candidates_of(logits, params_)) {  // the maximum of log-probabilities plus Gumbel noise is such a draw
     auto gumbel = static_cast<float>(-std::log(-std::log(noise.uniform() + 0x1.0p-54)));
     found.push_back({c.token, c.logit, c.logit + gumbel});
   }

@@ -22,7 +22,7 @@ StepBatch Scheduler::schedule() {
 }
 
 void Scheduler::schedule_decodes(StepBatch& batch, int64_t& budget) {
-  for (auto* sequence : std::vector(running_)) {  // a copy: making room takes sequences out
+  for (auto* sequence : std::vector(running_)) {  // a copy: preemption removes sequences
     if (budget <= 0) return;
     if (!sequence->running || sequence->waits_for_beams || !sequence->is_decoding()) continue;
     int64_t room = sequence->search ? 0
@@ -40,7 +40,7 @@ void Scheduler::schedule_prefills(StepBatch& batch, int64_t& budget) {
     if (!sequence->running || sequence->waits_for_beams || sequence->scheduled) continue;
     int64_t count = next_prefill_chunk(*sequence, budget);
     if (count == 0)
-      budget = 0;  // no request overtakes it: blocks become free
+      budget = 0;  // no request overtakes it: blocks will become free
     else if (allocate_blocks(*sequence, count))
       compute(*sequence, count, batch, budget);
   }
@@ -51,7 +51,7 @@ void Scheduler::admit(StepBatch& batch, int64_t& budget) {
     auto& sequence = **place;
     bool shares = !sequence.request.sampling.batch_invariant;
     if (sequence.waits_for_beams || (shares && blocks_.is_pending(sequence.tokens, sequence.cache_key))) {
-      ++place;  // another computes the same beginning in this step
+      ++place;  // another request computes the same prefix in this step
       continue;
     }
     if (next_prefill_chunk(sequence, budget) == 0) return;
@@ -65,8 +65,8 @@ void Scheduler::admit(StepBatch& batch, int64_t& budget) {
   }
 }
 
-// What of a prompt comes next. A batch-invariant one is chunked at fixed positions, whatever the others leave; 0: it waits for
-// more.
+// The next chunk of a prompt. Batch-invariant prompts are chunked at fixed positions, regardless of the remaining budget; 0: it
+// waits for more.
 int64_t Scheduler::next_prefill_chunk(const Sequence& sequence, int64_t budget) const {
   if (!sequence.request.sampling.batch_invariant) return outside_pictures(sequence, std::min(sequence.remaining(), budget));
   int64_t part = std::max<int64_t>(1, limits_.max_step_tokens / 2);
@@ -74,7 +74,7 @@ int64_t Scheduler::next_prefill_chunk(const Sequence& sequence, int64_t budget) 
   return count <= budget || budget == limits_.max_step_tokens ? count : 0;
 }
 
-// A chunk that would end inside a picture ends before it, or with it where it begins there: a step may then be too long by one.
+// A chunk that would end inside an image ends before it, or after it if it starts there: a step may then exceed the budget.
 int64_t Scheduler::outside_pictures(const Sequence& sequence, int64_t count) const {
   if (!limits_.keeps_pictures_whole || !sequence.request.images) return count;
   const int64_t now = sequence.num_computed_tokens, end = now + count;
@@ -83,7 +83,7 @@ int64_t Scheduler::outside_pictures(const Sequence& sequence, int64_t count) con
   return count;
 }
 
-// Takes what the prefix cache has; refuses when the rest of the sequence finds no room.
+// Takes blocks from the prefix cache; fails if the rest of the sequence does not fit.
 bool Scheduler::try_admit(Sequence& sequence) {
   const auto& sampling = sequence.request.sampling;
   std::span<const text::TokenId> shared(sequence.tokens);
@@ -110,8 +110,8 @@ int64_t Scheduler::active() const {
   return std::ranges::count_if(running_, [](const Sequence* sequence) { return !sequence->waits_for_beams; });
 }
 
-// Beams that are done with their step give way to those they wait for; else two searches could wait for each other's blocks for
-// ever.
+// Beams that finished their step yield to those they wait for;
+// otherwise two searches could wait for each other's blocks forever.
 bool Scheduler::preempt_held() {
   auto last =
       std::find_if(running_.rbegin(), running_.rend(), [](const Sequence* sequence) { return sequence->waits_for_beams; });
@@ -135,12 +135,12 @@ void Scheduler::fork(const Sequence& parent, Sequence& child, std::vector<BlockC
   start(child);
 }
 
-// When blocks run out, the sequence of the highest rank that is not in this step yet gives up its own; that may be the asking
-// one.
+// If blocks run out, the lowest-priority sequence that is not in
+// this step yet is preempted; that may be the requesting one.
 bool Scheduler::allocate_blocks(Sequence& sequence, int64_t count) {
   while (blocks_.free_blocks() < missing_blocks(sequence, count)) {
     auto victim = std::find_if(running_.rbegin(), running_.rend(), [](const Sequence* other) { return !other->scheduled; });
-    auto* chosen = *victim;  // the asking sequence itself is not scheduled, so there is one
+    auto* chosen = *victim;  // the requesting sequence itself is not scheduled, so there is one
     preempt(*chosen);
     if (chosen == &sequence) return false;
   }
@@ -165,7 +165,7 @@ void Scheduler::compute(Sequence& sequence, int64_t count, StepBatch& batch, int
   budget -= count;
 }
 
-// Its tokens stay, its keys are computed again, from the prefix cache as far as that still has them.
+// Its tokens stay; its keys and values are recomputed, except those still in the prefix cache.
 void Scheduler::preempt(Sequence& sequence) {
   release(sequence);
   waiting_.insert(&sequence);

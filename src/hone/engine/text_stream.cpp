@@ -26,7 +26,7 @@ std::string TextStream::finish() {
   return stopped() ? text : text + std::exchange(held_, {});
 }
 
-// Everything but an end that may be the beginning of a stop string.
+// Everything except a suffix that may start a stop string.
 std::string TextStream::release(bool may_stop) {
   size_t cut = std::string::npos;
   if (may_stop)

@@ -1,4 +1,4 @@
-// The benchmarks that hone knows by name, as task settings over the files of a folder or a hub.
+// The built-in benchmarks, as task configs over the files of a folder or hub dataset.
 #include <algorithm>
 
 #include "hone/base/file.h"
@@ -13,7 +13,7 @@ struct Benchmark {
   bool has_subjects;
 };
 
-// The prompts are those of lm-evaluation-harness' tasks of the same name; rows may be the hubs' or the authors' own files.
+// Prompts are those of lm-evaluation-harness's tasks of the same name; rows may come from the hubs' or the authors' own files.
 constexpr Benchmark kBenchmarks[] = {
     {"mmlu", "cais/mmlu", R"y(
 test_split: test
@@ -134,7 +134,7 @@ const Benchmark* benchmark_named(std::string_view name) {
   return found == std::end(kBenchmarks) ? nullptr : found;
 }
 
-// What evalscope's dataset_args say about one benchmark.
+// Settings of one benchmark in evalscope's dataset_args.
 struct DatasetArgs {
   std::string path;
   std::vector<std::string> subsets;
@@ -163,8 +163,8 @@ DatasetArgs dataset_args(const Benchmark& benchmark, const TaskSource& source) t
   throw UserError(ExitCode::usage, fmt::format("`eval_dataset_args` of {}: {}", benchmark.name, problem.what()));
 }
 
-// What a folder's mapping file calls a subject, else its words: LLaMA-Factory's {"name": …}, C-Eval's [English, Chinese,
-// category].
+// A subject's name from the folder's mapping file, else derived from its id: LLaMA-Factory's {"name": …}, C-Eval's [English,
+// Chinese, category].
 std::string subject_title(const fs::path& folder, const std::string& subject, bool chinese) {
   for (const char* name : {"mapping.json", "subject_mapping.json"}) {
     if (!fs::is_regular_file(folder / name)) continue;

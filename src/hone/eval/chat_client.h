@@ -1,4 +1,4 @@
-// Answers from a server with OpenAI's interface, several at a time.
+// Chat requests to an OpenAI-compatible server, several at a time.
 #pragma once
 #include <functional>
 #include <string>
@@ -19,13 +19,13 @@ struct ChatAnswer {
   std::string content, reasoning;  // the second of models that think apart
 };
 
-// Throws UserError(usage) for what is no address.
+// Throws UserError(usage) for an invalid URL.
 std::string completions_url(const std::string& url);
 
-// One request's choices. `settings` is joined to the request: temperature, n, stop … Throws UserError(failure).
+// One request's choices. `settings` are merged into the request: temperature, n, stop … Throws UserError(failure).
 std::vector<ChatAnswer> ask_chat_server(const ChatServer& server, const Json& messages, const Json& settings);
 
-// Runs `work` for 0 … count - 1 on `threads` threads; what it throws first is thrown here, once all have stopped.
+// Runs `work` for 0 … count - 1 on `threads` threads; rethrows the first exception once all have stopped.
 void run_concurrently(size_t count, int64_t threads, const std::function<void(size_t)>& work);
 
 }  // namespace hone::eval

@@ -11,10 +11,10 @@
 namespace hone::eval {
 namespace {
 
-// MMLU's own files have no line of column names.
+// MMLU's own files have no header row.
 const std::vector<std::string> kBareColumns = {"question", "A", "B", "C", "D", "answer"};
 
-// The letters of a path, word by word: "test/anatomy_test.csv" holds the word test.
+// The alphabetic parts of a path: "test/anatomy_test.csv" contains the word test.
 std::vector<std::string> path_words(const std::string& path) {
   std::vector<std::string> words(1);
   for (char c : path)
@@ -58,7 +58,7 @@ std::vector<fs::path> split_files(const fs::path& folder, const std::string& sub
   if (!whole && root == folder)
     std::erase_if(files, [&](const fs::path& file) { return subset_of(file, root, split) != subset; });
   if (!files.empty()) return files;
-  for (const char* ending : {".jsonl", ".json", ".csv", ".parquet"})  // BBH: one file a subset, and no split
+  for (const char* ending : {".jsonl", ".json", ".csv", ".parquet"})  // BBH: one file per subset, no split
     if (auto file = folder / (subset + ending); !whole && fs::is_regular_file(file)) return {file};
   return data::dataset_files(folder, subset, split);
 }
@@ -76,7 +76,7 @@ std::vector<std::string> csv_records(std::string_view text) {
   return records;
 }
 
-// Rows of a CSV file whose first line is a row, not names. Nothing where the first line looks like names.
+// Rows of a CSV file without a header. Nothing if the first line looks like a header.
 std::optional<std::vector<Json>> bare_csv_rows(const fs::path& file) {
   auto records = csv_records(read_file(file));
   if (records.empty()) return std::nullopt;
@@ -110,7 +110,7 @@ void add_rows(const fs::path& file, std::vector<Json>& documents) {
   }
 }
 
-// A path as given, or beside the task's file.
+// A path as given, or relative to the task's file.
 fs::path existing(const fs::path& path, const fs::path& beside) {
   if (fs::exists(path) || path.is_absolute()) return path;
   return fs::exists(beside / path) ? beside / path : path;

@@ -1,4 +1,4 @@
-// The documents of a task: rows of files in a folder, of files that the task lists, or of a dataset on a hub.
+// The documents of a task: rows of files in a folder, of files listed by the task, or of a dataset on a hub.
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -10,16 +10,16 @@
 
 namespace hone::eval {
 
-// A folder for a dataset's id, fetched if need be.
+// The folder of a dataset id, downloaded if needed.
 using FetchDataset = std::function<std::filesystem::path(const std::string& id)>;
 
-// All documents of a split. Throws UserError(bad_data) that lists what is there instead.
+// All documents of a split. Throws UserError(bad_data) listing what exists instead.
 std::vector<Json> load_documents(const DatasetConfig& dataset, const std::string& split, const FetchDataset& fetch);
 
-// The folder itself, where it is one; else what `fetch` finds.
+// The folder itself if it exists; else the result of `fetch`.
 std::filesystem::path dataset_folder(const DatasetConfig& dataset, const FetchDataset& fetch);
 
-// The parts of a folder, each a subset of its own: subfolders with the split's files, or files named after subject and split.
+// The subsets of a folder: subfolders with the split's files, or files named after subject and split.
 std::vector<std::string> list_subsets(const std::filesystem::path& folder, const std::string& split);
 
 }  // namespace hone::eval

@@ -13,19 +13,19 @@ namespace {
 using text::TokenId;
 using Tokens = std::vector<TokenId>;
 
-constexpr size_t kWindow = 4096;  // requests in the engine at a time
+constexpr size_t kWindow = 4096;  // concurrent requests in the engine
 
-// Tokens whose likelihood is asked for, and what stands before them.
+// The tokens to score and their context.
 struct TokenPair {
   Tokens context, continuation;
 };
 
-// Continuations that differ in their last token only are one request: what the model computes for them is the same.
+// Continuations that differ only in their last token share one request: the model's computation is the same.
 struct SharedRequest {
-  Tokens prompt;     // context and continuation but for its last token
-  size_t start = 0;  // of the continuation
+  Tokens prompt;     // context and continuation without the last token
+  size_t start = 0;  // length of the continuation
   std::vector<size_t> pairs;
-  Tokens last;  // of each pair
+  Tokens last;  // per pair
 };
 
 std::vector<SharedRequest> share_requests(const std::vector<TokenPair>& pairs) {
@@ -53,7 +53,7 @@ engine::Request engine_request(const SharedRequest& shared) {
   request.group = group_of(std::span(shared.prompt).first(std::min(shared.start, shared.prompt.size())));
   auto& sampling = request.sampling;
   sampling.max_tokens = 1;
-  sampling.ignore_eos = true;  // an end token is a token like the others here
+  sampling.ignore_eos = true;  // end tokens are ordinary tokens here
   sampling.logprobs = 0;
   sampling.logprob_token_ids = shared.last;
   if (shared.start < shared.prompt.size()) {
@@ -111,7 +111,7 @@ class EngineModel final : public Model {
   }
 
  private:
-  // lm-evaluation-harness's rule: special tokens as the tokenizer adds them, unless the text brings the first itself.
+  // lm-evaluation-harness's rule: special tokens as the tokenizer adds them, unless the text already starts with the first one.
   Tokens encode(const std::string& text) const {
     auto first = first_token();
     bool brought = first && text.starts_with(tokenizer_->token_of(*first)) && !tokenizer_->token_of(*first).empty();
@@ -142,7 +142,7 @@ class EngineModel final : public Model {
       pair = {{*first}, tokenizer_->encode(request.continuation)};
       if (!pair.continuation.empty() && pair.continuation[0] == *first) pair.continuation.erase(pair.continuation.begin());
     } else {
-      // White space between the two belongs to the continuation: words begin with it.
+      // White space between the two belongs to the continuation: words start with it.
       auto kept = text::jinja::strip_space(context, text::jinja::Side::right).size();
       auto whole = encode(context + request.continuation);
       pair.context = encode(context.substr(0, kept));
@@ -158,7 +158,7 @@ class EngineModel final : public Model {
     return pair;
   }
 
-  // From the left, as much as the context has no room for; the last token is not computed.
+  // Truncates the context from the left to fit; the last token is not computed.
   void truncate(TokenPair& pair) const {
     auto room = static_cast<size_t>(engine_.max_model_len() - 1);
     auto total = pair.context.size() + pair.continuation.size() - 1;
@@ -192,7 +192,7 @@ class EngineModel final : public Model {
     return results;
   }
 
-  // Windows of the context: each predicts as many new tokens as fit, the last one behind as much as fits.
+  // Windows of the context: each predicts as many new tokens as fit, the last one with as much context as fits.
   std::vector<TokenPair> rolling_windows(const std::string& text) const {
     auto first = first_token();
     auto tokens = tokenizer_->encode(text, {.add_special_tokens = true});

@@ -14,14 +14,14 @@ constexpr std::string_view kLetters[] = {"A", "B", "C", "D"};
 constexpr std::string_view kCategories[] = {"Average", "STEM", "Social Sciences", "Humanities", "Other"};
 
 struct Wording {
-  std::string before, behind, answer;  // the subject stands between the first two
+  std::string before, behind, answer;  // the subject goes between the first two
 };
 Wording wording(const std::string& lang) {
   if (lang == "zh") return {"以下是中国关于", "考试的单项选择题，请选出其中的正确答案。\n\n", "\n答案："};
   return {"The following are multiple choice questions (with answers) about ", ".\n\n", "\nAnswer:"};
 }
 
-// The names of a split's files: LLaMA-Factory's train is the dev set.
+// File names of a split: LLaMA-Factory's train is the dev set.
 std::vector<std::string> split_names(const std::string& split) {
   if (split == "train") return {"dev", "train"};
   if (split == "validation") return {"val", "validation"};
@@ -127,7 +127,7 @@ std::string run_factory_evaluation(const FactoryEvaluationConfig& config, const 
   for (const auto& subject : subjects) total += static_cast<int64_t>(subject.prompts.size());
   ProgressBar bar("Processing subjects", total);
   Json results = Json::object();
-  std::map<std::string, std::pair<int64_t, int64_t>> scores;  // right and all, by category
+  std::map<std::string, std::pair<int64_t, int64_t>> scores;  // correct and total, by category
   for (const auto& subject : subjects) {
     std::vector<engine::Request> requests;
     for (const auto& prompt : subject.prompts) {

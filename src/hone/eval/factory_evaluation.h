@@ -1,4 +1,4 @@
-// LLaMA-Factory's `eval`: MMLU, C-Eval and CMMLU by the likelihood of the four letters, in a chat.
+// LLaMA-Factory's `eval`: MMLU, C-Eval and CMMLU by the log-likelihood of the four letters, in a chat.
 #pragma once
 #include <filesystem>
 #include <functional>

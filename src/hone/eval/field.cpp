@@ -7,7 +7,7 @@
 namespace hone::eval {
 namespace {
 
-// jinja2's own environment, as lm-evaluation-harness makes it.
+// The jinja2 environment of lm-evaluation-harness.
 constexpr text::TemplateSyntax kTaskSyntax{
     .trim_blocks = false, .lstrip_blocks = false, .keep_trailing_newline = true, .strict_undefined = true};
 
@@ -55,7 +55,7 @@ std::vector<std::string> Field::choices(const Json& document) const {
     found = std::move(*list);
   }
   std::vector<std::string> texts;
-  for (const auto& choice : found) {  // of an object its values
+  for (const auto& choice : found) {  // for an object, its values
     if (!choice.is_string()) fail(fmt::format("the choice {} is no text", choice.dump()));
     texts.push_back(choice.get<std::string>());
   }

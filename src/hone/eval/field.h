@@ -1,4 +1,4 @@
-// What a task writes about a document: a column's name, a Jinja template, a number or a list.
+// A field of a task applied to a document: a column name, a Jinja template, a number or a list.
 #pragma once
 #include <optional>
 #include <string>
@@ -12,15 +12,15 @@ namespace hone::eval {
 class Field {
  public:
   Field() = default;  // nothing
-  // `where` names the file and the key in messages. Throws UserError(bad_data) for what is neither.
+  // `where` names the file and the key in messages. Throws UserError(bad_data) for other values.
   Field(const Json& written, std::string where);
 
   bool is_set() const { return !written_.is_null(); }
-  // The column's value, the rendered text, or the number or list itself. Throws UserError(bad_data) that names the field.
+  // The column's value, the rendered text, or the number or list itself. Throws UserError(bad_data) naming the field.
   Json value(const Json& document) const;
-  // A number where the text is one and there are choices, a list where the text is one: what doc_to_target means.
+  // The semantics of doc_to_target: a number if the text is one and there are choices, a list if the text is one.
   Json target(const Json& document, bool has_choices) const;
-  // A list of texts: what doc_to_choice means.
+  // The semantics of doc_to_choice: a list of texts.
   std::vector<std::string> choices(const Json& document) const;
   // value() that must be text.
   std::string text(const Json& document) const;

@@ -18,7 +18,7 @@ PythonRegex compiled(const std::string& pattern, const std::string& where) {
   return PythonRegex::compile(pattern).or_throw(ExitCode::bad_data, where);
 }
 
-// Python's findall()[which]: the group, the first of several groups that holds something, or the whole match.
+// Python's findall()[which]: the group, the first non-empty one of several groups, or the whole match.
 std::optional<std::string> selected(const PythonRegex& regex, const std::string& text, int64_t which) {
   auto matches = regex.find_all(text);
   auto count = static_cast<int64_t>(matches.size());
@@ -46,7 +46,7 @@ Filter regex_filter(const Json& settings, const std::string& where) {
   return each_text([=](const std::string& text) -> Json { return selected(regex, text, which).value_or(fallback); });
 }
 
-// Letters of multiple choice: by the pattern, else by a choice that the answer spells out, else by a letter behind a colon.
+// Multiple-choice letters: by the pattern, else by a choice spelled out in the answer, else by a letter after a colon.
 Filter choice_filter(const Json& settings, const std::string& where) {
   auto regex = compiled(settings.value("regex_pattern", R"(#### (\-?[0-9\.\,]+))"), where);
   auto which = settings.value("group_select", int64_t{0});
@@ -61,7 +61,7 @@ Filter choice_filter(const Json& settings, const std::string& where) {
     return lower ? text::jinja::to_lower(text) : text;
   };
   return [=](Answers answers, const Json& document) {
-    std::vector<std::pair<std::string, std::string>> letters;  // a choice as text, and its letter
+    std::vector<std::pair<std::string, std::string>> letters;  // a choice's text and its letter
     std::string alternatives;
     for (const auto& choice : document.value("choices", Json::array())) {
       if (!choice.is_string()) continue;

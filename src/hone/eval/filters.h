@@ -1,4 +1,4 @@
-// What is made of an answer before it is compared: lm-evaluation-harness's filters, by their names.
+// Post-processing of responses before scoring: lm-evaluation-harness's filters, by name.
 #pragma once
 #include <functional>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace hone::eval {
 
-// Answers to one document in, answers out. Most are text; `map` may give anything.
+// Maps the responses to one document. Most are text; `map` may return anything.
 using Answers = std::vector<Json>;
 using Filter = std::function<Answers(Answers answers, const Json& document)>;
 
@@ -18,7 +18,7 @@ struct FilterPipeline {
   Answers apply(Answers answers, const Json& document) const;
 };
 
-// {"function": "regex", "regex_pattern": …}. Throws UserError(bad_data) for a filter that is not known.
+// {"function": "regex", "regex_pattern": …}. Throws UserError(bad_data) for an unknown filter.
 Filter make_filter(const Json& settings, const std::string& where);
 
 }  // namespace hone::eval

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kDeepestInclude = 8;
 
-// A task file's settings with those that it includes beneath them.
+// A task file's settings merged over those it includes.
 Json read_settings(const fs::path& file, int depth = 0) {
   if (depth > kDeepestInclude)
     throw UserError(ExitCode::bad_data,

@@ -1,4 +1,4 @@
-// From names to tasks: task files of lm-evaluation-harness, or the benchmarks that hone knows.
+// From names to tasks: task files of lm-evaluation-harness, or hone's built-in benchmarks.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -15,11 +15,11 @@ struct TaskSource {
   FetchDataset fetch;
 };
 
-// Each name is a task file, a folder of them, a task, group or tag in an include path, or a known benchmark. Throws
-// UserError(usage) naming what is there.
+// Each name is a task file, a folder of them, a task, group or tag in an include path, or a built-in benchmark. Throws
+// UserError(usage) listing what exists.
 TaskSet find_tasks(const std::vector<std::string>& names, const TaskSource& source);
 
-// mmlu, ceval, cmmlu, gsm8k, bbh, arc, math_500, general_mcq, general_qa: by the names of evalscope. Null when it is none.
+// mmlu, ceval, cmmlu, gsm8k, bbh, arc, math_500, general_mcq, general_qa: by evalscope's names. Null for other names.
 std::vector<std::string> known_benchmarks();
 bool add_benchmark(const std::string& name, const TaskSource& source, TaskSet& set);
 

@@ -50,7 +50,7 @@ int64_t code_points(const std::string& text) {
   return std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
 }
 
-// The index of each right choice; kNoChoice for what is none of them.
+// The index of each correct choice; kNoChoice for values outside the choices.
 std::vector<int64_t> gold_choices(const Json& target, const std::vector<std::string>& choices) {
   auto index_of = [&](const Json& one) -> int64_t {
     if (one.is_number_integer() || one.is_boolean()) {
@@ -100,7 +100,7 @@ Counts binary_counts(const std::vector<MetricItem>& items) {
   return counts;
 }
 
-// Matthews' coefficient of any number of classes, as scikit-learn has it.
+// Multiclass Matthews correlation coefficient, as in scikit-learn.
 double matthews(const std::vector<MetricItem>& items) {
   std::map<int64_t, double> gold, predicted;
   double correct = 0, total = static_cast<double>(items.size());
@@ -199,7 +199,7 @@ MetricItems score_loglikelihood(const Task& task, const Likelihood& likelihood) 
 
 MetricItems score_rolling(const Task& task, const Json& document, double logprob) {
   auto text = task.target.text(document);
-  // Python's re.split(r"\s+"): an empty word before leading and behind trailing space counts.
+  // Python's re.split(r"\s+"): leading and trailing white space yields empty words.
   int64_t words = 1;
   bool in_space = false;
   for (size_t i = 0; i < text.size();) {

@@ -1,4 +1,4 @@
-// Scores of single documents and what is made of them over all: by lm-evaluation-harness's names and formulas.
+// Scores of single documents and their aggregation: by lm-evaluation-harness's names and formulas.
 #pragma once
 #include <map>
 #include <optional>
@@ -9,13 +9,13 @@
 
 namespace hone::eval {
 
-// How likely one continuation is: the sum over its tokens, and whether each was the most likely one.
+// Log-likelihood of one continuation: the sum over its tokens, and whether each was the most likely one.
 struct Likelihood {
   double logprob = 0;
   bool is_greedy = false;
 };
 
-// One document's part in a metric: a score with a weight, or what a metric over all documents needs.
+// One document's contribution to a metric: a weighted score, or the data that a corpus-level metric needs.
 struct MetricItem {
   double value = 0, weight = 1;
   int64_t gold = 0, predicted = 0;
@@ -24,7 +24,7 @@ struct MetricItem {
 using MetricItems = std::map<std::string, MetricItem>;  // by the metric's name
 
 std::vector<std::string> default_metrics(OutputType type);
-// Fills what is not given. Throws UserError(bad_data) for a metric or aggregation that is not known for this kind of task.
+// Fills in defaults. Throws UserError(bad_data) for a metric or aggregation that is unknown for this kind of task.
 void check_metric(MetricConfig& metric, OutputType type, const std::string& where);
 
 MetricItems score_choices(const Task& task, const Json& document, const std::vector<Likelihood>& conditional,
@@ -34,7 +34,7 @@ MetricItems score_rolling(const Task& task, const Json& document, double logprob
 MetricItems score_answer(const Task& task, const Json& document, const Json& answer);
 
 double aggregate(const MetricConfig& metric, const std::vector<MetricItem>& items);
-// Of means only; lm-evaluation-harness draws samples for the others.
+// For means only; lm-evaluation-harness bootstraps the others.
 std::optional<double> standard_error(const MetricConfig& metric, const std::vector<MetricItem>& items);
 
 }  // namespace hone::eval

@@ -1,4 +1,4 @@
-// A model under test: how likely continuations are, and what it answers. The engine's model, or one behind an address.
+// The model under test: log-likelihoods of continuations, and generation. The engine's model, or one on a server.
 #pragma once
 #include <functional>
 #include <memory>
@@ -28,7 +28,7 @@ class Model {
  public:
   virtual ~Model() = default;
   virtual std::vector<Likelihood> likelihoods(const std::vector<LikelihoodRequest>& requests, const OnAnswered& answered) = 0;
-  // The whole text token by token, in windows of the context, each token once.
+  // The log-likelihood of the full text, in windows of the context, each token once.
   virtual std::vector<double> rolling_likelihoods(const std::vector<std::string>& texts, const OnAnswered& answered) = 0;
   virtual std::vector<std::string> generate(const std::vector<GenerationRequest>& requests, const OnAnswered& answered) = 0;
 };
@@ -38,11 +38,11 @@ struct EngineModelConfig {
   bool fewshot_as_multiturn = true;  // in a chat
   std::vector<text::TokenId> eos_token_ids;
 };
-// `engine` must outlive it. `encoder` writes chats; it may be null if there are none.
+// `engine` must outlive it. `encoder` renders chats; it may be null if there are none.
 std::unique_ptr<Model> make_engine_model(engine::Engine& engine, std::shared_ptr<const text::Tokenizer> tokenizer,
                                          std::shared_ptr<const data::Encoder> encoder, EngineModelConfig config);
 
-// A server with OpenAI's interface. It gives answers, not likelihoods.
+// An OpenAI-compatible server. It generates but returns no log-likelihoods.
 std::unique_ptr<Model> make_remote_model(ChatServer server, bool fewshot_as_multiturn);
 
 }  // namespace hone::eval

@@ -14,13 +14,13 @@ bool starts_with_space(const std::string& text) {
   return text::jinja::strip_space(text, text::jinja::Side::left).size() != text.size();
 }
 
-// With the delimiter between them, unless there is white space already.
+// With the delimiter in between, unless there is white space already.
 std::string joined(const std::string& before, const std::string& behind, const std::string& delimiter) {
   if (before.empty() || behind.empty()) return before + behind;
   return ends_in_space(before) || starts_with_space(behind) ? before + behind : before + delimiter + behind;
 }
 
-// The text of an answer that may be the index of a choice or the first of several.
+// The text of an answer, which may be the index of a choice or the first of several.
 std::string answer_text(const Task& task, const FewshotConfig& fewshot, const Json& document) {
   auto answer = fewshot.target.target(document, fewshot.choices.is_set());
   if (fewshot.choices.is_set() && answer.is_number_integer()) {
@@ -84,7 +84,7 @@ Prompter::Prompter(const Task& task, std::vector<Json> examples, uint64_t seed)
 std::vector<Json> Prompter::draw_examples(const Json& document) {
   auto count = static_cast<size_t>(task_.num_fewshot);
   if (count == 0) return {};
-  bool own_split = task_.fewshot.split == task_.test_split;  // the document itself is no example
+  bool own_split = task_.fewshot.split == task_.test_split;  // the document itself is not an example
   auto others = [&](std::vector<Json> pool) {
     if (own_split) std::erase(pool, document);
     return pool;
@@ -101,7 +101,7 @@ std::vector<Json> Prompter::draw_examples(const Json& document) {
     if (wanted > examples_.size()) throw too_few(examples_.size());
     for (auto index : random_.sample(examples_.size(), wanted)) drawn.push_back(examples_[index]);
     drawn = others(std::move(drawn));
-    if (drawn.size() < count) {  // the document stands there more than once
+    if (drawn.size() < count) {  // the document occurs more than once
       auto pool = others(examples_);
       if (pool.size() < count) throw too_few(pool.size());
       drawn.clear();

@@ -1,4 +1,4 @@
-// From a document to a prompt: description, examples, question, as lm-evaluation-harness writes them.
+// From a document to a prompt: description, examples, question, as in lm-evaluation-harness.
 #pragma once
 #include <string>
 #include <vector>
@@ -14,13 +14,13 @@ struct PromptMessage {
 using Prompt = std::vector<PromptMessage>;
 
 std::string plain_text(const Prompt& prompt);
-// Examples and question in one user message, where the prompt is not to be many turns.
+// Puts examples and question into one user message, unless the prompt is multi-turn.
 Prompt as_single_turn(Prompt prompt);
 
-// Draws examples in the order of the documents, so that they are those of lm-evaluation-harness with the same seed.
+// Draws examples in document order, so that they equal those of lm-evaluation-harness with the same seed.
 class Prompter {
  public:
-  // `examples` may be empty where the task takes none.
+  // `examples` may be empty if the task uses none.
   Prompter(const Task& task, std::vector<Json> examples, uint64_t seed);
   Prompt prompt(const Json& document);
 

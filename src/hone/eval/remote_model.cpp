@@ -47,7 +47,7 @@ class RemoteModel final : public Model {
     if (kwargs.temperature > 0) settings["seed"] = request.seed & 0x7FFFFFFF;
     auto answers = ask_chat_server(server_, messages, settings);
     auto text = answers.empty() ? std::string() : answers[0].content;
-    for (const auto& stop : kwargs.until)  // those that the request had no room for, too
+    for (const auto& stop : kwargs.until)  // also those that did not fit into the request
       if (auto at = text.find(stop); at != text.npos) text.resize(at);
     return text;
   }

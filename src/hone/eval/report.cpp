@@ -35,7 +35,7 @@ const TaskResult* named(const std::vector<TaskResult>& results, const std::strin
   return found == results.end() ? nullptr : &*found;
 }
 
-// A group, then its members, each a step further in.
+// A group, then its members, each indented by one level.
 void add_group_rows(const std::string& name, const std::vector<TaskResult>& tasks, const std::vector<TaskResult>& groups,
                     const std::vector<Group>& tree, size_t depth, std::vector<Cells>& rows) {
   if (const auto* group = named(groups, name)) {

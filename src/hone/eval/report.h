@@ -1,4 +1,4 @@
-// Results as a table and as JSON, in lm-evaluation-harness's form.
+// Results as a table and as JSON, in lm-evaluation-harness's format.
 #pragma once
 #include <string>
 #include <vector>

@@ -9,14 +9,14 @@
 namespace hone::eval {
 namespace {
 
-// One task on its way: its documents, its prompts and what became of them.
+// One task during the run: its documents, prompts and results.
 struct TaskRun {
   const Task* task;
   std::vector<Json> documents;
   int64_t total = 0;
   std::vector<Prompt> prompts;
-  size_t first_likelihood = 0, first_text = 0, first_generation = 0;  // in the requests of all tasks
-  std::vector<size_t> choices;                                        // of each document
+  size_t first_likelihood = 0, first_text = 0, first_generation = 0;  // index into the requests of all tasks
+  std::vector<size_t> choices;                                        // per document
 };
 
 int64_t documents_to_score(int64_t total, double limit) {
@@ -45,14 +45,14 @@ TaskRun prepare(const Task& task, const FetchDataset& fetch, const RunConfig& co
   return run;
 }
 
-// The requests of all tasks, and later their answers.
+// The requests of all tasks, and later their results.
 struct Requests {
   std::vector<LikelihoodRequest> likelihoods;
   std::vector<std::string> texts;
   std::vector<GenerationRequest> generations;
 };
 
-// In a chat the answer begins a message: nothing stands before it, unless the task has begun it.
+// In a chat the answer starts a message: no delimiter precedes it, unless the task has a response prefix.
 std::string choice_delimiter(const Task& task, const Json& document, bool chat) {
   if (!chat) return task.target_delimiter;
   auto prefix = task.gen_prefix.is_set() ? task.gen_prefix.text(document) : "";
@@ -97,7 +97,7 @@ struct Outcomes {
   std::vector<std::string> answers;
 };
 
-// What one document's answers are worth, by filter.
+// The scores of one document, by filter.
 std::map<std::string, MetricItems> score_document(const TaskRun& run, size_t document, const Outcomes& outcomes, size_t& at,
                                                   Json& sample) {
   const auto& task = *run.task;
@@ -199,7 +199,7 @@ std::vector<TaskResult> run_tasks(const std::vector<Task>& given, const LoadMode
 }
 
 std::vector<TaskResult> run_groups(const std::vector<Group>& groups, const std::vector<TaskResult>& tasks) {
-  std::map<std::string, std::vector<const TaskResult*>> leaves;  // of tasks and groups by name
+  std::map<std::string, std::vector<const TaskResult*>> leaves;  // results of tasks and groups by name
   for (const auto& task : tasks) leaves[task.name] = {&task};
   std::vector<TaskResult> results;
   for (const auto& group : groups) {

@@ -1,4 +1,4 @@
-// Runs tasks: documents, prompts, answers, scores.
+// Runs tasks: documents, prompts, responses, scores.
 #pragma once
 #include <functional>
 #include <optional>
@@ -33,13 +33,13 @@ struct TaskResult {
   std::vector<Json> logged;  // with keep_samples
 };
 
-// All tasks together, so that the model is kept busy; results in the order of the tasks. `load_model` is called once the
-// documents were read and the prompts written.
+// All tasks together, so that the model is kept busy; results in task order. `load_model` is called after the documents are read
+// and the prompts rendered.
 using LoadModel = std::function<std::unique_ptr<Model>()>;
 std::vector<TaskResult> run_tasks(const std::vector<Task>& tasks, const LoadModel& load_model, const FetchDataset& fetch,
                                   const RunConfig& config);
 
-// The means of groups, children first; they may be groups' members in turn.
+// The means of groups, children first; groups may contain groups.
 std::vector<TaskResult> run_groups(const std::vector<Group>& groups, const std::vector<TaskResult>& tasks);
 
 }  // namespace hone::eval

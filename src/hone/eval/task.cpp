@@ -39,7 +39,7 @@ constexpr std::string_view kKnownKeys[] = {"task",
                                            "include",
                                            "group",
                                            "unsafe_code"};
-// What only Python can do.
+// What requires Python.
 constexpr std::string_view kPythonKeys[] = {"process_docs", "process_results", "custom_dataset", "class",
                                             "doc_to_image", "doc_to_audio",    "use_prompt"};
 
@@ -87,7 +87,7 @@ OutputType output_type_of(const Json& settings, const std::string& where) {
                 "expected multiple_choice, generate_until, loglikelihood or loglikelihood_rolling");
 }
 
-// YAML may write a number as text.
+// YAML may contain a number as text.
 double number_of(const Json& value, const std::string& where) {
   if (value.is_number()) return value.get<double>();
   auto text = value.is_string() ? value.get<std::string>() : value.dump();

@@ -1,4 +1,4 @@
-// A benchmark as lm-evaluation-harness's task files describe it: where its documents are, how each becomes a prompt, what counts.
+// A benchmark as in lm-evaluation-harness's task files: its documents, prompts and metrics.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -71,13 +71,13 @@ struct Group {
   std::vector<GroupMetric> metrics;
 };
 
-// What a list of names resolves to.
+// The result of resolving a list of names.
 struct TaskSet {
   std::vector<Task> tasks;    // each once, in the order they were named
   std::vector<Group> groups;  // children before parents
 };
 
-// A task out of its settings. `where` names them in messages. Throws UserError(bad_data) for what is not plain, by name.
+// A task from its settings. `where` names them in messages. Throws UserError(bad_data) naming unsupported settings.
 Task make_task(const Json& settings, const std::string& where, const std::filesystem::path& beside);
 Group make_group(const Json& settings, const std::string& where);
 

@@ -19,7 +19,7 @@ std::string without(std::string text, std::string_view characters) {
   return text;
 }
 
-// A task's few patterns meet all of its answers.
+// Caches a task's few patterns for all of its answers.
 const text::PythonRegex& compiled_once(const std::string& pattern) {
   thread_local std::map<std::string, text::PythonRegex> known;
   auto found = known.find(pattern);
@@ -28,7 +28,7 @@ const text::PythonRegex& compiled_once(const std::string& pattern) {
   return found->second;
 }
 
-// What exact_match compares.
+// The normalization of exact_match.
 std::string normalized(const Json& arguments, std::string text) {
   for (const auto& pattern : arguments.value("regexes_to_ignore", Json::array()))
     text = compiled_once(pattern.get<std::string>()).replace(text, "");

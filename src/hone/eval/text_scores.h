@@ -1,4 +1,4 @@
-// How well an answer agrees with its reference, as text: exact match, F1, ROUGE, BLEU, or mathematically.
+// Compares a response with its reference as text: exact match, F1, ROUGE, BLEU, or mathematically.
 #pragma once
 #include <string>
 
@@ -9,7 +9,7 @@ namespace hone::eval {
 // Between 0 and 1; ROUGE and BLEU in percent, as predict_with_generate reports them.
 double text_score(const MetricConfig& metric, const std::string& answer, const std::string& reference);
 
-// The words that two texts share, as SQuAD counts them: lower case, without punctuation and articles.
+// SQuAD's word-level F1: lower case, without punctuation and articles.
 double word_f1(const std::string& answer, const std::string& reference);
 
 }  // namespace hone::eval

@@ -76,7 +76,7 @@ Access modelscope_access(const VariableReader& user) {
   auto cache = user.text("MODELSCOPE_CACHE");
   return {.site = Site::modelscope,
           .endpoint = address(user.first_of({"MODELSCOPE_ENDPOINT", "MODELSCOPE_DOMAIN"}), "https://modelscope.cn"),
-          // Its tools keep a login in a pickled file, which hone does not read.
+          // ModelScope's tools store a login in a pickle, which hone does not read.
           .token = trimmed(user.text("MODELSCOPE_API_TOKEN")),
           .cache = cache.empty() ? user.home() / ".cache" / "modelscope" : user.without_tilde(cache),
           .read_timeout = user.timeout("MODELSCOPE_DOWNLOAD_TIMEOUT")};
@@ -102,7 +102,7 @@ fs::path cache_of(Site site) { return access_to(site).cache; }
 
 Access access_to(Site site) {
   auto access = site == Site::hugging_face ? g_config.user.hugging_face : g_config.user.modelscope;
-  if (site != g_config.site) return access;  // a token goes to the hub it was given for, and to no other
+  if (site != g_config.site) return access;  // a token is sent only to the hub it was given for
   if (!g_config.token.empty()) access.token = g_config.token;
   if (!g_config.cache.empty()) access.cache = g_config.cache;
   return access;

@@ -1,4 +1,4 @@
-// How this user reaches a hub: address, token, cache folder.
+// Access to a hub: URL, token, cache folder.
 #pragma once
 #include <chrono>
 #include <filesystem>
@@ -18,7 +18,7 @@ struct Access {
   std::chrono::seconds read_timeout{30};  // without a byte
 };
 
-// What holds for every hub at all times.
+// Settings common to all hubs.
 struct UserSettings {
   Access modelscope, hugging_face;
   bool offline = false;        // no connection is opened, to either hub
@@ -30,7 +30,7 @@ struct UserSettings {
 using Variables = std::function<std::optional<std::string>(const std::string& name)>;
 UserSettings user_settings(const Variables& variables);
 
-// Set once when a program starts; without it, hubs are reached as a user without a home or a token reaches them.
+// Set once at program start; without it, hubs are accessed without a home folder or token.
 struct Config {
   Site site = Site::modelscope;  // used for what no cache has
   std::string token;             // of that site; beats the user's
@@ -43,7 +43,7 @@ const Config& config();
 
 Access access_to(Site site);
 bool offline();
-// The cache a site is looked up in and written to.
+// The cache in which a site's repositories are looked up and stored.
 std::filesystem::path cache_of(Site site);
 
 }  // namespace hone::hub

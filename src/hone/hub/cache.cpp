@@ -21,8 +21,8 @@ bool holds_something(const fs::path& folder) {
   return !error && entry != fs::directory_iterator();
 }
 
-// A plain folder in ModelScope's cache is a repository when files are in it; its tools also keep prepared tables there, in deeper
-// folders.
+// A plain folder in ModelScope's cache is a repository if it directly contains files; its tools also keep prepared tables there,
+// in deeper folders.
 bool holds_files(const fs::path& folder) {
   std::error_code error;
   for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator(); entry.increment(error))
@@ -38,7 +38,7 @@ std::vector<fs::path> filled_folders_in(const fs::path& parent) {
   return found;
 }
 
-// models--Qwen--Qwen2-7B/refs/main names the snapshot; without refs a single snapshot is unambiguous.
+// models--Qwen--Qwen2-7B/refs/main names the snapshot; without refs, a single snapshot is unambiguous.
 std::optional<CacheLocation> find_hugging_face(const Repo& repo, const fs::path& cache) {
   fs::path root = cache / hugging_face_folder(repo), snapshots = root / "snapshots";
   if (!fs::is_directory(snapshots)) return {};
@@ -56,12 +56,12 @@ std::optional<CacheLocation> find_hugging_face(const Repo& repo, const fs::path&
 }
 
 struct ModelScopePaths {
-  std::vector<fs::path> preferred;  // found by its present tools before the snapshots
+  std::vector<fs::path> preferred;  // its current tools look here before the snapshots
   fs::path repo;                    // <cache>/models/owner--name
   std::vector<fs::path> older;
 };
 
-// Five layouts in its history; dots in names were once written "___".
+// ModelScope has had five layouts; dots in names were once written "___".
 ModelScopePaths modelscope_paths(const Repo& repo, const fs::path& cache) {
   auto slash = repo.id.find('/');
   std::string owner = repo.id.substr(0, slash), name = repo.id.substr(slash + 1), escaped = replace_all(name, ".", "___");
@@ -78,7 +78,7 @@ ModelScopePaths modelscope_paths(const Repo& repo, const fs::path& cache) {
 
 std::optional<CacheLocation> find_modelscope(const Repo& repo, const fs::path& cache) {
   auto paths = modelscope_paths(repo, cache);
-  bool main_branch = repo.branch() == "master";  // the plain folders do not say which revision they hold
+  bool main_branch = repo.branch() == "master";  // plain folders do not record their revision
   if (main_branch)
     for (const auto& folder : paths.preferred)
       if (holds_files(folder)) return CacheLocation{folder, folder};
@@ -102,12 +102,12 @@ bool has_file_like(const fs::path& folder, std::initializer_list<const char*> en
   return false;
 }
 
-// A folder with a config, its own or an adapter's, must hold all the weights that go with it.
+// A folder with a config, a model's or an adapter's, must contain all of its weights.
 void miss_weights(const fs::path& folder, std::set<std::string>& missing) {
   if (fs::path index = folder / "model.safetensors.index.json"; fs::exists(index)) {
     auto parsed = parse_json(read_file(index));
     if (!parsed || !parsed->is_object() || !parsed->contains("weight_map") || !(*parsed)["weight_map"].is_object())
-      return;  // the loader says what is wrong
+      return;  // the loader reports the problem
     for (const auto& [weight, shard] : (*parsed)["weight_map"].items())
       if (shard.is_string() && !fs::exists(folder / shard.get<std::string>())) missing.insert(shard.get<std::string>());
     return;
@@ -116,7 +116,7 @@ void miss_weights(const fs::path& folder, std::set<std::string>& missing) {
   if (described && !has_file_like(folder, {".safetensors", ".bin"})) missing.insert("*.safetensors");
 }
 
-// Hugging Face's tools note a commit's files before they fetch them; ours link a snapshot when all are there.
+// Hugging Face's tools record a commit's files before fetching them; hone links a snapshot when all are present.
 void miss_listed(const CacheLocation& place, std::set<std::string>& missing) {
   fs::path tree = place.root / "trees" / (place.snapshot.filename().string() + ".json");
   if (!place.blobs || !fs::is_regular_file(tree)) return;
@@ -142,7 +142,7 @@ CacheLocation new_place(const Repo& repo, const fs::path& cache, const std::stri
     fs::path root = cache / hugging_face_folder(repo);
     return {root, root / "snapshots" / commit, true};
   }
-  // Its tools read an older folder before any snapshot; one that is there is brought up to date, not shadowed.
+  // Its tools prefer an older folder to any snapshot, so an existing one is updated rather than shadowed.
   auto paths = modelscope_paths(repo, cache);
   if (repo.branch() == "master")
     for (const auto& folder : paths.preferred)

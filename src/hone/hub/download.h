@@ -1,5 +1,5 @@
-// Fetching a repository into its hub's own cache, or a folder of choice. Two builds: with libcurl, and without, which only
-// explains.
+// Downloads a repository into its hub's cache or a given folder. Two implementations: with libcurl, and without, which only
+// reports an error.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -16,8 +16,8 @@ struct DownloadRequest {
   bool to_be_loaded = false;                       // refuse, before the first byte, what hone could not load
 };
 
-// What of a repository is already here is kept, what was begun is continued. Throws UserError; `interrupted` leaves a state to go
-// on from.
+// Keeps existing files and resumes partial ones. Throws
+// UserError; after `interrupted` the download can be resumed.
 std::filesystem::path download(const DownloadRequest& request);
 
 bool can_download();

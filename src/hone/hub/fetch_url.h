@@ -1,5 +1,5 @@
-// What a row or a request names by an http or https address. Both come from strangers: the size, the time and where it may come
-// from are limited. Two builds do it: with libcurl, and without, which only explains.
+// Fetches media that a row or request refers to by URL. Both are untrusted: size, time and allowed hosts are limited. Two
+// implementations: with libcurl, and without, which only reports an error.
 #pragma once
 #include <chrono>
 #include <filesystem>
@@ -17,10 +17,10 @@ struct FetchLimits {
   std::vector<std::string> hosts = {};  // these alone, behind redirects too; empty: any
 };
 
-// The file, kept for the next time. Through no proxy; redirects are followed within the same limits. Errors say what the server
-// or the limit is.
+// The file, cached for later. Without a proxy; redirects are
+// subject to the same limits. Errors name the server or the limit.
 Result<std::filesystem::path> fetch_url(const std::string& url, const FetchLimits& limits, const std::filesystem::path& folder);
-// The same without keeping it.
+// The same without caching.
 Result<std::string> fetch_bytes(const std::string& url, const FetchLimits& limits);
 
 }  // namespace hone::hub

@@ -27,12 +27,12 @@ FileLock::FileLock(const fs::path& path, const std::function<void(bool first)>& 
 bool FileLock::take() {
   fs::create_directories(path_.parent_path());
   fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd_ < 0 && errno == ENOENT) return false;  // the holder before us tidied the folder away
+  if (fd_ < 0 && errno == ENOENT) return false;  // the previous holder removed the folder
   if (fd_ < 0)
     throw UserError(ExitCode::failure, fmt::format("{}: cannot create: {}", path_.string(), std::strerror(errno)),
                     "check who may write there");
   if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) {
-    // The holder before us removes the file: a lock on a file without a name guards nothing.
+    // The previous holder removes the file: a lock on an unlinked file protects nothing.
     struct stat held, named;
     if (::fstat(fd_, &held) == 0 && ::stat(path_.c_str(), &named) == 0 && held.st_ino == named.st_ino) return true;
   } else if (errno != EWOULDBLOCK && errno != EINTR) {

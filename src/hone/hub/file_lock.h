@@ -1,4 +1,4 @@
-// A lock between processes on one file. The second one waits; a process that dies lets go.
+// A lock between processes on one file. The second process waits; the lock of a dead process is released.
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -7,8 +7,8 @@ namespace hone::hub {
 
 class FileLock {
  public:
-  // Waits for the lock; `waiting` is called once when another process holds it, then again and again until it is free, and may
-  // throw.
+  // Waits for the lock; `waiting` is called once if another process
+  // holds it, then repeatedly until it is free, and may throw.
   FileLock(const std::filesystem::path& path, const std::function<void(bool first)>& waiting);
   ~FileLock();  // removes the file
   FileLock(const FileLock&) = delete;

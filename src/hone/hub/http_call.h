@@ -1,5 +1,5 @@
-// One HTTP call to a server that a person named: any status is an answer. Two builds do it: with libcurl, and without, which only
-// explains.
+// One HTTP request to a server configured by the user: any status is a result. Two implementations: with libcurl, and without,
+// which only reports an error.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -30,7 +30,7 @@ struct HttpAnswer {
   bool ok() const { return status >= 200 && status < 300; }
 };
 
-// Through no proxy and to no other address. Tries once.
+// Without a proxy or redirects. A single attempt.
 HttpAnswer http_call(const HttpCall& call);
 
 }  // namespace hone::hub

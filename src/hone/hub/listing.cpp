@@ -26,7 +26,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-// The parts that both listings share: a path that stays in its folder and a size that can be.
+// Checks common to both listings: a path inside its folder and a plausible size.
 Result<RemoteFile> read_entry(const Json& entry, const char* path_key, const char* size_key) {
   auto name = text_of(entry, path_key);
   auto path = file_name_from_server(name);
@@ -47,7 +47,7 @@ Result<RemoteFile> read_tree_entry(const Json& entry) {
   } else {
     file->blob = lower(text_of(entry, "oid"));
   }
-  // It becomes the name of a file in the cache.
+  // It becomes a file name in the cache.
   bool known = file->sha256.empty() ? is_hex(file->blob, 40) : is_hex(file->sha256, 64);
   if (!known) return error("the hub gives no checksum for \"{}\"", file->path);
   return file;

@@ -1,5 +1,5 @@
-// What a hub says a repository holds, read from the answers of both hubs' interfaces. The bytes come from outside: nothing here
-// throws.
+// The file listing of a repository, parsed from the responses
+// of both hubs. The input is untrusted: nothing here throws.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -18,7 +18,7 @@ struct RemoteFile {
   std::string sha256;  // of the content, or
   std::string blob;    // git's SHA-1 of the content, for small files on Hugging Face
 
-  // The name of its content: what Hugging Face calls its etag.
+  // The content's identifier, Hugging Face's etag.
   const std::string& checksum() const { return sha256.empty() ? blob : sha256; }
 };
 
@@ -27,7 +27,7 @@ struct Listing {
   std::vector<RemoteFile> files;
 };
 
-// Hugging Face: the commit of a revision, one page of a commit's tree, and the page after it out of the Link header.
+// Hugging Face: the commit of a revision, one page of a commit's tree, and the next page from the Link header.
 Result<std::string> read_commit(std::string_view json);
 Result<std::vector<RemoteFile>> read_tree(std::string_view json);
 std::string next_page(std::string_view link_header);
@@ -38,7 +38,7 @@ struct FilePage {
 };
 Result<FilePage> read_files(std::string_view json);
 
-// Addresses. `page` counts from 1.
+// URLs. `page` counts from 1.
 std::string revision_url(const Access& access, const Repo& repo);
 std::string tree_address(const Access& access, const Repo& repo, const std::string& commit);
 std::string files_address(const Access& access, const Repo& repo, int page);

@@ -11,7 +11,7 @@
 namespace hone::hub {
 namespace {
 
-// The chosen site's cache comes first; the other's is as good.
+// The chosen hub's cache comes first, then the other's.
 std::vector<Repo> repos_for(const std::string& id, Kind kind, const std::string& revision, Site site) {
   return {{site, kind, id, revision}, {other_site(site), kind, id, revision}};
 }
@@ -22,7 +22,7 @@ std::optional<fs::path> whole_in_caches(const std::string& id, Kind kind, const 
   return {};
 }
 
-// ", but there without model-00002-of-00004.safetensors": what a cache holds of it.
+// ", but there without model-00002-of-00004.safetensors": what is missing in a cache.
 std::string found_in_part(const std::string& id, Kind kind, const std::string& revision, Site site) {
   for (const auto& repo : repos_for(id, kind, revision, site))
     if (auto place = find_place(repo, cache_of(repo.site)))
@@ -49,11 +49,11 @@ fs::path expanded(const std::string& name) {
 }
 
 struct Wanted {
-  const char* option;    // the setting that names it
+  const char* option;    // the setting that contains it
   const char* contents;  // "config.json and *.safetensors"
 };
 
-// "id:subfolder" names a folder of a repository; only its files are fetched.
+// "id:subfolder" names a folder of a repository; only its files are downloaded.
 fs::path in_repository(const std::string& id, const std::string& subfolder, const std::string& revision, const Wanted& wanted) {
   auto inside = subfolder.empty() ? Result<fs::path>(fs::path()) : file_name_from_server(subfolder);
   if (!inside) throw UserError(ExitCode::usage, fmt::format("{} {}:{}: no name of a folder", wanted.option, id, subfolder));

@@ -1,4 +1,4 @@
-// What a person wrote after --model, --adapters or --dataset, as a folder on this machine: a path, a cached id, or a download.
+// Resolves the value of --model, --adapters or --dataset to a local folder: a path, a cached id, or a download.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -8,12 +8,12 @@
 
 namespace hone::hub {
 
-// A folder for `id` ("Qwen/Qwen2.5-0.5B-Instruct") that one of the caches holds whole, the configured site's first. Opens no
+// The folder of `id` ("Qwen/Qwen2.5-0.5B-Instruct") if a cache has all of it, the configured site's cache first. Opens no
 // connection.
 std::optional<std::filesystem::path> find_in_caches(const std::string& id, Kind kind, const std::string& revision = "");
 
-// A local path, a cached id, or fetched from the configured site; "id:subfolder" is a folder of a repository. Throws UserError
-// that says where it was looked for and what to do.
+// A local path, a cached id, or a download from the configured site; "id:subfolder" is a folder of a repository. Throws UserError
+// listing the places searched and what to do.
 std::filesystem::path locate_model(const std::string& name, const std::string& revision = "");
 std::filesystem::path locate_adapter(const std::string& name, const std::string& revision = "");
 std::filesystem::path locate_dataset(const std::string& id, Site site);

@@ -35,7 +35,7 @@ fs::path nearest_path(const fs::path& path) {
       best = distance, nearest = wanted.has_parent_path() ? folder / other : fs::path(other);
   }
   if (!nearest.empty() || wanted.parent_path() == wanted || !wanted.has_parent_path()) return nearest;  // "/" is its own parent
-  // Perhaps the folder's own name is wrong: "model/nano".
+  // Perhaps the parent folder is misspelled: "model/nano".
   auto parent = nearest_path(wanted.parent_path());
   return !parent.empty() && fs::exists(parent / name, failure) ? parent / name : fs::path();
 }

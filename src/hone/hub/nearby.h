@@ -1,12 +1,12 @@
-// Suggests what a path that does not exist may be a misspelling of.
+// Suggests corrections for a misspelled path.
 #pragma once
 #include <filesystem>
 #include <string>
 
 namespace hone::hub {
 
-// The entry beside `path` whose name is nearest to its own: "models/nano" for "models/nanoo". Empty: none is near. Names that
-// differ in digits alone are different things, as Qwen2.5-3B and Qwen2.5-7B are.
+// The sibling of `path` with the closest name: "models/nano" for "models/nanoo". Empty if none is close. Names that differ only
+// in digits are different, like Qwen2.5-3B and Qwen2.5-7B.
 std::filesystem::path nearest_path(const std::filesystem::path& path);
 
 // "did you mean models/nano", or `otherwise`.

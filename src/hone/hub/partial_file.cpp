@@ -38,7 +38,7 @@ PartialFile::PartialFile(fs::path path, uint64_t size, std::string checksum, uin
 PartialFile::~PartialFile() {
   if (!finished_) try {
       save();
-    } catch (const std::exception&) {  // a journal that could not be written costs a second download, no more
+    } catch (const std::exception&) {  // without a journal the file is merely downloaded again
     }
   if (fd_ >= 0) ::close(fd_);
 }
@@ -76,7 +76,7 @@ bool PartialFile::resume() {
       piece.begin = row.at(0), piece.end = row.at(1), piece.done = row.at(2).get<uint64_t>();
       bool fits =
           piece.begin == expected && piece.end >= piece.begin && piece.end <= size_ && piece.done <= piece.end - piece.begin;
-      // A journal may have reached the disk before the bytes did.
+      // The journal may have reached the disk before the data.
       if (!fits || (piece.done > 0 && piece.begin + piece.done > static_cast<uint64_t>(info.st_size))) return false;
       expected = piece.end;
     }
@@ -112,7 +112,7 @@ void PartialFile::write(ByteRange& piece, std::span<const char> bytes) {
   save();
 }
 
-// Not synced: the checksum finds what a crash of the machine may have lost.
+// Not synced: the checksum detects what a system crash may have lost.
 void PartialFile::save() {
   Json rows = Json::array();
   for (const auto& piece : ranges_) rows.push_back({piece.begin, piece.end, piece.done.load()});

@@ -1,4 +1,4 @@
-// A file while it arrives in pieces: where its bytes are, how far each piece is, and how to go on after the program ended.
+// A file during a download in pieces: its location, the progress of each piece, and how to resume.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -19,7 +19,7 @@ struct ByteRange {
 
 class PartialFile {
  public:
-  // Opens `path` and the journal beside it. Progress of a former run counts when it was the same file: size and checksum.
+  // Opens `path` and its journal. Progress of an earlier run counts if size and checksum match.
   PartialFile(std::filesystem::path path, uint64_t size, std::string checksum, uint64_t piece_size);
   ~PartialFile();  // saves the journal
   PartialFile(const PartialFile&) = delete;
@@ -31,10 +31,10 @@ class PartialFile {
 
   // Pieces may be written by different threads. A full disk is a UserError(out_of_space).
   void write(ByteRange& piece, std::span<const char> bytes);
-  // Forgets what arrived. One piece, when ranges are not to be had.
+  // Discards the received data. A single piece if ranges are not supported.
   void restart(bool one_piece);
 
-  // The ETag of the server the bytes came from: another one means another file.
+  // The ETag of the server that sent the data: a different one means a different file.
   std::string validator() const;
   void set_validator(const std::string& etag);
 

@@ -1,4 +1,4 @@
-// Which files of a repository are wanted: shell patterns as the hubs' tools have them, and what ms-swift leaves out by default.
+// Selects the files of a repository: shell patterns as in the hubs' tools, and ms-swift's default exclusions.
 #pragma once
 #include <string>
 #include <vector>
@@ -17,10 +17,10 @@ struct Patterns {
 
 // Other frameworks' weights, archives, and pickled weights that come with safetensors.
 std::vector<std::string> default_ignore_patterns(const std::vector<RemoteFile>& files, Kind kind);
-// Patterns of a person's own replace the default ones.
+// User patterns replace the default ones.
 std::vector<RemoteFile> filter_files(const std::vector<RemoteFile>& files, const Patterns& patterns, Kind kind);
 
-// Weights are there, but only in files that hone does not read because loading them can run code.
+// Whether weights exist only in formats that hone does not read because loading them can execute code.
 bool only_pickled_weights(const std::vector<RemoteFile>& files);
 
 }  // namespace hone::hub

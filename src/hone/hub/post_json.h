@@ -1,4 +1,4 @@
-// One JSON text sent, one answer read. Two builds do it: with libcurl, and without, which only explains.
+// Sends a JSON text and reads the response. Two implementations: with libcurl, and without, which only reports an error.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -13,7 +13,7 @@ struct PostAddress {
   bool this_machine = false;  // localhost, ::1 or 127.0.0.0/8, by name or number alone: no name server is asked
   std::string shown;          // without user name, password and query
 };
-// Nothing where it is no http or https address.
+// Nothing for an invalid http or https URL.
 std::optional<PostAddress> read_address(const std::string& address);
 
 struct PostOptions {
@@ -26,11 +26,11 @@ class PostCancelled : public std::runtime_error {
   PostCancelled() : std::runtime_error("it was given up") {}
 };
 
-// Without proxies or redirects. Tries again where a failure may pass (no connection, 429,
-// 5xx), so that the text may arrive twice. Throws PostCancelled, or std::runtime_error that says why there is no 2xx answer.
+// Without proxies or redirects. Retries transient failures (no connection, 429, 5xx), so the text may arrive twice. Throws
+// PostCancelled, or std::runtime_error with the reason if there is no 2xx response.
 std::string post_json(const std::string& address, const std::string& body, const PostOptions& posting);
 
-// Opens a connection and closes it again, trying for `patience`. Throws std::runtime_error that says why there is none.
+// Opens and closes a connection, retrying for `patience`. Throws std::runtime_error with the reason.
 void require_listener(const std::string& address, std::chrono::seconds timeout);
 
 }  // namespace hone::hub

@@ -16,7 +16,7 @@ struct Ipv4Range {
   uint32_t first;
   int bits;
 };
-// RFC 6890, and what clouds answer at: 169.254.169.254, 100.100.100.200.
+// RFC 6890, and the metadata services of clouds: 169.254.169.254, 100.100.100.200.
 constexpr std::array<Ipv4Range, 14> kReserved{{{0x00000000, 8},    // this network
                                                {0x0A000000, 8},    // private
                                                {0x64400000, 10},   // shared by providers

@@ -1,4 +1,4 @@
-// Whether an address is one of the internet: not of this machine, its network, a cloud's metadata service or a multicast group.
+// Whether an address is public: not of this machine, its network, a cloud's metadata service or a multicast group.
 #pragma once
 #include <sys/socket.h>
 

@@ -29,8 +29,8 @@ bool is_repo_id(std::string_view text);
 bool is_revision(std::string_view text);
 bool is_hex(std::string_view text, size_t digits);
 
-// A name that a server gave to a file, as a path below the folder it will be written to. Refuses everything that could leave that
-// folder or change what other programs do there: "..", absolute names, control characters, ".git".
+// A file name from a server as a path below its target folder. Rejects everything that could leave that folder or affect other
+// programs there: "..", absolute names, control characters, ".git".
 Result<std::filesystem::path> file_name_from_server(const std::string& name);
 
 }  // namespace hone::hub

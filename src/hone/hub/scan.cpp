@@ -30,7 +30,7 @@ void measure(CachedRepo& repo, const fs::path& root) {
   }
 }
 
-// `root` holds the repository and nothing else; what a command would use of it is what the look-up finds.
+// `root` contains only this repository; the folder that commands use is found by the normal lookup.
 void add(std::vector<CachedRepo>& found, const Repo& repo, const fs::path& root, const fs::path& cache) {
   auto place = find_place(repo, cache);
   if (!place && !fs::is_directory(root / "snapshots")) return;

@@ -1,4 +1,4 @@
-// Everything that is in the two caches, with sizes.
+// Lists the contents of the two caches, with sizes.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -20,7 +20,7 @@ struct CachedRepo {
   std::vector<std::string> missing;  // as missing_files() says
 };
 
-// Sorted by kind and id. Entries that are no repositories are passed over.
+// Sorted by kind and id. Entries that are not repositories are skipped.
 std::vector<CachedRepo> scan_caches();
 
 }  // namespace hone::hub

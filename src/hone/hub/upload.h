@@ -1,4 +1,4 @@
-// Sending files to a repository of this user. Two builds: with libcurl, and without, which only explains.
+// Uploads files to a repository of this user. Two implementations: with libcurl, and without, which only reports an error.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -17,12 +17,12 @@ struct UploadRequest {
   std::string message;                       // of the commit
 };
 
-// Creates the repository if need be, sends what the hub does not have yet and commits all files together. Returns the page to
-// look at. Throws UserError; nothing of a failed upload is seen by others.
+// Creates the repository if needed, uploads what the hub lacks and commits all files together. Returns the URL of the repository.
+// Throws UserError; a failed upload leaves nothing visible.
 std::string upload(const UploadRequest& request);
 
-// Whether uploads can work at all: a token, a connection that is allowed. Throws UserError, before the work whose result is to be
-// sent.
+// Checks that uploads can work at all: a token, and network
+// access. Throws UserError, before the result is computed.
 void require_upload(Site site);
 
 // "name" becomes "owner/name" for the owner of the token.

@@ -15,7 +15,7 @@ struct ExpertWeightName {
   int64_t expert;
 };
 
-// Of "model.layers.0.mlp.experts.3.gate_proj.weight" under the given names; nothing else.
+// Parses "model.layers.0.mlp.experts.3.gate_proj.weight" with the given names; nothing for other names.
 std::optional<ExpertWeightName> parse_name(std::string_view name, const ExpertNames& names) {
   if (!name.ends_with(kWeight)) return std::nullopt;
   const auto single = parse_single_expert(name.substr(0, name.size() - kWeight.size()));
@@ -29,7 +29,7 @@ std::string part_name(const std::string& layer, const ExpertNames& names, int64_
   return fmt::format("{}.{}{}{}.{}{}", layer, names.block, kExperts, expert, kind, kWeight);
 }
 
-// All experts' weights of these kinds, of one shape.
+// The weights of these kinds of all experts, which have the same shape.
 StackedEntry stack_of(const std::string& layer, std::string_view name, const std::vector<std::string>& kinds, int64_t experts,
                       const ExpertNames& names, const EntryMap& entries, const std::string& folder) {
   StackedEntry stacked{{layer + std::string(name), at::kFloat, {}, 0, 0}, {}};
@@ -74,7 +74,7 @@ void append_parts(std::vector<TensorSource>& list, const TensorSource& source, c
     }
 }
 
-// Both layouts may have one shape for one of the two weights, never for both.
+// One of the two weights may have the same shape in both layouts, but never both.
 bool is_transposed(const TensorEntry& gate_up, const TensorEntry* down, int64_t hidden) {
   if (gate_up.shape.size() != 3 || gate_up.shape[1] != hidden) return false;
   if (gate_up.shape[2] != hidden) return true;

@@ -1,5 +1,5 @@
-// Weights of a mixture of experts in files. A model keeps those of all experts stacked under transformers' names,
-// "….mlp.experts.gate_up_proj" [experts, 2 * inner, in] and "….mlp.experts.down_proj" [experts, in, inner]; most files hold them
+// Names of expert weights in files. A model keeps those of all experts stacked under transformers' names,
+// "….mlp.experts.gate_up_proj" [experts, 2 * inner, in] and "….mlp.experts.down_proj" [experts, in, inner]; most files store them
 // one by one.
 #pragma once
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace hone::io {
 
-// How files call them: "….mlp.experts.3.gate_proj.weight", or Mixtral's "….block_sparse_moe.experts.3.w1.weight".
+// Their names in files: "….mlp.experts.3.gate_proj.weight", or Mixtral's "….block_sparse_moe.experts.3.w1.weight".
 struct ExpertNames {
   std::string block = "mlp", gate = "gate_proj", up = "up_proj", down = "down_proj";
   bool transposed = false;  // stacked as in the model, with [in, 2 * inner] and [inner, in] for each expert (Qwen3-VL)
@@ -17,8 +17,8 @@ struct ExpertNames {
 inline const ExpertNames kMixtralNames{"block_sparse_moe", "w1", "w3", "w2"};
 inline const ExpertNames kTransposedNames{.transposed = true};
 
-// A tensor as the model knows it, and what it is read from: each expert's gate and up, or down; or one tensor under another name,
-// or with its last two axes swapped.
+// A tensor under the model's name and its sources: each expert's gate and up, or down; or one tensor under another name, or with
+// its last two axes swapped.
 struct StackedEntry {
   TensorEntry entry;
   std::vector<std::string> parts;
@@ -30,9 +30,9 @@ struct StackedFolder {
   std::optional<ExpertNames> names;  // none: the files hold no experts one by one
 };
 
-// Throws UserError(bad_checkpoint) where an expert lacks a weight or has one of another shape.
+// Throws UserError(bad_checkpoint) if an expert lacks a weight or has one of another shape.
 StackedFolder stacked_entries(const EntryMap& entries, const std::string& folder);
-// Stacked tensors that are stored transposed, detected by the width of the model; none where they are not.
+// Stacked tensors that are stored transposed, detected by the hidden size; none if they are not.
 StackedFolder transposed_entries(const EntryMap& entries, int64_t hidden_size);
 Tensor stack_experts(const StackedEntry& entry, const ReadTensor& read);
 

@@ -7,7 +7,7 @@
 namespace hone::io {
 namespace {
 
-// The entry with the highest number among those that have one.
+// The entry with the highest number.
 std::optional<fs::path> highest_numbered(const fs::path& folder,
                                          const std::function<std::optional<int64_t>(const fs::path&)>& number_of) {
   std::optional<fs::path> found;
@@ -18,7 +18,7 @@ std::optional<fs::path> highest_numbered(const fs::path& folder,
   return found;
 }
 
-// N of "<prefix>N" and what follows it.
+// N of "<prefix>N" and the rest.
 std::optional<std::pair<int64_t, std::string_view>> number_after(std::string_view prefix, std::string_view name) {
   int64_t number = 0;
   if (!name.starts_with(prefix)) return std::nullopt;
@@ -32,7 +32,7 @@ bool is_loadable(const fs::path& folder) {
   return fs::exists(folder / "adapter_config.json", absent) || fs::exists(folder / "config.json", absent);
 }
 
-// Of two runs in one folder the later may have come less far: its link says where it is.
+// If two runs share a folder, the later one may have fewer steps: its symlink names the checkpoint.
 std::optional<fs::path> newest_of_run(const fs::path& run) {
   std::error_code absent;
   if (auto last = fs::read_symlink(run / "last", absent);

@@ -1,4 +1,4 @@
-// Finds the newest checkpoint of a run's folder, where a user names the run instead of its checkpoint.
+// Finds the newest checkpoint in a run's folder, if a user names the run instead of a checkpoint.
 #pragma once
 #include <cstdint>
 #include <optional>

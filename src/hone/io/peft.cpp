@@ -10,18 +10,18 @@ namespace hone::io {
 namespace {
 
 constexpr std::string_view kPrefix = "base_model.model.";
-constexpr std::string_view kOutside = "base_model.";  // of tensors that belong to no module
+constexpr std::string_view kOutside = "base_model.";  // prefix of tensors that belong to no module
 constexpr const char* kConfigFile = "adapter_config.json";
 constexpr const char* kWeightsFile = "adapter_model.safetensors";
-constexpr const char* kSwiftFolder = "default";  // the name of the only adapter that ms-swift trains
+constexpr const char* kSwiftFolder = "default";  // the only adapter name that ms-swift trains
 
-// Keys that change what the layer computes in ways hone does not have. Null, false and empty values mean "not used".
+// Keys that change a layer's computation in unsupported ways. Null, false and empty values mean "not used".
 constexpr const char* kUnsupported[] = {
     "fan_in_fan_out",         "lora_bias",   "layer_replication", "use_qalora",    "use_bdlora",
     "arrow_config",           "kasa_config", "monteclora_config", "velora_config", "alora_invocation_tokens",
     "trainable_token_indices"};
 
-// What every method's config has.
+// Keys common to all methods.
 constexpr const char* kCommonKeys[] = {
     "auto_mapping",        "base_model_name_or_path", "bias",      "exclude_modules", "inference_mode", "layers_pattern",
     "layers_to_transform", "modules_to_save",         "peft_type", "revision",        "swift_type",     "target_modules",
@@ -32,7 +32,7 @@ bool is_used(const Json& value) {
            ((value.is_array() || value.is_object()) && value.empty()));
 }
 
-// Reads typed fields and remembers the first that has another type.
+// Reads typed fields and records the first with the wrong type.
 class Fields {
  public:
   explicit Fields(const Json& json) : json_(json) {}
@@ -116,7 +116,7 @@ Json pattern_json(const ModulePattern& pattern) {
   if (!pattern.regex.empty()) return pattern.regex;
   return list_or_null(pattern.names);
 }
-// PEFT chooses modules itself where a config names none; a list without any keeps it from that.
+// PEFT selects modules itself if a config names none; an empty list prevents that.
 Json target_modules_json(const AdapterConfig& config) {
   return config.targets.empty() && !config.target_parameters.empty() ? Json::array() : pattern_json(config.targets);
 }

@@ -1,5 +1,5 @@
-// PEFT's adapter files: adapter_config.json and adapter_model.safetensors, read from anyone and written so that PEFT loads them.
-// Files of ms-swift's own tuners look alike, one folder further down.
+// PEFT's adapter files: adapter_config.json and adapter_model.safetensors. Reads untrusted files and writes what PEFT loads.
+// Files of ms-swift's own tuners are similar, in a subfolder.
 #pragma once
 #include <optional>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace hone::io {
 
-// Which modules a config names: a list of path ends, or one regular expression over the whole path.
+// The modules of a config: a list of path suffixes, or a regular expression over the full path.
 struct ModulePattern {
   std::vector<std::string> names;
   std::string regex;
@@ -48,14 +48,14 @@ Json to_json(const AdapterConfig& config);
 
 using NamedTensorList = std::vector<std::pair<std::string, Tensor>>;
 
-// Tensors under their Hugging Face paths: PEFT's prefix "base_model.model." is taken off on reading and put on in writing. What
-// belongs to no module keeps its whole name, "base_model.vera_A".
+// Tensors under their Hugging Face paths: PEFT's prefix "base_model.model." is removed on reading and added on writing. Tensors
+// that belong to no module keep their full name, "base_model.vera_A".
 struct Adapter {
   AdapterConfig config;
   NamedTensorList tensors;
 };
 
-// Where the files of an adapter are: the folder itself, or default/ in it, where ms-swift keeps those of its own tuners; none: no
+// The folder of an adapter's files: the folder itself, or its default/, where ms-swift stores its own tuners; none if there is no
 // adapter.
 std::optional<fs::path> adapter_files_in(const fs::path& folder);
 

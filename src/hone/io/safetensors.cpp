@@ -10,11 +10,11 @@
 
 namespace hone::io {
 
-// Private and writable: full tuning may update weights in place, paying for the pages it touches.
+// Private and writable: full fine-tuning may update weights in place, copying only the pages it touches.
 class SafetensorsFile::Map {
  public:
   explicit Map(const fs::path& path) {
-    int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe must not be waited for
+    int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // do not block on a pipe
     struct stat info {};
     bool regular = fd >= 0 && ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
     size_ = regular ? static_cast<size_t>(info.st_size) : 0;
@@ -63,7 +63,7 @@ Tensor SafetensorsFile::tensor(const TensorEntry& entry) const {
   if (reinterpret_cast<uintptr_t>(data) % c10::elementSize(entry.dtype) == 0)
     return at::from_blob(
         data, entry.shape, [map = map_](void*) {}, options);
-  auto copy = at::empty(entry.shape, options);  // the format does not promise alignment
+  auto copy = at::empty(entry.shape, options);  // the format does not guarantee alignment
   std::memcpy(copy.mutable_data_ptr(), data, entry.end - entry.begin);
   return copy;
 }

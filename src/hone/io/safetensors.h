@@ -31,10 +31,10 @@ struct SafetensorsHeader {
 // `file` holds at least the header; `file_size` is the size of the whole file.
 Result<SafetensorsHeader> parse_safetensors_header(std::string_view file, size_t file_size);
 
-// A mapped file. Tensors alias the map and keep it alive; writing to one copies its pages and never reaches the file.
+// A mapped file. Tensors alias the map and keep it alive; writing to one copies its pages and never changes the file.
 class SafetensorsFile {
  public:
-  // Throws UserError(bad_checkpoint) naming the file and what is wrong with it.
+  // Throws UserError(bad_checkpoint) naming the file and the problem.
   explicit SafetensorsFile(const fs::path& path);
 
   const std::vector<TensorEntry>& entries() const { return header_.entries; }
@@ -51,8 +51,8 @@ class SafetensorsFile {
   std::map<std::string, size_t, std::less<>> index_;
 };
 
-// What to write under a name. `load` is called once, when the tensor's turn has come, so that a large model need not be in
-// memory.
+// A tensor to write. `load` is called once, when the tensor
+// is written, so that a large model need not be in memory.
 struct TensorSource {
   std::string name;
   at::ScalarType dtype;
@@ -63,7 +63,7 @@ struct TensorSource {
   static TensorSource of(std::string name, const Tensor& tensor, std::optional<at::ScalarType> dtype = {});
 };
 
-// Writes beside `path`, syncs, renames. Tensors are stored in the given order.
+// Writes a temporary file, syncs and renames it. Tensors are stored in the given order.
 void write_safetensors(const fs::path& path, const std::vector<TensorSource>& tensors,
                        const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
 

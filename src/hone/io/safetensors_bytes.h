@@ -1,4 +1,4 @@
-// safetensors as bytes that travel, instead of a file.
+// safetensors as bytes in memory instead of a file.
 #pragma once
 #include "hone/io/safetensors.h"
 
@@ -10,7 +10,7 @@ struct ReceivedTensors {
   std::map<std::string, std::string> metadata;
   std::vector<std::pair<std::string, Tensor>> tensors;  // copies, on the CPU
 };
-// Of bytes from anywhere: every size is checked.
+// From untrusted bytes: every size is checked.
 Result<ReceivedTensors> parse_safetensors_bytes(std::string_view bytes);
 
 }  // namespace hone::io

@@ -25,7 +25,7 @@ std::optional<size_t> as_size(const Json& value) {
   return number;
 }
 
-// Bytes of a tensor, or nothing when the product does not fit.
+// Size of a tensor in bytes; nothing on overflow.
 std::optional<size_t> byte_count(const std::vector<int64_t>& shape, size_t element) {
   size_t count = element;
   for (int64_t extent : shape)
@@ -64,7 +64,7 @@ Result<TensorEntry> parse_entry(const std::string& name, const Json& value, size
   return entry;
 }
 
-// Tensors must follow each other without gaps or overlaps up to the end of the file, as the format demands.
+// Tensors must cover the file without gaps or overlaps, as the format requires.
 std::optional<Error> check_layout(const std::vector<TensorEntry>& entries, size_t data_size) {
   std::vector<const TensorEntry*> by_begin;
   for (const auto& entry : entries) by_begin.push_back(&entry);
@@ -80,7 +80,7 @@ std::optional<Error> check_layout(const std::vector<TensorEntry>& entries, size_
   return std::nullopt;
 }
 
-// nlohmann keeps the last of two equal keys; a file that names a tensor twice is refused instead.
+// nlohmann keeps the last of two equal keys; hone rejects a file with a duplicate tensor name.
 class DuplicateFinder : public nlohmann::json_sax<Json> {
  public:
   std::optional<std::string> duplicate;

@@ -1,4 +1,4 @@
-// Names of number types in safetensors files.
+// Names of dtypes in safetensors files.
 #pragma once
 #include <optional>
 #include <string_view>

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kAlignment = 64;  // so that a mapped tensor starts on a cache line
 
-// A file that appears under its name only when finished; unfinished it is removed.
+// A file that gets its name only when complete; an incomplete one is removed.
 class StagedFile {
  public:
   explicit StagedFile(const fs::path& path) : path_(path), staging_(path.string() + fmt::format(".tmp.{}", ::getpid())) {

@@ -1,4 +1,4 @@
-// The name of one expert's layer where files hold experts one by one: of weights in checkpoints, and of pairs in adapters.
+// The name of one expert's layer in files that store experts one by one: of weights in checkpoints, and of pairs in adapters.
 #pragma once
 #include <cstdint>
 #include <optional>

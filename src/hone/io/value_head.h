@@ -1,5 +1,5 @@
-// value_head.safetensors: the head of one value a token that LLaMA-Factory (and trl) keep beside a model's or an adapter's
-// weights.
+// value_head.safetensors: the value head that LLaMA-Factory
+// (and trl) store next to a model's or an adapter's weights.
 #pragma once
 #include "hone/io/safetensors.h"
 
@@ -14,7 +14,7 @@ inline bool holds_value_head(const fs::path& folder) { return fs::is_regular_fil
 struct ValueHead {
   Tensor weight, bias;
 };
-// Throws UserError(bad_checkpoint) for a file that does not fit a model of this width.
+// Throws UserError(bad_checkpoint) for a file that does not match a model of this width.
 ValueHead read_value_head(const fs::path& folder, int64_t hidden);
 
 }  // namespace hone::io

@@ -10,7 +10,7 @@ StoredNames StoredNames::of(const Json& config) {
   const auto type = config.value("model_type", Json());
   if (type == "qwen2_vl" || type == "qwen2_5_vl")
     names.beginnings_ = {{"visual.", "model.visual."}, {"model.", "model.language_model."}};
-  else if (type == "gemma3")  // the hub's files put "vision_model" around the tower; transformers 5 writes it without
+  else if (type == "gemma3")  // files on the hub have a "vision_model" prefix; transformers 5 writes none
     names.beginnings_ = {{"language_model.model.", "model.language_model."},
                          {"language_model.lm_head.", "lm_head."},
                          {"vision_tower.vision_model.", "model.vision_tower."},

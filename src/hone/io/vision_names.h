@@ -1,7 +1,7 @@
-// Vision models whose files spell names otherwise than their module tree does: "visual.…" and "model.…" of Qwen2-VL and
-// Qwen2.5-VL for what transformers calls "model.visual.…" and "model.language_model.…" since 4.52; "vision_tower.…",
-// "language_model.model.…" of InternVL and Gemma 3 for "model.vision_tower.…", "model.language_model.…". Folders are read under
-// either spelling and written under the older one, which transformers writes too.
+// Vision models whose files use other names than their module tree: "visual.…" and "model.…" of Qwen2-VL and Qwen2.5-VL for what
+// transformers calls "model.visual.…" and "model.language_model.…" since 4.52; "vision_tower.…", "language_model.model.…" of
+// InternVL and Gemma 3 for "model.vision_tower.…", "model.language_model.…". Folders are read with either names and written with
+// the older ones, which transformers writes too.
 #pragma once
 #include <string>
 #include <string_view>

@@ -21,7 +21,7 @@ std::set<std::string> shards_of(const fs::path& index_path) {
   std::set<std::string> shards;
   for (const auto& [name, shard] : map->items()) {
     auto file = shard.is_string() ? shard.get<std::string>() : "";
-    // A name from a file must not lead out of the folder.
+    // A file name must not escape the folder.
     if (file.empty() || fs::path(file).filename() != file)
       throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: \"{}\" is in {}; expected a file of this folder",
                                                             index_path.string(), name, shard.dump()));
@@ -44,7 +44,7 @@ std::vector<std::vector<size_t>> split(const std::vector<TensorSource>& tensors,
   return shards;
 }
 
-// Only what this folder's own saves are called: "stem.safetensors", "stem-00001-of-00002.safetensors" and the index.
+// Only names used by hone's own saves: "stem.safetensors", "stem-00001-of-00002.safetensors" and the index.
 void remove_stale(const fs::path& folder, const std::string& stem, const std::set<std::string>& written) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     auto name = entry.path().filename().string();
@@ -54,7 +54,7 @@ void remove_stale(const fs::path& folder, const std::string& stem, const std::se
   }
 }
 
-// What was copied out of a mapped file need not stay in memory beside the copy; the system reads it again should anyone ask.
+// Data copied out of a mapped file need not stay in memory; the system reads them again if needed.
 void drop_pages(const Tensor& mapped) {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE)),
              address = reinterpret_cast<uintptr_t>(mapped.const_data_ptr());
@@ -62,7 +62,7 @@ void drop_pages(const Tensor& mapped) {
   if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
-// An empty object where there is none: whoever reads the config says what is wrong with it.
+// An empty object if missing: the reader of the config reports what is wrong.
 Json config_of(const fs::path& folder) {
   const auto path = folder / "config.json";
   if (!fs::exists(path)) return Json::object();
@@ -70,7 +70,7 @@ Json config_of(const fs::path& folder) {
   return config && config->is_object() ? std::move(*config) : Json::object();
 }
 
-// The width of a model whose experts may be stored transposed; 0: of no such model.
+// The hidden size of a model whose experts may be stored transposed; 0 for other models.
 int64_t transposed_width(const Json& config) {
   if (config.value("model_type", Json()) != "qwen3_vl_moe") return 0;
   const auto text = config.value("text_config", Json::object());
@@ -160,7 +160,7 @@ Tensor WeightFolder::tensor(const std::string& shown) const {
   auto stacked = stacked_.find(name);
   if (stacked == stacked_.end()) return stored(name);
   auto whole = stack_experts(stacked->second, [this](const std::string& part) { return stored(part); });
-  const bool copied = stacked->second.entry.shape.size() == 3;  // rather than another name of one tensor
+  const bool copied = stacked->second.entry.shape.size() == 3;  // rather than an alias of another tensor
   for (const auto& part : stacked->second.parts)
     if (copied && !quantized_.contains(part)) drop_pages(stored(part));
   return whole;

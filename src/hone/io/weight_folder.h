@@ -1,6 +1,6 @@
-// The safetensors of a Hugging Face folder as one set of names: a single file, or shards and their index. Weights that the folder
-// keeps in few bits (quantization_config) are shown whole and restored as they are read; those of experts that it keeps one by
-// one, or transposed, are shown stacked; those of vision models are shown under the names of their modules (vision_names.h).
+// The safetensors of a Hugging Face folder as one set of names: a single file, or shards and their index. Quantized weights
+// (quantization_config) are dequantized on reading; experts stored one by one, or transposed, appear stacked; weights of vision
+// models appear under the names of their modules (vision_names.h).
 #pragma once
 #include <map>
 #include <string>
@@ -23,11 +23,11 @@ class WeightFolder {
   const TensorEntry* find(const std::string& name) const;
   Tensor tensor(const std::string& name) const;
   size_t bytes() const;
-  // config.json's quant_method; empty when all weights are stored whole.
+  // config.json's quant_method; empty if no weights are quantized.
   const std::string& quant_method() const { return quant_method_; }
-  // How the folder calls the weights of experts that it keeps one by one; none: it has no such.
+  // The folder's names of experts that it stores one by one; none if it has none.
   const std::optional<ExpertNames>& expert_names() const { return expert_names_; }
-  // How the folder spells what is shown under the names of modules.
+  // The folder's spelling of names that are shown under the names of modules.
   const StoredNames& stored_names() const { return names_; }
 
  private:
@@ -50,8 +50,8 @@ class WeightFolder {
 // "5GB" and "500MB" are powers of ten as in transformers, "1GiB" of two. Throws UserError(usage).
 size_t parse_size(std::string_view text);
 
-// Writes `stem`.safetensors, or as many shards of at most `max_shard_bytes` as it takes and their index, and removes shards of an
-// earlier save.
+// Writes `stem`.safetensors, or shards of at most `max_shard_bytes`
+// and their index, and removes shards of an earlier save.
 void write_sharded(const fs::path& folder, const std::vector<TensorSource>& tensors, size_t max_shard_bytes = 5'000'000'000,
                    const std::string& stem = "model");
 

@@ -1,5 +1,5 @@
-// Decodes WAV, FLAC, OGG and MP3, and by FFmpeg the sound of M4A, WebM and videos, to one channel of float32 samples, and brings
-// them to another rate as librosa does.
+// Decodes WAV, FLAC, OGG and MP3, and through FFmpeg the audio of M4A, WebM and videos, to mono float32 samples, and resamples as
+// librosa does.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -20,14 +20,14 @@ struct AudioHeader {
 
 inline constexpr double kMostSeconds = 3600;  // of one recording
 
-// Errors: a rate or a number of channels that nothing records.
+// Errors: an implausible rate or number of channels.
 std::optional<Error> check_sound_format(int64_t rate, int64_t channels);
 
 // How many samples a recording has at another rate.
 int64_t samples_at(const AudioHeader& header, int64_t rate);
 
-// The content decides, not the file's name. Nothing is decoded. Errors: empty, another format, truncated, no samples, longer than
-// kMostSeconds, a build without the decoders.
+// The format is detected by content, not by file name. Nothing is decoded. Errors: empty, unsupported format, truncated, no
+// samples, longer than kMostSeconds, a build without the decoders.
 Result<AudioHeader> read_audio_header(std::string_view bytes);
 
 // The mean of all channels at `rate`, samples_at(header, rate) of them.

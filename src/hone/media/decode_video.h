@@ -1,4 +1,4 @@
-// Video files: what a file says of itself, and chosen frames of it. A rotation is ignored; audio_track.h reads the sound.
+// Video files: metadata, and selected frames. Rotation is ignored; audio_track.h reads the audio.
 #pragma once
 #include <functional>
 #include <optional>
@@ -21,12 +21,12 @@ struct VideoHeader {
 inline constexpr size_t kMostVideoBytes = size_t{4} << 30;
 inline constexpr int64_t kMostFramePixels = 8192 * 8192;
 
-// MP4, MOV, Matroska, WebM, AVI, MPEG-TS and MPEG-PS; the content decides, not the file's name. No frame is decoded but those
-// that FFmpeg looks at to know the format. Errors: empty, another format, truncated, no pictures, too large, no FFmpeg here.
+// MP4, MOV, Matroska, WebM, AVI, MPEG-TS and MPEG-PS; detected by content, not by file name. Decodes only the frames that FFmpeg
+// needs for detection. Errors: empty, unsupported format, truncated, no images, too large, FFmpeg missing.
 Result<VideoHeader> read_video_header(std::string_view bytes);
 
-// Gives the frames with these numbers, which must ascend and may repeat, to `take` in RGB, one at a time: what one group of
-// pictures needs is all that is held. The error of a frame that is not there, damaged or of another size than the header says.
+// Passes the frames with these indices, ascending and possibly repeated, to `take` in RGB, one at a time; holds at most one group
+// of pictures. Errors: a frame that is missing, damaged or of another size than the header says.
 using TakeFrame = std::function<void(const Image& frame)>;
 std::optional<Error> decode_frames(std::string_view bytes, std::span<const int64_t> numbers, const TakeFrame& take);
 

@@ -1,4 +1,4 @@
-// A decoded picture: rows from the top, channels interleaved, 8 bits each.
+// A decoded image: rows from the top, channels interleaved, 8 bits each.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -33,10 +33,10 @@ inline int scaled_to_255(int a, int b) {
   return ((product >> 8) + product) >> 8;
 }
 
-// Pillow's convert("RGB"): grey is repeated, alpha is dropped, not blended.
+// Pillow's convert("RGB"): gray is repeated, alpha is dropped, not blended.
 Image to_rgb(Image image);
 
-// The part of a picture in a box, which must be inside it.
+// Crops an image to a box inside it.
 Image crop(const Image& image, const ImageBox& box);
 
 }  // namespace hone::media

@@ -19,7 +19,7 @@ Error truncated(const char* format, std::string_view bytes) {
   return error("the {} file is cut off after {} bytes; expected a whole one", format, bytes.size());
 }
 
-// Whether the last chunk is there; the chunks are only walked where something follows it.
+// Whether the last chunk is present; the chunks are walked only if something follows it.
 bool png_is_whole(std::string_view bytes) {
   if (bytes.ends_with(kPngEnd)) return true;
   for (size_t at = kPngSignature.size(); bytes.size() - at >= 12;) {
@@ -76,7 +76,7 @@ Result<ImageHeader> webp_header(std::string_view bytes) {
   return ImageHeader{ImageFormat::webp, {little16(bytes, 26) & 0x3FFF, little16(bytes, 28) & 0x3FFF}};
 }
 
-// What people bring that is not read here.
+// Common formats that are not supported.
 const char* other_format(std::string_view bytes) {
   if (bytes.starts_with("GIF8")) return "a GIF file";
   if (bytes.starts_with("BM")) return "a BMP file";
@@ -103,7 +103,7 @@ Result<ImageHeader> read_image_header(std::string_view bytes) {
   if (!header) return header;
   const auto& size = header->size;
   if (size.width <= 0 || size.height <= 0) return error("{} x {} pixels; expected a picture", size.width, size.height);
-  if (size.width > kMostPixels / size.height)  // the product of the two may not fit
+  if (size.width > kMostPixels / size.height)  // the product may overflow
     return error("{} x {} pixels, more than {}: a decompression bomb", size.width, size.height, kMostPixels);
   return header;
 }

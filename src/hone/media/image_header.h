@@ -1,4 +1,4 @@
-// The kind and size of a picture, read from its first bytes without decoding it.
+// The format and size of an image, read from its first bytes without decoding.
 #pragma once
 #include <string_view>
 
@@ -14,10 +14,10 @@ struct ImageHeader {
   ImageSize size;
 };
 
-// Pillow refuses more pixels than this as a decompression bomb.
+// Pillow rejects more pixels than this as a decompression bomb.
 inline constexpr int64_t kMostPixels = 178'956'970;
 
-// The content decides, not the file's name. Errors: empty, another format, truncated, no pixels, too many.
+// The format is detected by content, not by file name. Errors: empty, unsupported format, truncated, no pixels, too many.
 Result<ImageHeader> read_image_header(std::string_view bytes);
 
 }  // namespace hone::media

@@ -18,8 +18,8 @@ ImageSize scaled(ImageSize size, double by) {
           static_cast<int64_t>(static_cast<double>(size.height) * by)};
 }
 
-// What LLaMA-Factory does to a picture before transformers sees it: pixels within its bounds in whatever colours it has, then, in
-// RGB, sides and a ratio that Qwen takes.
+// LLaMA-Factory's preprocessing before transformers: limits the pixels in the original color mode, then, in RGB, the sides and
+// the aspect ratio for Qwen.
 std::vector<ImagePlan::Step> factory_steps(ImageSize now, const ImageProcessorConfig& config) {
   std::vector<ImagePlan::Step> steps;
   auto go_to = [&](ImageSize to, bool to_rgb) {
@@ -31,7 +31,7 @@ std::vector<ImagePlan::Step> factory_steps(ImageSize now, const ImageProcessorCo
   };
   if (now.pixels() > config.factory_max_pixels) scale_to(config.factory_max_pixels);
   if (now.pixels() > 0 && now.pixels() < config.factory_min_pixels) scale_to(config.factory_min_pixels);
-  if (config.tiles.side > 0) return steps;  // what follows is Qwen's
+  if (config.tiles.side > 0) return steps;  // the rest is for Qwen
   constexpr int64_t kLeastSide = 28, kKeptRatio = 180;
   if (std::min(now.width, now.height) < kLeastSide)
     go_to({std::max(now.width, kLeastSide), std::max(now.height, kLeastSide)}, true);
@@ -69,7 +69,7 @@ void add_tiles(ImagePlan& plan, ImageSize now, const ImageProcessorConfig& confi
 
 }  // namespace
 
-// Candidates come with few tiles first, then narrow ones. Of two as near, the later one where the picture fills half of it.
+// Candidates with few tiles come first, then narrow ones. Of two equal ratios, the later wins if the image fills half of it.
 ImageSize choose_tiles(ImageSize size, const TileConfig& config) {
   ImageSize best{1, 1};
   const double wide = static_cast<double>(size.width) / static_cast<double>(size.height);
@@ -126,7 +126,7 @@ ImageProcessorConfig parse_image_processor(const Json& preprocessor, ImageProces
   }
   read_triple(preprocessor, "image_mean", config.mean);
   read_triple(preprocessor, "image_std", config.std);
-  constexpr int kBilinear = 2, kBicubic = 3;  // Pillow's numbers
+  constexpr int kBilinear = 2, kBicubic = 3;  // Pillow's constants
   if (const auto filter = preprocessor.value("resample", Json()); filter == kBilinear || filter == kBicubic)
     config.filter = filter == kBilinear ? Filter::bilinear : Filter::bicubic;
   if (auto factor = preprocessor.find("rescale_factor"); factor != preprocessor.end() && factor->is_number())
@@ -138,7 +138,7 @@ ImageProcessorConfig parse_image_processor(const Json& preprocessor, ImageProces
   throw UserError(cause.code(), origin + ": " + cause.what(), cause.hint());
 }
 
-// Ovis raises a small side with the other one, and crops what is 200 times as long as wide.
+// Ovis enlarges a small side together with the other one, and crops an aspect ratio above 200.
 static ImageSize ovis_sides(ImageSize size, int64_t factor) {
   auto raised = [&](int64_t other, int64_t small) {
     return static_cast<int64_t>(

@@ -1,5 +1,5 @@
-// The image processors of the vision families: how large a picture becomes, how many tokens that makes, and the rows of patches
-// that a tower reads.
+// The image processors of the vision families: the resized size of an image, its number of tokens, and the rows of patches for
+// the vision tower.
 #pragma once
 #include <array>
 #include <optional>
@@ -11,17 +11,17 @@
 
 namespace hone::media {
 
-// Whose way to bring a picture to its size: ms-swift's (qwen_vl_utils), that of LLaMA-Factory, which resizes it before
-// transformers does, or Ovis's, which takes small sides and any ratio.
+// The resize rule: ms-swift's (qwen_vl_utils), LLaMA-Factory's, which resizes before transformers does, or Ovis's, which accepts
+// small sides and any ratio.
 enum class ResizeRule { qwen_vl_utils, factory, ovis };
 
-// InternVL: a picture becomes squares of one size, in rows from the top, and the whole of it once more where there are several.
+// InternVL: an image becomes square tiles of one size, in row-major order, plus a thumbnail if there are several.
 struct TileConfig {
   int64_t side = 0;  // in pixels; 0: pictures stay whole
   int64_t most = 12;
 };
 
-// Gemma 3: beside the whole of a long picture, pieces of it. As transformers' do_pan_and_scan, with LLaMA-Factory's bounds.
+// Gemma 3: crops of a long image in addition to the full image. Like transformers' do_pan_and_scan, with LLaMA-Factory's limits.
 struct PanAndScanConfig {
   bool is_on = false;
   int64_t max_num_crops = 4;
@@ -47,12 +47,12 @@ struct ImageProcessorConfig {
   int64_t row_size() const { return 3 * temporal_patch_size * patch_size * patch_size; }
 };
 
-// preprocessor_config.json of the model, with `config` for what it does not say. Throws UserError(bad_checkpoint) naming the
-// field.
+// The model's preprocessor_config.json, with `config` as
+// defaults. Throws UserError(bad_checkpoint) naming the field.
 ImageProcessorConfig parse_image_processor(const Json& preprocessor, ImageProcessorConfig config, const std::string& origin);
 
-// Both sides as multiples of `factor`, within the bounds, the ratio kept as closely as that allows. Rounds half to even, as
-// Python does.
+// Both sides as multiples of `factor`, within the limits, keeping the ratio as far as possible. Rounds half to even, as in
+// Python.
 Result<ImageSize> smart_resize(ImageSize size, const ImageProcessorConfig& config);
 
 struct ImagePlan {
@@ -72,17 +72,17 @@ struct ImagePlan {
   bool is_crop() const { return !steps.empty() && steps.back().from; }
 };
 
-// How many tiles a picture is split into, across and down: those whose ratio is nearest to the picture's.
+// The number of tiles across and down whose ratio is closest to the image's.
 ImageSize choose_tiles(ImageSize size, const TileConfig& config);
 
 Result<ImagePlan> plan_image(ImageSize size, const ImageProcessorConfig& config);
 
-// Which pieces of a picture of this size are seen beside it.
+// The crops of an image of this size.
 std::vector<ImageBox> choose_crops(ImageSize size, const PanAndScanConfig& config);
-// Plans of the pieces of a picture that is planned as a whole.
+// Plans of the crops of an image whose full plan is given.
 std::vector<ImagePlan> plan_crops(const ImagePlan& whole, const PanAndScanConfig& config);
 
-// The rows of one picture, plan.patches() of config.row_size() floats, in the order of merge blocks.
+// The rows of one image, plan.patches() of config.row_size() floats, in the order of merge blocks.
 void fill_patch_rows(Image image, const ImagePlan& plan, const ImageProcessorConfig& config, std::span<float> rows);
 
 }  // namespace hone::media

@@ -5,7 +5,7 @@
 namespace hone::media {
 namespace {
 
-constexpr size_t kLongestPath = 2000;  // longer ones are base64, as ms-swift has it
+constexpr size_t kLongestPath = 2000;  // longer strings are base64, as in ms-swift
 
 bool is_data_uri(std::string_view source) { return source.starts_with("data:"); }
 bool is_url(std::string_view source) { return source.starts_with("http://") || source.starts_with("https://"); }

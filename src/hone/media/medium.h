@@ -1,5 +1,5 @@
-// Where the bytes of a picture or a video are: a file, a data: URI, bare base64, or an address where there is something to
-// fetch it with.
+// The source of an image, a video or audio: a file, a
+// data: URI, bare base64, or a URL if fetching is enabled.
 #pragma once
 #include <functional>
 #include <optional>
@@ -17,7 +17,7 @@ struct SourceRules {
   bool paths = true;     // false: a request of somebody else, who must not read files here
   fs::path folder = {};  // for relative paths that name no file as they are (ROOT_IMAGE_DIR)
   size_t most_bytes = kMostBytes;
-  // Brings what an address names into a file; null: addresses are refused.
+  // Downloads a URL to a file; null: URLs are rejected.
   std::function<Result<fs::path>(const std::string& url)> fetch = {};
 };
 
@@ -35,7 +35,7 @@ class Medium {
 // Bytes as a source.
 std::string data_uri(std::string_view bytes);
 
-// A source for messages: a path as it is, data as what it is and how long.
+// A source for messages: a path as it is, data as their type and length.
 std::string describe_source(const std::string& source);
 
 }  // namespace hone::media

@@ -1,4 +1,4 @@
-// The rows of patches that a tower reads, out of decoded pictures.
+// Converts decoded images to the patch rows that a vision tower reads.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -25,11 +25,11 @@ ValueTable normalized_values(const ImageProcessorConfig& config) {
 }
 
 struct PatchShape {
-  size_t width, merge, frames;  // a still picture is as many equal frames as the tower joins
+  size_t width, merge, frames;  // a still image is repeated to fill a temporal patch
   size_t values() const { return 3 * frames * width * width; }
 };
 
-// The bytes of one line of a patch, read by the word.
+// The bytes of one line of a patch, read word by word.
 template <size_t kBytes>
 class PatchLine {
  public:
@@ -45,7 +45,7 @@ class PatchLine {
   uint64_t words_[kWords];
 };
 
-// One channel of a line. Widths that towers have are looked up four samples at a time.
+// One channel of a line. Common widths are looked up four samples at a time.
 template <size_t kWidth>
 void fill_line(const uint8_t* samples, const std::array<float, 256>& values, size_t, float* to) {
   using Four = float __attribute__((vector_size(16)));
@@ -64,7 +64,7 @@ void fill_line<0>(const uint8_t* samples, const std::array<float, 256>& values, 
   for (size_t x = 0; x < width; ++x) to[x] = values[samples[3 * x]];
 }
 
-// One patch, from its first value to its last: memory takes long lines faster than pieces.
+// Writes one patch from its first value to its last: long contiguous writes are faster.
 template <size_t kWidth>
 void fill_patch(const uint8_t* pixels, size_t stride, const PatchShape& shape, const ValueTable& table, float* row) {
   const size_t width = kWidth > 0 ? kWidth : shape.width, frame = width * width;
@@ -81,8 +81,8 @@ auto fill_patch_of(size_t width) {
   return fill_patch<0>;
 }
 
-// The rows of a picture that is one frame or a grid of them, resized band by band: a band is a line of merge blocks in every
-// frame that it crosses.
+// The rows of an image that is one frame or a grid of tiles, resized band by band: a band is a row of merge blocks in every tile
+// that it crosses.
 void fill_frames(const Image& image, ImageSize to, Filter filter, const ImagePlan& plan, const ImageProcessorConfig& config,
                  std::span<float> rows) {
   const auto table = normalized_values(config);

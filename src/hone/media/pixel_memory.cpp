@@ -7,10 +7,10 @@
 namespace hone::media {
 namespace {
 
-constexpr size_t kMostKept = 64 << 20;  // bytes of a thread's buffers together
-constexpr size_t kMostTimes = 4;        // a much larger buffer is not used for a small picture
+constexpr size_t kMostKept = 64 << 20;  // total bytes of a thread's buffers
+constexpr size_t kMostTimes = 4;        // a much larger buffer is not used for a small image
 
-// A picture, a window of its rows in another width, and a band of the result.
+// An image, a window of its horizontally resized rows, and a band of the result.
 thread_local std::array<std::vector<uint8_t>, 3> kept;
 
 auto by_capacity = [](const auto& a, const auto& b) { return a.capacity() < b.capacity(); };

@@ -1,5 +1,5 @@
-// Memory of pictures that a thread is done with, for its next ones: malloc would give it back to the system, and every page of
-// the next picture would be a fault and a page of zeros.
+// Reuses a thread's image buffers: malloc would return them to the system, and every page of the next image would be a page fault
+// and be zeroed.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace hone::media {
 
-// So many bytes of any content, which the caller overwrites.
+// Uninitialized bytes, which the caller overwrites.
 std::vector<uint8_t> take_pixels(size_t size);
 void recycle_pixels(std::vector<uint8_t> pixels);
 
-// Taken for as long as it lives.
+// A buffer held for the lifetime of this object.
 class ScratchPixels {
  public:
   explicit ScratchPixels(size_t size) : pixels_(take_pixels(size)) {}

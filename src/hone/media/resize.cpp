@@ -21,7 +21,7 @@ double weight_at(Filter filter, double x) {
   return 0.0;
 }
 
-// The taps of every output sample along one side.
+// The filter taps of every output sample along one axis.
 class TapTable {
  public:
   TapTable(int64_t in_size, int64_t out_size, Filter filter) {
@@ -78,10 +78,10 @@ class TapTable {
 
 size_t row_bytes(const Image& image) { return static_cast<size_t>(image.size.width) * static_cast<size_t>(image.channels); }
 
-// The rows of a picture in another width, a window of them at a time. Windows move downwards.
+// Horizontally resized rows of an image, one window at a time. Windows move downwards.
 class WidenedRows {
  public:
-  // `most`: rows of the largest window.
+  // `most`: number of rows of the largest window.
   WidenedRows(const Image& image, int64_t width, Filter filter, size_t most)
       : image_(image),
         in_stride_(row_bytes(image)),
@@ -89,7 +89,7 @@ class WidenedRows {
         rows_(width == image.size.width ? 0 : (most + kRowsAtOnce) * stride_) {
     if (width == image.size.width) return;
     table_.emplace(image.size.width, width, filter);
-    // Behind the picture nothing may be read: rows that end near it are copied. Narrow ones are several.
+    // Reads must not go past the image: rows that end near its end are copied. Narrow images have several such rows.
     const size_t copied = std::min(height(), (kReadBehind + in_stride_ - 1) / in_stride_);
     first_copied_ = height() - copied;
     last_rows_.resize(copied * in_stride_ + kReadBehind);
@@ -98,7 +98,7 @@ class WidenedRows {
 
   size_t stride() const { return stride_; }
 
-  // Rows from `first` up to `end`, side by side.
+  // Rows from `first` up to `end`, in parallel.
   const uint8_t* window(size_t first, size_t end) {
     if (!table_) return image_.pixels.data() + first * stride_;
     const size_t kept = end_ > first ? end_ - first : 0;
@@ -142,12 +142,12 @@ void widen_in_bands(const Image& image, ImageSize to, Filter filter, size_t band
   }
 }
 
-// The rows that samples side by side read: the first one, and how many.
+// The rows that adjacent samples read: the first one and their count.
 std::pair<size_t, size_t> rows_of(std::span<const Taps> taps) {
   return {taps.front().first, taps.back().first + taps.back().count - taps.front().first};
 }
 
-// The width first, then the height.
+// Width first, then height.
 void pass_in_bands(const Image& image, ImageSize to, Filter filter, int64_t band_rows, const TakeRows& take) {
   const auto band = static_cast<size_t>(band_rows), height = static_cast<size_t>(to.height);
   if (to.height == image.size.height) return widen_in_bands(image, to, filter, band, take);
@@ -177,7 +177,7 @@ Image resize_nearest(const Image& image, ImageSize to) {
   const double x_scale = static_cast<double>(image.size.width) / static_cast<double>(to.width),
                y_scale = static_cast<double>(image.size.height) / static_cast<double>(to.height);
   out.pixels.reserve(static_cast<size_t>(to.pixels()) * channels);
-  // Places are summed up, not multiplied out, as Pillow does: the last bit decides at borders.
+  // Positions are accumulated, not multiplied, as in Pillow: the last bit decides at borders.
   double at_y = y_scale * 0.5;
   for (int64_t y = 0; y < to.height; ++y, at_y += y_scale) {
     const int64_t row = std::min(static_cast<int64_t>(at_y), image.size.height - 1);
@@ -200,14 +200,14 @@ void change_colours(Image& image, Change change) {
   }
 }
 
-// Each pass rounds to 8 bits, so their order shows. Pillow 13 begins with the height where that loses more than twice as many
-// rows as columns go; before, the width always came first.
+// Each pass rounds to 8 bits, so the order matters. Pillow 13 starts with the height if that removes more than twice as many rows
+// as columns are removed; earlier versions always start with the width.
 bool begins_with_height(ImageSize from, ImageSize to) {
   const int64_t fewer_rows = from.height - to.height, fewer_columns = from.width - to.width;
   return fewer_columns != 0 && fewer_rows > 0 && fewer_rows > 2 * fewer_columns;
 }
 
-// All channels as they are.
+// All channels unchanged.
 void resize_mixing(const Image& image, ImageSize to, Filter filter, int64_t band, const TakeRows& take) {
   if (!begins_with_height(image.size, to)) return pass_in_bands(image, to, filter, band, take);
   const ImageSize lower{image.size.width, to.height};

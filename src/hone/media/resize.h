@@ -8,13 +8,13 @@ namespace hone::media {
 
 enum class Filter { bilinear, bicubic };
 
-// Alpha is multiplied in before and divided out after; colours of a palette are not mixed (nearest). The size must be positive.
+// Alpha is premultiplied before and divided out after; palette colors are not mixed (nearest). The size must be positive.
 Image resize(const Image& image, ImageSize to, Filter filter);
 
-// Rows of a picture, `count` of them from `first` on. They live as long as the call.
+// Rows of an image, `count` of them from `first` on. Valid during the call.
 using TakeRows = std::function<void(int64_t first, int64_t count, const uint8_t* rows)>;
 
-// The same from the top, `band` rows at a time (fewer at the end): what a caller only reads once need not leave the cache.
+// The same from the top, `band` rows at a time (fewer at the end), so that data read only once stay in the cache.
 void resize_in_bands(const Image& image, ImageSize to, Filter filter, int64_t band, const TakeRows& take);
 
 }  // namespace hone::media

@@ -19,14 +19,14 @@ bool has_byte_dots() {
   return has;
 }
 
-// Sums by digit of the weights. Their total is low + 256 middle + 65536 high.
+// Sums by digit of the weights. The total is low + 256 middle + 65536 high.
 struct DigitSums {
   int32x4_t low, middle, high;
 };
 
 HONE_RESIZE_DOTS_INLINE DigitSums sums_from(int32_t start) { return {vdupq_n_s32(start), vdupq_n_s32(0), vdupq_n_s32(0)}; }
 
-// Four samples of four lanes each; Taps::start holds what the change of sign takes away.
+// Four samples of four lanes each; Taps::start contains the correction for the change of sign.
 HONE_RESIZE_DOTS_INLINE void add_dots(DigitSums& sums, uint8x16_t samples, int8x16_t digits) {
   const int8x16_t signed_samples = vreinterpretq_s8_u8(veorq_u8(samples, vdupq_n_u8(0x80)));
   sums.low = vdotq_laneq_s32(sums.low, signed_samples, digits, 0);
@@ -34,20 +34,20 @@ HONE_RESIZE_DOTS_INLINE void add_dots(DigitSums& sums, uint8x16_t samples, int8x
   sums.high = vdotq_laneq_s32(sums.high, signed_samples, digits, 2);
 }
 
-// The total without its lowest 16 bits: rounding down digit by digit is rounding down once.
+// The total without its lowest 16 bits: flooring digit by digit equals flooring once.
 HONE_RESIZE_DOTS_INLINE int16x8_t upper_halves(const DigitSums& a, const DigitSums& b) {
   const int32x4_t high_a = vsraq_n_s32(a.high, vsraq_n_s32(a.middle, a.low, 8), 8),
                   high_b = vsraq_n_s32(b.high, vsraq_n_s32(b.middle, b.low, 8), 8);
   return vuzp1q_s16(vreinterpretq_s16_s32(high_a), vreinterpretq_s16_s32(high_b));
 }
 
-// Cut to 0 … 255.
+// Clamps to 0 … 255.
 HONE_RESIZE_DOTS_INLINE uint8x16_t samples_of(const DigitSums& a, const DigitSums& b, const DigitSums& c, const DigitSums& d) {
   constexpr int kBitsLeft = kWeightBits - 16;
   return vqshrun_high_n_s16(vqshrun_n_s16(upper_halves(a, b), kBitsLeft), upper_halves(c, d), kBitsLeft);
 }
 
-// Four bytes where the row has them, of which the next pixel overwrites what is its own.
+// Writes four bytes if the row has room; the next pixel overwrites its own part.
 template <size_t kChannels, int kRow>
 HONE_RESIZE_DOTS_INLINE void store_lane(uint8x16_t samples, uint8_t* to, bool is_inside) {
   const uint32_t pixel = vgetq_lane_u32(vreinterpretq_u32_u8(samples), kRow);
@@ -58,7 +58,7 @@ HONE_RESIZE_DOTS_INLINE void store_lane(uint8x16_t samples, uint8_t* to, bool is
 template <size_t kChannels>
 HONE_RESIZE_DOTS void columns_by_dots(const uint8_t* const* rows, uint8_t* const* out, std::span<const Taps> taps) {
   static_assert(kRowsAtOnce == 4 && kTapsAtOnce == 4);
-  uint8_t places[16];  // the four taps of a channel side by side
+  uint8_t places[16];  // the four taps of a channel adjacent
   for (size_t i = 0; i < 16; ++i) places[i] = i / 4 < kChannels ? static_cast<uint8_t>(i % 4 * kChannels + i / 4) : 0xFF;
   const uint8x16_t order = vld1q_u8(places);
   const uint8_t *const row_a = rows[0], *const row_b = rows[1], *const row_c = rows[2], *const row_d = rows[3];
@@ -84,7 +84,7 @@ HONE_RESIZE_DOTS void columns_by_dots(const uint8_t* const* rows, uint8_t* const
   }
 }
 
-// Sixteen samples side by side. Taps behind the last row have the weight 0, and stand for that row.
+// Sixteen adjacent samples. Taps past the last row have weight 0 and refer to that row.
 HONE_RESIZE_DOTS_INLINE uint8x16_t sixteen_of_rows(const uint8_t* row, size_t width, const Taps& taps) {
   DigitSums a = sums_from(taps.start), b = a, c = a, d = a;
   const uint8_t* const last = row + (taps.count - 1) * width;

@@ -1,5 +1,5 @@
-// The inner loops of Pillow's resize, in vectors of the instruction set available. Sums are whole numbers of 32 bits, so the
-// order of their terms does not show.
+// The inner loops of Pillow's resize, vectorized for the available instruction set. Sums are 32-bit integers, so the order of
+// terms does not matter.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@ inline constexpr size_t kTapsAtOnce = 4;
 
 inline constexpr size_t kDigitBytes = 16;  // of kTapsAtOnce weights
 
-// What one output sample reads: `count` samples from `first` on. Zeros fill the weights up to a multiple of kTapsAtOnce.
+// The input of one output sample: `count` samples from `first` on. Weights are zero-padded to a multiple of kTapsAtOnce.
 struct Taps {
   size_t first = 0, count = 0;
   std::span<const int32_t> weights;
@@ -32,7 +32,7 @@ void resize_columns(const uint8_t* const* rows, uint8_t* const* out, std::span<c
 // One output row of `width` samples out of the rows that `taps` says, `width` bytes apart.
 void resize_rows(const uint8_t* rows, uint8_t* out, size_t width, const Taps& taps);
 
-// Whether later calls may use resize_dots.h: tests compare both paths on one machine.
+// Enables resize_dots.h for later calls: tests compare both paths on one machine.
 void allow_resize_dots(bool allowed);
 
 }  // namespace hone::media

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kEmbeddingUnit = 0;
 
-// Tells the residency, if there is one, where a pass is; the way back, by hooks on what flows between two parts.
+// Notifies the weight hooks, if any, of a pass's progress; in the backward pass by hooks on activations between two units.
 struct HookCalls {
   WeightHooks* weight_hooks;
 
@@ -29,7 +29,7 @@ struct HookCalls {
     if (weight_hooks) weight_hooks->after_forward(part);
   }
   void register_backward_hooks(const Tensor& x, std::optional<size_t> done, std::optional<size_t> next) const {
-    // A leaf's gradient may be there before those of the weights that read it: what a pipeline stage receives does not show it.
+    // A leaf's gradient may be ready before those of the weights that use it: the input of a pipeline stage does not show it.
     if (!weight_hooks || !x.requires_grad() || x.is_leaf()) return;
     x.register_hook([residency = weight_hooks, done, next](const Tensor&) {
       if (done) residency->after_backward(*done);
@@ -52,7 +52,7 @@ struct CausalLM::Impl {
   bool training = false;
   RopeFrequencies frequencies;
   std::optional<RopeFrequencies> window_frequencies;
-  std::unique_ptr<TensorParallelDecoder> sliced;  // none: computed whole
+  std::unique_ptr<TensorParallelDecoder> sliced;  // none: computed as a whole
 
   explicit Impl(Decoder loaded) : decoder(std::move(loaded)) {
     const auto& config = decoder.config;
@@ -67,10 +67,10 @@ struct CausalLM::Impl {
     if (window_frequencies) window_frequencies->inverse = window_frequencies->inverse.to(device);
   }
 
-  // Numbers of units(): the embedding's is 0, block i's is i + 1.
+  // Indices of units(): the embedding is 0, block i is i + 1.
   size_t final_norm_unit() const { return decoder.blocks.size() + 1; }
 
-  // What the model is made of may have been moved since it was loaded.
+  // The model's modules may have been moved since it was loaded.
   void follow_device() {
     if (const auto device = decoder.embedding.weight.device(); frequencies.inverse.device() != device) place_frequencies(device);
   }
@@ -88,19 +88,19 @@ struct CausalLM::Impl {
     return has_all ? features : features.within(rows.begin, rows.end);
   }
 
-  // What the head reads: every row of the last norm's answer.
+  // The input of the head: every row of the final norm's output.
   Tensor left(const Tensor& hidden_th, const ForwardInput& input) const {
     return decoder.region ? decoder.region->enter(hidden_th, input.size()) : hidden_th;
   }
 
-  // A tuner that replaces the embedding of a tied model thereby replaces the head. Nothing is written while nothing changes:
-  // several threads may compute with one model.
+  // A tuner that replaces the embedding of a tied model also replaces the head. Writes only on a change, since several threads
+  // may compute with one model.
   void tie() {
     if (decoder.config.tie_word_embeddings && !decoder.head.weight.is_same(decoder.embedding.weight))
       decoder.head.weight = decoder.embedding.weight;
   }
 
-  // How far the positions of a pass are turned, in all layers or in two kinds of them.
+  // The rotary tables of a pass, for all layers or for two kinds of layers.
   struct Rotations {
     ops::RopeTable rope, window_rope;
   };
@@ -114,7 +114,7 @@ struct CausalLM::Impl {
     return {rope(input), rope_table(input.positions_t, *window_frequencies)};
   }
 
-  // What the blocks of a pass share, on the device that they are on.
+  // Inputs shared by the blocks of a pass, on the blocks' device.
   std::shared_ptr<ForwardContext> forward_context_on(at::Device device, const ForwardInput& input, const Rotations& rotations,
                                                      PagedKvCache* cache) {
     const bool has_plan = cache || input.offsets_s.defined();
@@ -141,7 +141,7 @@ struct CausalLM::Impl {
 
   ops::RopeTable rope(const ForwardInput& input) {
     if (decoder.config.rope.kind != RopeKind::dynamic) return rope_table(input.positions_t, frequencies);
-    // Dynamic scaling follows each sequence's own length, whatever it is packed with.
+    // Dynamic scaling depends on each sequence's own length, regardless of packing.
     TensorList cos, sin;
     for (int64_t i = 0; i < input.segments.count(); ++i) {
       auto positions_t = input.positions_t.narrow(-1, input.segments.offsets[static_cast<size_t>(i)], input.segments.length(i));
@@ -152,16 +152,16 @@ struct CausalLM::Impl {
     return {at::cat(cos), at::cat(sin)};
   }
 
-  // Blocks [first, last). A sum and the norm after it may be one kernel: a block that keeps what it computes is given x normed,
-  // and gives its own so. `behind` is the norm behind the last block, null where another stage has it; what is returned is
-  // normed by it, or not yet (undefined).
+  // Blocks [first, last). An addition and the norm after it may be one kernel: a block that keeps its activations receives x
+  // already normalized and returns its output likewise. `behind` is the norm after the last block, null if another stage has it;
+  // the result is normalized by it, or not yet (undefined).
   ops::NormedSum run_blocks(Tensor x_th, size_t first, size_t last, const Norm* behind, const ForwardInput& input,
                             PagedKvCache* cache, TensorList* router_logits) {
     const HookCalls hooks{weight_hooks};
     follow_device();
     const auto angles = rotations(input);
     std::map<at::Device, std::shared_ptr<ForwardContext>, ByPlace> passes;
-    c10::OptionalDeviceGuard current;  // for kernels that ask for it
+    c10::OptionalDeviceGuard current;  // for kernels that need it
     auto here = decoder.embedding.weight.device();
     const bool recompute = training && at::GradMode::is_enabled() && !cache;
     auto norm_before = [&](size_t i) { return i < last ? &decoder.blocks[i].input_norm : behind; };
@@ -170,7 +170,7 @@ struct CausalLM::Impl {
       return norm && !weight_hooks && norm->weight.device() == x_th.device() &&
              (i == last || !recompute || decoder.blocks[i].recompute == Recompute::none);
     };
-    Tensor normed_th;  // x, normed for the next block; undefined: not yet
+    Tensor normed_th;  // x normalized for the next block; undefined: not yet
     for (size_t i = first; i < last; ++i) {
       const auto& block = decoder.blocks[i];
       const size_t unit = i + 1;
@@ -201,13 +201,13 @@ struct CausalLM::Impl {
       }
       module.end(x_th);
       hooks.leave(unit);
-      const bool next_is_here = i + 1 < last || unit + 1 == final_norm_unit();  // and not in another stage
+      const bool next_is_here = i + 1 < last || unit + 1 == final_norm_unit();  // and it is not in another stage
       hooks.register_backward_hooks(x_th, next_is_here ? std::optional(unit + 1) : std::nullopt, unit);
     }
     return {x_th, normed_th};
   }
 
-  // Uniform noise of size alpha / sqrt(length * width) on every sequence's embeddings.
+  // NEFTune: uniform noise of magnitude alpha / sqrt(length * width) on every sequence's embeddings.
   Tensor with_noise(const Tensor& x_th, const ops::CuSeqlens& segments) const {
     if (!training || decoder.neftune_alpha <= 0) return x_th;
     auto lengths = at::empty({x_th.size(0), 1}, at::TensorOptions(at::kFloat));
@@ -268,7 +268,7 @@ EncoderEmbeddings CausalLM::encode_media(const ImageInput& images, const AudioIn
   return impl_->media.encode(images, audio, impl_->training);
 }
 
-// The towers are gathered with the embedding.
+// The vision and audio towers are gathered together with the embedding.
 ForwardInput CausalLM::encode(const ForwardInput& input) {
   if (!input.has_media()) return input;
   HONE_CHECK(input.encoder.empty(), "media in addition to encoder outputs");
@@ -319,7 +319,7 @@ Tensor CausalLM::run_blocks(Tensor x_th, int64_t begin, int64_t end, const Forwa
 Tensor CausalLM::final_norm(const Tensor& x_th) {
   auto& self = *impl_;
   HONE_CHECK(!self.sliced, "a model in tensor parallel slices computes whole passes");
-  HookCalls{self.weight_hooks}.enter(self.final_norm_unit());  // and stays: callers with hidden states continue with the head
+  HookCalls{self.weight_hooks}.enter(self.final_norm_unit());  // stays gathered: callers continue with the head
   const auto place = self.decoder.norm.weight.device();
   c10::OptionalDeviceGuard current;
   if (place != device()) current.reset_device(place);

@@ -1,4 +1,4 @@
-// A decoder-only language model in one process; it knows nothing of ranks, optimizers or file layouts.
+// A decoder-only language model in one process; independent of ranks, optimizers and file layouts.
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -25,14 +25,14 @@ struct LoadOptions {
   std::optional<at::ScalarType> dtype;  // unset: the checkpoint's own
   at::Device device{at::kCPU};
   ModelOverrides changes;
-  // What is not on `device`. A block is on one device, and the final norm is with the head.
+  // Modules that are not on `device`. A block is on one device, and the final norm is with the head.
   DeviceMap places = {};
 };
 
 class CausalLM {
  public:
   // Reads config.json and the safetensors of a Hugging Face folder. Throws UserError naming missing or misshapen tensors; warns
-  // of extra ones.
+  // about extra ones.
   static std::unique_ptr<CausalLM> load(const std::filesystem::path& folder, const LoadOptions& options = {});
   // Random weights (normal, std initializer_range), for tests and train_from_scratch.
   static std::unique_ptr<CausalLM> random(const DecoderConfig& config, uint64_t seed, const LoadOptions& options = {});
@@ -43,21 +43,21 @@ class CausalLM {
   // last. Of blocks in pipeline stages the last one has the states; on others they have no values.
   Tensor hidden_states(const ForwardInput& input, PagedKvCache* cache = nullptr, TensorList* router_logits = nullptr);
 
-  // Its stages, each by itself: hidden_states is final_norm(run_blocks(embed(encode(input)), …)). Not for a model in tensor
-  // parallel slices, which computes whole passes.
+  // Its stages: hidden_states is final_norm(run_blocks(embed(encode(input)), …)). Not for a tensor parallel inference model,
+  // which only computes full passes.
   EncoderEmbeddings encode_media(const ImageInput& images, const AudioInput& audio);  // by the towers; rows of images first
   ForwardInput encode(const ForwardInput& input);  // what the towers compute of its media in their place
-  // The same with features that an earlier pipeline stage computed, of the rows of media_rows().
+  // The same with features that an earlier pipeline stage computed for the rows of media_rows().
   ForwardInput with_features(const ForwardInput& input, EncoderEmbeddings features) const;
   EncoderEmbeddings media_rows(const ForwardInput& input) const;  // on this rank, without features
-  // Outputs of towers that do not train are kept from now on; all weights are here. Throws UserError where every tower trains.
+  // Caches the outputs of frozen towers from now on; all weights are present. Throws UserError if every tower trains.
   void set_tower_cache(std::shared_ptr<TowerCache> cache);
   Tensor embed(const ForwardInput& input);  // [T, hidden], before the first block; media are encoded before
-  // x_th behind block `end` - 1, [T, hidden] before block `begin`; of `input` the blocks read positions and segments.
+  // x_th after block `end` - 1, from [T, hidden] before block `begin`; the blocks read positions and segments from `input`.
   Tensor run_blocks(Tensor x_th, int64_t begin, int64_t end, const ForwardInput& input, PagedKvCache* cache = nullptr,
                     TensorList* router_logits = nullptr);
   Tensor final_norm(const Tensor& x_th);
-  // [T, vocabulary], also where ranks have parts of the head; training uses ops::linear_cross_entropy on head() instead
+  // [T, vocabulary], also if ranks have parts of the head; training uses ops::linear_cross_entropy on head() instead
   Tensor logits(const Tensor& hidden_th, const ops::LoraMapping& adapters = {});
   int64_t logits_size() const;  // its columns
   const Linear& head() const;   // when tied, its weight is the embedding's tensor
@@ -74,12 +74,12 @@ class CausalLM {
   Module tree();                             // by the names of its files; a tied head is marked
   std::vector<Unit> units();                 // in the order of a forward pass: the one numbering of what is handled as a whole
   std::vector<NamedParameter> parameters();  // of the tree, adapters not included
-  // The modules themselves, for what changes a model from outside: tuners, quantization, checkpointing, fused projections.
+  // The modules, for external transformations: tuners, quantization, checkpointing, fused projections.
   Decoder& decoder();
-  // Those that compute: the slices of a tensor parallel model, the model itself otherwise.
+  // The decoders that compute: the shards of a tensor parallel model, otherwise the model itself.
   std::vector<Decoder*> computing_decoders();
 
-  // Whether a training pass is the same launches for every batch of a shape, so that it can be captured and replayed.
+  // Whether a training pass makes the same launches for every batch of a shape, so that it can be captured and replayed.
   bool repeats_launches() const;
   void set_training(bool training);  // dropout, NEFTune and recomputation act only in training
   bool training() const;
@@ -88,7 +88,7 @@ class CausalLM {
       DistributedAttention* split);  // without a cache, tokens and positions are then a part of what the segments describe
   void set_weight_hooks(WeightHooks* hooks);  // called for each unit by its number; null: all weights are always here
   bool has_weight_hooks() const;
-  // From now on every layer is computed in shards; the unsharded weights are kept, for adapters to be attached to.
+  // Computes every layer in shards from now on; the unsharded weights are kept, so that adapters can be attached.
   void set_slices(std::unique_ptr<TensorParallelDecoder> slices);
   bool is_sliced() const;
 

@@ -17,7 +17,7 @@ const Json* field(const Json& hf, const char* name) {
 }
 
 RopeKind rope_kind(const std::string& name) {
-  if (name == "default" || name == "mrope") return RopeKind::plain;  // of the latter the sections say the rest
+  if (name == "default" || name == "mrope") return RopeKind::plain;  // for the latter, the sections complete the definition
   if (name == "linear") return RopeKind::linear;
   if (name == "dynamic") return RopeKind::dynamic;
   if (name == "llama3") return RopeKind::llama3;
@@ -29,8 +29,8 @@ std::optional<double> optional_number(const Json& hf, const char* name) {
   return field(hf, name) ? std::optional(number_or(hf, name, 0)) : std::nullopt;
 }
 
-// transformers 4 writes rope_theta and rope_scaling, 5 writes rope_parameters.
-// Of families whose layers with a window have their own, 5 writes both into it; this is the other layers'.
+// transformers 4 writes rope_theta and rope_scaling, 5 writes rope_parameters. For families with separate parameters for
+// sliding-window layers, 5 writes both sets; this reads those of the other layers.
 RopeConfig parse_rope(const Json& hf, int64_t context, double theta) {
   RopeConfig rope;
   rope.theta = number_or(hf, "rope_theta", theta);
@@ -72,7 +72,7 @@ std::optional<at::ScalarType> parse_dtype(const Json& hf) {
   return std::nullopt;
 }
 
-// Shapes come from a file: what multiplies to a tensor must be sane before anything is allocated or divided by.
+// Shapes come from a file: their products must be plausible before anything is allocated or divided by them.
 void check(const DecoderConfig& config) {
   const auto& attention = config.attention;
   if (attention.kv_heads < 1 || attention.heads % attention.kv_heads != 0)
@@ -160,7 +160,7 @@ std::vector<std::string> supported_architectures() {
   return names;
 }
 
-// "Qwen2ForSequenceClassification" is Qwen2ForCausalLM's blocks under another head.
+// "Qwen2ForSequenceClassification" has the blocks of Qwen2ForCausalLM with another head.
 static constexpr std::string_view kClassifier = "ForSequenceClassification", kLanguageModel = "ForCausalLM";
 
 static std::string with_language_head(std::string architecture) {
@@ -169,7 +169,7 @@ static std::string with_language_head(std::string architecture) {
   return architecture;
 }
 
-// transformers writes the number of labels as the names of them; two of them, which is its default, not at all.
+// transformers writes the number of labels as a list of names, and omits the default of two.
 static int64_t label_count(const Json& hf) {
   if (const Json* names = field(hf, "id2label"); names && names->is_object() && !names->empty())
     return static_cast<int64_t>(names->size());
@@ -199,14 +199,14 @@ DecoderConfig parse_config(const Json& hf, const std::string& origin) try {
       listed && listed->is_array() && !listed->empty() && (*listed)[0].is_string() ? (*listed)[0].get<std::string>() : "";
   for (const auto& family : families()) {
     if (std::ranges::find(family.architectures, with_language_head(architecture)) == family.architectures.end()) continue;
-    // Families keep something for each layer, so these are counted before they are trusted.
+    // Families store values per layer, so the number of layers is checked first.
     const Json& text = text_config_of(hf);
     if (const Json* layers = field(text, "num_hidden_layers");
         layers && layers->is_number() && layers->get<double>() > kMostLayers)
       fail(fmt::format("num_hidden_layers is {}; at most {} are read", layers->dump(), kMostLayers));
     auto config = family.config(hf);
     config.architecture = architecture;
-    const auto usual = config.rope;  // what the family's files may leave out
+    const auto usual = config.rope;  // defaults of the family's files
     config.rope = parse_rope(text, config.max_position_embeddings, usual.theta);
     if (config.rope.mrope_section.empty()) config.rope.mrope_section = usual.mrope_section;
     config.rope.mrope_interleaved |= usual.mrope_interleaved;
@@ -223,7 +223,7 @@ DecoderConfig parse_config(const Json& hf, const std::string& origin) try {
   throw UserError(cause.code(), origin + ": " + cause.what(), cause.hint());
 }
 
-// Names the models inside, for people who gave the folder around them.
+// Names the nested models, for users who gave the enclosing folder.
 static std::string what_a_model_folder_is(const std::filesystem::path& folder) {
   std::vector<std::string> inside;
   std::error_code unreadable;

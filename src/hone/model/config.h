@@ -1,4 +1,4 @@
-// The part of config.json that decides shapes and arithmetic, in one form for every family.
+// The part of config.json that defines shapes and arithmetic, in one form for all families.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -25,7 +25,7 @@ struct RopeConfig {
   double beta_fast = 32.0, beta_slow = 1.0;          // yarn
   std::optional<double> attention_factor, mscale, mscale_all_dim;  // yarn
   bool truncate = true;  // yarn: round the boundaries between kept and stretched frequencies
-  // M-RoPE: how many frequencies turn by time, height and width; empty: positions have one axis.
+  // M-RoPE: the number of frequencies for time, height and width; empty: one-dimensional positions.
   std::vector<int64_t> mrope_section = {};
   bool mrope_interleaved = false;  // the axes take turns (Qwen3-VL); false: one section behind the other (Qwen2-VL)
 };
@@ -39,7 +39,7 @@ struct AttentionConfig {
   bool qk_norm = false;  // RMSNorm of each head of queries and keys
 };
 
-// Experts in place of an MLP.
+// Experts instead of an MLP.
 struct MoeConfig {
   int64_t count = 0;  // 0: no layer has any
   int64_t num_experts_per_tok = 0;
@@ -51,7 +51,7 @@ struct MoeConfig {
   io::ExpertNames stored_as;       // what their weights are called where they are saved
 };
 
-// What a family's files call the modules of a decoder.
+// The module names of a decoder in a family's files.
 struct ModuleNames {
   std::string model = "model";  // around all but the head; "model.language_model" beside encoders
   std::string embedding = "embed_tokens", layers = "layers", final_norm = "norm", head = "lm_head", classifier = "score";
@@ -86,7 +86,7 @@ struct DecoderConfig {
   ModuleNames names;
   std::optional<VisionConfig> vision;  // of models that see pictures
   std::optional<AudioConfig> audio;    // of models that hear
-  // What the names of tensors begin with that are neither computed with nor trained, and written again as they were read.
+  // Prefixes of tensors that are neither computed with nor trained, and written back unchanged.
   std::vector<std::string> carried = {};
   std::optional<at::ScalarType> dtype;  // what the checkpoint says it is stored in
   Json source;                          // config.json as read, for saving beside weights
@@ -94,18 +94,18 @@ struct DecoderConfig {
   bool has_experts(int64_t layer) const { return experts.count > 0 && experts.in_layer[static_cast<size_t>(layer)]; }
   bool has_plain_residual() const { return !has_post_norms && residual_scale == 1; }
   bool is_carried(const std::string& tensor) const;
-  // How wide a token is at most between the two products of a layer's MLP, or of all experts it goes to.
+  // The maximum width of a token between the two products of a layer's MLP, or of all its experts.
   int64_t widest_inner() const;
 };
 
-// Reads config.json, with `changes` laid over it. Throws UserError(bad_checkpoint) naming the field; an unknown architecture
-// names the known ones.
+// Reads config.json with `changes` applied. Throws UserError(bad_checkpoint) naming the field; for an unknown architecture it
+// lists the known ones.
 DecoderConfig read_config(const std::filesystem::path& folder, const Json& changes = Json::object());
 DecoderConfig parse_config(const Json& hf, const std::string& origin);
 
 std::vector<std::string> supported_architectures();
 
-// What config.json says of a model of the same family whose head gives `labels` scores; `problem` is transformers' problem_type.
+// config.json's changes for a model of the same family with a head of `labels` scores; `problem` is transformers' problem_type.
 Json classifier_changes(const Json& hf, int64_t labels, const std::string& problem);
 
 }  // namespace hone::model

@@ -10,7 +10,7 @@
 namespace hone::model {
 namespace {
 
-// Undefined tensors carry no shape; a skeleton's are empty tensors on the meta device.
+// Undefined tensors have no shape; those of a skeleton are empty tensors on the meta device.
 Tensor placeholder(std::initializer_list<int64_t> shape) {
   return at::empty(shape, at::TensorOptions(at::kMeta).dtype(at::kFloat));
 }
@@ -32,7 +32,7 @@ Mlp mlp_skeleton(const DecoderConfig& config, const std::string& prefix, int64_t
           config.activation};
 }
 
-// An MLP, experts, or experts and the MLP that they share.
+// An MLP, experts, or experts and their shared MLP.
 void add_mlp(Block& block, const DecoderConfig& config, const std::string& prefix) {
   if (!config.has_experts(block.layer)) {
     block.mlp = mlp_skeleton(config, prefix, config.intermediate_size);
@@ -104,7 +104,7 @@ Module mlp_module(Mlp& mlp) {
   return {.path = parent_of(mlp.gate.name), .children = {module_of(mlp.gate), module_of(mlp.up), module_of(mlp.down)}};
 }
 
-// Experts and the MLP that they share are of one group.
+// Experts and their shared MLP belong to one group.
 Module sparse_module(Block& block) {
   auto group = module_of(*block.mixture);
   if (block.mlp) group.children.push_back(mlp_module(*block.mlp));
@@ -120,11 +120,11 @@ struct Heads {
   Tensor q, k, v;
 };
 
-// Queries and keys are normed where the family has it, and rotated.
+// Normalizes queries and keys if the family does, and applies rotary embeddings.
 Heads queries_keys_values(const Block& block, const Tensor& x_th, const ForwardContext& pass, const ops::RopeTable& rope) {
   const auto& a = block.attention;
   const bool turns_there =
-      !a.q_norm && !a.k_norm && ops::rotates_in_place(x_th, rope);  // nothing is between the product and the rotation
+      !a.q_norm && !a.k_norm && ops::rotates_in_place(x_th, rope);  // nothing between the projection and the rotation
   auto parts = pass.cache ? TensorList() : a.qkv.trained({&a.q, &a.k, &a.v}, x_th, pass.mode, turns_there ? &rope : nullptr);
   if (parts.empty())
     parts = {a.q(x_th, pass.mode), a.k(x_th, pass.mode), a.v(x_th, pass.mode)};
@@ -172,7 +172,7 @@ Tensor transform(const Mlp& mlp, const Tensor& x_th, const LinearContext& mode) 
   }
   const bool fuses =
       at::GradMode::is_enabled() && mlp.activation == Activation::silu && mlp.down.tuners.empty() && !mlp.down.rounds_weight();
-  ops::cuda::GateUpdates updates;  // what gate and up lack, where the next operator takes it along
+  ops::cuda::GateUpdates updates;  // low-rank updates of gate and up that the next operator adds
   auto parts = fuses ? mlp.gate_up.trained_gate_up(mlp.gate, mlp.up, x_th, mode, updates)
                      : mlp.gate_up.trained({&mlp.gate, &mlp.up}, x_th, mode);
   if (parts.empty()) parts = {mlp.gate(x_th, mode), mlp.up(x_th, mode)};
@@ -188,17 +188,17 @@ Tensor mix(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
   return block.mlp ? y_th + at::sigmoid((*block.shared_gate)(x_th, pass.mode)) * transform(*block.mlp, x_th, pass.mode) : y_th;
 }
 
-// What the layers of a half of a block read, and the sum of what they computed.
+// The inputs of one half of a block's layers, and the sum of their outputs.
 Tensor entered(const Tensor& x_th, const ForwardContext& pass) {
-  return pass.region ? pass.region->enter(x_th, pass.rope.cos.size(0)) : x_th;  // rows here: segments may be of more
+  return pass.region ? pass.region->enter(x_th, pass.rope.cos.size(0)) : x_th;  // local rows: segments may have more
 }
 
 Tensor whole(const Tensor& result_th, const ForwardContext& pass) {
   return pass.region ? pass.region->leave(result_th) : result_th;
 }
 
-// Tokens go to where their experts are, from the rows that are here. A balance of experts looks at all rows, and the MLP that
-// they share is sharded as that of a dense block.
+// Tokens are dispatched from the local rows to their experts. Load balancing uses all rows, and the shared MLP is sharded like
+// that of a dense block.
 Tensor mix_dispatched(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
   TensorList logits;
   auto y_th = (*block.mixture)(x_th, pass.mode, pass.router_logits ? &logits : nullptr, /*drops=*/!pass.cache, pass.experts);
@@ -209,20 +209,20 @@ Tensor mix_dispatched(const Block& block, const Tensor& x_th, const ForwardConte
   return y_th + whole(shared_th, pass);
 }
 
-// What a half of a block adds, out of what it computed.
+// The residual that a half of a block adds, from its output.
 Tensor addend(const Block& block, const std::optional<Norm>& behind, const Tensor& result_th) {
   auto normed_th = behind ? (*behind)(result_th) : result_th;
   return block.residual_scale == 1 ? normed_th : normed_th * block.residual_scale;
 }
 
-// x + added, and the norm of that.
+// x + residual, and its norm.
 ops::NormedSum normed_sum(const Norm& norm, const Tensor& x_th, const Tensor& added_th) {
   if (!norm.zero_centered && norm.scale == 1) return ops::add_rms_norm(x_th, added_th, norm.weight, norm.eps);
   auto sum_th = x_th + added_th;
   return {sum_th, norm(sum_th)};
 }
 
-// What each half of a block adds to x, out of x after the norm before it.
+// The residual that each half of a block adds to x, from x after its norm.
 Tensor attention_addend(const Block& block, const Tensor& normed_th, const ForwardContext& pass) {
   return addend(block, block.post_attention_norm, whole(attend(block, entered(normed_th, pass), pass), pass));
 }
@@ -233,7 +233,7 @@ Tensor mlp_addend_unobserved(const Block& block, const Tensor& x_th, const Tenso
   if (block.mixture) return whole(mix(block, read_th, pass), pass);
   auto mode = pass.mode;
   if (!block.post_mlp_norm && block.residual_scale == 1) mode.added_to = &x_th;
-  // It ends the part that runs again: adding what it computes needs no values.
+  // It ends the recomputed part: the addition needs no saved values.
   mode.unread = runs_again() && !block.post_mlp_norm && !pass.region;
   return addend(block, block.post_mlp_norm, whole(transform(*block.mlp, read_th, mode), pass));
 }
@@ -255,7 +255,7 @@ Tensor mlp_half(const Block& block, const Tensor& x_th, const ForwardContext& pa
   return x_th + mlp_addend(block, x_th, block.pre_mlp_norm(x_th), pass);
 }
 
-// The outputs of a recomputed part: its hidden states, and its router's logits if requested.
+// The outputs of a recomputed part: hidden states, and router logits if requested.
 TensorList with_router_logits(Tensor (*part)(const Block&, const Tensor&, const ForwardContext&), const Block& block,
                               const Tensor& x_th, const ForwardContext& pass) {
   TensorList logits;
@@ -289,7 +289,7 @@ bool Block::draws() const {
 }
 
 TensorList Block::trained() const {
-  // A tree points at members so that tuners may replace them; here they are only read.
+  // The tree points to members so that tuners may replace them; here they are only read.
   const Unit unit{UnitKind::block, const_cast<Block&>(*this).module()};
   TensorList list;
   for (const auto& parameter : unit.parameters())

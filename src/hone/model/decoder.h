@@ -1,4 +1,4 @@
-// The module tree of a decoder and what its blocks compute. A block is written once, for every family.
+// The module tree of a decoder and the computation of its blocks. The block is implemented once, for every family.
 #pragma once
 #include <memory>
 #include <optional>
@@ -83,10 +83,10 @@ struct Decoder {
   Module tree();              // with the units as children
 };
 
-// Names and shapes of every parameter, tensors undefined: what a loader fills.
+// Names and shapes of every parameter with undefined tensors, filled by a loader.
 Decoder decoder_skeleton(const DecoderConfig& config);
 
-// What all blocks of one forward pass share.
+// Inputs shared by all blocks of one forward pass.
 struct ForwardContext {
   ops::AttentionMetadata plan;
   ops::RopeTable rope;
@@ -104,9 +104,9 @@ struct ForwardContext {
 };
 
 Tensor block_forward(const Block& block, const Tensor& x_th, const ForwardContext& pass);
-// The same of x and its norm, which gives the sum with the norm that comes next, that of another block or the last.
+// The same with x and its norm; returns the sum and its norm by the next norm layer, of another block or the final one.
 ops::NormedSum block_forward(const Block& block, const ops::NormedSum& x, const Norm& next, const ForwardContext& pass);
-// The same as the first, keeping less for the backward pass, which holds on to `pass` and runs that part again.
+// The same as the first, saving less for the backward pass, which keeps `pass` and recomputes that part.
 Tensor block_forward(const Block& block, const Tensor& x_th, const std::shared_ptr<const ForwardContext>& pass, Recompute again);
 
 }  // namespace hone::model

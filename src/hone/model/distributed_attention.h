@@ -1,4 +1,4 @@
-// Attention over a sequence whose positions are on several ranks. The rest of a block works position by position.
+// Attention over a sequence whose positions are split over ranks. The rest of a block works per position.
 #pragma once
 #include "hone/ops/attention/attention.h"
 
@@ -7,7 +7,7 @@ namespace hone::model {
 class DistributedAttention {
  public:
   virtual ~DistributedAttention() = default;
-  // q, k and v of this process's positions, and so the result; `plan` describes the whole row.
+  // q, k, v and the result are of this process's positions; `plan` describes the full row.
   virtual Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionMetadata& plan,
                         const ops::AttentionShape& shape) = 0;
 };

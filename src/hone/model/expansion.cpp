@@ -12,7 +12,7 @@ void number(Block& block, int64_t layer, const std::string& name) {
   block.layer = layer;
 }
 
-// Tensors of its own over the same memory: training gives them memory, too.
+// New tensors over the same memory: training later gives them their own.
 Block silent_copy(const Block& block) {
   Block copy = block;
   for (auto& parameter : copy.module().parameters()) *parameter.value = parameter.value->detach();

@@ -1,4 +1,4 @@
-// LLaMA-Pro's expansion: copies of some blocks that change nothing yet, because what they add to the stream is zero.
+// LLaMA-Pro's block expansion: copies of some blocks that initially change nothing, because their residual outputs are zero.
 #pragma once
 #include <cstdint>
 
@@ -8,9 +8,9 @@ namespace hone::model {
 
 struct Decoder;
 
-// A new block after every `stride` old ones. Layers are numbered and named again.
+// Adds a new block after every `stride` old ones. Layers are renumbered and renamed.
 void expand_blocks(Decoder& decoder, int64_t stride);
-// What config.json says differently of the expanded model.
+// The changes to config.json of the expanded model.
 Json expanded_config(const Json& config, int64_t stride);
 
 }  // namespace hone::model

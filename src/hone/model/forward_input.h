@@ -1,5 +1,5 @@
-// What a forward pass reads: one packed row of tokens, or of embeddings, with positions and segments. train/methods builds it
-// from a batch, inference/paged_input.h from a step of the engine, packed_texts from token ids.
+// The input of a forward pass: one packed row of tokens, or of embeddings, with positions and segments. train/methods builds it
+// from a batch, inference/paged_input.h from an engine step, packed_texts from token ids.
 #pragma once
 #include <vector>
 
@@ -10,7 +10,7 @@
 
 namespace hone::model {
 
-// Rows of an image, a video or a sound: an encoder computes them in place of the token embedding.
+// Rows of images, videos or audio: an encoder computes them in place of the token embedding.
 struct EncoderEmbeddings {
   Tensor rows_n;         // int64 [N]: the rows of the input, each once; undefined: there are none
   Tensor embeddings_nh;  // [N, hidden], differentiable
@@ -18,7 +18,7 @@ struct EncoderEmbeddings {
 
   bool empty() const { return !rows_n.defined(); }
   EncoderEmbeddings to(at::Device device) const;
-  // Those of rows [begin, end), counted from `begin`. Where it has none of them, the towers still get gradients, which are zero.
+  // Those of rows [begin, end), relative to `begin`. If there are none, the towers still get zero gradients.
   EncoderEmbeddings within(int64_t begin, int64_t end) const;
   Tensor replace_rows(const Tensor& x_th) const;  // of the token embeddings
   bool adds_behind(size_t block) const { return !empty() && block < deepstack.size(); }
@@ -27,7 +27,7 @@ struct EncoderEmbeddings {
 
 using ops::PatchGrid;
 
-// Pictures that the model's own tower is to encode, in the order of the rows that they fill.
+// Images for the model's own tower, in the order of their rows.
 struct ImageInput {
   Tensor patches_pr;             // [patches, row size]; undefined: there are none
   std::vector<PatchGrid> grids;  // of each picture
@@ -36,7 +36,7 @@ struct ImageInput {
   bool empty() const { return !patches_pr.defined() || patches_pr.numel() == 0; }
 };
 
-// Recordings that the model's own tower is to encode, in the order of the rows that they fill.
+// Audio for the model's own tower, in the order of its rows.
 struct AudioInput {
   Tensor frames_fm;              // [frames, mel bins]; undefined: there are none
   std::vector<int64_t> lengths;  // of each recording, in frames
@@ -66,7 +66,7 @@ struct ForwardInput {
   ForwardInput to(at::Device device) const;
 };
 
-// Neighbouring rows of pictures, those of one segment together.
+// Adjacent rows of images, grouped by segment.
 std::vector<ops::RowBlock> row_blocks(const Tensor& rows_n, const ops::CuSeqlens& segments);
 
 // Several texts as one packed row.

@@ -5,7 +5,7 @@
 
 namespace hone::model {
 
-// A distance from 1 has more digits than the sum would keep in a short type.
+// An offset from 1 keeps more digits in a short dtype than the sum would.
 Tensor Norm::operator()(const Tensor& x) const {
   if (bias.defined()) return at::layer_norm(x, weight.sizes(), weight, bias, eps);
   auto y = zero_centered ? ops::rms_norm(x.to(at::kFloat), weight.to(at::kFloat) + 1, eps).to(x.scalar_type())
@@ -66,7 +66,7 @@ Tensor Embedding::operator()(const Tensor& tokens, const ops::LoraMapping& rows)
     result = result + at::linear(rows, adapter.b) * adapter.scale;
   }
   result = result.to(weight.scalar_type());
-  // The scale is rounded as the weights are.
+  // The scale is rounded like the weights.
   return scale == 1 ? result : result * at::scalar_tensor(scale, result.options());
 }
 

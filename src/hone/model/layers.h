@@ -1,4 +1,4 @@
-// The leaves of a model: each holds a parameter and its Hugging Face name. Tuners find and change them; blocks call them.
+// The leaf modules of a model: each holds a parameter and its Hugging Face name. Tuners find and change them; blocks call them.
 #pragma once
 #include <memory>
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace hone::model {
 
-// How a layer is called: dropout of adapters acts in training; `rows`, in inference, says which rows add an adapter that is not
-// active.
+// Call options of a layer: dropout of adapters applies in training; `rows`, in inference, selects rows that add an adapter which
+// is not active.
 struct LinearContext {
   bool training = false;
   const ops::LoraMapping* rows = nullptr;
@@ -35,9 +35,9 @@ struct Linear {
   Tensor operator()(const Tensor& x, const LinearContext& mode) const;
   Tensor compute_weight() const;  // the weight to compute with
   void quantize_base(const ops::WeightQuantization& how);
-  // Rounded again in every product: no weight that is stored as 8-bit floats.
+  // Quantized anew in every product: not a weight stored as float8.
   bool rounds_weight() const { return float8 && !float8_weight.defined(); }
-  // Adapters or tuners: its product alone is not what it computes.
+  // Has adapters or tuners, so that its plain product is not its output.
   bool is_tuned() const { return !adapters.empty() || !tuners.empty(); }
 
  private:
@@ -45,7 +45,7 @@ struct Linear {
   Tensor tuned(const Tensor& x, const LinearContext& mode, size_t count) const;  // through the first `count` tuners
 };
 
-// A weight that can carry low-rank updates.
+// A weight that supports low-rank updates.
 enum class SlotKind { linear, embedding, router, experts };
 struct AdapterSlot {
   std::string path;   // of the module; of experts: of the parameter
@@ -67,7 +67,7 @@ struct Norm {
   void divide(const Tensor& by);  // the scales that it gives
 };
 
-// A tensor that no layer holds, under the whole of its name.
+// A tensor outside any layer, under its full name.
 struct Parameter {
   std::string name;
   Tensor weight;

@@ -1,5 +1,5 @@
-// What a tuner other than LoRA makes of one linear layer. LoRA is part of the layer's own product; these wrap it: they may turn
-// its input, change its output, or both, and keep tensors of their own.
+// A tuner other than LoRA on one linear layer. LoRA is part of the layer's own product; these wrap it: they may transform its
+// input, change its output, or both, and have their own tensors.
 #pragma once
 #include <functional>
 #include <string>
@@ -23,15 +23,15 @@ class LinearTuner {
   virtual ~LinearTuner() = default;
 
   virtual Tensor forward(const Call& call) const = 0;
-  // The weight of the plain layer that computes the same, float32 from float32; for methods that merge.
+  // The weight of an equivalent plain layer, float32 from float32; for methods that can be merged.
   virtual Tensor merged(const Tensor& weight) const = 0;
-  // What it trains, named by the end of its name in the file: "lora_E", "oft_R.weight".
+  // Its trained tensors, by the suffix of their name in the file: "lora_E", "oft_R.weight".
   virtual std::vector<NamedParameter> tensors() = 0;
-  // What is this layer's own too, yet nothing trains.
+  // Its frozen tensors.
   virtual std::vector<NamedParameter> fixed() { return {}; }
-  // What all layers of the adapter share and nothing trains, under whole names in the file.
+  // Frozen tensors shared by all layers of the adapter, under full names in the file.
   virtual std::vector<NamedParameter> shared() { return {}; }
-  // Its block must add the layer's answer as it is.
+  // Its block must add the layer's output unchanged.
   virtual bool needs_plain_residual() const { return false; }
 
   std::string adapter = "default";

@@ -14,7 +14,7 @@ namespace hone::model {
 namespace {
 
 constexpr size_t kNamesShown = 8;
-// Of a classifier, which a language model's folder lacks.
+// The head of a classifier, which a language model's folder lacks.
 std::string scores_of(const DecoderConfig& config) { return config.names.classifier + ".weight"; }
 
 std::string some_of(const std::vector<std::string>& names) {
@@ -23,7 +23,7 @@ std::string some_of(const std::vector<std::string>& names) {
   return names.size() > kNamesShown ? text + fmt::format(" and {} more", names.size() - kNamesShown) : text;
 }
 
-// What older exports leave in a file although the model computes it.
+// Computed buffers that older exports store in the file.
 bool is_harmless(const std::string& name, const DecoderConfig& config) {
   return name.ends_with("rotary_emb.inv_freq") ||
          ((config.tie_word_embeddings || config.num_labels) && name == config.names.head + ".weight");
@@ -49,7 +49,7 @@ void check_names(const io::WeightFolder& weights, std::vector<NamedParameter>& w
     if (!known.contains(name) && !is_harmless(name, config) && !config.is_carried(name)) extra.push_back(name);
   if (!extra.empty())
     log::warning("{}: {} tensors are not part of {}: {}", folder, extra.size(), config.architecture, some_of(extra));
-  if (config.num_labels) std::erase(missing, scores_of(config));  // it starts from scratch, or an adapter brings it
+  if (config.num_labels) std::erase(missing, scores_of(config));  // initialized from scratch, or loaded from an adapter
   if (may_lack && !missing.empty()) {
     log::warning("{}: {} weights are missing and newly initialized: {}", folder, missing.size(), some_of(missing));
     missing.clear();
@@ -63,8 +63,8 @@ void check_names(const io::WeightFolder& weights, std::vector<NamedParameter>& w
                   "config.json and the weights must be of the same model; fetch the folder again");
 }
 
-// torch.nn.init's ways to fill a weight under the names and with the settings of ms-swift; vectors stay 0 where a way needs a
-// matrix.
+// torch.nn.init's functions by ms-swift's names and
+// settings; vectors stay 0 if the function needs a matrix.
 Tensor initial_weight(const std::string& way, const Tensor& shape) {
   auto value = at::empty(shape.sizes(), at::TensorOptions(at::kFloat));
   if (way == "uniform") return value.uniform_(-0.1, 0.1);
@@ -73,7 +73,7 @@ Tensor initial_weight(const std::string& way, const Tensor& shape) {
   double in = static_cast<double>(value.size(1)), out = static_cast<double>(value.size(0));
   if (way == "xavier_uniform") return value.uniform_(-std::sqrt(6 / (in + out)), std::sqrt(6 / (in + out)));
   if (way == "xavier_normal") return value.normal_(0, std::sqrt(2 / (in + out)));
-  double bound = std::sqrt(6 / (1.01 * out));  // a leaky slope of 0.1
+  double bound = std::sqrt(6 / (1.01 * out));  // leaky ReLU slope of 0.1
   if (way == "kaiming_uniform") return value.uniform_(-bound, bound);
   if (way == "kaiming_normal") return value.normal_(0, std::sqrt(2 / in));
   HONE_CHECK(way == "orthogonal", "{} is no way to start a weight", way);
@@ -89,8 +89,8 @@ Tensor new_head(const Tensor& shape, const DecoderConfig& config, uint64_t seed)
   return at::empty(shape.sizes(), at::TensorOptions(at::kFloat)).normal_(0, config.initializer_range, generator);
 }
 
-// A block computes on one device, and so do the final norm and the head (the embedding, where they are one); every name of the
-// placement must mean something.
+// A block runs on one device, and so do the final norm and the head (and the embedding if tied); every name of the device map
+// must match a module.
 void check_places(Decoder& decoder, const LoadOptions& options) {
   if (options.places.empty()) return;
   auto place = [&](const std::string& name) { return lookup_device(options.places, name, options.device); };

@@ -7,7 +7,7 @@
 namespace hone::model {
 namespace {
 
-// Described rows start in the embedding, whichever matrix they are of, as LLaMA-Factory has it.
+// Rows with a description are initialized from the embedding, whichever matrix they belong to, as in LLaMA-Factory.
 Tensor grown(const Tensor& old, const Tensor& embedding, const EmbeddingResize& growth, at::Generator& generator) {
   at::NoGradGuard no_grad;
   int64_t before = old.size(0), width = old.size(1);

@@ -1,5 +1,5 @@
-// What a run changes about a model on its way out of its folder: settings of config.json, rows of the vocabulary, weights that
-// are not there.
+// Changes that a run makes to a loaded model: settings of
+// config.json, rows of the vocabulary, missing weights.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace hone::model {
 
 struct Decoder;
 
-// New rows of the embedding and the head start as the mean of the old ones.
+// New rows of the embedding and the head are initialized to the mean of the old ones.
 struct EmbeddingResize {
   int64_t rows = 0;                                   // afterwards; not above what the model has: nothing changes
   bool noise = false;                                 // normal noise of size 1 / sqrt(width) is added

@@ -51,7 +51,7 @@ AdapterSlot slot_of(const Module& module) {
   return {module.path, module.owner.empty() ? module.path : module.owner, *module.slot, weight, adapters};
 }
 
-// "…q_proj.oft_R.default.weight": PEFT puts the adapter's name behind the first part of a tensor's own.
+// "…q_proj.oft_R.default.weight": PEFT puts the adapter's name after the first part of a tensor's name.
 void append_tuner_parameters(std::vector<NamedParameter>& list, const Linear& linear) {
   for (const auto& tuner : linear.tuners)
     for (auto& own : tuner->tensors()) {
@@ -77,8 +77,8 @@ void append_lora_parameters(std::vector<NamedParameter>& list, const AdapterSlot
 
 Module leaf(auto& layer, std::optional<SlotKind> slot) { return {.path = layer.name, .layer = &layer, .slot = slot}; }
 
-// PEFT wraps the module that holds both parameters once for each that is adapted: the first one's wrapper is inside the
-// other's.
+// PEFT wraps the module that holds both parameters once per adapted
+// parameter: the first one's wrapper is inside the other's.
 std::string wrapper_of(const ExpertWeights& weights, bool inside) {
   return weights.name.substr(0, weights.name.rfind('.')) + (inside ? ".base_layer" : "");
 }

@@ -1,5 +1,5 @@
-// The module tree of a model under the names of its files: groups, and at the leaves the layers that hold parameters. Loading,
-// saving, tuners, sharding and plans all read their lists off it. A tree points at the layers and is built again on each call.
+// The module tree of a model by the names in its files: groups, and layers with parameters as leaves. Loading, saving, tuners,
+// sharding and plans all iterate over it. A tree points to the layers and is rebuilt on each call.
 #pragma once
 #include <optional>
 #include <string>
@@ -34,7 +34,7 @@ Module module_of(Norm& layer);
 Module module_of(Parameter& parameter);
 Module module_of(SparseMoe& layer);
 
-// What is gathered, recomputed, offloaded, calibrated, sampled and put on a pipeline stage as one. A unit's number is its place
+// The unit of gathering, recomputation, offload, calibration, layer sampling and pipeline stages. A unit's index is its position
 // in CausalLM::units(), the order of a forward pass.
 enum class UnitKind { embedding, block, final_norm, head, encoder };
 struct Unit {

@@ -1,4 +1,4 @@
-// Told when parts of a pass begin and end, by the paths of modules: blocks, their attention, their MLP or experts. For profilers.
+// Observes the start and end of modules in a pass: blocks, their attention, their MLP or experts. For profilers.
 #pragma once
 #include <string>
 
@@ -15,8 +15,8 @@ class ModuleObserver {
   virtual void note(const std::string& path, PassMoment moment, at::Device device) = 0;
 };
 
-// One module of a pass: its beginning is noted at once, its end and the way back, by hooks on what went in and came out, with
-// end(). Nothing is recorded without an observer.
+// One module of a pass: its start is recorded at once; end() adds hooks on input and output for its end and its backward pass.
+// Nothing is recorded without an observer.
 class ObservedModule {
  public:
   ObservedModule(ModuleObserver* observer, const std::string& path, const Tensor& input_th)

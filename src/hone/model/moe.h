@@ -26,8 +26,8 @@ struct SparseMoe {
   bool routes_in_float32 = false;
   std::optional<ops::ExpertCapacity> capacity;  // of a model in training; unset: experts take all rows
 
-  // `router_logits`, where given, gets those of this layer. `drops`: rows beyond the capacity, as Megatron does in training and
-  // evaluation alike; generation keeps all. `dispatcher`: processes that have the other experts; null: all are here.
+  // `router_logits`, if given, receives those of this layer. `drops`: drops rows beyond the capacity, as Megatron does in
+  // training and evaluation; generation keeps all. `dispatcher`: the processes with the other experts; null: all are local.
   Tensor operator()(const Tensor& x_th, const LinearContext& mode, TensorList* router_logits, bool drops,
                     ops::ExpertDispatcher* dispatcher = nullptr) const;
 

@@ -6,7 +6,7 @@
 
 namespace hone::model {
 
-// `value` refers to the leaf that owns it, so that a tuner may replace it.
+// `value` refers to the leaf that owns it, so that a tuner can replace it.
 struct NamedParameter {
   std::string name;
   Tensor* value;

@@ -13,7 +13,7 @@ Tensor powers(double theta, int64_t head_dim) {
   return at::reciprocal(at::pow(at::Scalar(theta), exponents));
 }
 
-// Long wavelengths are stretched, short ones kept, those between blended.
+// Long wavelengths are scaled, short ones kept, those in between interpolated.
 Tensor llama3(const Tensor& inverse, const RopeConfig& rope) {
   double context = static_cast<double>(rope.original_context);
   double longest_kept = context / rope.high_frequency, shortest_stretched = context / rope.low_frequency;
@@ -47,7 +47,7 @@ Tensor yarn(const Tensor& inverse, const RopeConfig& rope, int64_t head_dim) {
   return inverse / rope.factor * stretched + inverse * (1 - stretched);
 }
 
-// transformers' apply_multimodal_rotary_pos_emb (sections one behind the other) and apply_interleaved_mrope (t h w t h w … t t).
+// transformers' apply_multimodal_rotary_pos_emb (consecutive sections) and apply_interleaved_mrope (t h w t h w … t t).
 Tensor mrope_axes(const RopeConfig& rope, int64_t head_dim) {
   const auto& sections = rope.mrope_section;
   std::vector<int64_t> axes;

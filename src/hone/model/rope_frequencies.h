@@ -1,4 +1,4 @@
-// Frequencies of rotary embedding under the scalings of transformers.
+// Rotary frequencies with the scalings of transformers.
 #pragma once
 #include "hone/model/config.h"
 #include "hone/ops/attention/rope.h"

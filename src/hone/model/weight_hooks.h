@@ -4,8 +4,8 @@
 
 namespace hone::model {
 
-// Units by their numbers in CausalLM::units(). The head has no call of its own: it is used with the final norm, from
-// before_forward of that until the pass is over.
+// Units by their indices in CausalLM::units(). The head has no call of its own: it is used together with the final norm, from its
+// before_forward until the pass ends.
 class WeightHooks {
  public:
   virtual ~WeightHooks() = default;

@@ -9,9 +9,9 @@ namespace hone::notify {
 namespace {
 
 struct NotificationTexts {
-  const char *title, *done, *failed;                  // of a chat message; {} is the error
-  const char *subject_done, *subject_failed;          // of a mail
-  const char *heading_done, *heading_failed, *cause;  // of its page
+  const char *title, *done, *failed;                  // chat message; {} is the error
+  const char *subject_done, *subject_failed;          // mail
+  const char *heading_done, *heading_failed, *cause;  // its HTML page
   const char *project, *workspace, *name, *description, *place;
 };
 

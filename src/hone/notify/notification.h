@@ -1,5 +1,5 @@
-// One message to people about how a run ended, by the services of SwanLab's plugin. Two builds send it: with libcurl, and
-// without, which only explains.
+// One notification about the end of a run, through the services of SwanLab's plugin. Two implementations: with libcurl, and
+// without, which only reports an error.
 #pragma once
 #include <string>
 
@@ -22,13 +22,13 @@ struct Notification {
   std::string place;  // where the run is
 };
 
-// What the message says, as SwanLab words it.
+// The message in SwanLab's wording.
 std::string notification_subject(const Notification& notice, bool english);
 std::string notification_text(const Notification& notice, bool english);
 std::string notification_html(const Notification& notice, bool english);
 
-// Returns when the service has taken the message; gives up after ten seconds. Throws std::runtime_error that says why not,
-// without a word of what is secret.
+// Returns when the service has accepted the message; times out after ten seconds. Throws std::runtime_error with the reason,
+// without any secret.
 void send_notification(const NotificationConfig& config, const Notification& notice);
 
 }  // namespace hone::notify

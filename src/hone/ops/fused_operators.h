@@ -1,4 +1,4 @@
-// Which operators take their fused paths. All do, unless a person switches one off to compare or to find a fault.
+// Enables fused operators. All are enabled unless a user disables one for comparison or debugging.
 #pragma once
 
 namespace hone::ops {
@@ -9,7 +9,7 @@ struct FusedOperators {
   bool linear_cross_entropy = true;  // logits exist a few rows at a time
 };
 
-// Of the whole process; set before models compute.
+// Process-wide; set before models compute.
 FusedOperators& fused_operators();
 
 }  // namespace hone::ops

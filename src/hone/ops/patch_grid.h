@@ -1,4 +1,4 @@
-// How a picture is split into patches: the shape that data, model and engine share.
+// The patch grid of an image: shared by data, model and engine.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -41,7 +41,7 @@ class RmsNorm : public torch::autograd::Function<RmsNorm> {
   }
 };
 
-// Inputs: x, weight, and what is added to x where something is. Answers: the norm, and the sum where there is one.
+// Inputs: x, weight, and an optional residual. Outputs: the norm, and the sum if there is a residual.
 class CudaRmsNorm : public torch::autograd::Function<CudaRmsNorm> {
  public:
   static variable_list forward(AutogradContext* ctx, at::TensorList inputs, double eps) {

@@ -7,10 +7,10 @@ namespace hone::ops {
 // The definition: obvious and differentiable; oracle and fallback of the fused path.
 Tensor rms_norm_plain(const Tensor& x, const Tensor& weight, double eps);
 
-// One autograd node that keeps x and one number per row.
+// One autograd node that saves x and one number per row.
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps);
 
-// x + added and its norm, which training and inference on a GPU compute together.
+// x + added and its norm, fused on a GPU in training and inference.
 struct NormedSum {
   Tensor sum, normed;
 };

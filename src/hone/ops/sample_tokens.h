@@ -1,4 +1,4 @@
-// The next token of each row, chosen where the logits are: the most likely, or one drawn at a temperature.
+// Samples the next token of each row on the device of the logits: greedy, or at a temperature.
 #pragma once
 #include <vector>
 
@@ -17,10 +17,10 @@ bool can_sample_on_device(const Tensor& logits_rv, double temperature);
 bool can_filter_on(const Tensor& logits_rv);                                  // whether it may draw from the top k and p
 Tensor sample_tokens(const Tensor& logits_rv, const SamplingTensors& draws);  // int64 [rows]
 
-// Minus infinity for the tokens that a row's top_k and top_p, at its temperature, leave out.
+// Sets tokens outside a row's top_k and top_p, at its temperature, to minus infinity.
 Tensor top_k_top_p_logits(const Tensor& logits_rv, const SamplingTensors& draws);
-// Minus infinity for all but the `k` largest (int [rows], 0: all) and of these the fewest that hold `p` (float [rows]) of their
-// probability.
+// Sets all but the `k` largest (int [rows], 0: all), and of these the smallest set with probability `p` (float [rows]), to minus
+// infinity.
 Tensor top_k_top_p_plain(const Tensor& logits_rv, const Tensor& k, const Tensor& p);
 
 }  // namespace hone::ops

@@ -6,10 +6,10 @@ namespace hone::ops {
 
 Tensor swiglu_plain(const Tensor& gate, const Tensor& up);
 
-// One autograd node that keeps gate and up only.
+// One autograd node that saves only gate and up.
 Tensor swiglu(const Tensor& gate, const Tensor& up);
 
-// The same of the two halves of each row: [T, 2 w] to [T, w].
+// The same for the two halves of each row: [T, 2 w] to [T, w].
 Tensor swiglu_halves(const Tensor& both);
 
 // The gradients of both inputs, for nodes that contain a SwiGLU.

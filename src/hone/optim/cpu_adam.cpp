@@ -13,7 +13,7 @@ namespace {
 
 using ops::cpu::AdamRounding, ops::cpu::AdamStep;
 
-// libtorch rounds what is left behind the last whole vector in another way, and its vectors hold 4, 8 or 16 floats: it does the
+// libtorch rounds the elements after the last full vector differently, and its vectors hold 4, 8 or 16 floats: it processes that
 // rest itself.
 constexpr int64_t kWhole = 16;
 constexpr int64_t kBlock = 1 << 15;
@@ -31,8 +31,8 @@ AdamStep step_of(const AdamUpdate& u, const AdamConfig& config, AdamRounding rou
           .rounding = rounding};
 }
 
-// What one thread does at a time. Tensors are split by size alone, all of a group before any is touched: few barriers, whatever
-// the tensors' sizes.
+// Work of one thread at a time. Tensors are split by size alone, all of a group before any is updated: few barriers, whatever the
+// tensors' sizes.
 struct Block {
   size_t tensor;
   int64_t begin, end;
@@ -46,7 +46,7 @@ std::vector<Block> blocks_of(const TensorList& tensors) {
   return blocks;
 }
 
-// The elements behind the last whole vector of each tensor.
+// The elements after the last full vector of each tensor.
 AdamUpdate rest_of(const AdamUpdate& u) {
   AdamUpdate rest{.rate = u.rate, .weight_decay = u.weight_decay, .step = u.step};
   for (size_t i = 0; i < u.parameters.size(); ++i) {
@@ -93,7 +93,7 @@ AdamUpdate probe() {
   return u;
 }
 
-// The rounding that gives libtorch's bits, found by trying each on the same numbers.
+// The rounding mode that reproduces libtorch's bits, found by trying each on the same numbers.
 std::optional<AdamRounding> rounding_of_libtorch() {
   static const auto found = []() -> std::optional<AdamRounding> {
     const AdamConfig config;

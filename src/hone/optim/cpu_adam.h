@@ -1,5 +1,5 @@
-// AdamW on the CPU, for weights there and for optimizer state that was offloaded to it: one pass of vector code, bit for bit
-// libtorch's fused one.
+// AdamW on the CPU, for weights there and for offloaded optimizer state: one pass of vector code, bit-identical to libtorch's
+// fused one.
 #pragma once
 #include "hone/optim/optimizers/adam.h"
 
@@ -11,7 +11,7 @@ struct AdamUpdate {
   int64_t step;
 };
 
-// Whether the vector code rounds as this libtorch does, which is tried out once, and takes these tensors.
+// Whether the vector code rounds like this libtorch, which is tested once, and supports these tensors.
 bool serves_cpu_adam(const AdamUpdate& update, const AdamConfig& config);
 void cpu_adam(const AdamUpdate& update, const AdamConfig& config);
 

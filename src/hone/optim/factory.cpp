@@ -27,7 +27,7 @@ namespace {
 
 using Groups = std::vector<ParameterGroup>;
 
-// Reads optim_args; a value may be typed or a string. finish() refuses keys that were not read.
+// Reads optim_args; a value may be typed or a string. finish() rejects keys that were not read.
 class Arguments {
  public:
   explicit Arguments(const OptimizerConfig& config)
@@ -164,7 +164,7 @@ std::unique_ptr<Optimizer> quantized_galore(const OptimizerConfig& c, Arguments&
 std::unique_ptr<Optimizer> apollo(const OptimizerConfig& c, Arguments& a, Groups g) {
   ApolloConfig config;
   config.adam = c.adam;
-  // Without arguments, what transformers means by the name: APOLLO-Mini.
+  // Without arguments, transformers' meaning of the name: APOLLO-Mini.
   config.rank = a.positive("rank", 1);
   config.update_interval = a.positive("update_proj_gap", config.update_interval);
   config.scale = a.number("scale", 128);

@@ -1,4 +1,4 @@
-// Makes an optimizer from the name Hugging Face's `optim` option knows it by.
+// Creates an optimizer by the name of Hugging Face's `optim` option.
 #pragma once
 #include <memory>
 #include <optional>

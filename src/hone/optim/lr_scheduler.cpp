@@ -14,7 +14,7 @@ namespace {
 
 using Factor = std::function<double(int64_t)>;
 
-// Takes arguments out of lr_scheduler_kwargs; what is left at the end is unknown.
+// Takes arguments from lr_scheduler_kwargs; remaining ones are unknown.
 class ScheduleArguments {
  public:
   explicit ScheduleArguments(const LrSchedulerConfig& config)
@@ -66,7 +66,7 @@ struct Steps {
 double half_cosine(double cycles, double progress) { return 0.5 * (1.0 + std::cos(std::numbers::pi * cycles * 2.0 * progress)); }
 double raised(double factor, double floor) { return std::max(0.0, factor * (1 - floor) + floor); }
 
-// min_lr or min_lr_rate, exactly one of them, as a share of the peak.
+// min_lr or min_lr_rate, exactly one of them, relative to the peak.
 double minimum_share(ScheduleArguments& arguments, const LrSchedulerConfig& config) {
   auto rate = arguments.number("min_lr"), share = arguments.number("min_lr_rate");
   if (rate.has_value() == share.has_value())
@@ -146,7 +146,7 @@ double ramp_down(const std::string& shape, double progress, double cycles) {
 }
 
 Factor warmup_stable_decay(ScheduleArguments& a, const LrSchedulerConfig&, Steps s) {
-  // Without lengths: a third of the steps after warm-up stable, the rest decaying, which is what LLaMA-Factory fills in.
+  // Without lengths: stable for a third of the steps after warm-up, then decaying, LLaMA-Factory's default.
   auto stable_given = a.number("num_stable_steps"), decay_given = a.number("num_decay_steps");
   const double after = s.total - s.warmup;
   const double stable = stable_given.value_or(decay_given ? after - *decay_given : std::floor(after / 3));

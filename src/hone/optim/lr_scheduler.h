@@ -17,8 +17,8 @@ struct LrSchedulerConfig {
   Json arguments = Json::object();  // lr_scheduler_kwargs
 };
 
-// How long the rate rises, before the number of steps is known. `steps` below one is a share of them, as transformers reads a
-// fractional warmup_steps; `ratio` counts when steps is zero.
+// The warm-up before the number of steps is known. `steps` below one is a fraction of them, like a fractional warmup_steps in
+// transformers; `ratio` applies if steps is zero.
 struct WarmupConfig {
   double steps = 0, ratio = 0;
 
@@ -30,9 +30,9 @@ class LrScheduler {
  public:
   explicit LrScheduler(const LrSchedulerConfig& config);  // throws UserError(usage) for unknown names and arguments
 
-  // The learning rate of the update that follows `done` finished ones.
+  // The learning rate of the update after `done` finished ones.
   double learning_rate(int64_t done) const;
-  // A new value of the watched metric; only reduce_lr_on_plateau listens.
+  // A new value of the monitored metric; only reduce_lr_on_plateau uses it.
   void observe(double metric);
   bool needs_metric() const { return watches_metric_; }
   static const std::vector<std::string>& names();

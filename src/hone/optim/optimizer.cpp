@@ -10,7 +10,7 @@
 namespace hone::optim {
 namespace {
 
-// A model may be spread over devices; what is computed over a list of tensors needs one.
+// A model may span several devices; computations over a list of tensors need one.
 std::vector<TensorList> by_device(const TensorList& tensors) {
   std::vector<TensorList> lists;
   for (const auto& tensor : tensors) {

@@ -25,32 +25,32 @@ class Optimizer {
   explicit Optimizer(std::vector<ParameterGroup> groups) : groups_(std::move(groups)) {}
   virtual ~Optimizer() = default;
 
-  // Before the last backward pass of a step: for optimizers that update while gradients come.
+  // Called before the last backward pass of a step, for optimizers that update during the backward pass.
   virtual void before_last_backward(double /*learning_rate*/) {}
-  // Once a step, when the loss's gradients are complete and not yet clipped: adds those of penalties on the weights themselves.
+  // Called once per step, when gradients are complete and not yet clipped: adds gradients of penalties on the weights.
   virtual void add_penalty_gradients() {}
   virtual void step(double learning_rate) = 0;
   NamedTensors state();                        // "exp_avg/<parameter name>" …; tensors, not copies
   void load_state(const NamedTensors& state);  // throws UserError(bad_checkpoint) naming what is missing
 
   void zero_grad();  // sets gradients to none
-  // Norm of all gradients (float32, on the parameters' device) before scaling them down to `max_norm`; 0 means no clipping. Where
-  // parameters are spread over processes, `across` adds up the squared norms of all.
+  // Norm of all gradients (float32, on the parameters' device) before scaling them down to `max_norm`; 0 means no clipping. If
+  // parameters are distributed over processes, `across` sums the squared norms.
   using AllReduceNorm = std::function<void(Tensor& squared_norm)>;
   Tensor clip_grad_norm(double max_norm, const AllReduceNorm& across = {});
-  // Whether step() reads gradients once, scaling them down as `clip` found, so that they are left as they are until then; it then
-  // takes gradients of bfloat16 too.
+  // Whether step() applies the clipping factor while reading gradients, so that they are unchanged until then; it then accepts
+  // bfloat16 gradients too.
   virtual bool scales_gradients() const { return false; }
-  // Asks step() to write rounded copies of parameters along with them: (parameter, copy). False where it cannot.
+  // Requests that step() also writes rounded copies of parameters: (parameter, copy). False if not supported.
   virtual bool write_along(const std::vector<std::pair<Tensor, Tensor>>& /*copies*/) { return false; }
   const std::vector<ParameterGroup>& groups() const { return groups_; }
-  // Where step() only reads gradients on the device, the caller need not know first whether they are finite: the next
-  // step() changes nothing if `sum`, a float32 scalar on the device, is not. Its count is then taken back by uncount_step().
+  // If step() reads gradients only on the device, the caller need not know whether they are finite: the next step() changes
+  // nothing if `sum`, a float32 scalar on the device, is not finite. uncount_step() then corrects its count.
   void guard_step(const Tensor& sum) { guard_ = sum; }
   virtual void uncount_step() {}
 
   using StateVisitor = std::function<void(const std::string& name, Tensor& tensor)>;
-  // Every tensor of the state under a name that does not depend on the order of parameters. Saving and loading are written on it.
+  // Visits every state tensor under a name that does not depend on the order of parameters. Saving and loading use it.
   virtual void visit_state(const StateVisitor& visit) = 0;
 
  protected:
@@ -59,7 +59,7 @@ class Optimizer {
   Tensor guard_;     // as guard_step() says; undefined: the step is taken
 };
 
-// The parameters of one group that have a gradient, flattened: position in the group's lists and the two tensors.
+// The parameters of one group that have a gradient: index in the group's lists and the two tensors.
 struct ActiveParameters {
   std::vector<size_t> positions;
   TensorList parameters, gradients;

@@ -8,7 +8,7 @@
 namespace hone::optim {
 namespace {
 
-// `word` as one path component, or its end when `suffix` is set ("q_norm" ends in "_norm").
+// `word` as one path component, or as its end if `suffix` is set ("q_norm" ends in "_norm").
 bool has_component(std::string_view path, std::string_view word, bool suffix) {
   for (size_t begin = 0; begin <= path.size();) {
     const size_t end = std::min(path.find('.', begin), path.size());
@@ -24,7 +24,7 @@ void add(ParameterGroup& group, const std::pair<std::string, Tensor>& parameter)
   group.parameters.push_back(parameter.second);
 }
 
-// One number type per group, which fused kernels need; groups without parameters disappear.
+// One dtype per group, as fused kernels require; empty groups are removed.
 std::vector<ParameterGroup> by_dtype(const std::vector<ParameterGroup>& groups) {
   std::vector<ParameterGroup> split;
   for (const auto& group : groups) {
@@ -59,7 +59,7 @@ std::vector<ParameterGroup> loraplus_groups(const NamedTensors& trainable, const
   return by_dtype(groups);
 }
 
-// Of Qwen's vision and Omni models, InternVL in both of its spellings, Gemma 3 and Ovis.
+// Qwen's vision and Omni models, InternVL in both formats, Gemma 3 and Ovis.
 constexpr std::string_view kMergers[] = {
     "visual.merger.",   "visual.deepstack_merger_list.", "visual.merger_list.", "multi_modal_projector.", "mlp1.",
     "audio_tower.proj", "visual_tokenizer.head."};
@@ -69,7 +69,7 @@ bool has_part(const std::string& name, std::span<const std::string_view> parts) 
   return std::ranges::any_of(parts, [&](std::string_view part) { return name.find(part) != name.npos; });
 }
 
-// ms-swift's multimodal optimizer: language model, vision tower and merger have rates of their own.
+// ms-swift's multimodal optimizer: separate learning rates for language model, vision tower and merger.
 std::vector<ParameterGroup> vision_groups(const NamedTensors& trainable, const ParamGroupConfig& config) {
   std::vector<ParameterGroup> groups(6);
   const double rates[] = {config.learning_rate, config.vit_rate.value_or(config.learning_rate),

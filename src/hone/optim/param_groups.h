@@ -1,4 +1,4 @@
-// Sorts trainable parameters into groups: weight decay as transformers splits it, LoRA+ rates, rates of a vision tower.
+// Groups trainable parameters: weight decay as in transformers, LoRA+ learning rates, separate rates for a vision tower.
 #pragma once
 #include <optional>
 #include <string_view>

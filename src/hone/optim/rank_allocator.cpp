@@ -50,7 +50,7 @@ RankAllocator::RankAllocator(std::unique_ptr<Optimizer> inner, const RankSchedul
   }
 }
 
-// d/dP |P P^T - I| = 2 M P / |M| with M = P P^T - I; of B, whose vectors are columns, the same on its transpose.
+// d/dP |P P^T - I| = 2 M P / |M| with M = P P^T - I; for B, whose vectors are columns, the same with its transpose.
 void RankAllocator::add_penalty_gradients() {
   if (schedule_.orthogonality == 0 || layers_.empty()) return;
   at::NoGradGuard no_grad;

@@ -1,5 +1,5 @@
-// AdaLoRA's allocation of ranks around any optimizer: singular values that matter least are set to zero until a budget is met,
-// and the singular vectors are drawn towards being orthogonal.
+// AdaLoRA's rank allocation around any optimizer: the least important singular values are set to zero until a budget is met, and
+// a penalty keeps the singular vectors orthogonal.
 #pragma once
 #include <memory>
 #include <string>
@@ -23,7 +23,7 @@ struct RankSchedule {
 
 class RankAllocator : public Optimizer {
  public:
-  // The parameters named …lora_A, …lora_B and …lora_E belong together.
+  // The parameters …lora_A, …lora_B and …lora_E of a layer belong together.
   RankAllocator(std::unique_ptr<Optimizer> inner, const RankSchedule& schedule);
 
   void add_penalty_gradients() override;
@@ -31,7 +31,7 @@ class RankAllocator : public Optimizer {
   void visit_state(const StateVisitor& visit) override;
 
  private:
-  // How much the loss would change without a weight, smoothed, and how unsure that is.
+  // The smoothed sensitivity of the loss to a weight, and its uncertainty.
   struct Importance {
     std::string name;
     Tensor parameter, sensitivity, uncertainty;

@@ -48,7 +48,7 @@ class RingShift {
       works_.push_back(group.ring_shift(received_.back(), sent));
     }
   }
-  // From the rank before.
+  // From the previous rank.
   TensorList wait() {
     for (auto& work : works_) work->wait();
     return std::move(received_);
@@ -92,7 +92,7 @@ struct Ring : torch::CustomClassHolder {
     group.all_gather(flat, own.contiguous().view(-1))->wait();
     return flat.view(shape);
   }
-  // The sum over ranks of what each found for this one.
+  // The sum over ranks of the gradients for this one.
   Tensor scattered(const TensorList& of_ranks) const {
     auto sum = at::empty_like(of_ranks[0]);
     auto flat = sum.view(-1);
@@ -153,7 +153,7 @@ class RingAttention : public torch::autograd::Function<RingAttention> {
     return out;
   }
 
-  // Sums of the gradients of a rank's keys and values follow them from rank to rank, and come home from the last one.
+  // Gradients of a rank's keys and values are accumulated while they move from rank to rank, and the last rank returns them.
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     auto saved = ctx->get_saved_variables();
     auto ring = c10::static_intrusive_pointer_cast<Ring>(ctx->saved_data["ring"].toCapsule());

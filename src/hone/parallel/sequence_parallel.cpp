@@ -13,7 +13,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// [t, parts * c] of own positions and all heads -> [parts * t, c] of all positions and own heads.
+// All-to-all from [t, parts * c], local positions and all heads, to [parts * t, c], all positions and local heads.
 Tensor heads_apart(const Tensor& x, ProcessGroup& group) {
   auto sent = x.view({x.size(0), group.size(), -1}).transpose(0, 1).contiguous();
   auto received = at::empty_like(sent);
@@ -52,7 +52,7 @@ Tensor exchange(const Tensor& x, ProcessGroup& group, bool apart) {
   return group.size() == 1 ? x : HeadExchange::apply(x, c10::make_intrusive<GroupHolder>(group), apart);
 }
 
-// Key heads that are too few to be shared out are repeated, each beside itself.
+// If there are fewer key heads than ranks, each is repeated in place.
 Tensor repeated(const Tensor& x, int64_t heads, int64_t times) {
   return times == 1 ? x : x.view({x.size(0), heads, -1}).repeat_interleave(times, 1).view({x.size(0), -1});
 }

@@ -1,5 +1,5 @@
-// Who is let in: one count of all that the server holds, whether it is read, prepared, generated or waits for a verdict. I/O
-// thread only.
+// Admission control: counts all requests that the server holds, whether being read, prepared, generated or queued. I/O thread
+// only.
 #pragma once
 #include "hone/serve/admin/metrics.h"
 #include "hone/serve/engine_loop.h"
@@ -11,13 +11,13 @@ class Admission {
   Admission(const EngineLoop& loop, Metrics& metrics) : loop_(loop), metrics_(metrics) {}
   Admission(const Admission&) = delete;
 
-  // A request's place until its answers are the engine's business, or until it is answered. Given back with the value.
+  // A request's slot until its sequences are in the engine or it is answered. Released with the value.
   class Permit {
    public:
     Permit(Permit&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)), tokens_(std::exchange(other.tokens_, 0)) {}
     ~Permit() { leave(); }
-    // Tokens that the engine computes besides generating. Throws Problem(429) when they are too many, 400 when they
-    // always will be.
+    // Tokens that the engine computes besides generation. Throws ApiError(429) if there are too many now, 400 if there always
+    // would be.
     void hold_tokens(size_t tokens);
     void leave();
 
@@ -28,9 +28,9 @@ class Admission {
     size_t tokens_ = 0;
   };
 
-  // Throws Problem(429) when there is no room for one more.
+  // Throws ApiError(429) if the server is full.
   [[nodiscard]] Permit acquire();
-  // Throws Problem(400) naming the limit when they would not fit an empty server: to try again would not help.
+  // Throws ApiError(400) naming the limit if they would not fit an empty server: retrying would not help.
   void check_fits(const EngineLoop::Load& load) const;
   size_t places() const { return places_; }
   [[noreturn]] void refuse() const;

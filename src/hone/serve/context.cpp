@@ -23,7 +23,7 @@ std::shared_ptr<Generation> Context::admit(Exchange& exchange, Admission::Permit
   exchange.on_gone([weak = std::weak_ptr(generation)] {
     if (auto alive = weak.lock()) alive->interrupt();
   });
-  generation->on_overrun([&exchange] { exchange.disconnect(); });  // the exchange outlives its answers
+  generation->on_overrun([&exchange] { exchange.disconnect(); });  // the exchange outlives its responses
   return generation;
 }
 

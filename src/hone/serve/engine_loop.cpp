@@ -25,7 +25,7 @@ size_t tokens_of(const engine::Request& request) {
 
 size_t completions_of(const engine::Request& request) { return static_cast<size_t>(request.sampling.num_return_sequences); }
 
-// For the watchdog: since when the engine's thread has been at what it does.
+// For the watchdog: the start time of the engine thread's current operation.
 class AtWork {
  public:
   explicit AtWork(std::atomic<int64_t>& began) : began_(began) { began_ = Clock::now().time_since_epoch().count(); }
@@ -155,7 +155,7 @@ void EngineLoop::push(Commands& queue, std::function<void()> command) {
   wake();
 }
 
-// From either wait: for something to do, or for a copy of the model to end its step while another could begin one.
+// Wakes from either wait: for work, or for a replica to finish its step while another could start one.
 void EngineLoop::wake() {
   ready_.notify_one();
   engine_.wake_step();
@@ -183,7 +183,7 @@ void EngineLoop::take_turn() {
   step();
 }
 
-// All that is small, and one call: however many of them wait, answers under way go on in between.
+// All small tasks and one call: however many calls wait, generation continues in between.
 void EngineLoop::run_commands() {
   Commands commands;
   {
@@ -226,7 +226,7 @@ void EngineLoop::cancel(uint64_t ticket) {
   for (auto id : found->second) engine_.cancel(id);  // the next step reports each of them once
 }
 
-// Counts the answer out when this is its last output, and its tokens with the request's last answer.
+// Updates the counts if this is the last output of a sequence or of its request.
 void EngineLoop::report(const Live& live, engine::RequestOutput output, bool refused, std::vector<Delivery>& deliveries) {
   if (output.finish != engine::FinishReason::none) {
     --live_sequences_;
@@ -259,7 +259,7 @@ void EngineLoop::tell(engine::RequestOutput output, std::vector<Delivery>& deliv
   report(live, std::move(output), refused, deliveries);
 }
 
-// Answers that break off because of the model tell about the model: a server whose last ones all did is not ready.
+// Requests that fail because of the model indicate a broken model: a server whose recent requests all failed is not ready.
 void EngineLoop::note_health(const engine::RequestOutput& output) {
   if (output.model_broken) {
     if (++broken_answers_ <= limits_.failures_in_a_row) log::error("an answer broke off: {}", output.error);
@@ -300,7 +300,7 @@ void EngineLoop::note(const engine::Stats& stats) {
   stats_ = stats;
 }
 
-// A step that throws leaves no request in a known state: all of them end, the engine starts empty.
+// A step that throws leaves all requests in an unknown state: all of them end, and the engine starts empty.
 void EngineLoop::fail_all_requests(const std::string& why) {
   log::error("an engine step failed; {} sequences are aborted: {}", live_.size(), why);
   std::vector<Delivery> deliveries;
@@ -318,7 +318,7 @@ void EngineLoop::fail_all_requests(const std::string& why) {
   }
 }
 
-// One message to the I/O thread per step, whatever the number of answers.
+// One message to the I/O thread per step, whatever the number of outputs.
 void EngineLoop::deliver(std::vector<Delivery> deliveries) {
   if (deliveries.empty()) return;
   asio::post(io_, [deliveries = std::move(deliveries)]() mutable {

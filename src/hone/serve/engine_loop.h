@@ -1,5 +1,5 @@
-// The engine's own thread, or the part of another's that steps it. Sessions hand requests in and read what comes out; nothing
-// else touches the engine while it runs.
+// The engine's thread, or the part of another thread that steps it. Sessions submit requests and read outputs; nothing else
+// touches the engine while it runs.
 #pragma once
 #include <boost/asio/io_context.hpp>
 #include <condition_variable>
@@ -18,25 +18,25 @@ namespace hone::serve {
 
 class EngineLoop;
 
-// One step's addition to one of a request's answers.
+// One step's addition to one choice of a request.
 struct Event {
   size_t choice = 0;
   engine::RequestOutput output;
   bool refused = false;  // the engine would not take the request: its fault, not ours
 };
 
-// The answers to one request (n of them) as its session sees them. Dropping it cancels what still runs. I/O thread only.
+// The outputs of one request (n choices) for its session. Destroying it cancels what still runs. I/O thread only.
 class Generation {
  public:
   Generation(EngineLoop& loop, uint64_t ticket, size_t choices, const asio::any_io_executor& executor);
   ~Generation();
   Generation(const Generation&) = delete;
 
-  // What came since the last call, waiting for something to come; empty after interrupt().
+  // Outputs since the last call, waiting for at least one; empty after interrupt().
   asio::awaitable<std::vector<Event>> next();
   void interrupt();
   bool interrupted() const { return interrupted_; }
-  // Called once when the session takes in too slowly what comes.
+  // Called once if the session reads its outputs too slowly.
   void on_overrun(std::function<void()> callback) { on_overrun_ = std::move(callback); }
   bool finished() const { return unfinished_ == 0; }
   bool pending() const { return !pending_.empty(); }
@@ -62,7 +62,7 @@ struct EngineLoopLimits {
   int failures_in_a_row = 3;       // steps that throw, until the engine counts as broken
 };
 
-// Who steps the engine where it has no thread of its own. wake() comes from any thread; the others from take_turn().
+// Steps the engine if it has no thread of its own. wake() is called from any thread; the others from take_turn().
 struct EngineDriver {
   std::function<void()> wake;                                // there is a turn to take
   std::function<void(engine::RequestOutput)> other_outputs;  // of requests that the driver gave to the engine itself
@@ -74,35 +74,35 @@ class EngineLoop {
   EngineLoop(engine::Engine& engine, asio::io_context& io, const EngineLoopLimits& limits);
   EngineLoop(engine::Engine& engine, asio::io_context& io, const EngineLoopLimits& limits, EngineDriver driver);
   ~EngineLoop();
-  // Ends the thread behind the present step; what still runs is not reported. ask_to_stop() does not wait for it.
+  // Ends the thread after the current step; running requests are not reported. ask_to_stop() does not wait.
   void stop();
   void ask_to_stop();
-  // For the driver's thread: the requests since the last turn, then one engine step.
+  // For the driver's thread: requests since the last turn, then one engine step.
   bool has_turn();
   void take_turn();
   bool stopped() const { return stopped_; }
 
   const EngineLoopLimits& limits() const { return limits_; }
-  // What requests ask of the limits above.
+  // What requests count against the limits above.
   struct Load {
     size_t answers = 0, tokens = 0;
   };
   static Load load_of(const std::vector<engine::Request>& requests);
   bool has_room(size_t answers) const { return live_sequences_ + answers <= limits_.live_sequences; }
-  // Null when there is no room: the caller answers 429. I/O thread only.
+  // Null if there is no room: the caller responds with 429. I/O thread only.
   std::shared_ptr<Generation> submit(std::vector<engine::Request> requests);
 
   void interrupt_all();  // asks every session to end; I/O thread only
 
-  // What was computed beside the steps: values that are NaN count as an answer that broke off, and are thrown as one.
+  // Reports values computed between steps: NaN counts as a failed request, and is thrown.
   void require_numbers(std::span<const float> values);
-  // Runs `work` on the engine's thread, between two steps. What it throws is thrown here.
+  // Runs `work` on the engine's thread, between two steps. Rethrows its exceptions.
   asio::awaitable<void> call(std::function<void(engine::Engine&)> work);
 
   engine::Stats stats() const;
   size_t live_sequences() const { return live_sequences_; }
   size_t live_tokens() const { return live_tokens_; }
-  // How long the present step, or call between steps, has been running; 0 while there is none.
+  // Duration so far of the current step, or of a call between steps; 0 if there is none.
   std::chrono::milliseconds in_step() const;
   bool broken() const { return broken_; }
   bool answers_break() const {

@@ -1,4 +1,4 @@
-// Every path the server answers, by which method, for whom.
+// All routes of the server: path, method, access.
 #pragma once
 #include <span>
 #include <string>
@@ -20,7 +20,7 @@ struct Route {
 
 std::span<const Route> all_routes();
 const Route* find_route(std::string_view method, std::string_view path);
-// What the path answers to, as an Allow header lists it; "" when there is no such path.
+// The methods of the path for an Allow header; "" for an unknown path.
 std::string methods_of(std::string_view path);
 
 }  // namespace hone::serve

@@ -19,8 +19,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr size_t kWorkers = 2;
-constexpr milliseconds kLastWait{5'000};     // for the engine's present step, which is no longer waited for
-constexpr milliseconds kTimeToTell{10'000};  // health says "stuck" to those who ask now and then, before the process goes
+constexpr milliseconds kLastWait{5'000};     // for the engine's current step, which is no longer awaited
+constexpr milliseconds kTimeToTell{10'000};  // health reports "stuck" for a while before the process exits
 
 bool speaks_anthropic(const HttpRequest& request) {
   return request.path.starts_with("/v1/messages") || asks_as_anthropic(request);
@@ -111,7 +111,7 @@ class Server : public Service {
     access_.warn_if_unauthenticated();
   }
 
-  // Ready, or why not. /live only shows that the process answers.
+  // Ready, or the reason why not. /live only shows that the process responds.
   HttpResponse health(const HttpRequest& request) const {
     bool stuck = loop_.in_step() > config_.watchdog || workers_.all_busy_for() > config_.watchdog;
     bool broken = loop_.broken() || loop_.answers_break();
@@ -138,7 +138,7 @@ class Server : public Service {
     int status = exchange.gone() && !exchange.answered() ? 499 : exchange.status();
     metrics_.answered(route.path, status, seconds);
     if (!config_.log_requests || !route.handler) return;
-    auto user = exchange.user().empty() ? "" : fmt::format(" user {}", dump(exchange.user()));  // quoted: it may say anything
+    auto user = exchange.user().empty() ? "" : fmt::format(" user {}", dump(exchange.user()));  // quoted: it may contain anything
     log::info("{} {} {:.0f} ms {}{}", request_line(exchange.request()), status, seconds * 1e3, exchange.id(), user);
   }
 
@@ -160,13 +160,13 @@ class Server : public Service {
     io_.stop();
   }
 
-  // A thread that does not return cannot be joined, and its answer is no longer awaited.
+  // A thread that does not return cannot be joined, and its result is no longer awaited.
   [[noreturn]] void end_without_them() const {
     log::warning("{} requests are still being worked on; ending without them", under_way_.count());
     ::_exit(exit_code_);
   }
 
-  // Looks after the engine's thread, which cannot look after itself.
+  // Watches the engine's thread.
   asio::awaitable<void> watch() {
     auto next_line = Clock::now() + std::chrono::seconds(config_.log_interval);
     while (true) {

@@ -1,4 +1,4 @@
-// The server: routes, authentication, start, shutdown, watching the engine.
+// The server: routes, authentication, start, shutdown, engine watchdog.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -13,7 +13,7 @@ namespace hone::serve {
 
 class WeightReceiver;
 
-// A step of the engine did not come back: what the process exits with.
+// Exit code if a step of the engine did not return.
 inline constexpr int kHangExit = 9;
 
 struct ServerConfig {
@@ -37,11 +37,11 @@ struct ServerConfig {
   bool open_page = false;                        // show the chat page's address, as the reason to be here
 };
 
-// Throws UserError(usage) when a fixed port is taken: before a model is loaded for it.
+// Throws UserError(usage) if a fixed port is taken: called before a model is loaded.
 void require_port(const ServerConfig& config);
 
-// Serves until SIGTERM or SIGINT, then drains. The exit code: 0, kHangExit, or ExitCode::failure when the engine is broken.
-// `adapters` are loaded already: name to folder.
+// Serves until SIGTERM or SIGINT, then drains. Exit code: 0, kHangExit, or ExitCode::failure if the engine is broken. `adapters`
+// are already loaded: name to folder.
 int run_server(engine::Engine& engine, const ServedModel& served, const ServerConfig& config,
                const std::map<std::string, std::filesystem::path>& adapters);
 

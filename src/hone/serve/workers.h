@@ -15,7 +15,7 @@ class Workers {
  public:
   explicit Workers(size_t threads) : pool_(threads), began_(threads) {}
 
-  // Runs `work` on one of the threads; what it throws arrives here.
+  // Runs `work` on one of the threads; rethrows its exceptions here.
   template <class Work>
   asio::awaitable<std::invoke_result_t<Work>> run(Work work) {
     auto on_worker = [](Workers& self, Work inner) -> asio::awaitable<std::invoke_result_t<Work>> {
@@ -26,7 +26,7 @@ class Workers {
     co_return co_await asio::co_spawn(pool_, on_worker(*this, std::move(work)), asio::use_awaitable);
   }
 
-  // How long every one of them has been at its present task; 0 while one is free. Any thread may ask.
+  // How long all of them have been busy with their current task; 0 while one is free. Thread-safe.
   std::chrono::milliseconds all_busy_for() const;
   void join() { pool_.join(); }
 

@@ -19,7 +19,7 @@ Error failure(const jinja::TemplateFailure& failure, int line) {
   return at > 0 ? error("line {}: {}", at, failure.what()) : error("{}", failure.what());
 }
 
-// A message's reasoning under every name templates read it by, in the order of keys transformers gives them.
+// A message's reasoning under every key that templates read, in transformers' order of keys.
 Json with_reasoning_names(const Json& messages) {
   Json result = Json::array();
   for (const Json& message : messages) {

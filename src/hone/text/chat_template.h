@@ -1,4 +1,4 @@
-// A model's own chat template: Jinja as transformers sets it up, run in a closed world.
+// A model's own chat template: Jinja as configured by transformers, sandboxed.
 #pragma once
 #include <memory>
 #include <string>
@@ -20,14 +20,14 @@ struct Rendered {
   std::vector<GenerationSpan> generation_spans;
 };
 
-// What a hostile or broken template may cost before it is refused.
+// Limits for a hostile or broken template.
 struct TemplateLimits {
   size_t steps = 10'000'000;
   size_t depth = 200;
   size_t output_bytes = 64u << 20;
 };
 
-// How jinja2's environment was set up: as transformers does for chat templates, unless said otherwise.
+// The jinja2 environment: transformers' for chat templates by default.
 struct TemplateSyntax {
   bool trim_blocks = true, lstrip_blocks = true, keep_trailing_newline = false;
   bool strict_undefined = false;  // printing an undefined variable is an error
@@ -35,11 +35,11 @@ struct TemplateSyntax {
 
 class ChatTemplate {
  public:
-  // Refuses what jinja2 refuses; the message names the line.
+  // Rejects what jinja2 rejects; the message contains the line.
   static Result<ChatTemplate> parse(std::string_view source, TemplateLimits limits = {}, TemplateSyntax syntax = {});
 
   // `variables` is what transformers passes: messages, tools, documents, add_generation_prompt, bos_token, eos_token, … and any
-  // extra. Errors are the template's own raise_exception, undefined values, type errors, exceeded limits; each names the line.
+  // extra. Errors: the template's own raise_exception, undefined values, type errors, exceeded limits; each with the line.
   Result<Rendered> render(const Json& variables) const;
 
  private:

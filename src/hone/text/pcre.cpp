@@ -12,7 +12,7 @@ Result<Code> compile(const std::string& pattern, uint32_t options) {
   Code code(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), options, &problem, &offset, context));
   pcre2_compile_context_free(context);
   if (!code) return Error{message(problem)};
-  pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);  // without JIT the interpreter serves
+  pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);  // without JIT, the interpreter is used
   return code;
 }
 

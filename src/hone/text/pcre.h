@@ -1,5 +1,5 @@
-// What the tokenizers' and Python's regular expressions share of PCRE2: compiling untrusted patterns, and limits on matching
-// them.
+// PCRE2 for tokenizers and Python's regular expressions:
+// compiling untrusted patterns, and limits on matching.
 #pragma once
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -11,7 +11,7 @@
 
 namespace hone::text::pcre {
 
-// Enough for any honest pattern on a line of prose; a catastrophic one stops within a second.
+// Enough for any reasonable pattern on a line of prose; a catastrophic one stops within a second.
 inline constexpr uint32_t kMatchLimit = 20'000'000, kDepthLimit = 100'000, kHeapLimitKiB = 64 * 1024;
 inline constexpr size_t kMaxPattern = 64 * 1024;  // bytes
 
@@ -24,7 +24,7 @@ using Code = std::unique_ptr<pcre2_code, Free>;
 using MatchData = std::unique_ptr<pcre2_match_data, Free>;
 using MatchContext = std::unique_ptr<pcre2_match_context, Free>;
 
-// Text and classes are Unicode; lines end at \n. Compiled to machine code where PCRE2 can.
+// Text and classes are Unicode; lines end at \n. JIT-compiled where PCRE2 supports it.
 Result<Code> compile(const std::string& pattern, uint32_t options);
 MatchContext limited();
 std::string message(int code);

@@ -1,4 +1,4 @@
-// Regular expressions as Python's `re` reads them, run by PCRE2 with bounded work: what evaluation tasks and templates hold.
+// Regular expressions with the semantics of Python's `re`, run by PCRE2 with bounded work: for evaluation tasks and templates.
 #pragma once
 #include <memory>
 #include <optional>
@@ -12,14 +12,14 @@ namespace hone::text {
 
 class PythonRegex {
  public:
-  // The text of the whole match, then of each group; nothing for a group that took no part.
+  // The text of the full match, then of each group; nothing for a group that did not participate.
   using Match = std::vector<std::optional<std::string>>;
 
   static Result<PythonRegex> compile(const std::string& pattern, bool ignore_case = false);
 
-  // All matches from left to right, none overlapping. Throws UserError when matching needs more work than is allowed.
+  // All non-overlapping matches from left to right. Throws UserError if matching exceeds the work limit.
   std::vector<Match> find_all(std::string_view text) const;
-  // re.sub: `replacement` may name groups as \1 or \g<name>; at most `count` times, 0 is always.
+  // re.sub: `replacement` may refer to groups as \1 or \g<name>; at most `count` times, 0 is unlimited.
   std::string replace(std::string_view text, std::string_view replacement, int64_t count = 0) const;
 
  private:

@@ -1,4 +1,4 @@
-// The bytes each token stands for: a token may be a part of a character, which text cannot show.
+// The bytes of each token: a token may be part of a character, which text cannot represent.
 #pragma once
 #include <string>
 
@@ -9,7 +9,7 @@ namespace hone::text {
 class TokenBytes {
  public:
   explicit TokenBytes(const Tokenizer& tokenizer);  // which must outlive it
-  // Of a special token, its name.
+  // For a special token, its name.
   std::string of(TokenId id) const;
 
  private:

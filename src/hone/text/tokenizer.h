@@ -53,10 +53,10 @@ class Tokenizer {
   int64_t model_max_length_ = 0;
 };
 
-// A tokenizer out of the text of a tokenizer.json alone: no folder, no configuration.
+// A tokenizer from the text of a tokenizer.json alone: no folder, no configuration.
 Result<std::shared_ptr<const Tokenizer>> tokenizer_from_json(std::string_view json);
 
-// Decodes one token at a time and never emits half a character: bytes of an unfinished one are held back.
+// Decodes one token at a time and never emits partial characters: incomplete bytes are held back.
 class StreamDecoder {
  public:
   StreamDecoder(const Tokenizer& tokenizer, bool skip_special_tokens)

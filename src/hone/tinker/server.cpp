@@ -26,7 +26,7 @@ constexpr std::chrono::seconds kLongPoll{30};  // the SDK gives up after 45
 constexpr std::chrono::seconds kTidyEvery{20};
 constexpr double kKeepResults = 3600, kKeepSamples = 900;  // seconds
 
-// For metrics: "" is everything that no route names.
+// For metrics: "" is any path without a route.
 std::string_view pattern_of(const HttpRequest& request) {
   if (auto found = find_route(request.method, request.path); found.route) return found.route->path;
   const auto* route = OpenAiApi::find_route(request.method, request.path);
@@ -128,7 +128,7 @@ class TinkerServer : public TinkerService {
     throw ApiError(400, problem.what(), "", "invalid_request");
   }
 
-  // Waits for the result, but not so long that the client gives up: it asks again at once.
+  // Waits for the result, but less than the client's timeout: the client polls again at once.
   asio::awaitable<void> retrieve(Exchange& exchange, const Call& call) {
     std::string id;
     try {
@@ -192,7 +192,7 @@ class TinkerServer : public TinkerService {
 
 int run_tinker_server(model::CausalLM& model, engine::Engine& engine, const serve::ServedModel& served,
                       const TinkerConfig& config) {
-  const train::RunLock lock(config.model.root);  // one server per folder; before the port is taken
+  const train::RunLock lock(config.model.root);  // one server per folder; checked before opening the port
   return TinkerServer(model, engine, served, config).run();
 }
 

@@ -1,4 +1,4 @@
-// hone serve-tinker: one base model behind the protocol of the tinker SDK.
+// hone serve-tinker: one base model with the protocol of the tinker SDK.
 #pragma once
 #include "hone/serve/server.h"
 #include "hone/tinker/api/call.h"
@@ -13,8 +13,8 @@ struct TinkerConfig {
   ApiConfig api;
 };
 
-// Serves until SIGTERM or SIGINT. What was acknowledged before is there again at the next start.
-// `served` is the base model as OpenAI's interface shows it.
+// Serves until SIGTERM or SIGINT. Acknowledged requests survive
+// a restart. `served` is the base model for OpenAI's API.
 int run_tinker_server(model::CausalLM& model, engine::Engine& engine, const serve::ServedModel& served,
                       const TinkerConfig& config);
 

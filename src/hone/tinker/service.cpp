@@ -74,7 +74,7 @@ void TinkerService::start_draining(int signal) {
 
 asio::awaitable<void> TinkerService::drain() {
   co_await in_flight_.drain(listener_, std::chrono::seconds(2), [this] { interrupt(); });
-  if (in_flight_.count() > 0) ::_exit(0);  // everything acknowledged is stored, and these answers have no end
+  if (in_flight_.count() > 0) ::_exit(0);  // everything acknowledged is stored, and these responses do not end by themselves
   io_.stop();
 }
 

@@ -1,5 +1,5 @@
-// What the server and the gateway have in common: they listen, refuse requests without a key or route, and end on a
-// signal.
+// Common parts of the server and the gateway: they listen, reject
+// requests without a key or route, and shut down on a signal.
 #pragma once
 #include <boost/asio/signal_set.hpp>
 
@@ -13,7 +13,7 @@ namespace hone::tinker {
 
 namespace asio = boost::asio;
 
-// An error in the words of the API that the request belongs to.
+// An error in the format of the request's API.
 serve::HttpResponse problem_answer(const serve::ApiError& problem, const serve::HttpRequest& request);
 
 class TinkerService : public serve::Service {

@@ -1,4 +1,4 @@
-// Settings of the training loop. Front ends fill it with their own defaults.
+// Settings of the training loop. Front ends provide their own defaults.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -24,7 +24,7 @@ struct LayerSamplingConfig {
 };
 
 struct TrainerConfig {
-  // How long. max_steps > 0 wins over epochs; a stream of unknown length needs it.
+  // Duration. max_steps > 0 takes precedence over epochs; a stream of unknown length needs it.
   double epochs = 3;
   int64_t max_steps = -1;
   std::optional<double> max_epochs;  // ends the run early, a stream's too; the schedule does not know
@@ -36,7 +36,7 @@ struct TrainerConfig {
   bool deterministic = false;
   bool use_cuda_graphs = true;  // passes of small models are captured and replayed, where the device can
 
-  // Numbers. Without `pure`, half-precision weights that are trained get float32 masters; float16 scales its loss.
+  // Precision. Without `pure`, trained half-precision weights get float32 master weights; float16 uses loss scaling.
   Precision precision = Precision::float32;
   bool no_master_weights = false;
   std::optional<LayerSamplingConfig> layer_sampling;
@@ -45,7 +45,7 @@ struct TrainerConfig {
   Spike on_spike = Spike::warn;  // a loss so many standard deviations above the recent ones; 0: none is
   double spike_sigmas = 20;
 
-  // When. Values in (0, 1) are a share of all steps.
+  // Intervals. Values in (0, 1) are fractions of all steps.
   IntervalStrategy logging = IntervalStrategy::steps;
   double logging_steps = 5;     // 0: never
   bool log_short_runs = false;  // no interval was given: a run of few steps logs each of them
@@ -69,7 +69,7 @@ struct TrainerConfig {
   std::optional<int64_t> early_stop_patience;
   double early_stop_threshold = 0;
 
-  // Where.
+  // Output.
   Layout layout = Layout::swift;
   fs::path output_dir = "output";
   bool add_version = true;             // ms-swift: a folder vN-date inside output_dir
@@ -87,7 +87,7 @@ struct TrainerConfig {
   bool report_token_rate = false;            // train_tokens_per_second among the results
   bool report_effective_rate = false;        // LLaMA-Factory's effective_tokens_per_sec, per process
 
-  // Going on.
+  // Resuming.
   std::optional<fs::path> resume_from_checkpoint;
   bool auto_resume = false;              // LLaMA-Factory: the newest whole checkpoint in output_dir
   std::optional<fs::path> continue_run;  // a restarted process continues in the folder of the attempt before

@@ -14,7 +14,7 @@
 namespace hone::train {
 namespace {
 
-// Where things are written and whether a run is continued: no step depends on them.
+// Output paths and resume settings: no step depends on them.
 constexpr std::array<std::string_view, 18> kNoMatter{"output_dir",        "resume_from_checkpoint",
                                                      "add_version",       "overwrite_output_dir",
                                                      "logging_dir",       "run_name",
@@ -114,7 +114,7 @@ std::string fresh_run_id() {
 
 std::string id_to_continue(const fs::path& checkpoint) {
   auto manifest = read_manifest(checkpoint);
-  // Earlier versions gave all runs that train the same thing one id.
+  // Earlier versions gave all runs of the same objective one id.
   if (!manifest || manifest->run_id.empty() || manifest->run_id == manifest->trains_on) return fresh_run_id();
   for (const auto& [step, other] : checkpoints_newest_first(fs::absolute(checkpoint).lexically_normal().parent_path())) {
     if (step <= manifest->step) break;

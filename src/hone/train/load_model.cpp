@@ -6,7 +6,7 @@
 namespace hone::train {
 namespace {
 
-// Adapters may start from weights, or be merged into them.
+// Adapters may be initialized from weights or merged into them.
 bool reads_weights(const tuner::TunerConfig& tuner) {
   if (tuner.kind != tuner::TunerType::adapter) return false;
   const auto& lora = tuner.lora;

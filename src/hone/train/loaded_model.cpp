@@ -11,7 +11,7 @@
 namespace hone::train {
 namespace {
 
-// Heads that context parallel ranks split, of those on one tensor parallel rank. 1: none.
+// Heads per tensor parallel rank that context parallel ranks split. 1: none.
 int64_t heads_to_exchange(const TrainingJob& job, const DistributedContext& processes, const model::CausalLM& model,
                           int64_t ranks) {
   const auto& attention = model.config().attention;
@@ -25,13 +25,13 @@ int64_t heads_to_exchange(const TrainingJob& job, const DistributedContext& proc
   return heads;
 }
 
-// Why a model needs full sequences; null: they may be split.
+// Why a model needs full sequences; null if they may be split.
 const char* reason_for_full_sequences(const model::DecoderConfig& config) {
   if (config.vision && config.vision->sees_ahead) return "lets the rows of an image see each other, which stay together";
   return config.rope.kind == model::RopeKind::dynamic ? "has dynamic RoPE scaling" : nullptr;
 }
 
-// Splits sequences over several processes: attention exchanges, the rest works position by position.
+// Splits sequences over processes: attention communicates, everything else is per position.
 std::unique_ptr<parallel::SequenceParallel> split_sequences(const TrainingJob& job, const DistributedContext& processes,
                                                             model::CausalLM& model) {
   const bool by_context = processes.mesh.size("cp") > 1;
@@ -61,8 +61,8 @@ std::unique_ptr<parallel::ShardedModel> shards_of(const TrainingJob& job, parall
   return std::make_unique<parallel::ShardedModel>(model, job.parallel.sharding, std::move(groups), job.trainer.no_master_weights);
 }
 
-// Of a whole model all ranks of a copy share the state; of one in parts those that hold the same ones do (Megatron's distributed
-// optimizer).
+// For a full model, all ranks of a replica share the optimizer state; for a partitioned one, the ranks with the same parts do
+// (Megatron's distributed optimizer).
 parallel::ShardingGroups sharding_groups(const DistributedContext& processes, const LoadedModel& loaded) {
   if (!processes.shards_optimizer) return {.shards = *processes.shards, .replicas = processes.replicas.get()};
   auto of_parameter = [&processes, tensor = loaded.tensor.get(), stages = loaded.stages.get()](const Tensor& parameter) {
@@ -113,11 +113,11 @@ void take_trained_stages(const TrainingJob& job, const DistributedContext& proce
   loaded.schedule = std::make_unique<PipelineSchedule>(model, *loaded.stages, std::move(options));
 }
 
-// What of `trainable` is on this process.
+// The subset of `trainable` on this process.
 std::vector<std::pair<std::string, Tensor>> trained_here(const LoadedModel& loaded) {
   auto trainable = loaded.tuned.trainable;
   if (loaded.stages) std::erase_if(trainable, [&](const auto& named) { return !loaded.stages->holds(named.second); });
-  // A bias that is added on one rank alone is known to the others.
+  // A bias that only one rank adds is known to the others.
   if (loaded.sharded) std::erase_if(trainable, [&](const auto& named) { return !loaded.sharded->holds(named.second); });
   return trainable;
 }
@@ -151,8 +151,8 @@ std::unique_ptr<parallel::TensorParallelModel> shard_layers(const TrainingJob& j
            fmt::format("expert-{}-{}", over_experts && processes.experts ? rank - processes.experts->rank() : rank, name)});
 }
 
-// The adapter's weights are whole on every process while this lives, also when writing them fails on one.
-// After the layout, since the keys have the towers' device; before weights are sharded. The towers are on the first stage.
+// The adapter's weights are complete on every process during the lifetime of this object, even if writing fails on one. After the
+// layout, since the keys have the towers' device; before weights are sharded. The towers are on the first stage.
 void cache_towers(const TrainingJob& job, LoadedModel& loaded) {
   if (job.tower_cache && (!loaded.stages || loaded.stages->is_first()))
     loaded.model->set_tower_cache(std::make_shared<model::TowerCache>(*job.tower_cache));
@@ -168,7 +168,7 @@ class GatheredAdapter {
   parallel::ShardedModel& model_;
 };
 
-// Files of a model in parts whose copies share the optimizer's state: weights are there when what others changed has arrived.
+// Files of a partitioned model with a distributed optimizer: weights are complete once the others' updates have arrived.
 WeightFiles with_shards(WeightFiles files, parallel::ShardedModel& sharded) {
   files.gather = [&sharded, gather = files.gather](const std::function<void()>& write) {
     sharded.wait_for_sync();
@@ -182,7 +182,7 @@ WeightFiles with_shards(WeightFiles files, parallel::ShardedModel& sharded) {
   return files;
 }
 
-// Whatever trains, as it is now, and the rest where it lies: nothing changes that.
+// Copies trained tensors and refers to the others, which do not change.
 tuner::ReadWeight copies_of(const tuner::Tuned& tuned) {
   auto copies = std::make_shared<std::unordered_map<const void*, Tensor>>();
   for (const auto& [name, tensor] : tuned.trainable)
@@ -204,7 +204,7 @@ void LoadedModel::run_frozen(const std::function<void(model::CausalLM&)>& work) 
 
 void LoadedModel::keep_gathered(bool hold) {
   if (sharded) sharded->keep_gathered(hold);
-  if (tensor && hold) tensor->keep_gathered(true);  // whole layers of a stage first, then the stages
+  if (tensor && hold) tensor->keep_gathered(true);  // gathers the layers of a stage first, then the stages
   if (stages) stages->keep_gathered(hold);
   if (tensor && !hold) tensor->keep_gathered(false);
 }
@@ -328,7 +328,7 @@ std::vector<UpdatedModel> updated_parameters(const SessionModels& models, const 
   return list;
 }
 
-// Who sums gradients over the processes that hold the same parameters.
+// Reduces gradients over the processes with the same parameters.
 std::unique_ptr<ParallelStrategy> make_copies(const TrainingJob& job, const DistributedContext& processes,
                                               const std::vector<UpdatedModel>& models) {
   const auto& policy = *models.front().loaded;

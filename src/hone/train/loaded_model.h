@@ -1,4 +1,4 @@
-// The models of a run by name, and how each is on the processes: whole, in shards, its sequences on several of them.
+// The models of a run by name, and their distribution over processes: replicated, sharded, or with split sequences.
 #pragma once
 #include "hone/parallel/sequence_parallel.h"
 #include "hone/train/checkpoints/checkpoint_assets.h"
@@ -11,8 +11,8 @@
 
 namespace hone::train {
 
-// Of the model that generates and is the run's result. Others that train are kept in a folder of their name below it, and the
-// names of their parameters begin with theirs.
+// The model that generates and is the run's result. Other trained models are saved in a subfolder with their name, which also
+// prefixes their parameters.
 inline constexpr const char* kPolicy = "policy";
 inline constexpr const char* kReferenceModel = "reference";
 inline constexpr const char* kTeacherModel = "teacher";
@@ -31,7 +31,7 @@ struct LoadedModel {
   bool trains() const { return !tuned.trainable.empty(); }
   bool is_spread() const { return sharded || tensor || stages; }
   void keep_gathered(bool hold);  // while held, all of it is on every process; all of them call it
-  // Runs `work` with a frozen model, without gradients. Every process takes part where it is in shards.
+  // Runs `work` with a frozen model, without gradients. Collective if the model is sharded.
   void run_frozen(const std::function<void(model::CausalLM&)>& work);
 };
 
@@ -46,7 +46,7 @@ class SessionModels {
   std::vector<std::unique_ptr<LoadedModel>> models_;  // which others point at
 };
 
-// Shards a model that trains and splits its sequences, as far as the run requests it.
+// Shards a trained model and splits its sequences, as the run requests.
 LoadedModel shard_model(const TrainingJob& job, const DistributedContext& processes, const char* name,
                         std::shared_ptr<model::CausalLM> model, tuner::Tuned tuned);
 // Tells another model that the sequences of its batches are split like those of the policy.
@@ -55,17 +55,17 @@ void split_sequences_of(LoadedModel& other, parallel::SequenceParallel& sequence
 LoadedModel freeze_model(const TrainingJob& job, const DistributedContext& processes, const char* name,
                          std::unique_ptr<model::CausalLM> model);
 
-// What trains, of all models.
+// The trained parameters of all models.
 std::vector<optim::ParameterGroup> trained_groups(const TrainingJob& job, const SessionModels& models);
 TensorList trained_tensors(const SessionModels& models);
 
-// The processes as the trainer sees them. `working` holds what the model computes with, `updated` what the optimizer changes: the
-// same tensors or their masters.
+// The trainer's parallel strategy. `working` are the tensors the model computes with, `updated` those the optimizer changes: the
+// same tensors or their master weights.
 std::unique_ptr<ParallelStrategy> make_strategy(const TrainingJob& job, const DistributedContext& processes,
                                                 const SessionModels& models, const std::vector<optim::ParameterGroup>& working,
                                                 const std::vector<optim::ParameterGroup>& updated);
 
-// How what is trained becomes files and back. Weights that are spread over processes are fetched part by part.
+// Saves and loads what is trained. Distributed weights are gathered part by part.
 WeightFiles weight_files(const TrainingJob& job, const DistributedContext& processes, LoadedModel& loaded,
                          const CheckpointAssets& companions);
 // The files of the policy and of a model that trains with it, written as one: the latter's in a folder of its name.

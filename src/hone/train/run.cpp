@@ -29,8 +29,8 @@ int exit_code(const RunResult& finished) {
   }
 }
 
-// What reads parts of a head or draws its own noise does not support sharded layers; what acts between turns or asks servers does
-// not support other processes that compute the same rows.
+// Methods that read parts of a head or draw their own noise do not support sharded layers; multi-turn rollouts and rollout
+// servers do not support several processes that compute the same rows.
 void check_model_parts(const TrainingJob& job, const DistributedContext& processes) {
   const auto& sft = job.sft;
   const bool pools = !job.task.is_generative() && job.preference.method != Preference::rm;
@@ -78,7 +78,7 @@ void check_model_parts(const TrainingJob& job, const DistributedContext& process
   if (processes.is_tensor_or_expert_parallel() || processes.stages) refuse(option, missing);
 }
 
-// What can only be told once the processes have met.
+// Checks that need the process group.
 void validate_processes(const TrainingJob& job, const DistributedContext& processes) {
   if (processes.shards_model() || processes.is_tensor_or_expert_parallel()) require_elementwise(job.optimizer.name);
   if (processes.is_tensor_or_expert_parallel() || processes.same_rows) check_model_parts(job, processes);
@@ -93,7 +93,7 @@ void validate_processes(const TrainingJob& job, const DistributedContext& proces
           "set `micro_batch_size`");
 }
 
-// One attempt. `folder` is where the run is written as soon as that is known.
+// One attempt. `folder` is set as soon as the run's folder is known.
 int attempt(const TrainingJob& job, const DistributedContext& processes, fs::path& folder) {
   TrainingSession session(job, processes);
   folder = session.folder();
@@ -117,7 +117,7 @@ int attempt(const TrainingJob& job, const DistributedContext& processes, fs::pat
   }
 }
 
-// What a device's batch is when batches are given for all of them.
+// The batch size per device if a global batch size is given.
 int64_t split_batch(int64_t whole, int processes) {
   if (whole % processes != 0)
     throw UserError(
@@ -171,8 +171,8 @@ int run_training(const TrainingJob& job) {
   if (job.distillation && job.distillation->turns && job.do_train && processes.world.is_main())
     rl::probe_tools(job.distillation->turns->tools);
   fs::path folder;
-  // A supervisor speaks for its ranks, since it outlives them; before there is a folder, only who typed the command wants to
-  // know.
+  // The supervisor notifies for its ranks, since it outlives
+  // them; before a folder exists, no notification is sent.
   auto tell = [&](const std::string& error) {
     if (processes.world.is_main() && !parallel::is_supervised() && !folder.empty())
       send_run_notification(job.trainer.swanlab, folder, display_name(job), error);
@@ -187,7 +187,7 @@ int run_training(const TrainingJob& job) {
     tell(problem.what());
     if (processes.world.is_main()) {
       discard_unused(job.trainer, folder);
-      if (is_new) fs::remove(job.trainer.output_dir, ignored);  // where nothing was written into it
+      if (is_new) fs::remove(job.trainer.output_dir, ignored);  // if nothing was written into it
     }
     throw;
   }

@@ -1,4 +1,4 @@
-// A whole training run: from a model folder and datasets to checkpoints, logs and pictures. Front ends fill in a TrainingJob.
+// A complete training run: from a model folder and datasets to checkpoints, logs and plots. Front ends fill in a TrainingJob.
 #pragma once
 #include <string>
 
@@ -75,17 +75,17 @@ struct TrainingJob {
   std::string chosen;          // what "auto" became, said once nothing can be wrong with the command any more
 };
 
-// Names what is trained on: model, data, tuner and stage. All runs of them share it, with any learning rate or length.
+// Identifies what is trained: model, data, tuner and stage. Independent of learning rate and duration.
 std::string run_identity(const TrainingJob& job);
 
-// "sft of Qwen2.5-7B-Instruct": what a message about the run calls it.
+// "sft of Qwen2.5-7B-Instruct": the run's name in messages.
 std::string display_name(const TrainingJob& job);
 
-// The length that rows come to where they are packed or truncated, else a usual one: an estimate for what is planned by it.
+// The length of rows if they are packed or truncated, else a typical one: an estimate for planning.
 int64_t expected_row_length(const TrainingJob& job);
 
-// Checks everything that can be known, loads the model, trains, saves and says where. Returns the process's exit code; a
-// UserError carries its own.
+// Validates everything possible in advance, loads the model, trains, saves and reports. Returns the exit code; a UserError has
+// its own.
 int run_training(const TrainingJob& job);
 
 }  // namespace hone::train

@@ -39,7 +39,7 @@ bool holds_final_weights(const fs::path& folder) {
   return std::any_of(std::begin(kNames), std::end(kNames), [&](const char* name) { return fs::exists(folder / name); });
 }
 
-// What a person named: a checkpoint, or a run, whose newest it then is.
+// The given path: a checkpoint, or a run, of which the newest checkpoint is used.
 fs::path asked_checkpoint(const fs::path& asked, bool weights_alone) {
   if (!fs::is_directory(asked))
     throw UserError(ExitCode::bad_checkpoint,
@@ -57,7 +57,7 @@ fs::path asked_checkpoint(const fs::path& asked, bool weights_alone) {
                                              : "name a checkpoint, or the folder of a run that holds some");
 }
 
-// LLaMA-Factory's way: a folder with checkpoints is continued unasked.
+// As in LLaMA-Factory, a folder with checkpoints is resumed by default.
 std::optional<fs::path> automatic_checkpoint(const fs::path& output_dir, const RunSubject& subject) {
   auto newest = find_checkpoint(output_dir, subject);
   if (newest) log::info("resuming from {}; start from scratch with `overwrite_output_dir` true", newest->string());
@@ -111,7 +111,7 @@ fs::path make_run_folder(const TrainerConfig& config, const Beginning& beginning
   if (beginning.folder) return *beginning.folder;
   check_output_folder(config.output_dir);
   auto root = fs::absolute(config.output_dir).lexically_normal();
-  // Another run may start in the same second: the folder is ours only if we made it.
+  // Another run may start in the same second: the folder is ours only if we created it.
   int64_t version = highest_version(root) + 1;
   fs::path made;
   do made = root / fmt::format("v{}-{}", version++, time_stamp());

@@ -31,7 +31,7 @@ std::string time_of_day() {
   return text;
 }
 
-// "process 4711 on node-3 since 2026-11-16 02:00:00", from what the holder wrote.
+// "process 4711 on node-3 since 2026-11-16 02:00:00", from the holder's note.
 std::string holder(int fd) {
   char content[512] = {};
   auto size = ::pread(fd, content, sizeof content - 1, 0);
@@ -60,7 +60,7 @@ RunLock::RunLock(const fs::path& folder) : path_(folder / kLockFile) {
       throw UserError(ExitCode::usage, fmt::format("{}: cannot be opened: {}", path_.string(), std::strerror(errno)),
                       "name another `output_dir`");
     if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) {
-      if (still_there(fd_, path_)) break;  // else a run that has just ended removed it
+      if (still_there(fd_, path_)) break;  // else a run that just ended removed it
       ::close(fd_);
       continue;
     }
@@ -76,7 +76,7 @@ RunLock::RunLock(const fs::path& folder) : path_(folder / kLockFile) {
     return;
   }
   auto content = Json{{"pid", ::getpid()}, {"host", this_host()}, {"since", time_of_day()}}.dump();
-  // A full disk is no reason to refuse: the lock itself needs no room.
+  // A full disk is no reason to fail: the lock itself needs no space.
   if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, content.data(), content.size(), 0) < 0)
     log::debug("{}: {}", path_.string(), std::strerror(errno));
 }

@@ -1,13 +1,13 @@
-// One run at a time writes into a folder: two that save there would take each other's files away.
+// Only one run at a time may write to a folder: two would overwrite each other's files.
 #pragma once
 #include "hone/base/file.h"
 
 namespace hone::train {
 
-// Holds `folder` while it lives. The system lets go of it when the process ends, however it ends.
+// Locks `folder` during its lifetime. The system releases the lock when the process ends, however it ends.
 class RunLock {
  public:
-  // Throws UserError(usage) that names the process which holds it.
+  // Throws UserError(usage) naming the process that holds it.
   explicit RunLock(const fs::path& folder);
   ~RunLock();
   RunLock(const RunLock&) = delete;

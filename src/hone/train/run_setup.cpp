@@ -17,7 +17,7 @@
 namespace hone::train {
 namespace {
 
-// Servers are sent tokens alone, and turns are made of them.
+// Servers receive only tokens, which the turns consist of.
 void require_text(const rl::Prompts& prompts, bool has_servers, bool has_turns) {
   if (!prompts.has_media()) return;
   if (has_servers)
@@ -37,7 +37,7 @@ std::unique_ptr<data::Loader> train_loader(const TrainingJob& job, RunSetup& rea
   return data::make_loader(ready.data.train, ready.encoder, config, ready.report);
 }
 
-// CHORD's rows, which have answers.
+// CHORD's expert rows, which have responses.
 std::unique_ptr<data::Loader> demonstration_loader(const TrainingJob& job, const RunSetup& ready,
                                                    const DistributedContext& processes) {
   const auto& config = *job.reinforcement->demonstrations;
@@ -78,7 +78,7 @@ std::unique_ptr<rl::RolloutLoader> rollout_loader(const TrainingJob& job, RunSet
   return loader;
 }
 
-// Rows with answers are batches already; where every batch is generated, prompts are enough.
+// Rows with responses are complete batches; if every batch is generated, prompts suffice.
 std::unique_ptr<DistillationLoader> distillation_loader(const TrainingJob& job, RunSetup& ready,
                                                         const DistributedContext& processes) {
   if (!ready.data.train)
@@ -86,7 +86,7 @@ std::unique_ptr<DistillationLoader> distillation_loader(const TrainingJob& job, 
                     "name them with `dataset`; streams of unknown length cannot be used");
   const auto& config = *job.distillation;
   auto rows = config.always_generates() ? nullptr : train_loader(job, ready, processes);
-  data::RowReport unheard(false);  // the loader of the rows reports them
+  data::RowReport unheard(false);  // the row loader reports them
   auto prompts = std::make_shared<const rl::Prompts>(ready.data.train, ready.encoder, rows ? unheard : *ready.report,
                                                      job.loader.threads, longest_useful_prompt(job));
   require_text(*prompts, config.servers.has_value(), config.turns.has_value());
@@ -96,7 +96,7 @@ std::unique_ptr<DistillationLoader> distillation_loader(const TrainingJob& job, 
                                 processes.data_size(), job.loader.seed, job.loader.shuffle});
 }
 
-// LLaMA-Factory's tokenized_path, the first time: later runs read what this one leaves there.
+// LLaMA-Factory's tokenized_path, the first time: later runs read what this run writes.
 void write_tokenized(const TrainingJob& job, const RunSetup& ready) {
   ThreadPool pool(job.loader.threads ? job.loader.threads : static_cast<size_t>(usable_cores()));
   data::RowReport report(job.datasets.strict);
@@ -107,7 +107,7 @@ void write_tokenized(const TrainingJob& job, const RunSetup& ready) {
     data::write_cached_dataset(job.tokenized_path / "validation", *ready.data.validation, *ready.encoder, report, pool, purpose);
 }
 
-// Validation data that the first evaluation would find empty ends the run before the model loads. The first rows tell.
+// Ends the run before loading the model if the first evaluation would have no usable rows. Checks only the first rows.
 void require_usable_rows(const TrainingJob& job, const RunSetup& ready) {
   constexpr int64_t kLookedAt = 256;
   const auto& rows = *ready.data.validation;
@@ -171,7 +171,7 @@ RunSetup set_up_run(const TrainingJob& job, const DistributedContext& processes)
   ready.report = std::make_shared<data::RowReport>(job.datasets.strict);
   const std::string trains_on = run_identity(job);
   Beginning beginning{.checkpoint = std::nullopt, .run_id = fresh_run_id(), .folder = settled_folder(job.trainer)};
-  if (job.do_train) {  // one process decides: others may not have been here when the run began
+  if (job.do_train) {  // one process decides: others may have been added since the run started
     if (processes.world.is_main()) {
       if (beginning.folder) ready.lock = hold(*beginning.folder);
       beginning = begin_run(job.trainer, {trains_on, job.args});

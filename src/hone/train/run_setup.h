@@ -10,7 +10,7 @@
 
 namespace hone::train {
 
-// What is ready before the model is: every mistake in options or data that can be known shows here, in a second.
+// What is ready before the model: errors in options or data are reported here, within a second.
 struct RunSetup {
   RunFolder run;
   std::unique_ptr<RunLock> lock;  // of its folder, on the first process
@@ -30,15 +30,15 @@ struct RunSetup {
 
 RunSetup set_up_run(const TrainingJob& job, const DistributedContext& processes);
 
-// What evaluations go through, under the names of their numbers.
+// The evaluation sets and the names of their metrics.
 std::vector<data::NamedSource> validation_sets(const data::OpenedData& data);
 
-// Of rows with KL pairs: partners are rows of the same optimizer step over all `processes`, unless the config says otherwise.
-// Throws UserError(usage) where an update has one row.
+// For rows with KL pairs: partners are rows of the same optimizer step over all `processes`, unless configured otherwise. Throws
+// UserError(usage) if an update has only one row.
 void set_kl_block(const TrainingJob& job, int processes, data::LoaderConfig& config);
 
-// Of a run whose model completes the rows itself: a prompt and one token of an answer are the least that the model, or the
-// engine, must hold.
+// For a run whose model completes the rows itself: the model, or the engine, must have room for a prompt and one completion
+// token.
 int64_t longest_useful_prompt(const TrainingJob& job);
 
 std::string tuner_name(const tuner::TunerConfig& tuner);  // as run identities and argument files spell it

@@ -1,4 +1,4 @@
-// One attempt at a run, built step by step: data and folder, then the models by name, then what trains them.
+// One attempt at a run, built step by step: data and folder, then the models by name, then the trainer.
 #pragma once
 #include "hone/train/distillation/teacher.h"
 #include "hone/train/loaded_model.h"
@@ -11,13 +11,13 @@ namespace hone::train {
 
 class TrainingSession {
  public:
-  // Everything that is ready before a model is. `job` and `processes` outlive the session.
+  // Everything that is ready before a model. `job` and `processes` must outlive the session.
   TrainingSession(const TrainingJob& job, const DistributedContext& processes);
 
   const fs::path& folder() const { return ready_.run.root; }
   void load_models();
   RunResult train();
-  // After training, or without it: what do_eval and do_predict ask for.
+  // After training, or without it: do_eval and do_predict.
   void evaluate(const RunResult* finished);
 
  private:

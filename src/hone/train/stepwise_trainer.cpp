@@ -18,9 +18,9 @@
 namespace hone::train {
 namespace {
 
-constexpr const char* kRunId = "loop";  // checkpoints of loops that others write are never looked for by themselves
+constexpr const char* kRunId = "loop";  // checkpoints of user-written loops are never resumed automatically
 
-// The place of a loop in its data and rates, as a checkpoint keeps it.
+// The position of a loop in its data and schedules, as stored in a checkpoint.
 class LoopPosition final : public data::Loader {
  public:
   LoopPosition(int64_t& lr_steps, data::Loader* loader) : lr_steps_(lr_steps), loader_(loader) {}
@@ -53,7 +53,7 @@ void prepare(model::CausalLM& model, const StepwiseConfig& config) {
   model::apply_activation_checkpointing(model, config.gradient_checkpointing ? model::Recompute::block : model::Recompute::none);
 }
 
-// What the parts of a run ask of its description.
+// The job settings that the components of a run need.
 TrainingJob job_of(const StepwiseConfig& config, const model::CausalLM& model) {
   TrainingJob job;
   job.groups = config.groups;
@@ -84,7 +84,7 @@ StepwiseTrainer::StepwiseTrainer(std::shared_ptr<model::CausalLM> model, const S
   masters_.let_write(*optimizer_);
   strategy_ = make_strategy(job_, *processes_, models_, working, optimizer_->groups());
   state_.max_steps = config.schedule.total_steps;
-  // Weights began alike on all processes; dropout must not, but where processes compute the same rows.
+  // Weights start equal on all processes; dropout must differ, except between processes that compute the same rows.
   if (int rank = processes_->tensor ? processes_->data_rank() : processes_->world.rank; rank > 0)
     device::seed(config.seed + static_cast<uint64_t>(rank));
 }
@@ -94,7 +94,7 @@ data::Batch StepwiseTrainer::placed(const data::Batch& batch) const {
   return (sequence ? own_part(batch, *sequence) : batch).to(model().device());
 }
 
-// Gradients that are there already were divided by fewer items.
+// Existing gradients were divided by fewer items.
 double StepwiseTrainer::count_items(double num_items) {
   if (finished_ && strategy_->size() > 1)
     throw UserError(ExitCode::usage, "gradients are added to those that all processes have summed already",
@@ -116,7 +116,7 @@ StepResult StepwiseTrainer::forward_backward(const std::vector<data::Batch>& bat
   for (const auto& batch : batches) num_items += loss.num_items(parts.emplace_back(placed(batch)));
   const double before = num_items_, factor = count_items(num_items);
   model().set_training(true);
-  StepMetrics metrics(loss.metrics_vary() || strategy_->pipeline());  // of a pipeline, one stage has some
+  StepMetrics metrics(loss.metrics_vary() || strategy_->pipeline());  // in a pipeline, only one stage has some
   auto begin = [this](bool) { strategy_->before_micro_batch(false); };
   auto end = [this] {
     strategy_->after_micro_batch();
@@ -218,7 +218,7 @@ Tensor StepwiseTrainer::base_logps(const data::Batch& batch, double temperature)
 }
 
 void StepwiseTrainer::backward(const Tensor& loss_sum, double num_items) {
-  const auto* sequence = models_.policy().sequence.get();  // whose processes all count the whole rows
+  const auto* sequence = models_.policy().sequence.get();  // whose processes all count full rows
   const auto loss = loss_sum * count_items(sequence ? num_items / sequence->size() : num_items);
   if (auto* pipeline = strategy_->pipeline())
     pipeline->end_passes(loss);
@@ -243,7 +243,7 @@ StepResult StepwiseTrainer::evaluate(const std::vector<data::Batch>& batches, Lo
   return metrics.read(at::zeros({}), std::max(num_items, 1.0), false, *strategy_).wait();
 }
 
-// Which pass is the last nobody knows before: whole gradients are sent when they are asked for. Shards were summed in each pass.
+// The last pass is not known in advance: full gradients are reduced on request. Sharded ones were reduced in each pass.
 void StepwiseTrainer::finish_gradients() {
   if (std::exchange(finished_, true)) return;
   if (!models_.policy().sharded) strategy_->before_micro_batch(true);
@@ -320,7 +320,7 @@ void StepwiseTrainer::save_weights(const fs::path& folder, const CheckpointAsset
     weights.gather(write);
   else if (main)
     write();
-  strategy_->sum(0);  // the files are there when it returns, on every process
+  strategy_->sum(0);  // on return the files exist on every process
 }
 
 void StepwiseTrainer::load(const fs::path& checkpoint, data::Loader* loader) {

@@ -9,7 +9,7 @@
 namespace hone::train {
 namespace {
 
-// Shares of all steps (below 1) compare with shares alone, as in transformers.
+// Fractions of all steps (below 1) compare only with fractions, as in transformers.
 bool saves_fall_on_evaluations(const TrainerConfig& config) {
   if ((config.save_steps < 1) != (config.eval_steps < 1) || config.eval_steps <= 0) return false;
   const double times = config.save_steps / config.eval_steps;

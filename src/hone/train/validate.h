@@ -1,4 +1,4 @@
-// The rules of what can be set about a run, in terms of the configs' fields. Each throws ConfigError, which names them.
+// Validates the configuration of a run in terms of its fields. Each function throws ConfigError naming them.
 #pragma once
 #include "hone/train/run.h"
 
@@ -8,7 +8,7 @@ void validate(const TrainerConfig& config);
 void validate(const PreferenceConfig& config);
 void validate(const DistillationConfig& config);
 void validate(const rl::ReinforcementConfig& config);
-// All of these, and what parts of a job say of each other.
+// All of these, and rules between parts of a job.
 void validate(const TrainingJob& job);
 
 }  // namespace hone::train

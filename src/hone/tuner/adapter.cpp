@@ -33,8 +33,8 @@ void require_unquantized_weights(model::CausalLM& model, std::string_view why) {
 
 void move_in(Tensor& slot, const Tensor& value) { slot = value.detach(); }
 
-// An adapter that changes the embedding or the head changes that one alone, as in PEFT: a tied model becomes untied. The head's
-// weight is then a parameter of its own, which is sharded, placed and replaced separately, though both share their values.
+// An adapter on the embedding or the head changes only that one, as in PEFT: a tied model becomes untied. The head's weight is
+// then a separate parameter, which is sharded, placed and replaced separately, though both share their values.
 template <class Touches>
 void untie_if_touched(model::CausalLM& model, Touches touches) {
   if (!model.config().tie_word_embeddings || !(touches(model.embedding().name) || touches(model.head().name))) return;
@@ -42,10 +42,10 @@ void untie_if_touched(model::CausalLM& model, Touches touches) {
   move_in(model.head().weight, model.embedding().weight);
 }
 
-// PiSSA's randomised start must come out the same when the adapter is loaded, where the run's seed is not known.
+// PiSSA's randomized initialization must be reproducible when the adapter is loaded, where the run's seed is unknown.
 uint64_t seed_for(const std::string& init, uint64_t seed) { return changes_base(init) ? 0 : seed; }
 
-// The start of one layer and the base weight that goes with it.
+// The initialization of one layer and its changed base weight.
 LoraPair start_of(const AdapterSlot& site, const io::AdapterConfig& config, int64_t rank, double scale,
                   const AttachOptions& options, const std::map<std::string, LoraLayer>& known) {
   auto generator = layer_generator(site.path, seed_for(config.init, options.seed));
@@ -103,7 +103,7 @@ bool trains_bias(const io::AdapterConfig& config, const TargetMatcher& matcher, 
   return config.bias == "all" || (config.bias == "lora_only" && matcher(parameter.substr(0, parameter.size() - 5)));
 }
 
-// Gives the adapter its own copy of a base weight, in the base's type: the layers around it compute in that.
+// Gives the adapter its own copy of a base weight, in the base's dtype, in which the surrounding layers compute.
 void take_modules_to_save(AttachedAdapter& adapter, const model::NamedParameter& parameter, const Tensor& value) {
   adapter.modules_to_save.push_back({parameter.name, parameter.value, *parameter.value});
   move_in(*parameter.value,
@@ -127,7 +127,7 @@ void require_matches(const io::AdapterConfig& config, const std::vector<AdapterS
   if (adapted == 0) throw UserError(ExitCode::usage, "the LoRA targets match no module", hint);
 }
 
-// A parameter's update is part of the weight, not of what goes through a layer: what PEFT refuses of it.
+// An update of a parameter changes the weight, not a layer's input: PEFT rejects these settings for it.
 void require_plain_updates(const io::AdapterConfig& config) {
   if (config.target_parameters.empty()) return;
   if (config.dropout != 0)
@@ -139,7 +139,7 @@ void require_plain_updates(const io::AdapterConfig& config) {
                     "parameters take plain LoRA updates");
 }
 
-// Gives every module that the config means its low-rank pair.
+// Attaches a low-rank pair to every module that the config selects.
 void attach_pairs(model::CausalLM& model, AttachedAdapter& adapter, const TargetMatcher& matcher, const AttachOptions& options) {
   const auto all = model.tree().slots();
   const auto known = options.started_in ? initial_pairs(*options.started_in, adapter.config) : std::map<std::string, LoraLayer>();
@@ -196,7 +196,7 @@ AttachedAdapter load_adapter(model::CausalLM& model, const fs::path& folder, con
   untie_if_touched(model, [&](const std::string& path) {
     return parts.layers.contains(path) || parts.modules_to_save.contains(path + ".weight");
   });
-  // Before the pairs: a file may bring its own base weight for a layer it adapts.
+  // Before the pairs: a file may contain its own base weight for an adapted layer.
   for (const auto& parameter : model.parameters()) {
     auto found = parts.modules_to_save.find(parameter.name);
     if (found == parts.modules_to_save.end()) continue;
@@ -229,7 +229,7 @@ AttachedAdapter load_adapter(model::CausalLM& model, const fs::path& folder, con
         fmt::format("the adapter was made for {}", files.config.base_model.empty() ? "another model" : files.config.base_model));
   return adapter;
 } catch (...) {
-  delete_adapter(model, options.name);  // a server that was offered a wrong one continues with the model as it was
+  delete_adapter(model, options.name);  // a server that was given an invalid adapter continues with the unchanged model
   throw;
 }
 
@@ -277,7 +277,7 @@ void save_adapter(model::CausalLM& model, const AttachedAdapter& adapter, const 
 void save_init_lora(const AttachedAdapter& adapter, const fs::path& folder) {
   io::Adapter files{adapter.config, adapter.initial};
   files.config.init = "true";
-  files.config.dora = false;  // the pairs alone: magnitudes are trained
+  files.config.dora = false;  // only the pairs: magnitudes are trained
   files.config.modules_to_save.clear();
   io::write_adapter(folder, files);
 }

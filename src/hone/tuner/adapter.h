@@ -1,4 +1,4 @@
-// Adapters on a loaded model, LoRA's and those of methods/: attach, load, save, switch on and off, merge.
+// Adapters on a loaded model, LoRA and those of methods/: attach, load, save, enable, disable, merge.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -13,8 +13,8 @@ namespace hone::tuner {
 
 namespace fs = std::filesystem;
 
-// A base weight that belongs to the adapter (modules_to_save, a trained bias): its place in the model and what stood there
-// before.
+// A base weight that belongs to the adapter (modules_to_save,
+// a trained bias): its place in the model and the original.
 struct SavedModule {
   std::string name;
   Tensor* value;
@@ -33,31 +33,31 @@ struct AttachOptions {
   std::string name = "default";
   at::ScalarType dtype = at::kFloat;  // of the adapter's own tensors
   uint64_t seed = 42;
-  // LoRA-GA alone: gradients of the targets and what to make of them, or the folder of a run that began with them.
+  // Only for LoRA-GA: gradients of the targets and their settings, or the folder of a run that started with them.
   BaseGradients gradients = {};
   LoraGaConfig gradient_start = {};
   std::optional<fs::path> started_in = std::nullopt;
 };
 
-// Fresh adapter. Throws UserError(usage) when a target names no module of the model.
+// A new adapter. Throws UserError(usage) if a target matches no module of the model.
 AttachedAdapter attach_adapter(model::CausalLM& model, const io::AdapterConfig& config, const AttachOptions& options);
-// From files. Throws UserError(bad_checkpoint) when it does not fit the model. The adapter is active and not trained.
+// From files. Throws UserError(bad_checkpoint) if it does not match the model. The adapter is active and frozen.
 AttachedAdapter load_adapter(model::CausalLM& model, const fs::path& folder, const AttachOptions& options = {});
 
-// Every tensor of the adapter under its name in PEFT's file, without the "base_model.model." prefix. Lives as long as the adapter
-// is attached.
+// Every tensor of the adapter under its name in PEFT's file, without the "base_model.model." prefix. Valid while the adapter is
+// attached.
 std::vector<model::NamedParameter> adapter_tensors(model::CausalLM& model, const AttachedAdapter& adapter);
-// The adapted linear layers such a config means, in order of depth.
+// The adapted linear layers of such a config, in order of depth.
 std::vector<model::Linear*> adapted_linears(model::CausalLM& model, const io::AdapterConfig& config);
 void save_adapter(model::CausalLM& model, const AttachedAdapter& adapter, const fs::path& folder);
-// What a start that follows gradients took out of the base: needed beside the adapter, since the base alone does not tell.
+// What a gradient-based initialization subtracted from the base: needed with the adapter, since the base does not determine it.
 void save_init_lora(const AttachedAdapter& adapter, const fs::path& folder);
-// The same change as a plain LoRA of twice the rank over the untouched base, for adapters that took their start out of it.
+// The same change as a plain LoRA of twice the rank on the original base, for adapters whose initialization changed the base.
 void save_converted_adapter(model::CausalLM& model, const AttachedAdapter& adapter, const fs::path& folder);
 
 void set_active(model::CausalLM& model,
                 const std::vector<std::string>& adapters);  // others are switched off; unknown names throw
-// Its change costs more at every token than LoRA's, and the weights can take it in.
+// Whether it is slower than LoRA per token and can be merged.
 bool should_merge_for_inference(model::CausalLM& model, const AttachedAdapter& adapter);
 // Adds the adapter's change to the base weights and removes it.
 void merge_adapter(model::CausalLM& model, const AttachedAdapter& adapter);

@@ -38,8 +38,8 @@ void place(AdapterStateDict& parts, std::string name, const Tensor& tensor) {
   }
 }
 
-// PEFT names a pair of experts after wrappers around the module that holds their parameters: gate_up_proj's lies inside
-// down_proj's, where both are adapted.
+// PEFT names a pair of experts after wrappers around the module that holds their parameters: if both are adapted, gate_up_proj's
+// is inside down_proj's.
 void name_expert_pairs(AdapterStateDict& parts, const TargetMatcher& matcher, const io::AdapterConfig& config) {
   if (config.target_parameters.empty()) return;
   std::map<std::string, LoraLayer> named;

@@ -1,4 +1,4 @@
-// Tensors of a model's folder that it neither computes with nor trains: the talker of an Omni model.
+// Tensors of a model's folder that are neither computed with nor trained: the talker of an Omni model.
 #pragma once
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 namespace hone::tuner {
 
-// Adds them, as they are stored, to what is written under the model's names.
+// Adds them, unchanged, to the tensors written under the model's names.
 void append_carried(model::CausalLM& model, std::vector<io::TensorSource>& sources);
 
 }  // namespace hone::tuner

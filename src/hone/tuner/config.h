@@ -1,4 +1,4 @@
-// What is trained and how: one struct filled by either front end.
+// What is trained and how: one struct for both front ends.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -14,22 +14,22 @@ namespace fs = std::filesystem;
 
 enum class TunerType { full, adapter, freeze };
 
-// Full tuning with parts switched off: everything trains, then the freeze_* fields switch off, then the trainable_* fields on
-// again.
+// Full fine-tuning with frozen parts: everything trains, then the
+// freeze_* fields freeze, then the trainable_* fields unfreeze.
 struct FreezeParameters {
   std::vector<std::string> freeze, trainable;  // name prefixes
   std::string freeze_regex, trainable_regex;   // searched in the name
   double freeze_ratio = 0;                     // share of all parameters, counted from the embedding up
 };
 
-// LLaMA-Factory's freeze tuning: nothing trains but some layers.
+// LLaMA-Factory's freeze tuning: only some layers train.
 struct FreezeLayers {
   int64_t trainable_layers = 2;                // the last n; the first |n| when negative
   std::vector<std::string> modules = {"all"};  // names inside a layer: self_attn, mlp …
   std::vector<std::string> extra_modules;      // names outside the layers: embed_tokens, norm, lm_head
 };
 
-// LoRA-GA's start: how the gradient's singular directions are shared out, and how long the matrices' rows are.
+// LoRA-GA's initialization: which singular directions of the gradient each matrix uses, and the scale of its rows.
 struct LoraGaConfig {
   std::string direction = "ArB2r";                         // ArBr, A2rBr, ArB2r, random
   std::string scale = "stable";                            // gd, unit, stable, weights
@@ -37,7 +37,7 @@ struct LoraGaConfig {
   int64_t batch_size = 2, batches = 2, max_length = 1024;  // of the rows whose gradient is taken
 };
 
-// What the parameters of all experts, and of all routers, are called together.
+// The names of all experts' and all routers' parameters.
 inline constexpr const char* kAllExperts = "all-experts";
 inline constexpr const char* kAllRouters = "all-routers";
 
@@ -60,7 +60,7 @@ struct LoraConfig {
   std::vector<std::pair<std::string, double>> alpha_pattern;
 };
 
-// Parts of a model that sees pictures which do not train, as ms-swift and LLaMA-Factory have it by default.
+// Frozen parts of a multimodal model, by the defaults of ms-swift and LLaMA-Factory.
 struct FrozenParts {
   bool llm = false, vit = true, aligner = true;  // the language model, the vision tower, its merger
 };

@@ -1,4 +1,4 @@
-// Decides by name which base weights train under full and freeze tuning.
+// Selects by name the base weights that train under full and freeze tuning.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@ struct ParameterSize {
   int64_t elements;
 };
 
-// Parallel to `parameters`. Throws UserError(usage) when a name or expression selects nothing, or everything is frozen.
+// Parallel to `parameters`. Throws UserError(usage) if a name or expression selects nothing, or everything is frozen.
 std::vector<bool> trained_by_prefix(const std::vector<ParameterSize>& parameters, const FreezeParameters& config);
 std::vector<bool> trained_by_layer(const std::vector<ParameterSize>& parameters, const FreezeLayers& config, bool llama_pro);
 

@@ -1,4 +1,4 @@
-// LoftQ: a base weight rounded to a coarse grid, and the low-rank pair that best gives back what the rounding took.
+// LoftQ: a quantized base weight, and the low-rank pair that best compensates for the quantization error.
 #pragma once
 #include "hone/tuner/lora_init.h"
 
@@ -9,7 +9,7 @@ Tensor rounded_to_nf4(const Tensor& weight);
 // Each row on 255 even steps up to its largest magnitude.
 Tensor rounded_to_int8(const Tensor& weight);
 
-// `bits` is 4 or 8. Each round quantizes what the pair of the round before leaves over; the pair counts `scale` times.
+// `bits` is 4 or 8. Each iteration quantizes the residual of the previous pair; the pair is scaled by `scale`.
 LoraPair loftq(const Tensor& weight, int64_t rank, double scale, int64_t bits, int64_t rounds);
 
 }  // namespace hone::tuner

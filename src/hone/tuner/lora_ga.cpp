@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kIterations = 4;
 
-// Which of the gradient's first 2r singular directions each matrix takes.
+// Which of the gradient's first 2r singular directions each matrix uses.
 struct Directions {
   Tensor a, b;
 };
@@ -24,7 +24,7 @@ Directions directions(const std::string& kind, int64_t rank, at::Generator& gene
   return {shuffled.slice(0, 0, rank), shuffled.slice(0, rank)};
 }
 
-// The length of each row of A and column of B, which begin with length one.
+// The norm of each row of A and column of B, which are initialized to one.
 double length_of(const LoraGaConfig& config, const Tensor& weight, int64_t rank, double scale, at::Generator& generator) {
   if (config.scale == "gd") return 1.0 / scale;
   if (config.scale == "stable") return std::pow(static_cast<double>(weight.size(0)), 0.25) / std::sqrt(config.gamma);

@@ -1,4 +1,4 @@
-// LoRA-GA: matrices that start along the singular vectors of the loss's gradient, so that the first steps follow full tuning's.
+// LoRA-GA: initializes the matrices along singular vectors of the gradient, so that the first steps follow full fine-tuning.
 #pragma once
 #include <functional>
 #include <map>
@@ -17,7 +17,7 @@ using BaseGradients = std::map<std::string, Tensor>;  // by module path
 // The training loss's mean gradient with respect to the weights of these layers.
 using GradientSource = std::function<BaseGradients(model::CausalLM& model, const std::vector<model::Linear*>& layers)>;
 
-// The pair, and the base weight with it taken out: the model computes what it did before.
+// The pair, and the base weight minus the pair: the model's output is unchanged.
 LoraPair lora_ga_init(const Tensor& weight, const Tensor& gradient, int64_t rank, double scale, const LoraGaConfig& config,
                       at::Generator& generator);
 

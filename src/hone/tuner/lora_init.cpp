@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kFastPissa = "pissa_niter_";
 
-// Drawn on the host, so that the same seed gives the same adapter on every device.
+// Drawn on the host, so that a seed gives the same adapter on every device.
 Tensor uniform(at::IntArrayRef shape, double bound, at::Generator& generator) {
   return at::empty(shape, at::kFloat).uniform_(-bound, bound, generator);
 }
@@ -88,12 +88,12 @@ LoraPair init_lora(const Tensor& weight, int64_t rank, double scale, const io::A
     if (kind == "loftq") return loftq(weight, rank, scale, config.loftq_bits, config.loftq_iterations);
     return kind == "olora" ? olora(weight, rank, scale) : pissa(weight, rank, scale, kind, generator);
   }
-  // Kaiming's uniform bound with negative slope sqrt(5), what torch.nn.Linear starts from.
+  // Kaiming's uniform bound with negative slope sqrt(5), the initialization of torch.nn.Linear.
   const double bound = 1.0 / std::sqrt(static_cast<double>(in));
   LoraPair pair;
   pair.a =
       kind == "gaussian" ? normal({rank, in}, 1.0 / static_cast<double>(rank), generator) : uniform({rank, in}, bound, generator);
-  // "false" keeps both matrices random, so that a fresh adapter already changes the output: useful in tests only.
+  // "false" initializes both matrices randomly, so that a new adapter already changes the output: useful only in tests.
   pair.b = kind == "false" ? uniform({out, rank}, 1.0 / std::sqrt(static_cast<double>(rank)), generator)
                            : at::zeros({out, rank}, at::kFloat);
   pair.a = pair.a.to(weight.device());

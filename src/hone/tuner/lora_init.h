@@ -1,4 +1,4 @@
-// First values of LoRA matrices, and what PiSSA, OLoRA and LoftQ make of the base weight for them.
+// Initialization of LoRA matrices, and the changes of PiSSA, OLoRA and LoftQ to the base weight.
 #pragma once
 #include <string>
 
@@ -12,30 +12,30 @@ struct LoraPair {
   Tensor residual;  // the base weight to use from now on; undefined when it does not change
 };
 
-// Throws UserError(usage) for an unknown kind, or one that needs what is not there.
+// Throws UserError(usage) for an unknown kind, or one whose inputs are missing.
 void check_init(const std::string& kind);
-// True for kinds that start from the base weight and change it; files of such adapters only make sense with the changed base,
-// which is found again from the plain one.
+// True for kinds that start from the base weight and change it; files of such adapters require the changed base, which is
+// recomputed from the original.
 bool changes_base(const std::string& kind);
-// True for kinds whose change of the base is the start itself, so that it can be written as a plain adapter.
+// True for kinds whose change of the base is the initialization itself, so that it can be written as a plain adapter.
 bool inits_from_base(const std::string& kind);
 
-// A stream per layer: the values do not depend on which other layers are adapted, and a reader of the file can draw them again.
+// A random stream per layer: values do not depend on which other layers are adapted, and a reader of the file can redraw them.
 at::Generator layer_generator(const std::string& path, uint64_t seed);
 
 LoraPair init_lora(const Tensor& weight, int64_t rank, double scale, const io::AdapterConfig& config, at::Generator& generator);
 LoraPair initial_embedding_lora(const Tensor& weight, int64_t rank, const std::string& kind, at::Generator& generator);
 
-// The pair together with the base weight it was taken out of: W - scale B A, rounded once.
+// The pair and the changed base weight: W - scale B A, rounded once.
 LoraPair subtract_from_base(const Tensor& weight, const Tensor& a, const Tensor& b, double scale);
 
 struct Svd {
   Tensor u, s, vh;
 };
-// The largest `width` singular values by a randomised range finder, for matrices where the whole decomposition costs too much.
+// The largest `width` singular values by a randomized range finder, for matrices whose full decomposition is too expensive.
 Svd low_rank_svd(const Tensor& matrix, int64_t width, int64_t iterations, at::Generator& generator);
 
-// DoRA's magnitudes: the length of each output's direction, |W + scale B A| by rows.
+// DoRA's magnitudes: the norm of each row of W + scale B A.
 Tensor dora_magnitudes(const Tensor& weight, const Tensor& a, const Tensor& b, double scale);
 
 }  // namespace hone::tuner

@@ -1,5 +1,5 @@
-// Layers of a model under the names that Megatron gives them, as LoRA targets: linear_qkv, linear_proj, linear_fc1, linear_fc2,
-// word_embeddings, output_layer. What Megatron joins into one layer are several here, and experts are parameters.
+// Megatron's layer names as LoRA targets: linear_qkv, linear_proj, linear_fc1, linear_fc2, word_embeddings, output_layer. A fused
+// Megatron layer corresponds to several layers here, and experts are parameters.
 #pragma once
 #include <optional>
 #include <set>
@@ -14,7 +14,7 @@ struct MegatronLayers {
   std::set<std::string> parameters;  // ends of experts' names
 };
 
-// Nothing: Megatron has no such name, or this model no such layer.
+// Nothing if Megatron has no such name, or this model no such layer.
 std::optional<MegatronLayers> megatron_layers(model::CausalLM& model, const std::string& name);
 
 // "mlp.experts.down_proj" of "model.layers.0.mlp.experts.down_proj": what an adapter's configuration calls it in all layers.

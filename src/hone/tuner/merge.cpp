@@ -20,29 +20,29 @@ namespace hone::tuner {
 namespace {
 
 constexpr std::string_view kHead = "lm_head.weight";
-// What InternVL's own class, the Omni models and Ovis put around a whole language model.
+// Prefixes that InternVL's own class, the Omni models and Ovis put before a language model.
 constexpr std::string_view kInnerModels[] = {"language_model.", "thinker.", "llm."};
-constexpr const char* kScores = "score.weight";  // a classifier's head, which takes the place of the language model's
-// Of any family: a vision model's is "model.language_model.embed_tokens.weight".
+constexpr const char* kScores = "score.weight";  // a classifier's head, which replaces the language model's
+// For any family: a vision model's is "model.language_model.embed_tokens.weight".
 constexpr std::string_view kEmbedding = "embed_tokens.weight";
 
-// One adapter's share in one tensor: a replacement, a low-rank change, or both.
+// One adapter's contribution to one tensor: a replacement, a low-rank update, or both.
 struct Change {
   Tensor replacement;
   std::optional<LoraLayer> layer;
-  std::optional<LoraLayer> taken;                   // what a start by gradients took out of the base
+  std::optional<LoraLayer> taken;                   // what a gradient-based initialization subtracted from the base
   std::shared_ptr<const io::AdapterConfig> config;  // of the layer
-  std::shared_ptr<const model::LinearTuner> tuner;  // of a method beside LoRA
+  std::shared_ptr<const model::LinearTuner> tuner;  // of a method other than LoRA
 };
 
 struct MergeEdits {
   std::map<std::string, std::vector<Change>> changes;  // by parameter name, in the order of the adapters
-  bool untie = false;      // the embedding or the head is changed alone, so that a tied model has to be written with both
+  bool untie = false;      // the embedding or the head is changed separately, so that a tied model must be written with both
   Tensor scores;           // the head of a classifier that was trained on a language model
-  int64_t vocabulary = 0;  // rows of the embedding and the head, where tokens were added; 0: the base's
+  int64_t vocabulary = 0;  // rows of the embedding and the head if tokens were added; 0: the base's
 };
 
-// Of an Omni model: what is written as it was read.
+// For an Omni model: tensors that are copied unchanged.
 bool speaks(std::string_view parameter) {
   return parameter.starts_with("talker.") || parameter.starts_with("token2wav.") || parameter.starts_with("code2wav.");
 }
@@ -67,14 +67,14 @@ std::string embedding_of(const io::WeightFolder& base) {
 
 std::string head_of(const io::WeightFolder& base) { return std::string(inner_model(embedding_of(base))).append(kHead); }
 
-// Rows of tokens that nobody trained start where the others are on average.
+// New rows of untrained tokens are initialized to the mean of the others.
 Tensor with_rows(const Tensor& weight, int64_t rows) {
   if (weight.size(0) >= rows) return weight;
   auto mean = weight.to(at::kFloat).mean(0, /*keepdim=*/true).to(weight.scalar_type());
   return at::cat({weight, mean.expand({rows - weight.size(0), -1})});
 }
 
-// In float32 once anything is added, so that the result is rounded a single time, when it is written.
+// In float32 once anything is added, so that the result is rounded only once, on writing.
 Tensor apply(Tensor weight, const std::vector<Change>& changes, const std::string& path) {
   for (const auto& change : changes) {
     if (change.replacement.defined()) weight = change.replacement;
@@ -94,7 +94,7 @@ Tensor apply(Tensor weight, const std::vector<Change>& changes, const std::strin
   return weight;
 }
 
-// The layers of the base folder that a tuner could be on.
+// The layers of the base folder that a tuner can adapt.
 std::vector<LayerShape> layers_in(const io::WeightFolder& base) {
   constexpr std::string_view kWeight = ".weight";
   std::vector<LayerShape> layers;
@@ -181,7 +181,7 @@ void write_config(const fs::path& base, const fs::path& output, const MergeEdits
                   const Json& changes) {
   Json config = read_config_file((base / "config.json").string());
   config.update(changes);
-  config.erase("quantization_config");  // what is read from few bits is written whole
+  config.erase("quantization_config");  // quantized weights are written in full precision
   Json *outer = &config, *text = &config;
   for (const char* part : {"thinker_config", "text_config", "llm_config"})
     if (text->contains(part) && (*text)[part].is_object()) outer = text, text = &(*text)[part];
@@ -200,7 +200,7 @@ bool is_tied(const fs::path& base, const io::WeightFolder& weights) {
   return config.value("thinker_config", config).value("tie_word_embeddings", true);
 }
 
-// The base's own card describes the base.
+// The base's model card describes only the base.
 std::string merged_model_card(const fs::path& base, const std::vector<fs::path>& adapters) {
   auto name = io::read_adapter_config(adapters.front()).base_model;
   if (name.empty()) name = base.string();
@@ -212,7 +212,7 @@ std::string merged_model_card(const fs::path& base, const std::vector<fs::path>&
       name, fmt::join(names, ", "));
 }
 
-// Merging over the base would lose it; merging over an adapter would leave a folder that is both.
+// Merging over the base would lose it; merging over an adapter would leave a folder with both.
 void refuse_own_source(const fs::path& output, const fs::path& base, const std::vector<fs::path>& adapters) {
   auto same = [&](const fs::path& source) {
     std::error_code absent;
@@ -246,7 +246,7 @@ MergeReport merge_adapters(const fs::path& base, const std::vector<fs::path>& ad
   io::write_sharded(staging.folder(), tensors, options.max_shard_bytes);
   copy_small_files(base, staging.folder(), nullptr);
   if (!adapters.empty()) write_file_atomically(staging.folder() / "README.md", merged_model_card(base, adapters));
-  // A run may have added tokens or a template; its own files win over the base's. args.json tells infer how the model was
+  // A run may have added tokens or a template; its files take precedence over the base's. args.json tells infer how the model was
   // trained.
   static const std::set<std::string> kFromAdapter = {
       "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",

@@ -1,5 +1,5 @@
-// Base folder + adapters = a plain Hugging Face folder. Weights go from file to file one tensor at a time: the model is never in
-// memory.
+// Base folder + adapters = a plain Hugging Face folder. Weights are merged from file to file one tensor at a time: the model is
+// never in memory.
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -25,8 +25,8 @@ struct MergeReport {
   size_t tensors = 0, changed = 0, bytes = 0;
 };
 
-// Several adapters are merged in the given order. The output appears whole, by a rename, or not at all. Throws UserError when an
-// adapter does not fit the base, naming the tensor, and when the output exists.
+// Several adapters are merged in the given order. The output is written atomically. Throws UserError if an adapter does not match
+// the base, naming the tensor, or if the output exists.
 MergeReport merge_adapters(const fs::path& base, const std::vector<fs::path>& adapters, const fs::path& output,
                            const MergeOptions& options = {});
 

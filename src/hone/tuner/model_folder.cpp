@@ -24,7 +24,7 @@ bool is_model_weights(const std::string& name) {
   return name.starts_with("model") && (name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json"));
 }
 
-// What killed processes left: those whose number belongs to nobody now.
+// Leftovers of killed processes: those whose process id no longer exists.
 void remove_leftovers_of(const fs::path& whole) {
   std::error_code ignored;
   const auto prefix = whole.filename().string() + ".partial-";
@@ -39,7 +39,7 @@ void remove_leftovers_of(const fs::path& whole) {
 }
 
 fs::path folder_beside(const fs::path& output) {
-  auto whole = fs::weakly_canonical(output);  // of "out/" and "." too
+  auto whole = fs::weakly_canonical(output);  // also for "out/" and "."
   remove_leftovers_of(whole);
   return whole.parent_path() / fmt::format("{}.partial-{}", whole.filename().string(), getpid());
 }
@@ -76,7 +76,7 @@ void Staging::publish() {
   sync_directory(fs::absolute(output_).parent_path());
 }
 
-// The folder may hold what is not ours: only an older model's weights make way, and files of the same name.
+// The folder may contain other files: only an older model's weights and files of the same name are replaced.
 void Staging::move_into() {
   for (const auto& entry : fs::directory_iterator(output_))
     if (is_model_weights(entry.path().filename().string())) fs::remove(entry.path());

@@ -1,4 +1,4 @@
-// A model folder on its way to disk: it appears whole, with what stood beside the weights it came from.
+// Writes a model folder atomically, with the files next to the original weights.
 #pragma once
 #include <filesystem>
 #include <set>
@@ -6,11 +6,11 @@
 
 namespace hone::tuner {
 
-// Everything of a model folder but its weights; with `only`, of the files named there.
+// Copies everything but the weights of a model folder; with `only`, only the files listed there.
 void copy_small_files(const std::filesystem::path& from, const std::filesystem::path& to,
                       const std::set<std::string>* only = nullptr);
 
-// A folder beside the output that is gone again unless the work came to its end.
+// A temporary folder next to the output, removed unless the work completes.
 class Staging {
  public:
   // Throws UserError(usage) when it cannot be made.

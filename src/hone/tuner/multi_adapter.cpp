@@ -9,7 +9,7 @@ namespace {
 
 template <class Visit>
 void for_each_adapter_list(model::CausalLM& model, Visit visit) {
-  visit(model.head().adapters);  // a tied one is no slot of its own
+  visit(model.head().adapters);  // a tied head has no slot of its own
   for (auto& slot : model.tree().slots()) visit(*slot.adapters);
 }
 

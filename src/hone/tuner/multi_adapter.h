@@ -1,4 +1,4 @@
-// Adapters that come and go beside each other on one base: what an engine that serves several needs.
+// Adapters that are loaded and unloaded independently on one base: for an engine that serves several.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace hone::tuner {
 
-// Why the adapter in `folder` cannot serve beside others on one base: it changes base weights. Empty when it can.
+// Why the adapter in `folder` cannot be served together with others: it changes base weights. Empty if it can.
 std::string multi_adapter_conflict(const fs::path& folder);
 
 void set_inactive(model::CausalLM& model, const std::string& name);     // kept, but no part of the model's own result

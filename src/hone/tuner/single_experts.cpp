@@ -22,7 +22,7 @@ bool is_whole(const Pair& pair) {
   return pair.a.defined() && pair.b.defined() && pair.a.dim() == 2 && pair.b.dim() == 2 && pair.a.size(0) == pair.b.size(1);
 }
 
-// Of all experts: a [E * r, in], b [out, r * E]; of several kinds, whose outputs lie behind each other, with the ranks of all.
+// For all experts: a [E * r, in], b [out, r * E]; for several kinds with concatenated outputs, the ranks of all.
 Pair stacked(const Pairs& pairs, const std::vector<std::string>& kinds, const std::string& block, const std::string& origin) {
   TensorList a, b;
   for (int64_t expert = 0; expert < static_cast<int64_t>(pairs.size()); ++expert) {
@@ -47,13 +47,13 @@ void add_target(io::AdapterConfig& config, const std::string& parameter) {
 }
 
 void add_both_ranks(io::AdapterConfig& config) {
-  const double growth = config.rslora ? std::sqrt(2.0) : 2.0;  // keeps the scale while the rank doubles; PEFT forgets rsLoRA here
+  const double growth = config.rslora ? std::sqrt(2.0) : 2.0;  // keeps the scale while the rank doubles; PEFT ignores rsLoRA here
   add_target(config, "gate_up_proj");
   config.rank_pattern.emplace_back(kBothRanks, 2 * config.rank);
   config.alpha_pattern.emplace_back(kBothRanks, growth * config.alpha);
 }
 
-// Modules that the adapter still has a pair of; names of others would be missed in the model.
+// Modules that still have a pair in the adapter; other names would not be found in the model.
 void keep_targets_of(io::AdapterConfig& config, const std::set<std::string>& modules) {
   std::erase_if(config.targets.names, [&](const std::string& name) {
     return std::ranges::none_of(modules, [&](const auto& module) { return ends_in(module, name); });
@@ -61,7 +61,7 @@ void keep_targets_of(io::AdapterConfig& config, const std::set<std::string>& mod
   if (!config.targets.regex.empty()) config.targets = {{modules.begin(), modules.end()}, ""};
 }
 
-// The half of a pair that a tensor of a single expert is: "….experts.3.gate_proj.lora_A.weight".
+// The A or B factor that a single expert's tensor is: "….experts.3.gate_proj.lora_A.weight".
 Tensor& half_named(Pair& pair, std::string_view name, const std::string& origin) {
   if (name.ends_with(".lora_A.weight")) return pair.a;
   if (name.ends_with(".lora_B.weight")) return pair.b;

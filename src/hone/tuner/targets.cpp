@@ -81,7 +81,7 @@ bool TargetMatcher::operator()(const std::string& path) const {
   if (config_.excluded.regex.empty() ? any_ends(config_.excluded.names, path) : std::regex_match(path, excluded_)) return false;
   if (is_module_to_save(path)) return false;
   if (!config_.targets.regex.empty()) return std::regex_match(path, target_);
-  // A full path in the list wins over the choice of layers, as in PEFT.
+  // A full path in the list takes precedence over layers_to_transform, as in PEFT.
   if (std::ranges::count(config_.targets.names, path)) return true;
   return any_ends(config_.targets.names, path) && in_chosen_layer(path);
 }

@@ -1,4 +1,4 @@
-// Which modules an adapter config means: PEFT's rules over Hugging Face paths.
+// The modules selected by an adapter config: PEFT's rules on Hugging Face paths.
 #pragma once
 #include <regex>
 #include <string>
@@ -37,7 +37,7 @@ class TargetMatcher {
   std::vector<std::regex> rank_keys_, alpha_keys_;
 };
 
-// True when modules_to_save names a module that holds the parameter.
+// True if modules_to_save names a module that contains the parameter.
 bool saves_parameter(const std::vector<std::string>& modules_to_save, std::string_view parameter);
 
 }  // namespace hone::tuner

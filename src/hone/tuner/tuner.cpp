@@ -23,7 +23,7 @@
 namespace hone::tuner {
 namespace {
 
-// Own memory in the wanted type. set_data keeps the tensor's identity, so that a tied head follows its embedding.
+// Copies to new memory in the requested dtype. set_data keeps the tensor's identity, so that a tied head follows its embedding.
 void make_trainable(Tensor& weight, std::optional<at::ScalarType> dtype, bool own) {
   const auto type = dtype.value_or(weight.scalar_type());
   weight.set_data(device::is_placeholder(weight)
@@ -47,7 +47,7 @@ void train_chosen(model::CausalLM& model, const std::vector<bool>& trained, cons
   }
 }
 
-// Layers are the language model's: those of a vision tower train whole or not at all.
+// Only the language model has numbered layers: a vision tower is trained as a whole or not at all.
 std::vector<bool> trained_layers_of(model::CausalLM& model, const std::vector<ParameterSize>& sizes, const TunerConfig& config) {
   const auto& vision = model.config().vision;
   std::vector<ParameterSize> text;
@@ -64,7 +64,7 @@ std::vector<bool> trained_layers_of(model::CausalLM& model, const std::vector<Pa
   return trained;
 }
 
-// all-linear and all: every linear but the head, by the last part of its path.
+// all-linear and all: every linear layer except the head, by the last part of its path.
 void add_all_linear(model::CausalLM& model, std::set<std::string>& names) {
   for (const model::Linear* linear : model.tree().linears())
     if (linear->name != model.head().name) names.emplace(last_part(linear->name));
@@ -91,7 +91,7 @@ std::vector<std::string> expanded_targets(model::CausalLM& model, const std::vec
   return {names.begin(), names.end()};
 }
 
-// "all-experts" and "all-routers" are the parameters of those that the model has, none in a dense one.
+// "all-experts" and "all-routers" are the model's expert and router parameters, none in a dense model.
 std::vector<std::string> expanded_parameters(model::CausalLM& model, const std::vector<std::string>& targets) {
   std::set<std::string> names;
   for (const auto& target : targets) {
@@ -109,7 +109,7 @@ std::vector<std::string> expanded_parameters(model::CausalLM& model, const std::
   return {names.begin(), names.end()};
 }
 
-// Experts that modules' names of Megatron mean.
+// Experts selected by Megatron's module names.
 std::vector<std::string> expert_targets(model::CausalLM& model, const LoraConfig& lora) {
   std::set<std::string> names;
   if (lora.target_regex.empty())
@@ -122,7 +122,7 @@ bool means_all_linear(const std::vector<std::string>& targets) {
   return targets.size() == 1 && (targets[0] == "all-linear" || targets[0] == "all");
 }
 
-// Parts that are frozen as wholes do not train, whatever else chose them.
+// Frozen parts do not train, whatever else selected them.
 std::vector<bool> without_frozen_parts(std::vector<bool> trained, const std::vector<ParameterSize>& sizes,
                                        const model::DecoderConfig& model, const TunerConfig& config) {
   if (!model.vision) return trained;
@@ -156,7 +156,7 @@ std::vector<std::string> expanded_modules_to_save(model::CausalLM& model, const 
   return names;
 }
 
-// What a start by gradients needs: those of this run's first step, or the checkpoint that remembers them.
+// What a gradient-based initialization needs: gradients of this run's first step, or the checkpoint that stores them.
 void find_start(model::CausalLM& model, const io::AdapterConfig& adapter, const TunerConfig& config,
                 const GradientSource& gradients, AttachOptions& options) {
   if (adapter.init != kLoraGa) return;
@@ -202,7 +202,7 @@ void train_adapter(model::CausalLM& model, const TunerConfig& config, const Grad
   }
 }
 
-// A value head is in a file of its own, beside weights and adapters alike.
+// A value head has its own file, next to weights and adapters alike.
 void save_value_head(model::CausalLM& model, const fs::path& folder, const ReadWeight& read) {
   std::vector<io::TensorSource> sources;
   for (const auto& parameter : model.parameters()) {
@@ -222,7 +222,7 @@ std::string with_commas(int64_t number) {
 constexpr const char* kSameOptions =
     "continue with the target_modules and modules_to_save of the run that saved it; its args.json has them";
 
-// Said for what it is before shapes are; a pair that the run has no place for would be lost without a word.
+// Reported before shapes are compared; a pair without a place in this run would be lost silently.
 void require_same_adapter(const io::Adapter& saved, const Tuned& own, const fs::path& folder) {
   if (saved.config.peft_type != own.adapter->config.peft_type)
     throw UserError(ExitCode::bad_checkpoint,

@@ -15,7 +15,7 @@ std::string escaped(const std::string& path) {
   return out;
 }
 
-// What in a tower's path is not the tower's: mergers inside it, and the product that makes embeddings of patches.
+// Parts under a tower's path that do not belong to it: mergers, and the patch embedding.
 std::string others_inside(const model::VisionNames& names) {
   std::string others = escaped("." + names.patch_embed.substr(0, names.patch_embed.rfind('.')));
   for (const auto& path : {names.merger, names.deepstack})
@@ -27,7 +27,7 @@ bool is_heard(const std::string& name, const model::DecoderConfig& config) {
   return config.audio && config.audio->is_of_tower(name);
 }
 
-// Names such as up_proj stand in a tower and in the language model, so each part is spelled by its own path. `name` is of one of
+// Names such as up_proj occur both in a tower and in the language model, so each part is named by its own path. `name` is one of
 // its layers.
 std::string path_of(ModelPart part, const std::string& name, const model::DecoderConfig& config) {
   const auto& names = config.vision->names;

@@ -1,4 +1,4 @@
-// The parts of a model with towers, as ms-swift divides it: language model, vit (an audio tower too), aligner.
+// The parts of a multimodal model as in ms-swift: language model, vit (including an audio tower), aligner.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,7 +10,7 @@ namespace hone::tuner {
 
 enum class ModelPart { llm, vit, aligner };
 
-// Of a module or a parameter, by its name.
+// The part of a module or a parameter, by its name.
 ModelPart part_of(const std::string& name, const model::DecoderConfig& config);
 bool is_frozen(ModelPart part, const FrozenParts& frozen);
 

@@ -31,15 +31,15 @@ class ArgumentGroup {
   const Options* options_;
 };
 
-// What is known about an option besides its value.
+// Information about an option besides its value.
 class AnyArg {
  public:
   AnyArg(const ArgumentGroup& group, std::string_view option) : options_(&group.options()), option_(option) {}
 
   std::string_view name() const { return option_; }                      // the table's own, not the front end's
   bool exists() const { return options_->has_option(option_); }          // whether the command has this option
-  bool has_value() const { return exists() && options_->has(option_); }  // not none, not an undecided "auto", not an empty list
-  bool is_set() const { return exists() && options_->is_set(option_); }  // by anything but a default
+  bool has_value() const { return exists() && options_->has(option_); }  // not none, not an unresolved "auto", not an empty list
+  bool is_set() const { return exists() && options_->is_set(option_); }  // not only by a default
   bool is_auto() const { return exists() && options_->setting(option_).is_auto; }
   Source source() const { return options_->source(option_); }
   const std::string& where() const { return options_->setting(option_).where; }  // "train.yaml:7", "--learning_rate"

@@ -4,7 +4,7 @@
 
 namespace hone::cli {
 
-// How a run is spread over processes.
+// How a run is distributed over processes.
 struct DistributedArguments : ArgumentGroup {
   using ArgumentGroup::ArgumentGroup;
   Arg<Json> deepspeed{*this, "deepspeed"};

@@ -4,7 +4,7 @@
 
 namespace hone::cli {
 
-// Losses of preference pairs and of single ratings.
+// Losses for preference pairs and for unpaired feedback.
 struct PreferenceArguments : ArgumentGroup {
   using ArgumentGroup::ArgumentGroup;
   Arg<std::string> rlhf_type{*this, "rlhf_type"};
@@ -29,7 +29,7 @@ struct PreferenceArguments : ArgumentGroup {
   Arg<std::vector<std::string>> loss_type{*this, "loss_type"};
 };
 
-// What completions are worth.
+// Rewards.
 struct RewardArguments : ArgumentGroup {
   using ArgumentGroup::ArgumentGroup;
   Arg<std::vector<std::string>> external_plugins{*this, "external_plugins"};
@@ -134,7 +134,7 @@ struct GrpoArguments : ArgumentGroup {
   Arg<int64_t> async_max_lag{*this, "async_max_lag"};
 };
 
-// What rewards alone do not say: teachers of a policy, an expert's rows, a reference that follows.
+// Signals besides rewards: teachers of a policy, expert rows, a synchronized reference.
 struct PolicyGuidanceArguments : ArgumentGroup {
   using ArgumentGroup::ArgumentGroup;
   Arg<double> teacher_kl_coef{*this, "teacher_kl_coef"};

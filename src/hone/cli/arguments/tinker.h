@@ -1,4 +1,4 @@
-// Options of the server for the tinker SDK, beside those that every server has.
+// Options of the server for the tinker SDK, in addition to those of every server.
 #pragma once
 #include "hone/cli/arguments/arg.h"
 

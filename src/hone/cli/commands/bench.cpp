@@ -1,4 +1,4 @@
-// bench serve: a load on any OpenAI server, its figures as a table and a picture.
+// bench serve: load-tests any OpenAI-compatible server and prints the results as a table and a plot.
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
 #include "hone/base/terminal.h"

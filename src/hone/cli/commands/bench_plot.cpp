@@ -8,7 +8,7 @@
 namespace hone::cli {
 namespace {
 
-// The share of values below x, over x; p50 and p99 are marked.
+// Cumulative distribution of the values, with p50 and p99 marked.
 train::Chart distribution_chart(const char* title, std::vector<double> values, const serve::LatencyStats& spread) {
   const double limit = std::max(spread.p99 * 1.25, 1e-6);
   train::Chart chart{.title = title,

@@ -1,4 +1,4 @@
-// The picture of a load test: how the times to the first token, between tokens and of whole requests are spread.
+// The plot of a load test: distributions of time to first token, inter-token latency and request latency.
 #pragma once
 #include "hone/base/file.h"
 #include "hone/serve/bench/load.h"

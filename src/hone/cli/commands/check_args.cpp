@@ -1,6 +1,6 @@
-// Whether a whole command line, as it stands in a guide, would parse: `hone check-args NPROC_PER_NODE=2 swift sft --model x`.
-// With
-// `-`, one command line per line of standard input, each a JSON list of words, and one JSON answer each: what it resolves to.
+// Checks whether a full command line from a guide parses: `hone check-args NPROC_PER_NODE=2 swift sft --model x`. With `-`, reads
+// one command line per line of standard input, each a JSON list of arguments, and writes one JSON result each: the resolved
+// options.
 #include <iostream>
 
 #include "hone/base/file.h"
@@ -10,7 +10,7 @@
 namespace hone::cli {
 namespace {
 
-// A guide's own files need not be here: a config file that is absent counts as empty.
+// Files that a guide refers to need not exist: a missing config file counts as empty.
 SystemAccess forgiving_world() {
   auto world = system_access();
   auto read = world.read_file;

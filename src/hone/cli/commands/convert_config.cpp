@@ -1,5 +1,5 @@
-// The native command for a command line or config file of ms-swift, LLaMA-Factory or accelerate: only what differs from hone's
-// own defaults, in hone's own names. Running it resolves to the same configuration.
+// The native command for a command line or config file of ms-swift, LLaMA-Factory or accelerate: only the options that differ
+// from hone's defaults, by hone's names. Running it resolves to the same configuration.
 #include "hone/cli/commands/convert_config.h"
 
 #include "hone/cli/arguments/data.h"
@@ -31,7 +31,7 @@ std::string value_words(const Setting& setting) {
   return text.starts_with('-') && !value.is_number() ? "=" + shell_quoted(text) : " " + shell_quoted(text);
 }
 
-// The native verb that does what the command does. LLaMA-Factory's one training verb is two of them.
+// The equivalent native command. LLaMA-Factory's `train` maps to one of two.
 std::string native_verb(const Invocation& invocation, const Options& options) {
   if (!(options.verb() & kTrain)) return std::string(invocation.command->name);
   auto stage = *TrainingArguments(options).stage;
@@ -49,7 +49,7 @@ bool uses_galore(const OptimizerArguments& args) {
   return *args.optimizer == "galore";
 }
 
-// Defaults of a part of hone that the command leaves off.
+// Defaults of a component that the command does not use.
 bool is_idle(const Setting& setting, const Options& options) {
   const bool trains = options.verb() & kTraining;
   const auto name = setting.option->name, group = setting.option->group;
@@ -67,7 +67,7 @@ bool is_idle(const Setting& setting, const Options& options) {
 bool matters(const Setting& setting, const Options& options) {
   if (setting.option->status == Status::no_effect || setting.option->status == Status::always_on) return false;
   if (setting.option->name == "loss_type" && is_supervised(TrainingArguments(options)) && uses_factory_dialect(options))
-    return false;  // theirs is of preferences
+    return false;  // theirs is a preference loss
   return setting.source != Source::built_in || (belongs_to(*setting.option, options.front_end()) && !is_idle(setting, options));
 }
 

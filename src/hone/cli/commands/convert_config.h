@@ -4,7 +4,7 @@
 
 namespace hone::cli {
 
-// Whether the command does something else, or says so, without this setting. A default does not where what it belongs to is off.
+// Whether the command behaves or logs differently without this setting. A default of a disabled feature does not matter.
 bool matters(const Setting& setting, const Options& options);
 std::string native_command(const Invocation& invocation, const Options& options);
 

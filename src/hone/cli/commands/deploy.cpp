@@ -1,4 +1,4 @@
-// deploy, app and rollout: a model behind OpenAI's and Anthropic's interfaces, with a chat page.
+// deploy, app and rollout: serve a model over OpenAI's and Anthropic's APIs, with a chat page.
 #include "hone/base/log.h"
 #include "hone/cli/arguments/generation.h"
 #include "hone/cli/arguments/hub.h"
@@ -21,9 +21,9 @@
 namespace hone::cli {
 namespace {
 
-constexpr size_t kWeightBytes = size_t{8} << 30;  // one tensor may be larger than the parts that weights come in
+constexpr size_t kWeightBytes = size_t{8} << 30;  // one tensor may exceed the size of a weight chunk
 
-// The model and the engine on it, with the adapters the command line names.
+// The model and its engine, with the adapters from the command line.
 class Deployment {
  public:
   Deployment(const Options& options, bool follows)
@@ -38,7 +38,7 @@ class Deployment {
     for (const auto& model : replicas_.models()) change_base(*model);
     replicas_.apply_tensor_parallel();
     auto engine = engine_config(options);
-    if (follows) engine.fuse_projections = false;  // weights are copied over those of the files
+    if (follows) engine.fuse_projections = false;  // received weights overwrite the loaded ones
     engine.float8_products = rounds_to_float8(options, folder_);
     if (follows && engine.float8_products)
       throw UserError(ExitCode::usage, "weights of 8-bit floats cannot follow a trainer", "leave --vllm_quantization out");
@@ -46,7 +46,7 @@ class Deployment {
     load_adapters();
   }
 
-  // Of a server whose weights follow a trainer.
+  // Settings of a server whose weights follow a trainer.
   std::shared_ptr<serve::WeightReceiver> receiver() const {
     std::vector<model::CausalLM*> models;
     for (const auto& model : replicas_.models()) models.push_back(model.get());
@@ -59,8 +59,8 @@ class Deployment {
   }
 
  private:
-  // Plain folders stack: each was trained on top of those before it. All but the last become part of the weights, and the last
-  // too with --merge_lora; otherwise LoRA stays beside them, as it was trained, and other methods are in whichever way is faster.
+  // Adapters given as plain folders stack: each was trained on top of those before it. All but the last are merged, and the last
+  // too with --merge_lora; otherwise the last stays separate if it is LoRA, and other methods use whichever form is faster.
   void change_base(model::CausalLM& model) {
     bool merge = *GenerationArguments(options_).merge_lora;
     std::vector<std::string> plain;
@@ -127,14 +127,14 @@ class Deployment {
     };
   }
 
-  static constexpr const char* kBaseAdapter = "(served)";  // no name a request could give
+  static constexpr const char* kBaseAdapter = "(served)";  // no model name a request could use
   const Options& options_;
   std::vector<AdapterSpec> words_;
   std::filesystem::path folder_;
   std::shared_ptr<const text::Tokenizer> tokenizer_;
   std::shared_ptr<const data::Encoder> encoder_;
   ModelReplicas replicas_;
-  model::CausalLM* model_;  // the first of them
+  model::CausalLM* model_;  // the first one
   train::TaskConfig task_;
   std::unique_ptr<engine::Engine> engine_;
   std::string base_adapter_;
@@ -144,13 +144,13 @@ class Deployment {
 int serve_model(const Options& options, bool page) {
   if (*ModelArguments(options).task_type == "decision")
     throw UserError(ExitCode::usage, "decisions are not served in this version", "infer --val_dataset decides about records");
-  auto config = server_config(options, page);  // mistakes in it surface before the model is loaded
+  auto config = server_config(options, page);  // reports errors in it before loading the model
   serve::require_port(config);
   if (ServerArguments(options).base_url.has_value()) return serve::run_proxy(proxy_config(options), config);
   return Deployment(options, false).serve(config);
 }
 
-// What cannot follow a trainer is said before the model is loaded.
+// Reports unsupported settings of a rollout server before loading the model.
 void check_rollout_server(const Options& options) {
   const ModelArguments model_args(options);
   const auto refuse = [](const AnyArg& option, const char* why) {

@@ -1,4 +1,4 @@
-// The machine's devices as a table, the links between them, or both for programs.
+// Prints the machine's devices as a table, the links between them, or both as JSON.
 #include "hone/base/progress.h"
 #include "hone/base/terminal.h"
 #include "hone/cli/arguments/tools.h"
@@ -26,7 +26,7 @@ std::string with_unit(const std::optional<int>& value, const char* unit) {
 }
 
 void print_table(const std::vector<DeviceRecord>& devices) {
-  const bool narrow = terminal::columns() < 110;  // a line a device on 80 columns: without the bar, with short names
+  const bool narrow = terminal::columns() < 110;  // one line per device at 80 columns: no bar, short names
   std::vector<std::string> titles{"device", "model", "used", "busy", "temp", "power", "health"};
   if (!narrow) titles.insert(titles.begin() + 2, "memory");
   TextTable table(titles);

@@ -1,5 +1,5 @@
-// The whole `docker run` line for the devices of this machine: their nodes, the driver's folders, caches and the folder one
-// stands in.
+// Prints a complete `docker run` command for the devices of this machine: device nodes, driver folders, caches and the current
+// folder.
 #include <ranges>
 
 #include "hone/base/file.h"

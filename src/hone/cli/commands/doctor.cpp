@@ -1,4 +1,4 @@
-// What is installed, what each part enables, what is wrong and how to mend it.
+// Reports what is installed, what each component enables, what is wrong and how to fix it.
 #include "hone/base/terminal.h"
 #include "hone/cli/arguments/tools.h"
 #include "hone/cli/commands.h"
@@ -28,7 +28,7 @@ std::string mark_sign(Severity mark) {
   return "";
 }
 
-// Prints one section; returns how many findings are bad.
+// Prints one section; returns the number of failed checks.
 int print_section(std::string_view title, const doctor::Findings& findings) {
   size_t subject_width = 20;
   fmt::print("{}\n", styled(title, Style::bold));

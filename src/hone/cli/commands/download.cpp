@@ -1,4 +1,4 @@
-// download: a model or dataset from a hub, into its cache or a folder of choice.
+// download: fetches a model or dataset from a hub into its cache or a given folder.
 #include "hone/hub/download.h"
 #include "hone/cli/arguments/hub.h"
 #include "hone/cli/commands.h"

@@ -1,5 +1,5 @@
 // Runs any command on emulated Ascend cards: hone emulate-npu -- swift sft …, or -- python train.py with torch_npu. The cards are
-// those of src/cann_emulator; HONE_EMULATED_NPUS, _SOC, _HBM, _REPORT and _FAULT say which they are and what shall go wrong.
+// those of src/cann_emulator; HONE_EMULATED_NPUS, _SOC, _HBM, _REPORT and _FAULT configure them and inject faults.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,7 +30,7 @@ void put_first(const char* variable, const std::string& folder) {
 
 void default_to(const char* variable, const std::string& value) { ::setenv(variable, value.c_str(), 0); }
 
-// A file that all processes of the command share: who uses how much memory of which card. Gone when the command ends.
+// A file shared by all processes of the command that records their memory use per card. Removed when the command ends.
 class SharedState {
  public:
   SharedState() {
@@ -74,7 +74,7 @@ int run(const std::vector<std::string>& words) {
     ::_exit(127);
   }
   g_child = child;
-  // A signal to us is meant for the command; Ctrl-C reaches it by itself.
+  // Forwards signals to the command; Ctrl-C reaches it directly.
   std::signal(SIGTERM, [](int number) { ::kill(g_child, number); });
   std::signal(SIGINT, SIG_IGN);
   int status = 0;

@@ -1,4 +1,4 @@
-// eval: benchmarks by likelihood and by answers, as ms-swift, LLaMA-Factory and lm-evaluation-harness run them.
+// eval: benchmarks by log-likelihood and by generation, as in ms-swift, LLaMA-Factory and lm-evaluation-harness.
 #include <chrono>
 #include <ctime>
 
@@ -25,7 +25,7 @@ std::string time_of_run() {
   return text;
 }
 
-// The engine's model under test together with what must outlive it.
+// The model under test and the objects that must outlive it.
 class LoadedModel final : public eval::Model {
  public:
   explicit LoadedModel(const Options& options)
@@ -47,7 +47,7 @@ class LoadedModel final : public eval::Model {
   }
 
  private:
-  // In a chat the template's; of plain text those of the tokenizer and of generation_config.json, as transformers stops.
+  // For chat, the template's stop tokens; for plain text those of the tokenizer and generation_config.json, as in transformers.
   std::vector<text::TokenId> end_of_answer(const Options& options) const {
     if (applies_chat_template(options)) return generator_.sampling().eos_token_ids;
     auto ends = end_tokens(hub::locate_model(ModelArguments(options).model.required(), *HubArguments(options).model_revision));
@@ -59,7 +59,7 @@ class LoadedModel final : public eval::Model {
   std::unique_ptr<eval::Model> model_;
 };
 
-// The options that infer has, too.
+// The options that eval shares with infer.
 void apply_common_generation(const GenerationArguments& args, std::vector<eval::Task>& tasks) {
   for (auto& task : tasks) {
     if (args.max_new_tokens.is_set() && args.max_new_tokens.has_value() && *args.max_new_tokens > 0)
@@ -76,7 +76,7 @@ int run_factory(const Options& options) {
   return 0;
 }
 
-// {dataset: {metric: value}}, as ms-swift's line has it.
+// {dataset: {metric: value}}, the form of ms-swift's result line.
 Json scores_of(const std::vector<eval::TaskResult>& results) {
   Json scores = Json::object();
   for (const auto& result : results)
@@ -85,7 +85,7 @@ Json scores_of(const std::vector<eval::TaskResult>& results) {
   return scores;
 }
 
-// ms-swift's eval_result.jsonl: in the checkpoint's folder, or where --result_path says.
+// ms-swift's eval_result.jsonl: in the checkpoint's folder, or at --result_path.
 void append_swift_line(const Options& options, const std::string& time, const fs::path& folder, const Json& scores) {
   const EvalArguments eval_args(options);
   const GenerationArguments generation_args(options);

@@ -1,4 +1,4 @@
-// export and merge-lora: a base model and adapters become one model folder, with what other programs need beside it.
+// export and merge-lora: a base model and adapters become one model folder, with files for other programs.
 #pragma once
 #include <filesystem>
 #include <functional>

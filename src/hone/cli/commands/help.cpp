@@ -1,4 +1,4 @@
-// What hone says about itself: help, the options table, completion scripts, the version.
+// help, the options table, completion scripts, the version.
 #include "hone/cli/help.h"
 
 #include <fmt/ranges.h>
@@ -27,7 +27,7 @@ int help_command(const Options& options) {
   return 0;
 }
 
-// For people (text), for the documentation (markdown) and for programs (JSON).
+// As text, as Markdown for the documentation, or as JSON.
 int options_command(const Options& options) {
   if (!options.positional().empty()) {
     fmt::print("{}", matching_options(options.positional()[0]));

@@ -1,4 +1,4 @@
-// infer and chat: a conversation in the terminal, or answers for a whole dataset.
+// infer and chat: an interactive conversation, or generation for a whole dataset.
 #include <chrono>
 
 #include "hone/base/file.h"
@@ -38,7 +38,7 @@ int run_chat(const GenerationArguments& args, ReplyGenerator& answerer) {
   return chat(args.uses_factory_dialect() ? factory_manner() : swift_manner(), {}, answer);
 }
 
-// A row's last answer is the reference; what stands before it is the question.
+// The last response of a row is the reference; everything before it is the prompt.
 std::string take_reference(Conversation& conversation) {
   std::string reference;
   while (!conversation.messages.empty() && conversation.messages.back().role == "assistant") {
@@ -48,7 +48,7 @@ std::string take_reference(Conversation& conversation) {
   return reference;
 }
 
-// OpenAI's form, as ms-swift writes it; null when they were not asked for.
+// In OpenAI's format, as in ms-swift; null if they were not requested.
 Json logprobs_of(const engine::Completion& answer, const text::Tokenizer& tokenizer) {
   if (answer.logprobs.empty()) return nullptr;
   Json content = Json::array();
@@ -80,7 +80,7 @@ void show_piece(size_t, std::string_view piece) {
   std::fflush(stdout);
 }
 
-// "rouge-1" … "bleu-4", means in percent.
+// "rouge-1" … "bleu-4": means in percent.
 void add_text_scores(const std::vector<train::Prediction>& answers, Json& summary) {
   train::SingleProcess alone;
   const std::string prefix = "score";
@@ -88,7 +88,7 @@ void add_text_scores(const std::vector<train::Prediction>& answers, Json& summar
   for (const auto& [name, mean] : means.items()) summary[name.substr(prefix.size() + 1)] = mean;
 }
 
-// Answers that the file does not take are printed: they were dear to make.
+// Prints outputs that cannot be written to the file, so that they are not lost.
 class ResultLines {
  public:
   explicit ResultLines(fs::path path) : path_(std::move(path)) {}
@@ -117,11 +117,10 @@ int run_batch(const Options& options, ReplyGenerator& answerer, const data::Conv
   ResultLines results(path);
   auto limit = data_args.val_dataset_sample.has_value() ? *data_args.val_dataset_sample : rows.size();
   auto count = std::min(limit, rows.size());
-  // Read, answered and written together; the engine batches among them.
+  // Rows that are read, generated and written together; the engine batches them.
   int64_t at_a_time = generation_args.write_batch_size.exists() ? *generation_args.write_batch_size : 1000;
   if (at_a_time <= 0) at_a_time = std::max<int64_t>(count, 1);
-  bool shows =
-      generation_args.stream.is_set() && *generation_args.stream;  // as ms-swift: one row after the other, on the screen too
+  bool shows = generation_args.stream.is_set() && *generation_args.stream;  // as in ms-swift: one row after the other, streamed
   if (shows) at_a_time = 1;
   data::RowReport report;
   std::vector<train::Prediction> scored;
@@ -129,7 +128,7 @@ int run_batch(const Options& options, ReplyGenerator& answerer, const data::Conv
   auto began = std::chrono::steady_clock::now();
   int64_t prompt_tokens = 0, answer_tokens = 0, skipped = 0, exact = 0;
   std::optional<ProgressBar> bar;
-  if (!shows) bar.emplace("Infer", count);  // answers on the screen are progress enough, and a bar would overwrite them
+  if (!shows) bar.emplace("Infer", count);  // printed outputs show the progress, and a progress bar would overwrite them
   int64_t done = 0;
   for (int64_t first = 0; first < count; first += at_a_time) {
     std::vector<Conversation> questions;
@@ -184,8 +183,8 @@ int run_batch(const Options& options, ReplyGenerator& answerer, const data::Conv
 
 int infer_command(const Options& options) {
   auto config = dataset_config(options);
-  config.prompts_only = true;                          // a row may be a question alone
-  config.encoded.clear(), config.val_encoded.clear();  // those of a checkpoint's args.json: tokens hold no question
+  config.prompts_only = true;                          // a row may be a prompt alone
+  config.encoded.clear(), config.val_encoded.clear();  // options of a checkpoint's args.json: token ids contain no prompt
   bool batch =
       !config.val_datasets.empty() || (!config.datasets.empty() && (config.split_dataset_ratio > 0 || config.val_size > 0));
   data::OpenedData opened;

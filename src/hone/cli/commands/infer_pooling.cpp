@@ -51,7 +51,7 @@ Json pooling_row(const data::Conversation& row, const train::PoolingOutput& verd
   return result;
 }
 
-// How often what was said is what the row says; nothing of rows without a label.
+// The share of rows whose prediction equals the label; nothing if the rows have no labels.
 struct Agreement {
   int64_t right = 0, labelled = 0;
 
@@ -165,10 +165,10 @@ std::filesystem::path chosen_result_file(const Options& options, const std::file
   return base / "infer_result" / fmt::format("{}.jsonl", stamp);
 }
 
-// A file that was not there before is not there afterwards either.
+// Removes the file if it did not exist before.
 void require_writable(const std::filesystem::path& path) {
   if (!fs::exists(path)) {
-    write_file_atomically(path, "\n");  // a full disk takes an empty file, and no line; what fails leaves nothing behind
+    write_file_atomically(path, "\n");  // a full disk may accept an empty file but no line; a failure leaves no file behind
     fs::remove(path);
   } else if (::access(path.c_str(), W_OK) != 0) {
     throw UserError(ExitCode::bad_data, fmt::format("{}: cannot write: {}", path.string(), std::strerror(errno)));

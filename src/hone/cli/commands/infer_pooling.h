@@ -1,4 +1,4 @@
-// infer for models that judge texts: what they say of each row of a dataset, or of what is typed.
+// infer for pooling models: outputs for each row of a dataset, or for interactive input.
 #pragma once
 #include "hone/cli/options.h"
 #include "hone/data/datasets/source.h"
@@ -6,12 +6,12 @@
 
 namespace hone::cli {
 
-// `rows` is null when there is no dataset.
+// `rows` is null without a dataset.
 int infer_pooling_rows(const Options& options, const train::TaskConfig& task, const std::filesystem::path& folder,
                        const data::ConversationSource* rows);
 
-// Where `infer` writes what it finds out about a dataset. Its folder is made, and a place that cannot be written to is a
-// UserError: called before a model is loaded and answers are lost.
+// Where `infer` writes its results for a dataset. Creates the folder, and throws UserError if it is not writable: called before
+// the model is loaded, so that no results are lost.
 std::filesystem::path result_file(const Options& options, const std::filesystem::path& folder);
 
 }  // namespace hone::cli

@@ -1,4 +1,4 @@
-// models: which families hone can load and train, and which models of them are in the caches.
+// models: lists the families hone can load and train, and the cached models of each.
 #include "hone/base/file.h"
 #include "hone/base/progress.h"
 #include "hone/base/terminal.h"

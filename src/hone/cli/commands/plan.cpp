@@ -1,4 +1,4 @@
-// Whether a command fits its devices, before it is run: the verdict, what the memory is for, and other ways of running it.
+// Estimates whether a command fits its devices before it runs: the verdict, the memory breakdown, and alternative configurations.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -31,14 +31,14 @@ using train::Sharding;
 
 constexpr int kCounts[] = {1, 2, 4, 8};
 
-// Those that are looked at, in order, with the number that was asked for.
+// The device counts to consider, in order, including the requested one.
 std::vector<int> counts_with(int devices) {
   std::set<int> counts(std::begin(kCounts), std::end(kCounts));
   counts.insert(devices);
   return {counts.begin(), counts.end()};
 }
 
-// The environment's word, then accelerate's.
+// The environment takes precedence over accelerate's config.
 train::Cluster cluster_asked(const SystemAccess& world, const Options& options) {
   const auto launch = accelerate_launch(options);
   auto number = [&](const char* name) {
@@ -56,7 +56,7 @@ bool makes_sense(Sharding sharding, int devices) {
   return devices > 1 || sharding == Sharding::none || offload;
 }
 
-// One way of running the command on the target.
+// One configuration of the command on the target.
 struct Layout {
   int devices;
   Sharding sharding;
@@ -64,7 +64,7 @@ struct Layout {
   train::StepTime time;
   bool fits;
 
-  double host() const { return memory.host * std::min(devices, 8); }  // of a node
+  double host() const { return memory.host * std::min(devices, 8); }  // per node
 };
 
 class Planner {
@@ -74,7 +74,7 @@ class Planner {
 
   Layout layout(Sharding sharding, int devices) const { return layout_on(target_.device, job_.place.cpu, sharding, devices); }
 
-  // All that make sense with so many devices.
+  // All valid configurations for the given number of devices.
   std::vector<Layout> layouts(int devices) const {
     std::vector<Layout> all;
     for (auto sharding : train::kShardings)
@@ -82,7 +82,7 @@ class Planner {
     return all;
   }
 
-  // With the number of devices that was asked for all of them, with others the fastest that fits.
+  // For the requested number of devices all configurations, for other numbers the fastest that fits.
   std::vector<Layout> alternatives(int devices) const {
     std::vector<Layout> rows;
     for (int count : counts_with(devices)) {
@@ -98,7 +98,7 @@ class Planner {
     return rows;
   }
 
-  // The least that a device takes: the fewest of them, and of the ways that fit the one that shards least.
+  // The smallest configuration that fits: the fewest devices, then the least sharding.
   std::optional<Layout> least_on(const train::PlannedDevice& device, int devices = 1) const {
     for (int count : counts_with(devices))
       for (auto sharding : train::kShardings)
@@ -186,14 +186,14 @@ void print_verdict(const Planner& planner, const Layout& asked) {
                                std::max(asked.devices, std::end(kCounts)[-1])));
 }
 
-// The largest image with which the command still fits, as MAX_PIXELS; 0: none does.
+// The largest MAX_PIXELS with which the command still fits; 0 if none does.
 int64_t pixels_that_fit(const PlanJob& job, const TargetDevice& target, const Layout& asked) {
   auto fits = [&](int64_t tokens) {
     auto smaller = job;
     smaller.workload.image_tokens = tokens;
     return Planner(smaller, target, 0).layout(asked.sharding, asked.devices).fits;
   };
-  int64_t low = 0, high = job.workload.image_tokens + 1;  // the first fits, the last does not
+  int64_t low = 0, high = job.workload.image_tokens + 1;  // low fits, high does not
   if (!fits(1)) return 0;
   while (high - low > 1) (fits((low + high) / 2) ? low : high) = (low + high) / 2;
   return low * job.token_pixels;
@@ -288,7 +288,7 @@ int plan_command(const Options& options) {
   auto line = read_command_line(options.positional(), outer, options.front_end());
   auto world = with_environment(outer, line.environment);
   auto parsed = parse_invocation(line.invocation, world);
-  for (const auto& [name, value] : line.environment) ::setenv(name.c_str(), value.c_str(), 1);  // MAX_PIXELS and its kind
+  for (const auto& [name, value] : line.environment) ::setenv(name.c_str(), value.c_str(), 1);  // MAX_PIXELS and similar
   const auto verb = parsed.options.verb();
   if (!(verb & (kTraining | kInfer | kDeploy)))
     throw UserError(ExitCode::usage, fmt::format("{} neither trains nor answers", line.invocation.typed),
@@ -298,7 +298,7 @@ int plan_command(const Options& options) {
   auto cluster = cluster_asked(world, parsed.options);
   cluster.network_gb_per_s = *args.network_gb_per_s;
   const int devices = cluster.devices;
-  log::configure({.level = log::Level::warning});  // values that are worked out are part of the plan, not news
+  log::configure({.level = log::Level::warning});  // resolved values are part of the plan and not reported separately
   if (!(verb & kTraining)) resolve_folders(parsed.options);
   resolve_auto_values(parsed.options, devices);
   if (!(verb & kTraining)) return plan_inference_command(parsed.options, options);

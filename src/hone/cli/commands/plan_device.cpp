@@ -17,12 +17,12 @@ std::string known_devices() {
   return names;
 }
 
-// What the system says of its first accelerator, with the figures of the list where it is on it.
+// The first accelerator of the system, with the figures of the device table if it is listed.
 std::optional<TargetDevice> device_here() {
   for (const auto& record : device::inventory()) {
     if (record.name == "cpu") continue;
     auto known = train::find_planned_device(record.model);
-    size_t longest = 0;  // an H200 is no H20
+    size_t longest = 0;  // "H200" must not match "H20"
     for (const auto& each : train::planned_devices()) {
       auto word = each.name.substr(0, each.name.find(' '));
       if (known && longest == 0) break;

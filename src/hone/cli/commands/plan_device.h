@@ -1,4 +1,4 @@
-// Which device a plan is for, and how its verdict reads.
+// The device of a plan, and the wording of its verdict.
 #pragma once
 #include <string>
 
@@ -13,7 +13,7 @@ struct TargetDevice {
   bool assumed = false;  // none was named and this machine has none
 };
 
-// --target_device, else an accelerator of this machine, else the first of the list; the CPU where the command is for it.
+// --target_device, else an accelerator of this machine, else the first of the list; the CPU if the command runs on it.
 TargetDevice target_device(const Options& plan_options, bool on_cpu);
 
 // "fits on 8 x Ascend 910B3 64 GB: 28.7 of 64 GiB", green or red on a terminal.

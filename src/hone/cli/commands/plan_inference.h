@@ -1,4 +1,4 @@
-// hone plan of a command that answers.
+// hone plan for inference commands.
 #pragma once
 #include "hone/cli/commands/plan_device.h"
 #include "hone/cli/configs/plan_config.h"

@@ -1,4 +1,4 @@
-// The part of a plan that is about layouts of model parallelism.
+// The part of a plan about model parallel layouts.
 #pragma once
 #include "hone/cli/commands/plan_device.h"
 #include "hone/cli/configs/plan_config.h"

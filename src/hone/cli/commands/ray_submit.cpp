@@ -1,4 +1,4 @@
-// `hone ray-submit 4 -- hone sft …`: the ranks of a command as actors of a Ray cluster.
+// `hone ray-submit 4 -- hone sft …`: runs the ranks of a command as actors of a Ray cluster.
 #include "hone/cli/commands/ray_submit.h"
 
 #include <unistd.h>
@@ -10,7 +10,7 @@
 namespace hone::cli {
 namespace {
 
-// Starts ranks as actors of a Ray cluster. Ray has no C++ interface for drivers that its wheel carries.
+// Starts the ranks as Ray actors. In Python, since Ray's wheel has no C++ API for drivers.
 constexpr const char* kRayDriver = R"python(
 import argparse, collections, json, os, shutil, socket, subprocess, sys, threading
 try:

@@ -1,4 +1,4 @@
-// sample: answers to the rows of a dataset, the best of them written as a dataset, as ms-swift's `sample` does.
+// sample: samples completions for the rows of a dataset and writes the best ones as a dataset, as ms-swift's `sample` does.
 #include <ctime>
 
 #include "hone/base/file.h"
@@ -56,7 +56,7 @@ eval::SampleConfig sample_config(const Options& options) {
   return config;
 }
 
-// A reward's name, the address of a judge, a plugin's name, or the folder or id of a reward model.
+// The name of a reward function or plugin, the URL of a reward server, or the folder or id of a reward model.
 std::unique_ptr<train::rl::Reward> make_judge(const Options& options, const Arg<std::string>& option) {
   if (!option.has_value()) return nullptr;
   auto name = *option;
@@ -72,11 +72,11 @@ std::unique_ptr<train::rl::Reward> make_judge(const Options& options, const Arg<
       {.folder = folder, .adapters = {}, .load = load_options(options, folder), .encode = encode_config(options, 0)});
 }
 
-// How answers are sampled, by whoever gives them.
+// Sampling settings, shared by all samplers.
 struct AnswerConfig {
-  size_t count = 1;                          // of each question
-  std::optional<std::string> system;         // instead of the row's own
-  std::optional<double> temperature, top_p;  // ms-swift's temperature is 1 where none is given
+  size_t count = 1;                          // completions per prompt
+  std::optional<std::string> system;         // replaces the row's system prompt
+  std::optional<double> temperature, top_p;  // ms-swift's default temperature
   std::optional<int64_t> max_tokens;
   uint64_t seed = 0;
 };
@@ -118,7 +118,7 @@ eval::AnswerRows engine_answers(const AnswerConfig& config, std::shared_ptr<Repl
       for (size_t j = 0; j < count; ++j) {
         auto number = (static_cast<uint64_t>(first) + i) * count + j;
         requests.push_back(generator->request_for(with_system(questions[i], config), number));
-        if (!config.temperature) requests.back().sampling.temperature = 1;  // ms-swift's
+        if (!config.temperature) requests.back().sampling.temperature = 1;  // ms-swift's default
       }
     auto done = engine::generate(generator->engine(), std::move(requests));
     Answers answers(questions.size());
@@ -128,7 +128,7 @@ eval::AnswerRows engine_answers(const AnswerConfig& config, std::shared_ptr<Repl
   };
 }
 
-// --engine_kwargs '{"base_url": …, "api_key": …}', as ms-swift's client takes them.
+// --engine_kwargs '{"base_url": …, "api_key": …}', the arguments of ms-swift's client.
 eval::ChatServer teacher_server(const Options& options) {
   const SampleArguments args(options);
   auto kwargs = args.engine_kwargs.has_value() ? *args.engine_kwargs : Json::object();

@@ -1,4 +1,4 @@
-// scan-cache: what is in the caches of ModelScope and Hugging Face, and how much of the disk it takes.
+// scan-cache: lists the contents of the ModelScope and Hugging Face caches and their disk usage.
 #include <chrono>
 
 #include "hone/base/progress.h"

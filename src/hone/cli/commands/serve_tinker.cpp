@@ -20,10 +20,10 @@
 namespace hone::cli {
 namespace {
 
-constexpr double kCacheShare = 0.5;  // of what the weights leave on an accelerator; the rest is for training passes
+constexpr double kCacheShare = 0.5;  // share of the memory left by the weights on an accelerator; training passes use the rest
 constexpr const char* kOnlyTenant = "default";
 
-// Nobody comes in without a key: who gives none gets one.
+// Access requires a key: one is generated if none is given.
 void add_keys(const TinkerArguments& args, const std::string& given, const fs::path& root, tinker::Keys& keys) {
   if (args.api_keys.has_value()) keys.add_file(*args.api_keys);
   if (!given.empty()) keys.add(kOnlyTenant, given);
@@ -33,7 +33,7 @@ void add_keys(const TinkerArguments& args, const std::string& given, const fs::p
   log::info("no API key was given; clients use the one in {}: export TINKER_API_KEY=$(cat {})", file.string(), file.string());
 }
 
-// Clients load the tokenizer by it: the model as it was given, not the last part of its path alone.
+// Clients load the tokenizer by this name: the model as given, not only the last component of its path.
 std::string base_name(const Options& options) {
   return ServerArguments(options).served_model_name.value_or(ModelArguments(options).model.required());
 }
@@ -62,7 +62,7 @@ tinker::TinkerConfig tinker_config(const Options& options) {
   return config;
 }
 
-// No model is loaded here: the workers have them. They check every key again, so theirs are the ones that count.
+// Loads no model: the workers have them. Each worker checks every key again, so its own keys decide.
 int serve_gateway(const Options& options) {
   const TinkerArguments args(options);
   tinker::GatewayConfig config;
@@ -80,7 +80,7 @@ int serve_gateway(const Options& options) {
   return tinker::run_tinker_gateway(config);
 }
 
-// What this server cannot do is said before the model is loaded.
+// Reports unsupported settings before loading the model.
 void check_tinker_server(const Options& options) {
   const ModelArguments model_args(options);
   const EngineArguments engine_args(options);
@@ -101,7 +101,7 @@ void check_tinker_server(const Options& options) {
 engine::EngineConfig engine_beside_training(const Options& options) {
   const EngineArguments engine_args(options);
   auto config = engine_config(options);
-  config.fuse_projections = false;  // training computes with the same tensors
+  config.fuse_projections = false;  // training uses the same tensors
   if (const auto& share = engine_args.vllm_gpu_memory_utilization; !share.is_set() && config.gpu_memory_utilization == *share)
     config.kv_cache_share = kCacheShare;
   return config;
@@ -112,7 +112,7 @@ engine::EngineConfig engine_beside_training(const Options& options) {
 int serve_tinker_command(const Options& options) {
   if (const TinkerArguments args(options); args.worker_urls.has_value()) return serve_gateway(options);
   check_tinker_server(options);
-  auto config = tinker_config(options);  // mistakes in it surface before the model is loaded
+  auto config = tinker_config(options);  // reports errors in it before loading the model
   serve::require_port(config.http);
   const auto folder = hub::locate_model(ModelArguments(options).model.required(), *HubArguments(options).model_revision);
   std::shared_ptr<const text::Tokenizer> tokenizer = text::load_tokenizer(folder, new_tokens(options));

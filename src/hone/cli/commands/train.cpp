@@ -1,4 +1,4 @@
-// sft, pt, train: from the resolved options to a run of the trainer, on as many processes as were asked for.
+// sft, pt, train: from resolved options to a training run, on one or several processes.
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/cli/arguments/distributed.h"
@@ -13,7 +13,7 @@
 namespace hone::cli {
 namespace {
 
-// The words this process was started with, so that its ranks can be started with the same.
+// The arguments of this process, with which its ranks are started.
 std::vector<std::string> own_command() {
   auto bytes = read_file("/proc/self/cmdline");
   std::vector<std::string> words;
@@ -27,7 +27,7 @@ std::vector<std::string> own_command() {
 }  // namespace
 
 int train_command(const Options& options) {
-  auto job = training_job(options);  // mistakes show before any process is started
+  auto job = training_job(options);  // reports errors before starting any process
   if (auto ray = ray_submission(options)) {
     ray->push_back("--");
     for (const auto& word : own_command()) ray->push_back(word);

@@ -9,11 +9,11 @@
 namespace hone::cli::peers {
 namespace {
 
-// One name of a peer, as hone's table answers it.
+// One option of ms-swift or LLaMA-Factory and its entry in hone's table.
 struct Answer {
   const Option* row = nullptr;
   bool renamed = false;
-  std::vector<std::string_view> commands;  // of the peer, that take the name
+  std::vector<std::string_view> commands;  // commands of the peer that accept the option
 };
 using Answers = std::map<std::string_view, Answer>;
 
@@ -55,10 +55,10 @@ size_t count(const Answers& answers, std::string_view word) {
   return static_cast<size_t>(std::ranges::count_if(answers, [&](const auto& entry) { return word_for(entry.second) == word; }));
 }
 
-// What only models and methods of a later version read.
+// Options read only by models and methods that this version lacks.
 bool is_for_later(const Option& row) { return row.reason == kMultimodalUnsupported; }
 
-// Names that some command, stage or model of this version reads.
+// Options that some command, stage or model of this version reads.
 Answers of_present_commands(FrontEnd peer, const Answers& answers) {
   Answers present;
   for (const auto& [name, answer] : answers) {
@@ -90,7 +90,7 @@ std::string table_of(std::string_view title, const Answers& answers) {
   return out;
 }
 
-// The peer's own verbs: which of them hone has.
+// The peer's commands and whether hone has them.
 std::string verbs_of(FrontEnd front_end, std::initializer_list<std::string_view> verbs) {
   std::string ready, later;
   for (auto verb : verbs) {

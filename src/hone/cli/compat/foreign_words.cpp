@@ -6,10 +6,10 @@ namespace hone::cli::peers {
 namespace {
 
 struct ForeignCommand {
-  std::string_view word, meant, factory;  // LLaMA-Factory calls some commands differently
+  std::string_view word, meant, factory;  // LLaMA-Factory uses other names for some commands
 };
 
-// ollama, vLLM, llama.cpp, the hubs' own tools, axolotl, torchtune, unsloth.
+// Commands of ollama, vLLM, llama.cpp, the hubs' own tools, axolotl, torchtune and unsloth.
 constexpr ForeignCommand kForeignCommands[] = {
     {"run", "infer", "chat"},
     {"generate", "infer", "chat"},

@@ -1,4 +1,4 @@
-// What people who come from other tools type, and what it is called here. Only words that hone itself does not take.
+// Commands and options of other tools and their names in hone. Only names that hone itself does not accept.
 #pragma once
 #include <span>
 #include <string>
@@ -12,7 +12,7 @@ struct ForeignWord {
   std::string_view word, meant;
 };
 
-// "serve" → "deploy", as the front end calls it. Empty: nothing is known of it.
+// "serve" → "deploy", as the front end calls it. Empty if unknown.
 std::string command_meant_by(FrontEnd front_end, std::string_view word);
 // "load_in_4bit" → "--quant_method bnb --quant_bits 4".
 std::string_view option_meant_by(std::string_view name);

@@ -5,7 +5,7 @@
 namespace hone::cli::peers {
 namespace {
 
-// ms-swift 4.6; what 3.x and 2.x called differently stands under "earlier".
+// ms-swift 4.6; names used only by 3.x and 2.x are under "earlier".
 constexpr std::string_view kSwiftEvery =
     "adapters add_non_thinking_prefix agent_template attn_impl bnb_4bit_compute_dtype bnb_4bit_quant_storage "
     "bnb_4bit_quant_type bnb_4bit_use_double_quant cached_dataset cached_val_dataset columns custom_dataset_info "
@@ -123,7 +123,7 @@ constexpr std::string_view kSwiftEarlierTraining =
 constexpr std::string_view kSwiftEarlierInference =
     "gpu_memory_utilization max_num_seqs merged_lora_path tensor_parallel_size vllm_max_len";
 
-// LLaMA-Factory 0.9.5, and earlier.
+// LLaMA-Factory 0.9.5 and earlier.
 constexpr std::string_view kFactoryEvery =
     "adapter_folder adapter_name_or_path add_special_tokens add_tokens additional_target apollo_layerwise apollo_proj "
     "apollo_proj_type apollo_rank apollo_scale apollo_scale_front apollo_scale_type apollo_target apollo_update_interval "

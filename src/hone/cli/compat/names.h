@@ -1,5 +1,5 @@
-// The flags and keys that ms-swift and LLaMA-Factory themselves take, command by command: facts about them, against which the
-// options table is measured. docs/compatibility.md is written from both.
+// The flags and keys of ms-swift and LLaMA-Factory, command by command: facts that the options table is checked against.
+// docs/compatibility.md is generated from both.
 #pragma once
 #include <array>
 #include <span>
@@ -21,7 +21,7 @@ struct Command {
 
 std::span<const Command> commands();
 
-// Does the system whose front end this is take the name in that command? The native front end takes what either does.
+// Whether the system of this front end accepts the name in that command. The native front end accepts what either does.
 bool takes(FrontEnd front_end, Verbs verb, std::string_view name);
 
 }  // namespace hone::cli::peers

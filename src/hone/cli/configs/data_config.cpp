@@ -37,7 +37,7 @@ void read_columns(const DataArguments& args, DatasetConfig& config) {
   for (const auto& [from, to] : columns.items()) config.columns[from] = to.get<std::string>();
 }
 
-// Their rows are made of records only where a model is to decide; elsewhere these options find nothing to change.
+// Rows are built from records only for decision tasks; elsewhere these options have nothing to change.
 void read_decisions(const Options& options, DatasetConfig& config) {
   const DataArguments data_args(options);
   const ModelArguments model_args(options);
@@ -57,7 +57,7 @@ void read_swift_data(const Options& options, DatasetConfig& config) {
   if (config.split_dataset_ratio >= 1)
     throw UserError(ExitCode::usage, fmt::format("{} is {}; expected a part below 1", args.split_dataset_ratio.flag(),
                                                  config.split_dataset_ratio));
-  if (!config.val_datasets.empty() || config.streaming) {  // ms-swift's rule
+  if (!config.val_datasets.empty() || config.streaming) {  // as in ms-swift
     if (config.split_dataset_ratio > 0)
       log::warning(
           "{} is ignored: {}", args.split_dataset_ratio.flag(),
@@ -90,7 +90,7 @@ void read_factory_data(const DataArguments& args, DatasetConfig& config) {
   if (mix == "interleave_once") config.stopping = data::StoppingStrategy::all_exhausted_once;
 }
 
-// A folder of `export --to_cached_dataset`, or one of its halves.
+// A folder written by `export --to_cached_dataset`, or its train or val part.
 std::string encoded_half(const std::string& folder, const char* half) {
   auto inside = fs::path(folder) / half;
   return data::is_cached_dataset(inside) ? inside.string() : folder;
@@ -100,7 +100,7 @@ void read_cached_dataset(const Options& options, DatasetConfig& config) {
   const DataArguments args(options);
   if (!args.cached_dataset.exists()) return;
   bool factory = *CommonArguments(options).dialect == "factory";
-  if (factory && args.cached_dataset.has_value()) {  // tokenized_path: all of the data, or nothing yet
+  if (factory && args.cached_dataset.has_value()) {  // tokenized_path: either the complete dataset or not yet written
     fs::path folder = args.cached_dataset->front();
     if (!data::is_cached_dataset(folder / "train") && !data::is_cached_dataset(folder / "validation")) {
       if (config.streaming)
@@ -119,15 +119,15 @@ void read_cached_dataset(const Options& options, DatasetConfig& config) {
   for (const auto& folder : *args.cached_val_dataset) config.val_encoded.push_back(encoded_half(folder, "val"));
 }
 
-// A path ending in .txt is read; otherwise the two characters \n are a newline.
+// A path ending in .txt is read; otherwise "\n" written as two characters becomes a newline.
 std::string prompt_text(std::string value) {
-  std::error_code ignored;  // a prompt may be longer than any name
+  std::error_code ignored;  // a prompt may exceed the maximum length of a path
   if (value.ends_with(".txt") && fs::is_regular_file(value, ignored)) return read_utf8_file(value);
   for (size_t at = 0; (at = value.find("\\n", at)) != std::string::npos; ++at) value.replace(at, 2, "\n");
   return value;
 }
 
-// A number of the environment that ms-swift reads.
+// A numeric environment variable of ms-swift.
 std::optional<int64_t> number_in(const char* variable) {
   const char* text = std::getenv(variable);
   if (!text || !*text) return std::nullopt;
@@ -149,7 +149,7 @@ std::optional<double> positive_in(const char* variable) {
   return value;
 }
 
-// Within the limits that the environment names, or these.
+// Within the limits set by the environment, or these defaults.
 hub::FetchLimits fetch_limits(hub::FetchLimits limits) {
   if (auto seconds = number_in("SWIFT_TIMEOUT")) limits.whole_time = std::chrono::seconds(std::min<int64_t>(*seconds, 86400));
   if (auto size = number_in("SWIFT_MAX_DOWNLOAD_SIZE_MB"))
@@ -159,7 +159,7 @@ hub::FetchLimits fetch_limits(hub::FetchLimits limits) {
   return limits;
 }
 
-// Rows may name media by their addresses, which are kept beside what the hub brought.
+// Rows may refer to media by URL; downloads are cached next to the hub cache.
 void read_fetching(media::SourceRules& sources) {
   const auto limits = fetch_limits({});
   sources.fetch = [limits](const std::string& url) {
@@ -167,7 +167,7 @@ void read_fetching(media::SourceRules& sources) {
   };
 }
 
-// ms-swift: variables of the environment, tokens before pixels.
+// ms-swift's environment variables; limits in tokens take precedence over pixels.
 data::PictureOptions picture_options(const ModelArguments& args, bool factory) {
   data::PictureOptions pictures;
   read_fetching(pictures.sources);
@@ -235,7 +235,7 @@ data::PictureOptions picture_options(const Options& options) {
 std::function<Result<std::string>(const std::string& url)> request_media_fetcher() {
   const char* listed = std::getenv("SWIFT_URL_ALLOWED_HOSTS");
   if (!listed || !*listed) return nullptr;
-  // A request waits for it, and a thread of the server with it.
+  // A request and a server thread wait for it.
   auto limits = fetch_limits({.most_bytes = size_t{64} << 20, .whole_time = std::chrono::seconds(5)});
   const std::string_view text = listed;
   for (size_t begin = 0, end; begin <= text.size(); begin = end + 1) {
@@ -307,7 +307,7 @@ EncodeConfig encode_config(const Options& options, int64_t length_limit) {
     config.mask_history = *template_args.mask_history;
     config.guard_special_tokens |= *model_args.split_special_tokens;
     config.concatenate_text = config.pretraining && *data_args.packing;
-    // LLaMA-Factory keeps one token of a pack free when packing is asked for, and none when pre-training turns it on by itself.
+    // LLaMA-Factory reserves one token per pack if packing is requested, and none if pre-training enables it implicitly.
     bool packs = *data_args.neat_packing || (data_args.packing.is_set() && *data_args.packing);
     if (packs) config.max_length = std::max<int64_t>(config.max_length - 1, 1);
   } else {

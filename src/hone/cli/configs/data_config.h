@@ -8,8 +8,8 @@
 
 namespace hone::cli {
 
-// The template that rows are written in: the one requested, or the one the model's name selects; "" is the model's own
-// ("jinja", where its name would choose another).
+// The template of the rows: the requested one, or the one selected by the model's name; "" is the model's own ("jinja", if its
+// name would select another).
 std::string resolved_template(const std::string& asked, data::Dialect dialect, const std::filesystem::path& model);
 std::string resolved_template(const Options& options, const std::filesystem::path& model);
 bool uses_factory_dialect(const Options& options);  // LLaMA-Factory's rules for rows, templates and truncation
@@ -17,7 +17,7 @@ data::DatasetConfig dataset_config(const Options& options);
 // `length_limit` is what max_length falls back to: the model's own context, 0 when unknown.
 data::EncodeConfig encode_config(const Options& options, int64_t length_limit);
 data::PictureOptions picture_options(const Options& options);
-// What brings media that requests name by their addresses, from the hosts of SWIFT_URL_ALLOWED_HOSTS; null: there are none.
+// Fetches media that requests refer to by URL, from the hosts of SWIFT_URL_ALLOWED_HOSTS; null if there are none.
 std::function<Result<std::string>(const std::string& url)> request_media_fetcher();
 
 }  // namespace hone::cli

@@ -93,7 +93,7 @@ eval::RunConfig eval_run_config(const Options& options, const BenchmarkSettings&
 
 bool applies_chat_template(const Options& options) {
   const EvalArguments args(options);
-  if (args.eval_url.has_value()) return true;  // a chat is all that a server takes
+  if (args.eval_url.has_value()) return true;  // the server API only supports chat
   return args.apply_chat_template.has_value() ? *args.apply_chat_template : options.front_end() == FrontEnd::swift;
 }
 

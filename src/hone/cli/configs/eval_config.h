@@ -8,7 +8,7 @@
 
 namespace hone::cli {
 
-// What is run: the options, and over them extra_eval_args, which are evalscope's names of the same.
+// The settings: the options, overridden by extra_eval_args, which use evalscope's names.
 struct BenchmarkSettings {
   std::vector<std::string> names;
   Json dataset_args = Json::object(), generation = Json::object();
@@ -18,7 +18,7 @@ BenchmarkSettings benchmark_settings(const Options& options);  // throws UserErr
 
 eval::TaskSource task_source(const Options& options, const BenchmarkSettings& settings);
 eval::RunConfig eval_run_config(const Options& options, const BenchmarkSettings& settings);
-// `settings` over what the tasks say; `option` is where they come from, for messages.
+// `settings` override those of the tasks; `option` is their source, for messages.
 void apply_generation_config(const AnyArg& option, const Json& settings, std::vector<eval::Task>& tasks);
 bool applies_chat_template(const Options& options);
 // Small models on the CPU answer faster as one replica per core: threads that share a step wait for each other at every layer.

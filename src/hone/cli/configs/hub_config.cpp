@@ -36,7 +36,7 @@ std::optional<train::HubPushConfig> push_config(const Options& options, const st
                               .always = *args.hub_always_push};
 }
 
-// LLaMA-Factory's export pushes when it is told where to.
+// LLaMA-Factory's export pushes to the hub if a repository id is given.
 bool pushes_export(const Options& options) {
   const HubArguments args(options);
   return *args.push_to_hub || (uses_factory_dialect(options) && args.hub_model_id.has_value());

@@ -1,4 +1,4 @@
-// From options to where results are sent.
+// From options to the push settings.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -8,10 +8,10 @@
 
 namespace hone::cli {
 
-// None without --push_to_hub. Throws UserError before the work when nothing could be sent.
+// None without --push_to_hub. Throws UserError before the work if a push could not succeed.
 std::optional<train::HubPushConfig> push_config(const Options& options, const std::filesystem::path& output);
 
-// export's push of one folder, under --commit_message.
+// The push of one folder by export, with --commit_message.
 void push_folder(const Options& options, const std::filesystem::path& folder);
 bool pushes_export(const Options& options);
 

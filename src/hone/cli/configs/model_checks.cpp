@@ -9,7 +9,7 @@
 namespace hone::cli {
 namespace {
 
-// ms-swift calls a family's generations and fine-tunes after it, qwen2_5_math or llama3_1; what sees or hears is another family.
+// ms-swift names generations and fine-tunes after the family, qwen2_5_math or llama3_1; multimodal families are separate.
 constexpr std::string_view kFamilies[] = {"llama", "mistral", "mixtral", "qwen2", "qwen3"};
 constexpr std::string_view kOtherKinds[] = {"_vl", "_moe", "_audio", "_omni", "_vision", "_next"};
 

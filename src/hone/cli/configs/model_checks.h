@@ -1,4 +1,4 @@
-// What a person says about a model beside naming it, held against its folder before it is read.
+// Checks options about a model against its folder before it is read.
 #pragma once
 #include <filesystem>
 #include <optional>

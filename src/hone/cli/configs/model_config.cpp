@@ -39,7 +39,7 @@ Json present_scaling(const Json& config) {
   return scaling.is_object() ? scaling : Json::object();
 }
 
-// The scaling as config.json would hold it: transformers 5 keeps the base frequency in the same place.
+// The rope scaling as in config.json: transformers 5 stores the base frequency in the same object.
 Json with_scaling(const Json& config, Json scaling, int64_t context) {
   auto before = present_scaling(config);
   if (before.contains("rope_theta")) scaling["rope_theta"] = before["rope_theta"];
@@ -61,7 +61,7 @@ Json swift_changes(const ModelArguments& args, const Json& config) {
   auto before = present_scaling(config);
   if (!args.rope_scaling.has_value()) {
     if (!before.contains("factor")) return {{"max_position_embeddings", *args.max_model_len}};
-    before.erase("factor");  // stretched already, and now to another length
+    before.erase("factor");  // already scaled, now to another length
   }
   auto scaling = args.rope_scaling.has_value() ? asked_scaling(args) : before;
   if (!scaling.contains("factor") && !args.max_model_len.has_value())
@@ -102,7 +102,7 @@ Json factory_changes(const Options& options, const Json& config) {
   return with_scaling(config, std::move(scaling), static_cast<int64_t>(static_cast<double>(context) * factor));
 }
 
-// Tokens as given, or the words of a .txt file.
+// Tokens as given, or one per line of a .txt file.
 std::vector<std::string> token_words(const Arg<std::vector<std::string>>& option) {
   std::vector<std::string> words;
   for (const auto& given : *option) {
@@ -116,7 +116,7 @@ std::vector<std::string> token_words(const Arg<std::vector<std::string>>& option
   return words;
 }
 
-// new_special_tokens_config: token to description.
+// new_special_tokens_config: maps a token to its description.
 Json described_tokens(const ModelArguments& args) {
   if (!args.new_special_tokens_config.has_value()) return Json::object();
   auto path = *args.new_special_tokens_config;
@@ -126,7 +126,7 @@ Json described_tokens(const ModelArguments& args) {
   return file;
 }
 
-// A folder that bitsandbytes saved: its codes are made again from what they stand for, which gives the same ones.
+// A folder saved by bitsandbytes: dequantizing and quantizing again gives the same codes.
 std::optional<ops::WeightQuantization> stored_compression(const std::filesystem::path& folder) {
   auto path = folder / "config.json";
   if (!fs::exists(path)) return std::nullopt;
@@ -152,7 +152,7 @@ void check_bits(const ModelArguments& args, const std::string& method) {
                     fmt::format("{} keeps {} bits", method, fmt::join(known->second, ", ")));
 }
 
-// Groups of weights with a scale and a zero. LLaMA-Factory's HQQ groups lie across the rows, transformers' along them.
+// Group-wise quantization with a scale and a zero point. LLaMA-Factory's HQQ groups run across rows, transformers' along rows.
 ops::WeightQuantization grouped_compression(const ModelArguments& args, const std::string& method) {
   ops::WeightQuantization how{.code = ops::QuantType::grouped};
   how.grouped.solver = method == "hqq" ? ops::RangeMethod::half_quadratic : ops::RangeMethod::min_max;
@@ -162,10 +162,10 @@ ops::WeightQuantization grouped_compression(const ModelArguments& args, const st
   return how;
 }
 
-// bitsandbytes' way: the linear layers of the base in 4 or 8 bits, adapted by LoRA. Answers on a CPU have a faster way of their
-// own.
+// bitsandbytes: the base model's linear layers in 4 or 8 bits,
+// trained with LoRA. Inference on a CPU has a faster path.
 std::optional<ops::WeightQuantization> compression_of(const ModelArguments& args, at::Device device) {
-  if (args.verb() & kExport) return std::nullopt;  // there the bits are of what is written
+  if (args.verb() & kExport) return std::nullopt;  // there it is the number of bits to write
   if (!args.quant_bits.has_value()) {
     if (args.quant_method.has_value())
       throw UserError(ExitCode::usage, fmt::format("{} needs {}", args.quant_method.flag(), args.quant_bits.flag()), "4 or 8");
@@ -181,7 +181,7 @@ std::optional<ops::WeightQuantization> compression_of(const ModelArguments& args
   return ops::WeightQuantization{.code = code, .double_quant = *args.bnb_4bit_use_double_quant};
 }
 
-// LLaMA-Pro's new blocks, by ms-swift's rules.
+// The new blocks of LLaMA-Pro, by ms-swift's rules.
 int64_t block_stride(const TunerArguments& args, const std::filesystem::path& folder) {
   if (!args.llamapro_num_new_blocks.exists() || *args.tuner_type != "llamapro") return 0;
   const int64_t layers = read_config_file((folder / "config.json").string()).value("num_hidden_layers", int64_t{0});
@@ -213,7 +213,7 @@ at::Device device_of(const Options& options) {
   static constexpr std::string_view kSpread[] = {"auto", "balanced", "balanced_low_0", "sequential"};
   bool spread =
       map.is_object() ? map.size() > 1 : map.is_string() && std::ranges::count(kSpread, map.get_ref<const std::string&>());
-  if (spread) return device::select_device(*args.devices, own);  // the first of several
+  if (spread) return device::select_device(*args.devices, own);  // the first one
   auto place = map.is_object() && map.size() == 1 && map.contains("") ? map[""] : map;
   auto name = place.is_number_integer() ? fmt::format("cuda:{}", place.get<int64_t>())
               : place.is_string()       ? place.get<std::string>()

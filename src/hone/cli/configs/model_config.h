@@ -1,4 +1,4 @@
-// From options to the model that a command loads: where from, where to, in which type, and what is changed about it.
+// From options to the model of a command: its source, device, dtype and changes.
 #pragma once
 #include <filesystem>
 
@@ -11,15 +11,15 @@ namespace hone::cli {
 // --use_cpu, --devices, or what --device_map names for the full model.
 at::Device device_of(const Options& options);
 
-// What --rope_scaling and --max_model_len change about config.json. ms-swift's and LLaMA-Factory's rules: ms-swift stretches the
-// context to max_model_len, LLaMA-Factory to cutoff_len when it trains and by 2 when it answers.
+// The changes of --rope_scaling and --max_model_len to config.json. ms-swift extends the context to max_model_len, LLaMA-Factory
+// to cutoff_len in training and by a factor of 2 in inference.
 Json config_changes(const Options& options, const std::filesystem::path& folder);
 
-// Type, device and changes; --threads counts from here on. Rows for new tokens are known once there is a tokenizer: room_for adds
-// them.
+// Dtype, device and changes; applies --threads. Rows
+// for new tokens need a tokenizer: room_for adds them.
 model::LoadOptions load_options(const Options& options, const std::filesystem::path& folder);
 text::NewTokens new_tokens(const Options& options);
-// What the embedding needs to know about tokens that a run adds.
+// Settings of the embeddings of tokens that a run adds.
 struct VocabularyConfig {
   bool grows = false;
   bool factory = false;             // LLaMA-Factory's multiple of 64 rows, else ms-swift's of 128

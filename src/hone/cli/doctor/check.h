@@ -1,4 +1,4 @@
-// One finding of the doctor, and the examinations that make them.
+// One finding of `hone doctor`, and the checks that produce them.
 #pragma once
 #include <string>
 #include <vector>
@@ -20,7 +20,7 @@ Findings examine_devices();
 Findings examine_machine();  // memory, disks, limits, ports, terminal
 Findings examine_hubs(bool ask_network);
 
-// Environment variables that guides set, with what they do here.
+// Environment variables that guides set, and their effect in hone.
 enum class Effect { supported, passed_on, none };
 struct Variable {
   std::string name, value, note;

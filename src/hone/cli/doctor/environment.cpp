@@ -172,7 +172,7 @@ constexpr Known kVariables[] = {
     {"HONE_TORCH_NPU", Effect::supported, "folder that holds the package torch_npu"},
 };
 
-// Families whose every member goes to the library that reads it.
+// Groups of variables that are read by a library.
 struct Family {
   std::string_view prefix;
   Effect effect;
@@ -212,7 +212,7 @@ std::vector<Variable> known_variables() {
     const char* value = std::getenv(known.name);
     found[known.name] = {known.name, value ? shown_value(known.name, value) : "", known.note, known.effect};
   }
-  for (const auto& option : options_table()) {  // a variable that an option reads is honoured, whatever is said above
+  for (const auto& option : options_table()) {  // a variable that an option reads is used, regardless of the lists above
     if (option.variable.empty() || option.status != Status::supported) continue;
     auto name = std::string(option.variable);
     const char* value = std::getenv(name.c_str());

@@ -1,4 +1,4 @@
-// Memory, disks, limits, ports, terminal, and whether the hubs can be reached.
+// Memory, disks, limits, ports, terminal, and reachability of the hubs.
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <poll.h>
@@ -33,7 +33,7 @@ Finding memory_finding() {
   return {Severity::good, "memory", found, ""};
 }
 
-// The nearest folder that exists, since a cache may not have been made yet.
+// The nearest existing folder, since a cache may not exist yet.
 fs::path existing_part(fs::path path) {
   std::error_code ignored;
   while (!path.empty() && path != path.root_path() && !fs::exists(path, ignored)) path = path.parent_path();
@@ -107,7 +107,7 @@ bool can_connect(const std::string& host, int timeout_ms) {
   return connected;
 }
 
-// Name lookup has no time limit of its own, so it happens on a thread that is left behind when it takes too long.
+// Name resolution has no timeout of its own, so it runs on a thread that is abandoned if it takes too long.
 bool reachable(const std::string& host) {
   constexpr int kTimeout = 3000;
   auto task = std::make_shared<std::packaged_task<bool()>>([host] { return can_connect(host, kTimeout); });

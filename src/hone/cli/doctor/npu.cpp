@@ -1,5 +1,5 @@
-// Ascend NPUs: whether driver, CANN, torch and torch_npu are there and belong together, whether the devices may be opened, and
-// the three checks of the guides: available, how many, a small computation.
+// Ascend NPUs: whether driver, CANN, torch and torch_npu are installed and compatible, whether the devices can be opened, and the
+// three checks from the guides: availability, device count, a small computation.
 #include <torch/version.h>
 
 #include <cstdlib>
@@ -85,7 +85,7 @@ Findings container_findings(const Install& install) {
            fmt::format("docker run {} …", fmt::join(mounts, " "))}};
 }
 
-// What the guides check by importing MindSpeed: whether ranks of a layout can talk, and whether experts have operators.
+// What the guides check by importing MindSpeed: whether ranks of a layout can communicate and expert operators exist.
 Finding layouts_finding(const std::string& missing_operators) {
   if (!parallel::has_hccl_backend())
     return {Severity::bad, "Megatron layouts", "this torch_npu has no HCCL backend that hone can use",
@@ -95,7 +95,7 @@ Finding layouts_finding(const std::string& missing_operators) {
                                     : "compositions stand in for operators that this torch_npu lacks"};
 }
 
-// The guides' three checks.
+// The three checks from the guides.
 Findings computing_findings() {
   try {
     auto npu = device::select_device("npu:0");

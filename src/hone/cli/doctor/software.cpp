@@ -1,4 +1,4 @@
-// libtorch and what it was built with, drivers and toolkits, optional parts of hone.
+// libtorch and its build options, drivers and toolkits, optional components of hone.
 #include <torch/version.h>
 
 #include <cstdlib>

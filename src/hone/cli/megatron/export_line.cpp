@@ -1,4 +1,4 @@
-// `megatron export`: checkpoints are the hub's files already, so that an adapter is merged or there is nothing to do.
+// `megatron export`: checkpoints already have Hugging Face's format, so an adapter is merged or nothing is left to do.
 #include <algorithm>
 
 #include "hone/base/error.h"
@@ -32,7 +32,7 @@ class ExportLine {
     return found == given_.end() ? nullptr : &*found;
   }
 
-  // A name of the hub is taken as it is; a folder must hold what is asked for.
+  // A hub id is accepted as it is; a folder must contain the required files.
   void add_folder(const char* name, FolderKind kind, const char* becomes) {
     const auto* option = find(name);
     if (!option) return;
@@ -53,7 +53,7 @@ class ExportLine {
         has_adapter_ ? "use it as it is, or merge it with --merge_lora true" : "name an adapter to merge with --adapters …");
   }
 
-  // Layouts say how a conversion is spread, of which there is none.
+  // Parallel sizes only affect a conversion, which hone does not need.
   void carry(const GivenOption& option) {
     static constexpr std::string_view kDone[] = {"model",        "mcore_model", "load",     "adapters", "mcore_adapter",
                                                  "adapter_load", "merge_lora",  "to_mcore", "to_hf"};

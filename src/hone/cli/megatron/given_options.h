@@ -1,4 +1,4 @@
-// The options of a line as they were typed, before anybody looks up what they mean.
+// The options of a command line as typed, before interpretation.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -17,13 +17,13 @@ struct GivenOption {
   int64_t whole_number() const;  // throws UserError(usage) for anything but a number of at least 1
 };
 
-// Words of a line, its command first. Throws UserError(usage) when the line begins with something else than an option.
+// Arguments of a command line, its command first. Throws UserError(usage) if it does not start with an option.
 std::vector<GivenOption> read_given(const std::vector<std::string>& words);
 
 // Logged once, by the process that starts the ranks.
 void warn_once(const std::string& text);
 
-// What a folder of the hub's files holds; mcore's own checkpoints are neither.
+// The kind of a Hugging Face folder; mcore's own checkpoints are neither.
 enum class FolderKind { model, adapter, other };
 FolderKind kind_of_folder(const fs::path& folder);
 

@@ -1,4 +1,4 @@
-// `megatron sft`, `pt`, `rlhf` and `export` of ms-swift in terms of its own `swift` commands.
+// Translates ms-swift's `megatron sft`, `pt`, `rlhf` and `export` to its `swift` commands.
 #pragma once
 #include <span>
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace hone::cli {
 
-// Words of a line behind the program's name, the command first. `processes` are all those of the run. Throws UserError(usage) for
-// what cannot be done, naming the option.
+// Arguments after the program's name, the command first. `processes` is the world size. Throws UserError(usage) naming an
+// unsupported option.
 std::vector<std::string> unwrap_megatron(const std::vector<std::string>& words, int processes);
 
-// What becomes of an option that `swift` does not have, or means otherwise.
+// How an option that `swift` lacks, or interprets differently, is handled.
 struct MegatronOption {
   enum class Fate {
     renamed,   // to `text`

@@ -1,4 +1,4 @@
-// Lines that train: Megatron's names, its defaults, and what each of its sizes comes to.
+// Training commands: Megatron's names, its defaults, and the options they translate to.
 #include <algorithm>
 #include <map>
 
@@ -9,7 +9,7 @@
 namespace hone::cli {
 namespace {
 
-// The line under way: options by the names of `swift sft`, in the order given.
+// The translated command line: options of `swift sft`, in the given order.
 class MegatronLine {
  public:
   MegatronLine(std::string command, std::vector<GivenOption> given, int processes)
@@ -51,12 +51,12 @@ class MegatronLine {
                                                     "use_megatron_fsdp",
                                                     "data_parallel_sharding_strategy"};
     const auto* known = find_megatron_option(option.name);
-    const bool means_pairs = command_ == "rlhf" && option.name == "calculate_per_token_loss";  // pairs or rows count, not tokens
+    const bool means_pairs = command_ == "rlhf" && option.name == "calculate_per_token_loss";  // counts pairs or rows, not tokens
     if (means_pairs) return;
     if (std::ranges::count(kHandled, option.name)) {
       handled_[option.name] = option;
     } else if (!known) {
-      made_.push_back(option);  // ms-swift's own: data, templates, models, tuners
+      made_.push_back(option);  // ms-swift's own options: data, templates, models, tuners
     } else if (known->fate == MegatronOption::Fate::renamed) {
       made_.push_back({std::string(known->text), option.values});
     } else if (known->fate == MegatronOption::Fate::accepted) {
@@ -73,7 +73,7 @@ class MegatronLine {
   }
   void add(std::string name, std::string value) { made_.push_back({std::move(name), {std::move(value)}}); }
 
-  // The global batch comes in portions of one micro-batch on each data parallel rank.
+  // The global batch size is a multiple of the micro-batch size times the data parallel size.
   void set_batches() {
     const auto given = handled_.find("global_batch_size");
     const int64_t global = given == handled_.end() ? 16 : given->second.whole_number();
@@ -90,7 +90,7 @@ class MegatronLine {
     if (!has("per_device_train_batch_size")) add("per_device_train_batch_size", "1");
     const int64_t portions = global / (micro * copies);
     add("gradient_accumulation_steps", std::to_string(portions));
-    if (handled_.contains("steps_per_generation"))  // Megatron counts updates, swift micro-batches
+    if (handled_.contains("steps_per_generation"))  // Megatron counts optimizer steps, swift micro-batches
       add("steps_per_generation", std::to_string(portions * handled_["steps_per_generation"].whole_number()));
     if (!has("max_steps") && !has("num_train_epochs"))
       throw UserError(ExitCode::usage, "megatron needs to know how long to train", "give --num_train_epochs or --train_iters");
@@ -121,7 +121,7 @@ class MegatronLine {
     add("optim", optimizer == "adam" ? "adamw_torch" : "sgd");
   }
 
-  // Megatron's selective recomputation is what attention does here anyway.
+  // Megatron's selective recomputation is the default behavior of attention here.
   void set_recomputation() {
     const auto granularity = handled_.contains("recompute_granularity") ? handled_["recompute_granularity"].value() : "selective";
     const bool uniform = !handled_.contains("recompute_method") || handled_["recompute_method"].value() == "uniform";
@@ -132,7 +132,7 @@ class MegatronLine {
     if (!has("gradient_checkpointing")) add("gradient_checkpointing", granularity == "full" ? "true" : "false");
   }
 
-  // ms-swift leaves experts whole unless told otherwise, and all-linear adapts them.
+  // ms-swift does not apply tensor parallelism to experts by default, and its all-linear includes experts.
   void set_experts() {
     if (!has("expert_tensor_parallel_size")) add("expert_tensor_parallel_size", "1");
     if (!has("moe_router_dtype")) add("moe_router_dtype", "fp32");
@@ -151,7 +151,7 @@ class MegatronLine {
     if (!parameters.values.empty() && !has("target_parameters") && !has("target_regex")) made_.push_back(parameters);
   }
 
-  // Megatron's FSDP is ZeRO by other names.
+  // Megatron's FSDP options correspond to ZeRO stages.
   void set_fsdp() {
     static const std::map<std::string, std::string> kStrategies = {
         {"optim_grads_params", "zero3"}, {"optim_grads", "zero2"}, {"optim", "zero1"}, {"no_shard", "zero0"}};
@@ -168,7 +168,7 @@ class MegatronLine {
       warn_once("--data_parallel_sharding_strategy has no effect without --use_megatron_fsdp");
   }
 
-  // Checkpoints that Megatron's options name may be folders of the hub's files; then a run begins with them, or goes on.
+  // Megatron's checkpoint options may name Hugging Face folders: the run then starts from them or resumes.
   void set_start() {
     const bool goes_on = handled_.contains("finetune") && handled_["finetune"].is_off();
     bool named = false;
@@ -190,7 +190,7 @@ class MegatronLine {
                       "name it with --mcore_model, --mcore_adapter or --resume_from_checkpoint");
   }
 
-  // Where Megatron's differ from those of `swift sft`.
+  // Defaults of Megatron that differ from `swift sft`.
   void set_defaults() {
     const std::pair<const char*, const char*> defaults[] = {{"tuner_type", "full"},
                                                             {"weight_decay", "0.1"},

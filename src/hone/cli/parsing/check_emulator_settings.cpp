@@ -14,7 +14,7 @@
 namespace hone::cli {
 namespace {
 
-// The chips that torch_npu knows.
+// The chips that torch_npu supports.
 constexpr std::array kChips{"910A",     "910ProA",  "910PremiumA", "910ProB", "910B",     "910B1",    "910B2",
                             "910B2C",   "910B3",    "910B4",       "910B4-1", "910_9391", "910_9392", "910_9381",
                             "910_9382", "910_9372", "910_9362",    "310P1",   "310P2",    "310P3",    "310P4",
@@ -58,7 +58,7 @@ void check_faults() {
 }  // namespace
 
 void check_emulated_machine() {
-  check_count("HONE_EMULATED_NPUS", 32, "cards");  // torch_npu sees no more
+  check_count("HONE_EMULATED_NPUS", 32, "cards");  // torch_npu's maximum number of devices
   check_count("HONE_EMULATED_HBM", 1 << 20, "MiB");
   check_chip();
   check_faults();

@@ -1,10 +1,10 @@
-// Numbers that the environment gives: one out of its range is reported before anything reads it.
+// Checks the range of numeric environment variables before they are read.
 #pragma once
 #include "hone/cli/parsing/parse.h"
 
 namespace hone::cli {
 
-// Throws UserError(usage) for the first variable that is set to something else than an integer of its range.
+// Throws UserError(usage) for the first variable that is not an integer in its range.
 void check_environment_numbers(const SystemAccess& world);
 
 }  // namespace hone::cli

@@ -1,4 +1,4 @@
-// What a checkpoint's args.json says about how it was trained, by ms-swift's rules.
+// Reads from a checkpoint's args.json how it was trained, by ms-swift's rules.
 #include <algorithm>
 
 #include "hone/base/file.h"
@@ -59,18 +59,18 @@ constexpr std::string_view kData[] = {"dataset",
                                       "model_author",
                                       "custom_dataset_info"};
 
-// Options whose value may be the name of a file that is then read. A folder is data: it names files of its own, no others. Which
-// model and which data it was trained with are places, and are opened as such.
+// Options whose value may name a file that is then read. A folder is untrusted data: it may name only its own files. Paths of the
+// model and the datasets it was trained with are opened separately.
 constexpr std::string_view kMayNameFiles[] = {"template",           "system",       "response_prefix",
                                               "new_special_tokens", "rope_scaling", "columns"};
 
 bool is_file(const fs::path& path) {
-  std::error_code ignored;  // also of names that are too long for one
+  std::error_code ignored;  // also for names that exceed the maximum length
   return fs::is_regular_file(path, ignored);
 }
 
-// `value` of option `name` as the args.json in `folder` gives it, with the names of files inside the folder made whole. Throws
-// where it names a file that lies elsewhere.
+// `value` of option `name` from the args.json in `folder`, with names of files inside the folder made absolute. Throws if it
+// names a file elsewhere.
 Json kept_inside(const fs::path& folder, std::string_view name, Json value) {
   if (std::ranges::find(kMayNameFiles, name) == std::end(kMayNameFiles)) return value;
   if (value.is_array())
@@ -105,14 +105,14 @@ class CheckpointArgs {
       throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: {} is {}; {}", where_, name, found->dump(), value.error()));
     options_.set(name, kept_inside(folder_, name, std::move(*value)), Source::checkpoint, where_);
   }
-  // "Unset" is what ms-swift calls none: neither a default nor the user gave a value.
+  // "Unset" as in ms-swift: neither a default nor the user gave a value.
   void take_if_unset(std::string_view name) {
     if (!options_.has_option(name) || options_.is_set(name)) return;
     bool has_verb_default = name == "truncation_strategy" || name == "use_chat_template";
     if (!options_.has(name) || has_verb_default) take(name);
   }
-  // Where args.json names none, the run's template was what its model's name chose, or else the model's own: the name of the
-  // folder that is read now must not decide again. Bare text has none.
+  // If args.json names no template, the run used the one selected by its model's name, or else the model's own: the name of the
+  // folder being read must not select again. Plain text has no template.
   void take_template() {
     const auto option = TemplateArguments(options_).template_name;
     take_if_unset(option.name());
@@ -124,7 +124,7 @@ class CheckpointArgs {
       name = data::default_template(data::Dialect::swift, data::read_model_identity(model->get_ref<const std::string&>()));
     options_.set(option.name(), name.empty() ? "jinja" : name, Source::checkpoint, where_);
   }
-  // The validation rows as training wrote them beside its checkpoints: they need neither the training data nor a second split.
+  // The validation rows that training wrote next to its checkpoints: neither the training data nor another split is needed.
   void take_split_rows() {
     const DataArguments args(options_);
     if (args.val_dataset.has_value() || !(*args.split_dataset_ratio > 0)) return;
@@ -139,7 +139,7 @@ class CheckpointArgs {
   }
 
  private:
-  // Files of ms-swift 3.x say train_type.
+  // Files of ms-swift 3.x have train_type.
   const Json* lookup(std::string_view name) const {
     if (auto found = args_.find(name); found != args_.end()) return &*found;
     auto old = name == "tuner_type" ? args_.find("train_type") : args_.end();
@@ -151,7 +151,7 @@ class CheckpointArgs {
   const Json& args_;
 };
 
-// An adapter that was trained on a rounded base is merged into the base as it was before: full weights can take it up.
+// An adapter trained on a quantized base is merged into the unquantized base: full-precision weights can represent it.
 bool merges_into_whole_weights(const Options& options) {
   return options.verb() & kExport || (options.verb() & kGenerating && *GenerationArguments(options).merge_lora);
 }
@@ -173,7 +173,7 @@ void apply_checkpoint_args(Options& options, const std::string& folder, const Js
 
 namespace {
 
-// A folder that training or an export wrote says by its args.json which template it speaks, where its own name says nothing.
+// A folder written by training or export records its template in args.json, in case its own name does not identify one.
 void take_template_of_model(Options& options) {
   const auto option = TemplateArguments(options).template_name;
   const auto model = ModelArguments(options).model;

@@ -21,7 +21,7 @@ bool is_config(std::string_view word) { return word.ends_with(".yaml") || word.e
 
 bool is_python(std::string_view word) { return base_name(word).starts_with("python") || base_name(word) == "torchrun"; }
 
-// A file alone does not say whose it is; its keys do.
+// The front end of a config file follows from its keys.
 std::vector<std::string> command_for(const std::string& path, const SystemAccess& world) {
   auto entries = read_entries(path, world.read_file(path));
   auto has = [&](std::string_view key) { return std::ranges::any_of(entries, [&](const FileEntry& e) { return e.key == key; }); };
@@ -33,7 +33,7 @@ std::vector<std::string> command_for(const std::string& path, const SystemAccess
   return {"swift", has("dataset") || has("output_dir") ? "sft" : "infer"};
 }
 
-// Options alone do not say what is trained either; some of them belong to one command only.
+// Without a command, options that belong to a single command identify it.
 std::vector<std::string> command_for_options(const std::vector<std::string>& words, FrontEnd front_end) {
   auto has = [&](std::string_view name) {
     return std::ranges::any_of(words, [&](std::string_view word) {
@@ -47,7 +47,7 @@ std::vector<std::string> command_for_options(const std::vector<std::string>& wor
   return {std::string(program_name(front_end)), has("rlhf_type") ? "rlhf" : "sft"};
 }
 
-// Of a line that may set them itself.
+// For a command line that may set them itself.
 int processes_of(const CommandLine& line, const SystemAccess& world) {
   const auto inside = with_environment(world, line.environment);
   auto number = [&](const char* name) { return std::max(1, std::atoi(inside.environment(name).value_or("1").c_str())); };

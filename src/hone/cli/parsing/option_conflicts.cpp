@@ -1,5 +1,5 @@
-// Options that exclude or need each other. Asked before anything is loaded. What follows from a component's config is a rule of
-// that component (its validate), and asked here where the options alone fill the config.
+// Options that exclude or require each other. Checked before anything is loaded. Rules about a component's config belong to that
+// component (its validate) and are also checked here if the options alone fill the config.
 #include "hone/cli/arguments/data.h"
 #include "hone/cli/arguments/distributed.h"
 #include "hone/cli/arguments/model.h"
@@ -28,7 +28,7 @@ constexpr const char* kUnpacked = "leave packing out; batches hold no padding in
 constexpr const char* kSupervised = "belongs to supervised fine-tuning";
 constexpr const char* kExclusive = "exclude each other";
 
-// The rules of a training run, in the order in which they are asked.
+// The rules of a training run, in the order in which they are checked.
 class TrainingRules {
  public:
   explicit TrainingRules(const Options& options)
@@ -64,7 +64,7 @@ class TrainingRules {
   bool stage_is(std::initializer_list<std::string_view> stages) const {
     return std::ranges::count(stages, is_rlhf() ? *preference_.rlhf_type : *training_.stage) > 0;
   }
-  // "zero3", "ds_z3_config.json" …: the stage that a preset's or a file's name tells; a file's content is looked at when it is
+  // "zero3", "ds_z3_config.json" …: the stage according to the name of a preset or file; the file's content is checked when it is
   // read.
   bool is_zero3() const {
     const auto name = distributed_.deepspeed.has_value() ? distributed_.deepspeed.text() : "";

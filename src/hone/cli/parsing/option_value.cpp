@@ -78,7 +78,7 @@ Result<Json> read_text(const Json& given) {
   return error("expected one word, not {}", given.type_name());
 }
 
-// Types of numbers have a short name as well, the only one in ms-swift 2.
+// Dtypes also have a short name, the only one in ms-swift 2.
 std::string_view long_type_name(std::string_view word) {
   return word == "bf16" ? "bfloat16" : word == "fp16" ? "float16" : word == "fp32" ? "float32" : word;
 }
@@ -138,7 +138,7 @@ Result<Json> read_json(const Json& given) {
     if (!parsed) return error("not valid JSON: {}", parsed.error());
     return parsed;
   }
-  return given;  // a word or a path; whoever asks for the value opens it
+  return given;  // a string or a path; the reader of the value opens it
 }
 
 std::string bound(double value) { return value == std::floor(value) ? fmt::format("{:.0f}", value) : fmt::format("{}", value); }
@@ -225,7 +225,7 @@ std::string describe(const Type& type) {
 }
 
 std::string show_value(const Json& value) {
-  // What a person typed may hold any bytes.
+  // User input may contain arbitrary bytes.
   auto dumped = [](const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); };
   if (value.is_null()) return "none";
   if (value.is_string()) return value.get<std::string>();

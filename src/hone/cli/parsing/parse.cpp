@@ -13,9 +13,9 @@
 namespace hone::cli {
 namespace {
 
-// The option that a path without one was probably meant for, by what lies there; empty: none.
+// The option that a bare path was probably meant for, by its contents; empty if unknown.
 std::string option_for_path(const std::string& path) {
-  std::error_code ignored;  // also of words that are too long for a path
+  std::error_code ignored;  // also for strings that exceed the maximum length of a path
   if (fs::exists(fs::path(path) / "adapter_config.json", ignored)) return "adapters";
   if (fs::exists(fs::path(path) / "config.json", ignored)) return "model";
   auto type = fs::path(path).extension();
@@ -43,7 +43,7 @@ std::string underscored(std::string_view name) {
   return out;
 }
 
-// Another name's value in terms of the row: "all" → "all-linear", 5 → "5GB".
+// Translates a value given under another name: "all" → "all-linear", 5 → "5GB".
 Json translate_word(const Alias& alias, const Json& word) {
   if (!alias.unit.empty() && word.is_number()) return Json(word.dump() + std::string(alias.unit));
   if (!word.is_string() && !word.is_boolean()) return word;
@@ -156,7 +156,7 @@ class Parser {
     }
   }
 
-  // Of a command that passes options on: whether no other command has this one.
+  // For a command that passes options on: whether no other command has this one.
   bool is_own_option(const std::string& word) const {
     if (!is_option(word)) return false;
     auto typed = word.substr(0, word.find('='));
@@ -165,7 +165,7 @@ class Parser {
     return found && found->option->verbs == syntax_.verb;
   }
 
-  // key=value, LLaMA-Factory's way to override a file; otherwise a word such as a file name.
+  // key=value, LLaMA-Factory's syntax to override a file; otherwise an argument such as a file name.
   void take_plain_word(const std::string& word) {
     auto equals = word.find('=');
     if (overrides(word)) return take_override(word.substr(0, equals), word.substr(equals + 1));
@@ -224,11 +224,11 @@ class Parser {
     assign(*found, given, Source::command_line, typed, factory_);
   }
 
-  // The words behind an option that belong to it.
+  // The arguments after an option that belong to it.
   Json following(const Option& option, const std::string& typed, const Words& words, size_t& i) {
     auto next = i < words.size() && !is_option(words[i]) ? std::optional(words[i]) : std::nullopt;
     if (option.type.kind == Kind::flag) {
-      // A bare flag may stand before a file name, so only a word that can be a truth value, or nothing else, belongs to it.
+      // A bare flag may be followed by a file name, so it only takes an argument that is a boolean.
       bool is_value = next && (read_value(option, Json(*next)).ok() || (*next == "auto" && may_be_automatic(option)));
       bool is_word = next && (overrides(*next) || room_for_words());
       if (!next || (!is_value && is_word)) return Json(true);
@@ -239,7 +239,7 @@ class Parser {
       while (i < words.size() && !is_option(words[i])) list.push_back(words[i++]);
       return list.size() == 1 ? list[0] : list;
     }
-    // A dash may start a value when the value cannot be an option: "-" is standard input, a JSON text never starts so.
+    // A value may start with a dash if it cannot be an option: "-" is standard input.
     if (!next && i < words.size() && words[i] == "-") next = words[i];
     if (!next) throw UserError(ExitCode::usage, fmt::format("{} needs a value: {}", typed, describe(option.type)));
     return ++i, Json(*next);
@@ -269,8 +269,8 @@ class Parser {
     parsed_.options.set(option.name, std::move(*value), source, std::move(where));
   }
 
-  // Null asks for what happens anyway. Only a flag is off then, unless it is one that hone works out, and what one of the front
-  // ends leaves unset may be unset.
+  // Null requests the default. It turns a flag off unless hone resolves the flag itself, and unsets an option that a front end
+  // leaves unset by default.
   bool return_to_default(const NamedOption& target) {
     const auto& option = *target.option;
     const bool off = option.type.kind == Kind::flag && !(target.alias && target.alias->negated);
@@ -298,7 +298,7 @@ class Parser {
     return list;
   }
 
-  // An option that cannot matter says so; one that cannot be had stops the run, unless it asks for what happens anyway.
+  // Notes an option that cannot matter; an unsupported one stops the run unless it requests the default behavior.
   void judge(const Option& option, const Json& value, const std::string& where) {
     if (option.status == Status::supported || value == parsed_.options.setting(option.name).value) return;
     bool off = value.is_null() || value == false || (value.is_array() && value.empty());
@@ -309,7 +309,7 @@ class Parser {
       throw UserError(ExitCode::usage, fmt::format("{} is not available", where), std::string(option.reason));
   }
 
-  // A key of a file, or one that overrides it, that no row has.
+  // An unknown key of a config file or an override.
   struct UnknownKey {
     std::string name;
     Json value;
@@ -317,7 +317,7 @@ class Parser {
     std::string where, what;
   };
 
-  // LLaMA-Factory's files for Megatron have its keys beside the others. Whether the run is one of those is known at the end.
+  // LLaMA-Factory's config files for Megatron mix its keys with the others. Whether this is such a run is known only at the end.
   void unknown_key(UnknownKey key) {
     if (factory_ && find_megatron_option(key.name))
       megatron_keys_.push_back(std::move(key));
@@ -344,7 +344,7 @@ class Parser {
     }
   }
 
-  // What the row of that name is for, when this command has none of it.
+  // The purpose of an option of that name that this command lacks.
   std::string commands_with(const std::string& name) const {
     Verbs verbs = 0;
     for (const auto& option : options_table()) {

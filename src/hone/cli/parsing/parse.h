@@ -1,4 +1,4 @@
-// From words, files and the environment to Options, by the rules of both worlds.
+// From arguments, files and the environment to Options, by the rules of both dialects.
 #pragma once
 #include <functional>
 #include <optional>
@@ -10,13 +10,13 @@
 
 namespace hone::cli {
 
-// What parsing may ask of the world; tests and the fuzzer give their own.
+// Access to files and the environment; tests and the fuzzer provide their own.
 struct SystemAccess {
   std::function<std::string(const std::string& path)> read_file;  // throws UserError
   std::function<std::optional<std::string>(const std::string& variable)> environment;
 };
 SystemAccess system_access();
-// What a person wrote: a configuration, a system prompt. Throws UserError(usage) for another encoding.
+// A file written by a user: a configuration, a system prompt. Throws UserError(usage) for another encoding.
 std::string read_utf8_file(const std::string& path);
 
 using Assignments = std::vector<std::pair<std::string, std::string>>;  // variables and their values
@@ -50,19 +50,19 @@ struct FileEntry {
 };
 std::vector<FileEntry> read_entries(const std::string& path, const std::string& text);
 
-// Takes from a checkpoint's args.json what ms-swift takes: some values always, some only where nothing was given, the data
-// options on request. `folder` is where args.json was found.
+// Applies a checkpoint's args.json as ms-swift does: some values always, some only if not given, the data options on request.
+// `folder` contains args.json.
 void apply_checkpoint_args(Options& options, const std::string& folder, const Json& args);
 // The first of --adapters, --model that holds an args.json; applies it if --load_args is set.
 void load_checkpoint_args(Options& options);
 
-// Fills every "auto" that can be known before the model is loaded.
+// Resolves every "auto" that can be known before the model is loaded.
 void resolve_auto_values(Options& options, int world_size);
-// "learning_rate 0.0001, packing false": what "auto" became, where it matters to the run.
+// "learning_rate 0.0001, packing false": resolved values of "auto" that affect the run.
 std::string describe_auto_values(const Options& options);
-// Throws UserError for options that exclude or need each other.
+// Throws UserError for options that exclude or require each other.
 void check_option_conflicts(const Options& options);
-// The one of those rules that every reader of sharding settings needs: DeepSpeed's and FSDP's exclude each other.
+// The rule that every reader of sharding settings needs: DeepSpeed's and FSDP's exclude each other.
 void check_one_sharding(const Options& options);
 
 }  // namespace hone::cli

@@ -1,4 +1,4 @@
-// The one place where "auto" becomes a value.
+// The only place where "auto" is resolved to a value.
 #include <cmath>
 #include <iterator>
 
@@ -15,7 +15,7 @@
 namespace hone::cli {
 namespace {
 
-// ms-swift aims at 16 rows per step over all devices.
+// ms-swift's default is 16 rows per step over all devices.
 int64_t accumulation_for(int64_t batch, int world_size) {
   return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(16.0 / static_cast<double>(batch) / world_size)));
 }
@@ -31,12 +31,12 @@ std::string loss_of_method(const std::string& method) {
   return method == "dpo" || method == "cpo" ? "sigmoid" : "";
 }
 
-// Without evaluation nothing reads these.
+// Not used without evaluation.
 bool concerns_evaluation(std::string_view name) {
   return name == "eval_steps" || name == "metric_for_best_model" || name == "greater_is_better";
 }
 
-// ms-swift evaluates nothing where there is nothing to evaluate on, whatever is asked; LLaMA-Factory refuses.
+// ms-swift skips evaluation if there is no validation data, even if requested; LLaMA-Factory rejects this.
 void settle_evaluation(Options& options, bool has_data) {
   const DataArguments data(options);
   const TrainingArguments training(options);
@@ -50,7 +50,7 @@ void settle_evaluation(Options& options, bool has_data) {
                in_vain ? "" : fmt::format(", and {} other than no", training.eval_strategy.flag()));
 }
 
-// Ranks that share a model or a sequence compute the same rows.
+// Ranks that share a model or a sequence process the same rows.
 int ranks_of_same_rows(const Options& options) {
   const DistributedArguments distributed(options);
   if (distributed.deepspeed_autotp_size.has_value()) return static_cast<int>(*distributed.deepspeed_autotp_size);
@@ -59,7 +59,7 @@ int ranks_of_same_rows(const Options& options) {
                           *distributed.context_parallel_size);
 }
 
-// What every training run has, in the order in which values depend on each other.
+// Values of every training run, in the order of their dependencies.
 void resolve_training(Options& options, int world_size) {
   const DataArguments data(options);
   const TrainingArguments training(options);
@@ -96,7 +96,7 @@ void resolve_preference(Options& options) {
   const auto method = *preference.rlhf_type;
   auto resolve = [&](const AnyArg& option, Json value) { options.resolve(option.name(), std::move(value)); };
   if (preference.beta.is_auto()) resolve(preference.beta, beta_of(method));
-  if (method == "rm") {  // ms-swift's are classifiers of one class
+  if (method == "rm") {  // ms-swift's reward models are classifiers with one class
     if (!model.task_type.is_set()) resolve(model.task_type, "seq_cls");
     if (!model.num_labels.is_set()) resolve(model.num_labels, 1);
   }

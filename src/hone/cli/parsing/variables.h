@@ -1,14 +1,14 @@
-// Where options and environment variables meet: options that libraries and other processes read as variables, and variables that
-// are for devices this machine does not have.
+// Options that libraries and other processes read as environment
+// variables, and variables for devices that this machine lacks.
 #pragma once
 #include "hone/cli/parsing/parse.h"
 
 namespace hone::cli {
 
-// --model_kwargs in capitals, addresses and ranks that a launcher passed as options. For variables that are not set yet.
+// Sets --model_kwargs in upper case, and addresses and ranks that a launcher passed as options, as variables unless they are set.
 Assignments variables_of(const Options& options);
 
-// "ASCEND_RT_VISIBLE_DEVICES is set, and there is no such device here: running on cuda". Empty when all is well.
+// "ASCEND_RT_VISIBLE_DEVICES is set, and there is no such device here: running on cuda". Empty if there is nothing to report.
 std::string absent_family(const SystemAccess& world);
 
 }  // namespace hone::cli

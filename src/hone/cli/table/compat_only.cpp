@@ -1,4 +1,4 @@
-// Rare options of ms-swift and LLaMA-Factory, in a separate file so that the other files show what matters.
+// Rare options of ms-swift and LLaMA-Factory, in a separate file to keep the other files readable.
 #include "hone/cli/table.h"
 
 namespace hone::cli::table {

@@ -211,7 +211,7 @@ void add_serving(Rows& rows) {
            always_on{"1", kRanksGenerate}},
           {"vllm_tensor_parallel_size", Integer(-1), "1", kEngineTensorParallel, also{"tensor_parallel_size"},
            also{"sglang_tp_size"}, also{"lmdeploy_tp"}, verbs{kTrain}, always_on{"1", kRanksGenerate}},
-          // Where models train, the plain name is that of their own layout.
+          // For training commands, the plain name refers to the training layout.
           {"vllm_tensor_parallel_size", Integer(-1), "1", kEngineTensorParallel, also{"sglang_tp_size"}, also{"lmdeploy_tp"},
            verbs{kRlhf}, always_on{"1", kRanksGenerate}},
           {"vllm_quantization", Text, "",

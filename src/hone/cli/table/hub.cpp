@@ -1,4 +1,4 @@
-// From which hub, as whom, to where.
+// Hubs, credentials, and pushing.
 #include "hone/cli/table.h"
 
 namespace hone::cli::table {

@@ -1,4 +1,4 @@
-// Which model, in which precision, from where.
+// The model, its precision and its source.
 #include "hone/cli/table.h"
 
 namespace hone::cli::table {

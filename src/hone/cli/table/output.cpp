@@ -1,4 +1,4 @@
-// What a run writes and where it reports.
+// Outputs of a run and its reporting.
 #include "hone/cli/table.h"
 
 namespace hone::cli::table {

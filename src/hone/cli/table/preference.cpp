@@ -8,7 +8,7 @@ namespace {
 
 constexpr Verbs kPreference = kRlhf | kTrain;
 
-// Pairs of answers, and what all methods share.
+// Preference pairs, and options common to all methods.
 void add_pairs(Rows& rows) {
   add_group(
       rows, "Preference", kPreference,
@@ -55,7 +55,7 @@ void add_reward_models(Rows& rows) {
             });
 }
 
-// Answers that are good or bad by themselves, and reward models.
+// Unpaired feedback (KTO) and reward models.
 void add_feedback(Rows& rows) {
   add_group(
       rows, "Preference", kPreference,

@@ -1,4 +1,4 @@
-// How long, how fast and in which precision training runs, and how it is watched.
+// Duration, learning rate and precision of training, and monitoring.
 #include "hone/cli/table.h"
 
 namespace hone::cli::table {

@@ -19,7 +19,7 @@ namespace hone::cli {
 namespace {
 
 constexpr int kHistoryLines = 1000;
-constexpr char kEscape = '\1';  // encloses the parts of a prompt that take no room on the screen
+constexpr char kEscape = '\1';  // encloses the zero-width parts of a prompt
 
 struct HistoryCloser {
   void operator()(History* history) const { history_end(history); }
@@ -28,7 +28,7 @@ struct EditLineCloser {
   void operator()(EditLine* editor) const { el_end(editor); }
 };
 
-// libedit counts characters by the locale; one that does not say UTF-8 would tear every other character apart.
+// libedit counts characters according to the locale; without UTF-8 it would split multi-byte characters.
 void require_utf8() {
   std::setlocale(LC_CTYPE, "");
   if (std::strcmp(nl_langinfo(CODESET), "UTF-8") != 0) std::setlocale(LC_CTYPE, "C.UTF-8");
@@ -65,13 +65,13 @@ struct LineEditor::State {
 
   static char* prompt_of(EditLine* editor) { return of(editor).prompt.data(); }
 
-  // Between the terminal's marks of a paste, a newline is text and no end of the line.
+  // Inside a bracketed paste, a newline is text and does not end the line.
   static unsigned char paste(EditLine* editor, int) {
     constexpr std::wstring_view kEnd = L"\x1b[201~";
     std::wstring text;
     for (wchar_t c; !text.ends_with(kEnd);) {
       if (el_wgetc(editor, &c) != 1) return CC_EOF;
-      if (c == L'\x03') return interrupt(editor, 0);  // the paste's end was lost
+      if (c == L'\x03') return interrupt(editor, 0);  // the end of the paste was lost
       text += c == L'\r' ? L'\n' : c == L'\t' ? L' ' : c;
     }
     text.resize(text.size() - kEnd.size());
@@ -82,9 +82,9 @@ struct LineEditor::State {
 
   static unsigned char newline(EditLine* editor, int) { return el_insertstr(editor, "\n") == 0 ? CC_REFRESH : CC_ERROR; }
 
-  // As in a shell: a line that was begun is dropped; on an empty one Ctrl-C leaves.
+  // As in a shell: Ctrl-C discards a partial line and exits on an empty one.
   static unsigned char interrupt(EditLine* editor, int) {
-    const auto* line = el_wline(editor);  // in characters, as the functions below count
+    const auto* line = el_wline(editor);  // in characters, like the functions below
     of(editor).interrupted = true;
     if (line->lastchar == line->buffer) return CC_EOF;
     el_cursor(editor, static_cast<int>(line->lastchar - line->cursor));
@@ -123,7 +123,7 @@ struct LineEditor::State {
     el_set(el, EL_ADDFN, "hone-complete", "complete a command", &State::complete);
     el_set(el, EL_ADDFN, "hone-interrupt", "drop the line, or leave", &State::interrupt);
     el_set(el, EL_ADDFN, "hone-suspend", "back to the shell", &State::suspend);
-    el_set(el, EL_SETTY, "-d", "-isig", nullptr);  // while a line is edited Ctrl-C and Ctrl-Z are keys
+    el_set(el, EL_SETTY, "-d", "-isig", nullptr);  // while a line is edited, Ctrl-C and Ctrl-Z are plain keys
     static constexpr const char* kKeys[][2] = {
         {"\\e[200~", "hone-paste"},   {"\\e\\r", "hone-newline"},   {"\\e\\n", "hone-newline"},
         {"^I", "hone-complete"},      {"^R", "em-inc-search-prev"}, {"^W", "ed-delete-prev-word"},
@@ -147,7 +147,7 @@ struct LineEditor::State {
     if (loaded > 2 * kHistoryLines) ::history(history.get(), &event, H_SAVE, config.history_file.c_str());
   }
 
-  // One line is added at once, so that chats side by side and chats that are killed lose nothing.
+  // Appends each line at once, so that concurrent and killed chats lose nothing.
   void remember(const std::string& line) {
     HistEvent event;
     if (::history(history.get(), &event, H_ENTER, line.c_str()) < 0 || config.history_file.empty()) return;
@@ -155,7 +155,7 @@ struct LineEditor::State {
     FILE* stream = file < 0 ? nullptr : ::fdopen(file, "a");
     if (!stream) return;
     std::fseek(stream, 0, SEEK_END);                                  // an empty file gets a header
-    ::history(history.get(), &event, H_NSAVE_FP, size_t{0}, stream);  // counts those before the newest
+    ::history(history.get(), &event, H_NSAVE_FP, size_t{0}, stream);  // counts the lines before the newest
     std::fclose(stream);
   }
 };
@@ -169,7 +169,7 @@ LineEditor::LineEditor(LineEditorConfig config) : state_(new State{.config = std
     throw UserError(ExitCode::usage, "the terminal cannot be set up for editing", "set TERM, or pipe the questions in");
   auto* el = state.editor.get();
   el_set(el, EL_CLIENTDATA, &state);
-  el_set(el, EL_SIGNAL, 1);  // a signal leaves the terminal as it was
+  el_set(el, EL_SIGNAL, 1);  // restores the terminal on a signal
   el_set(el, EL_PROMPT_ESC, &State::prompt_of, kEscape);
   el_set(el, EL_HIST, &::history, state.history.get());
   state.bind_keys();
@@ -179,12 +179,12 @@ LineEditor::~LineEditor() = default;
 
 std::optional<std::string> LineEditor::read(const std::string& prompt) {
   auto& state = *state_;
-  auto begin = std::min(prompt.find_first_not_of('\n'), prompt.size());  // libedit counts a prompt's lines only behind its first
+  auto begin = std::min(prompt.find_first_not_of('\n'), prompt.size());  // libedit does not count a prompt's first line
   state.prompt = with_marked_escapes(prompt.substr(begin));
-  fmt::print(state.config.out, "{}\x1b[?2004h", prompt.substr(0, begin));  // pastes are marked while a line is read
+  fmt::print(state.config.out, "{}\x1b[?2004h", prompt.substr(0, begin));  // bracketed paste is on while a line is read
   std::fflush(state.config.out);
   el_set(state.editor.get(), EL_PREP_TERM,
-         1);  // before the prompt: what is typed as it appears is a key, not the kernel's to act on
+         1);  // before the prompt, so that input typed while it appears is handled here and not by the kernel
   int length = 0;
   state.interrupted = false;
   const char* text = el_gets(state.editor.get(), &length);

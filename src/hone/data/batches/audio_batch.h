@@ -1,4 +1,4 @@
-// What recordings add to a batch: the rows of their spectrograms. Their placeholders count positions as text does.
+// Audio in a batch: rows of spectrograms. Their placeholders take positions like text.
 #pragma once
 #include <functional>
 
@@ -9,9 +9,9 @@ namespace hone::data {
 
 bool has_sounds(std::span<const SamplePack> packs);
 
-// `failed` gets each recording that cannot be decoded; its rows stay zero.
+// `failed` receives every recording that cannot be decoded; its rows stay zero.
 BatchAudio decode_sounds(std::vector<SamplePack>& packs, const std::function<void(Sample&, const std::string&)>& failed);
-// One that cannot be decoded becomes zeros, its sample is not learned, and a warning names it.
+// A recording that cannot be decoded becomes zeros, its sample is not learned, and a warning names it.
 BatchAudio load_sounds(std::vector<SamplePack>& packs);
 
 }  // namespace hone::data

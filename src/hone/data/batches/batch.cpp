@@ -14,7 +14,7 @@ struct TokenRow {
   bool weighted = false;
 };
 
-// Appends `samples` as one sequence: the target of a token is the label of the next one, the last has none.
+// Appends `samples` as one sequence: the target of a token is the label of the next token; the last token has none.
 void append_sequence(std::span<const Sample> samples, bool positions_restart, TokenRow& row) {
   size_t begin = row.targets.size();
   for (const auto& sample : samples) {
@@ -22,7 +22,7 @@ void append_sequence(std::span<const Sample> samples, bool positions_restart, To
     row.positions.append(sample, first);
     for (size_t i = 0; i < sample.ids.size(); ++i) {
       row.tokens.push_back(sample.ids[i]);
-      // Labels stand one to the right of the token that predicts them.
+      // Labels are shifted by one: the token before predicts them.
       if (row.tokens.size() - 1 > begin) {
         row.targets.push_back(sample.labels[i]);
         float weight = sample.loss_scale.empty() ? 1.0f : sample.loss_scale[i];
@@ -49,7 +49,7 @@ Tensor tensor_of(const std::vector<T>& values, at::ScalarType type) {
 Batch collate(std::span<const SamplePack> given, PackMask joint) {
   Batch batch;
   TokenRow row;
-  std::vector<SamplePack> changed;  // a medium that cannot be decoded takes its sample's labels away
+  std::vector<SamplePack> changed;  // if a medium cannot be decoded, its sample's labels are masked
   auto packs = given;
   if (has_pictures(given) || has_sounds(given)) {
     changed.assign(given.begin(), given.end());
@@ -83,7 +83,7 @@ Batch collate(std::span<const SamplePack> given, PackMask joint) {
 
 Batch Batch::to(at::Device device) const {
   Batch moved = *this;
-  // From pinned memory a copy does not wait for the device.
+  // A copy from pinned memory is asynchronous.
   auto send = [&](const Tensor& tensor) {
     if (!tensor.defined() || device.is_cpu()) return tensor;
     return pinned && tensor.device().is_cpu() ? tensor.pin_memory().to(device, /*non_blocking=*/true) : tensor.to(device);

@@ -1,4 +1,4 @@
-// The trainer's input: samples packed end to end into one sequence of tokens, without padding.
+// The trainer's input: samples concatenated into one sequence of tokens, without padding.
 #pragma once
 #include <string>
 #include <utility>
@@ -12,7 +12,7 @@
 
 namespace hone::data {
 
-// The pictures of a batch, in the order of their placeholders.
+// The images of a batch, in the order of their placeholders.
 struct BatchImages {
   Tensor patches_pr;                  // float32 [patches, row size]; undefined: there are none
   std::vector<ops::PatchGrid> grids;  // of each picture
@@ -40,8 +40,8 @@ struct Batch {
   std::vector<int64_t> rows;                            // source rows in this batch, for reports
   std::vector<std::string> channels;                    // of each segment; "" where its row names none
   std::shared_ptr<const Payload> payload;               // of the training method; null: tokens and targets are all it needs
-  std::vector<std::pair<std::string, double>> metrics;  // numbers about how the batch came to be, logged with its loss
-  bool pinned = true;                                   // goes to an accelerator by way of page-locked memory
+  std::vector<std::pair<std::string, double>> metrics;  // metrics of how the batch was made, logged with its loss
+  bool pinned = true;                                   // copied to an accelerator through page-locked memory
 
   Batch to(at::Device device) const;
 };

@@ -11,9 +11,9 @@ namespace hone::data {
 namespace {
 
 constexpr int kRedraws = 100;
-constexpr int64_t kLengthWindow = 50;  // batches sorted together by group_by_length
+constexpr int64_t kLengthWindow = 50;  // number of batches that group_by_length sorts together
 
-// Rows of one epoch in their order, dealt out to the ranks in turn; the remainder that not every rank can have is left out.
+// The rows of one epoch in order, distributed round-robin over the ranks; the remainder is dropped.
 class DistributedSampler {
  public:
   DistributedSampler(int64_t total, const LoaderConfig& config)
@@ -22,8 +22,8 @@ class DistributedSampler {
   int64_t batches() const { return (share_ + (config_.drop_last ? 0 : config_.batch_size - 1)) / config_.batch_size; }
   // Position in the shuffled order of this rank's `index`-th row.
   int64_t operator()(int64_t epoch, int64_t index) const { return place(epoch, slot(index)); }
-  // Of the row before that one in the order of all ranks together; a block's first one follows its last. -1: there are no KL
-  // pairs.
+  // Position of the row before that one in the global order; the
+  // first row of a block follows its last. -1 without KL pairs.
   int64_t before(int64_t epoch, int64_t index) const {
     return config_.feedback && config_.feedback->with_kl_pairs
                ? place(epoch, kl_partner(slot(index), total_, config_.feedback->block))
@@ -51,7 +51,7 @@ std::string nothing_usable(const LoaderConfig& config, const RowReport& report) 
   return fmt::format("{} has no usable row\n{}", config.display_name, report.summary());
 }
 
-// A stretch of one row's tokens.
+// A contiguous span of one row's tokens.
 struct TokenSpan {
   int64_t row;
   size_t part = 0;
@@ -59,7 +59,7 @@ struct TokenSpan {
 };
 using SpanPack = std::vector<TokenSpan>;
 
-// Every pack is known before the first epoch; epochs only reorder them.
+// All packs are computed before the first epoch; epochs only reorder them.
 class IndexedSampler : public BatchSampler {
  public:
   IndexedSampler(RowEncoder rows, const LoaderConfig& config, std::vector<SpanPack> packs)
@@ -119,10 +119,10 @@ class IndexedSampler : public BatchSampler {
   DistributedSampler deal_;
 };
 
-// Lengths of a row's parts; empty when the row cannot be used. Every row is reported here, once.
+// Lengths of a row's samples; empty if the row cannot be used. Each row is reported here once.
 using RowLengths = std::vector<std::vector<int64_t>>;
 
-// In the order of the file, whichever thread met a row first and whatever shuffled them: `strict` stops at the first one.
+// Reports in file order, independent of threads and shuffling: `strict` stops at the first invalid row.
 void report_in_file_order(std::vector<std::string> problems, RowReport& report) {
   std::erase(problems, "");
   std::stable_sort(problems.begin(), problems.end(), stands_before);
@@ -151,7 +151,7 @@ RowLengths scan(const RowEncoder& rows, RowReport& report, ThreadPool& pool) {
         report.good_row(tokens, trained);
       }
     }));
-  // Wait for all before the first exception leaves: jobs refer to what lives here.
+  // Waits for all jobs before rethrowing the first exception: jobs refer to local objects.
   for (auto& job : jobs) job.wait();
   for (auto& job : jobs) job.get();
   report_in_file_order(std::move(problems), report);
@@ -206,7 +206,7 @@ std::vector<SpanPack> plan_packs(const RowLengths& rows, const LoaderConfig& con
   return packs;
 }
 
-// Texts that are fine each, and too few: what does not fill a block is left out.
+// The texts are valid but too short in total: an incomplete block is dropped.
 void require_tokens_of_a_block(const RowLengths& rows, int64_t capacity) {
   int64_t tokens = 0;
   for (const auto& parts : rows) tokens = std::accumulate(parts.begin(), parts.end(), tokens);
@@ -216,7 +216,7 @@ void require_tokens_of_a_block(const RowLengths& rows, int64_t capacity) {
                   "bring more text, shorten the blocks, or switch packing off");
 }
 
-// A batch is the next rows of the order; a row that fails is replaced by one drawn from the whole set.
+// A batch takes the next rows in order; a failing row is replaced by one drawn from the whole dataset.
 class RowSampler : public BatchSampler {
  public:
   RowSampler(RowEncoder rows, const LoaderConfig& config, std::shared_ptr<RowReport> report)
@@ -246,7 +246,7 @@ class RowSampler : public BatchSampler {
     const int64_t before = deal_.before(epoch, index);
     for (int attempt = 0; attempt <= kRedraws; ++attempt) {
       auto encoded = rows_(row, before);
-      // A row has its own turn once an epoch; counting it there, in the first, counts it once.
+      // Each row has its own turn once per epoch; counting it there, in the first epoch, counts it once.
       if (attempt == 0 && epoch == 0) encoded ? report_->good_row() : report_->bad_row(encoded.error());
       if (encoded) return std::move(*encoded);
       row = static_cast<int64_t>(redraw.below(static_cast<uint64_t>(rows_.rows())));
@@ -260,8 +260,8 @@ class RowSampler : public BatchSampler {
   DistributedSampler deal_;
 };
 
-// A unit is a window of rows, encoded and arranged together. Windows are independent, so nothing carries over from one to the
-// next.
+// A unit is a window of rows that are encoded and packed together.
+// Windows are independent: nothing carries over to the next.
 class LazySampler : public BatchSampler {
  public:
   LazySampler(RowEncoder rows, const LoaderConfig& config, std::shared_ptr<RowReport> report, std::vector<int64_t> usable)
@@ -316,7 +316,7 @@ class LazySampler : public BatchSampler {
 
 namespace {
 
-// How far ahead the chosen answer should be, where a row says so (ms-swift's `margin`, of reward models).
+// The target margin of the chosen response, if the row has one (ms-swift's `margin` for reward models).
 Json margin_of(const Conversation& conversation) {
   return conversation.extra.is_object() ? conversation.extra.value("margin", Json()) : Json();
 }

@@ -1,4 +1,4 @@
-// Batch sampler: which rows form each batch of an epoch, as a function of the batch's number alone, so any batch can be built at
+// Batch sampler: the rows of each batch of an epoch as a function of the batch's index alone, so that any batch can be built at
 // any time on any thread.
 #pragma once
 #include "hone/base/rng.h"
@@ -8,13 +8,13 @@
 
 namespace hone::data {
 
-// One row to its samples: one, several (split), chosen and rejected, an answer and a mismatched one, or all texts of a group.
+// Encodes a row to its samples: one, several (split), chosen and rejected, a completion and a mismatched one, or a group.
 class RowEncoder {
  public:
   RowEncoder(std::shared_ptr<const ConversationSource> source, std::shared_ptr<const Encoder> encoder, const LoaderConfig& config)
       : source_(std::move(source)), encoder_(std::move(encoder)), config_(config) {}
   Result<SamplePack> operator()(int64_t row) const;
-  // As above; where rows come with KL pairs, this one's partner is the previous row in the order of training.
+  // As above; with KL pairs, a row's partner is the previous row in training order.
   Result<SamplePack> operator()(int64_t row, int64_t before) const;
   int64_t rows() const { return source_->size(); }
   const ConversationSource& source() const { return *source_; }
@@ -27,7 +27,7 @@ class RowEncoder {
 };
 Result<SamplePack> encode_conversation(const Encoder& encoder, const Conversation& conversation, const LoaderConfig& config,
                                        int64_t row);
-// Of rows with more candidates than a batch takes, those whose turn it is in this epoch.
+// For rows with more candidates than a batch takes, the ones of this epoch.
 void sample_candidates(std::vector<SamplePack>& rows, const LoaderConfig& config, int64_t epoch);
 
 class BatchSampler {
@@ -35,21 +35,21 @@ class BatchSampler {
   virtual ~BatchSampler() = default;
   virtual int64_t groups() const = 0;                 // of one epoch, for this rank
   virtual int64_t batches() const = 0;                // of one epoch, for this rank; an estimate when lengths are not known
-  virtual size_t prefetch(size_t threads) const = 0;  // units to have under way
+  virtual size_t prefetch(size_t threads) const = 0;  // units to prepare ahead
   virtual std::vector<Batch> build(int64_t epoch, int64_t unit) const = 0;
-  // Rows that a unit takes from the order, over all ranks: a position counts as much on any number of them. Negative when they
-  // are not plain rows.
+  // Rows per unit over all ranks, so that a position means the same for any number of ranks. Negative if units are not plain
+  // rows.
   virtual int64_t rows_per_group() const = 0;
 };
 
-// Small inputs: every row is encoded once to know its length; rows that fail are left out.
+// Small inputs: every row is encoded once to know its length; failing rows are skipped.
 std::shared_ptr<const BatchSampler> make_indexed_sampler(RowEncoder rows, const LoaderConfig& config,
                                                          std::shared_ptr<RowReport> report, ThreadPool& pool);
 // Large inputs: nothing is read before it is needed.
 std::shared_ptr<const BatchSampler> make_lazy_sampler(RowEncoder rows, const LoaderConfig& config,
                                                       std::shared_ptr<RowReport> report);
 
-// Shared by plans and the stream: samples arranged into packs and packs into batches.
+// Shared by plans and the stream: arranges samples into packs and packs into batches.
 Batch make_batch(std::span<const SamplePack> packs, const LoaderConfig& config);
 std::vector<Batch> pack_batches(std::vector<SamplePack> samples, const LoaderConfig& config, int64_t capacity, Rng* shuffle,
                                 const Encoder& encoder);

@@ -1,4 +1,4 @@
-// Collator: packs samples end to end, shifts the targets and counts the positions.
+// Collator: concatenates samples, shifts the targets and counts the positions.
 #pragma once
 #include <span>
 
@@ -7,7 +7,7 @@
 
 namespace hone::data {
 
-// How the samples of one pack see each other.
+// Attention between the samples of one pack.
 enum class PackMask {
   separate,      // each is its own sequence
   cross_sample,  // one sequence of attention and shift, positions restart (LLaMA-Factory's plain packing)
@@ -16,7 +16,7 @@ enum class PackMask {
 
 using SamplePack = std::vector<Sample>;
 
-// `packs` end to end in one row of tokens.
+// Concatenates `packs` into one row of tokens.
 Batch collate(std::span<const SamplePack> packs, PackMask joint);
 
 }  // namespace hone::data

@@ -22,7 +22,7 @@ void PositionAxes::add(int64_t time, int64_t y, int64_t x) {
 
 namespace {
 
-// Where the tokens of a picture stand, counted from its first.
+// Positions of an image's tokens, relative to its first.
 struct Cell {
   int64_t time, y, x;
   int64_t last() const { return std::max({time, y, x}); }
@@ -48,7 +48,7 @@ void PositionAxes::add_picture(const Picture& picture) {
   next_ += 1 + std::max({last.y, last.x, behind_time ? last.time : 0});
 }
 
-// Both begin at one position. What follows begins behind the piece that was added last, as in transformers.
+// Both start at the same position. The following text starts after the last chunk added, as in transformers.
 void PositionAxes::add_mixed(const Picture& video) {
   const bool shares_marks = video.config->video.sound == SoundMix::chunks;
   auto add_marks = [&] {
@@ -80,13 +80,13 @@ void PositionAxes::append(const Sample& sample, int64_t first) {
   next_ = first;
   size_t at = 0;
   for (const auto& picture : sample.pictures) {
-    if (!picture.config->has_axes) break;  // it counts as text does
+    if (!picture.config->has_axes) break;  // it takes positions like text
     has_axes_ = true;
     if (picture.mixed.empty()) {
       add_text(picture.first - at);
       add_picture(picture);
       at = picture.first + static_cast<size_t>(picture.plan.tokens);
-    } else {  // with two marks on either side
+    } else {  // plus two marker tokens on either side
       add_text(picture.first - 2 - at);
       add_mixed(picture);
       at = picture.first + 2;
@@ -103,7 +103,7 @@ Tensor PositionAxes::tensor() const {
 
 namespace {
 
-// `failed` gets each image that cannot be decoded; its patch rows stay zero.
+// `failed` receives every image that cannot be decoded; its patch rows stay zero.
 template <class Failed>
 BatchImages decode_images(std::vector<SamplePack>& packs, Failed failed) {
   BatchImages images;

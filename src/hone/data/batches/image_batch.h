@@ -1,4 +1,4 @@
-// What pictures add to a batch: rows of patches, and positions of three axes.
+// Images in a batch: rows of patches, and three-axis positions.
 #pragma once
 #include <array>
 
@@ -7,8 +7,8 @@
 
 namespace hone::data {
 
-// Positions of a packed row under M-RoPE: a text advances all three axes, a picture has one time, a video's pairs of
-// frames at theirs, and spreads over height and width; what follows begins as VideoPositions says.
+// M-RoPE positions of a packed row: text advances all three axes; an image has one time and spreads over height and width; the
+// frame pairs of a video have their own times; the text after it starts as VideoPositions defines.
 class PositionAxes {
  public:
   void append(const Sample& sample, int64_t first);
@@ -28,14 +28,14 @@ class PositionAxes {
 
 // A prompt with its media as a batch of one. A medium that cannot be decoded is an error.
 Result<Batch> prompt_batch(std::vector<text::TokenId> ids, std::vector<Picture> pictures, std::vector<Sound> sounds = {});
-// The same for a sample that a run has begun with: such a medium becomes zeros, and a warning names it.
+// The same for a sample of a running training: such a medium becomes zeros, and a warning names it.
 Batch prompt_batch_of(Sample sample);
-// What becomes of a sample one of whose media cannot be decoded, with a warning.
+// Handles a sample with a medium that cannot be decoded, with a warning.
 void forget_labels(Sample& sample, const std::string& why);
 
 bool has_pictures(std::span<const SamplePack> packs);
-// Decodes the pictures of all samples. One that cannot be decoded becomes zeros, its sample is not learned, and a warning names
-// it.
+// Decodes the images of all samples. One that cannot be decoded
+// becomes zeros, its sample is not learned, and a warning names it.
 BatchImages load_images(std::vector<SamplePack>& packs);
 
 }  // namespace hone::data

@@ -11,7 +11,7 @@
 namespace hone::data {
 namespace {
 
-// Walks a plan unit by unit, with the next ones under way on other threads.
+// Iterates over a plan unit by unit, preparing the next units on other threads.
 class PlannedLoader : public Loader {
  public:
   PlannedLoader(std::shared_ptr<const BatchSampler> plan, std::unique_ptr<ThreadPool> pool)
@@ -52,7 +52,7 @@ class PlannedLoader : public Loader {
     auto offset = state.at("offset").get<size_t>();
     if (int64_t rows = state.value("unit_rows", plan_->rows_per_group()); rows != plan_->rows_per_group()) {
       const int64_t units = unit_ + static_cast<int64_t>(offset);
-      // The last batch of an epoch may be short: its rows do not tell that the epoch was over.
+      // The last batch of an epoch may be short, so its row count does not tell that the epoch ended.
       if (units == state.value("units", int64_t{-1}))
         ++epoch_, unit_ = 0;
       else
@@ -75,8 +75,8 @@ class PlannedLoader : public Loader {
                      "resume with the dataset and options of the first run, or with `ignore_data_skip` true");
   }
 
-  // Where as many rows of the epoch are behind us as after `units` of `rows` each, which another number of processes or another
-  // batch size made.
+  // The position at which as many rows of the epoch are consumed as after `units` of `rows` each, for a checkpoint with another
+  // number of processes or batch size.
   int64_t same_place(int64_t units, int64_t rows) {
     int64_t own = plan_->rows_per_group();
     if (rows <= 0 || own <= 0)
@@ -109,15 +109,15 @@ class PlannedLoader : public Loader {
   std::shared_ptr<const BatchSampler> plan_;
   std::unique_ptr<ThreadPool> pool_;
   std::deque<std::future<std::vector<Batch>>> under_way_;
-  int64_t queued_epoch_ = 0, queued_unit_ = 0;  // what is handed to the pool next
-  int64_t epoch_ = 0, unit_ = 0;                // where `current_` comes from
+  int64_t queued_epoch_ = 0, queued_unit_ = 0;  // next unit to submit to the pool
+  int64_t epoch_ = 0, unit_ = 0;                // unit of `current_`
   std::vector<Batch> current_;
-  size_t offset_ = 0;  // batches of `current_` already given out
+  size_t offset_ = 0;  // batches of `current_` already returned
   bool started_ = false;
 };
 
-// Of another plan's units those of one rank. A rank without any still has one to build: a model that is spread over processes
-// needs all of them in every pass. `batches` does not count it.
+// This rank's share of another plan's units. A rank without a share still builds one: a distributed model needs all processes in
+// every pass. `batches` does not count it.
 class DistributedBatchSampler : public BatchSampler {
  public:
   DistributedBatchSampler(std::shared_ptr<const BatchSampler> whole, int rank, int world)
@@ -137,7 +137,7 @@ class DistributedBatchSampler : public BatchSampler {
   int64_t rank_, world_;
 };
 
-// The input's size as far as it can be told without reading it: the mean of some rows, chosen by the size alone.
+// Estimates the input size without reading all of it: the mean over some rows, chosen by size alone.
 int64_t estimated_bytes(const ConversationSource& source) {
   constexpr int64_t kLooked = 64;
   int64_t looked = std::min(source.size(), kLooked), total = 0;

@@ -1,4 +1,4 @@
-// Turns conversations into batches on background threads, in an order that depends on the seed alone, resumable after any batch.
+// Turns conversations into batches on background threads, in an order that depends only on the seed; resumable after any batch.
 #pragma once
 #include <memory>
 #include <vector>
@@ -19,9 +19,9 @@ class Loader {
   // Exact position after the last next(): restore() on a fresh loader of the same configuration continues with the same batches.
   virtual Json state() const = 0;
   virtual void restore(const Json& state) = 0;
-  // Whether next() computes with the current model, which takes a while: metrics of earlier steps are reported first.
+  // Whether next() runs the current model, which is slow: metrics of earlier steps are reported first.
   virtual bool computes_with_model() const { return false; }
-  // Whether a position that one of another number of processes left says where all of them are now. Streams cannot tell.
+  // Whether a position saved with another number of processes applies to the current one. Streams cannot do this.
   virtual bool can_reshard_state(const Json& /*state*/) const { return false; }
 };
 

@@ -1,5 +1,5 @@
-// The loader over a stream: blocks of rows are read in order, one after the other, and encoded side by side. A block is shuffled
-// in itself, so a resume re-reads at most one block.
+// The loader over a stream: blocks of rows are read in order and encoded in parallel. Shuffling is confined to a block, so a
+// resume re-reads at most one block.
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -12,9 +12,9 @@ namespace hone::data {
 namespace {
 
 struct Block {
-  int64_t epoch = 0, index = 0;  // of the epoch
+  int64_t epoch = 0, index = 0;  // in the epoch
   int64_t first_row = 0;         // rows of the epoch before this block
-  Json position;                 // of the stream before its first row
+  Json position;                 // position in the stream before its first row
   std::vector<Batch> batches;
 };
 
@@ -52,7 +52,7 @@ class StreamLoader : public Loader {
   }
 
   int64_t batches_per_epoch() const override { return -1; }
-  // A pass of unknown length counts as transformers counts it: as if it took the whole run, and as one when it is over.
+  // A pass of unknown length is counted as in transformers: as if it took the whole run, and as 1 when it ends.
   double epoch() const override {
     double inside = config_.batches_per_stream_epoch > 0
                         ? static_cast<double>(given_) / static_cast<double>(config_.batches_per_stream_epoch)
@@ -94,7 +94,7 @@ class StreamLoader : public Loader {
     std::vector<std::pair<int64_t, Result<Conversation>>> rows;
   };
 
-  // Only one job reads at a time, in the order they were handed out.
+  // Only one job reads at a time, in submission order.
   Rows read_block(uint64_t turn) {
     std::unique_lock lock(reading_);
     turn_changed_.wait(lock, [&] { return turn_ == turn; });
@@ -169,13 +169,13 @@ class StreamLoader : public Loader {
   LoaderConfig config_;
   std::shared_ptr<RowReport> report_;
   int64_t capacity_, block_rows_ = 1;
-  Block reader_;  // where the next block begins; guarded by reading_
+  Block reader_;  // start of the next block; guarded by reading_
   std::mutex reading_;
   std::condition_variable turn_changed_;
   uint64_t turn_ = 0, next_turn_ = 0;
   Block block_;
   size_t offset_ = 0;
-  int64_t given_ = 0;  // batches of this pass
+  int64_t given_ = 0;  // in this pass
   std::deque<std::future<Block>> under_way_;
   ThreadPool pool_;
 };

@@ -1,4 +1,4 @@
-// Builds the loader of a run out of conversations and an encoder.
+// Builds the loader of a run from conversations and an encoder.
 #pragma once
 #include "hone/data/batches/loader.h"
 #include "hone/data/batches/pack.h"
@@ -37,8 +37,8 @@ struct LoaderConfig {
   int64_t index_limit_bytes = 16 << 20;  // inputs up to this size are looked through first, so that batches per epoch are exact
 };
 
-// Rows that cannot be used are reported once. Small inputs drop them; large ones, which are never read whole, replace each by
-// another row.
+// Rows that cannot be used are reported once. Small inputs drop them; large ones, which are never read completely, replace each
+// by another row.
 std::unique_ptr<Loader> make_loader(std::shared_ptr<const ConversationSource> source, std::shared_ptr<const Encoder> encoder,
                                     LoaderConfig config, std::shared_ptr<RowReport> report);
 std::unique_ptr<Loader> make_loader(std::unique_ptr<ConversationStream> stream, std::shared_ptr<const Encoder> encoder,

@@ -70,7 +70,7 @@ Packs pack_knapsack(const std::vector<int64_t>& lengths, int64_t capacity) {
       if (by_length.empty()) break;
     }
     if (!pack.empty()) continue;
-    auto& too_long = by_length.rbegin()->second;  // a pack of its own, as the other rules have it
+    auto& too_long = by_length.rbegin()->second;  // in a pack of its own, as with the other strategies
     pack.push_back(too_long.back());
     too_long.pop_back();
     if (too_long.empty()) by_length.erase(std::prev(by_length.end()));

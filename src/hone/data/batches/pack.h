@@ -1,4 +1,4 @@
-// Which samples share a row of the batch. Works on lengths alone, so plans are made before anything is encoded a second time.
+// Assigns samples to packs. Works on lengths alone, so plans are made before anything is encoded again.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -16,7 +16,7 @@ enum class Packing {
 };
 Packing parse_packing(const std::string& name);  // throws UserError(usage)
 
-// Indices into `lengths`, one list a pack; every index once, no pack longer than `capacity` (lengths are at most that).
+// Indices into `lengths`, one list per pack; every index once, no pack longer than `capacity` (which bounds all lengths).
 using Packs = std::vector<std::vector<size_t>>;
 Packs pack_best_fit(const std::vector<int64_t>& lengths, int64_t capacity);
 Packs pack_next_fit(const std::vector<int64_t>& lengths, int64_t capacity);

@@ -1,4 +1,4 @@
-// Samples of one window to packs and batches.
+// Turns the samples of one window into packs and batches.
 #include <algorithm>
 
 #include "hone/data/batches/batch_sampler.h"
@@ -7,7 +7,7 @@
 namespace hone::data {
 namespace {
 
-// Texts concatenated, split into blocks of `capacity`; the rest is dropped, as the peer does.
+// Concatenates texts and splits them into blocks of `capacity`; drops the rest, as the peer does.
 std::vector<SamplePack> chunk_into_blocks(const std::vector<SamplePack>& samples, int64_t capacity, const Encoder& encoder) {
   std::vector<SamplePack> blocks;
   Sample block;
@@ -31,7 +31,7 @@ size_t tokens_of(const SamplePack& pack) {
   return total;
 }
 
-// What comes as one, such as the two answers of a pair, stays in one pack.
+// Samples that belong together, such as the two responses of a pair, stay in one pack.
 std::vector<SamplePack> pack_samples(std::vector<SamplePack> rows, Packing packing, int64_t capacity) {
   std::vector<int64_t> lengths;
   for (const auto& row : rows) lengths.push_back(static_cast<int64_t>(tokens_of(row)));
@@ -72,7 +72,7 @@ Batch make_batch(std::span<const SamplePack> packs, const LoaderConfig& config) 
     batch.sample_count = static_cast<int64_t>(packs.size());  // KL pairs are not rows of their own
     batch.rows.resize(packs.size());
   }
-  if (config.pairs) {  // two answers are one row
+  if (config.pairs) {  // two responses are one row
     batch.sample_count /= 2;
     batch.rows.erase(std::unique(batch.rows.begin(), batch.rows.end()), batch.rows.end());
   }

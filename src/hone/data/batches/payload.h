@@ -1,5 +1,5 @@
-// What a training method learns from in addition to tokens and targets: labels of whole sequences, earlier log-probabilities,
-// values of states. The method's collator makes it out of samples and its loss reads it; nothing between them knows its content.
+// The training data of a method besides tokens and targets: labels of full sequences, earlier log-probabilities, values of
+// states. The method's collator makes it from samples and its loss reads it; nothing in between knows its content.
 #pragma once
 #include <functional>
 #include <memory>
@@ -18,7 +18,7 @@ class Payload {
   virtual std::vector<Tensor*> tensors() { return {}; }  // that go to the device with their batch
 };
 
-// What a method derives its payload from: struct KtoPayload : PayloadOf<KtoPayload> { … }.
+// Base class of a method's payload: struct KtoPayload : PayloadOf<KtoPayload> { … }.
 template <class Own>
 class PayloadOf : public Payload {
  public:
@@ -32,7 +32,7 @@ const Own& payload_as(const Payload& payload) {
   return *own;
 }
 
-// `sequences`: the samples of a batch in their order.
+// `sequences`: the samples of a batch in order.
 using PayloadCollator = std::function<std::shared_ptr<const Payload>(const std::vector<const Sample*>& sequences)>;
 
 }  // namespace hone::data

@@ -1,4 +1,4 @@
-// A shuffled order of [0, size) without a table: any element in constant time, so that a resume needs no replay.
+// A random permutation of [0, size) without a table: any element in constant time, so that a resume needs no replay.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -15,7 +15,7 @@ class Permutation {
     for (auto& key : keys_) key = rng.next();
   }
 
-  // A Feistel network permutes the next power of four; values outside are walked on until one falls inside.
+  // A Feistel network permutes the next power of four; values outside the range are permuted again until one falls inside.
   uint64_t operator()(uint64_t index) const {
     do index = scramble(index);
     while (index >= size_);

@@ -11,7 +11,7 @@ namespace hone::data {
 namespace {
 
 constexpr const char* kAbout = "encoded_rows.json";
-constexpr const char* kTokens = "tokens.bin";  // int32 ids, then int32 labels, then float32 weights where there are any
+constexpr const char* kTokens = "tokens.bin";  // int32 ids, then int32 labels, then float32 weights if any
 constexpr const char* kParts = "parts.bin";    // int64 pairs: row, end of its tokens
 constexpr int kCacheFormat = 1;
 constexpr std::string_view kPurposes[] = {"train", "rlhf", "kto"};
@@ -113,7 +113,7 @@ Result<SamplePack> encode_for(TemplateMode purpose, const Encoder& encoder, cons
   return encode_conversation(encoder, conversation, config, row);
 }
 
-// All rows in their order, encoded side by side.
+// All rows in order, encoded in parallel.
 std::vector<Result<SamplePack>> encode_all(const ConversationSource& rows, const Encoder& encoder, ThreadPool& pool,
                                            TemplateMode purpose) {
   constexpr int64_t kChunk = 64;
@@ -180,7 +180,7 @@ void write_cached_dataset(const fs::path& folder, const ConversationSource& rows
   fs::create_directories(folder);
   write_file_atomically(folder / kTokens, tokens);
   write_file_atomically(folder / kParts, ends);
-  write_file_atomically(folder / kAbout, about.dump(2) + "\n");  // last: without it the folder is none
+  write_file_atomically(folder / kAbout, about.dump(2) + "\n");  // written last: it marks the folder as complete
   log::info("{} rows, {} tokens written to {}", parts.size(), ids.size(), folder.string());
 }
 

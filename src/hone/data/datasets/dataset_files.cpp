@@ -43,7 +43,7 @@ std::vector<fs::path> files_below(const fs::path& folder) {
     else if (entry->is_regular_file() && is_dataset_file(entry->path()) && !is_card(entry->path()))
       files.push_back(entry->path());
   }
-  // Text files beside tables are licences and notes.
+  // Text files next to data tables are licenses and notes.
   auto is_text = [](const fs::path& file) { return file.extension() == ".txt"; };
   if (!std::all_of(files.begin(), files.end(), is_text)) std::erase_if(files, is_text);
   std::sort(files.begin(), files.end());

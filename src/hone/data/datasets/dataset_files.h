@@ -1,4 +1,4 @@
-// Which files a folder holds for a subset and a split, by the naming rules of Hugging Face dataset repositories.
+// The files of a folder for a subset and a split, by the naming rules of Hugging Face dataset repositories.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 namespace hone::data {
 
 // Sorted by path. `subset` is a subfolder or a word in file names, empty or "default" for all; `split` is train, validation or
-// test. Throws UserError(bad_data) that lists what the folder offers.
+// test. Throws UserError(bad_data) listing what the folder contains.
 std::vector<fs::path> dataset_files(const fs::path& folder, const std::string& subset, const std::string& split);
 
 // "train", "validation", "test" or "" by the words in a file's path below the folder.

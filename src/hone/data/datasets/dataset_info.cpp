@@ -9,7 +9,7 @@
 namespace hone::data {
 namespace {
 
-// Reads typed members of one object and remembers the first that has the wrong type.
+// Reads typed members of an object and records the first with the wrong type.
 class MemberReader {
  public:
   explicit MemberReader(const Json& object) : object_(object) {}
@@ -53,7 +53,7 @@ class MemberReader {
   std::string problem_;
 };
 
-// All or nothing: once "columns" (or "tags") is given, whatever it does not name is unset.
+// All or nothing: if "columns" (or "tags") is given, columns that it does not list are unset.
 void read_names(MemberReader& entry, const char* key, std::initializer_list<std::pair<const char*, std::string*>> names) {
   const Json* given = entry.find(key);
   if (!given || !entry.expect(given->is_object(), key, "an object")) return;
@@ -209,7 +209,7 @@ Result<SwiftEntry> parse_swift_entry(const Json& object, const std::filesystem::
 std::vector<SwiftEntry> read_swift_info(const std::vector<std::string>& sources) {
   std::vector<SwiftEntry> entries;
   for (const auto& source : sources) {
-    std::error_code ignored;  // inline JSON is too long for a path
+    std::error_code ignored;  // inline JSON exceeds the maximum length of a path
     bool is_file = std::filesystem::is_regular_file(source, ignored);
     std::string where = is_file ? source : "`custom_dataset_info`";
     if (!is_file && source.find_first_of("[{") == source.npos)

@@ -1,5 +1,5 @@
-// What registries say about datasets: LLaMA-Factory's dataset_info.json (name -> entry) and ms-swift's custom_dataset_info (a
-// list).
+// Dataset registries: LLaMA-Factory's dataset_info.json (name
+// -> entry) and ms-swift's custom_dataset_info (a list).
 #pragma once
 #include <filesystem>
 #include <optional>

@@ -1,4 +1,4 @@
-// One dataset word of the command line: [hf::|ms::]ID_OR_PATH[:subset1/subset2][#N]. What exists as a path wins over the syntax.
+// A dataset argument of the command line: [hf::|ms::]ID_OR_PATH[:subset1/subset2][#N]. An existing path takes precedence.
 #pragma once
 #include <optional>
 #include <string>
@@ -13,7 +13,7 @@ struct DatasetSpec {
   std::string hub;  // "hf", "ms" or empty
 };
 
-// Throws UserError(usage) for a count that is no positive number.
+// Throws UserError(usage) for a count that is not a positive number.
 DatasetSpec parse_dataset_spec(const std::string& word);
 
 }  // namespace hone::data

@@ -21,7 +21,7 @@ bool is_there(const std::string& path) {
 
 bool is_factory(const DatasetConfig& config) { return config.dialect == DatasetConfig::Dialect::factory; }
 
-// One subset of a folder and the splits wanted of it.
+// One subset of a folder and its requested splits.
 struct SubsetChoice {
   std::string subset;
   std::vector<std::string> splits;
@@ -50,7 +50,7 @@ std::vector<SubsetChoice> choose_subsets(const std::vector<std::string>& words, 
       throw UserError(ExitCode::usage, fmt::format("{}: several subsets and none is the default", folder.string()),
                       "name one, as in ID:subset");
     } else if (is_split_name(word) && !fs::is_directory(folder / word)) {
-      // "id:subset/split": a split word narrows the subset named before it.
+      // "id:subset/split": a split narrows the subset before it.
       if (chosen.empty()) chosen.push_back({"default", {}, std::nullopt});
       if (chosen.back().splits == info.split && chosen.back().subset != "default") chosen.back().splits.clear();
       chosen.back().splits.push_back(word);

@@ -1,4 +1,4 @@
-// From a dataset word to the files behind it and the way to read their rows, for both front ends.
+// From a dataset argument to its files and their format, for both front ends.
 #pragma once
 #include <functional>
 #include <memory>
@@ -29,7 +29,7 @@ struct LocatedDataset {
 class DatasetLocator {
  public:
   explicit DatasetLocator(const DatasetConfig& config);
-  // Throws UserError when the word names nothing here.
+  // Throws UserError if nothing is found.
   LocatedDataset locate(const std::string& word) const;
 
  private:

@@ -92,7 +92,7 @@ namespace {
 
 constexpr size_t kDrawsAtOnce = 1000;  // draws come in blocks of this many, as in Hugging Face datasets
 
-// Without probabilities: round after round, one row of each dataset that still takes part.
+// Without probabilities: round-robin over the datasets that are not exhausted.
 RowOrder take_turns(const std::vector<uint32_t>& lengths, const std::vector<uint32_t>& offsets, StoppingStrategy stopping) {
   auto [shortest, longest] = std::minmax_element(lengths.begin(), lengths.end());
   uint32_t rounds = stopping == StoppingStrategy::first_exhausted ? *shortest : *longest;

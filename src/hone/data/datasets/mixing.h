@@ -1,5 +1,5 @@
-// Which rows of which dataset come in what order: sampling, interleaving, splitting. All are index arithmetic on row numbers,
-// with the same random draws as ms-swift, LLaMA-Factory and Hugging Face datasets make.
+// Sampling, interleaving and splitting of datasets: index arithmetic on row numbers, with the same random draws as ms-swift,
+// LLaMA-Factory and Hugging Face datasets.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -11,9 +11,9 @@
 
 namespace hone::data {
 
-// Row numbers. A dataset of more than 2^32 rows is refused when it is opened.
+// Row numbers. A dataset with more than 2^32 rows is rejected when it is opened.
 using RowOrder = std::vector<uint32_t>;
-// nullopt: all rows as they are, without storing their numbers.
+// nullopt: all rows in order, without storing their numbers.
 using Selection = std::optional<RowOrder>;
 
 // ms-swift's `#N`: whole repeats in order, then N % rows picked at random (in order when not shuffling).

@@ -1,4 +1,4 @@
-// NumPy's two random generators, bit for bit, so that samples and splits pick the same rows as the Python trainers do.
+// NumPy's two random generators, bit for bit, so that samples and splits select the same rows as the Python trainers.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -47,7 +47,7 @@ class Opener {
       if (std::ranges::find(seen_columns_, column) == seen_columns_.end()) seen_columns_.push_back(column);
   }
 
-  // Datasets may differ, so a renamed column need not be in all of them; one that is in none is a slip.
+  // Datasets may differ, so a renamed column need not exist in all of them; one that exists in none is an error.
   void warn_of_absent_columns() const {
     if (seen_columns_.empty()) return;
     for (const auto& [column, target] : config_.columns) {
@@ -61,7 +61,7 @@ class Opener {
     }
   }
 
-  // Rows that were encoded earlier join the others.
+  // Appends rows that were encoded earlier.
   SourcePtr with_encoded(SourcePtr rows, const std::vector<std::string>& folders, bool shuffle) {
     if (folders.empty()) return rows;
     if (!config_.tokenizer)
@@ -108,12 +108,12 @@ class Opener {
     return concat_sources(std::move(parts));
   }
 
-  // ms-swift: each dataset is split, then sampled; the order of draws from the one generator is part of the result.
+  // ms-swift: each dataset is split, then sampled; the order of draws from the shared generator affects the result.
   TrainAndValidation load_swift(const std::vector<std::string>& words, double ratio, bool shuffle, OpenedData& data) {
     TrainAndValidation loaded;
     for (const auto& word : words) {
       auto dataset = locator_.locate(word);
-      auto source = open_source(dataset, random_.draw_seed());  // drawn for every dataset, whatever its rows are
+      auto source = open_source(dataset, random_.draw_seed());  // drawn for every dataset, even if not needed
       auto rows = checked_size(*source, dataset.name);
       auto split = split_and_sample(rows, dataset.sample, ratio, shuffle, random_, dataset.name);
       if (split.has_train) {
@@ -140,7 +140,7 @@ class Opener {
     return select_source(concat_sources(std::move(sources)), std::move(order));
   }
 
-  // Two seeds are drawn even where one side is empty, as the peer draws them.
+  // Draws two seeds even if one side is empty, as the peer does.
   std::pair<SourcePtr, SourcePtr> mix_and_shuffle(TrainAndValidation loaded, bool shuffle) {
     bool interleave = !config_.interleave_prob.empty();
     auto train = mix(std::move(loaded.train), interleave ? random_.draw_seed() : 0);
@@ -256,7 +256,7 @@ class Opener {
 
   const DatasetConfig& config_;
   DatasetLocator locator_;
-  mutable std::vector<std::string> seen_columns_;  // of the files' first rows
+  mutable std::vector<std::string> seen_columns_;  // columns of the files' first rows
   NumpyRandomState random_;
   bool factory_;
 };

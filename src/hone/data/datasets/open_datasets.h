@@ -1,4 +1,4 @@
-// From dataset words ("train.jsonl#500", "alpaca_en_demo", "org/name:subset") to the conversations of a run.
+// From dataset arguments ("train.jsonl#500", "alpaca_en_demo", "org/name:subset") to the conversations of a run.
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -69,7 +69,7 @@ struct OpenedData {
   std::vector<std::string> train_names;              // "train.jsonl (1000 rows)", for the log
 };
 
-// Throws UserError for words that name nothing, wrong options and unreadable files; bad rows surface later, from at() and next().
+// Throws UserError for unknown datasets, wrong options and unreadable files; invalid rows are reported later, by at() and next().
 OpenedData open_datasets(const DatasetConfig& config);
 
 }  // namespace hone::data

@@ -31,7 +31,7 @@ uint64_t PythonRandom::below(uint64_t bound) {
 
 std::vector<size_t> PythonRandom::sample(size_t population, size_t count) {
   std::vector<size_t> chosen;
-  // Python moves the members of a small population about, and remembers what it took of a large one.
+  // Python shuffles a small population in place and tracks the selected indices of a large one.
   double small = 21;
   if (count > 5) small += std::pow(4.0, std::ceil(std::log(static_cast<double>(count) * 3) / std::log(4.0)));
   if (static_cast<double>(population) <= small) {

@@ -1,4 +1,4 @@
-// Python's random.Random(seed), bit for bit, so that rows change as they do under the Python trainers.
+// Python's random.Random(seed), bit for bit, so that rows are changed as by the Python trainers.
 #pragma once
 #include <cstdint>
 #include <vector>

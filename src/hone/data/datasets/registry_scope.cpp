@@ -12,7 +12,7 @@ bool holds_model(const fs::path& folder) {
   return has("adapter_config.json") || (has("config.json") && (has("model.safetensors") || has("model.safetensors.index.json")));
 }
 
-// The model, adapter or checkpoint folder that `folder` is, or lies in; empty: none.
+// The model, adapter or checkpoint folder that contains or equals `folder`; empty if none.
 fs::path model_root(const fs::path& folder) {
   for (auto at = fs::weakly_canonical(fs::absolute(folder));; at = at.parent_path()) {
     if (holds_model(at)) return at;
@@ -20,7 +20,7 @@ fs::path model_root(const fs::path& folder) {
   }
 }
 
-// In a hub's cache, files are links to elsewhere in the cache: the spelling must stay in the folder, the file in the cache.
+// In a hub cache, files are symlinks to elsewhere in the cache: the path must stay in the folder, its target in the cache.
 bool stays_inside(const fs::path& folder, const fs::path& root, const fs::path& path) {
   auto relative = fs::absolute(path).lexically_normal().lexically_relative(fs::absolute(folder).lexically_normal());
   return !relative.empty() && *relative.begin() != ".." && is_inside(root, path);

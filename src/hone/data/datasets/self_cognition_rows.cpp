@@ -1,4 +1,4 @@
-// The rows of the built-in self-cognition dataset, in our own words. {{NAME}} and {{AUTHOR}} are filled in when it is opened.
+// The rows of the built-in self-cognition dataset, written for hone. {{NAME}} and {{AUTHOR}} are filled in when it is opened.
 #include "hone/data/datasets/self_cognition.h"
 
 namespace hone::data {

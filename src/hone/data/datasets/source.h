@@ -1,4 +1,4 @@
-// Where conversations come from: a finite set with random access, or a stream. Nothing is held in memory but an index.
+// Sources of conversations: a finite set with random access, or a stream. Only an index is held in memory.
 #pragma once
 #include <memory>
 #include <optional>
@@ -11,11 +11,11 @@ class ConversationSource {
  public:
   virtual ~ConversationSource() = default;
   virtual int64_t size() const = 0;
-  // Thread-safe. A bad row is an Error "file:line: what was found; what was expected".
+  // Thread-safe. An invalid row is an Error "file:line: what was found; what was expected".
   virtual Result<Conversation> at(int64_t index) const = 0;
 };
 
-// Read once, front to back, for files too large or endless. `position` is exact after any call and small.
+// Read once from start to end, for files too large or endless. `position` is exact after any call and small.
 class ConversationStream {
  public:
   virtual ~ConversationStream() = default;

@@ -1,4 +1,4 @@
-// Ways to make one source or stream out of others: rows through a format, a selection, one after another, shuffled in a buffer.
+// Combines sources and streams: rows through a format, a selection, concatenation, a shuffle buffer.
 #pragma once
 #include <memory>
 #include <vector>
@@ -25,7 +25,7 @@ StreamPtr limit_stream(StreamPtr base, int64_t limit);
 StreamPtr concat_streams(std::vector<StreamPtr> parts);
 StreamPtr interleave_streams(std::vector<StreamPtr> parts, std::vector<double> probabilities, uint64_t seed,
                              StoppingStrategy stopping);
-// Holds `buffer` rows and gives out half of them in random order whenever it is full.
+// Holds `buffer` rows and returns half of them in random order whenever it is full.
 StreamPtr shuffle_stream(StreamPtr base, int64_t buffer, uint64_t seed);
 
 }  // namespace hone::data

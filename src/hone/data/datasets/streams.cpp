@@ -69,7 +69,7 @@ class ConcatStream : public ConversationStream {
   size_t current_ = 0;
 };
 
-// The source of draw n depends on the seed and n alone, so a position is a count.
+// The source of draw n depends only on the seed and n, so a position is a count.
 class DrawnSources {
  public:
   DrawnSources(std::vector<double> probabilities, size_t sources, uint64_t seed)
@@ -148,7 +148,7 @@ class InterleaveStream : public ConversationStream {
   bool finished_ = false;
 };
 
-// A resumed buffer must hold the very rows it held, so the position names where each of them was read; seek() reads them again.
+// A resumed shuffle buffer must hold the same rows, so the position records where each was read; seek() reads them again.
 class ShuffleStream : public ConversationStream {
  public:
   ShuffleStream(StreamPtr base, int64_t capacity, uint64_t seed)
@@ -210,7 +210,7 @@ void ShuffleStream::seek(const Json& position) {
   }
   base_->seek(position.at("base"));
   round_ = position.at("round").get<int64_t>();
-  ready_ = std::min(position.at("ready").get<size_t>(), buffer_.size());  // rows may be gone since
+  ready_ = std::min(position.at("ready").get<size_t>(), buffer_.size());  // the file may have fewer rows now
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Conversations back to rows: the validation split as a file that any later command can read.
+// Writes conversations as rows: the validation split as a file that later commands can read.
 #pragma once
 #include <filesystem>
 
@@ -6,10 +6,10 @@
 
 namespace hone::data {
 
-// A row in ms-swift's canonical columns: messages, rejected_messages, tools, images … and what else the row held.
+// A row in ms-swift's canonical columns: messages, rejected_messages, tools, images … and the row's other columns.
 Json row_of(const Conversation& conversation);
 
-// One row a line, written completely or not at all. Rows that cannot be read are left out: the source's user reports them.
+// One row per line, written atomically. Unreadable rows are skipped: the user of the source reports them.
 void write_rows(const std::filesystem::path& path, const ConversationSource& source);
 
 }  // namespace hone::data

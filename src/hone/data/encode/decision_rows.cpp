@@ -15,7 +15,7 @@ namespace {
 
 using Keys = std::initializer_list<const char*>;
 
-// The first of these columns that holds something.
+// The first of these columns that is not empty.
 Json first_of(const Json& fields, Keys keys) {
   for (const char* key : keys)
     if (auto found = fields.find(key); found != fields.end() && !found->is_null()) return *found;
@@ -81,7 +81,7 @@ struct Question {
   QuestionKind kind;
   std::string text;
   std::vector<std::string> options;  // of a choice
-  Json gold;                         // null, a number of an option, or a distribution
+  Json gold;                         // null, the index of an option, or a distribution
 };
 
 struct DecisionRecord {
@@ -137,7 +137,7 @@ Result<DecisionRecord> read_record(const Row& row) {
   return record;
 }
 
-// The most likely option and some of the others, in their order; what is known of the others is spread again.
+// The most likely option and some of the others, in order; the remaining probability is redistributed.
 void keep_some_options(Question& question, size_t most, PythonRandom& random) {
   const size_t count = question.options.size();
   if (question.kind != QuestionKind::choice || count <= most) return;
@@ -190,7 +190,7 @@ void change(DecisionRecord& record, const DecisionChanges& changes, PythonRandom
   if (record.questions.size() > 1) random.shuffle(record.questions);
 }
 
-// Where the kind says the options, they are always the same, and what a row calls them is ignored.
+// If the question type defines the options, they are fixed, and the row's names for them are ignored.
 std::vector<std::string> options_of(const Question& question) {
   if (question.kind == QuestionKind::yes_or_no) return {"false", "true"};
   if (question.kind == QuestionKind::score) return {"0", "1", "2", "3", "4", "5"};

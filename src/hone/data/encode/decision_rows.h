@@ -1,5 +1,5 @@
-// ms-swift's decision data: a state and questions of it, each with options of which one is right, or a distribution over them. A
-// record becomes one row for each question; on the way its fields, questions and options may be changed at random.
+// ms-swift's decision data: a state and questions about it, each with options of which one is correct, or a distribution over
+// them. A record becomes one row per question; its fields, questions and options may be changed at random.
 #pragma once
 #include <array>
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace hone::data {
 
-// ms-swift's decision_* options. Draws follow one another over the records of a dataset.
+// ms-swift's decision_* options. Random draws are consecutive over the records of a dataset.
 struct DecisionChanges {
   double drop_instructions = 0;   // share of questions whose text is left out
   int64_t subsample_options = 0;  // most options of a choice, the right one among them; 0: all
@@ -22,11 +22,11 @@ struct DecisionChanges {
 
 inline constexpr std::array<std::string_view, 3> kQuestionKinds{"noul", "choice", "score"};  // ms-swift's words
 
-// Rows {"messages", "questions", "kinds", "options", "target_probs"}, as ms-swift's preprocessor gives them. Records that are
-// none are errors among them.
+// Rows {"messages", "questions", "kinds", "options", "target_probs"}, as from ms-swift's preprocessor. Invalid records are errors
+// among them.
 std::unique_ptr<RowReader> open_decisions(const RowReader& records, const DecisionChanges& changes, uint64_t seed);
 
-// The text a model is shown of such a row, up to where it decides.
+// The text that the model reads for such a row, up to the decision.
 std::string decision_prompt(std::string_view kind, const std::string& state, const std::string& question,
                             const std::vector<std::string>& options);
 

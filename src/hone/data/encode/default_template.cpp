@@ -1,5 +1,5 @@
-// Which named template a model was made with, by its name (where its model_type agrees) first and its model_type second, as
-// ms-swift's registry of ids has it.
+// The named template of a model: first by its name (if its model_type
+// agrees), then by its model_type, as in ms-swift's registry.
 #include <algorithm>
 
 #include "hone/base/file.h"
@@ -10,9 +10,9 @@ namespace hone::data {
 namespace {
 
 struct NameRule {
-  const char* part;  // of the lower-case model name; the first rule that fits decides
+  const char* part;  // matched against the lower-case model name; the first matching rule applies
   const char* name;
-  const char* families;  // beginnings of the model_types such models have: a name alone could be anybody's
+  const char* families;  // prefixes of the allowed model_types, since a name alone is ambiguous
 };
 
 struct TypeRule {
@@ -20,7 +20,7 @@ struct TypeRule {
   const char* name;
 };
 
-// The longer, more special names stand first.
+// Longer, more specific names come first.
 constexpr NameRule kByName[] = {
     {"openbuddy-llama3", "openbuddy2", "llama"},
     {"openbuddy-yi1.5", "openbuddy2", "llama"},
@@ -185,7 +185,7 @@ void read_vision(const std::filesystem::path& folder, const Json& config, ModelI
   const bool by_name = identity.model_type == "internvl_chat" || identity.model_type == "ovis2_5";  // no id in config.json
   const auto vision = config.value(identity.model_type == "ovis2_5" ? "vit_config" : "vision_config", Json());
   auto token = config.value("image_token_id", Json());
-  if (token.is_null()) token = config.value("image_token_index", Json());  // of Qwen2.5-Omni and Gemma 3
+  if (token.is_null()) token = config.value("image_token_index", Json());  // Qwen2.5-Omni and Gemma 3
   if (!vision.is_object() || !(token.is_number_integer() || by_name)) return;
   identity.vision = vision;
   if (token.is_number_integer()) identity.image_token = token.get<int64_t>();
@@ -195,7 +195,7 @@ void read_vision(const std::filesystem::path& folder, const Json& config, ModelI
   identity.video_processor = read_processor(folder, "video_preprocessor_config.json", "video_processor");
 }
 
-// Omni models keep what reads and answers in a config of its own.
+// Omni models keep the thinker in a nested config.
 void read_thinker(const std::filesystem::path& folder, const Json& config, ModelIdentity& identity) {
   const auto thinker = config.value("thinker_config", Json());
   if (!thinker.is_object()) return;
@@ -210,7 +210,7 @@ void read_thinker(const std::filesystem::path& folder, const Json& config, Model
   if (chunk.is_number() && chunk.get<double>() > 0 && chunk.get<double>() <= 3600) identity.chunk_seconds = chunk.get<double>();
 }
 
-// The model's own name, also of a folder in a hub's cache: models--Qwen--Qwen3-4B/snapshots/<commit>, or Qwen2___5-0___5B as
+// The model's name, also for a folder in a hub cache: models--Qwen--Qwen3-4B/snapshots/<commit>, or Qwen2___5-0___5B as
 // ModelScope writes dots.
 std::string name_of_model(const std::filesystem::path& folder) {
   auto path = folder.lexically_normal();
@@ -218,7 +218,7 @@ std::string name_of_model(const std::filesystem::path& folder) {
   auto name = path.filename().string();
   if (path.parent_path().filename() == "snapshots") {
     name = path.parent_path().parent_path().filename().string();
-    for (int part = 0; part < 2; ++part)  // "models" and the owner
+    for (int part = 0; part < 2; ++part)  // skips "models" and the owner
       if (auto end = name.find("--"); end != name.npos) name.erase(0, end + 2);
   }
   for (size_t at; (at = name.find("___")) != name.npos;) name.replace(at, 3, ".");
@@ -244,7 +244,7 @@ ModelIdentity read_model_identity(const std::filesystem::path& folder) {
 }
 
 std::string default_template(Dialect dialect, const ModelIdentity& model) {
-  if (dialect != Dialect::swift) return "";  // LLaMA-Factory reads the tokenizer's own template
+  if (dialect != Dialect::swift) return "";  // LLaMA-Factory uses the tokenizer's own template
   auto name = model.name;
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
   for (const auto& rule : kByName)

@@ -136,7 +136,7 @@ std::vector<TokenId> Encoder::tokens(std::string_view text, bool guarded) const 
     return ids;
   }
   auto add = [&](TokenId id) {
-    if (id >= 0) ids.push_back(id);  // some models write no marks
+    if (id >= 0) ids.push_back(id);  // some models have no marker tokens
   };
   auto pad_of = [&](Placeholder kind) {
     return kind == Placeholder::sound ? sounds_->pad : kind == Placeholder::video ? pictures_->video_pad : pictures_->pad;
@@ -175,7 +175,7 @@ void Encoder::note_turn_tokens(const Conversation& conversation) const {
 
 namespace {
 
-// Runs `encode` and turns what a row can do wrong into the row's Error.
+// Runs `encode` and converts exceptions caused by the row to its Error.
 template <class Encode>
 auto guarded(const Conversation& conversation, Encode encode) -> Result<decltype(encode())> {
   auto failed = [&](RowProblem problem, const std::string& what) { return row_error(problem, conversation.origin.str(), what); };
@@ -190,7 +190,7 @@ auto guarded(const Conversation& conversation, Encode encode) -> Result<decltype
 
 }  // namespace
 
-// Learnt without what it shows, a row's answers would speak of what was never seen.
+// Without the media it refers to, a row would train on responses about unseen content.
 Result<Encoder::RowMedia> Encoder::plan(const Conversation& conversation) const {
   auto seen = plan_seen(conversation);
   if (!seen) return Error{seen.error()};
@@ -201,7 +201,7 @@ Result<Encoder::RowMedia> Encoder::plan(const Conversation& conversation) const 
   return media;
 }
 
-// Videos with their sound: of the file, as ms-swift reads it, or the row's own audios, as LLaMA-Factory has them.
+// Videos with their audio: from the file, as in ms-swift, or the row's own audios, as in LLaMA-Factory.
 std::optional<Error> Encoder::plan_tracks(const Conversation& conversation, RowMedia& media) const {
   auto& videos = media.seen.videos;
   if (videos.empty() || pictures_->video.sound == SoundMix::none) return std::nullopt;
@@ -273,7 +273,7 @@ Encoder::MarkedConversation Encoder::marked(const Conversation& conversation, co
   return marked;
 }
 
-// Placeholders [first, end) are not learned, nor what stands around them; LLaMA-Factory learns them in answers.
+// Placeholders [first, end) and the marker tokens around them are not learned; LLaMA-Factory learns them in responses.
 void Encoder::mask(size_t first, size_t end, Sample& sample) const {
   if (config_.dialect == Dialect::factory) return;
   first = first > 0 ? first - 1 : 0;
@@ -288,12 +288,12 @@ void Encoder::mask(size_t first, size_t end, Sample& sample) const {
 
 namespace {
 
-// Gives the placeholders of a sample to its media, which come in their order.
+// Assigns the placeholders of a sample to its media, in order.
 class Placing {
  public:
   Placing(const std::vector<TokenId>& ids) : ids_(ids) {}
 
-  // `count` ids that are all `pad`, from the next place on. Throws where truncation removed some.
+  // `count` consecutive ids equal to `pad`, from the next position on. Throws if truncation removed some.
   std::vector<size_t> take(int64_t count, TokenId pad, const char* kind) {
     std::vector<size_t> places;
     for (int64_t i = 0; i < count; ++i, ++at) {
@@ -324,7 +324,7 @@ void require_placed(size_t placed, size_t all, const char* kind) {
 
 }  // namespace
 
-// Tells each medium where its placeholders are.
+// Records the position of each medium's placeholders.
 void Encoder::place(std::vector<Picture> pictures, const RowMedia& media, Sample& sample) const {
   Placing placing(sample.ids);
   size_t picture = 0, sound = 0, track = 0;

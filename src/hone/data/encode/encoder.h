@@ -1,4 +1,4 @@
-// From a conversation to token ids and labels, as ms-swift, LLaMA-Factory or the model's own chat template would have it.
+// From a conversation to token ids and labels, as in ms-swift, LLaMA-Factory or the model's own chat template.
 #pragma once
 #include <atomic>
 #include <filesystem>
@@ -17,7 +17,7 @@ namespace hone::data {
 enum class Dialect { swift, factory, jinja };
 enum class Truncation { drop, left, right, split };  // `drop` is ms-swift's and LLaMA-Factory's "delete"
 
-// How large pictures may be, as the front ends ask for it; unset: what the model's own files say, or the peer's default.
+// Image size limits of the front ends; unset: from the model's own files, or the peer's default.
 struct PictureOptions {
   std::optional<int64_t> min_pixels, max_pixels;                   // swift: MIN_PIXELS, MAX_PIXELS
   std::optional<int64_t> min_tokens, max_tokens;                   // swift: IMAGE_MIN_TOKEN_NUM, IMAGE_MAX_TOKEN_NUM
@@ -40,7 +40,7 @@ struct PictureOptions {
   media::SourceRules sources;
 };
 
-// Fields without a comment mean the same in every dialect. dialect_defaults() gives what each peer assumes when nothing is said.
+// Fields without a comment mean the same in every dialect. dialect_defaults() returns each peer's defaults.
 struct EncodeConfig {
   Dialect dialect = Dialect::swift;
   std::string template_name;  // empty: the model's default; "jinja" or "auto": the model's own chat template; or a Jinja file
@@ -66,7 +66,7 @@ struct EncodeConfig {
 
 EncodeConfig dialect_defaults(Dialect dialect);
 
-// What chooses a model's default template.
+// Selects a model's default template.
 struct ModelIdentity {
   std::string name;  // last part of the folder or hub id
   std::string model_type, architecture;
@@ -95,8 +95,8 @@ class Encoder {
   Result<std::vector<Sample>> encode_split(const Conversation& conversation) const;
   // Preference data: the chosen and the rejected conversation.
   Result<std::pair<Sample, Sample>> encode_pair(const Conversation& conversation) const;
-  // Everything up to the generation prompt; a trailing assistant message is kept open to be continued.
-  // A conversation with media needs somewhere to put them.
+  // Everything up to the generation prompt; a trailing assistant message is kept open to be continued. A conversation with media
+  // needs an output for them.
   Result<std::vector<text::TokenId>> encode_prompt(const Conversation& conversation, std::vector<Picture>* pictures = nullptr,
                                                    std::vector<Sound>* sounds = nullptr) const;
 
@@ -109,7 +109,7 @@ class Encoder {
   virtual text::TokenId eos() const;            // -1 when there is none
   std::vector<text::TokenId> stop_ids() const;  // EOS and every stop word that is one token
 
-  // Rows so far whose messages spell one of the template's own turn tokens.
+  // Number of rows so far whose messages contain one of the template's turn tokens.
   int64_t rows_with_turn_tokens() const { return turn_token_rows_.load(); }
 
  protected:
@@ -155,11 +155,11 @@ class Encoder {
   mutable std::atomic<int64_t> turn_token_rows_{0};
 };
 
-// The rejected alternative as a conversation of its own.
+// The rejected alternative as a separate conversation.
 Conversation rejected_conversation(const Conversation& conversation);
 
-// Name of the template ms-swift and LLaMA-Factory choose for this model, "" when none is certain and the model's own should be
-// used.
+// The template that ms-swift and LLaMA-Factory select for
+// this model, "" if ambiguous: then the model's own is used.
 std::string default_template(Dialect dialect, const ModelIdentity& model);
 
 }  // namespace hone::data

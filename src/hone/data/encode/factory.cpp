@@ -23,7 +23,7 @@ const text::ToolFormat* format_named(const std::string& name) {
   return format;
 }
 
-// Several calls in a row are one turn with a list of calls; several results in a row are one result.
+// Consecutive calls form one turn with a list of calls; consecutive results form one result.
 void merge_tool_messages(std::vector<Message>& messages) {
   std::vector<Message> out;
   for (auto& message : messages) {
@@ -327,7 +327,7 @@ std::vector<TokenId> FactoryEncoder::encode_generation_prompt(const Conversation
   if (dialogue.messages.size() % 2 == 0) throw FormatError("the conversation does not end with a user message");
   dialogue.messages.push_back({.role = "assistant"});
   auto turn = encode_last_turn(std::move(dialogue));
-  // With thinking on the model itself opens the thought.
+  // With thinking on, the model itself opens the think block.
   return std::move(turn.prompt);
 }
 

@@ -47,8 +47,8 @@ class FactoryEncoder : public Encoder {
   Ids empty_reasoning_;
 };
 
-// The slots of a model's own chat template, found by rendering small conversations with it, as LLaMA-Factory does when no
-// template is named.
+// The slots of a model's own chat template, found by rendering small conversations, as LLaMA-Factory does if no template is
+// named.
 Result<text::FactoryTemplate> parse_dialog(const text::Tokenizer& tokenizer);
 
 }  // namespace hone::data

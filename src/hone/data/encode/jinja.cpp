@@ -17,7 +17,7 @@ std::string token_text(const text::Tokenizer& tokenizer, const std::optional<Tok
   return id ? tokenizer.token_of(*id) : "";
 }
 
-// Calls become an assistant message's tool_calls, as templates expect them.
+// Calls become an assistant message's tool_calls, as templates expect.
 void append_message(const Message& message, Json& messages) {
   if (message.role != "tool_call") {
     Json entry = {{"role", message.role}, {"content", message.content}};
@@ -50,7 +50,7 @@ Json template_variables(const text::Tokenizer& tokenizer, Json messages, Json to
   return variables;
 }
 
-// The model's own template learns whole answers, so of loss_scale only the base can be followed.
+// The model's own template learns whole responses, so only the base part of loss_scale applies.
 static EncodeConfig read_loss_scale(EncodeConfig config) {
   LossScale scale(config.loss_scale);
   if (scale.base() == LossScale::Base::all) config.train_on_prompt = true;
@@ -76,7 +76,7 @@ Result<text::Rendered> JinjaEncoder::render_probe(const Json& messages, const Js
   return template_.render(template_variables(*tokenizer_, messages, tools, true));
 }
 
-// A template without a form for tools would drop them silently. Whether it has one, its rendering tells.
+// A template without tool support would silently drop tools. Its rendering shows whether it has support.
 void JinjaEncoder::choose_tool_form() {
   const Json question = Json::array({{{"role", "user"}, {"content", "a question"}}});
   const Json instructed = Json::array({{{"role", "system"}, {"content", "an instruction"}}, question[0]});
@@ -157,8 +157,8 @@ Sample JinjaEncoder::tokenise(const std::string& text, const std::vector<Span>& 
   return sample;
 }
 
-// A long conversation that will be left out for its length needs no labels. Texts split at answers have a few tokens more than a
-// whole one.
+// A conversation that will be dropped for its length needs no labels. Texts split at responses have a few more tokens than the
+// whole text.
 std::optional<Sample> JinjaEncoder::clearly_too_long(const Prepared& prepared, const std::string& whole) const {
   if (config_.max_length <= 0 || config_.truncation != Truncation::drop || prepared.messages.size() < 2 * kManyAnswers)
     return std::nullopt;

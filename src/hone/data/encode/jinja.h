@@ -1,4 +1,4 @@
-// The model's own chat template. Answers are the template's {% generation %} blocks, or are found by rendering prefixes of the
+// The model's own chat template. Responses are the template's {% generation %} blocks, or are found by rendering prefixes of the
 // conversation.
 #pragma once
 #include <map>
@@ -42,22 +42,22 @@ class JinjaEncoder : public Encoder {
   std::optional<Span> span_by_prefix(const Prepared& prepared, const std::string& whole, size_t message) const;
   std::optional<Span> span_by_difference(const Prepared& prepared, const std::string& whole, size_t message,
                                          const std::string& ending) const;
-  // Marks what spells a special token and must stay text; guarded_tokens reads the marks.
+  // Marks text that spells a special token and must stay text; guarded_tokens reads the markers.
   void guard(Prepared& prepared) const;
   static void take_out_marks(Json& value);
-  void guard_strings(Json& value, bool whole) const;  // whole: one pair of marks around a text, else one around each token
+  void guard_strings(Json& value, bool whole) const;  // whole: one pair of markers around a text, else one around each token
   std::string with_marked_tokens(const std::string& text) const;
   std::vector<text::TokenId> guarded_tokens(const std::string& rendered) const;
   Sample tokenise(const std::string& text, const std::vector<Span>& spans, const Prepared& prepared) const;
 
-  static constexpr size_t kManyAnswers = 8;  // from here on, what costs the square of their number is avoided
+  static constexpr size_t kManyAnswers = 8;  // from this number on, quadratic work is avoided
   text::ChatTemplate template_;
   std::vector<std::string> special_texts_;    // what guarded text must not become
   const text::AgentFormat* agent_ = nullptr;  // writes tools, calls and results; null: the template does
   bool takes_system_ = true;
 };
 
-// What transformers hands to a chat template; `tools` may be null.
+// The variables that transformers passes to a chat template; `tools` may be null.
 Json template_variables(const text::Tokenizer& tokenizer, Json messages, Json tools, bool add_generation_prompt);
 
 }  // namespace hone::data

@@ -1,4 +1,4 @@
-// Text that spells special tokens stays text, through any template.
+// Keeps text that spells special tokens as text, through any template.
 #include <algorithm>
 
 #include "hone/data/encode/jinja.h"
@@ -8,7 +8,7 @@ namespace {
 
 using text::TokenId;
 
-// While a template runs, text that spells a special token stands between two noncharacters, so that it can be told apart
+// While a template runs, text that spells a special token is enclosed in two noncharacters, so that it can be identified
 // afterwards.
 constexpr std::string_view kGuard = "\uFDD0", kGuardEnd = "\uFDD1", kReplacement = "\uFFFD";
 
@@ -19,7 +19,7 @@ void replace_all(std::string& text, std::string_view what, std::string_view with
 
 }  // namespace
 
-// Our own marks in anybody's text would turn the guarding around, an assistant's included.
+// Our own markers in any text, including an assistant's, would reverse the guarding.
 void JinjaEncoder::take_out_marks(Json& value) {
   if (value.is_object()) {
     Json clean = Json::object();
@@ -58,7 +58,7 @@ void JinjaEncoder::guard_strings(Json& value, bool whole) const {
   text = all_marked ? marked : std::string(kGuard) + text + std::string(kGuardEnd);
 }
 
-// Each spelled token by itself: templates split answers where a thought ends, which would separate one pair of marks around all.
+// Guards each spelled token separately: templates split responses at the end of a think block, which could separate a pair.
 std::string JinjaEncoder::with_marked_tokens(const std::string& text) const {
   std::string out;
   for (size_t at = 0; at < text.size();) {
@@ -74,7 +74,7 @@ std::string JinjaEncoder::with_marked_tokens(const std::string& text) const {
   return out;
 }
 
-// Everything that is not the server's own: what a client says an assistant said is a client's text too.
+// Everything a client sends: assistant messages in a request are client text too.
 void JinjaEncoder::guard(Prepared& prepared) const {
   if (!config_.guard_special_tokens) return;
   take_out_marks(prepared.messages);
@@ -85,7 +85,7 @@ void JinjaEncoder::guard(Prepared& prepared) const {
       if (key != "role") guard_strings(value, message["role"] != "assistant");
 }
 
-// A template may truncate a text and lose one of its marks: what remains of the pair is not text.
+// A template may truncate a text and lose one marker of a pair: the rest of the pair is removed.
 std::vector<TokenId> JinjaEncoder::guarded_tokens(const std::string& rendered) const {
   if (!config_.guard_special_tokens) return tokens(rendered);
   std::vector<TokenId> ids;

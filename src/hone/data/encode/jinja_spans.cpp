@@ -1,4 +1,4 @@
-// Where a rendered conversation shows its answers: what is learnt.
+// Finds the responses in a rendered conversation, which are the spans to learn.
 #include <algorithm>
 
 #include "hone/base/trimmed.h"
@@ -9,17 +9,17 @@ namespace {
 
 using text::FormatError;
 
-// Long conversations have marks at the ends of what users and tools say while a template runs.
+// In long conversations the ends of user and tool contents are marked while a template runs.
 constexpr std::string_view kNeighbor = "\uFDD2", kNeighborEnd = "\uFDD3";
 
-// Inside the blanks around it, which templates trim.
+// Markers go inside surrounding white space, which templates trim.
 std::string marked_ends(const std::string& text) {
   auto inner = trimmed(text);
   auto at = text.find(inner);
   return text.substr(0, at) + std::string(kNeighbor) + inner + std::string(kNeighborEnd) + text.substr(at + inner.size());
 }
 
-// The text, and where the marks stood in it, in pairs; none where they are not all there.
+// The text and the positions of its markers, in pairs; none unless all are found.
 std::pair<std::string, std::vector<std::pair<size_t, size_t>>> strip_end_marks(const std::string& marked) {
   std::string text;
   std::vector<std::pair<size_t, size_t>> ends;
@@ -42,7 +42,7 @@ bool can_be_marked(const Json& message) {
          !trimmed(content.get_ref<const std::string&>()).empty();
 }
 
-// Templates write answers of one kind alike: by what they hold and by who speaks before and after them.
+// Templates render responses of one kind alike: the kind is determined by their content and the neighboring roles.
 std::string answer_kind(const Json& messages, size_t answer) {
   const auto& message = messages[answer];
   const auto& content = message["content"];
@@ -70,14 +70,14 @@ std::optional<JinjaEncoder::Span> JinjaEncoder::span_by_prefix(const Prepared& p
   upto.push_back(prepared.messages[message]);
   auto with_answer = message + 1 == prepared.messages.size() ? whole : render(prepared, upto, false).text;
   auto open = render(prepared, before, true).text;
-  // A template may open a thought in its generation prompt that a finished answer does not show.
+  // A template may open a think block in its generation prompt that a finished response does not contain.
   if (!with_answer.starts_with(open)) open = render(prepared, before, false).text;
   if (!with_answer.starts_with(open) || !whole.starts_with(with_answer)) return std::nullopt;
   return Span{open.size(), with_answer.size(), message};
 }
 
-// Where the text changes when the answer does; `ending` is what closes the last answer and closes this one too when it stands
-// there.
+// The span that changes when the response changes; `ending` closes
+// the last response and belongs to this one too if it follows.
 std::optional<JinjaEncoder::Span> JinjaEncoder::span_by_difference(const Prepared& prepared, const std::string& whole,
                                                                    size_t message, const std::string& ending) const {
   auto changed = prepared.messages;
@@ -92,8 +92,8 @@ std::optional<JinjaEncoder::Span> JinjaEncoder::span_by_difference(const Prepare
   return Span{begin, end, message};
 }
 
-// Where the contents of users and tools stand in the rendered text, found by marks at their ends. Empty: the template does not
-// write all of them, or the marks change what it writes.
+// Spans of user and tool contents in the rendered text, found by markers at their ends. Empty if the template does not render all
+// of them or if markers change its output.
 JinjaEncoder::Places JinjaEncoder::content_places(const Prepared& prepared, const std::string& whole) const {
   if (whole.find(kNeighbor) != whole.npos || whole.find(kNeighborEnd) != whole.npos) return {};
   auto marked = prepared.messages;
@@ -110,8 +110,8 @@ JinjaEncoder::Places JinjaEncoder::content_places(const Prepared& prepared, cons
   return places;
 }
 
-// Answers of one kind: some are found exactly, and where the texts between them and their neighbors are alike, the others are
-// too. What does not fit is found exactly.
+// Some responses of each kind are located exactly. Where the text between them and their neighbors is the same, the others are
+// derived; the rest are located exactly too.
 void JinjaEncoder::append_alike(const std::vector<size_t>& answers, const Places& places, const std::string& whole,
                                 const std::function<Span(size_t message)>& exact, std::vector<Span>& spans) const {
   auto one_by_one = [&] {
@@ -139,8 +139,8 @@ void JinjaEncoder::append_alike(const std::vector<size_t>& answers, const Places
   spans.insert(spans.end(), found.begin(), found.end());
 }
 
-// Rendering all that stands before each answer would cost the square of their number. In long conversations the template
-// therefore runs once more with marks, which tell where an answer's neighbors stand.
+// Rendering the prefix of every response would take quadratic time. For long conversations the template therefore runs once more
+// with markers, which locate the neighbors of a response.
 std::vector<JinjaEncoder::Span> JinjaEncoder::spans_of(const Prepared& prepared, const std::string& whole,
                                                        const std::vector<size_t>& answers,
                                                        const std::function<Span(size_t message)>& exact) const {

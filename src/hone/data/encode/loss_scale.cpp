@@ -9,21 +9,21 @@
 namespace hone::data {
 namespace {
 
-// A word of plain-text agents, its own weight and the weight of what follows it up to the next word.
+// A keyword of plain-text agents, its own weight and the weight of the text up to the next keyword.
 struct Keyword {
   std::string word;
   double own, after;
 };
 
-// Length of the match at the start of `text`, 0 for none.
+// Length of the match at the start of `text`, 0 if none.
 using Matcher = std::function<size_t(std::string_view text)>;
 
 struct Rule {
   std::vector<Keyword> keywords;  // either these
   std::vector<Matcher> patterns;  // or these, all of one weight
   double weight = 0;
-  bool anchored = true;                  // patterns count at the start of an answer only
-  std::vector<std::string> query_words;  // a query with one of these gives the whole answer `query_weight`
+  bool anchored = true;                  // patterns match only at the start of a response
+  std::vector<std::string> query_words;  // a query that contains one of these gives the whole response `query_weight`
   double query_weight = 1;
   bool binary = false;
 };
@@ -44,7 +44,7 @@ size_t blanks(std::string_view text) {
   return at;
 }
 
-// `words` in a row, blanks allowed after each.
+// `words` in sequence, each optionally followed by white space.
 Matcher spaced(std::vector<std::string> words) {
   return [words = std::move(words)](std::string_view text) {
     size_t at = 0;
@@ -61,7 +61,7 @@ Matcher exact(std::string word) {
   return [word = std::move(word)](std::string_view text) { return text.starts_with(word) ? word.size() : size_t{0}; };
 }
 
-// open, at least one character, the nearest close.
+// `open`, at least one character, the nearest `close`.
 Matcher enclosed(std::string open, std::string close) {
   return [=](std::string_view text) {
     if (!text.starts_with(open) || text.size() <= open.size()) return size_t{0};
@@ -143,7 +143,7 @@ size_t match(const Rule& rule, std::string_view text) {
   return 0;
 }
 
-// A remainder that itself opens with the pattern gets the pattern's weight too: the peer classifies parts after it has split.
+// A remainder that itself starts with the pattern gets the pattern's weight too: the peer classifies parts after splitting.
 std::vector<WeightedText> split_by_patterns(const Rule& rule, const std::string& text) {
   std::vector<WeightedText> parts;
   auto add = [&](size_t begin, size_t end) {
@@ -166,7 +166,7 @@ std::vector<WeightedText> split_by_patterns(const Rule& rule, const std::string&
   return parts;
 }
 
-// What plugins have brought. Filled while a command's options are read, by one thread.
+// Registered by plugins. Filled by one thread while a command's options are read.
 std::map<std::string, PluginLossScale, std::less<>>& plugin_scales() {
   static std::map<std::string, PluginLossScale, std::less<>> table;
   return table;

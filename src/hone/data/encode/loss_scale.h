@@ -13,21 +13,21 @@ struct WeightedText {
   double weight;
 };
 
-// A name that a plugin brings. `weigh` is safe for several threads, and throws text::FormatError where a text gets no weights.
+// A name registered by a plugin. `weigh` is thread-safe and throws text::FormatError if a text gets no weights.
 struct PluginLossScale {
   bool binary = true;
   std::function<std::vector<WeightedText>(const std::string& text, const std::string& query)> weigh;
 };
-// For encoders that are made afterwards. Names of hone's own stay hone's.
+// For encoders created afterwards. Built-in names take precedence.
 void add_loss_scale(const std::string& name, PluginLossScale scale);
 bool is_loss_scale(const std::string& name);
 
-// base[+name…]: base is default (every answer), last_round or all; names refine answers and their weights multiply.
+// base[+name…]: base is default (every response), last_round or all; names refine responses and their weights multiply.
 class LossScale {
  public:
   enum class Base { every_answer, last_round, all };
 
-  // Throws UserError(usage) naming the known words.
+  // Throws UserError(usage) listing the known names.
   explicit LossScale(const std::string& words);
 
   Base base() const { return base_; }

@@ -30,7 +30,7 @@ const Json& list_in(const Json& objects, const char* name) {
   return *found;
 }
 
-// Which image the box with this number lies in.
+// The image of the box with this index.
 size_t image_of(const Json& ids, size_t number, const std::vector<Picture>& images) {
   const Json id = number < ids.size() ? ids[number] : Json(0);
   if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= static_cast<int64_t>(images.size()))
@@ -38,7 +38,7 @@ size_t image_of(const Json& ids, size_t number, const std::vector<Picture>& imag
   return static_cast<size_t>(id.get<int64_t>());
 }
 
-// What a model sees of it; tiles are taken later from the original image.
+// The size that the model reads; tiles are cut from the original image later.
 media::ImageSize seen_size(const Picture& picture) {
   return picture.config->processor.tiles.side > 0 ? picture.plan.source : picture.seen();
 }
@@ -80,7 +80,7 @@ std::string ref_text(const Json& name, BoxConfig::Style style) {
   return style == BoxConfig::Style::intern ? "<ref>" + text + "</ref>" : text;
 }
 
-// Tags take texts in order; what is left over of either stays.
+// Tags are matched with texts in order; unmatched ones remain.
 void fill_tags(std::vector<Message>& messages, const std::string& tag, const std::vector<std::string>& texts) {
   size_t next = 0;
   for (auto& message : messages)

@@ -1,10 +1,10 @@
-// ms-swift's `objects`: names and boxes of what is in a row's images, which fill its tags <ref-object> and <bbox>.
+// ms-swift's `objects`: names and bounding boxes in a row's images, which replace its tags <ref-object> and <bbox>.
 #pragma once
 #include "hone/data/encode/pictures.h"
 
 namespace hone::data {
 
-// A box or a point as the row gives it, and as the model is shown it.
+// A box or a point as in the row, and as the model sees it.
 struct SeenBox {
   std::string name;  // its ref; empty where there is none
   size_t image = 0;
@@ -13,11 +13,11 @@ struct SeenBox {
 };
 std::vector<SeenBox> seen_boxes(const Json& columns, const std::vector<Picture>& images, const BoxConfig& config);
 
-// "box of the cat in image 1: [10, 20, 100, 200] is [16, 42, 156, 417] in thousandths", for people.
+// "box of the cat in image 1: [10, 20, 100, 200] is [16, 42, 156, 417] in thousandths", for display.
 std::string describe(const SeenBox& box, const std::vector<Picture>& images, const BoxConfig& config);
 
-// `columns` of the row may hold "objects": {"ref": [names], "bbox": [[x1, y1, x2, y2] or [x, y]], "bbox_type": "real" or "norm1",
-// "image_id": [which image]}. Boxes become what the model sees. Throws text::FormatError for what is none of this.
+// `columns` of the row may contain "objects": {"ref": [names], "bbox": [[x1, y1, x2, y2] or [x, y]], "bbox_type": "real" or
+// "norm1", "image_id": [image indices]}. Boxes are converted. Throws text::FormatError for anything else.
 void fill_objects(std::vector<Message>& messages, const Json& columns, const std::vector<Picture>& images,
                   const BoxConfig& config);
 

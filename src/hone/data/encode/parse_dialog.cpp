@@ -1,4 +1,4 @@
-// Slots out of a Jinja chat template, by what it renders for conversations whose text is the placeholder itself.
+// Extracts slots from a Jinja chat template by rendering conversations whose text is the placeholder itself.
 #include <algorithm>
 
 #include "hone/data/encode/factory.h"
@@ -11,7 +11,7 @@ constexpr const char* kContent = "{{content}}";
 
 Json message(const char* role, const char* content) { return {{"role", role}, {"content", content}}; }
 
-// The characters of `longer` left over when those of `shorter` are taken out in order.
+// The characters of `longer` that remain after removing those of `shorter` in order.
 std::string difference(const std::string& shorter, const std::string& longer) {
   std::string rest;
   size_t i = 0, j = 0;

@@ -8,7 +8,7 @@ namespace {
 
 using text::TokenId;
 
-// How a family writes a picture into a prompt.
+// How a family represents an image in a prompt.
 struct PictureTokens {
   const char *start, *pad, *end;
   const char* video = "<|video_pad|>";
@@ -16,7 +16,7 @@ struct PictureTokens {
 constexpr PictureTokens kQwenTokens{"<|vision_start|>", "<|image_pad|>", "<|vision_end|>"},
     kOmniTokens{"<|vision_bos|>", "<|IMAGE|>", "<|vision_eos|>", "<|VIDEO|>"}, kInternTokens{"<img>", "<IMG_CONTEXT>", "</img>"},
     kGemmaTokens{"<start_of_image>", "<image_soft_token>", "<end_of_image>"},
-    kOvisTokens{nullptr, "<|image_pad|>", nullptr};  // its marks are of the tower
+    kOvisTokens{nullptr, "<|image_pad|>", nullptr};  // its marker tokens belong to the vision tower
 
 TokenId vision_token(const text::Tokenizer& tokenizer, const char* name) {
   if (auto id = tokenizer.id_of(name)) return *id;
@@ -37,7 +37,7 @@ void read_tokens(PictureConfig& config, const PictureTokens& names, const text::
         "use the tokenizer files that came with the model");
 }
 
-// ms-swift counts in tokens, so that a number of pixels is truncated to whole tokens; transformers asks the model's own files.
+// ms-swift counts in tokens, so a number of pixels is rounded down to whole tokens; transformers reads the model's own files.
 void set_pixel_bounds(media::ImageProcessorConfig& processor, const PictureOptions& asked) {
   const int64_t cell = processor.factor() * processor.factor();
   auto whole = [&](std::optional<int64_t> tokens, std::optional<int64_t> pixels, int64_t otherwise) {
@@ -61,7 +61,7 @@ int64_t side_in(const Json& vision, const char* field, int64_t otherwise) {
   return size.get<int64_t>();
 }
 
-// Of both spellings. A picture is split into tiles unless LLaMA-Factory's crop_to_patches is off.
+// Reads both spellings. An image is split into tiles unless LLaMA-Factory's crop_to_patches is off.
 void set_intern_rules(PictureConfig& config, const EncodeConfig& encode, const ModelIdentity& model) {
   const bool factory = encode.dialect == Dialect::factory;
   auto& processor = config.processor;
@@ -80,7 +80,7 @@ void set_intern_rules(PictureConfig& config, const EncodeConfig& encode, const M
   config.video.max_tiles = encode.pictures.video_max_tiles;
 }
 
-// Gemma 3 sees every picture as one square. ms-swift puts its two newlines in as tokens, LLaMA-Factory as text.
+// Gemma 3 resizes every image to one square. ms-swift adds its two newlines as tokens, LLaMA-Factory as text.
 void set_gemma_rules(PictureConfig& config, const EncodeConfig& encode, const ModelIdentity& model) {
   auto& processor = config.processor;
   processor.temporal_patch_size = 1;
@@ -94,7 +94,7 @@ void set_gemma_rules(PictureConfig& config, const EncodeConfig& encode, const Mo
   config.text_before = config.text_behind = "\n\n";
   config.has_text_apart = encode.dialect != Dialect::factory;
   config.has_axes = false;
-  if (encode.dialect != Dialect::factory) return;  // ms-swift never splits, whatever the model's file says
+  if (encode.dialect != Dialect::factory) return;  // ms-swift never splits, regardless of the model's file
   processor.pan_and_scan.is_on = encode.pictures.pan_and_scan;
   if (!encode.pictures.pan_and_scan && model.image_processor.is_object() &&
       model.image_processor.value("do_pan_and_scan", Json()) == true)
@@ -121,7 +121,7 @@ void set_ovis_rules(PictureConfig& config, const PictureOptions& asked, const Mo
   config.has_axes = false;
 }
 
-// transformers' own bounds of videos; without a file for videos, that of images says them.
+// transformers' own limits for videos; without a video preprocessor file, those of images apply.
 void read_video_bounds(PictureConfig& config, const ModelIdentity& model) {
   auto bounds = config.processor;
   if (model.video_processor.is_object())
@@ -194,7 +194,7 @@ std::shared_ptr<const PictureConfig> picture_config(const EncodeConfig& encode, 
     processor.mean = processor.std = {0.5, 0.5, 0.5};
     processor.min_pixels = 65536, processor.max_pixels = 16777216;
   }
-  if (!model.image_processor.is_null() && model.model_type != "internvl_chat")  // whose numbers are in its code
+  if (!model.image_processor.is_null() && model.model_type != "internvl_chat")  // which hard-codes its numbers
     processor = media::parse_image_processor(model.image_processor, processor, model.name + "/preprocessor_config.json");
   const bool is_qwen = !intern && !gemma && !ovis;
   if (!factory && is_qwen) set_pixel_bounds(processor, asked);

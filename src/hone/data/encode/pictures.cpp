@@ -13,7 +13,7 @@ namespace hone::data {
 namespace {
 
 constexpr std::string_view kMarkOpen = "\uFDD2", kMarkClose = "\uFDD3", kMarkReplacement = "\uFFFD";
-constexpr std::string_view kKinds = "iva";  // of Placeholder, behind each number of a mark
+constexpr std::string_view kKinds = "iva";  // of Placeholder, after each index of a marker
 
 size_t count_tags(const std::vector<Message>& messages, const std::string& tag) {
   size_t count = 0;
@@ -34,7 +34,7 @@ std::string marks_of(std::span<const Picture> pictures) {
   return marks;
 }
 
-// In LLaMA-Factory's words, which it writes where there are no pieces too.
+// As LLaMA-Factory writes it, which it also does without tiles.
 void add_crops(Picture& picture) {
   const auto& rule = picture.config->processor.pan_and_scan;
   if (!rule.is_on) return;
@@ -141,7 +141,7 @@ std::vector<MarkedPiece> split_at_marks(std::string_view text) {
 }
 
 float Picture::time(int64_t pair) const {
-  // In the order of transformers' own products.
+  // In the order of operations of transformers.
   if (config->video.counts_time) return static_cast<float>(pair) * seconds * static_cast<float>(config->video.tokens_per_second);
   return static_cast<float>(pair) * interval;
 }

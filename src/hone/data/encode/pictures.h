@@ -1,4 +1,4 @@
-// Pictures of a row: planned from their headers when the row is encoded, decoded when its batch is made.
+// Images of a row: planned from their headers when the row is encoded, decoded when its batch is built.
 #pragma once
 #include <memory>
 #include <span>
@@ -13,15 +13,15 @@
 
 namespace hone::data {
 
-// How the placeholders of a video and of its own sound follow each other.
+// How the placeholders of a video and its audio are ordered.
 enum class SoundMix {
-  none,    // the sound is not read
-  chunks,  // of so many seconds, the pictures first; the marks of both share one position (Qwen2.5-Omni)
-  tokens,  // one by one by their times, the pictures first where they are equal (Qwen3-Omni)
+  none,    // audio is not read
+  chunks,  // chunks of this many seconds, images first; the markers of both share one position (Qwen2.5-Omni)
+  tokens,  // one by one by time, images first if equal (Qwen3-Omni)
 };
 
-// Which transformers' positions a video takes: what follows it begins behind its sides (5), or behind all of it, with its seconds
-// truncated to integers (4.57).
+// The transformers version whose video positions are used: the following text starts after its sides (5), or after all of it,
+// with its seconds truncated to integers (4.57).
 enum class VideoPositions { transformers_5, transformers_4 };
 
 // What the frames of a video are to a model.
@@ -52,14 +52,14 @@ struct VideoConfig {
   int64_t min_pixels = 0, max_pixels = 0;
 };
 
-// How a model writes boxes and names of what is in a picture.
+// How a model writes boxes and names of objects in an image.
 struct BoxConfig {
   enum class Style { plain, list, qwen, intern } style = Style::plain;
-  bool in_pixels = false;     // of the picture as the model sees it; false: in thousandths of its sides
+  bool in_pixels = false;     // in pixels of the resized image; false: in thousandths of its sides
   bool reads_objects = true;  // LLaMA-Factory's rows have none
 };
 
-// What a model makes of pictures.
+// The image settings of a model.
 struct PictureConfig {
   media::ImageProcessorConfig processor;
   media::SourceRules sources;
@@ -102,32 +102,32 @@ struct Picture {
   media::ImageSize seen() const;  // what the tower sees of it, or what is split into tiles
 };
 
-// Of a row: images, and the parts of each video.
+// Images of a row, and the parts of each video.
 struct PlannedMedia {
   std::vector<Picture> images;
   std::vector<std::vector<Picture>> videos;
   bool empty() const { return images.empty() && videos.empty(); }
 };
 
-// Each picture's size is read; nothing is decoded. Errors name the picture.
+// Reads the size of each image without decoding. Errors name the image.
 Result<std::vector<Picture>> plan_pictures(const std::vector<std::string>& sources,
                                            const std::shared_ptr<const PictureConfig>& config);
 
-// How tags and pictures of a row meet: ms-swift puts missing tags before the first message and leaves surplus ones as text;
-// LLaMA-Factory requires as many of one as of the other.
+// How tags and images of a row are matched: ms-swift puts missing tags before the first message and leaves surplus ones as text;
+// LLaMA-Factory requires equal numbers.
 enum class TagRule { add_missing, must_match };
 
-// `messages` with marks in place of each tag, and the pictures in their order. Throws text::FormatError where the rule is broken.
+// `messages` with markers in place of each tag, and the images in order. Throws text::FormatError if the rule is violated.
 struct MarkedMessages {
   std::vector<Message> messages;
   std::vector<Picture> pictures;
 };
 MarkedMessages mark_pictures(std::vector<Message> messages, const PlannedMedia& media, TagRule rule, const MediaTags& tags);
-// What the rule requires of the tags of one kind of media; missing ones are added.
+// Applies the rule to the tags of one kind of media; missing ones are added.
 void check_tags(std::vector<Message>& messages, size_t media, TagRule rule, const std::string& tag, const char* kind);
 
-// A mark in a text is replaced by so many placeholders, whatever the surrounding text spells. Noncharacters of Unicode, which no
-// text holds; where one does, it is replaced.
+// A marker in a text is replaced by placeholders, whatever the surrounding text is. Markers are Unicode noncharacters, which
+// valid text does not contain; others are replaced.
 std::string media_mark(std::span<const PlaceholderRun> runs);
 struct MarkedPiece {
   std::string_view text;
@@ -137,14 +137,14 @@ std::vector<MarkedPiece> split_at_marks(std::string_view text);
 bool has_mark(std::string_view text);
 std::string without_picture_marks(std::string text);  // what somebody wrote
 
-// "image a.png: 640 x 480 pixels, read as 644 x 476, 391 tokens", for people.
+// "image a.png: 640 x 480 pixels, read as 644 x 476, 391 tokens", for display.
 std::string describe(const Picture& picture);
 
-// The picture at `first`, with its pieces or the parts of the same video file that follow it.
+// The image at `first`, with its crops or the following parts of the same video file.
 std::span<const Picture> decoded_together(const std::vector<Picture>& pictures, size_t first);
-// How many floats their rows are: plan.patches() of processor.row_size() for each.
+// The number of floats in their rows: plan.patches() times processor.row_size() for each.
 size_t patch_row_values(std::span<const Picture> pictures);
-// Decodes them into their rows. Errors name the picture.
+// Decodes them into their rows. Errors name the image.
 std::optional<Error> fill_patch_rows(std::span<const Picture> pictures, std::span<float> rows);
 
 }  // namespace hone::data

@@ -12,7 +12,7 @@
 namespace hone::data {
 namespace {
 
-// Files of comma-separated values carry numbers as text.
+// CSV files contain numbers as text.
 std::optional<double> grade_number(const Json& value) {
   if (value.is_number()) return value.get<double>();
   if (value.is_boolean()) return value.get<bool>() ? 1.0 : 0.0;
@@ -56,7 +56,7 @@ Result<std::vector<float>> checked_classes(const Json& label, const PoolingDataC
   return grades;
 }
 
-// A list of lists of messages; a single list of them will do.
+// A list of lists of messages; a single list of messages is accepted too.
 Result<std::vector<std::vector<Message>>> texts_of(const Conversation& conversation, const char* column) {
   std::vector<std::vector<Message>> texts;
   auto value = extra_column(conversation, column);
@@ -83,7 +83,7 @@ Conversation text_alone(const Conversation& row, std::vector<Message> messages) 
   return text;
 }
 
-// The candidate continues where the question ends; a system message of its own replaces the question's.
+// The candidate follows the end of the query; its own system message replaces the query's.
 std::vector<Message> question_with(const std::vector<Message>& question, const std::vector<Message>& candidate) {
   bool own_system = !candidate.empty() && candidate.front().role == "system";
   bool has_system = !question.empty() && question.front().role == "system";
@@ -93,7 +93,7 @@ std::vector<Message> question_with(const std::vector<Message>& question, const s
   return joined;
 }
 
-// A text without targets of its own, no longer than it may be.
+// A text without labels, truncated to the maximum length.
 Result<Sample> pooling_sample(const Encoder& encoder, Sample sample, const Conversation& conversation) {
   sample.origin = conversation.origin;
   sample.labels.assign(sample.ids.size(), kIgnore);
@@ -118,7 +118,7 @@ Result<std::vector<Sample>> encode_classes(const Encoder& encoder, const Convers
   return std::vector<Sample>{std::move(*sample)};
 }
 
-// The judged texts of a row in the order of its grades; `whole` makes a conversation out of a candidate's messages.
+// The texts to score in the order of the row's labels; `whole` makes a conversation from a candidate's messages.
 template <class Whole>
 Result<std::vector<Sample>> encode_candidates(const Encoder& encoder, const Conversation& row, std::vector<Sample> samples,
                                               float positive_grade, size_t most_positives, Whole whole) {
@@ -208,7 +208,7 @@ Result<Sample> encode_decision(const Encoder& encoder, const Conversation& conve
   if (kind == kQuestionKinds.end())
     return row_error(RowProblem::columns, where,
                      fmt::format("the kind of a question is {}; expected noul, choice or score", kinds[0].dump()));
-  constexpr size_t kMostOptions = 16;  // that have a word of their own: A to P
+  constexpr size_t kMostOptions = 16;  // options that have a letter: A to P
   std::vector<std::string> texts;
   for (const auto& option : options[0]) texts.push_back(option.is_string() ? option.get<std::string>() : option.dump());
   if (texts.empty() || texts.size() > kMostOptions)

@@ -1,5 +1,5 @@
-// Rows whose texts are scored as wholes: a text and its classes, an anchor with its positives and negatives, a question with
-// candidates. Each row becomes several samples that stay in one batch, every one with its grades.
+// Rows for sequence-level tasks: a text and its classes, an anchor with its positives and negatives, a query with candidates.
+// Each row becomes several labeled samples that stay in one batch.
 #pragma once
 #include <vector>
 
@@ -20,16 +20,16 @@ struct PoolingDataConfig {
   int64_t most_positives = 1, most_negatives = 7;  // relevance: candidates of a batch, redrawn in each epoch
 };
 
-// classes: one sample. likeness: the anchor, which has no grade, its positive and its negatives. relevance: the question with
-// each candidate, positive ones first. decisions: one sample, its grades the share of each option (decision_rows.h). Columns are
-// ms-swift's: label, positive_messages, negative_messages.
+// classes: one sample. likeness: the anchor, which is unlabeled, its positive and its negatives. relevance: the query with each
+// candidate, positive ones first. decisions: one sample, labeled with the probability of each option (decision_rows.h). Columns
+// are ms-swift's: label, positive_messages, negative_messages.
 Result<std::vector<Sample>> encode_pooling_row(const Encoder& encoder, const Conversation& conversation,
                                                const PoolingDataConfig& config);
 
-// One text of a group, as training sees it: closed when it ends with an answer, else open where the model would speak.
+// One text of a group as in training: closed if it ends with a response, else open at the generation prompt.
 Result<Sample> encode_pooling_text(const Encoder& encoder, const Conversation& conversation);
 
-// A row of decisions without its answer: the grades are a zero for each option.
+// A decision row without its label: zeros for all options.
 Result<Sample> encode_decision(const Encoder& encoder, const Conversation& conversation);
 
 // relevance: some of the positives, each followed by some of the negatives.

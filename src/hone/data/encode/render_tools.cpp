@@ -5,7 +5,7 @@
 namespace hone::data {
 namespace {
 
-// Messages of one role in a row, from `at` on, which is moved behind them.
+// Consecutive messages of one role from `at` on; `at` is moved after them.
 std::vector<const Message*> run_of(const std::vector<Message>& messages, size_t& at) {
   std::vector<const Message*> run;
   for (const auto& role = messages[at].role; at < messages.size() && messages[at].role == role; ++at)

@@ -14,7 +14,7 @@ using text::TemplateSlot;
 using text::TokenId;
 using Role = Turn::Role;
 
-// Without a chat template a text stands bare between what the tokenizer adds and EOS.
+// Without a chat template the text is only surrounded by the tokenizer's special tokens and EOS.
 SwiftTemplate bare_dialog(const SwiftTemplate& dialog) {
   return {.name = dialog.name,
           .prompt = {"{{QUERY}}"},
@@ -180,7 +180,7 @@ void SwiftEncoder::append(const text::TemplateSlots& pieces, const Values& value
   }
 }
 
-// Placeholders are removed, so that a value that spells a special token can be tokenized as plain text.
+// Removes placeholders, so that a value that spells a special token can be tokenized as plain text.
 void SwiftEncoder::append_guarded(const std::string& text, const Values& values, SegmentKind part, Segments& segments) const {
   for (size_t at = 0; at < text.size();) {
     auto open = std::min(text.find("{{", at), text.size());
@@ -271,7 +271,7 @@ Sample SwiftEncoder::tokenize(const Segments& segments) const {
   return sample;
 }
 
-// After an answer the masked text opens with what ends a turn; the model must learn to say that too.
+// After a response, the masked text starts with the end-of-turn tokens; the model must learn to generate those too.
 void SwiftEncoder::learn_middle_suffixes(Sample& sample) const {
   size_t count = sample.labels.size(), length = suffix_ids_.size();
   if (length == 0) return;

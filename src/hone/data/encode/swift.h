@@ -1,5 +1,5 @@
-// ms-swift's way: segments of text with a loss weight; neighbors of equal weight are one string, each string is tokenized on its
-// own.
+// ms-swift's encoding: text segments with a loss weight; adjacent segments of equal weight are joined, and each string is
+// tokenized separately.
 #pragma once
 #include "hone/data/encode/encoder.h"
 #include "hone/data/encode/loss_scale.h"
@@ -60,7 +60,7 @@ class SwiftEncoder : public Encoder {
   LossScale loss_scale_;
   bool binary_weights_;
   const text::AgentFormat* agent_;
-  std::vector<text::TokenId> opening_ids_, closing_ids_;  // what the tokenizer itself puts around a text
+  std::vector<text::TokenId> opening_ids_, closing_ids_;  // special tokens that the tokenizer itself adds
   std::vector<text::TokenId> suffix_ids_;
   std::vector<std::string> stop_words_;
 };

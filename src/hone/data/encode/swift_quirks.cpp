@@ -1,4 +1,4 @@
-// What a few of ms-swift's families do to a conversation before it is laid out.
+// Changes that a few of ms-swift's templates make to a conversation before rendering.
 #include <algorithm>
 
 #include "hone/base/trimmed.h"
@@ -27,7 +27,7 @@ void fold_system_into_question(Turns& turns) {
     if (turn.answer.size() == 1) turn.answer[0].text = without_outer_newlines(turn.answer[0].text);
 }
 
-// An embedding is read behind the text's end, so that even a text without an answer is closed.
+// An embedding is read after the end of the text, so a text without a response is closed too.
 void close_text(Turns& turns) {
   if (turns.system) turns.turns[0].text = *turns.system + " " + turns.turns[0].text;
   turns.system.reset();
@@ -43,7 +43,7 @@ void ask_for_relevance(Turns& turns) {
   turns.system.reset();
 }
 
-// Seed-OSS is told how long it may think, in steps.
+// Seed-OSS is given its thinking budget, in steps.
 int64_t rounded_budget(int64_t tokens) {
   for (int64_t step : {0, 512, 1024, 2048, 4096, 8192, 16384})
     if (tokens <= step) return step;
@@ -109,7 +109,7 @@ void SwiftEncoder::write_seed_reasoning(Turns& turns) const {
     for (size_t i = 0; i < turn.answer.size(); ++i)
       if (auto& text = turn.answer[i].text; anywhere ? has_reasoning(text) : i == 0) text = in_seed_tags(text, budget);
   }
-  turns.response_prefix = "<seed:think><seed:cot_budget_reflect>";  // ms-swift's, whatever earlier answers thought
+  turns.response_prefix = "<seed:think><seed:cot_budget_reflect>";  // as in ms-swift, regardless of earlier responses
 }
 
 void SwiftEncoder::rearrange(Turns& turns) const {

@@ -1,4 +1,4 @@
-// What ms-swift does with thoughts: which answers think, what stands in for thoughts, and what the system text says of them.
+// ms-swift's handling of reasoning: think blocks of responses, what replaces missing ones, and the system prompt about them.
 #include <algorithm>
 
 #include "hone/base/trimmed.h"

@@ -27,7 +27,7 @@ void read_row_settings(const Json& extra, Turns& turns) {
     turns.response_prefix = settings["response_prefix"].get<std::string>();
 }
 
-// As Qwen 3.5's own template does: trimmed messages, think blocks with canonical newlines.
+// As in Qwen 3.5's own template: trimmed messages, think blocks with canonical newlines.
 void apply_qwen3_5_spacing(std::vector<Message>& messages) {
   for (auto& message : messages) {
     auto text = trimmed(message.content);
@@ -66,7 +66,7 @@ void write_calls(std::vector<Message>& messages, const text::SwiftTemplate& dial
   messages = std::move(out);
 }
 
-// Results that follow a user message directly become part of it.
+// Results that directly follow a user message become part of it.
 void fold_standalone_results(std::vector<Message>& messages, const text::SwiftTemplate& dialog, const text::AgentFormat* agent) {
   std::vector<Message> out;
   for (size_t i = 0; i < messages.size(); ++i) {
@@ -114,7 +114,7 @@ void merge_messages(std::vector<Message>&& messages, const text::SwiftTemplate& 
   }
 }
 
-// gpt-oss: what opens every conversation, and the channel of an answer that names none.
+// gpt-oss: the start of every conversation, and the default channel of a response.
 void apply_harmony(Turns& turns) {
   std::string opening =
       "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\nKnowledge cutoff: 2024-06\nCurrent "

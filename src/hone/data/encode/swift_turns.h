@@ -1,4 +1,4 @@
-// ms-swift's view of a conversation: alternating user-or-tool and assistant turns, calls and results already written as text.
+// ms-swift's view of a conversation: alternating user-or-tool and assistant turns, calls and results already rendered as text.
 #pragma once
 #include <optional>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace hone::data {
 
-// One assistant message; several in a row stay apart, since each has its own loss settings.
+// One assistant message; consecutive ones stay separate, since each has its own loss settings.
 struct ResponsePart {
   std::string text;
   std::optional<bool> loss;
@@ -28,14 +28,14 @@ struct Turns {
   std::vector<Turn> turns;
   std::optional<std::string> system;
   std::vector<Json> tools;
-  // Row settings that override the command's.
+  // Row settings that override those of the command.
   std::optional<bool> enable_thinking, preserve_thinking;
   std::optional<std::string> response_prefix;
 
   int64_t last_user() const;  // index of the last user or tool turn, -1 when none
 };
 
-// Throws text::FormatError for what cannot be arranged. `agent` may be null when no message needs it.
+// Throws text::FormatError for an invalid order. `agent` may be null if no message needs it.
 Turns make_turns(const Conversation& conversation, const text::SwiftTemplate& dialog, const text::AgentFormat* agent);
 
 }  // namespace hone::data

@@ -20,7 +20,7 @@ Sample part(const Sample& sample, size_t begin, size_t end) {
   return out;
 }
 
-// As ms-swift does: placeholders of media stay, and other tokens go until the rest fits.
+// As in ms-swift: media placeholders stay, and other tokens are removed until the rest fits.
 void truncate_around_media(Sample& sample, size_t limit, Truncation side) {
   std::vector<bool> keeps(sample.ids.size(), false);
   size_t placeholders = 0;

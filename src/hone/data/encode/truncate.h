@@ -13,7 +13,7 @@ void truncate(Sample& sample, int64_t limit, Truncation side);
 // Consecutive pieces of at most `limit` tokens, each with its first label masked.
 std::vector<Sample> split(const Sample& sample, int64_t limit);
 
-// LLaMA-Factory's share of `budget` between a prompt and an answer: {prompt length, answer length}.
+// LLaMA-Factory's split of `budget` between a prompt and a response: {prompt length, response length}.
 std::pair<int64_t, int64_t> infer_seqlen(int64_t prompt, int64_t answer, int64_t budget);
 
 }  // namespace hone::data

@@ -1,4 +1,4 @@
-// What every format shares: taking columns out of a row, media lists, and the rules a finished conversation must keep.
+// Helpers shared by all formats: taking columns out of a row, media lists, and checks of a finished conversation.
 #pragma once
 #include <optional>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace hone::data {
 
-// A reason without its place; the format adds the row's origin.
+// An error without its location; the format adds the row's origin.
 struct RowIssue {
   RowProblem problem;
   std::string details;
@@ -19,7 +19,7 @@ RowIssue row_issue(RowProblem problem, fmt::format_string<Args...> format, Args&
 }
 using RowCheck = std::optional<RowIssue>;  // nullopt: fine
 
-// Removes the column and gives its value; null when absent.
+// Removes the column and returns its value; null if absent.
 Json take_column(Json& fields, const std::string& name);
 bool has_value(const Json& fields, const std::string& name);
 std::string_view type_word(const Json& value);  // "a string", "a list" …
@@ -31,7 +31,7 @@ RowCheck read_tools(const Json& value, std::string& out);
 // true, false, 0, 1, "true", "false" (CSV).
 std::optional<bool> read_label(const Json& value);
 
-// Known roles in an order that a template can render: system first, tool results after calls, an answer at the end.
+// Known roles in an order that a template can render: system first, tool results after calls, a response at the end.
 RowCheck check_messages(const std::vector<Message>& messages, const RowRequirements& demands);
 RowCheck check_preference(const Conversation& conversation);
 // Pre-training: everything becomes one text.

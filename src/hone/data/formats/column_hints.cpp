@@ -32,7 +32,7 @@ std::string contested(const std::vector<std::string>& columns, const std::string
                      choice_of(columns.back(), target));
 }
 
-// Names that people give to columns in Chinese.
+// Common Chinese column names.
 const ColumnMap& translated_columns() {
   static const ColumnMap names = {{"指令", "query"},    {"问题", "query"},    {"提问", "query"},    {"提示", "query"},
                                   {"用户", "query"},    {"输出", "response"}, {"回答", "response"}, {"答案", "response"},
@@ -41,7 +41,7 @@ const ColumnMap& translated_columns() {
   return names;
 }
 
-// What each column could be meant to hold. "指令" next to "输入" is alpaca's instruction, whose input may be empty.
+// What each column may be meant to contain. "指令" next to "输入" is alpaca's instruction, whose input may be empty.
 std::vector<std::pair<std::string, std::string>> meant_columns(const std::vector<std::string>& columns,
                                                                const std::vector<std::string>& names) {
   const bool alpaca = std::ranges::find(columns, "输入") != columns.end();

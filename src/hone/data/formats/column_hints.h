@@ -1,4 +1,4 @@
-// What to tell a person whose columns are not understood: which could be meant, and the option that says so.
+// Hints for unknown columns: likely candidates, and the option that maps them.
 #pragma once
 #include <map>
 #include <string>
@@ -11,14 +11,14 @@ using ColumnMap = std::map<std::string, std::string>;  // known column, lower ca
 // "a, b and 3 more", each quoted.
 std::string column_list(const std::vector<std::string>& columns);
 
-// Of a row whose question is known and whose answer is not: the columns that could be the answer, and how one of them is chosen.
+// For a row with a query but no response: the columns that may be the response, and how to select one.
 std::string answer_hint(const std::vector<std::string>& columns, const ColumnMap& known);
-// The same of a question that several columns claim; "" when at most one does.
+// The same for a query that several columns match; "" if at most one does.
 std::string question_hint(const std::vector<std::string>& columns, const ColumnMap& known);
-// Of a row in which nothing is understood.
+// For a row without any known column.
 std::string unknown_columns_hint(const std::vector<std::string>& columns, const ColumnMap& known);
 
-// The near spelling among `names`, "" when none is near.
+// The closest spelling among `names`, "" if none is close.
 std::string nearest_name(const std::string& name, const std::vector<std::string>& names);
 
 }  // namespace hone::data

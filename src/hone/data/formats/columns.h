@@ -1,4 +1,4 @@
-// Renaming columns to the names formats know: case-insensitive; when two columns claim one name, neither gets it.
+// Renames columns to the names that formats know: case-insensitive; if two columns map to one name, neither is renamed.
 #pragma once
 #include <map>
 #include <string>
@@ -10,9 +10,9 @@ namespace hone::data {
 
 class ColumnRenaming {
  public:
-  // `mapping` is source -> target. `present` are the columns seen in the dataset's first rows: they decide who claims a target.
+  // `mapping` is source -> target. `present` are the columns of the dataset's first rows, which decide conflicts.
   ColumnRenaming(const std::map<std::string, std::string>& mapping, const std::vector<std::string>& present);
-  // Renames in place, keeping the order. A column first seen in this row is renamed when its target is still free.
+  // Renames in place, keeping the order. A column first seen in this row is renamed if its target is still free.
   void apply(Json& row) const;
   std::vector<std::string> renamed(const std::vector<std::string>& columns) const;
 

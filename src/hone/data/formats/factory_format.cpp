@@ -1,4 +1,4 @@
-// Rows as LLaMA-Factory reads them: the entry in dataset_info.json says which column is what; nothing is guessed.
+// Rows as LLaMA-Factory reads them: dataset_info.json assigns the columns; nothing is guessed.
 #include <algorithm>
 #include <filesystem>
 
@@ -33,7 +33,7 @@ class FactoryFormat : public RowFormat {
   }
 
  private:
-  // LLaMA-Factory guesses nothing: dataset_info.json names the columns, so that is where a wrong name is mended.
+  // LLaMA-Factory guesses nothing: a wrong column name is corrected in dataset_info.json.
   void explain_columns(const std::vector<std::string>& columns, const Conversation& conversation, RowIssue& bad) const {
     const bool asks =
         bad.problem == RowProblem::empty_answer && !conversation.messages.empty() && conversation.messages.back().role == "user";
@@ -126,7 +126,7 @@ class FactoryFormat : public RowFormat {
     return turns.append_answer(take(fields, options_.rejected), "rejected", conversation.rejected);
   }
 
-  // What LLaMA-Factory's openai formatting does to a system text; kept because ids must match.
+  // LLaMA-Factory's openai formatting changes a system text this way; kept because ids must match.
   static std::string openai_system(const std::string& system, bool has_tools) {
     const std::string off = "detailed thinking off";
     if (system.empty()) return has_tools ? "" : off;

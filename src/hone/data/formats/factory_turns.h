@@ -1,4 +1,4 @@
-// The message list of LLaMA-Factory's sharegpt and openai formattings: tags name the roles, questions and answers strictly
+// The message list of LLaMA-Factory's sharegpt and openai formattings: tags name the roles; user and assistant strictly
 // alternate.
 #pragma once
 #include <optional>

@@ -22,7 +22,7 @@ struct RowRequirements {
   bool prompts_only = false;  // no answer needed
 };
 
-// Options of the ms-swift way of reading rows.
+// Options of ms-swift's row format.
 struct SwiftFormatOptions {
   std::map<std::string, std::string> columns;       // source column -> canonical column; "_" throws it away
   std::map<std::string, std::string> info_columns;  // the same, out of a custom dataset info entry; applied after `columns`

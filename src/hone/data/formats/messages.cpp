@@ -107,7 +107,7 @@ class MessagesParser {
     }
   }
 
-  // Adds one message, or several where blocks inside the content are calls and results.
+  // Adds one message, or several if the content has blocks with calls and results.
   RowCheck add_content(const Json& content, size_t index, Message message) {
     bool text_list = content.is_array() && message.role != "tool_call" && !content.empty() && content.front().is_object() &&
                      content.front().contains("type");
@@ -170,7 +170,7 @@ class MessagesParser {
   }
 
   // {"type": "image_url", "image_url": {"url": …}}, {"type": "image", "image": …} or Anthropic's {"type": "image", "source": …}.
-  // {"type": "input_audio", "input_audio": {"data": base64, "format": "wav"}} has its bytes inside.
+  // {"type": "input_audio", "input_audio": {"data": base64, "format": "wav"}} contains the bytes.
   RowCheck add_medium(const Json& block, std::string type, std::string& text) {
     Json value = block.value(type, Json());
     if (type.ends_with("_url")) type.resize(type.size() - 4);
@@ -199,7 +199,7 @@ class MessagesParser {
   }
 
   RowCheck add_calls(const Json& calls, size_t index, const Message& message) {
-    // An empty text beside the calls is no message of its own.
+    // An empty text next to calls is not a message of its own.
     if (std::exchange(pending_empty_, false)) parsed_.messages.pop_back();
     for (const auto& call : calls) {
       const Json& function = call.is_object() && call.contains("function") ? call["function"] : call;

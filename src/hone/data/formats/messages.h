@@ -1,4 +1,4 @@
-// A list of messages in any of the shapes in use (role/content, from/value, {human, assistant} pairs, OpenAI tool_calls and
+// Converts lists of messages in all common forms (role/content, from/value, {human, assistant} pairs, OpenAI tool_calls and
 // content parts, Anthropic blocks) to canonical messages.
 #pragma once
 #include <string>
@@ -13,7 +13,7 @@ struct ParsedMessages {
   std::vector<std::string> images, videos, audios;  // found inside the contents
 };
 
-// `system`: text of a separate system column, used when the list brings none.
+// `system`: text of a separate system column, used if the list has no system message.
 Result<ParsedMessages> parse_messages(const Json& list, const std::optional<std::string>& system,
                                       const SwiftFormatOptions& options, const std::string& origin);
 

@@ -95,7 +95,7 @@ class LiteralParser {
     return fields;
   }
 
-  // Neighbouring string literals are one string, as in Python.
+  // Adjacent string literals are concatenated, as in Python.
   std::optional<Json> parse_strings() {
     std::string joined;
     do {

@@ -1,4 +1,4 @@
-// Text that holds a value: JSON, or a Python literal ("[{'from': 'human', 'value': None}]") as some CSV files carry it.
+// A value in text: JSON, or a Python literal ("[{'from': 'human', 'value': None}]") as in some CSV files.
 #pragma once
 #include <string_view>
 

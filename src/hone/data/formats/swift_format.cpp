@@ -1,5 +1,5 @@
 // Rows as ms-swift reads them: the columns decide between messages, alpaca and query/response; preference, KTO and media columns
-// ride along.
+// are kept.
 #include <algorithm>
 
 #include "hone/data/formats/checks.h"
@@ -38,7 +38,7 @@ std::map<std::string, std::string> automatic_columns(SwiftRowKind kind, const st
     map[system_role] = "system";
     return map;
   }
-  // Alpaca's instruction and input contest "query", so both keep their names until they are joined.
+  // Alpaca's instruction and input would both map to "query", so they keep their names until they are joined.
   add({"query", "prompt", "input", "instruction", "question", "problem"}, "query");
   add({"response", "answer", "output", "targets", "target", "answer_key", "answers", "solution", "text", "completion", "content"},
       "response");
@@ -87,7 +87,7 @@ class SwiftFormat : public RowFormat {
     return names;
   }
 
-  // A file may mix formats: the columns of all its rows together then tell nothing about a row that has few of them.
+  // A file may mix formats: then the union of its columns says nothing about a row with only a few of them.
   bool differs(const std::vector<std::string>& own) const {
     auto names = final_names(own);
     if (holds(names, "messages") || (holds(names, "query") && holds(names, "response"))) return false;
@@ -101,7 +101,7 @@ class SwiftFormat : public RowFormat {
     return automatic_.renamed(info_.renamed(given_.renamed(columns)));
   }
 
-  // The name that the file gives to what is `column` here.
+  // The file's name for `column`.
   std::string as_written(const std::string& column) const {
     auto found =
         std::find_if(present_.begin(), present_.end(), [&](const auto& name) { return final_names({name}).front() == column; });
@@ -170,9 +170,9 @@ class SwiftFormat : public RowFormat {
     Json query = take_column(fields, "query"), response = take_column(fields, "response"),
          history = take_column(fields, "history");
     if (response.is_array()) response = response.empty() ? Json() : Json(response.front());
-    // A reward's `solution` may be a number.
+    // The `solution` of a reward may be a number.
     if (options_.demands.prompts_only && (response.is_number() || response.is_boolean())) response = response.dump();
-    // TRL's and LLaMA-Factory's pairs: the chosen text is the answer.
+    // Pairs of TRL and LLaMA-Factory: the chosen text is the response.
     if (response.is_null() && has_value(fields, "chosen") && fields["chosen"].is_string())
       response = take_column(fields, "chosen");
     if (query.is_null() && response.is_null())
@@ -202,7 +202,7 @@ class SwiftFormat : public RowFormat {
     return add_turn(response, "assistant", "response", conversation);
   }
 
-  // Rows without an answer are mostly rows whose columns have other names: a person needs to know which, and how to say so.
+  // A row without a response usually has differently named columns: the error names them and shows how to map them.
   void explain_columns(const std::vector<std::string>& columns, const Conversation& conversation, RowIssue& bad) const {
     if (kind_ == SwiftRowKind::messages || !options_.auto_columns) return;
     const bool asks =
@@ -210,7 +210,7 @@ class SwiftFormat : public RowFormat {
     if (asks) bad = {RowProblem::columns, answer_hint(by_given_names(columns), automatic_columns(kind_, options_.system_role))};
   }
 
-  // Columns by the names that --columns gave them; the automatic names come later.
+  // Columns renamed by --columns; automatic names follow later.
   std::vector<std::string> by_given_names(const std::vector<std::string>& columns) const {
     return info_.renamed(given_.renamed(columns));
   }
@@ -226,7 +226,7 @@ class SwiftFormat : public RowFormat {
     return std::nullopt;
   }
 
-  // The messages up to and including the last question.
+  // The messages up to and including the last user message.
   static size_t answer_start(const std::vector<Message>& messages) {
     for (size_t i = messages.size(); i-- > 0;)
       if (messages[i].role == "user") return i + 1;

@@ -42,7 +42,7 @@ Result<Json> parse_csv_row(std::string_view record, char separator, const std::v
                      other.empty() ? fmt::format("{} fields; expected {}", fields->size(), columns.size()) : other);
   }
   Json row = Json::object();
-  auto& cells = row.get_ref<Json::object_t&>();  // names are unique: looking each up would cost the square of their number
+  auto& cells = row.get_ref<Json::object_t&>();  // names are unique; looking up each one would take quadratic time
   for (size_t i = 0; i < columns.size(); ++i)
     cells.emplace_back(columns[i], i < fields->size() ? Json(std::move((*fields)[i])) : Json(nullptr));
   return row;

@@ -13,7 +13,7 @@ Result<std::vector<std::string>> split_csv_record(std::string_view record, char 
 Result<Json> parse_csv_row(std::string_view record, char separator, const std::vector<std::string>& columns,
                            const RowOrigin& origin);
 
-// Of a file whose one column looks like several with another separator between them; "" for any other.
+// For a file with one column that looks like several with another separator; "" otherwise.
 std::string separator_hint(const std::vector<std::string>& columns);
 
 }  // namespace hone::data

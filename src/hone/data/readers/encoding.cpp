@@ -5,7 +5,7 @@
 namespace hone::data {
 namespace {
 
-// Without a mark, a zero next to the first character of a JSON text tells.
+// Without a BOM, a zero byte next to the first character of a JSON text identifies the encoding.
 bool looks_like_utf16(std::string_view bytes) {
   constexpr std::string_view kLittle("{\0\"\0", 4), kBig("\0{\0\"", 4);
   return has_utf16_mark(bytes) || bytes.starts_with(kLittle) || bytes.starts_with(kBig);

@@ -1,11 +1,11 @@
-// What files that people write are expected to be: UTF-8.
+// Checks that user files are UTF-8.
 #pragma once
 #include <string>
 #include <string_view>
 
 namespace hone::data {
 
-// "UTF-16; expected UTF-8: `iconv …` converts it" of bytes in another encoding; empty when they are UTF-8.
+// "UTF-16; expected UTF-8: `iconv …` converts it" for another encoding; empty for UTF-8.
 std::string encoding_problem(std::string_view bytes);
 
 // What Windows calls "Unicode", by its byte order mark.

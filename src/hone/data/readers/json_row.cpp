@@ -18,7 +18,7 @@ struct Refusal {
   std::string details;
 };
 
-// Rows have few keys: comparing them all beats hashing until there are many.
+// Rows have few keys: a linear comparison beats hashing up to this number.
 bool repeats_a_key(const simdjson::dom::object& object) {
   constexpr size_t kFew = 16;
   std::array<std::string_view, kFew> seen;
@@ -36,7 +36,7 @@ bool repeats_a_key(const simdjson::dom::object& object) {
   return false;
 }
 
-// Fills `out`, or says why not. Strings become Json without an intermediate copy of the tree.
+// Fills `out` or returns the error. Strings are converted to Json without an intermediate tree.
 std::optional<Refusal> convert(const simdjson::dom::element& value, Json& out, int depth) {
   using Type = simdjson::dom::element_type;
   if (depth > kMaxRowDepth) return Refusal{RowProblem::json, fmt::format("nested deeper than {} levels", kMaxRowDepth)};
@@ -84,7 +84,7 @@ std::optional<Refusal> convert(const simdjson::dom::element& value, Json& out, i
 std::string excerpt(std::string_view text) {
   constexpr size_t kShown = 40;
   size_t end = std::min(text.size(), kShown);
-  while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // no half character
+  while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // not inside a character
   std::string shown(text.substr(0, end));
   bool is_utf8 = simdjson::validate_utf8(shown);
   for (char& c : shown)
@@ -92,14 +92,14 @@ std::string excerpt(std::string_view text) {
   return end < text.size() ? shown + "…" : shown;
 }
 
-// “query”：“…” as an input method for Chinese types it.
+// “query”：“…” as typed with a Chinese input method.
 bool has_fullwidth_marks(std::string_view text) {
   constexpr std::string_view kMarks[] = {"“", "”", "："};
   const auto head = text.substr(0, text.find('"'));
   return std::ranges::any_of(kMarks, [&](auto mark) { return head.find(mark) != head.npos; });
 }
 
-// simdjson says only what kind of error; the slower parser says where. Integers beyond 64 bits are all right for it.
+// simdjson reports only the kind of error; the slower parser also reports the position. It accepts integers beyond 64 bits.
 Result<Json> parse_slowly(std::string_view text, const RowOrigin& origin) {
   auto parsed = parse_json(text, {.depth = kMaxRowDepth});
   if (parsed) return parsed;

@@ -7,7 +7,7 @@
 
 namespace hone::data {
 
-// `text` must have kPadding readable bytes behind it. Errors are made by row_error.
+// `text` must be followed by kPadding readable bytes. Errors are made by row_error.
 Result<Json> parse_json_row(std::string_view padded_text, const RowOrigin& origin);
 
 }  // namespace hone::data

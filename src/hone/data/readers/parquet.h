@@ -1,4 +1,4 @@
-// Rows of a Parquet file. One of two files implements it: with_arrow/ reads, without_arrow/ says what to install.
+// Rows of a Parquet file. One of two files implements it: with_arrow/ reads, without_arrow/ reports what to install.
 #pragma once
 #include <memory>
 

@@ -1,4 +1,4 @@
-// A file read by position. Unlike a map, reading it costs no resident memory and a truncated file is an error, not a signal.
+// A file read by offset. Unlike a memory map, it uses no resident memory, and a truncated file is an error, not a signal.
 #pragma once
 #include <string>
 

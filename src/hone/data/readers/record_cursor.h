@@ -1,4 +1,4 @@
-// Reads the records of a file front to back without an index; the position is a byte offset, exact after every record.
+// Reads the records of a file in sequence without an index; the position is a byte offset, exact after every record.
 #pragma once
 #include <optional>
 
@@ -20,7 +20,7 @@ class RecordCursor {
 
  private:
   void fill();
-  // Leaves in `records_` the one record that is longer than any window, without keeping its bytes.
+  // Puts the single record that is longer than any window into `records_`, without keeping its bytes.
   void skip_long_record(Scanner& scanner, int64_t scanned);
 
   std::shared_ptr<const PlainFile> file_;

@@ -11,7 +11,7 @@
 namespace hone::data {
 namespace {
 
-// Feeds [from, to) piece by piece; `scan` returns false to stop.
+// Feeds [from, to) in chunks; `scan` returns false to stop.
 template <class Scan>
 void for_each_piece(const PlainFile& file, int64_t from, int64_t to, Scan&& scan) {
   std::string buffer(static_cast<size_t>(std::min(kReadAhead, std::max<int64_t>(to - from, 1))), '\0');
@@ -24,7 +24,7 @@ void for_each_piece(const PlainFile& file, int64_t from, int64_t to, Scan&& scan
   }
 }
 
-// The first offset at or after `offset` that begins a line.
+// The first offset at or after `offset` that starts a line.
 int64_t next_line_start(const PlainFile& file, int64_t offset, int64_t floor) {
   if (offset <= floor) return floor;
   int64_t position = offset - 1, found = file.size();

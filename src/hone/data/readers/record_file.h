@@ -12,7 +12,7 @@ namespace hone::data {
 
 inline constexpr int64_t kIndexStride = 8 << 10;
 inline constexpr int64_t kReadAhead = 1 << 20;
-// Bytes that must be readable behind a record: simdjson reads whole vectors.
+// Number of bytes that must be readable after a record: simdjson reads whole vectors.
 inline constexpr int64_t kPadding = 64;
 
 struct IndexEntry {
@@ -25,7 +25,7 @@ struct RecordIndex {
   int64_t rows = 0;
   int64_t last_line = 0;  // that a record begins on; 0: not known
 
-  // Records of an array on one line are identified by their number.
+  // Records of an array on one line are identified by their index.
   bool on_one_line() const { return rows > 1 && last_line == entries.front().start.line; }
   void add(const Record& record) {
     last_line = record.line;
@@ -45,7 +45,7 @@ struct RecordText {
 template <class Scanner>
 class RecordFile {
  public:
-  // Scans the file from `start` on; lines by several threads, the other layouts by one, since they need what came before.
+  // Scans the file from `start` on; lines by several threads, other layouts by one, since they depend on what came before.
   RecordFile(std::shared_ptr<const PlainFile> file, Scanner first, ScanPoint start, int64_t max_bytes);
 
   int64_t rows() const { return index_.rows; }
@@ -53,7 +53,7 @@ class RecordFile {
   RecordText at(int64_t row) const;
 
  private:
-  // The records between two index entries, kept per thread so that reading in order reads the file once.
+  // The records between two index entries, cached per thread so that sequential access reads the file once.
   struct Span {
     uint64_t owner = 0;
     size_t entry = 0;

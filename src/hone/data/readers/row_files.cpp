@@ -1,4 +1,4 @@
-// Opens a dataset file: which scanner finds its records and which decoder turns a record into a row.
+// Opens a dataset file: selects the scanner that finds its records and the decoder that turns a record into a row.
 
 #include <algorithm>
 
@@ -73,8 +73,8 @@ Result<Json> decode_text_line(std::string_view record, const RowOrigin& origin) 
 
 struct Opened {
   std::shared_ptr<const PlainFile> file;
-  ScanPoint start;   // behind a byte order mark and, for CSV, the header
-  std::string head;  // the first bytes, to decide by
+  ScanPoint start;   // after a byte order mark and, for CSV, the header
+  std::string head;  // the first bytes, for format detection
 };
 
 Opened open_plain(const fs::path& path) {
@@ -95,7 +95,7 @@ ScanPoint advanced(ScanPoint start, std::string_view passed) {
   return {start.offset + static_cast<int64_t>(passed.size()), start.line + std::count(passed.begin(), passed.end(), '\n')};
 }
 
-// The offset behind `{"data": [` when the file begins so.
+// The offset after `{"data": [` if the file starts with it.
 std::optional<size_t> data_list(std::string_view head) {
   size_t at = 0;
   for (std::string_view token : {"{", "\"data\"", ":", "["}) {
@@ -117,7 +117,7 @@ JsonLayout json_layout(const Opened& opened) {
   if (auto at = data_list(head)) return {JsonKind::member, advanced(opened.start, head.substr(0, *at))};
   auto first = head.find_first_not_of(" \t\r\n");
   if (first != head.npos && head[first] == '[') return {JsonKind::array, advanced(opened.start, head.substr(0, first + 1))};
-  // An object that continues after its first line is not JSONL. A broken first line of JSONL has more brackets on the next.
+  // An object that continues after its first line is not JSONL. After a broken first line of JSONL, the next has brackets again.
   auto line = head.substr(first == head.npos ? 0 : first);
   auto newline = line.find('\n');
   auto rest = newline == line.npos ? std::string_view() : line.substr(newline + 1);
@@ -153,7 +153,7 @@ CsvHeader read_csv_header(const Opened& opened, char separator) {
   return {std::move(columns).value(), cursor.position()};
 }
 
-// A list that ends without its bracket was truncated: the rows behind are missing and cannot be counted.
+// A list without its closing bracket was truncated: rows are missing and cannot be counted.
 void warn_if_cut_short(const PlainFile& file, JsonKind kind) {
   if (kind != JsonKind::array && kind != JsonKind::member) return;
   std::string tail(static_cast<size_t>(std::min<int64_t>(file.size(), 4096)), '\0');
@@ -163,7 +163,7 @@ void warn_if_cut_short(const PlainFile& file, JsonKind kind) {
   log::warn_once(fmt::format("{}: the list of rows is not closed; the file seems to be truncated", file.path().string()));
 }
 
-// Calls `use(scanner, start, decoder)` with what fits the file.
+// Calls `use(scanner, start, decoder)` with those that match the file.
 template <class Use>
 auto with_layout(const fs::path& path, const Opened& opened, Use&& use) {
   auto extension = path.extension().string();

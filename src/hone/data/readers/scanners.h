@@ -1,5 +1,5 @@
-// Finding where records begin and end: lines, CSV records with quoted newlines, elements of a JSON array or sequence.
-// A scanner is fed consecutive pieces of a file and calls emit(Record) -> bool (false stops) as each record closes.
+// Finds the boundaries of records: lines, CSV records with quoted newlines, elements of a JSON array or sequence. A scanner is
+// fed consecutive chunks of a file and calls emit(Record) -> bool (false stops) as each record ends.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -7,19 +7,19 @@
 
 namespace hone::data {
 
-// Bytes [begin, end) of the file; `line` is the 1-based line it begins on.
+// Bytes [begin, end) of the file; `line` is the 1-based line of its start.
 struct Record {
   int64_t begin, end, line;
 };
 
-// Where a scan may begin afresh: a record boundary.
+// A position at which a scan may restart: a record boundary.
 struct ScanPoint {
   int64_t offset = 0, line = 1;
 };
 
 inline bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == text.npos; }
 
-// A scanner's boundary() is where the record now open begins; restarted(point) scans the same layout from a boundary.
+// A scanner's boundary() is the start of the open record; restarted(point) scans the same layout from a boundary.
 class LineScanner {
  public:
   explicit LineScanner(ScanPoint start = {}) : fed_(start.offset), begin_(start.offset), line_(start.line) {}
@@ -92,8 +92,8 @@ class CsvScanner {
   bool quoted_ = false, blank_ = true;
 };
 
-// Begins inside an array (after its opening bracket) or between the values of a sequence. Only brackets, quotes and commas matter
-// here; whether an element is valid JSON is its parser's business.
+// Starts inside an array (after its opening bracket) or between the values of a sequence. Only brackets, quotes and commas matter
+// here; the parser validates the elements.
 class JsonScanner {
  public:
   enum class Layout { array, member, sequence };  // member: the array is an object's, what follows it is none of ours
@@ -124,7 +124,7 @@ class JsonScanner {
     started_ = false;
   }
   JsonScanner restarted(ScanPoint point) const { return JsonScanner(point, layout_); }
-  // The start of the open element, or of whatever comes next.
+  // The start of the open element, or of what comes next.
   ScanPoint boundary() const { return started_ ? ScanPoint{begin_, first_line_} : ScanPoint{fed_, line_}; }
 
  private:

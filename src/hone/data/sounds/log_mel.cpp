@@ -7,7 +7,7 @@
 namespace hone::data {
 namespace {
 
-constexpr double kKnee = 1000, kMelsAtKnee = 15, kMostFrequency = 8000;  // below the knee the scale is linear
+constexpr double kKnee = 1000, kMelsAtKnee = 15, kMostFrequency = 8000;  // below this frequency the scale is linear
 
 double to_mels(double frequency) {
   return frequency < kKnee ? 3 * frequency / 200 : kMelsAtKnee + std::log(frequency / kKnee) * 27 / std::log(6.4);

@@ -6,9 +6,9 @@
 namespace hone::data {
 namespace {
 
-int64_t halved(int64_t count) { return count > 0 ? (count - 1) / 2 + 1 : 0; }  // by a convolution of stride 2
+int64_t halved(int64_t count) { return count > 0 ? (count - 1) / 2 + 1 : 0; }  // a convolution of stride 2
 
-// With zeros behind it as the model's padding has them, as far as they are seen.
+// With trailing zeros like the model's padding, as far as convolutions see them.
 at::Tensor padded(std::vector<float> samples, const SoundConfig& config) {
   const auto count = static_cast<int64_t>(samples.size());
   if (config.rule == SoundRule::qwen2_5_omni)
@@ -29,7 +29,7 @@ SoundSize sound_size(int64_t samples, const SoundConfig& config) {
   constexpr int64_t kChunk = 100, kTokensOfChunk = 13;
   size.frames = samples / kMelHop;
   size.samples = size.frames * kMelHop;
-  // One frame is less than what its spectrogram's window reflects.
+  // The reflection padding of the spectrogram needs more than half a window of samples.
   if (size.samples > kMelWindow / 2)
     size.tokens = size.frames / kChunk * kTokensOfChunk + halved(halved(halved(size.frames % kChunk)));
   return size;

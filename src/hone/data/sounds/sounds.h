@@ -1,4 +1,4 @@
-// Recordings of a row: planned from their headers when the row is encoded, decoded when its batch is made.
+// Audio of a row: planned from the headers when the row is encoded, decoded when its batch is built.
 #pragma once
 #include <memory>
 #include <string>
@@ -12,11 +12,11 @@ namespace hone::data {
 
 // How a family counts frames and tokens.
 enum class SoundRule {
-  qwen2_5_omni,  // zeros up to 300 seconds, what is longer is truncated; four frames a token
+  qwen2_5_omni,  // padded or truncated to 300 seconds; four frames per token
   qwen3_omni,    // whole frames of 160 samples; 13 tokens for 100 frames
 };
 
-// What a model makes of recordings.
+// The audio settings of a model.
 struct SoundConfig {
   SoundRule rule = SoundRule::qwen2_5_omni;
   int64_t mel_bins = 128;
@@ -36,23 +36,23 @@ struct Sound {
   size_t place(int64_t i) const { return scattered.empty() ? first + static_cast<size_t>(i) : scattered[static_cast<size_t>(i)]; }
 };
 
-// Frames and tokens of so many samples; no tokens: too short.
+// Frames and tokens for this many samples; no tokens: too short.
 struct SoundSize {
   int64_t samples = 0, frames = 0, tokens = 0;
 };
 SoundSize sound_size(int64_t samples, const SoundConfig& config);
 
-// Each recording's length is read; nothing is decoded. Errors name the recording.
+// Reads the length of each recording without decoding. Errors name the recording.
 Result<std::vector<Sound>> plan_sounds(const std::vector<std::string>& sources, const std::shared_ptr<const SoundConfig>& config);
 
-// `messages`, whose pictures are marked already, with marks in place of each tag. Throws text::FormatError where the rule is
-// broken.
+// `messages`, whose images are already marked, with markers in place of each tag. Throws text::FormatError if the rule is
+// violated.
 void mark_sounds(std::vector<Message>& messages, const std::vector<Sound>& sounds, TagRule rule, const std::string& tag);
 
-// "audio a.wav: 1.5 seconds at 44100 Hz, 150 frames, 38 tokens", for people.
+// "audio a.wav: 1.5 seconds at 44100 Hz, 150 frames, 38 tokens", for display.
 std::string describe(const Sound& sound);
 
-// The spectrogram of one recording, decoded: `frames` rows of mel_bins floats.
+// The decoded spectrogram of one recording: `frames` rows of mel_bins floats.
 Result<std::vector<float>> mel_rows(const Sound& sound);
 
 }  // namespace hone::data

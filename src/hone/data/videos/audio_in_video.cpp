@@ -16,8 +16,8 @@ void add_run(std::vector<PlaceholderRun>& runs, int64_t tokens, Placeholder kind
     runs.push_back({tokens, kind});
 }
 
-// A token whose time has reached the end of the chunk begins the next one, one chunk at a time, as transformers splits them: a
-// video whose times leap over a chunk lags behind its sound.
+// A token whose time has reached the end of the chunk starts the next one, one chunk at a time, as in transformers: a video whose
+// timestamps skip a chunk lags behind its audio.
 template <class Time>
 std::vector<int64_t> chunk_lengths(int64_t tokens, double chunk, Time time_of) {
   std::vector<int64_t> lengths;

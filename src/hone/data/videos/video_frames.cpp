@@ -30,7 +30,7 @@ Result<ChosenFrames> utils_frames(const media::VideoHeader& header, const VideoC
   return chosen;
 }
 
-// numpy's linspace, truncated to integers. Of a file that does not say how many frames it has, the first ones.
+// numpy's linspace, truncated to integers. For a file of unknown frame count, the first frames.
 ChosenFrames factory_frames(const media::VideoHeader& header, const VideoConfig& video, int64_t factor) {
   const int64_t total = std::min(header.stated_frames > 0 ? header.stated_frames : video.max_frames, header.frames);
   const double wanted = std::floor(header.seconds * video.fps);

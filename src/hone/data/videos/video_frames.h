@@ -1,4 +1,4 @@
-// Which frames of a video file a model is shown, and when they were.
+// Selects the frames of a video file, and their timestamps.
 #pragma once
 #include <vector>
 

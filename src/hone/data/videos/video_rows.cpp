@@ -1,4 +1,4 @@
-// Frames of a video to the rows that a tower reads, a group of frames at a time.
+// Converts video frames to the encoder's input rows, a group of frames at a time.
 #include "hone/data/videos/videos.h"
 #include "hone/device/tensor.h"
 #include "hone/media/decode_image.h"
@@ -7,8 +7,8 @@
 namespace hone::data {
 namespace {
 
-// torchvision's resize of a tensor of bytes: qwen_vl_utils' version goes over float32 and rounds, the one of transformers' video
-// processors stays in bytes.
+// torchvision's resize of a uint8 tensor: qwen_vl_utils' version computes in float32 and rounds, the one of transformers' video
+// processors stays in uint8.
 at::Tensor resized(const at::Tensor& frame_1cyx, int64_t height, int64_t width, bool in_bytes) {
   if (frame_1cyx.size(2) == height && frame_1cyx.size(3) == width) return frame_1cyx.to(at::kFloat);
   constexpr bool kAlignCorners = false;

@@ -31,11 +31,11 @@ Result<media::ImagePlan> plan_factory_frame(media::ImageSize size, const Picture
   processor.factory_min_pixels = config.video.frame_min_pixels;
   processor.factory_max_pixels = config.video.frame_max_pixels;
   auto plan = media::plan_image(size, processor);
-  if (plan) plan->steps.pop_back();  // transformers' own, which is of all frames together
+  if (plan) plan->steps.pop_back();  // transformers' own limit, for all frames together
   return plan;
 }
 
-// qwen_vl_utils' fetch_image, which is given twice the usual cell.
+// qwen_vl_utils' fetch_image, called with twice the usual factor.
 Result<media::ImagePlan> plan_utils_frame(media::ImageSize size, const PictureConfig& config) {
   auto processor = config.processor;
   processor.patch_size *= processor.merge_size;
@@ -56,7 +56,7 @@ Result<media::ImagePlan> plan_frame(const std::string& source, const PictureConf
 
 media::ImageSize size_before(const media::ImagePlan& plan) { return plan.steps.empty() ? plan.source : plan.steps.back().to; }
 
-// transformers' bounds of Qwen3-VL are of all frames together.
+// transformers' limits for Qwen3-VL apply to all frames together.
 Result<media::ImageSize> resize_volume(media::ImageSize size, int64_t frames, const media::ImageProcessorConfig& processor) {
   const auto factor = static_cast<double>(processor.factor()), count = static_cast<double>(frames);
   auto width = static_cast<double>(size.width), height = static_cast<double>(size.height);
@@ -79,7 +79,7 @@ Result<media::ImageSize> resize_volume(media::ImageSize size, int64_t frames, co
   return to;
 }
 
-// All frames together, within what a video may take in all.
+// All frames together, within the limit of a video.
 Result<media::ImageSize> video_size(media::ImageSize frame, size_t frames, const PictureConfig& config) {
   const auto& video = config.video;
   auto processor = config.processor;
@@ -107,14 +107,14 @@ Picture picture_of(std::string source, const media::ImagePlan& frame, size_t fra
   picture.plan.grid_w = size.width / processor.patch_size;
   picture.plan.tokens = picture.plan.patches() / (processor.merge_size * processor.merge_size);
   const double rate = config->video.tokens_per_second;
-  // transformers has it in float32.
+  // transformers computes it in float32.
   picture.seconds = static_cast<float>(static_cast<double>(processor.temporal_patch_size) / fps);
   const bool whole = config->video.positions == VideoPositions::transformers_4 && !config->video.counts_time;
   picture.interval = rate == 0 ? 1 : static_cast<float>(rate) * (whole ? std::trunc(picture.seconds) : picture.seconds);
   return picture;
 }
 
-// "<0.2 seconds>": the middle of what is shown at two times.
+// "<0.2 seconds>": the mean of the timestamps of a temporal patch.
 std::string time_between(double first, double last) { return fmt::format("<{:.1f} seconds>", (first + last) / 2); }
 
 Result<std::vector<Picture>> plan_list(const std::string& source, const std::shared_ptr<const PictureConfig>& config) {
@@ -135,7 +135,7 @@ Result<std::vector<Picture>> plan_list(const std::string& source, const std::sha
   if (!size) return Error{size.error()};
   std::vector<Picture> pictures;
   const size_t part = config->video.has_timestamps ? joined : frames->size();
-  // In qwen_vl_utils a repeated frame has a time of its own, in LLaMA-Factory that of the frame it repeats.
+  // In qwen_vl_utils a repeated frame has its own timestamp, in LLaMA-Factory that of the frame it repeats.
   auto shown_at = [&](size_t place) {
     return static_cast<double>(config->uses_factory_rule() ? std::min(place, given - 1) : place) / config->video.fps;
   };

@@ -11,7 +11,7 @@
 namespace hone::device::npu {
 namespace {
 
-// ASCEND_RT_VISIBLE_DEVICES renumbers what a process sees; DCMI and npu-smi know nothing of it.
+// ASCEND_RT_VISIBLE_DEVICES renumbers the devices of a process; DCMI and npu-smi ignore it.
 int logic_number(int visible_index) {
   const auto list = visible_devices();
   if (!list) return visible_index;

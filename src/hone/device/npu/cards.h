@@ -1,4 +1,4 @@
-// The Ascend cards of this machine, whatever the process may see: from DCMI where it answers, else from npu-smi's tables.
+// The Ascend cards of this machine, regardless of visibility: from DCMI if available, else from npu-smi's tables.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,8 +10,8 @@ namespace hone::device::npu {
 std::vector<DeviceRecord> cards();
 LinkMatrix card_links();
 
-// The process and all threads it starts stay on the cores near the card that it sees under this number. Returns these cores, as a
-// list; empty when the machine does not say, when that is all cores, or when CPU_AFFINITY_CONF leaves the matter to torch_npu.
+// Binds the process and its later threads to the cores near its card of this number. Returns these cores as a list; empty if
+// unknown, if it would be all cores, or if CPU_AFFINITY_CONF leaves this to torch_npu.
 std::string bind_to_local_cores(int visible_index);
 
 }  // namespace hone::device::npu

@@ -25,7 +25,7 @@ Function* dcmi_symbol(void* library, const char* name) {
 
 }  // namespace
 
-// DCMI's C interface, as far as it is used here. Every function returns 0 for success.
+// DCMI's C API, as far as it is used here. Every function returns 0 on success.
 struct Dcmi::Functions {
   struct Hbm {
     unsigned long long total;  // MiB
@@ -85,7 +85,7 @@ bool Dcmi::open() {
     if (call.chips(card, &chips) != 0) continue;
     for (int chip = 0; chip < std::min(chips, kMostChips); ++chip) {
       int logic = static_cast<int>(places_.size());
-      if (call.logic && call.logic(&logic, card, chip) != 0) continue;  // a management chip, not one that computes
+      if (call.logic && call.logic(&logic, card, chip) != 0) continue;  // a management chip, not a compute chip
       places_.push_back({card, chip, logic});
     }
   }

@@ -10,7 +10,7 @@ namespace hone::device::npu {
 
 class Dcmi {
  public:
-  // Null when the library is absent or does not answer.
+  // Null if the library is absent or does not respond.
   static const Dcmi* get();
 
   // In the order of the logic numbers, which are those of ASCEND_RT_VISIBLE_DEVICES.

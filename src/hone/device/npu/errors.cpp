@@ -11,7 +11,7 @@ struct Known {
   std::string_view cause, advice;
 };
 
-// The first that the text contains: particular marks stand before those that go with many failures.
+// The first match applies: specific patterns come before those common to many failures.
 constexpr Known kKnown[] = {
     {"507010", ExitCode::failure, "the card stopped answering (lost heartbeat, 507010)",
      "look at npu-smi info; when the card is not healthy, reset or replace it, then resume from the last checkpoint"},

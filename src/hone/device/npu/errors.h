@@ -1,4 +1,4 @@
-// What the error texts of CANN, HCCL and torch_npu mean, and what to do.
+// Explanations and fixes for the error messages of CANN, HCCL and torch_npu.
 #pragma once
 #include <optional>
 #include <string>

@@ -16,14 +16,14 @@ namespace {
 std::mutex g_fallback_mutex;
 std::map<std::string, long> g_fallback_counts;
 
-// Emulated cards list it in their report.
+// Emulated cards include it in their report.
 void tell_emulator(const std::string& name) {
   static const auto kTell = reinterpret_cast<void (*)(const char*)>(::dlsym(RTLD_DEFAULT, "hone_emulator_fell_back"));
   if (kTell) kTell(name.c_str());
 }
 
-// op-plugin computes a singular value decomposition into copies, and returns its own tensor of right vectors unwritten whenever
-// that is laid out by columns, as it always is here.
+// op-plugin computes a singular value decomposition into copies and returns its own tensor of right vectors unwritten if it is
+// column-major, as it always is here.
 bool is_faulty(const std::string& name) { return name.starts_with("aten::_linalg_svd"); }
 
 void counted_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -58,8 +58,8 @@ c10::WarningHandler& ignored_warnings() {
 }  // namespace
 
 void count_fallbacks() {
-  c10::WarningUtils::WarningHandlerGuard quiet(&ignored_warnings());  // libtorch tells when a kernel takes another's place
-  // Never destroyed: at exit torch_npu may go first.
+  c10::WarningUtils::WarningHandlerGuard quiet(&ignored_warnings());  // libtorch warns when a kernel is replaced
+  // Never destroyed: at exit torch_npu may be destroyed first.
   static auto& kLibrary = *new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const auto& name : dispatcher.getAllOpNames()) {

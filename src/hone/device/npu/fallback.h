@@ -1,15 +1,15 @@
-// Operators that have no kernel on the NPU, or one that returns what it did not write, and are computed on the CPU, with copies
-// both ways: counted, and named once each.
+// Operators without an NPU kernel, or with a faulty one, which are computed on the CPU with copies both ways: counted, and each
+// logged once.
 #pragma once
 #include <map>
 #include <string>
 
 namespace hone::device::npu {
 
-// Takes the place of torch_npu's silent substitute for these operators. After torch_npu is loaded.
+// Replaces torch_npu's silent CPU fallback for these operators. Call it after torch_npu is loaded.
 void count_fallbacks();
 
-// How often each fell back so far: {"aten::cholesky": 3}.
+// The number of fallbacks per operator so far: {"aten::cholesky": 3}.
 std::map<std::string, long> fallbacks();
 std::string fallback_summary();  // one line; empty when there were none
 

@@ -70,7 +70,7 @@ std::string text_field(const Json& object, const char* key) {
   return there ? object[key].get<std::string>() : "";
 }
 
-// Ranks of a table of version 1.0: {"status", "server_list": [{"server_id", "device": [{"device_id", "rank_id"}]}]}.
+// Ranks of a rank table of version 1.0: {"status", "server_list": [{"server_id", "device": [{"device_id", "rank_id"}]}]}.
 std::set<int> table_ranks(const std::string& path, const Json& table) {
   auto bad = [&](const std::string& what) {
     return UserError(
@@ -95,8 +95,8 @@ std::set<int> table_ranks(const std::string& path, const Json& table) {
   return ranks;
 }
 
-// hone's communicators, those of parts of the run too, are negotiated by their first rank, which needs no table. One that
-// contradicts the run is a mistake all the same.
+// hone's communicators, including subgroups, are set up by their first rank and need no rank table. A table that contradicts the
+// run is still an error.
 void check_rank_table(int processes) {
   auto path = variable("RANK_TABLE_FILE");
   if (path.empty()) return;

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A place of the machine; tests build machines in a folder.
+// A path of the machine; tests build fake machines in a folder.
 fs::path on_machine(const std::string& path) { return fs::path(variable("HONE_MACHINE_ROOT") + path); }
 
 // .../site-packages/torch/lib/libtorch_cpu.so → .../site-packages
@@ -27,7 +27,7 @@ fs::path torch_packages() {
   return fs::weakly_canonical(info.dli_fname).parent_path().parent_path().parent_path();
 }
 
-// HONE_TORCH_NPU, beside the libtorch we run on, in its environment's npu folder, or on PYTHONPATH.
+// HONE_TORCH_NPU, next to the loaded libtorch, in the npu folder of its environment, or on PYTHONPATH.
 fs::path find_torch_npu() {
   std::vector<fs::path> places{variable("HONE_TORCH_NPU")};
   auto packages = torch_packages();
@@ -110,7 +110,7 @@ void look_at_nodes(Install& out) {
   }
 }
 
-// What the guides mount into a container, for the driver lives on the host.
+// What the guides mount into a container, since the driver is on the host.
 void look_at_mounts(Install& out) {
   std::error_code ignored;
   out.in_container = fs::exists(on_machine("/.dockerenv"), ignored) || fs::exists(on_machine("/run/.containerenv"), ignored);
@@ -195,7 +195,7 @@ std::vector<std::string> cann_for(const std::string& torch_npu) {
 
 bool cann_serves(const std::string& cann, const std::string& torch_npu) {
   auto known = cann_for(torch_npu);
-  if (known.empty()) return true;  // newer than this table: nothing is known against it
+  if (known.empty()) return true;  // newer than this table: no known incompatibility
   auto pair = [](const std::string& version) { return std::array{release_of(version)[0], release_of(version)[1]}; };
   return std::any_of(known.begin(), known.end(), [&](const std::string& wanted) { return pair(wanted) == pair(cann); });
 }

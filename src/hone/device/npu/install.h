@@ -1,4 +1,4 @@
-// What an Ascend machine has installed: torch_npu, CANN, driver and firmware, found by their files without loading any of them.
+// The Ascend software of a machine: torch_npu, CANN, driver and firmware, found by their files without loading any of them.
 #pragma once
 #include <optional>
 #include <string>
@@ -31,7 +31,7 @@ std::optional<std::string> version_line(const std::string& path);
 bool same_release(const std::string& torch, const std::string& torch_npu);
 // CANN releases that a torch_npu release was built for, newest first; empty when the release is not in the table.
 std::vector<std::string> cann_for(const std::string& torch_npu);
-// Whether this CANN serves that torch_npu: the table, or a newer release of the same year than the newest it knows.
+// Whether this CANN is compatible with that torch_npu: by the table, or a newer release of the same year.
 bool cann_serves(const std::string& cann, const std::string& torch_npu);
 
 }  // namespace hone::device::npu

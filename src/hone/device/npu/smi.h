@@ -1,5 +1,5 @@
-// Ascend cards as npu-smi prints them. The tool is on every machine with a driver and in containers that mount it; its tables
-// differ by generation, so columns are found by what they hold.
+// Ascend cards from npu-smi's output. The tool is on every machine with a driver and in containers that mount it; its tables
+// differ by generation, so columns are identified by content.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@ namespace hone::device::npu {
 std::vector<DeviceRecord> smi_devices();
 LinkMatrix smi_links();
 
-// The parsers, for any text: what cannot be read is left out.
+// The parsers, for any text: unreadable lines are skipped.
 std::vector<DeviceRecord> parse_smi_info(const std::string& text);
 LinkMatrix parse_smi_topology(const std::string& text);
 

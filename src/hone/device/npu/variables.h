@@ -1,5 +1,5 @@
-// CANN, HCCL and torch_npu are set up through environment variables. What hone reads or presets of them goes through here, and
-// nothing else below the command line touches the environment of the process.
+// Environment variables of CANN, HCCL and torch_npu. All reads and presets go through here; nothing else below the command line
+// touches the environment.
 #pragma once
 #include <optional>
 #include <string>

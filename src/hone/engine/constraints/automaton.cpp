@@ -8,8 +8,8 @@ namespace {
 
 using Kind = PatternNode::Kind;
 
-constexpr size_t kHashEntry = 48;     // what a standard map keeps around an entry, about
-constexpr size_t kRepeatedLooks = 8;  // a state may be reached in several ways before they are merged
+constexpr size_t kHashEntry = 48;     // approximate overhead of an entry in a standard map
+constexpr size_t kRepeatedLooks = 8;  // a state may be reached several times before duplicates are merged
 
 size_t mixed(size_t hash, size_t value) { return (hash ^ value) * 0x9E3779B97F4A7C15u + (hash >> 29); }
 
@@ -80,14 +80,14 @@ int32_t Automaton::behind_repetition(const PatternNode& repeat, int32_t least, i
   return most == 1 ? next : frame({&repeat, std::max(least - 1, 0), most < 0 ? -1 : most - 1, next});
 }
 
-// All places from which a text of the pattern, and then what is next, can be read.
+// All positions from which a text of the pattern, followed by `next`, can be read.
 void Automaton::enter(const PatternNode& pattern, int32_t next) {
   begin(pattern, next);
   if (pattern.matches_empty) resume(next);
 }
 
-// Those where a text begins that is not empty. That the empty one is somebody else's matter keeps (a?)* from going round in
-// circles.
+// Those where a non-empty text starts. Handling the
+// empty text elsewhere keeps (a?)* from looping.
 void Automaton::begin(const PatternNode& pattern, int32_t next) {
   spend(1);
   switch (pattern.kind) {
@@ -133,7 +133,7 @@ void Automaton::reach(NfaState place) {
   reached_.push_back(place);
 }
 
-// The state of the places reached, which are forgotten.
+// The state of the reached positions, which are then cleared.
 int32_t Automaton::reached_state() {
   std::ranges::sort(reached_);
   auto twice = std::ranges::unique(reached_);

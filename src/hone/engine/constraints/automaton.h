@@ -38,8 +38,8 @@ class Automaton {
  private:
   static constexpr int32_t kUnknown = -2, kEnd = 0;
 
-  // What is still to be read behind a character: the parts of a sequence from `at` on, or `at` to `most` (-1: no end) more
-  // repetitions; then what `next` says. Each is kept once. The first is the end of the text.
+  // What remains after a character: the parts of a sequence from `at` on, or `at` to `most` (-1: unlimited) more repetitions;
+  // then `next`. Each is stored once. The first is the end of the text.
   struct Frame {
     const PatternNode* pattern;
     int32_t at, most, next;

@@ -12,7 +12,7 @@ std::string utf8(uint32_t value) {
   return bytes;
 }
 
-// A range of code points as runs of byte ranges: split where the length changes and where the trailing bytes are not full.
+// A range of code points as byte ranges: split where the length changes and where the trailing bytes are not full.
 template <class Emit>
 void for_byte_runs(uint32_t first, uint32_t last, Emit emit) {
   for (uint32_t limit : {0x7Fu, 0x7FFu, 0xFFFFu})

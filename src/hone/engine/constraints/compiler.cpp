@@ -27,7 +27,7 @@ Compiled ConstraintCompiler::shared(const std::string& key, const std::function<
   auto automaton = Automaton::make(*pattern, limits_.following, memory);
   if (!automaton) return Error{automaton.error()};
   auto made = std::make_shared<const TokenAutomaton>(trie_, std::move(*automaton), memory, masks);
-  made->mask(Constraint::kStart);  // here, where nothing else waits for it
+  made->mask(Constraint::kStart);  // computed here, where nothing else waits for it
   cache_->keep(key, made);
   return std::shared_ptr<const Constraint>(made);
 } catch (const ConstraintError& problem) {

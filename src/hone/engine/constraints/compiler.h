@@ -32,7 +32,7 @@ class ConstraintCompiler {
   // `end_tokens` are allowed where the text may end. Building the trie of a vocabulary takes a fraction of a second, once.
   ConstraintCompiler(const text::Tokenizer& tokenizer, std::vector<text::TokenId> end_tokens, ConstraintLimits limits = {});
 
-  // The whole text matches; Python's syntax without look-around.
+  // Constrains the full text; Python's syntax without look-around.
   Result<std::shared_ptr<const Constraint>> regex(std::string_view pattern) const;
   // Compact or spaced JSON that the schema accepts.
   Result<std::shared_ptr<const Constraint>> json_schema(const Json& schema) const;

@@ -4,7 +4,7 @@ namespace hone::engine {
 
 std::shared_ptr<const TokenAutomaton> ConstraintCache::find(const std::string& key) {
   std::lock_guard lock(mutex_);
-  trim();  // they grow while they are followed
+  trim();  // they grow while they are used
   auto found = places_.find(key);
   if (found == places_.end()) return nullptr;
   auto entry = found->second;

@@ -14,8 +14,8 @@ struct Scientific {
   int exponent;
 };
 
-// Of a double its shortest writing, which every reader takes for the same number, or where it is whole and long all of its
-// digits.
+// The shortest representation of a double that reads back
+// as the same number, or all digits of a long integer.
 std::string spelled(const Json& number) {
   if (!number.is_number_float()) return number.dump();
   auto value = number.get<double>();
@@ -50,7 +50,7 @@ WholeNumber whole(bool negative, std::string digits) {
   return {negative, std::move(digits)};
 }
 
-// Towards 0; `inexact`: whether digits were dropped.
+// Rounds towards 0; `inexact`: whether digits were dropped.
 WholeNumber truncated(const Json& number, int decimals, bool& inexact) {
   auto [negative, digits, exponent] = scientific(number);
   exponent += decimals;
@@ -68,7 +68,7 @@ std::string counted_up(std::string digits) {
   return "1" + digits;
 }
 
-std::string counted_down(std::string digits) {  // of more than 0
+std::string counted_down(std::string digits) {  // greater than 0
   for (auto digit = digits.rbegin(); digit != digits.rend(); ++digit) {
     if (*digit != '0') return --*digit, digits;
     *digit = '9';

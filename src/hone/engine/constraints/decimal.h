@@ -1,5 +1,5 @@
-// Decimal numbers of any size, exactly as JSON writes them: what bounds of numbers are counted in. Not for use outside of this
-// folder.
+// Arbitrary-precision decimal numbers, exactly as JSON
+// writes them, for number bounds. Internal to this folder.
 #pragma once
 #include <string>
 
@@ -7,7 +7,7 @@
 
 namespace hone::engine {
 
-// A integer: digits without leading zeros ("0" is never negative).
+// An integer: digits without leading zeros ("0" is never negative).
 struct WholeNumber {
   bool negative = false;
   std::string digits = "0";

@@ -1,4 +1,4 @@
-// What "format" requires of a string, as expressions.
+// Regular expressions for the values of "format".
 #include <array>
 #include <map>
 
@@ -7,8 +7,8 @@
 namespace hone::engine {
 namespace {
 
-// RFC 3339. Years from 1, as most calendars of programming languages have them; leap seconds, which they lack, are left out. T
-// and Z as it asks writers to write them.
+// RFC 3339. Years start at 1, as in most programming languages; leap seconds, which those lack, are excluded. T and Z in upper
+// case, as the RFC recommends for writers.
 constexpr std::string_view kYear = "(000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})";
 constexpr std::string_view kByFour = "(0[48]|[2468][048]|[13579][26])";
 constexpr std::string_view kDay = "(0[1-9]|1[0-9]|2[0-8])";
@@ -19,9 +19,9 @@ std::string date_expression() {
                      kYear, kDay, kByFour);
 }
 
-// RFC 1123, of at most 249 characters in at most five labels.
+// RFC 1123, limited to 249 characters and five labels.
 constexpr std::string_view kLabel = "[A-Za-z0-9]([A-Za-z0-9-]{0,47}[A-Za-z0-9])?";
-// RFC 5322's dot-atom, of at most 63 characters.
+// RFC 5322's dot-atom, limited to 63 characters.
 constexpr std::string_view kAtom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]";
 
 std::string host_expression() { return fmt::format(R"({0}(\.{0}){{0,4}})", kLabel); }
@@ -33,8 +33,8 @@ std::string address_expression() {
   return expression + ")";
 }
 
-// RFC 3986 with "//", without user and fragment, of at most 2,083 characters, which is the bound that browsers have and schemas
-// name.
+// RFC 3986 with "//", without user info and fragment,
+// limited to 2,083 characters, the usual limit of browsers.
 std::string uri_expression() {
   return fmt::format(
       R"([A-Za-z][A-Za-z0-9+.-]{{0,15}}://{}(:[0-9]{{1,5}})?(/([A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{{2}}){{0,400}})?(\?([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{{2}}){{0,200}})?)",

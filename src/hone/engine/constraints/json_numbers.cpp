@@ -11,11 +11,11 @@
 namespace hone::engine {
 namespace {
 
-constexpr size_t kIntegerDigits = 15;  // without a bound: what every reader of JSON holds exactly
-constexpr size_t kDecimalDigits = 9;   // before the point, without a bound
+constexpr size_t kIntegerDigits = 15;  // without a bound: digits that every JSON reader represents exactly
+constexpr size_t kDecimalDigits = 9;   // before the decimal point, without a bound
 constexpr int kMostDecimals = 8;
 
-// Each is made once: a schema of many numbers is made of them.
+// Each pattern is built once: a schema with many numbers reuses them.
 const Pattern& digit(char low, char high) {
   static const auto all = [] {
     std::array<std::array<Pattern, 10>, 10> made;
@@ -30,7 +30,7 @@ Pattern any_digits(size_t least, size_t most) {
 }
 Pattern any_digits(size_t count) { return any_digits(count, count); }
 
-// Between two numbers of the same number of digits, of which the last `decimals` follow a point.
+// Between two numbers with the same number of digits, of which the last `decimals` follow the point.
 Pattern same_length(std::string_view low, std::string_view high, size_t decimals) {
   if (decimals > 0 && low.size() == decimals) return pattern_sequence({pattern_text("."), same_length(low, high, 0)});
   bool any = low.find_first_not_of('0') == low.npos && high.find_first_not_of('9') == high.npos;
@@ -47,7 +47,7 @@ Pattern same_length(std::string_view low, std::string_view high, size_t decimals
   return pattern_choice(std::move(parts));
 }
 
-// The numbers low / 10^decimals to high / 10^decimals, all decimals written; neither is negative.
+// The numbers low / 10^decimals to high / 10^decimals, with all decimals written; neither is negative.
 Pattern naturals_between(const std::string& low, const std::string& high, size_t decimals) {
   auto padded = [&](const std::string& digits) {
     return digits.size() > decimals ? digits : std::string(decimals + 1 - digits.size(), '0') + digits;
@@ -100,7 +100,7 @@ Bounds whole_bounds(const Json& schema) {
   return bounds;
 }
 
-// Texts just outside of an open bound may be read as the bound itself: the nearest double beyond it is inside for every reader.
+// Texts just outside an open bound may be read as the bound itself: the nearest double beyond it is inside for every reader.
 Json beside(const Json& number, double direction) { return std::nextafter(number.get<double>(), direction); }
 
 Bounds decimal_bounds(const Json& schema, int decimals) {
@@ -113,7 +113,7 @@ Bounds decimal_bounds(const Json& schema, int decimals) {
   return bounds;
 }
 
-// Where a side has no bound: so many digits, or one more than the bound of the other side has.
+// For an unbounded side: this many digits, or one more than the other side's bound has.
 Pattern between(const Bounds& bounds, size_t digits, int decimals) {
   auto most = digits + static_cast<size_t>(decimals);
   if (bounds.low) most = std::max(most, bounds.low->digits.size() + 1);

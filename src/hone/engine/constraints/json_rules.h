@@ -1,4 +1,4 @@
-// The pieces schemas are made of: strings and numbers as JSON writes them. Not for use outside of this folder.
+// Building blocks of schemas: strings and numbers as JSON writes them. Internal to this folder.
 #pragma once
 #include <optional>
 #include <string>

@@ -12,15 +12,15 @@ namespace hone::engine {
 namespace {
 
 constexpr size_t kMostNodes = 20'000;  // of schemas visited
-constexpr size_t kMostPlaces = 1'000;  // of a list, each with a schema of its own
-constexpr int kDeepest = 64;           // that a schema nests by its own words
-constexpr int kRoomToRecur = 4;        // that definitions which lead to themselves have at least, at any depth
-constexpr int kWidestIndent = 8;       // a model that is unsure what to say would fill any room it is given
+constexpr size_t kMostPlaces = 1'000;  // items of a list that have their own schema
+constexpr int kDeepest = 64;           // nesting depth of a schema's own keywords
+constexpr int kRoomToRecur = 4;        // guaranteed nesting depth of recursive definitions
+constexpr int kWidestIndent = 8;       // an unsure model would fill any white space it is allowed
 constexpr const char* kExactlyOne = "oneOf";
 
 Pattern text(std::string_view utf8) { return pattern_text(utf8); }
 
-// What people and models put between parts: nothing, a space, or a line break with its indentation.
+// Allowed white space between parts: none, a space, or a line break with its indentation.
 Pattern blank() {
   static const Pattern pattern =
       pattern_optional(pattern_choice({text(" "), pattern_sequence({text("\n"), pattern_repeat(text(" "), 0, kWidestIndent)})}));
@@ -36,7 +36,7 @@ std::string type_name(const Json& value) {
 const std::vector<const char*> kStringWords{"pattern", "format", "minLength", "maxLength"},
     kNumberWords{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"};
 
-// Keywords that only speak of one type, for schemas that name none.
+// Keywords that apply to a single type, for schemas that name no type.
 const std::pair<const char*, std::vector<const char*>> kImplied[] = {
     {"object", {"properties", "required", "additionalProperties", "unevaluatedProperties"}},
     {"array", {"items", "prefixItems", "minItems", "maxItems"}},
@@ -58,7 +58,7 @@ class Reader {
     if (depth > limit_) return pattern_nothing();
     refuse_unknown_keywords(schema);
     if (schema.contains("$ref") || schema.contains("allOf")) {
-      end_soon_behind(depth);  // what is copied together may lead to itself unseen
+      end_soon_behind(depth);  // copied keywords may hide a recursion
       return value(view_.flattened(schema), depth + 1);
     }
     if (schema.contains("const")) return constant(schema, schema["const"]);
@@ -69,7 +69,7 @@ class Reader {
   }
 
  private:
-  // Tracks the definitions around what is being read: one that comes again could recur forever.
+  // Tracks the enclosing definitions: a repeated one could recurse forever.
   class Passage {
    public:
     Passage(Reader& reader, const Json* definition, int depth) : reader_(reader), limit_before_(reader.limit_) {
@@ -93,7 +93,7 @@ class Reader {
   };
   void end_soon_behind(int depth) { limit_ = std::min(limit_, std::max(most_depth_, depth + kRoomToRecur)); }
 
-  // What a client's words become is made once for each of them, and paid for by its size.
+  // Patterns of a client's strings are built once each and charged by size.
   template <class Make>
   Pattern kept(const std::string& words, const Make& make) {
     view_.spend_bytes(words.size());
@@ -121,7 +121,7 @@ class Reader {
     return pattern_choice(std::move(parts));
   }
 
-  // What an alternative and its sibling keywords accept; false where that is nothing.
+  // What an alternative and its sibling keywords accept; false if nothing.
   Json together(const Json& beside, const Json& part) try {
     auto whole = view_.flattened(part);
     return whole == false ? whole : view_.merged(beside, whole);
@@ -129,8 +129,8 @@ class Reader {
     return false;
   }
 
-  // Each alternative with the sibling keywords. The pattern of "oneOf" is that of "anyOf", which is right only where no two
-  // can hold at once.
+  // Combines each alternative with the sibling keywords. "oneOf" is compiled like "anyOf", which is correct only if no two
+  // alternatives can match the same value.
   Pattern alternatives(const Json& schema, const char* name, int depth) {
     const auto& all = schema_list(schema, name);
     if (std::string_view(name) == kExactlyOne) require_disjoint(all, view_, validator_);
@@ -179,7 +179,7 @@ class Reader {
     return kept(asked, [&] { return make(schema); });
   }
 
-  // Members of a list with commas between them: at least `min`, at most `max` (-1: no end).
+  // List items separated by commas: at least `min`, at most `max` (-1: unlimited).
   static Pattern listed(const Pattern& member, int min, int max) {
     if (max == 0) return pattern_sequence({});
     auto more = pattern_repeat(pattern_sequence({blank_comma(), member}), std::max(min - 1, 0), max < 0 ? -1 : max - 1);
@@ -202,7 +202,7 @@ class Reader {
     return enclosed("[", listed(items, least, most), "]");
   }
 
-  // The items that have a place of their own; others after them only where "items" or "minItems" allows those.
+  // Items with their own schema; further items only if "items" or "minItems" allows them.
   Pattern tuple(const Json& schema, int least, int most, int depth) {
     const auto& prefix = schema_list(schema, "prefixItems");
     if (prefix.size() > kMostPlaces)
@@ -254,14 +254,14 @@ class Reader {
     return enclosed("{", in_order(members), "}");
   }
 
-  // Any one that may come first, and behind it those that follow: all share one sequence of what is written once something is.
+  // Any of those that may come first, followed by the rest: all share one sequence for what follows the first.
   static Pattern in_order(const std::vector<Member>& members) {
     std::vector<Pattern> following, ways;
     for (const auto& [pattern, required] : members) {
       auto next = pattern_sequence({blank_comma(), pattern});
       following.push_back(required ? next : pattern_optional(next));
     }
-    following.push_back(pattern_sequence({}));  // a sequence of one would be its part
+    following.push_back(pattern_sequence({}));  // a sequence of one is its only part
     auto all = pattern_sequence(std::move(following));
     bool needed = all->kind == PatternNode::Kind::nothing;
     for (size_t i = 0; i < members.size() && !needed; ++i) {
@@ -272,7 +272,7 @@ class Reader {
     return needed ? some : pattern_optional(some);
   }
 
-  // JSON that no schema describes, nested as deep as is left.
+  // Free-form JSON, nested up to the remaining depth.
   Pattern anything(int depth) {
     auto left = static_cast<size_t>(std::max(most_depth_ - depth, 0));
     if (anything_.empty()) anything_.push_back(scalar());
@@ -293,7 +293,7 @@ class Reader {
   SchemaResolver view_;
   SchemaValidator validator_;
   std::map<std::string, Pattern> kept_;
-  std::vector<Pattern> anything_;  // by how deep it nests
+  std::vector<Pattern> anything_;  // by nesting depth
 };
 
 }  // namespace

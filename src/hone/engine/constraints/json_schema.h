@@ -5,8 +5,8 @@
 
 namespace hone::engine {
 
-// Properties come in the order of the schema, and no others. References that lead back to themselves, and JSON without a schema,
-// nest at most `depth` deep. A keyword that would be broken by leaving it aside is an error that names it.
+// Properties follow the order of the schema, without additional ones. Recursive references and free-form JSON nest at most
+// `depth` deep. A keyword that cannot be ignored safely is an error naming it.
 Result<Pattern> schema_pattern(const Json& schema, int depth);
 
 }  // namespace hone::engine

@@ -1,4 +1,4 @@
-// Strings as JSON writes them: with what must be escaped, escaped.
+// JSON strings, with escaping.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -23,7 +23,7 @@ std::string escape_of(uint32_t character) {
   return place != kShort.npos ? fmt::format("\\{}", kLetters[place]) : fmt::format("\\u{:04x}", character);
 }
 
-// Each is made once: a dot matches most of them.
+// Each is built once: a dot matches most of them.
 const Pattern& escape_pattern(uint32_t character) {
   static const auto all = [] {
     std::array<Pattern, '\\' + 1> made;
@@ -34,7 +34,7 @@ const Pattern& escape_pattern(uint32_t character) {
   return all[character];
 }
 
-// A pattern of a string's content as it is between quotes; the same characters, however often they come, are one part of it.
+// A pattern of a string's content as written between quotes; equal character sets share one node.
 class Escaping {
  public:
   Pattern escaped(const Pattern& pattern) {
@@ -79,7 +79,7 @@ Pattern character() {
   return pattern;
 }
 
-// Both a pattern and lengths hold only where the pattern's own texts have such lengths.
+// A pattern and length limits are combined only if the pattern's own lengths satisfy the limits.
 Pattern checked(const Pattern& content, int least, int most) {
   auto lengths = lengths_of(content);
   if (lengths.min < least || (most >= 0 && (lengths.max < 0 || lengths.max > most)))

@@ -6,7 +6,7 @@
 
 namespace hone::engine {
 
-// What is taken comes out of the parent's budget too, and goes back when this one ends. Thread-safe.
+// Memory taken here also counts for the parent's budget, and is returned when this one is destroyed. Thread-safe.
 class MemoryBudget {
  public:
   explicit MemoryBudget(size_t limit, std::shared_ptr<MemoryBudget> parent = nullptr)
@@ -17,7 +17,7 @@ class MemoryBudget {
     if (parent_) parent_->release(used());
   }
 
-  // False, and nothing is taken, when it would be too much.
+  // False, without taking anything, if the limit would be exceeded.
   bool take(size_t bytes) {
     if (used_.fetch_add(bytes) + bytes <= limit_ && (!parent_ || parent_->take(bytes))) return true;
     used_ -= bytes;

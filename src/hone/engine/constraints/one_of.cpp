@@ -11,8 +11,8 @@
 namespace hone::engine {
 namespace {
 
-constexpr int kMostLevels = 4;         // of properties and alternatives looked into
-constexpr size_t kMostCompared = 100;  // with each other
+constexpr int kMostLevels = 4;         // limit of properties and alternatives examined
+constexpr size_t kMostCompared = 100;  // limit of pairwise comparisons
 
 Json list_of(const Json& schema, const char* name) {
   auto found = schema.find(name);
@@ -20,7 +20,7 @@ Json list_of(const Json& schema, const char* name) {
   return found->is_array() ? *found : Json::array({*found});
 }
 
-// All that a schema may accept, where it says so by "const" or "enum".
+// All values that a schema accepts, if it lists them by "const" or "enum".
 std::optional<Json> values_of(const Json& schema) {
   if (!schema.is_object()) return std::nullopt;
   if (schema.contains("const")) return Json::array({schema["const"]});
@@ -40,7 +40,7 @@ Json types_of(const Json& values) {
   return types;
 }
 
-// No value at all is accepted by both, by their types or values.
+// The two are disjoint by their types or values.
 bool have_nothing_in_common(const Json& one, const Json& other) {
   if (one == false || other == false) return true;
   if (!one.is_object() || !other.is_object()) return false;
@@ -59,7 +59,7 @@ struct ObjectSchema {
   Json properties;
   std::set<std::string> required;
   bool closed;
-  bool writes_objects;  // and only such whose names it lists
+  bool writes_objects;  // and only properties that it lists
 
   explicit ObjectSchema(const Json& schema)
       : properties(schema.value("properties", Json::object())),
@@ -72,7 +72,7 @@ struct ObjectSchema {
   bool lists(const std::string& name) const { return properties.contains(name) || required.contains(name); }
 };
 
-// The texts written for `one` are refused by `other` for a property that is missing, forbidden or of another kind.
+// Every text of `one` is rejected by `other` because of a property that is missing, forbidden or of another type.
 bool writes_outside(const ObjectSchema& one, const ObjectSchema& other, SchemaResolver& view) {
   if (!one.writes_objects) return false;
   auto differ = [&](const std::string& name) {
@@ -100,7 +100,7 @@ bool shut_out(const Json& first, const Json& second, SchemaResolver& view, int l
   return writes_outside(a, b, view) && writes_outside(b, a, view);
 }
 
-// The values of a property that each of the schemas requires differ from one to the other: a tagged union.
+// A property required by every schema has distinct values: a tagged union.
 bool told_apart_by(const std::string& tag, const std::vector<ObjectSchema>& schemas, SchemaResolver& view) {
   std::set<std::string> known;
   return std::ranges::all_of(schemas, [&](const ObjectSchema& schema) {
@@ -127,7 +127,7 @@ bool are_tagged(const std::vector<Json>& alternatives, SchemaResolver& view) {
 }  // namespace
 
 void require_disjoint(const Json& alternatives, SchemaResolver& view, SchemaValidator& judge) {
-  std::vector<Json> open;  // those that list no values
+  std::vector<Json> open;  // schemas that list no values
   std::vector<size_t> places;
   std::map<std::string, std::pair<size_t, Json>> listed;
   for (size_t i = 0; i < alternatives.size(); ++i) {

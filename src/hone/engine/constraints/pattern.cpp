@@ -23,7 +23,7 @@ std::shared_ptr<PatternNode> make(Kind kind, std::vector<Pattern> parts, bool ma
   return std::make_shared<PatternNode>(PatternNode{.kind = kind, .parts = std::move(parts), .matches_empty = matches_empty});
 }
 
-// Single characters of ASCII, which texts are made of, are kept once.
+// Nodes of single ASCII characters are cached, since most texts consist of them.
 const Pattern& ascii(uint32_t character) {
   static const auto all = [] {
     std::array<Pattern, 0x80> made;
@@ -38,11 +38,11 @@ const Pattern& empty_text() {
   return pattern;
 }
 
-// Lengths beyond this are as good as endless; small enough for two of them to be multiplied.
+// Lengths beyond this count as unlimited; small enough to multiply two of them.
 constexpr int64_t kLongestText = int64_t{1} << 31;
 int64_t capped(int64_t length) { return std::min(length, kLongestText); }
 
-// With what the heap and shared pointers keep around it, about.
+// Approximate, including the overhead of the heap and shared pointers.
 size_t node_bytes(const PatternNode& node) {
   constexpr size_t kAround = 16;
   auto listed = [](const auto& list) { return list.capacity() == 0 ? 0 : list.capacity() * sizeof(list[0]) + kAround; };

@@ -18,8 +18,8 @@ struct PatternNode;
 using Pattern = std::shared_ptr<const PatternNode>;
 
 struct PatternNode {
-  // `nothing` matches no text at all; an empty sequence the empty one. `rest` is a sequence without its first parts: shared, so
-  // that many endings of one long sequence cost no more than it does.
+  // `nothing` matches no text at all; an empty sequence matches the empty text. `rest` is a sequence without its first parts:
+  // shared, so that many suffixes of one long sequence cost no more than it does.
   enum class Kind { nothing, characters, sequence, rest, choice, repeat };
   Kind kind;
   std::vector<CodePointRange> ranges = {};  // characters
@@ -29,7 +29,7 @@ struct PatternNode {
   bool matches_empty = false;
 };
 
-// What can match nothing disappears while building, so that every state of an automaton leads to an end.
+// Parts that cannot match are removed while building, so that every state of an automaton can reach an end.
 Pattern pattern_nothing();
 Pattern pattern_text(std::string_view utf8);
 Pattern pattern_characters(std::vector<CodePointRange> ranges);

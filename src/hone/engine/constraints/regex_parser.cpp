@@ -15,10 +15,10 @@ struct UnsupportedRegex {
 };
 
 const Ranges kDigits{{'0', '9'}}, kWords{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}, kSpaces{{'\t', '\r'}, {' ', ' '}};
-// Python's \s has four more than JavaScript's; what \S lets through must be none to either.
+// Python's \s has four more characters than JavaScript's; \S must exclude both sets.
 const Ranges kAllSpaces{{'\t', '\r'}, {0x1C, ' '}};
 
-// Outside of ASCII the classes of Python differ from ours, so that a complement stays inside.
+// Beyond ASCII, Python's classes differ from ours, so complements are restricted to ASCII.
 Ranges ascii_complement(const Ranges& ranges) {
   auto all = complement(normalized(ranges));
   Ranges ascii;
@@ -50,7 +50,7 @@ class Parser {
     return true;
   }
 
-  // `leading`: nothing precedes it, so that ^ matches there.
+  // `leading`: nothing precedes it, so ^ matches there.
   Pattern choice(int depth, bool leading) {
     if (depth > kMaxDepth) refuse("groups nested too deeply");
     std::vector<Pattern> parts{sequence(depth, leading)};
@@ -80,7 +80,7 @@ class Parser {
     return pattern_sequence(std::move(parts));
   }
 
-  // The next atom; nothing may follow a group that an anchor closes, nor may one with an anchor be repeated.
+  // The next atom; nothing may follow a group closed by an anchor, and a group with an anchor cannot be repeated.
   Pattern atom_with_anchors(int depth, bool leading) {
     auto begun = begin_anchors_, ended = end_anchors_;
     auto part = atom(depth, leading);
@@ -91,7 +91,7 @@ class Parser {
 
   Pattern any_text() { return pattern_repeat(characters({{0, kLastCodePoint}}), 0); }
 
-  // Each set is kept once, however often it is written.
+  // Each set is stored once.
   Pattern characters(const Ranges& ranges) {
     auto& known = sets_[ranges];
     if (!known) known = pattern_characters(ranges);
@@ -126,7 +126,7 @@ class Parser {
   Pattern quantified(Pattern pattern) {
     auto bounds = quantifier();
     if (!bounds) return pattern;
-    take("?");  // lazy or greedy is the same set of texts
+    take("?");  // lazy and greedy match the same set of texts
     if (quantifier()) refuse("multiple repeat");
     return pattern_repeat(std::move(pattern), bounds->first, bounds->second);
   }
@@ -191,8 +191,8 @@ class Parser {
     return {{{value, value}}, false};
   }
 
-  // The characters behind a backslash, and whether they are a class such as \d. Of a class that is to be left out, all that
-  // anybody reads it as.
+  // The characters after a backslash, and whether they form a class such as \d. For a class that is excluded, the union of all
+  // dialects' readings.
   std::pair<Ranges, bool> escape(bool left_out) {
     ++at_;
     if (at_end()) refuse("a backslash at the end");
@@ -240,7 +240,7 @@ class Parser {
     return one(code_point());
   }
 
-  // Up to two digits behind \0.
+  // Up to two digits after \0.
   uint32_t octal() {
     uint32_t value = 0;
     for (int i = 0; i < 2 && peek() >= '0' && peek() <= '7'; ++i) value = value * 8 + static_cast<uint32_t>(text_[at_++] - '0');

@@ -1,4 +1,4 @@
-// Python's regular expressions, as far as an automaton can follow them: no look-around, no back-references, no flags.
+// Python's regular expressions, as far as an automaton can represent them: no look-around, no back-references, no flags.
 #pragma once
 #include <string_view>
 
@@ -9,7 +9,7 @@ namespace hone::engine {
 
 constexpr size_t kLongestExpression = 64 * 1024;  // in bytes
 
-// The pattern of texts that match as one. \d, \w, \s mean ASCII, a part of what they match in Python.
+// The pattern of fully matching texts. \d, \w, \s are restricted to ASCII, a subset of Python's meaning.
 Result<Pattern> parse_regex(std::string_view expression);
 
 // The pattern of texts that contain a match, as "pattern" of a JSON schema requires.

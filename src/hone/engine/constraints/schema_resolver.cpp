@@ -9,9 +9,9 @@
 namespace hone::engine {
 namespace {
 
-constexpr int kMostHops = 32;             // from reference to reference, or into parts of parts
-constexpr size_t kMostSteps = 1'000'000;  // values copied, characters of constants, looks at them
-constexpr size_t kBytesInStep = 16;       // what the pattern of a character takes
+constexpr int kMostHops = 32;             // depth of references to references, or into nested parts
+constexpr size_t kMostSteps = 1'000'000;  // copied values, characters of constants, comparisons
+constexpr size_t kBytesInStep = 16;       // cost of one character's pattern
 
 const std::set<std::string, std::less<>> kAnnotations{
     "title",           "description",      "default",      "example",      "examples", "$comment",    "deprecated",
@@ -43,7 +43,7 @@ const std::set<std::string, std::less<>> kFollowed{"$ref",
                                                    "exclusiveMinimum",
                                                    "exclusiveMaximum"};
 
-// Values that ask for nothing, of keywords that are not followed.
+// Values of unsupported keywords that require nothing.
 bool asks_nothing(const std::string& keyword, const Json& value) {
   if (keyword == "uniqueItems") return value == false;
   if (keyword == "unevaluatedItems") return value == true;
@@ -62,7 +62,7 @@ bool has_property(const Json& schema, const std::string& name) {
   return schema.contains("properties") && schema["properties"].contains(name);
 }
 
-// What one says about properties it does not list forbids some of the other's.
+// A schema's rule for unlisted properties forbids some of the other's.
 bool closes(const Json& one, const Json& other) {
   auto more = one.find("additionalProperties");
   if (more == one.end() || *more == true || !other.contains("properties")) return false;
@@ -83,7 +83,7 @@ Json common_types(const Json& one, const Json& other) {
   return types.empty() ? Json() : types;
 }
 
-// One value for a keyword that both have; null where there is none.
+// The combined value of a keyword that both schemas have; null if there is none.
 Json joined(const std::string& keyword, const Json& one, const Json& other) {
   static const std::set<std::string, std::less<>> kAtLeast{"minimum", "exclusiveMinimum", "minLength", "minItems"},
       kAtMost{"maximum", "exclusiveMaximum", "maxLength", "maxItems"};
@@ -210,11 +210,11 @@ Json SchemaResolver::merged(const Json& one, const Json& other) {
 Json SchemaResolver::extended(Json all, const Json& part) {
   if (!part.is_object()) throw UnsupportedSchema{fmt::format("{} where a schema should be", part.type_name())};
   auto properties = [](const Json& schema) { return schema.contains("properties") ? schema["properties"].size() : 0; };
-  spend(weight(part) + properties(all) * properties(part) / 16);  // looking a property up is linear
+  spend(weight(part) + properties(all) * properties(part) / 16);  // property lookup is linear
   if (closes(all, part) || closes(part, all))
     throw UnsupportedSchema{"\"additionalProperties\" of one part of a schema forbids another's properties"};
   for (const auto& [keyword, value] : part.items()) {
-    if (keyword != "properties" && all.contains(keyword)) spend(weight(all[keyword]));  // is compared
+    if (keyword != "properties" && all.contains(keyword)) spend(weight(all[keyword]));  // comparison
     join(all, keyword, value);
   }
   return all;

@@ -1,4 +1,4 @@
-// Resolves a schema's references and "allOf". Not for use outside of this folder.
+// Resolves a schema's references and "allOf". Internal to this folder.
 #pragma once
 #include <string>
 
@@ -20,13 +20,13 @@ class SchemaResolver {
   const Json& followed(const Json& schema);
   // The same schema without "$ref" and "allOf" (those of its parts stay).
   Json flattened(const Json& schema) { return flattened(schema, 0); }
-  // A schema that accepts what both accept; neither has "$ref" or "allOf". Keywords both have must be equal, or of a kind that
-  // can be joined.
+  // A schema that accepts what both accept; neither has "$ref"
+  // or "allOf". Common keywords must be equal or combinable.
   Json merged(const Json& one, const Json& other);
 
   Json without(const Json& schema, std::string_view keyword);  // nor annotations
 
-  // Reading a schema takes a bounded number of steps, whatever multiplies in it.
+  // Bounds the steps of reading a schema, however often parts are repeated.
   void spend(size_t steps);
   void spend_bytes(size_t bytes);  // for what is read or written that long
 

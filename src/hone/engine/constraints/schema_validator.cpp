@@ -141,7 +141,7 @@ bool SchemaValidator::accepts_object(const Json& schema, const Json& value) {
   static const Json kNone = Json::object(), kAnything = true;
   const Json required = schema.value("required", Json::array());
   const Json& properties = schema.contains("properties") ? schema["properties"] : kNone;
-  view_.spend_bytes((required.size() + properties.size()) * (value.size() + 1));  // looking a property up is linear
+  view_.spend_bytes((required.size() + properties.size()) * (value.size() + 1));  // property lookup is linear
   for (const auto& name : required)
     if (!value.contains(name.get<std::string>())) return false;
   const Json& more = schema.contains("additionalProperties")    ? schema["additionalProperties"]

@@ -1,4 +1,4 @@
-// Validates listed values (enum, const) against a schema. Not for use outside of this folder.
+// Validates listed values (enum, const) against a schema. Internal to this folder.
 #pragma once
 #include <functional>
 #include <map>
@@ -20,7 +20,7 @@ class SchemaValidator {
   }
 
  private:
-  // With its canonical text, worked out when it is first compared: one value may stand before ten thousand alternatives.
+  // With its canonical text, computed on first comparison: one value may be compared with ten thousand alternatives.
   struct Judged {
     const Json& value;
     std::optional<std::string> text = {};

@@ -18,7 +18,7 @@ Constraint::State TokenAutomaton::next(State state, text::TokenId token) const {
   auto before = state;
   for (char byte : trie_->bytes_of(token)) {
     state = automaton_.step(state, static_cast<uint8_t>(byte));
-    if (state == Automaton::kDead) return before;  // a token that was not allowed: an end, or one forced by something else
+    if (state == Automaton::kDead) return before;  // a token that was not allowed: an end token, or one forced from elsewhere
   }
   return state;
 }
@@ -47,7 +47,7 @@ void TokenAutomaton::visit(int32_t begin, int32_t end, State state, const Allow&
 }
 
 void TokenAutomaton::keep(State state, const std::shared_ptr<const TokenBitmask>& mask) const {
-  size_t bytes = mask->bits.size() * sizeof(mask->bits[0]) + 128;  // with what a map keeps around it
+  size_t bytes = mask->bits.size() * sizeof(mask->bits[0]) + 128;  // including the overhead of a map
   if (!mask_memory_->take(bytes)) {
     mask_memory_->release(mask_memory_->used());
     masks_.clear();

@@ -11,7 +11,7 @@ namespace hone::engine {
 
 class TokenAutomaton : public Constraint {
  public:
-  // `memory` is what `automaton` was made with; masks come out of `mask_memory` and are forgotten when that is full.
+  // `memory` was used for `automaton`; masks use `mask_memory` and are evicted when that is full.
   TokenAutomaton(std::shared_ptr<const TokenTrie> trie, Automaton automaton, std::shared_ptr<MemoryBudget> memory,
                  std::shared_ptr<MemoryBudget> mask_memory)
       : trie_(std::move(trie)),
@@ -24,7 +24,7 @@ class TokenAutomaton : public Constraint {
   State next(State state, text::TokenId token) const override;
 
   size_t bytes() const { return memory_->used() + mask_memory_->used(); }
-  // So many states were needed that a new request had better begin with none.
+  // So many states exist that a new request should start without them.
   bool should_rebuild() const { return memory_->used() - at_first_ > (memory_->limit() - at_first_) / 2; }
 
  private:

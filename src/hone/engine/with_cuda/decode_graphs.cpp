@@ -12,7 +12,7 @@
 namespace hone::engine {
 namespace {
 
-// 1, 2, 4, 8, then multiples of 16: a batch is filled up to the next of these.
+// 1, 2, 4, 8, then multiples of 16: a batch is padded to the next of these sizes.
 int64_t bucket_of(int64_t sequences) {
   for (int64_t size : {1, 2, 4, 8})
     if (sequences <= size) return size;
@@ -22,9 +22,9 @@ int64_t bucket_of(int64_t sequences) {
 }  // namespace
 
 struct DecodeGraphs::Impl {
-  // One buffer on the host and one on the device, at addresses that stay: tokens, positions, slots, where block lists begin,
-  // lengths, how attention is shared out, and the block lists themselves, so that a step's input is one copy. Two on the host
-  // take turns: a step may be prepared while the copy of the one before is still to come.
+  // One host buffer and one device buffer at fixed addresses: tokens, positions, slots, offsets of block tables, lengths, the
+  // split of attention work, and the block tables themselves, so that a step's input is one copy. Two host buffers alternate: a
+  // step may be prepared while the previous copy is still pending.
   struct Captured {
     at::cuda::CUDAGraph graph;
     std::array<Tensor, 2> hosts;
@@ -69,7 +69,7 @@ struct DecodeGraphs::Impl {
     auto stream = c10::cuda::getStreamFromPool(false, model.device().index());
     c10::cuda::getCurrentCUDAStream().synchronize();  // the buffers are ready
     c10::cuda::CUDAStreamGuard guard(stream);
-    model.hidden_states(made.input, &cache);  // libraries allocate what they need before the capture
+    model.hidden_states(made.input, &cache);  // libraries allocate their workspaces before the capture
     stream.synchronize();
     made.graph.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
     made.hidden_bh = model.hidden_states(made.input, &cache);
@@ -77,7 +77,7 @@ struct DecodeGraphs::Impl {
     stream.synchronize();
   }
 
-  // Rows beyond the batch have length 0 and store nowhere.
+  // Padding rows have length 0 and write to no slot.
   static void fill(Captured& to, const model::ForwardInput& input, const ops::PagedAttentionMetadata& plan, int64_t size) {
     to.turn = 1 - to.turn;
     const auto& from_host = to.hosts[to.turn];
@@ -99,7 +99,7 @@ struct DecodeGraphs::Impl {
 
 DecodeGraphs::DecodeGraphs(model::CausalLM& model, bool wanted, int64_t max_blocks) {
   const auto& config = model.config();
-  // Experts' products may wait for how many rows each has, which a captured step cannot.
+  // Grouped expert products may need the row counts on the host, which a captured step cannot wait for.
   bool fits = model.device().is_cuda() && config.rope.kind != model::RopeKind::dynamic && config.experts.count == 0;
   ops::AttentionShape shape{config.attention.heads, config.attention.kv_heads, config.attention.head_dim};
   if (wanted && fits && ops::cuda::serves_paged(model.embedding().weight, shape))
@@ -125,7 +125,7 @@ Tensor DecodeGraphs::hidden(const model::ForwardInput& input, const ops::PagedAt
 void DecodeGraphs::clear() {
   if (!impl_) return;
   impl_->captured.clear();
-  impl_->pool = at::cuda::graph_pool_handle();  // the old one went with its last graph
+  impl_->pool = at::cuda::graph_pool_handle();  // the old pool was released with its last graph
 }
 
 }  // namespace hone::engine

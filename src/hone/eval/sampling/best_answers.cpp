@@ -8,7 +8,7 @@
 namespace hone::eval {
 namespace {
 
-// Between 0 and 1 by the least and the greatest of them; what is all alike stays, at most 1.
+// Min-max normalization to [0, 1]; equal values stay, at most 1.
 std::vector<double> spread_out(std::vector<double> scores) {
   auto [least, greatest] = std::ranges::minmax(scores);
   for (double& score : scores)
@@ -22,7 +22,7 @@ std::vector<bool> above(const std::vector<double>& scores, double threshold) {
   return mask;
 }
 
-// A judge that says nothing about an answer says nothing good.
+// A missing score counts as the lowest.
 std::vector<double> without_nan(std::vector<double> scores) {
   double least = 0;
   for (double score : scores)

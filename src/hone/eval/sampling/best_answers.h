@@ -1,4 +1,4 @@
-// The best of several answers by outcome and process rewards, as ms-swift chooses them.
+// Selects the best of several completions by outcome and process rewards, as in ms-swift.
 #pragma once
 #include <optional>
 #include <vector>
@@ -16,8 +16,8 @@ struct Selection {
   size_t worst = 0;
 };
 
-// Scores of the answers, and of the row's own answer last where it has one (`has_reference`); an empty list means a judge
-// that was not used. Nothing if no answer is good enough, or the question is too easy.
+// Scores of the completions, and of the row's own response last if it has one (`has_reference`); an empty list means that this
+// reward was not used. Nothing if no completion is good enough, or the prompt is too easy.
 std::optional<Selection> select_answers(const std::vector<double>& outcome, const std::vector<double>& process, size_t answers,
                                         bool has_reference, const SelectionConfig& config);
 

@@ -13,7 +13,7 @@ namespace hone::eval {
 namespace {
 
 struct SampledRow {
-  data::Conversation question;  // without the row's own answer
+  data::Conversation question;  // without the row's own response
   std::optional<std::string> reference;
   std::string id;
   std::vector<std::string> answers;
@@ -25,7 +25,7 @@ Json messages_json(const std::vector<data::Message>& messages) {
   return list;
 }
 
-// The same for the same row, whatever its place.
+// The same for the same row, whatever its position.
 std::string row_id(const data::Conversation& row) {
   Json whole{{"messages", messages_json(row.messages)}, {"columns", row.extra}};
   auto text = whole.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -80,7 +80,7 @@ Json output_row(const SampledRow& row, const std::string& answer, const std::str
   return line;
 }
 
-// Scores of all answers, the row's own last.
+// Scores of all completions, the row's own last.
 std::vector<double> judged(train::rl::Reward* judge, const SampledRow& row) {
   if (!judge) return {};
   auto question = row.question;
@@ -112,7 +112,7 @@ std::string lines_of(const SampledRow& row, Judges& judges, const SelectionConfi
   return lines;
 }
 
-// How far an earlier run came: batches that are done and the bytes they wrote.
+// Progress of an earlier run: finished batches and the bytes they wrote.
 struct Progress {
   int64_t done = 0;
   uintmax_t bytes = 0;

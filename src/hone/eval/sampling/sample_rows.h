@@ -1,4 +1,4 @@
-// Answers to the rows of a dataset, the best of them written as a dataset again, in ms-swift's form.
+// Samples completions for the rows of a dataset and writes the best ones as a dataset, in ms-swift's format.
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -23,11 +23,11 @@ struct SampleConfig {
   SelectionConfig selection;
 };
 
-// The answers to each of several questions, whose messages end where the answer begins; `first` numbers the first of them.
+// The completions of several prompts, whose messages end where the response starts; `first` is the index of the first one.
 using AnswerRows =
     std::function<std::vector<std::vector<std::string>>(const std::vector<data::Conversation>& questions, int64_t first)>;
 
-// Judges of answers; either may be missing.
+// Rewards of completions; either may be missing.
 struct Judges {
   std::unique_ptr<train::rl::Reward> outcome, process;
 };
@@ -36,8 +36,8 @@ struct SampleCounts {
   int64_t rows = 0, written = 0, dropped = 0;  // rows read, lines written, rows of which none was kept
 };
 
-// Writes output_dir/output_file, which is written completely or not at all; what is done so far is in output_file.resume, beside
-// ckpt_state.json. Throws UserError.
+// Writes output_dir/output_file atomically; progress is kept in
+// output_file.resume, next to ckpt_state.json. Throws UserError.
 SampleCounts sample_rows(const data::ConversationSource& rows, const AnswerRows& answer, Judges& judges,
                          const SampleConfig& config);
 

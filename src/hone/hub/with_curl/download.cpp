@@ -16,7 +16,7 @@
 namespace hone::hub {
 namespace {
 
-constexpr uint64_t kSpare = 256 << 20;  // a disk filled to the last byte hurts others
+constexpr uint64_t kSpare = 256 << 20;  // reserve, since a completely full disk affects other programs
 
 void refuse_what_cannot_load(const Repo& repo, const std::vector<RemoteFile>& files) {
   if (repo.kind == Kind::model && only_pickled_weights(files))
@@ -26,7 +26,7 @@ void refuse_what_cannot_load(const Repo& repo, const std::vector<RemoteFile>& fi
         "look for a revision with safetensors, or convert it with transformers' save_pretrained");
 }
 
-// A file that is there counts when it is the listed one. Names of blobs are their checksums; other files are read and compared.
+// An existing file counts if it matches the listing. Blobs are named by checksum; other files are hashed.
 bool is_here(const RemoteFile& listed, const fs::path& target, bool by_name) {
   std::error_code error;
   if (!fs::is_regular_file(target, error) || fs::file_size(target, error) != listed.size || error) return false;
@@ -120,7 +120,7 @@ fs::path download(const DownloadRequest& request) {
     if (request.local_dir) write_file_atomically(download_note(*request.local_dir), request.repo.id + "\n");
   }
   std::error_code ignored;
-  fs::remove(place.partial(), ignored);  // when nothing is left in it
+  fs::remove(place.partial(), ignored);  // if it is empty
   return place.snapshot;
 }
 

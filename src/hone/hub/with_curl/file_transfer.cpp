@@ -14,13 +14,13 @@ namespace {
 
 constexpr int kTriesOfAFile = 3;
 
-// The bytes are not those of the listing. Starting over may help: a proxy or a replica may have been stale.
+// The content does not match the listing. A restart may help: a proxy or a replica may have been stale.
 struct Damaged {
   std::string what;
 };
-// The server sends the whole file instead of the range.
+// The server sent the whole file instead of the range.
 struct RangesRefused {};
-// Another thread of this download failed; nothing to add.
+// Another thread of this download failed and has reported the error.
 struct Cancelled {};
 
 struct ContentRange {
@@ -28,7 +28,7 @@ struct ContentRange {
   std::optional<uint64_t> total;
 };
 
-// "bytes 100-199/2000", the total perhaps "*".
+// "bytes 100-199/2000"; the total may be "*".
 std::optional<ContentRange> read_content_range(std::string_view text) {
   if (!text.starts_with("bytes ")) return {};
   ContentRange range;
@@ -100,7 +100,7 @@ ByteRange* FileTransfer::next_range() {
   return nullptr;
 }
 
-// The first range is requested alone: others follow when the server is seen to support ranges.
+// The first range is requested alone; the others follow once the server is known to support ranges.
 void FileTransfer::fetch_all(Http& http, size_t connections) {
   ByteRange* first = next_range();
   if (!first) return;

@@ -9,10 +9,10 @@
 
 namespace hone::hub {
 
-// Large enough that asking costs little, small enough that a file of some size uses all connections.
+// Large enough that requests cost little, small enough that a medium-sized file uses all connections.
 uint64_t range_size(uint64_t file_size);
 
-// What all files of a download share.
+// State shared by all files of a download.
 struct TransferProgress {
   ProgressBar& bar;
   std::atomic<int64_t> bytes;
@@ -23,7 +23,7 @@ struct TransferProgress {
 class FileTransfer {
  public:
   FileTransfer(const Remote& remote, const std::string& commit, const WantedFile& file, TransferProgress& tally);
-  // Uses up to `connections` at once, `http` the first of them, when the file is large and the server has ranges.
+  // Uses up to `connections` at once, `http` the first of them, if the file is large and the server supports ranges.
   void run(Http& http, size_t connections);
 
  private:

@@ -20,14 +20,14 @@ namespace {
 constexpr int kMostRedirects = 6;
 constexpr size_t kLongestRefusal = 64 << 10, kMostHeaders = 200;
 
-// One answer while it arrives; curl's callbacks must not let exceptions through, so they are kept here.
+// A response in progress; curl's callbacks must not throw, so exceptions are stored here.
 struct Exchange {
   CURL* curl;
   const HttpBody& body;
   HttpReply reply;
   bool begun = false;
   std::exception_ptr trouble;
-  bool led_inside = false;  // to an address that is not public
+  bool led_inside = false;  // to a non-public address
 
   bool carries_body() const { return reply.status >= 200 && reply.status < 300; }
   void begin() {
@@ -39,7 +39,7 @@ struct Exchange {
 size_t on_header(char* data, size_t, size_t length, void* pointer) {
   auto& exchange = *static_cast<Exchange*>(pointer);
   std::string_view line(data, length);
-  if (line.starts_with("HTTP/")) {  // also behind a "100 Continue" or a proxy's answer
+  if (line.starts_with("HTTP/")) {  // also after a "100 Continue" or a proxy's response
     exchange.reply.headers.clear();
     auto space = line.find(' ');
     exchange.reply.status = space == line.npos ? 0 : std::atol(std::string(line.substr(space + 1, 3)).c_str());
@@ -69,7 +69,7 @@ size_t on_body(char* data, size_t, size_t length, void* pointer) {
   }
 }
 
-// The part of a file that a request carries.
+// The part of a file sent by a request.
 struct SentFile {
   std::ifstream file;
   uintmax_t left = 0;
@@ -79,7 +79,7 @@ size_t on_send(char* data, size_t size, size_t count, void* pointer) {
   auto& sent = *static_cast<SentFile*>(pointer);
   auto wanted = static_cast<std::streamsize>(std::min<uintmax_t>(size * count, sent.left));
   sent.file.read(data, wanted);
-  if (sent.file.gcount() < wanted) return CURL_READFUNC_ABORT;  // shorter than it was
+  if (sent.file.gcount() < wanted) return CURL_READFUNC_ABORT;  // the file was truncated
   sent.left -= static_cast<uintmax_t>(sent.file.gcount());
   return static_cast<size_t>(sent.file.gcount());
 }
@@ -106,7 +106,7 @@ int on_progress(void* pointer, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   return interrupted() || (request.give_up && request.give_up()) ? 1 : 0;
 }
 
-// Checks the resolved address itself, whatever the name.
+// Checks the resolved address itself, whatever the host name.
 curl_socket_t on_public_socket(void* pointer, curlsocktype, curl_sockaddr* address) {
   if (!is_public_address(address->addr)) {
     static_cast<Exchange*>(pointer)->led_inside = true;
@@ -128,7 +128,7 @@ struct Origin {
   bool operator==(const Origin&) const = default;
 };
 
-// `relative`, a Location header, seen from `base`: the whole address and whose it is.
+// Resolves `relative`, a Location header, against `base`: the absolute URL and its host.
 std::pair<std::string, Origin> resolve(const std::string& base, const std::string& relative) {
   std::unique_ptr<CURLU, decltype(&curl_url_cleanup)> url(curl_url(), curl_url_cleanup);
   bool well = curl_url_set(url.get(), CURLUPART_URL, base.c_str(), 0) == CURLUE_OK &&
@@ -208,7 +208,7 @@ HttpReply Http::perform(const HttpRequest& request, const HttpBody& body, bool w
   for (const auto& header : request.headers) lines = curl_slist_append(lines, header.c_str());
   if (with_secrets)
     for (const auto& header : request.secrets) lines = curl_slist_append(lines, header.c_str());
-  if (request.method != "GET") lines = curl_slist_append(lines, "Expect:");  // without it, libcurl waits for an interim answer
+  if (request.method != "GET") lines = curl_slist_append(lines, "Expect:");  // otherwise libcurl waits for an interim response
   std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(lines, curl_slist_free_all);
   SentFile sent;
   char details[CURL_ERROR_SIZE] = "";

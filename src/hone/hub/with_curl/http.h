@@ -1,5 +1,5 @@
-// GET, POST and PUT over libcurl: redirects to http(s) alone, secrets for the first host alone, bodies streamed, failures that
-// say whether to try again.
+// GET, POST and PUT over libcurl: redirects only to http(s), secrets only for the first host, streamed bodies, errors that tell
+// whether to retry.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -39,7 +39,7 @@ struct HttpReply {
   std::string header(const std::string& name) const;
 };
 
-// The request did not succeed. Status 0: no answer at all.
+// The request failed. Status 0: no response.
 class HttpFailure : public std::runtime_error {
  public:
   explicit HttpFailure(const std::string& message) : std::runtime_error(message) {}
@@ -51,20 +51,20 @@ class HttpFailure : public std::runtime_error {
   std::string body;    // of the refusal, as far as it was read
 };
 
-// The receiver of a body. `begin` sees the head of the answer that carries it. Both may throw, which ends the transfer.
+// Receives a body. `begin` gets the header of the response. Both may throw, which ends the transfer.
 struct HttpBody {
   std::function<void(const HttpReply& head)> begin;
   std::function<void(std::span<const char> bytes)> write;
 };
 
-// One connection at a time; not for several threads.
+// One connection at a time; not thread-safe.
 class Http {
  public:
   Http();
   ~Http();
   Http(const Http&) = delete;
 
-  // Throws HttpFailure unless a 2xx answer arrived whole.
+  // Throws HttpFailure unless a complete 2xx response arrived.
   void fetch(const HttpRequest& request, const HttpBody& body);
   HttpReply get(const HttpRequest& request, size_t limit);
 
@@ -76,8 +76,8 @@ class Http {
 // Before the first use of libcurl, by any caller.
 void start_curl();
 
-// Calls `attempt` again while it fails in a way that may pass, with growing pauses or those the server requests.
-// `progressed` says whether the last attempt brought something, which makes it count as the first.
+// Retries `attempt` on transient failures, with growing pauses or those requested by the server. `progressed` tells whether the
+// last attempt made progress, which resets the count.
 void with_retries(const std::string& what, const std::function<void()>& attempt, const std::function<bool()>& progressed = {});
 
 }  // namespace hone::hub

@@ -1,4 +1,4 @@
-// The two hubs' ways to take files: Hugging Face's preupload, LFS and commit; ModelScope's blobs and commit.
+// The upload APIs of the two hubs: Hugging Face's preupload, LFS and commit; ModelScope's blobs and commit.
 #pragma once
 #include <memory>
 #include <string>
@@ -32,7 +32,7 @@ class HubApi {
 
  protected:
   HttpRequest authorized(const std::string& method, const std::string& url) const;
-  // Sends JSON and reads JSON; waits and tries again where that may help.
+  // Sends and receives JSON; retries transient failures.
   Json ask(const std::string& method, const std::string& url, const Json& body = nullptr);
   Json ask(HttpRequest request);
   HttpReply put(const std::string& url, const UploadFile& file, uintmax_t begin, uintmax_t length,

@@ -62,7 +62,7 @@ class HuggingFaceApi final : public HubApi {
     auto answer = ask(std::move(request));
     for (const auto& object : answer.value("objects", Json::array())) {
       auto actions = object.value("actions", Json::object());
-      if (!actions.is_object() || !actions.contains("upload")) continue;  // the hub has it
+      if (!actions.is_object() || !actions.contains("upload")) continue;  // already on the hub
       put_object(actions["upload"], file);
       if (actions.contains("verify"))
         ask("POST", actions["verify"].value("href", ""), {{"oid", file.sha256}, {"size", file.size}});
@@ -97,7 +97,7 @@ class HuggingFaceApi final : public HubApi {
     }
   }
 
-  // One piece, or the parts that the hub gives addresses for: "00001", "00002" …
+  // A single upload, or parts with URLs from the hub: "00001", "00002" …
   void put_object(const Json& action, const UploadFile& file) {
     auto header = action.value("header", Json::object());
     auto whole = action.value("href", "");

@@ -1,4 +1,4 @@
-// Ctrl-C while downloading: transfers stop at the next byte, progress is saved, and the command says how to go on.
+// Ctrl-C while downloading: transfers stop, progress is saved, and the command explains how to resume.
 #pragma once
 #include <signal.h>
 
@@ -19,7 +19,7 @@ class InterruptGuard {
 
 bool interrupted();
 void throw_if_interrupted();  // UserError(interrupted)
-// Sleeps in short naps, so that an interrupt is seen at once.
+// Sleeps in short intervals, so that an interrupt is noticed at once.
 void wait_for(std::chrono::milliseconds time);
 
 }  // namespace hone::hub

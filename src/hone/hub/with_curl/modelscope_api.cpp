@@ -7,7 +7,7 @@
 namespace hone::hub {
 namespace {
 
-// What ModelScope's own client calls large: weights and archives by name, everything else by size.
+// ModelScope's definition of large files: weights and archives by name, everything else by size.
 bool sent_apart(const UploadFile& file) {
   constexpr uintmax_t kInline = 64 << 10;
   constexpr std::array<std::string_view, 8> kEndings = {".safetensors", ".bin",  ".model",   ".pt",
@@ -45,7 +45,7 @@ class ModelScopeApi final : public HubApi {
                             {{"operation", "upload"}, {"objects", {{{"oid", file.sha256}, {"size", file.size}}}}}));
     for (const auto& object : data.value("objects", Json::array())) {
       auto address = object.value("actions", Json::object()).value("upload", Json::object()).value("href", Json());
-      if (!address.is_string()) continue;  // the hub has it
+      if (!address.is_string()) continue;  // already on the hub
       put(address.get<std::string>(), file, 0, file.size,
           {"Authorization: Bearer " + access_.token, "Cookie: m_session_id=" + access_.token});
     }
@@ -77,7 +77,7 @@ class ModelScopeApi final : public HubApi {
     }
   }
 
-  // Its answers carry their own verdict.
+  // Its responses contain a status of their own.
   static Json data_of(const Json& answer) {
     if (answer.value("Success", Json()) == false)
       throw HttpFailure(fmt::format("ModelScope refuses: {}", answer.value("Message", "")));

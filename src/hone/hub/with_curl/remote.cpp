@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kLargestListing = 64 << 20;
 constexpr int kMostPages = 10'000;
 
-// Two entries of one name would be written over each other.
+// Two entries with the same name would overwrite each other.
 void check_names(const Listing& listing, const std::string& id) {
   std::set<std::string_view> names;
   for (const auto& file : listing.files)
@@ -55,7 +55,7 @@ Listing Remote::list_hugging_face(Http& http) const {
     listing.files.insert(listing.files.end(), std::make_move_iterator(files.begin()), std::make_move_iterator(files.end()));
     auto next = next_page(reply.header("link"));
     if (next.find('?') == next.npos) break;
-    // A mirror names the hub it mirrors here: only the cursor is taken, so that the token stays with the host it belongs to.
+    // A mirror puts the original hub's address here: only the cursor is used, so that the token stays with its host.
     url = first.substr(0, first.find('?')) + next.substr(next.find('?'));
   }
   return listing;

@@ -1,4 +1,4 @@
-// One repository on one hub: its listing, requests for its files, and what a refusal means in words a person can act on.
+// One repository on one hub: its listing, requests for its files, and actionable error messages.
 #pragma once
 #include <string>
 

@@ -32,7 +32,7 @@ uint64_t bytes_begun(const std::vector<WantedFile>& files) {
 }
 
 void transfer(const Remote& remote, const std::string& commit, std::vector<WantedFile> files) {
-  // The largest first: the end is then many small ones that share the connections evenly.
+  // Largest files first: the many small ones at the end share the connections evenly.
   std::stable_sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.listed.size > b.listed.size; });
   auto begun = static_cast<int64_t>(bytes_begun(files));
   ProgressBar bar(remote.repo().id, static_cast<int64_t>(bytes_listed(files)), begun, ProgressBar::Unit::bytes);
@@ -41,7 +41,7 @@ void transfer(const Remote& remote, const std::string& commit, std::vector<Wante
   std::exception_ptr trouble;
   std::mutex mutex;
   auto work = [&] {
-    Http http;  // kept from file to file: small ones cost less than a connection
+    Http http;  // reused: a small file costs less than a new connection
     for (size_t i; !tally.stop && (i = next++) < files.size();) try {
         size_t left = std::min(kConnections, files.size() - i);
         FileTransfer(remote, commit, files[i], tally).run(http, std::max<size_t>(1, kConnections / left));

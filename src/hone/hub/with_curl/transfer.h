@@ -1,4 +1,4 @@
-// Files from a hub to the disk: several at once, large ones in several ranges at once, each checked before it gets its name.
+// Downloads files from a hub: several at once, large ones in several ranges, each verified before it gets its name.
 #pragma once
 #include <filesystem>
 #include <vector>
@@ -14,10 +14,10 @@ struct WantedFile {
 };
 
 uint64_t bytes_listed(const std::vector<WantedFile>& files);
-// Those that a former run has already brought.
+// Files that an earlier run has completed.
 uint64_t bytes_begun(const std::vector<WantedFile>& files);
 
-// Returns when every target is there, else throws UserError; what has arrived by then stays for the next run.
+// Returns when every target exists, else throws UserError; received data are kept for the next run.
 void transfer(const Remote& remote, const std::string& commit, std::vector<WantedFile> files);
 
 }  // namespace hone::hub

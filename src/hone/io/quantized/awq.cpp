@@ -11,7 +11,7 @@ constexpr int kAwqBits = 4;
 constexpr std::array<int64_t, 8> kAwqOrder = {0, 2, 4, 6,
                                               1, 3, 5, 7};  // the i-th nibble of a word holds this column of its eight
 
-// Columns of every eight, put into the order given.
+// Reorders every eight columns.
 Tensor reordered(const Tensor& values, const Tensor& order) {
   return values.view({values.size(0), -1, 8}).index_select(2, order).view({values.size(0), -1});
 }

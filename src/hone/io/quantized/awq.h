@@ -1,4 +1,4 @@
-// AWQ's "gemm" layout: codes of 4 bits packed along the outputs in an order its kernels unpack fast, a scale and a zero for each
+// AWQ's "gemm" layout: 4-bit codes packed along the outputs in the order that its kernels unpack, with a scale and a zero per
 // group.
 #pragma once
 #include "hone/device/tensor.h"

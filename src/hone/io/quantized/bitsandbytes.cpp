@@ -3,7 +3,7 @@
 namespace hone::io {
 namespace {
 
-// Codes of blocks side by side, looked up and scaled; what pads the last block falls away.
+// Looks up and scales the codes of all blocks; drops the padding of the last block.
 Tensor scaled_blocks(const Tensor& values, const Tensor& scales, int64_t block) {
   auto padded = at::constant_pad_nd(values, {0, scales.numel() * block - values.numel()});
   return (padded.view({-1, block}) * scales.view({-1, 1})).view({-1}).slice(0, 0, values.numel());

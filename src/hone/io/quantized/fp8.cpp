@@ -7,7 +7,7 @@ namespace {
 
 constexpr double kLargestFp8 = 448;
 
-// The value of a grid's cell for every element it covers.
+// Expands each scale of the grid to the elements it covers.
 Tensor over_blocks(const Tensor& grid, int64_t rows, int64_t columns, int64_t block_rows, int64_t block_columns) {
   return grid.repeat_interleave(block_rows, 0).slice(0, 0, rows).repeat_interleave(block_columns, 1).slice(1, 0, columns);
 }

@@ -1,4 +1,4 @@
-// Weights as floats of 8 bits with a scale for each block, row or the whole: DeepSeek's and Qwen's fp8 folders.
+// float8 weights with a scale per block, row or tensor: DeepSeek's and Qwen's fp8 folders.
 #pragma once
 #include "hone/device/tensor.h"
 

@@ -1,5 +1,5 @@
-// GPTQ's layout, as gptqmodel, auto-gptq, vLLM and transformers read it: codes packed along the inputs, a scale and a zero for
-// each group of inputs of an output, and which group an input belongs to.
+// GPTQ's layout, as in gptqmodel, auto-gptq, vLLM and transformers: codes packed along the inputs, a scale and a zero per group
+// of inputs of an output, and the group of each input.
 #pragma once
 #include "hone/device/tensor.h"
 
@@ -12,7 +12,7 @@ struct GptqWeight {
   Tensor g_idx;    // int32 [in]
 };
 
-// `has_v1_zeros`: the first version of the format stores each zero less one.
+// `has_v1_zeros`: version 1 of the format stores each zero minus one.
 Tensor dequantize(const GptqWeight& weight, int bits, bool has_v1_zeros);  // float32 [out, in]
 
 // codes [out, in] in 0 … 2^bits - 1; scales and zeros [out, groups].

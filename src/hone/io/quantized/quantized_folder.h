@@ -1,4 +1,4 @@
-// The weights of a folder that are quantized, as whole ones under their own names.
+// Presents the quantized weights of a folder as full-precision ones under their own names.
 #pragma once
 #include <functional>
 #include <map>
@@ -17,8 +17,8 @@ struct QuantizedEntry {
 using EntryMap = std::map<std::string, const TensorEntry*>;
 using ReadTensor = std::function<Tensor(const std::string&)>;
 
-// By config.json's quantization_config. Throws UserError(bad_checkpoint) for methods that are not known and parts that do not
-// fit.
+// By config.json's quantization_config. Throws
+// UserError(bad_checkpoint) for unknown methods and inconsistent parts.
 std::vector<QuantizedEntry> quantized_entries(const Json& quantization, const EntryMap& entries, const ReadTensor& read,
                                               const std::string& folder);
 

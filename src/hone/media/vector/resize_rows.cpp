@@ -22,7 +22,7 @@ using SumTag = hn::FixedTag<int32_t, kBytes / 4>;
 using Bytes = hn::Vec<ByteTag>;
 using Sums = hn::Vec<SumTag>;
 
-// A lookup that puts the bytes from `first` on into 32-bit lanes, `count` of them; the other lanes become 0.
+// A lookup that moves `count` bytes from `first` on into 32-bit lanes; the other lanes become 0.
 HWY_INLINE Bytes widening(size_t first, size_t count) {
   uint8_t places[kBytes];
   std::memset(places, 0x80, kBytes);
@@ -39,7 +39,7 @@ HWY_INLINE Sums half() { return hn::Set(SumTag(), 1 << (kWeightBits - 1)); }
 // Four samples, rounded and clamped to 0 … 255.
 HWY_INLINE auto rounded(Sums sum) { return hn::DemoteTo(hn::Rebind<uint8_t, SumTag>(), hn::ShiftRight<kWeightBits>(sum)); }
 
-// Four bytes where the row has them, of which the next pixel overwrites what is its own.
+// Writes four bytes if the row has room; the next pixel overwrites its own part.
 template <size_t kChannels>
 HWY_INLINE void store_pixel(Sums sum, uint8_t* to, bool is_inside) {
   const hn::Rebind<uint8_t, SumTag> four_bytes;
@@ -91,7 +91,7 @@ void columns_of(const uint8_t* const* rows, uint8_t* const* out, std::span<const
   }
 }
 
-// Weights beyond the last one are 0, and refer to the last row.
+// Weights past the last one are 0 and refer to the last row.
 void row_of(const uint8_t* rows, size_t count, uint8_t* out, size_t width, std::span<const int32_t> weights) {
   const hn::Rebind<uint8_t, SumTag> four_bytes;
   const Bytes lookup_a = widening(0, 4), lookup_b = widening(4, 4), lookup_c = widening(8, 4), lookup_d = widening(12, 4);

@@ -1,4 +1,4 @@
-// libsndfile reads the bytes where they are; libsoxr resamples with the quality that librosa uses.
+// libsndfile decodes from memory; libsoxr resamples with librosa's quality setting.
 #include "hone/media/decode_audio.h"
 
 #include <sndfile.h>
@@ -16,9 +16,9 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr sf_count_t kBlock = 1 << 14;  // frames that are decoded at a time
+constexpr sf_count_t kBlock = 1 << 14;  // frames decoded at a time
 
-// A file in memory, as libsndfile reads one.
+// An in-memory file for libsndfile.
 struct BytesFile {
   std::string_view bytes;
   sf_count_t at = 0;
@@ -53,7 +53,7 @@ struct OpenSound {
   AudioHeader header;
 };
 
-// What people bring that is not read here.
+// Common formats that are not supported.
 const char* other_sound(std::string_view bytes) {
   if (bytes.size() > 12 && bytes.substr(4, 4) == "ftyp") return "an M4A, MP4 or MOV file";
   if (bytes.starts_with("\x1a\x45\xdf\xa3"sv)) return "a WebM or Matroska file";
@@ -82,7 +82,7 @@ Result<OpenSound> open_sound(std::string_view bytes) {
   return sound;
 }
 
-// In the order of librosa: every sample's channels are summed as floats.
+// In librosa's order: the channels of every sample are summed as floats.
 Result<std::vector<float>> read_mean(OpenSound& sound) {
   const auto channels = static_cast<size_t>(sound.header.channels);
   std::vector<float> mono, block(static_cast<size_t>(kBlock) * channels);
@@ -98,13 +98,13 @@ Result<std::vector<float>> read_mean(OpenSound& sound) {
   }
   if (static_cast<int64_t>(mono.size()) < sound.header.samples)
     return error("cut off: {} samples of the {} that its header names", mono.size(), sound.header.samples);
-  mono.resize(static_cast<size_t>(sound.header.samples));  // the last block may hold more
+  mono.resize(static_cast<size_t>(sound.header.samples));  // the last block may contain more
   if (!std::ranges::all_of(mono, [](float value) { return std::isfinite(value); }))
     return error("samples that are no numbers; expected a recording");
   return mono;
 }
 
-// The length is librosa's: rounded up, whatever the filter gives.
+// The length is librosa's: rounded up, regardless of the filter's output.
 Result<std::vector<float>> resampled(const std::vector<float>& samples, const AudioHeader& header, int64_t rate) {
   if (header.rate == rate) return samples;
   std::vector<float> out(static_cast<size_t>(samples_at(header, rate)) + 64, 0.0f);

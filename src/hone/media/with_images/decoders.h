@@ -1,4 +1,4 @@
-// One decoder a format. The header was read before, so that the size is believable.
+// One decoder per format. The header has been read before, so the size is plausible.
 #pragma once
 #include "hone/media/image_header.h"
 

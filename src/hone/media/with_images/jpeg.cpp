@@ -1,4 +1,4 @@
-// libjpeg-turbo with its default settings, which give the samples of the library inside Pillow. It reports errors by longjmp.
+// libjpeg-turbo with default settings, which give the same samples as Pillow's library. It reports errors by longjmp.
 #include <csetjmp>
 #include <cstdio>
 // jpeglib.h needs FILE.
@@ -10,7 +10,7 @@
 namespace hone::media {
 namespace {
 
-constexpr int kMostScans = 500;  // a progressive file of more is made to keep a decoder busy
+constexpr int kMostScans = 500;  // a progressive file with more scans is a denial-of-service attempt
 
 struct JpegState {
   jpeg_error_mgr errors;
@@ -55,7 +55,7 @@ void count_scans(j_common_ptr info) {
     stop_with(info, "more scans than any picture needs");
 }
 
-// Four inks are stored inverted, by Adobe's convention.
+// CMYK is stored inverted, by Adobe's convention.
 void append_inks(const uint8_t* row, size_t width, uint8_t* out) {
   for (size_t x = 0; x < width; ++x) {
     const int light = row[4 * x + 3];

@@ -1,4 +1,4 @@
-// libpng reports errors by longjmp, so nothing that needs a destructor lives in the frames it jumps over.
+// libpng reports errors by longjmp, so no object with a destructor lives in the frames it jumps over.
 #include <png.h>
 
 #include <csetjmp>
@@ -33,7 +33,7 @@ void stop_at_png_error(png_structp png, png_const_charp message) {
 
 void ignore_png_warning(png_structp, png_const_charp) {}
 
-// Text, profiles and what else can be large is skipped unread.
+// Skips text, profiles and other chunks that can be large.
 void set_limits(png_structp png) {
   png_set_user_limits(png, 1 << 20, 1 << 20);
   png_set_chunk_cache_max(png, 64);
@@ -42,8 +42,8 @@ void set_limits(png_structp png) {
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, skipped, 6);
 }
 
-// Palettes are looked up, small grey samples are stretched, wide ones keep their high byte; transparency of one colour is
-// ignored.
+// Expands palettes and small gray samples, keeps the high
+// byte of wide ones, ignores single-color transparency.
 void choose_samples(png_structp png, png_infop info, PngState& state) {
   const int depth = png_get_bit_depth(png, info), type = png_get_color_type(png, info);
   state.wide_grey = depth == 16 && type == PNG_COLOR_TYPE_GRAY;

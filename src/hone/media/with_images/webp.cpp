@@ -1,4 +1,4 @@
-// libwebp's animation decoder, which Pillow uses for still pictures too: the first frame on a transparent canvas.
+// libwebp's animation decoder, which Pillow uses for still images too: the first frame on a transparent canvas.
 #include <webp/decode.h>
 #include <webp/demux.h>
 

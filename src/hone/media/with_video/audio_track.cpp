@@ -9,7 +9,7 @@
 namespace hone::media {
 namespace {
 
-// What ffmpeg writes as 16 bits, which is what librosa reads of a container.
+// ffmpeg's conversion to 16 bits, which librosa reads from a container.
 struct To16Bits {
   static float of(float value) { return clipped(std::lrint(value * 32768.0f)); }
   static float of(double value) { return clipped(std::lrint(value * 32768.0)); }
@@ -20,7 +20,7 @@ struct To16Bits {
   static float clipped(long value) { return static_cast<float>(std::clamp(value, -32768L, 32767L)); }
 };
 
-// The samples of a file, one decoded frame after the other.
+// The samples of a file, frame by frame.
 class TrackDecoder {
  public:
   explicit TrackDecoder(std::unique_ptr<VideoFile> file) : file_(std::move(file)), f_(file_->functions()) {}
@@ -36,7 +36,7 @@ class TrackDecoder {
     context_ = f_.alloc_context(decoder);
     frame_ = f_.frame_alloc();
     if (!context_ || !frame_ || f_.parameters_to_context(context_, &file_->codec()) < 0) return error("no memory for a sound");
-    context_->pkt_timebase = file_->time_base();  // for what the file says to leave out at both ends
+    context_->pkt_timebase = file_->time_base();  // for the samples that the file says to skip at both ends
     AVDictionary* options = nullptr;
     set_decoder_limits(f_, &options);
     const int code = f_.open_codec(context_, decoder, &options);
@@ -45,7 +45,7 @@ class TrackDecoder {
     return std::nullopt;
   }
 
-  // Gives the channels' mean to `samples`, all of them.
+  // Passes the mean of the channels to `samples`.
   Result<AudioTrack> decode() {
     AudioTrack track;
     const int64_t most = static_cast<int64_t>(kMostSeconds) * file_->codec().sample_rate;
@@ -69,7 +69,7 @@ class TrackDecoder {
       if (code != AVERROR(EAGAIN) || drained_) return error("a damaged sound: {}", f_.error_text(code));
       const auto* packet = file_->next_packet();
       drained_ = packet == nullptr;
-      // As ffmpeg does, a damaged packet is passed over; what is too short then is said by its length.
+      // As in ffmpeg, a damaged packet is skipped; the resulting length is checked later.
       if (const int sent = f_.send_packet(context_, packet); sent < 0 && sent != AVERROR_INVALIDDATA)
         return error("a damaged sound: {}", f_.error_text(sent));
     }
@@ -129,7 +129,7 @@ class TrackDecoder {
     return std::nullopt;
   }
 
-  // The order of librosa: samples as floats, then the sum over channels, then their mean.
+  // librosa's order: samples as floats, then the sum over channels, then the mean.
   template <class T>
   void add(float* to, bool planar) {
     const auto channels = static_cast<size_t>(frame_->ch_layout.nb_channels);
@@ -193,7 +193,7 @@ Result<AudioTrack> decode_track(std::string_view bytes) {
   if (!header) return Error{header.error()};
   auto track = decode_all(bytes);
   if (!track) return track;
-  // A last packet may hold less than the index says; what lacks more is truncated.
+  // The last packet may be shorter than the index says; if more is missing, the file is truncated.
   constexpr int64_t kPacket = 4096;
   if (track->header.samples + kPacket < header->samples)
     return error("cut off: {} samples of the {} that its index names", track->header.samples, header->samples);

@@ -9,7 +9,7 @@
 namespace hone::media {
 namespace {
 
-// The frames of a file one after the other, from the start or from a place that was sought.
+// The frames of a file in sequence, from the start or from a seek position.
 class FrameDecoder {
  public:
   explicit FrameDecoder(std::unique_ptr<VideoFile> file) : file_(std::move(file)), f_(file_->functions()) {}
@@ -56,7 +56,7 @@ class FrameDecoder {
 
   int64_t time() const { return frame_->pts != AV_NOPTS_VALUE ? frame_->pts : frame_->best_effort_timestamp; }
 
-  // The frame that next() brought. Rows of the scaler are longer than those of an image: it writes whole vectors.
+  // The frame read by next(). The scaler needs longer rows than an image has, since it writes whole vectors.
   Result<Image> image() {
     const ImageSize size{frame_->width, frame_->height};
     if (size != ImageSize{file_->codec().width, file_->codec().height})
@@ -78,7 +78,7 @@ class FrameDecoder {
  private:
   Error damaged(int code) const { return error("a damaged video: {}", f_.error_text(code)); }
 
-  // PyAV's and torchcodec's way to RGB: bilinear, by the colour space that the frame names.
+  // RGB conversion of PyAV and torchcodec: bilinear, in the frame's color space.
   bool prepare_scaler() {
     const auto format = static_cast<AVPixelFormat>(frame_->format);
     if (scaler_ && format == format_) return true;
@@ -88,7 +88,7 @@ class FrameDecoder {
     format_ = format;
     if (!scaler_) return false;
     const int full_range = frame_->color_range == AVCOL_RANGE_JPEG ? 1 : 0;
-    // Formats that have no such details say so, which changes nothing.
+    // Formats without such details return an error, which is harmless.
     f_.set_colorspace(scaler_, f_.get_coefficients(frame_->colorspace), full_range, f_.get_coefficients(SWS_CS_DEFAULT), 1, 0,
                       1 << 16, 1 << 16);
     return true;
@@ -104,7 +104,7 @@ class FrameDecoder {
   bool drained_ = false;
 };
 
-// Finds frames by their numbers, which ascend.
+// Finds frames by ascending indices.
 class FrameFinder {
  public:
   explicit FrameFinder(std::string_view bytes) : bytes_(bytes) {}
@@ -146,13 +146,13 @@ class FrameFinder {
     const bool sought = seek_near(wanted);
     auto found = read_up_to(wanted);
     if (!found || *found || !sought) return found;
-    // The container led past it: read all from the start once.
+    // Seeking went past it: read everything from the start once.
     may_seek_ = false;
     if (auto problem = restart()) return std::move(*problem);
     return read_up_to(wanted);
   }
 
-  // To the last packet before `wanted` that decoding can begin with, where that is ahead.
+  // Seeks to the last keyframe before `wanted`, if that is ahead.
   bool seek_near(int64_t wanted) {
     const auto& keys = timeline_.keys;
     auto key = std::upper_bound(keys.begin(), keys.end(), wanted, [](int64_t time, const auto& one) { return time < one.pts; });
@@ -172,7 +172,7 @@ class FrameFinder {
   std::string_view bytes_;
   VideoFile::Timeline timeline_;
   std::unique_ptr<FrameDecoder> decoder_;
-  int64_t passed_ = 0;   // frames, by count
+  int64_t passed_ = 0;   // number of frames
   int64_t reached_ = 0;  // the time of the last frame
   bool may_seek_ = true;
 };

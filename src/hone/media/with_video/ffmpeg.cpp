@@ -7,7 +7,7 @@
 namespace hone::media {
 namespace {
 
-// One of the libraries, of the version whose headers this was compiled with: others lay their structs out differently.
+// One of the libraries, in the version of the headers at compile time: struct layouts differ between versions.
 class SharedLibrary {
  public:
   SharedLibrary(const char* name, int version)
@@ -73,7 +73,7 @@ Result<FfmpegFunctions> load_ffmpeg() {
           "{}, which reads video files; install FFmpeg's libraries (libavformat, libavcodec, libswscale), or give a list of "
           "frames",
           library->missing());
-  f.log_set_level(AV_LOG_QUIET);  // what is wrong comes back as an error of the row
+  f.log_set_level(AV_LOG_QUIET);  // problems are returned as the row's error
   return f;
 }
 

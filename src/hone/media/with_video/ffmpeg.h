@@ -1,5 +1,5 @@
-// FFmpeg's libraries, opened when the first video is read: they bring a hundred others, which no run without videos should load,
-// and a machine may have none.
+// FFmpeg's libraries, loaded when the first video is read: they pull in a hundred others, which runs without videos should not
+// load, and may be missing.
 #pragma once
 extern "C" {
 #include <libavcodec/avcodec.h>
@@ -57,7 +57,7 @@ struct FfmpegFunctions {
   std::string error_text(int code) const;
 };
 
-// The error says which library is missing, and how to install it.
+// The error names the missing library and how to install it.
 Result<const FfmpegFunctions*> ffmpeg();
 
 }  // namespace hone::media

@@ -22,7 +22,7 @@ double seconds_of(int64_t time, AVRational base) {
 
 uint64_t byte_of(std::string_view bytes, size_t at) { return at < bytes.size() ? static_cast<unsigned char>(bytes[at]) : 0; }
 
-// A number of EBML at `at`, whose first byte says how long it is; moves `at` behind it. All ones: not known.
+// An EBML number at `at`, whose first byte encodes its length; advances `at`. All ones: unknown.
 std::optional<uint64_t> ebml_number(std::string_view bytes, size_t& at, bool keeps_mark) {
   const uint64_t first = byte_of(bytes, at);
   int length = 1;
@@ -35,7 +35,7 @@ std::optional<uint64_t> ebml_number(std::string_view bytes, size_t& at, bool kee
   return unknown ? std::nullopt : std::optional(value);
 }
 
-// Whether a container says that it is longer than it is: AVI and Matroska write their length first.
+// Whether a container claims to be longer than it is: AVI and Matroska write their length first.
 bool ends_early(std::string_view bytes) {
   if (bytes.starts_with("RIFF")) {
     uint64_t length = 0;
@@ -154,14 +154,14 @@ std::optional<Error> VideoFile::check_pictures() const {
   return std::nullopt;
 }
 
-// Of MP4 and MOV, which list all that a track holds.
+// For MP4 and MOV, which index all samples of a track.
 bool VideoFile::has_index() const {
   return std::string_view(format_->iformat->name).find("mp4") != std::string_view::npos && stream().nb_frames > 0;
 }
 
 int64_t VideoFile::samples_in_index() {
   const auto base = time_base();
-  // A packet of AAC decodes to a whole frame, whatever its duration says; of plain samples the duration is their number.
+  // An AAC packet decodes to a full frame, whatever its duration says; for PCM the duration is the number of samples.
   const bool is_aac = codec().codec_id == AV_CODEC_ID_AAC && codec().frame_size > 0;
   const bool is_plain = codec().codec_id == AV_CODEC_ID_PCM_S16LE || codec().codec_id == AV_CODEC_ID_PCM_S24LE;
   if (!has_index() || base.num != 1 || base.den != codec().sample_rate || !(is_aac || is_plain)) return 0;
@@ -181,7 +181,7 @@ int64_t VideoFile::samples_in_index() {
   return std::max<int64_t>(samples, 0);
 }
 
-// 0: the index does not hold all frames.
+// 0: the index does not contain all frames.
 int64_t VideoFile::frames_in_index() const {
   if (!has_index()) return 0;
   int64_t shown = 0;

@@ -1,4 +1,4 @@
-// A video in memory, taken apart into packets. Nothing but these bytes is ever read: no other file, no address.
+// Demuxes a video in memory. Only these bytes are read: no other file, no URL.
 #pragma once
 #include <memory>
 #include <vector>
@@ -12,21 +12,21 @@ enum class TrackKind { pictures, sound };
 
 class VideoFile {
  public:
-  // Of the file's tracks the best of that kind is read, the others are passed over.
+  // Reads the best track of the kind; the others are skipped.
   static Result<std::unique_ptr<VideoFile>> open(std::string_view bytes, TrackKind kind = TrackKind::pictures);
   ~VideoFile();
   VideoFile(const VideoFile&) = delete;
 
   Result<VideoHeader> header();
-  // Samples of the sound that an MP4's index names, less those that it says to leave out; 0: it does not say. Reads on to the end
-  // of the file.
+  // The number of audio samples in an MP4's index, minus those
+  // to skip; 0 if unknown. Reads to the end of the file.
   int64_t samples_in_index();
 
-  // The next packet of the track, null at the end. It is valid until the next call.
+  // The next packet of the track, null at the end. Valid until the next call.
   const AVPacket* next_packet();
   bool seek_to(int64_t dts);
 
-  // When frames are shown, in order, and the packets that decoding can begin with. It reads on to the end of the file.
+  // Timestamps of the frames in order, and the keyframes. Reads to the end of the file.
   struct Timeline {
     struct Key {
       int64_t pts, dts;
@@ -69,7 +69,7 @@ class VideoFile {
   int stream_ = -1;
 };
 
-// Decoders that are trusted with files of strangers, and options that bound what they take.
+// Decoders that are trusted with untrusted files, and options that limit them.
 void set_decoder_limits(const FfmpegFunctions& functions, AVDictionary** options);
 
 }  // namespace hone::media

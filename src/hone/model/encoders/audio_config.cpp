@@ -31,7 +31,7 @@ AudioConfig read_audio(const Json& hf) {
   return config;
 }
 
-// n_window is half of a chunk.
+// n_window is half a chunk.
 void read_chunk(const Json& hf, int64_t half, AudioConfig& config) {
   config.chunk = 2 * size_or(hf, "n_window", half);
   if (config.chunk < 2 || config.rows_of(config.chunk) > config.max_positions)

@@ -1,4 +1,4 @@
-// An audio tower's part of config.json, in one form for Qwen2.5-Omni and Qwen3-Omni.
+// The config of an audio tower, in one form for Qwen2.5-Omni and Qwen3-Omni.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -20,12 +20,12 @@ struct AudioConfig {
 
   int64_t head_dim() const { return hidden_size / heads; }
   bool pools_pairs() const { return image_channels == 0; }  // two rows become one embedding
-  // Mel bins that are left behind the three convolutions.
+  // Mel bins left after the three convolutions.
   int64_t image_bins() const { return (((mel_bins + 1) / 2 + 1) / 2 + 1) / 2; }
-  // Rows that a chunk of so many frames has behind the convolutions, and embeddings of a whole recording.
+  // Rows of a chunk with this many frames after the convolutions, and embeddings of a full recording.
   int64_t rows_of(int64_t frames) const;
   int64_t tokens_of(int64_t frames) const;
-  // A tower's parameter, or one of what makes embeddings of its outputs.
+  // A parameter of the tower or of its output projection.
   bool is_of_tower(const std::string& name) const { return name.starts_with(tower + "."); }
   bool is_of_projector(const std::string& name) const { return name.starts_with(tower + ".proj"); }
 };

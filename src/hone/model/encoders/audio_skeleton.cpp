@@ -1,4 +1,4 @@
-// The modules of an audio tower under the names of its files: shapes without memory, which a loader fills.
+// The modules of an audio tower by the names in its files: shapes without memory, filled by a loader.
 #include "hone/model/encoders/audio_tower.h"
 
 namespace hone::model {
@@ -32,7 +32,7 @@ AudioBlock audio_block(const AudioConfig& config, int64_t index) {
   return block;
 }
 
-// Convolutions carry no adapters.
+// Convolutions have no adapters.
 Module without_slot(Linear& layer) { return {.path = layer.name, .layer = &layer}; }
 
 }  // namespace

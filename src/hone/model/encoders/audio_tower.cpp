@@ -11,14 +11,14 @@
 namespace hone::model {
 namespace {
 
-// What all blocks of one pass share.
+// Inputs shared by all blocks of a pass.
 struct AudioPass {
   ops::AttentionMetadata windows;
   ops::AttentionShape shape;
   LinearContext mode;
 };
 
-// The neighbours that a kernel of three sees along `dim`, with zeros around; one more axis at the end.
+// im2col of a kernel of width three along `dim`, zero-padded; adds an axis at the end.
 Tensor neighbours(const Tensor& x, int64_t dim, int64_t stride) {
   std::vector<int64_t> around(static_cast<size_t>(2 * (x.dim() - dim)), 0);
   around[around.size() - 2] = around[around.size() - 1] = 1;
@@ -29,7 +29,7 @@ Tensor neighbours(const Tensor& x, int64_t dim, int64_t stride) {
       -1);
 }
 
-// A convolution is a product of what its kernel sees, [chunks, time, channels] to the same with the layer's channels.
+// A convolution as a matrix product, [chunks, time, channels] to the same with the layer's output channels.
 Tensor over_time(const Linear& layer, const Tensor& x_ntc, int64_t stride, const LinearContext& mode) {
   auto seen = neighbours(x_ntc, 1, stride);
   const int64_t chunks = seen.size(0), time = seen.size(1);
@@ -37,15 +37,15 @@ Tensor over_time(const Linear& layer, const Tensor& x_ntc, int64_t stride, const
   return at::gelu(y).view({chunks, time, -1});
 }
 
-// The same over mel bins and time with a stride of two: [chunks, bins, time, channels].
+// The same over mel bins and time with stride 2: [chunks, bins, time, channels].
 Tensor over_image(const Linear& layer, const Tensor& x_nbtc, const LinearContext& mode) {
-  auto seen = neighbours(neighbours(x_nbtc, 1, 2), 2, 2);  // […, channels, kernel's bins, kernel's time]
+  auto seen = neighbours(neighbours(x_nbtc, 1, 2), 2, 2);  // […, channels, kernel bins, kernel time]
   const int64_t chunks = seen.size(0), bins = seen.size(1), time = seen.size(2);
   auto y = ops::lora_linear(seen.reshape({chunks * bins * time, -1}), layer.weight.flatten(1), layer.bias, {}, mode.training);
   return at::gelu(y).view({chunks, bins, time, -1});
 }
 
-// Whisper's sinusoids, [count, width]: the first half are sines.
+// Whisper's sinusoidal positions, [count, width]: the first half are sines.
 Tensor sinusoids(int64_t count, int64_t width, const at::TensorOptions& options) {
   const double step = std::log(10000.0) / static_cast<double>(width / 2 - 1);
   auto times = at::arange(count, at::kFloat).unsqueeze(1) * at::exp(at::arange(width / 2, at::kFloat) * -step).unsqueeze(0);
@@ -67,13 +67,13 @@ TensorList trained_in(const Module& module) {
   return list;
 }
 
-// Zeros up to whole chunks, [chunks, frames of a chunk, width]; one chunk is as long as its recording.
+// Zero-pads to whole chunks, [chunks, frames of a chunk, width]; a single chunk has the length of its recording.
 Tensor in_chunks(const Tensor& x_fw, int64_t chunk) {
   const int64_t count = (x_fw.size(0) + chunk - 1) / chunk, missing = count * chunk - x_fw.size(0);
   return (missing > 0 ? at::constant_pad_nd(x_fw, {0, 0, 0, missing}) : x_fw).reshape({count, chunk, x_fw.size(1)});
 }
 
-// The rows of one recording that attention sees together.
+// The rows of one recording that attend to each other.
 void append_windows_of(int64_t frames, const AudioConfig& config, ops::CuSeqlens& windows) {
   const int64_t chunk = std::min(frames, config.chunk),
                 rows = frames / chunk * config.rows_of(chunk) + config.rows_of(frames % chunk),
@@ -83,14 +83,14 @@ void append_windows_of(int64_t frames, const AudioConfig& config, ops::CuSeqlens
 
 }  // namespace
 
-// The rows before the first block of one recording.
+// The input rows of the first block, for one recording.
 Tensor AudioTower::embed_recording(const Tensor& frames_fm, const LinearContext& mode) const {
   const int64_t frames = frames_fm.size(0), chunk = std::min(frames, config.chunk), rest = frames % chunk;
   const int64_t rows = frames / chunk * config.rows_of(chunk) + config.rows_of(rest), width = config.hidden_size;
   Tensor x;
   if (config.pools_pairs()) {
     x = over_time(convolutions[0], in_chunks(frames_fm, chunk), 1, mode);
-    if (rest > 0) x = in_chunks(x.view({-1, width}).narrow(0, 0, frames), chunk);  // beyond the end it is zero again
+    if (rest > 0) x = in_chunks(x.view({-1, width}).narrow(0, 0, frames), chunk);  // zero past the end
     x = over_time(convolutions[1], x, 2, mode);
   } else {
     x = in_chunks(frames_fm, chunk).transpose(1, 2).unsqueeze(3);

@@ -1,5 +1,5 @@
-// An audio tower: rows of log-mel spectrograms in, embeddings of the language model out. Qwen2.5-Omni's and Qwen3-Omni's differ
-// by AudioConfig alone: in the convolutions before their blocks and in what follows these.
+// An audio tower: log-mel spectrogram rows in, embeddings of the language model out. Qwen2.5-Omni's and Qwen3-Omni's differ only
+// by AudioConfig: in the convolutions before the blocks and in the output projection.
 #pragma once
 #include <optional>
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace hone::model {
 
-// Whisper's: attention and an MLP, each behind a LayerNorm.
+// Whisper's block: attention and an MLP, each after a LayerNorm.
 struct AudioBlock {
   std::string name;  // "thinker.audio_tower.layers.0"
   Norm attention_norm, mlp_norm;
@@ -30,8 +30,8 @@ struct AudioTower {
   Recompute recompute = Recompute::none;
 
   Module module();
-  // frames_fm is [frames, mel bins] of all recordings, `lengths` the frames of each. One row for each token, [tokens, hidden]:
-  // what a recording becomes does not depend on those beside it. Without a trained weight no graph is kept.
+  // frames_fm is [frames, mel bins] of all recordings, `lengths` the frames of each. One row per token, [tokens, hidden]: the
+  // result of a recording does not depend on the others. Without a trained weight no graph is kept.
   Tensor forward(const Tensor& frames_fm, const std::vector<int64_t>& lengths, const LinearContext& mode);
 
  private:

@@ -8,14 +8,14 @@
 namespace hone::model {
 namespace {
 
-// No weight trains, and all that it computes with are plain weights, which a digest can tell apart.
+// All weights are frozen, plain tensors, so that a digest identifies them.
 bool is_frozen(const Module& tower) {
   auto is_plain = [](const Linear* layer) { return layer->tuners.empty() && !layer->quantized_base && !layer->quantized; };
   return std::ranges::all_of(tower.linears(), is_plain) && tower.adapter_parameters().empty() &&
          std::ranges::none_of(tower.parameters(), [](const auto& parameter) { return parameter.value->requires_grad(); });
 }
 
-// "": it is not frozen.
+// "" if it is not frozen.
 template <typename Tower>
 std::string digest_of(Tower& tower) {
   const auto module = tower.module();
@@ -24,7 +24,7 @@ std::string digest_of(Tower& tower) {
 
 }  // namespace
 
-// Audio adds nothing behind the first blocks.
+// Audio adds no deepstack features.
 EncoderEmbeddings MediaEncoder::encode(const ImageInput& images, const AudioInput& audio, bool training) const {
   const auto& architecture = decoder_.config.architecture;
   EncoderEmbeddings seen, heard;
@@ -68,7 +68,7 @@ void MediaEncoder::set_cache(std::shared_ptr<TowerCache> cache) {
   cache_ = std::move(cache);
 }
 
-// One picture at a time: its features must not depend on those beside it, not even in the last bit.
+// One image at a time: its features must not depend on the other images, not even in the last bit.
 VisionFeatures MediaEncoder::cached(const ImageInput& images, bool training) const {
   std::vector<TensorList> parts;
   int64_t first = 0;

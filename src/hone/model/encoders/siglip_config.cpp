@@ -1,4 +1,4 @@
-// Towers of SigLIP's blocks: Gemma 3's, which reads pictures of one size, and Ovis2.5's, which reads them as they are (NaViT).
+// Towers with SigLIP's blocks: Gemma 3's, with a fixed image size, and Ovis2.5's, with native resolutions (NaViT).
 #include <charconv>
 #include <cmath>
 
@@ -21,7 +21,7 @@ VisionConfig siglip(const Json& hf, int64_t text_width) {
   return config;
 }
 
-// "7|15|23", as the folders of Ovis write them.
+// "7|15|23", as in the folders of Ovis.
 std::vector<int64_t> blocks_listed_in(const std::string& text) {
   std::vector<int64_t> blocks;
   for (size_t begin = 0, end; begin <= text.size(); begin = end + 1) {

@@ -91,7 +91,7 @@ TensorList TowerCache::get(const std::string& key, at::Device device, const std:
   const auto start = std::chrono::steady_clock::now();
   const auto tensors = compute();
   TensorList kept;
-  for (const auto& tensor : tensors) kept.push_back(tensor.detach().to(at::kCPU).contiguous());  // waits for the device
+  for (const auto& tensor : tensors) kept.push_back(tensor.detach().to(at::kCPU).contiguous());  // synchronizes the device
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (writes_) store(path, kept, seconds);
   return tensors;
@@ -110,10 +110,10 @@ TensorList TowerCache::load(const fs::path& path, at::Device device) {
     for (auto& tensor : tensors) tensor = tensor.to(device);
     if (const auto seconds = metadata.find("seconds"); seconds != metadata.end())
       counts_.seconds_saved += std::strtod(seconds->second.c_str(), nullptr);
-    fs::last_write_time(path, fs::file_time_type::clock::now(), missing);  // used now: it goes last
+    fs::last_write_time(path, fs::file_time_type::clock::now(), missing);  // just used: evicted last
     return tensors;
   } catch (const UserError& problem) {
-    // A file that another process removed just now is no damage.
+    // A file just removed by another process is not an error.
     if (fs::exists(path, missing) && counts_.damaged++ == 0)
       log::warning("tower cache: {} is damaged and is recomputed: {}", path.string(), problem.what());
     return {};
@@ -121,7 +121,7 @@ TensorList TowerCache::load(const fs::path& path, at::Device device) {
 }
 
 void TowerCache::store(const fs::path& path, const TensorList& tensors, double seconds) {
-  static std::mutex one_writer;  // a file in the making bears the name of its process
+  static std::mutex one_writer;  // temporary file, named after its process
   const std::lock_guard lock(one_writer);
   std::vector<io::TensorSource> sources;
   for (size_t i = 0; i < tensors.size(); ++i) sources.push_back(io::TensorSource::of(entry_name(i), tensors[i]));
@@ -136,7 +136,7 @@ void TowerCache::store(const fs::path& path, const TensorList& tensors, double s
   if (bytes_ > config_.most_bytes) evict();
 }
 
-// Other processes may write and remove files of the same folder meanwhile.
+// Other processes may write and remove files of the same folder concurrently.
 void TowerCache::evict() {
   struct File {
     fs::file_time_type used;
@@ -156,7 +156,7 @@ void TowerCache::evict() {
   for (const auto& file : files) bytes_ += file.bytes;
   if (bytes_ <= config_.most_bytes) return;
   std::ranges::sort(files, {}, &File::used);
-  const size_t wanted = config_.most_bytes - config_.most_bytes / 10;  // so that not every new file removes one
+  const size_t wanted = config_.most_bytes - config_.most_bytes / 10;  // margin, so that not every new file evicts one
   for (const auto& file : files) {
     if (bytes_ <= wanted) break;
     std::error_code problem;

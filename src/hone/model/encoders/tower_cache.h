@@ -1,5 +1,5 @@
-// What towers that do not train compute of media, kept in files: one for each picture or recording. Several processes may share a
-// folder; a file is there whole or not at all.
+// Outputs of frozen towers, cached in files: one per image or recording. Several processes may share a folder; files are written
+// atomically.
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -16,12 +16,12 @@ struct TowerCacheConfig {
 
 class TowerCache {
  public:
-  // Throws UserError where the folder cannot be made.
+  // Throws UserError if the folder cannot be created.
   explicit TowerCache(TowerCacheConfig config);
   ~TowerCache();  // says what was saved
   TowerCache(const TowerCache&) = delete;
 
-  // The tensors under `key` on `device`, or what `compute` gives, which is kept. A damaged file is written again.
+  // The tensors of `key` on `device`, or the result of `compute`, which is stored. A damaged file is written again.
   TensorList get(const std::string& key, at::Device device, const std::function<TensorList()>& compute);
 
   struct Counts {
@@ -41,9 +41,9 @@ class TowerCache {
   Counts counts_;
 };
 
-// Changes with every weight of the tower, its type and device, what `settings` says of it, and hone's version.
+// Depends on every weight of the tower, its dtype and device, `settings`, and hone's version.
 std::string tower_digest(const Module& tower, const std::string& settings);
-// Of one medium as a tower reads it: its rows and their layout.
+// Of one medium as the tower reads it: its rows and their layout.
 std::string medium_digest(const std::string& tower, const Tensor& rows, const std::string& shape);
 
 }  // namespace hone::model

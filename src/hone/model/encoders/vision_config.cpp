@@ -75,7 +75,7 @@ VisionConfig picture_tower(const Json& hf, int64_t text_width) {
   return config;
 }
 
-// InternViT reads tiles of one size, and its merger is the pixel shuffle and the projector behind it.
+// InternViT reads tiles of one size; its merger is the pixel shuffle followed by the projector.
 static VisionConfig intern_vit(const Json& hf, int64_t text_width) {
   auto config = picture_tower(hf, text_width);
   config.patch_size = side_of(hf, "patch_size", 14);
@@ -164,7 +164,7 @@ VisionConfig qwen3_vl_vision(const Json& hf) {
 
 VisionConfig internvl_vision(const Json& hf, int64_t text_width) {
   auto config = intern_vit(hf, text_width);
-  require_value(hf, "use_mean_pooling", true);  // else there is another norm behind the last block
+  require_value(hf, "use_mean_pooling", true);  // else a norm follows the last block
   require_value(hf, "use_mask_token", false);
   require_value(hf, "use_absolute_position_embeddings", true);
   config.has_qkv_bias = flag_or(hf, "attention_bias", false);

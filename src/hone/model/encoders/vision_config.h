@@ -1,4 +1,4 @@
-// A vision tower's part of config.json, in one form for all families.
+// The config of a vision tower, in one form for all families.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace hone::model {
 
-// What a block computes between the two products of its MLP.
+// The activation of a block's MLP.
 enum class VisionActivation { quick_gelu, swiglu, gelu_tanh, gelu };
 
-// What a family's files call the modules of its tower.
+// The module names of a tower in a family's files.
 struct VisionNames {
   std::string tower = "model.visual";  // prefix of all but mergers, which may be elsewhere
   std::string patch_embed = "patch_embed.proj", positions = "pos_embed", class_token = {}, blocks = "blocks";
-  // Inside a block. `qkv` is empty where the three are layers of their own.
+  // Inside a block. `qkv` is empty if the three are separate layers.
   std::string norm1 = "norm1", norm2 = "norm2", qkv = "attn.qkv", q = {}, k = {}, v = {}, proj = "attn.proj", q_norm = {},
               k_norm = {}, gate = {}, up = "mlp.fc1", down = "mlp.fc2", scale1 = {}, scale2 = {};
   std::string merger = "model.visual.merger", deepstack = {};                       // whole paths
@@ -24,11 +24,11 @@ struct VisionNames {
   std::string vocabulary = {};                                                      // whole path of an embedding of visual words
 };
 
-// What makes embeddings of cells: two products with a norm before them; the mean of a cell, normed, and one product (Gemma 3); or
-// how likely each visual word is, of whose embeddings the mean is taken (Ovis).
+// How a cell becomes an embedding: two products after a norm; the normalized mean of a cell and one product (Gemma 3); or a
+// distribution over visual words, whose embeddings are averaged (Ovis).
 enum class MergerKind { two_products, mean, words };
 
-// How a table of learned positions meets pictures of another size than its own.
+// How a table of learned positions is applied to images of another size.
 enum class PositionResize { bilinear_corners, bicubic };
 
 struct VisionConfig {
@@ -60,7 +60,7 @@ struct VisionConfig {
   bool has_marks() const { return merger == MergerKind::words; }  // a row before and one behind each picture
   int64_t row_size() const { return in_channels * temporal_patch_size * patch_size * patch_size; }
   bool has_full_attention(int64_t block) const;
-  // A tower's parameter, or one of what makes embeddings of its outputs.
+  // A parameter of the tower or of its output projection.
   bool is_of_tower(const std::string& name) const;
   bool is_of_merger(const std::string& name) const;
 };

@@ -1,10 +1,10 @@
-// What a vision tower computes of pictures.
+// Outputs of a vision tower.
 #pragma once
 #include "hone/device/tensor.h"
 
 namespace hone::model {
 
-// One row for each merged cell, as wide as the language model: [cells, hidden].
+// One row per merged cell, as wide as the language model: [cells, hidden].
 struct VisionFeatures {
   Tensor embeddings_nh;
   TensorList deepstack;  // added behind the first decoder blocks, one each

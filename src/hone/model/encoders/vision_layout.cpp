@@ -9,7 +9,7 @@ namespace hone::model {
 namespace {
 
 struct Places {
-  std::vector<int64_t> rows, columns;  // of patches, in the order of merge blocks
+  std::vector<int64_t> rows, columns;  // patches in the order of merge blocks
 };
 
 void append_frame(const PatchGrid& grid, int64_t merge, Places& places) {
@@ -19,7 +19,7 @@ void append_frame(const PatchGrid& grid, int64_t merge, Places& places) {
         for (int64_t x = bx; x < bx + merge; ++x) places.rows.push_back(y), places.columns.push_back(x);
 }
 
-// The cells of one frame window by window, from the left and from the top; those at the right and the bottom may be smaller.
+// The cells of one frame window by window, from the left and from the top; windows at the right and the bottom may be smaller.
 void append_windows(int64_t height, int64_t width, int64_t side, int64_t first, int64_t unit, std::vector<int64_t>& order,
                     ops::CuSeqlens& windows) {
   for (int64_t top = 0; top < height; top += side)
@@ -31,7 +31,7 @@ void append_windows(int64_t height, int64_t width, int64_t side, int64_t first, 
     }
 }
 
-// The two rows of a table nearest to a patch, and the weight of each. In float32, as transformers computes it.
+// The two nearest rows of a table for a patch, and the weight of each. In float32, as in transformers.
 struct Between {
   std::array<int64_t, 2> places;
   std::array<float, 2> weights;
@@ -46,7 +46,7 @@ Between between(int64_t at, int64_t size, int64_t side) {
 
 Tensor as_tensor(const std::vector<int64_t>& values) { return at::tensor(values, at::kLong); }
 
-// Patches follow their cells.
+// Patches follow the order of their cells.
 Tensor by_cells(const Tensor& places_p, const Tensor& order_c, int64_t unit) {
   return places_p.view({-1, unit}).index_select(0, order_c).view({-1});
 }

@@ -1,5 +1,5 @@
-// Positions of the patches of several pictures in one packed row: rotations, frames, windows and the order that brings windows
-// together.
+// Positions of the patches of several images in one packed row: rotary positions, frames, windows and the order that groups
+// windows.
 #pragma once
 #include <vector>
 
@@ -16,14 +16,14 @@ struct VisionLayout {
   int64_t patches = 0;
 };
 
-// Rows of a square table of positions, and their weights: each patch is between four of them.
+// Rows of a square position table and their weights: four for each patch.
 struct LearnedPositions {
   Tensor rows_p4, weights_p4;  // int64 and float32 [patches, 4]
 };
 
 // On the CPU. `grids` are in patches; their sides are multiples of merge_size.
 VisionLayout vision_layout(const std::vector<PatchGrid>& grids, const VisionConfig& config);
-// Bilinear, the corners of the table at the corners of a picture; in the order of files.
+// Bilinear, with the corners of the table at the corners of an image; in file order.
 LearnedPositions learned_positions(const std::vector<PatchGrid>& grids, const VisionConfig& config);
 
 }  // namespace hone::model

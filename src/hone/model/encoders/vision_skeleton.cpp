@@ -1,4 +1,4 @@
-// The modules of a vision tower under the names of its files: shapes without memory, which a loader fills.
+// The modules of a vision tower by the names in its files: shapes without memory, filled by a loader.
 #include "hone/model/encoders/vision_tower.h"
 
 namespace hone::model {
@@ -52,7 +52,7 @@ VisionBlock vision_block(const VisionConfig& config, int64_t index) {
   return block;
 }
 
-// Gemma 3's norm stores how far its weights are from 1, as the norms of its decoder do.
+// Gemma 3's norm stores its weights as offsets from 1, like the norms of its decoder.
 VisionMerger mean_merger(const VisionConfig& config) {
   const auto& names = config.names;
   VisionMerger merger{.name = names.merger, .kind = config.merger};
@@ -77,7 +77,7 @@ VisionMerger vision_merger(const std::string& name, const VisionConfig& config, 
   if (config.merger == MergerKind::words) return words_merger(config);
   const auto& names = config.names;
   const int64_t cell = config.merge_unit() * config.hidden_size;
-  // A projector's norm is a LayerNorm, whatever the blocks have.
+  // A projector's norm is a LayerNorm, whatever norm the blocks use.
   return {name,
           vision_norm(name + "." + names.merger_norm, norms_cells ? cell : config.hidden_size, config.merger_norm_eps,
                       config.has_norm_bias || config.norms_cells),
@@ -87,7 +87,7 @@ VisionMerger vision_merger(const std::string& name, const VisionConfig& config, 
           config.merger};
 }
 
-// A table of transformers' nn.Embedding, or, with a class token, a parameter that has its position in front.
+// The table of transformers' nn.Embedding, or, with a class token, a parameter whose first row is that token's position.
 Parameter vision_positions(const VisionConfig& config) {
   const int64_t count = config.position_grid * config.position_grid;
   const auto name = config.names.tower + "." + config.names.positions;

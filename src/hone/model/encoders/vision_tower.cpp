@@ -11,15 +11,15 @@
 namespace hone::model {
 namespace {
 
-// What all blocks of one pass share.
+// Inputs shared by all blocks of a pass.
 struct VisionPass {
   ops::AttentionMetadata frames, windows;
-  ops::RopeTable rope;  // undefined: nothing is turned
+  ops::RopeTable rope;  // undefined: no rotary embedding
   ops::AttentionShape shape;
   LinearContext mode;
 };
 
-// Half of a head's angles turn by the row of a patch, half by its column.
+// Half of a head's angles depend on the row of a patch, half on its column.
 ops::RopeTable patch_rotations(const VisionLayout& layout, const VisionConfig& config, at::Device device) {
   if (config.rope_theta == 0) return {};
   const int64_t quarter = config.head_dim() / 4;
@@ -75,7 +75,7 @@ TensorList trained_of(const Module& module) {
   return list;
 }
 
-// In front of every frame is a row of its own; all frames are of one size.
+// Every frame starts with a class token; all frames have the same size.
 Tensor without_class_tokens(const Tensor& x_ph, int64_t frames) {
   const int64_t width = x_ph.size(1);
   return x_ph.view({frames, -1, width}).narrow(1, 1, x_ph.size(0) / frames - 1).reshape({-1, width});
@@ -95,7 +95,7 @@ Tensor VisionMerger::operator()(const Tensor& x_ph, int64_t merge_unit, const Li
   return last(at::gelu(first(cells, mode)), mode);
 }
 
-// A table in rows from the top, in the order of cells.
+// A table in row-major order, rearranged to the order of cells.
 static Tensor table_by_cells(const Tensor& table_ph, int64_t height, int64_t width, int64_t merge) {
   const int64_t hidden = table_ph.size(-1);
   return table_ph.view({height / merge, merge, width / merge, merge, hidden}).permute({0, 2, 1, 3, 4}).reshape({-1, hidden});
@@ -153,7 +153,7 @@ Tensor VisionTower::embed_patches(Tensor rows_pr, const VisionLayout& layout, co
       .view({-1, config.hidden_size});
 }
 
-// The last rows of the table are the marks: start and end of an image, of a video.
+// The last rows of the table are the markers: start and end of an image, of a video.
 Tensor VisionTower::with_marks(const Tensor& words_nh, const std::vector<PatchGrid>& grids) const {
   const auto& table = words->weight;
   auto mark = [&](int64_t from_end) { return table.narrow(0, table.size(0) - from_end, 1); };
@@ -197,7 +197,7 @@ VisionFeatures VisionTower::forward(const Tensor& patches_pr, const std::vector<
                  [&block, pass, whole](const Tensor& kept) { return TensorList{block_of_patches(block, kept, *pass, whole)}; },
                  x_ph, trained_of(const_cast<VisionBlock&>(block).module()))
                  .front();
-    // Before the last merger, so that a backward pass comes to the tower through that one first.
+    // Before the last merger, so that the backward pass reaches the tower through that merger first.
     if (std::ranges::count(config.deepstack_blocks, static_cast<int64_t>(i)) > 0)
       features.deepstack.push_back(merged(deepstack[features.deepstack.size()], x_ph));
   }

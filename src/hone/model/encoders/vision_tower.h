@@ -1,5 +1,5 @@
-// A vision tower: rows of patches in, one embedding of the language model for every merged cell out. Families differ by
-// VisionConfig alone.
+// A vision tower: rows of patches in, one embedding of the language model per merged cell out. Families differ only by
+// VisionConfig.
 #pragma once
 #include <optional>
 #include <vector>
@@ -24,7 +24,7 @@ struct VisionBlock {
   Module module();
 };
 
-// Makes one embedding of the patches of a cell.
+// Turns the patches of a cell into one embedding.
 struct VisionMerger {
   std::string name;  // "model.visual.merger"
   Norm norm;         // of a patch, or of a whole cell
@@ -48,7 +48,7 @@ struct VisionTower {
   Recompute recompute = Recompute::none;
 
   Module module();
-  // patches_pr is [patches, row_size] in float32 or the tower's type. Without a trained weight no graph is kept.
+  // patches_pr is [patches, row_size] in float32 or the tower's dtype. Without a trained weight no graph is kept.
   VisionFeatures forward(const Tensor& patches_pr, const std::vector<PatchGrid>& grids, const LinearContext& mode);
 
  private:

@@ -1,5 +1,5 @@
-// A model family: which architectures it serves and how its config.json reads. Adding one is a file here and a line in
-// registry.cpp.
+// A model family: its architectures and how its config.json is
+// read. Adding one takes a file here and a line in registry.cpp.
 #pragma once
 #include <string>
 #include <vector>
@@ -16,21 +16,21 @@ struct Family {
 
 const std::vector<Family>& families();
 
-// Field access that says which field is wrong. For families only: they run inside parse_config, which adds the file's name.
+// Field access whose errors name the field. For families only: they run inside parse_config, which adds the file's name.
 int64_t required_size(const Json& hf, const char* field);               // a positive integer
 int64_t size_or(const Json& hf, const char* field, int64_t otherwise);  // null counts as absent
 double number_or(const Json& hf, const char* field, double otherwise);
 bool flag_or(const Json& hf, const char* field, bool otherwise);
 std::vector<int64_t> sizes_of(const Json& hf, const char* field);  // empty when absent
-// Where a model that sees pictures keeps what is said of its text; `hf` itself where it is not set apart.
+// The text config of a multimodal model; `hf` itself if it is not nested.
 const Json& text_config_of(const Json& hf);
-// A language model's config with a tower in front. Throws where the two do not fit.
+// A language model's config with a vision tower. Throws if the two do not match.
 const Json& vision_config_of(const Json& hf);
 void add_tower(DecoderConfig& config, VisionConfig tower);
 
-// Everything that Llama and its descendants spell alike.
+// The fields common to Llama and its descendants.
 DecoderConfig llama_like_config(const Json& hf);
-// What the Qwen families with experts spell alike.
+// The fields common to the Qwen MoE families.
 MoeConfig qwen_experts(const Json& hf, const DecoderConfig& config);
 
 const Family& qwen2_family();

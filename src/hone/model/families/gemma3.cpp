@@ -1,5 +1,5 @@
-// Gemma 3: norms before and behind, on heads too; most layers see a window and turn by frequencies of their own. Its larger
-// models see pictures, 256 tokens each, whose rows see each other.
+// Gemma 3: norms before and after each half block and on heads; most layers use a sliding window with its own rotary frequencies.
+// Larger models read images of 256 tokens each, which attend to each other.
 #include <cmath>
 
 #include "hone/model/families/family.h"
@@ -18,7 +18,7 @@ void refuse_what_gemma3_lacks(const Json& hf) {
                     fmt::format("\"hidden_activation\" is {}; expected \"gelu_pytorch_tanh\"", act.dump()));
 }
 
-// Every so many layers one sees everything, unless the layers are listed.
+// Every n-th layer has full attention, unless the layers are listed.
 std::vector<int64_t> windows_of(const Json& hf, int64_t layers) {
   const int64_t window = size_or(hf, "sliding_window", 4096),
                 pattern = size_or(hf, "sliding_window_pattern", size_or(hf, "_sliding_window_pattern", 6));
@@ -34,7 +34,7 @@ std::vector<int64_t> windows_of(const Json& hf, int64_t layers) {
   return windows;
 }
 
-// transformers 4 writes rope_local_base_freq, 5 writes it among rope_parameters.
+// transformers 4 writes rope_local_base_freq, 5 puts it into rope_parameters.
 RopeConfig rope_of_windows(const Json& hf) {
   RopeConfig rope;
   rope.theta = number_or(hf, "rope_local_base_freq", 10000.0);
@@ -47,7 +47,7 @@ RopeConfig rope_of_windows(const Json& hf) {
   return rope;
 }
 
-// Files of models with a tower leave out what is the class's own default.
+// Configs of multimodal models omit the class's defaults.
 Json with_defaults(Json hf) {
   for (const auto& [field, value] : {std::pair<const char*, int64_t>{"vocab_size", 262208},
                                      {"hidden_size", 2304},

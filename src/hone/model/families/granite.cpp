@@ -1,4 +1,4 @@
-// Granite: Llama's block with a multiplier on embeddings, attention, what a block adds, and logits.
+// Granite: Llama's block with multipliers on embeddings, attention, residuals and logits.
 #include "hone/model/families/family.h"
 
 namespace hone::model {

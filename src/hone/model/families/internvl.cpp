@@ -1,5 +1,5 @@
-// InternVL 3 and 3.5 in both spellings: transformers' class and the one that comes with OpenGVLab's folders. The decoder is
-// another family's, with positions of one axis, after InternViT and a projector.
+// InternVL 3 and 3.5 in both formats: transformers' class and the one in OpenGVLab's folders. The decoder is another family's,
+// with one-dimensional positions, after InternViT and a projector.
 #include "hone/model/families/family.h"
 
 namespace hone::model {

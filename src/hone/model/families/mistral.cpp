@@ -8,7 +8,7 @@ namespace {
 
 DecoderConfig mistral_config(const Json& hf) {
   auto config = llama_like_config(hf);
-  // Absent, transformers fills in the first release's window; later releases say null.
+  // If absent, transformers uses the first release's window; later releases have null.
   std::ranges::fill(config.sliding_windows, hf.contains("sliding_window") ? size_or(hf, "sliding_window", 0) : 4096);
   return config;
 }

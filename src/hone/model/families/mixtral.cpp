@@ -1,4 +1,4 @@
-// Mixtral: Mistral's attention, and experts in every layer, the weights of a token's experts summing to 1.
+// Mixtral: Mistral's attention, with experts in every layer; the weights of a token's experts sum to 1.
 #include "hone/model/families/family.h"
 
 namespace hone::model {

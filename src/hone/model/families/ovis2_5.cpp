@@ -1,4 +1,4 @@
-// Ovis2.5: Qwen3's decoder; a picture's cells are mixtures of visual words, with a mark before the picture and one behind it.
+// Ovis2.5: Qwen3's decoder; the cells of an image are mixtures of visual words, with a marker before and after the image.
 #include "hone/model/families/family.h"
 
 namespace hone::model {
@@ -15,7 +15,7 @@ DecoderConfig ovis2_5_config(const Json& hf) {
   if (tower == hf.end() || !tower->is_object())
     throw UserError(ExitCode::bad_checkpoint, "\"vit_config\" is missing; expected an object");
   add_tower(config, ovis2_5_vision(*tower, config.hidden_size, size_or(hf, "visual_vocab_size", 65536)));
-  config.carried = {config.vision->names.tower + ".post_layernorm."};  // computed there, and not used
+  config.carried = {config.vision->names.tower + ".post_layernorm."};  // computed there but unused
   return config;
 }
 

@@ -1,4 +1,4 @@
-// Qwen2-MoE and Qwen1.5-MoE: Qwen2's attention; beside the experts, one that every token goes through, behind a gate.
+// Qwen2-MoE and Qwen1.5-MoE: Qwen2's attention; in addition to the routed experts, a gated shared expert for every token.
 #include "hone/model/families/family.h"
 
 namespace hone::model {
@@ -7,7 +7,7 @@ namespace {
 DecoderConfig qwen2_moe_config(const Json& hf) {
   auto config = llama_like_config(hf);
   config.attention.qkv_bias = flag_or(hf, "qkv_bias", true);
-  // Every other of the lower layers, unlike Qwen2's upper ones.
+  // Alternating among the lower layers, unlike Qwen2's upper ones.
   if (flag_or(hf, "use_sliding_window", false)) {
     const int64_t window = size_or(hf, "sliding_window", 0), end = std::min(config.layers, size_or(hf, "max_window_layers", 28));
     for (int64_t layer = 0; layer < end; layer += 2) config.sliding_windows[static_cast<size_t>(layer)] = window;

@@ -1,4 +1,4 @@
-// Qwen2-VL and Qwen2.5-VL: Qwen2's decoder with positions of three axes, and a vision tower in front of it.
+// Qwen2-VL and Qwen2.5-VL: Qwen2's decoder with three-axis positions (M-RoPE), and a vision tower.
 #include "hone/model/families/family.h"
 
 namespace hone::model {

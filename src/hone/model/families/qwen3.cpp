@@ -1,4 +1,4 @@
-// Qwen3: Llama's block with RMSNorm on each head of queries and keys, and a head size of its own.
+// Qwen3: Llama's block with RMSNorm on each head of queries and keys, and an explicit head size.
 #include "hone/model/families/family.h"
 
 namespace hone::model {

@@ -1,5 +1,5 @@
-// Qwen3-VL, dense and with experts: Qwen3's decoder whose frequencies take turns between three axes, and a tower that adds to the
-// first decoder blocks too (deepstack).
+// Qwen3-VL, dense and MoE: Qwen3's decoder with frequencies interleaved over three axes, and a vision tower that also adds to the
+// first decoder blocks (deepstack).
 #include "hone/model/families/family.h"
 
 namespace hone::model {
@@ -8,7 +8,7 @@ namespace {
 DecoderConfig with_qwen3_tower(const Json& hf, const Family& text_family) {
   const Json& text = text_config_of(hf);
   auto config = text_family.config(text);
-  // transformers gives the text part a default of its own, which the whole model's overrules.
+  // transformers gives the text config a default, which the full model's value overrides.
   config.tie_word_embeddings = flag_or(hf, "tie_word_embeddings", config.tie_word_embeddings);
   config.names.model = "model.language_model";
   config.rope.theta = 500000;
@@ -23,7 +23,7 @@ DecoderConfig qwen3_vl_config(const Json& hf) { return with_qwen3_tower(hf, qwen
 
 DecoderConfig qwen3_vl_moe_config(const Json& hf) {
   auto config = with_qwen3_tower(hf, qwen3_moe_family());
-  config.experts.norm_topk_prob = true;  // whatever the file says
+  config.experts.norm_topk_prob = true;  // regardless of the file
   config.experts.stored_as = io::kTransposedNames;
   return config;
 }

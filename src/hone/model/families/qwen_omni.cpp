@@ -1,5 +1,5 @@
 // The thinkers of Qwen2.5-Omni and Qwen3-Omni: the decoders of Qwen2.5-VL and Qwen3-VL-MoE, a vision tower and an audio tower.
-// The talker (talker, token2wav, code2wav) is carried along untouched.
+// The talker (talker, token2wav, code2wav) is kept unchanged.
 #include "hone/model/families/family.h"
 
 namespace hone::model {
@@ -19,7 +19,7 @@ VisionConfig named_for_omni(VisionConfig tower) {
 }
 
 void complete_thinker(DecoderConfig& config, const Json& thinker, VisionConfig vision, AudioConfig audio) {
-  // transformers gives the text part a default of its own, which the thinker's overrules.
+  // transformers gives the text config a default, which the thinker's value overrides.
   config.tie_word_embeddings = flag_or(thinker, "tie_word_embeddings", false);
   config.names.model = "thinker.model";
   config.names.head = "thinker.lm_head";

@@ -2,7 +2,7 @@
 
 namespace hone::model {
 
-// Listed by hand: objects that register themselves are dropped by the linker from a static library.
+// Listed explicitly: the linker drops self-registering objects from a static library.
 const std::vector<Family>& families() {
   static const std::vector<Family> list{
       qwen2_family(),         qwen3_family(),        llama_family(),          mistral_family(),       qwen2_moe_family(),

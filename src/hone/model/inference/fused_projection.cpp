@@ -12,7 +12,7 @@
 namespace hone::model {
 namespace {
 
-// Puts the tensors end to end and makes each a view of its part.
+// Concatenates the tensors and makes each a view of its part.
 Tensor laid_end_to_end(const std::vector<Tensor*>& parts) {
   TensorList values;
   for (auto* part : parts) values.push_back(*part);
@@ -20,7 +20,7 @@ Tensor laid_end_to_end(const std::vector<Tensor*>& parts) {
   int64_t begin = 0;
   for (auto* part : parts) {
     int64_t rows = part->size(0);
-    // What trains stays the same tensor for those who hold it, and is given other memory.
+    // Trained parameters stay the same tensor objects and only get new storage.
     if (part->requires_grad())
       part->set_data(whole.narrow(0, begin, rows));
     else
@@ -30,7 +30,7 @@ Tensor laid_end_to_end(const std::vector<Tensor*>& parts) {
   return whole;
 }
 
-// The same for rounded weights, whose rows are independent.
+// The same for quantized weights, whose rows are independent.
 std::shared_ptr<const ops::PackedWeight> rounded_end_to_end(const std::vector<Linear*>& layers) {
   std::vector<ops::PackedWeight> parts;
   for (auto* layer : layers) parts.push_back(*layer->quantized);
@@ -45,13 +45,13 @@ std::shared_ptr<const ops::PackedWeight> rounded_end_to_end(const std::vector<Li
 
 const Tensor& numbers_of(const Linear& layer) { return layer.quantized ? layer.quantized->codes : layer.weight; }
 
-// Nothing trains the layer, and it is computed with its unchanged weight.
+// Nothing trains the layer, and its weight is used unchanged.
 bool is_free(const Linear* layer) {
   return !layer->weight.requires_grad() && !layer->is_tuned() && !layer->quantized && !layer->quantized_base;
 }
 
-// On a CPU, reading the weights is what a step costs, and a mapped file is on small pages. Copies are on huge ones where
-// buffers are kept (device/memory.h). A model that fills the machine stays in its file, whose pages the system can drop.
+// On a CPU, a step is bound by reading weights, and a mapped file uses small pages. Copies use huge pages if buffers are cached
+// (device/memory.h). A model that fills the machine stays in its file, whose pages the system can drop.
 void copy_weights_to_huge_pages(Decoder& decoder) {
   auto& head = decoder.head;
   if (!head.weight.is_cpu() || !is_free(&head)) return;
@@ -67,7 +67,7 @@ void copy_weights_to_huge_pages(Decoder& decoder) {
   if (decoder.config.tie_word_embeddings) decoder.embedding.weight = head.weight;
 }
 
-// False where a joined product does not pay on the block's device.
+// False if a fused product does not pay off on the block's device.
 bool fuse_block(Block& block) {
   auto is_rounded = [](const Linear* layer) {
     return layer->quantized && !layer->is_tuned() && ops::cpu::can_be_followed(layer->quantized->codes);
@@ -77,7 +77,7 @@ bool fuse_block(Block& block) {
   };
   auto& a = block.attention;
   if (!a.q.quantized && !ops::benefits_from_fused_qkv(a.q.weight, block.shape)) return false;
-  const bool norms_are_plain = !a.q_norm || !a.q_norm->zero_centered;  // others are not part of what follows a joined product
+  const bool norms_are_plain = !a.q_norm || !a.q_norm->zero_centered;  // other layers are not part of a fused product
   if (norms_are_plain && !a.qkv.is_current_for({&a.q, &a.k, &a.v})) join(a.qkv, {&a.q, &a.k, &a.v});
   if (auto& mlp = block.mlp; mlp && !mlp->gate_up.is_current_for({&mlp->gate, &mlp->up}))
     join(mlp->gate_up, {&mlp->gate, &mlp->up});
@@ -102,7 +102,7 @@ FusedProjection FusedProjection::of(const std::vector<Linear*>& layers) {
   return joined;
 }
 
-// The layers' own 8-bit floats are parts of those of all.
+// The layers' own float8 weights become views of the joint one.
 void FusedProjection::round_weights(const std::vector<Linear*>& layers) {
   float8_ = ops::float8_weight(weight_);
   int64_t begin = 0;
@@ -173,7 +173,7 @@ void fuse_projections(CausalLM& model) {
 void join_trained_projections(CausalLM& model) {
   if (!model.device().is_cuda() || model.is_sliced() || model.has_weight_hooks()) return;
   auto is_plain = [](const Linear* layer) { return layer->tuners.empty() && !layer->quantized && !layer->quantized_base; };
-  // Layers whose weights are rounded again, and pairs of which one is, stay separate.
+  // Layers that are requantized, and pairs that contain one, stay separate.
   auto is_exact = [&](const Linear* layer) { return is_plain(layer) && !layer->float8; };
   auto is_float8 = [&](const Linear* layer) { return is_plain(layer) && layer->float8 && !layer->weight.requires_grad(); };
   auto round = [&](Linear& layer) {

@@ -1,5 +1,5 @@
-// Layers that read the same input, their weights laid end to end so that one product serves them all. For inference, where a
-// small layer costs its launch on an accelerator and a meeting of all threads on a CPU, and for training on a GPU.
+// Layers with the same input whose weights are concatenated, so that one product serves all. For inference, where a small layer
+// costs a launch on an accelerator and a thread barrier on a CPU, and for training on a GPU.
 #pragma once
 #include "hone/model/layers.h"
 #include "hone/ops/linear/joint_linear.h"
@@ -8,31 +8,31 @@ namespace hone::model {
 
 class CausalLM;
 
-// Inference: projections that read the same input become one product, where that pays and nothing trains them.
+// Inference: fuses projections with the same input if that is faster and nothing trains them.
 void fuse_projections(CausalLM& model);
-// Training on a GPU: the same, however they are tuned (ops/linear/joint_linear.h). Tensors that train stay the same tensors.
+// Training on a GPU: the same, with any tuner (ops/linear/joint_linear.h). Trained tensors keep their identity.
 void join_trained_projections(CausalLM& model);
 
 class FusedProjection {
  public:
-  // The layers' weights, all as loaded or all rounded, become views of one tensor: what is written into them in place is seen
-  // here.
+  // The layers' weights, all full-precision or all quantized,
+  // become views of one tensor: in-place updates are visible here.
   static FusedProjection of(const std::vector<Linear*>& layers);
 
-  // Products of 8-bit floats in training (ops/linear/float8_weight.h), of these layers together and alone.
+  // float8 products in training (ops/linear/float8_weight.h), of these layers together and separately.
   void round_weights(const std::vector<Linear*>& layers);
   bool round_for_inference();  // products of more than a few rows; false where the device has none
 
-  // False once a layer carries an adapter or was given another tensor.
+  // False once a layer has an adapter or another tensor.
   bool is_current_for(std::initializer_list<const Linear*> layers) const;
   Tensor operator()(const Tensor& x_th) const;      // [T, sum of outputs]
   const Tensor& weight() const { return weight_; }  // undefined where it is rounded, or nothing is joined
   const Tensor& bias() const { return bias_; }
 
-  // In training, on a GPU: layers with or without LoRA, weights frozen or trained. Empty where they must be computed one by one.
+  // Training on a GPU: layers with or without LoRA, weights frozen or trained. Empty if they must be computed separately.
   TensorList trained(std::initializer_list<const Linear*> layers, const Tensor& x_th, const LinearContext& mode,
                      const ops::RopeTable* rope = nullptr) const;
-  // The same of gate and up, whose LoRA updates may be left to the operator that reads them (ops/linear/joint_linear.h).
+  // The same for gate and up, whose LoRA updates may be left to the operator that reads them (ops/linear/joint_linear.h).
   TensorList trained_gate_up(const Linear& gate, const Linear& up, const Tensor& x_th, const LinearContext& mode,
                              ops::cuda::GateUpdates& updates) const;
 

@@ -1,6 +1,6 @@
-// A second set of a model's block weights with the adapters added to them: generation beside the training of LoRA then costs what
-// it costs without, its projections are fused, and captured decode steps find them where they were. In the weights' type, so a
-// token's probability differs by a rounding from the one that training computes.
+// A second set of block weights with merged adapters: generation during LoRA training then costs the same as without adapters,
+// projections are fused, and captured decode graphs stay valid. In the weights' dtype, so a token's probability differs by
+// rounding from that of training.
 #pragma once
 #include "hone/model/causal_lm.h"
 #include "hone/model/decoder.h"
@@ -9,7 +9,7 @@ namespace hone::model {
 
 class MergedWeights {
  public:
-  // On a GPU, where blocks carry nothing but LoRA, no weight of theirs trains, and the set is a small part of the memory.
+  // On a GPU, if blocks have only LoRA, none of their weights train, and the set is a small part of the memory.
   static bool serves(CausalLM& model);
   explicit MergedWeights(CausalLM& model);
 

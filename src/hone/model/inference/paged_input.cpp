@@ -3,7 +3,7 @@
 namespace hone::model {
 namespace {
 
-// Neighbours of one adapter are one range.
+// Adjacent chunks of one adapter form one range.
 void append_adapter_rows(ops::LoraMapping& rows, std::string_view adapter, int64_t begin, int64_t end) {
   if (adapter.empty()) return;
   if (!rows.empty() && rows.back().adapter == adapter && rows.back().end == begin)
@@ -16,11 +16,11 @@ void append_adapter_rows(ops::LoraMapping& rows, std::string_view adapter, int64
 
 PagedInput paged_input(std::span<const PagedChunk> chunks, int64_t block_size) {
   std::vector<int32_t> tokens, positions;
-  std::vector<std::pair<int64_t, Tensor>> given;  // where chunks with positions of their own begin
+  std::vector<std::pair<int64_t, Tensor>> given;  // start of chunks with their own positions
   TensorList rows, embeddings;
-  std::vector<TensorList> deepstack;  // by the block that they are added behind
+  std::vector<TensorList> deepstack;  // by the block after which they are added
   std::vector<ops::PagedSequence> sequences;
-  std::vector<ops::RowBlock> pictures;  // whose rows see each other
+  std::vector<ops::RowBlock> pictures;  // whose rows attend to each other
   PagedInput result;
   for (const auto& chunk : chunks) {
     const auto begin = static_cast<int64_t>(tokens.size()), count = static_cast<int64_t>(chunk.tokens.size());
@@ -33,7 +33,7 @@ PagedInput paged_input(std::span<const PagedChunk> chunks, int64_t block_size) {
     if (!chunk.encoder.empty()) {
       rows.push_back(chunk.encoder.rows_n + begin);
       embeddings.push_back(chunk.encoder.embeddings_nh);
-      deepstack.resize(chunk.encoder.deepstack.size());  // as many for all chunks: they are of one tower
+      deepstack.resize(chunk.encoder.deepstack.size());  // the same for all chunks: they come from one tower
       for (size_t i = 0; i < deepstack.size(); ++i) deepstack[i].push_back(chunk.encoder.deepstack[i]);
     }
     append_adapter_rows(result.input.adapters, chunk.adapter, begin, begin + count);

@@ -1,4 +1,4 @@
-// The input of an inference step: new tokens of several sequences whose earlier ones are in the paged KV cache.
+// The input of an inference step: new tokens of several sequences whose earlier tokens are in the paged KV cache.
 #pragma once
 #include <span>
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace hone::model {
 
-// New tokens of one sequence, behind `past` that are in the cache. Its blocks have room for all of them.
+// New tokens of one sequence, after `past` tokens in the cache. Its blocks have room for all of them.
 struct PagedChunk {
   std::span<const text::TokenId> tokens;
   int64_t past = 0;

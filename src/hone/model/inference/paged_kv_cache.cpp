@@ -12,7 +12,7 @@ PagedKvCache::PagedKvCache(const DecoderConfig& config, int64_t blocks, int64_t 
                            const std::vector<at::Device>& layers, ops::KvCacheDtype code)
     : block_size_(block_size) {
   const auto kv_heads =
-      config.attention.kv_heads * config.layers / static_cast<int64_t>(layers.size());  // of slices, each has its part
+      config.attention.kv_heads * config.layers / static_cast<int64_t>(layers.size());  // each shard has its part
   for (auto device : layers)
     layers_.push_back(ops::allocate_kv_cache_layer(blocks, kv_heads, block_size, config.attention.head_dim,
                                                    at::TensorOptions(dtype).device(device), code));

@@ -7,8 +7,8 @@ namespace hone::model {
 
 class PagedKvCache {
  public:
-  // Keys and values of a layer are on its device. Layers in slices follow each other slice by slice, each with its part of the
-  // heads.
+  // Keys and values of a layer are on its device. Tensor parallel
+  // shards follow each other, each with its part of the heads.
   PagedKvCache(const DecoderConfig& config, int64_t blocks, int64_t block_size, at::ScalarType dtype,
                const std::vector<at::Device>& layers, ops::KvCacheDtype code = ops::KvCacheDtype::plain);
   PagedKvCache(const DecoderConfig& config, int64_t blocks, int64_t block_size, at::ScalarType dtype, at::Device device);
@@ -19,11 +19,11 @@ class PagedKvCache {
 
   void copy_blocks(const std::vector<int64_t>& from, const std::vector<int64_t>& to);
 
-  // Which sequences the next forward pass continues, and where; set before it.
+  // The sequences that the next forward pass continues; set before it.
   void set_metadata(ops::PagedAttentionMetadata plan);
-  // For the model: stores a layer's new keys and values, then attends.
+  // For the model: stores a layer's new keys and values, then computes attention.
   Tensor attend(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionShape& shape);
-  // The same from a joined projection, before norms and rotation.
+  // The same from a fused projection, before norms and rotary embedding.
   Tensor attend(int64_t layer, const Tensor& qkv, const ops::QkNorm& norms, const ops::RopeTable& rope,
                 const ops::AttentionShape& shape);
 

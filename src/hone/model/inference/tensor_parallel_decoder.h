@@ -1,5 +1,5 @@
-// A decoder sharded along its heads and the width of its MLPs, for inference: every shard computes on a thread, and where there
-// are several on a device, of its own; what they compute of a block is summed.
+// A decoder sharded by heads and MLP width, for inference: every shard computes on its own thread, and on its own device if there
+// are several; the outputs of a block are all-reduced.
 #pragma once
 #include "hone/model/decoder.h"
 #include "hone/model/forward_input.h"
@@ -9,16 +9,16 @@ namespace hone::model {
 
 class CausalLM;
 
-// Inference: from now on every layer is computed in slices, one on each device and all at a time; the devices may be the same.
-// Throws UserError(usage) where heads cannot be divided.
+// Inference: computes every layer in shards from now on, one per device and all concurrently; the devices may be the same. Throws
+// UserError(usage) if heads cannot be divided.
 void apply_tensor_parallel(CausalLM& model, const std::vector<at::Device>& devices);
 
 class TensorParallelDecoder {
  public:
-  // Throws UserError(usage), naming the numbers that fit, when heads or widths cannot be divided by so many.
+  // Throws UserError(usage) listing valid sizes if heads or widths cannot be divided.
   static void check(const DecoderConfig& config, size_t slices);
 
-  // `whole` keeps the weights' names, and adapters are attached to it. A slice on each of `devices`.
+  // `whole` keeps the weights' names, and adapters are attached to it. One shard on each of `devices`.
   TensorParallelDecoder(const Decoder& whole, const std::vector<at::Device>& devices);
 
   std::vector<Decoder>& slices() { return ranks_; }
@@ -26,12 +26,12 @@ class TensorParallelDecoder {
   std::vector<at::Device> block_devices() const;  // slice by slice, as the blocks of the slices count the layers of a cache
 
   void sync_adapters(const Decoder& whole);  // adapters that came or went since
-  // Hidden states after the final norm, on the first device. `pass_on` makes what the blocks of a device share.
+  // Hidden states after the final norm, on the first device. `pass_on` makes the shared inputs of a device's blocks.
   Tensor hidden(const ForwardInput& input, const std::function<std::shared_ptr<ForwardContext>(at::Device)>& pass_on);
   Tensor logits(const Tensor& hidden_th, const LinearContext& mode);  // each slice has a part of the vocabulary
 
  private:
-  // An adapter as it was when the slices took it. The tensor is held, so that no other can come to be at its address.
+  // An adapter as it was when the shards took it. The tensor is held, so that its address cannot be reused.
   struct AdapterVersion {
     Tensor a;  // undefined: here a layer's list ends
     bool active;

@@ -9,13 +9,13 @@
 
 namespace hone::model {
 
-// All slices lay their parts down, wait, add up all of them in the same order, and wait again before the next.
+// All shards publish their partial results, wait, sum all of them in the same order, and wait again before the next sum.
 struct TensorParallelWorkers::AllReduceBarrier {
   explicit AllReduceBarrier(size_t slices)
       : parts(slices), everyone(std::make_unique<std::barrier<>>(static_cast<std::ptrdiff_t>(slices))) {}
   TensorList parts;
   std::unique_ptr<std::barrier<>> everyone;
-  std::atomic<bool> left{false};  // somebody failed and will not come
+  std::atomic<bool> left{false};  // a worker failed and will not arrive
 
   void wait() {
     everyone->arrive_and_wait();
@@ -77,7 +77,7 @@ void TensorParallelWorkers::run(const std::function<void(size_t)>& work) {
 
 void TensorParallelWorkers::serve(size_t slice) {
   device::set_num_threads(cores_);
-  device::select_device(devices_[slice].str());  // an accelerator is chosen by each thread for itself
+  device::select_device(devices_[slice].str());  // the current accelerator is set per thread
   std::unique_lock lock(mutex_);
   for (uint64_t done = 0;;) {
     changed_.wait(lock, [&] { return stopping_ || round_ != done; });

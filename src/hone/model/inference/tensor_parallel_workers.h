@@ -17,8 +17,8 @@ class TensorParallelWorkers {
   explicit TensorParallelWorkers(const std::vector<at::Device>& devices);  // one slice on each; they may be the same
   ~TensorParallelWorkers();
 
-  // work(i) for every slice, side by side; slice 0 on the caller's thread. Rethrows the first failure; nobody waits for who
-  // failed.
+  // work(i) for every shard, concurrently; shard 0 on the caller's thread. Rethrows the first failure; nobody waits for a failed
+  // shard.
   void run(const std::function<void(size_t slice)>& work);
   TensorParallelRegion& region(size_t slice) { return *regions_[slice]; }
 

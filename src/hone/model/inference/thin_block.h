@@ -1,5 +1,5 @@
-// A decoder block for one or two tokens on a GPU, which costs what reading its weights costs: norms, sums and SwiGLU are part of
-// the products' kernels (ops/cuda/thin_linear.h), so that five launches read weights and little is between them.
+// A decoder block for one or two tokens on a GPU, bound by reading its weights: norms, sums and SwiGLU are part of the products'
+// kernels (ops/cuda/thin_linear.h), so that a block takes five launches.
 #pragma once
 #include "hone/model/decoder.h"
 

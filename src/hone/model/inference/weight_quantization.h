@@ -1,15 +1,15 @@
-// Weights of 8 or 4 bits, rounded when a model is made ready for inference.
+// 8-bit and 4-bit weights, quantized when a model is prepared for inference.
 #pragma once
 #include "hone/model/causal_lm.h"
 
 namespace hone::model {
 
-// On the CPU: linear layers compute with weights of so many bits from now on, and the originals are let go. Throws UserError
-// elsewhere.
+// On the CPU: linear layers use weights of this many bits from now
+// on, and the originals are freed. Throws UserError elsewhere.
 void apply_quantization(CausalLM& model, int bits);
 
-// On a GPU that multiplies 8-bit floats, behind fuse_projections: products of blocks' layers and more than two rows are of
-// weights rounded so, which are kept beside the others. Throws UserError elsewhere.
+// On a GPU with float8 products, after fuse_projections: block products with more than two rows use float8 copies of the weights,
+// which are kept in addition. Throws UserError elsewhere.
 void apply_float8(CausalLM& model);
 
 }  // namespace hone::model

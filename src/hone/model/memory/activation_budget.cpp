@@ -9,9 +9,9 @@ namespace hone::model {
 namespace {
 
 constexpr std::array kChoices{Recompute::none, Recompute::attention, Recompute::mlp, Recompute::block};
-constexpr int kUnits = 2000;  // of memory between the least and all: what the choice is made to
+constexpr int kUnits = 2000;  // resolution of the memory axis between minimum and maximum
 
-// How wide a token is inside the MLP, over all experts that it goes to.
+// The MLP width per token, over all of its experts.
 double inner_width(const DecoderConfig& config, int64_t layer) {
   if (!config.has_experts(layer)) return static_cast<double>(config.intermediate_size);
   const auto& experts = config.experts;
@@ -19,7 +19,7 @@ double inner_width(const DecoderConfig& config, int64_t layer) {
 }
 
 struct HalfCosts {
-  RecomputeCost attention, mlp;  // kept where nothing runs again; repeated where it does
+  RecomputeCost attention, mlp;  // kept without recomputation; computed again with it
 };
 
 HalfCosts halves(const DecoderConfig& config, int64_t layer, int64_t row_length) {
@@ -30,12 +30,12 @@ HalfCosts halves(const DecoderConfig& config, int64_t layer, int64_t row_length)
   const auto seen = static_cast<double>(window > 0 ? std::min(window, row_length) : row_length) / 2;
   HalfCosts costs;
   costs.attention = {2 * hidden + 2 * q + 2 * kv + (a.qk_norm ? q + kv : 0), hidden * (2 * q + 2 * kv) + 2 * q * seen};
-  costs.mlp = {2 * hidden + 2 * inner, 2 * hidden * inner};  // the last product is not done again
+  costs.mlp = {2 * hidden + 2 * inner, 2 * hidden * inner};  // the last product is not recomputed
   if (config.has_experts(layer)) costs.mlp.kept += static_cast<double>(config.experts.num_experts_per_tok) * hidden;
   return costs;
 }
 
-// The least work for each amount of memory that may be kept, block after block: the knapsack problem.
+// The least recomputation for each amount of kept memory, block by block: a knapsack problem.
 std::vector<Recompute> solve(const std::vector<std::array<RecomputeCost, 4>>& blocks, double unit, int capacity) {
   constexpr double kImpossible = std::numeric_limits<double>::infinity();
   std::vector<double> best(static_cast<size_t>(capacity) + 1, 0);
@@ -82,7 +82,7 @@ RecomputeCost recompute_cost(const DecoderConfig& config, int64_t layer, Recompu
 
 std::vector<Recompute> recompute_within(const DecoderConfig& config, double budget, int64_t row_length) {
   std::vector<std::array<RecomputeCost, 4>> blocks;
-  std::map<std::pair<double, double>, std::vector<size_t>> alike;  // by what they cost
+  std::map<std::pair<double, double>, std::vector<size_t>> alike;  // ordered by cost
   double between = 0;
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     auto& block = blocks.emplace_back();

@@ -29,7 +29,7 @@ void set_random_state(at::Device device, const Tensor& state) {
   generator.set_state(state);
 }
 
-// Replays the random numbers of the forward pass, then gives the generator its own place back.
+// Replays the random numbers of the forward pass, then restores the generator.
 class RandomReplay {
  public:
   RandomReplay(at::Device device, const Tensor& state) : device_(device), present_(random_state(device)) {
@@ -55,8 +55,8 @@ class RunningAgain {
   bool before_;
 };
 
-// What runs again, and where its input waits. It lives in the context as a holder, since saved data must be a value libtorch
-// knows.
+// The recomputed function and its stored input. Kept in the context through a holder, since saved data must be a type that
+// libtorch knows.
 struct Rerun : torch::CustomClassHolder {
   Rerun(BlockFunction function, ActivationOffloader* store, bool draws)
       : function(std::move(function)), store(store), draws(draws) {}
@@ -99,7 +99,7 @@ class Recomputed : public torch::autograd::Function<Recomputed> {
     }
     variable_list wanted(saved.begin() + 1, saved.end());
     if (wants_x) wanted.insert(wanted.begin(), x);
-    variable_list used, gradients;  // nothing may depend on some of what the block gives
+    variable_list used, gradients;  // some outputs of the block may be unused
     for (size_t i = 0; i < ys.size(); ++i)
       if (grads[i].defined() && ys[i].requires_grad()) used.push_back(ys[i]), gradients.push_back(grads[i]);
     auto found = torch::autograd::grad(used, wanted, gradients, std::nullopt, false, /*allow_unused=*/true);

@@ -11,18 +11,18 @@ namespace hone::model {
 
 class CausalLM;
 
-// What runs again in the backward pass instead of being kept: nothing, full blocks, or one half of each block.
+// What is recomputed in the backward pass: nothing, full blocks, or one half of each block.
 enum class Recompute { none, block, attention, mlp };
 
-// True while a part is recomputed on this thread: its output values were used already, and only its gradients are needed
-// for.
+// True while a part is recomputed on this thread: its
+// output values are not needed again, only its gradients.
 bool runs_again();
 
 using BlockFunction = std::function<TensorList(const Tensor&)>;
 
-// block(x), with the gradients of x and of `parameters` (every trained tensor the block reads). Dropout draws the same masks both
-// times. `draws` false says that it draws nothing, and the generator is left alone. Meanwhile x waits in `store`, which outlives
-// the backward pass, or where it is.
+// block(x), with the gradients of x and of `parameters` (every trained tensor the block reads). Dropout masks are the same both
+// times. `draws` false: it draws no random numbers, and the generator is left alone. Meanwhile x is kept in `store`, which
+// outlives the backward pass, or in place.
 TensorList checkpoint(const BlockFunction& block, const Tensor& x, const TensorList& parameters,
                       ActivationOffloader* store = nullptr, bool draws = true);
 
@@ -35,11 +35,11 @@ struct ActivationCheckpointingConfig {
   bool offload = false;                 // what is kept waits in host memory; on a CPU it is there already
 };
 
-// `device`: where the blocks will run, which is not where they are while parallel processes still shard them. `row_length`: of
-// the sequences, by which a memory budget weighs attention.
+// `device`: where the blocks will run, which differs from their current device while parallel processes still shard them.
+// `row_length`: length of the sequences, for the cost of attention in a memory budget.
 void apply_activation_checkpointing(CausalLM& model, const ActivationCheckpointingConfig& config, at::Device device,
                                     int64_t row_length);
-// Of these blocks, all where none are given. What they keep waits in host memory if it is offloaded from a device.
+// For these blocks, or all if none are given. Saved inputs are kept in host memory if offloaded.
 void apply_activation_checkpointing(CausalLM& model, Recompute what, const std::vector<int64_t>& blocks = {},
                                     std::optional<at::Device> offload_from = {});
 // The same with a choice for each layer of the model, of which a pipeline stage has some.

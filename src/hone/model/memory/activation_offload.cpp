@@ -11,7 +11,7 @@ namespace {
 
 c10::impl::VirtualGuardImpl streams_of(at::Device device) { return c10::impl::VirtualGuardImpl(device.type()); }
 
-// What `second` is given from now on waits for what `first` has been given so far.
+// Work submitted to `second` from now on waits for the work submitted to `first` so far.
 void order(const c10::Stream& first, const c10::Stream& second) {
   c10::Event reached(first.device_type());
   reached.record(first);
@@ -32,7 +32,7 @@ Tensor ActivationOffloader::copied(const Tensor& tensor, const at::TensorOptions
     c10::StreamGuard beside(*side_);
     made.copy_(tensor, /*non_blocking=*/true);
   }
-  (made.is_cpu() ? tensor : made).record_stream(*side_);  // its memory is not given to others before the copy is done
+  (made.is_cpu() ? tensor : made).record_stream(*side_);  // its memory is not reused before the copy is done
   return made;
 }
 
@@ -40,7 +40,7 @@ std::shared_ptr<ActivationOffloader::OffloadedActivation> ActivationOffloader::o
   at::NoGradGuard no_grad;
   auto kept = std::make_shared<OffloadedActivation>(OffloadedActivation{x.detach(), Tensor(), last_});
   kept->host = copied(kept->here, x.options().device(at::kCPU).pinned_memory(side_.has_value()));
-  // The last input stays: the backward pass begins with it.
+  // The last input stays: the backward pass starts with it.
   if (auto previous = last_.lock()) previous->here.reset();
   last_ = kept;
   return kept;

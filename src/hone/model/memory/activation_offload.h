@@ -1,5 +1,5 @@
-// Where the inputs of recomputed blocks wait for the backward pass: in pinned host memory. They leave while the next block
-// computes, and come back while the block behind them does.
+// Keeps the inputs of recomputed blocks in pinned host memory until the backward pass. They are copied out while the next block
+// computes, and back while the block after them does.
 #pragma once
 #include <c10/core/Stream.h>
 

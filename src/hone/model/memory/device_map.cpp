@@ -18,7 +18,7 @@ struct UnitSizes {
   double total() const { return std::accumulate(blocks.begin(), blocks.end(), ends); }
 };
 
-// `blocks`: what the names of the blocks' parameters begin with, up to their number.
+// `blocks`: prefix of the blocks' parameter names, up to the index.
 UnitSizes sizes_in(const std::filesystem::path& folder, const std::string& blocks) {
   UnitSizes sizes;
   const io::WeightFolder weights(folder);
@@ -39,7 +39,7 @@ UnitSizes sizes_in(const std::filesystem::path& folder, const std::string& block
   return sizes;
 }
 
-// What each device is meant to take.
+// The planned load of each device.
 std::vector<double> shares_of(const std::vector<DeviceBudget>& rooms, double total, DeviceMapStrategy how) {
   std::vector<double> shares;
   for (const auto& room : rooms) shares.push_back(room.bytes);

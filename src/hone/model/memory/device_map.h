@@ -12,11 +12,11 @@ struct DeviceBudget {
   double bytes;  // for weights
 };
 
-// accelerate's ways: every device about as full as the others, the first one as empty as it can be, or one after the other.
+// accelerate's strategies: balanced, balanced with the first device as empty as possible, or sequential.
 enum class DeviceMapStrategy { balanced, low_first, sequential };
 
-// Blocks stay whole and in order. Embedding, final norm and head are on the first device, where tokens go in and answers come
-// out. Throws UserError(out_of_memory) when the weights in `folder` do not fit.
+// Blocks stay whole and in order. Embedding, final norm and head are on the first device. Throws UserError(out_of_memory) if the
+// weights in `folder` do not fit.
 DeviceMap infer_device_map(const std::filesystem::path& folder, const std::vector<DeviceBudget>& rooms, DeviceMapStrategy how);
 
 }  // namespace hone::model

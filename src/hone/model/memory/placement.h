@@ -1,4 +1,4 @@
-// The device of each module, where a model is on several devices.
+// The device of each module of a model on several devices.
 #pragma once
 #include <map>
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace hone::model {
 
-// Devices by the beginnings of parameter names, as accelerate's device_map has them: "model.layers.3", "lm_head"; "" is all the
-// rest.
+// Devices by prefixes of parameter names, as in accelerate's
+// device_map: "model.layers.3", "lm_head"; "" is everything else.
 using DeviceMap = std::map<std::string, at::Device, std::less<>>;
 
-// The longest beginning that fits decides; none: `fallback`.
+// The longest matching prefix applies; none: `fallback`.
 at::Device lookup_device(const DeviceMap& placement, std::string_view parameter, at::Device fallback);
 
 }  // namespace hone::model

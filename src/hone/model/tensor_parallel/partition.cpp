@@ -58,7 +58,7 @@ void add_tower(std::vector<PartitionedTensor>& list, const Module& tower) {
 void add_block(std::vector<PartitionedTensor>& list, Block& block) {
   for (auto& [layer, partition] : partitioned_linears(block)) add_linear(list, *layer, partition);
   if (block.mixture) add_experts(list, *block.mixture);
-  // Rows are only a part of all under sequence parallelism; heads always are.
+  // Under sequence parallelism rows are split; heads always are.
   const auto row = replicated(PartialGradient::with_sequence_parallel, "norm");
   list.push_back({&block.input_norm.weight, row});
   list.push_back({&block.pre_mlp_norm.weight, row});
@@ -68,7 +68,7 @@ void add_block(std::vector<PartitionedTensor>& list, Block& block) {
   add_norm(list, block.attention.k_norm, PartialGradient::always, "head_norm");
 }
 
-// What is taken along an axis: of each of so many equal parts, those from first to last.
+// The slices taken along an axis: from each of several equal parts, indices first to last.
 struct Taken {
   int64_t groups, first, last;
 };
@@ -78,7 +78,7 @@ TensorSlice slice_of(at::IntArrayRef whole, const std::vector<Taken>& taken) {
     int64_t count, stride;
   };
   TensorSlice part{whole.vec(), whole.vec()};
-  std::vector<Level> levels{{1, 1}};  // the innermost first
+  std::vector<Level> levels{{1, 1}};  // innermost first
   auto add = [&](int64_t count, int64_t stride) {
     if (auto& inner = levels.back(); stride == inner.count * inner.stride)
       inner.count *= count;
@@ -150,7 +150,7 @@ int64_t TensorPartition::replicas(int64_t shards) const {
 TensorPartition LinearPartition::weight() const {
   if (style == Style::replicated) return replicated(PartialGradient::always, "router");
   auto part = along(style == Style::column_parallel ? 0 : 1, units);
-  if (style == Style::column_parallel) part.gradient = PartialGradient::always, part.what = "kv_head";  // of replicas alone
+  if (style == Style::column_parallel) part.gradient = PartialGradient::always, part.what = "kv_head";  // for replicas only
   return part;
 }
 
@@ -176,7 +176,7 @@ std::vector<std::pair<Linear*, LinearPartition>> partitioned_linears(Block& bloc
                                                            {&a.o, {Style::row_parallel, heads}}};
   if (block.mlp) {
     const auto& down = block.mlp->down.weight;
-    const int64_t width = down.defined() ? down.size(1) : 0;  // of a block yet to be filled: not used
+    const int64_t width = down.defined() ? down.size(1) : 0;  // of a block that is not loaded yet: unused
     list.insert(list.end(), {{&block.mlp->gate, {Style::column_parallel, width}},
                              {&block.mlp->up, {Style::column_parallel, width}},
                              {&block.mlp->down, {Style::row_parallel, width}}});
@@ -201,7 +201,7 @@ std::vector<PartitionedTensor> partitioned_tensors(Decoder& decoder) {
   }
   for (auto& block : decoder.blocks) add_block(list, block);
   list.push_back({&decoder.norm.weight, replicated(PartialGradient::with_sequence_parallel, "norm")});
-  // Scores of whole texts are few: every rank has them all.
+  // Scores of full texts are small: every rank has all of them.
   auto head = decoder.config.num_labels > 0 ? LinearPartition() : head_partition(decoder.head);
   std::vector<PartitionedTensor> of_head;
   add_linear(of_head, decoder.head, head);

@@ -19,7 +19,7 @@ using hub::base64_of;
 
 constexpr int kPortOfTls = 465;
 
-// A header's words outside ASCII (RFC 2047). Short enough for one encoded word, as our subjects are.
+// A header with non-ASCII characters (RFC 2047). hone's subjects fit into one encoded word.
 std::string encoded_words(const std::string& text) { return "=?utf-8?B?" + base64_of(text) + "?="; }
 
 std::string base64_lines(const std::string& text) {
@@ -34,7 +34,7 @@ std::string date_now() {
   std::time_t now = std::time(nullptr);
   std::tm parts{};
   ::gmtime_r(&now, &parts);
-  std::strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S +0000", &parts);  // hone never leaves the C locale
+  std::strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S +0000", &parts);  // hone always uses the C locale
   return text;
 }
 

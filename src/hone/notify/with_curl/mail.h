@@ -1,4 +1,4 @@
-// A mail through a server that takes it in for its sender: SMTP over libcurl.
+// Sends a mail by SMTP over libcurl.
 #pragma once
 #include <chrono>
 #include <string>
@@ -12,10 +12,10 @@ struct Mail {
   std::string sender, receivers, subject, text, html;
 };
 
-// The mail as it travels: two forms of the same content behind headers, all of it ASCII.
+// The mail as sent: two forms of the same content after headers, all of it ASCII.
 std::string mail_source(const Mail& mail);
 
-// A password goes out encrypted or not at all. Throws std::runtime_error.
+// A password is sent encrypted or not at all. Throws std::runtime_error.
 void send_mail(const Mail& mail, std::chrono::seconds patience);
 
 }  // namespace hone::notify

@@ -43,7 +43,7 @@ std::string url_encoded(const std::string& text) {
   return encoded ? encoded.get() : "";
 }
 
-// The signature of what Lark gets: the key is the time and the secret, the text is empty.
+// Lark's signature: the key is the time and the secret, the message is empty.
 Json lark_message(const NotificationConfig& config, const std::string& text) {
   const auto now = time_in<std::chrono::seconds>();
   Json message{{"timestamp", now}, {"msg_type", "text"}, {"content", {{"text", text}}}};
@@ -51,7 +51,7 @@ Json lark_message(const NotificationConfig& config, const std::string& text) {
   return message;
 }
 
-// DingTalk's travels in the address. Other secrets than those it hands out for signing are words that a message must hold.
+// DingTalk's signature is part of the URL. Secrets that are not signing keys are keywords that a message must contain.
 std::string dingtalk_address(const NotificationConfig& config) {
   if (!config.secret.starts_with("SEC")) return config.webhook;
   const auto now = time_in<std::chrono::milliseconds>();
@@ -73,7 +73,7 @@ Json message_for(const NotificationConfig& config, const std::string& text) {
   }
 }
 
-// These services answer 200 to what they refuse; the verdict is in the body.
+// These services answer rejected requests with 200 too; the status is in the body.
 void check_verdict(const HttpReply& reply) {
   auto verdict = parse_json(reply.body);
   if (!verdict || !verdict->is_object()) return;
@@ -98,7 +98,7 @@ void post_notification(const NotificationConfig& config, const std::string& text
     const std::string words = failure.what();
     throw std::runtime_error(words.find("://") == words.npos
                                  ? words
-                                 : "the service sent a response that is not understood");  // never with the address
+                                 : "the service sent a response that is not understood");  // never includes the address
   }
 }
 

@@ -10,7 +10,7 @@
 namespace hone::ops {
 namespace {
 
-// float32 [queries, keys], 0 where the query at the end of the keys may look and -inf elsewhere.
+// float32 [queries, keys], 0 where a query may attend and -inf elsewhere; the last query is aligned with the last key.
 Tensor visibility(int64_t queries, int64_t keys, const AttentionShape& shape, at::Device device) {
   auto options = at::TensorOptions(at::kLong).device(device);
   auto query = at::arange(keys - queries, keys, options).unsqueeze(1), key = at::arange(keys, options).unsqueeze(0);
@@ -52,7 +52,7 @@ Tensor memory_efficient(const Tensor& q, const Tensor& k, const Tensor& v, const
   return std::get<0>(out).reshape({tokens, -1});
 }
 
-// The sequences [begin, end) of a row, which are of one kind.
+// The sequences [begin, end) of a row, which have the same kind of attention.
 Tensor attend_run(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan, int64_t begin, int64_t end,
                   AttentionShape shape, decltype(attention)* attend) {
   CuSeqlens segments;
@@ -62,7 +62,7 @@ Tensor attend_run(const Tensor& q, const Tensor& k, const Tensor& v, const Atten
   return attend(rows(q), rows(k), rows(v), attention_metadata(segments, q.device()), shape);
 }
 
-// Neighbours of one kind are computed together.
+// Adjacent sequences of one kind are computed together.
 Tensor attend_by_kind(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan,
                       const AttentionShape& shape, decltype(attention)* attend) {
   const auto& kinds = plan.kinds;
@@ -125,7 +125,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
   if (npu::serves_attention(q, shape)) return npu::attention(q, k, v, plan.segments, shape);
   if (serves_even(q, plan, shape)) return even_attention(q, k, v, plan, shape);
   if (supports_flash(q, shape)) return flash_attention_varlen(q, k, v, plan, plan, shape);
-  // With a window that kernel's gradient of the values is wrong (seen with libtorch 2.11).
+  // With a window, that kernel's gradient of the values is wrong (observed with libtorch 2.11).
   bool windowed = shape.window > 0 && plan.segments.longest() > shape.window;
   if (q.is_cuda() && !windowed) return memory_efficient(q, k, v, plan, shape);
   return attention_plain(q, k, v, plan, shape);

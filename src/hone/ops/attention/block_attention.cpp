@@ -7,7 +7,7 @@
 namespace hone::ops {
 namespace {
 
-// Undefined where every row sees every key. A row sees nothing that is a window before it.
+// Undefined if every row attends to every key. A row does not attend beyond its window.
 std::optional<Tensor> hidden_before_window(int64_t queries, int64_t keys, int64_t window, const Tensor& like) {
   if (window == 0 || keys <= window) return std::nullopt;
   const auto options = at::TensorOptions(at::kLong).device(like.device());
@@ -22,7 +22,7 @@ int64_t segment_begin(const CuSeqlens& segments, int64_t row) {
 }  // namespace
 
 Tensor attend_block(const Tensor& q, Tensor k, Tensor v, const AttentionShape& shape) {
-  // What no row sees is left out: the first one is `queries` - 1 rows before the last.
+  // Leaves out keys that no row attends to: the first row is `queries` - 1 rows before the last.
   const int64_t queries = q.size(0), seen = shape.window > 0 ? shape.window + queries - 1 : k.size(0);
   if (const int64_t unseen = k.size(0) - seen; unseen > 0) k = k.narrow(0, unseen, seen), v = v.narrow(0, unseen, seen);
   auto heads = [&](const Tensor& x, int64_t count) {
@@ -42,7 +42,7 @@ Tensor attend_block(const Tensor& q, Tensor k, Tensor v, const AttentionShape& s
   return out.squeeze(0).transpose(0, 1).reshape({queries, -1});
 }
 
-// Causal for all, then the blocks in place of what that gave for them.
+// Causal attention for all rows, then bidirectional blocks replace their rows.
 Tensor attention_with_blocks(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan,
                              const AttentionShape& shape) {
   HONE_CHECK(shape.causal && plan.kinds.empty(), "rows that see each other in a pass that is not causal");

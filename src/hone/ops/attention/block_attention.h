@@ -1,4 +1,4 @@
-// Causal attention in which some rows see each other: the pictures of Gemma 3.
+// Causal attention with bidirectional blocks: the images of Gemma 3.
 #pragma once
 #include "hone/ops/attention/attention.h"
 
@@ -8,7 +8,7 @@ namespace hone::ops {
 Tensor attention_with_blocks(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan,
                              const AttentionShape& shape);
 
-// The rows of one block, which are the last of k and v; these begin at the segment's first row.
+// The rows of one block, which are the last of k and v; these start at the segment's first row.
 Tensor attend_block(const Tensor& q, Tensor k, Tensor v, const AttentionShape& shape);
 
 }  // namespace hone::ops

@@ -1,4 +1,4 @@
-// Several sequences laid end to end in one row of tokens: the batch form of every operator here. Lengths stay on the host.
+// Several sequences concatenated in one row of tokens: the batch form of every operator here. Lengths stay on the host.
 #pragma once
 #include <algorithm>
 #include <cstdint>

@@ -7,10 +7,10 @@
 namespace hone::ops {
 
 std::vector<int32_t> decode_chunks(std::span<const int64_t> lengths, int64_t sequences) {
-  constexpr int64_t kStep = 64;  // the positions that a block of threads reads at a time
+  constexpr int64_t kStep = 64;  // positions that a thread block reads at a time
   HONE_CHECK(static_cast<int64_t>(lengths.size()) <= sequences);
   const auto positions = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
-  const auto wanted = most_decode_chunks(sequences) - sequences;  // beside the one that each sequence may not fill
+  const auto wanted = most_decode_chunks(sequences) - sequences;  // in addition to the partial chunk of each sequence
   const auto length = std::max<int64_t>(1, (positions + wanted * kStep - 1) / (wanted * kStep)) * kStep;
   std::vector<int32_t> list{static_cast<int32_t>(length), 0};
   std::vector<int32_t> owners;

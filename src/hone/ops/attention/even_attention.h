@@ -1,6 +1,6 @@
-// Causal attention over sequences of one length on an NVIDIA GPU, by cuDNN: twice as fast on a Hopper as the kernel for lengths
-// that differ, forward and back. cuDNN plans every shape again, for about a second, so it is used for lengths that repeat:
-// those of full packs.
+// Causal attention over sequences of equal length on an NVIDIA GPU, by cuDNN: twice as fast on Hopper as the variable-length
+// kernel, forward and backward. cuDNN plans every new shape for about a second, so it is used for lengths that repeat: those of
+// full packs.
 #pragma once
 #include "hone/ops/attention/attention.h"
 

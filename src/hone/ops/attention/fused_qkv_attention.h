@@ -1,4 +1,4 @@
-// Attention straight from one joined projection of queries, keys and values: the inference form of norm, rotation and
+// Attention from one fused projection of queries, keys and values: the inference form of norm, rotary embedding and
 // paged_attention.h.
 #pragma once
 #include "hone/ops/attention/paged_attention.h"
@@ -12,7 +12,7 @@ struct QkNorm {
   double eps = 1e-6;
 };
 
-// Whether joining pays on the device of `weight`: on a CPU, and where a decode step then runs in kernels made for it.
+// Whether fusing is faster on the device of `weight`: on a CPU, and where decode steps then use special kernels.
 bool benefits_from_fused_qkv(const Tensor& weight, const AttentionShape& shape);
 
 // qkv [T, (heads + 2 kv_heads) * head_dim].

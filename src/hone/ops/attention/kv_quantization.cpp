@@ -32,7 +32,7 @@ QuantizedKv quantize_kv(const Tensor& x, KvCacheDtype code) {
   auto step = ((high - low) / steps).clamp_min(1e-30);
   auto codes = at::round((values - low) / step).clamp(0, steps).to(at::kByte);
   if (code == KvCacheDtype::int4) {
-    auto halves = codes.unflatten(-1, {2, -1});  // a byte holds a value of the first half of the head and one of the second
+    auto halves = codes.unflatten(-1, {2, -1});  // a byte holds one value of the first half of the head and one of the second
     codes = at::bitwise_or(halves.select(-2, 0), at::bitwise_left_shift(halves.select(-2, 1), 4));
   }
   return {codes, at::cat({step, low}, -1)};

@@ -1,4 +1,4 @@
-// Rows of a head's keys or values in fewer bits: the form in which a cache keeps them, and back.
+// Quantizes and dequantizes rows of a head's keys or values for the cache.
 #pragma once
 #include "hone/device/tensor.h"
 #include "hone/ops/attention/kv_cache_dtype.h"
@@ -16,7 +16,7 @@ struct QuantizedKv {
   Tensor scales;  // float32 [..., 2]: the step between two codes and the value of code 0; undefined for floats
 };
 
-// x [..., head_dim]. Floats beyond the range of their code become its greatest. These compositions define the codes.
+// x [..., head_dim]. Values beyond the float8 range saturate. These compositions define the codes.
 QuantizedKv quantize_kv(const Tensor& x, KvCacheDtype code);
 Tensor dequantize_kv(const QuantizedKv& rows, KvCacheDtype code, at::ScalarType dtype);
 

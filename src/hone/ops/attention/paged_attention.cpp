@@ -31,7 +31,7 @@ struct GatheredKeys {
   Tensor keys, values;  // [length, kv_heads * head_dim]
 };
 
-// The keys and values of sequence i in order, in the type that is computed with.
+// The keys and values of sequence i in order, in the compute dtype.
 GatheredKeys gathered(const KvCacheLayer& cache, const PagedAttentionMetadata& plan, int64_t i, at::ScalarType dtype) {
   int64_t block_size = cache.block_size(), length = plan.lengths[static_cast<size_t>(i)],
           blocks = (length + block_size - 1) / block_size;
@@ -46,7 +46,7 @@ GatheredKeys gathered(const KvCacheLayer& cache, const PagedAttentionMetadata& p
   return {rows(cache.keys, cache.key_scales), rows(cache.values, cache.value_scales)};
 }
 
-// Queries that continue a sequence: rows of a packed layout where keys are longer than queries.
+// Queries that continue a sequence: rows of a packed layout whose keys are longer than its queries.
 Tensor continued(const Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape,
                  int64_t first) {
   TensorList outputs;
@@ -58,7 +58,7 @@ Tensor continued(const Tensor& q, const KvCacheLayer& cache, const PagedAttentio
   return outputs.empty() ? q.narrow(0, 0, 0) : at::cat(outputs);
 }
 
-// Prompts on a GPU: libtorch's variable-length kernel, over the new keys alone when no sequence has a past.
+// Prompts on a GPU: libtorch's variable-length kernel, over the new keys alone if no sequence has cached tokens.
 Tensor prompts_on_gpu(const Tensor& q, const Tensor& k, const Tensor& v, const KvCacheLayer& cache,
                       const PagedAttentionMetadata& plan, const AttentionShape& shape) {
   if (!supports_flash(q, shape)) return continued(q, cache, plan, shape, plan.num_decodes);
@@ -71,14 +71,14 @@ Tensor prompts_on_gpu(const Tensor& q, const Tensor& k, const Tensor& v, const K
   }
   int64_t first = plan.segments.offsets[static_cast<size_t>(plan.num_decodes)];
   auto rows = [&](const Tensor& x) { return x.narrow(0, first, x.size(0) - first); };
-  if (!has_past) {  // not `attention`, which may plan for a second for a length of training packs that no other prompt has
+  if (!has_past) {  // not `attention`, which may spend a second planning for a length that no other prompt has
     auto metadata = attention_metadata(queries, q.device());
     return flash_attention_varlen(rows(q), rows(k), rows(v), metadata, metadata, shape);
   }
   TensorList all_keys, all_values;
   for (int64_t i = plan.num_decodes; i < plan.segments.count(); ++i) {
     const int64_t begin = plan.segments.offsets[static_cast<size_t>(i)], count = plan.segments.length(i);
-    if (plan.lengths[static_cast<size_t>(i)] == count) {  // all of it is new
+    if (plan.lengths[static_cast<size_t>(i)] == count) {  // all keys are new
       all_keys.push_back(k.narrow(0, begin, count)), all_values.push_back(v.narrow(0, begin, count));
       continue;
     }
@@ -89,7 +89,7 @@ Tensor prompts_on_gpu(const Tensor& q, const Tensor& k, const Tensor& v, const K
                                 attention_metadata(keys, q.device()), shape);
 }
 
-// Decodes by the NPU's kernel, prompts by the composition.
+// Decodes by the NPU's kernel, prompts by the plain composition.
 Tensor on_npu(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan,
               const AttentionShape& shape) {
   store_plain(k, v, cache, plan);
@@ -117,7 +117,7 @@ Tensor attend_causally(const Tensor& q, const Tensor& k, const Tensor& v, KvCach
   return attend_stored(q, k, v, cache, plan, shape);
 }
 
-// The rows of pictures again, now that the cache has the keys of all of them.
+// Recomputes the rows of images, now that the cache has all their keys.
 void attend_blocks(const Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape,
                    const Tensor& out) {
   int64_t i = 0;

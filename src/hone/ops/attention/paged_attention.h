@@ -1,4 +1,4 @@
-// Attention over keys and values that are in blocks of a shared cache: the inference form of attention.h.
+// Attention over keys and values in blocks of a shared cache: the inference form of attention.h.
 #pragma once
 #include <span>
 
@@ -7,8 +7,8 @@
 
 namespace hone::ops {
 
-// One layer's cache: [blocks, kv_heads, block_size, head_dim]; in fewer bits bytes of coded_rows.h, with [blocks, kv_heads,
-// block_size, 2] scales where the code has them.
+// One layer's cache: [blocks, kv_heads, block_size, head_dim]; if quantized, bytes of kv_quantization.h, with [blocks, kv_heads,
+// block_size, 2] scales if the format has them.
 struct KvCacheLayer {
   Tensor keys, values;
   KvCacheDtype code = KvCacheDtype::plain;
@@ -16,19 +16,19 @@ struct KvCacheLayer {
   int64_t block_size() const { return keys.size(2); }
 };
 
-// What every layer of one step shares. Sequences with a single new token come first; `decodes` counts them.
+// Metadata shared by all layers of one step. Sequences with a single new token come first; `decodes` counts them.
 struct PagedAttentionMetadata {
   CuSeqlens segments;  // the new tokens of each sequence, end to end
   int64_t num_decodes = 0;
   std::vector<int64_t> lengths;  // of each sequence with its new tokens
-  // int32 on the device: where each new token goes (block * block_size + offset; -1: nowhere), each sequence's blocks one list
-  // behind the other, where its list begins, and its length.
+  // int32 on the device: the slot of each new token (block * block_size + offset; -1: none), the block lists of all sequences,
+  // the start of each list, and the lengths.
   Tensor slot_mapping_t, block_tables, table_begins_s, lengths_s;
   Tensor decode_chunks = {};          // on a GPU: how the decodes are shared out (decode_chunks.h)
   std::vector<RowBlock> blocks = {};  // of new tokens that see each other
 };
 
-// A sequence of which `past` tokens are in the cache and `count` come now; its blocks have room for all of them.
+// A sequence with `past` tokens in the cache and `count` new ones; its blocks have room for all of them.
 struct PagedSequence {
   int64_t past, count;
   std::span<const int32_t> blocks;
@@ -40,14 +40,14 @@ KvCacheLayer allocate_kv_cache_layer(int64_t blocks, int64_t kv_heads, int64_t b
                                      at::TensorOptions options, KvCacheDtype code = KvCacheDtype::plain);
 int64_t kv_bytes_per_token(int64_t kv_heads, int64_t head_dim, at::ScalarType dtype, KvCacheDtype code);  // its key and its value
 
-// Stores the new k and v [T, kv_heads * head_dim], then answers q [T, heads * head_dim]. The plain form is the oracle of the
-// others.
+// Stores the new k and v [T, kv_heads * head_dim], then computes attention for q [T, heads * head_dim]. The plain form is the
+// oracle of the others.
 Tensor paged_attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache,
                              const PagedAttentionMetadata& plan, const AttentionShape& shape);
 Tensor paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan,
                        const AttentionShape& shape);
-// The same on an NVIDIA GPU when the cache has k and v already; both are read where there are prompts, and v may be columns of a
-// wider tensor.
+// The same on an NVIDIA GPU if the cache already has k and v; both
+// are read for prompts, and v may be columns of a wider tensor.
 Tensor stored_attention_on_gpu(const Tensor& q, const Tensor& k, const Tensor& v, const KvCacheLayer& cache,
                                const PagedAttentionMetadata& plan, const AttentionShape& shape);
 

@@ -29,8 +29,8 @@ PagedAttentionMetadata paged_plan(const std::vector<PagedSequence>& sequences, i
 
 KvCacheLayer allocate_kv_cache_layer(int64_t blocks, int64_t kv_heads, int64_t block_size, int64_t head_dim,
                                      at::TensorOptions options, KvCacheDtype code) {
-  // On the CPU untouched memory costs nothing and is never read; a GPU's kernels read full blocks and multiply by zero what lies
-  // behind the end, which must therefore be numbers.
+  // On the CPU untouched memory costs nothing and is never read; GPU kernels read full blocks and multiply values past the end by
+  // zero, so these must be finite.
   auto fresh = [&](int64_t width, at::TensorOptions kind) {
     std::vector<int64_t> shape{blocks, kv_heads, block_size, width};
     return kind.device().is_cpu() ? at::empty(shape, kind) : at::zeros(shape, kind);

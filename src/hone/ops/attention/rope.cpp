@@ -26,7 +26,7 @@ Tensor turn(const Tensor& x, const Tensor& cos, const Tensor& sin, float directi
   return y;
 }
 
-// Turning back is turning by the negative angle, so nothing but the table is kept.
+// The gradient rotates by the negative angle, so only the table is saved.
 class Rope : public torch::autograd::Function<Rope> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& cos, const Tensor& sin) {

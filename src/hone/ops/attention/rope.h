@@ -1,4 +1,4 @@
-// Rotary position embedding in Hugging Face's layout: element i of a head's first half turns with element i of its second half.
+// Rotary position embedding in Hugging Face's layout: element i of a head's first half rotates with element i of the second.
 #pragma once
 #include "hone/device/tensor.h"
 
@@ -8,7 +8,7 @@ namespace hone::ops {
 struct RopeTable {
   Tensor cos, sin;
 };
-// Positions [T], or [3, T] (M-RoPE: time, height, width); frequency i then turns by row axes_h[i] of them (int64 [head_dim / 2]).
+// Positions [T], or [3, T] (M-RoPE: time, height, width); frequency i then uses row axes_h[i] of them (int64 [head_dim / 2]).
 RopeTable rope_table(const Tensor& positions_t, const Tensor& inverse_frequencies, double magnitude = 1.0,
                      const Tensor& axes_h = {});
 

@@ -5,7 +5,7 @@ namespace {
 
 constexpr int64_t kGroups = 4;
 
-// As for a sequence padded to a multiple of eight, without its padding: the size is even, and only the last group may be short.
+// As for a sequence padded to a multiple of eight, without the padding: the size is even, and only the last group may be short.
 int64_t group_size(int64_t length) { return (length + 2 * kGroups - 1) / (2 * kGroups) * 2; }
 
 }  // namespace
@@ -16,7 +16,7 @@ ShiftedAttentionMetadata shifted_plan(const CuSeqlens& segments, at::Device devi
   for (int64_t i = 0; i < segments.count(); ++i) {
     const int64_t begin = segments.offsets[static_cast<size_t>(i)], length = segments.length(i), size = group_size(length);
     for (int64_t from = 0; from < length; from += size) straight.append(std::min(size, length - from));
-    // What precedes the first half group follows the last one, as in a ring.
+    // The first half group wraps around to follow the last one.
     const int64_t half = std::min(size / 2, length), padded = size * kGroups;
     for (int64_t t = half; t < length; ++t) order.push_back(begin + t);
     for (int64_t t = 0; t < half; ++t) order.push_back(begin + t);
@@ -33,8 +33,8 @@ ShiftedAttentionMetadata shifted_plan(const CuSeqlens& segments, at::Device devi
 
 Tensor shifted_attention(const Tensor& q, const Tensor& k, const Tensor& v, const ShiftedAttentionMetadata& plan,
                          const AttentionShape& shape) {
-  const int64_t first = shape.heads / 2, rest = shape.heads - first;    // an odd head is shifted
-  const bool shared = shape.heads % 2 != 0 || shape.kv_heads % 2 != 0;  // a key that both halves read is repeated first
+  const int64_t first = shape.heads / 2, rest = shape.heads - first;    // odd heads are shifted
+  const bool shared = shape.heads % 2 != 0 || shape.kv_heads % 2 != 0;  // a key head read by both halves is repeated first
   const auto part = [&](const Tensor& x, int64_t heads, bool shifted) {
     auto own = x.view({x.size(0), heads, -1});
     if (heads != shape.heads && shared) own = own.repeat_interleave(shape.heads / heads, 1);

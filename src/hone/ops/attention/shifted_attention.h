@@ -1,6 +1,6 @@
-// LongLoRA's shifted sparse attention: every sequence falls into four groups that attend within themselves; for half of the heads
-// they are shifted by half a group, so that what is in two groups still meets. Quarter the cost of full attention, for training
-// only.
+// LongLoRA's shifted sparse attention: every sequence is split into four groups with attention inside each; for half of the heads
+// the groups are shifted by half a group, so that information flows between groups. A quarter of the cost of full attention, for
+// training only.
 #pragma once
 #include "hone/ops/attention/attention.h"
 

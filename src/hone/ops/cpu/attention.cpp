@@ -10,7 +10,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Queries that share a key head become heads, key heads the batch. Keys then repeat with stride zero, without a copy.
+// Queries that share a key head become heads, key heads the batch. Keys are then broadcast with stride zero, without a copy.
 Tensor grouped(const Tensor& x, const AttentionShape& shape) {  // [len, heads * d] -> [kv_heads, group, len, d]
   return x.view({x.size(0), shape.kv_heads, -1, shape.head_dim}).permute({1, 2, 0, 3});
 }
@@ -25,8 +25,8 @@ Tensor heads_first(const Tensor& x, const AttentionShape& shape) {  // [len, kv_
   return x.view({x.size(0), shape.kv_heads, shape.head_dim}).transpose(0, 1);
 }
 
-// A mask for what the kernel's two ways, everything and causal from the first key, do not say: a window shorter than the keys, or
-// queries that start later.
+// A mask for cases that the kernel's two modes (full, and causal from the first key) do not cover: a window shorter than the
+// keys, or queries that start later.
 std::optional<Tensor> extra_mask(int64_t queries, int64_t keys, const AttentionShape& shape, at::ScalarType dtype) {
   const int64_t window = shape.window;
   bool narrow = window > 0 && window < keys;
@@ -38,13 +38,13 @@ std::optional<Tensor> extra_mask(int64_t queries, int64_t keys, const AttentionS
       .masked_fill_(hidden, -std::numeric_limits<double>::infinity());
 }
 
-// libtorch's kernel has scalar code only for 16-bit numbers a processor has no instructions for: such a segment is upcast.
+// libtorch's kernel is scalar for 16-bit types without native instructions: such a segment is upcast.
 Tensor as_computed(const Tensor& x) { return is_upcast(x) ? x.to(at::kFloat) : x; }
 
 struct SegmentView {
   Tensor q, k, v;
   std::optional<Tensor> mask;
-  bool causal;  // without a mask that says so
+  bool causal;  // without an explicit mask
 };
 
 class Attention : public torch::autograd::Function<Attention> {

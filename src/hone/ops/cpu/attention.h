@@ -6,8 +6,8 @@ namespace hone::ops::cpu {
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const CuSeqlens& segments, const AttentionShape& shape);
 
-// One sequence whose last q.size(0) positions ask, without a gradient: q and out [queries, heads * head_dim], k and v [kv_heads,
-// keys, head_dim].
+// One sequence whose last q.size(0) positions are queries, without gradient: q and out [queries, heads * head_dim], k and v
+// [kv_heads, keys, head_dim].
 void attention_with_prefix(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionShape& shape, const Tensor& out);
 
 }  // namespace hone::ops::cpu

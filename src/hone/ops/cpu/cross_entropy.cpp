@@ -21,7 +21,7 @@ RowResult cross_entropy_row(T* row, int64_t width, int64_t target, float weight,
   const float peak = softmax.peak, chosen = static_cast<float>(row[target]);
   const float loss = peak + std::log(softmax.total) - (1 - smoothing) * chosen -
                      (smoothing > 0 ? smoothing * softmax.all / static_cast<float>(width) : 0);
-  // The first of equal logits is the prediction, as argmax has it.
+  // The first of equal logits is the prediction, as with argmax.
   bool correct = chosen == peak;
   for (int64_t i = 0; correct && i < target; ++i) correct = static_cast<float>(row[i]) < chosen;
   if (into_gradient) {

@@ -1,4 +1,4 @@
-// From a tensor's run-time number type to a typed call of a CPU kernel.
+// Dispatches from a tensor's dtype to a typed call of a CPU kernel.
 #pragma once
 #include "hone/base/error.h"
 #include "hone/device/tensor.h"
@@ -25,7 +25,7 @@ void with_type(at::ScalarType dtype, Body body) {
   }
 }
 
-// Rows per parallel task, chosen by size alone so that results never depend on the number of threads.
+// Rows per parallel task, by size alone, so that results do not depend on the number of threads.
 inline int64_t row_grain(int64_t width) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(width, 1)); }
 
 }  // namespace hone::ops::cpu

@@ -1,4 +1,4 @@
-// Dropout masks: one draw from the generator seeds a hash of each element's number, so that all lanes and threads work at once.
+// Dropout masks: one draw from the generator seeds a hash of each element's index, so that lanes and threads are independent.
 #pragma once
 #include "hone/device/tensor.h"
 

@@ -1,4 +1,4 @@
-// How the outputs of a linear layer are shared out among threads.
+// Splits the outputs of a linear layer among threads.
 #pragma once
 #include <type_traits>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace hone::ops::cpu {
 
-// compute(first, count) over pieces of the outputs, large enough to be worth a thread.
+// compute(first, count) over ranges of the outputs that are large enough for a thread.
 template <class Compute>
 void for_outputs(int64_t outputs, int64_t width, Compute compute) {
   const int64_t piece = std::max<int64_t>(8, 65536 / width / 8 * 8);
@@ -19,8 +19,8 @@ void for_outputs(int64_t outputs, int64_t width, Compute compute) {
   });
 }
 
-// [rows, outputs] in `dtype`: what compute(y, first, shape) gives of each piece in float32, and the bias, if it is defined. The
-// piece is rounded while it is in the cache.
+// [rows, outputs] in `dtype`: the float32 result of compute(y, first, shape) for each range, plus the bias, if defined. A range
+// is converted while it is in the cache.
 template <class Compute>
 Tensor linear_outputs(const SkinnyShape& all, const Tensor& given_bias, at::ScalarType dtype, Compute compute) {
   const Tensor bias = given_bias.defined() ? given_bias.contiguous() : Tensor();

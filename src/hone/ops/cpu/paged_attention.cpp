@@ -9,7 +9,7 @@
 namespace hone::ops::cpu {
 namespace {
 
-// A run of tokens inside one sequence: copies between the packed row [T, kv_heads * d] and the blocks.
+// A run of tokens within one sequence: copies between the packed row [T, kv_heads * d] and the blocks.
 template <class T>
 void store_token(const T* from, T* cache, int64_t slot, int64_t kv_heads, int64_t block_size, int64_t head_dim) {
   int64_t block = slot / block_size, offset = slot % block_size;
@@ -68,7 +68,7 @@ void attend_prompt(const Tensor& q, const Tensor& k, const Tensor& v, const KvCa
           keys = plan.lengths[static_cast<size_t>(i)];
   auto rows = [&](const Tensor& x) { return x.narrow(0, begin, queries); };
   auto fresh = [&](const Tensor& x) { return rows(x).view({queries, shape.kv_heads, shape.head_dim}).transpose(0, 1); };
-  // What is kept in fewer bits is read back, so that an answer does not depend on how its prompt was chunked.
+  // Quantized keys and values are read back, so that results do not depend on how the prompt was chunked.
   bool read_back = queries < keys || cache.code != KvCacheDtype::plain;
   auto kept = [&](const Tensor& of, const Tensor& scales) {
     return gathered_heads(of, scales, cache.code, plan, i, q.scalar_type());

@@ -1,4 +1,4 @@
-// Attention over a paged cache on the CPU: attention.h for prompts, a kernel of its own for single tokens.
+// Attention over a paged cache on the CPU: attention.h for prompts, a separate kernel for single tokens.
 #pragma once
 #include "hone/ops/attention/paged_attention.h"
 

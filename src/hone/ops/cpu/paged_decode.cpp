@@ -12,14 +12,14 @@
 namespace hone::ops::cpu {
 namespace {
 
-// A long sequence is split into chunks of this many positions, so that several threads share it and sums never depend on their
-// number.
+// A long sequence is split into chunks of this many positions, so that several threads share it and sums do not depend on the
+// number of threads.
 constexpr int64_t kPart = 512;
 
-// One key head of one part of one sequence: the `group` queries that share the head against positions [first, last).
+// One key head of one chunk of a sequence: the `group` queries that share the head over positions [first, last).
 struct Work {
   int64_t group, head_dim, block_size;
-  int64_t block_stride;  // elements from one block to the next; `keys` and `values` point at this head of block 0
+  int64_t block_stride;  // stride between blocks, in elements; `keys` and `values` point to this head of block 0
   const int32_t* table;
   int64_t first, last;
   float scale;
@@ -39,7 +39,7 @@ HONE_INLINE float largest(const float* scores, int64_t count) {
   return peak;
 }
 
-constexpr int64_t kTogether = 4;  // positions whose values are added in one go
+constexpr int64_t kTogether = 4;  // positions whose values are added at a time
 
 int64_t wide_size(int64_t group, int64_t head_dim) { return (group + kTogether) * head_dim; }
 
@@ -48,8 +48,8 @@ HONE_INLINE void widen_span(const T* from, float* to, int64_t count) {
   for_each_vector(count, HONE_VECTOR_LOOP(store(to + i, load(from + i, extent), extent)));
 }
 
-// `sums` [group, head_dim] receives unnormalised values, `peaks` and `totals` [group] what normalizes them. `wide` has room for
-// wide_size numbers in float32, which each key and value becomes once for all queries.
+// `sums` [group, head_dim] receives unnormalized values, `peaks` and `totals` [group] their normalization. `wide` has room for
+// wide_size float32 numbers: each key and value is widened once for all queries.
 template <class T>
 HONE_INLINE void part_body(const T* q, const T* keys, const T* values, float* wide, float* scores, float* sums, float* peaks,
                            float* totals, const Work& w) {
@@ -109,7 +109,7 @@ struct Task {
   int64_t sequence, head, first, last;
 };
 
-// The same over a cache in fewer bits: the part's keys and values are widened beside each other first.
+// The same for a quantized cache: the chunk's keys and values are dequantized first.
 class CodedPart {
  public:
   CodedPart(const KvCacheLayer& cache, int64_t group, int64_t head_dim)
@@ -144,7 +144,7 @@ class CodedPart {
   std::vector<float> queries_, keys_, values_;
 };
 
-// Parts of the same sequence and head are adjacent.
+// Chunks of the same sequence and head are adjacent.
 std::vector<Task> tasks_of(const PagedAttentionMetadata& plan, const AttentionShape& shape) {
   std::vector<Task> tasks;
   for (int64_t sequence = 0; sequence < plan.num_decodes; ++sequence) {
@@ -157,7 +157,7 @@ std::vector<Task> tasks_of(const PagedAttentionMetadata& plan, const AttentionSh
   return tasks;
 }
 
-// Adds the parts [begin, end) of one head, each scaled to the common peak.
+// Adds the chunks [begin, end) of one head, each rescaled to the common maximum.
 template <class T>
 void merge(const float* sums, const float* peaks, const float* totals, size_t begin, size_t end, int64_t group, int64_t head_dim,
            T* out) {

@@ -29,7 +29,7 @@ KeyRange hull(KeyRange a, KeyRange b) {
   return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
 }
 
-// Which keys the queries of one sequence see.
+// Which keys the queries of one sequence attend to.
 struct Visibility {
   int64_t queries, keys, window;
   bool causal;
@@ -42,7 +42,7 @@ struct Visibility {
   KeyRange of_rows(int64_t begin, int64_t end) const { return hull(of(begin), of(end - 1)); }  // both ends grow with the query
 };
 
-// The keys and values of every head as panels, those of the values block by block of keys.
+// The keys and values of every head as panels; values are packed per block of keys.
 template <class T>
 class PackedKeysAndValues {
  public:
@@ -79,8 +79,8 @@ class PackedKeysAndValues {
   Tensor key_panels_, value_panels_;
 };
 
-// Up to kQueryTile queries of one head, and what they have gathered from the keys so far: weights relative to the largest score,
-// their total, and the values they weigh.
+// Up to kQueryTile queries of one head and their online-softmax state: weights relative to the largest score, their total, and
+// the weighted values.
 template <class T>
 class QueryTile {
  public:
@@ -117,7 +117,7 @@ class QueryTile {
   }
 
  private:
-  // The rows of a panel from `panel` on against a block of keys.
+  // The rows of a panel from `panel` on times a block of keys.
   void attend_to_block(int64_t key_head, int64_t block, int64_t panel) {
     const int64_t last = std::min(panel + kPanelRows, rows_);
     const auto keys = packed_.range(block);
@@ -138,7 +138,7 @@ class QueryTile {
                 end - begin, sums_.data() + panel * packed_.width() + c, packed_.width(), true);
   }
 
-  // Scores of the keys `own` of a row become weights, those of others among `computed` zero.
+  // Turns a row's scores of the keys `own` into weights; the others among `computed` become zero.
   void exponentiate(int64_t row, KeyRange own, KeyRange computed) {
     float* scores = scores_.data() + row * kKeyBlock;
     if (own.empty()) return void(std::fill(scores + computed.begin, scores + computed.end, 0.0f));

@@ -1,6 +1,6 @@
-// Attention of many queries on Arm, on the kernels of gemm/panel_gemm_kernels.h: scores stay in the second-level cache, hidden
-// keys are left out, 16-bit numbers are widened while they are packed. What a query gets does not depend on which others are
-// computed.
+// Attention of many queries on Arm, with the kernels of gemm/panel_gemm_kernels.h:
+// scores stay in the L2 cache, masked keys are skipped, 16-bit numbers are widened
+// while packing. The result of a query does not depend on the other queries.
 #pragma once
 #include "hone/ops/attention/attention.h"
 

@@ -1,5 +1,5 @@
-// Work shared out among threads as they come for it. libtorch's parallel_for gives each thread an equal part beforehand, and all
-// wait for the one whose core does something else.
+// Dynamic scheduling of work among threads. libtorch's parallel_for assigns equal parts in advance, and all threads wait for the
+// one whose core is busy.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -9,8 +9,8 @@
 
 namespace hone::ops::cpu {
 
-// body(begin, end) over [0, count) in pieces of at least `grain`. What a piece computes must not depend on where it ends. Kernels
-// alone: a body that calls libtorch's operators belongs to parallel_tasks.
+// body(begin, end) over [0, count) in pieces of at least `grain`. The result of a piece must not depend on its end. For kernels
+// only: a body that calls libtorch's operators belongs to parallel_tasks.
 template <class Body>
 void parallel_pieces(int64_t count, int64_t grain, Body body) {
   const int64_t threads = ThreadTeam::is_inside() || at::in_parallel_region() ? 1 : at::get_num_threads();
@@ -23,7 +23,7 @@ void parallel_pieces(int64_t count, int64_t grain, Body body) {
   ThreadTeam::own().run(static_cast<int>(std::min(threads, (count + piece - 1) / piece)), take);
 }
 
-// The same one by one on libtorch's threads, where its operators know that they are not alone.
+// The same one by one on libtorch's threads, whose operators then do not start further threads.
 template <class Body>
 void parallel_tasks(int64_t count, Body body) {
   const int64_t threads = ThreadTeam::is_inside() || at::in_parallel_region() ? 1 : at::get_num_threads();

@@ -1,4 +1,4 @@
-// Rows of RoPE: every head of a token turned by its position's angles, or back by them.
+// Rows of RoPE: every head of a token rotated by its position's angles, or back.
 #pragma once
 #include "hone/device/tensor.h"
 

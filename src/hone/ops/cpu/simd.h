@@ -36,8 +36,8 @@ struct VectorTail {
 HONE_INLINE F32x16 splat(float value) { return F32x16{} + value; }
 
 HONE_INLINE F32x16 widen(LaneShort bits) { return reinterpret_cast<F32x16>(__builtin_convertvector(bits, I32x16) << 16); }
-// By integers, since GCC 12 converts a vector of halves one by one: the exponent counts from elsewhere, and what is below the
-// smallest normal half or beyond the largest stands apart.
+// Through integers, since GCC 12 converts a vector of halves one by one: rebiases the exponent; subnormal, infinite and NaN
+// halves are handled separately.
 HONE_INLINE F32x16 widen_half(LaneShort bits) {
   const I32x16 wide = __builtin_convertvector(bits, I32x16), magnitude = (wide & 0x7FFF) << 13, sign = (wide & 0x8000) << 16;
   const F32x16 below = reinterpret_cast<F32x16>(magnitude + (113 << 23)) - 6.103515625e-05f;
@@ -126,7 +126,7 @@ HONE_INLINE float sum(F32x16 lane) {
     for (int64_t i = 0; i < width; ++i) halves[i] += halves[i + width];
   return halves[0];
 }
-// As sum(), in the same order, but without a way through memory: for kernels with one of these per output.
+// Like sum(), in the same order, but without going through memory: for kernels with one of these per output.
 HONE_INLINE float horizontal_sum(F32x16 lane) {
   using Eight = float __attribute__((vector_size(32)));
   using Four = float __attribute__((vector_size(16)));
@@ -166,7 +166,7 @@ HONE_INLINE F32x16 exp(F32x16 x) {
   return x != x ? x : p;
 }
 
-// body(i, extent) for every lane of a row; only the last one may be a part.
+// body(i, extent) for every vector of a row; only the last one may be partial.
 template <class Body>
 HONE_INLINE void for_each_vector(int64_t width, Body body) {
   int64_t i = 0;
@@ -176,6 +176,6 @@ HONE_INLINE void for_each_vector(int64_t width, Body body) {
 
 }  // namespace hone::ops::cpu
 
-// A lambda that is inlined into its kernel, so that it is compiled for the kernel's instruction set.
+// A lambda inlined into its kernel, so that it is compiled for the kernel's instruction set.
 #define HONE_VECTOR_LOOP(...) \
   [&](int64_t i, auto extent) __attribute__((always_inline)) { __VA_ARGS__; }

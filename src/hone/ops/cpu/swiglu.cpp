@@ -7,7 +7,7 @@
 namespace hone::ops::cpu {
 namespace {
 
-constexpr int64_t kGrain = 2048;  // elements worth a thread, about ten microseconds
+constexpr int64_t kGrain = 2048;  // minimum elements per thread, about ten microseconds
 
 }  // namespace
 

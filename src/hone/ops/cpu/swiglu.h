@@ -1,4 +1,4 @@
-// SwiGLU over tensors of one shape, contiguous but for `gate` and `up` on the way forward, which may be parts of longer rows.
+// SwiGLU over tensors of one shape; contiguous, except that `gate` and `up` may be parts of longer rows in the forward pass.
 #pragma once
 #include "hone/device/tensor.h"
 

@@ -9,8 +9,8 @@ namespace hone::ops::cpu {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-// A thread waits awake for so long, if the last time it had to wait for less than the second span. The latter has room for being
-// woken up.
+// A thread spins for this long if its last wait was shorter
+// than the second limit, which includes the time to wake up.
 constexpr auto kAwake = std::chrono::microseconds(100), kSoon = std::chrono::microseconds(300);
 
 thread_local bool inside = false;
@@ -23,7 +23,7 @@ inline void rest() {
 #endif
 }
 
-// Until it has another value than `value`: awake for a while where that is likely to be soon, then asleep.
+// Waits until it differs from `value`: spins for a while if a change is likely to come soon, then sleeps.
 void wait_while(const std::atomic<uint32_t>& state, uint32_t value, bool awake) {
   if (awake)
     for (const auto until = Clock::now() + kAwake; Clock::now() < until;)
@@ -45,7 +45,7 @@ bool ThreadTeam::is_inside() { return inside; }
 
 ThreadTeam::~ThreadTeam() {
   for (auto& member : members_) {
-    if (::getpid() != process_) {  // a fork has no more than the thread that made it
+    if (::getpid() != process_) {  // a forked child has only the thread that called fork
       member->thread.detach();
       static_cast<void>(member.release());
       continue;
@@ -58,7 +58,7 @@ ThreadTeam::~ThreadTeam() {
 
 void ThreadTeam::serve(Member& member) {
   inside = true;
-  omp_set_num_threads(1);  // libtorch's own operators, where work calls one
+  omp_set_num_threads(1);  // for libtorch's own operators, if the work calls one
   for (bool soon = true;;) {
     const auto before = Clock::now();
     wait_while(member.state, idle, soon);
@@ -78,7 +78,7 @@ void ThreadTeam::serve(Member& member) {
   }
 }
 
-// A member that has not begun is called off; one that has is waited for.
+// A member that has not started is cancelled; one that has started is waited for.
 void ThreadTeam::finish(Member& member) {
   uint32_t expected = called;
   if (member.state.compare_exchange_strong(expected, idle, std::memory_order_acq_rel)) return;

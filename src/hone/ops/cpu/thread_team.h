@@ -1,6 +1,6 @@
-// Threads that compute together for a few microseconds at a time, as decoding does hundreds of times a token. OpenMP's wait for
-// each other at the end of every region, awake or asleep by one setting for all. These wait awake as long as work comes quickly,
-// and no thread is waited for that has not begun: on shared cores, the threads that run do the work.
+// Threads that compute together for a few microseconds at a time, as decoding does hundreds of times per token. OpenMP's threads
+// wait for each other at the end of every region, spinning or sleeping by one global setting. These spin as long as work comes
+// quickly, and a thread that has not started is not waited for: on shared cores, the running threads do the work.
 #pragma once
 #include <unistd.h>
 
@@ -19,8 +19,8 @@ class ThreadTeam {
 
   ~ThreadTeam();
 
-  // work() on the calling thread and on up to `threads` - 1 others at the same time. It must be such that any one of them alone
-  // would do all of it. Passes on the first exception.
+  // work() on the calling thread and on up to `threads` - 1 others concurrently. Any one of them alone must be able to do all of
+  // it. Rethrows the first exception.
   template <class Work>
   void run(int threads, Work& work) {
     run(

@@ -13,19 +13,19 @@ namespace hone::ops::cpu {
 namespace {
 
 constexpr int64_t kWidestModel = 512;
-constexpr int64_t kBlockRows = 192;  // how often a tile of the head is used once it is in the cache
-constexpr int64_t kTasks = 16;       // few rows are also divided by vocabulary, so that cores have something to share
+constexpr int64_t kBlockRows = 192;  // how often a cached tile of the head is used
+constexpr int64_t kTasks = 16;       // few rows are also split by vocabulary, to use all cores
 
-// The softmax of one row as far as it has been seen, relative to the largest logit so far.
+// Online softmax of one row, relative to the largest logit so far.
 struct RowState {
   float peak = -INFINITY, total = 0, chosen = 0, all = 0;
-  int64_t peak_tile = -1;     // the first tile that holds the largest logit
-  bool holds_target = false;  // the target was among what has been seen
-  bool target_leads = false;  // in its tile: as large as any, and the first of those
+  int64_t peak_tile = -1;     // the first tile that contains the largest logit
+  bool holds_target = false;  // the target has been seen
+  bool target_leads = false;  // the target is the first largest logit of its tile
 };
 
-// Takes in one tile of a row's logits and leaves their exponentials in its place; returns what earlier sums must be multiplied
-// by.
+// Adds one tile of a row's logits and replaces them by
+// their exponentials; returns the factor for earlier sums.
 float fold_tile(float* row, int64_t width, int64_t tile, bool with_sum, RowState& state) {
   const float peak = max_of_row(row, width), before = state.peak;
   float rescale = 1;
@@ -39,7 +39,7 @@ float fold_tile(float* row, int64_t width, int64_t tile, bool with_sum, RowState
   return rescale;
 }
 
-// Logits are still whole in `row`.
+// `row` still contains the raw logits.
 void record_target(const float* row, int64_t width, int64_t target, RowState& state) {
   state.chosen = row[target];
   state.holds_target = state.target_leads = true;
@@ -70,7 +70,7 @@ class TiledCrossEntropy {
   TiledLosses run() {
     int64_t rows = hidden_.size(0), tiles = (weight_.size(0) + tile_width_ - 1) / tile_width_;
     if (rows == 0) return std::move(found_);
-    // Divided by size alone, so that results never depend on the number of cores.
+    // Split by size alone, so that results do not depend on the number of cores.
     int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
     int64_t vocab_splits = std::clamp<int64_t>(kTasks / blocks, 1, std::max<int64_t>(tiles / 8, 1));
     auto row_range = [&](int64_t block) { return Range{rows * block / blocks, rows * (block + 1) / blocks}; };
@@ -94,10 +94,10 @@ class TiledCrossEntropy {
   struct Range {
     int64_t begin, end;
   };
-  // A block of rows against a slice of the vocabulary: exponentials are relative to each row's peak in the slice.
+  // A block of rows times a slice of the vocabulary: exponentials are relative to each row's maximum in the slice.
   struct PartialSoftmax {
     std::vector<RowState> states;
-    Tensor sums;  // of the head's rows, weighted by the exponentials; undefined without gradient
+    Tensor sums;  // head rows weighted by the exponentials; undefined without gradient
   };
 
   PartialSoftmax accumulate_tiles(Range rows, Range tiles) const {
@@ -130,7 +130,7 @@ class TiledCrossEntropy {
     }
   }
 
-  // Takes in the part that follows in the vocabulary.
+  // Merges the part that follows in the vocabulary.
   void merge(PartialSoftmax& whole, const PartialSoftmax& next) const {
     int64_t h = hidden_.size(1);
     for (size_t row = 0; row < whole.states.size(); ++row) {
@@ -161,7 +161,7 @@ class TiledCrossEntropy {
       losses_[row] = weight * (state.peak + std::log(state.total) - (1 - smoothing_) * state.chosen - spread);
       correct_[row] = state.target_leads && state.peak_tile == target / tile_width_;
       if (!gradient_) continue;
-      // What is left of the softmax's gradient: sums of the head's rows less the target's row, and less their mean when
+      // The rest of the softmax gradient: sums of the head's rows minus the target's row, and minus their mean with label
       // smoothing.
       auto* gradient = gradient_ + row * h;
       std::memcpy(gradient, part.sums.const_data_ptr<float>() + static_cast<int64_t>(i) * h,

@@ -1,10 +1,10 @@
-// The loss of a frozen head in one pass over cache-sized tiles of the vocabulary: no logits ever reach memory.
+// The loss of a frozen head in one pass over cache-sized tiles of the vocabulary: logits are never written to memory.
 #pragma once
 #include "hone/device/tensor.h"
 
 namespace hone::ops::cpu {
 
-// Where passes over the logits cost more than the products that make them: float32 heads of narrow models.
+// For cases where passes over the logits cost more than computing them: float32 heads of narrow models.
 bool serves_tiled(const Tensor& hidden, const Tensor& weight, const Tensor& bias);
 
 struct TiledLosses {

@@ -1,5 +1,5 @@
-// A step of Adam or AdamW over many tensors on an NVIDIA GPU in few launches, each number read and written once. Without nvcc
-// nothing is served here.
+// A step of Adam or AdamW over many tensors on an NVIDIA GPU in few launches, reading and writing each number once. Not supported
+// without nvcc.
 #pragma once
 #include "hone/device/tensor.h"
 
@@ -18,8 +18,8 @@ struct AdamScalars {
 };
 
 bool serves_adam(const Tensor& parameter);
-// Parameters with moments of their type: float32 with gradients of float32 or bfloat16, or all of bfloat16; computed in float32.
-// `published`, if defined, gets the parameter rounded to bfloat16.
+// Parameters with moments of the same dtype: float32 with float32 or bfloat16 gradients, or all bfloat16; computed in float32.
+// `published`, if defined, receives the parameter rounded to bfloat16.
 void adam_(const TensorList& parameters, const TensorList& gradients, const TensorList& first, const TensorList& second,
            const TensorList& published, const AdamScalars& scalars, const AdamStep& how);
 

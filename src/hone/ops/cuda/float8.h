@@ -1,4 +1,4 @@
-// Rows of bfloat16 as 8-bit floats with a scale each, on an NVIDIA GPU in one pass. Without nvcc nothing is served here.
+// Converts rows of bfloat16 to float8 with a scale each, on an NVIDIA GPU in one pass. Not supported without nvcc.
 #pragma once
 #include "hone/device/tensor.h"
 

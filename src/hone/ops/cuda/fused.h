@@ -1,4 +1,4 @@
-// Rotation and activation on NVIDIA GPUs, one kernel each, without a gradient. Without nvcc nothing is served here.
+// Rotary embedding and activation on NVIDIA GPUs, one kernel each, without gradient. Not supported without nvcc.
 #pragma once
 #include "hone/device/tensor.h"
 

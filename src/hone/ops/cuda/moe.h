@@ -1,11 +1,11 @@
-// What surrounds the experts' products on an NVIDIA GPU: a token's rows, stored with their experts', are weighted and
-// added up in one pass over memory, forward and backward. Without nvcc nothing is served here.
+// The combine step of experts on an NVIDIA GPU: a token's rows, stored in expert order, are weighted and summed in one pass over
+// memory, forward and backward. Not supported without nvcc.
 #pragma once
 #include "hone/device/tensor.h"
 
 namespace hone::ops::cuda {
 
-// rows [T * k, h], of which token t has those at places [t * k, t * k + k).
+// rows [T * k, h], of which token t has those at positions [t * k, t * k + k).
 bool serves_combine(const Tensor& rows_rh, int64_t choices);
 Tensor combine_rows(const Tensor& rows_rh, const Tensor& places_r, const Tensor& weights_tk,
                     int64_t choices);  // undefined: all 1

@@ -1,5 +1,5 @@
-// RMSNorm of rows on an NVIDIA GPU, with the sum before it where there is one, forward and backward. Without nvcc nothing is
-// served here.
+// RMSNorm of rows on an NVIDIA GPU, with an optional residual addition before it, forward and backward. Not supported without
+// nvcc.
 #pragma once
 #include "hone/device/tensor.h"
 
@@ -15,7 +15,7 @@ NormedRows rms_norm_rows(const Tensor& x, const Tensor& added, const Tensor& wei
 struct NormGradients {
   Tensor x, weight;
 };
-// dsum, where defined, is the gradient of other uses of the normed rows; `trains`: whether the weight's gradient is needed.
+// dsum, if defined, is the gradient from other uses of the sum; `trains`: whether the weight's gradient is needed.
 NormGradients rms_norm_rows_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& rstd,
                                      const Tensor& dsum, bool trains);
 

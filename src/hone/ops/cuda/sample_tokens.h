@@ -1,4 +1,4 @@
-// Tokens drawn on NVIDIA GPUs: the largest of logit / temperature + Gumbel noise, the noise a function of the row's key and the
+// Samples tokens on NVIDIA GPUs: the maximum of logit / temperature + Gumbel noise, which is a function of the row's key and the
 // token.
 #pragma once
 #include "hone/ops/sample_tokens.h"

@@ -1,5 +1,5 @@
-// Linear layers of very few rows on NVIDIA GPUs, bound by reading their weights: what comes before and after such a product in
-// a decoder block is part of its kernel. Without nvcc nothing is served here.
+// Linear layers with very few rows on NVIDIA GPUs, bound by reading their weights: the operators before and after such a product
+// in a decoder block are fused into its kernel. Not supported without nvcc.
 #pragma once
 #include "hone/device/tensor.h"
 

@@ -1,5 +1,5 @@
-// What training computes on NVIDIA GPUs in kernels of our own, each with its composition of libtorch's as oracle
-// (tests/unit/ops). Rows of 2-D tensors may be column slices of wider ones. Without nvcc nothing is served here.
+// hone's own training kernels on NVIDIA GPUs, each with a composition of libtorch's operators as oracle (tests/unit/ops). Rows of
+// 2-D tensors may be column slices of wider ones. Not supported without nvcc.
 #pragma once
 #include <vector>
 
@@ -7,22 +7,22 @@
 
 namespace hone::ops::cuda {
 
-// Rows on a GPU that the kernels here read sixteen bytes at a time.
+// Rows on a GPU that these kernels can read sixteen bytes at a time.
 bool serves_rows(const Tensor& x);
 
 // Rotates pairs of each head by direction (+1 or -1) times the table's angles; `to` may be `from`.
 bool serves_rope(const Tensor& x, const Tensor& cos);
 void rope_rows(const Tensor& from, const Tensor& cos, const Tensor& sin, double direction, const Tensor& to);
 
-// An update of few ranks of a tensor [T, w]: p [T, r] times factor [r, w]. With a draw, its elements are dropped as drop() would
-// drop those of a tensor [T, w].
+// A low-rank update of a tensor [T, w]: p [T, r] times factor [r, w]. With a draw, dropout is applied as drop() does to a tensor
+// [T, w].
 struct LowRankUpdate {
   Tensor p, factor;
   double dropout = 0;
   Tensor draw;
 };
 
-// Updates that gate and up, [T, w] each, still lack: p [T, r] times b^T with b [w, r], of both or of neither, of as many ranks.
+// Pending updates of gate and up, [T, w] each: p [T, r] times b^T with b [w, r], for both or neither, with equal ranks.
 struct GateUpdates {
   Tensor gate_p, gate_b, up_p, up_b;
   bool defined() const { return gate_p.defined(); }
@@ -30,14 +30,14 @@ struct GateUpdates {
 bool serves_gate_updates(const Tensor& gate, const Tensor& up, int64_t rank);
 Tensor swiglu_with_updates(const Tensor& gate, const Tensor& up, const GateUpdates& updates);
 
-// The gradients of silu(gate) * up, and the product itself where `product` is defined. Where `update` is, dy stands for dy and
-// its update, and where `updates` are, gate and up for what they are with them.
+// The gradients of silu(gate) * up, and the product itself if `product` is defined. With `update`, dy means dy plus its update;
+// with `updates`, gate and up mean those plus theirs.
 bool serves_swiglu_update(const Tensor& dy, int64_t rank);
 void swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up, const Tensor& dgate, const Tensor& dup,
                      const Tensor& product, const LowRankUpdate& update = {}, const GateUpdates& updates = {});
 
-// Dropout by counters: which elements stay is a function of `draw`, an int64 pair on the device, so that nothing as large as x is
-// kept.
+// Counter-based dropout: the mask is a function of `draw`,
+// an int64 pair on the device, so that no mask is stored.
 struct Dropped {
   Tensor values, draw;
 };
@@ -45,19 +45,19 @@ Dropped drop(const Tensor& x, double dropout);                                  
 Tensor drop_again(const Tensor& x, double dropout, const Tensor& draw);                     // the same elements
 void add_dropped_(const Tensor& sum, const Tensor& x, double dropout, const Tensor& draw);  // sum += those of x
 
-// Float32 matrices times factors, rounded to a 16-bit type in one launch; they are concatenated in the order given.
+// Float32 matrices times factors, rounded to a 16-bit dtype in one launch and concatenated in the given order.
 Tensor rounded_end_to_end(const TensorList& matrices, const std::vector<double>& factors, at::ScalarType type);
 
-// y [T, w] += p [T, r] B^T with B [w, r], or p A with A [r, w] where `across`; 16-bit numbers, float32 sums. Few ranks: bound by
-// reading and writing y.
+// y [T, w] += p [T, r] B^T with B [w, r], or p A with A [r, w] if `across`; 16-bit numbers, float32 sums. Bound by reading and
+// writing y.
 bool serves_low_rank_add(const Tensor& y, int64_t rank);
 void low_rank_add_(const Tensor& y, const Tensor& p, const Tensor& factor, bool across);
-// y += the sum of the dropped products p_i A_i, one for each draw; the p and the A of all are adjacent.
+// y += the sum of the dropped-out products p_i A_i, one per draw; the p and the A are concatenated.
 bool serves_dropped_add(const Tensor& y, int64_t rank, int64_t terms);
 void add_dropped_updates_(const Tensor& y, const Tensor& p, const Tensor& factor, double dropout, const TensorList& draws);
 
-// Loss and hit of every row of logits [rows, V], which with `into_gradient` become their gradient. A row without a target counts
-// nothing.
+// Loss and correctness of every row of logits [rows, V]; with `into_gradient` the logits become their gradient. Rows without a
+// target are ignored.
 bool serves_cross_entropy(const Tensor& hidden, int64_t vocabulary);
 void cross_entropy_rows(const Tensor& logits, const Tensor& targets, const Tensor& weights, double smoothing, bool into_gradient,
                         const Tensor& losses, const Tensor& correct);

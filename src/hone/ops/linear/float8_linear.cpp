@@ -12,13 +12,13 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct Float8Operand {
-  Tensor values;  // as they were given
+  Tensor values;  // in their original dtype
   Tensor scale;   // float32 scalar
   Float8Format format;
 };
 
 Float8Operand scaled_operand(const Tensor& values, const Float8Format& format) {
-  constexpr double kLeast = 1e-12;  // torchao's, against tensors of zeros
+  constexpr double kLeast = 1e-12;  // torchao's epsilon against tensors of zeros
   return {values,
           at::full({}, format.largest, values.options().dtype(at::kFloat)) / values.abs().max().to(at::kFloat).clamp_min(kLeast),
           format};
@@ -46,7 +46,7 @@ Tensor float8_product(const Float8Operand& a, const Float8Operand& b, const Tens
 
 Float8Operand transposed(const Float8Operand& operand) { return {operand.values.t(), operand.scale, operand.format}; }
 
-// Rows of zeros up to a multiple of 16, which kernels want of the inner size.
+// Zero-pads rows to a multiple of 16, as the kernels require for the inner size.
 Tensor with_whole_tiles(const Tensor& rows) {
   constexpr int64_t kTile = 16;
   const int64_t missing = (kTile - rows.size(0) % kTile) % kTile;

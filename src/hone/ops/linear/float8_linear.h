@@ -1,6 +1,6 @@
-// y = x W^T + b with products of 8-bit floats, forward and backward: torchao's default recipe. Every tensor gets one scale, found
-// again each time; inputs and weights are e4m3, gradients e5m2. Where a device has no such products, the same roundings are made
-// in float32.
+// y = x W^T + b with float8 products, forward and backward: torchao's default
+// recipe. Each tensor has one dynamic scale; inputs and weights are e4m3, gradients
+// e5m2. On devices without such products, the same roundings are applied in float32.
 #pragma once
 #include "hone/device/tensor.h"
 
@@ -12,7 +12,7 @@ struct Float8Format {
 };
 inline constexpr Float8Format kE4m3{448, -6, 3}, kE5m2{57344, -14, 2};
 
-// The nearest values that the format has, ties to even; beyond its largest, that.
+// Rounds to the nearest value of the format, ties to even, saturating.
 Tensor rounded_to(const Tensor& values, const Float8Format& format);
 
 // x [..., in], W [out, in] with sizes that are multiples of 16, b [out] or undefined.

@@ -1,5 +1,5 @@
-// A frozen weight as 8-bit floats, for products that are twice as fast on a GPU that has them. It is rounded once; what it is
-// multiplied by is rounded row by row each time. Rows and columns have scales of their own, and sums are float32.
+// A frozen weight in float8, for products that are twice as fast on supporting GPUs. The weight is rounded once; the other
+// operand is rounded row by row in every product. Rows and columns have separate scales, and sums are float32.
 #pragma once
 #include "hone/device/tensor.h"
 
@@ -12,17 +12,17 @@ struct Float8Weight {
   TensorList tensors() const { return {by_outputs, output_scales, by_inputs, input_scales}; }
 };
 
-// Asked once a device: whether it multiplies 8-bit floats.
+// Whether a device supports float8 products; checked once per device.
 bool has_float8_products(at::Device device);
 
-// Whether a weight like this one, of so many outputs, can be had so: bfloat16, sizes that are multiples of 16, on such a device.
+// Whether such a weight with this many outputs is supported: bfloat16, sizes that are multiples of 16, on such a device.
 bool serves_float8(const Tensor& like, int64_t outputs);
 Float8Weight float8_weight(const Tensor& weight);
 Float8Weight float8_weight_forward(const Tensor& weight);  // of products forward alone, for inference
-// That of some outputs, in the memory of the whole.
+// The weight of some outputs, as a view.
 Float8Weight float8_slice(const Float8Weight& whole, int64_t begin, int64_t outputs);
 
-// x W^T + b and dy W, by the weight's 8-bit floats where it has them and the rows can be rounded, or by itself.
+// x W^T + b and dy W, with the float8 weight if it exists and the rows can be rounded, else with the plain weight.
 Tensor base_product(const Tensor& x, const Tensor& weight, const Float8Weight& float8, const Tensor& bias);
 Tensor base_gradient(const Tensor& dy, const Tensor& weight, const Float8Weight& float8);
 

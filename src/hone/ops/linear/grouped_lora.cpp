@@ -22,7 +22,7 @@ struct LoraGroup {
   double scale;
 };
 
-// What the backward pass needs besides tensors that autograd watches.
+// What the backward pass needs besides tensors tracked by autograd.
 struct LoraGroups : torch::CustomClassHolder {
   std::vector<LoraGroup> groups;
   int64_t rows = 0, outputs = 0;

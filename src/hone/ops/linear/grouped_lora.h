@@ -1,4 +1,4 @@
-// Adapters of several owners in one training batch: each adds its update to its own rows, and has its gradients from them alone.
+// Several adapters in one training batch: each adds its update to its own rows and receives gradients only from them.
 #pragma once
 #include "hone/ops/linear/multi_lora.h"
 

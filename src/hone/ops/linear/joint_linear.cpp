@@ -8,21 +8,21 @@
 namespace hone::ops {
 namespace {
 
-// Columns of a tensor that autograd need not know to be a view: the node's answers, and gradients.
+// Columns of a tensor that autograd need not track as a view: the node's outputs, and gradients.
 Tensor slice_of(const Tensor& whole, int64_t begin, int64_t width) {
   at::AutoDispatchBelowADInplaceOrView plain;
   return whole.narrow(1, begin, width);
 }
 
-// What a node of several layers is made of.
+// The parts of a node of several layers.
 struct Joint {
   Tensor weight, bias;
-  Tensor cos, sin;  // undefined: nothing is rotated
+  Tensor cos, sin;  // undefined: no rotary embedding
   std::vector<int64_t> widths;
-  std::vector<std::vector<LowRankTerm>> terms;  // of each layer
+  std::vector<std::vector<LowRankTerm>> terms;  // per layer
   std::vector<bool> trains_weight, trains_bias;
-  cuda::GateUpdates* left_out = nullptr;  // gets the updates of both layers instead of their answers
-  Float8Weight float8;                    // of the weight, where products with it are of 8-bit floats
+  cuda::GateUpdates* left_out = nullptr;  // receives the updates of both layers instead of their outputs
+  Float8Weight float8;                    // of the weight, if products with it are in float8
 
   int64_t width() const { return weight.size(0); }
   template <class Body>
@@ -56,7 +56,7 @@ struct Joint {
   }
 };
 
-// Gradients of the layers' outputs side by side; those that already are adjacent are not copied.
+// Gradients of the layers' outputs, concatenated; adjacent ones are not copied.
 Tensor side_by_side(const variable_list& grads, const Joint& joint) {
   const auto& first = grads.front();
   bool adjacent = !joint.cos.defined();
@@ -121,7 +121,7 @@ class JointLinear : public torch::autograd::Function<JointLinear> {
       for (size_t t = 0; t < joint.terms[i].size(); ++t, ++term)
         result.insert(result.end(), {of_terms[term].first, of_terms[term].second});
     });
-    result.emplace_back();  // for the struct
+    result.emplace_back();  // for the struct argument
     return result;
   }
 

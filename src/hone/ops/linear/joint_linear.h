@@ -19,13 +19,13 @@ struct JointLayers {
   Float8Weight float8;  // of that weight, where products with it are of 8-bit floats
 };
 
-// False where a layer's update is not of the kind that rounded_low_rank.h computes.
+// False if a layer's update is not supported by rounded_low_rank.h.
 bool serves_joint(const Tensor& x, const JointLayers& joint);
 
-// The layers' answers, column slices of one tensor. With a table all but the last are rotated: queries and keys, not values.
+// The layers' outputs, as column slices of one tensor. With a rotary table all but the last (queries and keys) are rotated.
 TensorList joint_linear_plain(const Tensor& x, const JointLayers& joint, bool training, const RopeTable* rope = nullptr);
 TensorList joint_linear(const Tensor& x, const JointLayers& joint, bool training, const RopeTable* rope = nullptr);
-// The same of gate and up. Their LoRA updates may be left to the operator that reads the outputs, and are then in `updates`.
+// The same for gate and up. Their LoRA updates may be left to the operator that reads the outputs, and are then in `updates`.
 TensorList joint_gate_up(const Tensor& x, const JointLayers& joint, bool training, cuda::GateUpdates& updates);
 
 }  // namespace hone::ops

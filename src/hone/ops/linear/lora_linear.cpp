@@ -38,7 +38,7 @@ class LoraLinear : public torch::autograd::Function<LoraLinear> {
   }
 };
 
-// |W + s B A| of each row, without a gradient, a block of rows at a time.
+// |W + s B A| of each row, without gradient, one block of rows at a time.
 Tensor updated_norm(const Tensor& weight, const LoraWeights& adapter, at::ScalarType dtype) {
   at::NoGradGuard no_grad;
   constexpr int64_t kRows = 1024;
@@ -51,7 +51,7 @@ Tensor updated_norm(const Tensor& weight, const LoraWeights& adapter, at::Scalar
   return at::cat(norms);
 }
 
-// PEFT's DoRA: base and update are scaled by magnitude / |W + s B A|, whose norm counts as a constant.
+// PEFT's DoRA: base and update are scaled by magnitude / |W + s B A|, whose norm is treated as a constant.
 Tensor dora_update(const Tensor& x, const Tensor& base, const Tensor& weight, const Tensor& bias, const LoraWeights& adapter,
                    bool dropping) {
   auto ratio = (adapter.magnitude / updated_norm(weight, adapter, x.scalar_type())).unsqueeze(0);

@@ -23,12 +23,12 @@ struct LoraWeights {
 Tensor lora_linear_plain(const Tensor& x, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters,
                          bool training);
 
-// The same on top of a product y = x W^T + b that was computed in another way.
+// The same on top of a product y = x W^T + b that was computed elsewhere.
 Tensor with_updates_plain(Tensor y, const Tensor& x, const Tensor& weight, const Tensor& bias,
                           const std::vector<LoraWeights>& adapters, bool training);
 
-// One autograd node for the whole layer: no copy of x per adapter, no gradient for a frozen weight. `float8` is the weight where
-// the products with it are of 8-bit floats.
+// One autograd node for the full layer: no copy of x per adapter, no gradient for a frozen weight. `float8` is the weight if its
+// products are in float8.
 Tensor lora_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters,
                    bool training, const Float8Weight& float8 = {});
 

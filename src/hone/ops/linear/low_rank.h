@@ -1,4 +1,4 @@
-// The values and gradients of a linear layer with low-rank updates, for the autograd nodes that contain one.
+// Values and gradients of a linear layer with low-rank updates, for autograd nodes that contain one.
 #pragma once
 #include <vector>
 
@@ -31,9 +31,9 @@ std::vector<LowRankTerm> low_rank_terms(const Tensor& x, const std::vector<LoraW
 // y of x [T, in]; fills each term's `projected`.
 Tensor low_rank_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, std::vector<LowRankTerm>& terms,
                         const Float8Weight& float8 = {});
-// Leaves in the terms what low_rank_forward does, and gives a y of no particular values.
+// Fills the terms like low_rank_forward, and returns a y without meaningful values.
 Tensor low_rank_unread(const Tensor& x, const Tensor& weight, std::vector<LowRankTerm>& terms);
-// `x` may be undefined when neither the weight nor a term's `a` needs a gradient.
+// `x` may be undefined if neither the weight nor a term's `a` needs a gradient.
 LinearGradients low_rank_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const std::vector<LowRankTerm>& terms,
                                   const NeedsGrad& needs, const Float8Weight& float8 = {});
 

@@ -1,4 +1,4 @@
-// How an autograd node that contains a low-rank linear layer lists, keeps and finds again the layer's tensors.
+// How an autograd node with a low-rank linear layer lists, saves and restores the layer's tensors.
 #pragma once
 #include "hone/device/autograd.h"
 #include "hone/ops/linear/low_rank.h"
@@ -23,7 +23,7 @@ struct LowRankNode {
   static LowRankNode restore(AutogradContext* ctx, TensorList& activations, size_t activation_count);
 };
 
-// The same for nodes of several layers: the tensors of each layer's terms in turn, then the numbers of all.
+// The same for nodes of several layers: the tensors of each layer's terms in turn, then the scalars of all.
 void append_terms(variable_list& saved, const std::vector<LowRankTerm>& terms);
 void save_numbers(AutogradContext* ctx, const std::vector<std::vector<LowRankTerm>>& of_layers);
 std::vector<std::vector<LowRankTerm>> restored_terms(AutogradContext* ctx, const variable_list& saved, size_t next);

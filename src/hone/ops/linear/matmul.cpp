@@ -10,16 +10,16 @@
 namespace hone::ops {
 namespace {
 
-// For a product of 16-bit numbers on a CPU libtorch compiles code for every shape it meets and keeps it, 0.7 MB each. Where the
-// number of rows is not the caller's choice they therefore come in few sizes: whole pieces, and a last one filled up to a
-// multiple of the step.
+// For 16-bit products on a CPU, oneDNN compiles and caches code for every shape,
+// 0.7 MB each. If the number of rows is not the caller's choice, rows therefore
+// come in few sizes: full pieces, and a last one padded to a multiple of the step.
 constexpr int64_t kPieceRows = 1024, kRowStep = 64;
 
 bool is_compiled_by_shape(const Tensor& x) {
   return x.is_cpu() && (x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf) && !at::GradMode::is_enabled();
 }
 
-// product(rows, to) over pieces of x, end to end.
+// product(rows, to) over pieces of x, concatenated.
 template <class Product>
 Tensor in_pieces(const Tensor& x, int64_t outputs, Product product) {
   auto y = at::empty({x.size(0), outputs}, x.options());
@@ -42,7 +42,7 @@ std::optional<bool>& forced() {
   return value;
 }
 
-// On Arm whatever else multiplies 16-bit numbers is widened as well.
+// On Arm all other 16-bit products are widened too.
 [[maybe_unused]] const bool kInstalled = [] {
   if (device::cpu_features().scalar_16_bit_gemm) cpu::install_upcast_gemm();
   return true;
@@ -52,8 +52,8 @@ bool is_recorded(const Tensor& a, const Tensor& b) {
   return at::GradMode::is_enabled() && (a.requires_grad() || b.requires_grad());
 }
 
-// Without libtorch: numbers the processor has no instructions for, and on Arm all others too, whose panels are faster than
-// libtorch's BLAS.
+// Without libtorch: types without native instructions, and on Arm all others too, since the panel GEMM is faster than libtorch's
+// BLAS.
 bool by_own_gemm(const Tensor& a, const Tensor& b) {
   if (is_upcast(b)) return true;
   const auto type = a.scalar_type();

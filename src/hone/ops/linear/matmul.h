@@ -1,5 +1,5 @@
-// The three products of a linear layer on 2-D tensors. On a processor that has no instructions for the weights' 16-bit type they
-// are widened to float32 block by block, since libtorch's own path is two orders of magnitude slower there.
+// The three products of a linear layer on 2-D tensors. On a processor without instructions for the weights' 16-bit dtype they are
+// widened to float32 block by block, since libtorch's own path is two orders of magnitude slower there.
 #pragma once
 #include "hone/device/tensor.h"
 
@@ -9,7 +9,7 @@ Tensor matmul_nt(const Tensor& x, const Tensor& weight, const Tensor& bias = {})
 Tensor matmul_nn(const Tensor& dy, const Tensor& weight);                          // dy W: [T, out], [out, in] -> [T, in]
 Tensor matmul_tn(const Tensor& dy, const Tensor& x);                               // dy^T x: [T, out], [T, in] -> [out, in]
 
-// Up to so many rows a product without gradients rounds each row alike, however many the others are.
+// Up to this many rows, a product without gradients gives each row the same result, however many others there are.
 constexpr int64_t kBatchInvariantRows = 32;
 
 // Whether matmul_* widens tensors like this one.

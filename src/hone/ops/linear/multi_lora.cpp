@@ -10,7 +10,7 @@ void add_multi_lora(Tensor& y, const Tensor& x, const Tensor& weight, const Tens
     auto found = std::ranges::find(adapters, range.adapter, &LoraWeights::adapter);
     if (found == adapters.end()) continue;
     auto part_x = x.narrow(0, range.begin, range.end - range.begin), part_y = y.narrow(0, range.begin, range.end - range.begin);
-    if (found->magnitude.defined()) {  // DoRA scales the base's part too
+    if (found->magnitude.defined()) {  // DoRA scales the base output too
       auto alone = *found;
       alone.active = true;
       part_y.copy_(lora_linear_plain(part_x, weight, bias, {alone}, false));

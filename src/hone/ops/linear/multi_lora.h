@@ -1,4 +1,4 @@
-// Several adapters in one batch: which rows belong to which, and their updates on top of a layer's common result.
+// Several adapters in one batch: their rows, and their updates on top of a layer's shared result.
 #pragma once
 #include "hone/ops/linear/lora_linear.h"
 
@@ -10,7 +10,7 @@ struct LoraRange {
 };
 using LoraMapping = std::vector<LoraRange>;
 
-// y [T, out] is the layer's result for x [T, in]; each range adds the update of its own adapter, where this layer has it.
+// y [T, out] is the layer's result for x [T, in]; each range adds the update of its adapter, if this layer has it.
 void add_multi_lora(Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias,
                     const std::vector<LoraWeights>& adapters, const LoraMapping& rows);
 

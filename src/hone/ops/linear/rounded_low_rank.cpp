@@ -16,13 +16,13 @@ int64_t sum_of_ranks(const std::vector<PlacedTerm>& placed) {
   return sum;
 }
 
-// The A of all terms end to end, [sum of ranks, in].
+// The A of all terms, concatenated, [sum of ranks, in].
 Tensor all_rounded_a(const std::vector<PlacedTerm>& placed) {
   const auto& first = placed.front().term->rounded_a;
   return first.as_strided({sum_of_ranks(placed), first.size(1)}, {first.size(1), 1});
 }
 
-// A is rounded with its term's scale, which then is in everything computed from it but A's own gradient.
+// A is rounded together with its term's scale, which is then part of everything computed from it except A's own gradient.
 void round_factors(const std::vector<PlacedTerm>& placed, at::ScalarType type) {
   TensorList matrices;
   std::vector<double> factors;
@@ -39,7 +39,7 @@ void round_factors(const std::vector<PlacedTerm>& placed, at::ScalarType type) {
   for (const auto& each : placed) each.term->rounded_b = next(each.term->b);
 }
 
-// y += p B^T, or p A where `across`.
+// y += p B^T, or p A if `across`.
 void add_product_(const Tensor& y, const Tensor& p, const Tensor& factor, bool across) {
   if (cuda::serves_low_rank_add(y, p.size(1)))
     cuda::low_rank_add_(y, p, factor, across);

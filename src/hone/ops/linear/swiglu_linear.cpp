@@ -13,7 +13,7 @@ namespace {
 bool serves_halves_on_gpu(const Tensor& gate, const Tensor& up) { return cuda::serves_rows(gate) && cuda::serves_rows(up); }
 Tensor rows_or_copy(const Tensor& x) { return cuda::serves_rows(x) ? x : x.contiguous(); }
 
-// On a GPU one kernel computes the product again and both gradients, which are adjacent for the layers that gave gate and up.
+// On a GPU one kernel recomputes the product and both gradients, which are adjacent for the layers that produced gate and up.
 LinearGradients gradients_on_gpu(const LowRankNode& layer, const Tensor& dy, const Tensor& gate, const Tensor& up,
                                  const cuda::GateUpdates& updates, variable_list& result) {
   LinearGradients found;
@@ -83,7 +83,7 @@ class SwigluLinear : public torch::autograd::Function<SwigluLinear> {
   }
 };
 
-// Where this node cannot take them along, gate and up get their updates. Nobody has read those yet.
+// If this node cannot fuse them, gate and up get their updates now. They have not been read yet.
 void add_updates(const Tensor& gate, const Tensor& up, const cuda::GateUpdates& updates) {
   cuda::low_rank_add_(gate.detach(), updates.gate_p, updates.gate_b, false);
   cuda::low_rank_add_(up.detach(), updates.up_p, updates.up_b, false);

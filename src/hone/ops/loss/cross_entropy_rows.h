@@ -1,4 +1,4 @@
-// Cross-entropy of rows of logits against one target each; the logits may become their own gradient.
+// Cross-entropy of rows of logits with one target each; the logits may be replaced by their gradient.
 #pragma once
 #include "hone/device/tensor.h"
 
@@ -14,7 +14,7 @@ struct RowLosses {
 // undefined.
 RowLosses cross_entropy_rows(Tensor& logits, const Tensor& targets, const Tensor& weights, double smoothing, bool into_gradient);
 
-// The same of logits [rows, words here]: three numbers of each row are reduced over the ranks that have the other words.
+// The same for a vocabulary shard [rows, local tokens]: three numbers per row are reduced over the ranks with the other tokens.
 RowLosses cross_entropy_rows(Tensor& logits, const Tensor& targets, const Tensor& weights, double smoothing, bool into_gradient,
                              const VocabularyShard& shard);
 

@@ -5,7 +5,7 @@
 namespace hone::ops {
 namespace {
 
-// `rows` in numbers of those that are at `places`.
+// Renumbers `rows` relative to `places`.
 LoraMapping rows_among(const LoraMapping& rows, const Tensor& places) {
   std::vector<int64_t> bounds;
   for (const auto& range : rows) bounds.insert(bounds.end(), {range.begin, range.end});

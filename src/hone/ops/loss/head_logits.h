@@ -1,4 +1,4 @@
-// Logits of a few rows by a head that may have adapters: of all rows, or each of its own.
+// Logits of a few rows from a head that may have adapters: shared by all rows, or per row.
 #pragma once
 #include "hone/ops/linear/multi_lora.h"
 
@@ -6,7 +6,7 @@ namespace hone::ops {
 
 Tensor head_logits_plain(const Tensor& x, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters,
                          const LoraMapping& adapter_rows, bool training);
-// x [n, h] are the rows `places`, sorted, of those that `adapter_rows` speaks of.
+// x [n, h] are the rows `places`, sorted, of those that `adapter_rows` describes.
 Tensor head_logits(const Tensor& x, const Tensor& places, const Tensor& weight, const Tensor& bias,
                    const std::vector<LoraWeights>& adapters, const LoraMapping& adapter_rows, bool training);
 

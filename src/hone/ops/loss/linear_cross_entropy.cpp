@@ -22,7 +22,7 @@ struct Head {
   Tensor weight, bias;
   std::vector<LoraWeights> adapters;
   bool training;
-  const VocabularyShard* shard;  // null: every word is here
+  const VocabularyShard* shard;  // null: the full vocabulary is local
 
   int64_t words_at_once() const { return shard ? shard->largest : weight.size(0); }
   TensorList parameters() const {
@@ -40,13 +40,13 @@ struct Head {
   bool has_kernel() const { return plain() && !shard; }
 };
 
-// The rows of a batch that have a target, and what the loss says of them.
+// The rows of a batch that have a target, and their per-row loss settings.
 struct Rows {
   Tensor index;  // undefined: all rows
   Tensor hidden, targets, weights;
 };
 
-// Rows on a GPU, a few more than have a target: its kernel counts those without one as nothing.
+// Rows on a GPU, padded by a few without a target, which the kernel ignores.
 Rows bounded_rows(const Tensor& hidden, const Tensor& targets_t, const CrossEntropyOptions& options) {
   const int64_t all = hidden.size(0), bound = bound_of_targets(options.target_count, all);
   auto weights_t = options.weights_t.defined() ? options.weights_t.to(at::kFloat) : Tensor();
@@ -71,7 +71,7 @@ Rows labelled_rows(const Tensor& hidden, const Tensor& targets_t, const Head& he
   return rows;
 }
 
-// Everything the forward pass finds: the loss, and the gradients of a loss whose own gradient is 1.
+// All results of the forward pass: the loss, and the gradients for an incoming gradient of 1.
 struct LossAndGrads {
   Tensor sum, correct, dhidden;
   TensorList dparameters;
@@ -91,12 +91,12 @@ class ChunkedCrossEntropy {
     size_t row_bytes = static_cast<size_t>(head.words_at_once()) * sizeof(float);
     size_t bytes = options.chunk_bytes;
     if (cuda::serves_cross_entropy(
-            rows.hidden, head.words_at_once())) {  // logits in the hidden states' type alone; memory is there for large products
+            rows.hidden, head.words_at_once())) {  // logits only in the hidden states' dtype; memory allows large products
       row_bytes = static_cast<size_t>(head.words_at_once()) * rows.hidden.element_size();
       bytes = std::max(bytes, kGpuChunkBytes);
     }
     chunk_ = std::max<int64_t>(16, static_cast<int64_t>(bytes / row_bytes) / 16 * 16);
-    // Chunks of about one size: a short last one would be a product of its own for nothing.
+    // Chunks of about equal size: a short last one would waste a separate product.
     if (int64_t count = rows.hidden.size(0); rows.hidden.is_cuda() && count > chunk_) {
       int64_t chunks = (count + chunk_ - 1) / chunk_;
       chunk_ = ((count + chunks - 1) / chunks + 15) / 16 * 16;
@@ -132,7 +132,7 @@ class ChunkedCrossEntropy {
   }
 
   Tensor scaled(const Tensor& logits) const { return scale_ == 1 ? logits : logits.to(at::kFloat) * scale_; }
-  // Of a loss of scaled logits, for those before.
+  // Converts the gradient of scaled logits to that of the unscaled ones.
   Tensor unscaled_gradient(const Tensor& gradient, at::ScalarType type) const {
     return scale_ == 1 ? gradient : (gradient * scale_).to(type);
   }
@@ -151,12 +151,12 @@ class ChunkedCrossEntropy {
     if (head_.weight.requires_grad()) accumulate_weight(logits, x);
   }
 
-  // Summed in float32 whatever the weight's type; the first chunk makes the buffer.
+  // Accumulated in float32 whatever the weight's dtype; the first chunk allocates the buffer.
   void accumulate_weight(const Tensor& dlogits, const Tensor& x) {
     auto& sum = pass_.dparameters[0];
     if (dlogits.scalar_type() == at::kFloat && sum.defined()) {
       sum.addmm_(dlogits.t(), x);
-    } else if (x.is_cuda()) {  // 16-bit numbers added up in float32 inside the product
+    } else if (x.is_cuda()) {  // 16-bit products accumulated in float32
       sum = sum.defined() ? at::addmm_out(sum, sum, dlogits.t(), x, at::kFloat) : at::mm(dlogits.t(), x, at::kFloat);
     } else if (sum.defined()) {
       sum.add_(matmul_tn(dlogits, x));
@@ -165,7 +165,7 @@ class ChunkedCrossEntropy {
     }
   }
 
-  // Heads with adapters or a trained bias: the layer's own node finds the gradients of a chunk.
+  // Heads with adapters or a trained bias: the layer's own node computes the gradients of a chunk.
   void recorded_chunk(int64_t begin, int64_t count) {
     at::AutoGradMode record(with_gradient_);
     auto x = rows_.hidden.narrow(0, begin, count).detach().requires_grad_(with_gradient_);
@@ -205,7 +205,7 @@ LossAndGrads tiled_pass(const Head& head, const Rows& rows, const CrossEntropyOp
   return {found.losses.sum(), found.correct.sum(), found.dhidden, TensorList(head.parameters().size())};
 }
 
-// On a GPU the last row may be there more than once, with a gradient once at most.
+// On a GPU the last row may occur more than once, but at most once with a gradient.
 Tensor scattered(const Tensor& rows, const Tensor& index, int64_t count) {
   auto whole = at::zeros({count, rows.size(1)}, rows.options());
   return rows.is_cuda() ? whole.index_add_(0, index, rows) : whole.index_copy_(0, index, rows);
@@ -265,7 +265,7 @@ int64_t bound_of_targets(int64_t count, int64_t rows) {
   return bound * 10 >= rows * 9 ? rows : bound;
 }
 
-// NPUs have no nonzero_static: a stable sort puts those first.
+// NPUs lack nonzero_static: a stable sort puts these rows first.
 Tensor labelled_positions(const Tensor& targets_t, int64_t count) {
   auto labelled = targets_t != kIgnoredTarget;
   if (count < 0 || targets_t.is_cpu()) return at::nonzero(labelled).view(-1);

@@ -1,4 +1,4 @@
-// The loss of a language model straight from hidden states: logits exist only for positions with a target, a few at a time.
+// The loss of a language model directly from hidden states: logits exist only for positions with a target, a few at a time.
 #pragma once
 #include "hone/ops/linear/multi_lora.h"
 
@@ -6,11 +6,11 @@ namespace hone::ops {
 
 constexpr int64_t kIgnoredTarget = -100;
 
-// Where there is a target, in order. With the number of them, known to the caller, an accelerator is not waited for.
+// Positions with a target, in order. If the caller knows their number, the host does not wait for an accelerator.
 Tensor labelled_positions(const Tensor& targets_t, int64_t count = -1);
 
-// How many rows a GPU computes for so many targets: a few sizes only, so that batches of a shape launch the same kernels. All
-// rows where nearly all have a target, since leaving the others out would cost more.
+// Number of rows that a GPU computes for this many targets: few distinct sizes, so that batches of a shape launch the same
+// kernels. All rows if almost all have a target, since selecting would cost more.
 int64_t bound_of_targets(int64_t count, int64_t rows);
 
 struct CrossEntropyOptions {
@@ -30,11 +30,11 @@ struct CrossEntropy {
   Tensor count;    // int64 scalar: targets that are not ignored
 };
 
-// hidden [T, h], weight [V, h], bias [V] or undefined, targets int64 [T] with kIgnoredTarget where there is none.
+// hidden [T, h], weight [V, h], bias [V] or undefined, targets int64 [T] with kIgnoredTarget for none.
 CrossEntropy linear_cross_entropy_plain(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
                                         const CrossEntropyOptions& options = {});
 
-// Gradients are computed in the same pass over each chunk, so nothing as wide as the vocabulary is kept.
+// Gradients are computed in the same pass over each chunk, so nothing as wide as the vocabulary is saved.
 CrossEntropy linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
                                   const CrossEntropyOptions& options = {});
 

@@ -9,11 +9,11 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// What the backward pass needs besides tensors that autograd watches.
+// What the backward pass needs besides tensors tracked by autograd.
 struct LogpsHead : torch::CustomClassHolder {
   Tensor weight, bias, targets_t;
   CrossEntropyOptions options;
-  const VocabularyShard* shard = nullptr;  // null: every word is here
+  const VocabularyShard* shard = nullptr;  // null: the full vocabulary is local
 
   TensorList parameters() const {
     TensorList list{weight};
@@ -33,7 +33,7 @@ RowLogps row_logps(const Tensor& logits, const Tensor& targets) {
   return {(logits.gather(1, targets) - logits.logsumexp(1, true)).squeeze(1), logits.mean(1)};
 }
 
-// Of the target (0 where it is another rank's), of all, and the sum of logits: three numbers of each row are summed over ranks.
+// Per row, summed over ranks: the target's logit (0 if another rank has it), the sum of exponentials, the sum of logits.
 RowLogps row_logps(const Tensor& logits, const Tensor& targets, const VocabularyShard& shard) {
   auto largest = logits.amax(1, true);
   shard.all_reduce_max(largest);
@@ -70,7 +70,7 @@ TargetLogps chunked_logps(const Tensor& hidden, const LogpsHead& head) {
   return found;
 }
 
-// Inputs: hidden, then the head's parameters. The gradient is that of a cross-entropy whose weights are what flows back.
+// Inputs: hidden, then the head's parameters. The gradient is that of a cross-entropy weighted by the incoming gradient.
 class LinearLogps : public torch::autograd::Function<LinearLogps> {
  public:
   static variable_list forward(AutogradContext* ctx, at::TensorList inputs, const c10::intrusive_ptr<LogpsHead>& head) {
@@ -91,7 +91,7 @@ class LinearLogps : public torch::autograd::Function<LinearLogps> {
     at::AutoGradMode record(true);
     auto entropy = entropy_of(hidden, *head, options);
     auto parameters = head->parameters();
-    variable_list result(parameters.size() + 2), wanted;  // hidden, the parameters, and the head, which is an argument too
+    variable_list result(parameters.size() + 2), wanted;  // hidden, the parameters, and the head argument itself
     std::vector<size_t> places;
     if (wants_hidden) wanted.push_back(hidden), places.push_back(0);
     for (size_t i = 0; i < parameters.size(); ++i)
@@ -120,7 +120,7 @@ TargetLogps linear_logps(const Tensor& hidden, const Tensor& weight, const Tenso
   head->weight = weight, head->bias = bias, head->targets_t = targets_t, head->options = options, head->shard = shard;
   std::erase_if(head->options.adapters, [](const auto& adapter) { return !adapter.active; });
   head->options.label_smoothing = 0;
-  head->options.training = false;  // what both passes compute is the same
+  head->options.training = false;  // both passes compute the same
   if (!at::GradMode::is_enabled()) return chunked_logps(hidden, *head);
   TensorList inputs{hidden};
   for (auto& parameter : head->parameters()) inputs.push_back(parameter);

@@ -1,5 +1,5 @@
-// Log-probabilities of targets straight from hidden states, with gradients: logits exist only for positions with a target, a few
-// at a time, and once more in the backward pass.
+// Log-probabilities of targets directly from hidden states, with gradients: logits exist only for positions with a target, a few
+// at a time, and again in the backward pass.
 #pragma once
 #include "hone/ops/loss/vocabulary_shard.h"
 
@@ -10,11 +10,11 @@ struct TargetLogps {
   Tensor mean_logits_t;  // float32 [T], the mean over the vocabulary, without gradient; zero where there is no target
 };
 
-// As linear_cross_entropy; of the options, weights and label smoothing say nothing here, and adapters on the head drop nothing
-// out.
+// Like linear_cross_entropy; of the options, weights and label
+// smoothing are not used, and adapters on the head have no dropout.
 TargetLogps linear_logps_plain(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
                                const CrossEntropyOptions& options = {});
-// `shard`, where given, says which words `weight` and `bias` are of; the gradient of `hidden` is this rank's part of a sum then.
+// `shard`, if given, is the vocabulary shard of `weight` and `bias`; the gradient of `hidden` is then this rank's partial sum.
 TargetLogps linear_logps(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
                          const CrossEntropyOptions& options = {}, const VocabularyShard* shard = nullptr);
 

@@ -4,7 +4,7 @@
 
 namespace hone::ops {
 
-// With z = logits - their maximum over all ranks, the loss of a row is log(sum of exp z) - z[target].
+// With z = logits - max over all ranks, the loss of a row is log(sum of exp z) - z[target].
 RowLosses cross_entropy_rows(Tensor& logits, const Tensor& targets, const Tensor& weights, double smoothing, bool into_gradient,
                              const VocabularyShard& shard) {
   const int64_t here = logits.size(1);
@@ -17,7 +17,7 @@ RowLosses cross_entropy_rows(Tensor& logits, const Tensor& targets, const Tensor
   const auto foreign = (place < 0).logical_or(place >= here);
   place = place.clamp(0, here - 1).unsqueeze(1);
   auto powers = scores.exp();
-  // Of the target (0 where it is another rank's), of all, and the sum that label smoothing needs.
+  // The target's logit (0 if another rank has it), the sum of exponentials, and the sum that label smoothing needs.
   auto sums = at::stack({scores.gather(1, place).squeeze(1).masked_fill(foreign, 0), powers.sum(1),
                          smoothing > 0 ? scores.sum(1) : at::zeros_like(largest)});
   shard.all_reduce_sum(sums);

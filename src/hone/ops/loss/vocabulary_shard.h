@@ -1,4 +1,4 @@
-// A vocabulary whose rows are on several ranks: each has the logits of its own words, and what is said of all of them is summed.
+// A vocabulary sharded over ranks: each has the logits of its own tokens, and statistics are reduced.
 #pragma once
 #include "hone/ops/loss/linear_cross_entropy.h"
 
@@ -16,8 +16,8 @@ class VocabularyShard {
   const int64_t largest;  // how many the rank with most of them has: all take the rows of a batch in the same portions
 };
 
-// As linear_cross_entropy, where `weight` and `bias` are those of the words here. The gradient of `hidden` is this rank's part of
-// a sum.
+// Like linear_cross_entropy, where `weight` and `bias` are the
+// local shard. The gradient of `hidden` is this rank's partial sum.
 CrossEntropy linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
                                   const CrossEntropyOptions& options, const VocabularyShard& shard);
 

@@ -1,4 +1,4 @@
-// Experts that take no more rows than they have room for: Megatron's token dropping.
+// Experts with a limited capacity: Megatron's token dropping.
 #pragma once
 #include "hone/ops/moe/moe.h"
 
@@ -9,10 +9,10 @@ struct ExpertCapacity {
   bool by_position = false;  // the last tokens are dropped, instead of those that count least
 };
 
-// Rows that each of `experts` takes of a batch of choices [T, k].
+// Capacity of each of `experts` for choices [T, k].
 int64_t expert_capacity(const Tensor& experts_tk, int64_t experts, double factor);
 
-// Choices beyond an expert's capacity are dropped; the weights of those that stay are what they were.
+// Drops choices beyond an expert's capacity; the weights of the others do not change.
 TopKRouting drop_tokens(const TopKRouting& choice, int64_t experts, const ExpertCapacity& capacity);
 
 }  // namespace hone::ops

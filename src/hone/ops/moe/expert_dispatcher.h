@@ -1,4 +1,4 @@
-// Experts that other processes hold: rows travel to them and what they made of them back.
+// Experts on other processes: rows are sent to them and their outputs are returned.
 #pragma once
 #include <memory>
 
@@ -8,17 +8,17 @@ namespace hone::ops {
 
 class ExpertDispatcher {
  public:
-  // The way of one batch of rows, kept for the way back.
+  // The routing of one batch of rows, kept for the return.
   class Route {
    public:
     virtual ~Route() = default;
     virtual const Tensor& rows_rh() const = 0;   // of all processes, for the experts here, sorted by expert
     virtual const Tensor& counts_e() const = 0;  // int64, how many rows each expert here has
-    // What the experts made of them, where they came from and in the order in which they were sent.
+    // The experts' outputs, returned to their origin in the order in which they were sent.
     virtual Tensor combine(const Tensor& rows_rh) const = 0;
   };
   virtual ~ExpertDispatcher() = default;
-  // `rows_rh` sorted by expert, `counts_e` of each of all experts. Every process calls it, also one that has no rows.
+  // `rows_rh` sorted by expert, `counts_e` rows of each expert. Collective, also for a process without rows.
   virtual std::unique_ptr<Route> dispatch(const Tensor& rows_rh, const Tensor& counts_e) = 0;
 };
 

@@ -39,8 +39,8 @@ Tensor by_all(const Tensor& rows, const ExpertLinear& product, const Tensor& cou
   const int64_t experts = product.weight.size(0);
   for (const auto& adapter : product.adapters) {
     if (!adapter.active) continue;
-    // A GPU multiplies all groups at once in the rows' own type, in which PEFT computes these, too; one by one they would cost a
-    // launch each.
+    // A GPU multiplies all groups at once in the rows' dtype,
+    // as PEFT does; one by one they would cost a launch each.
     const auto type = rows.is_cuda() ? rows.scalar_type() : adapter.a.scalar_type();
     auto low = grouped_matmul(rows.to(type), a_by_expert(adapter, experts).to(type).transpose(1, 2), counts);
     y = y + (grouped_matmul(low, b_by_expert(adapter, experts).to(type).contiguous().transpose(1, 2), counts) * adapter.scale)
@@ -49,12 +49,12 @@ Tensor by_all(const Tensor& rows, const ExpertLinear& product, const Tensor& cou
   return y;
 }
 
-// Of rows that are sorted by expert.
+// For rows that are sorted by expert.
 Tensor mlp_of_rows(const Tensor& rows, const Tensor& counts, const ExpertLinear& gate_up, const ExpertLinear& down) {
   return by_all(swiglu_halves(by_all(rows, gate_up, counts)), down, counts);
 }
 
-// The rows that experts take, sorted by expert. Dropped ones follow them and come back as zeros.
+// The rows of the experts, sorted by expert. Dropped rows follow and return as zeros.
 class TakenRows {
  public:
   TakenRows(const Tensor& x_th, const TopKRouting& choice, int64_t experts)

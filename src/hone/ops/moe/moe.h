@@ -1,4 +1,4 @@
-// A mixture of experts in place of an MLP: which experts a token goes to, and what they make of it.
+// Mixture of experts instead of an MLP: routing, and the experts' computation.
 #pragma once
 #include "hone/ops/linear/lora_linear.h"
 #include "hone/ops/moe/expert_dispatcher.h"
@@ -24,15 +24,15 @@ struct ExpertLinear {
   const QuantizedExperts* quantized = nullptr;  // of inference: computed with instead of the weight, then a shape only
 };
 
-// The change an adapter makes to the weight, [E, out, in].
+// An adapter's change of the weight, [E, out, in].
 Tensor expert_lora_delta(const LoraWeights& adapter, int64_t experts);
 
-// down(silu(gate) * up) of each of a token's experts, summed by their weights. Gate and up are in one product, gate first.
-// The definition: expert by expert, each on the tokens that chose it.
+// down(silu(gate) * up) of each of a token's experts, summed by their weights. Gate and up are one product, gate first. The
+// definition: expert by expert, each on the tokens that chose it.
 Tensor expert_mlp_plain(const Tensor& x_th, const TopKRouting& choice, const ExpertLinear& gate_up, const ExpertLinear& down);
-// Tokens sorted by expert, one product for each that has any.
+// Tokens sorted by expert, one product for each expert with tokens.
 Tensor expert_mlp(const Tensor& x_th, const TopKRouting& choice, const ExpertLinear& gate_up, const ExpertLinear& down);
-// The same where only some of all experts are here.
+// The same if only some of the experts are local.
 Tensor dispatched_expert_mlp(const Tensor& x_th, const TopKRouting& choice, int64_t all_experts, const ExpertLinear& gate_up,
                              const ExpertLinear& down, ExpertDispatcher& dispatcher);
 

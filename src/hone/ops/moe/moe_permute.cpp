@@ -12,7 +12,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// body(expert, first row, rows) for every expert that has any.
+// body(expert, first row, rows) for every expert with rows.
 template <class Body>
 void for_groups(const Tensor& counts, Body body) {
   auto on_host = counts.to(at::kCPU, at::kLong).contiguous();
@@ -21,7 +21,7 @@ void for_groups(const Tensor& counts, Body body) {
     if (count[expert] > 0) body(expert, begin, count[expert]);
 }
 
-// libtorch's product of all groups in one launch: 16-bit numbers, rows that begin on 16 bytes. Nobody waits for the counts.
+// libtorch's grouped product in one launch: 16-bit numbers, rows aligned to 16 bytes. The host does not wait for the counts.
 bool serves_grouped_mm(const Tensor& rows, const Tensor& matrices) {
   return rows.is_cuda() && rows.scalar_type() == at::kBFloat16 && matrices.scalar_type() == at::kBFloat16 &&
          matrices.size(1) % 8 == 0 && matrices.size(2) % 8 == 0;
@@ -29,7 +29,7 @@ bool serves_grouped_mm(const Tensor& rows, const Tensor& matrices) {
 
 Tensor ends_of(const Tensor& counts) { return counts.cumsum(0).to(at::kInt); }
 
-// Matrices are looked at as [out, in], which is how models keep them.
+// Matrices are viewed as [out, in], their layout in models.
 Tensor multiplied(const Tensor& rows, const Tensor& matrices, const Tensor& counts) {
   if (npu::serves(rows, "npu_grouped_matmul")) return npu::grouped_matmul(rows, matrices, counts);
   if (serves_grouped_mm(rows, matrices)) return at::_grouped_mm(rows, matrices, ends_of(counts));
@@ -81,7 +81,7 @@ class GroupedMatmul : public torch::autograd::Function<GroupedMatmul> {
   }
 };
 
-// A token's gradient is the sum of its rows', gathered rather than added up row by row: the same bits every time, on any device.
+// A token's gradient is the sum over its rows, gathered rather than scattered: deterministic on any device.
 class MoePermute : public torch::autograd::Function<MoePermute> {
  public:
   static variable_list forward(AutogradContext* ctx, const Tensor& tokens_th, const Tensor& experts_tk) {

@@ -1,4 +1,4 @@
-// Tokens on their way through a mixture of experts: each goes to some of them, each expert computes its rows together.
+// Permutation of tokens for a mixture of experts: each token goes to several experts, and each expert computes its rows together.
 #pragma once
 #include "hone/device/tensor.h"
 
@@ -17,7 +17,7 @@ PermutedTokens moe_permute(const Tensor& tokens_th, const Tensor& experts_tk);
 Tensor from_experts_plain(const Tensor& rows_rh, const Tensor& places_r, const Tensor& weights_tk);
 Tensor moe_unpermute(const Tensor& rows_rh, const Tensor& places_r, const Tensor& weights_tk);
 
-// How many rows each of `count` experts has: int64 [E] on the choices' device, without synchronisation.
+// Number of rows of each of `count` experts: int64 [E] on the choices' device, without synchronization.
 Tensor tokens_per_expert(const Tensor& experts_tk, int64_t count);
 
 // Each expert's rows times its own matrix: rows [R, in], matrices [E, in, out], counts int64 [E] on the rows' device → [R, out].

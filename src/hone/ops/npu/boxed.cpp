@@ -69,7 +69,7 @@ Fusion& fusion() {
 bool serves(const Tensor& x, std::string_view name) {
   if (!x.is_privateuseone()) return false;
   bool wanted = name.find("attention") != name.npos ? fusion().attention : fusion().blocks;
-  // Chips without bfloat16 are the first generation; the fused kernels are for those that came after it.
+  // Chips without bfloat16 are the first generation; the fused kernels require later ones.
   static const bool kFirstGeneration = !device::npu::computes_bfloat16();
   if (!wanted || kFirstGeneration) return false;
   if (has(name)) return true;

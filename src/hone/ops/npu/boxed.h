@@ -1,6 +1,6 @@
-// torch_npu's fused operators by name. Their schemas grow from release to release and leading arguments change their names, so a
-// call gives those by position, names the others, and takes the rest from the schema that is registered: one binary serves every
-// torch_npu of its libtorch.
+// torch_npu's fused operators by name. Their schemas grow between releases and leading arguments are renamed, so a call passes
+// those by position, names the others, and takes the rest from the registered schema: one binary supports every torch_npu of its
+// libtorch.
 #pragma once
 #include <ATen/core/ivalue.h>
 
@@ -20,11 +20,11 @@ struct Arguments {
 
 bool has(std::string_view name);  // whether npu::`name` is registered
 
-// Calls npu::`name` through the dispatcher, gradients included; returns its first result, or the tensors it begins with.
+// Calls npu::`name` through the dispatcher, with gradients; returns its first result, or its leading tensors.
 Tensor call(std::string_view name, const Arguments& given);
 TensorList call_for_all(std::string_view name, const Arguments& given);
 
-// Fused operators are used where they serve, unless a person says no (--enable_npu_model_patch false, --attn_impl eager).
+// Fused operators are used where supported, unless disabled (--enable_npu_model_patch false, --attn_impl eager).
 struct Fusion {
   bool blocks = true;  // norms, rotary embedding, gated activation
   bool attention = true;

@@ -8,7 +8,7 @@
 namespace hone::ops::npu {
 namespace {
 
-// cos and sin as the kernel takes them, [1, T, 1, head_dim] in x's type: made once for the layers of a pass.
+// cos and sin in the kernel's layout, [1, T, 1, head_dim] in x's dtype: computed once for all layers of a pass.
 struct WideTable {
   c10::weak_intrusive_ptr<c10::TensorImpl> of{c10::intrusive_ptr<c10::TensorImpl>()};
   at::ScalarType dtype{};
@@ -24,7 +24,7 @@ const WideTable& wide_table(const RopeTable& table, at::ScalarType dtype) {
   return kept;
 }
 
-// Causal masks are given compressed: one 2048 x 2048 triangle serves every length. One per device, made once.
+// Causal masks are passed compressed: one 2048 x 2048 triangle serves every length. Created once per device.
 Tensor triangle(at::Device device) {
   constexpr int64_t kSide = 2048;
   static std::mutex mutex;

@@ -1,4 +1,4 @@
-// The operators of a decoder block on an NPU, each one launch of a fused kernel. Shapes as in the operators' own headers.
+// The operators of a decoder block on an NPU, each a single launch of a fused kernel. Shapes as in the operators' own headers.
 #pragma once
 #include "hone/ops/attention/attention.h"
 #include "hone/ops/attention/chunk_attention.h"
@@ -12,11 +12,11 @@ Tensor rope(const Tensor& x, const RopeTable& table);
 Tensor swiglu(const Tensor& gate, const Tensor& up);
 std::pair<Tensor, Tensor> swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up);
 
-// Losses of rows of logits, and with `into_gradient` their gradients in the logits' place. The kernels smooth no labels.
+// Losses of rows of logits, and with `into_gradient` their gradients in place of the logits. Without label smoothing.
 bool serves_cross_entropy(const Tensor& logits, double smoothing);
 RowLosses cross_entropy_rows(Tensor& logits, const Tensor& targets, const Tensor& weights, bool into_gradient);
 
-// Causal attention over packed sequences, in the TND layout: lengths go to the kernel from the host, so nothing waits.
+// Causal attention over packed sequences, in the TND layout: lengths are passed from the host, so nothing synchronizes.
 bool serves_attention(const Tensor& q, const AttentionShape& shape);
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const CuSeqlens& segments, const AttentionShape& shape);
 

@@ -5,7 +5,7 @@
 namespace hone::ops::npu {
 namespace {
 
-// The plan's lists of blocks as the rows of one table, made once for the layers of a step.
+// The plan's block lists as rows of one table, built once for all layers of a step.
 struct BlockTable {
   c10::weak_intrusive_ptr<c10::TensorImpl> of{c10::intrusive_ptr<c10::TensorImpl>()};
   Tensor rows;

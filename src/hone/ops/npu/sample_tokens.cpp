@@ -12,7 +12,7 @@ Tensor on_npu(const std::vector<T>& values, const Tensor& like) {
   return at::tensor(values, at::TensorOptions(c10::CppTypeToScalarType<T>::value)).to(like.device(), /*non_blocking=*/true);
 }
 
-// One uniform number a row from its key, as the host's sampler takes it; below 1 in float32 too.
+// One uniform number per row from its key, as in the host's sampler; below 1 in float32 too.
 Tensor uniforms(const std::vector<int64_t>& keys, const Tensor& like) {
   std::vector<float> values;
   for (int64_t key : keys)
@@ -20,7 +20,7 @@ Tensor uniforms(const std::vector<int64_t>& keys, const Tensor& like) {
   return on_npu(values, like).unsqueeze(1);
 }
 
-// The kernel takes a k for every row or for none; rows of both kinds are sorted here.
+// The kernel takes top_k for all rows or for none; mixed rows are sorted here.
 bool kernel_takes(const SamplingTensors& draws) {
   auto limited = std::ranges::count_if(draws.top_k, [](int32_t k) { return k > 0 && k <= kMostFiltered; });
   auto free = std::ranges::count(draws.top_k, 0);
@@ -47,7 +47,7 @@ Tensor sample_tokens(const Tensor& logits_rv, const SamplingTensors& draws) {
     logits = top_k_top_p_plain(logits, on_npu(draws.top_k, logits), on_npu(draws.top_p, logits));
   }
   auto sums = logits.softmax(1).cumsum(1);
-  // The first token whose running sum passes the draw: one without probability never does.
+  // The first token whose cumulative sum exceeds the draw: a token without probability never does.
   auto drawn = (sums <= uniforms(draws.keys, logits) * sums.narrow(1, sums.size(1) - 1, 1)).sum(1);
   return at::where(on_npu(draws.temperatures, logits) > 0, drawn, likeliest);
 }

@@ -1,4 +1,4 @@
-// Tokens drawn on the NPU: only their numbers come back to the host, not a row of logits each.
+// Samples tokens on the NPU: only token ids are copied to the host, not a row of logits each.
 #pragma once
 #include "hone/ops/sample_tokens.h"
 

@@ -16,7 +16,7 @@ Tensor codes_between(const Tensor& numbers, const GroupwiseConfig& how) {
   return numbers.round().clamp_(0, largest_code(how)).to(at::kByte);
 }
 
-// The proximal step of the norm |x|^0.7: what of an error is an outlier's.
+// The proximal operator of the norm |x|^0.7: the outlier part of an error.
 Tensor shrunk(const Tensor& errors) {
   auto sizes = errors.abs();
   return (sizes - sizes.pow(kNorm - 1) / kBeta).clamp_min_(0).mul_(errors.sign());
@@ -40,11 +40,11 @@ GroupwiseQuantized solve_half_quadratic(const Tensor& groups, const GroupwiseCon
   return {codes_between(groups * scales + zeros, how), scales.reciprocal(), zeros};
 }
 
-// A group of equal weights has no width: any scale gives them back from code 0.
+// A group of equal weights has zero range: any scale restores them from code 0.
 Tensor usable_scales(const Tensor& scales) { return at::where(scales > 0, scales, at::ones_like(scales)); }
 
 GroupwiseQuantized take_extremes(const Tensor& groups, const GroupwiseConfig& how) {
-  if (how.bits == 8) {  // around zero: -128 to 127, kept from 0 to 255
+  if (how.bits == 8) {  // symmetric: -128 to 127, stored as 0 to 255
     auto scales = usable_scales(groups.abs().amax(how.axis, /*keepdim=*/true) / 127);
     return {codes_between(groups / scales + 128, how), scales, at::full_like(scales, 128)};
   }

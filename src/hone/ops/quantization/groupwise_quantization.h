@@ -1,5 +1,5 @@
-// Weights as small integers, each group with a scale and a zero: HQQ's way, which moves the zero until few weights are far off,
-// and quanto's, which takes the extremes as they are.
+// Weights as small integers with a scale and a zero point per group: HQQ, which optimizes the zero point against outliers, and
+// quanto, which uses minimum and maximum.
 #pragma once
 #include "hone/device/tensor.h"
 
@@ -21,7 +21,7 @@ struct GroupwiseQuantized {
 };
 
 GroupwiseQuantized grouped_codes(const Tensor& weight, const GroupwiseConfig& how);
-// What quanto takes for a layer of so many inputs: all of a row in 8 bits, else 128 or what divides it.
+// quanto's group size for this many inputs: the full row for 8 bits, else 128 or a divisor.
 int64_t quanto_group(int bits, int64_t inputs);
 
 std::vector<int64_t> grouped_shape(const GroupwiseConfig& how);

@@ -9,14 +9,14 @@
 namespace hone::ops {
 namespace {
 
-constexpr int64_t kUnpackedElements = int64_t{1} << 20;  // 4 MB in float32: stays in the cache between unpacking and use
+constexpr int64_t kUnpackedElements = int64_t{1} << 20;  // 4 MB in float32: stays in the cache between dequantization and use
 
 PackedWeight to_int8(const Tensor& weight) {
   auto scales = weight.abs().amax(1).div_(127.0).clamp_min_(1e-12);
   return cpu::pack_int8((weight / scales.unsqueeze(1)).round_().clamp_(-127, 127).add_(cpu::kInt8Zero).to(at::kByte), scales);
 }
 
-// Codes are chosen by the scales as they will be read, rounded to bfloat16.
+// Codes are chosen with the scales as they will be read, rounded to bfloat16.
 PackedWeight to_int4(const Tensor& weight) {
   if (weight.size(1) % cpu::kPackedGroup)
     throw UserError(ExitCode::usage,

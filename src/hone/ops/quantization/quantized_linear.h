@@ -1,4 +1,4 @@
-// Linear layers whose weights are rounded to 8 or 4 bits, for inference on the CPU: less to read per token.
+// Linear layers with weights quantized to 8 or 4 bits, for inference on the CPU: less to read per token.
 #pragma once
 #include <memory>
 
@@ -6,7 +6,7 @@
 
 namespace hone::ops {
 
-// 8 bits: one scale per output. 4 bits: a scale and a lowest value, both bfloat16, for every 32 inputs of an output.
+// 8 bits: one scale per output. 4 bits: a scale and a minimum, both bfloat16, for every 32 inputs of an output.
 using PackedWeight = cpu::PackedWeight;
 
 // Throws UserError(usage) for other bits or a width that does not fit the groups.

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kBlock = 64, kScaleBlock = 256;
 
-// QLoRA's: quantiles of a normal distribution with an exact zero, scaled to [-1, 1].
+// QLoRA's NF4: quantiles of a normal distribution with an exact zero, scaled to [-1, 1].
 constexpr std::array<float, 16> kNf4 = {-1.0F,
                                         -0.6961928009986877F,
                                         -0.5250730514526367F,
@@ -28,7 +28,7 @@ constexpr std::array<float, 16> kNf4 = {-1.0F,
                                         0.5626170039176941F,
                                         0.7229568362236023F,
                                         1.0F};
-// A sign, two bits of exponent and one of fraction, the smallest nearly zero.
+// FP4: a sign, two exponent bits and one fraction bit, the smallest value nearly zero.
 constexpr std::array<float, 15> kFp4 = {-1.0F,        -0.6666667F, -0.5F, -0.3333333F, -0.25F, -0.1666667F, -0.005208333F, 0.0F,
                                         0.005208333F, 0.1666667F,  0.25F, 0.3333333F,  0.5F,   0.6666667F,  1.0F};
 
@@ -38,7 +38,7 @@ Tensor table_of(QuantType code, at::Device device) {
   return at::tensor(values, at::kFloat).to(device);
 }
 
-// The 8-bit code of scales: a sign, an exponent to the base of ten in unary, and what is left for the fraction.
+// The 8-bit code of scales: a sign, a decimal exponent in unary, and the remaining bits for the fraction.
 Tensor dynamic_table(at::Device device) {
   constexpr int kExponents = 7;
   std::vector<float> values{0.0F, 1.0F};
@@ -67,7 +67,7 @@ Tensor largest_of(const Tensor& blocks) { return std::get<0>(blocks.abs().max(1,
 // A block of zeros has no scale: any divisor leaves it zero.
 Tensor divisors(const Tensor& largest) { return at::where(largest > 0, largest, at::ones_like(largest)); }
 
-// As many codes in a byte as it has room for, the first highest; the last byte is filled up with zeros.
+// As many codes per byte as fit, the first in the highest bits; the last byte is zero-padded.
 Tensor pack_codes(const Tensor& codes, int bits) {
   const int64_t room = 8 / bits;
   auto rows = in_blocks(codes, room).to(at::kInt);
@@ -105,7 +105,7 @@ const char* code_name(QuantType code) {
 QuantizedTensor::QuantizedTensor(const Tensor& weight, const WeightQuantization& how) : how_(how), shape_(weight.sizes().vec()) {
   at::NoGradGuard no_grad;
   if (how.code == QuantType::int8) {
-    // By way of float16 and a reciprocal, as bitsandbytes does: PEFT must find the same base again, to the last rounding.
+    // Through float16 and a reciprocal, as in bitsandbytes: PEFT must get the same base to the last bit.
     auto full = weight.to(at::kHalf).to(at::kFloat);
     scales_ = largest_of(full);
     codes_ = (full * (divisors(scales_).reciprocal() * 127.0)).round_().to(at::kChar);
@@ -152,7 +152,7 @@ Tensor QuantizedTensor::dequantize(at::ScalarType type) const {
 QuantizedTensorParts QuantizedTensor::parts() const {
   const auto device = codes_.device();
   const bool by_table =
-      how_.code == QuantType::nf4 || how_.code == QuantType::fp4;  // others are numbers, and grouped ones have zeros in outer_
+      how_.code == QuantType::nf4 || how_.code == QuantType::fp4;  // others are tensors, and grouped ones store zeros in outer_
   return {codes_,
           scales_,
           outer_,

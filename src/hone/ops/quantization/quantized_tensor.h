@@ -1,5 +1,5 @@
-// Frozen weights in 4 or 8 bits, in bitsandbytes' codes: what QLoRA trains on. They are restored layer by layer for as long as a
-// layer computes; with activation checkpointing no more than one block is ever whole.
+// Frozen weights in 4 or 8 bits, in bitsandbytes' formats: the base of QLoRA. They are dequantized only while a layer computes;
+// with activation checkpointing at most one block is dequantized at a time.
 #pragma once
 #include <memory>
 
@@ -8,8 +8,8 @@
 
 namespace hone::ops {
 
-// Of 4 bits: quantiles of a normal distribution, or a float of 4 bits, with a scale for every 64 weights. Of 8: a scale for each
-// row. Grouped: HQQ's and quanto's, of 1 to 8 bits.
+// 4 bits: NF4 or FP4, with a scale for every 64 weights. 8 bits:
+// a scale per row. Grouped: HQQ's and quanto's, 1 to 8 bits.
 enum class QuantType { nf4, fp4, int8, grouped };
 const char* code_name(QuantType code);
 
@@ -19,7 +19,7 @@ struct WeightQuantization {
   GroupwiseConfig grouped = {};  // of grouped codes; quanto's group follows the layer
 };
 
-// How a weight is stored, for writing it into files. Tables give the values of the codes.
+// The stored form of a weight, for writing files. Tables contain the values of the codes.
 struct QuantizedTensorParts {
   Tensor codes, scales, outer, table, scale_table;
   double offset = 0;

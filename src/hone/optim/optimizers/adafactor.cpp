@@ -40,7 +40,7 @@ void Adafactor::update(const Tensor& parameter, Moments& moments, size_t i, doub
   const double step = static_cast<double>(step_.item<int64_t>());
   Tensor gradient = parameter.grad().to(at::kFloat), value = parameter.detach().to(at::kFloat);
   if (config_.relative_step) rate = std::min(config_.warmup_init ? 1e-6 * step : 1e-2, 1.0 / std::sqrt(step));
-  // A tensor, so that the scale of the parameter never has to come to the host.
+  // A tensor, so that the parameter's scale is never copied to the host.
   Tensor scaled_rate = config_.scale_parameter ? at::clamp_min(root_mean_square(value), config_.epsilon_scale) * rate
                                                : at::full({}, rate, gradient.options());
   const double beta2 = 1.0 - std::pow(step, config_.decay_rate);

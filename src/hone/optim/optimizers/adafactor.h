@@ -1,4 +1,4 @@
-// Adafactor with the meaning of transformers' class: factored second moments, update clipping, optional relative step size.
+// Adafactor as in transformers: factored second moments, update clipping, optional relative step size.
 #pragma once
 #include <optional>
 
@@ -10,7 +10,7 @@ struct AdafactorConfig {
   double epsilon_gradient = 1e-30, epsilon_scale = 1e-3;
   double clip_threshold = 1.0, decay_rate = -0.8;
   std::optional<double> beta1;
-  // What the Trainer passes; the class's own defaults are true, true.
+  // The Trainer's values; the class's own defaults are true, true.
   bool scale_parameter = false, relative_step = false, warmup_init = false;
 };
 

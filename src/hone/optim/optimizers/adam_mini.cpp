@@ -7,7 +7,7 @@ namespace {
 
 bool is_query_or_key(const std::string& name) { return name.ends_with("q_proj.weight") || name.ends_with("k_proj.weight"); }
 
-// How many second moments the authors give a parameter: one per element of a bias, one for a norm, else one per head or row.
+// Number of second moments, as in the authors' code: one per element of a bias, one for a norm, else one per head or row.
 int64_t block_count(const std::string& name, const Tensor& parameter, int64_t head_dim) {
   if (name.ends_with("bias")) return 0;
   if (parameter.dim() < 2) return 1;

@@ -14,13 +14,13 @@ namespace {
 
 constexpr double kGrowthLimit = 1.01, kTiny = 1e-8;
 
-// Drawn on the host, so that every device projects alike.
+// Drawn on the host, so that the projection is the same on every device.
 Tensor random_matrix(at::IntArrayRef shape, int64_t seed) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(seed));
   return at::randn(shape, generator, at::kFloat);
 }
 
-// The authors' chain of seeds, so that runs agree with theirs.
+// The authors' sequence of seeds, so that runs agree with theirs.
 int64_t next_seed(int64_t seed) {
   constexpr int64_t kAdvance = 15;
   auto generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(seed));
@@ -77,7 +77,7 @@ void Apollo::refresh_projector(State& state, const Tensor& gradient) const {
   state.seed.fill_(next_seed(seed));
 }
 
-// The gradient with each channel as much longer or shorter as Adam makes its projection, growing by at most a percent a step.
+// Scales each channel of the gradient as Adam scales its projection, growing by at most one percent per step.
 Tensor Apollo::scaled_gradient(State& state, const Tensor& gradient, const Tensor& projected, const Tensor& direction) const {
   const int64_t low_rank_dim = state.side == Projection::left ? 0 : 1;
   const auto length = [&](const Tensor& x) {
@@ -88,7 +88,7 @@ Tensor Apollo::scaled_gradient(State& state, const Tensor& gradient, const Tenso
   if (config_.scale_front) scaled.mul_(scale);
   const Tensor norm = at::linalg_vector_norm(scaled, 2);
   const Tensor growth = (norm / (state.norm + kTiny)).clamp_min_(kGrowthLimit).div_(kGrowthLimit);
-  const Tensor limit = at::where(state.norm > 0, growth, at::ones_like(norm));  // the first update has nothing to grow from
+  const Tensor limit = at::where(state.norm > 0, growth, at::ones_like(norm));  // the first update has no previous norm
   state.norm.copy_(norm / limit);
   scaled.div_(limit);
   return config_.scale_front ? scaled : scaled.mul_(scale);

@@ -1,5 +1,5 @@
-// APOLLO: plain gradients, scaled per channel (or per matrix) by what Adam does to a low-rank projection of them. Its moments
-// have the projection's size; rank 1 with one scale per matrix is APOLLO-Mini.
+// APOLLO: plain gradients, scaled per channel (or per matrix) by Adam's scaling of a low-rank projection. Its moments have the
+// projection's size; rank 1 with one scale per matrix is APOLLO-Mini.
 #pragma once
 #include <optional>
 #include <string>

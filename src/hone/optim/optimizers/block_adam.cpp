@@ -10,7 +10,7 @@
 namespace hone::optim {
 namespace {
 
-// "model.layers.3." of a parameter inside a decoder layer, else nothing.
+// "model.layers.3." for a parameter inside a decoder layer, else nothing.
 std::string layer_prefix(const std::string& name) {
   constexpr std::string_view kLayers = "layers.";
   const size_t at = name.find(kLayers);
@@ -46,7 +46,7 @@ BlockAdam::BlockAdam(std::vector<ParameterGroup> groups, const BlockAdamConfig& 
   activate(0);
 }
 
-// The first block is left one step early, as the authors' counter does.
+// The first block is left one step early, as in the authors' code.
 int64_t BlockAdam::switch_count() const { return config_.interval > 0 ? (step_.item<int64_t>() + 1) / config_.interval : 0; }
 
 int64_t BlockAdam::block_at_switch(int64_t visit) const {
@@ -56,7 +56,7 @@ int64_t BlockAdam::block_at_switch(int64_t visit) const {
   if (config_.order == BlockOrder::descending) return ((first - visit) % count + count) % count;
   if (config_.order == BlockOrder::fixed) return first;
   if (visit == 0 && config_.start_block >= 0) return first;
-  // Each round has an order of its own that depends on the round alone: a resumed run needs no more than its step.
+  // The order of each round depends only on the round: a resumed run needs only its step.
   auto generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(visit / count));
   return at::randperm(count, generator, at::kLong)[visit % count].item<int64_t>();
 }
@@ -102,7 +102,7 @@ void BlockAdam::step(double learning_rate) {
 
 void BlockAdam::visit_state(const StateVisitor& visit) {
   visit("global_step", step_);
-  // Loading has just set the step: what follows belongs to the block that was active then.
+  // Loading has just set the step: the following state belongs to the block active at that step.
   if (switch_count() != active_visit_) activate(switch_count());
   adam_->visit_state(visit);
   for (auto& copy : copies_) visit("master/" + copy.name, copy.master);

@@ -1,5 +1,5 @@
 // BAdam: AdamW on one block of the model (a decoder layer) at a time. Only that block has gradients, moments and a float32 copy;
-// embeddings, the last norm and the head are never trained.
+// embeddings, the final norm and the head are never trained.
 #pragma once
 #include <memory>
 #include <string>

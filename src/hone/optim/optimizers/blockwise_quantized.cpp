@@ -6,8 +6,8 @@
 namespace hone::optim {
 namespace {
 
-// A code is (sign,) a decimal exponent in unary, and a linear fraction in the bits left: ten times smaller values get half the
-// resolution. Each decade's fractions are the middles of equal parts of [0.1, 1].
+// A code is (sign,) a decimal exponent in unary, and a linear fraction in the remaining bits: values ten times smaller have half
+// the resolution. The fractions of a decade are the midpoints of equal parts of [0.1, 1].
 std::vector<float> dynamic_code(bool has_sign) {
   constexpr int kExponentBits = 7;
   std::vector<float> values = {0.0F, 1.0F};

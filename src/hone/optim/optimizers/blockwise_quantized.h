@@ -1,4 +1,4 @@
-// A tensor kept in 8 bits: blocks of 256 values share a scale, values use a dynamic code that resolves small magnitudes finely.
+// A tensor in 8 bits: blocks of 256 values share a scale, and a dynamic code has finer resolution for small magnitudes.
 #pragma once
 #include "hone/optim/optimizer.h"
 

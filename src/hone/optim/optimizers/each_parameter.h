@@ -1,4 +1,4 @@
-// The loops of optimizers that treat parameters one by one, each with a state of its own.
+// Loops for optimizers that update parameters one by one, each with its own state.
 #pragma once
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// GaLore: AdamW whose moments live in a low-rank subspace of each matrix's gradient, found again every few steps by SVD.
+// GaLore: AdamW whose moments are in a low-rank subspace of each matrix's gradient, recomputed every few steps by SVD.
 #pragma once
 #include <optional>
 #include <string>

@@ -40,7 +40,7 @@ MaskedAdam::MaskedAdam(std::vector<ParameterGroup> groups, const MaskedAdamConfi
 
 int64_t MaskedAdam::window() const { return config_.interval > 0 ? step_.item<int64_t>() / config_.interval : 0; }
 
-// Flat positions. Shares follow one another through the weight and start over at its end.
+// Flat indices. Masks of consecutive updates cover the weight in order and wrap around at its end.
 Tensor MaskedAdam::chosen_elements(const std::string& name, const Tensor& parameter, int64_t count) const {
   const int64_t total = parameter.numel(), offset = window() * count % total;
   const Tensor places = at::arange(offset, offset + count, at::kLong).remainder_(total);

@@ -1,5 +1,5 @@
-// BAdam by ratio: Adam on a small share of every weight's elements, another share every few steps. Moments exist for that share
-// only.
+// BAdam by ratio: Adam on a small fraction of every weight's elements, which changes every few steps. Moments exist for that
+// fraction only.
 #pragma once
 #include <string>
 #include <vector>

@@ -23,7 +23,7 @@ std::vector<ParameterGroup> filtered(const std::vector<ParameterGroup>& groups, 
   return kept;
 }
 
-// Tensor cores make bf16 the fast type on accelerators; on the host float32 is both faster and closer.
+// Tensor cores make bf16 the fast dtype on accelerators; on the host float32 is both faster and more accurate.
 at::ScalarType iteration_dtype(const Tensor& gradient) { return gradient.is_cpu() ? at::kFloat : at::kBFloat16; }
 
 }  // namespace
@@ -61,7 +61,7 @@ void Muon::step(double learning_rate) {
     const Tensor& gradient = parameter.grad();
     momentum.mul_(config_.momentum).add_(gradient);
     const Tensor direction = config_.nesterov ? gradient.add(momentum, config_.momentum) : momentum;
-    // Matches the size of AdamW's updates, so that its learning rates carry over.
+    // Matches the magnitude of AdamW's updates, so that its learning rates carry over.
     const double matched = rate * 0.2 * std::sqrt(static_cast<double>(std::max(parameter.size(0), parameter.size(1))));
     parameter.mul_(1 - rate * group.weight_decay);
     parameter.add_(orthogonalize(direction, config_.newton_schulz_steps), -matched);

@@ -10,7 +10,7 @@
 namespace hone::optim {
 namespace {
 
-// GaLore and APOLLO look for what to project among all parameters, of which each optimizer here knows one.
+// GaLore and APOLLO select parameters to project among all of them, while each optimizer here has only one.
 void require_projected(const OptimizerConfig& config, const std::vector<ParameterGroup>& groups) {
   if (!config.name.starts_with("galore") && !config.name.starts_with("apollo")) return;
   for (const auto& group : groups)

@@ -1,6 +1,6 @@
-// An optimizer for each parameter, which updates it in the backward pass as soon as its gradient is complete, and lets the
-// gradient go: never are all gradients in memory at once. The numbers are those of one optimizer for all, without clipping by
-// their common norm.
+// One optimizer per parameter, which updates it in the backward pass as soon as its
+// gradient is complete and then frees the gradient, so that all gradients never exist
+// at once. Same results as a single optimizer, without clipping by the global norm.
 #pragma once
 #include <memory>
 #include <optional>

@@ -1,4 +1,4 @@
-// Low-rank projections of a matrix's gradient, shared by GaLore and APOLLO: which matrices have one, and on which side.
+// Low-rank projections of a matrix's gradient, shared by GaLore and APOLLO: the matrices that have one, and the side.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@ enum class Projection { none, left, right, full };
 // `kind`: std (the shorter side is kept), reverse_std, left, right, full. Throws UserError(usage) for another one.
 Projection projection_side(const std::string& kind, const Tensor& parameter);
 
-// "all" and "all-linear" mean every hidden matrix; anything else is looked for in the parameter's name.
+// "all" and "all-linear" mean every hidden matrix; anything else is searched in the parameter's name.
 bool is_projected(const std::vector<std::string>& targets, const std::string& name, const Tensor& parameter);
 
 }  // namespace hone::optim

@@ -9,7 +9,7 @@
 namespace hone::optim {
 
 QuantizedProjector QuantizedProjector::of(const Tensor& matrix, int64_t bits, int64_t group) {
-  auto rows = matrix.numel() % group == 0 ? matrix.reshape({-1, group}) : matrix;  // a row each where groups do not come out even
+  auto rows = matrix.numel() % group == 0 ? matrix.reshape({-1, group}) : matrix;  // else one group per row
   const double steps = static_cast<double>((int64_t{1} << bits) - 1);
   auto low = rows.amin(1, /*keepdim=*/true), high = rows.amax(1, /*keepdim=*/true);
   auto scales = (high - low).clamp_min(1e-5) / steps;

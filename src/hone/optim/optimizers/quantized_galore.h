@@ -1,5 +1,5 @@
-// Q-GaLore: GaLore whose moments take 8 bits and whose projectors take few, and which looks for a new subspace less and less
-// often where the old one keeps being right.
+// Q-GaLore: GaLore with 8-bit moments and low-bit projectors,
+// which recomputes a subspace less often if it stays similar.
 #pragma once
 #include "hone/optim/optimizers/blockwise_quantized.h"
 #include "hone/optim/optimizers/each_parameter.h"
@@ -15,7 +15,7 @@ struct QuantizedGaloreConfig {
   int64_t gamma_proj = 2, queue_size = 5;  // how much longer, and how many subspaces count
 };
 
-// Values on 2^bits even steps between each group's least and greatest.
+// Rounds values to 2^bits even steps between each group's minimum and maximum.
 struct QuantizedProjector {
   Tensor codes, scales, zeros;
   static QuantizedProjector of(const Tensor& matrix, int64_t bits, int64_t group);

@@ -3,7 +3,7 @@
 namespace hone::optim {
 namespace {
 
-// Decay as an L2 penalty: part of the gradient, as torch.optim's older classes have it.
+// Weight decay as an L2 penalty: added to the gradient, as in torch.optim's older classes.
 TensorList with_weight_decay(const ActiveParameters& active, double weight_decay) {
   return weight_decay == 0 ? active.gradients : at::_foreach_add(active.gradients, active.parameters, weight_decay);
 }

@@ -1,4 +1,4 @@
-// Optimizers of a few lines each: SGD with momentum, RMSprop, Adagrad, with the meaning of torch.optim's classes.
+// Small optimizers: SGD with momentum, RMSprop, Adagrad, as in torch.optim.
 #pragma once
 #include "hone/optim/optimizer.h"
 

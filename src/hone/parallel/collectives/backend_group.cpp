@@ -16,7 +16,7 @@ class BackendWork final : public Work {
   void wait() override {
     auto began = std::chrono::steady_clock::now();
     try {
-      for (auto& work : works_) work->wait();  // on an accelerator its stream waits, and the host does not
+      for (auto& work : works_) work->wait();  // on an accelerator its stream waits, the host does not
     } catch (const std::exception& cause) {
       lost_peer(context_, doing_, cause.what());
     }

@@ -37,7 +37,7 @@ class BackendGroup : public ProcessGroup {
 
  protected:
   using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
-  // Begins a collective; `finish` runs once it is waited for, and keeps alive what it holds until then.
+  // Starts a collective; `finish` runs when it is waited for, and keeps its captures alive until then.
   std::unique_ptr<Work> start(const char* doing, const std::function<Works()>& begin, std::function<void()> finish = {});
   c10d::Backend& backend() { return *transport_.backend; }
   virtual std::unique_ptr<ProcessGroup> make(const std::string& name, int rank, int size) const = 0;

@@ -15,13 +15,13 @@ CollectiveBackend device_transport(const GroupContext& context, const std::strin
   return make(context, name, rank, size);
 }
 
-// Counts and texts of the host (often float64, which HCCL does not add) travel over Gloo, and no stream waits for them.
+// Counts and strings of the host (often float64, which HCCL cannot reduce) use Gloo, and no stream waits for them.
 class DeviceGroup final : public BackendGroup {
  public:
   DeviceGroup(const GroupContext& context, const std::string& name, int rank, int size)
       : BackendGroup(context, rank, size, device_transport(context, name, rank, size)),
         host_(make_gloo_group(context, name + "/host", rank, size)) {}
-  // An orderly end waits for the others to reach theirs; after a failure none may.
+  // A regular shutdown waits for the other ranks; after a failure it must not.
   ~DeviceGroup() override {
     if (std::uncaught_exceptions() == 0) backend().shutdown();
   }

@@ -12,7 +12,7 @@ struct Size {
   int value;
 };
 
-// "dp n x fsdp 2 x tp 4": the axes above 1, and the one that takes what is left.
+// "dp n x fsdp 2 x tp 4": the axes above 1, and the one that takes the remaining ranks.
 std::string layout_text(const char* open, const std::vector<Size>& sizes) {
   std::string text = fmt::format("{} n", open);
   for (const auto& [name, value] : sizes)
@@ -29,7 +29,7 @@ int product_of(const std::vector<Size>& sizes) {
   return product;
 }
 
-// What the open axis comes to, of `world` ranks.
+// The size of the open axis for `world` ranks.
 int remaining(const char* open, int wanted, const std::vector<Size>& sizes, int world) {
   const int inner = product_of(sizes), left = wanted > 0 ? wanted : std::max(world / inner, 1);
   if (left * inner == world) return left;

@@ -11,7 +11,7 @@ namespace {
 CollectiveBackend gloo_transport(const GroupContext& context, const std::string& name, int rank, int size) {
   using c10d::ProcessGroupGloo;
   auto options = ProcessGroupGloo::Options::create(context.config.collective_timeout);
-  // Ranks of one machine talk over loopback, so that a host name that resolves to nothing does not matter.
+  // Ranks of one machine use loopback, so that an unresolvable host name does not matter.
   bool one_machine = context.world.local_size == context.world.size;
   const auto& interface = context.config.socket_interface;
   options->devices.push_back(one_machine          ? ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
@@ -25,7 +25,7 @@ class GlooGroup final : public BackendGroup {
   GlooGroup(const GroupContext& context, const std::string& name, int rank, int size)
       : BackendGroup(context, rank, size, gloo_transport(context, name, rank, size)) {}
 
-  // Gloo's own sums everything everywhere and throws most of it away; exchanging parts moves half of that.
+  // Gloo's own reduce-scatter is an all-reduce that discards most of the result; exchanging parts moves half of the data.
   std::unique_ptr<Work> reduce_scatter(Tensor& own, const Tensor& all) override {
     count(all, 1.0 * (size_ - 1) / size_);
     Tensor input = all, parts = at::empty_like(all);

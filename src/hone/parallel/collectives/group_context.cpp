@@ -10,7 +10,7 @@ void lost_peer(const GroupContext& context, const std::string& doing, const std:
   auto known = device.is_privateuseone() ? device::npu::explain(cause) : std::nullopt;
   auto who = context.watch ? context.watch->explain() : std::string();
   std::string reason = known ? known->cause : cause.substr(0, cause.find(device.is_cpu() ? "\n" : "\n\n"));
-  // Devices' libraries say what happened to them; Gloo only that a connection broke, which is less than a name.
+  // Device backends report the cause of a failure; Gloo only reports a broken connection, which says less than the rank's name.
   if (!who.empty()) reason = device.is_cpu() ? who : reason + "; " + who;
   throw UserError(known ? known->code : ExitCode::lost_peer,
                   fmt::format("rank {} of {}: {} failed: {}", context.world.rank, context.world.size, doing, reason),

@@ -24,8 +24,8 @@ Function torch_npu_symbol(const char* name) {
   return reinterpret_cast<Function>(found);
 }
 
-// torch_npu is opened, not linked, and its headers need CANN's. So its classes are built by their exported constructors in memory
-// that is larger than any release's object; from then on their virtual functions are c10d's own.
+// torch_npu is loaded, not linked, and its headers need CANN's. Its objects are therefore built by their exported constructors in
+// memory larger than any release's object; their virtual functions are those of c10d.
 template <class T>
 c10::intrusive_ptr<T> built(const std::function<void(void*)>& construct) {
   constexpr size_t kRoom = 64 << 10;

@@ -42,7 +42,7 @@ c10::intrusive_ptr<c10d::Store> connect(const std::string& address, int port, in
   return store_of_attempt(c10::make_intrusive<c10d::TCPStore>(address, options), attempt);
 }
 
-// What a rank says of itself: a number that moves while it lives, and how far it has come.
+// A rank's heartbeat: a counter that increases while it lives, and its progress.
 struct Heartbeat {
   int64_t tick = -1, collective = 0;
   std::string host, doing;
@@ -79,7 +79,7 @@ class HeartbeatMonitor::Impl {
     talking_.join();
     guarding_.join();
     try {
-      doing_ = kFinished;  // so that ranks that still work do not report this one missing
+      doing_ = kFinished;  // so that ranks that still work do not report this one as missing
       beat();
     } catch (const std::exception&) {
       log::debug("rank {}: the master has left before", world_.rank);
@@ -116,7 +116,7 @@ class HeartbeatMonitor::Impl {
     return !wake_.wait_for(lock, interval_, [this] { return stopping_; });
   }
 
-  // Ranks watch each other in a circle; what one finds is sent to all.
+  // Ranks monitor each other in a ring; each finding is sent to all.
   void talk() {
     Heartbeat last;
     auto heard = Clock::now();
@@ -140,8 +140,8 @@ class HeartbeatMonitor::Impl {
     }
   }
 
-  // A store that has stopped without closing its connections keeps its clients waiting forever: someone else has to
-  // look.
+  // A store that hangs without closing its connections blocks
+  // its clients forever, so a separate thread watches it.
   void guard() {
     while (pause())
       if (auto silence = Clock::now() - answered_.load(); silence > limit_ + 2 * interval_)
@@ -183,7 +183,7 @@ class HeartbeatMonitor::Impl {
     return fmt::format("rank {} on {} {}; it was in collective {} ({})", rank, last.host, what, last.collective, last.doing);
   }
 
-  // The main thread may be deep in a collective that will never end: only the process as one can leave.
+  // The main thread may be blocked in a collective forever: only exiting the process helps.
   [[noreturn]] void leave(const std::string& why) {
     auto message = fmt::format("rank {} of {}: {}", world_.rank, world_.size, why);
     log::error("{}; this rank was in collective {} ({})", message, collectives_.load(), doing_.load());
@@ -193,7 +193,7 @@ class HeartbeatMonitor::Impl {
 
   World world_;
   milliseconds limit_, interval_;
-  c10::intrusive_ptr<c10d::Store> store_;  // a connection of its own: the main one may be waiting forever
+  c10::intrusive_ptr<c10d::Store> store_;  // a separate connection: the main one may be blocked
   std::string host_;
   std::mutex store_use_, mutex_;
   std::condition_variable wake_;

@@ -17,7 +17,7 @@ std::unique_ptr<ProcessGroup> ProcessGroup::join(const World& world, const Proce
     check_members(*context.store, world, config.rendezvous_timeout);
     context.watch = std::make_shared<HeartbeatMonitor>(world, config.heartbeat_timeout);
   } else {
-    context.store = c10::make_intrusive<c10d::HashStore>();  // no other process
+    context.store = c10::make_intrusive<c10d::HashStore>();  // a single process
   }
   auto make = config.device.is_cpu() ? make_gloo_group : make_device_group;
   return make(context, "world", world.rank, world.size);

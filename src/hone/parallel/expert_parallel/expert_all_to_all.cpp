@@ -19,15 +19,15 @@ struct Exchange : torch::CustomClassHolder {
   int64_t etp;               // expert tensor parallel size
   RowCounts own;             // rows of this process for each group of experts
   RowCounts sent, received;  // rows to and from each process
-  Tensor order, places;      // of received rows: which comes where when they are sorted by expert, and the inverse
-  Tensor counts_e;           // of each expert here
+  Tensor order, places;      // permutation of received rows that sorts them by expert, and its inverse
+  Tensor counts_e;           // rows of each local expert
   bool is_idle = false;      // no rows were received: a row of zeros avoids empty kernel launches
 
   Exchange(ProcessGroup& group, int64_t etp, const Tensor& counts_e);
 
-  // Rows of this process → rows for the experts here, sorted by expert.
+  // From this process's rows to the rows of the local experts, sorted by expert.
   Tensor deliver(const Tensor& rows_rh) const;
-  // The outputs of each row, summed over the processes that it was sent to.
+  // The outputs of each row, summed over the processes it was sent to.
   Tensor collect(const Tensor& rows_rh) const;
 };
 
@@ -43,7 +43,7 @@ Exchange::Exchange(ProcessGroup& group, int64_t etp, const Tensor& all_counts) :
   };
   const int64_t here = group.rank() / etp;
   for (int64_t owner = 0; owner < owners; ++owner) own.push_back(rows_for(group.rank(), owner));
-  RowCounts begins;  // of the rows of each process and expert, among what is received
+  RowCounts begins;  // offsets of each process's and expert's rows among the received ones
   int64_t begin = 0;
   for (int64_t rank = 0; rank < ranks; ++rank) {
     sent.push_back(own[static_cast<size_t>(rank / etp)]);
@@ -108,7 +108,7 @@ const Exchange& exchange_of(AutogradContext* ctx) {
   return static_cast<const Exchange&>(*ctx->saved_data["exchange"].toCapsule());
 }
 
-// Each is the other's way back.
+// Each is the other's backward pass.
 struct Deliver : torch::autograd::Function<Deliver> {
   static Tensor forward(AutogradContext* ctx, const Tensor& rows_rh, const c10::intrusive_ptr<Exchange>& exchange) {
     keep(ctx, exchange);
@@ -143,7 +143,7 @@ class ExchangedRows final : public ops::ExpertDispatcher::Route {
   Tensor rows_rh_;
 };
 
-// All experts are here.
+// All experts are local.
 class OwnRows final : public ops::ExpertDispatcher::Route {
  public:
   OwnRows(const Tensor& rows_rh, const Tensor& counts_e) : rows_rh_(rows_rh), counts_e_(counts_e) {}

@@ -1,4 +1,4 @@
-// Files between a rank and the supervisor that started it: why the rank failed, the folder of its run, and where to resume.
+// Files from a rank to its supervisor: the reason of a failure, the folder of the run, and where to resume.
 #pragma once
 #include <optional>
 #include <string>

@@ -30,7 +30,7 @@ void describe_rank(const RankProcess::Start& start, const std::string& failure_n
   set(kFailureNote, failure_note);
   set(kRunNote, start.notes + "/run");
   if (!start.continue_run.empty()) set(kContinueRun, start.continue_run);
-  // Ranks share the node's cores; each with all of them would fight.
+  // Ranks share the node's cores; using all of them in each rank would oversubscribe.
   ::setenv("OMP_NUM_THREADS", std::to_string(cores_per_rank(launch.processes)).c_str(), 0);
 }
 
@@ -50,9 +50,9 @@ RankProcess::RankProcess(const Start& start)
   pid_ = ::fork();
   if (pid_ < 0) throw UserError(ExitCode::failure, std::string("cannot start a rank: ") + std::strerror(errno));
   if (pid_ == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a killed supervisor leaves no orphans
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // ranks end with a killed supervisor
     if (::getppid() != parent) ::_exit(1);
-    ::setpgid(0, 0);  // Ctrl-C reaches ranks through the relay alone, once
+    ::setpgid(0, 0);  // Ctrl-C reaches ranks only through the supervisor, once
     if (!owns_terminal) {
       ::dup2(ends[1], 1);
       ::dup2(ends[1], 2);

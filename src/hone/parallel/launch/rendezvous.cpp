@@ -25,7 +25,7 @@ using std::chrono::milliseconds;
 
 using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
-constexpr int kSecondsForAName = 5;  // a cluster may publish the name of a node a little after the node starts
+constexpr int kSecondsForAName = 5;  // a cluster may publish a node's name some time after it starts
 
 Addresses resolve(const std::string& host, int port, int kind) {
   addrinfo hints{}, *found = nullptr;
@@ -62,7 +62,7 @@ class Timeouts {
  public:
   Timeouts(std::string who, milliseconds limit) : who_(std::move(who)), end_(Clock::now() + limit) {}
 
-  // Waits a moment; false when there has been enough of it.
+  // Waits a moment; false after the time limit.
   bool waits_for(const std::string& whom) {
     if (Clock::now() > end_) return false;
     if (Clock::now() > next_notice_) {
@@ -80,7 +80,7 @@ class Timeouts {
   Clock::time_point end_, next_notice_ = Clock::now() + std::chrono::seconds(5);
 };
 
-// Differs between programs that were built from different sources.
+// Differs between programs built from different sources.
 std::string program_print() {
   static const std::string print = fmt::format("{:016x}", std::hash<std::string>{}(read_file("/proc/self/exe")));
   return print;
@@ -92,11 +92,11 @@ void put_card(c10d::Store& store, const World& world) {
   try {
     store.set(card_key(world.rank), fmt::format("{} {}", world.size, program_print()));
   } catch (const std::exception&) {
-    log::debug("rank {}: the master left while we came", world.rank);  // reading the cards tells why
+    log::debug("rank {}: the master left while we came", world.rank);  // reading the cards gives the reason
   }
 }
 
-// Nothing when the rank does not come, or when rank 0, whose store this is, has left because the cards differ.
+// Nothing if the rank does not arrive, or if rank 0, which hosts this store, has left because the cards differ.
 std::optional<std::string> card_of(c10d::Store& store, int rank, Timeouts& patience) {
   try {
     while (!store.check({card_key(rank)}))

@@ -25,8 +25,8 @@ c10::intrusive_ptr<c10d::Store> open_node_store(const LaunchConfig& launch) {
   return c10::make_intrusive<c10d::TCPStore>(launch.master_address, options);
 }
 
-// Node 0 keeps its store from attempt to attempt. The others connect again: a node that was disconnected must not talk into a
-// dead connection.
+// Node 0 keeps its store across attempts. The others reconnect:
+// a disconnected node must not use a dead connection.
 c10::intrusive_ptr<c10d::Store> node_store(const LaunchConfig& launch) {
   static c10::intrusive_ptr<c10d::Store> kept;
   if (launch.node_rank == 0) {
@@ -40,7 +40,7 @@ c10::intrusive_ptr<c10d::Store> node_store(const LaunchConfig& launch) {
 
 std::string key(int64_t round, const std::string& what) { return fmt::format("round/{}/{}", round, what); }
 
-// Node 0 closes a round when all have come, or when the time is up and enough have.
+// Node 0 closes a round when all nodes have joined, or on timeout if enough have.
 std::vector<int> close_round(c10d::Store& store, const LaunchConfig& launch, int64_t round) {
   auto deadline = Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(launch.elastic_wait * 1000));
   int64_t joined = 1;
@@ -82,7 +82,7 @@ LaunchConfig agree_on_nodes(const LaunchConfig& launch, int attempt) {
     auto agreed = launch;
     agreed.nodes = static_cast<int>(nodes.size());
     agreed.node_rank = static_cast<int>(own - nodes.begin());
-    agreed.master_port = launch.master_port + 1 + static_cast<int>(round % 100);  // the supervisors keep the port they were given
+    agreed.master_port = launch.master_port + 1 + static_cast<int>(round % 100);  // the supervisors keep their port
     if (agreed.nodes < launch.nodes) log::warning("going on with {} of {} nodes", agreed.nodes, launch.nodes);
     return agreed;
   } catch (const c10::Error& cause) {

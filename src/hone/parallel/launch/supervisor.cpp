@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 
 volatile std::sig_atomic_t g_signal = 0;
 
-// While ranks run, a signal to the supervisor is a signal to all of them.
+// While ranks run, signals to the supervisor are forwarded to all of them.
 class SignalRelay {
  public:
   SignalRelay() {
@@ -50,7 +50,7 @@ class SignalRelay {
   struct sigaction before_[std::size(kRelayed)]{};
 };
 
-// Where the ranks of one supervisor leave their notes; gone with it.
+// Folder for the error files of a supervisor's ranks; removed at the end.
 class RankFileFolder {
  public:
   RankFileFolder() {
@@ -110,8 +110,8 @@ void signal_all(const Ranks& ranks, int number) {
 
 bool lost_a_peer(const RankProcess& rank) { return rank.exit_code() == static_cast<int>(ExitCode::lost_peer); }
 
-// Watches the ranks of one attempt. A rank that only lost a peer is not the cause: the one it lost is, and shows up within
-// moments.
+// Monitors the ranks of one attempt. A rank that only lost a peer is not the cause: that peer is, and its failure appears
+// shortly.
 class Attempt {
  public:
   Attempt(const SupervisorConfig& config, Ranks ranks, int port) : config_(config), ranks_(std::move(ranks)), port_(port) {}
@@ -127,7 +127,7 @@ class Attempt {
         if (rank.reap() && rank.exit_code() != 0) note(rank);
       if (suspect_ && !blamed_ && Clock::now() > decide_at_) blame();
       if (urge_at_ &&
-          Clock::now() > *urge_at_) {  // at the second signal a rank leaves at once: no other is left to save a checkpoint with
+          Clock::now() > *urge_at_) {  // at the second signal a rank exits at once: no others are left to save a checkpoint with
         signal_all(ranks_, SIGTERM);
         urge_at_.reset();
       }
@@ -139,7 +139,7 @@ class Attempt {
     return suspect_ ? suspect_->exit_code() : 0;
   }
   bool was_signalled() const { return signalled_; }
-  // Who failed, how, and what it said about it.
+  // Which rank failed, how, and its error message.
   std::string why(const char* adverb = "") const {
     if (!suspect_) return "";
     auto reason = suspect_->why();
@@ -165,7 +165,7 @@ class Attempt {
     kill_at_ = Clock::now() + grace;
     const bool interrupted = signalled_ && suspect_->exit_code() == static_cast<int>(ExitCode::interrupted);
     if (interrupted || suspect_->exit_code() == static_cast<int>(ExitCode::preempted))
-      return;  // it was signalled to stop and saved; the others are about to
+      return;  // it saved after a stop signal; the others are about to
     log::error("{}; ending the other ranks", why("first"));
     if (config_.launch.nodes > 1)
       report_lost_rank(config_.launch.master_address, port_,
@@ -183,7 +183,7 @@ class Attempt {
   std::optional<Clock::time_point> urge_at_, kill_at_;
 };
 
-// What a new start cannot mend: wrong usage, wrong data, numbers that are not finite, a finished or interrupted run.
+// Failures that a restart cannot fix: wrong usage, invalid data, non-finite numbers, a finished or interrupted run.
 bool worth_restarting(int code) {
   static constexpr ExitCode kFinal[] = {
       ExitCode::ok,         ExitCode::usage,        ExitCode::bad_data,  ExitCode::bad_checkpoint,

@@ -43,7 +43,7 @@ std::string first_slurm_host(const std::string& list) {
   return list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1);
 }
 
-// SLURM_STEP_TASKS_PER_NODE is "2", or "2(x3),1": the counts of the nodes in order.
+// SLURM_STEP_TASKS_PER_NODE is "2", or "2(x3),1": the task counts of the nodes in order.
 int slurm_local_size(int tasks) {
   auto counts = word("SLURM_STEP_TASKS_PER_NODE", word("SLURM_TASKS_PER_NODE", ""));
   int node = number("SLURM_NODEID").value_or(0), seen = 0;
@@ -79,7 +79,7 @@ World world_from_environment() {
     world.local_size = slurm_local_size(world.size);
     if (!std::getenv("MASTER_ADDR"))
       world.master_address = first_slurm_host(word("SLURM_STEP_NODELIST", word("SLURM_JOB_NODELIST", "127.0.0.1")));
-    // Jobs that share a host must not share a port.
+    // Jobs on the same host must not share a port.
     if (!std::getenv("MASTER_PORT")) world.master_port = 20000 + number("SLURM_JOB_ID").value_or(0) % 20000;
   }
   if (world.size < 1 || world.rank >= world.size)

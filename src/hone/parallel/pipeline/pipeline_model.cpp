@@ -23,7 +23,7 @@ void check_stages_possible(model::CausalLM& model) {
   }
 }
 
-// What trains leaves the mapped file, which others may replace.
+// Trained parameters are copied out of the mapped file, which others may replace.
 Tensor own_memory(const Tensor& value, at::Device device) {
   return value.detach().to(device, value.scalar_type(), /*non_blocking=*/false, /*copy=*/value.requires_grad());
 }
@@ -179,7 +179,7 @@ void PipelineModel::sum_shared(const Tensor& parameter, Tensor updated) const {
 }
 
 Tensor PipelineModel::brought_to_first(const Tensor& parameter, const Tensor& values, at::IntArrayRef shape) const {
-  constexpr int kTag = 1;  // beside what passes between stages
+  constexpr int kTag = 1;  // in addition to the activations sent between stages
   const int owner = layout_.rank_of(stage_of(parameter));
   if (owner == 0) return is_first() ? values.to(at::kCPU) : Tensor();
   if (rank() == owner) groups_.stages->send(values.contiguous(), 0, kTag)->wait();

@@ -4,9 +4,9 @@
 
 namespace hone::parallel {
 
-// With several chunks a group of as many micro-batches as there are ranks goes through one chunk, then through the next: by then
-// the first of them has come around. Groups are full in this order; micro-batches that a step does not have are left out of it,
-// which takes nothing from anybody who waits.
+// With several chunks, a group of as many micro-batches as ranks passes through one chunk, then through the next: by then the
+// first of them has come around. Groups are full in this order; micro-batches that a step lacks are skipped, which delays no
+// other rank.
 std::vector<PipelineStep> pipeline_steps(int rank, int ranks, int chunks, size_t micro_batches) {
   const auto p = static_cast<size_t>(ranks), v = static_cast<size_t>(chunks), behind = p - 1 - static_cast<size_t>(rank);
   const size_t passes = v == 1 ? micro_batches : (micro_batches + p - 1) / p * p * v;

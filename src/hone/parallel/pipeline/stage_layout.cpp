@@ -9,7 +9,7 @@ namespace {
 
 [[noreturn]] void refuse_stages(const std::string& what, const std::string& fix) { throw UserError(ExitCode::usage, what, fix); }
 
-// Blocks of every stage where the ends say nothing themselves: all alike, an embedding or a loss being one of them.
+// Blocks of every stage if no explicit counts are given: equal shares, an embedding or a loss counting as one block.
 std::vector<int64_t> even_stages(int64_t blocks, const PipelineRequest& request) {
   const int64_t counted = blocks + (request.count_embedding ? 1 : 0) + (request.count_loss ? 1 : 0);
   const int64_t ranks = request.stages, stages = ranks * request.chunks;
@@ -29,8 +29,8 @@ std::vector<int64_t> even_stages(int64_t blocks, const PipelineRequest& request)
   return sizes;
 }
 
-// Blocks of every stage where an end is given: the rest is distributed evenly over the other ranks, and those of a rank over its
-// chunks.
+// Blocks of every stage if the first or last count is given: the rest is distributed evenly over the other ranks, and a rank's
+// share over its chunks.
 std::vector<int64_t> stages_with_ends(int64_t blocks, const PipelineRequest& request) {
   const int64_t given = request.first_blocks.value_or(0) + request.last_blocks.value_or(0), rest = blocks - given;
   const int64_t others = request.stages - (request.first_blocks ? 1 : 0) - (request.last_blocks ? 1 : 0);
@@ -52,7 +52,7 @@ std::vector<int64_t> stages_with_ends(int64_t blocks, const PipelineRequest& req
   return sizes;
 }
 
-// Megatron's other way to say how many chunks a rank has.
+// Megatron's alternative option for the number of chunks per rank.
 PipelineRequest with_chunks(int64_t blocks, PipelineRequest request) {
   if (request.blocks_per_chunk <= 0) return request;
   const int64_t of_one_chunk = request.blocks_per_chunk * request.stages;

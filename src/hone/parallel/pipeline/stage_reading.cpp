@@ -15,7 +15,7 @@ model::DeviceMap parts_elsewhere(const model::DecoderConfig& config, const Stage
   for (int64_t block = 0; block < config.layers; ++block)
     if (layout.rank_of(layout.stage_of(block)) != rank) leave(names.block(block));
   if (!first && !(tied && last)) leave(fmt::format("{}.{}", names.model, names.embedding));
-  const bool scores = config.num_labels > 0;  // a head of them is small and may be new; the norm stays with its head
+  const bool scores = config.num_labels > 0;  // a score head is small and may be new; the norm stays with its head
   if (!last && !scores && !(tied && first)) leave(fmt::format("{}.{}", names.model, names.final_norm));
   if (!last && !scores && !tied) leave(names.head);
   if (!first && config.vision) {

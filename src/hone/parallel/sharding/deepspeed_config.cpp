@@ -1,4 +1,4 @@
-// DeepSpeed's configuration in terms of ours.
+// Translates DeepSpeed's configuration.
 #include <algorithm>
 #include <map>
 
@@ -11,7 +11,7 @@ namespace {
 constexpr const char* kOwnSizes = "hone sends block by block";
 constexpr const char* kOwnScale = "hone scales float16 losses by its own rule, which is DeepSpeed's dynamic one";
 
-// Known keys that change nothing here, and why.
+// Known keys that have no effect here, and why.
 const std::map<std::string, const char*>& settled_keys_of_deepspeed() {
   static const std::map<std::string, const char*> keys = {
       {"zero_allow_untested_optimizer", "every optimizer of hone is tested with sharding or refused"},
@@ -92,7 +92,7 @@ class Reader {
       if (!value.is_number_integer() || value < 0 || value > 3) wrong(path, value, "0, 1, 2 or 3");
       sharding.stage = value.get<int>();
     } else if (path == "zero_optimization.overlap_comm") {
-      return true;  // false, as the examples have it, only avoids a fault of its own implementation
+      return true;  // false, as in the examples, only works around a bug of its own implementation
     } else if (path == "zero_optimization.reduce_bucket_size") {
       if (value.is_number())
         sharding.bucket_bytes = std::max<int64_t>(static_cast<int64_t>(value.get<double>()) * 2, 1 << 20);
@@ -128,7 +128,7 @@ class Reader {
     (path.ends_with("param") ? made_.sharding.offload_parameters : made_.sharding.offload_optimizer) = true;
   }
 
-  // Settings of the run that the file repeats, and settled ones.
+  // Settings of the run that the file repeats, and fixed ones.
   bool states(const std::string& path, const Json& value) {
     static const std::map<std::string, const char*> options = {{"gradient_accumulation_steps", "gradient_accumulation_steps"},
                                                                {"train_micro_batch_size_per_gpu", "per_device_train_batch_size"},

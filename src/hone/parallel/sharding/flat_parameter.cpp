@@ -5,7 +5,7 @@
 namespace hone::parallel {
 namespace {
 
-constexpr int64_t kAlignment = 64;  // elements: members start where vector instructions like them to
+constexpr int64_t kAlignment = 64;  // elements: alignment of members for vector instructions
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
@@ -31,7 +31,7 @@ FlatParameter::FlatParameter(TensorList members, ProcessGroup& shards, ProcessGr
     unsharded_.zero_();
     shard_ = unsharded_.narrow(0, shards_.rank() * part_, part_);
   } else {
-    unsharded_.unsafeGetTensorImpl()->set_sizes_contiguous({length_});  // the memory comes with the first gather
+    unsharded_.unsafeGetTensorImpl()->set_sizes_contiguous({length_});  // memory is allocated by the first gather
     shard_ = at::zeros({part_}, config_.offload_parameters ? options.device(at::kCPU) : options);
     if (config_.offload_parameters && !config_.device.is_cpu()) shard_ = shard_.pin_memory();
   }
@@ -50,7 +50,7 @@ Tensor FlatParameter::view_of(size_t member) const {
   std::vector<int64_t> strides(sizes.size());
   int64_t step = 1;
   for (size_t d = sizes.size(); d-- > 0;) strides[d] = step, step *= sizes[d];
-  // Made by hand: an operator would look for the memory that is not there yet.
+  // Built by hand: an operator would access memory that is not allocated yet.
   auto impl =
       unsharded_.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), /*allow_tensor_metadata_change=*/true);
   impl->set_sizes_and_strides(sizes, strides, offsets_[member]);
@@ -69,7 +69,7 @@ void FlatParameter::make_shards() {
 
 void FlatParameter::fill(size_t member, const Tensor& values) {
   at::NoGradGuard no_grad;
-  if (gathering_) finish_gather();  // or what others sent would arrive on top
+  if (gathering_) finish_gather();  // or received data would be added on top
   auto flat = values.reshape({-1});
   if (config_.keep_unsharded) unsharded_.narrow(0, offsets_[member], flat.numel()).copy_(flat);
   int64_t begin = shards_.rank() * part_, from = std::max(begin, offsets_[member]),
@@ -98,7 +98,7 @@ void FlatParameter::start_gather() {
   at::NoGradGuard no_grad;
   allocate();
   auto own = shard_.to(config_.device, /*non_blocking=*/true);
-  // Another handle: the members' versions must not move, or autograd would think their values had.
+  // A separate tensor object: the members' version counters must not change, or autograd would assume modified values.
   auto target = unsharded_.variable_data();
   gathering_ = shards_.all_gather(target, own);
 }
@@ -141,7 +141,7 @@ void FlatParameter::start_reduce() {
     if (used < room) sending_.narrow(0, offsets_[i] + used, room - used).zero_();
     gradient.reset();
   }
-  // A sum goes where the last one was, unless somebody still reads that: shards that come and go would leave holes in memory.
+  // A sum reuses the previous buffer unless it is still in use: short-lived shards would fragment memory.
   if (!gradient_.defined()) gradient_ = at::empty({part_}, options);
   received_ = gradient_.storage().use_count() == 1 ? gradient_ : at::empty({part_}, options);
   reducing_ = shards_.reduce_scatter(received_, sending_);

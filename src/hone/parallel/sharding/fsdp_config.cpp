@@ -1,4 +1,4 @@
-// The settings of FSDP, both versions, as transformers, accelerate and ms-swift spell them, in terms of ours.
+// Translates the settings of FSDP 1 and 2, as transformers, accelerate and ms-swift write them.
 #include <algorithm>
 #include <set>
 #include <sstream>
@@ -44,7 +44,7 @@ bool apply_strategy(ShardingRequest& made, const std::string& word) {
   return true;
 }
 
-// Known keys that change nothing: blocks are what is wrapped, checkpoints are whole, loading is by memory map.
+// Known keys without effect: blocks are the wrapping units, checkpoints are unsharded, loading uses a memory map.
 const std::set<std::string>& settled_keys_of_fsdp() {
   static const std::set<std::string> keys = {"version",
                                              "auto_wrap_policy",
@@ -64,7 +64,7 @@ const std::set<std::string>& settled_keys_of_fsdp() {
   return keys;
 }
 
-// The type that gradients travel in is ours to set; what is computed in, the run's own options say.
+// The reduce dtype of gradients is read here; the compute dtype comes from the run's own options.
 void apply_precision(ShardingRequest& made, const Json& policy) {
   made.notes.push_back("fsdp: the type to compute in is taken from the run's own options");
   if (!policy.is_object() || !policy.contains("reduce_dtype") || policy["reduce_dtype"].is_null()) return;
@@ -90,7 +90,7 @@ void apply_key(ShardingRequest& made, const std::string& key, const Json& value)
       wrong(fmt::format("sharding_strategy is {}", value.dump()),
             "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD or HYBRID_SHARD_ZERO2");
   } else if (key == "reshard_after_forward") {
-    // The second version's way to say it; a strategy's name is allowed too.
+    // FSDP 2's setting; the name of a strategy is allowed too.
     if (value.is_string() && apply_strategy(made, lower(value.get<std::string>()))) return;
     sharding.reshard_after_forward = truth(key, value);
   } else if (key == "offload_params" || key == "cpu_offload") {
@@ -124,7 +124,7 @@ ShardingRequest read_fsdp(const std::string& words, const Json& config) {
   for (std::string word; stream >> word;) {
     word = lower(word);
     if (word == "fsdp2")
-      made.recompute = true;  // ms-swift's preset recomputes blocks
+      made.recompute = true;  // ms-swift's preset uses activation checkpointing
     else if (word == "offload")
       made.sharding.offload_parameters = made.sharding.offload_optimizer = true;
     else if (word != "auto_wrap" && word != "true" && !apply_strategy(made, word))

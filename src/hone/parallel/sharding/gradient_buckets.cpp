@@ -65,7 +65,7 @@ void GradientBuckets::ready(size_t parameter) {
   send_complete();
 }
 
-// Moves a gradient into its bucket; from now on the target's gradient is the bucket's memory, so that the sum needs no way back.
+// Moves a gradient into its bucket; afterwards the gradient is a view of the bucket, so that the sum needs no copy back.
 void GradientBuckets::put(size_t parameter) {
   auto& [working, target] = parameters_[parameter];
   auto& bucket = buckets_[slots_[parameter].bucket];
@@ -95,7 +95,7 @@ void GradientBuckets::send_complete() {
   }
 }
 
-// A parameter that no rank used has no gradient, as in one process: a zero would still decay it and move its momentum.
+// A parameter unused on all ranks has no gradient, as with one process: a zero would still apply decay and momentum.
 void GradientBuckets::drop_unused(Bucket& bucket) {
   auto unused_here = [this](size_t member) { return !slots_[member].used; };
   if (std::none_of(bucket.members.begin(), bucket.members.end(), unused_here)) return;

@@ -25,7 +25,7 @@ Compressed compressed_weights(model::CausalLM& model) {
   return found;
 }
 
-// What of a parameter takes memory: one quantized is its codes and scales, and but a shape besides.
+// The tensors of a parameter that take memory: codes and scales if quantized, of which the weight itself is only a shape.
 TensorList memory_of(const Tensor& parameter, const Compressed& compressed) {
   auto found = compressed.find(&parameter);
   if (found == compressed.end()) return {parameter};
@@ -50,7 +50,7 @@ ShardedModel::ShardedModel(model::CausalLM& model, const ShardingConfig& config,
   common.offload_optimizer = config.offload_optimizer || config.offload_parameters;
   if (config.reduce_type) common.reduce_type = *config.reduce_type;
   common.gradient_type = pure ? at::ScalarType::Undefined : at::kFloat;
-  std::vector<model::NamedParameter> first, last;  // of the norm and the head, whose weight may be the embedding's
+  std::vector<model::NamedParameter> first, last;  // of the final norm and the head, whose weight may be the embedding's
   const auto units = model.units();
   for (const auto& unit : units)
     for (const auto& parameter : unit.parameters())
@@ -94,22 +94,22 @@ void ShardedModel::add_unit(const std::vector<model::NamedParameter>& unit, cons
   if (config_.stage == 3) add_flats(frozen, /*trained=*/false, common, stays);
 }
 
-// As Megatron counts: the first values, until so large a share of all of them is in host memory.
+// As in Megatron: the first elements, until the given fraction of all is in host memory.
 bool ShardedModel::offloads_next(const TensorList& members) {
   if (static_cast<double>(offloaded_) >= config_.offload_fraction * static_cast<double>(trained_)) return false;
   for (const auto& member : members) offloaded_ += member.numel();
   return true;
 }
 
-// One buffer for each number type and for what is shared or summed alike: what trains apart from what does not, which never needs
-// a gradient's memory or traffic.
+// One buffer per dtype and sharding group: trained parameters are separate from frozen ones, which need no gradients and no
+// reduction.
 void ShardedModel::add_flats(const TensorList& tensors, bool trained, const FlatParameterConfig& common, bool stays) {
   struct Alike {
     at::ScalarType type;
     ShardingGroups::OfParameter groups;
     TensorList members = {};
   };
-  std::vector<Alike> lists;  // in the order of the parameters, which ranks that share them have in common
+  std::vector<Alike> lists;  // in parameter order, which is the same on all ranks that share them
   for (const auto& tensor : tensors) {
     const auto type = tensor.scalar_type();
     const auto groups = groups_.of_parameter ? groups_.of_parameter(tensor) : ShardingGroups::OfParameter();
@@ -142,10 +142,10 @@ void ShardedModel::before_forward(size_t unit) {
 }
 
 void ShardedModel::after_forward(size_t unit) {
-  // As the head, or for the encoder's backward pass, which only ranks with pictures have: they must not gather by themselves.
+  // Needed again as the head, or by the encoder's backward pass, where ranks without images would miss a collective gather.
   const bool returns = unit == 0 && (tied_ || has_encoder_);
   const bool needed_at_once =
-      unit == blocks_ && at::GradMode::is_enabled();  // the backward pass begins where the forward pass ends
+      unit == blocks_ && at::GradMode::is_enabled();  // the backward pass starts where the forward pass ends
   if (config_.reshard_after_forward && !needed_at_once && !returns) reshard(part_of(unit));
 }
 
@@ -176,7 +176,7 @@ void ShardedModel::reshard(size_t part) {
     if (!staying_.contains(flat.get())) flat->release();
 }
 
-// At most one part's gradients are under way, so that memory stays at two parts.
+// At most one unit's gradients are in flight, so that memory is bounded by two units.
 void ShardedModel::reduce(size_t part) {
   for (auto* flat : std::exchange(pending_reductions_, {})) flat->finish_reduce();
   for (auto& flat : parts_[part]) {

@@ -6,7 +6,7 @@
 namespace hone::parallel {
 namespace {
 
-// How many words of a parameter's name are the path of its unit.
+// The number of name components that form the path of a parameter's unit.
 size_t unit_depth(const std::string& name, const std::vector<std::string>& modules) {
   size_t depth = 1;
   for (const auto& path : modules)
@@ -23,7 +23,7 @@ size_t end_of(const std::string& name, size_t depth) {
 
 using Members = std::vector<model::NamedParameter>;
 
-// `members` share their names' first `depth` words, the path of a module.
+// `members` share the first `depth` components of their names, the path of a module.
 Members unwrapped(const Members& members, size_t depth, int64_t least, ShardUnits& units) {
   std::map<std::string, Members> inner;
   Members left;

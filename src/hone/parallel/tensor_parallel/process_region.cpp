@@ -9,7 +9,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 Tensor summed(const Tensor& partial, ProcessGroup& group) {
-  auto total = partial.clone(at::MemoryFormat::Contiguous);  // what it was may be kept for the backward pass
+  auto total = partial.clone(at::MemoryFormat::Contiguous);  // the original may be saved for the backward pass
   group.all_reduce(total)->wait();
   return total;
 }
@@ -31,7 +31,7 @@ Tensor scattered_sum(const Tensor& partial, ProcessGroup& group) {
   return own;
 }
 
-// A group outlives every pass that goes through it.
+// A group outlives every pass that uses it.
 ProcessGroup& group_of(AutogradContext* ctx) {
   return *reinterpret_cast<ProcessGroup*>(static_cast<intptr_t>(ctx->saved_data["group"].toInt()));
 }
@@ -76,7 +76,7 @@ struct ReduceScatterRows : torch::autograd::Function<ReduceScatterRows> {
   }
 };
 
-// Every rank goes on alike, so each has the whole gradient of its own columns.
+// All ranks continue identically, so each has the full gradient of its own columns.
 struct GatherColumns : torch::autograd::Function<GatherColumns> {
   static Tensor forward(AutogradContext* ctx, const Tensor& own, int64_t columns, int64_t largest, ProcessGroup* group) {
     const int64_t ranks = group->size(), rank = group->rank();

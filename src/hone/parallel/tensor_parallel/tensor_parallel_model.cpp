@@ -103,12 +103,12 @@ void TensorParallelModel::shard(const model::PartitionedTensor& tensor, at::Devi
   const bool elsewhere = device::is_placeholder(value);  // on another pipeline stage
   value.set_data(elsewhere ? device::placeholder(shard.slice.shape, value.options().device(device))
                            : shard.slice.extract(value.detach()).to(device));
-  if (partition.first_rank_only && rank > 0) value = Tensor();  // known here, not computed with
+  if (partition.first_rank_only && rank > 0) value = Tensor();  // known here but not computed
   indices_[identity_of(shard.value)] = shards_.size();
   shards_.push_back(std::move(shard));
 }
 
-// The model was loaded in host memory, of which each rank takes its shard.
+// The model was loaded in host memory; each rank takes its shard.
 void TensorParallelModel::move_rest(at::Device device) {
   auto move = [&](Tensor& value) {
     if (!value.defined() || index_of(value) || value.device() == device) return;
@@ -168,7 +168,7 @@ void TensorParallelModel::sum_partial(const std::vector<Gradient>& gradients) {
   }
 }
 
-// One message for each type of number.
+// One message per dtype.
 void TensorParallelModel::sum_over(ProcessGroup& group, const TensorList& gradients) {
   at::NoGradGuard no_grad;
   std::map<at::ScalarType, TensorList> by_type;
@@ -233,7 +233,7 @@ void TensorParallelModel::keep_gathered(bool hold) {
   at::NoGradGuard no_grad;
   gathered_ = hold ? std::make_unique<UnshardedShapes>(*this) : nullptr;
   for (auto& shard : shards_) {
-    const bool elsewhere = device::is_placeholder(shard.here());  // on another pipeline stage, from where it comes
+    const bool elsewhere = device::is_placeholder(shard.here());  // received from another pipeline stage
     if (hold && !elsewhere) gathered_->show(shard.value);
     if (!shard.partition.first_rank_only) continue;
     if (auto values = shard.value.detach(); hold && !elsewhere) shard.group->broadcast(values, 0);

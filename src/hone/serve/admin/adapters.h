@@ -17,7 +17,7 @@ struct AdapterEntry {
 
 class Adapters {
  public:
-  // Without a root no request may load or unload.
+  // Without a root, requests may not load or unload adapters.
   Adapters(std::filesystem::path root, size_t most) : root_(std::move(root)), most_(most) {}
 
   bool knows(const std::string& name) const { return entries_.contains(name); }
@@ -26,11 +26,11 @@ class Adapters {
   void remove(const std::string& name) { entries_.erase(name); }
 
   void check_enabled() const;  // Problem(403) when requests may not change adapters
-  // The folder a request means: below the root, links resolved. Problem(400) otherwise, without telling what exists outside.
+  // The folder of a request: below the root, symlinks resolved. ApiError(400) otherwise, without revealing what exists outside.
   std::filesystem::path resolve(const std::string& relative) const;
   static void check_name(const std::string& name);  // Problem(400)
 
-  // Room for one more while it is loaded. Throws Problem(409) when there is none.
+  // Reserves a slot while an adapter is loaded. Throws ApiError(409) if there is none.
   class LoadingSlot {
    public:
     explicit LoadingSlot(Adapters& house);

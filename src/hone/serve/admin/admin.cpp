@@ -98,7 +98,7 @@ asio::awaitable<void> load_adapter(Exchange& exchange, Context& context) {
   });
   if (!trouble.empty()) {
     if (known && !unloaded) throw in_use();
-    if (unloaded) context.adapters.remove(name);  // the old one is gone, the new one did not come
+    if (unloaded) context.adapters.remove(name);  // the old adapter is gone, the new one failed to load
     log::warning("an adapter could not be loaded: {}", trouble);
     throw ApiError(400, "the adapter cannot be loaded; the server's log says why", "lora_path", "invalid_adapter");
   }

@@ -10,7 +10,7 @@ asio::awaitable<void> tokenize(Exchange& exchange, Context& context);
 asio::awaitable<void> detokenize(Exchange& exchange, Context& context);
 asio::awaitable<void> load_adapter(Exchange& exchange, Context& context);
 asio::awaitable<void> unload_adapter(Exchange& exchange, Context& context);
-// vLLM's: the engine gives its cache's memory back and requests wait until it is woken.
+// vLLM's sleep mode: the engine frees its KV cache, and requests wait until it is woken.
 asio::awaitable<void> put_to_sleep(Exchange& exchange, Context& context);
 asio::awaitable<void> wake_up(Exchange& exchange, Context& context);
 asio::awaitable<void> is_sleeping(Exchange& exchange, Context& context);

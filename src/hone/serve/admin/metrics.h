@@ -1,4 +1,4 @@
-// Metrics of /metrics and of the log's statistics: requests, tokens, latencies. Thread-safe.
+// Metrics for /metrics and the log's statistics: requests, tokens, latencies. Thread-safe.
 #pragma once
 #include <memory>
 #include <string>
@@ -24,7 +24,7 @@ class Metrics {
   // Prometheus' text format; gauges are set from `stats` first.
   std::string text(const engine::Stats& stats, size_t live_answers, size_t non_generating_requests);
 
-  // Sums since the last call, for the line in the log.
+  // Totals since the last call, for the log line.
   struct Window {
     int64_t requests = 0, prompt_tokens = 0, generated_tokens = 0;
     double seconds = 0;

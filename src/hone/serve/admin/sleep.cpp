@@ -9,7 +9,7 @@ void check_sleep_enabled(const Context& context) {
                    "not_enabled");
 }
 
-// vLLM's levels: 1 keeps the weights, 2 forgets them too.
+// vLLM's levels: 1 keeps the weights, 2 discards them too.
 void check_level(std::string_view query) {
   if (query.empty() || query == "level=1") return;
   throw ApiError(400, "expected level=1: the cache's memory is given back, the weights stay", "level", "invalid_value");

@@ -54,7 +54,7 @@ Json error_json(const ApiError& problem) {
   return {{"type", "error"}, {"error", {{"type", type}, {"message", problem.message}}}};
 }
 
-// Anthropic's stream: each block is opened, filled and closed before the next.
+// Anthropic's stream: each block is started, filled and stopped before the next.
 class MessageEvents : public EventWriter {
  public:
   explicit MessageEvents(const std::string& model) : model_(model) {}
@@ -146,7 +146,7 @@ asio::awaitable<void> anthropic_count_tokens(Exchange& exchange, Context& contex
   auto place = context.enter(exchange);
   auto count = co_await run_on_worker(context, [&] {
     auto body = parsed_body(exchange);
-    body["max_tokens"] = 1;  // needed by the other endpoint, absent here
+    body["max_tokens"] = 1;  // required by the other endpoint, absent here
     auto task = read_anthropic(body, context.served);
     reject_long_text(task.conversation);
     return prompt_tokens(task, context.served).size();

@@ -65,7 +65,7 @@ data::Conversation read_conversation(const Json& system, const Json& messages) {
   return conversation;
 }
 
-// Tools that Anthropic's servers run, or whose form its models know by heart.
+// Tools that run on Anthropic's servers, or whose schema is built into its models.
 void refuse_foreign_tool(const Json& tool, const std::string& where) {
   if (!tool.is_object() || !member(tool, "type").is_string() || tool["type"] == "custom") return;
   bad_value(

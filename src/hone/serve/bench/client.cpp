@@ -15,7 +15,7 @@ using asio::ip::tcp;
 
 double in_seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-// A text behind `key` that is not empty.
+// The non-empty string value of `key`.
 bool says_something(std::string_view line, std::string_view key) {
   auto at = line.find(key);
   if (at == line.npos) return false;
@@ -26,7 +26,7 @@ bool says_something(std::string_view line, std::string_view key) {
 
 constexpr size_t kLongestReason = 200;
 
-// Why a server refuses, in whichever shape it says so: {"error": {"message": …}}, {"error": …}, {"message": …}, {"detail": …}.
+// A server's error message in any common form: {"error": {"message": …}}, {"error": …}, {"message": …}, {"detail": …}.
 std::string reason_in(const Json& body) {
   for (const char* name : {"error", "message", "detail"}) {
     auto found = body.find(name);
@@ -37,14 +37,14 @@ std::string reason_in(const Json& body) {
   return "";
 }
 
-// A refusal names its status and, where the server gave one, its reason.
+// An error includes its status and, if given, the server's reason.
 std::string refusal(int status, const std::string& body) {
   auto data = parse_json(body);
   auto reason = data && data->is_object() ? reason_in(*data) : "";
   return reason.empty() ? fmt::format("status {}", status) : fmt::format("status {}: {}", status, reason);
 }
 
-// The server's own counts, and why it gave up.
+// The server's own counts, and its error.
 void read_totals(std::string_view json, RequestResult& answered) {
   auto data = parse_json(json);
   if (!data || !data->is_object()) return;
@@ -73,7 +73,7 @@ asio::awaitable<bool> BenchClient::connect() {
   co_return !failure;
 }
 
-// Looks only for what it counts: taking every event apart would cost the measured server part of the machine.
+// Searches only for the counted fields: parsing every event would take CPU time from the server under test.
 void BenchClient::read_events(std::string_view events, RequestResult& answered) {
   bool spoke = false;
   for (size_t at = 0; at < events.size();) {

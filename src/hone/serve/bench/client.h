@@ -1,4 +1,4 @@
-// One connection of the load generator: sends a streaming chat request, reads its events, notes when they came.
+// One connection of the load generator: sends a streaming chat request, reads its events, records their times.
 #pragma once
 #include <memory>
 #include <string>
@@ -22,7 +22,7 @@ class BenchClient {
  public:
   BenchClient(const Url& url, std::string api_key, std::shared_ptr<asio::ssl::context> tls)
       : url_(url), api_key_(std::move(api_key)), tls_(std::move(tls)) {}
-  // `sent` is when the request was due: what it waits before it can be sent is part of its time.
+  // `sent` is the scheduled time of the request: waiting before it can be sent counts.
   asio::awaitable<RequestResult> ask(std::string body, Clock::time_point sent);
 
  private:

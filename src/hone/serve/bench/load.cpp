@@ -19,7 +19,7 @@ constexpr const char* kWords[] = {"river",   "stone",  "light",  "morning",  "pa
 
 std::string body_of(const LoadConfig& config, uint64_t index) {
   Rng rng(config.seed, index);
-  std::string prompt = fmt::format("Text {}:", index);  // no two begin alike, so no server can reuse one for another
+  std::string prompt = fmt::format("Text {}:", index);  // no common prefixes, so that no server can reuse cached ones
   for (int64_t i = 0; i < config.prompt_words; ++i) prompt += fmt::format(" {}", kWords[rng.below(std::size(kWords))]);
   Json body{{"messages", Json::array({{{"role", "user"}, {"content", prompt}}})},
             {"max_tokens", config.max_tokens},
@@ -67,7 +67,7 @@ class Load {
     while (next_ < config_.requests) co_await ask(client, static_cast<size_t>(next_++), Clock::now());
   }
 
-  // A request is sent at its time however slow the server is, and its clock starts then: a queue that builds up is seen.
+  // A request is sent at its scheduled time however slow the server is, and its clock starts then: queueing is measured.
   asio::awaitable<void> send_when_due() {
     asio::steady_timer timer(io_);
     for (size_t index = 0; index < arrivals_.size(); ++index) {
@@ -97,8 +97,8 @@ class Load {
   Url url_;
   std::shared_ptr<asio::ssl::context> tls_;
   asio::io_context io_{1};
-  std::vector<double> arrivals_;                    // with a rate
-  std::vector<std::unique_ptr<BenchClient>> idle_;  // their connections, while unused
+  std::vector<double> arrivals_;                    // with a request rate
+  std::vector<std::unique_ptr<BenchClient>> idle_;  // idle connections
   LoadResult result_;
   Clock::time_point began_;
   int64_t next_ = 0, done_ = 0;

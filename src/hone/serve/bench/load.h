@@ -1,4 +1,4 @@
-// A load on any OpenAI server: many streaming chats at a time, and how long they took.
+// Load test of any OpenAI-compatible server: many concurrent streaming chats, and their latencies.
 #pragma once
 #include <functional>
 

@@ -33,7 +33,7 @@ void ChoiceStream::keep_time(size_t tokens) {
   last_ = now;
 }
 
-// Streams tell each log-probability once and forget it.
+// Streams send each log-probability once and drop it.
 void ChoiceStream::keep_logprobs(Answer& answer, engine::RequestOutput& output) {
   if (!whole_) return;
   logprobs_ += count_logprobs(output);
@@ -46,7 +46,7 @@ void ChoiceStream::keep_logprobs(Answer& answer, engine::RequestOutput& output) 
   std::ranges::move(output.logprobs, std::back_inserter(answer.logprobs));
 }
 
-// A call that broke off is no call; its text is all there is. Streams have sent it already.
+// An incomplete call is not a call; it is returned as text. Streams have sent it already.
 void ChoiceStream::drop_incomplete_call(Answer& answer) {
   if (answer.parser.incomplete_call().empty()) return;
   answer.calls.pop_back();

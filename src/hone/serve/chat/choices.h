@@ -1,4 +1,4 @@
-// The choices of one request while they are generated: what both protocols read from the engine's events.
+// The choices of one request during generation: what both protocols read from the engine's events.
 #pragma once
 #include "hone/serve/chat/output_parser.h"
 #include "hone/serve/context.h"
@@ -22,24 +22,24 @@ struct Answer {
   int64_t tokens = 0;
 };
 
-// Follows a Generation: parses, counts, keeps time. I/O thread only.
+// Follows a Generation: parses, counts, measures time. I/O thread only.
 class ChoiceStream {
  public:
-  // An answer for each of `parsers`. Log-probabilities of answers that are sent whole are kept, up to a limit.
+  // One choice per parser in `parsers`. Log-probabilities of non-streamed choices are kept, up to a limit.
   ChoiceStream(Context& context, std::shared_ptr<Generation> generation, const std::vector<OutputParser::Config>& parsers,
                int64_t prompt_tokens, bool whole);
 
-  // One event's news of one answer.
+  // One event's update of one choice.
   struct ChoiceDelta {
     size_t choice;
     std::vector<Delta> deltas;
     const engine::RequestOutput*
         output;  // valid until the next call; its log-probabilities are here when the answers are streamed
   };
-  // Waits for more. Empty: everything has been sent. Throws Problem when an answer failed, the server goes down or the client
+  // Waits for more. Empty: everything has been sent. Throws ApiError if a choice failed, the server shuts down or the client
   // left.
   asio::awaitable<std::vector<ChoiceDelta>> next();
-  // Until the end, for answers that are sent whole.
+  // Until the end, for non-streamed responses.
   asio::awaitable<void> finish();
 
   const Answer& answer(size_t choice) const { return choices_[choice]; }
@@ -67,7 +67,7 @@ class ChoiceStream {
 
 size_t count_logprobs(const engine::RequestOutput& output);  // entries, of prompt and answer
 
-// Adds the finished chat to the server's result file, when there is one: a row as `infer` writes it.
+// Appends the finished chat to the server's result file, if any: a row as `infer` writes it.
 void keep_result(const Context& context, const data::Conversation& question, const ChoiceStream& answers,
                  const std::string& model);
 

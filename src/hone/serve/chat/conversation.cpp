@@ -42,7 +42,7 @@ std::string read_image_source(const Json& part, const std::string& where) {
   return fmt::format("data:{};base64,{}", kind, text_field(source, "data", where));
 }
 
-// {"image_url": {"url": "data:image/png;base64,…"}}, or, in the Responses API, the address itself.
+// {"image_url": {"url": "data:image/png;base64,…"}}, or, in the Responses API, the URL itself.
 bool is_image_part(const Json& type) { return type == "image_url" || type == "input_image" || type == "image"; }
 
 std::string read_image_part(const Json& part, const std::string& where) {
@@ -52,8 +52,8 @@ std::string read_image_part(const Json& part, const std::string& where) {
                            : image_data(value, where + ".image_url");
 }
 
-// OpenAI's {"input_audio": {"data": base64, "format": "wav"}}, and {"audio_url": {"url": "data:audio/wav;base64,…"}} as vLLM has
-// it.
+// OpenAI's {"input_audio": {"data": base64, "format": "wav"}},
+// and vLLM's {"audio_url": {"url": "data:audio/wav;base64,…"}}.
 bool is_audio_part(const Json& type) { return type == "input_audio" || type == "audio_url"; }
 
 std::string read_audio_part(const Json& part, const std::string& where) {
@@ -67,7 +67,7 @@ std::string read_audio_part(const Json& part, const std::string& where) {
   return fmt::format("data:audio/unknown;base64,{}", text_field(sound, "data", where + ".input_audio"));
 }
 
-// {"video_url": {"url": "data:video/mp4;base64,…"}}, as vLLM has it, or {"video": [frames as data: URIs]}.
+// vLLM's {"video_url": {"url": "data:video/mp4;base64,…"}}, or {"video": [frames as data: URIs]}.
 std::string read_video_part(const Json& part, const std::string& where) {
   if (part.value("type", Json()) == "video_url") {
     const auto value = part.value("video_url", Json());
@@ -80,7 +80,7 @@ std::string read_video_part(const Json& part, const std::string& where) {
   return dump(value);
 }
 
-// Adds a part's medium, and returns the tag that represents it; empty: it has none.
+// Adds a part's medium and returns its tag; empty if it has none.
 std::string add_medium(const Json& part, const std::string& where, data::Conversation& media) {
   const auto type = part.value("type", Json());
   if (is_image_part(type)) {

@@ -1,24 +1,24 @@
-// Messages and tools of a request into a conversation. Media come inside it, or as addresses, which are fetched later where the
-// server does that (fetch_media.h); no file that a request names is ever opened.
+// Converts messages and tools of a request to a conversation. Media are inline, or URLs, which are fetched later if enabled
+// (fetch_media.h); files named by a request are never opened.
 #pragma once
 #include "hone/serve/chat/task.h"
 
 namespace hone::serve {
 
-// OpenAI's messages: roles system, developer, user, assistant, tool, function. Throws Problem naming the place,
+// OpenAI's messages: roles system, developer, user, assistant, tool, function. Throws ApiError naming the position,
 // "messages[2].content".
 data::Conversation read_messages(const Json& messages);
 // {"type": "function", "function": {…}} each; `legacy` lists the functions themselves. Names are checked.
 Json read_tools(const Json& tools, const std::string& where, bool legacy);
 ToolChoice read_tool_choice(const Json& choice, const Json& tools);
-// {"name": …, "arguments": …} as a message of its own, the way datasets hold calls.
+// {"name": …, "arguments": …} as a separate message, as in datasets.
 data::Message read_call(const Json& function, const std::string& where);
-// The text of a content field: a text, or a list of text parts. `media`, where given, gets the images, videos and audios among
-// them, for each of which the text holds a tag of `media`.
+// The text of a content field: a string, or a list of text parts. `media`, if given, receives images, videos and audio, each
+// represented by a tag in the text.
 std::string read_text_parts(const Json& content, const std::string& where, data::Conversation* media = nullptr);
-// A conversation whose tags no text spells, so that only parts count as media.
+// A conversation in which text cannot spell tags, so that only parts count as media.
 data::Conversation empty_conversation();
-// Plain values only, and none of the names the template's own variables have.
+// Plain values only, and none of the template's own variable names.
 Json read_template_values(const Json& values);
 bool is_function_name(const std::string& name);
 

@@ -13,8 +13,8 @@ class EventWriter {
   virtual void fail(const ApiError& problem, std::string& out) = 0;       // or this is why not
 };
 
-// Throws Problem while nothing has been sent, so that a refusal still has a status of its own; later ones become the stream's
-// last event.
+// Throws ApiError while nothing has been sent, so that an error still has its own status; later errors become the stream's last
+// event.
 asio::awaitable<void> send_events(Exchange& exchange, Context& context, ChoiceStream& answers, EventWriter& writer);
 
 }  // namespace hone::serve

@@ -7,7 +7,7 @@
 namespace hone::serve {
 namespace {
 
-// Why an address was not fetched is for the server's log: a client learns nothing of what there is around the server.
+// The reason of a failed fetch goes to the server's log only: a client must not learn about the server's network.
 void fetch_one(std::string& source, const ServedModel& served) {
   if (!is_media_url(source)) return;
   if (!served.fetch_media)

@@ -7,10 +7,10 @@ namespace hone::serve {
 namespace {
 
 constexpr size_t kPartBytes = 64u << 10;
-// Where two parts meet, a word may have been split: so many tokens of each part are not trusted.
+// A token may have been split where two parts meet: this many tokens of each part are not counted.
 constexpr size_t kSeamTokens = 16;
 
-// Behind a blank near the end, or else between two characters.
+// After white space near the end, or else between two characters.
 size_t part_end(std::string_view text, size_t begin) {
   size_t end = begin + kPartBytes;
   if (end >= text.size()) return text.size();
@@ -20,12 +20,12 @@ size_t part_end(std::string_view text, size_t begin) {
   return end;
 }
 
-// Of parts in a row, never more than the whole has.
+// For consecutive parts, a lower bound of the total.
 class TokenCount {
  public:
   TokenCount(const ServedModel& served, bool guarded) : served_(served), guarded_(guarded) {}
 
-  // False: it is too many already.
+  // False: already too many.
   bool add(std::string_view text) {
     for (size_t begin = 0; begin < text.size();) {
       auto end = part_end(text, begin);

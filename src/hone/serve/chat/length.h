@@ -1,4 +1,4 @@
-// Prompts too long for the model are refused by what their beginning counts: to tokenize all of one first would take seconds.
+// Rejects prompts that are too long by counting the tokens of their beginning: tokenizing all of it first could take seconds.
 #pragma once
 #include <string>
 #include <string_view>
@@ -7,13 +7,13 @@
 
 namespace hone::serve {
 
-// Problem(400, context_length_exceeded) for prompts that surely have more tokens than the context. Counts part by part and stops
-// when it knows; short ones are not looked at. `guarded`: what spells a special token is text. `where` names the field.
+// ApiError(400, context_length_exceeded) for prompts that certainly exceed the context. Counts part by part and stops when
+// certain; short ones are not checked. `guarded`: text that spells a special token stays text. `where` names the field.
 void refuse_overlong(std::string_view text, const ServedModel& served, bool guarded, const std::string& where);
 void refuse_overlong(const data::Conversation& conversation, const ServedModel& served, const std::string& where);
 
-// Problem(400) when there are more than kMostTokenizedBytes: of messages that are only counted, of what a template may write
-// beside the messages' words or leave out, so that its tokens cannot be counted before, and of the shape an answer is to have.
+// ApiError(400) for more than kMostTokenizedBytes: of messages that are only counted, of text that a template may add or omit, so
+// that its tokens cannot be counted in advance, and of a response schema.
 void reject_long_text(const data::Conversation& conversation);
 void reject_long_extras(const data::Conversation& conversation, const Json& tools);
 void reject_long_response_format(const Json& shape, const std::string& where);

@@ -12,7 +12,7 @@ const ToolSchemas kNothingOffered;
 
 bool begins(std::string_view whole, std::string_view part) { return whole.size() > part.size() && whole.starts_with(part); }
 
-// Length of the longest end of `text` that `tag` begins with.
+// Length of the longest suffix of `text` that is a prefix of `tag`.
 size_t overlap(std::string_view text, std::string_view tag) {
   for (size_t size = std::min(text.size(), tag.size() - 1); size > 0; --size)
     if (text.ends_with(tag.substr(0, size))) return size;
@@ -23,7 +23,7 @@ struct Mark {
   size_t at = std::string::npos;
   std::string_view text;
 };
-// The first of `marks` in `text`; where none is, `held` is how much of its end may become one.
+// The first of `marks` in `text`; if none, `held` is the length of the suffix that may become one.
 Mark first_mark(std::string_view text, const std::vector<std::string_view>& marks, size_t& held) {
   Mark first;
   held = 0;
@@ -107,7 +107,7 @@ bool OutputParser::advance(std::vector<Delta>& out) {
   return false;
 }
 
-// An answer may begin with a thought; only there is <think> more than text.
+// A response may start with a think block; <think> is plain text elsewhere.
 bool OutputParser::leave_start() {
   std::string_view text = held_;
   text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
@@ -147,14 +147,14 @@ bool OutputParser::read_text(std::vector<Delta>& out) {
   auto mark = first_mark(held_, config_.calls->opens, tag);
   bool found = mark.at != std::string::npos;
   auto before = std::string_view(held_).substr(0, found ? mark.at : held_.size() - tag);
-  before.remove_suffix(trailing_blanks(before));  // blanks before a call are not part of the answer
+  before.remove_suffix(trailing_blanks(before));  // white space before a call is not part of the response
   emit(Delta::Kind::text, std::string(before), out);
   held_.erase(0, found ? mark.at + mark.text.size() : before.size());
   if (found) begin_call(mark.text);
   return found;
 }
 
-// Where calls need no mark, the beginning of the answer may be one, unless a mark is there.
+// If calls need no marker, the start of the response may be one, unless a marker follows.
 bool OutputParser::begin_bare_call() {
   std::string_view text = held_;
   text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
@@ -176,7 +176,7 @@ void OutputParser::begin_call(std::string_view marker) {
   next_seen_ = !marker.empty() && marker == config_.calls->next;
 }
 
-// What follows a mark determines how the call is written.
+// The text after a marker determines the format of the call.
 bool OutputParser::choose_reader(std::vector<Delta>& out) {
   const auto& syntax = *config_.calls;
   size_t layout = std::min(held_.find_first_not_of(kListLayout), held_.size());
@@ -201,14 +201,14 @@ bool OutputParser::choose_reader(std::vector<Delta>& out) {
   return true;
 }
 
-// Calls without a mark around them may be answers that merely look like one.
+// Unmarked calls may be responses that merely look like calls.
 bool OutputParser::is_answer_in_json() const {
   if (marked_ || !config_.calls->bare || !reader_->named()) return false;
   bool empty = reader_->state() == ToolCallParser::State::done && !reader_->with_arguments();
   return empty || !config_.offered->contains(reader_->name());
 }
 
-// A call is reported once its arguments begin; what was truncated before that is text.
+// A call is reported once its arguments start; if truncated before, it is text.
 void OutputParser::emit_call(std::vector<Delta>& out) {
   bool done = reader_->state() == ToolCallParser::State::done;
   if (reader_->named() && (reader_->with_arguments() || done) && !announced_) {
@@ -235,7 +235,7 @@ bool OutputParser::read_call(std::vector<Delta>& out) {
   return true;
 }
 
-// Looks for the next call or for the end of them; anything else is layout.
+// Looks for the next call or the end of the calls; anything else is formatting.
 bool OutputParser::read_after_call() {
   if (config_.in_call || config_.one_call) return held_.clear(), false;
   const auto& syntax = *config_.calls;
@@ -260,7 +260,7 @@ bool OutputParser::read_after_call() {
   return !held_.empty();
 }
 
-// The mark was text after all; another may follow it.
+// The marker was text after all; another may follow.
 void OutputParser::give_up_call(std::vector<Delta>& out) {
   state_ = State::text;
   bare_possible_ = false;

@@ -1,4 +1,4 @@
-// Splits generated text, while it is generated, into reasoning, plain text and tool calls.
+// Splits generated text incrementally into reasoning, plain text and tool calls.
 #pragma once
 #include <memory>
 #include <string>
@@ -31,7 +31,7 @@ class OutputParser {
   std::vector<Delta> push(std::string_view piece);
   std::vector<Delta> finish();             // what was held back
   size_t calls() const { return calls_; }  // that are complete
-  // A call that began and never ended, as it was written; "" before finish() and when there is none.
+  // An unfinished call, as written; "" before finish() and if there is none.
   const std::string& incomplete_call() const { return incomplete_call_; }
 
  private:

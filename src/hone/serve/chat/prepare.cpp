@@ -26,7 +26,7 @@ std::shared_ptr<const ToolSchemas> schemas_of(const Json& tools, const std::stri
   return schemas;
 }
 
-// Marks that are special tokens must stay in the text for calls to be seen, and results are the client's to write.
+// Markers that are special tokens must stay in the text so that calls can be parsed; generation stops at a tool result.
 void expect_calls(const ChatTask& task, const ServedModel& served, engine::Request& request, OutputParser::Config& parser) {
   parser.calls = served.calls;
   parser.offered = schemas_of(task.tools);
@@ -36,7 +36,7 @@ void expect_calls(const ChatTask& task, const ServedModel& served, engine::Reque
   if (!served.calls->result.empty()) request.sampling.stop.emplace_back(served.calls->result);
 }
 
-// These are about answers in words, of which a call has none; the others are about all of the output.
+// These apply to text responses, not to calls; the others apply to the full output.
 void check_no_other_shape(const ChatTask& task) {
   bool of_words = false;
   for (auto field : {"response_format", "output_config", "text.format"}) of_words |= task.shape.where.starts_with(field);
@@ -44,7 +44,7 @@ void check_no_other_shape(const ChatTask& task) {
     bad_value(task.shape.where, "does not go with a tool_choice that asks for a call");
 }
 
-// One call in the model's own form: the prompt opens it, the constraint holds the rest.
+// One call in the model's own format: the prompt opens it, the constraint covers the rest.
 void force_call(const ChatTask& task, const ServedModel& served, engine::Request& request, OutputParser::Config& parser) {
   auto functions = schemas_of(task.tools, task.tool_choice.mode == ToolChoice::Mode::named ? task.tool_choice.name : "");
   reject_long_response_format(task.tools, "tools");
@@ -55,7 +55,7 @@ void force_call(const ChatTask& task, const ServedModel& served, engine::Request
   parser = {.calls = served.calls, .separate_reasoning = false, .in_call = true, .offered = std::move(functions)};
 }
 
-// Whatever tokens spell it.
+// Whichever tokens spell it.
 bool prompt_opens_reasoning(const std::vector<text::TokenId>& prompt, const text::Tokenizer& tokenizer) {
   size_t tail = std::min<size_t>(prompt.size(), 64);
   auto text = tokenizer.decode(std::span(prompt).last(tail));
@@ -63,7 +63,7 @@ bool prompt_opens_reasoning(const std::vector<text::TokenId>& prompt, const text
   return text.ends_with("<think>");
 }
 
-// A held answer is the answer itself: the thought that the prompt opens stays empty, as templates write it when thinking is off.
+// A constrained output is the response itself: a think block opened by the prompt stays empty, as with thinking off.
 void close_reasoning(std::vector<text::TokenId>& prompt, const text::Tokenizer& tokenizer) {
   tokenizer.encode_to("\n</think>\n\n", {}, prompt);
 }
@@ -79,7 +79,7 @@ const ToolCallFormat& call_syntax_of(const data::Encoder& encoder) {
 
 uint64_t fresh_seed() {
   thread_local std::mt19937_64 source{std::random_device{}()};
-  return source() >> 1;  // fits a signed number, so that it can be written into a request again
+  return source() >> 1;  // fits a signed integer, so that it can be used in another request
 }
 
 std::pair<std::string, std::string> max_tokens_header(int64_t reduced_max_tokens) {

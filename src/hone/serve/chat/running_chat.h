@@ -1,4 +1,4 @@
-// A chat request from its body to its running choices, for every protocol.
+// A chat request from its body to its running choices, for all protocols.
 #pragma once
 #include "hone/serve/chat/choices.h"
 #include "hone/serve/chat/task.h"
@@ -12,7 +12,7 @@ struct RunningChat {
 };
 using ReadChat = ChatTask (*)(const Json& body, const ServedModel& served);
 
-// Reads and prepares aside, then hands the request to the engine. Throws Problem.
+// Parses and prepares on a worker thread, then submits the request to the engine. Throws ApiError.
 asio::awaitable<std::unique_ptr<RunningChat>> start_chat(Exchange& exchange, Context& context, ReadChat read);
 
 }  // namespace hone::serve

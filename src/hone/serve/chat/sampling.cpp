@@ -1,4 +1,4 @@
-// OpenAI's and vLLM's sampling fields into the engine's.
+// Converts OpenAI's and vLLM's sampling fields to the engine's.
 #include <charconv>
 
 #include "hone/serve/chat/task.h"
@@ -77,7 +77,7 @@ engine::EarlyStopping read_early_stopping(const Json& value) {
   return engine::EarlyStopping::never;
 }
 
-// vLLM's use_beam_search keeps as many beams as requested answers and never samples; num_beams is ms-swift's.
+// vLLM's use_beam_search keeps as many beams as requested choices and never samples; num_beams is ms-swift's.
 void read_beams(const Fields& fields, engine::SamplingParams& sampling) {
   int64_t answers = fields.integer("n", 1);
   sampling.num_beams = fields.integer("num_beams", sampling.num_beams);

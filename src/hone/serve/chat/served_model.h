@@ -14,13 +14,13 @@
 
 namespace hone::serve {
 
-// Which hidden states become a text's vector: one of them, the largest of each number, or sums over all.
+// How hidden states are pooled to a text's embedding: one of them, the maximum, or sums.
 enum class Pooling { last, first, max, mean, weighted_mean, mean_sqrt_len };
 struct PoolingConfig {
   Pooling pooling = Pooling::last;
   bool unit = true;  // vectors have length 1
 };
-// A text on its way to its vector, part by part, so that answers of others go on in between. For the engine's thread.
+// A text during embedding, chunk by chunk, so that other requests continue in between. For the engine's thread.
 class ChunkedEmbedding {
  public:
   virtual ~ChunkedEmbedding() = default;
@@ -30,7 +30,7 @@ class ChunkedEmbedding {
 using Embed =
     std::function<std::unique_ptr<ChunkedEmbedding>(std::vector<text::TokenId> ids, Pooling pooling, std::string adapter)>;
 
-// A model that judges whole texts instead of writing: what it says, as a chat's content, and the numbers behind it.
+// The output of a pooling model: chat content, and its numbers.
 enum class PoolingTask { nothing, classification, embedding, reranking };
 struct PoolingOutput {
   Json content, logprobs;
@@ -68,11 +68,11 @@ struct ServedModel {
   PoolingTask pooling_task = PoolingTask::nothing;
   PoolTexts pool;   // runs on the engine's thread; empty when it judges nothing
   PageConfig look;  // of the chat page
-  // The bytes that an address in a request names; null: addresses are refused.
+  // Fetches the bytes of a URL in a request; null: URLs are rejected.
   std::function<Result<std::string>(const std::string& url)> fetch_media;
 };
 
-// How this model writes tool calls, from the name of the agent template or tool format, or from the words of its chat template.
+// The model's tool-call format, by the name of the agent template or tool format, or by its chat template.
 const ToolCallFormat& call_syntax_of(const data::Encoder& encoder);
 
 }  // namespace hone::serve

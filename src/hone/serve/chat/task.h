@@ -8,7 +8,7 @@
 
 namespace hone::serve {
 
-// Entries in one answer that is sent whole: it is built in memory, each of them about a hundred bytes of text.
+// Maximum entries of a non-streamed response: it is built in memory, about a hundred bytes of text per entry.
 inline constexpr size_t kMostLogprobs = 500'000;
 
 struct ToolChoice {
@@ -17,7 +17,7 @@ struct ToolChoice {
   std::string name;  // of the one function, for `named`
 };
 
-// What the output is held to.
+// The output constraint.
 struct ResponseFormat {
   enum class Kind { free, regex, schema, object, choice };
   Kind kind = Kind::free;
@@ -53,28 +53,28 @@ struct PreparedChat {
   std::optional<int64_t> reduced_max_tokens;  // see fit_context
 };
 
-// Renders, tokenizes, compiles the shape: the expensive half of a request, safe on any thread. Throws Problem.
+// Renders, tokenizes and compiles the constraint: the expensive part of a request, safe on any thread. Throws ApiError.
 PreparedChat prepare_chat(const ChatTask& task, const ServedModel& served);
 std::vector<text::TokenId> prompt_tokens(const ChatTask& task, const ServedModel& served);
 
-// Reduces max_tokens to what the context leaves, and returns it if that is less than requested; with
-// refuse_long_answers that is Problem(400, context_length_exceeded), as a context that leaves nothing always is.
+// Reduces max_tokens to the remaining context and returns it if it is less than requested; with refuse_long_answers that is
+// ApiError(400, context_length_exceeded), as is an exhausted context.
 std::optional<int64_t> fit_context(engine::Request& request, std::optional<int64_t> asked, const ServedModel& served);
-// The header X-Max-Tokens of an answer that may be shorter than requested.
+// The header X-Max-Tokens of a response that may be shorter than requested.
 std::pair<std::string, std::string> max_tokens_header(int64_t reduced_max_tokens);
 void apply_response_format(const ResponseFormat& shape, const ServedModel& served, engine::SamplingParams& sampling);
 
-// Sampling fields that OpenAI's endpoints share.
+// Sampling fields common to OpenAI's endpoints.
 void read_sampling(const Fields& fields, const ServedModel& served, engine::SamplingParams& sampling);
-// Those that only the older two have: beams, and log-probabilities of the prompt.
+// Those of the older two only: beams, and log-probabilities of the prompt.
 void read_search(const Fields& fields, const ServedModel& served, engine::SamplingParams& sampling);
 ResponseFormat read_response_format(const Fields& fields, Endpoint endpoint);
 StreamOptions read_stream(const Fields& fields);
 uint64_t fresh_seed();
-// A list of token ids; Problem(400) naming the first that the model does not have.
+// A list of token ids; ApiError(400) naming the first unknown one.
 std::vector<text::TokenId> read_token_ids(const Json& list, const std::string& where, const text::Tokenizer& tokenizer);
-// `request` once for each of `answers`, with seeds of their own; a beam search makes all of them at once. Problem(400) when the
-// prompt would give too many log-probabilities, or an answer of `asked` tokens that comes whole.
+// Copies `request` for each of `answers`, with separate seeds; a beam search generates all at once. ApiError(400) if the prompt,
+// or a non-streamed response of `asked` tokens, would have too many log-probabilities.
 void add_requests(const engine::Request& request, int64_t answers, std::optional<int64_t> asked,
                   std::vector<engine::Request>& requests);
 

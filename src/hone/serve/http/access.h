@@ -9,23 +9,23 @@
 
 namespace hone::serve {
 
-// What a person opens in a browser: the chat page and its files.
+// What a browser opens: the chat page and its files.
 bool is_browser_request(const HttpRequest& request);
 ApiError wrong_key();
 
 class Access {
  public:
-  // `host` is what the server listens on. "*" among the origins allows every page.
+  // `host` is the address that the server listens on. "*" among the origins allows every page.
   Access(const std::string& api_key, const std::string& host, std::vector<std::string> allowed_origins);
 
   bool has_key() const { return has_key_; }
-  // Bearer, x-api-key, or the password of Basic (which a browser prompts for). Takes constant time.
+  // Bearer, x-api-key, or the password of Basic (which a browser prompts for). Constant time.
   bool has_valid_key(const HttpRequest& request) const;
-  // A page on another site must not reach a server on this machine: neither by its own name for our address (Host), nor across
-  // origins (Origin).
+  // A page on another site must not reach a server on this machine: neither through its own name for our address (Host), nor
+  // across origins (Origin).
   std::optional<ApiError> wrong_origin(const HttpRequest& request) const;
   bool allows_origin(std::string_view origin) const;
-  // The refusal of a request without the key, with the text of `refusal`: a browser prompts its user, a program gets the scheme.
+  // The response to a request without the key: a browser prompts its user, a program gets the scheme.
   static HttpResponse unauthorized_response(HttpResponse refusal, const HttpRequest& request);
   void warn_if_unauthenticated() const;  // to everybody on the network
 

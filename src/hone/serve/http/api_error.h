@@ -1,5 +1,5 @@
-// The answer to a request that cannot be served: a status and OpenAI's error object. The texts are a fixed catalogue;
-// nothing of the server's insides (paths, addresses, other requests) goes into them.
+// The error response to a request: a status and OpenAI's error object. The texts are a fixed catalogue; they never reveal
+// internals of the server (paths, addresses, other requests).
 #pragma once
 #include <string>
 
@@ -7,7 +7,7 @@
 
 namespace hone::serve {
 
-// Thrown by handlers, turned into an answer in one place. `param` names the offending field, "" when there is none.
+// Thrown by handlers, converted to a response in one place. `param` names the offending field, "" if there is none.
 struct ApiError : std::exception {
   ApiError(int status, std::string message, std::string param = "", std::string code = "")
       : status(status), message(std::move(message)), param(std::move(param)), code(std::move(code)) {}

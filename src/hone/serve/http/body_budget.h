@@ -1,5 +1,5 @@
-// Bytes of request bodies that are held at a time, from their first byte on: by all clients together, and by each of them. I/O
-// thread only.
+// Limits the bytes of request bodies held at a time, from their
+// first byte on: in total, and per client. I/O thread only.
 #pragma once
 #include <map>
 #include <memory>
@@ -13,15 +13,15 @@ class BodyBudget {
   BodyBudget(size_t all, size_t each) : all_(all), each_(each) {}
   BodyBudget(const BodyBudget&) = delete;
 
-  // What one request holds. Given back with the value, or before.
+  // The bytes held by one request. Released with the value, or before.
   class Held {
    public:
     Held(std::shared_ptr<BodyBudget> budget, std::string client) : budget_(std::move(budget)), client_(std::move(client)) {}
     ~Held() { give_back(); }
     Held(const Held&) = delete;
 
-    // False: there is no room for so many bytes in all. One body is always taken, whatever its size: the connection has bounded
-    // it.
+    // False: not enough room in total. A single body is
+    // always accepted, since the connection limits its size.
     bool grow_to(size_t bytes) {
       if (bytes <= bytes_) return true;
       const size_t more = bytes - bytes_, theirs = budget_->of(client_);

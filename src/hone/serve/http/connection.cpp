@@ -14,18 +14,18 @@ namespace {
 
 namespace http = boost::beast::http;
 constexpr size_t kWritePiece = 64u << 10;
-constexpr size_t kDrainable = 256u << 10;  // a refused body of this size is read and dropped, so that the connection lives on
+constexpr size_t kDrainable = 256u << 10;  // a rejected body up to this size is discarded, to keep the connection open
 
-// How long an answer may take until a client that has closed its side is probed by an interim answer.
+// Time after which a client that has closed its sending side is probed by an interim response.
 constexpr std::chrono::milliseconds kNudgeAfter{1'000};
 
 }  // namespace
 
 struct Connection::Reading {
   http::request_parser<http::string_body> parser;
-  std::optional<HttpResponse> trouble;  // why the bytes are no request
+  std::optional<HttpResponse> trouble;  // why the bytes are not a valid request
   bool any = false;                     // a byte of this request has arrived
-  size_t body = 0, around = 0;          // bytes of the body so far, and of what came since without adding to it
+  size_t body = 0, around = 0;          // body bytes so far, and bytes received since without adding to it
   Clock::time_point deadline;
 };
 
@@ -57,7 +57,7 @@ void Connection::leave() {
   if (!busy_) close();
 }
 
-// Always reading is how a client that goes away is noticed while its answer is still being made.
+// Reading continuously detects a client that disconnects while its response is being generated.
 asio::awaitable<void> Connection::keep_reading() {
   auto self = shared_from_this();
   while (!gone_) {
@@ -77,8 +77,8 @@ asio::awaitable<void> Connection::keep_reading() {
   if (auto callback = std::exchange(on_gone_, nullptr)) callback();
 }
 
-// A client that has ended its side may wait for its answer or may have closed. An answer in events shows it soon, one that comes
-// whole only by something sent before it: who has closed resets the connection then.
+// A client that has closed its sending side may be waiting for its response or may be gone. A stream shows this soon, a complete
+// response only if something is sent before it: a closed client then resets the connection.
 void Connection::nudge_later() {
   if (!ended_ || !unanswered_) return;
   nudge_.expires_after(kNudgeAfter);
@@ -88,7 +88,7 @@ void Connection::nudge_later() {
   });
 }
 
-// HTTP/1.0 has no interim answers; it gets the first letter of its answer, whatever that will be.
+// HTTP/1.0 has no interim responses; it gets the first byte of its response instead, which is always the same.
 void Connection::probe_client() {
   if (interim_)
     transport_->nudge("HTTP/1.1 100 Continue\r\n\r\n");
@@ -114,7 +114,7 @@ void Connection::close_after(std::chrono::milliseconds time) {
   });
 }
 
-// In pieces, so that the limit is on a client that takes nothing, not on one that takes a long answer slowly.
+// In chunks, so that the timeout applies to a client that reads nothing, not to one that reads a long response slowly.
 asio::awaitable<bool> Connection::write(std::string_view bytes) {
   bool written = !gone_;
   unanswered_ = false;
@@ -129,7 +129,7 @@ asio::awaitable<bool> Connection::write(std::string_view bytes) {
   co_return written;
 }
 
-// Chunks may have notes and trailers, which are kept or skipped: more of them than a head may have is refused.
+// Chunks may have extensions and trailers, which are kept or skipped; more of them than a header may have is an error.
 bool Connection::is_all_framing(Reading& reading, size_t used) const {
   auto body = reading.parser.get().body().size();
   reading.around = body > reading.body ? 0 : reading.around + used;
@@ -139,7 +139,7 @@ bool Connection::is_all_framing(Reading& reading, size_t used) const {
   return true;
 }
 
-// Feeds the parser until the head (or all) is there. False: the client left, or `trouble` says what is wrong.
+// Feeds the parser until the header (or everything) is complete. False if the client left or `trouble` is set.
 asio::awaitable<bool> Connection::read_until(Reading& reading, bool whole) {
   auto& parser = reading.parser;
   while (!(whole ? parser.is_done() : parser.is_header_done())) {
@@ -176,7 +176,7 @@ asio::awaitable<bool> Connection::read_until(Reading& reading, bool whole) {
 asio::awaitable<void> Connection::end_with(HttpResponse response, const HttpRequest& request) {
   auto bytes = answer_bytes(std::move(response), false, request);
   co_await write(bytes);
-  // Closing with unread bytes would reset the connection and could lose the answer: say goodbye and let the client close.
+  // Closing with unread data would reset the connection and could lose the response: shut down sending and let the client close.
   transport_->finish_sending();
   auto deadline = Clock::now() + std::chrono::seconds(2);
   while (!gone_ && !ended_ && Clock::now() < deadline) {
@@ -309,7 +309,7 @@ asio::awaitable<void> Exchange::respond(HttpResponse response) {
 asio::awaitable<bool> Exchange::start_events() {
   HttpResponse head{.content_type = "text/event-stream; charset=utf-8"};
   head.headers.emplace_back("Cache-Control", "no-cache");
-  head.headers.emplace_back("X-Accel-Buffering", "no");  // a proxy in front must not hold events back
+  head.headers.emplace_back("X-Accel-Buffering", "no");  // a proxy in front must not buffer events
   return start_stream(std::move(head));
 }
 
@@ -329,7 +329,7 @@ asio::awaitable<bool> Exchange::send(std::string_view events) {
   co_return co_await connection_->write(chunk);
 }
 
-// Without chunks (HTTP/1.0) the end of the connection is the end of the events.
+// Without chunked encoding (HTTP/1.0) closing the connection ends the stream.
 asio::awaitable<void> Exchange::finish_events() {
   bool written = false;
   if (!request_.http_1_0) written = co_await connection_->write("0\r\n\r\n");

@@ -30,7 +30,7 @@ struct HttpLimits {
 
 class Connection;
 
-// One request and the way to answer it: respond() once, or start_events(), send() …, finish_events().
+// One request and its response: respond() once, or start_events(), send() …, finish_events().
 class Exchange {
  public:
   Exchange(std::shared_ptr<Connection> connection, HttpRequest request)
@@ -43,12 +43,12 @@ class Exchange {
   int status() const { return status_; }                       // 0 until answered
   bool complete() const { return answered() && !streaming_; }  // the client can tell where the answer ends
   bool gone() const;                                           // the client has left, or was disconnected; any thread may ask
-  // Called once when the client goes; an empty function forgets it.
+  // Called once when the client disconnects; an empty function removes it.
   void on_gone(std::function<void()> callback);
   void disconnect();  // the client takes too little: the connection ends here
   void drop_body();   // nothing reads it any more, and others may need the room
 
-  // The client's own name for itself: for the log.
+  // The client's own name for itself, for the log.
   void set_user(std::string user) { user_ = std::move(user); }
   const std::string& user() const { return user_; }
   const std::string& id() const;  // of the request, as its answer's X-Request-Id says
@@ -57,7 +57,7 @@ class Exchange {
   asio::awaitable<void> respond(HttpResponse response);
   // Server-sent events. False: the client has left.
   asio::awaitable<bool> start_events();
-  // The same for an answer of any type: its head, without a body.
+  // The same for a response of any type: its header, without a body.
   asio::awaitable<bool> start_stream(HttpResponse head);
   asio::awaitable<bool> send(std::string_view events);
   asio::awaitable<void> finish_events();
@@ -71,26 +71,26 @@ class Exchange {
   bool streaming_ = false;  // events have begun and not ended
 };
 
-// What answers the connections' requests.
+// Handles the requests of connections.
 class Service {
  public:
   virtual ~Service() = default;
-  // Called when the head has arrived, before the body is read: unauthorised clients are refused here.
+  // Called when the header has arrived, before the body is read: unauthorized clients are rejected here.
   virtual std::optional<HttpResponse> refuse(const HttpRequest& head) = 0;
   virtual asio::awaitable<void> handle(Exchange& exchange) = 0;
-  // Who was told so, with which status.
+  // Called for rejected requests, with the status.
   virtual void on_rejected(const HttpRequest&, int) {}
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  // `client` is who sends, as far as a budget of their own goes.
+  // `client` identifies the sender for per-client limits.
   Connection(asio::any_io_executor executor, std::unique_ptr<Transport> transport, Service& service, const HttpLimits& limits,
              std::shared_ptr<BodyBudget> bodies, std::string client);
   ~Connection();
 
   asio::awaitable<void> run();
-  // Ends the connection now when no request is being answered, else behind the answer.
+  // Closes the connection now if no request is being answered, else after the response.
   void leave();
   void close();
 
@@ -98,7 +98,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   friend class Exchange;
   struct Reading;
   asio::awaitable<void> keep_reading();
-  // False: the connection ends here. `request` stays empty when the service refused it, which the client has been told.
+  // False: the connection ends here. `request` stays empty if the service rejected it, which the client has been told.
   asio::awaitable<bool> read_request(std::optional<HttpRequest>& request);
   std::optional<HttpResponse> refusal_of(const HttpRequest& head);
   asio::awaitable<bool> turn_away(const HttpRequest& request, HttpResponse refusal);  // false: the connection ends here

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kLongestId = 128, kIdBytes = 12;
 
-// "http://host:port/path?query", as clients of a proxy write it: the host in it is the one that counts.
+// "http://host:port/path?query", as clients of a proxy write it: its host takes precedence.
 void read_target(std::string_view target, HttpRequest& head) {
   auto scheme = lower(target.substr(0, std::min<size_t>(target.size(), 8)));
   size_t skipped = scheme.starts_with("http://") ? 7 : scheme.starts_with("https://") ? 8 : 0;

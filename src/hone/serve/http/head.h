@@ -1,4 +1,4 @@
-// A request's head as handlers see it, what HTTP forbids about it, and the name the request goes by.
+// A request's header as handlers see it, checks required by HTTP, and the request id.
 #pragma once
 #include <boost/beast/http/fields.hpp>
 #include <boost/beast/http/message.hpp>
@@ -14,7 +14,7 @@ std::optional<ApiError> fault_in(const HttpRequest& head);
 
 std::string fresh_id(std::string_view prefix);  // "chatcmpl-…", not to be guessed
 bool is_fresh_id(std::string_view id);          // of that form, with no prefix
-// The client's own X-Request-Id when it is a plain word, else a fresh one.
+// The client's own X-Request-Id if it is a plain word, else a new one.
 std::string request_id(const HttpRequest& head);
 
 }  // namespace hone::serve

@@ -9,9 +9,9 @@ namespace hone::serve {
 using std::chrono::milliseconds;
 
 namespace {
-constexpr milliseconds kLook{10};             // between two looks at who is left
+constexpr milliseconds kLook{10};             // polling interval
 constexpr milliseconds kTimeToSayWhy{1'000};  // for requests that are ended early
-constexpr milliseconds kTimeToUnwind{5'000};  // for those whose client is gone
+constexpr milliseconds kTimeToUnwind{5'000};  // for requests whose client is gone
 }  // namespace
 
 asio::awaitable<void> pause(milliseconds time) {

@@ -11,7 +11,7 @@ namespace hone::serve {
 
 class InFlightRequests {
  public:
-  // However a request ends, it is counted out.
+  // Counts a request out however it ends.
   class Counted {
    public:
     explicit Counted(InFlightRequests& all) : all_(all) { ++all_.count_; }
@@ -24,19 +24,19 @@ class InFlightRequests {
 
   size_t count() const { return count_; }
   asio::awaitable<void> until_none(std::chrono::milliseconds patience) const;
-  // Requests end by themselves within `patience`, then by `cancel`, which sends their clients the reason, then by force.
-  // Those that are left even then hang.
+  // Waits up to `patience` for requests to end, then calls `cancel`, which sends their clients the reason, then ends them by
+  // force. Requests left after that hang.
   asio::awaitable<void> drain(Listener& listener, std::chrono::milliseconds patience, std::function<void()> cancel) const;
 
  private:
   size_t count_ = 0;
 };
 
-// Waits for `answering`, and returns the answer for its client if it failed. Exceptions other than Problem are only logged.
+// Awaits `answering`, and returns the error response if it failed. Exceptions other than ApiError are only logged.
 asio::awaitable<std::optional<ApiError>> problem_of(asio::awaitable<void> answering, const HttpRequest& request);
 
-// "GET /v1/models", for the log: a stranger's path is neither long nor anything but plain characters there, and its query is left
-// out.
+// "GET /v1/models", for the log: an untrusted path is
+// shortened to plain characters, without its query.
 std::string request_line(const HttpRequest& request);
 
 asio::awaitable<void> pause(std::chrono::milliseconds time);

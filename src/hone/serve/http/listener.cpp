@@ -13,9 +13,9 @@ namespace {
 
 using asio::ip::tcp;
 constexpr int kPortsTried = 100;
-constexpr int kSendBuffer = 64 << 10;  // what a client that does not read can hold of the kernel's memory
+constexpr int kSendBuffer = 64 << 10;  // kernel memory that a client that does not read can occupy
 
-// A connection is a file; the soft limit is often 1024.
+// A connection takes a file descriptor; the soft limit is often 1024.
 void allow_many_files() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -89,7 +89,7 @@ asio::awaitable<void> Listener::accept_clients() {
     error_code failure;
     auto socket = co_await acceptor_.async_accept(executor_, asio::redirect_error(asio::use_awaitable, failure));
     if (failure == asio::error::operation_aborted) co_return;
-    if (failure) {  // out of files, or the client left: the next one may fare better
+    if (failure) {  // out of descriptors, or the client left: the next accept may succeed
       asio::steady_timer pause(executor_, std::chrono::milliseconds(20));
       co_await pause.async_wait(asio::use_awaitable);
       continue;

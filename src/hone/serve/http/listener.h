@@ -1,4 +1,4 @@
-// Accepts clients on one address and keeps count of them. I/O thread only.
+// Accepts connections on one address and counts them. I/O thread only.
 #pragma once
 #include <memory>
 #include <set>
@@ -13,12 +13,12 @@ struct ListenPort {
   bool fixed = false;  // taken by another program is an error; otherwise the next free one is used
 };
 
-// Throws UserError(usage) when nothing can listen there now.
+// Throws UserError(usage) if the address is not available.
 void require_port(const std::string& host, int port);
 
 class Listener {
  public:
-  // Throws UserError(usage) when the address cannot be had.
+  // Throws UserError(usage) if the address is not available.
   Listener(const asio::any_io_executor& executor, const std::string& host, ListenPort port,
            std::shared_ptr<asio::ssl::context> tls, Service& service, const HttpLimits& limits);
 

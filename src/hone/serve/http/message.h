@@ -39,7 +39,7 @@ HttpResponse json_response(const Json& body, int status = 200);
 // The answer's head and body as bytes. A negative `content_length` announces a chunked body.
 std::string response_head(const HttpResponse& response, int64_t content_length, bool keep_alive, bool http_1_0);
 
-// What a UTF-8 dump of untrusted text must never do is throw: invalid bytes become U+FFFD.
+// Dumps untrusted text without throwing: invalid bytes become U+FFFD.
 std::string dump(const Json& value);
 
 }  // namespace hone::serve

@@ -1,4 +1,4 @@
-// Names in a path, as clients write them there.
+// Percent-encoding of names in a path.
 #pragma once
 #include <optional>
 #include <string>
@@ -6,9 +6,9 @@
 
 namespace hone::serve {
 
-// "org%2Fname" is org/name. None when a % has no two hexadecimal digits behind it.
+// "org%2Fname" is org/name. None if a % is not followed by two hexadecimal digits.
 std::optional<std::string> percent_decoded(std::string_view text);
-// As one part of a path: everything but letters, digits and "-._~" is written as %XX.
+// As one path component: everything but letters, digits and "-._~" is written as %XX.
 std::string percent_encoded(std::string_view text);
 
 }  // namespace hone::serve

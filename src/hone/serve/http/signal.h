@@ -21,7 +21,7 @@ class Signal {
     timer_.cancel();
   }
 
-  // True when notified, also before the call; false when the deadline passed first.
+  // True if notified, also before the call; false on timeout.
   asio::awaitable<bool> wait_until(Clock::time_point deadline) {
     if (!set_) {
       boost::system::error_code ignored;

@@ -44,7 +44,7 @@ class StreamTransport : public Transport {
 
  protected:
   Stream stream_;
-  bool ended_ = false;  // the peer said its last word, and did not break off
+  bool ended_ = false;  // the peer closed cleanly
 };
 
 class PlainTransport : public StreamTransport<tcp::socket> {
@@ -75,7 +75,7 @@ class TlsTransport : public StreamTransport<asio::ssl::stream<tcp::socket>> {
     co_return failure;
   }
 
-  // Clients close a TLS connection as one.
+  // A TLS connection is closed in both directions at once.
   asio::awaitable<void> until_gone() override { co_return; }
   bool nudge(std::string_view) override { return false; }
 
@@ -105,7 +105,7 @@ std::unique_ptr<Transport> trusting_transport(tcp::socket socket, asio::ssl::con
 
 std::shared_ptr<asio::ssl::context> tls_trusting_context(const TrustedCertificates& trusted) {
   auto context = tls_client_context();
-  // One by one, not by set_default_verify_paths(): its third source, OpenSSL's store loaders, crashes beside Arrow's own OpenSSL.
+  // Loaded one by one, not by set_default_verify_paths(), whose store loaders crash together with Arrow's own OpenSSL.
   error_code ignored;
   context->load_verify_file(trusted.file.empty() ? ::X509_get_default_cert_file() : trusted.file, ignored);
   context->add_verify_path(trusted.folder.empty() ? ::X509_get_default_cert_dir() : trusted.folder, ignored);

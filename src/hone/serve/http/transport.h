@@ -1,4 +1,4 @@
-// The bytes of one connection, plain or inside TLS.
+// The byte stream of one connection, plain or TLS.
 #pragma once
 #include <boost/asio/ip/tcp.hpp>
 #include <memory>
@@ -19,11 +19,11 @@ class Transport {
  public:
   virtual ~Transport() = default;
   virtual asio::awaitable<error_code> handshake() = 0;
-  // How many bytes arrived; 0 when no more will come.
+  // The number of bytes read; 0 at the end.
   virtual asio::awaitable<size_t> read_some(asio::mutable_buffer room) = 0;
-  // Behind a read of 0 bytes: returns when the peer does not listen either, or when the connection is closed here.
+  // After a read of 0 bytes: returns when the peer has closed completely, or when the connection is closed here.
   virtual asio::awaitable<void> until_gone() = 0;
-  // Writes a few bytes without waiting: a peer that does not listen any more says so when it gets them. False: none were taken.
+  // Writes a few bytes without waiting: a closed peer resets the connection when it receives them. False: none were accepted.
   virtual bool nudge(std::string_view bytes) = 0;
   virtual asio::awaitable<bool> write(asio::const_buffer bytes) = 0;
   virtual void finish_sending() = 0;  // the peer sees the end, and may still be read
@@ -35,7 +35,7 @@ enum class TlsSide { server, client };
 std::unique_ptr<Transport> tls_transport(asio::ip::tcp::socket socket, asio::ssl::context& context,
                                          TlsSide side = TlsSide::server);
 
-// A client that talks only to `host`: the certificate must be valid for it, and trusted.
+// A client for `host` only: the certificate must be valid for it and trusted.
 std::unique_ptr<Transport> trusting_transport(asio::ip::tcp::socket socket, asio::ssl::context& context, const std::string& host);
 std::shared_ptr<asio::ssl::context> tls_trusting_context(const TrustedCertificates& trusted);
 // Accepts any certificate: for measuring a server, not for trusting it.

@@ -1,10 +1,10 @@
-// Whose certificates a client trusts.
+// The certificates that a client trusts.
 #pragma once
 #include <string>
 
 namespace hone::serve {
 
-// PEM files; what is empty is this machine's own.
+// PEM files; if empty, this machine's own.
 struct TrustedCertificates {
   std::string file, folder;
 };

@@ -1,4 +1,4 @@
-// The address of a server.
+// The URL of a server.
 #pragma once
 #include <string>
 
@@ -9,7 +9,7 @@ struct Url {
   bool tls = false;
   std::string host, port, base;
   static Url parse(const std::string& text, const char* option);  // throws UserError(usage)
-  // Of OpenAI's interface: /v1 is put behind the path unless it ends so.
+  // For OpenAI's API: /v1 is appended to the path unless it ends with it.
   static Url parse_openai(const std::string& text, const char* option);
   std::string authority() const { return host.find(':') == std::string::npos ? host + ":" + port : "[" + host + "]:" + port; }
 };

@@ -36,8 +36,8 @@ Json finish_of(const Answer& answer, bool legacy) {
   return legacy && reason == "tool_calls" ? Json("function_call") : reason;
 }
 
-// Events are put together as text: there is one for each token of each stream, and building a JSON value for it would cost more
-// than all the rest.
+// Events are assembled as text: there is one per token of each stream, and building a JSON value would cost more than everything
+// else.
 class ChatEvents : public EventWriter {
  public:
   ChatEvents(const ChatTask& task, const ServedModel& served, const std::string& model) : task_(task), bytes_(*served.tokenizer) {

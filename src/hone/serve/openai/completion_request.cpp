@@ -54,7 +54,7 @@ CompletionTask read_completion(const Json& body, const ServedModel& served) {
   task.best_of = fields.integer("best_of", task.n);
   if (task.best_of < task.n) bad_value("best_of", fmt::format("found {}; expected at least n, {}", task.best_of, task.n));
   if (fields.flag("use_beam_search", false)) task.sampling.num_beams = std::max(task.sampling.num_beams, task.best_of);
-  if (task.sampling.num_beams > 1) task.best_of = task.n;  // the search itself looks for the most likely
+  if (task.sampling.num_beams > 1) task.best_of = task.n;  // beam search finds the most likely ones itself
   task.priority = fields.integer("priority", 0);
   task.echo = fields.flag("echo", false);
   if (task.echo && task.sampling.logprobs) task.sampling.prompt_logprobs = task.sampling.logprobs;

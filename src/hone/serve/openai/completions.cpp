@@ -15,7 +15,7 @@ std::vector<engine::Request> requests_of(const CompletionTask& task, const Serve
   std::vector<engine::Request> requests;
   for (const auto& prompt : task.prompts) {
     engine::Request request{.prompt = prompt, .sampling = task.sampling, .adapter = adapter, .priority = task.priority};
-    if (task.best_of > task.n && !request.sampling.logprobs) request.sampling.logprobs = 0;  // to tell which are most likely
+    if (task.best_of > task.n && !request.sampling.logprobs) request.sampling.logprobs = 0;  // to rank the completions
     auto reduced = fit_context(request, std::max<int64_t>(task.max_tokens, 1), served);
     if (reduced && !std::exchange(has_header, true))
       exchange.add_header(max_tokens_header(*reduced).first, max_tokens_header(*reduced).second);
@@ -24,7 +24,7 @@ std::vector<engine::Request> requests_of(const CompletionTask& task, const Serve
   return requests;
 }
 
-// Per token, the one that ended the answer included: to end at once is a choice like any other.
+// Per token, including the end token: ending early is a choice like any other.
 double mean_logprob(const Answer& answer) {
   double sum = answer.end_logprob.value_or(0);
   for (const auto& position : answer.logprobs) sum += position.chosen.logprob;
@@ -32,7 +32,7 @@ double mean_logprob(const Answer& answer) {
   return sum / static_cast<double>(std::max<size_t>(tokens, 1));
 }
 
-// Which of a prompt's answers are given back: the n most likely, the most likely first.
+// The completions to return for a prompt: the n most likely, best first.
 std::vector<size_t> chosen_choices(const CompletionTask& task, const ChoiceStream& answers, size_t prompt) {
   std::vector<size_t> order(static_cast<size_t>(task.best_of));
   std::iota(order.begin(), order.end(), prompt * order.size());
@@ -129,10 +129,10 @@ class CompletionEvents : public EventWriter {
  private:
   struct Choice {
     bool echoed = false;
-    int64_t offset = 0;  // where its next token starts
+    int64_t offset = 0;  // offset of the next token
   };
 
-  // The prompt comes before its first answer's token, with what the model thought of it.
+  // The prompt precedes its first completion's token, with its log-probabilities.
   void echo(const ChoiceStream::ChoiceDelta& news, std::string& out) {
     const auto& prompt = task_.prompts[news.choice / static_cast<size_t>(task_.n)];
     CompletionLogprobs lists;

@@ -10,11 +10,11 @@
 namespace hone::serve {
 namespace {
 
-constexpr int64_t kPartTokens = 512;  // that the engine's thread computes between two steps
+constexpr int64_t kPartTokens = 512;  // texts that the engine's thread computes between two steps
 constexpr int64_t kPartBlock = 16;
 
-// A text's hidden states, part by part: a cache of its own keeps what the parts before have left, and takes adapters as the
-// engine does.
+// A text's hidden states, chunk by chunk: its own cache holds
+// the previous chunks, and adapters apply as in the engine.
 class DecoderPass : public ChunkedEmbedding {
  public:
   DecoderPass(model::CausalLM& model, std::vector<text::TokenId> ids, Pooling pooling, std::string adapter)

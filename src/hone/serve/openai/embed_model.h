@@ -1,4 +1,4 @@
-// Embeddings out of a decoder: its hidden states, pooled to one vector for each text.
+// Embeddings from a decoder: its hidden states, pooled to one vector per text.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -13,8 +13,8 @@ namespace hone::serve {
 
 // "last", "cls", "mean", "max", "weightedmean" or "mean_sqrt_len", as sentence-transformers calls them.
 std::optional<Pooling> pooling_named(std::string_view name);
-// What a sentence-transformers folder says of itself (modules.json and what it names); other folders: the last state, of
-// length 1. Throws UserError(bad_checkpoint) when it needs something unknown here.
+// The settings of a sentence-transformers folder (modules.json and its files); for other folders: the last state, normalized.
+// Throws UserError(bad_checkpoint) for unsupported modules.
 PoolingConfig read_embedding_style(const std::filesystem::path& folder);
 
 Embed make_embed(model::CausalLM& model);

@@ -1,5 +1,5 @@
-// How a folder's vectors are made, as sentence-transformers writes it down: modules.json lists the modules, 1_Pooling/config.json
-// names the pooling.
+// How embeddings are computed, as in sentence-transformers:
+// modules.json lists the modules, 1_Pooling/config.json the pooling.
 #include "hone/base/file.h"
 #include "hone/serve/openai/embed_model.h"
 
@@ -28,7 +28,7 @@ constexpr PoolingName kPoolings[] = {
 Pooling read_pooling(const fs::path& file) {
   auto config = parse_json(read_file(file)).or_throw(ExitCode::bad_checkpoint, file.string());
   std::vector<Pooling> asked;
-  if (auto name = config.value("pooling_mode", Json()); name.is_string()) {  // the newer writing
+  if (auto name = config.value("pooling_mode", Json()); name.is_string()) {  // the newer format
     auto known = pooling_named(name == "lasttoken"              ? "last"
                                : name == "mean_sqrt_len_tokens" ? "mean_sqrt_len"
                                                                 : name.get<std::string>());

@@ -42,7 +42,7 @@ EmbeddingTask read_embedding(const Json& body, const ServedModel& served) {
   }
   const auto& input = fields.json("input");
   bool words = input.is_string() || (input.is_array() && !input.empty() && input[0].is_string());
-  if (served.pooling_task == PoolingTask::embedding && words)  // trained on texts in the model's template
+  if (served.pooling_task == PoolingTask::embedding && words)  // trained on texts rendered with the model's template
     for (const auto& text : fields.texts("input", kMostTexts, kMostTextBytes))
       task.inputs.push_back(encode_pooling_text(text, served, fmt::format("input[{}]", task.inputs.size())));
   else
@@ -82,7 +82,7 @@ std::vector<float> finished(std::vector<float> vector, const EmbeddingTask& task
   return vector;
 }
 
-// An adapter may have been unloaded between two parts.
+// The adapter may have been unloaded between two chunks.
 bool step_with(const engine::Engine& engine, const std::string& adapter, ChunkedEmbedding& pass) {
   if (!adapter.empty() && !std::ranges::count(engine.adapters(), adapter))
     throw ApiError(404, "the adapter was unloaded", "model", "model_not_found");

@@ -1,4 +1,4 @@
-// POST /v1/embeddings: the model's hidden states, pooled to one vector of length 1 per text.
+// POST /v1/embeddings: the model's hidden states, pooled to one normalized vector per text.
 #pragma once
 #include "hone/serve/context.h"
 

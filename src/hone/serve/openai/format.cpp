@@ -8,7 +8,7 @@
 namespace hone::serve {
 namespace {
 
-// JSON has no infinity; OpenAI writes -9999 for what cannot happen.
+// JSON has no infinity; OpenAI writes -9999 for impossible tokens.
 double finite(float logprob) { return std::isfinite(logprob) ? static_cast<double>(logprob) : -9999.0; }
 
 std::string text_of_bytes(const std::string& bytes) {
@@ -17,7 +17,7 @@ std::string text_of_bytes(const std::string& bytes) {
   return text;
 }
 
-// A name that distinguishes what a text cannot.
+// An id that distinguishes equal texts.
 std::string token_name(const std::string& bytes) {
   if (text::tokenizer::is_valid_utf8(bytes)) return bytes;
   std::string name = "bytes:";
@@ -25,7 +25,7 @@ std::string token_name(const std::string& bytes) {
   return name;
 }
 
-// Characters that begin in these bytes; over all tokens of a text they add up to its length.
+// Characters that start in these bytes; over all tokens of a text they add up to its length.
 int64_t characters(std::string_view bytes) {
   return std::ranges::count_if(bytes, [](unsigned char byte) { return (byte & 0xC0) != 0x80; });
 }
@@ -64,7 +64,7 @@ void CompletionLogprobs::add(const engine::PositionLogprobs& position, const tex
   Json top = Json::object();
   for (const auto& other : position.top) {
     auto name = token_name(bytes.of(other.token));
-    if (top.contains(name)) name = fmt::format("token_id:{}", other.token);  // two tokens may spell the same
+    if (top.contains(name)) name = fmt::format("token_id:{}", other.token);  // two tokens may have the same text
     top[name] = finite(other.logprob);
   }
   top_logprobs.push_back(std::move(top));

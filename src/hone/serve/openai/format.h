@@ -14,8 +14,8 @@ Json usage_json(const Usage& usage);
 
 // {"token", "logprob", "bytes", "top_logprobs"}
 Json chat_logprob(const engine::PositionLogprobs& position, const text::TokenBytes& bytes);
-// Completions' form: parallel lists, in which a token that is a part of a character is called "bytes:\xf0\x9f", as OpenAI does.
-// `offset` is where in the text the next token starts, in characters, and is moved on.
+// The format of completions: parallel lists, in which a token that is part of a character is written "bytes:\xf0\x9f", as OpenAI
+// does. `offset` is the character offset of the next token and is advanced.
 struct CompletionLogprobs {
   Json tokens = Json::array(), token_logprobs = Json::array(), top_logprobs = Json::array(), text_offset = Json::array();
   int64_t offset = 0;

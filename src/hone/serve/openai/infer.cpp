@@ -13,12 +13,12 @@ struct InferItem {
   Context::Target target;
 };
 
-// ms-swift's clients write every field, those they do not use as null, an empty list or, for return_details, false.
+// ms-swift's clients send every field; unused ones are null, an empty list or, for return_details, false.
 bool says_nothing(const std::string& name, const Json& value) {
   return value.empty() || (name == "return_details" && value == false);
 }
 
-// One of the requests as a chat body: the settings of all of them, and what it says itself.
+// One of the requests as a chat body: the shared settings and its own fields.
 Json chat_body(const Json& request, const Json& settings, const std::string& where) {
   if (!request.is_object()) bad_value(where, fmt::format("found {}; expected an object with messages", kind_name(request)));
   Json body = Json::object();

@@ -10,7 +10,7 @@
 namespace hone::serve {
 namespace {
 
-constexpr size_t kTokensPerCall = 2048;  // that the engine's thread scores between two steps
+constexpr size_t kTokensPerCall = 2048;  // texts that the engine's thread scores between two steps
 
 using Texts = std::vector<std::vector<text::TokenId>>;
 
@@ -26,7 +26,7 @@ std::vector<text::TokenId> tokens_of(const data::Conversation& conversation, con
   return std::move(sample->ids);
 }
 
-// A question and what may answer it, as a reranker was trained to read them.
+// A query and a document, in the format that a reranker was trained on.
 std::vector<text::TokenId> pooled_pair(const std::string& question, const std::string& candidate, const ServedModel& served,
                                        const std::string& where) {
   data::Conversation pair;
@@ -48,7 +48,7 @@ int64_t count_tokens(const Texts& texts) {
                          [](int64_t sum, const auto& text) { return sum + static_cast<int64_t>(text.size()); });
 }
 
-// In several calls, so that answers of others go on between them. None: the client is gone.
+// In several calls, so that other requests continue in between. None: the client is gone.
 asio::awaitable<std::optional<std::vector<PoolingOutput>>> pooled(Exchange& exchange, Context& context, Admission::Permit& place,
                                                                   const Texts& texts, int64_t likeliest) {
   exchange.drop_body();
@@ -73,7 +73,7 @@ asio::awaitable<std::optional<std::vector<PoolingOutput>>> pooled(Exchange& exch
 
 Json usage_of(const Texts& texts) { return {{"prompt_tokens", count_tokens(texts)}, {"total_tokens", count_tokens(texts)}}; }
 
-// What vLLM answers with: one entry for each text.
+// vLLM's response: one entry per text.
 Json list_reply(const char* id, const Context& context, Json data, const Texts& texts) {
   return {{"id", fresh_id(id)},           {"object", "list"},        {"created", unix_time()},
           {"model", context.served.name}, {"data", std::move(data)}, {"usage", usage_of(texts)}};
@@ -108,7 +108,7 @@ RankingTask read_rerank(const Json& body, const ServedModel& served) {
   return task;
 }
 
-// One text against each of several, or as many against as many.
+// One text against several, or pairwise for lists of equal length.
 Texts read_score(const Json& body, const ServedModel& served) {
   Fields fields(kScorePairs, body);
   auto first = fields.texts("text_1", kMostTexts, kMostTextBytes), second = fields.texts("text_2", kMostTexts, kMostTextBytes);

@@ -1,5 +1,5 @@
-// Models that judge texts instead of writing them: a chat answered by a class or a score as ms-swift does, and vLLM's routes for
-// classes, scores and rankings; LLaMA-Factory's for scores of reward models.
+// Pooling models: a chat answered by a class or a score as in ms-swift, vLLM's routes for classification, scores and reranking,
+// and LLaMA-Factory's for scores of reward models.
 #pragma once
 #include "hone/serve/context.h"
 
@@ -13,7 +13,7 @@ asio::awaitable<void> score_texts(Exchange& exchange, Context& context);
 
 constexpr size_t kMostTexts = 256, kMostTextBytes = 32 << 20;  // of one request
 
-// A bare text as the model was trained to read it.
+// A plain text as the model was trained to read it.
 std::vector<text::TokenId> encode_pooling_text(const std::string& text, const ServedModel& served, const std::string& where);
 
 }  // namespace hone::serve

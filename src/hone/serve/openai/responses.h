@@ -1,5 +1,5 @@
-// POST /v1/responses, OpenAI's newer interface: items in, items out. Nothing is stored, so each request brings its whole
-// conversation.
+// POST /v1/responses, OpenAI's newer API: items in, items out.
+// Nothing is stored, so each request contains its full conversation.
 #pragma once
 #include "hone/serve/chat/choices.h"
 #include "hone/serve/chat/event_stream.h"
@@ -10,14 +10,14 @@ namespace hone::serve {
 ChatTask read_response(const Json& body, const ServedModel& served);
 asio::awaitable<void> responses(Exchange& exchange, Context& context);
 
-// An answer's parts as output items; `status` is in_progress, completed or incomplete.
+// The parts of a response as output items; `status` is in_progress, completed or incomplete.
 struct OutputItems {
   static Json thought(const std::string& id, const std::string& text, std::string_view status);
   static Json message(const std::string& id, const std::string& text, const Json& logprobs, std::string_view status);
   static Json call(const std::string& id, const Answer::Call& call, std::string_view status);
 };
 
-// The response around its items, which repeats the request's settings.
+// The response object, which repeats the request's settings.
 class ResponseFrame {
  public:
   ResponseFrame(const ChatTask& task, const std::string& model);
@@ -49,7 +49,7 @@ class ResponseEvents : public EventWriter {
   const text::TokenBytes bytes_;
   int64_t next_ = 0;  // number of the next event
   Json done_ = Json::array();
-  // The item being written; nothing when the id is empty.
+  // The current item; none if the id is empty.
   std::string id_, text_;
   Delta::Kind kind_ = Delta::Kind::text;
   size_t call_ = 0;

@@ -21,7 +21,7 @@ data::Message reasoning_message(const Json& item, const std::string& where) {
   return message;
 }
 
-// What is written behind a thought of the assistant belongs to one message with it.
+// Text after a reasoning item of the assistant belongs to the same message.
 void append_answer(std::string content, std::vector<data::Message>& out) {
   bool behind_thought =
       !out.empty() && out.back().role == "assistant" && out.back().content.empty() && !out.back().extra.is_null();

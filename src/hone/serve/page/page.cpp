@@ -12,7 +12,7 @@ std::string_view type_of(std::string_view name) {
   return name.ends_with(".svg") ? "image/svg+xml" : "application/octet-stream";
 }
 
-// Nothing but our own files runs or is shown, whatever a model writes.
+// Only hone's own files are executed or shown, whatever a model generates.
 constexpr const char* kPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src data:; connect-src 'self'; "
     "base-uri 'none'; "
@@ -33,7 +33,7 @@ std::string attribute_text(std::string_view text) {
   return out;
 }
 
-// What translations.js looks for in the first element: scripts inside the file would be refused by our own policy.
+// translations.js reads this from the first element: the content security policy forbids inline scripts.
 std::string with_look(std::string_view html, const PageConfig& look) {
   constexpr std::string_view kElement = "<html lang=\"en\"";
   auto at = html.find(kElement);

@@ -1,4 +1,4 @@
-// How the chat page shows itself.
+// Appearance of the chat page.
 #pragma once
 #include <string>
 

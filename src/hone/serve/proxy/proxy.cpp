@@ -16,7 +16,7 @@
 namespace hone::serve {
 namespace {
 
-// What of the other server's interface the page uses. Nothing else is handed on: the key to it is ours, not the visitor's.
+// The upstream endpoints that the page uses. Nothing else is forwarded: the key belongs to the operator, not the visitor.
 bool page_asks(const HttpRequest& head) {
   return (head.method == "GET" && head.path == "/v1/models") || (head.method == "POST" && head.path == "/v1/chat/completions");
 }
@@ -91,7 +91,7 @@ class Proxy : public Service {
     return asks_health(request) ? json_response({{"status", "ok"}}) : page_file(request.path, relay_.look);
   }
 
-  // Its name, and with it whether the address is right.
+  // Its model name, which also verifies the address.
   std::string first_model() {
     HttpResponse answer;
     std::exception_ptr failure;
@@ -123,7 +123,7 @@ class Proxy : public Service {
   }
 
   void end(int signal) {
-    if (!serving_) ::_exit(128 + signal);  // nobody is answered yet; a name that is being looked up cannot be interrupted
+    if (!serving_) ::_exit(128 + signal);  // no request is served yet; name resolution cannot be interrupted
     end_at_next(signals_);
     listener_.stop_accepting();
     listener_.send_idle_clients_away();

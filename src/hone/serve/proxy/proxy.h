@@ -1,4 +1,4 @@
-// The chat page in front of another server with OpenAI's interface: it forwards requests, and no model is loaded here.
+// The chat page in front of another OpenAI-compatible server: forwards requests; no model is loaded here.
 #pragma once
 #include <string>
 
@@ -15,7 +15,7 @@ struct ProxyConfig {
   TrustedCertificates trusted;
 };
 
-// Asks that server for its models first: throws UserError(usage) when it cannot be reached. Then serves until SIGTERM or SIGINT.
+// Queries that server for its models first: throws UserError(usage) if it cannot be reached. Then serves until SIGTERM or SIGINT.
 int run_proxy(const ProxyConfig& relay, const ServerConfig& config);
 
 }  // namespace hone::serve

@@ -23,7 +23,7 @@ ApiError no_answer(const std::string& why, const char* code = "bad_gateway") {
   return ApiError(502, fmt::format("no response from the upstream server: {}", why), "", code);
 }
 
-// Ends what is waited for when it takes too long, by closing what it comes through.
+// Ends an operation on timeout by closing its connection.
 class TimeLimit {
  public:
   TimeLimit(const asio::any_io_executor& executor, std::chrono::seconds time, std::function<void()> close)
@@ -41,7 +41,7 @@ class TimeLimit {
   asio::steady_timer timer_;
 };
 
-// An answer while it arrives.
+// A response in progress.
 class ArrivingAnswer {
  public:
   explicit ArrivingAnswer(Transport& transport) : transport_(transport) {
@@ -49,7 +49,7 @@ class ArrivingAnswer {
     parser_.body_limit(boost::none);
   }
 
-  // Waits for more of it. Throws ApiError(502) when it breaks off.
+  // Waits for more of it. Throws ApiError(502) if the connection breaks.
   asio::awaitable<void> read() {
     error_code failure;
     size_t count = co_await transport_.read_some(inbox_.prepare(kPieceRead));
@@ -77,9 +77,9 @@ class ArrivingAnswer {
     const auto length = parser_.content_length();
     return done() || (length && *length <= kLongestWhole);
   }
-  std::string take() { return std::exchange(parser_.get().body(), {}); }  // what has arrived since the last call
+  std::string take() { return std::exchange(parser_.get().body(), {}); }  // data received since the last call
 
-  // Status, type, and of the headers those that tell the client something.
+  // Status, content type, and the headers that are relevant to the client.
   HttpResponse head() const {
     HttpResponse head{.status = status(), .content_type = type()};
     for (const auto* name : {"Location", "Retry-After", "WWW-Authenticate"})

@@ -1,4 +1,4 @@
-// Another server: the way of one request there and of its answer back, as it comes.
+// An upstream server: forwards one request and streams its response back.
 #pragma once
 #include <memory>
 #include <string>
@@ -14,7 +14,7 @@ struct UpstreamRequest {
   std::string_view body;
 };
 
-// The code of an ApiError(502) when not even a connection could be made.
+// The code of an ApiError(502) if no connection could be made.
 inline constexpr const char* kNoConnection = "no_connection";
 
 struct UpstreamLimits {
@@ -26,10 +26,10 @@ class Upstream {
  public:
   Upstream(Url url, const TrustedCertificates& trusted);
 
-  // Hands the request on and the answer back to `exchange`: events one by one, a long answer in pieces, anything else whole.
-  // Throws ApiError(502) without an answer.
+  // Forwards the request and its response to `exchange`: events one by one, a long response in chunks, anything else complete.
+  // Throws ApiError(502) without a response.
   asio::awaitable<void> forward(Exchange& exchange, UpstreamRequest request);
-  // The whole answer. Cancelled when `asker` leaves, if there is one. Throws ApiError(502) without an answer in time.
+  // The complete response. Cancelled when `asker` leaves, if given. Throws ApiError(502) on timeout.
   asio::awaitable<HttpResponse> ask(UpstreamRequest request, UpstreamLimits limits, Exchange* asker = nullptr);
 
  private:

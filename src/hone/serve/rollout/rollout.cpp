@@ -14,7 +14,7 @@ struct RolloutTask {
   std::vector<engine::Request> requests;
   int64_t prompt_tokens = 0;
   bool logprobs = false;
-  std::optional<int64_t> version;  // of the weights that must generate
+  std::optional<int64_t> version;  // required version of the weights
 };
 
 engine::SamplingParams read_rollout_sampling(const Fields& fields, const Context& context) {
@@ -34,7 +34,7 @@ engine::SamplingParams read_rollout_sampling(const Fields& fields, const Context
   return sampling;
 }
 
-// A field with a whole number for each prompt, `least` or more; empty where it is not given.
+// A field with one integer per prompt, at least `least`; empty if not given.
 std::vector<uint64_t> read_numbers(const Fields& fields, const char* name, size_t prompts, uint64_t least) {
   const auto& list = fields.json(name);
   if (list.is_null()) return {};
@@ -73,11 +73,11 @@ RolloutTask read_rollout(const Json& body, const Context& context) {
   return task;
 }
 
-// One completion as it grows.
+// One completion in progress.
 struct RolloutAnswer {
   std::vector<text::TokenId> tokens;
   std::vector<float> logprobs;
-  std::vector<int64_t> versions;  // of each token
+  std::vector<int64_t> versions;  // per token
   std::string text;
   bool truncated = false;
 
@@ -86,7 +86,7 @@ struct RolloutAnswer {
     for (const auto& position : output.logprobs) logprobs.push_back(position.chosen.logprob);
     text += output.text;
     truncated = output.finish == engine::FinishReason::length;
-    // A token that ends the answer is a choice like any other.
+    // A token that ends the completion is a choice like any other.
     if (output.stop_token < 0 || (!tokens.empty() && tokens.back() == output.stop_token)) return;
     tokens.push_back(output.stop_token);
     versions.push_back(output.weights_version);

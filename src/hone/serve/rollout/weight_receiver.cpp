@@ -12,7 +12,7 @@
 namespace hone::serve {
 namespace {
 
-constexpr const char* kFollowed = "default";  // the adapter that follows the trainer's
+constexpr const char* kFollowed = "default";  // the adapter that mirrors the trainer's
 
 int64_t number_in(std::string_view query, std::string_view name) {
   for (size_t begin = 0; begin < query.size();) {
@@ -64,11 +64,11 @@ void WeightReceiver::begin(engine::Engine& engine, const WeightPart& part, const
   next_part_ = 0;
 }
 
-// A step that was captured does not know of the adapter: the engine captures again.
+// A captured step does not include the adapter: the engine captures again.
 void WeightReceiver::attach(engine::Engine& engine, const std::string& config, at::ScalarType dtype) {
   auto parsed = io::parse_adapter_config(config);
   if (!parsed) throw ApiError(400, fmt::format("adapter_config: {}", parsed.error()), "adapter_config", "invalid_value");
-  parsed->init = "true";  // what it starts with is sent
+  parsed->init = "true";  // its initial weights are sent
   engine.sleep();
   if (!adapter_config_.empty())
     for (auto* model : models_) tuner::delete_adapter(*model, kFollowed);

@@ -1,5 +1,5 @@
-// Weights that follow a trainer: parts of a version arrive as safetensors and are copied over those of the model. The first part
-// of an adapter's carries its adapter_config.json, and the adapter is attached.
+// Receives weights from a trainer: the parts of a version arrive as safetensors and are copied into the model. The first part of
+// an adapter contains its adapter_config.json, and the adapter is attached.
 #pragma once
 #include <atomic>
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace hone::serve {
 
-// Which part of which version a request's body is.
+// The part and version of a request's body.
 struct WeightPart {
   int64_t version = 0, part = 0, parts = 1;
 };
@@ -20,12 +20,12 @@ WeightPart read_weight_part(std::string_view query);
 
 class WeightReceiver {
  public:
-  // Every copy of the model that the engine computes with, each once.
+  // Every replica's model, each once.
   explicit WeightReceiver(std::vector<model::CausalLM*> models) : models_(std::move(models)) {}
 
   int64_t version() const { return version_; }  // any thread; 0: those of the files
-  // On the engine's thread. Requests under way wait while a version is incomplete. Throws ApiError: 400 for tensors that are not
-  // the model's, 409 for a part that is not the next one.
+  // On the engine's thread. Running requests wait while a version is incomplete. Throws ApiError: 400 for tensors that are not
+  // the model's, 409 for an out-of-order part.
   void receive(engine::Engine& engine, const WeightPart& part, const io::ReceivedTensors& received);
 
  private:

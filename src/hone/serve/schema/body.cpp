@@ -5,7 +5,7 @@
 namespace hone::serve {
 namespace {
 
-// Watches nlohmann's parser build the value and stops it at the first excess.
+// Observes nlohmann's parser and stops it at the first exceeded limit.
 class Builder : public nlohmann::detail::json_sax_dom_parser<Json> {
   using Base = nlohmann::detail::json_sax_dom_parser<Json>;
 

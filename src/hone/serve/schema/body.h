@@ -1,4 +1,4 @@
-// A request's body from bytes to JSON, with bounds on everything that could make a later step expensive.
+// Parses a request's body to JSON, with limits on everything that could make a later step expensive.
 #pragma once
 #include "hone/base/json.h"
 
@@ -10,7 +10,7 @@ struct BodyLimits {
   size_t values = 1'000'000;
 };
 
-// An object, each key once. Never throws.
+// An object without duplicate keys. Never throws.
 Result<Json> parse_body(std::string_view text, const BodyLimits& limits = {});
 
 }  // namespace hone::serve

@@ -1,4 +1,4 @@
-// The table of fields written out: as Markdown for docs/, as OpenAPI for clients.
+// The field table as Markdown for docs/ and as OpenAPI for clients.
 #include <cmath>
 
 #include "hone/serve/schema/fields.h"

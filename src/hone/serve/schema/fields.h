@@ -1,5 +1,5 @@
-// Every field a request may carry: one table that the parser, its error messages, /openapi.json, the documentation and the tests
-// read.
+// Every field of a request: one table for the parser, its error
+// messages, /openapi.json, the documentation and the tests.
 #pragma once
 #include <optional>
 #include <span>
@@ -33,7 +33,7 @@ inline constexpr Endpoints kGenerates = kOpenAi | kMessages;
 inline constexpr Endpoints kSamples = kOpenAi | kResponse;
 std::string_view path_of(Endpoint endpoint);
 
-// Of texts that are only counted or tokenized, which have no context to fit.
+// For texts that are only counted or tokenized, which have no context limit.
 inline constexpr size_t kMostTokenizedBytes = 2u << 20;
 
 enum class FieldKind { flag, integer, real, text, list, object, text_or_list, text_or_object, text_or_flag, any };
@@ -50,14 +50,14 @@ struct Field {
 };
 
 std::span<const Field> field_table();
-// What a field takes, in words: for errors and for docs/.
+// The type of a field in words, for errors and docs/.
 std::string allowed_values(const Field& field);
 const Field* find_field(Endpoint endpoint, std::string_view name);
 
-// A body whose every field is known, of its kind and within its bounds. null counts as absent, as clients mean it.
+// A body whose fields are all known, typed and within their limits. null counts as absent, as clients mean it.
 class Fields {
  public:
-  // Throws Problem(400) naming the field, what was found and what is allowed.
+  // Throws ApiError(400) naming the field, what was found and what is allowed.
   Fields(Endpoint endpoint, const Json& body);
 
   bool has(std::string_view name) const { return find(name) != nullptr; }
@@ -75,7 +75,7 @@ class Fields {
   const Json& body_;
 };
 
-// For nested values, whose bounds are given with their meaning: Problem(400) about `where`, e.g. "messages[2].role".
+// For nested values, whose limits depend on their meaning: ApiError(400) about `where`, e.g. "messages[2].role".
 [[noreturn]] void bad_value(const std::string& where, const std::string& message);
 std::string kind_name(const Json& value);  // "a number", "null" …
 

@@ -28,7 +28,7 @@ Json object_schema(const ToolCallFormat& syntax, const ToolSchemas& functions) {
   return calls.size() == 1 ? calls[0] : Json{{"anyOf", calls}};
 }
 
-// References inside an argument's schema point at the function's definitions.
+// References inside an argument's schema refer to the function's definitions.
 Json with_definitions(Json schema, const Json& parameters) {
   if (schema.is_object())
     for (const char* key : {"$defs", "definitions"})
@@ -36,7 +36,7 @@ Json with_definitions(Json schema, const Json& parameters) {
   return schema;
 }
 
-// A bare text between tags: whatever does not begin to close it.
+// Plain text between tags: anything that does not start the closing tag.
 Pattern bare_text() { return *engine::parse_regex("([^<]|<(<|/<)*([^</]|/[^<pa]))*"); }
 
 Result<Pattern> value_pattern(const ToolCallFormat::Written& written, const Json& schema) {
@@ -71,7 +71,7 @@ Result<std::vector<Argument>> arguments_of(const ToolCallFormat::Written& writte
   return arguments;
 }
 
-// Tags end their values; in a list of Python's, commas separate the arguments that are there.
+// Tags delimit values; in Python syntax, commas separate the arguments that are present.
 Pattern joined(const ToolCallFormat::Written& written, const std::vector<Argument>& arguments) {
   auto separator = engine::pattern_text(written.value_close);
   if (!written.python) {
@@ -82,7 +82,7 @@ Pattern joined(const ToolCallFormat::Written& written, const std::vector<Argumen
     }
     return engine::pattern_sequence(std::move(parts));
   }
-  // From the last to the first: what may follow when something precedes, and when nothing does.
+  // From the last to the first: what may follow if something precedes, and if nothing does.
   Pattern after = engine::pattern_sequence({}), alone = after;
   for (auto argument = arguments.rbegin(); argument != arguments.rend(); ++argument) {
     auto here = engine::pattern_sequence({argument->pattern, after}), behind = engine::pattern_sequence({separator, here});

@@ -5,7 +5,7 @@
 
 namespace hone::serve {
 
-// One call of one of `functions`, behind the form's forced_lead. An error names what of a schema cannot be followed.
+// One call of one of `functions`, after the format's forced_lead. An error names what a schema uses that is not supported.
 Result<engine::Pattern> forced_tool_call_pattern(const ToolCallFormat& syntax, const ToolSchemas& functions);
 
 }  // namespace hone::serve

@@ -53,12 +53,12 @@ void JsonToolParser::begin_value(char c) {
   value_.clear();
   nesting_ = Nesting();
   place_ = ParseState::in_value;
-  if (holds_arguments(key_) && c != '{' && c != '"' && c != 'n') return fail();  // an object, one as text, or null
+  if (holds_arguments(key_) && c != '{' && c != '"' && c != 'n') return fail();  // an object, an object as a string, or null
   begun_ |= holds_arguments(key_) && c == '{';
   step_value(c);
 }
 
-// Follows nesting and strings only: what the model wrote is handed on as it is, well formed inside or not.
+// Tracks only nesting and strings: the model's text is passed on unchanged, whether well-formed inside or not.
 void JsonToolParser::step_value(char c) {
   bool scalar = !value_.empty() && value_[0] != '{' && value_[0] != '[' && value_[0] != '"';
   if (scalar && (c == ',' || c == '}')) {
@@ -66,7 +66,7 @@ void JsonToolParser::step_value(char c) {
     return step(c);
   }
   value_ += c;
-  bool streams = holds_arguments(key_) && value_[0] == '{';  // arguments given as a string are unpacked when it ends
+  bool streams = holds_arguments(key_) && value_[0] == '{';  // arguments given as a string are decoded when it ends
   if (streams) arguments_ += c;
   bool closed = nesting_.push(c);
   if (closed && !scalar) end_value();

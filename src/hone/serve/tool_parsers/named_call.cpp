@@ -24,7 +24,7 @@ NamedCall::Fit NamedCall::fit_of_name(std::string_view name, bool more) const {
   return std::ranges::any_of(known_, fits) ? Fit::whole : Fit::no;
 }
 
-// Whether the text before the arguments is the form's, is its beginning, or can never become it.
+// Whether the text before the arguments matches the format, is a prefix of a match, or can never match.
 NamedCall::Fit NamedCall::fit_of_head(std::string& name) const {
   auto rest = without_blanks(head_);
   if (form_.lead.size() > rest.size() && form_.lead.starts_with(rest)) return Fit::begun;
@@ -61,7 +61,7 @@ void NamedCall::step(char c) {
   if (head_.size() > kLongestHead || fit_of_head(name) == Fit::no) fail();
 }
 
-// The first key distinguishes JSON, which is streamed, from Python, which is rewritten when complete.
+// The first key distinguishes JSON, which is streamed, from Python, which is converted when complete.
 void NamedCall::step_object(char c) {
   object_ += c;
   if (place_ == ParseState::opened) {

@@ -1,4 +1,4 @@
-// A call as a name and then its arguments as an object, in JSON or as Python prints it: "f\n{…}", "Action: f\nAction Input: {…}".
+// A call as a name followed by an object of arguments, in JSON or as a Python literal: "f\n{…}", "Action: f\nAction Input: {…}".
 #pragma once
 #include "hone/serve/tool_parsers/tool_call_parser.h"
 
@@ -14,7 +14,7 @@ struct NamedForm {
 
 class NamedCall : public ToolCallParser {
  public:
-  // `form` and `known` outlive the reader.
+  // `form` and `known` must outlive the reader.
   NamedCall(const NamedForm& form, const ToolSchemas& known) : form_(form), known_(known) {}
 
  private:

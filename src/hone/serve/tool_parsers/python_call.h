@@ -1,4 +1,4 @@
-// A call as Python writes it, with arguments by name: f(a="x", b=[1, 2]).
+// A call in Python syntax, with keyword arguments: f(a="x", b=[1, 2]).
 #pragma once
 #include "hone/serve/tool_parsers/tool_call_parser.h"
 

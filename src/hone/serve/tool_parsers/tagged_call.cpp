@@ -22,7 +22,7 @@ std::string argument_type(const Json& schema) {
   return texts ? "string" : "";
 }
 
-// Tags hold bare text, whose type the schema gives. Text where another type is expected stays text: the client decides.
+// Tags contain plain text, whose type the schema gives. Text of the wrong type stays text: the client decides.
 Json TaggedCall::typed(const std::string& text) const {
   Json schema;
   if (auto function = known_.find(name_); function != known_.end() && function->second.is_object())
@@ -47,7 +47,7 @@ void TaggedCall::add_argument() {
   place_ = ParseState::between;
 }
 
-// With arguments behind it a call is one, whatever follows them.
+// Once it has arguments it is a call, whatever follows them.
 void TaggedCall::break_off() {
   if (!begun_) return fail();
   arguments_ += "}";
@@ -55,7 +55,7 @@ void TaggedCall::break_off() {
 }
 
 void TaggedCall::step_between(char c) {
-  if (word_.empty() && (is_blank(c) || c == '>')) return;  // the rest of the tag before, and layout
+  if (word_.empty() && (is_blank(c) || c == '>')) return;  // the rest of the previous tag, and formatting
   word_ += c;
   if (word_ == form_.key_open) {
     word_.clear();

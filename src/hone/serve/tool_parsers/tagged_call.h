@@ -5,7 +5,7 @@
 
 namespace hone::serve {
 
-// "string", "integer" …; "" when the argument's schema leaves it open.
+// "string", "integer" …; "" if the argument's schema does not say.
 std::string argument_type(const Json& schema);
 
 struct TagForm {
@@ -16,7 +16,7 @@ struct TagForm {
 
 class TaggedCall : public ToolCallParser {
  public:
-  // Begins behind what opens the name. `form` and `known` outlive the reader.
+  // Starts after what opens the name. `form` and `known` must outlive the reader.
   TaggedCall(const TagForm& form, const ToolSchemas& known) : form_(form), known_(known) {}
   void end() override;
 

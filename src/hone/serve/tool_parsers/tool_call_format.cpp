@@ -150,7 +150,7 @@ constexpr Alias kOtherNames[] = {
     {"qwen3_5", "qwen3_coder"},
 };
 
-// Markers in a template; the first that is found decides, so those that contain others come first.
+// Markers in a template; the first match decides, so those that contain others come first.
 constexpr Alias kTemplateWords[] = {
     {"<minimax:tool_call>", "minimax2"}, {"<seed:tool_call>", "seed_oss"}, {"<arg_key>", "glm4_5"},
     {"<function=", "qwen3_coder"},       {"```json", "deepseek_v3"},       {kDeepSeekSep, "deepseek_v3_1"},

@@ -18,9 +18,9 @@ struct ToolCallFormat {
   bool needs_next = false;              // and before the first
   std::string_view close;               // ends what a mark began; "" when each call ends by itself
   std::string_view result;              // begins a result, which is not for the model to write
-  // Reads calls that are no such objects; null when there are none.
+  // Parses calls that are not such objects; null if there are none.
   std::unique_ptr<ToolCallParser> (*reader)(const ToolSchemas& known) = nullptr;
-  // How a forced call is written: what the prompt ends with, and then for each function a name with its arguments.
+  // How a forced call is written: the end of the prompt, and then for each function a name with its arguments.
   std::string_view forced_lead;
   std::string_view object_key = "arguments";  // of objects
   struct Written {
@@ -30,9 +30,9 @@ struct ToolCallFormat {
   Written forced = {};
 };
 
-// Null when the name is unknown. Names are those of ms-swift's agent templates and LLaMA-Factory's tool formats.
+// Null for an unknown name. Names are those of ms-swift's agent templates and LLaMA-Factory's tool formats.
 const ToolCallFormat* find_call_syntax(std::string_view name);
-// The form that a chat template's own words speak of; Hermes' when none is recognized.
+// The format that a chat template contains; Hermes' if none is recognized.
 const ToolCallFormat& call_syntax_in(std::string_view chat_template);
 
 std::unique_ptr<ToolCallParser> json_call_reader();

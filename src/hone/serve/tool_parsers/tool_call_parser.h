@@ -10,7 +10,7 @@
 
 namespace hone::serve {
 
-// The functions on offer: name to the schema of what they take.
+// The available functions: name to parameter schema.
 using ToolSchemas = std::map<std::string, Json, std::less<>>;
 
 class ToolCallParser {
@@ -18,7 +18,7 @@ class ToolCallParser {
   enum class State { open, done, bad };
   virtual ~ToolCallParser() = default;
 
-  // Takes characters until the call is complete; returns how many. What is no call makes the state `bad`.
+  // Consumes characters until the call is complete; returns how many. Anything that is not a call sets the state to `bad`.
   size_t push(std::string_view text) {
     size_t used = 0;
     while (used < text.size() && state_ == State::open) step(text[used++]);
@@ -30,7 +30,7 @@ class ToolCallParser {
   bool named() const { return !name_.empty(); }
   bool with_arguments() const { return begun_; }  // they have at least begun
   const std::string& name() const { return name_; }
-  // Arguments that came since the last call, as JSON text; held back until the name is known. A finished call without any has {}.
+  // Arguments since the last call, as JSON text; held back until the name is known. A finished call without arguments has {}.
   std::string take_arguments() { return named() ? std::exchange(arguments_, {}) : std::string(); }
 
  protected:
@@ -47,7 +47,7 @@ class ToolCallParser {
   bool begun_ = false;
 };
 
-// Follows the brackets and strings of one value without parsing its content.
+// Tracks the brackets and strings of one value without parsing its content.
 class Nesting {
  public:
   explicit Nesting(std::string_view quotes = "\"") : quotes_(quotes) {}

@@ -1,4 +1,4 @@
-// "a.b.0" as the filters map, sort, groupby … take it: items or attributes to follow from a value.
+// "a.b.0" as in the filters map, sort, groupby …: items or attributes to follow from a value.
 #pragma once
 #include <vector>
 
@@ -18,7 +18,7 @@ class AttributePath {
   Value fallback_ = Value::none();  // none: an undefined stays undefined
 };
 
-// Lower case for text, unchanged otherwise: how jinja2 compares without regard to case.
+// Lower case for text, unchanged otherwise: jinja2's case-insensitive comparison.
 Value without_case(const Value& value);
 
 }  // namespace hone::text::jinja

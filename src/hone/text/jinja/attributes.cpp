@@ -71,7 +71,7 @@ Value string_item(Interpreter& interpreter, const StringObject& string, int64_t 
   return Value::string(string.text.substr(begin, end - begin));
 }
 
-// object[key], or missing where Python raises TypeError or LookupError.
+// object[key], or missing if Python raises TypeError or LookupError.
 Value python_item(Interpreter& interpreter, const Value& object, const Value& key) {
   switch (object.kind()) {
     case Kind::dict: {

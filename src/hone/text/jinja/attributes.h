@@ -1,4 +1,4 @@
-// Attributes and methods that Python's str, list and dict offer to templates.
+// Attributes and methods of Python's str, list and dict in templates.
 #pragma once
 #include <string_view>
 
@@ -14,10 +14,10 @@ Method find_string_method(std::string_view name);
 Method find_list_method(std::string_view name);
 Method find_dict_method(std::string_view name);
 
-// Methods that change their object: the sandbox gives an unsafe undefined instead.
+// Methods that change their object: the sandbox returns an unsafe undefined instead.
 bool is_mutating_method(const Value& object, std::string_view name);
 
-// The method `name` of `object` for a direct call, or null: lets `x.strip()` skip making a bound method.
+// The method `name` of `object` for a direct call, or null: lets `x.strip()` skip creating a bound method.
 Method find_method(const Value& object, std::string_view name);
 
 }  // namespace hone::text::jinja

@@ -10,7 +10,7 @@
 namespace hone::text::jinja {
 
 namespace {
-// Leaves room on the eight megabytes a thread has, also under a sanitizer.
+// Leaves room on a thread's stack of 8 MB, also with a sanitizer.
 constexpr ptrdiff_t kMaxStackBytes = 3 << 20;
 constexpr int kMaxScopeDepth = 500;
 
@@ -18,7 +18,7 @@ thread_local Interpreter* t_active = nullptr;
 }  // namespace
 
 Rendered Interpreter::finish() && {
-  // A generation block inside a set block or macro has no place of its own in the text: its span must not leave it.
+  // A generation block inside a set block or macro has no position in the text: its span must not leave the block.
   for (GenerationSpan& span : answers_) {
     span.begin = std::min(span.begin, root_out_.size());
     span.end = std::min(span.end, root_out_.size());
@@ -170,7 +170,7 @@ bool Interpreter::contains(const Value& container, const Value& item) {
     if (!is_hashable(item)) throw TemplateFailure("unhashable type: '" + type_name(item) + "'");
     return container.as_dict().find(item) != nullptr;
   }
-  if (container.is(Kind::list) && container.as_list().flavor == Sequence::keys) hash_of(item);  // refuses what a dict refuses
+  if (container.is(Kind::list) && container.as_list().flavor == Sequence::keys) hash_of(item);  // rejects what a dict rejects
   Iteration iteration(*this, container);
   Value candidate;
   while (iteration.next(candidate))
@@ -191,7 +191,7 @@ void Interpreter::ScopeGuard::open() {
 
 void Interpreter::ScopeGuard::renew() {
   if (interpreter_.scope_->references > 1) {
-    open();  // a macro holds on to the old names
+    open();  // a macro keeps the old names
   } else {
     interpreter_.scope_->names.clear();
   }

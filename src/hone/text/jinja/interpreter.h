@@ -1,4 +1,4 @@
-// The state of one render: scopes, output, and the budget that keeps a hostile template harmless.
+// The state of one render: scopes, output, and the budget that bounds a hostile template.
 #pragma once
 #include <memory>
 #include <optional>
@@ -13,7 +13,7 @@ namespace hone::text::jinja {
 
 using Symbol = uint32_t;
 
-// What can hold a reference to itself; the interpreter clears it when the render ends.
+// Objects that can contain a reference to themselves; the interpreter clears them when the render ends.
 struct CyclicObject : NativeObject {
   virtual void clear() = 0;
 };
@@ -40,7 +40,7 @@ class Interpreter {
   ~Interpreter();
   Interpreter(const Interpreter&) = delete;
 
-  // Budget: what is allocated costs steps too, so that steps bound memory. Each throws TemplateFailure when it is spent.
+  // Budget: allocations cost steps too, so that steps bound memory. Each throws TemplateFailure when it is exhausted.
   void step(size_t cost = 1) {
     if (cost > steps_left_) out_of_steps();
     steps_left_ -= cost;
@@ -86,7 +86,7 @@ class Interpreter {
   size_t root_output_size() const { return root_out_.size(); }
   Rendered finish() &&;
 
-  // A new scope below `parent` (default: the current one) for the time of a block.
+  // A new scope below `parent` (default: the current one) for the duration of a block.
   class ScopeGuard {
    public:
     explicit ScopeGuard(Interpreter& interpreter) : ScopeGuard(interpreter, interpreter.scope_) {}
@@ -103,7 +103,7 @@ class Interpreter {
     Value holder_;
   };
 
-  // Sends output to a string of its own for the time of a block.
+  // Redirects output to a string for the duration of a block.
   class CaptureGuard {
    public:
     explicit CaptureGuard(Interpreter& interpreter) : interpreter_(interpreter), saved_(interpreter.out_) {
@@ -148,7 +148,7 @@ class Interpreter {
   Interpreter* outer_;  // the render this thread was busy with before, if any
 };
 
-// Iterates over whatever Python could iterate over.
+// Iterates over anything that Python can iterate over.
 class Iteration {
  public:
   Iteration(Interpreter& interpreter, const Value& iterable);

@@ -7,7 +7,7 @@ namespace hone::text::jinja {
 
 struct For;
 
-// Looks one item ahead only if needed (loop.last, loop.nextitem), as jinja2 does: generators are walked once.
+// Looks one item ahead only if needed (loop.last, loop.nextitem), as jinja2 does: generators are consumed once.
 class LoopObject final : public NativeObject {
  public:
   LoopObject(Interpreter& interpreter, const For& statement, const Value& iterable, int depth, Scope* home);

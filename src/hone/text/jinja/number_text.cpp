@@ -13,7 +13,7 @@ namespace hone::text::jinja {
 
 namespace {
 
-// Digits may be parted by single underscores.
+// Digits may be separated by single underscores.
 std::optional<std::string> without_underscores(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -1,4 +1,4 @@
-// Numbers out of text and rounded, as Python does it.
+// Parses and rounds numbers as Python does.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -1,4 +1,4 @@
-// How Python prints values.
+// Python's repr() and str() of values.
 #pragma once
 #include <string>
 #include <string_view>

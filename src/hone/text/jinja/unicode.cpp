@@ -26,7 +26,7 @@ size_t valid_length(std::string_view text, size_t offset) {
 
 int category(char32_t point) { return point > 0x10FFFF ? UTF8PROC_CATEGORY_CN : utf8proc_category(static_cast<int32_t>(point)); }
 
-// Characters whose upper case is more than one character; utf8proc maps one to one.
+// Characters whose upper case has several characters; utf8proc maps one to one.
 struct Expansion {
   char32_t from;
   const char32_t* upper;

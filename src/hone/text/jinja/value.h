@@ -1,5 +1,5 @@
-// Values a template computes with: Python's none, bool, int, float, str, list, tuple, dict and a few native objects. All
-// immutable but namespaces.
+// Values in a template: Python's none, bool, int, float, str, list, tuple, dict and a few native objects. All immutable except
+// namespaces.
 #pragma once
 #include <cstdint>
 #include <stdexcept>
@@ -11,7 +11,7 @@
 
 namespace hone::text::jinja {
 
-// Why a template was refused, at parsing or rendering. Caught at the border of chat_template.cpp.
+// Why a template was rejected, at parsing or rendering. Caught in chat_template.cpp.
 class TemplateFailure : public std::runtime_error {
  public:
   explicit TemplateFailure(const std::string& message, int line = 0) : std::runtime_error(message), line_(line) {}
@@ -23,8 +23,8 @@ class TemplateFailure : public std::runtime_error {
 
 enum class Kind : uint8_t { missing, none, boolean, integer, real, undefined, string, list, dict, native };
 
-// Reference counts are plain integers: a render is single-threaded. What several renders share (constants of the program) is
-// immortal.
+// Reference counts are plain integers: a render is single-threaded. Values shared by several renders (constants of the program)
+// are immortal.
 struct Object {
   Object() = default;
   Object(const Object&) = delete;
@@ -107,8 +107,8 @@ struct StringObject final : Object {
 
 enum class Sequence : uint8_t { list, tuple, range, keys, values, items };
 
-// A list or anything that Python shows as a finite sequence. `depth` bounds how deep containers nest, and with it every recursion
-// over them.
+// A list or anything that Python shows as a finite sequence. `depth` bounds the nesting of containers, and with it every
+// recursion over them.
 struct ListObject final : Object {
   std::vector<Value> items;
   Sequence flavor = Sequence::list;
@@ -146,7 +146,7 @@ struct Arguments {
   std::vector<std::pair<std::string, Value>> named;
 };
 
-// A function, macro, bound method, namespace, loop, generator: what has behavior rather than data.
+// An object with behavior rather than data: a function, macro, bound method, namespace, loop, generator.
 struct NativeObject : Object {
   virtual std::string_view type_name() const = 0;
   virtual bool is_callable() const { return false; }
@@ -172,14 +172,14 @@ Value make_list(std::vector<Value> items, Sequence flavor = Sequence::list);
 Value make_dict(std::vector<std::pair<Value, Value>> items);
 Value make_undefined(UndefinedObject::Reason reason, std::string detail, std::string owner = "");
 
-// Comparing and hashing cost steps of the render under way on this thread: shared sublists can make them exponential.
+// Comparing and hashing cost steps of the current render on this thread: shared sublists can make them exponential.
 void charge_comparison(size_t cost);
 
 bool truthy(const Value& value);
 bool equal(const Value& left, const Value& right);
 bool is_hashable(const Value& value);
 size_t hash_of(const Value& value);
-// Python's `left < right`; throws where Python does.
+// Python's `left < right`; throws where Python raises.
 bool less_than(const Value& left, const Value& right);
 std::string type_name(const Value& value);
 

@@ -1,4 +1,4 @@
-// How ms-swift's agent templates write tools, tool calls and tool results into a dialog.
+// How ms-swift's agent templates render tools, tool calls and tool results.
 #pragma once
 #include <memory>
 #include <stdexcept>
@@ -8,7 +8,7 @@
 
 namespace hone::text {
 
-// A conversation that cannot be written with the chosen format; encoders turn it into the row's Error.
+// A conversation that cannot be rendered in the chosen format; encoders convert it to the row's Error.
 struct FormatError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -20,14 +20,14 @@ struct ToolCall {
 // {"name": …, "arguments" or "parameters": …}; arguments given as JSON text are parsed.
 ToolCall parse_tool_call(const std::string& json_text);
 
-// The words that mark a call written in plain text.
+// The keywords of a call in plain text.
 struct AgentKeywords {
   const char* action = "Action:";
   const char* input = "Action Input:";
   const char* observation = "Observation:";
 };
 
-// An answer that results follow. `editable`: where it may be rewritten; null if it was merged from several messages.
+// A response followed by results. `editable`: where it may be rewritten; null if it was merged from several messages.
 struct CallingAnswer {
   std::string text;
   std::string* editable;
@@ -36,18 +36,18 @@ struct CallingAnswer {
 class AgentFormat {
  public:
   virtual ~AgentFormat() = default;
-  // The system text that lists `tools` ({"type": "function", "function": …}); may rewrite the first user message instead.
+  // The system prompt that lists `tools` ({"type": "function", "function": …}); may rewrite the first user message instead.
   virtual std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
                                    std::string& first_user) const = 0;
   virtual std::string render_tool_calls(const std::vector<ToolCall>& calls) const;
-  // The text between an answer and the next one.
+  // The text between a response and the next one.
   virtual TemplateSlots results(const CallingAnswer& answer, const std::vector<std::string>& results,
                                 const SwiftTemplate& dialog) const;
   // Results that follow a user message directly are appended to it.
   virtual std::string standalone_results(const std::vector<std::string>& results, const SwiftTemplate& dialog) const;
   // Results as the text of one message, for chat templates that are not ours.
   virtual std::string render_tool_results(const std::vector<std::string>& results) const;
-  // What separates `before`, the assistant text just before a call, from the call. Null: the call opens the answer.
+  // The separator between `before`, the assistant text before a call, and the call. Null: the call starts the response.
   virtual std::string call_separator(const std::string* before) const {
     (void)before;
     return {};
@@ -71,10 +71,10 @@ void add_seed_format(AgentTable& table);
 void add_series_formats(AgentTable& table);
 
 Json function_of(const Json& tool);  // the inner "function" object, or the tool itself
-// Rows may hold anything in these places: empty where there is none of the kind.
+// Rows may have any type here: empty for other types.
 std::string string_member(const Json& object, const char* key);
 Json object_member(const Json& object, const char* key);
-// A turn of the template that holds the results, opened by what closes the answer. `role` replaces "user".
+// A turn of the template with the results, preceded by the end of the response. `role` replaces "user".
 TemplateSlots results_turn(const std::string& results, const SwiftTemplate& dialog, const std::string& role = "user");
 
 }  // namespace hone::text

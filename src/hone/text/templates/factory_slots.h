@@ -1,4 +1,4 @@
-// Pieces that several of LLaMA-Factory's templates are made of.
+// Slots common to several of LLaMA-Factory's templates.
 #pragma once
 #include "hone/text/templates/tables.h"
 

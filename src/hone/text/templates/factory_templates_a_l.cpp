@@ -1,5 +1,5 @@
-// The named templates of LLaMA-Factory, names up to "llama", as data. One entry, one template; fields left out have their
-// defaults.
+// LLaMA-Factory's named templates up to "llama", as data. One
+// entry per template; omitted fields have their defaults.
 #include "hone/text/templates/factory_slots.h"
 
 namespace hone::text {

@@ -47,7 +47,7 @@ class Glm4 : public AgentFormat {
 
 class Glm4_5 : public AgentFormat {
  public:
-  // GLM-4.5 puts every tag on its own line, later ones none; GLM-5.1 lists bare functions.
+  // GLM-4.5 puts every tag on its own line, later versions none; GLM-5.1 lists functions without a wrapper.
   Glm4_5(bool lines, bool bare_functions) : lines_(lines), bare_functions_(bare_functions) {}
 
   std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,

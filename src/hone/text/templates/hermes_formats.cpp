@@ -109,7 +109,7 @@ const char* const kXmlCallRules =
     "user "
     "about function calls\n</IMPORTANT>";
 
-// Every key not named in `handled` as <key>json</key>.
+// Every key not in `handled` as <key>json</key>.
 std::string extra_keys(const Json& object, std::initializer_list<std::string_view> handled) {
   std::string text;
   if (!object.is_object()) return text;

@@ -1,5 +1,5 @@
-// JSON values as Python prints them: json.dumps(ensure_ascii=False) and str(). Tool prompts are built from these, so every space
-// counts.
+// JSON values as Python prints them: json.dumps(ensure_ascii=False) and str(). Tool prompts contain these, so every space
+// matters.
 #pragma once
 #include <string>
 

@@ -34,8 +34,8 @@ class ListedTools : public AgentFormat {
  public:
   struct Text {
     Language language;
-    bool qwen_words;            // ✿FUNCTION✿ … instead of Action: …; the system text leads
-    bool standalone = true;     // knows results that follow a user message
+    bool qwen_words;            // ✿FUNCTION✿ … instead of Action: …; the system prompt comes first
+    bool standalone = true;     // supports results that follow a user message
     std::string before, after;  // around the list; {system} and {NAMES} are filled in
   };
   explicit ListedTools(Text text) : text_(std::move(text)) {}

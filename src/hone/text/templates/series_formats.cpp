@@ -1,5 +1,5 @@
-// Formats of single series of models: DeepSeek 3.1, 4 and 4.1, MiniMax 2 and 3, Hunyuan 3, Kimi 2.5 and K3, Youtu; and
-// ToolBench's.
+// Formats of single model series: DeepSeek 3.1, 4 and 4.1, MiniMax
+// 2 and 3, Hunyuan 3, Kimi 2.5 and K3, Youtu; and ToolBench's.
 #include <map>
 
 #include "hone/text/templates/agent_format.h"
@@ -20,7 +20,7 @@ std::string lines_of(const Items& items, Line line, const char* separator = "\n"
 
 std::string function_line(const Json& tool) { return python_dumps(function_of(tool)); }
 
-// Calls and results between tags of its own; an answer that was written as an action is answered as ReAct does.
+// Calls and results between its own tags; a response written as an action gets its result as in ReAct.
 class SeriesFormat : public AgentFormat {
  public:
   TemplateSlots results(const CallingAnswer& answer, const std::vector<std::string>& results,
@@ -67,7 +67,7 @@ class DeepSeek31 final : public SeriesFormat {
   }
 };
 
-// 4.1 has a space behind the token of its tags, and another word for the calls.
+// 4.1 has a space after its special token, and another word for calls.
 class DeepSeek4 final : public SeriesFormat {
  public:
   explicit DeepSeek4(bool is_41) : is_41_(is_41) {}
@@ -157,7 +157,7 @@ class MiniMax2 : public SeriesFormat {
   }
 };
 
-// Every tag has a namespace before it, and values are elements down to the last.
+// Every tag has a namespace prefix, and values are nested elements.
 class MiniMax3 final : public MiniMax2 {
  public:
   std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
@@ -245,7 +245,7 @@ class Hunyuan3 final : public SeriesFormat {
   std::string suffix_;
 };
 
-// Tools are declared as types of TypeScript. Results have no number: rows name none.
+// Tools are declared as TypeScript types. Results have no id, since rows contain none.
 class Kimi25 final : public SeriesFormat {
  public:
   std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
@@ -295,12 +295,12 @@ class Kimi25 final : public SeriesFormat {
   }
 };
 
-// Messages, calls and arguments in XML-like tags with attributes (XTML). Results name the calls that they answer, by their order.
+// Messages, calls and arguments in XML-like tags with attributes (XTML). Results refer to their calls by order.
 class KimiK3 final : public AgentFormat {
  public:
   std::string render_tools(const std::vector<Json>& tools, const std::optional<std::string>& system,
                            std::string&) const override {
-    const nlohmann::json sorted = Json(tools);  // by key, on all levels
+    const nlohmann::json sorted = Json(tools);  // by key, at all levels
     auto text =
         "role=\"system\" type=\"tool-declare\"<|sep|># Tools\nHere are the available tools, described in "
         "JSONSchema.\n\n```json\n" +
@@ -315,7 +315,7 @@ class KimiK3 final : public AgentFormat {
                           arguments_of(calls[i].arguments));
     return text + "<|close|>tools<|sep|>";
   }
-  // An answer in words closes its channel itself.
+  // A text response closes its channel itself.
   std::string call_separator(const std::string* before) const override { return before ? "" : "<|close|>response<|sep|>"; }
   TemplateSlots results(const CallingAnswer& answer, const std::vector<std::string>& results,
                         const SwiftTemplate& dialog) const override {
@@ -349,7 +349,7 @@ class KimiK3 final : public AgentFormat {
                           type_of(value), text_or_json(value));
     return text;
   }
-  // The name of the next call from `at` on, as it is written there; none: empty.
+  // The name of the next call from `at` on, as written; empty if none.
   static std::string next_name(const std::string& said, size_t& at) {
     const size_t open = said.find(kOpenCall, at), begin = open + kOpenCall.size();
     const size_t end = open == said.npos ? said.npos : said.find('"', begin);

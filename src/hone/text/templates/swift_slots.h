@@ -1,4 +1,4 @@
-// Pieces that several of ms-swift's templates are made of.
+// Slots common to several of ms-swift's templates.
 #pragma once
 #include "hone/text/templates/tables.h"
 

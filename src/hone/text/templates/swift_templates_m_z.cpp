@@ -1,4 +1,4 @@
-// The named templates of ms-swift, names from "marco" on, as data. One entry, one template; fields left out have their defaults.
+// ms-swift's named templates from "marco" on, as data. One entry per template; omitted fields have their defaults.
 #include "hone/text/templates/swift_slots.h"
 
 namespace hone::text {

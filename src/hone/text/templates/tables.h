@@ -1,4 +1,4 @@
-// What the template tables share. Only dialog.cpp and the tables include this.
+// Declarations shared by the template tables. Included only by template_tables.cpp and the tables.
 #pragma once
 #include "hone/text/templates/template_tables.h"
 

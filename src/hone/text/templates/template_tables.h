@@ -1,5 +1,5 @@
-// The named dialog templates of ms-swift ("swift" dialect) and LLaMA-Factory ("factory" dialect): which text surrounds each
-// turn.
+// The named templates of ms-swift ("swift" dialect) and
+// LLaMA-Factory ("factory" dialect): the text around each turn.
 #pragma once
 #include <optional>
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace hone::text {
 
-// One slot of a template: text with placeholders, or a token given by role, name or number. Slots are tokenized one by one where
-// the dialect says so.
+// One slot of a template: text with placeholders, or a token given by role, name or id. Slots are tokenized separately if the
+// dialect does so.
 struct TemplateSlot {
   enum class Kind { text, bos, eos, token, id };
   Kind kind = Kind::text;
@@ -24,7 +24,7 @@ using TemplateSlots = std::vector<TemplateSlot>;
 
 // ms-swift: {{SYSTEM}}, {{QUERY}}, {{ROUND0}}, {{ROUND1}} are replaced by their values.
 struct SwiftTemplate {
-  // What a few families do beyond filling slots.
+  // Special behavior of a few families beyond filling slots.
   enum class Quirk {
     none,
     glm_newline,             // no newline after the last <|assistant|> when generation or a tool call follows
@@ -39,7 +39,7 @@ struct SwiftTemplate {
     youtu_thoughts,          // thinking is switched off for the last answer alone, wherever it is
   };
 
-  // The system text as the family writes it: {{SYSTEM}} is what the conversation brings.
+  // The family's form of the system prompt: {{SYSTEM}} is the conversation's own.
   struct SystemForm {
     std::string filled, empty;  // with and without text of the conversation's own
     std::string unless;         // text that holds this says it already
@@ -82,7 +82,7 @@ struct FactoryTemplate {
   Kind kind = Kind::plain;
 };
 
-// Null when no template has the name. Dates in templates are today's.
+// Null for an unknown name. Dates in templates are today's.
 const SwiftTemplate* find_swift_template(std::string_view name);
 const FactoryTemplate* find_factory_template(std::string_view name);
 std::vector<std::string> swift_dialog_names();

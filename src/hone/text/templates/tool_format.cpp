@@ -11,7 +11,7 @@ bool is_wrapped(const Json& tool) { return tool.is_object() && tool.value("type"
 Json wrapped(const Json& tool) { return is_wrapped(tool) ? tool : Json{{"type", "function"}, {"function", tool}}; }
 Json bare(const Json& tool) { return is_wrapped(tool) && tool.contains("function") ? tool["function"] : tool; }
 
-// One line a tool, each opened by a newline.
+// One line per tool, each preceded by a newline.
 std::string lines(const Json& tools, Json (*form)(const Json&)) {
   std::string text;
   for (const auto& tool : tools) text += "\n" + python_dumps(form(tool));
@@ -143,7 +143,7 @@ std::string qwen3_5_describe(const Json& tools) {
          "user about function calls\n</IMPORTANT>";
 }
 
-// <function=name> with one tag a parameter, inside `open` … `close`.
+// <function=name> with one tag per parameter, inside `open` … `close`.
 std::string xml_calls(const std::vector<ToolCall>& calls, const char* open, const char* name_end, const char* value_pad,
                       const char* close) {
   std::string text;
@@ -262,7 +262,7 @@ const std::map<std::string, ToolFormat, std::less<>>& formats() {
   return table;
 }
 
-// [begin, end) of the first `open` … `close` with the words included, or npos.
+// [begin, end) of the first `open` … `close`, delimiters included, or npos.
 std::pair<size_t, size_t> between(const std::string& text, const std::string& open, const std::string& close) {
   auto begin = text.find(open);
   if (begin == std::string::npos) return {begin, begin};
@@ -298,7 +298,7 @@ std::vector<std::string> tool_format_names() {
 }
 
 std::string format_function_turn(const FactoryTemplate& dialog, const ToolFormat& format, const std::string& content) {
-  // The template that folds the system text passes no words on, so neither calls nor thoughts are looked for.
+  // LLaMA-Factory passes no delimiters to this kind of template, so neither calls nor reasoning are searched.
   bool looks = dialog.kind != FactoryTemplate::Kind::system_in_user;
   if (auto [begin, end] = between(content, dialog.call_open, dialog.call_close); looks && begin != std::string::npos) {
     auto json = content.substr(begin + dialog.call_open.size(), end - begin - dialog.call_open.size() - dialog.call_close.size());

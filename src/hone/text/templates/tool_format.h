@@ -1,4 +1,4 @@
-// LLaMA-Factory's tool formats: how tools are described in the system text and how an answer calls them.
+// LLaMA-Factory's tool formats: tool descriptions in the system prompt, and tool calls in responses.
 #pragma once
 #include "hone/text/templates/agent_format.h"
 
@@ -9,11 +9,11 @@ struct ToolFormat {
   std::string (*write_calls)(const std::vector<ToolCall>& calls);
 };
 
-// Null when the name is unknown. Formats throw FormatError for tools or calls they cannot write.
+// Null for an unknown name. Formats throw FormatError for tools or calls they cannot render.
 const ToolFormat* find_tool_format(std::string_view name);
 std::vector<std::string> tool_format_names();
 
-// The text of a tool-call turn: thoughts or words around the JSON are kept, the JSON (one call or a list) is rewritten in the
+// The text of a tool-call turn: reasoning or text around the JSON is kept, the JSON (one call or a list) is rewritten in the
 // format.
 std::string format_function_turn(const FactoryTemplate& dialog, const ToolFormat& format, const std::string& content);
 

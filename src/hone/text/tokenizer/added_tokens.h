@@ -1,4 +1,4 @@
-// Tokens beyond the model's vocabulary, found in the text itself before anything else looks at it.
+// Tokens beyond the model's vocabulary, searched in the text before anything else.
 #pragma once
 #include <array>
 #include <optional>
@@ -28,7 +28,7 @@ struct AddedTokenSpan {
 
 class AddedTokens {
  public:
-  // Known to the vocabulary: keeps its id. New: takes the next free one, as the reference does whatever the file says.
+  // A token of the vocabulary keeps its id; a new one takes the next free id, as in the reference, whatever the file says.
   void add(AddedToken token, const Vocabulary& vocabulary);
   // Call once after the last add.
   void finish(const Normalizer* normalizer);
@@ -44,7 +44,7 @@ class AddedTokens {
 
   std::optional<TokenId> find_id(std::string_view content) const;
   const AddedToken* find_token(TokenId id) const;
-  // The text a decoder gets; null when `id` is no added token.
+  // The text for the decoder; null if `id` is not an added token.
   const std::string* decoded(TokenId id) const;
   bool is_special_text(const std::string& content) const { return special_.contains(content); }
   TokenId id_limit() const { return id_limit_; }

@@ -1,4 +1,4 @@
-// Reading the small JSON objects that describe a tokenizer's parts, with errors that name the part.
+// Reads the JSON objects that describe a tokenizer's components, with errors that name the component.
 #pragma once
 #include <functional>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace hone::text::tokenizer {
 
-// Typed access to one component's fields. The first problem is kept; later reads give defaults.
+// Typed access to one component's fields. The first error is kept; later reads return defaults.
 class Fields {
  public:
   Fields(const Json& object, std::string name) : object_(object), name_(std::move(name)) {}

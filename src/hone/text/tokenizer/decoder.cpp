@@ -57,7 +57,7 @@ std::optional<char> byte_of_token(std::string_view token) {
   return static_cast<char>(high << 4 | low);
 }
 
-// Runs of <0xNN> become the text they spell, or one U+FFFD per byte when they spell none.
+// Runs of <0xNN> become the text they encode, or one U+FFFD per byte if they encode none.
 void byte_fallback(Tokens& tokens) {
   Tokens out;
   std::string bytes;
@@ -87,7 +87,7 @@ void fuse(Tokens& tokens) {
   tokens = {std::move(all)};
 }
 
-// The spaces that English spelling does not have.
+// Removes spaces that English spelling does not have.
 void clean_up(std::string& text) {
   static constexpr std::pair<const char*, const char*> kRules[] = {
       {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},

@@ -1,4 +1,4 @@
-// Normalizers: what happens to the text before it is split.
+// Normalizers: text transformations before splitting.
 #pragma once
 #include <memory>
 #include <string>
@@ -11,7 +11,7 @@ class Normalizer {
  public:
   virtual ~Normalizer() = default;
   virtual void apply(std::string& text) const = 0;  // valid UTF-8 in and out; thread-safe
-  // True when apply would surely leave `text` as it is, so that no copy is needed.
+  // True if apply would certainly leave `text` unchanged, so that no copy is needed.
   virtual bool leaves(std::string_view text) const { return false; }
 };
 

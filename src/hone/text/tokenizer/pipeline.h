@@ -1,5 +1,5 @@
-// The tokenizer as its parts in a row: added tokens, normalizer, pre-tokenizer, model, post-processor; and back through the
-// decoder.
+// The tokenizer as a pipeline: added tokens, normalizer,
+// pre-tokenizer, model, post-processor; and the decoder.
 #pragma once
 #include <memory>
 
@@ -35,7 +35,7 @@ class Pipeline : public Tokenizer {
   bool is_special(TokenId id) const override;
   size_t size() const override;
 
-  // For the loader of a folder, before the tokenizer is shared.
+  // For the folder loader, before the tokenizer is shared.
   void add_token(AddedToken token) { added_.add(std::move(token), parts_.model->vocabulary()); }
   bool has_added_token(std::string_view content) const { return added_.find_id(content).has_value(); }
   void set_post_processor(PostProcessor processor) { parts_.post_processor = std::move(processor); }

@@ -1,4 +1,4 @@
-// Post-processors: which special tokens surround a single text.
+// Post-processors: the special tokens around a text.
 #pragma once
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 namespace hone::text::tokenizer {
 
-// A template of fixed ids and places for the text's own ids.
+// A template of fixed ids and slots for the text's own ids.
 struct TemplatePart {
   bool text = false;  // the text's ids go here
   std::vector<TokenId> ids;

@@ -62,7 +62,7 @@ class Precompiled : public Normalizer {
     return at;
   }
 
-  // Short clusters are looked up whole, then character by character: SentencePiece's models were trained that way.
+  // Short clusters are looked up as a whole, then character by character, as in the training of SentencePiece's models.
   void append_grapheme(std::string& out, std::string_view grapheme) const {
     constexpr size_t kWholeLimit = 6;
     if (grapheme.size() < kWholeLimit)
@@ -79,7 +79,7 @@ class Precompiled : public Normalizer {
     });
   }
 
-  // The replacement of the shortest key that begins `key`, or null.
+  // The replacement of the shortest key that is a prefix of `key`, or null.
   const char* lookup(std::string_view key) const {
     const char* replacement = nullptr;
     search(key, [&](size_t, const char* found) {
@@ -89,8 +89,8 @@ class Precompiled : public Normalizer {
     return replacement;
   }
 
-  // Calls found(length, replacement) for every key that begins `text` until it returns false. Indices come from a file: all are
-  // checked.
+  // Calls found(length, replacement) for every key that is a prefix of `text` until it returns false. Indices come from a file:
+  // all are checked.
   template <class Found>
   void search(std::string_view text, Found&& found) const {
     if (units_.empty()) return;
@@ -156,7 +156,7 @@ Result<std::unique_ptr<Normalizer>> make_precompiled(std::string_view charsmap, 
   std::memcpy(units.data(), charsmap.data(), trie_bytes);
   std::string texts(charsmap.substr(trie_bytes));
   if (!is_valid_utf8(texts)) return error("precompiled_charsmap holds invalid UTF-8");
-  // An index into the middle of a character would let invalid text out; such indices are rare damage and checked here once.
+  // An index into the middle of a character would produce invalid text; this is checked here once.
   for (uint32_t unit : units)
     if (unit >> 31) {
       size_t at = unit & 0x7FFFFFFFu;

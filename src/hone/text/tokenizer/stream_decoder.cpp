@@ -4,13 +4,13 @@ namespace hone::text {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-// No tokenizer spreads one character over more tokens; a longer wait means that the bytes are simply not text.
+// No tokenizer splits one character over more tokens; after more, the bytes are not valid text.
 constexpr size_t kMaxHeld = 64;
 
 }  // namespace
 
-// Text is final once it does not end in U+FFFD, which is how unfinished bytes decode. Decoding from the last finished part on
-// (and not from the new token alone) keeps the space that some decoders take from the first token.
+// Text is final once it does not end in U+FFFD, the decoding of incomplete bytes. Decoding from the last complete part on (and
+// not from the new token alone) keeps the space that some decoders strip from the first token.
 std::string StreamDecoder::push(TokenId id) {
   ids_.push_back(id);
   std::span<const TokenId> ids(ids_);
@@ -21,7 +21,7 @@ std::string StreamDecoder::push(TokenId id) {
   text.erase(0, known.size());
   prefix_ = read_;
   read_ = ids_.size();
-  if (prefix_ > 4096) {  // old ids are never looked at again
+  if (prefix_ > 4096) {  // old ids are not needed again
     ids_.erase(ids_.begin(), ids_.begin() + static_cast<ptrdiff_t>(prefix_));
     read_ -= prefix_;
     prefix_ = 0;

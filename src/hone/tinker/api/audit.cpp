@@ -5,7 +5,7 @@
 
 namespace hone::tinker {
 
-// A log that cannot be written is no reason to refuse what was done already.
+// A failed write to the log does not undo the action.
 void AuditLog::write(const Call& call, int status) const try {
   Json line = {{"time", unix_seconds()},
                {"tenant", call.tenant},

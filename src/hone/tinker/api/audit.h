@@ -1,4 +1,4 @@
-// Who did what: a line of JSON for each request that makes, changes or hands out something.
+// Audit log: a line of JSON for each request that creates, changes or exports something.
 #pragma once
 #include <filesystem>
 
@@ -9,7 +9,7 @@ namespace hone::tinker {
 class AuditLog {
  public:
   explicit AuditLog(std::filesystem::path file) : file_(std::move(file)) {}
-  // Any thread. `status` is what the request was answered.
+  // Thread-safe. `status` is the response status.
   void write(const Call& call, int status) const;
 
  private:

@@ -1,4 +1,4 @@
-// What every handler works with: the client, its request, and the parts of the server.
+// Context of every handler: the client, its request, and the components of the server.
 #pragma once
 #include <map>
 #include <mutex>
@@ -22,7 +22,7 @@ struct ApiConfig {
   std::filesystem::path dataset_root;  // files that Twinkle's clients may name as datasets are below it; "": none are
 };
 
-// Downloads by an address that is its own permission, for a while.
+// Downloads by a temporary URL that includes its own authorization.
 class Archives {
  public:
   std::string add(const std::string& folder);  // the token
@@ -87,9 +87,9 @@ serve::HttpResponse load_weights(Services& services, const Call& call);
 serve::HttpResponse create_sampling_session(Services& services, const Call& call);
 serve::HttpResponse get_sampler(Services& services, const Call& call);
 serve::HttpResponse asample(Services& services, const Call& call);
-// Before a training request is written down. ApiError(429) when its tenant has as many as it may, or no tokens left.
+// Called before a training request is stored. ApiError(429) if its tenant has reached its limit of requests or tokens.
 void require_room(Services& services, const std::string& tenant, int64_t tokens);
-// The folder of a checkpoint by its path, or of a sampler by its id, as far as it is this tenant's to use.
+// The folder of a checkpoint by its path, or of a sampler by its id, if this tenant may use it.
 std::optional<std::string> saved_adapter(Services& services, const std::string& tenant, const std::string& name);
 // checkpoints.cpp
 serve::HttpResponse weights_info(Services& services, const Call& call);
@@ -104,7 +104,7 @@ serve::HttpResponse publish(Services& services, const Call& call);
 serve::HttpResponse unpublish(Services& services, const Call& call);
 serve::HttpResponse set_ttl(Services& services, const Call& call);
 void remove_expired(Store& store);
-// What a killed server wrote and did not come to note.
+// Removes files that a killed server wrote but did not record.
 void remove_unnamed_folders(const std::filesystem::path& root, Store& store);
 
 // twinkle/gateway.cpp
@@ -117,7 +117,7 @@ serve::HttpResponse metrics(Services& services, const Call& call);
 serve::HttpResponse status_page(Services& services, const Call& call);
 serve::HttpResponse status_file(const Call& call);  // the page itself
 
-// The result of a future, or the reason there is none; none while it is not done. JSON for who does not accept protobuf.
+// The result of a future, or its error; none while it is pending. JSON for clients that do not accept protobuf.
 std::optional<serve::HttpResponse> result_of(Services& services, const Call& call, const std::string& id);
 
 }  // namespace hone::tinker

@@ -61,7 +61,7 @@ std::string path_in(const Call& call) {
   return fmt::format("tinker://{}/{}/{}", call.parts.at(0), call.parts.at(1), call.parts.at(2));
 }
 
-// Only its owner changes it, public or not.
+// Only the owner may change it, public or not.
 Checkpoint own_checkpoint(Services& services, const Call& call) {
   auto found = services.store.checkpoint(path_in(call), call.tenant);
   if (!found || found->owner != call.tenant) throw not_found("checkpoint " + path_in(call));

@@ -1,4 +1,4 @@
-// Results that clients wait for. Those of training are in the store; those of sampling are here, and are gone with the process.
+// Results that clients wait for. Those of training are in the store; those of sampling are only in memory.
 #pragma once
 #include <boost/asio/io_context.hpp>
 #include <map>
@@ -16,7 +16,7 @@ class Futures {
  public:
   explicit Futures(asio::io_context& io) : io_(io) {}
 
-  // I/O thread: notified when the future is done, or the server ends. Look at the result after this, then wait.
+  // I/O thread: notified when the future is done, or the server shuts down. Check the result after this call, then wait.
   std::shared_ptr<serve::Signal> watch(const std::string& id);
   // Any thread.
   void notify(const std::string& id);
@@ -28,7 +28,7 @@ class Futures {
     double finished = 0;
     Outcome outcome = {};
   };
-  // False: it is known already, and nothing changes. None: as many wait as may.
+  // False: already known, nothing changes. None: too many are pending.
   std::optional<bool> add_sample(const std::string& id, const std::string& owner, size_t most);
   void finish_sample(const std::string& id, Outcome outcome);
   std::optional<Sample> sample(const std::string& id, const std::string& owner);
@@ -36,7 +36,7 @@ class Futures {
     size_t samples = 0, polls = 0;  // not done; clients that wait
   };
   Counts counts();
-  // Samples that have been done for so many seconds, and watchers that gave up.
+  // Removes samples that have been done for this many seconds, and watchers that gave up.
   void forget(double older_than);
 
  private:

@@ -1,4 +1,4 @@
-// Who may come in: API keys, each of a tenant. Kept as digests; every key takes the same time, right or wrong.
+// Authentication: API keys, each belonging to a tenant. Stored as digests and compared in constant time.
 #pragma once
 #include <array>
 #include <filesystem>
@@ -14,10 +14,10 @@ namespace hone::tinker {
 
 class Keys {
  public:
-  // Throws UserError(usage) for a key that is too short to be one, or that two tenants share.
+  // Throws UserError(usage) for a key that is too short, or that two tenants share.
   void add(const std::string& tenant, const std::string& key);
-  // Lines of "tenant key" or "tenant sha256:DIGEST", with limits behind them: priority=1 max_rank=32 max_pending=100
-  // tokens_per_minute=100000 checkpoint_gb=5. Empty lines and those that begin with # are passed over.
+  // Lines of "tenant key" or "tenant sha256:DIGEST", followed by limits: priority=1 max_rank=32 max_pending=100
+  // tokens_per_minute=100000 checkpoint_gb=5. Empty lines and lines that start with # are skipped.
   void add_file(const std::filesystem::path& file);
   bool empty() const { return entries_.empty(); }
   std::optional<std::string> tenant_of(std::string_view key) const;
@@ -35,10 +35,10 @@ class Keys {
   AllTenantLimits limits_;
 };
 
-// X-API-Key, or the token of a bearer; "" where there is neither.
+// X-API-Key, or a bearer token; "" if there is neither.
 std::string_view key_of(const serve::HttpRequest& request);
 
-// The key of a server that was given none: drawn once, and kept in a file that only its owner reads.
+// The key of a server started without one: generated once, and stored in a file that only its owner can read.
 std::string own_key(const std::filesystem::path& file);
 
 }  // namespace hone::tinker

@@ -13,7 +13,7 @@ constexpr std::string_view kAnswered[] = {
     "/detokenize",   "/version",
 };
 
-// As the body names it; a body that is none is left to who answers it.
+// The model named in the body; an invalid body is left to the handler.
 std::string model_in(const serve::HttpRequest& request) {
   const auto body = parse_json(request.body);
   return body && body->is_object() && body->contains("model") && (*body)["model"].is_string()
@@ -34,7 +34,7 @@ const serve::Route* OpenAiApi::find_route(std::string_view method, std::string_v
   return route && std::ranges::count(kAnswered, route->path) ? route : nullptr;
 }
 
-// Each request has a list of adapters of its own, with nothing in it that its tenant may not use.
+// Each request has its own list of adapters, without those its tenant may not use.
 boost::asio::awaitable<void> OpenAiApi::answer(serve::Exchange& exchange, const serve::Route& route, std::string tenant) {
   serve::Adapters adapters({}, 0);
   std::shared_ptr<void> held;

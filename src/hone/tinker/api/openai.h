@@ -1,4 +1,4 @@
-// OpenAI's and Anthropic's interfaces to the base model and to what tenants saved for sampling. I/O thread.
+// OpenAI's and Anthropic's APIs for the base model and the tenants' sampler weights. I/O thread.
 #pragma once
 #include "hone/serve/routes.h"
 #include "hone/tinker/api/call.h"
@@ -10,9 +10,9 @@ class OpenAiApi {
   OpenAiApi(const serve::ServedModel& served, Services& services, serve::Workers& workers)
       : served_(served), services_(services), workers_(workers) {}
 
-  // Null: this server does not answer it.
+  // Null: not a route of this server.
   static const serve::Route* find_route(std::string_view method, std::string_view path);
-  // A request's model is the base by its name, a checkpoint by its tinker:// path, or a sampler by its id.
+  // A request's model is the base model's name, a checkpoint's tinker:// path, or a sampler's id.
   boost::asio::awaitable<void> answer(serve::Exchange& exchange, const serve::Route& route, std::string tenant);
 
  private:

@@ -1,4 +1,4 @@
-// Which handler answers a method and path.
+// Routes: the handler of a method and path.
 #pragma once
 #include "hone/tinker/api/call.h"
 

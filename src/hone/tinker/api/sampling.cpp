@@ -1,4 +1,4 @@
-// Sampling: sessions on the base model, a checkpoint or unnamed weights, and requests to them.
+// Sampling: sessions on the base model, a checkpoint or unnamed weights, and their requests.
 #include "hone/serve/http/head.h"
 #include "hone/tinker/api/call.h"
 #include "hone/tinker/wire/json_fields.h"

@@ -1,4 +1,4 @@
-// Sessions: what a client does before and beside its work.
+// Sessions: requests of a client besides its training and sampling.
 #include "hone/serve/http/head.h"
 #include "hone/tinker/api/call.h"
 #include "hone/tinker/wire/json_fields.h"
@@ -14,7 +14,7 @@ Session session_named(Services& services, const Call& call, const std::string& i
 
 }  // namespace
 
-// Flags that later SDKs know are sent as what this server does.
+// Feature flags of later SDKs, set to this server's behavior.
 serve::HttpResponse client_config(Services&, const Call&) {
   return serve::json_response({{"pjwt_auth_enabled", false},
                                {"credential_default_source", "api_key"},
@@ -39,7 +39,7 @@ serve::HttpResponse capabilities(Services& services, const Call&) {
                                                                   {"sampleable", true}}})}});
 }
 
-// A gateway gives the session one name on all of its workers.
+// A gateway gives the session the same name on all workers.
 serve::HttpResponse create_session(Services& services, const Call& call) {
   auto body = body_of(call);
   const auto given = text_field(body, "session_id", "");
@@ -73,7 +73,7 @@ serve::HttpResponse get_session(Services& services, const Call& call) {
                                {"user_metadata", session.info.value("user_metadata", Json())}});
 }
 
-// Accepted and not kept: without an answer the SDK would send it forever.
+// Accepted and discarded: without a response the SDK would retry forever.
 serve::HttpResponse telemetry(Services&, const Call&) { return serve::json_response({{"status", "accepted"}}); }
 
 }  // namespace hone::tinker

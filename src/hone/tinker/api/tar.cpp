@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kBlock = 512;
 
-// A number of `width` - 1 octal digits; sizes beyond them as a binary number, as GNU tar writes it.
+// A number of `width` - 1 octal digits; larger sizes in binary, as GNU tar writes them.
 void put_number(std::string& header, size_t place, size_t width, uint64_t value) {
   auto digits = fmt::format("{:0{}o}", value, width - 1);
   if (digits.size() == width - 1) {

@@ -1,4 +1,4 @@
-// A tar archive of a few files, as any tar reads it.
+// A tar archive of a few files.
 #pragma once
 #include <filesystem>
 #include <string>

@@ -1,4 +1,4 @@
-// How many tokens a minute each tenant has left. Any thread.
+// Token rate limits per tenant. Thread-safe.
 #pragma once
 #include <map>
 #include <mutex>
@@ -11,8 +11,8 @@ namespace hone::tinker {
 class TokenRate {
  public:
   explicit TokenRate(const AllTenantLimits& limits) : limits_(limits) {}
-  // Takes them from what the tenant has saved up, a minute's worth at most; one request may go beyond, and the next ones wait.
-  // Throws ApiError(429) with the seconds to wait when nothing is left.
+  // Takes tokens from the tenant's bucket, which holds at most a minute's worth; one request may overdraw it, and the next ones
+  // wait. Throws ApiError(429) with the seconds to wait if it is empty.
   void spend(const std::string& tenant, int64_t tokens);
 
  private:

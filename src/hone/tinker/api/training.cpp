@@ -1,4 +1,4 @@
-// Training: requests are written down here, in the order of their numbers, and done by the model's thread.
+// Training: requests are stored here in the order of their sequence numbers and executed by the model's thread.
 #include <random>
 
 #include "hone/tinker/api/call.h"
@@ -23,7 +23,7 @@ serve::HttpResponse submit(Services& services, const Call& call, const std::stri
   const auto run = run_named(services, call, model_id);
   if (run.unloaded) throw serve::ApiError(400, "this model was unloaded", "model_id");
   if (request.seq < 1) throw serve::ApiError(400, fmt::format("seq_id is {}; the first is 1", request.seq), "seq_id");
-  if (!services.store.request(run.id, request.seq)) require_room(services, call.tenant, tokens);  // sent again: it has its room
+  if (!services.store.request(run.id, request.seq)) require_room(services, call.tenant, tokens);  // not for a retry
   const auto seq = request.seq;
   const auto added = services.store.add_request(run.id, std::move(request));
   if (added == Store::Added::differs)
@@ -80,7 +80,7 @@ void require_room(Services& services, const std::string& tenant, int64_t tokens)
     full.retry_after = 1;
     throw full;
   }
-  if (tokens > 0) services.rate.spend(tenant, tokens);  // who has none left may save what was learned
+  if (tokens > 0) services.rate.spend(tenant, tokens);  // at the limit, saving is still allowed
 }
 
 serve::HttpResponse create_model(Services& services, const Call& call) {

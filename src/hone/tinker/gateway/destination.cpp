@@ -11,7 +11,7 @@ namespace {
 
 using Kind = Destination::Kind;
 
-// What samples are drawn from: a sampler, a checkpoint, or the base model.
+// What is sampled from: a sampler, a checkpoint, or the base model.
 Destination sampled_from(const Json& body) {
   if (auto sampler = text_field(body, "sampling_session_id", ""); !sampler.empty()) return {Kind::sampler, sampler};
   if (auto path = text_field(body, "model_path", ""); !path.empty()) return {Kind::checkpoint, path};
@@ -45,12 +45,12 @@ Destination destination_by(std::string_view path, const Call& call) {
   if (path == "/api/v1/create_sampling_session" || path == "/api/v1/asample") return sampled_from(body_of(call));
   if (path == "/api/v1/samplers/{}") return {Kind::sampler, call.parts.at(0)};
   if (path == kTwinkleModel || path == kTwinkleSampler) return {Kind::model, call.parts.at(0)};
-  if (path == kTwinkleProcessor) return {Kind::model, ""};  // the one there is: its template encodes the rows
+  if (path == kTwinkleProcessor) return {Kind::model, ""};  // the only one: its template encodes the rows
   if (path.ends_with("/weights_info")) {
     const auto body = body_of(call);
     return {Kind::checkpoint, tinker_path(required_text(body, has_field(body, "twinkle_path") ? "twinkle_path" : "tinker_path"))};
   }
-  // A published checkpoint is another tenant's run, of which a client may know no more than that.
+  // A published checkpoint is another tenant's run, of which a client may learn nothing else.
   if (path.ends_with("/archive") || path.find("/checkpoint_path/") != path.npos)
     return {Kind::checkpoint, fmt::format("tinker://{}/{}/{}", call.parts.at(0), call.parts.at(1), call.parts.at(2))};
   if (path.find("/training_runs/{}") != path.npos) return run_in_path();

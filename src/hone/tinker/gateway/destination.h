@@ -1,4 +1,4 @@
-// Routing: what a request names determines the worker that answers it.
+// Routing: the objects that a request names determine its worker.
 #pragma once
 #include "hone/tinker/api/call.h"
 
@@ -10,9 +10,9 @@ struct Destination {
   std::string name;
 };
 
-// Throws ApiError(400) for a body that names nothing, or is none.
+// Throws ApiError(400) for an invalid body or one that names nothing.
 Destination destination_of(const Call& call);
-// Kind::any: its id does not say.
+// Kind::any: its id does not tell.
 Destination destination_of_future(const std::string& id);
 
 }  // namespace hone::tinker

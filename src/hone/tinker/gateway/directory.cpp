@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kMostKnown = 100'000;
 constexpr std::chrono::milliseconds kLookAtFilesEvery{1000}, kLookForWorkersEvery{200};
 
-// Of one connection, or this gateway's own business.
+// For one connection, or for the gateway itself.
 constexpr std::string_view kKeptBack[] = {"host",    "connection", "content-length", "transfer-encoding",   "te",     "trailer",
                                           "upgrade", "keep-alive", "expect",         "proxy-authorization", "origin", "referer"};
 
@@ -55,7 +55,7 @@ bool Directory::all_alive() const {
   return std::ranges::all_of(workers_, [](const auto& worker) { return worker->is_alive(); });
 }
 
-// WorkerList that are named still stay the same, with what is known of them.
+// Workers still listed are kept with what is known about them.
 void Directory::read_urls() {
   std::vector<std::string> urls;
   for (const auto& word : config_.worker_urls) {
@@ -159,7 +159,7 @@ asio::awaitable<std::shared_ptr<Worker>> Directory::any(Asking asking) {
   }
 }
 
-// The highest of the hashes of tenant and worker: a worker more or less moves the tenants of that worker alone.
+// Rendezvous hashing of tenant and worker: adding or removing a worker moves only that worker's tenants.
 asio::awaitable<std::shared_ptr<Worker>> Directory::of_model(Asking asking, std::string base_model) {
   while (true) {
     co_await learn_models(asking.request);

@@ -1,4 +1,4 @@
-// Which worker has what: a model by its name, a run, a sampler or a checkpoint by asking. I/O thread.
+// Locates workers: a model by its name; a run, a sampler or a checkpoint by querying. I/O thread.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -14,38 +14,38 @@ struct DirectoryConfig {
 
 using WorkerList = std::vector<std::shared_ptr<Worker>>;
 
-// A request with the headers of the client's that a worker is to see: its key above all.
+// A request with the client's headers that a worker needs, above all its key.
 serve::UpstreamRequest request_like(const serve::HttpRequest& asked, std::string method, std::string path,
                                     std::string_view body = {});
-// The client's request as it is, for a worker.
+// The client's request, unchanged, for a worker.
 serve::UpstreamRequest forwarded(const serve::HttpRequest& asked);
 
 class Directory {
  public:
-  // Throws UserError(usage) for an address that is none.
+  // Throws UserError(usage) for an invalid URL.
   Directory(asio::io_context& io, DirectoryConfig config);
 
   const WorkerList& workers() const { return workers_; }
   bool all_alive() const;
-  // Begins to watch the workers, and the files that name them.
+  // Starts to monitor the workers, and the files that list them.
   void start();
 
-  // What a client names, by what this gateway passes its key on with. Each throws ApiError(404) for what no worker has, and
-  // ApiError(503) when it may be at a worker that does not answer until `deadline`.
+  // Locates what a client names, with the client's key. Each throws ApiError(404) if no worker has it, and ApiError(503) if it
+  // may be on a worker that does not respond until `deadline`.
   struct Asking {
     const std::string& tenant;
     const serve::HttpRequest& request;
     serve::Clock::time_point deadline;
   };
-  // Of the workers with this base model, always the same one for a tenant: what it saved is where it trains.
+  // Among the workers with this base model, always the same one for a tenant, so that its checkpoints are where it trains.
   asio::awaitable<std::shared_ptr<Worker>> of_model(Asking asking, std::string base_model);
   asio::awaitable<std::shared_ptr<Worker>> of_run(Asking asking, std::string run);
   asio::awaitable<std::shared_ptr<Worker>> of_sampler(Asking asking, std::string sampler);
   asio::awaitable<std::shared_ptr<Worker>> of_checkpoint(Asking asking, std::string tinker_path);
-  // Any that answers.
+  // Any available worker.
   asio::awaitable<std::shared_ptr<Worker>> any(Asking asking);
 
-  // Asks workers that are not known yet which models they have.
+  // Queries the models of workers that are not known yet.
   asio::awaitable<void> learn_models(const serve::HttpRequest& asked);
   WorkerList with_model(std::string_view base_model) const;
   std::vector<std::string> model_names() const;
@@ -55,7 +55,7 @@ class Directory {
   void read_files();
   asio::awaitable<void> watch_files();
   asio::awaitable<std::shared_ptr<Worker>> find(Asking asking, std::string id, serve::UpstreamRequest question, std::string what);
-  // For the workers to change; throws ApiError(503) when the deadline has passed.
+  // Waits for a change of the workers; throws ApiError(503) after the deadline.
   static asio::awaitable<void> wait_a_little(serve::Clock::time_point deadline);
 
   asio::io_context& io_;

@@ -18,7 +18,7 @@ using serve::Exchange;
 using serve::HttpRequest;
 using serve::HttpResponse;
 
-constexpr std::chrono::seconds kWaitForWorker{20};  // the SDK gives a request 60 and then sends it again
+constexpr std::chrono::seconds kWaitForWorker{20};  // the SDK retries a request after 60
 constexpr std::chrono::seconds kHoldPoll{32};       // a worker holds one for 30, the SDK for 45
 constexpr serve::UpstreamLimits kResultLimits{.time = std::chrono::seconds(40), .body_bytes = size_t{1} << 30};
 
@@ -76,7 +76,7 @@ class TinkerGateway : public TinkerService {
     }
   }
 
-  // What is answered here, or put together out of the answers of all workers. None: it is one worker's.
+  // Requests answered here, or merged from the responses of all workers. None: it belongs to one worker.
   std::optional<MergedAnswers::Answer> merged_answer(std::string_view path, const Call& call) {
     if (path == kHealth) return own(serve::json_response({{"status", "ok"}}));
     if (path == "/" || path == "/status/{}") return own(status_file(call));
@@ -131,7 +131,7 @@ class TinkerGateway : public TinkerService {
     co_return worker;
   }
 
-  // The only model there is, for who names none.
+  // The only model, if the request names none.
   asio::awaitable<Destination> destination(const Call& call) {
     auto to = destination_of(call);
     if (to.kind == Destination::Kind::model && to.name.empty()) {
@@ -157,7 +157,7 @@ class TinkerGateway : public TinkerService {
     co_await exchange.respond(std::move(response));
   }
 
-  // The worker's address is not for clients, but the worker's number precedes the archive's name.
+  // The worker's address is not for clients; the worker's index precedes the archive's name.
   HttpResponse archive_at_this_address(const HttpResponse& response, const Worker& worker, const Call& call) const {
     constexpr std::string_view kArchives = "/api/v1/archives/";
     std::string location;
@@ -187,7 +187,7 @@ class TinkerGateway : public TinkerService {
     throw not_found("archive of this address any more");
   }
 
-  // A worker that was started behind the session learns of it first.
+  // A worker started after the session learns of it first.
   asio::awaitable<void> begin_in_session(Exchange& exchange, const Call& call) {
     const auto session = required_text(body_of(call), "session_id");
     auto to = co_await destination(call);
@@ -203,7 +203,7 @@ class TinkerGateway : public TinkerService {
     co_await exchange.respond(std::move(response));
   }
 
-  // A poll whose worker is away waits for its return: to the client the result takes a little longer.
+  // A poll whose worker is unavailable waits for its return: for the client the result only takes longer.
   asio::awaitable<void> retrieve(Exchange& exchange, const Call& call) {
     const auto id = required_text(body_of(call), "request_id");
     const auto deadline = Clock::now() + kHoldPoll;
@@ -239,7 +239,7 @@ class TinkerGateway : public TinkerService {
       auto response = co_await worker->ask(std::move(request), kResultLimits, &exchange);
       co_return response;
     }
-    // A sample without a session: who does not know it says so at once.
+    // A sample without a session: an unknown one fails at once.
     std::optional<HttpResponse> last;
     const auto workers = directory_.workers();
     for (const auto& worker : workers) {

@@ -1,4 +1,4 @@
-// hone serve-tinker --worker_urls: one address for several servers of the tinker SDK, each with its base model.
+// hone serve-tinker --worker_urls: one address for several tinker servers, each with its own base model.
 #pragma once
 #include "hone/serve/server.h"
 #include "hone/tinker/api/keys.h"

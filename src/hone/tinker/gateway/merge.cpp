@@ -9,10 +9,10 @@ namespace hone::tinker {
 namespace {
 
 struct MetricFamily {
-  std::string head, samples;  // # HELP and # TYPE; the lines behind them
+  std::string head, samples;  // # HELP and # TYPE, then their samples
 };
 
-// name 1, or name{label="x"} 1: with the worker's label before the others.
+// name 1, or name{label="x"} 1: adds the worker's label before the others.
 std::string with_worker(const std::string& line, const std::string& worker) {
   const auto end = line.find_first_of("{ ");
   if (end == line.npos) return line;

@@ -1,4 +1,4 @@
-// One answer out of those of several workers.
+// Merges the responses of several workers.
 #pragma once
 #include <map>
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace hone::tinker {
 
-// A page of all entries: newest first by their field `time`, or as they are when there is none (null).
+// A page of all entries: newest first by their field `time`, or in order if it is null.
 Json page_of_entries(Json entries, const char* time, Page page);
-// Sums the numbers that every worker counts. Other values are those of the first worker.
+// Sums the counters of all workers. Other values are those of the first worker.
 void add_numbers(Json& sum, const Json& each);
 // Metrics in Prometheus' text format, each sample labelled with its worker; samples of one family are adjacent.
 std::string merged_metrics(const std::vector<std::pair<std::string, std::string>>& worker_and_text);

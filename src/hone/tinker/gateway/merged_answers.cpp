@@ -29,14 +29,14 @@ asio::awaitable<std::vector<MergedAnswers::Told>> MergedAnswers::ask_all(const C
       auto parsed = parse_json(response.body);
       const bool is_object = parsed && parsed->is_object();
       all.push_back({worker, std::move(response), is_object ? std::move(*parsed) : Json::object()});
-    } catch (const serve::ApiError&) {  // it is as good as away
+    } catch (const serve::ApiError&) {  // treated as unavailable
     }
   }
   if (all.empty()) throw unreachable_worker();
   co_return all;
 }
 
-// The first that went well; else what most of them would say: that there is nothing of this name.
+// The first success; otherwise the usual error: there is nothing of this name.
 serve::HttpResponse MergedAnswers::best_of(std::vector<Told> told) {
   const auto good = std::ranges::find_if(told, [](const Told& each) { return each.response.status == 200; });
   return std::move((good != told.end() ? good : told.begin())->response);
@@ -187,7 +187,7 @@ MergedAnswers::Answer MergedAnswers::status(const Call& call) {
   server["version"] = version();
   server["seconds"] = unix_seconds() - started_;
   server["base_model"] = fmt::format("{}", fmt::join(directory_.model_names(), ", "));
-  // Limits are every worker's own; they are the same on all.
+  // Every worker has its own limits, which are the same on all.
   if (const auto limits = std::ranges::find_if(told, [](const Told& each) { return each.response.status == 200; });
       limits != told.end())
     for (const char* name : {"priority", "tokens_per_minute"})

@@ -1,4 +1,4 @@
-// Requests to all workers at once: lists, sessions, metrics. I/O thread.
+// Requests to all workers: lists, sessions, metrics. I/O thread.
 #pragma once
 #include "hone/tinker/api/call.h"
 #include "hone/tinker/gateway/directory.h"
@@ -12,16 +12,16 @@ class MergedAnswers {
   using Answer = asio::awaitable<serve::HttpResponse>;
   Answer capabilities(const Call& call);
   Answer openai_models(const Call& call);
-  // A list of what has a time, newest first. Models whose workers do not answer are named in it.
+  // A list of entries with a time, newest first. Includes the names of models whose workers do not respond.
   Answer list(const Call& call, const char* field, const char* time, int64_t limit);
   Answer sessions(const Call& call);
   Answer session(const Call& call);
-  // A session is the same on all workers, so that a client may train one model beside another.
+  // A session exists on all workers, so that a client may train several models.
   Answer create_session(const Call& call);
   Answer heartbeat(const Call& call);
   Answer finish_session(const Call& call);
-  // Makes the session known to a worker that was not there when it began. False: it is unknown, or that worker has it
-  // already.
+  // Creates the session on a worker that joined later.
+  // False: it is unknown, or that worker already has it.
   asio::awaitable<bool> adopt_session(Worker& worker, const Call& call, const std::string& session);
   Answer status(const Call& call);
   Answer metrics(const Call& call);
@@ -34,7 +34,7 @@ class MergedAnswers {
     serve::HttpResponse response;
     Json body;  // an empty object where it is none
   };
-  // The answers of those that answer.
+  // The responses of the available workers.
   asio::awaitable<std::vector<Told>> ask_all(const Call& call, std::string method, std::string path, std::string body = {});
   asio::awaitable<Json> collect(const Call& call, const char* field, int64_t count, int64_t& total);
   Json unreachable_models() const;

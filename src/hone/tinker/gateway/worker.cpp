@@ -26,7 +26,7 @@ void Worker::set_alive(bool alive, const std::string& why) {
   if (!alive && (alive_ || !was_seen_)) log::warning("worker {} at {}: {}", number_, url_, why);
   if (alive && !alive_) {
     log::info("worker {} at {} answers", number_, url_);
-    models_ = nullptr;  // it may have been started with another
+    models_ = nullptr;  // it may have been restarted with another model
   }
   was_seen_ = true;
   alive_ = alive;
@@ -67,7 +67,7 @@ asio::awaitable<bool> Worker::until_alive(serve::Clock::time_point deadline) {
   co_return alive_ && !removed_;
 }
 
-// An answer that breaks off may be the request's own fault; whether the worker lives is checked every second.
+// A broken response may be the request's own fault; whether the worker is alive is checked every second.
 void Worker::note_failure(const serve::ApiError& problem) {
   ++failures_;
   if (problem.code == serve::kNoConnection) set_alive(false, problem.message);

@@ -1,4 +1,4 @@
-// One `hone serve-tinker` behind the gateway: whether it answers, which models it has, and the way to it. I/O thread.
+// One `hone serve-tinker` behind the gateway: its availability, models and address. I/O thread.
 #pragma once
 #include <vector>
 
@@ -24,13 +24,13 @@ class Worker {
   void set_models(Json models) { models_ = std::move(models); }
   bool has_model(std::string_view name) const;
 
-  // Asks for its health until the worker is removed.
+  // Polls its health until the worker is removed.
   static asio::awaitable<void> watch(std::shared_ptr<Worker> worker);
   void remove();
-  // True once it answers; false when it did not until then.
+  // True once it responds; false on timeout.
   asio::awaitable<bool> until_alive(serve::Clock::time_point deadline);
 
-  // Both throw ApiError(502) when the connection breaks. Where there is none, the worker is taken for dead until it answers
+  // Both throw ApiError(502) if the connection breaks. If there is none, the worker counts as unavailable until it responds
   // again.
   asio::awaitable<serve::HttpResponse> ask(serve::UpstreamRequest request, serve::UpstreamLimits limits,
                                            serve::Exchange* asker = nullptr);

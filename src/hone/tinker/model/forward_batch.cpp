@@ -36,12 +36,12 @@ void check_datum(const Datum& datum, const TokenLoss& loss, int64_t max_length, 
   check_tokens(target_tokens(datum), vocabulary, "target_tokens");
 }
 
-// What a datum costs: positions with several targets count for each of them.
+// The cost of a datum: a position with several targets counts once per target.
 int64_t size_of(const Datum& datum) {
   return static_cast<int64_t>(datum.tokens.size()) * std::max<int64_t>(1, targets_in(datum).width);
 }
 
-// The position of the hidden state that predicts each target of a datum: several times where a position has several.
+// The position of the hidden state that predicts each target of a datum, repeated if a position has several targets.
 void append_positions(const Datum& datum, int64_t begin, std::vector<int64_t>& positions) {
   for (size_t i = 0; i < datum.tokens.size(); ++i)
     positions.insert(positions.end(), static_cast<size_t>(targets_in(datum).width), begin + static_cast<int64_t>(i));
@@ -60,7 +60,7 @@ void append_logprobs(const Tensor& logps, const std::vector<const Datum*>& data,
 
 }  // namespace
 
-// One adapter alone is a part of the head's own product, which is faster.
+// A single adapter is fused into the head's own product, which is faster.
 Tensor target_logps(model::CausalLM& model, const ops::LoraMapping& rows, const Tensor& hidden_th,
                     const std::vector<int64_t>& targets, double scale) {
   const auto& head = std::as_const(model).head();
@@ -85,8 +85,8 @@ void ForwardTask::fail(const std::string& why, bool users_fault) {
   is_users_fault_ = users_fault;
 }
 
-// Data in order, of one task behind the other: sums of losses do not care where a pass ends. What needs gradients and what
-// does not are not mixed.
+// Data in order, task by task: sums of losses do not depend on the boundaries of passes. Data with and without gradients are not
+// mixed.
 std::vector<ForwardBatch::Part> ForwardBatch::next_pass() {
   std::vector<Part> pass;
   int64_t size = 0;
@@ -106,7 +106,7 @@ std::vector<ForwardBatch::Part> ForwardBatch::next_pass() {
   return pass;
 }
 
-// Of the targets of all parts, one part behind the other. The head is read once for all of them.
+// The targets of all parts, concatenated. The head's weight is read once for all of them.
 std::vector<Tensor> ForwardBatch::logps_of(const std::vector<Part>& pass, const Tensor& hidden_th) {
   std::vector<int64_t> targets, positions, counts;
   ops::LoraMapping rows;

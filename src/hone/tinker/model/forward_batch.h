@@ -1,14 +1,14 @@
-// forward and forward_backward of several runs at once: their data are packed into common passes over the base model.
+// forward and forward_backward of several runs: their data are packed into shared passes over the base model.
 #pragma once
 #include "hone/ops/linear/multi_lora.h"
 #include "hone/tinker/model/training_run.h"
 
 namespace hone::tinker {
 
-// A request of one run on its way through the passes.
+// A request of one run during the passes.
 class ForwardTask {
  public:
-  // Throws RequestError when the data does not fit the loss or the model, before anything is computed.
+  // Throws RequestError if the data do not match the loss or the model, before anything is computed.
   ForwardTask(model::CausalLM& model, TrainingRun& run, ForwardBackwardRequest request, int64_t max_length);
 
   bool done() const { return failed() || next_ == request_.data.size(); }
@@ -35,10 +35,10 @@ class ForwardTask {
 class ForwardBatch {
  public:
   ForwardBatch(model::CausalLM& model, int64_t batch_tokens) : model_(model), batch_tokens_(batch_tokens) {}
-  // One task of a run at most. The task outlives the batch.
+  // At most one task per run. The task must outlive the batch.
   void add(ForwardTask& task) { tasks_.push_back(&task); }
-  // One pass over at most `batch_tokens` tokens, or over one datum that is longer. False: all tasks are done. A task that fails
-  // does so alone; throws when the pass itself fails, and then what its tasks did is undefined: in_pass() tells which they are.
+  // One pass over at most `batch_tokens` tokens, or over one longer datum. False: all tasks are done. A failing task fails alone;
+  // if the pass itself fails, this throws and the results of its tasks are undefined: in_pass() lists them.
   bool step();
   const std::vector<ForwardTask*>& in_pass() const { return in_pass_; }
   int64_t tokens_in_pass() const { return tokens_; }
@@ -58,8 +58,8 @@ class ForwardBatch {
   std::vector<ForwardTask*> tasks_, in_pass_;
 };
 
-// Log-probabilities of `targets`, one behind each hidden state, by the base and on the head the adapters that `rows` say: all of
-// the hidden states are in one range or another, in order.
+// Log-probabilities of `targets`, one after each hidden state, with the adapters of `rows` on the head: all hidden states belong
+// to consecutive ranges.
 Tensor target_logps(model::CausalLM& model, const ops::LoraMapping& rows, const Tensor& hidden_th,
                     const std::vector<int64_t>& targets, double scale = 1);
 

@@ -32,7 +32,7 @@ bool has_adapter_of(const std::vector<ops::LoraWeights>& adapters, const ops::Lo
   });
 }
 
-// One adapter alone is a part of the layers' own products, which is faster.
+// A single adapter is fused into the layers' own products, which is faster.
 ActiveAdapters::ActiveAdapters(model::CausalLM& model, const ops::LoraMapping& rows, bool training) : model_(model) {
   model_.set_training(training);
   const bool alone = rows.size() == 1 && !rows.front().adapter.empty();

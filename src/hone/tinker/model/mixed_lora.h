@@ -7,8 +7,8 @@ namespace hone::tinker {
 
 bool has_adapter_of(const std::vector<ops::LoraWeights>& adapters, const ops::LoraMapping& rows);
 
-// While it lives, `rows` say which adapter is part of the model on which rows of a packed pass; behind it none is. All rows must
-// be in one range or another, in order. An adapter called "" is the base alone.
+// During its lifetime, `rows` assign adapters to the rows of a packed pass. All rows must belong to consecutive ranges. An
+// adapter "" is the base model alone.
 class ActiveAdapters {
  public:
   ActiveAdapters(model::CausalLM& model, const ops::LoraMapping& rows, bool training);

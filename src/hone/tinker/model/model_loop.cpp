@@ -47,7 +47,7 @@ void ModelLoop::submit(const std::string& run, int64_t seq) {
   ready_.notify_one();
 }
 
-// Without one the thread only looks what there is to do.
+// Without a timeout the thread only checks for work.
 void ModelLoop::push(std::function<void()> command) {
   std::lock_guard lock(mutex_);
   if (command) commands_.push_back(std::move(command));
@@ -95,8 +95,8 @@ bool ModelLoop::has_turn() {
   return std::ranges::any_of(lines_, [](const auto& each) { return each.second.has_turn(); });
 }
 
-// One request of each run that has one. Where there are more runs than places, those go first that waited longest, and a tenant's
-// second run comes behind everybody's first. Among those that have a place, priority says who is computed first.
+// Selects one request of each run that has one. If there are more runs than slots, those that waited longest go first, and a
+// tenant's second run comes after every tenant's first. Among the selected ones, priority decides the order.
 std::vector<ModelLoop::Turn> ModelLoop::next_turns() {
   std::vector<std::pair<uint64_t, const std::string*>> ready;
   for (const auto& [run, line] : lines_)
@@ -172,7 +172,7 @@ void ModelLoop::take_snapshot(Resident& resident, int64_t seq) try {
   log::error("{}: no snapshot was taken, and the requests behind the last one are kept: {}", resident.row.id, problem.what());
 }
 
-// The least recently used runs leave the memory: their snapshot and the requests behind it bring them back.
+// Evicts the least recently used runs from memory: their snapshot and the requests after it restore them.
 void ModelLoop::make_room() {
   while (residents_.size() >= config_.max_adapters) {
     auto oldest = std::ranges::min_element(residents_, {}, [](const auto& each) { return each.second.used; });

@@ -1,5 +1,5 @@
-// The thread that owns the model: requests of training runs in their order, several runs in one pass, and steps of the sampler
-// between them.
+// The thread that owns the model: training requests in
+// order, several runs per pass, and engine steps in between.
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -41,13 +41,13 @@ class ModelLoop {
   ~ModelLoop() { stop(); }
 
   void start();  // with what an earlier process left undone
-  // Any thread. A request runs once all of its run with lower numbers are done.
+  // Thread-safe. A request runs after all earlier ones of its run.
   void submit(const std::string& run, int64_t seq);
   void sample(SampleJob job);
   void unload(const std::string& run);
   void stop();  // behind the present request
 
-  // Since the start, and now. Any thread.
+  // Totals since the start, and current values. Thread-safe.
   struct Stats {
     size_t waiting_requests = 0, waiting_runs = 0, resident_runs = 0;
     int64_t requests_done = 0, requests_failed = 0, optim_steps = 0, passes = 0, runs_in_passes = 0, tokens = 0;
@@ -55,9 +55,9 @@ class ModelLoop {
   };
   Stats stats();
 
-  // For requests that go to the engine directly, OpenAI's and the like. I/O thread.
+  // For requests that use the engine directly, such as OpenAI's. I/O thread.
   serve::EngineLoop& engine() { return engine_; }
-  // An adapter that stays loaded as long as the value lives. Throws UserError.
+  // An adapter that stays loaded during the lifetime of the value. Throws UserError.
   boost::asio::awaitable<std::shared_ptr<void>> hold_adapter(std::string folder);
 
  private:
@@ -87,7 +87,7 @@ class ModelLoop {
   bool is_stopping();
   std::vector<Turn> next_turns();
   void sample_for_a_while(bool training_waits);
-  // round.cpp: a request of each of several runs. Requests that need passes over the model are computed together.
+  // round.cpp: one request of each of several runs. Requests that need model passes are computed together.
   struct Forward;
   struct Computed {
     Turn turn;

@@ -1,4 +1,4 @@
-// What each kind of request does to its run; those that ask for passes over the model are in round.cpp.
+// The effect of each kind of request on its run; requests that need model passes are in round.cpp.
 #include <algorithm>
 #include <cctype>
 
@@ -12,7 +12,7 @@ namespace hone::tinker {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr int64_t kUnnamedKept = 64;  // weights for sampling without a name, of a session
+constexpr int64_t kUnnamedKept = 64;  // unnamed sampler weights of a session
 
 Json parsed_request(const std::string& body) {
   auto json = parse_json(body);
@@ -29,13 +29,13 @@ int64_t bytes_below(const fs::path& folder) {
   return bytes;
 }
 
-// Each save has a folder of its own, around the checkpoint's.
+// Each save has its own folder, which contains the checkpoint's.
 void remove_files(const std::string& folder) {
   std::error_code ignored;
   if (!folder.empty()) fs::remove_all(fs::path(folder).parent_path(), ignored);
 }
 
-// Names are a part of tinker:// paths, never of files.
+// Names are part of tinker:// paths, never of file names.
 std::string checkpoint_name_in(const Json& body) {
   auto name = required_text(body, "path");
   auto plain = [](unsigned char c) { return c < 0x80 && (std::isalnum(c) || c == '.' || c == '_' || c == '-'); };
@@ -80,7 +80,7 @@ fs::path ModelLoop::write_files(const Resident& resident, int64_t seq, const cha
   return writer.commit();
 }
 
-// The same request done twice, because its end was not written down the first time, finds its own checkpoint and keeps it.
+// A request executed twice, because its completion was not stored the first time, finds its own checkpoint and keeps it.
 std::string ModelLoop::save_named(Resident& resident, const StoredRequest& request, const Json& body, const char* kind) {
   Checkpoint checkpoint{.run = resident.row.id,
                         .kind = kind,
@@ -129,7 +129,7 @@ Outcome ModelLoop::save_for_sampler(Resident& resident, const StoredRequest& req
   return answer({{"sampling_session_id", id}, {"type", "save_weights_for_sampler"}});
 }
 
-// A snapshot at once: the checkpoint may be gone when the run is rebuilt.
+// Takes a snapshot at once: the checkpoint may be gone when the run is restored.
 Outcome ModelLoop::load_weights(Resident& resident, const StoredRequest& request, const Json& body) {
   if (has_field(body, "weights_access_token")) throw RequestError("weights_access_token is not supported by this server");
   const auto path = required_text(body, "path");

@@ -1,4 +1,4 @@
-// A round: one request of each of several runs. forward and forward_backward of all of them share their passes.
+// A round: one request of each of several runs. Their forward and forward_backward requests share passes.
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -70,7 +70,7 @@ void ModelLoop::start(const Turn& turn, std::list<Forward>& forwards, std::vecto
   if (!joins) computed.push_back(computed_request(turn, *request, std::move(outcome), seconds));
 }
 
-// A run is answered as soon as its own data are done; the sampler has its share between passes.
+// A run is answered as soon as its own data are done; sampling gets its share between passes.
 void ModelLoop::compute(std::list<Forward>& forwards) {
   ForwardBatch batch(model_, config_.batch_tokens);
   for (auto& each : forwards) batch.add(each.task);
@@ -115,13 +115,13 @@ Outcome ModelLoop::outcome_of(const Turn& turn, const std::string& kind, const s
   return failure(kServersFault, false);
 }
 
-// What is left of a window of gradients in which a request failed must not be applied; a failed step has taken the window.
+// Gradients accumulated in a window with a failed request must not be applied; a failed step has consumed the window.
 void ModelLoop::after_failure(const std::string& run, const std::string& kind) {
   auto found = residents_.find(run);
   if (found == residents_.end()) return;
   if (kind == "forward_backward") found->second.run->spoil_gradients();
   if (kind == "optim_step") found->second.run->clear_gradients();
-  if (kind == "load_weights") residents_.erase(found);  // half of the weights may be there; it is rebuilt
+  if (kind == "load_weights") residents_.erase(found);  // weights may be partly loaded; the run is restored
 }
 
 ModelLoop::Computed ModelLoop::computed_request(const Turn& turn, StoredRequest request, Outcome outcome, double seconds) {

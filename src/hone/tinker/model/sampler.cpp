@@ -38,7 +38,7 @@ bool Sampler::in_use(const std::string& folder) const {
   return std::ranges::any_of(live_, [&](const auto& live) { return live.second->job.folder == folder; });
 }
 
-// Those in use are left alone: there may be more of them than `max_adapters` for a while.
+// Adapters in use are kept: there may temporarily be more than `max_adapters`.
 void Sampler::make_room() {
   while (adapters_.size() >= max_adapters_) {
     auto oldest = adapters_.end();
@@ -109,7 +109,7 @@ void Sampler::take(engine::RequestOutput output) {
   if (index == 0 && !output.prompt_logprobs.empty()) live->result.prompt_logprobs = std::move(output.prompt_logprobs);
   live->result.cached_tokens = std::max(live->result.cached_tokens, output.cached_tokens);
   if (output.finish == engine::FinishReason::none) return;
-  if (output.eos_logprob) {  // an end token is part of the answer here
+  if (output.eos_logprob) {  // an end token is part of the sample here
     sequence.tokens.push_back(output.stop_token);
     sequence.logprobs.push_back(*output.eos_logprob);
     sequence.top.emplace_back();
@@ -123,8 +123,8 @@ void Sampler::take(engine::RequestOutput output) {
   if (--live->unfinished == 0) finish(*live);
 }
 
-// The engine's log-probabilities are those of temperature 1. At another one they are computed again, of the tokens that were
-// chosen.
+// The engine's log-probabilities are at temperature 1. For other
+// temperatures they are recomputed for the sampled tokens.
 void Sampler::rescale(Live& job) {
   const auto& request = job.job.request;
   const double temperature = request.sampling.temperature;

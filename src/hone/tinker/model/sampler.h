@@ -1,4 +1,4 @@
-// Sampling from the base and from saved adapters, many requests at a time, on the one engine. For the model's thread.
+// Sampling from the base model and saved adapters, many requests at a time, on one engine. For the model's thread.
 #pragma once
 #include <functional>
 #include <map>
@@ -18,7 +18,7 @@ struct SampleJob {
 
 inline constexpr const char* kProtobuf = "application/x-protobuf";
 
-// What a future holds once it is done.
+// The content of a finished future.
 struct Outcome {
   bool failed = false;
   std::string body, content_type = "application/json";
@@ -28,7 +28,7 @@ Outcome failure(const std::string& message, bool users_fault);
 class Sampler {
  public:
   using OnDone = std::function<void(const std::string& id, Outcome outcome)>;
-  // `max_adapters` stay loaded; those unused for longest go first.
+  // Keeps `max_adapters` loaded; the least recently used are evicted first.
   Sampler(model::CausalLM& model, engine::Engine& engine, std::vector<text::TokenId> end_tokens, size_t max_adapters,
           OnDone on_done);
   ~Sampler();
@@ -36,7 +36,7 @@ class Sampler {
   void add(SampleJob job);
   void take(engine::RequestOutput output);  // of the engine's last step
   void fail_all(const std::string& why);
-  // An adapter that stays until it is released, for callers that use the engine directly. Throws UserError.
+  // An adapter that stays loaded until released, for callers that use the engine directly. Throws UserError.
   void hold_adapter(const std::string& folder);
   void release_adapter(const std::string& folder);
 

@@ -12,7 +12,7 @@ namespace {
 
 struct KnownLoss {
   const char* name;
-  std::vector<const char*> inputs;  // beside target_tokens
+  std::vector<const char*> inputs;  // in addition to target_tokens
   std::vector<const char*> settings;
 };
 
@@ -91,7 +91,7 @@ TokenTensors TokenLoss::tensors(const std::vector<const Datum*>& data, at::Devic
 }
 
 // A token without an advantage has a ratio of 1 and no gradient, however far apart its log-probabilities are: prompts are sent
-// so.
+// this way.
 Tensor TokenLoss::sum(const Tensor& logps, const TokenTensors& tensors) const {
   if (name_ == "cross_entropy") return -(logps * tensors.weights).sum();
   const auto& advantages = tensors.advantages;

@@ -1,11 +1,11 @@
-// The losses of the protocol: each a sum over tokens of log-probabilities with gradients, never a mean.
+// The protocol's losses: each a sum over tokens of log-probabilities with gradients, never a mean.
 #pragma once
 #include "hone/device/tensor.h"
 #include "hone/tinker/wire/forward_backward.h"
 
 namespace hone::tinker {
 
-// What a loss reads beside the log-probabilities, for each element of target_tokens.
+// The inputs of a loss besides the log-probabilities, for each element of target_tokens.
 struct TokenTensors {
   Tensor weights;                // cross_entropy
   Tensor old_logps, advantages;  // of policies
@@ -13,12 +13,12 @@ struct TokenTensors {
 
 class TokenLoss {
  public:
-  // Throws RequestError for a loss, or a setting of it, that is not known.
+  // Throws RequestError for an unknown loss or setting.
   TokenLoss(std::string name, const std::map<std::string, double>& config);
 
-  // Throws RequestError when the datum lacks a tensor, or has one of another shape than its target_tokens.
+  // Throws RequestError if the datum lacks a tensor, or has one of another shape than its target_tokens.
   void check(const Datum& datum) const;
-  // The tensors of these datums end to end.
+  // The tensors of these datums, concatenated.
   TokenTensors tensors(const std::vector<const Datum*>& data, at::Device device) const;
   Tensor sum(const Tensor& logps, const TokenTensors& tensors) const;
 

@@ -92,7 +92,7 @@ Json TrainingRun::optim_step(const AdamParams& params) {
   if (spoiled_)
     throw RequestError("a forward_backward before this optim_step failed: its gradients were dropped and nothing was updated");
   if (!params.same_state(params_)) make_optimizer(params);
-  if (!accumulated_) return {{"grad_norm", 0.0}};  // as torch: without gradients a step changes nothing
+  if (!accumulated_) return {{"grad_norm", 0.0}};  // as in torch: without gradients a step changes nothing
   if (params.grad_scale != 1)
     for (const auto& [name, tensor] : tuned_.trainable)
       if (tensor.grad().defined()) tensor.grad().mul_(params.grad_scale);
@@ -128,7 +128,7 @@ void TrainingRun::load(const std::filesystem::path& folder, bool optimizer) try 
   for (const auto& entry : saved.entries()) state.emplace_back(entry.name, saved.tensor(entry));
   optimizer_->load_state(state);
 } catch (const UserError& problem) {
-  log::warning("a checkpoint was not loaded: {}", problem.what());  // which names folders: not for clients
+  log::warning("a checkpoint was not loaded: {}", problem.what());  // which contains paths: not for clients
   throw RequestError("the checkpoint does not fit this model: it has another rank, or trains other layers");
 }
 

@@ -1,4 +1,4 @@
-// One tenant's LoRA on the shared base: gradients that accumulate, an optimizer step, files. For the model's thread.
+// One tenant's LoRA on the shared base model: gradient accumulation, optimizer step, files. For the model's thread.
 #pragma once
 #include <filesystem>
 
@@ -25,7 +25,7 @@ class TrainingRun {
   const std::string& name() const { return name_; }  // of its adapter
   const std::vector<std::pair<std::string, Tensor>>& trainable() const { return tuned_.trainable; }
   void note_gradients() { accumulated_ = true; }  // a backward pass adds to them
-  // What is left of a window of gradients in which a request failed must not be applied.
+  // Discards accumulated gradients of a window with a failed request.
   void spoil_gradients() { spoiled_ = true; }
   bool has_gradients() const { return accumulated_ || spoiled_; }
   void clear_gradients();
@@ -34,7 +34,7 @@ class TrainingRun {
 
   void save_weights(const std::filesystem::path& folder) const;
   void save_optimizer(const std::filesystem::path& folder) const;
-  // Throws RequestError when the checkpoint has another shape than this run.
+  // Throws RequestError if the checkpoint has another shape than this run.
   void load(const std::filesystem::path& folder, bool optimizer);
 
  private:
@@ -48,7 +48,7 @@ class TrainingRun {
   bool accumulated_ = false, spoiled_ = false;
 };
 
-// The linear layers that the protocol's flags mean. Throws RequestError when there is none, or experts are among them.
+// The linear layers selected by the protocol's flags. Throws RequestError if there are none, or if they include experts.
 std::vector<std::string> lora_targets(model::CausalLM& model, const RunConfig& config);
 
 }  // namespace hone::tinker

@@ -1,4 +1,4 @@
-// Columns that hold more than a number or a text.
+// Columns with structured values.
 #pragma once
 #include <string>
 #include <vector>

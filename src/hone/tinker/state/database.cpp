@@ -73,7 +73,7 @@ Database::Database(const std::filesystem::path& file) {
   }
   sqlite3_busy_timeout(handle_, 30'000);
   execute("PRAGMA journal_mode=WAL");
-  execute("PRAGMA synchronous=FULL");  // what is acknowledged is on the disk
+  execute("PRAGMA synchronous=FULL");  // acknowledged data are on disk
 }
 
 Database::~Database() { sqlite3_close(handle_); }

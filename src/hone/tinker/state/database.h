@@ -45,7 +45,7 @@ class Statement {
 
 class Database {
  public:
-  // Made when it is not there. Throws UserError when it cannot be opened or was written by a newer version.
+  // Created if missing. Throws UserError if it cannot be opened or was written by a newer version.
   explicit Database(const std::filesystem::path& file);
   ~Database();
   Database(const Database&) = delete;
@@ -58,7 +58,7 @@ class Database {
   sqlite3* handle_ = nullptr;
 };
 
-// All or nothing: what is not committed is undone.
+// A transaction: rolled back unless committed.
 class Transaction {
  public:
   explicit Transaction(Database& database) : database_(database) { database_.execute("BEGIN IMMEDIATE"); }

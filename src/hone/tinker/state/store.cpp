@@ -41,7 +41,7 @@ Run run_in(const Statement& row) {
           .unloaded = row.integer(9) != 0};
 }
 
-// Tells a repeated request from another one under the same number.
+// Distinguishes a retry from another request with the same sequence number.
 int64_t digest_of(const StoredRequest& request) {
   return static_cast<int64_t>(stable_hash(request.body, stable_hash(request.kind)));
 }

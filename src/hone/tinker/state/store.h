@@ -74,13 +74,13 @@ class Store {
  public:
   explicit Store(const std::filesystem::path& file);
 
-  // False: the id is another owner's. A session that is there already stays as it is.
+  // False: the id belongs to another owner. An existing session stays unchanged.
   bool add_session(const Session& session);
   std::optional<Session> session(const std::string& id, const std::string& owner);
   std::vector<std::string> sessions(const std::string& owner, Page page);
   void finish_session(const std::string& id);
 
-  // False: there is one by this id already.
+  // False: the id already exists.
   bool add_run(const Run& run, const StoredRequest& creation);
   std::optional<Run> run(const std::string& id, const std::string& owner);
   std::optional<Run> run_of_any_owner(const std::string& id);
@@ -88,20 +88,20 @@ class Store {
   int64_t count_runs(const std::string& owner);
   std::vector<std::string> runs_of_session(const std::string& session);
   void set_unloaded(const std::string& run);
-  // What a client's library keeps with a run on the server. Null where there is nothing.
+  // Data that a client's library stores with a run on the server. Null if there are none.
   Json settings(const std::string& run);
   void set_settings(const std::string& run, const Json& settings);
-  // The snapshot holds what requests up to `seq` did: their bodies are not needed any more.
+  // The snapshot includes requests up to `seq`: their bodies are no longer needed.
   void set_snapshot(const std::string& run, int64_t seq, const std::string& folder);
 
   enum class Added { fresh, repeated, differs };
   Added add_request(const std::string& run, const StoredRequest& request);
-  // Of a run whose requests this server numbers: the number it got.
+  // For a run whose requests this server numbers: the assigned number.
   int64_t append_request(const std::string& run, StoredRequest request);
   std::optional<StoredRequest> request(const std::string& run, int64_t seq);
-  // The same without its body, for who waits for it.
+  // The same without its body, for waiting clients.
   std::optional<StoredRequest> result(const std::string& run, const std::string& owner, int64_t seq);
-  // Done ones behind the snapshot, in order, with bodies: what a run is rebuilt from.
+  // Finished requests after the snapshot, in order, with bodies: for restoring a run.
   std::vector<StoredRequest> requests_behind(const std::string& run, int64_t seq);
   // Of several runs at once. Bodies that rebuilding does not read go at once.
   void finish_requests(const std::vector<std::pair<std::string, StoredRequest>>& requests);
@@ -110,7 +110,7 @@ class Store {
 
   // False: the name is taken, and `overwrite` is not set. `replaced` is the folder of the previous one.
   bool add_checkpoint(const Checkpoint& checkpoint, bool overwrite, std::string& replaced);
-  // By its path, of this owner or public.
+  // By its path, if it belongs to this owner or is public.
   std::optional<Checkpoint> checkpoint(const std::string& path, const std::string& owner);
   std::vector<Checkpoint> checkpoints(const std::string& owner, const std::string& run, Page page);  // run "": of all
   int64_t count_checkpoints(const std::string& owner, const std::string& run);
@@ -123,10 +123,10 @@ class Store {
   bool add_sampler(const SamplerRow& sampler);
   std::optional<SamplerRow> sampler(const std::string& id, const std::string& owner);
   std::vector<std::string> samplers_of_session(const std::string& session);
-  // Folders of unnamed weights of a run beyond the newest `kept`; their rows go.
+  // Folders of a run's unnamed weights beyond the newest `kept`; their rows are removed.
   std::vector<std::string> drop_old_samplers(const std::string& session, int64_t kept);
   std::set<std::string> folders();  // all that something above names
-  // Results that were not retrieved in so many seconds.
+  // Removes results that were not retrieved within this many seconds.
   void forget_results(double older_than);
 
  private:

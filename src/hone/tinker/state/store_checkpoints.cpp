@@ -1,4 +1,4 @@
-// Checkpoints, samplers, and the folders that either names.
+// Checkpoints, samplers, and their folders.
 #include "hone/tinker/state/columns.h"
 #include "hone/tinker/state/store.h"
 

@@ -1,4 +1,4 @@
-// What a tenant may do, beside what the server allows everybody.
+// Limits of a tenant, in addition to the server's.
 #pragma once
 #include <cstdint>
 #include <map>

@@ -77,7 +77,7 @@ serve::HttpResponse metrics(Services& services, const Call&) {
           .content_type = "text/plain; version=0.0.4; charset=utf-8"};
 }
 
-// What everybody does as sums, and what the asking tenant does in detail.
+// Totals of all tenants, and details of the requesting tenant.
 serve::HttpResponse status(Services& services, const Call& call) {
   Json server = {
       {"version", version()}, {"base_model", services.config.base_model}, {"seconds", unix_seconds() - services.started}};

@@ -18,7 +18,7 @@ std::string class_in(const Json& body, const char* field) {
   throw RequestError(fmt::format("{} {} is not supported by this server; expected {}", what, name, known));
 }
 
-// Linear to 1, then down to 0 by a line or half a cosine.
+// Linear warm-up to 1, then linear or cosine decay to 0.
 double warmed_up(const Json& schedule, int64_t step) {
   const auto warmup = static_cast<double>(integer_field(schedule, "num_warmup_steps", 0, 0)),
              all = static_cast<double>(integer_field(schedule, "num_training_steps", 1, 1));
@@ -125,7 +125,7 @@ void set_schedule(TwinkleAdapter& adapter, const Json& body) {
     refuse_class("the schedule", name, "LinearLR, CosineAnnealingLR, LinearWarmupScheduler or CosineWarmupScheduler");
   Json schedule = body;
   schedule["name"] = name;
-  factor_of(schedule, 0, 1);  // an invalid schedule is reported here
+  factor_of(schedule, 0, 1);  // reports an invalid schedule here
   adapter.schedule = schedule;
   adapter.rate_steps = 0;
 }

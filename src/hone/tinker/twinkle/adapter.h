@@ -1,4 +1,4 @@
-// What Twinkle keeps with an adapter besides its weights: loss, optimizer, schedule, and its state between two steps.
+// Twinkle's state of an adapter besides its weights: loss, optimizer, schedule, and progress between two steps.
 #pragma once
 #include <string>
 
@@ -25,7 +25,7 @@ struct TwinkleAdapter {
   double learning_rate() const;
 };
 
-// All throw RequestError for what this server does not have, with the names of what it has.
+// All throw RequestError for what this server lacks, listing what it has.
 void set_loss(TwinkleAdapter& adapter, const Json& body);
 void set_optimizer(TwinkleAdapter& adapter, const Json& body);
 void set_schedule(TwinkleAdapter& adapter, const Json& body);

@@ -24,7 +24,7 @@ Json object_in(const Json& value, const char* what) {
   return object;
 }
 
-// Settings that change nothing here: rows are mapped in memory, at once.
+// Settings without effect here: rows are mapped in memory at once.
 constexpr const char* kHowToMap[] = {"batched", "num_proc", "load_from_cache_file", "batch_size", "timeout", "desc"};
 
 void require_known(const Json& arguments, std::initializer_list<std::string_view> known, const char* where) {
@@ -52,7 +52,7 @@ std::vector<Json> rows_of_data(const Json& data) {
   return rows;
 }
 
-// Beyond the end it begins again, as Twinkle's does.
+// Wraps around at the end, as in Twinkle.
 std::vector<Json> sliced(const std::vector<Json>& rows, const Json& slice) {
   std::vector<int64_t> picked;
   if (slice.is_object() && text_field(slice, "_slice_type_", "") == "range") {
@@ -119,7 +119,7 @@ std::vector<Json> TwinkleDataset::read(const Json& meta) const {
       if (!row) throw RequestError(fmt::format("{}, row {} cannot be read", id, i));
       rows.push_back(std::move(row->fields));
     }
-  } catch (const UserError&) {  // its text names folders of this machine
+  } catch (const UserError&) {  // its text contains local paths
     throw RequestError(fmt::format("{} is no dataset file", id));
   }
   return rows;
@@ -132,7 +132,7 @@ void TwinkleDataset::add(const Json& given) {
   parts_.push_back({id_of(meta), std::move(rows)});
 }
 
-// The one that dataset_meta names, or all of it.
+// The subset that dataset_meta names, or everything.
 std::vector<Json>& TwinkleDataset::part(const Json& arguments) {
   if (mixed_) return *mixed_;
   if (!has_field(arguments, "dataset_meta")) {
@@ -166,7 +166,7 @@ void TwinkleDataset::mix(bool interleave) {
   std::vector<Json> all;
   if (!interleave) {
     for (const auto& part : parts_) all.insert(all.end(), part.rows.begin(), part.rows.end());
-  } else {  // in turns, until the first has no more
+  } else {  // alternating, until the first is exhausted
     size_t shortest = parts_.front().rows.size();
     for (const auto& part : parts_) shortest = std::min(shortest, part.rows.size());
     for (size_t i = 0; i < shortest; ++i)
@@ -175,7 +175,7 @@ void TwinkleDataset::mix(bool interleave) {
   mixed_ = std::move(all);
 }
 
-// None: too long, and to be left out.
+// None: too long, to be dropped.
 std::optional<Json> TwinkleDataset::encoded(const Json& row, bool add_generation_prompt) const {
   TwinkleRow tokens;
   if (add_generation_prompt) {
@@ -192,7 +192,7 @@ std::optional<Json> TwinkleDataset::encoded(const Json& row, bool add_generation
       if (truncation_ == "left") values->erase(values->begin(), values->end() - max_length_);
       values->resize(static_cast<size_t>(max_length_));
     }
-    tokens.targets.back() = data::kIgnore;  // what came behind it is truncated
+    tokens.targets.back() = data::kIgnore;  // later messages are dropped
   }
   std::vector<int64_t> positions(tokens.ids.size());
   std::iota(positions.begin(), positions.end(), 0);
@@ -234,7 +234,7 @@ Json TwinkleDataset::call(const std::string& function, const Json& arguments) {
     set_template(arguments);
   } else if (function == "encode") {
     encode(arguments);
-  } else if (function == "check") {  // rows that cannot be encoded are left out
+  } else if (function == "check") {  // rows that cannot be encoded are dropped
     if (!has_template_) throw RequestError("check: call set_template first");
     std::erase_if(part(arguments), [&](const Json& row) {
       try {

@@ -1,4 +1,4 @@
-// A dataset and a loader of Twinkle's client, on the server: rows as JSON, in memory.
+// Server-side datasets and loaders of Twinkle's client: rows as JSON, in memory.
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace hone::tinker {
 
-// What a client calls by name. All throw RequestError for what is wrong.
+// Methods that a client calls by name. All throw RequestError.
 class TwinkleProcessor {
  public:
   virtual ~TwinkleProcessor() = default;
@@ -19,7 +19,7 @@ class TwinkleProcessor {
 
 class TwinkleDataset : public TwinkleProcessor {
  public:
-  // Files that clients name are below `root`; "" allows none.
+  // Files named by clients are below `root`; "" allows none.
   TwinkleDataset(const serve::ServedModel& served, std::filesystem::path root, const Json& arguments);
   Json call(const std::string& function, const Json& arguments) override;
   const std::vector<Json>& rows() const;
@@ -46,11 +46,11 @@ class TwinkleDataset : public TwinkleProcessor {
   std::string truncation_ = "raise";
 };
 
-// Batches of a dataset in its order; resumable by the count of rows it gave.
+// Batches of a dataset in order; resumable by row count.
 class TwinkleDataLoader : public TwinkleProcessor {
  public:
   TwinkleDataLoader(std::shared_ptr<TwinkleDataset> dataset, const Json& arguments);
-  // __next__ behind the last batch throws ApiError(410).
+  // __next__ after the last batch throws ApiError(410).
   Json call(const std::string& function, const Json& arguments) override;
 
  private:

@@ -1,4 +1,4 @@
-// The requests of Twinkle's client about the whole server; the tinker SDK makes the others too.
+// Server-wide requests of Twinkle's client; the tinker SDK sends the others too.
 #include "hone/tinker/twinkle/twinkle_api.h"
 
 namespace hone::tinker {
@@ -14,7 +14,7 @@ serve::HttpResponse deep_health(Services& services, const Call&) {
                               healthy ? 200 : 503);
 }
 
-// Folders are the server's own business: the path is the one that load and sample take.
+// Local folders are internal: the path is the one that load and sample accept.
 serve::HttpResponse checkpoint_path(Services& services, const Call& call) {
   const auto path = fmt::format("tinker://{}/{}/{}", call.parts.at(0), call.parts.at(1), call.parts.at(2));
   if (!services.store.checkpoint(path, call.tenant)) throw not_found("checkpoint " + path);

@@ -31,7 +31,7 @@ std::vector<Json> rows_in(const Json& inputs) {
 data::Conversation conversation_in(const Json& row) {
   if (!row.contains("messages")) throw RequestError("inputs: a row has neither input_ids nor messages");
   Json messages = Json::array();
-  for (const auto& message : row["messages"]) {  // fields that a trajectory has and OpenAI's messages have not
+  for (const auto& message : row["messages"]) {  // fields of a trajectory that OpenAI's messages lack
     Json plain;
     for (const char* name : {"role", "content", "tool_calls", "tool_call_id", "name"})
       if (has_field(message, name)) plain[name] = message[name];
@@ -54,7 +54,7 @@ Json tensor(std::vector<double> values, const char* dtype) {
   return {{"data", data}, {"dtype", dtype}};
 }
 
-// One number for the row, one for each label, or one for each token.
+// One number per row, per label, or per token.
 std::vector<double> spread(const Json& given, const TwinkleRow& row, size_t index, const char* name) {
   if (!given.is_array() || index >= given.size()) throw RequestError(fmt::format("{}: expected a value for each row", name));
   const auto& value = given[index].is_array() && given[index].size() == 1 && row.ids.size() > 1 ? given[index][0] : given[index];
@@ -118,7 +118,7 @@ TwinkleLoss loss_input(const std::vector<TwinkleRow>& rows, const Json& loss, co
   Json data = Json::array();
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto& row = rows[i];
-    // A mean over all labels of the batch, or over rows of the mean over each one's labels.
+    // A mean over all labels of the batch, or over rows of each row's mean.
     const double weight = sums      ? 1
                           : is_grpo ? 1 / (std::max(1.0, labels[i]) * static_cast<double>(rows.size()))
                                     : 1 / std::max(1.0, static_cast<double>(out.labels));

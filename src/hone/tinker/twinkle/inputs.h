@@ -1,4 +1,4 @@
-// Data as Twinkle's client sends them: encoded rows, or conversations that this server encodes with the model's template.
+// Inputs of Twinkle's client: encoded rows, or conversations that this server encodes with the model's template.
 #pragma once
 #include <vector>
 
@@ -12,11 +12,11 @@ struct TwinkleRow {
   std::vector<int64_t> targets;  // behind each token; -100 where there is nothing to learn
 };
 
-// `inputs` is a row or a list of rows. All throw RequestError or ApiError naming what is wrong.
+// `inputs` is a row or a list of rows. All throw RequestError or ApiError naming the problem.
 std::vector<TwinkleRow> training_rows(const Json& inputs, const serve::ServedModel& served);
 std::vector<std::vector<text::TokenId>> prompts(const Json& inputs, const serve::ServedModel& served);
 
-// The data, loss_fn and loss_fn_config of a forward_backward in the JSON of older tinker SDKs, and what the loss counts as.
+// The data, loss_fn and loss_fn_config of a forward_backward in the JSON of older tinker SDKs, and the loss's number of items.
 struct TwinkleLoss {
   Json input;
   double units = 0;  // Twinkle divides gradients by their sum before it clips them

@@ -48,7 +48,7 @@ Json alpaca(const Json&, const Json& row) {
             message("assistant", text_field(row, "output", ""))}}};
 }
 
-// The number behind the last line's ####.
+// The number after the last ####.
 std::string gsm8k_truth(const std::string& answer) {
   auto at = answer.find("####");
   if (at == answer.npos) return "";

@@ -1,4 +1,4 @@
-// Twinkle's preprocessors, by their class names: rows of known datasets become conversations.
+// Twinkle's preprocessors, by class name: convert rows of known datasets to conversations.
 #pragma once
 #include <string>
 
@@ -6,8 +6,8 @@
 
 namespace hone::tinker {
 
-// The fields that the preprocessor gives a row; its other columns stay. Throws RequestError for a name, an argument or a column
-// that it does not know.
+// The fields that the preprocessor adds to a row; its other columns stay. Throws RequestError for an unknown name, argument or
+// column.
 Json preprocessed(const std::string& name, const Json& init_args, const Json& row);
 
 }  // namespace hone::tinker

@@ -9,9 +9,9 @@
 namespace hone::tinker {
 namespace {
 
-constexpr int64_t kMostOfATenant = 64;  // the one that was not used for longest goes
+constexpr int64_t kMostOfATenant = 64;  // the least recently used one is removed
 
-// What the client fills in for its own process.
+// Arguments that the client adds for its own process.
 void drop_placement(Json& body) {
   for (const char* name : {"remote_group", "device_mesh"}) body.erase(name);
   for (auto each = body.begin(); each != body.end();) each = each->is_null() ? body.erase(each) : std::next(each);
@@ -40,7 +40,7 @@ Json TwinkleProcessors::create(const std::string& tenant, Json body) {
     auto dataset = std::dynamic_pointer_cast<TwinkleDataset>(of.processor);
     if (!dataset) throw RequestError("dataset: this processor is none");
     entry.processor = std::make_shared<TwinkleDataLoader>(std::move(dataset), body);
-    entry.turn = of.turn;  // which its rows are under as well
+    entry.turn = of.turn;  // its rows are stored under it as well
   } else {
     throw RequestError(fmt::format("{} {} is not supported by this server; expected Dataset or DataLoader", type, name));
   }

@@ -1,5 +1,5 @@
-// Datasets and loaders that Twinkle's client makes on the server, by their ids: each tenant's own, in memory, gone with the
-// process. Any thread.
+// Datasets and loaders that Twinkle's client creates on the
+// server, by id: per tenant, in memory only. Thread-safe.
 #pragma once
 #include <list>
 #include <mutex>
@@ -13,7 +13,7 @@ class TwinkleProcessors {
   TwinkleProcessors(const serve::ServedModel& served, std::filesystem::path dataset_root)
       : served_(served), root_(std::move(dataset_root)) {}
 
-  // Bodies of the client's create and call; what they are answered.
+  // Bodies of the client's create and call, and their responses.
   Json create(const std::string& tenant, Json body);
   Json call(const std::string& tenant, Json body);
 

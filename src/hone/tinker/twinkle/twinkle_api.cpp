@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kTwinkle = "twinkle://", kTinker = "tinker://";
 
-// A class whose work this server does anyway.
+// A class whose work this server always does.
 void require_class(const Json& body, const char* field, std::initializer_list<std::string_view> known) {
   const auto name = required_text(body, field);
   const auto last = std::string_view(name).substr(name.rfind('.') + 1);
@@ -22,7 +22,7 @@ void require_class(const Json& body, const char* field, std::initializer_list<st
     throw RequestError(fmt::format("{} {} is not supported by this server; expected {}", field, name, fmt::join(known, " or ")));
 }
 
-// PEFT's LoraConfig, as the client writes it: JSON inside a string.
+// PEFT's LoraConfig, as the client sends it: JSON inside a string.
 RunConfig lora_config(const Json& body, int64_t max_rank) {
   Json config = body.value("config", Json());
   if (config.is_string()) config = stored_json(config.get<std::string>());
@@ -190,7 +190,7 @@ asio::awaitable<Json> TwinkleApi::forward_backward(Turn& turn) {
   co_return model_output(output, loss.labels);
 }
 
-// Twinkle divides gradients by what they were summed over here, and nowhere else.
+// Only here does Twinkle divide gradients by the number of accumulated items.
 asio::awaitable<Json> TwinkleApi::clip_grad_norm(Turn& turn) {
   auto& adapter = turn.adapter;
   if (!adapter.is_step()) co_return result_json("None");
@@ -218,7 +218,7 @@ asio::awaitable<Json> TwinkleApi::step(Turn& turn) {
   co_return Json();
 }
 
-// A step has cleared them already.
+// The step has already cleared them.
 asio::awaitable<Json> TwinkleApi::zero_grad(Turn& turn) {
   if (turn.adapter.is_step() && turn.adapter.calls > 0) {
     co_await perform_json(turn, "zero_grad", Json::object());
@@ -312,7 +312,7 @@ asio::awaitable<Json> TwinkleApi::answered(Turn& turn, const std::string& verb) 
   if (verb == "set_loss") set_loss(adapter, body);
   if (verb == "set_optimizer") set_optimizer(adapter, body);
   if (verb == "set_lr_scheduler") set_schedule(adapter, body);
-  if (verb == "set_template") required_text(body, "template_cls");  // every template of theirs means the model's own
+  if (verb == "set_template") required_text(body, "template_cls");  // all of Twinkle's templates mean the model's own
   if (verb == "set_processor") require_class(body, "processor_cls", {"InputProcessor"});
   if (verb == "add_metric") require_class(body, "metric_cls", {"LossMetric", "TrainMetric"});
   if (verb == "forward" || verb == "calculate_loss" || verb == "backward")

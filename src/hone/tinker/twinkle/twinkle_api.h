@@ -1,4 +1,4 @@
-// The calls of Twinkle's client to a model and a sampler. Each waits until it is done. I/O thread.
+// Calls of Twinkle's client to a model and a sampler. Each waits for its result. I/O thread.
 #pragma once
 #include "hone/serve/context.h"
 #include "hone/tinker/api/call.h"
@@ -32,7 +32,7 @@ class TwinkleApi {
   Turn begin(serve::Exchange& exchange, const Call& call);
   void keep(const Turn& turn);
   Json add_adapter(const Call& call, const Json& body);
-  // A request of the run, done; its result.
+  // Submits a request of the run and waits; returns its result.
   asio::awaitable<std::string> perform(Turn& turn, const char* kind, std::string body, int64_t tokens = 0);
   asio::awaitable<Json> perform_json(Turn& turn, const char* kind, Json body);
 

@@ -1,4 +1,4 @@
-// Samples for Twinkle's client: whole answers to rows or conversations, ready to be trained on.
+// Sampling for Twinkle's client: complete responses to rows or conversations, ready for training.
 #include "hone/serve/http/head.h"
 #include "hone/tinker/twinkle/twinkle_api.h"
 #include "hone/tinker/wire/json_dialect.h"

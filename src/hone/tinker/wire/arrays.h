@@ -1,4 +1,4 @@
-// Arrays on the wire: bytes as in memory.
+// Arrays on the wire: raw bytes.
 #pragma once
 #include <fmt/format.h>
 

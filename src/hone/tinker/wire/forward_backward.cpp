@@ -6,7 +6,7 @@
 namespace hone::tinker {
 namespace {
 
-constexpr int64_t kMostValues = int64_t{1} << 28;  // of one tensor, once it is dense
+constexpr int64_t kMostValues = int64_t{1} << 28;  // of one tensor once it is dense
 template <class T>
 std::vector<double> widened(std::string_view bytes, const char* what) {
   auto values = array_of<T>(bytes, what);
@@ -150,7 +150,7 @@ Datum read_datum(std::string_view bytes) {
   return datum;
 }
 
-// The newer form of a loss's settings: {1 number | 2 text}.
+// The newer form of loss settings: {1 number | 2 text}.
 void read_setting(const MapEntry& entry, std::map<std::string, double>& config) {
   ProtobufReader reader(entry.value.bytes);
   while (auto field = reader.next()) {
@@ -161,7 +161,7 @@ void read_setting(const MapEntry& entry, std::map<std::string, double>& config) 
   require_whole(reader, "loss_fn_config");
 }
 
-// Four bytes a token: datum.model_input (1), chunk.text (1), text.tokens (1). Damage is reported where the data are read.
+// Four bytes per token: datum.model_input (1), chunk.text (1), text.tokens (1). Corruption is reported where the data are read.
 int64_t token_count(std::string_view bytes, int depth) {
   if (depth == 0) return static_cast<int64_t>(bytes.size() / sizeof(int32_t));
   ProtobufReader reader(bytes);
@@ -214,13 +214,13 @@ ForwardBackwardRequest read_forward_backward(std::string_view bytes) {
         read_setting(read_entry(field->bytes), request.config);
         break;
       default:
-        break;  // of a newer SDK
+        break;  // from a newer SDK
     }
   require_whole(reader, "the request");
   return request;
 }
 
-// Datums of one width in a row share a record; the next width begins another.
+// Consecutive datums of one width share a record; the next width starts another.
 std::string write_forward_backward_output(const std::vector<DatumLogprobs>& data, const std::map<std::string, double>& metrics) {
   ProtobufWriter output;
   output.bytes(1, "ArrayRecord");

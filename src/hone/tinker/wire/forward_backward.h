@@ -1,4 +1,4 @@
-// forward_backward on the wire: the request, and the log-probabilities it is answered with.
+// forward_backward on the wire: the request, and the log-probabilities in its response.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -8,7 +8,7 @@
 
 namespace hone::tinker {
 
-// A tensor of a datum, dense, of one or two dimensions, from any layout. Integers are exact in a double.
+// A dense tensor of a datum with one or two dimensions, from any layout. Integers are exact in a double.
 struct LossInput {
   std::vector<double> values;
   int64_t rows = 0, width = 1;  // width: how many values a position has
@@ -29,14 +29,14 @@ struct ForwardBackwardRequest {
   bool forward_only = false;
 };
 
-// What decides where a request belongs, without its data.
+// The routing information of a request, without its data.
 struct RequestAddress {
   std::string model_id;
   int64_t seq_id = 0;
   bool forward_only = false;
   int64_t tokens = 0;  // of its data
 };
-// Both throw RequestError when the bytes are no such message.
+// Both throw RequestError for invalid bytes.
 RequestAddress read_address(std::string_view bytes);
 ForwardBackwardRequest read_forward_backward(std::string_view bytes);
 

@@ -69,7 +69,7 @@ std::string datum_from_json(const Json& datum) {
   return out.take();
 }
 
-// The fields of a message that this server wrote: damage would be its own.
+// The fields of a message that this server wrote, so that it is not validated again.
 template <class Take>
 void each_field(std::string_view bytes, Take take) {
   ProtobufReader reader(bytes);
@@ -77,7 +77,7 @@ void each_field(std::string_view bytes, Take take) {
   HONE_CHECK(reader.ok());
 }
 
-// A batched tensor as one tensor a datum.
+// A batched tensor as one tensor per datum.
 void add_tensors(const std::string& name, std::string_view bytes, std::vector<Json>& data) {
   std::string_view values;
   std::vector<int64_t> offsets;
@@ -129,7 +129,7 @@ Json numbers_or_null(const std::vector<float>& values) {
   return list;
 }
 
-// A list of [token, log-probability] for each position; null where nothing is known.
+// A list of [token, log-probability] for each position; null if unknown.
 Json top_to_json(std::string_view bytes) {
   std::vector<int32_t> tokens;
   std::vector<float> logprobs;

@@ -1,4 +1,4 @@
-// Fields of a JSON request, each checked where it is read. Absent and null are the same.
+// Typed access to fields of a JSON request. Absent and null are the same.
 #pragma once
 #include <limits>
 #include <string>

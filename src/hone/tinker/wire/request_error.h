@@ -1,10 +1,10 @@
-// Why a request that was accepted cannot be done: what its future says instead of a result.
+// Why an accepted request failed: the error in its future.
 #pragma once
 #include <stdexcept>
 
 namespace hone::tinker {
 
-// The client's doing ("user" in the protocol); everything else that is thrown is the server's.
+// Caused by the client ("user" in the protocol); all other exceptions are the server's.
 struct RequestError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -76,7 +76,7 @@ void read_logprobs(const Json& body, SampleRequest& request, const SampleLimits&
     sampling.prompt_logprobs_start = size - integer_field(body, "prompt_logprobs_last_n", 1, 1, std::max<int64_t>(1, size - 1));
 }
 
-// [rows, k] with empty cells where there are fewer candidates.
+// [rows, k] with empty cells for missing candidates.
 std::string write_top(const std::vector<const std::vector<engine::TokenLogprob>*>& rows, int64_t k) {
   std::vector<int32_t> tokens;
   std::vector<float> logprobs;

@@ -1,4 +1,4 @@
-// Sampling on the wire: the JSON of a request and the protobuf of its answer.
+// Sampling on the wire: the JSON of a request and the protobuf of its response.
 #pragma once
 #include <optional>
 #include <string>

@@ -47,11 +47,11 @@ std::optional<std::string> run_of(const fs::path& checkpoint) {
 }
 
 bool is_weights_file(std::string_view name) {
-  name.remove_prefix(name.rfind('/') + 1);  // ms-swift's own adapters are in a folder of their own
+  name.remove_prefix(name.rfind('/') + 1);  // ms-swift stores adapters in a subfolder
   return name == "adapter_model.safetensors" || name == "model.safetensors" || name == "model.safetensors.index.json";
 }
 
-// The shards that an index names and the manifest does not: nothing then tells whether they are whole.
+// Shards listed in the index but not in the manifest: their integrity cannot be checked.
 std::string missing_shard(const fs::path& folder, const Manifest& manifest) {
   auto stated = [&](const std::string& name) {
     return std::ranges::any_of(manifest.files, [&](const CheckpointFile& file) { return file.name == name; });
@@ -75,8 +75,8 @@ void remove_leftovers(const fs::path& run_folder, const std::function<bool(const
   for (const auto& path : leftovers) fs::remove_all(path, ignored);
 }
 
-// Frees the final name: our own older save of the same step is replaced, another run's is kept under another name unless it is
-// to be overwritten.
+// Frees the final name: replaces our own older save of the same
+// step, and renames another run's unless it is to be overwritten.
 fs::path move_aside(const fs::path& occupied, const std::string& run_id, bool overwrites) {
   if (overwrites || run_of(occupied) == run_id) {
     fs::path aside = fmt::format("{}.deleting-{}", occupied.string(), run_id);
@@ -211,11 +211,11 @@ fs::path CheckpointWriter::commit() {
 std::string checkpoint_name(int64_t step) { return fmt::format("checkpoint-{}", step); }
 
 Result<Manifest> read_manifest(const fs::path& folder) {
-  std::error_code unreadable;  // a folder that may not be entered holds nothing for us
+  std::error_code unreadable;  // a folder without access contains nothing for us
   auto has = [&](const char* name) { return fs::exists(folder / name, unreadable); };
   if (!has(kManifest)) {
-    // transformers, and so ms-swift and LLaMA-Factory, keep the optimizer in Python pickles, which may run code when they are
-    // opened.
+    // transformers, and so ms-swift and LLaMA-Factory, store the
+    // optimizer as Python pickles, which may execute code when loaded.
     if (has("optimizer.pt")) return error("another program wrote it; optimizer.pt is a Python pickle, which hone never opens");
     if (!has("trainer_state.json") && !has("adapter_config.json") && !has("config.json"))
       return error("no manifest.json, and nothing else of a checkpoint");
@@ -265,7 +265,7 @@ void retain_checkpoints(const fs::path& run_folder, std::string_view run_id, int
   auto is_kept = [&](const fs::path& folder) {
     return std::any_of(keep.begin(), keep.end(), [&](const fs::path& kept) { return kept.filename() == folder.filename(); });
   };
-  const auto doomed_before = fmt::format(".deleting-{}", run_id);  // what an earlier call could not remove
+  const auto doomed_before = fmt::format(".deleting-{}", run_id);  // folders that an earlier call could not remove
   remove_leftovers(run_folder, [&](const std::string& name) { return name.ends_with(doomed_before); });
   std::vector<fs::path> own;
   for (const auto& [step, folder] : checkpoints_newest_first(run_folder))

@@ -11,11 +11,11 @@
 
 namespace hone::train {
 
-// Version of manifest.json and of our state files. A reader accepts every version up to its own.
+// Version of manifest.json and of our state files. A reader accepts all versions up to its own.
 inline constexpr int kCheckpointSchema = 1;
 inline constexpr const char* kStateFile = "hone_state.json";  // position and counters, of the first process
 
-// One file of a checkpoint as its manifest states it.
+// One file of a checkpoint, as listed in its manifest.
 struct CheckpointFile {
   std::string name;  // relative to the folder
   uint64_t size = 0;
@@ -34,23 +34,23 @@ struct Manifest {
 
   Json to_json() const;
   static Result<Manifest> from_json(const Json& json);
-  // What `files` lacks of what a checkpoint of its kind has; "" when nothing.
+  // What `files` lacks for a checkpoint of its kind; "" if nothing.
   std::string missing_file() const;
 };
 
-// A save in progress. Files appear in a staging folder; commit() makes them `run_folder/checkpoint-STEP`. Destroyed before that,
-// it removes what it wrote. Any failure to write leaves as std::system_error or UserError with the older checkpoints untouched.
+// A save in progress. Files are written to a staging folder; commit() renames it to `run_folder/checkpoint-STEP`. Its destructor
+// removes uncommitted files. A failed write throws std::system_error or UserError and leaves older checkpoints untouched.
 class CheckpointWriter {
  public:
-  // `head` is the manifest without its files. Another run's checkpoint of the same step is kept under another name unless this
-  // one `overwrites`.
+  // `head` is the manifest without its files. Another run's checkpoint
+  // of the same step is renamed unless this one `overwrites`.
   CheckpointWriter(const fs::path& run_folder, Manifest head, bool overwrites = false);
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
 
-  // Where a save of this step is staged, also by processes other than the one that commits.
+  // The staging folder of a step, also for processes other than the one that commits.
   static fs::path staging_folder(const fs::path& run_folder, int64_t step, const std::string& run_id);
-  // Runs one part of the save: `write` puts files into the staging folder.
+  // Runs one part of the save: `write` adds files to the staging folder.
   void part(const std::function<void(const fs::path& staging)>& write);
   fs::path commit();
 
@@ -63,17 +63,17 @@ class CheckpointWriter {
 std::string checkpoint_name(int64_t step);  // "checkpoint-12"
 // Reads the manifest and compares sizes and checksums of all files: an Error names the file and what is wrong with it.
 Result<Manifest> verify_checkpoint(const fs::path& folder);
-// The manifest alone, without verifying files. An Error says what is wrong with it.
+// The manifest alone, without verifying files. An Error describes the problem.
 Result<Manifest> read_manifest(const fs::path& folder);
 std::vector<std::pair<int64_t, fs::path>> checkpoints_newest_first(const fs::path& run_folder);  // by their names
-// The newest whole checkpoint of `run_id` in `run_folder`; each one of it that is passed over is named in a warning with the
-// reason.
+// The newest complete checkpoint of `run_id` in `run_folder`;
+// skipped ones are named in warnings with the reason.
 std::optional<fs::path> newest_checkpoint(const fs::path& run_folder, std::string_view run_id);
 
-// Removes the oldest checkpoints of `run_id` beyond `limit`, never one of `keep`. A folder that cannot be removed is a warning;
-// the next call tries again. Other runs' checkpoints are not touched.
+// Removes the oldest checkpoints of `run_id` beyond `limit`, except those in `keep`. A folder that cannot be removed is a
+// warning; the next call retries. Other runs' checkpoints are not touched.
 void retain_checkpoints(const fs::path& run_folder, std::string_view run_id, int64_t limit, const std::vector<fs::path>& keep);
-// Removes what killed processes left behind: staging folders and half-removed checkpoints. The folder must be the caller's alone.
+// Removes leftovers of killed processes: staging folders and half-removed checkpoints. No other run may use the folder.
 void sweep_leftovers(const fs::path& run_folder);
 
 }  // namespace hone::train

@@ -17,7 +17,7 @@ void copy_if_there(const fs::path& from, const fs::path& to) {
 void write_model_config(const fs::path& from, const fs::path& to, const std::string& weights_type, const Json& changes) {
   auto config = read_config_file(from.string());
   config.update(changes);
-  config.erase("quantization_config");  // weights that were read from few bits are saved whole
+  config.erase("quantization_config");  // weights read from a quantized model are saved in full precision
   bool old_name = config.contains("torch_dtype") && !config.contains("dtype");
   config[old_name ? "torch_dtype" : "dtype"] = weights_type;
   write_file_atomically(to, config.dump(2) + "\n");

@@ -9,7 +9,7 @@
 
 namespace hone::train {
 
-// A template that was given as a file, beside the args.json that names it.
+// A template given as a file, copied next to the args.json that names it.
 inline constexpr const char* kTemplateFile = "template.jinja";
 
 struct CheckpointAssets {
@@ -28,8 +28,8 @@ struct CheckpointAssets {
   void write(const fs::path& folder) const;
 };
 
-// Writes `args` as args.json of `folder`. A template that is a file is copied too: later readers of the folder open nothing
-// outside it.
+// Writes `args` as args.json of `folder`. A template file is
+// copied too: later readers open nothing outside the folder.
 void write_args(const fs::path& folder, Json args);
 
 }  // namespace hone::train

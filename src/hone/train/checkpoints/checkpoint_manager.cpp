@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kFailedSavesToStop = 3;
 
-// Reading a tensor is when a shard is half written: the place to be killed at in tests.
+// A shard is half-written while its tensors are read: a fault point for tests.
 io::TensorSource source_of(std::string name, const Tensor& tensor) {
   auto source = io::TensorSource::of(std::move(name), tensor);
   source.load = [tensor] {
@@ -24,7 +24,7 @@ io::TensorSource source_of(std::string name, const Tensor& tensor) {
 
 at::Generator generator_of(at::Device device) { return at::globalContext().defaultGenerator(device); }
 
-// The estimate that counts is our own last save; a fresh run has none and finds out by writing.
+// The size estimate is our own last save; a new run has none and finds out by writing.
 void require_space(const fs::path& run_folder, const std::string& last_checkpoint) {
   std::error_code status;
   uintmax_t needed = 0;
@@ -36,7 +36,7 @@ void require_space(const fs::path& run_folder, const std::string& last_checkpoin
     throw std::system_error(ENOSPC, std::generic_category(), fmt::format("{} bytes needed, {} free", needed, space.available));
 }
 
-// Before the rest: the steps an optimizer has made decide which tensors its state has (BAdam's belongs to one layer).
+// Before the rest: the number of optimizer steps decides which tensors its state contains (BAdam's belongs to one layer).
 void read_counters(optim::Optimizer& optimizer, const SavedState& saved) {
   optimizer.visit_state([&](const std::string& name, Tensor& tensor) {
     if (tensor.dim() > 0) return;
@@ -44,7 +44,7 @@ void read_counters(optim::Optimizer& optimizer, const SavedState& saved) {
   });
 }
 
-// Runs work here and asks everyone: what failed on one process failed on all, so that none waits for the others forever.
+// Runs the work locally and synchronizes the result: a failure on one process is a failure on all, so that none waits forever.
 class Agreement {
  public:
   explicit Agreement(ParallelStrategy& group) : group_(group) {}
@@ -69,11 +69,11 @@ class Agreement {
 
 }  // namespace
 
-// What one process brings to a checkpoint. Nothing in it changes any more, except on the thread that trains and writes in turn.
+// One process's part of a checkpoint. Nothing in it changes any more, unless the training thread also writes it.
 struct CheckpointManager::Content {
   fs::path staging;
-  std::shared_ptr<CheckpointWriter> writer;             // on the first process, or the first of every node
-  std::function<void(const fs::path& folder)> weights;  // empty: they are written already
+  std::shared_ptr<CheckpointWriter> writer;             // on the first process, or on the first of every node
+  std::function<void(const fs::path& folder)> weights;  // empty: already written
   std::string position, summary, best;
   std::vector<io::TensorSource> tensors;
 };
@@ -115,7 +115,7 @@ bool CheckpointManager::wait(TrainState& state) {
                   fmt::format("free space under {} and continue from the newest checkpoint there", run_.root.string()));
 }
 
-// Everything that must happen while training stands still. Returns why it could not.
+// Everything that must happen while training is paused. Returns the error, if any.
 std::string CheckpointManager::stage(const TrainState& state, const std::string& last_checkpoint, Content& content) {
   content.staging = CheckpointWriter::staging_folder(run_.root, state.global_step, run_.run_id);
   auto open = [&] {
@@ -167,7 +167,7 @@ void CheckpointManager::collect(const TrainState& state, Content& content) {
   if (!parts_.device.is_cpu()) add("random/device", generator_of(parts_.device).get_state());
 }
 
-// The rest, on whichever thread. Returns why it could not be written.
+// The rest, on any thread. Returns the error, if any.
 std::string CheckpointManager::write(Content& content) {
   const int rank = parts_.savers.rank();
   auto write_shared = [&] {
@@ -209,7 +209,7 @@ TrainState CheckpointManager::restore(const fs::path& checkpoint) {
   weights_.load(checkpoint);
   parts_.masters.reload_from_model();
   int rank = parts_.group.rank();
-  if (!fs::exists(checkpoint / state_name(0, "json"))) return {};  // another program's checkpoint: its weights are what there is
+  if (!fs::exists(checkpoint / state_name(0, "json"))) return {};  // another program's checkpoint: only its weights are used
   auto position = read_config_file((checkpoint / state_name(0, "json")).string());
   bool weights_alone = config_.resume_only_model && config_.ignore_data_skip;
   if (weights_alone) return {};
@@ -236,7 +236,7 @@ TrainState CheckpointManager::restore(const fs::path& checkpoint) {
   parts_.group.after_update();
   parts_.schedule.load_state(position.at("schedule"));
   parts_.scale.restore(position.at("loss_scale"));
-  if (!same_processes) return state;  // whose random numbers a process should go on with, nobody can say: it keeps its own
+  if (!same_processes) return state;  // no random state fits this process: it keeps its own
   io::SafetensorsFile own(checkpoint / state_name(rank, "safetensors"));
   generator_of(at::kCPU).set_state(own.tensor("random/cpu").clone());
   if (!parts_.device.is_cpu() && own.contains("random/device"))

@@ -1,4 +1,4 @@
-// Saves a run's checkpoints and restores them: weights, optimizer, data position, random states; then retention and links.
+// Saves and restores a run's checkpoints: weights, optimizer, data position, random states; then retention and symlinks.
 #pragma once
 #include <functional>
 #include <future>
@@ -14,13 +14,13 @@
 
 namespace hone::train {
 
-// How what is trained becomes files that other programs read, and back: an adapter's PEFT files or a full model.
+// Writes and reads what is trained in formats of other programs: an adapter's PEFT files or a full model.
 struct WeightFiles {
   std::function<void(const fs::path& folder)> save;
   std::function<void(const fs::path& folder)> load;
   std::function<void(const fs::path& folder)> save_assets;  // tokenizer, args.json, model card … copied beside the weights
-  // Runs `write` on the first process while the others bring their parts of the weights; every process calls it. Unset: all
-  // weights are on the first process.
+  // Runs `write` on the first process while the others contribute their parts of the weights; collective. Unset: all weights are
+  // on the first process.
   std::function<void(const std::function<void()>& write)> gather = {};
   // Within `write` of a model of which all is saved: a full parameter.
   std::function<Tensor(const Tensor& parameter)> read = {};
@@ -29,7 +29,7 @@ struct WeightFiles {
   std::function<std::function<void(const fs::path& folder)>()> copy = {};
 };
 
-// Everything besides the weights that decides how the run continues.
+// Everything besides the weights that determines how the run continues.
 struct ResumableParts {
   data::Loader& loader;
   optim::Optimizer& optimizer;
@@ -47,16 +47,16 @@ class CheckpointManager {
   CheckpointManager(const TrainerConfig& config, const RunFolder& run, WeightFiles weights, ResumableParts parts)
       : config_(config), run_(run), weights_(std::move(weights)), parts_(parts) {}
 
-  // Takes what a checkpoint of `state` needs out of the run. With async_save it is copied and written by another thread, one save
-  // at a time, else by settle(). Every process calls both; the first writes what all share.
+  // Captures the data of a checkpoint of `state`. With async_save it is copied and written by another thread, one save at a time,
+  // else by settle(). Both are collective; the first process writes shared files.
   void begin(const TrainState& state);
   bool written() const;  // the other thread is through here; other processes may still write
-  // Waits for what was begun and notes its end in `state`; returns whether there is a new checkpoint. A save that fails (full
-  // disk …) is an error in the log and a count, and the run continues; three in a row throw UserError(out_of_space).
+  // Waits for a pending save and records it in `state`; returns whether there is a new checkpoint. A failed save (full disk …) is
+  // logged and counted, and the run continues; three in a row throw UserError(out_of_space).
   bool wait(TrainState& state);
   int64_t newest() const { return under_way_ ? under_way_->step : saved_; }  // the step that is saved or being saved; -1: none
 
-  // `checkpoint` is verified already. With resume_only_model the weights and the data position alone.
+  // `checkpoint` is already verified. With resume_only_model only the weights and the data position.
   TrainState restore(const fs::path& checkpoint);
   void load_weights(const fs::path& checkpoint) const { weights_.load(checkpoint); }
 

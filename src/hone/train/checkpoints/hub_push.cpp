@@ -9,7 +9,7 @@
 namespace hone::train {
 namespace {
 
-// What only this program reads to go on with a run; whoever loads the model needs none of it.
+// Files that only hone needs to resume a run; users of the model do not need them.
 bool is_run_state(const std::string& name) {
   return name.starts_with("hone_state") || name == "manifest.json" || name == "trainer_state.json";
 }

@@ -23,10 +23,10 @@ class HubPush {
   ~HubPush();
   HubPush(const HubPush&) = delete;
 
-  // After a save: the model at the repository's top, with `checkpoint` also as last-checkpoint, with `all_checkpoints` under its
-  // own name. A failure is a line in the log; training continues.
+  // After a save: uploads the model to the top of the repository, with `checkpoint` also as last-checkpoint, with
+  // `all_checkpoints` under its own name. A failure is logged; training continues.
   void saved(const fs::path& checkpoint, int64_t step);
-  // The finished model; returns the page to look at. Throws UserError.
+  // Uploads the final model; returns its URL. Throws UserError.
   std::string finish(const fs::path& folder);
 
  private:

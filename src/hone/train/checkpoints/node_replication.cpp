@@ -11,7 +11,7 @@ namespace hone::train {
 namespace {
 
 constexpr int64_t kBroadcastChunk = 8 << 20;
-constexpr std::string_view kArriving = ".arriving-";  // and the rank that writes it: nodes may share a file system after all
+constexpr std::string_view kArriving = ".arriving-";  // and its writing rank: nodes may share a file system after all
 
 // {"adapter_model.safetensors": 1024, …}
 Json files_to_share(const fs::path& folder, NodeReplicator::Depth depth) {
@@ -25,7 +25,7 @@ Json files_to_share(const fs::path& folder, NodeReplicator::Depth depth) {
   return files;
 }
 
-// The first thing that went wrong here, kept until nobody waits for us.
+// The first local error, kept until no other rank waits for this one.
 class DeferredError {
  public:
   template <class Work>
@@ -50,7 +50,7 @@ class DeferredError {
   throw std::system_error(errno ? errno : EIO, std::generic_category(), path.string());
 }
 
-// The ways of files between nodes. Nothing but the network's own failures is thrown on them.
+// Transfers files between nodes. Only network errors are thrown.
 class FileBroadcast {
  public:
   FileBroadcast(parallel::ProcessGroup& leaders, DeferredError& trouble) : leaders_(leaders), trouble_(trouble) {}
@@ -99,7 +99,7 @@ class FileBroadcast {
     }
   }
 
-  // Whether what the sender sent was all of it.
+  // Whether the transfer was complete.
   bool all_told(bool whole, int sender) {
     auto flag = at::full({1}, whole, at::kByte);
     leaders_.broadcast(flag, sender);

@@ -11,9 +11,9 @@ class NodeReplicator {
   explicit NodeReplicator(parallel::ProcessGroup* leaders) : leaders_(leaders) {}
 
   bool leads() const { return leaders_ != nullptr; }
-  // Files that one node has in its `folder`, all have there afterwards, each whole or as before; of several by one name the first
-  // node's. Every leader calls it; the others need not. What cannot be listed, read or written is thrown when all files have
-  // was sent, so that no rank waits forever.
+  // Afterwards all nodes have the files of every node's `folder`, each complete
+  // or unchanged; for equal names the first node's. Collective over leaders.
+  // Errors are thrown after all files were sent, so that no rank waits forever.
   enum class Depth { folder_alone, all_below };
   void replicate(const fs::path& folder, Depth depth) const;
 

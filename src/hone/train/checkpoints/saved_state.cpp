@@ -9,7 +9,7 @@
 namespace hone::train {
 namespace {
 
-// The numbers behind an @: "1024", or "1024:64:256" and so on; none where there is anything else.
+// The numbers after an @: "1024", or "1024:64:256" and so on; none for anything else.
 std::vector<int64_t> numbers_in(std::string_view text) {
   std::vector<int64_t> numbers;
   while (!text.empty()) {
@@ -27,14 +27,14 @@ struct NamedPiece {
   SavedState::Runs runs;
 };
 
-// Whether these make runs that do not overlap.
+// Whether these describe non-overlapping runs.
 bool are_runs(const std::vector<int64_t>& numbers) {
   if ((numbers.size() != 3 && numbers.size() != 5) || numbers[1] < 1 || numbers[2] < numbers[1]) return false;
   return numbers.size() == 3 || (numbers[3] > 0 && numbers[3] <= numbers[4] / numbers[2]);
 }
 
 // "name@1024" -> name, from 1024 on; "name@1024:64:256" -> runs of 64, one every 256, and so on; "name@1024:64:256@100" -> of
-// those from the 100th element on. Any other name is whole.
+// those, from the 100th element on. Any other name is the full tensor.
 NamedPiece split_piece(const std::string& name) {
   auto at = name.rfind('@');
   if (at == std::string::npos) return {name, {}};
@@ -89,14 +89,14 @@ SavedState::SavedState(const fs::path& checkpoint, int processes) {
     });
 }
 
-// Pieces of several layouts meet in the whole tensor, flattened. A hole, or a piece of another parameter, gives nothing.
+// Merges pieces of several layouts into the full flattened tensor. Nothing if a piece is missing or belongs to another parameter.
 Tensor SavedState::assemble_runs(const std::vector<Stored>& stored, const Runs& wanted, const Tensor& like) const {
   std::vector<const Stored*> pieces;
   int64_t size = 0, known = 0;
   for (const auto& piece : stored) {
     const int64_t elements = c10::multiply_integers(piece.entry->shape);
     if (elements == 0 || !piece.runs.fits(elements) || piece.entry->dtype != stored.front().entry->dtype) return {};
-    if (!pieces.empty() && pieces.back()->runs == piece.runs) continue;  // ranks that hold the same
+    if (!pieces.empty() && pieces.back()->runs == piece.runs) continue;  // ranks with the same piece
     pieces.push_back(&piece);
     size = std::max(size, piece.runs.end(elements));
     known += elements;
@@ -129,8 +129,8 @@ Tensor SavedState::assemble(const std::vector<Stored>& stored, const Runs& wante
   int64_t done = 0;
   for (const auto& piece : stored) {
     auto source = files_[piece.file].tensor(*piece.entry).reshape({-1});
-    int64_t from = begin + done - piece.runs.begin;  // where this piece resumes from what there is
-    if (from < 0) break;                             // a hole
+    int64_t from = begin + done - piece.runs.begin;  // where this piece continues what is filled
+    if (from < 0) break;                             // a gap
     int64_t count = std::min(source.numel() - from, like.numel() - done);
     if (count <= 0) continue;
     values.narrow(0, done, count).copy_(source.narrow(0, from, count));

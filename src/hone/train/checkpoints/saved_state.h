@@ -18,7 +18,7 @@ class SavedState {
  public:
   SavedState(const fs::path& checkpoint, int processes);
 
-  // Which elements of a flattened tensor a piece holds.
+  // The elements of a flattened tensor in a piece.
   struct Runs {
     static constexpr int64_t kMostElements = int64_t{1} << 48;
     int64_t begin = 0, run = 0, stride = 0;  // of run 0: all from `begin` on
@@ -27,19 +27,19 @@ class SavedState {
 
     bool operator==(const Runs&) const = default;
     bool is_cut() const { return run > 0; }
-    // Whether a piece of so many elements can be such runs; end() is a number then.
+    // Whether a piece of this many elements can consist of such runs; then end() is valid.
     bool fits(int64_t size) const;
     int64_t end(int64_t size) const { return position(size - 1) + 1; }
-    // Of a piece of so many elements, each run: where it is in the whole and in the piece, and how long.
+    // For a piece of this many elements, each run: its offset in the tensor and in the piece, and its length.
     void each_run(int64_t size, const std::function<void(int64_t at, int64_t from, int64_t length)>& visit) const;
 
    private:
     int64_t position(int64_t element) const;  // in the whole
   };
 
-  // What `wanted` names, in its shapes: "exp_avg/model.norm.weight", or a part of it: "…@1024" begins there, "…@1024:64:256" is
-  // runs of 64 elements, one every 256, "…@1024:64:256:8:4096" rows of 8 such runs, one every 4096, and "…@1024:64:256@100" what
-  // begins at the 100th of their elements. What the files do not hold completely is left out; the caller reports it.
+  // The tensors of `wanted`, in its shapes: "exp_avg/model.norm.weight", or a part of it: "…@1024" starts there, "…@1024:64:256"
+  // is runs of 64 elements, one every 256, "…@1024:64:256:8:4096" rows of 8 such runs, one every 4096, and "…@1024:64:256@100"
+  // starts at the 100th of their elements. Incomplete tensors are omitted; the caller reports them.
   optim::NamedTensors read(const std::string& prefix, const optim::NamedTensors& wanted) const;
 
  private:

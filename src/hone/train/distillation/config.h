@@ -1,4 +1,4 @@
-// What can be set about learning from a teacher's distributions (GKD).
+// Configuration of distillation (GKD).
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace hone::train {
 
-// One that gives prompt_logprobs. Of several, each takes the sequences of its tags.
+// A server that returns prompt_logprobs. With several servers, each gets the sequences of its tags.
 struct TeacherServer {
   std::string address;
   std::vector<std::string> tags = {};

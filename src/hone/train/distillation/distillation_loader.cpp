@@ -12,7 +12,7 @@
 namespace hone::train {
 namespace {
 
-constexpr uint64_t kSourceStream = 0x474b44, kCompletionStream = 0x474b4443;  // keep streams of one seed apart
+constexpr uint64_t kSourceStream = 0x474b44, kCompletionStream = 0x474b4443;  // keep random streams of one seed apart
 
 engine::EngineConfig room_for(const DistillationConfig& config, const model::CausalLM& model, const rl::Prompts& prompts) {
   auto engine = config.engine;
@@ -57,7 +57,7 @@ void DistillationLoader::begin(Deps deps) {
   teacher_ = engine_of(*deps_->teacher, nullptr);
 }
 
-// The same on all processes, for all batches of an update.
+// The same on all processes, for all batches of an optimizer step.
 bool DistillationLoader::student_generates() const {
   Rng draw(order_.seed ^ kSourceStream, static_cast<uint64_t>(given_ / order_.accumulation));
   return draw.uniform() < config_.lmbda;
@@ -72,7 +72,7 @@ std::vector<rl::Prompt> DistillationLoader::next_prompts() const {
   return prompts;
 }
 
-// Of rows whose prompt leaves room for a completion.
+// Only rows whose prompt leaves room for a completion.
 std::vector<rl::Prompt> DistillationLoader::prompts_of(const data::Batch& batch) const {
   std::vector<rl::Prompt> prompts;
   for (int64_t row : batch.rows)
@@ -144,7 +144,7 @@ data::Batch DistillationLoader::next() {
   std::vector<rl::Prompt> prompts;
   if (rows_) batch = rows_->next();
   if (engine) prompts = rows_ ? prompts_of(batch) : next_prompts();
-  // A process without a usable prompt takes its rows, and every process asks the engine: it gathers the model from all.
+  // A process without a usable prompt uses its rows, and every process calls the engine, which gathers the model from all.
   if (engine && deps_->strategy.any(!prompts.empty())) {
     const bool has_prompts = !prompts.empty();
     auto made = generated(std::move(prompts), *engine);

@@ -1,4 +1,4 @@
-// A loader for distillation: batches of rows, or of completions that the student generates to the rows' prompts, by a share.
+// A loader for distillation: batches of rows, or of completions that the student generates for their prompts, by a ratio.
 #pragma once
 #include "hone/data/batches/loader.h"
 #include "hone/train/distillation/config.h"
@@ -16,7 +16,7 @@ class DistillationLoader final : public data::Loader {
     uint64_t seed = 42;
     bool shuffle = true;
   };
-  // `rows` null: every batch is generated, and prompts are all that is needed.
+  // `rows` null: every batch is generated, and only prompts are needed.
   DistillationLoader(const DistillationConfig& config, std::unique_ptr<data::Loader> rows,
                      std::shared_ptr<const rl::Prompts> prompts, Order order);
 
@@ -33,7 +33,7 @@ class DistillationLoader final : public data::Loader {
     std::shared_ptr<const text::Tokenizer> tokenizer;
     fs::path folder;  // of the run
   };
-  // Before the first next(). Throws UserError(usage) where the teacher should generate and cannot.
+  // Call it before the first next(). Throws UserError(usage) if the teacher should generate and cannot.
   void begin(Deps deps);
 
   data::Batch next() override;

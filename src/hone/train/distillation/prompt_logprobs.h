@@ -1,4 +1,4 @@
-// Log-probabilities of prompts behind an OpenAI-compatible address, as vLLM, ms-swift and hone serve them.
+// Prompt log-probabilities from an OpenAI-compatible server, as in vLLM, ms-swift and hone.
 #pragma once
 #include <string>
 #include <vector>
@@ -17,11 +17,11 @@ class PromptLogprobsClient {
   };
   using Position = std::vector<TokenLogp>;  // the most likely first
 
-  // `vocabulary`: how many tokens the student knows.
+  // `vocabulary`: the student's vocabulary size.
   PromptLogprobsClient(const std::string& address, double timeout, int64_t vocabulary);
 
-  // Of every token of every sequence, what the position before it predicts: the token itself and at least the `topk` most likely
-  // ones. The first of a sequence has none. Throws UserError where the server gives something else, or nothing in time.
+  // For every token of every sequence, the prediction at the position before it: the token itself and at least the `topk` most
+  // likely ones. The first token has none. Throws UserError on an invalid response or a timeout.
   std::vector<std::vector<Position>> ask(const std::vector<std::vector<int64_t>>& sequences, int64_t topk) const;
 
  private:
@@ -35,9 +35,9 @@ class PromptLogprobsClient {
   int64_t vocabulary_;
 };
 
-// Which of several servers each sequence goes to, by its tag. Throws UserError(bad_data) for a tag that none takes.
+// Assigns each sequence to a server by its tag. Throws UserError(bad_data) for an unknown tag.
 std::vector<size_t> route_by_tag(const std::vector<TeacherServer>& servers, const std::vector<std::string>& tags);
-// A row's tag: its column `key`, or the dataset it is of.
+// A row's tag: its column `key`, or its dataset.
 std::string teacher_tag(const data::Conversation& row, const std::string& key);
 
 }  // namespace hone::train

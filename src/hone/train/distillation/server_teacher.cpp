@@ -1,4 +1,4 @@
-// A teacher behind an address, or several: the top-k log-probabilities of sequences.
+// A teacher on one or several servers: the top-k log-probabilities of sequences.
 #include "hone/base/error.h"
 #include "hone/train/distillation/prompt_logprobs.h"
 #include "hone/train/distillation/teacher.h"
@@ -51,7 +51,7 @@ class ServerTeacher final : public Teacher {
     }
   }
 
-  // What is said of a token is what the position before it predicts.
+  // The server reports a token's distribution at the token; the position before predicts it.
   void keep(const std::vector<PromptLogprobsClient::Position>& positions, int64_t begin, TeacherObservation& observed) const {
     for (size_t t = 1; t < positions.size(); ++t)
       for (int64_t k = 0; k < topk_; ++k) {

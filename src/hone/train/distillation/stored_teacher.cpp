@@ -1,5 +1,5 @@
-// What a teacher scores, in a folder: one file for each sequence, named after its tokens, so that later epochs and runs need not
-// ask.
+// Stores a teacher's scores in a folder: one file per sequence, named after its tokens, so that later epochs and runs need no
+// request.
 #include <unistd.h>
 
 #include "hone/base/file.h"
@@ -9,7 +9,7 @@
 namespace hone::train {
 namespace {
 
-// FNV-1a over the token ids, twice with other beginnings: 128 bits keep all sequences of a dataset apart.
+// FNV-1a over the token ids with two different offsets: 128 bits distinguish all sequences of a dataset.
 std::string name_of(const int64_t* ids, int64_t count, int64_t topk) {
   uint64_t low = 0xcbf29ce484222325ull ^ static_cast<uint64_t>(topk), high = 0x9ae16a3b2f90404full;
   for (int64_t i = 0; i < count; ++i)
@@ -77,7 +77,7 @@ class StoredTeacher final : public Teacher {
     return {.scores_tk = at::cat(scores).to(batch.tokens_t.device()), .indices_tk = at::cat(indices).to(batch.tokens_t.device())};
   }
 
-  // Under another name first: processes may write the same sequence at a time.
+  // Written under a temporary name first: processes may write the same sequence concurrently.
   void write(const std::vector<fs::path>& files, const data::Batch& batch, const TeacherObservation& observed) const {
     const auto scores = observed.scores_tk.to(at::kCPU), indices = observed.indices_tk.to(at::kCPU, at::kInt);
     for (size_t i = 0; i < files.size(); ++i) {

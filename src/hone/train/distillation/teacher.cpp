@@ -14,7 +14,7 @@ TeacherScores most_likely(const Tensor& logits_nv, const std::optional<int64_t>&
   return {scores, indices};
 }
 
-// A frozen model of its own. Where it is in shards, they stay gathered until all positions were asked for.
+// A separate frozen model. If sharded, it stays gathered until all positions have been scored.
 class SeparateTeacher final : public Teacher {
  public:
   SeparateTeacher(LoadedModel& model, std::optional<int64_t> topk) : model_(model), topk_(topk) {}
@@ -37,7 +37,7 @@ class SeparateTeacher final : public Teacher {
   std::optional<int64_t> topk_;
 };
 
-// The base beneath the adapter that trains.
+// The base model under the adapter being trained.
 class BaseTeacher final : public Teacher {
  public:
   BaseTeacher(std::unique_ptr<Reference> base, std::optional<int64_t> topk) : base_(std::move(base)), topk_(topk) {}
@@ -48,7 +48,7 @@ class BaseTeacher final : public Teacher {
                           [&](model::CausalLM& model) { observed.hidden_th = model.hidden_states(forward_input(batch)); });
     return observed;
   }
-  // Without the adapters that the head may have.
+  // Without the adapters of the head.
   TeacherScores scores(model::CausalLM& student, const TeacherObservation& observed, const Tensor& positions_n) override {
     const auto& head = std::as_const(student).head();
     const auto weight = head.compute_weight();

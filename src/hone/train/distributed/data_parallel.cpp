@@ -6,7 +6,7 @@
 namespace hone::train {
 namespace {
 
-// Files and seeds are the same everywhere; this also covers what hardware rounds differently.
+// Files and seeds are the same everywhere; this also covers differences in hardware rounding.
 void share_from_first(const DataParallel::Copies& copies) {
   at::NoGradGuard no_grad;
   for (const auto& [working, target] : copies.parameters) {

@@ -15,7 +15,7 @@ bool has_expert_parallelism(const parallel::DeviceMesh::Request& layout) {
   return layout.ep > 1 || (layout.etp > 0 && layout.etp != layout.tp);
 }
 
-// Whether ranks have parts of a model, and not only of its sequences or its state.
+// Whether ranks hold parts of a model, not only of its sequences or its state.
 bool has_parts(const parallel::DeviceMesh::Request& layout) {
   return layout.tp > 1 || layout.pp > 1 || has_expert_parallelism(layout);
 }
@@ -55,13 +55,13 @@ parallel::DeviceMesh plan_mesh(const ParallelConfig& config, const parallel::Wor
   return parallel::DeviceMesh::plan(request, world.size);
 }
 
-// One process has nobody to share with, but may have a device whose memory is too small, or be told to behave as one of several.
+// A single process has no peers but may still need offload, or be told to act as one of several.
 bool shards_alone(const parallel::ShardingConfig& sharding, const parallel::World& world, at::Device device) {
   bool offloads = (sharding.offload_optimizer || sharding.offload_parameters) && !device.is_cpu();
   return sharding.stage > 0 && (offloads || world.launched);
 }
 
-// Groups of ranks that have parts of one model. Every rank makes its own in the same order.
+// Groups of ranks that hold parts of one model. Every rank creates its groups in the same order.
 void join_model_parallel(DistributedContext& processes, const ParallelConfig& config) {
   const auto& layout = config.layout;
   const bool sharded = config.sharding.stage > 0;
@@ -93,7 +93,7 @@ void join_model_parallel(DistributedContext& processes, const ParallelConfig& co
     processes.last_stages = processes.group_along("last-stages", mesh.group(rank, {"dp", "cp", "sp", "tp"}));
 }
 
-// What a process is told about its own place differs, and may.
+// Settings about a process's own rank may differ.
 Json comparable(Json settings) {
   for (const char* own : {"local_rank", "rank", "device", "devices"}) settings.erase(own);
   return settings;
@@ -151,7 +151,7 @@ fs::path DistributedContext::share_text(const std::string& text) const {
 
 bool DistributedContext::folder_per_node(const fs::path& folder) const {
   if (!group) return false;
-  // A folder of that name may be anywhere; a file that has just been made is in one place.
+  // A folder of that name may exist on every node; a newly created file exists only once.
   const auto probe = folder / share_text(fmt::format(".seen-by-all-{}", ::getpid()));
   if (world.is_main()) write_file_atomically(probe, "");
   group->barrier();

@@ -5,7 +5,7 @@
 namespace hone::train {
 namespace {
 
-// Each process writes its names into its own row of a table of zeros; the sum of the tables holds them all.
+// Each process writes its names into its own row of a table of zeros; the sum of the tables contains all of them.
 std::vector<std::string> names_of_all(const SumsByName& sums, ParallelStrategy& group) {
   std::string own;
   for (const auto& [name, total] : sums) own += name + '\0';

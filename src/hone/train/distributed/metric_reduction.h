@@ -19,7 +19,7 @@ struct SumAndCount {
 };
 using SumsByName = std::map<std::string, SumAndCount>;
 
-// Afterwards every process holds the sums of all of them, under every name that any of them had.
+// Afterwards every process has the global sums under all names.
 void all_reduce_metrics(SumsByName& sums, ParallelStrategy& group);
 
 }  // namespace hone::train

@@ -7,13 +7,13 @@
 namespace hone::train {
 namespace {
 
-// Whole parameters on the first process, wherever their blocks are.
+// Full parameters on the first process, whichever stage has their blocks.
 class StageReader {
  public:
   StageReader(parallel::PipelineModel& stages, parallel::TensorParallelModel* tensor, bool sends)
       : stages_(stages), tensor_(tensor), sends_(sends) {}
 
-  // Every process calls it; the first one gets the values, in host memory.
+  // Collective; the first process receives the values, in host memory.
   Tensor operator()(const Tensor& parameter) const {
     at::NoGradGuard no_grad;
     Tensor values;
@@ -29,7 +29,7 @@ class StageReader {
   bool sends_;
 };
 
-// An adapter is small: the first process has all of it while this lives.
+// An adapter is small: the first process has all of it during the lifetime of this object.
 class BroughtAdapter {
  public:
   BroughtAdapter(const tuner::Tuned& tuned, const StageReader& read, bool first) {
@@ -85,7 +85,7 @@ Tensor PipelineParallel::clip_grad_norm(optim::Optimizer& optimizer, double max_
   });
 }
 
-// "exp_avg/name", or a master's name.
+// "exp_avg/name", or the name of a master weight.
 bool PipelineParallel::owns_state_of(const std::string& name) const {
   const auto slash = name.find('/');
   return copies_->owns_state_of(name) && !others_.contains(slash == std::string::npos ? name : name.substr(slash + 1));

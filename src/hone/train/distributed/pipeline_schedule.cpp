@@ -6,7 +6,7 @@
 namespace hone::train {
 namespace {
 
-// Of what a stage received; what nothing depended on has none.
+// The gradient of what a stage received; none if nothing depends on it.
 TensorList gradients_of(const TensorList& received) {
   TensorList gradients;
   for (const auto& values : received) gradients.push_back(values.grad().defined() ? values.grad() : at::zeros_like(values));
@@ -73,7 +73,7 @@ TensorList PipelineSchedule::received_gradients(int chunk, const TensorList& out
   return trains ? stages_.receive_gradients(stages_.stage(chunk), outputs) : TensorList();
 }
 
-// The rank before takes them in their order; a few may be under way.
+// The previous rank receives them in order; a few may be in flight.
 void PipelineSchedule::send_gradients(int chunk, const Message& received) {
   constexpr size_t kUnderWay = 2;
   const int stage = stages_.stage(chunk);

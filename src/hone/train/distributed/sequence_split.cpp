@@ -12,7 +12,7 @@ int64_t padded_length(int64_t tokens, const parallel::SequenceParallel& sequence
 
 Tensor padded(const Tensor& values, int64_t length, double with) {
   if (!values.defined()) return values;
-  std::vector<int64_t> room(static_cast<size_t>(values.dim()) * 2, 0);  // from the last dimension to the first, before and behind
+  std::vector<int64_t> room(static_cast<size_t>(values.dim()) * 2, 0);  // from the last dimension to the first, before and after
   room.back() = length - values.size(0);
   return at::constant_pad_nd(values, room, with);
 }

@@ -10,7 +10,7 @@ namespace {
 constexpr int kWindow = 4;             // steps
 constexpr int kSlowSteps = 3;          // windows
 constexpr double kFactor = 2.0;        // of the median
-constexpr double kNoticeable = 0.025;  // seconds a step: less is noise
+constexpr double kNoticeable = 0.025;  // seconds per step: less is noise
 
 }  // namespace
 
@@ -18,7 +18,7 @@ std::optional<std::string> StragglerDetector::observe(const std::vector<double>&
   for (size_t i = 0; i < sums_.size(); ++i) sums_[i] += seconds[i];
   if (++steps_ < kWindow) return {};
   auto ordered = sums_;
-  // Of two processes the faster one is the measure, so that the other can be twice as slow.
+  // With two processes, the faster one is the reference, so that the other can be twice as slow.
   auto middle = ordered.begin() + static_cast<long>((ordered.size() - 1) / 2);
   std::nth_element(ordered.begin(), middle, ordered.end());
   double median = *middle / steps_;

@@ -16,7 +16,7 @@ std::vector<parallel::TensorParallelModel::Gradient> TensorDataParallel::Trained
   return list;
 }
 
-// Over the copies first, then over the ranks that each saw a part: either order gives the same sum.
+// Over the replicas first, then over the ranks with different parts: either order gives the same sum.
 void TensorDataParallel::finish_gradients() {
   copies_->finish_gradients();
   for (const auto& trained : models_) trained.model.sum_partial(trained.gradients());
@@ -44,7 +44,7 @@ void TensorDataParallel::keep_for_generation(bool hold) {
   models_.front().model.keep_for_generation(hold);
 }
 
-// "exp_avg/name", or a master's name.
+// "exp_avg/name", or the name of a master weight.
 bool TensorDataParallel::owns_state_of(const std::string& name) const {
   const auto slash = name.find('/');
   return !others_.contains(slash == std::string::npos ? name : name.substr(slash + 1));
@@ -74,7 +74,7 @@ WeightFiles tensor_parallel_files(model::CausalLM& model, const tuner::Tuned& tu
   files.save_assets = [&companions](const fs::path& folder) { companions.write(folder); };
   files.read = [reader](const Tensor& parameter) { return (*reader)(parameter); };
   files.gather = [&, reader, main](const std::function<void()>& write) {
-    if (tuned.adapter) {  // small: every rank has all of it for a while
+    if (tuned.adapter) {  // small: every rank temporarily has all of it
       parallel::UnshardedShapes shapes(parts);
       for (const auto& [name, tensor] : tuned.trainable) shapes.show(tensor);
       if (main) write();

@@ -21,7 +21,7 @@ Json evaluate(model::CausalLM& model, Loss& method, data::Loader& loader, at::De
               const std::string& prefix, const parallel::SequenceParallel* sequence, std::vector<Tensor>* kept_rows) {
   EvaluationMode mode(model);
   auto began = std::chrono::steady_clock::now();
-  // Kept as sums and counts under names, so that processes whose batches held other channels add up all the same.
+  // Stored as named sums and counts, so that processes whose batches have different channels can be added.
   SumsByName sums;
   ProgressBar bar("Val", loader.batches_per_epoch());
   std::vector<Tensor> kept;
@@ -30,8 +30,8 @@ Json evaluate(model::CausalLM& model, Loss& method, data::Loader& loader, at::De
   for (int64_t pass = 1;; ++pass) {
     bool counts = dealt && loader.epoch() < 1;
     if (group.sum(counts ? 1 : 0) == 0) break;
-    // One that is through repeats its last batch uncounted: a model that is spread over processes needs all of them in every
-    // pass.
+    // A finished process repeats its last batch uncounted: a
+    // distributed model needs all processes in every pass.
     if (counts || !batch.tokens_t.defined()) batch = loader.next();
     auto part = sequence ? own_part(batch, *sequence) : batch;
     auto* pipeline = group.pipeline();

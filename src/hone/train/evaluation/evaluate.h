@@ -12,20 +12,20 @@
 
 namespace hone::train {
 
-// One pass over `loader`: PREFIX_loss, the method's metrics, runtime, samples and steps per second. As in transformers, the loss
-// is the mean over samples of their batch's mean loss. The model leaves in the mode it came in; random states are not touched.
-// Each process of `group` brings its own batches; all get the numbers of the whole set. Processes that share
-// each `sequence` get the same batches, and each computes its part. `kept_rows` gets what the method keeps of this
-// process's batches.
+// One pass over `loader`: PREFIX_loss, the method's metrics, runtime, samples and steps per second.
+// As in transformers, the loss is the mean over samples of their batch's mean loss. The model's
+// mode is restored; random states are not changed. Each process of `group` has its own batches, and
+// all get the metrics of the full set. Processes that share each `sequence` get the same batches
+// and compute their parts. `kept_rows` receives what the method keeps of this process's batches.
 Json evaluate(model::CausalLM& model, Loss& method, data::Loader& loader, at::Device device, ParallelStrategy& group,
               const std::string& prefix = "eval", const parallel::SequenceParallel* sequence = nullptr,
               std::vector<Tensor>* kept_rows = nullptr);
 
-// A prompt as text, what was generated for it and what should have been.
+// A prompt as text, its completion and its reference.
 struct Prediction {
   std::string prompt, predict, label;
 };
-// Generates for the whole validation set; provided by the owner of an engine.
+// Generates for the full validation set; provided by the owner of an engine.
 using Predict = std::function<std::vector<Prediction>()>;
 
 // PREFIX_rouge-1, -2, -l and PREFIX_bleu-4 over the predictions of all processes, means in percent.

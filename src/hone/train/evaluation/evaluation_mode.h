@@ -1,4 +1,4 @@
-// While it lives, the model is in evaluation mode: no dropout, no gradients.
+// RAII: the model is in evaluation mode, without dropout and gradients.
 #pragma once
 #include "hone/device/tensor.h"
 #include "hone/model/causal_lm.h"

@@ -9,7 +9,7 @@
 namespace hone::train {
 namespace {
 
-// Generated answers, by a model that is whole on every process for as long as it takes.
+// Generated responses, from a model that is temporarily gathered on every process.
 std::vector<Prediction> predict(const TrainingJob& job, const RunSetup& ready, LoadedModel& loaded, bool main) {
   loaded.keep_gathered(true);
   auto predictions = main ? make_predictor(job, ready, *loaded.model, {})() : std::vector<Prediction>();
@@ -17,7 +17,7 @@ std::vector<Prediction> predict(const TrainingJob& job, const RunSetup& ready, L
   return predictions;
 }
 
-// A reward model's predictions are the scores of both answers.
+// A reward model's predictions are the scores of both responses.
 void predict_scores(const TrainingJob& job, const RunSetup& ready, LoadedModel& loaded, const OtherModels& others, bool main) {
   SingleProcess alone;
   auto method = make_loss(job, *ready.tokenizer, others);
@@ -74,10 +74,10 @@ Predict make_predictor(const TrainingJob& job, const RunSetup& ready, model::Cau
 void evaluate_after_training(const TrainingJob& job, const RunSetup& ready, LoadedModel& loaded, const OtherModels& others,
                              const RunResult* finished, bool main) {
   if (!main && !loaded.sharded && !loaded.tensor && !loaded.stages) return;
-  std::unique_ptr<ParallelStrategy> alone = std::make_unique<SingleProcess>();  // everyone goes through the whole set
+  std::unique_ptr<ParallelStrategy> alone = std::make_unique<SingleProcess>();  // every process evaluates the full set
   if (loaded.stages) alone = std::make_unique<PipelineStages>(*loaded.stages, *loaded.schedule);
   if (job.eval_dtype) round_weights(*loaded.model, *job.eval_dtype);
-  if (job.do_eval && ready.data.validation && !job.reinforcement) {  // whose answers were judged after the last step
+  if (job.do_eval && ready.data.validation && !job.reinforcement) {  // already evaluated after the last step
     auto method = make_loss(job, *ready.tokenizer, others);
     if (finished && !finished->method_state.is_null()) method->restore(finished->method_state);
     Json metrics = Json::object();

@@ -7,17 +7,17 @@
 
 namespace hone::train {
 
-// One process's part of something that all share in turn.
+// One process's part of shared data.
 struct DataShard {
   int rank = 0, world = 1;
 };
 
 std::vector<EvaluationSet> evaluations_of(const TrainingJob& job, const RunSetup& ready, DataShard share);
-// Empty when there are no validation rows.
+// Empty if there are no validation rows.
 Predict make_predictor(const TrainingJob& job, const RunSetup& ready, model::CausalLM& model, DataShard share);
 
-// What LLaMA-Factory does after training, or without any: a last evaluation, generated answers. Of processes that share one model
-// all take part; the first one writes. `finished` is null where nothing was trained.
+// LLaMA-Factory's steps after training, or without it: a final evaluation, and generation. Processes that share a model all take
+// part; the first one writes. `finished` is null if nothing was trained.
 void evaluate_after_training(const TrainingJob& job, const RunSetup& ready, LoadedModel& loaded, const OtherModels& others,
                              const RunResult* finished, bool main);
 

@@ -7,7 +7,7 @@
 
 namespace hone::train {
 
-// As ms-swift answers: the number of a class, a list of classes, a value, a vector, or a list with one score.
+// As in ms-swift: a class index, a list of classes, a value, a vector, or a list with one score.
 struct PoolingOutput {
   Json content;
   Json logprobs;  // of the classes; null where there are none
@@ -16,11 +16,11 @@ struct PoolingOutput {
 
 class PoolingRunner {
  public:
-  // `squash`: scores of relevance between 0 and 1.
+  // `squash`: maps relevance scores to [0, 1].
   PoolingRunner(model::CausalLM& model, const TaskConfig& task, const text::Tokenizer& tokenizer, bool squash);
-  // `likeliest`: so many classes are listed with their log-probabilities.
+  // `likeliest`: lists this many classes with their log-probabilities.
   std::vector<PoolingOutput> operator()(const std::vector<std::vector<text::TokenId>>& texts, int64_t likeliest = 0) const;
-  // Of decisions as data::encode_decision gives them: the most likely option and the share of each.
+  // For decisions from data::encode_decision: the most likely option and the probability of each.
   std::vector<PoolingOutput> decide(const std::vector<data::Sample>& questions) const;
 
  private:

@@ -13,8 +13,8 @@ struct GenerationConfig {
   int64_t max_context = 0;  // longest prompt and answer together; 0: the model's
 };
 
-// Each row's last answer is what should be generated from everything before it. Rows that cannot be encoded are left out with a
-// warning.
+// Each row's last response is the reference for generating from everything before it. Rows that cannot be encoded are skipped
+// with a warning.
 std::vector<Prediction> predict_completions(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer,
                                             const data::Encoder& encoder, const data::ConversationSource& rows,
                                             const GenerationConfig& config);

@@ -1,4 +1,4 @@
-// AdaLoRA's part in training: which optimizer it needs, out of the adapter's own config.
+// AdaLoRA in training: wraps the optimizer according to the adapter's config.
 #pragma once
 #include <memory>
 

@@ -12,7 +12,7 @@ constexpr std::array kPackings{"none", "best_fit", "next_fit", "knapsack", "join
 constexpr std::array kTruncations{"delete", "left", "right", "split"};
 constexpr std::array kStoppings{"first_exhausted", "all_exhausted", "all_exhausted_once"};
 
-// A file is known by its name: where a folder is mounted does not matter, how many rows it holds is compared too.
+// A file is identified by its name: its mount point does not matter, its row count is compared too.
 Json dataset_names(const std::vector<std::string>& words) {
   Json names = Json::array();
   for (const auto& word : words) {
@@ -22,7 +22,7 @@ Json dataset_names(const std::vector<std::string>& words) {
   return names;
 }
 
-// The loader finds its place among the same rows whatever a batch holds, but not inside a stream's or a window's shuffle.
+// The loader can resume among the same rows with another batch size, but not inside a stream's or a window's shuffle.
 bool only_regroups(const std::string& setting, const Json& now) {
   bool regroups = setting == "per_device_train_batch_size" || setting == "gradient_accumulation_steps";
   return regroups && now["streaming"] == false && now["group_by_length"] == false;

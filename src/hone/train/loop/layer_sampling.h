@@ -1,4 +1,4 @@
-// LISA: of all layers a few, redrawn every so many steps, train; the embeddings, the last norm and the head always do.
+// LISA: trains a few randomly drawn layers at a time, and always the embeddings, the final norm and the head.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -12,7 +12,7 @@ class LayerSampling {
  public:
   // Throws UserError when the model has fewer layers.
   LayerSampling(model::CausalLM& model, const LayerSamplingConfig& config, uint64_t seed);
-  // `step` counts from 0 and alone decides with the seed, so that a resumed run draws the same layers.
+  // `step` counts from 0 and, with the seed, determines the layers, so that a resumed run draws the same ones.
   void before_step(int64_t step);
   std::vector<int64_t> drawn(int64_t step) const;
 

@@ -8,7 +8,7 @@ namespace hone::train {
 namespace {
 
 constexpr size_t kRecentLosses = 128, kFewestLosses = 16;
-constexpr double kSmallestSpread = 0.01;  // of the mean: losses that hardly move would make a spike of everything
+constexpr double kSmallestSpread = 0.01;  // relative to the mean: with almost constant losses everything would be a spike
 
 }  // namespace
 

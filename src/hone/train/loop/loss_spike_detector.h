@@ -8,8 +8,8 @@ namespace hone::train {
 
 class LossSpikeDetector {
  public:
-  // How many standard deviations of the recent losses `loss` is above their mean; 0 while too few are known to say. The loss then
-  // counts among them, whatever becomes of its step: a level that stays is soon no longer new.
+  // The number of standard deviations of the recent losses by which `loss` exceeds their mean; 0 while there are too few. The
+  // loss is then added to them, even if its step is skipped: a persistent level soon counts as normal.
   double observe(double loss);
 
   Json state() const { return recent_; }

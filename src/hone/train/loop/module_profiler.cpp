@@ -10,7 +10,7 @@
 namespace hone::train {
 namespace {
 
-// Blocks and their two halves, by the names of files.
+// Blocks and their two halves, by the names in files.
 std::vector<std::string> watchable_modules(model::CausalLM& model) {
   std::vector<std::string> paths;
   for (auto& block : model.decoder().blocks) {
@@ -53,7 +53,7 @@ double ModuleProfiler::Instant::milliseconds_to(const Instant& later) const {
   return event->elapsedTime(*later.event);
 }
 
-// The first beginning belongs to the first end; a module that has no way back to its input has begun and never ends.
+// The first start matches the first end; a module without a backward path to its input has a start but no end.
 void ModuleProfiler::Span::read() {
   const auto whole = std::min(begins.size(), ends.size());
   for (size_t i = 0; i < whole; ++i) milliseconds += begins[i].milliseconds_to(ends[i]);

@@ -1,4 +1,4 @@
-// How long chosen modules take, forward and backward: LLaMA-Factory's profile_modules.
+// Times selected modules, forward and backward: LLaMA-Factory's profile_modules.
 #pragma once
 #include <c10/core/Event.h>
 
@@ -14,17 +14,17 @@ namespace hone::train {
 
 class ModuleProfiler final : public model::ModuleObserver {
  public:
-  // Watches the modules of `model` whose paths match a pattern, as fnmatch does. What can be watched are blocks, their attention,
-  // and their MLP or experts; a warning says so where nothing matches.
+  // Watches the modules of `model` whose paths match a pattern, as in fnmatch: blocks, their attention, and their MLP or experts;
+  // warns if nothing matches.
   ModuleProfiler(model::CausalLM& model, const std::vector<std::string>& patterns);
   ~ModuleProfiler() override;
   ModuleProfiler(const ModuleProfiler&) = delete;
 
   bool watches(const std::string& path) const override { return times_.contains(path); }
   void note(const std::string& path, model::PassMoment moment, at::Device device) override;
-  // Reads the clocks of the passes so far: the device has to be done with them.
+  // Reads the timers of the passes so far: the device must have finished them.
   void after_step();
-  // Mean milliseconds of a pass since the last report, a line for each module; empty: none was computed.
+  // Mean milliseconds per pass since the last report, a line for each module; empty if none was computed.
   std::string report();
 
  private:

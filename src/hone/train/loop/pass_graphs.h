@@ -1,5 +1,5 @@
-// Forward and backward passes captured once per shape of batch and replayed, where the device can: a small model's pass is mostly
-// the launching of kernels. A replay computes the same numbers in the same order as the pass it was captured from.
+// Forward and backward passes captured once per batch shape and replayed, if the device supports it: a small model's pass is
+// dominated by kernel launches. A replay computes the same numbers in the same order as the captured pass.
 #pragma once
 #include <memory>
 #include <optional>
@@ -10,12 +10,12 @@ namespace hone::train {
 
 class PassGraphs {
  public:
-  // `trained`: what the backward pass gives gradients of; empty where passes must not be captured.
+  // `trained`: the parameters that get gradients; empty if passes must not be captured.
   PassGraphs(model::CausalLM& model, Loss& method, TensorList trained);
   ~PassGraphs();
 
-  // The loss of a batch, whose gradients, times `factor`, are added to the parameters'. Nothing where this batch must be computed
-  // the plain way.
+  // The loss of a batch; adds its gradients, scaled by `factor`,
+  // to the parameters'. Nothing if this batch needs a plain pass.
   std::optional<LossSum> run(const data::Batch& batch, double factor);
 
  private:

@@ -7,16 +7,16 @@
 
 namespace hone::train {
 
-// Stands between the weights a model computes with and those the optimizer updates. Gradients of several micro-batches add up in
-// float32, as they do under automatic mixed precision.
+// Maps working weights of the model to the optimizer's weights. Gradients of several micro-batches are accumulated in float32, as
+// in automatic mixed precision.
 class MasterWeights {
  public:
   MasterWeights() = default;
-  // Replaces each half-precision parameter of `groups` by a float32 copy; do this before the optimizer is made of them.
+  // Replaces each half-precision parameter of `groups` by a float32 copy; call it before creating the optimizer.
   explicit MasterWeights(std::vector<optim::ParameterGroup>& groups);
 
-  // After each backward pass: working gradients move into the masters'. With `keep_short` those of bfloat16 stay so until a
-  // second one is added.
+  // After each backward pass: moves working gradients to the master weights. With `keep_short`, bfloat16 gradients are kept until
+  // a second one is added.
   void accumulate_master_grads(bool keep_short = false);
   void copy_to_model();                         // masters are rounded into the working weights
   void after_update();                          // the same, unless the optimizer did
@@ -34,7 +34,7 @@ class MasterWeights {
   bool written_by_optimizer_ = false;
 };
 
-// Dynamic loss scale: doubles after 2000 good steps, halves at each overflow. Disabled it is exactly 1.
+// Dynamic loss scale: doubles after 2000 good steps, halves on overflow. If disabled, it is exactly 1.
 class GradScaler {
  public:
   explicit GradScaler(bool enabled) : enabled_(enabled), scale_(enabled ? 65536.0 : 1.0) {}
@@ -42,7 +42,7 @@ class GradScaler {
   bool enabled() const { return enabled_; }
   double value() const { return scale_; }
   void unscale(optim::Optimizer& optimizer) const;
-  // Returns whether the overflow is the scale's doing, so that skipping this one step mends it.
+  // Returns whether the overflow is caused by the scale, so that skipping this step fixes it.
   bool back_off();
   void count_good_step();
   Json state() const { return {{"scale", scale_}, {"good_steps", good_steps_}}; }

@@ -1,4 +1,4 @@
-// Records what operators a few steps run and how long they take, as a trace that TensorBoard and chrome://tracing open.
+// Profiles a few steps and writes a trace for TensorBoard and chrome://tracing.
 #pragma once
 #include <cstdint>
 
@@ -13,7 +13,7 @@ struct ProfilerConfig {
   fs::path folder;  // empty: profiler/ in the run folder; each process writes into rank_N of it
 };
 
-// Told of every step. A cycle that the run's end interrupts is not written.
+// Called for every step. A cycle interrupted by the run's end is not written.
 class StepProfiler {
  public:
   StepProfiler(ProfilerConfig config, int rank);

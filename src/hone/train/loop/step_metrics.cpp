@@ -9,7 +9,7 @@
 namespace hone::train {
 namespace {
 
-// Beside the metrics, whose names are words.
+// A key that no metric has, since metric names are words.
 constexpr const char* kLoss = "+loss";
 constexpr const char* kStops = "+stops";
 
@@ -36,7 +36,7 @@ StepReading StepMetrics::read(const Tensor& grad_norm, double num_items, bool st
     reading.names_.push_back(name);
     reading.counts_.push_back(metric.num_items * share);
   }
-  Tensor packed = share == 1 ? at::stack(sums) : at::stack(sums) * share;  // what is not finite stays so
+  Tensor packed = share == 1 ? at::stack(sums) : at::stack(sums) * share;  // non-finite values stay non-finite
   reading.summed_here_ = group.size() > 1 && !names_vary_;
   if (reading.summed_here_) {
     packed = at::cat({packed, at::tensor(reading.counts_).to(packed.options())});

@@ -37,11 +37,11 @@ class StepReading {
   ParallelStrategy* group_ = nullptr;
 };
 
-// Adds up a step's losses and metrics. Reading them is the step's only wait for the device: one small copy. Several processes
-// share one small sum.
+// Accumulates a step's losses and metrics. Reading them is the step's only synchronization with the device: one small copy.
+// Several processes share one small all-reduce.
 class StepMetrics {
  public:
-  // `names_vary`: processes may have metrics of other names in the same step.
+  // `names_vary`: processes may have different metric names in the same step.
   explicit StepMetrics(bool names_vary = false) : names_vary_(names_vary) {}
   void add(const LossSum& loss);
   StepReading read(const Tensor& grad_norm, double num_items, bool stop_requested, ParallelStrategy& group) const;

@@ -34,12 +34,12 @@ StopSignal::StopSignal() {
   ::sigemptyset(&action.sa_mask);
   for (size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &g_previous[i]);
   if (g_previous[3].sa_handler == SIG_IGN)
-    ::sigaction(SIGHUP, &g_previous[3], nullptr);  // nohup: a terminal that closes is nobody's wish
+    ::sigaction(SIGHUP, &g_previous[3], nullptr);  // nohup: a closing terminal is not a request to stop
 }
 
 StopSignal::~StopSignal() {
   for (size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &g_previous[i], nullptr);
-  ::signal(SIGUSR1, SIG_IGN);  // a warning that comes when all is saved must not end what is still being written
+  ::signal(SIGUSR1, SIG_IGN);  // a signal after everything is saved must not interrupt pending writes
 }
 
 Stop StopSignal::requested() {

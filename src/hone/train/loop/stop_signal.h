@@ -9,18 +9,18 @@ namespace hone::train {
 
 enum class Stop { none, interrupt, terminate };
 
-// Thrown out of work between two steps that would take too long to finish, on every process of a run: nothing has changed since
-// the last step, which is what is saved.
+// Thrown by long-running work between two steps, on every process of a run: nothing has changed since the last step, which is
+// saved.
 struct StopBetweenSteps : std::exception {
   const char* what() const noexcept override { return "asked to stop"; }
 };
-// The same for work that failed: the run ends with this, and what it had learnt is saved.
+// The same for failed work: the run ends with this error, and its progress is saved.
 class FailedBetweenSteps : public UserError {
  public:
   explicit FailedBetweenSteps(const UserError& problem) : UserError(problem) {}
 };
 
-// While it lives, stop signals are noted instead of ending the process; afterwards SIGUSR1 is ignored. One at a time.
+// During its lifetime, stop signals are recorded instead of ending the process; afterwards SIGUSR1 is ignored. A singleton.
 class StopSignal {
  public:
   StopSignal();

@@ -86,7 +86,7 @@ TrainState TrainState::from_json(const Json& json) {
   read("failed_saves_in_a_row", state.failed_saves_in_a_row);
   read("evaluations_without_gain", state.evaluations_without_gain);
   state.log_window = json.at("log_window");
-  state.recent_losses = json.value("recent_losses", Json::array());  // older checkpoints have none
+  state.recent_losses = json.value("recent_losses", Json::array());  // absent in older checkpoints
   state.method = json.value("method", Json());
   return state;
 }

@@ -1,4 +1,4 @@
-// How far a run has come: transformers' trainer_state.json, and the counters that only we keep.
+// The progress of a run: transformers' trainer_state.json, and hone's own counters.
 #pragma once
 #include <optional>
 #include <string>
@@ -28,12 +28,12 @@ struct TrainState {
 
   // trainer_state.json, keys as transformers sorts them.
   Json to_transformers(const TrainerConfig& config) const;
-  // All of it: nothing that to_json writes is lost by from_json.
+  // Complete: from_json restores everything that to_json writes.
   Json to_json() const;
   static TrainState from_json(const Json& json);
 };
 
-// A path as ms-swift and LLaMA-Factory write it: null when there is none.
+// A path as ms-swift and LLaMA-Factory write it: null if there is none.
 Json path_or_null(const std::string& path);
 
 }  // namespace hone::train

@@ -26,7 +26,7 @@ std::string name_rows(const std::vector<data::Batch>& batches, const std::functi
   return fmt::format("{}{}", fmt::join(names, ", "), total > kShown ? fmt::format(" and {} more", total - kShown) : "");
 }
 
-// "accuracy 0.75  margin 0.012  ", of what the method wants to be seen.
+// "accuracy 0.75  margin 0.012  ": the metrics that the method displays.
 std::string method_note(const Loss& method, const StepResult& reading) {
   std::string note;
   for (const auto& [word, name] : method.shown_metrics())
@@ -139,8 +139,8 @@ std::vector<data::Batch> Trainer::next_batches() {
   return batches;
 }
 
-// What the loss is divided by, over micro-batches and processes, known before the forward pass. Everything else that processes
-// tell each other once a step travels with it.
+// The denominator of the loss, over micro-batches and processes, known before the forward pass. All other per-step
+// synchronization shares this collective.
 Trainer::StepTotals Trainer::all_reduce_counts(const std::vector<data::Batch>& batches) {
   constexpr size_t kCounts = 4;
   std::vector<double> shared(kCounts + static_cast<size_t>(deps_.strategy.size()));
@@ -155,13 +155,13 @@ Trainer::StepTotals Trainer::all_reduce_counts(const std::vector<data::Batch>& b
   auto sums = at::tensor(shared, at::kDouble);
   deps_.strategy.all_reduce(sums);
   const double* values = sums.const_data_ptr<double>();
-  if (static_cast<int>(values[3]) == deps_.strategy.size()) wait_for_save();  // in the same step everywhere
+  if (static_cast<int>(values[3]) == deps_.strategy.size()) wait_for_save();  // in the same step on all processes
   if (auto warning = stragglers_.observe({values + kCounts, values + shared.size()}); warning && deps_.strategy.rank() == 0)
     log::warning("{}", *warning);
   return {std::max(values[0], 1.0), values[1], values[2]};
 }
 
-// The loss of a batch, whose gradients, times `factor`, are added to the parameters'.
+// The loss of a batch; adds its gradients, scaled by `factor`, to the parameters'.
 LossSum Trainer::pass(const data::Batch& batch, double factor) {
   bool spoiled = fault("train.loss");
   if (!spoiled)
@@ -176,9 +176,9 @@ void Trainer::step(RunLog& log, ProgressBar* bar) {
   auto batches = next_batches();
   const int64_t sent_before = deps_.strategy.bytes_sent();
   const auto totals = all_reduce_counts(batches);
-  StepMetrics metrics(deps_.loss.metrics_vary() || deps_.strategy.pipeline());  // of a pipeline, one stage has some
+  StepMetrics metrics(deps_.loss.metrics_vary() || deps_.strategy.pipeline());  // in a pipeline, only one stage has some
   run_passes(batches, totals.num_items, metrics);
-  report_step(log, bar);  // the step before, where it was not yet
+  report_step(log, bar);  // the previous step, if not reported yet
   state_.tokens_seen += static_cast<int64_t>(totals.tokens);
   state_.samples_seen += static_cast<int64_t>(totals.samples);
   state_.total_flos = deps_.flops_per_token * static_cast<double>(state_.tokens_seen);
@@ -186,12 +186,12 @@ void Trainer::step(RunLog& log, ProgressBar* bar) {
   sent_ += deps_.strategy.bytes_sent() - sent_before;
   ++state_.global_step;
   state_.epoch = deps_.loader.epoch();
-  // A stream's passes end at different steps on different processes: the first to be through ends the run for all.
+  // A stream ends at different steps on different processes: the first one to finish ends the run for all.
   if (config_.max_epochs && deps_.strategy.sum(state_.epoch >= *config_.max_epochs ? 1 : 0) > 0)
     counts_.max_steps = state_.global_step;
 }
 
-// A pass may begin before this where a pipeline has several under way.
+// With pipeline parallelism, several passes may be in flight before this.
 void Trainer::before_backward(bool last) {
   deps_.strategy.before_micro_batch(last);
   if (last) deps_.optimizer.before_last_backward(deps_.lr_scheduler.learning_rate(state_.global_step));
@@ -208,7 +208,7 @@ double Trainer::loss_factor(double num_items) const {
   return spoiled * grad_scaler_.value() / num_items;
 }
 
-// The gradients of all micro-batches, not clipped yet.
+// The gradients of all micro-batches, not yet clipped.
 void Trainer::run_passes(const std::vector<data::Batch>& batches, double num_items, StepMetrics& metrics) {
   auto began = std::chrono::steady_clock::now();
   double waited = deps_.strategy.seconds_waited();
@@ -242,7 +242,7 @@ void Trainer::run_passes(const std::vector<data::Batch>& batches, double num_ite
   deps_.optimizer.add_penalty_gradients();
 }
 
-// Clips and steps, where the numbers allow it.
+// Clips and steps if the numbers are finite.
 void Trainer::update(StepMetrics& metrics, double num_items, std::vector<data::Batch> batches) {
   const double learning_rate = deps_.lr_scheduler.learning_rate(state_.global_step);
   auto norm = deps_.strategy.clip_grad_norm(deps_.optimizer, config_.max_grad_norm);
@@ -267,7 +267,7 @@ void Trainer::update(StepMetrics& metrics, double num_items, std::vector<data::B
   deps_.optimizer.zero_grad();
 }
 
-// The device itself passes over an update whose numbers are not finite, and nothing else stands against one.
+// Whether to update before the host reads the step's numbers: the device skips non-finite updates, and nothing else rejects one.
 bool Trainer::updates_before_reading() const {
   const bool spikes_matter = config_.spike_sigmas > 0 && config_.on_spike != Spike::warn;
   return device_.is_cuda() && deps_.strategy.size() == 1 && !deps_.trained.empty() && deps_.optimizer.scales_gradients() &&
@@ -275,7 +275,7 @@ bool Trainer::updates_before_reading() const {
          !module_profiler_;
 }
 
-// What the step that was taken last came to: in the progress bar, and in the log where it is due.
+// Reports the last step: in the progress bar, and in the log if due.
 void Trainer::report_step(RunLog& log, ProgressBar* bar) {
   if (!taken_) return;
   auto taken = std::move(*taken_);
@@ -289,7 +289,7 @@ void Trainer::report_step(RunLog& log, ProgressBar* bar) {
   if (logs_now()) log_window(log);
 }
 
-// Whether the update may happen. A refused one leaves weights and optimizer as they are; data and schedule move on.
+// Whether to apply the update. If not, weights and optimizer stay unchanged; data and schedule advance.
 bool Trainer::accept(const StepResult& reading, int64_t step, const std::vector<data::Batch>& batches) {
   if (reading.finite) {
     if (!check_loss_spike(reading.loss, step, batches)) return false;
@@ -318,7 +318,7 @@ bool Trainer::accept(const StepResult& reading, int64_t step, const std::vector<
   return false;
 }
 
-// A loss far above the ones before it: the step is named, passed over or the last one, by the run's policy.
+// A loss far above the previous ones: the step is reported, skipped or ends the run, by the configured policy.
 bool Trainer::check_loss_spike(double loss, int64_t step, const std::vector<data::Batch>& batches) {
   double sigmas = spikes_.observe(loss);
   if (config_.spike_sigmas <= 0 || sigmas < config_.spike_sigmas) return true;
@@ -349,7 +349,7 @@ void Trainer::after_step(RunLog& log) {
   if (config_.empty_cache_steps && state_.global_step % *config_.empty_cache_steps == 0) device::empty_cache(device_);
 }
 
-// A curve of two points tells nothing, and one that ends before its last step hides what the run came to.
+// Short runs log every step, so that the curve is meaningful.
 bool Trainer::logs_now() const {
   constexpr int64_t kShortRun = 100;
   if (config_.logging_first_step && state_.global_step == 1) return true;
@@ -381,7 +381,7 @@ bool Trainer::saves_now() const {
 
 std::string Trainer::progress_note(const StepResult& reading, double seconds) const {
   auto rate = [&](int64_t now, int64_t before) { return static_cast<double>(now - before) / std::max(seconds, 1e-9); };
-  // What matters most first: a narrow terminal shows as many of them as fit.
+  // Most important first: a narrow terminal shows as many as fit.
   return fmt::format("loss {:.4f}  {}{} tok/s  {}  lr {:.2e}  grad {:.3f}  {:.1f} samples/s", reading.loss,
                      method_note(deps_.loss, reading), format_count(std::round(rate(state_.tokens_seen, resumed_.tokens_seen))),
                      format_bytes(static_cast<double>(device::memory_use(device_).peak)), reading.learning_rate,
@@ -404,7 +404,7 @@ void Trainer::wait_for_save() {
   if (deps_.saved && deps_.strategy.rank() == 0) deps_.saved(state_.last_model_checkpoint, checkpoint_manager_.newest());
 }
 
-// The last step is saved, once more where its save failed, and nothing is under way any more.
+// Saves the last step, again if its save failed, and waits for pending writes.
 void Trainer::finish_saving() {
   wait_for_save();
   save_now();
@@ -412,7 +412,7 @@ void Trainer::finish_saving() {
 }
 
 void Trainer::finish(RunLog& log) {
-  if (config_.logging_steps > 0) log_window(log);  // of a run that stopped early
+  if (config_.logging_steps > 0) log_window(log);  // for a run that stopped early
   if (config_.save != IntervalStrategy::never && config_.save != IntervalStrategy::best) finish_saving();
   wait_for_save();
   double seconds = log.seconds();
@@ -434,7 +434,7 @@ void Trainer::finish(RunLog& log) {
   if (config_.load_best_model_at_end) load_best();
 }
 
-// A run that could not learn from most of its last steps has broken weights, and says so by its exit code.
+// A run that skipped most of its last steps has broken weights and reports this by its exit code.
 void Trainer::refuse_broken_end() const {
   const int64_t steps = state_.global_step - resumed_.global_step;
   if (state_.skips_in_a_row < 2 || 2 * state_.skips_in_a_row <= steps) return;

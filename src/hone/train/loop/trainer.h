@@ -1,4 +1,4 @@
-// The one training loop: batches in, weights out. Methods differ in their loss, tuners in their parameters; this does not change.
+// The training loop: batches in, weights out. Methods differ in their loss, tuners in their parameters; the loop is the same.
 #pragma once
 #include <functional>
 #include <memory>
@@ -19,13 +19,13 @@
 
 namespace hone::train {
 
-// Rows that are measured together, and what their numbers are called: eval_loss, or eval_NAME_loss.
+// An evaluation set and the names of its metrics: eval_loss, or eval_NAME_loss.
 struct EvaluationSet {
   std::string prefix;
   std::function<std::unique_ptr<data::Loader>()> loader;
 };
 
-// What a trainer works with; it owns none of it.
+// The trainer's dependencies, which it does not own.
 struct TrainerDeps {
   model::CausalLM& model;
   Loss& loss;
@@ -50,8 +50,8 @@ struct TrainerDeps {
 
 enum class Outcome { finished, early_stopped, preempted, interrupted };
 
-// Updates and micro-batches per epoch, and the number of steps a configuration comes to. The last update of an epoch takes what
-// is left.
+// Updates and micro-batches per epoch, and the total number of steps. The last update of an epoch takes the remaining
+// micro-batches.
 struct StepCounts {
   int64_t max_steps = 0, updates_per_epoch = 0, batches_per_epoch = -1, accumulation = 1;
 
@@ -66,7 +66,7 @@ class Trainer {
   Trainer(const TrainerConfig& config, const RunFolder& run, TrainerDeps parts);
 
   void resume(const fs::path& checkpoint);
-  // Steps until the end, a signal or an early stop; saves, evaluates and logs on the way.
+  // Steps until the end, a signal or early stopping; saves, evaluates and logs on the way.
   Outcome train();
 
   const TrainState& state() const { return state_; }
@@ -111,7 +111,7 @@ class Trainer {
   void refuse_broken_end() const;
   void load_best();
 
-  // A step that was taken and not reported yet. Where the device itself decides whether the update is made, its numbers are read
+  // A step that was taken but not yet reported. If the device itself decides whether to apply the update, its numbers are read
   // after the next step's passes are launched, so that the device never waits for the host.
   struct TakenStep {
     int64_t number;

@@ -1,4 +1,4 @@
-// What a trainer does between steps to see how good the model is.
+// Evaluation between training steps.
 #include <cmath>
 #include <limits>
 
@@ -17,7 +17,7 @@ void Trainer::evaluate_now(RunLog& log) {
   if (!config_.metric_for_best_model.empty()) update_best_metric(metrics);
 }
 
-// One that cannot be run takes nothing from what was learned: the run goes on, as ms-swift's does.
+// A failed benchmark does not stop training, as in ms-swift.
 void Trainer::run_benchmark(RunLog& log) {
   deps_.strategy.keep_gathered(true);
   if (deps_.strategy.rank() == 0) try {
@@ -30,7 +30,7 @@ void Trainer::run_benchmark(RunLog& log) {
   deps_.strategy.keep_gathered(false);
 }
 
-// The numbers of all sets; each set is a line of the log.
+// The metrics of all sets; each set is one line of the log.
 Json Trainer::measure(RunLog& log) {
   Json all = Json::object();
   for (const auto& [prefix, make_loader] : deps_.evaluations) {
@@ -49,7 +49,7 @@ Json Trainer::measure(RunLog& log) {
   return all;
 }
 
-// Is it the best so far? The schedule and an early stop look at it too.
+// Checks for the best result so far; the LR schedule and early stopping use it too.
 void Trainer::update_best_metric(const Json& metrics) {
   std::string name = config_.metric_for_best_model;
   if (!name.starts_with("eval_")) name = "eval_" + name;

@@ -14,7 +14,7 @@ Tensor class_numbers(const Sequences& texts) {
   return at::tensor(numbers, at::kLong);
 }
 
-// [S, labels]: ones at the classes a text has.
+// [S, labels]: ones at the classes of a text.
 Tensor class_marks(const Sequences& texts, int64_t labels) {
   auto marks = at::zeros({static_cast<int64_t>(texts.size()), labels});
   for (size_t i = 0; i < texts.size(); ++i)

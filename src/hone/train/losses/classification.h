@@ -5,7 +5,7 @@
 
 namespace hone::train {
 
-// What texts are to get: the number of the class, int64 [S]; or float [S, labels], ones at a text's classes or its values.
+// Labels: a class index, int64 [S]; or float [S, labels], ones at a text's classes or its values.
 struct ClassificationPayload : data::PayloadOf<ClassificationPayload> {
   Tensor targets;
 
@@ -17,7 +17,7 @@ class ClassificationLoss final : public LossOf<ClassificationPayload> {
  public:
   explicit ClassificationLoss(const TaskConfig& config) : config_(config) {}
 
-  // What transformers' mean is over: texts, or each of their values.
+  // The denominator of transformers' mean: texts, or each of their values.
   double num_items(const data::Batch& batch) const override;
   LossSum loss(const ForwardOutputs& outputs, const ClassificationPayload& payload) override;
 

@@ -5,7 +5,7 @@
 namespace hone::train {
 namespace {
 
-// Squares of how far the shares up to each option are off.
+// Ranked probability score: squared differences of the cumulative distributions.
 Tensor ranked_gaps(const Tensor& shares_o, const Tensor& wanted_o) { return (shares_o.cumsum(0) - wanted_o.cumsum(0)).square(); }
 
 }  // namespace

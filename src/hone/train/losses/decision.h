@@ -1,15 +1,15 @@
-// Decisions: which option of a question is right, by what the model would say next. Cross entropy over the question's own
-// options, with what ms-swift's losses add: a ranked score of scores, or a Brier score and smoothing.
+// Decisions: the probability of each option of a question, from the next-token distribution. Cross entropy over the question's
+// options, with the additions of ms-swift's losses: a ranked probability score, or a Brier score and label smoothing.
 #pragma once
 #include "hone/train/methods/loss.h"
 #include "hone/train/methods/task.h"
 
 namespace hone::train {
 
-// Where the options of a kind of question are among the tokens of TaskConfig::option_tokens.
+// Offset of a question kind's options in TaskConfig::option_tokens.
 int64_t first_option(data::QuestionKind kind);
 
-// The question of each sequence, and the share of each of its options.
+// The question of each sequence, and the target probability of each option.
 struct DecisionPayload : data::PayloadOf<DecisionPayload> {
   struct Question {
     data::QuestionKind kind;

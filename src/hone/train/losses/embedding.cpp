@@ -8,9 +8,9 @@
 namespace hone::train {
 namespace {
 
-constexpr double kMargin = 0.5;  // beyond which texts that differ need not be pushed further
+constexpr double kMargin = 0.5;  // beyond this, different texts need not be pushed further apart
 
-// Each anchor and the text behind it; losses of pairs look at no others.
+// Each anchor and the text after it; pair losses use no others.
 std::pair<Tensor, Tensor> pair_sides(const Tensor& embeddings_sd, const ContrastiveGroups& groups) {
   std::vector<int64_t> anchors(groups.starts.begin(), groups.starts.end() - 1), others;
   for (auto anchor : anchors) others.push_back(anchor + 1);
@@ -27,7 +27,7 @@ Tensor pair_grades(const ContrastiveGroups& groups, at::Device device) {
   return at::tensor(grades).to(device);
 }
 
-// Only positives that are farther than some negative, and negatives nearer than some positive, are worth a step.
+// Only positives farther than some negative, and negatives nearer than some positive, contribute.
 Tensor online_contrastive(const Tensor& distances, const Tensor& grades) {
   auto apart = distances.index({grades == 0}), like = distances.index({grades == 1});
   auto mean_or = [](const Tensor& values) { return values.numel() ? values.mean() : values.sum(); };
@@ -59,7 +59,7 @@ data::PayloadCollator EmbeddingPayload::collator() {
 }
 
 double EmbeddingLoss::num_items(const data::Batch& batch) const {
-  if (config_.loss == "online_contrastive") return 1;  // a sum over the hard pairs of a batch, whose number nobody knows before
+  if (config_.loss == "online_contrastive") return 1;  // a sum over the hard pairs of a batch, whose number is unknown before
   return static_cast<double>(data::payload_of<EmbeddingPayload>(batch).groups.count());
 }
 

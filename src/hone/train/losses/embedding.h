@@ -1,12 +1,12 @@
-// Embeddings: texts that belong together end up near each other. ms-swift's losses over the last token's hidden state,
-// normalized.
+// Embeddings: texts that belong together get similar vectors. ms-swift's losses on the normalized hidden state of the last token
+// of each text.
 #pragma once
 #include "hone/train/methods/loss.h"
 #include "hone/train/methods/task.h"
 
 namespace hone::train {
 
-// A batch of anchors, each followed by its positive and its negatives; `grades` of all but the anchors.
+// A batch of anchors, each followed by its positive and its negatives; labels of all but the anchors.
 struct ContrastiveGroups {
   std::vector<int64_t> starts;  // the index of each anchor; one more: the number of texts
   std::vector<float> grades;

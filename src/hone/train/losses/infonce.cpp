@@ -11,10 +11,10 @@ Tensor rows_of(const Tensor& embeddings_sd, const std::vector<int64_t>& rows) {
   return embeddings_sd.index_select(0, at::tensor(rows, at::kLong).to(embeddings_sd.device()));
 }
 
-// Which texts each anchor is compared with: its positive first, then its negatives.
+// The texts that each anchor is compared with: its positive first, then its negatives.
 struct Comparison {
   std::vector<int64_t> anchors;
-  std::vector<std::vector<int64_t>> documents;  // of each anchor's own row
+  std::vector<std::vector<int64_t>> documents;  // in each anchor's own row
 
   static Comparison of(const ContrastiveGroups& groups, const std::optional<int64_t>& hard_negatives) {
     Comparison all;
@@ -23,7 +23,7 @@ struct Comparison {
       all.anchors.push_back(anchor);
       auto& own = all.documents.emplace_back();
       for (int64_t i = 1; i < texts; ++i) own.push_back(anchor + i);
-      if (hard_negatives && texts > 2) {  // the same number for every row: too many are truncated, too few repeated in turn
+      if (hard_negatives && texts > 2) {  // the same number for every row: truncated or repeated cyclically
         auto wanted = static_cast<size_t>(*hard_negatives) + 1, negatives = own.size() - 1;
         for (size_t i = 0; own.size() < wanted; ++i) own.push_back(own[1 + i % negatives]);
         own.resize(wanted);
@@ -37,7 +37,7 @@ struct Comparison {
     for (const auto& own : documents) list.insert(list.end(), own.begin(), own.end());
     return list;
   }
-  // Where each anchor's positive stands among all documents.
+  // Index of each anchor's positive among all documents.
   std::vector<int64_t> positives() const {
     std::vector<int64_t> list;
     int64_t at = 0;
@@ -46,7 +46,7 @@ struct Comparison {
   }
 };
 
-// [anchors, candidates] before the temperature, the positive of anchor i in column positives[i].
+// [anchors, candidates] before the temperature; the positive of anchor i is in column positives[i].
 Tensor similarities_in_batch(const Tensor& embeddings_sd, const Comparison& all, const InfonceConfig& config,
                              const Tensor& positives) {
   auto anchors = rows_of(embeddings_sd, all.anchors), documents = rows_of(embeddings_sd, all.all_documents());

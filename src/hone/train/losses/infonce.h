@@ -1,4 +1,4 @@
-// InfoNCE: among all texts of a batch, which one belongs to the anchor? With the terms of Qwen3-Embedding if requested.
+// InfoNCE: identifies each anchor's positive among all texts of a batch. Optionally with the terms of Qwen3-Embedding.
 #pragma once
 #include "hone/train/losses/embedding.h"
 

@@ -9,7 +9,7 @@
 namespace hone::train {
 namespace {
 
-// The pictures whose rows are among [begin, begin + length). Every row of a model stands for as many patches as any other.
+// The images whose rows are in [begin, begin + length). Each row corresponds to the same number of patches.
 data::BatchImages images_between(const data::BatchImages& all, int64_t begin, int64_t length) {
   data::BatchImages part;
   if (!all.rows_n.defined() || all.rows_n.numel() == 0) return part;
@@ -27,7 +27,7 @@ data::BatchImages images_between(const data::BatchImages& all, int64_t begin, in
   return part;
 }
 
-// The recordings whose rows are there.
+// The recordings whose rows are in the range.
 data::BatchAudio audio_between(const data::BatchAudio& all, int64_t begin, int64_t length) {
   data::BatchAudio part;
   TensorList rows, frames;
@@ -46,7 +46,7 @@ data::BatchAudio audio_between(const data::BatchAudio& all, int64_t begin, int64
   return part;
 }
 
-// Whole sequences out of a batch.
+// Extracts full sequences from a batch.
 data::Batch sequences_of(const data::Batch& batch, int64_t first, int64_t count) {
   const int64_t begin = batch.segments.offsets[static_cast<size_t>(first)],
                 length = batch.segments.offsets[static_cast<size_t>(first + count)] - begin;
@@ -62,11 +62,11 @@ data::Batch sequences_of(const data::Batch& batch, int64_t first, int64_t count)
 }
 
 struct RowLogps {
-  Tensor sums_s, logits_s;  // of answers: log-probabilities, and logits summed over tokens and vocabulary
+  Tensor sums_s, logits_s;  // per completion: log-probabilities, and logits summed over tokens and vocabulary
 };
 
-// `sequence`: positions of a sequence are on several processes, and each finds the sums of all of them, with gradients of its
-// own. Behind the sequences there may be one more, of padding.
+// `sequence`: a sequence is split over processes, and each computes the sums over all of them, with its own gradients. The
+// sequences may be followed by one of padding.
 RowLogps row_logps(const ForwardOutputs& outputs, const parallel::SequenceParallel* sequence) {
   auto found = outputs.target_logps();
   if (sequence)
@@ -109,7 +109,7 @@ Tensor kto_losses(const KtoLogRatios& rows, const Tensor& moved, const Preferenc
   return at::where(rows.desirable, good * config.desirable_weight, bad * config.undesirable_weight);
 }
 
-// A mean over the KL pairs of each process, then over processes; nothing where no process has any.
+// A mean over the KL pairs of each process, then over processes; nothing if no process has any.
 Tensor KtoLoss::kl_estimate(const Tensor& policy_m, const Tensor& reference_m) const {
   auto found = at::zeros({2}, policy_m.options().dtype(at::kFloat));
   if (policy_m.size(0) > 0) found = at::stack({(policy_m - reference_m).mean(), at::ones({}, found.options())});
@@ -126,12 +126,12 @@ void KtoLoss::consult(model::CausalLM& model, const data::Batch& batch, KtoPaylo
     payload.reference_logps = answer_logps(reference, batch).narrow(0, 0, rows + kl_pairs);
   });
   if (!config_.estimates_kl || sequence_) return;
-  EvaluationMode mode(model);  // every process takes part, also one whose KL pairs were all too long
+  EvaluationMode mode(model);  // every process takes part, even if all its KL pairs were too long
   payload.kl_pair_logps = answer_logps(model, kl_pairs > 0 ? sequences_of(batch, rows, kl_pairs) : sequences_of(batch, 0, rows))
                               .narrow(0, 0, kl_pairs);
 }
 
-// Only the rows' own answers train. Parts of sequences cannot be taken out of a batch: there the pass reads KL pairs, too.
+// Only the rows' own completions train. Split sequences cannot be extracted from a batch: there the pass includes KL pairs.
 ForwardRequest KtoLoss::request(const data::Batch& batch) const {
   if (sequence_) return {.batch = batch, .router_logits = router_.any()};
   return {.batch = sequences_of(batch, 0, batch.sample_count), .router_logits = router_.any()};
@@ -150,7 +150,7 @@ LossSum KtoLoss::loss(const ForwardOutputs& outputs, const KtoPayload& payload) 
 
   const double good = static_cast<double>(payload.num_desirable), bad = static_cast<double>(rows) - good;
   auto weight = found.desirable.to(at::kFloat);
-  if (config_.rpo_alpha > 0 && good > 0) {  // LLaMA-Factory weighs the good answers' mean once more by their share of the rows
+  if (config_.rpo_alpha > 0 && good > 0) {  // LLaMA-Factory weights desirable completions again by their share of the rows
     auto mean = -(policy.sums_s / token_counts(own, sequence_).narrow(0, 0, rows).clamp_min(1) * weight).sum() / good;
     result.sum = result.sum + mean * (config_.rpo_alpha * static_cast<double>(rows) / good * static_cast<double>(rows));
   }

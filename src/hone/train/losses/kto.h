@@ -1,20 +1,20 @@
-// Kahneman-Tversky optimization: answers that are good or bad by themselves, weighed against how far the model has moved from its
-// reference. A batch holds the rows' own answers, then answers of other rows to the same prompts (data/encode/kto_rows.h).
+// Kahneman-Tversky optimization: completions labeled desirable or undesirable, relative to the KL divergence from the reference.
+// A batch has the rows' own completions, then mismatched completions of the same prompts (data/encode/kto_rows.h).
 #pragma once
 #include "hone/train/methods/loss.h"
 #include "hone/train/methods/reference.h"
 
 namespace hone::train {
 
-// What separates the two models on rows, float32 [rows]: log-probabilities of answers, and which of them are good (bool).
+// Log-ratios of the two models per row, float32 [rows], and which completions are desirable (bool).
 struct KtoLogRatios {
   Tensor ratios, desirable;
 };
-// [rows]: 1 - sigmoid of how much better than `moved`, a scalar, a good answer does, or how much worse a bad one. trl's kto and
-// apo_zero_unpaired, weighed by whether the answer is good.
+// [rows]: 1 - sigmoid of the reward relative to `moved`, a scalar, with the sign of the label. trl's kto and apo_zero_unpaired,
+// weighted by label.
 Tensor kto_losses(const KtoLogRatios& rows, const Tensor& moved, const PreferenceConfig& config);
 
-// Rows and their KL pairs: S sequences, of which the first are the rows' own answers.
+// Rows and their KL pairs: S sequences, of which the first are the rows' own completions.
 struct KtoPayload : data::PayloadOf<KtoPayload> {
   Tensor desirable;           // bool [rows]
   int64_t num_desirable = 0;  // of them

@@ -39,7 +39,7 @@ struct DivergencePass {
   TensorList dtrained;
 };
 
-// Both, a few rows at a time; the gradient only where it is asked for.
+// Both, a few rows at a time; the gradient only if requested.
 DivergencePass run_rows(const Tensor& hidden_th, const DivergenceTask& task, bool with_gradient) {
   constexpr int64_t kLogitsAtOnce = int64_t{48} << 18;  // 48 MiB of float32 for each of the two
   const int64_t rows = std::max<int64_t>(1, kLogitsAtOnce / task.student->logits_size());
@@ -64,7 +64,7 @@ DivergencePass run_rows(const Tensor& hidden_th, const DivergenceTask& task, boo
   return pass;
 }
 
-// Inputs: hidden, then what trains of the head.
+// Inputs: hidden, then the trained parameters of the head.
 class LinearDivergence : public torch::autograd::Function<LinearDivergence> {
  public:
   static Tensor forward(AutogradContext* ctx, at::TensorList inputs, const c10::intrusive_ptr<DivergenceTask>& task) {

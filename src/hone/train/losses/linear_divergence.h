@@ -1,5 +1,5 @@
-// Divergence of a model's distributions from a teacher's, straight from hidden states: logits of both exist a few rows at a time,
-// and the gradient is found on the way, so that the teacher is called only once.
+// Divergence of a model's distributions from a teacher's, directly from hidden states: logits of both exist a few rows at a time,
+// and the gradient is computed in the same pass, so that the teacher is called only once.
 #pragma once
 #include <functional>
 
@@ -7,7 +7,7 @@
 
 namespace hone::train {
 
-// What a teacher says of some positions: logits or log-probabilities of all tokens [N, V], or of some, whose ids come along [N,
+// A teacher's output at some positions: logits or log-probabilities of all tokens [N, V], or of some tokens with their ids [N,
 // K].
 struct TeacherScores {
   Tensor scores_nv, indices_nk;
@@ -19,13 +19,13 @@ struct DivergenceConfig {
   double temperature = 1;
 };
 
-// What trains of a head: its weight and bias, or its adapters.
+// The trained parameters of a head: its weight and bias, or its adapters.
 TensorList trained_of_head(const model::Linear& head);
 
 // The sum over rows of logits, as trl's generalized_jsd_loss before its reduction.
 Tensor divergence_of_logits(const Tensor& student_nv, const Tensor& teacher_nv, const DivergenceConfig& config);
-// The sum over the given positions of hidden states [T, hidden], differentiable. Where one vocabulary is padded further than the
-// other, the tokens that both have count.
+// The sum over the given positions of hidden states [T, hidden], differentiable. If the vocabularies are padded to different
+// sizes, only common tokens count.
 Tensor linear_divergence(model::CausalLM& student, const Tensor& hidden_th, const Tensor& positions_n, const AskTeacher& teacher,
                          const DivergenceConfig& config);
 

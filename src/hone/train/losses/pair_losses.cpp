@@ -7,7 +7,7 @@
 namespace hone::train {
 namespace {
 
-// Everything that formulas speak of: log-ratios to the reference, and how far the pair lies apart.
+// The terms of the formulas: log-ratios to the reference, and the margin of the pair.
 struct PairTerms {
   const PairLogps& logps;
   const PreferenceConfig& config;
@@ -16,7 +16,7 @@ struct PairTerms {
   const Tensor& baseline;
 };
 
-// The better one is the one that is labeled better, except for the doubted part.
+// Log-sigmoid loss with label smoothing: the label is wrong with the given probability.
 Tensor doubted(const Tensor& scaled, double smoothing) {
   return -at::log_sigmoid(scaled) * (1 - smoothing) - at::log_sigmoid(-scaled) * smoothing;
 }
@@ -38,7 +38,7 @@ Tensor robust(const PairTerms& pair) {
 }
 
 Tensor exo_pair(const PairTerms& pair) {
-  constexpr double kLeastDoubt = 1e-3;  // without any the loss would be infinite
+  constexpr double kLeastDoubt = 1e-3;  // without any tokens the loss would be infinite
   const double doubt = pair.config.label_smoothing > 0 ? pair.config.label_smoothing : kLeastDoubt;
   auto scaled = pair.config.beta * pair.margin;
   return scaled.sigmoid() * (at::log_sigmoid(scaled) - std::log(1 - doubt)) +
@@ -62,7 +62,7 @@ Tensor sppo_hard(const PairTerms& pair) {
 
 Tensor sorted(const Tensor& values) { return std::get<0>(values.sort(0)); }
 
-// The distributions over a batch are compared quantile by quantile.
+// The distributions over a batch are compared by quantiles.
 Tensor aot(const PairTerms& pair) {
   auto apart =
       sorted(pair.logps.chosen - pair.logps.rejected) - sorted(pair.logps.reference_chosen - pair.logps.reference_rejected);
@@ -87,7 +87,7 @@ Tensor discopop(const PairTerms& pair) {
   return -at::log_sigmoid(scaled) * (1 - share) + (-scaled).exp() * share;
 }
 
-// Of a pair: how far each answer lies beyond the mean drift of the other kind.
+// For a pair: the distance of each completion from the mean shift of the other kind.
 Tensor kto_pair(const PairTerms& pair) {
   auto drift = [](const Tensor& ratios) { return ratios.detach().mean().clamp_min(0); };
   auto chosen = 1 - (pair.config.beta * (pair.chosen - drift(pair.rejected))).sigmoid();
@@ -117,7 +117,7 @@ constexpr PairLoss kPairLosses[] = {
     {{"apo_zero", true}, apo_zero},
     {{"apo_down", true}, apo_down},
     {{"discopop", true}, discopop},
-    {{"sft", true}, nullptr},  // of tokens, not of pairs
+    {{"sft", true}, nullptr},  // tokens, not pairs
     {{"kto_pair"}, kto_pair},
     {{"orpo", false, false, !kSmoothed, kOfMeans}, orpo},
     {{"simpo", false, true, kSmoothed, kOfMeans}, simpo},
@@ -129,7 +129,7 @@ const PairLoss& pair_loss(std::string_view name) {
   HONE_CHECK(false, "{} is not a loss of pairs", name);
 }
 
-// log(1 - e^x) of a negative x: the expm1 branch keeps digits near zero, the log1p branch far from it.
+// log(1 - e^x) for negative x: the expm1 branch is accurate near zero, the log1p branch elsewhere.
 Tensor log_one_minus_exp(const Tensor& x) {
   constexpr double kTurn = -0.6931471805599453;
   return at::where(x > kTurn, (-at::expm1(x)).log(), at::log1p(-x.exp()));

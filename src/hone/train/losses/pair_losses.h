@@ -9,7 +9,7 @@
 
 namespace hone::train {
 
-// Log-probabilities of whole answers, float32 [pairs]. Without a reference its two are zeros.
+// Log-probabilities of full completions, float32 [pairs]. Without a reference, its two are zeros.
 struct PairLogps {
   Tensor chosen, rejected, reference_chosen, reference_rejected;
 };
@@ -24,11 +24,11 @@ struct PairLossTraits {
 std::vector<PairLossTraits> pair_loss_traits();
 PairLossTraits pair_loss_traits(std::string_view loss);
 
-// [pairs]. `baseline` is what bco_pair measures rewards from, a scalar. "sft" is no loss of pairs: whoever has the tokens
-// computes it.
+// [pairs]. `baseline` is the reward baseline of bco_pair, a scalar. "sft" is not a pair loss: it is computed where the tokens are
+// available.
 Tensor pair_losses(std::string_view loss, const PairLogps& logps, const PreferenceConfig& config, const Tensor& baseline);
 
-// log(odds of the chosen answer / odds of the rejected one), from means over tokens.
+// log(odds of the chosen completion / odds of the rejected one), from means over tokens.
 Tensor log_odds(const PairLogps& logps);
 
 }  // namespace hone::train

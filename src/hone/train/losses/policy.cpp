@@ -12,14 +12,14 @@
 namespace hone::train {
 namespace {
 
-// exp(d) - d - 1 of the difference to the reference, kept from overflowing.
+// exp(d) - d - 1 of the difference to the reference, clamped against overflow.
 Tensor divergence_from_reference(const Tensor& reference_n, const Tensor& logps_n) {
   auto difference = (reference_n - logps_n).clamp(-20, 20);
   return (difference.exp() - difference - 1).clamp(-10, 10);
 }
 
-// Of each token the sum over those that follow in its answer, itself included, each counting `keep` times as much as the one
-// before it. Sums of twice as many tokens are made of two, so that a device works on all tokens at once and nobody waits for it.
+// For each token, the discounted sum over the following tokens of its completion, itself included; `keep` is the discount. Sums
+// over twice as many tokens are combined from two, so that a device processes all tokens in parallel without a host sync.
 Tensor decayed_futures(const Tensor& values_n, const Tensor& answer_n, double keep) {
   constexpr double kNothingLeft = 1e-30;
   auto sums_n = values_n.clone();
@@ -33,7 +33,7 @@ Tensor decayed_futures(const Tensor& values_n, const Tensor& answer_n, double ke
   return sums_n;
 }
 
-// Some sequences of a batch, with what the pass brought of them: as far as losses look at it.
+// Some sequences of a batch with the outputs of the pass that the losses need.
 ForwardOutputs sequences_of(const ForwardOutputs& outputs, int64_t first, int64_t count, int64_t target_count) {
   const auto& segments = outputs.batch.segments;
   const auto begin = segments.offsets[static_cast<size_t>(first)];
@@ -58,17 +58,17 @@ Tensor policy_logps(model::CausalLM& model, const data::Batch& batch, double tem
   return sequence ? whole_rows(logps_t, batch.segments.total(), *sequence) : logps_t;
 }
 
-// The answers' tokens end to end, [N], and what is known of each; S answers.
+// The completions' tokens, concatenated, [N], and their values; S completions.
 struct PolicyLoss::Tokens {
   Tensor logps_n, old_n, reference_n, advantages_n;
-  Tensor sampler_n;    // undefined: what samples is what trains
+  Tensor sampler_n;    // undefined: the sampling policy is the trained one
   Tensor teacher_n;    // undefined: there is none
-  Tensor mask_n;       // float: 0 where a token takes no part
-  Tensor uncertain_n;  // float: 0 where a token is too certain to train; undefined: none is
-  Tensor answer_n;     // which answer it belongs to
+  Tensor mask_n;       // float: 0 for masked tokens
+  Tensor uncertain_n;  // float: 0 for tokens of low entropy that do not train; undefined: none
+  Tensor answer_n;     // index of the completion
   Tensor advantages_s, truncated_s;
   int64_t answers = 0;
-  int64_t group_size = 0;  // where answers to a prompt are compared with each other
+  int64_t group_size = 0;  // if completions of a prompt are compared with each other
 
   Tensor log_ratio() const { return logps_n - old_n; }
   Tensor per_sequence(const Tensor& values_n) const { return sum_by_sequence(values_n * mask_n, answer_n, answers); }
@@ -121,7 +121,7 @@ void PolicyLoss::report_entropies(const Tokens& tokens, const Tensor& entropies_
 PolicyLoss::Tokens PolicyLoss::tokens_of(const ForwardOutputs& outputs, const PolicyPayload& payload,
                                          std::vector<Metric>& metrics) const {
   const auto& batch = outputs.batch;
-  // Positions of a sequence may be on several processes: each finds the loss of all of them, with gradients of its own.
+  // A sequence may be split over processes: each computes the loss of all of it, with its own gradients.
   auto whole = [&](const Tensor& values_t) {
     return sequence_ ? whole_rows(values_t, batch.segments.total(), *sequence_) : values_t;
   };
@@ -165,7 +165,7 @@ Tensor PolicyLoss::log_weights(const Tokens& tokens) const {
   return tokens.logps_n - tokens.logps_n.detach() + by_answer.detach();
 }
 
-// Tokens whose future moved far count more.
+// Weights tokens by how far their future moved.
 Tensor PolicyLoss::fipo_influence(const Tokens& tokens, const Tensor& ratio, std::vector<Metric>& metrics) const {
   at::NoGradGuard no_grad;
   auto moved = tokens.log_ratio() * tokens.mask_n;
@@ -204,7 +204,7 @@ Tensor PolicyLoss::token_losses(const Tokens& tokens, Tensor& ratio, std::vector
   return influence.defined() ? losses * influence : losses;
 }
 
-// Answers of a group against each other by their mean log-ratio: good ones up, the others down.
+// Compares completions of a group by their mean log-ratio: good ones up, the others down.
 Tensor PolicyLoss::group_loss(const Tokens& tokens) const {
   auto scores_gk = tokens.mean_s(tokens.log_ratio()).view({-1, tokens.group_size}) / config_.real_temperature;
   auto good_gk = tokens.mean_s(tokens.advantages_n).view({-1, tokens.group_size}) > 0;
@@ -248,7 +248,7 @@ void PolicyLoss::report_clipping(const Tokens& tokens, const Tensor& ratio, std:
   metrics.push_back({"clip_ratio/region_mean", part(below.logical_or(above)), 1});
 }
 
-// The teacher is distilled where it is surer of a token than the policy.
+// Distills the teacher at tokens where it is more confident than the policy.
 Tensor PolicyLoss::sdar_loss(const Tokens& tokens, std::vector<Metric>& metrics) const {
   const auto gap_n = tokens.teacher_n - tokens.logps_n.detach();
   const auto gate_n = at::sigmoid(config_.sdar_gate_beta * gap_n);
@@ -260,7 +260,7 @@ Tensor PolicyLoss::sdar_loss(const Tokens& tokens, std::vector<Metric>& metrics)
   return loss;
 }
 
-// The mean over the tokens of an expert's rows, at temperature 1.
+// The mean over the tokens of expert rows, at temperature 1.
 Tensor PolicyLoss::demonstration_loss(const ForwardOutputs& outputs, const PolicyPayload& payload) const {
   const auto rows = sequences_of(outputs, outputs.batch.segments.count() - payload.demonstrations, payload.demonstrations,
                                  payload.demonstrated_targets);

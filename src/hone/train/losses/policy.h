@@ -1,5 +1,5 @@
-// Policy gradients over answers the model wrote itself: GRPO and its variants, as ms-swift computes them. A batch's segments are
-// answers, with what rl/rollout.h says of each.
+// Policy gradient losses on generated completions: GRPO and its variants, as in ms-swift. A batch's segments are completions,
+// with the data of rl/rollout.h.
 #pragma once
 #include <optional>
 
@@ -41,7 +41,7 @@ struct PolicyPayload : data::PayloadOf<PolicyPayload> {
   Tensor rollout_logps_t;  // the same, by who sampled them
   Tensor teacher_logps_t;  // the same, by a teacher
   Tensor advantages_t;     // float [T], where tokens of a completion have their own; undefined: advantages_s
-  // CHORD: so many sequences behind the completions are an expert's rows, whose part of the loss is mu.
+  // CHORD: this many sequences after the completions are expert rows, whose share of the loss is mu.
   int64_t demonstrations = 0, demonstrated_targets = 0;
   double mu = 0;
 
@@ -74,7 +74,7 @@ class PolicyLoss final : public LossOf<PolicyPayload> {
   Tensor summed(const Tokens& tokens, const Tensor& losses_n) const;
   void report_clipping(const Tokens& tokens, const Tensor& ratio, std::vector<Metric>& metrics) const;
   void report_entropies(const Tokens& tokens, const Tensor& entropies_n, std::vector<Metric>& metrics) const;
-  // The least of what all processes bring, or the greatest.
+  // The minimum or maximum over all processes.
   Tensor extreme(const Tensor& value, bool greatest) const;
 
   PolicyConfig config_;
@@ -82,8 +82,8 @@ class PolicyLoss final : public LossOf<PolicyPayload> {
   const parallel::SequenceParallel* sequence_ = nullptr;
 };
 
-// log p(target) at a temperature, float32 [T], zero where there is no target; with gradients where they are wanted. Every stage
-// of a pipeline gets them, without gradients. `sequence`: several processes compute them, each those of its positions.
+// log p(target) at a temperature, float32 [T], zero without a target; with gradients if requested. Every stage of a pipeline gets
+// them, without gradients. `sequence`: several processes compute them, each at its own positions.
 Tensor policy_logps(model::CausalLM& model, const data::Batch& batch, double temperature,
                     const parallel::SequenceParallel* sequence = nullptr);
 

@@ -6,16 +6,16 @@
 
 namespace hone::train {
 
-// The completions' tokens end to end.
+// The completions' tokens, concatenated.
 struct PpoLoss::Policy {
   Tensor log_ratio, ratio, plain, clipped;
-  Tensor divergence;  // from the reference, weighted; undefined where it went into the rewards
-  Tensor entropies;   // undefined: nobody asks
+  Tensor divergence;  // KL to the reference, weighted; undefined if it is part of the rewards
+  Tensor entropies;   // undefined: not requested
 
   Tensor losses() const { return at::max(plain, clipped); }
 };
 
-// The states before each token, and behind the last one where it counts.
+// The states before each token, and after the last one if it counts.
 struct PpoLoss::Values {
   Tensor predicted, returns, plain, clipped;
   double share = 1;
@@ -137,7 +137,7 @@ LossSum PpoLoss::loss(const ForwardOutputs& outputs, const PpoPayload& payload) 
   return result;
 }
 
-// The spread of the batches' mean ratios.
+// The variance of the batches' mean ratios.
 void PpoLoss::add_derived_metrics(Json& values, const std::string& prefix) const {
   const auto mean = prefix + "val/ratio", spread = prefix + "val/ratio_var";
   if (!values.contains(mean) || !values.contains(spread)) return;

@@ -1,5 +1,5 @@
-// Proximal policy optimization as trl computes it: a clipped loss of the policy and a clipped loss of the values. A batch's
-// segments are completions, with what rl/experience.h says of each of their states.
+// Proximal policy optimization as in trl: a clipped policy loss and a clipped value loss. A batch's segments are completions,
+// with the data of rl/experience.h for each state.
 #pragma once
 #include <optional>
 
@@ -7,8 +7,8 @@
 
 namespace hone::train {
 
-// float [T] each: of targets what the policy and the reference thought of them, and of states what they were expected to be
-// worth, turned out to be worth, and how much better the step from there was.
+// float [T] each: for targets, the log-probabilities of policy and reference; for states, the old values, the returns, and the
+// advantages.
 struct PpoPayload : data::PayloadOf<PpoPayload> {
   Tensor old_logps_t, ref_logps_t;  // the second is undefined where there is no reference
   Tensor values_t, returns_t, advantages_t;

@@ -10,20 +10,20 @@ namespace {
 
 Tensor every_other(const Tensor& values, int64_t first) { return values.slice(0, first, std::nullopt, 2); }
 
-// LD-DPO: tokens beyond the length of the shorter answer of a pair count less.
+// LD-DPO: tokens beyond the length of the pair's shorter completion have a lower weight.
 Tensor length_weights(const Tensor& labelled_t, const Tensor& numbers_t, const Tensor& counts_s, double beyond) {
   auto shorter_p = at::minimum(every_other(counts_s, 0), every_other(counts_s, 1));
   auto limit_t = shorter_p.repeat_interleave(2, /*dim=*/0, /*output_size=*/counts_s.size(0)).index_select(0, numbers_t);
-  auto before_s = counts_s.cumsum(0) - counts_s;  // labeled tokens of the sequences before
+  auto before_s = counts_s.cumsum(0) - counts_s;  // labeled tokens of the previous sequences
   auto place_t = labelled_t.cumsum(0) - before_s.index_select(0, numbers_t);
   return at::where(place_t <= limit_t, at::ones({}, labelled_t.options()), at::full({}, beyond, labelled_t.options()));
 }
 
-// Behind the pairs there may be one segment more, of padding, where sequences are split.
+// If sequences are split, the pairs may be followed by one segment of padding.
 int64_t pairs_in(const data::Batch& batch) { return batch.segments.count() / 2; }
 
-// `sequence`: positions of a sequence are on several processes, and each finds the sums of all of them, with gradients of its
-// own.
+// `sequence`: a sequence is split over processes, and each
+// computes the sums over all of them, with its own gradients.
 AnswerLogps answer_logps_of(const ForwardOutputs& outputs, std::optional<double> length_weight,
                             const parallel::SequenceParallel* sequence) {
   const auto& batch = outputs.batch;
@@ -42,7 +42,7 @@ AnswerLogps answer_logps_of(const ForwardOutputs& outputs, std::optional<double>
   found.own_sums_s = found.sums_s = over_answers(logps.logps_t);
   found.mean_logits_s = over_answers(logps.mean_logits_t);
   if (length_weight) {
-    const auto in_answers_t = numbers_t.clamp_max(answers - 1);  // what is padded has no label
+    const auto in_answers_t = numbers_t.clamp_max(answers - 1);  // padding has no label
     found.sums_s = over_answers(logps.logps_t * length_weights(labelled_t, in_answers_t, found.counts_s, *length_weight));
   }
   return found;
@@ -81,7 +81,7 @@ void PreferenceLoss::consult(model::CausalLM& model, const data::Batch& batch, P
   });
 }
 
-// Of training batches the running mean of all processes' rewards, this batch's included; evaluation reads it and leaves it.
+// In training, the running mean of all processes' rewards, including this batch; evaluation only reads it.
 Tensor PreferenceLoss::baseline(const PairLogps& logps, bool training) {
   if (!baseline_.defined()) baseline_ = at::zeros({}, logps.chosen.options());
   baseline_ = baseline_.to(logps.chosen.device());
@@ -131,7 +131,7 @@ LossSum PreferenceLoss::loss(const ForwardOutputs& outputs, const PreferencePayl
   return result;
 }
 
-// Where a loss looks at means, so do the numbers that are logged; ms-swift's DPO shows sums all the same.
+// If a loss uses means, so do the logged metrics; ms-swift's DPO logs sums anyway.
 bool PreferenceLoss::reports_means() const {
   bool means = pair_loss_traits(config_.losses.front().name).uses_mean_logps;
   return means && (config_.method != Preference::dpo || names_ == Layout::factory);
@@ -173,7 +173,7 @@ std::vector<Metric> PreferenceLoss::metrics(const AnswerLogps& policy, const Fou
   if (config_.rpo_alpha > 0 || has("sft"))
     whole("nll_loss", policy.token_loss());
   else if (config_.method != Preference::dpo)
-    whole("nll_loss", at::zeros({}, policy.sums_s.options()));  // as cpo's does
+    whole("nll_loss", at::zeros({}, policy.sums_s.options()));  // as in CPO
   if (found.odds_p.defined()) each("log_odds_ratio", at::log_sigmoid(found.odds_p)), each("log_odds_chosen", found.odds_p);
   return list;
 }

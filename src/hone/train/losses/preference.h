@@ -1,5 +1,5 @@
-// Preference training on pairs of answers: DPO and its relatives, CPO, SimPO and ORPO. A batch holds chosen and rejected side by
-// side.
+// Preference training on pairs of completions: DPO and its relatives, CPO, SimPO and ORPO. A batch alternates chosen and
+// rejected.
 #pragma once
 #include "hone/train/losses/pair_losses.h"
 #include "hone/train/methods/loss.h"
@@ -7,7 +7,7 @@
 
 namespace hone::train {
 
-// What one model says of the answers of a batch, chosen and rejected in turn.
+// One model's outputs for the completions of a batch, chosen and rejected alternating.
 struct AnswerLogps {
   Tensor sums_s;         // log-probabilities of answers
   Tensor counts_s;       // of tokens
@@ -15,7 +15,7 @@ struct AnswerLogps {
   Tensor mean_logits_s;  // summed over an answer's tokens
 
   PairLogps paired_with(const AnswerLogps& reference, bool means) const;
-  // The loss of the chosen answers by themselves: a mean over the tokens of all, or of each row over its own.
+  // The SFT loss of the chosen completions: a mean over all tokens, or per row.
   Tensor token_loss() const;
   Tensor row_losses() const;
 };
@@ -26,7 +26,7 @@ struct PreferencePayload : data::PayloadOf<PreferencePayload> {
 
 class PreferenceLoss final : public LossOf<PreferencePayload> {
  public:
-  // `reference` may be null where the config needs none.
+  // `reference` may be null if the config needs none.
   PreferenceLoss(const PreferenceConfig& config, Reference* reference, const RouterLossConfig& router, Layout names)
       : config_(config), reference_(reference), router_(router), names_(names) {}
 

@@ -7,7 +7,7 @@
 namespace hone::train {
 namespace {
 
-// Where the relevant candidate came among those of its question: 1/rank, and the gain of that place.
+// The rank of the relevant candidate among those of its query: 1/rank, and its discounted gain.
 std::vector<Metric> ranks(const Tensor& scores_s, const std::vector<std::pair<int64_t, int64_t>>& questions) {
   double reciprocal = 0, gain = 0, ranked = 0;
   auto scores = scores_s.detach().to(at::kCPU);

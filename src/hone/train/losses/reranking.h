@@ -1,12 +1,12 @@
-// Rerankers: how relevant is a candidate to a question? Each pair by itself, or the relevant one among all of a question.
+// Rerankers: the relevance of a candidate to a query, pointwise or listwise.
 #pragma once
 #include "hone/train/methods/loss.h"
 #include "hone/train/methods/task.h"
 
 namespace hone::train {
 
-// How relevant each candidate is. A question is [begin, end) of a relevant candidate and the ones behind it, up to the next
-// relevant one.
+// Relevance labels. A query is [begin, end) of a relevant
+// candidate and the following ones, up to the next relevant one.
 struct RerankingPayload : data::PayloadOf<RerankingPayload> {
   Tensor relevances_s;
   std::vector<std::pair<int64_t, int64_t>> questions;

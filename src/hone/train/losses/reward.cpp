@@ -11,7 +11,7 @@
 namespace hone::train {
 namespace {
 
-// Behind the pairs there may be one segment more, of padding, where sequences are split.
+// If sequences are split, the pairs may be followed by one segment of padding.
 int64_t compared_pairs(const data::Batch& batch) { return batch.segments.count() / 2; }
 
 double two_decimals(float value) { return std::nearbyint(static_cast<double>(value) * 100) / 100; }
@@ -46,7 +46,7 @@ double RewardLoss::num_items(const data::Batch& batch) const {
   return sequence_ && !sequence_->is_first_rank() ? 0 : static_cast<double>(compared_pairs(batch));
 }
 
-// Of each text, [S]. Where sequences are split, its last token is on one of the processes, and all get to know its score.
+// The score of each text, [S]. If sequences are split, the last token is on one process, which shares its score with all.
 Tensor RewardLoss::scores(const ForwardOutputs& outputs) const {
   if (!sequence_) return text_scores(outputs.model, outputs.last_token_states());
   const auto& segments = outputs.batch.segments;
@@ -66,7 +66,7 @@ LossSum RewardLoss::loss(const ForwardOutputs& outputs, const RewardPayload& pay
   auto right = (chosen > rejected).sum();
   if (!model.training()) result.eval_outputs = scores_p2.detach().to(at::kCPU);
   if (model.value_head()) {
-    if (!model.training()) result.metrics.push_back({"accuracy", right, pairs});  // LLaMA-Factory measures in evaluation only
+    if (!model.training()) result.metrics.push_back({"accuracy", right, pairs});  // LLaMA-Factory measures only in evaluation
     count_once(result, sequence_);
     return result;
   }

@@ -1,5 +1,5 @@
-// Reward models: of two answers the better one gets the higher score. Scores are a classifier's only class (ms-swift's) or the
-// value of a text's last token (LLaMA-Factory's).
+// Reward models: the better of two completions gets the higher score. Scores are a classifier's only class (ms-swift) or the
+// value of a text's last token (LLaMA-Factory).
 #pragma once
 #include <optional>
 
@@ -7,7 +7,7 @@
 
 namespace hone::train {
 
-// One score of each segment, float32 [S], differentiable: whichever head the model has.
+// One score per segment, float32 [S], differentiable, from either head.
 Tensor text_scores(model::CausalLM& model, const Tensor& last_token_states_sh);
 
 // -log sigmoid(chosen - rejected - margin) of each pair.
@@ -22,7 +22,7 @@ struct RewardPayload : data::PayloadOf<RewardPayload> {
 
 class RewardLoss final : public LossOf<RewardPayload> {
  public:
-  // `centering`: so many times the square of a pair's summed scores is added, which keeps scores near zero.
+  // `centering`: weight of the squared sum of a pair's scores, which keeps scores near zero.
   explicit RewardLoss(std::optional<double> centering) : centering_(centering) {}
 
   double num_items(const data::Batch& batch) const override;

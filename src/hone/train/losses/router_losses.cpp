@@ -12,7 +12,7 @@ Tensor router_z_loss(const TensorList& router_logits, at::Device device) {
   return sum;
 }
 
-// The same value on each of so many ranks, whose gradients are added up: each has its share of them.
+// The same value on several ranks whose gradients are summed: each contributes its share.
 Tensor shared_by(const Tensor& value, int64_t ranks) {
   const double share = 1 / static_cast<double>(ranks);
   return value * share + value.detach() * (1 - share);

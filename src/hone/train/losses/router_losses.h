@@ -1,4 +1,4 @@
-// What is added to a loss for the routers of mixtures of experts.
+// Auxiliary losses of MoE routers.
 #pragma once
 #include "hone/train/methods/loss.h"
 
@@ -11,12 +11,12 @@ struct RouterLossConfig {
   bool any() const { return balance > 0 || z > 0; }
 };
 
-// Switch Transformers' auxiliary loss over all layers together, as transformers' load_balancing_loss_func has it: 1 per chosen
-// expert when the load is even, more when it is not. `router_logits` [T, experts] of each layer, which may are on several
-// devices; the result is on `device`.
+// Switch Transformers' auxiliary loss over all layers, as in transformers' load_balancing_loss_func: 1 per chosen expert if the
+// load is balanced, more otherwise. `router_logits` [T, experts] of each layer may be on several devices; the result is on
+// `device`.
 Tensor load_balancing_loss(const TensorList& router_logits, int64_t per_token, at::Device device);
 
-// To the sum of `items` losses; nothing where the pass brought no router logits.
+// Added to the sum of `items` losses; nothing without router logits.
 void add_router_losses(LossSum& result, const ForwardOutputs& outputs, const RouterLossConfig& config, double items);
 
 }  // namespace hone::train

@@ -17,7 +17,7 @@ Tensor weighted(const Tensor& weights_t, const Tensor& factors_t) {
   return weights_t.defined() ? weights_t * factors_t : factors_t;
 }
 
-// Calls body(segment, position) for every position of a batch that has a target.
+// Calls body(segment, position) for every position with a target.
 template <class Body>
 void for_targets(const data::Batch& batch, Body body) {
   auto targets_t = batch.targets_t.to(at::kCPU);
@@ -27,7 +27,7 @@ void for_targets(const data::Batch& batch, Body body) {
       if (target[t] != ops::kIgnoredTarget) body(static_cast<size_t>(i), t);
 }
 
-// Right from end to end; an answer without a target does not count.
+// Correct in every token; a response without a target does not count.
 Metric sequence_accuracy(const TokenScores& scores, const data::Batch& batch) {
   auto hits_t = scores.hits_t.to(at::kCPU);
   const bool* hit = hits_t.const_data_ptr<bool>();
@@ -38,7 +38,7 @@ Metric sequence_accuracy(const TokenScores& scores, const data::Batch& batch) {
   return {"seq_acc", sum, static_cast<double>(answers)};
 }
 
-// As ms-swift has it: the weighted loss per token of each channel, under loss_None where a row has no channel.
+// As in ms-swift: the weighted loss per token of each channel, under loss_None for rows without a channel.
 std::vector<Metric> channel_losses(const TokenScores& scores, const Tensor& weights_t, const data::Batch& batch) {
   auto losses_t = (weights_t.defined() ? -scores.logps_t * weights_t : -scores.logps_t).to(at::kCPU, at::kFloat);
   const float* loss = losses_t.const_data_ptr<float>();
@@ -83,7 +83,7 @@ LossSum SftLoss::loss(const ForwardOutputs& outputs, const SftPayload& payload) 
              : ops::linear_cross_entropy(hidden_th, head.weight, head.bias, batch.targets_t, options);
   LossSum result{entropy.sum, {}};
   if (config_.asft) result.sum = result.sum + *config_.asft * kl_from_reference(*start_, payload.start_hidden_th, outputs);
-  // Each micro-batch counts by its targets, as it does in the cross-entropy.
+  // Each micro-batch is weighted by its targets, as in the cross-entropy.
   add_router_losses(result, outputs, config_.router, static_cast<double>(batch.target_count));
   if (config_.channel_loss)
     for (auto& metric : channel_losses(*scores, options.weights_t, batch)) result.metrics.push_back(std::move(metric));

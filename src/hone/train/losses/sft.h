@@ -25,7 +25,7 @@ struct SftPayload : data::PayloadOf<SftPayload> {
 
 class SftLoss final : public LossOf<SftPayload> {
  public:
-  // `start`, which asft needs, is the model that the run began with.
+  // `start`, which asft needs, is the initial model of the run.
   explicit SftLoss(const SftConfig& config = {}, std::unique_ptr<model::CausalLM> start = nullptr)
       : config_(config), start_(std::move(start)) {}
 

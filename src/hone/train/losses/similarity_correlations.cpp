@@ -6,7 +6,7 @@ namespace {
 constexpr const char* kLikeness[] = {"cosine", "euclidean", "manhattan", "dot_product"};
 constexpr int64_t kColumns = 5;
 
-// Everyone's rows one below the other, on all processes, in the order of their ranks.
+// The rows of all processes, concatenated in rank order.
 Tensor gathered(const Tensor& own, ParallelStrategy& group) {
   auto counts = at::zeros({group.size()}, at::kDouble);
   counts[group.rank()] = static_cast<double>(own.size(0));
@@ -18,7 +18,7 @@ Tensor gathered(const Tensor& own, ParallelStrategy& group) {
   return all;
 }
 
-// Ranks from 1; equal values share the mean of theirs.
+// Ranks from 1; equal values share their mean rank.
 Tensor fractional_ranks(const Tensor& values) {
   auto below = (values.unsqueeze(0) < values.unsqueeze(1)).sum(1), equal = (values.unsqueeze(0) == values.unsqueeze(1)).sum(1);
   return below.to(at::kDouble) + (equal.to(at::kDouble) + 1) / 2;

@@ -8,9 +8,9 @@
 
 namespace hone::train {
 
-// Of embeddings [pairs, d] of both sides and what the rows say: float64 [pairs, 5] on the CPU, the label, then each likeness.
+// From embeddings [pairs, d] of both sides and the labels: float64 [pairs, 5] on the CPU, the label, then each similarity.
 Tensor paired_rows(const Tensor& first, const Tensor& second, const Tensor& labels);
-// pearson_cosine … spearman_dot_product, as sentence-transformers names them; nothing of fewer than two pairs.
+// pearson_cosine … spearman_dot_product, as in sentence-transformers; nothing for fewer than two pairs.
 std::vector<std::pair<std::string, double>> similarity_correlations(const std::vector<Tensor>& rows, ParallelStrategy& group);
 
 }  // namespace hone::train

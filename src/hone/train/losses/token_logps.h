@@ -10,13 +10,13 @@ struct TokenScores {
 };
 // Without gradient; logits exist a few rows at a time.
 TokenScores token_scores(model::CausalLM& model, const Tensor& hidden_th, const Tensor& targets_t);
-// Entropy of the 20 most likely tokens among themselves, float32 [T], zero where there is no target. The same way.
+// Entropy among the 20 most likely tokens, float32 [T], zero without a target. Computed in the same way.
 Tensor top_entropies(model::CausalLM& model, const Tensor& hidden_th, const Tensor& targets_t);
 // Entropy of all tokens, of logits times `scale`.
 Tensor token_entropies(model::CausalLM& model, const Tensor& hidden_th, const Tensor& targets_t, double scale);
 
-// Logits of some tokens at every position, float32 [T, K] out of ids [T, K], or of all tokens where `ids_tk` is not defined. With
-// a gradient where one is wanted; those of other tokens exist a few rows at a time.
+// Logits of some tokens at every position, float32 [T, K] for ids [T, K], or of all tokens if `ids_tk` is undefined.
+// Differentiable if needed; logits of other tokens exist a few rows at a time.
 Tensor token_logits(model::CausalLM& model, const Tensor& hidden_th, const Tensor& ids_tk);
 
 }  // namespace hone::train

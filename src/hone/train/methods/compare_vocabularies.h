@@ -1,4 +1,4 @@
-// Whether two tokenizers mean the same by the same token ids.
+// Whether two tokenizers assign the same ids to the same tokens.
 #pragma once
 #include <string>
 
@@ -6,8 +6,8 @@
 
 namespace hone::train {
 
-// "" where they do; else the first difference: `token 12 is "a" here and "b" there`. Tokens that only one has are a difference
-// where `sizes_matter`.
+// "" if equal; else the first difference: `token 12 is "a" here and "b" there`. A token that only one has is a difference if
+// `sizes_matter`.
 std::string vocabulary_difference(const text::Tokenizer& here, const text::Tokenizer& there, bool sizes_matter = true);
 
 }  // namespace hone::train

@@ -1,4 +1,4 @@
-// What a batch gives the model to read. Losses, references and evaluation all ask here.
+// The model input of a batch. Used by losses, references and evaluation.
 #pragma once
 #include "hone/data/batches/batch.h"
 #include "hone/model/forward_input.h"

@@ -19,7 +19,7 @@ ops::TargetLogps ForwardOutputs::target_logps(double temperature) const {
                            region ? region->vocabulary() : nullptr);
 }
 
-// Values are float32 and nothing is dropped out: a value is compared with itself a few updates earlier.
+// Values are float32 and dropout is off: a value is compared with itself a few updates earlier.
 Tensor ForwardOutputs::values(const Tensor& positions_n) const {
   auto& valued = value_model ? *value_model : model;
   const auto& decoder = valued.decoder();

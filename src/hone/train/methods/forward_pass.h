@@ -1,4 +1,4 @@
-// The pass that trains: its inputs from a loss, and its outputs. Losses never run a model that trains themselves.
+// The training pass: its inputs from a loss, and its outputs. Losses never run a trained model themselves.
 #pragma once
 #include "hone/model/causal_lm.h"
 #include "hone/ops/loss/linear_logps.h"
@@ -12,7 +12,7 @@ struct ForwardRequest {
   model::CausalLM* value_model = nullptr;  // a model that trains with the policy on the same sequences; null: none does
 };
 
-// Hidden states replace logits, which would not fit: losses take them through the model's heads a few rows at a time.
+// Hidden states instead of logits, which would not fit: losses apply the model's heads a few rows at a time.
 struct ForwardOutputs {
   model::CausalLM& model;  // that computed them, for its heads
   data::Batch batch;       // that was read
@@ -22,7 +22,7 @@ struct ForwardOutputs {
   Tensor value_hidden_th = {};  // of the value model; undefined without one
 
   Tensor last_token_states() const;  // of each sequence, [S, hidden]
-  // log p(target) of every position at a temperature, zero where there is no target, and before the last pipeline stage.
+  // log p(target) of every position at a temperature, zero without a target, and before the last pipeline stage.
   ops::TargetLogps target_logps(double temperature = 1) const;
   // float32 [N], of a value model or a value head; zero before the last pipeline stage.
   Tensor values(const Tensor& positions_n) const;

@@ -1,5 +1,5 @@
-// A training method: a loss of what the model computes of a batch. The trainer runs the passes (forward_pass.h); a loss says what
-// it needs of them and sums up. Each method has a payload of its own type, which its collator makes (make_loss.h).
+// A training method: a loss of the model's outputs for a batch. The trainer runs the passes (forward_pass.h); a loss declares
+// what it needs and returns a sum. Each method has its own payload type, made by its collator (make_loss.h).
 #pragma once
 #include <string>
 #include <vector>
@@ -33,43 +33,43 @@ struct LossSum {
 class Loss {
  public:
   virtual ~Loss() = default;
-  // What the summed loss is divided by, known before the forward pass: labeled tokens, pairs, sequences.
+  // The denominator of the summed loss, known before the forward pass: labeled tokens, pairs, sequences.
   virtual double num_items(const data::Batch& batch) const = 0;
-  // Of a batch on the model's device, in this order: the payload with what other models say of the batch (the reference, a
-  // teacher), what the pass that trains is to bring, and the loss of what it brought.
+  // For a batch on the model's device, in this order: the payload with outputs of other models (the reference, a teacher), the
+  // requested outputs of the training pass, and the loss.
   virtual std::unique_ptr<data::Payload> prepare(model::CausalLM& model, const data::Batch& batch) = 0;
   virtual ForwardRequest request(const data::Batch& batch) const { return {.batch = batch}; }
   virtual LossSum measure(const ForwardOutputs& outputs, const data::Payload& payload) = 0;
-  // Whether the loss is the same launches for every batch of a shape: nothing looks at values on the host.
+  // Whether the loss makes the same launches for every batch of a shape: nothing reads values on the host.
   virtual bool repeats_launches() const { return false; }
-  // Before the first batch: the processes that train together, for losses that look at what all of them found.
+  // Called before the first batch: the processes that train together, for losses that use global statistics.
   virtual void join(ParallelStrategy& /*group*/) {}
-  // The same: batches are parts of sequences, whose others are on other processes. What a loss counts, it counts on the first.
+  // The same if batches are parts of sequences split over processes. The loss counts items on the first one.
   virtual void split_sequences(const parallel::SequenceParallel& /*sequence*/) {}
   // The part of the loss that a value model computes where it passes through pipeline stages by itself; null: there is none.
   virtual Loss* value_loss() { return nullptr; }
   // State that a loss keeps between batches, the same on all processes; null: none. A resumed run gets it back.
   virtual Json state() const { return nullptr; }
   virtual void restore(const Json& /*state*/) {}
-  // Adds to logged values, whose names begin with `prefix`, what follows from them.
+  // Adds derived metrics to logged values, whose names start with `prefix`.
   virtual void add_derived_metrics(Json& /*values*/, const std::string& /*prefix*/) const {}
-  // Reported metrics that the progress line shows, each with the word it is shown by.
+  // Metrics that the progress line shows, each with its label.
   virtual std::vector<std::pair<std::string, std::string>> shown_metrics() const { return {}; }
-  // Whether batches differ in the names of what they report, so that processes must tell each other.
+  // Whether metric names differ between batches, so that processes must synchronize them.
   virtual bool metrics_vary() const { return false; }
-  // What only the rows of a whole validation set together can tell, those of all processes: `kept` of its batches.
+  // Metrics over a full validation set and all processes, from `kept` of its batches.
   virtual std::vector<std::pair<std::string, double>> dataset_metrics(const std::vector<Tensor>& /*kept*/,
                                                                       ParallelStrategy& /*group*/) const {
     return {};
   }
 };
 
-// A loss whose payload is an `Own`; batches that carry none have an empty one.
+// A loss whose payload is an `Own`; batches without one have an empty one.
 template <class Own>
 class LossOf : public Loss {
  public:
   virtual LossSum loss(const ForwardOutputs& outputs, const Own& payload) = 0;
-  // Before the pass that trains: runs the models that do not train and puts their outputs into the payload.
+  // Called before the training pass: runs frozen models and puts their outputs into the payload.
   virtual void consult(model::CausalLM& /*model*/, const data::Batch& /*batch*/, Own& /*payload*/) {}
 
   std::unique_ptr<data::Payload> prepare(model::CausalLM& model, const data::Batch& batch) final {
@@ -82,10 +82,10 @@ class LossOf : public Loss {
   }
 };
 
-// A batch, which is on the model's device, up to its loss: everything but the backward pass.
+// Computes the loss of a batch on the model's device: everything but the backward pass.
 LossSum forward_loss(model::CausalLM& model, Loss& method, const data::Batch& batch);
 
-// Numbers about how a batch came to be, as metrics.
+// Metrics of how a batch was made.
 std::vector<Metric> batch_metrics(const data::Batch& batch);
 
 }  // namespace hone::train

@@ -23,7 +23,7 @@ text::TokenId answer_token(const std::string& word, const char* variable, const 
                   fmt::format("name another word in {}", variable));
 }
 
-// false and true, 0 to 5, A to P: what a model says for the options of each kind of question.
+// false and true, 0 to 5, A to P: the model's tokens for the options of each question type.
 std::vector<text::TokenId> option_tokens(const text::Tokenizer& tokenizer) {
   std::vector<std::string> words{"false", "true", "0", "1", "2", "3", "4", "5"};
   for (char letter = 'A'; letter <= 'P'; ++letter) words.emplace_back(1, letter);
@@ -40,7 +40,7 @@ std::vector<text::TokenId> option_tokens(const text::Tokenizer& tokenizer) {
   return tokens;
 }
 
-// Mapped from the same file as the one that trains.
+// Mapped from the same file as the policy.
 std::unique_ptr<model::CausalLM> starting_model(const TrainingJob& job, const text::Tokenizer& tokenizer) {
   auto options = job.load;
   if (job.resize_embeddings) options.changes.vocabulary = job.resize_embeddings(tokenizer);

@@ -5,7 +5,7 @@
 
 namespace hone::train {
 
-// Plain fine-tuning has no settings that would make it another objective.
+// Plain fine-tuning has no settings that change its objective.
 Json objective(const TrainingJob& job) {
   Json settings{{"method", job.stage}};
   if (job.preference.method == Preference::none && !job.reinforcement && !job.distillation) return settings;

@@ -1,4 +1,4 @@
-// Learning from preferences: which of two answers is better (dpo, cpo, orpo, rm), or whether one is good (kto). What can be set.
+// Configuration of preference methods: pairs (dpo, cpo, orpo, rm) or single labels (kto).
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -10,13 +10,13 @@ namespace hone::train {
 
 enum class Preference { none, dpo, cpo, orpo, kto, rm };
 
-// A reference that follows the model: every so many steps it moves a part of the way (trl's sync_ref_model, TR-DPO).
+// A synchronized reference: it moves towards the model at regular steps (trl's sync_ref_model, TR-DPO).
 struct ReferenceSyncConfig {
   int64_t steps = 512;
   double alpha = 0.6;
 };
 
-// What log-probabilities are compared with. With adapters it is the base model, with them switched off; else a second model.
+// The reference of log-ratios. With adapters it is the base model with adapters disabled; else a second model.
 struct ReferenceConfig {
   bool needed = false;
   std::filesystem::path folder;                 // of a model of its own; empty: what the run begins with

@@ -8,7 +8,7 @@
 namespace hone::train {
 namespace {
 
-constexpr const char* kReferenceAdapter = "ref_adapter";  // ms-swift's name of it
+constexpr const char* kReferenceAdapter = "ref_adapter";  // ms-swift's name
 
 class TrainedModel final : public Reference {
  public:
@@ -19,7 +19,7 @@ class TrainedModel final : public Reference {
   bool is_trained_model() const override { return true; }
 };
 
-// The base beneath the adapter that trains, or beneath another adapter that stays as it is.
+// The base model under the adapter being trained, or with another, frozen adapter.
 class AdapterDisabledReference final : public Reference {
  public:
   AdapterDisabledReference(std::string trained, std::vector<std::string> instead, std::vector<tuner::SavedModule> whole)
@@ -38,7 +38,7 @@ class AdapterDisabledReference final : public Reference {
   }
 
  private:
-  // Weights that train whole beside an adapter (modules_to_save) change places with what stood there before.
+  // Fully trained modules of an adapter (modules_to_save) are swapped with the original weights.
   void exchange(model::CausalLM& model, const std::vector<std::string>& active) {
     tuner::set_active(model, active);
     for (auto& parameter : whole_) std::swap(*parameter.value, parameter.base);
@@ -49,7 +49,7 @@ class AdapterDisabledReference final : public Reference {
   std::vector<tuner::SavedModule> whole_;
 };
 
-// A frozen model of its own.
+// A separate frozen model.
 class SeparateReference final : public Reference {
  public:
   explicit SeparateReference(LoadedModel& model) : model_(model) {}
@@ -70,8 +70,8 @@ class SeparateReference final : public Reference {
   LoadedModel& model_;
 };
 
-// Whether the reference can lie beneath the adapter that trains. One that took its start out of the base left another base
-// behind, one of the reference's own may change base weights, and what is in shards cannot change places.
+// Whether the reference can be the base model under the adapter being trained. An initialization that subtracts from the base
+// changes it, a reference adapter may change base weights, and sharded parameters cannot be swapped.
 bool fits_beneath(const TrainingJob& job, const DistributedContext& processes, const tuner::Tuned& tuned) {
   const auto& asked = job.preference.reference;
   if (!asked.folder.empty() || !tuned.adapter || !tuned.adapter->initial.empty()) return false;
@@ -86,7 +86,7 @@ std::unique_ptr<model::CausalLM> load_second(const TrainingJob& job, const text:
   if (job.resize_embeddings) options.changes.vocabulary = job.resize_embeddings(tokenizer);
   const auto& asked = job.preference.reference;
   if (!asked.folder.empty() && job.trainer.layout == Layout::factory)
-    options.changes.compression.reset();  // which has bits of its own
+    options.changes.compression.reset();  // which has its own quantization
   if (asked.bits)
     options.changes.compression =
         ops::WeightQuantization{.code = asked.bits == 8 ? ops::QuantType::int8 : ops::QuantType::nf4, .double_quant = true};

@@ -1,5 +1,5 @@
-// A reward model that scores texts: for runs that learn from rewards, and for inference commands. Its folder, or the
-// last adapter's, says what it is: LLaMA-Factory's, with a value head, or a classifier of one class.
+// A reward model that scores texts: for RL and for inference commands. Its folder, or the last adapter's, determines its kind:
+// LLaMA-Factory's with a value head, or a classifier with one class.
 #pragma once
 #include <memory>
 #include <vector>
@@ -20,11 +20,11 @@ struct RewardModelConfig {
 
 class RewardModel {
  public:
-  // Throws UserError(bad_checkpoint) for a folder that holds neither.
+  // Throws UserError(bad_checkpoint) for a folder with neither.
   explicit RewardModel(const RewardModelConfig& config);
 
-  // One score of each, in their order, without gradients: of token ids with everything the template adds, or of whole
-  // conversations.
+  // Scores in order, without gradients: of token ids with
+  // the template's additions, or of full conversations.
   std::vector<double> score(const std::vector<std::vector<text::TokenId>>& texts) const;
   std::vector<double> score(const std::vector<data::Conversation>& conversations) const;
 
@@ -37,7 +37,7 @@ class RewardModel {
   int64_t tokens_at_once_;
 };
 
-// What loading a reward model changes about the model of a folder; nothing where the folder is a classifier already.
+// Changes to the model of a folder for loading it as a reward model; none if it is already a classifier.
 model::ModelOverrides reward_changes(const std::filesystem::path& folder, const std::vector<std::filesystem::path>& adapters);
 
 }  // namespace hone::train

@@ -1,5 +1,5 @@
-// What a run trains a model to do besides writing: to name classes, to place texts near each other, to judge relevance, to
-// decide.
+// Tasks that a run can train a model for besides text generation: classification and regression, embedding, reranking, and
+// decisions.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -21,7 +21,7 @@ inline constexpr std::pair<std::string_view, Task> kTaskNames[] = {{"causal_lm",
                                                                    {"decision", Task::decision}};  // ms-swift's task_type
 enum class ProblemType { regression, single_label, multi_label };
 
-// InfoNCE as ms-swift's INFONCE_* variables set it.
+// InfoNCE with ms-swift's INFONCE_* variables.
 struct InfonceConfig {
   double temperature = 0.1;
   bool use_batch = true;                  // texts of other rows of the batch are negatives too

@@ -10,7 +10,7 @@
 namespace hone::train {
 namespace {
 
-// A model that gives scores already, or one that gets a new head.
+// A model that already outputs scores, or one that gets a new head.
 model::ModelOverrides value_changes(const rl::ValueModelConfig& asked) {
   model::ModelOverrides changes;
   try {
@@ -23,7 +23,7 @@ model::ModelOverrides value_changes(const rl::ValueModelConfig& asked) {
   return changes;
 }
 
-// The critic reads the very tokens that the policy wrote.
+// The critic reads exactly the tokens that the policy generated.
 void require_same_tokens(const fs::path& folder, const text::Tokenizer& tokenizer) {
   const auto difference = vocabulary_difference(tokenizer, *text::Tokenizer::load(folder));
   if (!difference.empty())

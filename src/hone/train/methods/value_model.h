@@ -1,16 +1,16 @@
-// The critic of PPO where it is a model of its own: it is tuned as the policy is, trains beside it, and is saved in a folder
-// below.
+// PPO's critic as a separate model: tuned like the policy,
+// trained together with it, and saved in a subfolder.
 #pragma once
 #include "hone/train/loaded_model.h"
 
 namespace hone::train {
 
-// Adds the model called kValueModel where PPO is what trains and the policy has no head for values. `resumed`: the checkpoint
-// that the run continues. Throws UserError where the critic cannot read the policy's tokens.
+// Adds the model kValueModel if PPO trains and the policy has no value head. `resumed`: the checkpoint of a resumed run. Throws
+// UserError if the critic cannot read the policy's tokens.
 void load_value_model(const TrainingJob& job, const std::optional<fs::path>& resumed, const text::Tokenizer& tokenizer,
                       const DistributedContext& processes, SessionModels& models);
 
-// What is beside the critic's weights in its folder.
+// Files next to the critic's weights.
 CheckpointAssets value_model_assets(const TrainingJob& job, const LoadedModel& value_model);
 
 }  // namespace hone::train

@@ -7,7 +7,7 @@
 namespace hone::train {
 namespace {
 
-// Quoted figures; bandwidths of the Ascend links are those that collectives of a whole node were measured to reach.
+// Vendor figures; bandwidths of the Ascend links are those measured for collectives of a full node.
 constexpr PlannedDevice kDevices[] = {
     {"Ascend 910B3 64 GB", 64, 2.5, 313, 1600, 100},  {"Ascend 910B4 32 GB", 32, 2.5, 280, 800, 100},
     {"Ascend 910B2 64 GB", 64, 2.5, 376, 1600, 100},  {"Ascend 910B1 64 GB", 64, 2.5, 354, 1600, 100},

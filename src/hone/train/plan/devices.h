@@ -1,4 +1,4 @@
-// Devices that a run may be planned for.
+// Devices for planning.
 #pragma once
 #include <optional>
 #include <span>
@@ -18,7 +18,7 @@ struct PlannedDevice {
 };
 
 std::span<const PlannedDevice> planned_devices();
-// "910B3", "a100-80gb", "Ascend 910B3": the first whose name has all parts of the word. None when there is no such device.
+// "910B3", "a100-80gb", "Ascend 910B3": the first device whose name contains all parts. None if there is no such device.
 std::optional<PlannedDevice> find_planned_device(std::string_view word);
 
 }  // namespace hone::train

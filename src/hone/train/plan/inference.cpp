@@ -16,7 +16,7 @@ double room_on(const InferenceWorkload& work, const PlannedDevice& device) {
 InferencePlan plan_inference(const InferenceWorkload& work, int devices, const PlannedDevice& device) {
   InferencePlan plan;
   plan.weights = work.weights / devices;
-  // As the engine reckons when it sizes its cache: hidden states, the MLP's two halves and rows of logits.
+  // The engine's own estimate for sizing its cache: hidden states, the two halves of the MLP and rows of logits.
   plan.activations =
       static_cast<double>(work.step_tokens * (4 * work.model.widest_inner() / devices + 16 * work.model.hidden_size) * 2 +
                           work.max_num_seqs * work.model.vocab_size * 8);

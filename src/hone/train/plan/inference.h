@@ -1,4 +1,4 @@
-// The memory of a model that answers: weights, the activations of a step, and as much KV cache as the device leaves.
+// Inference memory of a model: weights, the activations of a step, and the remaining memory for the KV cache.
 #pragma once
 #include "hone/model/config.h"
 #include "hone/train/plan/devices.h"
@@ -27,7 +27,7 @@ struct InferencePlan {
   }
 };
 
-// `devices` share every layer (tensor parallel).
+// `devices` shard every layer (tensor parallel).
 InferencePlan plan_inference(const InferenceWorkload& workload, int devices, const PlannedDevice& device);
 bool fits(const InferencePlan& plan, const InferenceWorkload& workload, const PlannedDevice& device);
 

@@ -9,14 +9,14 @@ namespace hone::train {
 namespace {
 
 constexpr int kSizes[] = {1, 2, 4, 8, 16, 32, 64, 128};
-constexpr int kMostPerLayer = 8;      // tensor parallel ranks: their sums are waited for
-constexpr int64_t kLongRow = 8192;    // from which on a sequence is worth splitting
-constexpr double kBytesOfScores = 4;  // the ring computes and sends float32, keys and values repeated for every head
+constexpr int kMostPerLayer = 8;      // tensor parallel ranks: their reductions are not overlapped
+constexpr int64_t kLongRow = 8192;    // minimum sequence length worth splitting
+constexpr double kBytesOfScores = 4;  // the ring computes and sends float32, with keys and values repeated for every head
 constexpr double kGiga = 1e9;
 
 double number(int64_t value) { return static_cast<double>(value); }
 
-// Parameters of a model by where layouts put them.
+// Parameters of a model by how layouts place them.
 struct Counts {
   double ends = 0;            // of the embedding, and of the head
   double block_layers = 0;    // of a block, without experts …
@@ -41,7 +41,7 @@ Counts count_parts(const Workload& w) {
 
 int64_t most_blocks(const Workload& w, int stages) { return (w.model.layers + stages - 1) / stages; }
 
-// What one device has of the run: as if it trained a model of its own of that size.
+// One device's part of the run, treated as training a model of that size.
 Workload share_of(const Workload& w, const ModelLayout& layout, int64_t micro_batches, bool last) {
   const auto counts = count_parts(w);
   const int64_t blocks = most_blocks(w, layout.pp);
@@ -54,26 +54,26 @@ Workload share_of(const Workload& w, const ModelLayout& layout, int64_t micro_ba
   part.linear_parameters =
       static_cast<int64_t>(number(w.linear_parameters) * number(blocks) / number(w.model.layers) / layout.tp);
   part.trained_base = static_cast<int64_t>(number(w.trained_base) * share);
-  // Of the two LoRA factors one is sharded and one is replicated.
+  // Of the two LoRA factors, one is sharded and one is replicated.
   part.adapter_parameters =
       static_cast<int64_t>(number(w.adapter_parameters) * number(blocks) / number(w.model.layers) * (1 + 1.0 / layout.tp) / 2);
   part.model.layers = blocks;
   part.model.vocab_size = last ? w.model.vocab_size / layout.tp : 1;
   part.head_trains = w.head_trains && last;
-  part.tokens = std::max<int64_t>(w.tokens / (layout.cp * layout.tp), 1);  // rows outside of sharded layers, columns inside
+  part.tokens = std::max<int64_t>(w.tokens / (layout.cp * layout.tp), 1);  // rows outside sharded layers, columns inside
   part.accumulation = micro_batches;
   part.passes_kept = last ? 1 : std::min<int64_t>(micro_batches, layout.pp);
   part.model.experts.in_layer.resize(static_cast<size_t>(blocks));
   return part;
 }
 
-// Bytes that a device sends, by whether the ranks it sends to are on its node.
+// Bytes sent by a device, split into intra-node and inter-node.
 struct Traffic {
   const Cluster& cluster;
   double node_link;  // GB/s
   double node = 0, network = 0;
 
-  // `span` ranks in a row hold everyone who takes part.
+  // `span` consecutive ranks contain all participants.
   double add(double bytes, int span) {
     const bool inside = span <= cluster.per_node;
     (inside ? node : network) += bytes;
@@ -111,7 +111,7 @@ LayoutPlan plan_layout(const Workload& w, const ModelLayout& layout, const Clust
   }
   plan.fits = plan.memory.total() <= device.usable_bytes();
 
-  // One micro-batch through the stage that has most to do.
+  // One micro-batch through the slowest stage.
   const auto counts = count_parts(w);
   const double blocks = number(most_blocks(w, layout.pp)), hidden = number(w.model.hidden_size);
   const double active_block = counts.block_layers + counts.active_experts;
@@ -122,7 +122,7 @@ LayoutPlan plan_layout(const Workload& w, const ModelLayout& layout, const Clust
   Traffic traffic{cluster, device.link_gb_per_s};
   double seconds = whole * (layout.pp == 1 ? 1 : share) / (t * c);
   const int of_copy = layout.tp * layout.cp;
-  if (layout.tp > 1)  // two gathers and two sums forward, as many back; gathered again for the gradients of weights
+  if (layout.tp > 1)  // two all-gathers and two reductions forward, as many backward; gathered again for weight gradients
     seconds +=
         traffic.add(blocks * (4 * passes + 4 + (w.trained_base > 0 ? 2 : 0)) * (t - 1) / t * rows * hidden * bytes, layout.tp);
   if (layout.cp > 1) {
@@ -139,7 +139,7 @@ LayoutPlan plan_layout(const Workload& w, const ModelLayout& layout, const Clust
   const double passages = number(plan.micro_batches) + p - 1;
   plan.bubble = (p - 1) / passages;
 
-  // Gradients of the copies are summed beside the last backward pass.
+  // Gradients of the replicas are reduced during the last backward pass.
   const double copies = layout.dp * c, last_backward = seconds * (w.recompute ? 0.75 : 0.67);
   double sums = 0;
   if (copies > 1) sums = traffic.add(2 * plan.memory.gradients * (copies - 1) / copies, of_stage);

@@ -1,6 +1,6 @@
-// Layouts of model parallelism for a run on many devices: tensor, pipeline, context and expert parallel sizes, with the memory of
-// the fullest device, the bytes on each kind of link and the time of a step. The arithmetic is that of this program: copies keep
-// their own optimizer, and what passes between ranks of a layer is waited for.
+// Model parallel layouts of a run on many devices: tensor, pipeline, context and expert parallel sizes, with the memory of the
+// fullest device, the bytes on each kind of link and the step time. It models this program: replicas keep their own optimizer,
+// and communication between tensor parallel ranks is not overlapped.
 #pragma once
 #include <vector>
 
@@ -31,14 +31,14 @@ struct LayoutPlan {
   bool fits = false;
 };
 
-// Why a model cannot be laid out so; "" when it can.
+// Why a model does not support a layout; "" if it does.
 std::string layout_problem(const Workload& workload, const ModelLayout& layout, int64_t global_micro_batches);
 
-// One layout; `global_micro_batches` make a step over all copies. `tokens_per_second` as in predict_step.
+// One layout; `global_micro_batches` form a step over all replicas. `tokens_per_second` as in predict_step.
 LayoutPlan plan_layout(const Workload& workload, const ModelLayout& layout, const Cluster& cluster, const PlannedDevice& device,
                        int64_t global_micro_batches, double tokens_per_second);
 
-// Every layout that the model can have, those that fit first, the fastest of them before others.
+// All layouts that the model supports, those that fit first, fastest first.
 std::vector<LayoutPlan> plan_layouts(const Workload& workload, const Cluster& cluster, const PlannedDevice& device,
                                      int64_t global_micro_batches, double tokens_per_second);
 

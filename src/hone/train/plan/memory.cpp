@@ -13,8 +13,8 @@ bool at_least(Sharding sharding, std::initializer_list<Sharding> list) { return 
 bool shards_gradients(Sharding s) { return shards_weights(s) || at_least(s, {Sharding::zero2, Sharding::zero2_offload}); }
 bool shards_optimizer(Sharding s) { return shards_gradients(s) || s == Sharding::zero1; }
 
-// Numbers a token leaves behind between the products of a block's MLP, on average over the blocks: gate and up; of experts, those
-// of all it goes to, and what each of them answers.
+// Saved elements per token between the products of a block's MLP, averaged over the blocks: gate and up; for experts, those of
+// all selected ones and their outputs.
 double kept_inside(const Workload& w) {
   const auto& experts = w.model.experts;
   const double dense = 2.0 * static_cast<double>(w.model.intermediate_size);
@@ -24,13 +24,13 @@ double kept_inside(const Workload& w) {
   double mine = 2.0 * static_cast<double>(experts.num_experts_per_tok * experts.width + experts.shared_expert_intermediate_size) +
                 static_cast<double>(experts.num_experts_per_tok * w.model.hidden_size);
   if (w.trained_base > 0)
-    mine += static_cast<double>(experts.num_experts_per_tok *
-                                (experts.width + w.model.hidden_size));  // what their gradients are made of
+    mine +=
+        static_cast<double>(experts.num_experts_per_tok * (experts.width + w.model.hidden_size));  // inputs of their gradients
   return share * mine + (1 - share) * dense;
 }
 
-// Bytes a token leaves behind in a block for the backward pass: norms' inputs and outputs, queries, keys, values, the attention's
-// answer, gate and up; with adapters their dropout masks and low-rank products.
+// Saved bytes per token in a block: norms' inputs and outputs, queries, keys, values, the attention output, gate and up; with
+// adapters, dropout masks and low-rank products.
 double kept_per_token(const Workload& w) {
   const auto& a = w.model.attention;
   double q = static_cast<double>(a.heads * a.head_dim), kv = static_cast<double>(a.kv_heads * a.head_dim);
@@ -40,14 +40,14 @@ double kept_per_token(const Workload& w) {
   return width * w.weight_bytes + adapters * w.adapter_bytes;
 }
 
-// What the backward pass of one block needs beside what was kept: the MLP's product and its gradients are the widest.
+// What the backward pass of one block needs besides saved activations: the MLP's product and its gradients are the widest.
 double working_per_token(const Workload& w) {
   return (4.0 * static_cast<double>(w.model.widest_inner()) + 2.0 * static_cast<double>(w.model.hidden_size)) * w.weight_bytes;
 }
 
 struct Activations {
-  double kept;     // of all blocks, when the backward pass begins
-  double working;  // of the block that is being computed
+  double kept;     // of all blocks, at the start of the backward pass
+  double working;  // of the block being computed
 };
 
 Activations activations_of(const Workload& w) {
@@ -65,13 +65,13 @@ double logits_of(const Workload& w) {
   double row = static_cast<double>(w.model.vocab_size) * 4, all = row * static_cast<double>(w.tokens);
   double chunk = std::min(std::max(kLogitsChunk, 16 * row), all);
   double head = w.head_trains ? static_cast<double>(w.model.vocab_size * w.model.hidden_size) * 4 : 0;
-  // The final hidden states, their labeled rows and the gradients of both stand beside a chunk and its float32 copy.
+  // The final hidden states, their labeled rows and the gradients of both coexist with a chunk and its float32 copy.
   double hidden = 3 * static_cast<double>(w.model.hidden_size * w.tokens) * w.weight_bytes;
   return chunk * (w.weight_bytes < 4 ? 1.5 : 1) + hidden + head;
 }
 
-// Weights and optimizer are there before the cache is, which takes what the engine may have of the rest. One that sleeps while
-// the model trains shares its memory with activations and gradients.
+// Weights and optimizer exist before the cache, which takes the engine's share of the rest. With sleep mode it shares its memory
+// with activations and gradients.
 void add_cache(const Workload& w, const PlanTarget& place, MemoryPlan& plan) {
   if (w.cache_bytes <= 0) return;
   const double before = plan.weights + plan.reference + plan.optimizer;
@@ -115,7 +115,7 @@ std::string_view sharding_name(Sharding sharding) {
 MemoryPlan plan_memory(const Workload& w, Sharding sharding, int devices, const PlanTarget& place) {
   MemoryPlan plan;
   double parts = devices;
-  double base_type = w.masters ? 4 : w.weight_bytes;  // what the optimizer works on
+  double base_type = w.masters ? 4 : w.weight_bytes;  // tensors that the optimizer updates
   double moment = w.moment_bytes > 0 ? w.moment_bytes : base_type,
          adapter_moment = w.moment_bytes > 0 ? w.moment_bytes : w.adapter_bytes;
 
@@ -128,7 +128,7 @@ MemoryPlan plan_memory(const Workload& w, Sharding sharding, int devices, const 
   if (w.value_model) plan.weights *= 2, plan.gradients *= 2, plan.optimizer *= 2;
   if (shards_optimizer(sharding)) plan.optimizer /= parts;
   if (shards_gradients(sharding)) plan.gradients /= parts;
-  double gathered = 2 * static_cast<double>(w.largest_block) * w.weight_bytes;  // the block at work and the one on its way
+  double gathered = 2 * static_cast<double>(w.largest_block) * w.weight_bytes;  // the current block and the one being prefetched
   if (shards_weights(sharding) && devices > 1) plan.weights = plan.weights / parts + gathered;
   if (w.reference && shards_weights(sharding) && devices > 1) plan.reference = plan.reference / parts + gathered;
   if (offloads_optimizer(sharding)) {
@@ -137,23 +137,23 @@ MemoryPlan plan_memory(const Workload& w, Sharding sharding, int devices, const 
     if (sharding == Sharding::zero3_offload) plan.host += plan.weights, plan.weights = gathered;
   }
 
-  // A block's gradients exist whole before they are handed on.
+  // A block's gradients exist in full before they are reduced.
   auto activations = activations_of(w);
-  if (w.value_model) activations.kept *= 2;  // both models' are kept until the backward pass
+  if (w.value_model) activations.kept *= 2;  // those of both models are kept until the backward pass
   double restored = static_cast<double>(w.recompute ? w.largest_block : w.linear_parameters) * w.weight_bytes;
   if (w.linear_bytes > 0) (w.recompute ? activations.working : activations.kept) += restored;
   if (w.trained_base > 0) activations.working += static_cast<double>(w.largest_block) * w.weight_bytes;
-  // The tower comes before the blocks, and on the way back behind them.
+  // The tower runs before the blocks, and after them in the backward pass.
   const auto tower = tower_memory(w);
   activations.kept += tower.kept;
-  // Gradients grow while kept activations shrink, unless earlier micro-batches have left theirs already.
+  // Gradients grow while saved activations shrink, unless earlier micro-batches have already left theirs.
   double begin = activations.kept + activations.working + (w.accumulation > 1 ? plan.gradients : 0);
   double end = std::max(activations.working, tower.kept + tower.working) + plan.gradients;
   double at_head = activations.kept + logits_of(w) + (w.accumulation > 1 ? plan.gradients : 0);
   double peak = std::max({begin, end, at_head});
   plan.logits = std::min(logits_of(w), std::max(0.0, peak - activations.kept - plan.gradients));
   plan.activations = std::max(0.0, peak - plan.gradients - plan.logits);
-  // Blocks that were freed by activations do not all fit gradients.
+  // Fragmentation: memory freed by activations does not all fit gradients.
   double misfit = w.accumulation > 1 ? 0 : std::min(activations.kept, plan.gradients) / 2;
   plan.fragmentation = misfit + 0.03 * peak;
   if (place.cpu) plan.runtime = place.runtime_bytes;

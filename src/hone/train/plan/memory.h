@@ -1,4 +1,4 @@
-// The memory of a training run on one device, by what it is for.
+// Training memory on one device, by purpose.
 #pragma once
 #include <array>
 #include <string>
@@ -15,7 +15,7 @@ std::string_view sharding_name(Sharding sharding);
 bool shards_weights(Sharding sharding);
 bool offloads_optimizer(Sharding sharding);
 
-// Where it runs. The CPU's figure is the process, as hone reports it there; an accelerator's is what its allocator hands out.
+// Where it runs. For the CPU the memory of the process, as hone reports it; for an accelerator that of its allocator.
 struct PlanTarget {
   bool cpu = false;
   double runtime_bytes = 0;  // of the program itself, on the CPU

@@ -1,4 +1,4 @@
-// config.json of well-known models, so that a run can be planned before anything is downloaded.
+// config.json of well-known models, for planning before a download.
 #pragma once
 #include <optional>
 #include <string>

@@ -5,7 +5,7 @@
 namespace hone::train {
 namespace {
 
-// Weights that a token is multiplied with: of experts, those that it goes to.
+// Weights used per token: for experts, only the selected ones.
 double active_parameters(const Workload& w) {
   const auto& experts = w.model.experts;
   auto all = static_cast<double>(w.parameters);
@@ -17,8 +17,8 @@ double active_parameters(const Workload& w) {
 
 }  // namespace
 
-// Two operations a weight forward, as many for the gradient of the input, of what trains as many again; recomputation runs
-// forward twice.
+// Two operations per weight forward, two for the gradient of the input, two more for trained weights; recomputation repeats the
+// forward pass.
 double flops_per_token(const Workload& w) {
   const double active = active_parameters(w),
                trained_share = static_cast<double>(w.trained()) / static_cast<double>(std::max<int64_t>(w.parameters, 1));
@@ -45,7 +45,7 @@ StepTime predict_step(const Workload& w, Sharding sharding, int devices, const P
     time.communication = std::max(0.0, seconds - time.compute);
   }
   if (offloads_optimizer(sharding)) {
-    // Gradients go down and weights come up; the optimizer reads and writes its numbers in host memory.
+    // Gradients are copied to the host and weights back; the optimizer reads and writes its state in host memory.
     const double numbers = static_cast<double>(w.trained()) / devices;
     time.offload = (2 * trained / devices + numbers * 4 * 2 * (1 + w.moments)) / (kHostGbPerS * kGiga);
     if (sharding == Sharding::zero3_offload)

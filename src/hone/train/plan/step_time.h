@@ -1,12 +1,12 @@
-// How long a training step takes, from arithmetic and bytes moved. An estimate: it orders ways of running a command, it does not
-// measure one.
+// Estimates the time of a training step from FLOPs and
+// bytes. For ranking configurations, not as a measurement.
 #pragma once
 #include "hone/train/plan/devices.h"
 #include "hone/train/plan/memory.h"
 
 namespace hone::train {
 
-// The part of a device's peak that steps of ordinary size reach, and what host memory and its link give.
+// The fraction of a device's peak reached by typical steps, and the bandwidth of host memory and its link.
 inline constexpr double kReachedPeak = 0.4, kHostGbPerS = 12;
 
 struct StepTime {
@@ -17,7 +17,7 @@ struct StepTime {
 
 double flops_per_token(const Workload& workload);  // of a training pass
 
-// `tokens_per_second` was measured on one device and takes the place of the estimate of the arithmetic; 0: none was.
+// `tokens_per_second` was measured on one device and replaces the compute estimate; 0: not measured.
 StepTime predict_step(const Workload& workload, Sharding sharding, int devices, const PlannedDevice& device,
                       double tokens_per_second);
 

@@ -8,9 +8,9 @@ TowerMemory tower_memory(const Workload& w) {
   const double patches = static_cast<double>(w.image_tokens * w.images * tower.merge_unit()),
                hidden = static_cast<double>(tower.hidden_size), inner = static_cast<double>(tower.intermediate_size);
   const double gates = tower.activation == model::VisionActivation::swiglu ? 2 : 1;
-  // Norms' inputs and outputs, queries, keys, values, the attention's answer; what the MLP's products give.
+  // Norms' inputs and outputs, queries, keys, values, the attention output; outputs of the MLP's products.
   const double block = (8 * hidden + (1 + gates) * inner) * w.weight_bytes * patches;
-  // The probabilities of visual words, in float32 and in the model's type.
+  // The probabilities of visual words, in float32 and in the model's dtype.
   const double words =
       tower.has_marks() ? static_cast<double>(w.image_tokens * w.images * tower.merger_size) * (4 + 2 * w.weight_bytes) : 0;
   TowerMemory memory;

@@ -1,4 +1,4 @@
-// What the images of a micro-batch take in a vision tower. Its activations follow patches, of which a token is several.
+// Memory of a micro-batch's images in a vision tower. Its activations scale with patches, several of which form a token.
 #pragma once
 #include "hone/train/plan/workload.h"
 
@@ -11,7 +11,7 @@ struct TowerMemory {
 
 TowerMemory tower_memory(const Workload& workload);
 
-// Tokens of the largest image: of one tile or square where the model reads those, else as many as `asked`.
+// Tokens of the largest image: of one tile or square if the model uses those, else as many as `asked`.
 int64_t image_tokens(const model::VisionConfig& vision, int64_t asked);
 
 }  // namespace hone::train

@@ -18,7 +18,7 @@ bool is_adapted(const std::string& path, const tuner::LoraConfig& lora) {
   });
 }
 
-// Made for one block, since all are alike.
+// Built for one block, since all are alike.
 void count_method(Workload& work, model::Decoder& decoder, const tuner::TunerConfig& tuner) {
   std::vector<tuner::LayerShape> layers;
   for (const auto* linear : decoder.blocks.front().module().linears())
@@ -35,10 +35,10 @@ void count_method(Workload& work, model::Decoder& decoder, const tuner::TunerCon
     for (const auto& tensor : each->tensors()) work.adapter_parameters += tensor.value->numel();
   work.adapter_parameters *= static_cast<int64_t>(decoder.blocks.size());
   for (const auto& layer : made.layers)
-    work.adapted_inputs += layer.in;  // of the input turned, or of its copy in the adapter's type
+    work.adapted_inputs += layer.in;  // of the rotated input, or of its copy in the adapter's dtype
 }
 
-// A pair for each expert of a parameter, one for a router.
+// One pair for each expert of a parameter, one for a router.
 void count_expert_adapters(Workload& work, model::Block& block, const tuner::LoraConfig& lora) {
   const auto named = [&](const std::string& parameter, const char* together) {
     return std::ranges::any_of(lora.target_parameters,
@@ -57,7 +57,7 @@ bool is_frozen_part(const std::string& name, const model::DecoderConfig& model, 
   return model.vision && tuner::is_frozen(tuner::part_of(name, model), tuner.frozen_parts);
 }
 
-// Modules that are named are adapted wherever they are; all of them, in the parts that train.
+// Named modules are adapted wherever they occur; all-linear applies to the trained parts.
 void count_tower_adapters(Workload& work, const model::Module& tower, const tuner::TunerConfig& tuner) {
   const auto& lora = tuner.lora;
   const bool all =
@@ -67,7 +67,7 @@ void count_tower_adapters(Workload& work, const model::Module& tower, const tune
       work.adapter_parameters += lora.rank * (linear->weight.size(0) + linear->weight.size(1));
 }
 
-// The type an adapter is kept in, and what it adds to every block.
+// The dtype of an adapter, and what it adds to every block.
 void count_adapter(Workload& work, model::Decoder& decoder, const tuner::TunerConfig& tuner) {
   const auto& lora = tuner.lora;
   if (tuner.method != "LORA") return count_method(work, decoder, tuner);

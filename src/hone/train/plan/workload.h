@@ -1,4 +1,4 @@
-// What of a training run decides its memory, counted from names and shapes alone.
+// The properties of a training run that determine its memory, counted from names and shapes alone.
 #pragma once
 #include <optional>
 
@@ -26,12 +26,12 @@ struct Workload {
   double moments = 2;                // numbers the optimizer keeps for a trained one
   double moment_bytes = 0;           // 0: as the number it belongs to
 
-  // LoRA inside a block: its inputs' widths, which dropout masks repeat, and its ranks.
+  // LoRA inside a block: the widths of its inputs, for dropout masks, and its ranks.
   int64_t adapted_inputs = 0, adapted_ranks = 0;
   bool adapter_dropout = false;
 
-  // GRPO's engine: its KV cache at most, the part of a device's memory that it and the weights may take, and whether it is given
-  // back while the model trains.
+  // GRPO's engine: maximum KV cache, its share of the device's memory including weights, and whether it is released while the
+  // model trains.
   double cache_bytes = 0, gpu_memory_utilization = 0.9;
   bool engine_sleeps = false;
 
@@ -47,7 +47,7 @@ struct Workload {
   int64_t trained() const { return trained_base + adapter_parameters; }
 };
 
-// Counts parameters by the tuner's own rules. Throws UserError when the tuner's options select nothing.
+// Counts parameters by the tuner's own rules. Throws UserError if the tuner's options select nothing.
 void count_parameters(Workload& workload, const tuner::TunerConfig& tuner);
 void count_optimizer(Workload& workload, const optim::OptimizerConfig& optimizer);
 

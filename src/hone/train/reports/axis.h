@@ -9,7 +9,7 @@ namespace hone::train {
 
 class Axis {
  public:
-  // Covers the finite values; `padded` leaves some room at both ends. About `ticks` ticks.
+  // Covers the finite values; `padded` adds some space at both ends. About `ticks` ticks.
   Axis(const AxisOptions& options, const std::vector<double>& values, int ticks, bool padded);
 
   double fraction(double value) const { return (value - low_) / (high_ - low_); }

@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli): what TensorBoard frames its records with and what our manifests hold for each file.
+// CRC-32C (Castagnoli): for TensorBoard's records and the checksums in our manifests.
 #pragma once
 #include <cstddef>
 #include <cstdint>

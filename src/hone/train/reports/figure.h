@@ -1,4 +1,4 @@
-// Line charts as data. One of two folders implements write_figure: with_cairo/ draws, without_cairo/ says what to install.
+// Line charts as data. One of two folders implements write_figure: with_cairo/ draws, without_cairo/ reports what to install.
 #pragma once
 #include <optional>
 #include <string>
@@ -35,7 +35,7 @@ struct Chart {
   std::vector<Marker> markers;
 };
 
-// Charts in rows of `columns`; what does not fill the last row makes the first chart wide.
+// Charts in rows of `columns`; if the last row is not full, the first chart is wide.
 struct Figure {
   std::string title;
   std::vector<Chart> charts;

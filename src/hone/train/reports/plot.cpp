@@ -11,7 +11,7 @@
 namespace hone::train {
 namespace {
 
-using Curves = std::map<std::string, Series>;  // by "train_loss", "eval_loss"
+using Curves = std::map<std::string, Series>;  // keyed by "train_loss", "eval_loss"
 
 std::string file_stem(std::string key) {
   std::replace(key.begin(), key.end(), '/', '_');
@@ -35,7 +35,7 @@ Curves curves_of(const Json& log_history) {
   return curves;
 }
 
-// The named curves in one chart; none when the run logged none of them.
+// The given curves in one chart; nothing if the run logged none of them.
 std::optional<Chart> chart_of(const Curves& curves, std::string title, std::initializer_list<std::string> names, bool smoothed) {
   Chart chart{.title = std::move(title), .x = {.label = "step", .integers = true}};
   for (const auto& name : names) {
@@ -63,7 +63,7 @@ Figure overview_of(const Curves& curves, const std::string& title) {
   return figure;
 }
 
-// LLaMA-Factory draws few: what is worth watching in each of its stages.
+// LLaMA-Factory plots few metrics: the relevant ones of each of its stages.
 bool factory_draws(const Curves& curves, const std::string& name) {
   static constexpr std::string_view kShown[] = {"train_loss", "eval_loss", "eval_accuracy", "train_rewards/accuracies",
                                                 "train_reward"};
@@ -77,7 +77,7 @@ std::optional<fs::path> picture_of(const Curves& curves, const std::string& name
   return run_folder / fmt::format("training_{}.png", file_stem(curves.at(name).name));
 }
 
-// Measures that jump from batch to batch; a schedule or a count is exact as it is.
+// Noisy metrics are smoothed; a schedule or a count is exact.
 bool worth_smoothing(const std::string& name) {
   return name == "train_loss" || name == "train_grad_norm" || name.starts_with("train_reward") || name == "train_token_acc" ||
          name == "train_kl";

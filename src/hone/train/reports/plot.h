@@ -1,4 +1,4 @@
-// Training curves as pictures: what a run logged, raw and smoothed, over its steps.
+// Plots of training curves: logged metrics, raw and smoothed, over steps.
 #pragma once
 #include <vector>
 
@@ -8,13 +8,13 @@
 
 namespace hone::train {
 
-// Exponential weights on the points to both sides, so that the curve does not lag, divided by their sum, which corrects the bias
-// at the ends. They halve every thirtieth of the run, at least every point. Non-finite values stay and are not averaged.
+// Two-sided exponential smoothing, so that the curve does not lag, normalized to correct the bias at the ends. Weights halve
+// every thirtieth of the run, at least every point. Non-finite values stay and are not averaged.
 std::vector<double> smooth(const std::vector<double>& values);
 
-// The pictures a front end's users look for (images/train_loss.png … or training_loss.png, training_eval_loss.png …), each as PNG
-// and SVG, and an overview of loss, rewards, learning rate and gradient norm in one. Returns where the PNGs are. A picture that
-// cannot be written is a warning.
+// The plots of a front end (images/train_loss.png … or training_loss.png,
+// training_eval_loss.png …), each as PNG and SVG, and an overview of loss, rewards, learning
+// rate and gradient norm. Returns the paths of the PNGs. A failed plot is a warning.
 std::vector<fs::path> plot_history(const Json& log_history, Layout layout, const fs::path& run_folder,
                                    const std::string& run_name = "");
 

@@ -51,24 +51,24 @@ std::string tensorboard_tag(const std::string& key) {
   return key.starts_with("eval_") ? "eval/" + key.substr(5) : "train/" + key;
 }
 
-// How another tracker takes in what we wrote.
+// How another tracker reads the log.
 std::string import_command(const std::string& tracker, const fs::path& folder) {
   if (tracker == "swanlab") return "; swanlab takes them in when the run has ended";
   if (tracker == "wandb") return fmt::format("; wandb sync {} takes them in", folder.string());
   return "";
 }
 
-// NaN has no place in JSON; readers of these logs (pandas, ours) take null for it.
+// JSON has no NaN; readers of these logs (pandas, ours) read null as NaN.
 std::string json_text(const Json& line) { return line.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-// The step of a line, whichever layout wrote it; none: it is no step's.
+// The step of a line, in any layout; none if the line belongs to no step.
 std::optional<int64_t> step_of(const Json& line) {
   if (line.contains("current_steps") && line["current_steps"].is_number_integer()) return line["current_steps"].get<int64_t>();
   if (!line.contains("global_step/max_steps") || !line["global_step/max_steps"].is_string()) return std::nullopt;
   return std::atoll(line["global_step/max_steps"].get_ref<const std::string&>().c_str());
 }
 
-// A killed run logged steps after its last checkpoint, which are now made again: the log has every step once.
+// A killed run logged steps after its last checkpoint, which are now repeated: the log keeps each step once.
 void forget_later_steps(const fs::path& file, int64_t first_step) {
   std::error_code ignored;
   if (!fs::is_regular_file(file, ignored)) return;

@@ -1,5 +1,5 @@
-// What a run reports: dictionaries on the console (a terminal gets a short line instead), one JSON line per event in the front
-// end's log file, TensorBoard scalars.
+// Reports of a run: dictionaries on the console (a short line on a terminal), one JSON line per event in the front end's log
+// file, TensorBoard scalars.
 #pragma once
 #include <chrono>
 #include <memory>
@@ -18,13 +18,13 @@ fs::path event_folder(const TrainerConfig& config, const RunFolder& run);  // of
 
 class RunLog {
  public:
-  // A silent one keeps the history alone: the first of several processes speaks for all.
+  // If silent, keeps only the history: the first of several processes reports for all.
   RunLog(const TrainerConfig& config, const RunFolder& run, at::Device device, int64_t first_step, bool silent = false);
 
-  // One event: `values` hold loss, grad_norm, learning_rate …, or eval_loss …, or at the end train_runtime …; position, times and
-  // memory are added as the front end's users know them, and the event joins the state's history.
+  // Logs one event: `values` are loss, grad_norm, learning_rate …, or eval_loss …, or at the end train_runtime …; adds position,
+  // times and memory in the front end's format, and appends the event to the state's history.
   void record(const Json& values, TrainState& state);
-  // A line of the log file alone: ms-swift's summary at the end.
+  // A line of the log file only: ms-swift's summary at the end.
   void append(const Json& line);
 
   double seconds() const;  // since this process began to train
@@ -44,9 +44,9 @@ class RunLog {
   std::unique_ptr<EventFile> events_;
 };
 
-// "step 5/40  epoch 0.12  loss 1.234  lr 1.00e-04": what a terminal shows of an event, as many numbers as fit its width.
+// "step 5/40  epoch 0.12  loss 1.234  lr 1.00e-04": an event on a terminal, with as many numbers as fit.
 std::string compact_line(const Json& values, const TrainState& state, size_t width);
-// {'loss': 1.5, 'epoch': 0.1}: as Python prints a dict, which is what people grep for.
+// {'loss': 1.5, 'epoch': 0.1}: as Python prints a dict, which people grep for.
 std::string python_repr(const Json& value);
 Json round_floats(const Json& value, int digits);
 

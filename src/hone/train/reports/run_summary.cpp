@@ -48,7 +48,7 @@ std::vector<Row> fold(const tuner::Tuned& tuned) {
   return rows;
 }
 
-// The end of a parameter's name tells more than its beginning.
+// The end of a parameter's name is more informative than its start.
 std::string end_of(const std::string& name, size_t cells) {
   return name.size() <= cells ? name : "…" + name.substr(name.size() - (cells - 1));
 }

@@ -1,4 +1,4 @@
-// What a person reads before the first step and after the last: what is trained, how long, and where everything is.
+// Summaries before the first step and after the last: what is trained, how long, and where the results are.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@ namespace hone::train {
 // One row per kind of parameter, layers folded into one: "model.layers.*.self_attn.q_proj.lora_A.weight  [8, 64]  x24  12,288".
 std::string trainable_table(const tuner::Tuned& tuned);
 
-// What decides a run and is mostly chosen for the person.
+// The main settings of a run, mostly resolved automatically.
 struct RunFacts {
   std::string model, tuner, device, dtype, template_name;   // an empty template is the model's own
   int64_t max_length = 0;                                   // 0: none
@@ -40,10 +40,10 @@ struct RunResult {
   Json method_state = {};    // what the loss remembered last, which a later evaluation resumes from
 
   bool complete() const { return outcome == Outcome::finished || outcome == Outcome::early_stopped; }
-  // Whether what the last step left is on disk: LLaMA-Factory's layout keeps final weights beside the checkpoints.
+  // Whether the last step's weights are on disk: LLaMA-Factory's layout keeps final weights next to the checkpoints.
   bool kept() const { return state.failed_saves_in_a_row == 0 || (layout == Layout::factory && complete()); }
 };
-// Where weights, logs and pictures are, and the command to type next.
+// The locations of weights, logs and plots, and the next command.
 std::string final_summary(const RunResult& finished);
 
 }  // namespace hone::train

@@ -26,7 +26,7 @@ std::vector<std::string> convert_command(const SwanlabConfig& config, const std:
   return words;
 }
 
-// This process's environment with what the program reads from there; the key is no word of a command that others can list.
+// This process's environment plus the program's variables; the key is not passed on the command line, which others can list.
 std::vector<std::string> environment_of(const SwanlabConfig& config) {
   std::vector<std::string> all;
   for (char** each = environ; *each; ++each) {

@@ -1,4 +1,4 @@
-// SwanLab as a tracker: its own program takes in the run's TensorBoard files when the run has ended, and people get a message.
+// SwanLab as a tracker: its own program imports the run's TensorBoard files at the end, and notifications are sent.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -15,14 +15,14 @@ struct SwanlabConfig {
   notify::NotificationConfig notification;
 };
 
-// Runs `swanlab convert` on the folder of event files. A run does not fail for it: what went wrong, or the command where the
-// program is not installed, is a line in the log.
+// Runs `swanlab convert` on the folder of event files. Never fails the run: an error, or the command if the program is not
+// installed, is logged.
 void upload_to_swanlab(const SwanlabConfig& config, const std::filesystem::path& events);
 
-// Sends the message that `run` has ended, `error` saying what kept it from its end. A run does not fail for it either.
+// Sends the notification that `run` has ended, with `error` as the reason if it failed. Never fails the run.
 void send_run_notification(const SwanlabConfig& config, const std::filesystem::path& run, const std::string& about,
                            const std::string& error);
-// What an exit code that no message explains means to them; empty for 0.
+// The meaning of an exit code without a message; empty for 0.
 std::string describe_exit_code(int exit_code);
 
 }  // namespace hone::train

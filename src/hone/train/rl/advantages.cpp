@@ -9,9 +9,9 @@ namespace {
 
 constexpr double kAgainstZero = 1e-4, kAgainstZeroOfEach = 1e-8, kRewardRounding = 1e-8;
 
-// Of those that are numbers.
+// Over the values that are numbers.
 struct Moments {
-  double mean = 0, deviation = 0;  // the deviation unbiased; NaN of fewer than two
+  double mean = 0, deviation = 0;  // unbiased standard deviation; NaN for fewer than two
   int64_t count = 0;
 };
 
@@ -29,7 +29,7 @@ Moments moments_of(std::span<const double> values) {
 
 double deviation_or_zero(std::span<const double> values) { return values.size() > 1 ? moments_of(values).deviation : 0; }
 
-// Not by the deviation, which rounding keeps above zero where the mean is no number of the machine.
+// Compares values instead of the deviation, which rounding can keep above zero.
 bool is_even(std::span<const double> group) {
   auto [least, most] = std::ranges::minmax(group);
   return most - least <= kRewardRounding;
@@ -47,7 +47,7 @@ std::vector<double> column_of(const RewardTable& rewards, size_t column) {
   return values;
 }
 
-// Each reward is brought to the same scale by itself, then their sum.
+// Normalizes each reward separately, then sums.
 std::vector<double> decoupled(const RewardTable& rewards, int64_t generations, const std::vector<double>& weights) {
   std::vector<double> sums(rewards.size());
   for (size_t column = 0; column < weights.size(); ++column)

@@ -22,7 +22,7 @@ Tensor tensor_from(const Json& list, at::ScalarType type) {
   return tensor;
 }
 
-// One row of numbers for each sequence, as checkpoints have kept them from the first version on.
+// One row of numbers per sequence, the checkpoint format since the first version.
 Json grades_of(const PolicyPayload& payload) {
   Json grades = Json::array();
   const auto *advantage = payload.advantages_s.const_data_ptr<float>(), *truncated = payload.truncated_s.const_data_ptr<float>();

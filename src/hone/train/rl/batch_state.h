@@ -1,4 +1,4 @@
-// Batches of a rollout in a checkpoint: generated rows are in no dataset file.
+// Batches of a rollout in a checkpoint, since generated rows are in no dataset file.
 #pragma once
 #include "hone/base/json.h"
 #include "hone/data/batches/batch.h"

@@ -9,7 +9,7 @@
 namespace hone::train::rl {
 namespace {
 
-// The step a line speaks of; none of what a run that was killed left half written.
+// The step of a line; none for a line left incomplete by a killed run.
 std::optional<int64_t> step_of_line(const std::string& line) {
   auto table = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!table.is_object() || !table.contains("step") || !table["step"].is_array() || table["step"].empty()) return std::nullopt;

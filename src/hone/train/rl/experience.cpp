@@ -15,7 +15,7 @@ double token_divergence(const Trajectory& trajectory, size_t token, KlEstimator 
   return estimator == KlEstimator::k1 ? -moved : std::exp(moved) - 1 - moved;
 }
 
-// To variance 1, over all processes: trl's masked_whiten. Fewer than two numbers have no variance.
+// Scales to variance 1 over all processes: trl's masked_whiten. Fewer than two numbers have no variance.
 void whiten(std::vector<std::vector<double>*> lists, bool shift_mean, ParallelStrategy& group) {
   double sum = 0, count = 0, squares = 0;
   for (const auto* list : lists)

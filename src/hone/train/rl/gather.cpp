@@ -14,7 +14,7 @@ std::vector<double> gather(const std::vector<double>& own, ParallelStrategy& gro
   return {values, values + all.numel()};
 }
 
-// Bytes travel as numbers that only one process has other than zero.
+// Bytes are sent as numbers that are non-zero on only one process.
 std::vector<std::string> gather(const std::vector<std::string>& own, ParallelStrategy& group) {
   if (group.size() == 1) return own;
   std::vector<double> lengths;

@@ -12,7 +12,7 @@
 namespace hone::train::rl {
 namespace {
 
-// The model computes with merged weights, where there are any, while this lives.
+// The model computes with merged weights, if any, during the lifetime of this object.
 class InMergedWeights {
  public:
   explicit InMergedWeights(model::MergedWeights* weights) : weights_(weights) {
@@ -46,7 +46,7 @@ class LocalEngine final : public RolloutEngine {
   std::vector<GeneratedCompletion> finish(bool) override { return std::move(answers_); }
 
  private:
-  // `version`: of weights that have changed.
+  // `version`: of changed weights.
   void generate(const std::vector<Question>& questions, std::optional<int64_t> version) {
     answers_.assign(questions.size(), {});
     bool written = true;
@@ -60,7 +60,7 @@ class LocalEngine final : public RolloutEngine {
       written = run(questions);
       if (config_.sleeps) engine_->sleep();
     }
-    if (config_.sleeps) merged_.reset();  // graphs that know it are gone, too
+    if (config_.sleeps) merged_.reset();  // graphs that include it are removed too
     if (deps_.group.sum(written ? 0 : 1) > 0) throw StopBetweenSteps();
   }
 
@@ -95,7 +95,7 @@ class LocalEngine final : public RolloutEngine {
     return request;
   }
 
-  // Until all are written, or somebody wants to leave: then false.
+  // Runs until all are complete; false if interrupted.
   bool run(const std::vector<Question>& questions) {
     std::unordered_map<engine::RequestId, size_t> places;
     for (size_t i = 0; i < questions.size(); ++i) places[engine_->add(request_for(questions[i]))] = i;

@@ -14,7 +14,7 @@
 namespace hone::train::rl {
 namespace {
 
-// The prompt as the teacher reads it; that of the policy where the row says nothing else.
+// The prompt for the teacher; the policy's prompt if the row has no other.
 std::vector<text::TokenId> teacher_prompt(const Prompt& prompt, const data::Encoder& encoder) {
   if (!has_teacher_prompt(prompt.question)) return prompt.ids;
   auto row = prompt.question;
@@ -29,7 +29,7 @@ std::vector<text::TokenId> teacher_prompt(const Prompt& prompt, const data::Enco
   return prompt.ids;
 }
 
-// The same completions behind the teacher's prompts.
+// The same completions after the teacher's prompts.
 data::Batch teacher_batch(std::span<const RolloutSample> samples, const data::Encoder& encoder) {
   std::vector<data::SamplePack> packs;
   const Prompt* before = nullptr;
@@ -48,7 +48,7 @@ data::Batch teacher_batch(std::span<const RolloutSample> samples, const data::En
   return data::collate(packs, data::PackMask::separate);
 }
 
-// From the places of the completions in `seen` to those in `batch`; completions end both of a pair of sequences.
+// Maps positions of the completions in `seen` to those in `batch`; completions are at the end of both sequences.
 Tensor moved_to(const data::Batch& batch, const data::Batch& seen, const Tensor& logps_t,
                 std::span<const RolloutSample> samples) {
   auto moved_t = at::zeros({batch.segments.total()}, at::kFloat);
@@ -86,7 +86,7 @@ Tensor PolicyTeacher::logps(model::CausalLM& policy, const data::Batch& batch, s
   return moved_to(batch, seen, logps_t, samples);
 }
 
-// A server that does not answer one process stops all of them, before they wait for each other.
+// If a server fails for one process, all processes stop before they wait for each other.
 Tensor PolicyTeacher::ask_servers(const data::Batch& seen, std::span<const RolloutSample> samples,
                                   ParallelStrategy& strategy) const {
   auto logps_t = at::zeros({seen.segments.total()}, at::kFloat);

@@ -1,4 +1,4 @@
-// PPO's part of a rollout: what the policy, the reference and the critic say of completions, and the experience that follows.
+// PPO's part of a rollout: log-probabilities of policy and reference and values of the critic, and the resulting experience.
 #include <fmt/ranges.h>
 
 #include <chrono>
@@ -17,8 +17,8 @@
 namespace hone::train::rl {
 namespace {
 
-// Where the states of a completion lie: before each token that the model wrote, and the one behind the last token, which ends its
-// segment. What others wrote between two turns is a part of the next state.
+// The states of a completion: before each token that the model generated, and the one after the last token, which ends its
+// segment. Text of others between two turns is part of the next state.
 std::vector<int64_t> state_places(const data::Batch& batch, size_t segment, const GeneratedCompletion& completion) {
   const auto end = batch.segments.offsets[segment + 1] - 1, begin = end - static_cast<int64_t>(completion.tokens.size());
   const auto& mask = completion.loss_mask;
@@ -53,14 +53,14 @@ double mean_over(const std::vector<double>& own, ParallelStrategy& group) {
 
 }  // namespace
 
-// What everyone thinks of the completions now. Payloads keep log-probabilities and values.
+// Current log-probabilities and values of all models. Payloads keep log-probabilities and values.
 std::vector<Trajectory> RolloutWorker::observe(const std::vector<data::Batch>& batches, const RolloutBatch& draw,
                                                std::vector<PpoPayload>& payloads) {
   const auto& ppo = *config_.ppo;
   const auto logps = [&](model::CausalLM& model, const data::Batch& batch) {
     return policy_logps(model, batch.to(model.device()), ppo.loss.temperature, deps_.sequence).to(at::kCPU);
   };
-  // Passes may hold other numbers of completions than batches, which are laid end to end in the same order.
+  // Passes may have other numbers of completions than batches, which are concatenated in the same order.
   const auto passes = ppo.forward_batch > 0 ? collated(draw, ppo.forward_batch) : batches;
   TensorList old_logps, values, ref_logps;
   for (const auto& pass : passes) {
@@ -97,7 +97,7 @@ std::vector<Trajectory> RolloutWorker::observe(const std::vector<data::Batch>& b
     payload.is_state_t = at::zeros({length}, at::kFloat);
     first += length;
   }
-  // Only completions shorter than the longest have a state behind them: where trl's rows are padded.
+  // Only completions shorter than the longest have a state after them: where trl's rows are padded.
   std::vector<double> lengths;
   for (const auto& sample : draw.own) lengths.push_back(static_cast<double>(sample.completion.tokens.size()));
   const auto all = gather(lengths, deps_.strategy);
@@ -117,7 +117,7 @@ std::vector<Trajectory> RolloutWorker::observe(const std::vector<data::Batch>& b
   return trajectories;
 }
 
-// Of all processes, in order.
+// Over all processes, in order.
 std::vector<double> RolloutWorker::judged_scores(const RolloutBatch& draw, ExperienceState& state) const {
   const auto& experience = config_.ppo->experience;
   for (size_t i = 0; i < draw.rewards.size(); ++i)
@@ -142,7 +142,7 @@ std::vector<double> RolloutWorker::judged_scores(const RolloutBatch& draw, Exper
   return scores;
 }
 
-// Scores that are all alike teach nothing but the divergence.
+// Equal scores teach nothing but the KL term.
 void RolloutWorker::watch_scores(const std::vector<double>& scores) {
   constexpr int64_t kPatience = 3;
   const auto [least, most] = std::ranges::minmax(scores);
@@ -154,7 +154,7 @@ void RolloutWorker::watch_scores(const std::vector<double>& scores) {
         kPatience, fmt::join(names_, ", "));
 }
 
-// Numbers about a rollout, under the names of the peer whose metrics the run has.
+// Metrics of a rollout, under the names of the emulated peer.
 std::vector<std::pair<std::string, double>> RolloutWorker::ppo_notes(const RolloutBatch& draw,
                                                                      const std::vector<Trajectory>& trajectories,
                                                                      const std::vector<double>& scores, double kl,
@@ -220,8 +220,8 @@ std::vector<data::Batch> RolloutWorker::ppo_batches_of(const RolloutBatch& draw,
   auto notes = length_notes(draw.own, tokens);
   states = group.sum(states);
   write_experience(trajectories, draw, batches, payloads);
-  // A state's loss is a mean over states, a token's one over tokens, and the trainer divides both by tokens: the share makes up
-  // for it.
+  // A value loss is a mean over states, a policy loss a mean over tokens, and the trainer divides both by tokens: the ratio
+  // corrects this.
   for (size_t b = 0; b < batches.size(); ++b) {
     payloads[b].value_share = static_cast<float>(states > 0 ? tokens / states : 1);
     payloads[b].kl_weight = static_cast<float>(ppo.experience.kl_in_reward ? 0 : state.kl_coef);

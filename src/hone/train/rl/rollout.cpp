@@ -20,7 +20,7 @@
 namespace hone::train::rl {
 namespace {
 
-// Room for all of a prompt and its answer, as far as the model's context goes.
+// Room for a full prompt and its completion, up to the model's context length.
 engine::EngineConfig engine_config(const ReinforcementConfig& config, const model::CausalLM& model, int64_t longest_prompt) {
   auto engine = config.engine;
   if (engine.max_model_len <= 0)
@@ -43,7 +43,7 @@ std::unique_ptr<TurnsAhead> make_turns_ahead(const ReinforcementConfig& config, 
   return std::make_unique<TurnsAhead>(*config.turns, loop_deps(config, deps));
 }
 
-// `before`: the sample of the same prompt that it may follow.
+// `before`: a sample of the same prompt, whose media it may share.
 RolloutSample sample_from(const Json& described, const RolloutSample* before, const Prompts& prompts) {
   const auto row = described.at("row").get<int64_t>();
   const bool same = before && before->prompt->row == row && !before->turns.own_prompt;
@@ -52,7 +52,7 @@ RolloutSample sample_from(const Json& described, const RolloutSample* before, co
   return sample;
 }
 
-// Log-probabilities of completions in the places of their tokens' targets, [T]; undefined where one has none.
+// Log-probabilities of completions at the positions of their tokens' targets, [T]; undefined if one has none.
 Tensor rollout_logps(const data::Batch& batch, std::span<const RolloutSample> samples) {
   if (std::ranges::any_of(samples,
                           [](const auto& each) { return each.completion.logprobs.size() != each.completion.tokens.size(); }))
@@ -84,7 +84,7 @@ RolloutWorker::RolloutWorker(const ReinforcementConfig& config, RolloutDeps part
   if (config_.advantage.weights.empty()) config_.advantage.weights.assign(names_.size(), 1);
 }
 
-// The part of a process in `group` of the answers, not yet written, and a seed for each.
+// This process's part in `group` of the completions to generate, and a seed for each.
 RolloutBatch RolloutWorker::lay_out(const SharedPrompts& prompts, int64_t generations, uint64_t number,
                                     const ParallelStrategy& group, std::vector<uint64_t>& seeds) const {
   RolloutBatch draw;
@@ -92,7 +92,7 @@ RolloutBatch RolloutWorker::lay_out(const SharedPrompts& prompts, int64_t genera
   std::iota(answers.begin(), answers.end(), size_t{0});
   Rng stream(deps_.seed, number);
   for (size_t answer : own_part(answers, group)) {
-    stream.seek(answer);  // of the answer's own, whichever process writes it
+    stream.seek(answer);  // per completion, whichever process generates it
     draw.own.push_back({prompts[answer / static_cast<size_t>(generations)], {}});
     seeds.push_back(stream.next());
   }
@@ -105,7 +105,7 @@ RolloutBatch RolloutWorker::begin(const SharedPrompts& prompts, int64_t generati
   std::vector<RolloutEngine::Question> questions;
   for (size_t i = 0; i < seeds.size(); ++i) {
     const auto& prompt = draw.own[i].prompt;
-    const bool again = i > 0 && draw.own[i - 1].prompt == prompt;  // answers to one prompt see the same images
+    const bool again = i > 0 && draw.own[i - 1].prompt == prompt;  // completions of one prompt see the same images
     auto images = again ? questions.back().images : prompt->images();
     questions.push_back({.prompt = &prompt->ids, .seed = seeds[i], .images = std::move(images)});
   }
@@ -150,7 +150,7 @@ void RolloutWorker::generate_ahead(const SharedPrompts& prompts, int64_t generat
   ahead_ = lay_out(prompts, generations, number, deps_.strategy, own_seeds);
 }
 
-// The engine answers one thing at a time.
+// The engine serves one rollout at a time.
 void RolloutWorker::settle(bool may_stop) {
   if (!ahead_ || ahead_settled_) return;
   const auto began = std::chrono::steady_clock::now();
@@ -169,7 +169,7 @@ void RolloutWorker::settle(bool may_stop) {
   generating_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
 
-// Of the last rollout that trains, or of the last evaluation.
+// From the last training rollout, or the last evaluation.
 std::vector<std::pair<std::string, double>> RolloutWorker::turn_metrics(bool trains) const {
   if (trains && turns_ahead_) return turns_ahead_->metrics();
   return turns_ ? turns_->metrics() : std::vector<std::pair<std::string, double>>();
@@ -187,7 +187,7 @@ Json RolloutWorker::ahead_state() {
     settle(false);
   } catch (const UserError& problem) {
     log::warning("the rollout that was generated ahead is not saved: {}", problem.what());
-  } catch (const StopBetweenSteps&) {  // a scheduler that does not wait
+  } catch (const StopBetweenSteps&) {  // stopped while waiting
     log::warning("the rollout that was generated ahead is not saved; a resumed run generates it again");
   }
   if (!ahead_) return nullptr;
@@ -221,14 +221,14 @@ std::vector<double> RolloutWorker::own_scores(const std::vector<RolloutSample>& 
   return flat;
 }
 
-// Rewards may be costly, and need not be the same twice: each peer asks for those of a part.
+// Rewards may be expensive and need not be deterministic: each peer computes those of a part.
 std::vector<double> RolloutWorker::peer_scores(const std::vector<RolloutSample>& own) {
   if (!deps_.peers) return own_scores(own);
   const PeerPart part(*deps_.peers, own.size());
   return own_scores({own.begin() + static_cast<ptrdiff_t>(part.begin), own.begin() + static_cast<ptrdiff_t>(part.end)});
 }
 
-// What all peers found, in the order of the samples.
+// The results of all peers, in the order of the samples.
 std::vector<double> RolloutWorker::all_peers(const std::vector<double>& part) const {
   if (!deps_.peers) return part;
   std::vector<double> all;
@@ -240,7 +240,7 @@ std::vector<double> RolloutWorker::all_peers(const std::vector<double>& part) co
   return all;
 }
 
-// A reward that is not given on one process stops all of them, before they wait for each other.
+// If a reward fails on one process, all stop before they wait for each other.
 RewardTable RolloutWorker::score(const std::vector<RolloutSample>& own) {
   std::vector<double> flat;
   bool stop = false;
@@ -257,7 +257,7 @@ RewardTable RolloutWorker::score(const std::vector<RolloutSample>& own) {
     throw FailedBetweenSteps(
         problem.value_or(UserError(ExitCode::failure, "a reward was not given to another process, which says why")));
   flat = gather(all_peers(flat), deps_.strategy);
-  if (rewards_.empty()) return RewardTable(own.size() * static_cast<size_t>(deps_.strategy.size()));  // a teacher says enough
+  if (rewards_.empty()) return RewardTable(own.size() * static_cast<size_t>(deps_.strategy.size()));  // a teacher suffices
   RewardTable table;
   for (size_t begin = 0; begin < flat.size(); begin += rewards_.size())
     table.emplace_back(flat.begin() + static_cast<ptrdiff_t>(begin),
@@ -295,13 +295,13 @@ std::vector<PolicyPayload> RolloutWorker::compute_old_logps(const std::vector<da
   return payloads;
 }
 
-// How far each answer lies from the reference, of all processes.
+// The KL of each completion to the reference, over all processes.
 std::vector<double> RolloutWorker::divergences(const std::vector<data::Batch>& batches,
                                                const std::vector<PolicyPayload>& payloads) const {
   std::vector<double> own;
   for (size_t b = 0; b < batches.size(); ++b) {
     const auto& segments = batches[b].segments;
-    auto moved = payloads[b].old_logps_t - payloads[b].ref_logps_t;  // zero where there is no target
+    auto moved = payloads[b].old_logps_t - payloads[b].ref_logps_t;  // zero without a target
     for (int64_t i = 0; i < segments.count(); ++i)
       own.push_back(moved.narrow(0, segments.offsets[static_cast<size_t>(i)], segments.length(i)).sum().item<double>());
   }
@@ -340,7 +340,7 @@ std::vector<data::Batch> RolloutWorker::collated(const RolloutBatch& draw, int64
   return batches;
 }
 
-// How many updates the weights that sampled are behind, over all tokens.
+// Staleness: how many updates behind the sampling weights are, averaged over all tokens.
 std::vector<std::pair<std::string, double>> RolloutWorker::version_notes(const std::vector<RolloutSample>& own,
                                                                          int64_t step) const {
   double tokens = 0, behind = 0;
@@ -397,14 +397,14 @@ std::vector<data::Batch> RolloutWorker::batches_of(const RolloutBatch& draw, con
   return batches;
 }
 
-// The policy is its own teacher of rows that show it more.
+// The policy is its own teacher for rows with a privileged prompt.
 bool RolloutWorker::asks_teacher(const RolloutBatch& draw) const {
   if (!deps_.teacher) return false;
   const auto shows_more = [](const RolloutSample& each) { return has_teacher_prompt(each.prompt->question); };
   return !config_.teacher->is_policy() || deps_.strategy.sum(std::ranges::any_of(draw.own, shows_more) ? 1 : 0) > 0;
 }
 
-// What the teacher thinks of the sampled tokens, as advantages of their own or kept for the loss.
+// The teacher's log-probabilities of the sampled tokens, used as token advantages or kept for the loss.
 void RolloutWorker::compare_with_teacher(const std::vector<data::Batch>& batches, const RolloutBatch& draw,
                                          std::optional<int64_t> step, std::vector<PolicyPayload>& payloads,
                                          std::vector<std::pair<std::string, double>>& notes) {
@@ -420,7 +420,7 @@ void RolloutWorker::compare_with_teacher(const std::vector<data::Batch>& batches
     const auto base_t = payload.advantages_s.index_select(0, sequence_ids(batch.segments, at::kCPU));
     if (!config.in_loss)
       payload.advantages_t = advantages_with_teacher(config, base_t, payload.teacher_logps_t, payload.old_logps_t, updates_);
-    const auto gap_t = payload.teacher_logps_t - payload.old_logps_t;  // zero where there is no target
+    const auto gap_t = payload.teacher_logps_t - payload.old_logps_t;  // zero without a target
     divergence += (gap_t.exp() - gap_t - 1).sum().item<double>();
     tokens += static_cast<double>(batch.target_count);
   }
@@ -431,7 +431,7 @@ void RolloutWorker::compare_with_teacher(const std::vector<data::Batch>& batches
   if (config.reweight) notes.emplace_back("rlsd_lambda", config.reweight->lambda_at(updates_));
 }
 
-// Answers to a prompt that are all worth the same teach nothing.
+// Completions of a prompt with equal rewards teach nothing.
 void RolloutWorker::watch_differences(double even_groups) {
   constexpr int64_t kPatience = 3;
   zero_signal_rollouts_ = even_groups < 1 ? 0 : zero_signal_rollouts_ + 1;

@@ -5,7 +5,7 @@
 namespace hone::train {
 namespace {
 
-constexpr double kFarthest = 20;  // of a log-ratio
+constexpr double kFarthest = 20;  // clamp of a log-ratio
 
 Tensor drift_mean(const RolloutDrift& drift, const Tensor& values_n) {
   return (values_n * drift.mask_n).sum() / drift.mask_n.sum().clamp_min(1);

@@ -13,9 +13,9 @@ namespace hone::train::rl {
 namespace {
 
 constexpr uint64_t kSpareOrder = 0x5350, kAnswers = 0x414e53, kEvaluation = 0x4556414c,
-                   kPpoOrder = 0x50504f;  // keep streams of one seed apart
+                   kPpoOrder = 0x50504f;  // keep random streams of one seed apart
 
-// Rows of a validation set in their order, each answered as often as asked. The last rollout is filled up from the beginning.
+// Rows of a validation set in order, each sampled as often as requested. The last rollout is padded from the beginning.
 class EvaluationRollouts final : public data::Loader {
  public:
   EvaluationRollouts(RolloutWorker& maker, std::shared_ptr<const Prompts> prompts, int64_t generations, int64_t batch,
@@ -33,7 +33,7 @@ class EvaluationRollouts final : public data::Loader {
     auto number = kEvaluation + static_cast<uint64_t>(done_++);
     auto draw = worker_.generate(prompts, shape_.generations, number, 0);
     if (!experience_) return worker_.batches_of(draw, shape_, false, std::nullopt).front();
-    auto experience = *experience_;  // evaluations do not change what training goes on with
+    auto experience = *experience_;  // evaluations do not change the state of training
     return worker_.ppo_batches_of(draw, shape_, std::nullopt, experience).front();
   }
   int64_t batches_per_epoch() const override { return (prompts_->count() + prompts_at_once() - 1) / prompts_at_once(); }
@@ -51,7 +51,7 @@ class EvaluationRollouts final : public data::Loader {
   int64_t done_ = 0;
 };
 
-// Checkpoints name the rows whose media a batch shows.
+// Checkpoints identify the rows whose media a batch contains.
 void restore_media(data::Batch& batch, const Prompts& prompts) {
   const auto* tokens = batch.tokens_t.const_data_ptr<int64_t>();
   std::vector<data::SamplePack> packs;
@@ -125,11 +125,11 @@ data::Batch RolloutLoader::next() {
   const auto step = updates();
   auto batch = position_.batches[next_batch()];
   batch.metrics.clear();
-  if (position_.given++ == 0) batch.metrics = position_.batches.front().metrics;  // about the whole rollout
+  if (position_.given++ == 0) batch.metrics = position_.batches.front().metrics;  // about the full rollout
   return demonstrations_ ? demonstrations_->with_rows(std::move(batch), step) : batch;
 }
 
-// Before the batch that comes next. An epoch's last update may have fewer batches.
+// Before the next batch. An epoch's last update may have fewer batches.
 int64_t RolloutLoader::updates() const {
   const auto updates_of = [&](int64_t batches) { return (batches + batching_.accumulation - 1) / batching_.accumulation; };
   const auto begun = position_.given + (position_.rollout - 1) * batching_.batches();
@@ -140,7 +140,7 @@ void RolloutLoader::add_demonstrations(std::unique_ptr<data::Loader> rows) {
   demonstrations_ = std::make_unique<Demonstrations>(*config_.demonstrations, std::move(rows));
 }
 
-// PPO takes the batches of a rollout in another order each time, so that updates see others of them together.
+// PPO shuffles the batches of a rollout in each pass, so that updates combine them differently.
 size_t RolloutLoader::next_batch() const {
   const auto place = static_cast<size_t>(position_.given % batching_.steps_per_generation);
   if (!config_.ppo) return place;
@@ -170,7 +170,7 @@ std::vector<std::shared_ptr<const Prompt>> RolloutLoader::spare_prompts() {
   return prompts;
 }
 
-// Groups whose answers are all worth the same are replaced by those of other prompts, as far as some draws bring enough of them.
+// Groups with equal rewards are replaced by groups of other prompts, if a limited number of draws yields enough.
 RolloutBatch RolloutLoader::draw_uneven() {
   const auto wanted = static_cast<size_t>(batching_.num_completions());
   RolloutBatch first, uneven;
@@ -195,7 +195,7 @@ RolloutBatch RolloutLoader::draw_uneven() {
   return first;
 }
 
-// Those that were asked for while the rollout before them trained; then those of the rollout after them are.
+// Takes the completions requested while the previous rollout trained, then requests those of the next rollout.
 RolloutBatch RolloutLoader::draw_ahead() {
   const auto ask = [&](int64_t rollout) {
     worker_->generate_ahead(prompts_of(rollout), batching_.generations, kAnswers + static_cast<uint64_t>(rollout),
@@ -264,7 +264,7 @@ void RolloutLoader::restore(const Json& state) {
   worker_->forget_completions(step_of_next_rollout());
 }
 
-// The rollouts of the checkpoint may be of another size.
+// The checkpoint's rollouts may have another size.
 void RolloutLoader::regroup(const Json& state) {
   bool same = state.at("answers") == batching_.num_completions() && state.at("generations") == batching_.generations &&
               state.at("batches_of_rollout") == batching_.batches();
@@ -273,7 +273,7 @@ void RolloutLoader::regroup(const Json& state) {
                (same_processes && position_.batches.size() == static_cast<size_t>(batching_.steps_per_generation))))
     return;
   if (!position_.batches.empty()) throw other_rollouts();
-  // Between rollouts: as many prompts are behind us.
+  // Between rollouts: the same number of prompts is consumed.
   int64_t prompts = position_.rollout * (state.at("answers").get<int64_t>() / state.at("generations").get<int64_t>());
   position_.rollout = prompts / batching_.prompts();
   position_.given = position_.rollout > 0 ? batching_.batches() : 0;

@@ -1,5 +1,5 @@
-// AdaLoRA: a low-rank update in the form of a singular value decomposition, B diag(E) A. Values of E that matter least become
-// zero while training, which optim/rank_allocation does.
+// AdaLoRA: a low-rank update in the form of a singular value decomposition, B diag(E) A. The least important values of E are set
+// to zero during training by optim/rank_allocation.
 #include <algorithm>
 
 #include "hone/tuner/lora_init.h"
@@ -28,7 +28,7 @@ class Adalora final : public model::LinearTuner {
   double scale_, dropout_;
 };
 
-// PEFT leaves what training dropped out of its files; "rank_pattern" then says which of the first ranks are left.
+// PEFT omits pruned ranks from its files; "rank_pattern" then lists the remaining ones.
 int64_t kept_rank(const MethodConfig& fields, const std::string& path, int64_t first_rank) {
   const Json* pattern = fields.find("rank_pattern");
   if (!pattern || pattern->empty()) return first_rank;
@@ -71,7 +71,7 @@ void complete_adalora(io::AdapterConfig& config, const std::vector<LayerShape>&,
         fmt::format("AdaLoRA has {} steps before and {} after it takes ranks away, and the run has {}", first, last, steps),
         "lower `adalora_tinit` or `adalora_tfinal`, or train longer");
   config.extra_fields["total_step"] = std::max<int64_t>(1, steps);
-  config.extra_fields["rank_pattern"] = nullptr;  // all ranks are in the file, those that were taken away with a zero in E
+  config.extra_fields["rank_pattern"] = nullptr;  // the file contains all ranks, pruned ones with a zero in E
 }
 
 }  // namespace hone::tuner

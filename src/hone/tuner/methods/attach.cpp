@@ -15,7 +15,7 @@ constexpr const char* kHeadPath = "lm_head";
 
 std::string owner_of(const PeftMethod& method, const std::string& path) { return method.owner ? method.owner(path) : path; }
 
-// Methods behind a block's MLP find none where experts stand in its place.
+// Methods that follow a block's MLP do not support experts.
 bool lacks_its_place(const PeftMethod& method, const std::vector<LayerShape>& candidates) {
   return method.owner &&
          std::ranges::all_of(candidates, [&](const LayerShape& layer) { return method.owner(layer.path).empty(); });
@@ -75,7 +75,7 @@ MadeTuners read_tuners(const std::vector<LayerShape>& candidates, io::Adapter& f
     for (const auto& slots : {made.tuners[i]->tensors(), made.tuners[i]->fixed()})
       for (const auto& slot : slots) fill(slot, made.layers[i].owner + "." + slot.name, values, origin);
   for (const auto& slot : made.tuners.front()->shared())
-    if (values.contains(slot.name)) fill(slot, slot.name, values, origin);  // else as drawn again from the config's key
+    if (values.contains(slot.name)) fill(slot, slot.name, values, origin);  // otherwise drawn again from the config's key
   for (auto& [name, tensor] : values) others[plain_name(name)] = tensor;
   return made;
 }

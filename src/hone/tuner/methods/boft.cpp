@@ -1,4 +1,4 @@
-// BOFT: a layer's input is turned by a product of sparse orthogonal matrices, the factors of a butterfly, and its outputs are
+// BOFT: a layer's input is rotated by a product of sparse orthogonal matrices, the factors of a butterfly, and its outputs are
 // scaled.
 #include "hone/tuner/lora_init.h"
 #include "hone/tuner/methods/method_config.h"
@@ -8,8 +8,8 @@
 namespace hone::tuner {
 namespace {
 
-// The order in which factor `index` of several takes the inputs: within groups that double from factor to factor, every other
-// half block first.
+// The permutation of inputs for factor `index`: within groups that double from factor to factor, alternating half blocks come
+// first.
 Tensor butterfly_order(int64_t width, int64_t block_size, int64_t index, int64_t factors) {
   if (factors == 1) return at::arange(width, at::kLong);
   const int64_t blocks = width / block_size, group = width / (blocks >> index), half = block_size / 2;

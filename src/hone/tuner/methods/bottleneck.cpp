@@ -1,4 +1,4 @@
-// ms-swift's adapter: a small two-layer network behind each MLP, whose answer is added to the MLP's.
+// ms-swift's adapter: a small two-layer network after each MLP, whose output is added to the MLP's.
 #include <cmath>
 
 #include "hone/base/error.h"
@@ -13,7 +13,7 @@ namespace {
 class Bottleneck final : public model::LinearTuner {
  public:
   Bottleneck(int64_t width, int64_t length, Activation activation, at::Generator& generator) : activation_(activation) {
-    const double bound = std::sqrt(6.0 / static_cast<double>(width + length));  // Xavier's
+    const double bound = std::sqrt(6.0 / static_cast<double>(width + length));  // Xavier initialization
     const auto matrix = [&](int64_t out, int64_t in) {
       return at::empty({out, in}, at::kFloat).uniform_(-bound, bound, generator);
     };

@@ -1,4 +1,4 @@
-// FourierFT: a layer's update is the inverse Fourier transform of a matrix that has values at few, fixed places.
+// FourierFT: a layer's update is the inverse Fourier transform of a sparse matrix with fixed non-zero positions.
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <map>
@@ -43,7 +43,7 @@ LinearTuners make_fourierft(const std::vector<LayerShape>& layers, const io::Ada
     fields.complain("n_frequency_pattern", "used, which hone does not support");
   const bool zero_start = fields.read<bool>("init_weights", false);
   const auto key = static_cast<uint64_t>(fields.read<int64_t>("random_loc_seed", 777));
-  std::map<std::pair<int64_t, int64_t>, Tensor> places;  // alike for layers of one shape
+  std::map<std::pair<int64_t, int64_t>, Tensor> places;  // the same for layers of one shape
   LinearTuners tuners;
   for (const auto& layer : layers) {
     if (frequencies > layer.in * layer.out)

@@ -1,4 +1,4 @@
-// A tuning method beside LoRA: how its adapter_config.json and its layers come to be.
+// A tuning method other than LoRA: how its adapter_config.json and its layers are created.
 #pragma once
 #include <memory>
 #include <string>
@@ -22,18 +22,18 @@ using LinearTuners = std::vector<std::shared_ptr<model::LinearTuner>>;  // paral
 struct PeftMethod {
   std::string_view type;  // in adapter_config.json
   std::string_view name;  // on the command line
-  // With first values, float32 on the host. Throws UserError(usage) for a field that does not fit the layers.
+  // Initialized, float32 on the host. Throws UserError(usage) for a field that does not match the layers.
   LinearTuners (*make)(const std::vector<LayerShape>& layers, const io::AdapterConfig& config, uint64_t seed);
   bool merges = true;  // false: no plain weight computes the same
-  // Where a layer's tensors are in the file; empty: the method has no place there. Null: under the layer's own path.
+  // The path of a layer's tensors in the file; empty: the method does not apply there. Null: the layer's own path.
   std::string (*owner)(const std::string& path) = nullptr;
-  // Adds to a fresh adapter's config what the model and the length of the run decide.
+  // Completes a new adapter's config with values that depend on the model and the duration of the run.
   void (*complete)(io::AdapterConfig& config, const std::vector<LayerShape>& layers, int64_t steps) = nullptr;
-  // Before layers are made for these tensors: corrects a config that says other than they do.
+  // Before layers are created for these tensors: corrects a config that contradicts them.
   void (*follow_tensors)(io::AdapterConfig& config, const io::NamedTensorList& tensors) = nullptr;
 };
 
-// Throws UserError naming the methods there are.
+// Throws UserError listing the available methods.
 const PeftMethod& method_of_type(std::string_view type);
 const PeftMethod* method_called(std::string_view name);  // null: none of that name
 std::vector<std::string_view> method_names();

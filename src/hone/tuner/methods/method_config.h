@@ -1,4 +1,4 @@
-// Reads a method's own fields of adapter_config.json, which may hold anything.
+// Reads a method's own fields of adapter_config.json, which is untrusted.
 #pragma once
 #include <type_traits>
 
@@ -10,7 +10,7 @@ class MethodConfig {
  public:
   explicit MethodConfig(const io::AdapterConfig& config) : config_(config) {}
 
-  // The field, or `otherwise` where it is missing or null. Throws UserError(bad_checkpoint) for another type.
+  // The field, or `otherwise` if missing or null. Throws UserError(bad_checkpoint) for another type.
   template <class T>
   T read(const char* key, T otherwise) const {
     const Json* value = find(key);

@@ -1,4 +1,4 @@
-// The tuning methods beside LoRA, one file each; registry.cpp lists them.
+// The tuning methods other than LoRA, one file each; registry.cpp lists them.
 #pragma once
 #include "hone/tuner/methods/method.h"
 
@@ -17,11 +17,11 @@ void complete_bottleneck(io::AdapterConfig& config, const std::vector<LayerShape
 void complete_reft(io::AdapterConfig& config, const std::vector<LayerShape>& layers, int64_t steps);
 void complete_vera(io::AdapterConfig& config, const std::vector<LayerShape>& layers, int64_t steps);
 
-// PEFT without its CUDA extension keeps one butterfly factor, whatever its config says.
+// PEFT without its CUDA extension uses one butterfly factor, whatever its config says.
 void follow_butterfly_factors(io::AdapterConfig& config, const io::NamedTensorList& tensors);
-// ms-swift's adapter follows the whole MLP, whose last layer is down_proj.
+// ms-swift's adapter follows the full MLP, whose last layer is down_proj.
 std::string owner_of_bottleneck(const std::string& path);
-// ReFT changes what a block gives, which down_proj adds the last part of.
+// ReFT changes a block's output, whose last part down_proj adds.
 std::string owner_of_reft(const std::string& path);
 
 }  // namespace hone::tuner

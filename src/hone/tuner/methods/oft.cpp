@@ -1,4 +1,4 @@
-// OFT: a layer's input is turned by an orthogonal matrix of small blocks before the product.
+// OFT: a layer's input is rotated by a block-diagonal orthogonal matrix before the product.
 #include <cmath>
 
 #include "hone/tuner/lora_init.h"
@@ -40,7 +40,7 @@ class Oft final : public model::LinearTuner {
     return upper - upper.transpose(1, 2);
   }
 
-  // Constrained OFT keeps every block near the identity: angles beyond are drawn back, in place and without a gradient.
+  // Constrained OFT keeps every block near the identity: larger rotations are scaled back, in place and without gradient.
   void draw_back() const {
     at::NoGradGuard no_grad;
     const double limit = settings_.freedom / std::sqrt(static_cast<double>(angles_.size(0)));
@@ -54,13 +54,13 @@ class Oft final : public model::LinearTuner {
   }
   Tensor whole(const Tensor& blocks) const { return settings_.shared_block ? blocks.expand({repeats_, -1, -1}) : blocks; }
 
-  mutable Tensor angles_;  // [blocks, size (size - 1) / 2]: what is above the diagonal of each skew-symmetric block
+  mutable Tensor angles_;  // [blocks, size (size - 1) / 2]: the upper triangle of each skew-symmetric block
   Tensor upper_;
   int64_t repeats_;
   OftSettings settings_;
 };
 
-// The divisor of `width` nearest to what was asked; the lower of two.
+// The divisor of `width` nearest to the requested size; the lower of two.
 int64_t nearest_divisor(int64_t width, int64_t wanted) {
   if (wanted >= width) return width;
   int64_t below = wanted, above = wanted;

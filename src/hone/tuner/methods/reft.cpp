@@ -1,5 +1,5 @@
-// ReFT: a block's output is changed within a subspace of a few dimensions, as ms-swift asks it of pyreft. Six kinds, by pyreft's
-// names.
+// ReFT: a block's output is changed within a low-dimensional subspace, with pyreft's methods as in ms-swift. Six kinds, by
+// pyreft's names.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace hone::tuner {
 namespace {
 
-// h + P^T (what - Ph). What is learned is a network of h or a vector; P is kept orthonormal or is free; Ph is taken away or not.
+// h + P^T (learned - Ph). The learned part is a network of h or a vector; P is orthonormal or free; Ph is subtracted or not.
 struct InterventionKind {
   std::string_view name;
   bool network, orthonormal, replaces;
@@ -26,14 +26,14 @@ constexpr InterventionKind kInterventions[] = {
     {"DireftIntervention", true, true, false},   {"NodireftIntervention", true, false, false},
 };
 
-// H1 H2 … Hk M, the reflections being those of the columns of V: I - V S^-1 V^T with S = striu(V^T V) + diag(V^T V) / 2.
+// H1 H2 … Hk M, the Householder reflections of the columns of V: I - V S^-1 V^T with S = striu(V^T V) + diag(V^T V) / 2.
 Tensor reflected(const Tensor& vectors_nk, const Tensor& matrix) {
   auto products = vectors_nk.t().mm(vectors_nk);
   auto inner = at::triu(products, 1) + at::diag(at::diag(products)) / 2;
   return matrix - vectors_nk.mm(at::linalg_solve_triangular(inner, vectors_nk.t().mm(matrix), /*upper=*/true));
 }
 
-// Reflections whose first columns are a frame drawn evenly among all: Stewart's way.
+// Reflections whose first columns are a uniformly distributed frame: Stewart's method.
 Tensor drawn_reflections(int64_t width, int64_t rank, at::Generator& generator) {
   auto vectors = at::tril(at::empty({width, rank}, at::kFloat).normal_(0, 1, generator));
   auto diagonal = at::diag(vectors);
@@ -52,7 +52,7 @@ struct InterventionShape {
 class Intervention final : public model::LinearTuner {
  public:
   Intervention(const InterventionShape& shape, at::Generator& generator) : shape_(shape) {
-    const double bound = 1 / std::sqrt(static_cast<double>(shape.width));  // torch.nn.Linear's
+    const double bound = 1 / std::sqrt(static_cast<double>(shape.width));  // the initialization of torch.nn.Linear
     const auto uniform = [&](at::IntArrayRef size) { return at::empty(size, at::kFloat).uniform_(-bound, bound, generator); };
     if (shape.kind.orthonormal) {
       start_ = drawn_reflections(shape.width, shape.rank, generator);
@@ -79,7 +79,7 @@ class Intervention final : public model::LinearTuner {
     auto change = shape_.kind.network || shape_.kind.replaces ? wanted.matmul(basis) : wanted.matmul(basis).expand_as(h);
     if (!call.training || shape_.dropout <= 0) return y + change.to(y.scalar_type());
     return at::dropout(h + change, shape_.dropout, /*train=*/true).to(y.scalar_type()) -
-           *call.residual;  // of the whole output, as pyreft has it
+           *call.residual;  // on the full output, as in pyreft
   }
   bool needs_plain_residual() const override { return true; }
   Tensor merged(const Tensor&) const override { HONE_CHECK(false, "the registry says that this method does not merge"); }
@@ -103,15 +103,15 @@ class Intervention final : public model::LinearTuner {
   }
 
  private:
-  // [rank, width]. The reflections of `turn` alone would change signs, so that at zero it is taken for the one that changes
-  // nothing: torch.nn.utils.parametrizations.orthogonal with its base. Only what is below the diagonal counts.
+  // [rank, width]. The reflections of `turn` alone would change signs, so zero stands for the identity:
+  // torch.nn.utils.parametrizations.orthogonal with its base. Only the part below the diagonal counts.
   Tensor subspace() const {
     if (!shape_.kind.orthonormal) return projection_;
     auto first = at::eye(shape_.width, shape_.rank, turn_.options().requires_grad(false));
     return reflected(start_, -reflected(at::tril(turn_, -1) + first, first)).t();
   }
 
-  // Where nothing trains it is found once; several threads may ask.
+  // Computed once if nothing trains it; several threads may call this.
   const Tensor& settled_subspace() const {
     std::call_once(settling_, [this] { settled_ = subspace(); });
     return settled_;
@@ -158,7 +158,7 @@ InterventionShape intervention_shape(const io::AdapterConfig& config) {
 
 constexpr std::string_view kBlockEnd = ".mlp.down_proj";
 
-// "model.layers": what the paths of the blocks begin with.
+// "model.layers": the path prefix of the blocks.
 std::string path_of_blocks(const std::vector<LayerShape>& layers) {
   for (const auto& layer : layers)
     if (const auto owner = owner_of_reft(layer.path); !owner.empty()) return owner.substr(0, owner.rfind('.'));

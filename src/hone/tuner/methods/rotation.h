@@ -1,4 +1,4 @@
-// Orthogonal matrices made of small blocks along the diagonal, which OFT and BOFT turn a layer's input by.
+// Block-diagonal orthogonal matrices, by which OFT and BOFT rotate a layer's input.
 #pragma once
 #include "hone/device/tensor.h"
 
@@ -12,7 +12,7 @@ Tensor cayley_series(const Tensor& skew, int64_t terms);
 // x [..., blocks * size] with each part multiplied by its block [blocks, size, size].
 Tensor block_diagonal_matmul(const Tensor& x, const Tensor& blocks);
 
-// Training: this share of the blocks, redrawn, does not turn.
+// Training: this fraction of the blocks, redrawn, does not rotate.
 Tensor multiplicative_dropout(const Tensor& blocks, double share);
 
 }  // namespace hone::tuner

@@ -1,4 +1,4 @@
-// VeRA: one pair of random matrices for all layers, which nothing trains; each layer scales the pair's ranks and its own outputs.
+// VeRA: one pair of frozen random matrices for all layers; each layer scales the pair's ranks and its own outputs.
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
@@ -51,7 +51,7 @@ class Vera final : public model::LinearTuner {
   double dropout_;
 };
 
-// Drawn as PEFT draws them, from its key: files may come without them.
+// Drawn as in PEFT, from its key: files may omit them.
 Tensor kaiming_uniform(int64_t rows, int64_t columns, at::Generator& generator) {
   const double bound = std::sqrt(3.0) * std::sqrt(2.0) / std::sqrt(static_cast<double>(columns));
   return at::empty({rows, columns}, at::kFloat).uniform_(-bound, bound, generator);
@@ -79,7 +79,7 @@ LinearTuners make_vera(const std::vector<LayerShape>& layers, const io::AdapterC
   return tuners;
 }
 
-// ms-swift's rule: where the targets' shapes differ, those stay that are shaped like the first whose name has a v in it.
+// ms-swift's rule: if the targets' shapes differ, only those shaped like the first target whose name contains a v are kept.
 void complete_vera(io::AdapterConfig& config, const std::vector<LayerShape>& layers, int64_t) {
   auto& names = config.targets.names;
   using Shape = std::pair<int64_t, int64_t>;

@@ -8,8 +8,8 @@
 namespace hone::tuner {
 namespace {
 
-constexpr int kRatios = 20;     // exponents of the inputs' sizes that are tried, from 0 to 1
-constexpr int kClipSteps = 10;  // ranges that are tried, from whole to half
+constexpr int kRatios = 20;     // exponents of the input magnitudes to try, from 0 to 1
+constexpr int kClipSteps = 10;  // clipping ranges to try, from full to half
 constexpr double kClipStep = 0.05;
 
 void divide_rows(model::Linear& giver, const Tensor& scales) {
@@ -17,12 +17,12 @@ void divide_rows(model::Linear& giver, const Tensor& scales) {
   if (giver.bias.defined()) giver.bias = (giver.bias.to(at::kFloat) / scales).to(giver.bias.scalar_type());
 }
 
-// What rounding changes of the outputs, summed over the inputs that were seen.
+// The output error caused by rounding, summed over the calibration inputs.
 double output_error(const Tensor& change, const Tensor& products) {
   return (at::matmul(change, products) * change).sum().item<double>();
 }
 
-// How large a reader's weights are relative to their group's largest, on average over the outputs.
+// The magnitude of a layer's weights relative to their group's maximum, averaged over the outputs.
 Tensor weight_sizes(const std::vector<model::Linear*>& readers, const GroupQuantConfig& config) {
   TensorList all;
   for (const auto* reader : readers) {
@@ -66,7 +66,7 @@ std::vector<AwqScaleGroup> scaled_inputs(model::Block& block) {
   auto& mlp = *block.mlp;
   std::vector<AwqScaleGroup> inputs;
   inputs.push_back({{&a.q, &a.k, &a.v}, [&](const Tensor& scales) { block.input_norm.divide(scales); }});
-  // Heads that share values have no channels of their own to divide.
+  // Grouped value heads have no separate channels to divide.
   if (a.v.weight.size(0) == a.o.weight.size(1))
     inputs.push_back({{&a.o}, [&](const Tensor& scales) { divide_rows(a.v, scales); }});
   inputs.push_back({{&mlp.gate, &mlp.up}, [&](const Tensor& scales) { block.pre_mlp_norm.divide(scales); }});
@@ -96,7 +96,7 @@ QuantizedWeight quantize_clipped(const Tensor& weight, const CalibrationStats& s
   at::NoGradGuard no_grad;
   int64_t out = weight.size(0), in = weight.size(1), group = config.inputs_of_group(in), groups = in / group;
   auto grouped = weight.to(at::kFloat).view({out, groups, group});
-  TensorList own_products;  // of each group by itself
+  TensorList own_products;  // per group
   for (int64_t g = 0; g < groups; ++g)
     own_products.push_back(seen.hessian.narrow(0, g * group, group).narrow(1, g * group, group));
   auto products = at::stack(own_products);

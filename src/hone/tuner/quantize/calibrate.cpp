@@ -3,7 +3,7 @@
 namespace hone::tuner {
 namespace {
 
-// Stands around a layer for as long as somebody looks, and changes nothing.
+// Wraps a layer during calibration and changes nothing.
 class InputWatch final : public model::LinearTuner {
  public:
   explicit InputWatch(CalibrationStats& seen) : seen_(seen) {}

@@ -1,4 +1,4 @@
-// What goes into the layers of a block when texts pass through it, one block after the other.
+// Collects the inputs of a block's layers for calibration texts, block by block.
 #pragma once
 #include <map>
 
@@ -7,7 +7,7 @@
 
 namespace hone::tuner {
 
-// Inputs of a layer summed up: the sum of x xᵀ (what rounding errors weigh) and of |x|, over `tokens` of them.
+// Accumulated inputs of a layer: the sums of x xᵀ (weights of rounding errors) and of |x|, over `tokens` of them.
 struct CalibrationStats {
   Tensor hessian;   // float32 [in, in]
   Tensor abs_sums;  // float32 [in]
@@ -20,9 +20,9 @@ class BlockwiseCalibration {
 
   int64_t blocks() const { return model_.config().layers; }
   model::Block& block() { return model_.decoder().blocks.at(static_cast<size_t>(at_)); }
-  // What these layers of the present block see, as its weights are now.
+  // The inputs of these layers in the current block, with its current weights.
   std::map<const model::Linear*, CalibrationStats> collect(const std::vector<model::Linear*>& layers);
-  // On to the next block, with what this one makes of the texts.
+  // Advances to the next block with this block's outputs.
   void step();
 
  private:

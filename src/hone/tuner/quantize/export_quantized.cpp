@@ -20,7 +20,7 @@
 namespace hone::tuner {
 namespace {
 
-using NamedTensors = std::vector<std::pair<std::string, Tensor>>;  // what a layer is stored as, its names without its path
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;  // the stored tensors of a layer, named without its path
 
 const char* type_text(at::ScalarType type) { return type == at::kFloat ? "float32" : type == at::kHalf ? "float16" : "bfloat16"; }
 
@@ -44,7 +44,7 @@ NamedTensors stored_bitsandbytes(const Tensor& weight, const ops::WeightQuantiza
   return stored;
 }
 
-// Rounds the linear layers of a model block by block and keeps what each is stored as.
+// Quantizes the linear layers of a model block by block and keeps the stored tensors.
 class Quantizer {
  public:
   Quantizer(model::CausalLM& model, const QuantizeConfig& how) : model_(model), how_(how) {}
@@ -81,7 +81,7 @@ class Quantizer {
     bar.finish();
   }
 
-  // Layers in the order their inputs depend on each other, so that each makes up for what the ones before it lost.
+  // Layers in the order of their data dependencies, so that each compensates for the errors before it.
   void round_gptq_block(BlockwiseCalibration& walk) {
     auto& block = walk.block();
     GptqConfig config{.grid = {.bits = how_.bits, .group = how_.group, .symmetric = true}};
@@ -107,7 +107,7 @@ class Quantizer {
     walk.step();
   }
 
-  // Scales are looked for with the block as it was; what it gives to the next one stays the same but for rounding.
+  // Scales are searched with the original block; its output stays the same except for rounding.
   void round_awq_block(BlockwiseCalibration& walk) {
     auto& block = walk.block();
     GroupQuantConfig grid{.bits = how_.bits, .group = how_.group};
@@ -118,7 +118,7 @@ class Quantizer {
       auto weight = layer->weight.to(at::kFloat);
       nearest[layer] = output_size(round_to_nearest(weight, grid).restored() - weight, seen[layer].hessian);
     }
-    walk.step();  // with the weights as they were; `block` stays the one before
+    walk.step();  // with the original weights; `block` is still the previous one
     auto scaled = apply_awq_scales(block, seen, grid);
     for (auto* layer : layers) {
       auto weight = layer->weight.to(at::kFloat);

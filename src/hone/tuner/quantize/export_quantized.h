@@ -1,4 +1,4 @@
-// A model quantized as a folder that transformers, vLLM and hone itself read.
+// Quantizes a model to a folder that transformers, vLLM and hone read.
 #pragma once
 #include <filesystem>
 
@@ -23,15 +23,15 @@ struct QuantizeConfig {
   }
 };
 
-// What rounding changed of the layers' outputs over the calibration texts, as a share of their size; `nearest` is what plain
-// rounding on the same grid would have. Without texts both are 0.
+// The relative change of the layers' outputs on the calibration texts; `nearest` is that of plain rounding on the same grid.
+// Without texts both are 0.
 struct QuantizeReport {
   size_t layers = 0;
   size_t bytes_before = 0, bytes_after = 0;  // of those layers
   double error = 0, nearest = 0;
 };
 
-// Throws UserError(usage) before any work for sizes that the format cannot hold. The model's weights are changed on the way.
+// Throws UserError(usage) before any work for sizes that the format does not support. Changes the model's weights.
 void check_quantizable(const model::DecoderConfig& config, const QuantizeConfig& how);
 QuantizeReport export_quantized(model::CausalLM& model, std::vector<model::ForwardInput> texts, const QuantizeConfig& how,
                                 const std::filesystem::path& source, const std::filesystem::path& output);

@@ -5,15 +5,15 @@
 namespace hone::tuner {
 namespace {
 
-// The upper Cholesky factor of the inverse: row i says how an error at input i is made up for by the ones behind it.
+// The upper Cholesky factor of the inverse: row i tells how later inputs compensate for an error at input i.
 Tensor compensation(const Tensor& products, double damping) {
-  // Asked here, not of the factorization: whether LAPACK refuses or returns NaN differs between its makers.
+  // Checked here rather than by the factorization: LAPACK implementations either fail or return NaN.
   if (!products.isfinite().all().item<bool>())
     throw UserError(ExitCode::non_finite, "the inputs that calibration saw are not finite",
                     "use other rows, or `torch_dtype` float32");
   auto sums = products.to(at::kDouble);
   auto diagonal = sums.diagonal();
-  diagonal.masked_fill_(diagonal == 0, 1);  // an input that was never seen: any value will do
+  diagonal.masked_fill_(diagonal == 0, 1);  // an input that never occurred: any value will do
   double mean = diagonal.mean().item<double>();
   for (double share = damping; share < 1e3; share *= 10) {
     auto damped = sums + at::eye(sums.size(0), sums.options()) * (share * mean);

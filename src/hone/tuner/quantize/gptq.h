@@ -1,5 +1,5 @@
-// GPTQ: inputs are rounded one after the other, and those still to come are changed so that the layer's outputs stay what they
-// were.
+// GPTQ: rounds inputs one by one and adjusts the
+// remaining ones to compensate for the output error.
 #pragma once
 #include "hone/tuner/quantize/group_quantizer.h"
 

@@ -18,7 +18,7 @@ Grid min_max_qparams(const Tensor& values, const GroupQuantConfig& config, doubl
     low = -high;
   }
   auto scales = ((high - low) / most).clamp_min(1e-6).to(at::kHalf).to(at::kFloat);
-  scales = scales.clamp_min(6e-8);  // the smallest that float16 holds
+  scales = scales.clamp_min(6e-8);  // the smallest float16 value
   auto zeros = config.symmetric ? at::full_like(scales, (most + 1) / 2) : (-low / scales).round().clamp(0, most);
   return {scales, zeros};
 }

@@ -1,4 +1,4 @@
-// Rounding a weight to integers with a scale and a zero for each group of neighboring inputs of an output.
+// Quantizes a weight to integers with a scale and a zero point per group of adjacent inputs of an output.
 #pragma once
 #include "hone/device/tensor.h"
 
@@ -22,12 +22,12 @@ struct QuantizedWeight {
 struct Grid {
   Tensor scales, zeros;  // [...] of what was looked at
 };
-// That spans the smallest and the largest of the last dimension, each times `reach`. Scales are what float16 keeps of them.
+// The grid that spans the minimum and the maximum of the last dimension, each times `reach`. Scales are rounded to float16.
 Grid min_max_qparams(const Tensor& values, const GroupQuantConfig& config, double reach = 1);
 // The nearest integers of the grid; scales and zeros broadcast.
 Tensor quantize_values(const Tensor& values, const Tensor& scales, const Tensor& zeros, int bits);
 
-// Each value to the nearest, nothing else: what the other methods are better than.
+// Rounds each value to the nearest: the baseline of the other methods.
 QuantizedWeight round_to_nearest(const Tensor& weight, const GroupQuantConfig& config);
 
 }  // namespace hone::tuner

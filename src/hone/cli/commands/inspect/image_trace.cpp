@@ -1,5 +1,5 @@
-// `hone image-trace`: rows with media as the batch that a model would read. For comparing with other implementations; hidden
-// from help.
+// `hone image-trace`: prints rows with media as the model's input batch. For comparison with other implementations; hidden from
+// help.
 #include "hone/base/file.h"
 #include "hone/cli/commands.h"
 #include "hone/data/batches/collator.h"

@@ -35,7 +35,7 @@ model::LoadOptions load_options(const LogitsOptions& options) {
   return load;
 }
 
-// Labels stand at the token they name; the position before it predicts it.
+// Labels are stored at the labeled token; the position before predicts it.
 Tensor packed_targets(const Texts& texts, const Sequences& labels, at::Device device) {
   std::vector<int64_t> targets;
   for (size_t i = 0; i < texts.size(); ++i)
@@ -70,12 +70,12 @@ void add_audio(const Json& asked, model::ForwardInput& input) {
                  at::tensor(asked.at("rows").get<std::vector<int64_t>>(), at::kLong).to(input.tokens_t.device())};
 }
 
-// A first part of every sequence at once, the rest a token at a time, in the order of the packed row.
+// Prefills the first part of every sequence at once and decodes the rest token by token, in the order of the packed row.
 Tensor cached_hidden(model::CausalLM& model, const Texts& sequences) {
   at::NoGradGuard no_grad;
   size_t longest = 0;
   for (const auto& sequence : sequences) longest = std::max(longest, sequence.size());
-  constexpr int64_t kBlock = 4;  // small, so that a test's short sequences span several
+  constexpr int64_t kBlock = 4;  // small, so that short test sequences span several blocks
   auto per_sequence = (longest + kBlock - 1) / kBlock;
   model::PagedKvCache cache(model.config(), static_cast<int64_t>(sequences.size() * per_sequence), kBlock, model.dtype(),
                             model.device());
@@ -145,7 +145,7 @@ int logits_command(const LogitsOptions& options) {
                                         io::TensorSource::of("count", loss.count)};
   if (options.grads) {
     loss.sum.backward();
-    for (auto& parameter : model->parameters())  // a tower without media has none
+    for (auto& parameter : model->parameters())  // without media the encoder has no gradients
       if (parameter.value->grad().defined())
         tensors.push_back(io::TensorSource::of("grad." + parameter.name, parameter.value->grad()));
     for (auto& parameter : model->tree().adapter_parameters())

@@ -1,5 +1,5 @@
-// `hone policy-trace`: rewards of given answers, advantages of given rewards, losses and gradients of given batches, as JSON. For
-// comparing with other implementations; hidden from help.
+// `hone policy-trace`: rewards of given completions, advantages of given rewards, losses and gradients of given batches, as JSON.
+// For comparison with other implementations; hidden from help.
 #include <cmath>
 
 #include "hone/cli/commands.h"
@@ -100,7 +100,7 @@ ExperienceConfig experience_config(const Json& asked) {
   return config;
 }
 
-// Advantages and returns of trajectories; running scores and the weight of the divergence after each rollout in turn.
+// Advantages and returns of trajectories; running reward statistics and the KL coefficient after each rollout.
 Json experience_trace(const Json& asked) {
   auto config = experience_config(asked);
   std::vector<Trajectory> trajectories;
@@ -160,7 +160,7 @@ Json ppo_trace(model::CausalLM& model, model::CausalLM& value_model, const Json&
   return {{"loss", loss.sum.item<double>() / method.num_items(batch)}, {"gradients", norms}, {"metrics", metrics}};
 }
 
-// The divergence of a model's distributions from a teacher's, at the labelled positions of a batch.
+// The divergence from a teacher's distributions at the labeled positions of a batch.
 Json divergence_trace(model::CausalLM& model, model::CausalLM& teacher, const Json& asked) {
   const auto batch = batch_from_json(asked.at("batch"));
   forget_gradients(model);

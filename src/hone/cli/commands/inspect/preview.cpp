@@ -1,5 +1,5 @@
-// Rows as a training command will see them, and a table of lengths and problems. The command is resolved as if it were to run, so
-// that what is shown is what it would train on.
+// Shows rows as a training command sees them, and a table of lengths and problems. The command is resolved as for a real run, so
+// the preview shows exactly the rows it would train on.
 #include <fmt/ranges.h>
 
 #include <cstdio>
@@ -31,7 +31,7 @@ using terminal::Style;
 using Sample = data::Sample;
 using ShownRow = data::DatasetPreview::Row;
 
-// Learned text green, masked text dim, special tokens bold; where colors are off, learned text stands in ⟦ ⟧.
+// Learned text green, masked text dim, special tokens bold; without colors, learned text is enclosed in ⟦ ⟧.
 std::string colored(const std::vector<data::TextSpan>& runs) {
   bool colours = terminal::has_colors(1), open = false;
   std::string out;
@@ -43,7 +43,7 @@ std::string colored(const std::vector<data::TextSpan>& runs) {
   return open ? out + "⟧" : out;
 }
 
-// What a sample is within its row, "" where there is one and nothing to say about it.
+// What a sample is within its row; "" if the row has a single sample.
 std::string part_name(const train::TrainingJob& job, const ShownRow& row, size_t part) {
   if (job.reinforcement) return "prompt";
   if (job.loader.pairs) return part == 0 ? "chosen" : "rejected";
@@ -56,7 +56,7 @@ bool has_grades(const train::TrainingJob& job, const Sample& sample) {
   return !job.loader.feedback && !sample.sequence_labels.empty();
 }
 
-// On terminals that can show it; what cannot be decoded was said before.
+// Only on terminals that can show images. Decoding errors have already been reported.
 void show_thumbnail(const data::Picture& picture) {
   static const auto kind = terminal_pictures();
   if (kind == TerminalPictures::none || picture.is_video()) return;
@@ -70,7 +70,7 @@ struct ShownBoxes {
   std::vector<data::SeenBox> boxes;
 };
 
-// Boxes of objects in the coordinates that the model reads.
+// Bounding boxes in the coordinates that the model reads.
 ShownBoxes boxes_of(const ShownRow& row, const Sample& sample) {
   ShownBoxes shown;
   for (const auto& picture : sample.pictures)
@@ -79,7 +79,7 @@ ShownBoxes boxes_of(const ShownRow& row, const Sample& sample) {
   try {
     shown.boxes = data::seen_boxes(row.extra, shown.images, shown.images[0].config->boxes);
   } catch (const text::FormatError&) {
-    return {};  // a part of a split row does not have all of its images
+    return {};  // one sample of a split row does not have all of its images
   }
   return shown;
 }
@@ -195,7 +195,7 @@ void show_table(const data::DatasetPreview& preview, const train::TrainingJob& j
   if (auto more = report.unlisted(); more > 0) fmt::print("  … and {} more\n", more);
 }
 
-// What a run needs and its rows do not depend on is not asked for.
+// Skips checks of settings that do not affect the rows.
 void complete(Options& options) {
   const DistillationArguments teacher(options);
   const RewardArguments rewards(options);
@@ -223,7 +223,7 @@ void complete(Options& options) {
   set(PpoArguments(options).value_model, "policy");
 }
 
-// In the order of the file, unless rows are drawn: then those that the run draws.
+// In file order, unless rows are sampled: then the rows that the run samples.
 void keep_file_order(data::DatasetConfig& config) {
   bool draws =
       config.split_dataset_ratio > 0 || config.val_size > 0 || config.train_samples >= 0 || !config.interleave_prob.empty();

@@ -74,14 +74,14 @@ TemplateSet read_templates(const RenderOptions& options) {
   return set;
 }
 
-// As transformers chooses: with tools the template made for them, else the default.
+// As in transformers: the tool template if there are tools, else the default.
 const std::string& choose_source(const TemplateSet& set, bool with_tools) {
   if (with_tools && set.sources.contains("tool_use")) return set.sources.at("tool_use");
   if (set.sources.contains("default")) return set.sources.at("default");
   throw UserError(ExitCode::usage, "no chat template is given", "name one with --model DIR or --template FILE");
 }
 
-// The variables of a render: special tokens, then --vars, then what stands in the conversation.
+// Template variables: special tokens, then --vars, then the fields of the conversation.
 Json gather_variables(const TemplateSet& set, const Json& extra, const Json& conversation, const RenderOptions& options) {
   Json variables = set.special_tokens;
   if (options.enable_thinking) variables["enable_thinking"] = *options.enable_thinking;

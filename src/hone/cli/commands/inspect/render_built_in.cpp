@@ -15,7 +15,7 @@ namespace {
 
 using text::TokenId;
 
-// Stands in for a vocabulary where none is given: a byte is a token, and special tokens have their names.
+// Substitute for a missing vocabulary: each byte is a token, and special tokens keep their names.
 class ByteTokenizer : public text::Tokenizer {
  public:
   ByteTokenizer() {
@@ -47,10 +47,10 @@ class ByteTokenizer : public text::Tokenizer {
     if (found == names_.end()) found = names_.insert(names_.end(), std::move(name));
     return kBytes + static_cast<TokenId>(found - names_.begin());
   }
-  mutable std::vector<std::string> names_;  // a template may ask for any: its text is the answer
+  mutable std::vector<std::string> names_;  // a template may request any token: its text is returned
 };
 
-// What is wrong with the conversation says where by itself.
+// Errors of the conversation already contain the position.
 template <class T>
 T or_refuse(Result<T> result) {
   if (!result) throw UserError(ExitCode::bad_data, result.error());

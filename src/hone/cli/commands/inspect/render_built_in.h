@@ -1,4 +1,4 @@
-// A conversation through one of the templates that hone knows by name, as text.
+// Renders a conversation with one of the built-in named templates.
 #pragma once
 #include <optional>
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace hone::cli {
 
-// "qwen2_5": a name ms-swift's and LLaMA-Factory's users know, and no file.
+// "qwen2_5": a template name of ms-swift or LLaMA-Factory, not a file.
 bool names_built_in_template(const std::string& name);
 
 struct BuiltInRender {
@@ -18,8 +18,8 @@ struct BuiltInRender {
   std::optional<bool> enable_thinking;
 };
 
-// `conversation`: a list of messages or {"messages": […], "tools": […]}. A conversation that ends with a user's turn is rendered
-// up to where the answer begins, as these templates have no other end.
+// `conversation`: a list of messages or {"messages": […], "tools": […]}. A conversation that ends with a user message is rendered
+// up to the start of the response, since these templates have no other end.
 std::string render_built_in(const Json& conversation, const std::string& origin, const BuiltInRender& request);
 
 }  // namespace hone::cli

@@ -23,7 +23,7 @@ std::string base64(std::string_view bytes) {
   return uri.substr(uri.find(',') + 1);
 }
 
-// Cells are taken to be twice as high as wide.
+// Assumes cells twice as high as wide.
 media::ImageSize cells_of(media::ImageSize size, int64_t columns, int64_t rows) {
   const double by = std::min({static_cast<double>(columns) / static_cast<double>(size.width),
                               2.0 * static_cast<double>(rows) / static_cast<double>(size.height), 1.0});
@@ -31,7 +31,7 @@ media::ImageSize cells_of(media::ImageSize size, int64_t columns, int64_t rows) 
   return {scaled(size.width), (scaled(size.height) + 1) / 2};
 }
 
-// Two pixels a cell, one above the other.
+// Each cell shows two pixels, one above the other.
 std::string half_blocks(const media::Image& image, media::ImageSize cells) {
   const auto small = media::resize(image, {cells.width, 2 * cells.height}, media::Filter::bilinear);
   std::string out;

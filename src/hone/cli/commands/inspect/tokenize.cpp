@@ -25,7 +25,7 @@ std::string read_input(const std::string& file) {
   return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
 }
 
-// Calls handle(line, number) for the whole input (number 0) or for each of its lines without the line break.
+// Calls handle(line, number) for the full input (number 0) or for each line without its line break.
 void for_each_part(std::string_view input, bool lines, const std::function<void(std::string_view, size_t)>& handle) {
   if (!lines) return handle(input, 0);
   for (size_t number = 1; !input.empty(); ++number) {

@@ -26,14 +26,14 @@
 namespace hone::cli {
 namespace {
 
-constexpr int64_t kFactoryContext = 4096;  // what LLaMA-Factory writes
+constexpr int64_t kFactoryContext = 4096;  // LLaMA-Factory's default
 
-// The Modelfile, by which Ollama reads the exported model.
+// The Modelfile with which Ollama imports the exported model.
 struct ModelfileConfig {
   data::EncodeConfig encode;
   std::string system;
   int64_t context = 0;
-  bool required = false;  // LLaMA-Factory writes one unasked; a template that has none is then no reason to fail
+  bool required = false;  // LLaMA-Factory writes one by default; a template without an Ollama form is then not an error
 };
 
 ModelfileConfig modelfile_config(const Options& options) {
@@ -58,7 +58,7 @@ void write_modelfile(const ModelfileConfig& config, const fs::path& folder) {
   }
 }
 
-// Tokens that a run added stand in its args.json: the base has neither their rows nor their names.
+// Tokens added by a run are listed in its args.json: the base model has neither their embeddings nor their names.
 void add_tokens(const Options& options, ExportOptions& job) {
   auto tokens = new_tokens(options);
   if (tokens.empty()) return;
@@ -69,7 +69,7 @@ void add_tokens(const Options& options, ExportOptions& job) {
   };
 }
 
-// The folder that is written may be called anything, so its args.json names the template that the model's own name chose.
+// The output folder may have any name, so its args.json records the template that was selected by the model's name.
 void keep_template(const std::string& asked, const fs::path& model, const fs::path& folder) {
   auto path = folder / "args.json";
   auto args = fs::exists(path) ? read_config_file(path.string()) : Json{{"model", model.string()}};
@@ -78,7 +78,7 @@ void keep_template(const std::string& asked, const fs::path& model, const fs::pa
   train::write_args(folder, std::move(args));
 }
 
-// Rows as token ids: train and val, for --cached_dataset.
+// Tokenized rows, train and val, for --cached_dataset.
 void write_cached_dataset(const Options& options) {
   const DataArguments data_args(options);
   const ExportArguments export_args(options);
@@ -132,7 +132,7 @@ int run_export(const Options& options, bool merge_lora) {
   }
   bool pushes = pushes_export(options), nothing_to_write = job.output_dir.empty() && (job.adapters.empty() || !merge_lora);
   if (pushes) hub::require_upload(hub::config().site);
-  if (pushes && nothing_to_write) {  // what is there is sent as it is: an adapter, or a model
+  if (pushes && nothing_to_write) {  // pushes the folder as it is: an adapter or a model
     push_folder(options, job.adapters.empty() ? job.model : job.adapters.back());
     return 0;
   }
@@ -187,7 +187,7 @@ ExportOptions export_options(const Options& options, bool merge_lora) {
   return job;
 }
 
-// LLaMA-Factory's export always merges what it is given.
+// LLaMA-Factory's export always merges the given adapters.
 int export_command(const Options& options) {
   return run_export(options, uses_factory_dialect(options) || *GenerationArguments(options).merge_lora);
 }

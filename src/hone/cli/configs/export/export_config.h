@@ -1,5 +1,5 @@
-// From options to what export writes: the merged model, with Ollama's Modelfile and files of a larger vocabulary where they
-// belong.
+// From options to the output of export: the merged model, with
+// Ollama's Modelfile and files of an extended vocabulary if needed.
 #pragma once
 #include "hone/cli/commands/export.h"
 #include "hone/cli/options.h"

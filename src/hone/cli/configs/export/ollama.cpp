@@ -11,7 +11,7 @@ std::string prompt_text_of(const data::Encoder& encoder, const text::Tokenizer& 
   if (with_system) conversation.messages.push_back({.role = "system", .content = kGoSystem});
   conversation.messages.push_back({.role = "user", .content = kGoPrompt});
   auto ids = encoder.encode_prompt(conversation).or_throw(ExitCode::usage, "the chat template");
-  // Ollama puts the beginning of a text there itself.
+  // Ollama adds the BOS token itself.
   if (auto bos = tokenizer.special().bos; bos && !ids.empty() && ids.front() == *bos) ids.erase(ids.begin());
   return tokenizer.decode(ids);
 }
@@ -33,7 +33,7 @@ std::string ollama_modelfile(const data::Encoder& encoder, const text::Tokenizer
                                                  encoder.template_name()));
   auto stops = encoder.stop_words();
   std::string ending = stops.empty() ? "" : stops.front();
-  auto otherwise = without.substr(0, without.size() - shared);  // a system prompt of the template's own
+  auto otherwise = without.substr(0, without.size() - shared);  // the template's default system prompt
   if (!otherwise.empty()) otherwise = "{{ else }}" + otherwise;
   std::string file = fmt::format("FROM {}\nTEMPLATE \"\"\"{{{{ if .System }}}}{}{}{{{{ end }}}}{}{{{{ .Response }}}}{}\"\"\"\n",
                                  settings.from, with.substr(0, with.size() - shared), otherwise, turn, ending);

@@ -1,4 +1,4 @@
-// Ollama's Modelfile: a chat template in Go's notation, made from what hone itself would write.
+// Ollama's Modelfile: a Go chat template derived from hone's own rendering.
 #pragma once
 #include <string>
 
@@ -12,7 +12,7 @@ struct ModelfileSettings {
   int64_t context = 0;     // num_ctx; 0 leaves it out
 };
 
-// Throws UserError(usage) for a template that does not take a system prompt and a question as text.
+// Throws UserError(usage) for a template that cannot render a system prompt and a user message as text.
 std::string ollama_modelfile(const data::Encoder& encoder, const text::Tokenizer& tokenizer, const ModelfileSettings& settings);
 
 }  // namespace hone::cli

@@ -23,7 +23,7 @@ namespace {
 using tuner::QuantFormat;
 using TokenLists = std::vector<std::vector<text::TokenId>>;
 
-constexpr int64_t kSwiftBlock = 2048;  // ms-swift's length of a calibration text when none is given
+constexpr int64_t kSwiftBlock = 2048;  // ms-swift's default length of a calibration text
 
 bool asked_here(const AnyArg& option) { return option.has_value() && option.source() != Source::checkpoint; }
 
@@ -37,7 +37,7 @@ QuantFormat method_of(const ModelArguments& args) {
                              : QuantFormat::gptq;
 }
 
-// 128 inputs to a scale where that divides all of them, else fewer.
+// Group size 128 if it divides every input width, else smaller.
 int64_t fitting_group(const model::DecoderConfig& model) {
   for (int64_t group : {128, 64, 32, 16})
     if (model.hidden_size % group == 0 && model.intermediate_size % group == 0 &&
@@ -52,7 +52,7 @@ tuner::QuantizeConfig quantize_config(const Options& options, const ExportOption
   tuner::QuantizeConfig config{.method = method_of(model_args), .max_shard_bytes = job.max_shard_bytes, .exist_ok = job.exist_ok};
   if (uses_factory_dialect(options)) {
     config.bits = static_cast<int>(*export_args.export_quantization_bit);
-    config.group = fitting_group(model::read_config(job.model));  // its keys name none
+    config.group = fitting_group(model::read_config(job.model));  // its format has no field for it
   } else {
     config.group = *export_args.group_size;
     if (config.method != QuantFormat::fp8) config.bits = std::stoi(model_args.quant_bits.required());
@@ -68,7 +68,7 @@ tuner::QuantizeConfig quantize_config(const Options& options, const ExportOption
   return config;
 }
 
-// ms-swift's: rows in the model's template, concatenated, split into blocks.
+// As in ms-swift: rows rendered with the chat template, concatenated and split into blocks.
 TokenLists blocks_of_rows(const Options& options, const data::Encoder& encoder) {
   const DataArguments args(options);
   auto opened = data::open_datasets(dataset_config(options));
@@ -97,7 +97,7 @@ TokenLists blocks_of_rows(const Options& options, const data::Encoder& encoder) 
   return blocks;
 }
 
-// LLaMA-Factory's: a stretch of each text that is long enough, somewhere in it.
+// As in LLaMA-Factory: a random span of each text that is long enough.
 TokenLists stretches_of_texts(const Options& options, const text::Tokenizer& tokenizer) {
   const ExportArguments export_args(options);
   const ModelArguments model_args(options);
@@ -140,7 +140,7 @@ std::unique_ptr<model::CausalLM> whole_model(const Options& options, const Expor
   load.changes.compression.reset();
   load.changes.vocabulary = room_for(tokenizer, vocabulary_config(options));
   if (config.needs_calibration() && load.device.is_cpu())
-    load.dtype = at::kFloat;  // errors are made up for in full; the folder is float16
+    load.dtype = at::kFloat;  // full error compensation; the folder is float16
   auto model = model::CausalLM::load(job.model, load);
   for (size_t i = 0; i < job.adapters.size(); ++i) {
     tuner::AttachOptions attach;

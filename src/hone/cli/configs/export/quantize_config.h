@@ -1,14 +1,14 @@
-// Export quantized: calibration texts, the method, and where it is written.
+// Quantized export: calibration texts, the method, and the output.
 #pragma once
 #include "hone/cli/commands/export.h"
 #include "hone/cli/options.h"
 
 namespace hone::cli {
 
-// Whether this export is to be quantized: requested here, not in the training run that a checkpoint records.
+// Whether this export quantizes: requested here, not recorded from the training run of a checkpoint.
 bool quantizes(const Options& options);
 
-// LLaMA-Factory's quantization_bit is of the model that is loaded; its export takes no adapter on top of one quantized.
+// LLaMA-Factory's quantization_bit is about the loaded model; its export accepts no adapter on a quantized one.
 void reject_quantized_base(const Options& options);
 // Merges the adapters, quantizes and writes. Returns the folder.
 std::filesystem::path export_quantized(const Options& options, const ExportOptions& job);

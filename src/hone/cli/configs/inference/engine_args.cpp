@@ -21,7 +21,7 @@ Json settings_object(const Arg<Json>& option) {
 }
 
 using engine::EngineConfig;
-using Apply = std::function<bool(EngineConfig&, const Json&)>;  // false: a value of another kind
+using Apply = std::function<bool(EngineConfig&, const Json&)>;  // false: the value has the wrong type
 
 Apply whole_number(int64_t EngineConfig::*field) {
   return [field](EngineConfig& config, const Json& value) {
@@ -31,7 +31,7 @@ Apply whole_number(int64_t EngineConfig::*field) {
   };
 }
 
-// GPUs read four positions of a block at a time.
+// GPU kernels read four positions of a block at a time.
 bool set_block_size(EngineConfig& config, const Json& value) {
   bool fits = value.is_number_integer() && value.get<int64_t>() > 0 && value.get<int64_t>() % 4 == 0;
   if (fits) config.block_size = value.get<int64_t>();
@@ -51,7 +51,7 @@ bool set_memory(EngineConfig& config, const Json& value) {
   return fits;
 }
 
-// Read where models are placed and loaded.
+// These are read where models are placed and loaded.
 bool is_count(EngineConfig&, const Json& value) { return value.is_number_integer() && value.get<int64_t>() > 0; }
 bool is_name(EngineConfig&, const Json& value) { return value.is_string(); }
 
@@ -75,7 +75,7 @@ const Arguments& engine_arguments() {
   return arguments;
 }
 
-// What SGLang calls the same; one of its names says the contrary.
+// SGLang's names of the same settings; one of them is negated.
 const std::map<std::string, std::string>& sglang_names() {
   static const std::map<std::string, std::string> names{
       {"chunked_prefill_size", "max_num_batched_tokens"},

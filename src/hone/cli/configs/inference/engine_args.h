@@ -1,4 +1,4 @@
-// What vLLM's and SGLang's own ways of writing settings ask of the engine: JSON of engine arguments, and guesses ahead.
+// Engine settings written in vLLM's and SGLang's formats: JSON of engine arguments, and speculative decoding.
 #pragma once
 #include "hone/cli/arguments/arg.h"
 #include "hone/engine/engine.h"
@@ -9,14 +9,14 @@ namespace hone::cli {
 // need a second model and are refused.
 void apply_speculation(const Options& options, engine::EngineConfig& config);
 
-// What vllm_engine_kwargs, or sglang_config in SGLang's words, says under this key of vLLM's; null when nothing.
+// The value of this vLLM key in vllm_engine_kwargs, or of its SGLang name in sglang_config; null if absent.
 Json engine_argument(const Options& options, const std::string& key);
 
-// A integer that has an option, and such a key, which then counts.
+// An integer that has an option, and such a key, which takes precedence.
 int64_t engine_integer(const Options& options, const Arg<int64_t>& option, const std::string& key);
 
-// vllm_engine_kwargs (LLaMA-Factory's vllm_config) and sglang_config: the engines' own names of their arguments. Unknown ones are
-// refused.
+// vllm_engine_kwargs (LLaMA-Factory's vllm_config) and sglang_config:
+// the engines' own argument names. Unknown ones are rejected.
 void apply_engine_args(const Options& options, engine::EngineConfig& config);
 
 }  // namespace hone::cli

@@ -10,7 +10,7 @@
 namespace hone::cli {
 namespace {
 
-// Several kernels of vLLM read one format; the folder names the format.
+// vLLM has several kernels for one format; the folder names the format.
 std::string format_named(const std::string& method) {
   static const std::map<std::string, std::string> kFormats{
       {"awq_marlin", "awq"},    {"awq_triton", "awq"}, {"gptq_marlin", "gptq"}, {"gptq_marlin_24", "gptq"},
@@ -36,7 +36,7 @@ const std::map<std::string, ops::KvCacheDtype>& float_codes() {
   return codes;
 }
 
-// What --vllm_quantization, or vLLM's own argument, asks for.
+// The setting of --vllm_quantization or of vLLM's own argument.
 std::string asked_quantization(const Options& options) {
   auto argument = engine_argument(options, "quantization");
   return argument.is_string() ? argument.get<std::string>() : EngineArguments(options).vllm_quantization.value_or("");

@@ -1,4 +1,4 @@
-// What vLLM's and SGLang's options say about few bits: how the weights are kept, and how the cache keeps keys and values.
+// vLLM's and SGLang's options for quantization of weights and of the KV cache.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -9,11 +9,11 @@
 
 namespace hone::cli {
 
-// --vllm_quantization names what the folder is kept in, else UserError(usage), as vLLM has it; bitsandbytes also rounds full
-// weights while they are loaded, and fp8 when the engine has them.
+// --vllm_quantization must match the format of the folder, else UserError(usage), as in vLLM; bitsandbytes also quantizes
+// full-precision weights on loading, and fp8 does so in the engine.
 std::optional<ops::WeightQuantization> engine_compression(const Options& options, const std::filesystem::path& folder);
 
-// --vllm_quantization fp8 with a folder of full weights: the engine keeps them as 8-bit floats.
+// --vllm_quantization fp8 with a full-precision folder: the engine stores the weights as float8.
 bool rounds_to_float8(const Options& options, const std::filesystem::path& folder);
 
 // --sglang_kv_cache_dtype, --lmdeploy_quant_policy, or kv_cache_dtype of vllm_engine_kwargs.

@@ -14,7 +14,7 @@
 namespace hone::cli {
 namespace {
 
-// The option when given, else the file's number, else the fallback.
+// The option if given, else the value from the file, else the fallback.
 double number(const Arg<double>& option, const ModelFile& file, double fallback) {
   return option.has_value() ? *option : file.number(std::string(option.name()), fallback);
 }
@@ -25,20 +25,20 @@ int64_t max_completion_tokens(const GenerationArguments& args, const fs::path& f
   return ModelFile(folder / "config.json").integer("max_position_embeddings", 2048);
 }
 
-// LLaMA-Factory's evaluation has a number of its own.
+// LLaMA-Factory has a separate default for evaluation.
 int64_t beams_of(const Options& options) {
   const auto own = TrainingArguments(options).generation_num_beams;
   return own.has_value() ? *own : *GenerationArguments(options).num_beams;
 }
 
-// ms-swift's own engine takes max_batch_size answers at a time, vLLM and its kind as many as vllm_max_num_seqs.
+// ms-swift's native engine batches max_batch_size requests, vLLM-like engines vllm_max_num_seqs.
 bool batch_size_limits(const GenerationArguments& args) {
   static constexpr std::string_view kServers[] = {"vllm", "sglang", "lmdeploy"};
   bool as_server = args.verb() & kServing || std::ranges::count(kServers, *args.infer_backend);
   return args.max_batch_size.exists() && *args.max_batch_size > 0 && (!as_server || args.max_batch_size.is_set());
 }
 
-// The file with sampling settings: one that was asked for, or the model's own, which need not be there.
+// The file with sampling settings: a given one, or the model's own, which is optional.
 fs::path sampling_file(const TrainingArguments& args, const fs::path& model_folder) {
   if (!args.generation_config.has_value()) return model_folder / "generation_config.json";
   fs::path asked = *args.generation_config;
@@ -67,7 +67,7 @@ engine::SamplingParams sampling_params(const Options& options, const fs::path& m
   sampling.repetition_penalty = number(generation_args.repetition_penalty, file, 1.0);
   sampling.seed = static_cast<uint64_t>(*model_args.seed);
   sampling.batch_invariant = model_args.seed.is_set();
-  // ms-swift: a temperature on the command line samples, 0 is greedy; without one the model's own do_sample decides.
+  // ms-swift: a temperature on the command line enables sampling, 0 is greedy; without one, the model's do_sample decides.
   bool asked = generation_args.temperature.is_set() || generation_args.top_p.is_set() || generation_args.top_k.is_set();
   bool sample = generation_args.do_sample.has_value() ? *generation_args.do_sample : asked || file.flag("do_sample", false);
   if (!sample) sampling.temperature = 0;
@@ -76,7 +76,7 @@ engine::SamplingParams sampling_params(const Options& options, const fs::path& m
   if (file.flag("early_stopping", false)) sampling.early_stopping = engine::EarlyStopping::yes;
   sampling.max_tokens = max_completion_tokens(generation_args, model_folder, file);
   if (generation_args.stop_words.exists()) sampling.stop = *generation_args.stop_words;
-  sampling.include_stop_str_in_output = true;  // as ms-swift shows them
+  sampling.include_stop_str_in_output = true;  // as ms-swift displays them
   sampling.skip_special_tokens = *generation_args.skip_special_tokens;
   if (*generation_args.logprobs)
     sampling.logprobs = generation_args.top_logprobs.value_or(0);
@@ -89,7 +89,7 @@ engine::SamplingParams sampling_params(const Options& options, const fs::path& m
 int64_t max_num_seqs(const Options& options) {
   const GenerationArguments args(options);
   if (!batch_size_limits(args)) return *EngineArguments(options).vllm_max_num_seqs;
-  return *args.max_batch_size * beams_of(options);  // answers, each of them several sequences
+  return *args.max_batch_size * beams_of(options);  // requests, each with several sequences
 }
 
 engine::EngineConfig engine_config(const Options& options) {
@@ -106,7 +106,7 @@ engine::EngineConfig engine_config(const Options& options) {
   config.max_num_seqs = max_num_seqs(options);
   config.gpu_memory_utilization = *engine_args.vllm_gpu_memory_utilization;
   config.enable_prefix_caching = *engine_args.vllm_enable_prefix_caching;
-  config.use_cuda_graphs = !engine_args.vllm_enforce_eager && !model_args.use_kt;  // experts on the host cannot be captured
+  config.use_cuda_graphs = !engine_args.vllm_enforce_eager && !model_args.use_kt;  // graphs cannot capture experts in host memory
   config.kv_cache_dtype = cache_code(options);
   // The choices of a question share all but their last tokens, and small blocks share more of them; the CPU gathers those as
   // fast.

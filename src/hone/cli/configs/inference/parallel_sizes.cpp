@@ -19,7 +19,7 @@
 namespace hone::cli {
 namespace {
 
-constexpr double kForWeights = 0.9;  // of what is free on a device: the rest is for what is computed
+constexpr double kForWeights = 0.9;  // share of a device's free memory for weights; activations use the rest
 
 std::vector<at::Device> usable_devices_of(const Options& options) {
   const ModelArguments args(options);
@@ -36,7 +36,7 @@ std::string names_of(const std::vector<at::Device>& devices) {
 std::vector<model::DeviceBudget> budgets_on(const Options& options, const std::vector<at::Device>& devices) {
   std::vector<model::DeviceBudget> rooms;
   for (auto device : devices) {
-    at::empty({1}, at::TensorOptions().device(device));  // an allocator counts once it was asked for something
+    at::empty({1}, at::TensorOptions().device(device));  // an allocator is counted only after its first allocation
     auto use = device::memory_use(device);
     auto free = static_cast<double>(use.total - use.current) * kForWeights;
     rooms.push_back({device, memory_limit(options, device).value_or(free)});
@@ -44,7 +44,7 @@ std::vector<model::DeviceBudget> budgets_on(const Options& options, const std::v
   return rooms;
 }
 
-// {"model.embed_tokens": 0, "model.layers.0": "npu:1", "lm_head": "cpu"}: numbers are places among the devices available.
+// {"model.embed_tokens": 0, "model.layers.0": "npu:1", "lm_head": "cpu"}: numbers are indices into the available devices.
 model::DeviceMap named_places(const ModelArguments& args, const Json& map, const std::vector<at::Device>& devices) {
   model::DeviceMap placement;
   for (const auto& [name, place] : map.items()) {
@@ -88,7 +88,7 @@ model::DeviceMap placement_of(const Options& options, const std::filesystem::pat
   if (!args.device_map.has_value()) return {};
   const auto& map = args.device_map.raw();
   const auto how = spread_named(map);
-  if (!how && !(map.is_object() && map.size() > 1)) return {};  // one device for all
+  if (!how && !(map.is_object() && map.size() > 1)) return {};  // one device for all modules
   check_one_process(args);
   const auto devices = usable_devices_of(options);
   if (map.is_object()) return named_places(args, map, devices);
@@ -159,7 +159,7 @@ ModelReplicas::ModelReplicas(const Options& options, const std::filesystem::path
     const auto own = layout_.devices_of(i);
     auto load = load_options(options, folder);
     load.changes.vocabulary = room_for(tokenizer, vocabulary_config(options));
-    load.device = layout_.tp_size > 1 ? at::Device(at::kCPU) : own[0];  // shards are taken from the file's tensors
+    load.device = layout_.tp_size > 1 ? at::Device(at::kCPU) : own[0];  // shards are sliced from the file's tensors
     load.places = layout_.pp_size > 1
                       ? model::infer_device_map(folder, budgets_on(options, own), model::DeviceMapStrategy::balanced)
                       : model::DeviceMap{};

@@ -1,4 +1,4 @@
-// From options to the devices that a model is on, and to the copies of it that answer side by side.
+// From options to the devices of a model and its data parallel replicas.
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -10,14 +10,14 @@
 
 namespace hone::cli {
 
-// --device_map auto, balanced, balanced_low_0, sequential or an object of names: what is not on `first`. Empty: all of it
-// does.
+// --device_map auto, balanced, balanced_low_0, sequential or an
+// object of names: modules that are not on `first`. Empty: all are.
 model::DeviceMap placement_of(const Options& options, const std::filesystem::path& folder, at::Device first);
 
-// --vllm_data_parallel_size, or what vllm_engine_kwargs says of it.
+// --vllm_data_parallel_size, or its value in vllm_engine_kwargs.
 int64_t data_parallel_size(const Options& options);
 
-// How the copies of a model take the devices there are.
+// How the replicas of a model use the available devices.
 struct ParallelSizes {
   size_t dp_size = 1, pp_size = 1,
          tp_size = 1;               // copies; devices that the blocks, or the slices of every block, of a replica are spread over
@@ -31,14 +31,14 @@ struct ParallelSizes {
 // devices are requested than there are.
 ParallelSizes engine_layout(const Options& options);
 
-// The copies of the model that answer. On the CPU all of them are one model.
+// The replicas of the model. On the CPU all of them share one model.
 class ModelReplicas {
  public:
   ModelReplicas(const Options& options, const std::filesystem::path& folder, const text::Tokenizer& tokenizer);
 
   model::CausalLM& first() const { return *models_.front(); }
   const std::vector<std::unique_ptr<model::CausalLM>>& models() const { return models_; }  // each once
-  void apply_tensor_parallel();                    // into slices, once adapters were merged
+  void apply_tensor_parallel();                    // tensor parallel sharding, after adapters are merged
   std::vector<model::CausalLM*> replicas() const;  // as the engine takes them
 
  private:

@@ -23,7 +23,7 @@ void attach_adapters(const Options& options, model::CausalLM& model) {
     check_adapter_rank(options, adapters[i]);
     remark_other_base(options, adapters[i]);
     auto adapter = tuner::load_adapter(model, adapters[i], attach);
-    // Adapters stack: each one was trained on top of those before it.
+    // Adapters stack: each was trained on top of those before it.
     bool beneath = i + 1 < adapters.size() || *GenerationArguments(options).merge_lora;
     if (beneath || tuner::should_merge_for_inference(model, adapter)) tuner::merge_adapter(model, adapter);
   }

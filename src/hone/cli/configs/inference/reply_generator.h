@@ -1,4 +1,4 @@
-// A model with its adapters, its template, its sampling settings and an engine: everything an answer needs.
+// A model with its adapters, template, sampling settings and engine: everything needed to generate.
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -14,7 +14,7 @@ class ReplyGenerator {
  public:
   explicit ReplyGenerator(const Options& options);
 
-  // `index` sets the random draws of several answers apart.
+  // `index` separates the random streams of several completions.
   engine::Request request_for(const data::Conversation& conversation, uint64_t index = 0) const;
 
   engine::Engine& engine() { return *engine_; }

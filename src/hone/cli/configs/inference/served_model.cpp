@@ -12,7 +12,7 @@
 namespace hone::cli {
 namespace {
 
-// {"image": 4, "video": 1}, as vLLM has it.
+// {"image": 4, "video": 1}, as in vLLM.
 serve::MediaLimits media_limits(const EngineArguments& args) {
   serve::MediaLimits limits;
   if (!args.vllm_limit_mm_per_prompt.has_value()) return limits;
@@ -35,8 +35,8 @@ serve::MediaLimits media_limits(const EngineArguments& args) {
 data::EncodeConfig prompt_config(const Options& options) {
   auto config = encode_config(options, 0);
   if (!ModelArguments(options).guard_special_tokens.is_set())
-    config.guard_special_tokens = true;   // what strangers write stays text
-  config.pictures.sources.paths = false;  // and names no files of this machine
+    config.guard_special_tokens = true;   // special tokens in a client's text stay text
+  config.pictures.sources.paths = false;  // and its paths do not refer to files of this machine
   config.pictures.sources.fetch = nullptr;
   return config;
 }

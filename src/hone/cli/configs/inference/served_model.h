@@ -1,4 +1,4 @@
-// From options to what requests see of a model: its names, its template, what they leave open.
+// From options to the model as requests see it: its names, its template, default parameters.
 #pragma once
 #include "hone/cli/options.h"
 #include "hone/engine/engine.h"
@@ -7,7 +7,7 @@
 
 namespace hone::cli {
 
-// Of prompts that strangers write.
+// For prompts from untrusted clients.
 data::EncodeConfig prompt_config(const Options& options);
 
 serve::ServedModel served_model(const Options& options, const std::filesystem::path& folder,

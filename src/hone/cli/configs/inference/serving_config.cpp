@@ -17,14 +17,14 @@ namespace {
 
 constexpr int kPagePort = 7860;
 
-// LLaMA-Factory's server is set up by its environment; what stands on the command line wins.
+// LLaMA-Factory's server is configured by environment variables; command-line options take precedence.
 std::string setting(const ServerArguments& args, const Arg<std::string>& option, const char* variable) {
   if (!option.is_set() && args.uses_factory_dialect())
     if (const char* value = std::getenv(variable); value && *value) return value;
   return *option;
 }
 
-// None: the default may move on to the next free one.
+// None: the default port may fall back to the next free one.
 std::optional<int> chosen_port(const ServerArguments& args, bool page) {
   if (args.port.is_set()) return static_cast<int>(*args.port);
   const char* variable = page ? "GRADIO_SERVER_PORT" : "API_PORT";
@@ -43,7 +43,7 @@ std::string environment_value(const char* name) {
 
 std::chrono::milliseconds seconds(double value) { return std::chrono::milliseconds(static_cast<int64_t>(value * 1000)); }
 
-// "@FILE" keeps the key out of the list of processes.
+// "@FILE" keeps the key out of the process list.
 std::string key_in(std::string word) {
   if (!word.starts_with('@')) return word;
   auto key = trimmed(read_file(word.substr(1)));
@@ -112,7 +112,7 @@ serve::TrustedCertificates trusted_certificates() {
 serve::ProxyConfig proxy_config(const Options& options) {
   return {.base_url = *ServerArguments(options).base_url,
           .key = environment_value("OPENAI_API_KEY"),
-          .look = {*ServerArguments(options).studio_title, *ServerArguments(options).lang, "image"},  // what it takes shows there
+          .look = {*ServerArguments(options).studio_title, *ServerArguments(options).lang, "image"},  // offers images
           .trusted = trusted_certificates()};
 }
 

@@ -7,7 +7,7 @@
 namespace hone::cli {
 namespace {
 
-// Each process reads its own rows, losses are divided by the tokens of all, and the order of rows depends on the seed alone.
+// Each process reads its own rows, losses are divided by the global token count, and the order of rows depends only on the seed.
 constexpr std::string_view kWithoutEffect[] = {"dispatch_batches", "even_batches", "use_seedable_sampler", "non_blocking",
                                                "use_configured_state"};
 
@@ -16,14 +16,14 @@ UserError wrong_accelerator(const DistributedArguments& args, const std::string&
                    fmt::format("expected {}", expected));
 }
 
-// As in transformers: it takes the place of gradient_accumulation_steps, and both at once would leave open which counts.
+// As in transformers: it replaces gradient_accumulation_steps, and setting both would be ambiguous.
 void read_accumulation(const DistributedArguments& args, const Json& settings, train::TrainingJob& job) {
   const auto steps = TrainingArguments(args.options()).gradient_accumulation_steps;
   if (settings.is_null()) return;
   if (!settings.is_object()) throw wrong_accelerator(args, "gradient_accumulation_kwargs", settings, "an object");
   for (const auto& [key, value] : settings.items()) {
     if (key == "sync_each_batch" || key == "adjust_scheduler" || key == "sync_with_dataloader")
-      continue;  // gradients come out the same
+      continue;  // the gradients are the same
     if (key != "num_steps")
       throw wrong_accelerator(args, "gradient_accumulation_kwargs." + key, value, "num_steps or sync_each_batch");
     if (!value.is_number_integer() || value.get<int64_t>() < 1)

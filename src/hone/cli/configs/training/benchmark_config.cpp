@@ -11,7 +11,7 @@
 namespace hone::cli {
 namespace {
 
-// The engine computes with the weights that train.
+// The engine shares the weights being trained.
 std::unique_ptr<eval::Model> benchmarked_model(const train::BenchmarkInput& input, engine::Engine& engine, bool chat) {
   auto ends = input.encoder->stop_ids();
   if (auto eos = input.tokenizer->special().eos) ends.push_back(*eos);
@@ -19,7 +19,7 @@ std::unique_ptr<eval::Model> benchmarked_model(const train::BenchmarkInput& inpu
                                  {.apply_chat_template = chat, .fewshot_as_multiturn = true, .eos_token_ids = std::move(ends)});
 }
 
-// ms-swift logs one score of each benchmark.
+// ms-swift logs one score per benchmark.
 Json first_scores(const std::vector<eval::TaskResult>& results) {
   Json scores = Json::object();
   for (const auto& result : results)

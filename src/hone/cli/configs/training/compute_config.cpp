@@ -12,7 +12,7 @@
 namespace hone::cli {
 namespace {
 
-// Liger's switches by their names, with its defaults: what is not named takes part.
+// Liger's switches by name, with its defaults: kernels that are not named are enabled.
 ops::FusedOperators fused_by_config(const ModelArguments& args) {
   ops::FusedOperators fused;
   if (!args.liger_kernel_config.has_value()) return fused;
@@ -34,7 +34,7 @@ ops::FusedOperators fused_by_config(const ModelArguments& args) {
     auto found = std::ranges::find(switches, name, [](const auto& each) { return each.first; });
     if (found != std::end(switches))
       *found->second = value.get<bool>();
-    else if (name != "geglu" && name != "layer_norm")  // Liger's too, of families that are not here
+    else if (name != "geglu" && name != "layer_norm")  // Liger's too, for families that hone lacks
       throw UserError(ExitCode::usage, fmt::format("{}: \"{}\" is none of its switches", shown, name),
                       "expected rope, rms_norm, swiglu, cross_entropy and fused_linear_cross_entropy");
   }
@@ -89,7 +89,7 @@ bool wants_shifted_attention(const Options& options, const model::DecoderConfig&
 }  // namespace
 
 void read_compute(const Options& options, const model::DecoderConfig& config, train::TrainingJob& job) {
-  fused_by_config(ModelArguments(options));  // its mistakes show before any process is started
+  fused_by_config(ModelArguments(options));  // reports its errors before starting any process
   job.float8 = wants_float8(options);
   job.shifted_attention = wants_shifted_attention(options, config);
 }

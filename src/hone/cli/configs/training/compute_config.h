@@ -1,15 +1,15 @@
-// How a training run computes: which operators are fused, 8-bit floats, attention within groups.
+// How a training run computes: fused operators, float8, shifted attention.
 #pragma once
 #include "hone/cli/options.h"
 #include "hone/train/run.h"
 
 namespace hone::cli {
 
-// Throws UserError(usage) for settings that contradict each other or that this model cannot have.
+// Throws UserError(usage) for contradictory settings or those that this model does not support.
 void read_compute(const Options& options, const model::DecoderConfig& config, train::TrainingJob& job);
 
-// What libtorch and the operators keep for the whole process: TF32, and which operators are fused. Set in the process that
-// trains.
+// Process-wide settings of libtorch and the operators: TF32,
+// and which operators are fused. Set in the training process.
 void set_process_switches(const Options& options);
 
 }  // namespace hone::cli

@@ -15,7 +15,7 @@ namespace {
 
 using train::DistillationConfig;
 
-// One address, or ms-swift's list of several: [{"url": "http://127.0.0.1:8000", "tags": ["math"]}, …].
+// One URL, or ms-swift's list of several: [{"url": "http://127.0.0.1:8000", "tags": ["math"]}, …].
 std::vector<train::TeacherServer> teacher_servers(const DistillationArguments& args) {
   const auto text = args.teacher_model_server.value_or("");
   if (text.empty()) return {};
@@ -65,7 +65,7 @@ void read_teacher(const Options& options, DistillationConfig& config) {
   config.seq_kd = *args.seq_kd;
   config.temperature = *GenerationArguments(options).temperature;
   config.lmbda = *args.lmbda;
-  validate(config);  // before a model is looked for
+  validate(config);  // before locating a model
   locate_teacher(options, config.teacher);
 }
 

@@ -5,14 +5,14 @@
 
 namespace hone::cli {
 
-// Throws UserError(usage) for what does not go together.
+// Throws UserError(usage) for incompatible settings.
 void apply_distillation(const Options& options, train::TrainingJob& job);
-// The teacher that options name; neither a folder nor servers where they name none. Throws UserError(usage) for addresses that
-// are none, or elsewhere without permission.
+// The teacher named by the options; neither a folder nor servers if none is named. Throws UserError(usage) for invalid addresses,
+// or remote ones without permission.
 train::TeacherConfig read_teacher_names(const Options& options);
-// Finds the model that it names.
+// Locates its model.
 void locate_teacher(const Options& options, train::TeacherConfig& teacher);
-// For methods that know no teacher.
+// For methods without a teacher.
 void refuse_teacher(const Options& options, std::string_view method);
 
 }  // namespace hone::cli

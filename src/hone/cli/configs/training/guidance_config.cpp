@@ -21,7 +21,7 @@ void read_policy_teacher(const Options& options, ReinforcementConfig& config) {
   teacher.in_loss = *args.sdar_loss_coef > 0;
   config.policy.sdar_coef = *args.sdar_loss_coef;
   config.policy.sdar_gate_beta = *args.sdar_gate_beta;
-  // Rows may make the policy its own teacher, where its loss takes advantages of single tokens.
+  // Rows may make the policy its own teacher if the loss supports per-token advantages.
   const bool asked = !teacher.is_policy() || teacher.reweight || teacher.in_loss;
   const auto objective = config.policy.objective;
   const bool by_sequence =

@@ -21,7 +21,7 @@ std::vector<std::string> foreign_loss_scales(const std::string& words) {
   return names;
 }
 
-// One text at a time, whichever thread asks.
+// One text at a time, from any thread.
 class LossScaleWorker {
  public:
   LossScaleWorker(const train::rl::PluginConfig& plugins, const std::vector<std::string>& names)

@@ -4,7 +4,7 @@
 
 namespace hone::cli {
 
-// Names of --loss_scale that are not hone's own are those of --external_plugins. Before an encoder is made.
+// Unknown names of --loss_scale are looked up in --external_plugins. Call it before creating an encoder.
 void add_plugin_loss_scales(const Options& options);
 
 }  // namespace hone::cli

@@ -32,7 +32,7 @@ int64_t world_size(const Options& options) {
   return std::max(1, launch.processes) * launch.nodes;
 }
 
-// "zero3", a path, an object; LLaMA-Factory's own example by name, wherever its checkout is.
+// "zero3", a path, an object, or the file name of one of LLaMA-Factory's examples, regardless of the checkout's location.
 Json deepspeed_json(const DistributedArguments& args) {
   const auto& value = args.deepspeed.raw();
   if (!value.is_string()) return value;
@@ -51,7 +51,7 @@ Json deepspeed_json(const DistributedArguments& args) {
                   "expected zero0, zero1, zero2, zero3, zero2_offload, zero3_offload, or a DeepSpeed JSON file");
 }
 
-// What `accelerate launch` was told on its line, then in its file.
+// Options of `accelerate launch`, then its config file.
 Json accelerate_settings(const DistributedArguments& args) {
   if (!args.accelerate_launch.has_value()) return Json::object();
   auto line = *args.accelerate_launch;
@@ -89,14 +89,14 @@ void check_stated(const Options& options, const Json& stated) {
       ours = *args.max_grad_norm;
     else
       ours = *(name == "gradient_accumulation_steps" ? args.gradient_accumulation_steps : args.per_device_train_batch_size);
-    if (ours == value || (name == "bf16" && value == true)) continue;  // bfloat16 weights are computed with as they are
+    if (ours == value || (name == "bf16" && value == true)) continue;  // bfloat16 weights are used directly
     throw UserError(ExitCode::usage,
                     fmt::format("the sharding configuration says {} is {}, the run says {}", name, value.dump(), ours.dump()),
                     "make them agree, or write \"auto\" into the configuration");
   }
 }
 
-// accelerate's parallelism_config, the run's or else that of the launcher's file, where every key repeats the name.
+// accelerate's parallelism_config: the run's own, else that of the launcher's file, where every key repeats the name.
 Json parallelism_settings(const DistributedArguments& args) {
   if (args.parallelism_config.has_value()) return *args.parallelism_config;
   constexpr std::string_view kName = "parallelism_config", kPrefix = "parallelism_config_";
@@ -108,7 +108,7 @@ Json parallelism_settings(const DistributedArguments& args) {
   return config;
 }
 
-// The axes of Megatron's layouts, under the words of a device mesh.
+// Megatron's layouts as axes of the device mesh.
 void read_layout(const DistributedArguments& args, train::ParallelConfig& parallel) {
   if (!args.tensor_parallel_size.exists()) return;
   auto& layout = parallel.layout;
@@ -146,7 +146,7 @@ void read_distributed_optimizer(const DistributedArguments& args, const at::Devi
   if (offloads) sharding.offload_fraction = *args.optimizer_offload_fraction;
 }
 
-// DeepSpeed's AutoTP, which knows ZeRO 1 and 2 beside it.
+// DeepSpeed's AutoTP, which combines with ZeRO 1 and 2.
 void read_auto_tp(const DistributedArguments& args, train::ParallelConfig& parallel) {
   if (!args.deepspeed_autotp_size.has_value() || *args.deepspeed_autotp_size == 1) return;
   if (parallel.sharding.stage == 3)
@@ -156,7 +156,7 @@ void read_auto_tp(const DistributedArguments& args, train::ParallelConfig& paral
   parallel.layout.tp = static_cast<int>(*args.deepspeed_autotp_size);
 }
 
-// LLaMA-Factory's HyperParallel: FSDP2, or tensor parallelism.
+// LLaMA-Factory's HyperParallel: FSDP2 or tensor parallelism.
 void read_hyper_parallel(const DistributedArguments& args, train::ParallelConfig& parallel) {
   if (!args.use_hyper_parallel) return;
   const auto settings = args.hyper_parallel_args.has_value() ? *args.hyper_parallel_args : Json::object();
@@ -179,7 +179,7 @@ void read_parallelism(const DistributedArguments& args, train::ParallelConfig& p
   if (sharding.shard_size > 1 && sharding.stage == 0) sharding.stage = 3;
 }
 
-// Accelerators that a run may use: those it names, else all available.
+// Accelerators that a run may use: the ones it names, else all available.
 int usable_devices(const Options& options) {
   const ModelArguments args(options);
   auto name = *args.devices;
@@ -188,8 +188,8 @@ int usable_devices(const Options& options) {
   return at::getAccelerator() ? at::accelerator::deviceCount() : 0;
 }
 
-// Where memory has near and far parts, each process keeps to neighboring cores, and what it allocates lies beside them. Slurm has
-// seen to that itself.
+// On NUMA machines each process is bound to neighboring
+// cores and allocates local memory. Slurm does this itself.
 void stay_in_own_nodes(int ranks) {
   const auto nodes = numa_nodes(allowed_cores());
   if (nodes.size() < 2 || std::getenv("SLURM_PROCID")) return;
@@ -197,7 +197,7 @@ void stay_in_own_nodes(int ranks) {
   if (bind_to(own)) log::debug("this process keeps to the cores {}", device::core_list(own));
 }
 
-// Processes of a machine share its cores. Our supervisor and torchrun say so in OMP_NUM_THREADS; Slurm and a bare RANK do not.
+// Processes of a machine share its cores. hone's supervisor and torchrun set OMP_NUM_THREADS; Slurm and a bare RANK do not.
 void share_cores(const ModelArguments& args, train::TrainingJob& job) {
   int ranks = parallel::world_from_environment().local_size;
   if (ranks < 2) return;
@@ -228,7 +228,7 @@ bool asks_for_deepspeed(const Options& options) {
   return launched.value(kLaunchedAs, std::string()) == "DEEPSPEED" && !launched.value("use_fsdp", false);
 }
 
-// accelerate counts processes of all machines.
+// accelerate counts the processes of all machines.
 std::map<std::string, std::string> accelerate_launch(const Options& options) {
   const auto settings = accelerate_settings(DistributedArguments(options));
   static constexpr std::pair<const char*, const char*> kNames[] = {{"num_processes", "NPROC_PER_NODE"},

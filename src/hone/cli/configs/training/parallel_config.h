@@ -1,4 +1,4 @@
-// From options to how a run is spread over processes. The only code that reads options of sharding and launching.
+// From options to the parallel layout of a run. The only code that reads options of sharding and launching.
 #pragma once
 #include <map>
 
@@ -16,17 +16,17 @@ void read_parallel(const Options& options, train::TrainingJob& job);
 std::string launched_precision(const Options& options);
 bool launched_on_cpu(const Options& options);
 
-// What DeepSpeed's, FSDP's or accelerate's settings ask to be sharded; none when there are no such settings.
+// The sharding settings of DeepSpeed, FSDP or accelerate; none if there are no such settings.
 std::optional<parallel::ShardingRequest> sharding_request(const Options& options);
 
-// Whether they are DeepSpeed's, be it in accelerate's file.
+// Whether they are DeepSpeed's, also inside accelerate's file.
 bool asks_for_deepspeed(const Options& options);
 
-// What accelerate's launch line and file say about processes, under the names that the environment has for it: NPROC_PER_NODE …
+// Process settings of accelerate's launch options and file, under the names of environment variables: NPROC_PER_NODE …
 std::map<std::string, std::string> accelerate_launch(const Options& options);
 
-// What to start on this node: the environment's word, then accelerate's launch line and file. LLaMA-Factory starts a process for
-// each visible device, or one when FORCE_TORCHRUN is set; called after the device was chosen, which makes NPUs visible.
+// The processes to start on this node: from the environment, then accelerate's launch options and file. LLaMA-Factory starts one
+// per visible device, or a single one with FORCE_TORCHRUN; called after the device is chosen, which makes NPUs visible.
 parallel::LaunchConfig launch_of(const Options& options);
 // LLaMA-Factory's USE_RAY=1.
 bool uses_ray(const Options& options);

@@ -16,7 +16,7 @@ using train::rl::KlEstimator;
 using train::rl::PpoConfig;
 using train::rl::ReinforcementConfig;
 
-// trl 0.9 at its defaults, which LLaMA-Factory leaves alone.
+// The defaults of trl 0.9, which LLaMA-Factory does not change.
 void read_factory_objective(const PpoArguments& args, PpoConfig& ppo) {
   constexpr double kFirstKlCoef = 0.2, kRatioThreshold = 10;
   ppo.experience.kl_coef = kFirstKlCoef;
@@ -56,7 +56,7 @@ void read_objective_of_ppo(const Options& options, ReinforcementConfig& config) 
   config.beta = ppo.experience.kl_coef;
 }
 
-// A rollout is what gradients are accumulated over, once for each mini-batch; LLaMA-Factory buffers several of them.
+// One rollout covers the gradient accumulation steps of every mini-batch; LLaMA-Factory buffers several rollouts.
 void read_batches(const Options& options, train::TrainingJob& job, ReinforcementConfig& config) {
   const PpoArguments args(options);
   auto& accumulation = job.trainer.gradient_accumulation_steps;
@@ -75,7 +75,7 @@ void read_batches(const Options& options, train::TrainingJob& job, Reinforcement
   accumulation /= mini_batches;
 }
 
-// By default the critic begins as the reward model, where there is one, as in ms-swift; in LLaMA-Factory it is the policy's head.
+// As in ms-swift, the critic defaults to the reward model, if there is one; in LLaMA-Factory it is a head of the policy.
 void read_value_model(const Options& options, train::TrainingJob& job, ReinforcementConfig& config) {
   const ModelArguments model_args(options);
   const PpoArguments ppo_args(options);

@@ -5,9 +5,9 @@
 
 namespace hone::cli {
 
-// Throws UserError(usage) for what does not go together.
+// Throws UserError(usage) for incompatible settings.
 void apply_ppo(const Options& options, train::TrainingJob& job);
-// Whether the critic is a model of its own, as far as the options say.
+// Whether the critic is a separate model, according to the options.
 bool has_own_value_model(const Options& options);
 
 }  // namespace hone::cli

@@ -34,7 +34,7 @@ Preference method_named(const std::string& name) {
   return Preference::none;
 }
 
-// trl calls one of them by two names.
+// trl has two names for one of the losses.
 std::vector<std::string> asked_losses(const PreferenceArguments& args) {
   auto names = *args.loss_type;
   for (auto& name : names)
@@ -42,7 +42,7 @@ std::vector<std::string> asked_losses(const PreferenceArguments& args) {
   return names;
 }
 
-// Empty: the method has one loss.
+// Empty: the method has a single loss.
 std::vector<std::string> losses_of(const Options& options, Preference method) {
   if (uses_factory_dialect(options)) return method == Preference::dpo ? kFactoryLosses : std::vector<std::string>{};
   if (method == Preference::kto) return kKtoLosses;
@@ -90,7 +90,7 @@ void read_swift_losses(const PreferenceArguments& args, PreferenceConfig& config
               config.rpo_alpha);
 }
 
-// `stage: dpo` is all of them, told apart by pref_loss.
+// `stage: dpo` covers all of these methods; pref_loss selects one.
 void read_factory_losses(const PreferenceArguments& args, PreferenceConfig& config) {
   const auto loss = asked_losses(args).front();
   if (loss == "orpo") config.method = Preference::orpo;
@@ -104,7 +104,7 @@ void read_factory_losses(const PreferenceArguments& args, PreferenceConfig& conf
   if (config.method == Preference::dpo) config.bco_weight = *args.pref_bco_weight;
 }
 
-// Settings of losses, given to a method that has no choice of them.
+// Loss settings that have no effect on the chosen method.
 void note_unused(const Options& options, const PreferenceConfig& config) {
   const PreferenceArguments args(options);
   const auto name = training_method(options);
@@ -136,19 +136,19 @@ void read_pairs(const Options& options, train::TrainingJob& job) {
     log::warning("{} has no effect: it belongs to dpo", preference_args.ld_alpha.flag());
     config.ld_alpha.reset();
   }
-  // ORPO learns every answer of a conversation, the others the last one.
+  // ORPO learns every response of a conversation, the other methods only the last one.
   if (config.method == Preference::orpo && template_args.loss_scale.exists() && !template_args.loss_scale.is_set())
     job.encode.loss_scale = "default";
   note_smoothing(preference_args, config);
   job.loader.pairs = job.eval_loader.pairs = true;
 }
 
-// LLaMA-Factory's reward models are language models with a head of values, which the newest adapter or the model's folder brings.
+// LLaMA-Factory's reward models are language models with a value head, which comes from the newest adapter or the model's folder.
 void add_value_head_to(const ModelArguments& args, train::TrainingJob& job) {
   auto adapters = *args.adapters;
   job.load.changes.value_head = adapters.empty() ? job.model_folder : hub::locate_model(adapters.back());
   job.load.changes.head_seed = static_cast<uint64_t>(*args.seed);
-  // What gives tokens takes no part in a value.
+  // The LM head does not take part in computing a value.
   if (job.tuner.kind == tuner::TunerType::full &&
       !model::read_config(job.model_folder, job.load.changes.config).tie_word_embeddings)
     job.tuner.parameters.freeze.push_back("lm_head");

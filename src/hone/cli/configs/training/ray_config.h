@@ -1,4 +1,4 @@
-// LLaMA-Factory's run on a Ray cluster: USE_RAY=1 and what it says of the cluster.
+// LLaMA-Factory on a Ray cluster: USE_RAY=1 and its cluster settings.
 #pragma once
 #include <optional>
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace hone::cli {
 
-// The words for `hone ray-submit` before "--"; nothing where hone starts the processes itself: without USE_RAY, where no option
-// speaks of a cluster, and in a process that was started for a rank. Throws UserError(usage).
+// The arguments of `hone ray-submit` before "--"; nothing if hone starts the processes itself: without USE_RAY, without options
+// about a cluster, and in a process that was started as a rank. Throws UserError(usage).
 std::optional<std::vector<std::string>> ray_submission(const Options& options);
 
 }  // namespace hone::cli

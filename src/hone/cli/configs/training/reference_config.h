@@ -5,8 +5,8 @@
 
 namespace hone::cli {
 
-// `needed`: the method compares with a reference. `method` names it in the message to who gives one that nothing is compared
-// with.
+// `needed`: the method uses a reference. `method` names
+// it in the error for a reference that is not used.
 void read_reference(const Options& options, bool needed, std::string_view method, train::TrainingJob& job);
 
 }  // namespace hone::cli

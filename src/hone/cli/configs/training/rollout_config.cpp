@@ -66,7 +66,7 @@ int64_t reward_bits(const RewardArguments& args) {
   return bits;
 }
 
-// reward_model_type says what reward_model names: an adapter of the model that trains, a model, or the address of one.
+// reward_model_type defines what reward_model names: an adapter of the policy, a model, or the URL of a server.
 void read_factory_model(const RewardArguments& args, const train::TrainingJob& job, ReinforcementConfig& config) {
   const auto models = *args.reward_model;
   if (models.empty()) return;
@@ -95,7 +95,7 @@ void read_factory_model(const RewardArguments& args, const train::TrainingJob& j
   config.reward_models.push_back(std::move(model));
 }
 
-// --vllm_server_base_url, or a host and a port each; one port serves for all hosts.
+// --vllm_server_base_url, or pairs of host and port; a single port applies to all hosts.
 std::vector<std::string> server_addresses(const EngineArguments& args) {
   auto addresses = *args.vllm_server_base_url;
   const auto hosts = *args.vllm_server_host, ports = *args.vllm_server_port;
@@ -176,7 +176,7 @@ void read_sampling(const Options& options, ReinforcementConfig& config) {
   if (sampling.max_tokens <= 0)
     throw UserError(ExitCode::usage, fmt::format("{} is {}", generation_args.max_new_tokens.where(), sampling.max_tokens),
                     "expected 1 or more");
-  if (uses_factory_dialect(options)) return;  // its PPO says nothing about an engine
+  if (uses_factory_dialect(options)) return;  // its PPO has no engine settings
   auto& engine = config.engine;
   engine.max_num_seqs = *engine_args.vllm_max_num_seqs;
   engine.gpu_memory_utilization = *engine_args.vllm_gpu_memory_utilization;
@@ -197,7 +197,7 @@ void read_rewards(const Options& options, std::string_view method, train::Traini
   if (!uses_factory_dialect(options)) read_functions(options, config);
   config.rewards.max_completion_length = config.sampling.max_tokens;
   uses_factory_dialect(options) ? read_factory_model(args, job, config) : read_models(args, job, config);
-  const auto made = make_rewards(config.rewards);  // names and settings are judged now, before a model is loaded
+  const auto made = make_rewards(config.rewards);  // validates names and settings before loading a model
   const auto count = made.size() + config.reward_models.size() + (config.turns && config.turns->gym_reward ? 1 : 0);
   const bool taught = config.teacher && !config.teacher->is_policy();
   if (count == 0 && !taught)

@@ -1,4 +1,4 @@
-// What all methods share that learn from completions of their own: how they are sampled, and what they are worth.
+// Settings common to all methods with rollouts: sampling and rewards.
 #pragma once
 #include <string_view>
 
@@ -9,10 +9,10 @@ namespace hone::cli {
 
 // Whether completions come from rollout servers.
 bool uses_rollout_servers(const Options& options);
-// Where rewards come from: --external_plugins, --plugin_python, --plugin_memory_limit, --reward_timeout, --remote_rewards.
+// The source of rewards: --external_plugins, --plugin_python, --plugin_memory_limit, --reward_timeout, --remote_rewards.
 void read_plugin_options(const Options& options, train::rl::RewardConfig& rewards);
 void read_sampling(const Options& options, train::rl::ReinforcementConfig& config);
-// `method` as messages call it. Throws UserError(usage) where there is no reward.
+// `method` as in messages. Throws UserError(usage) if there is no reward.
 void read_rewards(const Options& options, std::string_view method, train::TrainingJob& job,
                   train::rl::ReinforcementConfig& config);
 

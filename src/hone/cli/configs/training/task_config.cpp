@@ -35,7 +35,7 @@ Value named(const std::pair<std::string_view, Value> (&list)[N], std::string_vie
   HONE_CHECK(false, "no row called {}", name);
 }
 
-// A number out of the environment, where ms-swift looks for the settings of these losses.
+// A numeric environment variable: ms-swift reads the settings of these losses from there.
 double variable_number(const char* variable, double otherwise) {
   const char* text = std::getenv(variable);
   if (!text || !*text) return otherwise;
@@ -107,7 +107,7 @@ ProblemType problem_of_labels(const ModelArguments& args, const Json& hf, int64_
   return labels == 1 ? ProblemType::regression : ProblemType::single_label;
 }
 
-// Nested sizes as {"512": 1.0, "256": 0.5}.
+// Matryoshka dimensions as {"512": 1.0, "256": 0.5}.
 std::vector<std::pair<int64_t, double>> nested_sizes(const ModelArguments& args) {
   std::vector<std::pair<int64_t, double>> sizes;
   if (!args.mrl_dims.has_value()) return sizes;
@@ -130,11 +130,11 @@ std::string loss_of(const Options& options, Task task) {
   const ModelArguments model_args(options);
   const TrainingArguments training_args(options);
   bool given = options.verb() & (kSft | kPt) && !uses_factory_dialect(options) &&
-               training_args.loss_type.has_value();  // others are of preferences
+               training_args.loss_type.has_value();  // the other losses are for preferences
   auto asked = given ? *training_args.loss_type : "";
   static const std::vector<std::string> kLikeness = {"infonce", "cosine_similarity", "contrastive", "online_contrastive"},
                                         kRelevance = {"pointwise_reranker", "listwise_reranker"};
-  // Older scripts name the generative variants by losses of their own, which compute the same.
+  // Older scripts select the generative variants by separate loss names, which compute the same.
   if (asked == "generative_reranker") asked = "pointwise_reranker";
   if (asked == "listwise_generative_reranker") asked = "listwise_reranker";
   static const std::vector<std::string> kOther = {"cross_entropy"},
@@ -166,7 +166,7 @@ data::PoolingDataConfig group_rows(const TaskConfig& task) {
   return groups;
 }
 
-// Each task and loss has its own measures; asking for another one's would not be followed.
+// Each task and loss has its own metrics; a metric of another task is rejected.
 void check_measure(const Options& options, const TaskConfig& task) {
   const ModelArguments model_args(options);
   const TrainingArguments training_args(options);
@@ -184,7 +184,7 @@ void check_measure(const Options& options, const TaskConfig& task) {
                     "leave it out: each task and loss has its own measures");
 }
 
-// A reward model is a classifier; every other method of preferences, and GRPO, needs a model that writes, as most tasks do.
+// A reward model is a classifier; every other preference method, GRPO and most tasks need a generative model.
 void check_head(const Options& options, const train::TrainingJob& job) {
   const ModelArguments model_args(options);
   const PreferenceArguments preference_args(options);
@@ -215,7 +215,7 @@ std::optional<std::filesystem::path> value_head_folder(const Options& options, c
   auto newest = folder;
   for (const auto& adapter : *args.adapters)
     if (fs::exists(adapter) || adapter.find('=') == adapter.npos)
-      newest = hub::locate_adapter(adapter);  // those with a name are for requests
+      newest = hub::locate_adapter(adapter);  // named adapters are for requests
   if (io::holds_value_head(newest)) return newest;
   if (!by_stage) return std::nullopt;
   throw UserError(ExitCode::bad_checkpoint,
@@ -229,10 +229,10 @@ TaskConfig task_config(const Options& options, const std::filesystem::path& fold
   if (value_head_folder(options, folder))
     return {.task = Task::seq_cls, .problem = ProblemType::regression, .labels = 1, .uses_value_head = true};
   if (!args.task_type.exists() || (options.verb() & kTraining && uses_factory_dialect(options)))
-    return config;  // LLaMA-Factory trains by stage
+    return config;  // LLaMA-Factory selects training by stage
   config.task = named(train::kTaskNames, *args.task_type);
   config.loss = loss_of(options, config.task);
-  if (!std::filesystem::exists(folder / "config.json")) return config;  // who loads the model says what is missing
+  if (!std::filesystem::exists(folder / "config.json")) return config;  // loading the model reports what is missing
   auto hf = folder_config(folder);
   if (config.is_generative() && !args.task_type.is_set() && holds_classifier(hf)) config.task = Task::seq_cls;
   if (config.task == Task::seq_cls || config.task == Task::reranker) {
@@ -263,7 +263,7 @@ Json task_changes(const Options& options, const std::filesystem::path& folder) {
   for (const auto& [name, value] : kProblems)
     if (task.task == Task::seq_cls && value == task.problem) problem = name;
   auto changes = model::classifier_changes(hf, task.labels, problem);
-  // transformers looks for the last token that is no padding.
+  // transformers pools at the last non-padding token.
   if (hf.value("pad_token_id", Json()).is_null())
     if (auto tokenizer = text::Tokenizer::load(folder); tokenizer->special().pad)
       changes["pad_token_id"] = *tokenizer->special().pad;
@@ -293,10 +293,10 @@ void apply_task(const Options& options, train::TrainingJob& job) {
     job.loader.groups = job.eval_loader.groups = group_rows(job.task);
   }
   bool scores = job.task.task == Task::seq_cls || job.task.task == Task::reranker;
-  // As PEFT does for classifiers: the head is new and trains whole.
+  // As in PEFT for classifiers: the head is new and fully trained.
   if (scores) job.tuner.lora.modules_to_save.insert(job.tuner.lora.modules_to_save.end(), {"classifier", "score"});
   job.tuner.peft_task = scores ? "SEQ_CLS" : job.task.task == Task::embedding ? "" : "CAUSAL_LM";
-  // What gives tokens takes no part in an embedding.
+  // The LM head does not take part in computing an embedding.
   if (job.task.task == Task::embedding && !model::read_config(job.model_folder, job.load.changes.config).tie_word_embeddings)
     job.tuner.parameters.freeze.push_back("lm_head");
 }

@@ -19,7 +19,7 @@ std::string webhook_of(const Arg<std::string>& option) {
   return url;
 }
 
-// An address stands in a mail's head: what breaks lines or begins another address has no place in it.
+// The address goes into a mail header, so line breaks and separators of addresses are rejected.
 std::string mail_address(const Arg<std::string>& option, bool several) {
   auto address = option.required();
   auto strange = std::ranges::any_of(
@@ -85,7 +85,7 @@ void read_swanlab(const TrackerArguments& args, train::TrainerConfig& config) {
     swanlab.notification = args.swanlab_lark_webhook_url.has_value() ? factory_notification(args) : swift_notification(args);
 }
 
-// A name as one part of a path.
+// The name as a single path component.
 std::string file_name_of(std::string name) {
   std::ranges::replace(name, '/', '-');
   return name == "." || name == ".." ? "" : name;
@@ -106,7 +106,7 @@ void read_trackers(const Options& options, train::TrainerConfig& config) {
     config.report_to.push_back(name);
   }
   read_swanlab(args, config);
-  // A run is called after its folder, in TensorBoard and by all who read its files.
+  // The run is named after its folder in TensorBoard and in all of its files.
   const auto& asked = config.swanlab.enabled && args.swanlab_exp_name.has_value() ? args.swanlab_exp_name : args.run_name;
   config.run_name = fs::path(file_name_of(args.project.value_or(""))) / file_name_of(asked.value_or(""));
 }

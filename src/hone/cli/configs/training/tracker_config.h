@@ -1,4 +1,4 @@
-// From --report_to and SwanLab's options to what the trainer reports where, and whom it notifies at the end.
+// From --report_to and SwanLab's options to trackers and the notification at the end.
 #pragma once
 #include "hone/cli/options.h"
 #include "hone/train/config.h"

@@ -46,7 +46,7 @@ IntervalStrategy every(const std::string& text) {
                            : IntervalStrategy::steps;
 }
 
-// Whether passes are captured, where torch.compile's settings say so.
+// Whether passes are captured as graphs, according to torch.compile's settings.
 bool uses_cuda_graphs(const TrainingArguments& args) {
   const auto backend = args.torch_compile_backend.value_or(""), mode = args.torch_compile_mode.value_or("");
   const bool captures = backend == "cudagraphs" || mode == "reduce-overhead" || mode == "max-autotune";
@@ -105,7 +105,7 @@ void read_moments(const Options& options, TrainerConfig& config) {
   config.metric_for_best_model = *training_args.metric_for_best_model;
   bool one_by_one = *DataArguments(options).eval_on_each_dataset;
   if (one_by_one && !training_args.metric_for_best_model.is_set())
-    config.metric_for_best_model.clear();  // there is no eval_loss of all
+    config.metric_for_best_model.clear();  // there is no overall eval_loss
   if (training_args.greater_is_better.has_value()) config.greater_is_better = *training_args.greater_is_better;
   config.load_best_model_at_end = *training_args.load_best_model_at_end;
   if (training_args.early_stop_interval.has_value()) config.early_stop_patience = *training_args.early_stop_interval;
@@ -156,7 +156,7 @@ void read_places(const Options& options, const fs::path& model, TrainerConfig& c
 
 }  // namespace
 
-// ms-swift trains half-precision weights as they are; LLaMA-Factory keeps float32 copies unless told otherwise.
+// ms-swift updates half-precision weights directly; LLaMA-Factory keeps float32 master weights unless told otherwise.
 void read_precision(const Options& options, at::ScalarType stored, train::TrainingJob& job) {
   const TrainingArguments args(options);
   bool factory = uses_factory_dialect(options);
@@ -182,13 +182,13 @@ void read_precision(const Options& options, at::ScalarType stored, train::Traini
                  ModelArguments(options).torch_dtype.flag(), fp16 ? "float16" : "bfloat16");
   bool half = type == at::kHalf || fp16, brain = type == at::kBFloat16 || bf16;
   job.trainer.precision = half ? Precision::float16 : brain ? Precision::bfloat16 : Precision::float32;
-  bool block_wise = job.optimizer.name == "badam";  // which keeps float32 copies itself, of one block
+  bool block_wise = job.optimizer.name == "badam";  // which keeps float32 copies of one block itself
   job.trainer.no_master_weights = pure_bf16 || pure_fp16 || block_wise || (!factory && type == at::kBFloat16);
 }
 
 namespace {
 
-// A budget chooses what is run again, and nobody else does.
+// A memory budget alone decides what is recomputed, so other recompute options are rejected.
 void read_budget(const TrainingArguments& args, train::TrainingJob& job) {
   const auto& budget = args.activation_memory_budget;
   if (!budget.has_value()) return;
@@ -205,7 +205,7 @@ void read_budget(const TrainingArguments& args, train::TrainingJob& job) {
                     fmt::format("leave out one of the two; {} 1 keeps everything", budget.flag()));
 }
 
-// Which blocks, or which part of each, activation checkpointing runs again.
+// Which blocks, or which part of each, activation checkpointing recomputes.
 void read_recompute(const Options& options, int64_t layers, train::TrainingJob& job) {
   const TrainingArguments args(options);
   auto& config = job.activation_checkpointing;
@@ -270,7 +270,7 @@ void read_loaders(const Options& options, train::TrainingJob& job) {
   job.eval_loader.shuffle = false;
 }
 
-// ms-swift's callbacks by name: those that hone has are options or always on.
+// ms-swift's callbacks by name: the ones hone has are options or always on.
 void check_callbacks(const Options& options) {
   const OutputArguments args(options);
   for (const auto& name : *args.callbacks) {
@@ -285,7 +285,7 @@ void check_callbacks(const Options& options) {
   }
 }
 
-// There is one library for each kind of device; asking for it is fine, asking for another would not be followed.
+// Each device type has one collective backend; naming it is accepted, naming another one is an error.
 void check_backend(const DistributedArguments& args, at::Device device) {
   if (!args.ddp_backend.has_value()) return;
   std::string_view fitting = device.is_cpu() ? "gloo" : device.is_cuda() ? "nccl" : "hccl";
@@ -296,7 +296,7 @@ void check_backend(const DistributedArguments& args, at::Device device) {
         "leave it out, or choose the device with --devices");
 }
 
-// Rollout servers are asked once nothing else can be wrong.
+// Contacts the rollout servers after all other checks.
 void require_servers(const train::TrainingJob& job) {
   const auto& servers = job.reinforcement  ? job.reinforcement->servers
                         : job.distillation ? job.distillation->servers
@@ -310,7 +310,7 @@ void read_actions(const Options& options, train::TrainingJob& job) {
   check_callbacks(options);
   job.print_parameters = *ModelArguments(options).print_param_status;
   job.do_train = *args.do_train;
-  // transformers' arguments turn do_eval on with eval_strategy; only LLaMA-Factory's workflow looks at it.
+  // transformers' arguments enable do_eval with eval_strategy; only LLaMA-Factory's workflow reads it.
   job.do_eval = *args.do_eval || (uses_factory_dialect(options) && *args.eval_strategy != "no");
   job.do_predict = *args.do_predict;
   if (*args.bf16_full_eval || *args.fp16_full_eval) job.eval_dtype = *args.fp16_full_eval ? at::kHalf : at::kBFloat16;
@@ -335,7 +335,7 @@ train::TrainingJob training_job(const Options& options) {
   const ModelArguments model_args(options);
   const TrainingArguments training_args(options);
   train::TrainingJob job;
-  bool launched = options.front_end() == FrontEnd::accelerate;  // which can launch a run, but has no chat to go on with
+  bool launched = options.front_end() == FrontEnd::accelerate;  // accelerate has no command to chat with the result
   job.program = std::string(program_name(launched ? FrontEnd::factory : options.front_end()));
   job.model_name = model_args.model.required();
   job.model_folder = hub::locate_model(job.model_name, *HubArguments(options).model_revision);
@@ -395,9 +395,9 @@ train::TrainingJob training_job(const Options& options) {
   job.push = push_config(options, job.trainer.output_dir);
   job.args = options.to_json();
   if (job.load.changes.value_head && !job.reinforcement)
-    job.args.update({{"task_type", "seq_cls"}, {"num_labels", 1}});  // for whoever asks the model later
+    job.args.update({{"task_type", "seq_cls"}, {"num_labels", 1}});  // for commands that load the model later
   if (auto name = resolved_template(options, job.model_folder); !name.empty()) job.args["template"] = name;
-  // What was read from files stands there itself: the folder may be read where those files are not.
+  // Values read from files are stored in args.json themselves, since the files may be missing where the folder is loaded.
   if (job.encode.system && TemplateArguments(options).system->ends_with(".txt")) job.args["system"] = *job.encode.system;
   if (model_args.new_special_tokens.has_value()) job.args["new_special_tokens"] = job.new_tokens.special;
   return job;

@@ -5,10 +5,10 @@
 
 namespace hone::cli {
 
-// How long and when, which no model is needed for.
+// Settings about duration and intervals, which need no model.
 train::TrainerConfig trainer_config(const Options& options);
 train::TrainingJob training_job(const Options& options);
-// The types of weights and arithmetic, given what the checkpoint is stored in and what `job` trains.
+// The dtypes of weights and arithmetic, given the checkpoint's dtype and what `job` trains.
 void read_precision(const Options& options, at::ScalarType stored, train::TrainingJob& job);
 
 }  // namespace hone::cli

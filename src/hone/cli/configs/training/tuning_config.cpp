@@ -36,7 +36,7 @@ void read_lora(const Options& options, tuner::LoraConfig& lora) {
   lora.dropout = *args.lora_dropout;
   lora.targets = *args.target_modules;
   lora.modules_to_save = *args.modules_to_save;
-  // LLaMA-Factory trains the embeddings of a vocabulary that it resized.
+  // LLaMA-Factory trains the embeddings of a resized vocabulary.
   if (uses_factory_dialect(options) && lora.modules_to_save.empty() && resizes_vocabulary(ModelArguments(options)))
     lora.modules_to_save = {"embed_tokens", "lm_head"};
   lora.rslora = *args.use_rslora;
@@ -69,7 +69,7 @@ Json reft_fields(const Options& options) {
   return fields;
 }
 
-// A method's own fields, under their names in adapter_config.json.
+// The method's own fields, by their names in adapter_config.json.
 Json method_fields(const Options& options, std::string_view kind) {
   const TunerArguments args(options);
   if (kind == "adalora")
@@ -101,9 +101,9 @@ void choose_kind(const Options& options, tuner::TunerConfig& config) {
   const TunerArguments args(options);
   const auto kind = *args.tuner_type;
   const auto* method = tuner::method_called(kind);
-  if (method && !(kind == "oft" ? args.oft_rank : args.vera_rank).exists()) method = nullptr;  // the other peer's
+  if (method && !(kind == "oft" ? args.oft_rank : args.vera_rank).exists()) method = nullptr;  // the other front end's name
   const bool expands = kind == "llamapro" && args.llamapro_num_new_blocks.exists();
-  const bool groups = kind == "longlora" && args.vera_rank.exists();  // LoRA; what it does to attention is no tuner's matter
+  const bool groups = kind == "longlora" && args.vera_rank.exists();  // LoRA; shifted attention is not part of the tuner
   if (kind != "lora" && kind != "full" && kind != "freeze" && !expands && !groups && !method)
     throw UserError(ExitCode::usage, fmt::format("{} is \"{}\", which is not in this version", args.tuner_type.flag(), kind),
                     args.vera_rank.exists() ? fmt::format("expected lora, longlora, full, freeze, llamapro, {}",
@@ -133,7 +133,7 @@ void read_freezing(const TunerArguments& args, tuner::TunerConfig& config) {
   config.parameters.trainable_regex = *args.trainable_parameters_regex;
 }
 
-// The model was expanded when it was loaded: what trains is every n-th block.
+// The model was expanded when it was loaded: every n-th block is trained.
 void train_new_blocks(const TunerArguments& args, tuner::TunerConfig& config) {
   config.use_llama_pro = true;
   config.layers = {};
@@ -141,7 +141,7 @@ void train_new_blocks(const TunerArguments& args, tuner::TunerConfig& config) {
       *(args.llamapro_num_groups.has_value() ? args.llamapro_num_groups : args.llamapro_num_new_blocks);
 }
 
-// GaLore's own options, as optim_args would spell them.
+// GaLore's options, written as optim_args.
 void add_galore(const OptimizerArguments& args, optim::OptimizerConfig& config) {
   config.arguments["rank"] = *args.galore_rank;
   config.arguments["update_proj_gap"] = *args.galore_update_proj_gap;
@@ -194,7 +194,7 @@ std::string optimizer_name(const OptimizerArguments& args) {
   if (*args.use_adam_mini) return "adam_mini";
   const auto plugin = *args.optimizer;
   if (plugin == "galore") return *args.galore_quantization ? "q_galore_adamw" : "galore_adamw";
-  if (plugin == "lorap" || plugin.empty()) return *args.optim;  // LoRA+ is a matter of parameter groups
+  if (plugin == "lorap" || plugin.empty()) return *args.optim;  // LoRA+ only changes the parameter groups
   return plugin;
 }
 

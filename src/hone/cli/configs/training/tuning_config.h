@@ -11,11 +11,11 @@ namespace hone::cli {
 std::optional<at::ScalarType> dtype_option(const Arg<std::string>& option);  // nullopt when none or auto
 
 tuner::TunerConfig tuner_config(const Options& options);
-// What is tuned and which adapters are named, which are not looked for: enough for tuner::validate().
+// The tuner settings, without locating adapters: enough for tuner::validate().
 tuner::TunerConfig tuner_choice(const Options& options);
 optim::OptimizerConfig optimizer_config(const Options& options);
 optim::ParamGroupConfig group_config(const Options& options);
-// Without the number of steps, which is the trainer's to know.
+// Without the number of steps, which only the trainer knows.
 optim::LrSchedulerConfig schedule_config(const Options& options);
 optim::WarmupConfig warmup_config(const Options& options);
 

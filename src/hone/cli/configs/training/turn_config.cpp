@@ -64,7 +64,7 @@ void read_turns(const Options& options, train::rl::ReinforcementConfig& config) 
     throw UserError(ExitCode::usage, fmt::format("{} needs the environment", args.use_gym_env.flag()),
                     "name the file that registers it in envs with --external_plugins");
   config.turns = turns;
-  make_scheduler(turns);  // names and addresses are judged now, before a model is loaded
+  make_scheduler(turns);  // validates names and URLs before loading a model
 }
 
 }  // namespace hone::cli

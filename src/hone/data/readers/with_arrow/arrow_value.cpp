@@ -18,7 +18,7 @@ Result<Json> text(std::string_view bytes) {
   return Json(std::string(bytes));
 }
 
-// Bytes that are no text, such as a picture's, become a data: URI.
+// Binary data, such as images, become a data: URI.
 Result<Json> bytes(std::string_view value) {
   if (simdjson::validate_utf8(value.data(), value.size())) return Json(std::string(value));
   return Json(media::data_uri(value));

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kCacheBytes = 256 << 20;
 
-// Decodes whole row groups and keeps the recently used ones up to kCacheBytes, so a shuffled pass does not decode one per row.
+// Decodes whole row groups and caches recently used ones up to kCacheBytes, so that a shuffled pass does not decode one per row.
 class ParquetRows : public RowReader {
  public:
   explicit ParquetRows(const fs::path& path) : file_(path.string()) {

@@ -33,19 +33,19 @@ HONE_AMX void pack_block(const float* x, c10::BFloat16* to, int64_t rows, int64_
   store_columns(low, to + 2 * kTileNumbers);
 }
 
-// Where the weights of a block of outputs are read, one row for each line of its tiles. Rows that are not there read the last one
-// that is.
+// Row pointers of a block of weights, one for each
+// row of its tiles. Missing rows repeat the last one.
 struct Reader {
   const float* rows[2 * kTile];
-  int64_t ahead;  // to what is read after the end of these rows
+  int64_t ahead;  // offset to the data read after these rows
 };
 
-// The parts of the weights that the tiles read while the next ones are made.
+// The split weights that the tiles read while the next ones are prepared.
 struct alignas(64) Bench {
-  c10::BFloat16 parts[2][2][kPartsBlock];  // now and next; upper and lower sixteen outputs
+  c10::BFloat16 parts[2][2][kPartsBlock];  // current and next; upper and lower sixteen outputs
 };
 
-constexpr int64_t kAhead = 4 * kAmxInputs;  // inputs prefetched before they are read
+constexpr int64_t kAhead = 4 * kAmxInputs;  // prefetch distance in inputs
 
 HONE_AMX_INLINE void split_row(const Reader& reader, int64_t row, int64_t i, int64_t width, c10::BFloat16* to) {
   const float* from = reader.rows[row] + i;
@@ -55,9 +55,9 @@ HONE_AMX_INLINE void split_row(const Reader& reader, int64_t row, int64_t i, int
   store_split(from, to + row / kTile * kPartsBlock + row % kTile * kAmxInputs);
 }
 
-// Tiles 0 and 1 hold sums, 2 to 4 the parts that meet both, 5 to 7 those that meet one. A sum takes its six products in one
-// order, whichever of the two it is and however many rows there are: what depends on the company of a row would not be
-// repeatable.
+// Tiles 0 and 1 hold sums, 2 to 4 the parts used by both, 5 to 7 those
+// used by one. A sum adds its six products in a fixed order, independent
+// of the number of rows: otherwise results would not be batch-invariant.
 enum : int { kFirst, kSecond, kLow, kMiddle, kHigh, kA, kB, kC };
 
 HONE_AMX_INLINE void load_held(const c10::BFloat16* block) {
@@ -66,7 +66,7 @@ HONE_AMX_INLINE void load_held(const c10::BFloat16* block) {
   load_tile<kHigh>(block, kTileStride);
 }
 
-// Up to sixteen rows: x is held and meets two blocks of weights. Move 0 to 11.
+// Up to sixteen rows: x is held while two blocks of weights pass. Move 0 to 11.
 struct OneOfRows {
   static constexpr int64_t kOutputs = 2 * kTile, kRowBlocks = 1;
 
@@ -107,7 +107,7 @@ struct OneOfRows {
   }
 };
 
-// Up to 32 rows: weights are held and meet two blocks of x.
+// Up to 32 rows: weights are held while two blocks of x pass.
 struct TwoOfRows {
   static constexpr int64_t kOutputs = kTile, kRowBlocks = 2;
 
@@ -160,7 +160,7 @@ HONE_AMX_INLINE Reader reader_of(const float* weight, int64_t first, const Skinn
 struct alignas(64) AmxSums {
   float first[kTileSums] = {}, second[kTileSums] = {};
 
-  // What the tiles have summed since they were last clear.
+  // The sums of the tiles since they were last cleared.
   HONE_AMX_INLINE void collect() {
     alignas(64) float some[2 * kTileSums];
     store_tile<kFirst>(some, kSumsStride);
@@ -183,7 +183,7 @@ HONE_AMX_INLINE void put_outputs(const AmxSums& sums, float* y, int64_t first, c
     put_sums(sums.second, count - kTile, shape.rows, y + kTile, shape.y_stride);
 }
 
-// Tile loads alternate with the splitting of the next block's rows, so that both proceed at once.
+// Tile loads alternate with splitting the next block's rows, so that both overlap.
 template <class Way>
 HONE_AMX_INLINE void outputs_by_parts(const c10::BFloat16* x, const float* weight, float* y, const SkinnyShape& shape) {
   constexpr int64_t kRowsAMove = Way::kOutputs / kTile;
@@ -206,7 +206,7 @@ HONE_AMX_INLINE void outputs_by_parts(const c10::BFloat16* x, const float* weigh
         split_row(reader, r, next, shape.width, bench.parts[now ^ 1][0]);
         if (r % kRowsAMove == 0) Way::move(r / kRowsAMove, block, w);
       }
-      if (next % kSummedInputs == 0) sums.collect();  // as it is at the end
+      if (next % kSummedInputs == 0) sums.collect();  // the final one
     }
     put_outputs<Way>(sums, y, n, shape);
   }

@@ -26,12 +26,12 @@ void pack_for_amx(const c10::BFloat16* x, c10::BFloat16* packed, int64_t rows, i
 
 namespace {
 
-// Outputs are taken 32 at a time: two tiles of weights (4, 5) meet one or two of x (6, 7) in up to four of sums (0 to 3).
+// Outputs are processed 32 at a time: two weight tiles (4, 5) times one or two of x (6, 7) give up to four of sums (0 to 3).
 constexpr int64_t kAmxOutputs = 16, kBlockOutputs = 2 * kAmxOutputs;
 
 struct AmxBlock {
-  int64_t upper, lower;  // outputs of the two tiles of weights; lower may be 0
-  int64_t left, right;   // rows of x in its two tiles; right may be 0
+  int64_t upper, lower;  // outputs of the two weight tiles; lower may be 0
+  int64_t left, right;   // rows of the two tiles of x; right may be 0
 };
 
 HONE_AMX void set_up(const AmxBlock& block) {
@@ -46,8 +46,8 @@ HONE_AMX void set_up(const AmxBlock& block) {
   set_up_tiles(setup);
 }
 
-// A row of the weight is short and the rows are apart: what is read a little later, at last of the next block, is prefetched
-// on the way.
+// Weight rows are short and far apart: later data, finally
+// those of the next block, are prefetched on the way.
 template <bool Lower, bool Right>
 HONE_AMX void multiply_block(const c10::BFloat16* packed, const c10::BFloat16* weight, int64_t width, const AmxBlock& block) {
   constexpr int64_t kAhead = 4 * kAmxInputs, kToNextBlock = kBlockOutputs - 1;
@@ -75,7 +75,7 @@ HONE_AMX void multiply_block(const c10::BFloat16* packed, const c10::BFloat16* w
   }
 }
 
-// A tile holds sums by outputs; y by rows.
+// A tile stores sums by outputs; y is stored by rows.
 void put_tile(const float* sums, int64_t outputs, int64_t rows, float* y, int64_t y_stride) {
   for (int64_t m = 0; m < rows; ++m)
     for (int64_t n = 0; n < outputs; ++n) y[m * y_stride + n] = sums[n * rows + m];

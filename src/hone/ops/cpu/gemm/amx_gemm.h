@@ -1,5 +1,5 @@
-// Few rows against bfloat16 weights on a processor's matrix unit (AMX): sixteen outputs of sixteen rows at a time, so that
-// reading the weights is all that is left to wait for, however many rows there are.
+// Few rows times bfloat16 weights on AMX: sixteen outputs of sixteen rows at a time, so that the product is bound by reading the
+// weights, however many rows there are.
 #pragma once
 #include <c10/util/BFloat16.h>
 
@@ -11,7 +11,7 @@ constexpr int64_t kAmxInputs = 32, kAmxRows = 16;  // of one instruction; widths
 
 bool has_amx();  // requests permission from the kernel, once
 
-// x [rows, width] as the unit reads it: for each sixteen rows the pairs of inputs one after the other, each with all its rows.
+// x [rows, width] packed for the unit: for each sixteen rows the pairs of inputs in sequence, each with all its rows.
 void pack_for_amx(const c10::BFloat16* x, c10::BFloat16* packed, int64_t rows, int64_t width);
 void amx_outputs(const c10::BFloat16* packed, const c10::BFloat16* weight, float* y, const SkinnyShape& shape);
 

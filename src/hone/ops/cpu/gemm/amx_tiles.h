@@ -1,4 +1,4 @@
-// The instructions of x86's matrix unit (AMX) with the memory they read as operands, which the compiler's intrinsics lack.
+// AMX instructions with memory operands, which the compiler's intrinsics lack.
 #pragma once
 #if defined(__x86_64__)
 #include <cstdint>

@@ -17,7 +17,7 @@ bool has_bf16_mmla() { return device::cpu_features().arm_bf16; }
 
 namespace {
 
-constexpr int64_t kMmlaInputs = 8;  // of a row of the weight at a time: a register
+constexpr int64_t kMmlaInputs = 8;  // of a weight row at a time: one register
 
 int64_t mmla_width(int64_t width) { return (width + kMmlaInputs - 1) / kMmlaInputs * kMmlaInputs; }
 
@@ -39,9 +39,9 @@ namespace {
 #define HONE_MMLA __attribute__((target("arch=armv8.2-a+bf16")))
 #define HONE_MMLA_INLINE __attribute__((always_inline, target("arch=armv8.2-a+bf16")))
 
-constexpr int64_t kMmlaOutputs = 8, kMmlaPairs = 4;  // computed together: 16 sums in registers, each of 2 x 2
+constexpr int64_t kMmlaOutputs = 8, kMmlaPairs = 4;  // computed together: 16 accumulators, each 2 x 2
 
-// Eight inputs of two outputs, as two factors of four each.
+// Eight inputs of two outputs, as two operands of four each.
 struct OutputPair {
   bfloat16x8_t first, second;
 };
@@ -55,8 +55,8 @@ HONE_MMLA HONE_MMLA_INLINE inline bfloat16x8_t eight_inputs(const c10::BFloat16*
   return vld1q_bf16(whole);
 }
 
-// y for `Pairs` pairs of rows and up to kMmlaOutputs outputs. What a tile lacks of outputs is computed again from the last one
-// and not stored. The order of each sum depends on the width alone.
+// y for `Pairs` pairs of rows and up to kMmlaOutputs outputs. Missing outputs of a tile repeat the last one and are not stored.
+// The order of each sum depends only on the width.
 template <int64_t Pairs>
 HONE_MMLA void mmla_tile(const c10::BFloat16* packed, const c10::BFloat16* weight, int64_t outputs, int64_t rows, float* y,
                          const SkinnyShape& shape) {

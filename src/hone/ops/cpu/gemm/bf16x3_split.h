@@ -1,4 +1,4 @@
-// A float32 as three bfloat16 numbers, sixteen at a time, as the tiles of a matrix unit hold them (float_unit.h says why).
+// Splits float32 into three bfloat16 numbers, sixteen at a time, in the layout of AMX tiles (see amx_bf16x6_gemm.h).
 #pragma once
 #include "hone/ops/cpu/gemm/amx_gemm.h"
 #include "hone/ops/cpu/gemm/amx_tiles.h"
@@ -7,7 +7,7 @@ namespace hone::ops::cpu {
 
 constexpr int64_t kTile = 16, kTileNumbers = kTile * kAmxInputs, kTileStride = kAmxInputs * 2;
 constexpr int64_t kTileSums = kTile * kTile, kSumsStride = kTile * 4;
-// Sums of so many inputs are added up apart: a long sum would lose more by rounding than the products do.
+// Sums over this many inputs are accumulated separately: a long sum would lose more by rounding than the products do.
 constexpr int64_t kSummedInputs = 512;
 constexpr int64_t kSplitTerms = 3,
                   kPartsBlock =
@@ -40,14 +40,14 @@ HONE_AMX_INLINE __m512i rest(__m512i bits, __m512i part) {
   return _mm512_castps_si512(_mm512_sub_ps(_mm512_castsi512_ps(bits), _mm512_castsi512_ps(part)));
 }
 
-// Of 32 inputs in a row the pairs (i, i + 16). Cut off, which is quick: the three have 8 bits each and are exactly the float.
+// Pairs (i, i + 16) of 32 consecutive inputs. Truncated, which is fast: the three parts of 8 bits add up exactly to the float.
 HONE_AMX_INLINE Bf16x3 truncating_split(const float* from) {
   const auto a0 = _mm512_loadu_si512(from), b0 = _mm512_loadu_si512(from + kTile);
   const auto a1 = rest(a0, upper_half(a0)), b1 = rest(b0, upper_half(b0));
   const auto a2 = rest(a1, upper_half(a1)), b2 = rest(b1, upper_half(b1));
   return {pairs_of(a0, b0), pairs_of(a1, b1), pairs_of(a2, b2)};
 }
-// Rounded, so that what is left out of the products has no sign of its own.
+// Rounded, so that the error of the products is unbiased.
 HONE_AMX_INLINE Bf16x3 rounding_split(const float* from) {
   const auto a0 = _mm512_loadu_si512(from), b0 = _mm512_loadu_si512(from + kTile), a_high = nearest_half(a0),
              b_high = nearest_half(b0);
@@ -61,7 +61,7 @@ HONE_AMX_INLINE void store_split(const float* from, c10::BFloat16* line) {
   _mm512_store_si512(line + 2 * kTileNumbers, parts.low);
 }
 
-// Lines become columns: four times the halves are interleaved.
+// Transposes by interleaving halves four times.
 HONE_AMX_INLINE void transpose_tile(__m512i (&lines)[kTile]) {
   const auto first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
              second = _mm512_add_epi32(first, _mm512_set1_epi32(8));

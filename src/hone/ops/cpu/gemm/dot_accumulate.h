@@ -1,4 +1,4 @@
-// Sums of products, the heart of every matrix kernel: sixteen factors at a time, added up in registers.
+// Sums of products, the core of every matrix kernel: sixteen factors at a time, accumulated in registers.
 #pragma once
 #include "hone/ops/cpu/simd.h"
 
@@ -10,8 +10,8 @@ namespace hone::ops::cpu {
 
 #if defined(__aarch64__)
 
-// A register holds four floats, and GCC hands a wider vector to the next turn of a loop through memory. So a factor is four
-// registers, and a sum is one: a dozen of them keep both multipliers busy.
+// A register holds four floats, and GCC passes a wider vector between loop iterations through memory. So a factor is four
+// registers and a sum is one: a dozen sums keep both multipliers busy.
 struct DotOperand {
   float32x4_t a, b, c, d;
 };

@@ -17,7 +17,7 @@ bool has_int16_dot() { return device::cpu_features().int8_dot; }
 
 namespace {
 
-// Sixteen inputs as counts of their group's scale.
+// Quantizes sixteen inputs by their group's scale.
 struct SplitCounts {
   int8x16_t high, low;
 };
@@ -44,11 +44,11 @@ void quantize_int16(const float* x, const Int16Activations& split, int64_t rows,
       most = vmaxnmq_f32(most, vabsq_f32(four)), odd = vfmaq_n_f32(odd, four, 0.0f);
     }
     const float largest = vmaxnmvq_f32(most);
-    split.scales[first / kSplitGroup] = largest / kLargest + vaddvq_f32(odd);  // what is not finite stays so
+    split.scales[first / kSplitGroup] = largest / kLargest + vaddvq_f32(odd);  // non-finite values stay non-finite
     const float by = largest > 0 ? kLargest / largest : 0;
     const auto a = split_sixteen(x + first, by), b = split_sixteen(x + first + 16, by);
     const auto c = split_sixteen(x + first + 32, by), d = split_sixteen(x + first + 48, by);
-    vst4q_s8(split.high + first, {a.high, b.high, c.high, d.high});  // each word has an input of every sixteen
+    vst4q_s8(split.high + first, {a.high, b.high, c.high, d.high});  // each word has one input of every sixteen
     vst4q_s8(split.low + first, {a.low, b.low, c.low, d.low});
   }
 }
@@ -59,8 +59,8 @@ namespace {
 
 constexpr int64_t kBytesAhead = 2048;
 
-// Four outputs of X rows, interleaved (interleaved_layout.h). A sum takes its groups one by one, as those of many rows do
-// (panel_dots_sums.h).
+// Four outputs of X rows, interleaved (interleaved_layout.h). Groups
+// are added one by one, as for many rows (panel_dots_sums.h).
 template <int64_t X>
 HONE_SPLIT_DOTS void four_split_outputs(const Int16Activations& x, const int8_t* codes, float* y, const SkinnyShape& shape) {
   float32x4_t sums[X];
@@ -74,7 +74,7 @@ HONE_SPLIT_DOTS void four_split_outputs(const Int16Activations& x, const int8_t*
 #pragma GCC unroll 4
     for (int64_t i = 0; i < kSplitGroup; i += 16, codes += 64) {
       __builtin_prefetch(codes + kBytesAhead);
-      const int8x16_t zero = vdupq_n_s8(-128);  // kInt8Zero: by it unsigned codes become signed ones
+      const int8x16_t zero = vdupq_n_s8(-128);  // kInt8Zero: converts unsigned codes to signed ones
       const int8x16_t a = veorq_s8(vld1q_s8(codes), zero), b = veorq_s8(vld1q_s8(codes + 16), zero);
       const int8x16_t c = veorq_s8(vld1q_s8(codes + 32), zero), d = veorq_s8(vld1q_s8(codes + 48), zero);
 #pragma GCC unroll 4

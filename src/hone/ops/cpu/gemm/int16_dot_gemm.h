@@ -1,6 +1,6 @@
-// 8-bit weights against inputs in two bytes each, for processors that sum products of signed bytes in one instruction (Arm's dot
-// products). A quarter of the instructions that go by way of floats; what the inputs lose, 2^-15 of the largest of 64, is below
-// what they are known to.
+// 8-bit weights times 16-bit inputs, split into two bytes, for processors with
+// int8 dot products (Arm). A quarter of the instructions of float arithmetic; the
+// inputs' rounding error, 2^-15 of the largest of 64, is below their precision.
 #pragma once
 #include <cstdint>
 

@@ -39,7 +39,7 @@ HONE_CPU_KERNEL void quantize_activations(const float* x, const QuantizedActivat
     for (int64_t i = 0; i < width; i += kPackedGroup) {
       const F32x16 a = load(x + m * width + i, FullVector{}), b = load(x + m * width + i + kVectorWidth, FullVector{});
       const float largest = max(max(max(a, -a), max(b, -b)));
-      const float scale = largest / 127 + horizontal_sum(a * 0.0f + b * 0.0f);  // what is not finite stays so
+      const float scale = largest / 127 + horizontal_sum(a * 0.0f + b * 0.0f);  // non-finite values stay non-finite
       const F32x16 first = to_integers(a * (largest > 0 ? 127 / largest : 0)),
                    second = to_integers(b * (largest > 0 ? 127 / largest : 0));
       int8_t* even = rounded.codes + m * width + i / kPackedBlock * kPackedBlock + i % kPackedBlock / 2;
@@ -60,7 +60,7 @@ HONE_CPU_KERNEL void quantize_activations(const float* x, const QuantizedActivat
 
 namespace {
 
-// To each of sixteen sums the products of four bytes: codes from 0 to 15, inputs from -127 to 127.
+// Adds the products of four bytes to each of sixteen sums: codes from 0 to 15, inputs from -127 to 127.
 HONE_BYTE_DOTS HONE_INLINE I32x16 add_dots(I32x16 sums, Words codes, const int8_t* x) {
   return reinterpret_cast<I32x16>(
       _mm512_dpbusd_epi32(reinterpret_cast<__m512i>(sums), reinterpret_cast<__m512i>(codes), _mm512_loadu_si512(x)));

@@ -1,5 +1,5 @@
-// 4-bit weights against inputs rounded to 8 bits, for processors that sum products of bytes in one instruction (VNNI, Arm's dot
-// products): four times fewer instructions than by way of floats, so that reading the weights is what is left to wait for.
+// 4-bit weights times 8-bit inputs, for processors with int8 dot products (VNNI, Arm): a quarter of the instructions of float
+// arithmetic, so that the product is bound by reading the weights.
 #pragma once
 #include <c10/util/BFloat16.h>
 
@@ -11,7 +11,7 @@ namespace hone::ops::cpu {
 
 bool has_int8_dot();
 
-// A row of inputs, each group of kPackedGroup rounded with a scale of its own. All widths here are padded (packed_kernels.h).
+// A row of inputs, each group of kPackedGroup quantized with its own scale. All widths here are padded (packed_kernels.h).
 struct QuantizedActivations {
   int8_t* codes;  // [rows, width]: of each block the even inputs, then the odd ones, as the fields of words meet them
   float* scales;  // [rows, width / 8]: of the group that each word belongs to

@@ -13,7 +13,7 @@ HONE_INLINE F32x16 field(Words words) {
   return reinterpret_cast<F32x16>((moved & (((1u << Bits) - 1) << kFirst)) | 0x3F800000u);
 }
 
-// Sixteen groups of an output: the factor of a field and what is added to their product.
+// Sixteen groups of an output: the scale of a field and the offset of their product.
 struct GroupScales {
   F32x16 factor, base;
 };
@@ -30,7 +30,7 @@ HONE_INLINE void put(const F32x16 (&sums)[X][W], float* y, int64_t y_stride) {
     for (int64_t n = 0; n < W; ++n) y[m * y_stride + n] = horizontal_sum(sums[m][n]);
 }
 
-// As small_outputs' tile: the order of a sum depends on the width alone, and the next outputs are prefetched.
+// Like the tile of small_outputs: the order of a sum depends only on the width, and the next outputs are prefetched.
 template <int64_t X, int64_t W>
 HONE_INLINE void int8_tile(const float* x, const float* x_sums, const int32_t* codes, float* y, const SkinnyShape& shape) {
   F32x16 sums[X][W] = {};
@@ -101,7 +101,7 @@ HONE_INLINE void int4_tile(const float* x, const float* x_sums, const int32_t* c
     for (int64_t m = 0; m < X; ++m) y[m * shape.y_stride + n] = horizontal_sum(sums[n][m]);
 }
 
-// Of eight vectors the first elements, then the second ones and so on: three times the halves are interleaved.
+// Transposes eight vectors by interleaving halves three times.
 HONE_INLINE void store_dealt(F32x16 (&fields)[8], float* to) {
 #pragma GCC unroll 3
   for (int round = 0; round < 3; ++round) {

@@ -1,5 +1,5 @@
-// The inner loops of linear layers whose weights are rounded to 8 or 4 bits, on plain pointers. A code becomes a float by a shift
-// and a mask: it is put behind the exponent of 1, which makes it 1 + code / 2^bits, and the 1 is taken off again with sums of x.
+// The inner loops of linear layers with 8-bit or 4-bit weights, on plain pointers. A shift and a mask turn a code into a float:
+// placed after the exponent of 1 it is 1 + code / 2^bits, and the 1 is subtracted using sums of x.
 #pragma once
 #include <c10/util/BFloat16.h>
 
@@ -11,14 +11,14 @@ namespace hone::ops::cpu {
 
 // Sums of x [rows, width] over groups: [rows, padded_groups(width)]. All widths here are padded.
 void group_sums(const float* x, float* sums, int64_t rows, int64_t width);
-// x of a block of 4-bit weights as their fields meet it: [blocks, 8, 16] of what was [blocks, 16, 8].
+// x of a block of 4-bit weights in the order of their fields: [blocks, 8, 16] from [blocks, 16, 8].
 void order_by_fields(const float* x, float* ordered, int64_t count);
 void packed_outputs_int8(const float* x, const float* sums, const int32_t* codes, const float* scales, float* y,
                          const SkinnyShape& shape);
 void packed_outputs_int4(const float* ordered, const float* sums, const int32_t* codes, const c10::BFloat16* scales, float* y,
                          const SkinnyShape& shape);
 
-// Rows of the weight in float32 [rows, width].
+// Dequantizes rows of the weight to float32 [rows, width].
 void unpack_int8(const int32_t* codes, const float* scales, float* weight, int64_t rows, int64_t width);
 void unpack_int4(const int32_t* codes, const c10::BFloat16* scales, float* weight, int64_t rows, int64_t width);
 

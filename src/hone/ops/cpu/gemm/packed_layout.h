@@ -1,4 +1,4 @@
-// How weights of 8 and 4 bits are in memory, and the walk over them that their kernels share.
+// The memory layout of 8-bit and 4-bit weights, and the loop over them shared by their kernels.
 #pragma once
 #include <c10/util/BFloat16.h>
 
@@ -7,12 +7,12 @@
 
 namespace hone::ops::cpu {
 
-// Rows are padded to full blocks. 8 bits: sixteen words are adjacent; their fields, lowest first, hold sixteen inputs
-// each. 4 bits: a word holds eight inputs in a row, the first one lowest.
+// Rows are padded to full blocks. 8 bits: sixteen words are adjacent; their fields, lowest first, hold sixteen inputs each. 4
+// bits: a word holds eight consecutive inputs, the first one lowest.
 constexpr int64_t kPackedBlock = 128;
 constexpr int64_t kPackedWords = 16;
-// 4 bits: a weight is code * scale + lowest, and both are shared by a group of inputs. Sixteen scales, then sixteen lowest values
-// lie together.
+// 4 bits: a weight is code * scale + minimum, both shared by a
+// group of inputs. Sixteen scales are followed by sixteen minimums.
 constexpr int64_t kPackedGroup = 32;
 constexpr int64_t kGroupSpan = 16;
 constexpr int64_t kSpanInputs = kGroupSpan * kPackedGroup;
@@ -30,7 +30,7 @@ HONE_INLINE Words load_words(const int32_t* from) {
   return words;
 }
 
-// Sixteen groups' values, each four times: a group is four words of 4-bit codes.
+// Sixteen groups' values, each repeated four times: a group is four words of 4-bit codes.
 HONE_INLINE void spread_groups(F32x16 groups, float* to) {
   store(to, __builtin_shufflevector(groups, groups, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3), FullVector{});
   store(to + kVectorWidth, __builtin_shufflevector(groups, groups, 4, 4, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7), FullVector{});

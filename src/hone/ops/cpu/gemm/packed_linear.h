@@ -1,5 +1,5 @@
-// Linear layers over weights of 8 and 4 bits for few rows, up to kBatchInvariantRows: the sums of a piece get the bias and become
-// x's type while they are in the cache.
+// Linear layers with 8-bit and 4-bit weights for few rows, up to kBatchInvariantRows: bias and conversion to x's dtype are
+// applied to a piece while it is in the cache.
 #pragma once
 #include "hone/ops/cpu/gemm/packed_matmul.h"
 

@@ -14,7 +14,7 @@
 namespace hone::ops::cpu {
 namespace {
 
-// Words whose fields, lowest first, are the slices of codes along `fields`.
+// Packs slices of codes along `fields` into words, lowest field first.
 Tensor packed_codes(const Tensor& codes, int bits, int64_t fields) {
   auto slices = codes.unbind(fields);
   auto words = slices[0].clone();
@@ -39,13 +39,13 @@ SkinnyShape packed_shape(int64_t rows, const PackedWeight& weight) {
   return {rows, padded_width(weight.width), outputs, outputs};
 }
 
-// What a product adds to its sums and comes in.
+// The bias and the dtype of a product.
 struct Finish {
   Tensor bias;
   at::ScalarType dtype;
 };
 
-// compute(codes, scales, y, shape) over pieces of the outputs.
+// compute(codes, scales, y, shape) over ranges of the outputs.
 template <class Scale, class Compute>
 Tensor outputs_of(int64_t rows, const PackedWeight& weight, const Finish& finish, Compute compute) {
   const auto* codes = weight.codes.const_data_ptr<int32_t>();
@@ -72,7 +72,7 @@ Tensor int4_matmul(const Tensor& x, const Tensor& sums, const PackedWeight& weig
       });
 }
 
-// quantize(first row, rows in float32, their number) over rows of x, padded with zeros to `width`.
+// quantize(first row, rows in float32, count) over rows of x, zero-padded to `width`.
 template <class Quantize>
 void for_padded_rows(const Tensor& x, int64_t width, Quantize quantize) {
   with_type(x.scalar_type(), [&](auto type) {
@@ -108,7 +108,7 @@ struct RoundedInput {
   QuantizedActivations rows() const {
     return {codes.mutable_data_ptr<int8_t>(), scales.mutable_data_ptr<float>(), sums.mutable_data_ptr<float>()};
   }
-  // Their values, in the inputs' own order.
+  // The dequantized values, in the original order of inputs.
   Tensor values() const {
     auto ordered = codes.view({codes.size(0), -1, 2, kPackedBlock / 2}).transpose(2, 3).reshape({codes.size(0), -1, 8});
     return (ordered.to(at::kFloat) * scales.unsqueeze(2)).view(codes.sizes());
@@ -139,7 +139,7 @@ struct SplitInput {
   Int16Activations rows() const {
     return {high.mutable_data_ptr<int8_t>(), low.mutable_data_ptr<int8_t>(), scales.mutable_data_ptr<float>()};
   }
-  // Their values, in the inputs' own order.
+  // The dequantized values, in the original order of inputs.
   Tensor values() const {
     auto ordered = (high.to(at::kFloat) * kHighCounts + low)
                        .view({high.size(0), -1, kPackedWords, kSplitGroup / kPackedWords})

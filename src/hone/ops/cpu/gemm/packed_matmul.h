@@ -1,4 +1,4 @@
-// Linear layers over weights of 8 and 4 bits, laid out as packed_kernels.h says.
+// Linear layers with 8-bit and 4-bit weights in the layout of packed_layout.h.
 #pragma once
 #include "hone/device/tensor.h"
 
@@ -18,8 +18,8 @@ PackedWeight pack_int4(const Tensor& codes, const Tensor& scales, const Tensor& 
 bool multiplies_many_rows(const PackedWeight& weight);              // whether packed_matmul takes more than kBatchInvariantRows
 Tensor packed_matmul(const Tensor& x, const PackedWeight& weight);  // x W^T in float32
 Tensor unpacked_rows(const PackedWeight& weight, int64_t first, int64_t count);  // float32 [count, width]
-// x in float32 as packed_matmul multiplies it, which may be rounded: a row's answer must not depend on how many are computed with
-// it.
+// x in float32 as packed_matmul multiplies it, possibly quantized:
+// a row's result must not depend on the number of rows.
 Tensor fake_quantize_input(const Tensor& x, const PackedWeight& weight);
 
 }  // namespace hone::ops::cpu

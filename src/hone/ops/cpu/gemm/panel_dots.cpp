@@ -13,7 +13,7 @@ namespace hone::ops::cpu {
 
 namespace {
 
-constexpr int64_t kSlabInputs = 1024;  // at a time: a panel of each factor stays in the first-level cache
+constexpr int64_t kSlabInputs = 1024;  // at a time: one panel of each operand stays in the L1 cache
 
 const int32_t* words_at(const int8_t* bytes) { return reinterpret_cast<const int32_t*>(bytes); }
 
@@ -22,7 +22,7 @@ struct ColumnPanels {
   std::vector<float> scales, sums;
 };
 
-// body(panel, its first line, its lines) for panels of P lines.
+// body(panel, its first line, its line count) for panels of P lines.
 template <int64_t P, class Body>
 void for_panels(int64_t begin, int64_t end, Body body) {
   for (int64_t line = begin; line < end; line += P) body((line - begin) / P, line, std::min(P, end - line));
@@ -136,7 +136,7 @@ class Int4Panels {
   int64_t groups;
 
  private:
-  // A group's scales and lowest values of four outputs, of which there are only `lines`.
+  // A group's scales and minimums for four outputs, of which only `lines` exist.
   void copy_scales(int64_t output, int64_t lines, int64_t g, float* to) const {
     const int64_t own = 2 * padded_groups(groups * kGroup);
     const auto* from = factors_ + output * own;

@@ -1,4 +1,4 @@
-// Weights of 8 and 4 bits against many rows of inputs, which are rounded as for few rows (split_dots.h, byte_dots.h): prompts in
+// 8-bit and 4-bit weights times many rows of inputs, quantized as for few rows (int16_dot_gemm.h, int8_dot_gemm.h): prefill in
 // about half the time of float32.
 #pragma once
 #include "hone/ops/cpu/gemm/int16_dot_gemm.h"

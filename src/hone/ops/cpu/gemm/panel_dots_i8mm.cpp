@@ -1,5 +1,5 @@
-// panel_dots_kernels.h with Arm's products of small matrices of bytes (I8MM): an instruction multiplies eight bytes of two rows
-// by eight bytes of two outputs, twice what a dot product does. Words are in pairs, those of two lines in one register.
+// panel_dots_kernels.h with Arm's int8 matrix multiplication (I8MM): one instruction multiplies eight bytes of two rows by eight
+// bytes of two outputs, twice the work of a dot product. Words are stored in pairs, those of two lines in one register.
 #if defined(__aarch64__)
 
 #include "hone/ops/cpu/gemm/panel_dots_packing.h"
@@ -40,7 +40,7 @@ struct ByPairs {
   }
 };
 
-// Two rows against twelve columns: each register has the sums of both rows with two columns.
+// Two rows times twelve columns: each register holds the sums of both rows with two columns.
 struct PairSums {
   int32x4_t a, b, c, d, e, f;
 

@@ -1,4 +1,4 @@
-// The inner loops of panel_dots.h: as panel_gemm_kernels.h, with words of four bytes where that has floats. Arm only.
+// The inner loops of panel_dots.h: like panel_gemm_kernels.h, with words of four bytes instead of floats. Arm only.
 #pragma once
 #include <c10/util/BFloat16.h>
 
@@ -6,27 +6,27 @@
 
 namespace hone::ops::cpu {
 
-// Words of a group of inputs: 8 bits take 64 inputs in two bytes each, first the high bytes of all; 4 bits take 32 in one byte
-// each, first the even ones. Weights have a byte for each input.
+// Words of a group of inputs: for 8 bits, 64 inputs of two bytes each, high bytes first; for 4 bits, 32 of one byte each, even
+// ones first. Weights have one byte per input.
 constexpr int64_t kInt8RowWords = 32, kInt8ColumnWords = 16, kInt4Words = 8;
 
-// Up to twelve outputs in a row, whole fours of them interleaved (interleaved_layout.h), from word `first` of each on.
+// Up to twelve consecutive outputs, in interleaved groups of four (interleaved_layout.h), from word `first` of each on.
 struct ColumnCodes {
   const int32_t* words;
   int64_t stride, lines, first;  // stride: words of an output
 };
 
-// Each instruction set has its own order of words within a panel; sizes and results are the same to the bit.
+// Each instruction set has its own order of words within a panel; sizes and results are bit-identical.
 struct PanelDotKernels {
-  // Words of up to eight rows, `stride` words from row to row, side by side. `words` is a multiple of four.
+  // Interleaves words of up to eight rows, `stride` words apart. `words` is a multiple of four.
   void (*pack_row_words)(const int32_t* from, int64_t stride, int64_t lines, int64_t words, int32_t* to);
 
-  // Codes as signed bytes, side by side.
+  // Codes as signed bytes, interleaved.
   void (*pack_int8_columns)(const ColumnCodes& codes, int64_t groups, int32_t* to);
   void (*pack_int4_columns)(const ColumnCodes& codes, int64_t groups, int32_t* to);
 
-  // Adds the product of two panels to sums [8, 12]. Scales and sums of inputs are [groups, 8], scales and lowest values of
-  // weights [groups, 2, 12].
+  // Adds the product of two panels to sums [8, 12]. Scales and sums of inputs are [groups, 8], scales and minimums of weights
+  // [groups, 2, 12].
   void (*multiply_int8)(const int32_t* rows, const float* row_scales, const int32_t* columns, int64_t groups, float* sums,
                         int64_t stride);
   void (*multiply_int4)(const int32_t* rows, const float* row_scales, const float* row_sums, const int32_t* columns,

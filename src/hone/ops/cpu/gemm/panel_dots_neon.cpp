@@ -1,4 +1,4 @@
-// panel_dots_kernels.h with Arm's dot products of bytes.
+// panel_dots_kernels.h with Arm's int8 dot products.
 #if defined(__aarch64__)
 
 #include "hone/ops/cpu/gemm/panel_dots_packing.h"
@@ -9,7 +9,7 @@ namespace {
 
 #define HONE_PANEL_DOTS __attribute__((target("arch=armv8.2-a+dotprod")))
 
-// Four words of four lines, stored so that lines are adjacent, P of them in a panel.
+// Transposes four words of four lines, so that lines are adjacent, P of them per panel.
 template <int64_t P>
 HONE_INLINE void store_word_columns(int32x4_t a, int32x4_t b, int32x4_t c, int32x4_t d, int32_t* to) {
   const int32x4_t ab = vtrn1q_s32(a, b), ba = vtrn2q_s32(a, b), cd = vtrn1q_s32(c, d), dc = vtrn2q_s32(c, d);

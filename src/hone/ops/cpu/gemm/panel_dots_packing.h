@@ -48,7 +48,7 @@ struct PanelPacking {
   }
 
  private:
-  // A word of four outputs: interleaved, or of the last ones, which are stored one by one. Missing ones are zero.
+  // A word of four outputs: interleaved, or separately stored at the end. Missing ones are zero.
   HONE_INLINE static int32x4_t four_words(const ColumnCodes& codes, int64_t p, int64_t word) {
     const int32_t* lines = codes.words + p * codes.stride;
     if (p + kInterleavedOutputs <= codes.lines) return vld1q_s32(lines + (codes.first + word) * kInterleavedOutputs);
@@ -57,7 +57,7 @@ struct PanelPacking {
     return vld1q_s32(rest);
   }
 
-  // Lines that are not there are zero.
+  // Missing lines are zero.
   template <int64_t P, class Load>
   HONE_INLINE static void pack(int64_t lines, int64_t words, int32_t* to, Load load) {
     Order::template pack<P>(

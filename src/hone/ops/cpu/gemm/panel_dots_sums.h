@@ -1,4 +1,4 @@
-// What becomes of the integers of a group in panel_dots_kernels.h: they are scaled and added to the sums in float32.
+// Scales the integer sums of a group in panel_dots_kernels.h and adds them to the float32 sums.
 #pragma once
 #include <arm_neon.h>
 
@@ -6,7 +6,7 @@
 
 namespace hone::ops::cpu {
 
-// A row of sums: twelve columns in three registers, named one by one as in panel_gemm_neon.cpp.
+// A row of sums: twelve columns in three registers, as separate variables like in panel_gemm_neon.cpp.
 struct DotRow {
   int32x4_t a, b, c;
 };
@@ -18,7 +18,7 @@ HONE_INLINE void put_scaled(const DotRow& row, float32x4_t scales, float* to) {
   vst1q_f32(to + 8, vfmaq_laneq_f32(vld1q_f32(to + 8), vcvtq_f32_s32(row.c), scales, Lane));
 }
 
-// 1.5 * 2^23: an integer added to its bits is added to its value. Sums that start there are floats without a conversion.
+// 1.5 * 2^23: adding an integer to its bits adds it to its value. Sums that start there are floats without a conversion.
 constexpr float kFloatOfDots = 12582912.0f;
 HONE_INLINE int32x4_t bits_of_dots() { return vreinterpretq_s32_f32(vdupq_n_f32(kFloatOfDots)); }
 

@@ -11,12 +11,12 @@ namespace hone::ops::cpu {
 
 namespace {
 
-constexpr int64_t kPackedElements = int64_t{4} << 20;  // of the left factor at a time, 16 MB
+constexpr int64_t kPackedElements = int64_t{4} << 20;  // rows of the left operand packed at a time, 16 MB
 
-// What a product is computed in: float32, to which 16-bit numbers are widened, or bfloat16 as it is.
+// The compute dtype of a product: float32, to which 16-bit numbers are widened, or bfloat16.
 struct FloatPanels {
   using Number = float;
-  static constexpr int64_t kSteps = 1;  // of a sum that are adjacent
+  static constexpr int64_t kSteps = 1;  // adjacent terms of a sum
 
   template <class Body>
   static void with_numbers(const Tensor& from, Body body) {
@@ -47,7 +47,7 @@ void pack(const Tensor& from, int64_t line_dim, int64_t line, int64_t lines, int
                        [&](const auto* all) { function(all + line * source.line_stride + step * source.depth_stride, source); });
 }
 
-// Rows of the left factor as panels: those of the first kPanelDepth steps, then those of the next.
+// Packs rows of the left operand into panels: those of the first kPanelDepth steps, then those of the next.
 template <class Panels>
 Tensor packed_rows(const Tensor& a) {
   using Number = Panels::Number;
@@ -92,7 +92,7 @@ void compute_block(const PanelBlock& block, const typename Panels::Number* rows,
   });
 }
 
-// As many rows as are packed at once.
+// The number of rows packed at once.
 template <class Panels>
 void multiply_rows(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out) {
   const auto packed = packed_rows<Panels>(a);

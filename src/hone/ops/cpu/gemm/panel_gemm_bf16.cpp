@@ -1,6 +1,6 @@
-// panel_gemm_kernels.h in bfloat16, with Arm's products of small matrices of them (BFMMLA): an instruction multiplies four
-// numbers of two rows by four of two columns into float32. Four steps of a sum are adjacent, those of two lines in one
-// register.
+// panel_gemm_kernels.h in bfloat16, with Arm's BFMMLA: one instruction
+// multiplies four numbers of two rows by four of two columns and accumulates in
+// float32. Four steps of a sum are adjacent, those of two lines in one register.
 #if defined(__aarch64__)
 
 #include <arm_neon.h>
@@ -31,7 +31,7 @@ HONE_INLINE void pack_two_lines(const uint16_t* line, const uint16_t* next, uint
   vst1q_u16(to + kBf16Steps * P, second_halves(a, b));
 }
 
-// Four steps of four lines that are adjacent in memory, `stride` from step to step.
+// Four steps of four lines that are adjacent in memory, `stride` apart from step to step.
 HONE_INLINE void pack_four_steps(const uint16_t* from, int64_t stride, uint16_t* to) {
   const uint16x4_t a = vld1_u16(from), b = vld1_u16(from + stride), c = vld1_u16(from + 2 * stride),
                    d = vld1_u16(from + 3 * stride);
@@ -71,7 +71,7 @@ HONE_INLINE void pack_bf16_panels(const c10::BFloat16* from, const PanelSource& 
                        reinterpret_cast<uint16_t*>(to));
 }
 
-// Two rows against twelve columns: each register has the sums of both rows with two columns.
+// Two rows times twelve columns: each register holds the sums of both rows with two columns.
 struct Bf16Sums {
   float32x4_t a, b, c, d, e, f;
 };

@@ -1,5 +1,5 @@
-// The inner loops of panel_gemm.h, on plain pointers. A panel holds 8 rows of the left factor, or 12 columns of the right one, in
-// float32: for each step of the sum its numbers are adjacent. Lines that a panel lacks are zero.
+// The inner loops of panel_gemm.h, on plain pointers. A panel holds 8 rows of the left operand, or 12 columns of the right one,
+// in float32: for each step of the sum its numbers are adjacent. Missing lines are zero.
 #pragma once
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
@@ -11,7 +11,7 @@ namespace hone::ops::cpu {
 constexpr int64_t kPanelRows = 8, kPanelColumns = 12;  // 24 sums of four in registers, 98 % of what a Neoverse-N1 can multiply
 constexpr int64_t kPanelDepth = 512;  // steps of a sum at a time: a panel of each factor stays in the first-level cache
 
-// Where the numbers of a factor are: a line is a row of the left factor, a column of the right one.
+// The memory of an operand: a line is a row of the left operand, a column of the right one.
 struct PanelSource {
   int64_t line_stride, depth_stride;
   int64_t lines, depth;
@@ -26,7 +26,7 @@ HONE_DECLARE(c10::BFloat16)
 HONE_DECLARE(c10::Half)
 #undef HONE_DECLARE
 
-// sums [8, 12], `stride` floats from row to row: set to, or increased by, the product of two panels.
+// sums [8, 12], `stride` floats apart: set to, or increased by, the product of two panels.
 void multiply_panels(const float* row_panel, const float* column_panel, int64_t depth, float* sums, int64_t stride,
                      bool increase);
 void multiply_panels_sve256(const float* row_panel, const float* column_panel, int64_t depth, float* sums, int64_t stride,
@@ -34,8 +34,8 @@ void multiply_panels_sve256(const float* row_panel, const float* column_panel, i
 using MultiplyPanels = decltype(&multiply_panels);
 MultiplyPanels multiply_panels_here();  // as this processor does it fastest
 
-// The same in bfloat16, for processors that multiply it (BFMMLA): four steps of a sum are adjacent, line by line.
-// Depths of panels are whole fours; what a source lacks is zero.
+// The same in bfloat16, for processors with BFMMLA: four steps of a sum are adjacent, line by line. Depths of panels are
+// multiples of four, zero-padded.
 constexpr int64_t kBf16Steps = 4;
 void pack_row_panels(const c10::BFloat16* from, const PanelSource& source, c10::BFloat16* to);
 void pack_column_panels(const c10::BFloat16* from, const PanelSource& source, c10::BFloat16* to);

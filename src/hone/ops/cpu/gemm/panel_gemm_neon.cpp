@@ -32,7 +32,7 @@ HONE_INLINE float32x4_t pairs_above(float32x4_t a, float32x4_t b) {
   return vreinterpretq_f32_f64(vtrn2q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)));
 }
 
-// Four steps of four lines, each contiguous, stored so that lines are adjacent.
+// Transposes four steps of four contiguous lines, so that lines are adjacent.
 template <int64_t P, class T>
 HONE_INLINE void transpose_four(const T* const (&lines)[4], int64_t at, float* to) {
   const float32x4_t a = load_four(lines[0] + at), b = load_four(lines[1] + at), c = load_four(lines[2] + at),
@@ -76,7 +76,7 @@ HONE_INLINE void pack_panels(const T* from, const PanelSource& source, float* to
     pack_panel<P>(from + line * source.line_stride, source, source.lines - line < P ? source.lines - line : P, to);
 }
 
-// A row of sums: twelve columns in three registers. Named one by one, since GCC keeps an array of them in memory.
+// A row of sums: twelve columns in three registers. Separate variables, since GCC keeps an array of them in memory.
 struct SumRow {
   float32x4_t a, b, c;
 };

@@ -1,6 +1,6 @@
-// multiply_panels with SVE's vectors of 256 bits: the eight rows of a panel are one register, so that a step of the sum is twelve
-// instructions where NEON needs twenty-four. Each sum is added up in the same order, to the same bits. In assembly, since GCC 12
-// mixes up the functions of arm_sve.h where headers are precompiled.
+// multiply_panels with 256-bit SVE: the eight rows of a panel fit one register, so that a step of the sum takes twelve
+// instructions where NEON needs twenty-four. Each sum is added in the same order and is bit-identical. In assembly, since GCC 12
+// mixes up the functions of arm_sve.h with precompiled headers.
 #if defined(__aarch64__)
 
 #include "hone/ops/cpu/gemm/panel_gemm_kernels.h"

@@ -1,4 +1,4 @@
-// How a product of panels is shared out among threads: its sums in blocks. Their values do not depend on it.
+// Splits a panel product among threads, in blocks of sums. Results do not depend on the split.
 #pragma once
 #include "hone/ops/cpu/gemm/panel_gemm_kernels.h"
 #include "hone/ops/cpu/parallel.h"
@@ -15,7 +15,7 @@ struct PanelBlock {
 
 class PanelGrid {
  public:
-  // A block's sums, 512 x 192, and the panels of its columns stay in the second-level cache.
+  // A block's sums, 512 x 192, and the panels of its columns stay in the L2 cache.
   static constexpr int64_t kRows = 512, kColumns = 192;
   static constexpr int64_t kLeastProducts = int64_t{1} << 17;  // worth a thread
 
@@ -28,7 +28,7 @@ class PanelGrid {
     block_columns_ = up_to(pieces_of(columns, across), kPanelColumns);
   }
 
-  // compute(block) for each of them.
+  // compute(block) for each block.
   template <class Compute>
   void for_blocks(Compute compute) const {
     const int64_t across = pieces_of(columns_, block_columns_), count = pieces_of(rows_, block_rows_) * across;

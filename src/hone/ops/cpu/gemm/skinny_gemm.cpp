@@ -11,7 +11,7 @@
 namespace hone::ops::cpu {
 namespace {
 
-static_assert(kBatchInvariantRows <= 2 * kAmxRows);  // beyond, libtorch's blocked product is faster
+static_assert(kBatchInvariantRows <= 2 * kAmxRows);  // above this, libtorch's blocked GEMM is faster
 
 bool serves_unit(const Tensor& weight) {
   return weight.scalar_type() != at::kHalf && weight.size(1) % kAmxInputs == 0 && has_amx();

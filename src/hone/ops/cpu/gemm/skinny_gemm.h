@@ -1,5 +1,5 @@
-// A linear layer for few rows: the weights are read once, in their own type, and widened in registers. A row's result never
-// depends on how many others there are.
+// A linear layer for few rows: the weights are read once, in their own dtype, and widened in registers. A row's result does not
+// depend on the number of rows.
 #pragma once
 #include "hone/device/tensor.h"
 

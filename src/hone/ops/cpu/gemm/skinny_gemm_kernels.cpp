@@ -8,18 +8,18 @@
 namespace hone::ops::cpu {
 namespace {
 
-// Sums kept in registers at a time: rows of x times rows of the weight. Sixteen floats are one register with AVX-512 and four
-// with NEON.
+// Accumulators kept in registers: rows of x times rows of the weight. Sixteen floats are one register with AVX-512 and four with
+// NEON.
 #if defined(__aarch64__)
 constexpr int64_t kTileRows = 4, kTileOutputs = 3;
 #else
 constexpr int64_t kTileRows = 4, kTileOutputs = 6;
 #endif
-// Several blocks of rows go over this much of the weight one after the other; it stays in the second-level cache meanwhile.
+// Several blocks of rows reuse this much of the weight, which stays in the L2 cache meanwhile.
 constexpr int64_t kSharedBytes = int64_t{320} << 10;
 constexpr int64_t kLineBytes = 64;
 
-// What is prefetched while something else is computed: the next rows of the weight, line by line.
+// The data prefetched during computation: the next rows of the weight, line by line.
 struct Ahead {
   const char *at, *end;
 };
@@ -28,8 +28,8 @@ HONE_INLINE void ask(Ahead& ahead) {
   ahead.at = ahead.at + kLineBytes < ahead.end ? ahead.at + kLineBytes : ahead.end;
 }
 
-// y[m][n] for `X` rows of x and `W` rows of the weight; step(i) is called on the way. The order of each sum depends on the width
-// alone, never on X and W.
+// y[m][n] for `X` rows of x and `W` rows of the weight; calls step(i) on the way. The order of each sum depends only on the
+// width, never on X and W.
 template <int64_t X, int64_t W, class T, class Step>
 HONE_INLINE void tile(const float* x, const T* weight, float* y, const SkinnyShape& shape, Step step) {
   DotAccumulator sums[X][W] = {};
@@ -57,12 +57,12 @@ HONE_INLINE void tile(const float* x, const T* weight, float* y, const SkinnySha
     for (int64_t n = 0; n < W; ++n) y[m * shape.y_stride + n] = horizontal_sum(sums[m][n]);
 }
 
-// One row of x: all there is to wait for is memory.
+// One row of x: bound by memory alone.
 #if defined(__aarch64__)
 
-// As few outputs at a time as keep the multipliers busy, so that the weight is read nearly from end to end: a line of it a step.
-// It is prefetched in that order, a little before the last of the rows needs it. On a Neoverse-N1 four at a time, each asked for
-// by itself, gave 25 GB/s where this gives 32 of bfloat16 and 36 of float32.
+// As few outputs at a time as keep the multipliers busy, so that the weight is read almost sequentially, one cache line per step.
+// It is prefetched in that order, shortly before its last row needs it. On a Neoverse-N1, four outputs at a time with separate
+// prefetches reached 25 GB/s; this reaches 32 for bfloat16 and 36 for float32.
 template <class T>
 HONE_INLINE void outputs_of_one(const float* x, const T* weight, float* y, const SkinnyShape& shape) {
   constexpr int64_t kOutputs = sizeof(float) / sizeof(T), kBytesAhead = 1024 / kOutputs / kOutputs;
@@ -82,7 +82,7 @@ HONE_INLINE void outputs_of_one(const float* x, const T* weight, float* y, const
 
 #else
 
-// Rows of the weight are too short for the processor's own prefetching, so the next ones are prefetched at each step.
+// Weight rows are too short for the hardware prefetcher, so the next ones are prefetched at each step.
 template <class T>
 HONE_INLINE void outputs_of_one(const float* x, const T* weight, float* y, const SkinnyShape& shape) {
   constexpr int64_t kOutputs = 4;
@@ -115,7 +115,7 @@ int64_t whole_eights(int64_t rows) { return rows / kEightRows * kEightRows; }
 int64_t whole_eights(int64_t) { return 0; }
 #endif
 
-// block<X>(first row) for rows computed together, those behind the eights: as many as share, then pairs, then one.
+// block<X>(first row) for the rows left after groups of eight: as many as can share, then pairs, then one.
 template <class Block>
 HONE_INLINE void for_blocks(int64_t rows, Block block) {
   int64_t m = whole_eights(rows);

@@ -15,8 +15,8 @@ namespace hone::ops::cpu {
 namespace {
 
 constexpr int64_t kUpcastElements = int64_t{1}
-                                    << 20;  // of the right factor, 4 MB in float32: stays in the cache between upcast and use
-constexpr int64_t kUpcastRows = 512;        // of the left factor at least, so that upcasting the right one again costs little
+                                    << 20;  // of the right operand, 4 MB in float32: stays in the cache between upcast and use
+constexpr int64_t kUpcastRows = 512;        // minimum rows of the left operand, so that upcasting the right one again is cheap
 
 Tensor upcast(const Tensor& x) { return x.to(at::kFloat); }
 
@@ -26,8 +26,8 @@ void for_upcast_blocks(int64_t size, int64_t step, Body body) {
   for (int64_t first = 0; first < size; first += step) body(first, std::min(step, size - first));
 }
 
-// One block of rows of the left factor, already float32. The right one is split where its memory is contiguous: a transposed
-// weight by columns, another by rows, whose products add up.
+// One block of rows of the left operand, already float32. The right one is split along its contiguous axis: a transposed weight
+// by columns, others by rows, whose products are added.
 void multiply_upcast(const Tensor& a32, const Tensor& b, const Tensor& bias, const Tensor& out) {
   const bool by_columns = b.stride(0) <= b.stride(1);
   const int64_t step = std::max<int64_t>(64, kUpcastElements / std::max<int64_t>(1, b.size(by_columns ? 0 : 1)));
@@ -51,7 +51,7 @@ bool computes_upcast(const Tensor& a, const Tensor& b, const Tensor& out) {
   return is_upcast(a) && b.is_cpu() && a.scalar_type() == b.scalar_type() && a.scalar_type() == out.scalar_type();
 }
 
-// libtorch's operators. What is not upcast goes to the code that stood there before.
+// Replaces libtorch's operators. Cases that are not upcast call the original kernel.
 Tensor mm_upcast(const Tensor& a, const Tensor& b) {
   if (!computes_upcast(a, b, a) || a.dim() != 2 || b.dim() != 2 || a.size(1) != b.size(0)) return at::cpu::mm(a, b);
   auto out = at::empty({a.size(0), b.size(1)}, a.options());
@@ -98,7 +98,7 @@ Tensor& baddbmm_in_place_upcast(Tensor& x, const Tensor& a, const Tensor& b, con
   return computes_upcast(a, b, x) ? x.copy_(baddbmm_upcast(x, a, b, beta, alpha)) : at::cpu::baddbmm_(x, a, b, beta, alpha);
 }
 
-// libtorch warns about a kernel registered over its own.
+// libtorch warns when a kernel is registered over its own.
 struct NoWarnings : c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };

@@ -11,8 +11,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace hone::ops::cpu::HWY_NAMESPACE {
 
-// Exactly x / divisor, as the division instruction rounds it: a quotient that is off by two units at most, corrected twice by its
-// remainder (Markstein). Processors have one slow divider, and this leaves it to the other division.
+// Exactly x / divisor, as the division instruction rounds it: an approximate quotient, off by at most two ulps, corrected twice
+// by its remainder (Markstein). Processors have one slow divider, which is left to the other division.
 HWY_INLINE Floats divided(Floats x, Floats divisor, Floats reciprocal) {
   const Floats guess = hn::Mul(x, reciprocal);
   const Floats near = hn::MulAdd(hn::NegMulAdd(guess, divisor, x), reciprocal, guess);
@@ -34,7 +34,7 @@ HWY_INLINE void update(float* parameter, const float* gradient, float* first, fl
   const Floats keep = splat(step.keep), rate = splat(step.rate), beta2 = splat(step.beta2), weight2 = splat(step.weight2),
                epsilon = splat(step.epsilon);
   const Floats correction = splat(step.correction2), reciprocal = splat(1.0f / step.correction2);
-  const bool from_first = step.weight1 < 0.5f;  // as lerp does: from the nearer end
+  const bool from_first = step.weight1 < 0.5f;  // as in lerp: from the nearer end
   const Floats weight1 = splat(from_first ? step.weight1 : step.weight1 - 1.0f);
   auto compute = [&](size_t i, auto extent, Floats& m, Floats& v, Floats& p) HONE_INLINED {
     const Floats g = load(gradient + i, extent), before = load(first + i, extent);
@@ -49,7 +49,7 @@ HWY_INLINE void update(float* parameter, const float* gradient, float* first, fl
   const size_t total = static_cast<size_t>(count), n = hn::Lanes(FloatTag());
   Floats m = keep, v = keep, p = keep, other_m = keep, other_v = keep, other_p = keep;
   size_t i = 0;
-  for (; i + 2 * n <= total; i += 2 * n) {  // two at a time, since each is a long chain of waiting
+  for (; i + 2 * n <= total; i += 2 * n) {  // two at a time, since each is a long dependency chain
     compute(i, FullVector{}, m, v, p);
     compute(i + n, FullVector{}, other_m, other_v, other_p);
     keep_results(i, FullVector{}, m, v, p);

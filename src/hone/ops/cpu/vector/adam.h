@@ -4,7 +4,7 @@
 
 namespace hone::ops::cpu {
 
-// Which products and sums of the second moment are one instruction. A compiler chooses that, so it differs between builds of
+// Which multiplications and additions of the second moment are fused. The compiler decides this, so it differs between builds of
 // libtorch.
 enum class AdamRounding { separate, fused_square, fused_decay };
 

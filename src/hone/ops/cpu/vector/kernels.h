@@ -1,4 +1,4 @@
-// Element-wise kernels over plain rows, each compiled for every instruction set and chosen when first called. T: float,
+// Elementwise kernels over plain rows, each compiled for every instruction set and selected on the first call. T: float,
 // c10::BFloat16, c10::Half.
 #pragma once
 #include <c10/util/BFloat16.h>
@@ -16,7 +16,7 @@ template <class T>
 void rms_norm_backward_rows(const T* dy, const T* x, const T* weight, const float* rstd, T* dx, float* dweight, int64_t rows,
                             int64_t width);
 
-// Turns each head's halves by the row's angles; direction -1 turns back.
+// Rotates each head's halves by the row's angles; direction -1 rotates back.
 template <class T>
 void rope_rows(const T* x, const float* cos, const float* sin, float direction, T* y, int64_t rows, int64_t heads, int64_t half);
 

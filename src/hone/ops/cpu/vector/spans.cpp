@@ -11,7 +11,7 @@ namespace hone::ops::cpu::HWY_NAMESPACE {
 
 using Words = hn::Vec<WordTag>;
 
-// A mixing step in which every bit of the result depends on every bit of the word.
+// A mixing step: every bit of the result depends on every bit of the word.
 HWY_INLINE Words mixed(Words word) {
   const WordTag d;
   word = hn::Mul(hn::Xor(word, hn::ShiftRight<16>(word)), hn::Set(d, 0x7FEB352Du));

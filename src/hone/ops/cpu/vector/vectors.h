@@ -1,4 +1,4 @@
-// Rows of floats in vectors of the instruction set available. Included by each kernel file once per set, after
+// Rows of floats in vectors of the available instruction set. Included by each kernel file once per set, after
 // hwy/foreach_target.h.
 #if defined(HONE_OPS_CPU_VECTOR_VECTORS_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HONE_OPS_CPU_VECTOR_VECTORS_H
@@ -14,8 +14,8 @@
 #include <cstdint>
 #include <cstring>
 
-// Lambdas use the file's instruction set only if attributed; and one that is called in several places is a call in each
-// unless told otherwise.
+// Lambdas use the file's instruction set only with this attribute,
+// which also inlines lambdas that are called in several places.
 #ifndef HONE_INLINED
 #define HONE_INLINED HWY_ATTR __attribute__((always_inline))
 #endif
@@ -132,7 +132,7 @@ HWY_INLINE Floats exp(Floats x) {
   return hn::IfThenElse(hn::Ne(x, x), x, p);
 }
 
-// body(i, extent) for every vector of a row; only the last one may be a part.
+// body(i, extent) for every vector of a row; only the last one may be partial.
 template <class Body>
 HWY_INLINE void for_vectors(int64_t width, Body body) {
   const auto count = static_cast<size_t>(width), n = hn::Lanes(FloatTag());
@@ -141,8 +141,8 @@ HWY_INLINE void for_vectors(int64_t width, Body body) {
   if (i < count) body(i, VectorTail{count - i});
 }
 
-// to[i …] = value(i, extent). Four vectors are computed before any is stored: the processor waits for none of them, and nothing
-// can be in between.
+// to[i …] = value(i, extent). Four vectors are computed
+// before any is stored, so that they are independent.
 template <class T, class Value>
 HWY_INLINE void fill_row(T* to, int64_t width, Value value) {
   const auto count = static_cast<size_t>(width), n = hn::Lanes(FloatTag());
@@ -157,7 +157,7 @@ HWY_INLINE void fill_row(T* to, int64_t width, Value value) {
   if (i < count) store(to + i, value(i, VectorTail{count - i}), VectorTail{count - i});
 }
 
-// Folds term(i, extent) over a row in four vectors side by side, then those; beyond the row it reads `start`.
+// Folds term(i, extent) over a row in four parallel vectors, then those; reads `start` beyond the row.
 template <class Term, class Fold>
 HWY_INLINE Floats fold_row(int64_t width, float start, Term term, Fold fold) {
   const auto count = static_cast<size_t>(width), n = hn::Lanes(FloatTag());

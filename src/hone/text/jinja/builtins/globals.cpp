@@ -6,7 +6,7 @@ namespace hone::text::jinja {
 
 namespace {
 
-constexpr int64_t kMaxRange = 100'000;  // as jinja2's sandbox has it
+constexpr int64_t kMaxRange = 100'000;  // as in jinja2's sandbox
 
 Value make_range(Interpreter& interpreter, Arguments& arguments) {
   if (!arguments.named.empty()) throw TemplateFailure("range() takes no keyword arguments");
@@ -63,7 +63,7 @@ Value make_namespace(Interpreter& interpreter, Arguments& arguments) {
   Value given = make_dict(dict_pairs(interpreter, arguments));
   for (const auto& [name, value] : given.as_dict().items) {
     if (!name.is(Kind::string)) continue;
-    if (name.text().starts_with('_')) space->set(name.text(), value);  // refused there
+    if (name.text().starts_with('_')) space->set(name.text(), value);  // rejected there
     space->names.emplace_back(name.text(), value);
   }
   return result;
@@ -82,7 +82,7 @@ Value strftime_now(Interpreter& interpreter, Arguments& arguments) {
   std::tm local{};
   localtime_r(&now, &local);
   if (format.empty()) return Value::string("");
-  std::string padded = format + ' ';  // so that an empty result differs from a buffer too small
+  std::string padded = format + ' ';  // so that an empty result differs from a too small buffer
   std::string out(padded.size() * 16 + 256, '\0');
   size_t written = std::strftime(out.data(), out.size(), padded.c_str(), &local);
   if (written == 0) throw TemplateFailure("strftime_now: the format gives too long a text");

@@ -44,10 +44,10 @@ struct Generator final : NativeObject {
 };
 
 Value make_function(std::string name, Function::Body body);
-// A generator fed by `source`; refuses chains too long to walk.
+// A generator fed by `source`; rejects chains that are too long.
 Value make_generator(const Value& source, Generator::Body body);
 
-// Arguments bound to parameter names as Python binds them: `names` in order, the first `required` of them must be given.
+// Binds arguments to parameter names as Python does: `names` in order, the first `required` of them are mandatory.
 class Bound {
  public:
   Bound(std::string_view function, const Arguments& arguments, std::initializer_list<const char*> names, size_t required = 0);

@@ -319,7 +319,7 @@ class PercentFormatter {
       spec.align = '=';
     }
     if (!value.is(Kind::integer) || !spec.precision) return format_number(interpreter_, value, spec);
-    // In % formatting the precision of an integer is its least number of digits.
+    // In % formatting the precision of an integer is its minimum number of digits.
     int64_t digits = checked_precision(*spec.precision);
     spec.precision.reset();
     Spec bare;

@@ -1,4 +1,4 @@
-// Python's three ways to format text: "%s" % x, "{}".format(x), and the format specification both meet in.
+// Python's text formatting: "%s" % x, "{}".format(x), and the format specification of both.
 #pragma once
 #include <string>
 #include <string_view>

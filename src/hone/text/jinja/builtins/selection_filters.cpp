@@ -51,7 +51,7 @@ Predicate prepare_test(Arguments arguments, bool by_attribute) {
   };
 }
 
-// Everything is deferred to the first item's use, errors included: jinja2's filters are generators.
+// Everything, including errors, is deferred to the first access: jinja2's filters are generators.
 Value map(Interpreter&, const Value& subject, const Arguments& arguments) {
   std::shared_ptr<Iteration> iteration;
   Transform transform;

@@ -68,7 +68,7 @@ Value reverse(Interpreter& interpreter, const Value& subject, const Arguments& a
   return generate(std::move(values));
 }
 
-// Sorts by key, stably. A comparison that throws half way leaves the items in some order, which is not observable.
+// Stable sort by key. If a comparison throws, the order of the items is unspecified, which is not observable.
 std::vector<Value> sorted_by(Interpreter& interpreter, const std::vector<Value>& values, bool reversed,
                              const std::function<Value(const Value&)>& key) {
   std::vector<std::pair<Value, Value>> keyed;
@@ -133,7 +133,7 @@ Value unique(Interpreter& interpreter, const Value& subject, const Arguments& ar
   for (Value& value : interpreter.to_vector(subject)) {
     Value key = path.follow(interpreter, value);
     if (!keeps_case) key = without_case(key);
-    hash_of(key);  // refuses what a Python set refuses
+    hash_of(key);  // rejects what a Python set rejects
     if (seen.find(key) != nullptr) continue;
     seen.set(std::move(key), Value::none());
     kept.push_back(std::move(value));

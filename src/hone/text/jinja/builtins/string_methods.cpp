@@ -43,7 +43,7 @@ Value splitlines(Interpreter& interpreter, const Value& self, const Arguments& a
   return interpreter.list(std::move(lines));
 }
 
-// The part of the text that optional start and end arguments choose, as byte offsets. Empty optional: nothing can match there.
+// The part of the text selected by optional start and end arguments, as byte offsets. Empty optional: nothing can match there.
 struct TextRange {
   size_t begin, end;
   int64_t first;
@@ -248,7 +248,7 @@ Value isidentifier(Interpreter&, const Value& self, const Arguments& arguments) 
   return Value::boolean(valid);
 }
 
-// Known to Python, of no use where all is text: refused when called, yet defined.
+// Defined in Python, but useless for plain text: rejected when called.
 Value refuse_bytes(Interpreter&, const Value&, const Arguments&) {
   throw TemplateFailure("encode, translate and maketrans are not supported in chat templates");
 }

@@ -1,4 +1,4 @@
-// Filters that give text.
+// Filters that return text.
 #include <fmt/format.h>
 
 #include "hone/text/jinja/attribute_path.h"
@@ -258,7 +258,7 @@ Value filesizeformat(Interpreter&, const Value& subject, const Arguments& argume
   }
 }
 
-// Drops tags and comments and folds white space.
+// Removes tags and comments and collapses white space.
 std::string strip_tags(std::string_view text) {
   std::string bare;
   while (!text.empty()) {

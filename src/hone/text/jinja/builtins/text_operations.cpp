@@ -42,7 +42,7 @@ size_t word_end(std::string_view text) {
   return end;
 }
 
-// Where the last word begins in text that does not end in a space.
+// Start of the last word in text that does not end in a space.
 size_t word_begin(std::string_view text) {
   size_t begin = text.size();
   while (begin > 0) {
@@ -96,7 +96,7 @@ std::string replace_text(Interpreter& interpreter, std::string_view text, std::s
   int64_t done = 0;
   size_t at = 0;
   auto may_replace = [&] { return most < 0 || done < most; };
-  if (old_text.empty()) {  // Python puts the new text between all characters
+  if (old_text.empty()) {  // Python inserts the new text between all characters
     while (may_replace()) {
       out += new_text;
       ++done;

@@ -1,4 +1,4 @@
-// The parsed template: expressions evaluate themselves, statements run themselves.
+// The parsed template: expressions evaluate themselves, statements execute themselves.
 #pragma once
 #include <memory>
 #include <string>
@@ -32,7 +32,7 @@ using Block = std::vector<StatementPtr>;
 
 Flow execute_block(const Block& block, Interpreter& interpreter);
 
-// Where `set`, `for` and `with` put values.
+// Targets of `set`, `for` and `with`.
 struct Target {
   enum class Form { name, attribute, tuple } form = Form::name;
   Symbol symbol = 0;

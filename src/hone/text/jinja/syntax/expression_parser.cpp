@@ -5,8 +5,8 @@
 namespace hone::text::jinja {
 
 namespace {
-constexpr int kMaxNesting = 600;  // of grammar rules in the source; a bracket takes four
-constexpr int kMaxHeight = 400;   // of one expression's tree
+constexpr int kMaxNesting = 600;  // nesting of grammar rules in the source; a bracket takes four
+constexpr int kMaxHeight = 400;   // depth of one expression's tree
 }  // namespace
 
 ExpressionParser::NestingGuard::NestingGuard(ExpressionParser& parser) : parser(parser) {

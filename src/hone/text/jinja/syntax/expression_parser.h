@@ -28,7 +28,7 @@ class ExpressionParser {
   Symbol symbol(const std::string& name);
   void refuse_unknown_names(size_t from);
 
-  // Filters and tests that do not exist: an error at once, except inside a condition, where jinja2 waits until it is reached.
+  // Unknown filters and tests: an error at once, except inside a condition, where jinja2 defers it until reached.
   struct UnknownName {
     std::string message;
     int line;

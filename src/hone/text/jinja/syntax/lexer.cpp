@@ -11,7 +11,7 @@ namespace hone::text::jinja {
 
 namespace {
 
-// "\r\n" and "\r" become "\n"; one newline at the very end is dropped unless it is to be kept.
+// "\r\n" and "\r" become "\n"; one newline at the very end is dropped unless keep_trailing_newline is set.
 std::string normalize_newlines(std::string_view source, bool keep_trailing_newline) {
   std::string out;
   out.reserve(source.size());
@@ -103,7 +103,7 @@ class Lexer {
     lex_tag(kind == '{');
   }
 
-  // The closing mark of a tag at `at_`: optional sign, "%}" or "#}", then what trimming swallows. 0 when there is none.
+  // The end of a tag at `at_`: optional sign, "%}" or "#}", then the trimmed white space. 0 if there is none.
   size_t closing_length(std::string_view mark, bool trims_newline) const {
     if (starts_with("-") && rest().substr(1, 2) == mark) return 3 + space_length(at_ + 3);
     if (mark != "}}" && starts_with("+") && rest().substr(1, 2) == mark) return 3;

@@ -19,7 +19,7 @@ struct Token {
 // Throws TemplateFailure with the line.
 std::vector<Token> tokenize(std::string_view source, const TemplateSyntax& syntax = {});
 
-// How a message calls the token: "'{'", "end of print statement".
+// The token's name in messages: "'{'", "end of print statement".
 std::string describe(const Token& token);
 
 }  // namespace hone::text::jinja

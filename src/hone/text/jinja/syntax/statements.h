@@ -104,7 +104,7 @@ struct NamedBlock final : Statement {
   Block body;
 };
 
-// include, import, from, extends: a chat template has no other files, so reaching one is an error.
+// include, import, from, extends: a chat template has no other files, so executing one is an error.
 struct ForeignTemplate final : Statement {
   ForeignTemplate(int line, std::string tag) : Statement(line), tag(std::move(tag)) {}
   Flow execute(Interpreter&) const override;

@@ -1,4 +1,4 @@
-// The tokens of a template under the parser's cursor.
+// The token stream of the parser.
 #pragma once
 #include <initializer_list>
 #include <string>

@@ -18,7 +18,7 @@ Json read_optional_json(const fs::path& path) {
   return json;
 }
 
-// A token is written as its text, or as an object with its text as "content".
+// A token is written as a string, or as an object with the string in "content".
 std::string token_text(const Json& holder, const char* key) {
   if (!holder.contains(key)) return {};
   auto& value = holder[key];
@@ -41,7 +41,7 @@ AddedToken added_token(const Json& entry, std::string content) {
           .special = special};
 }
 
-// Tokens that only tokenizer_config.json or added_tokens.json know of, in the order of their ids.
+// Tokens that only tokenizer_config.json or added_tokens.json define, in the order of their ids.
 void add_config_tokens(Pipeline& pipeline, const Json& config, const Json& added_tokens) {
   std::map<int64_t, AddedToken> tokens;
   for (auto& [content, id] : added_tokens.items())
@@ -100,7 +100,7 @@ std::unique_ptr<Pipeline> read_vocabulary_file(const fs::path& folder, bool lega
                   "give a model folder as downloaded from a hub");
 }
 
-// Whether BOS and EOS surround a text: as the configuration says, or as the vocabulary file does.
+// Whether BOS and EOS are added to a text, by the configuration or by the vocabulary file.
 void set_bos_eos_rules(Pipeline& pipeline, const Json& config, bool own_file) {
   auto& special = pipeline.mutable_special();
   if (own_file) {

@@ -12,7 +12,7 @@ Json token_entry(const std::string& content, bool special) {
           {"rstrip", false},    {"normalized", !special}, {"special", special}};
 }
 
-// As an entry of tokenizer.json's list, which a token has at most once.
+// As an entry of tokenizer.json's list, which contains a token at most once.
 void list_token(Json& added, int64_t id, const std::string& content, bool special) {
   auto same = [&](const Json& entry) { return entry.is_object() && entry.value("content", Json()) == content; };
   auto entry = token_entry(content, special);

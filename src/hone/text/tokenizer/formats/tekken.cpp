@@ -10,7 +10,7 @@ namespace {
 
 namespace dom = simdjson::dom;
 
-// What files before version 7 leave unsaid.
+// Defaults of files before version 7.
 constexpr const char* kOldSpecialTokens[] = {"<unk>",
                                              "<s>",
                                              "</s>",
@@ -82,7 +82,7 @@ Result<bool> add_vocabulary(dom::element root, const Sizes& sizes, Vocabulary& v
     std::string_view encoded;
     if (entry["rank"].get(rank) || entry["token_bytes"].get(encoded) || rank < 0)
       return error("vocab: an entry lacks rank or token_bytes");
-    if (rank >= sizes.total - sizes.special) continue;  // beyond what the model uses
+    if (rank >= sizes.total - sizes.special) continue;  // beyond the size that the model uses
     auto bytes = decode_base64(encoded);
     if (!bytes) return error("vocab: token_bytes of rank {}: {}", rank, bytes.error());
     spelled.clear();

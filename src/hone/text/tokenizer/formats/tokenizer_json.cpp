@@ -8,7 +8,7 @@ namespace {
 
 namespace dom = simdjson::dom;
 
-// A top-level part by name; JSON null when it is absent.
+// A top-level member by name; JSON null if absent.
 Result<Json> part_of(dom::element root, const char* key) {
   dom::element value;
   if (root[key].get(value)) return Json();

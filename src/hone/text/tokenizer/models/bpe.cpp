@@ -6,7 +6,7 @@
 namespace hone::text::tokenizer {
 namespace {
 
-// Symbols of the piece in work; kept per thread so that encoding allocates nothing once warm.
+// Symbols of the current piece; kept per thread so that encoding allocates nothing once warm.
 std::vector<TokenId>& scratch_symbols() {
   thread_local std::vector<TokenId> symbols;
   symbols.clear();
@@ -44,8 +44,8 @@ void Bpe::encode_pre_token(std::string_view piece, std::vector<TokenId>& out) co
   out.insert(out.end(), symbols.begin(), symbols.end());
 }
 
-// One symbol per character; what the vocabulary lacks becomes bytes, an unknown token, or (without one) nothing. An unknown token
-// is placed only when the next known character or the next unknown one comes, as the reference does.
+// One symbol per character; unknown characters become bytes, an unknown token, or (without one) nothing. An unknown token is
+// emitted only at the next known or unknown character, as in the reference.
 void Bpe::start_symbols(std::string_view piece, std::vector<TokenId>& symbols) const {
   std::string spelled;
   bool pending_unknown = false;

@@ -8,7 +8,7 @@
 
 namespace hone::text::tokenizer {
 
-// What a pair of symbols becomes. An absent pair has the highest rank.
+// The result of merging a pair of symbols. An absent pair has the highest rank.
 struct Merge {
   static constexpr uint32_t kNone = UINT32_MAX;
   uint32_t rank = kNone;
@@ -54,12 +54,12 @@ class MergeTable {
 // Merges `symbols` in place by the table: the lowest rank first, the leftmost of equals first.
 void merge_symbols(const MergeTable& table, std::vector<TokenId>& symbols);
 
-// Which characters of several bytes a byte-level vocabulary holds whole. A word may start from complete characters instead of
-// bytes when no merge could cross one of its character boundaries before both sides are whole: the result is the same, with a
+// Multi-byte characters that a byte-level vocabulary contains as single tokens. A word may start from complete characters instead
+// of bytes if no merge could cross one of its character boundaries before both sides are complete: the result is the same, with a
 // third of the work.
 class WholeCharacters {
  public:
-  // Stays empty when ranks do not grow with the tokens they build, because then the order of merges could differ.
+  // Stays empty if ranks do not grow with the tokens they build, because then the order of merges could differ.
   void prepare(const Vocabulary& vocabulary, const MergeTable& merges, const std::array<TokenId, 256>& byte_ids);
   // Appends the starting symbols of a word (valid UTF-8), or nothing and false when it must start from bytes.
   bool start(std::string_view word, const std::array<TokenId, 256>& byte_ids, std::vector<TokenId>& symbols) const;
@@ -80,10 +80,10 @@ class Bpe : public Model {
   Bpe(Vocabulary vocabulary, MergeTable merges, BpeOptions options);
   void encode_pre_token(std::string_view piece, std::vector<TokenId>& out) const override;
 
-  // True when every byte has its byte-level token: then encode_bytes gives what encode_pre_token gives for the byte-level
-  // spelling.
+  // True if every byte has its byte-level token: then encode_bytes
+  // equals encode_pre_token of the byte-level spelling.
   bool is_byte_level() const { return byte_level_; }
-  // Builds what encode_bytes needs; call once, before sharing.
+  // Builds the tables of encode_bytes; call once, before sharing.
   void prepare_bytes();
   void encode_bytes(std::string_view bytes, std::vector<TokenId>& out) const;
 

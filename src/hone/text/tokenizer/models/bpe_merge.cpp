@@ -8,7 +8,7 @@
 namespace hone::text::tokenizer {
 namespace {
 
-// Up to this many symbols a scan of all ranks beats any cleverer structure.
+// Up to this many symbols, a linear scan of all ranks is fastest.
 constexpr size_t kScanLimit = 96;
 
 void merge_by_scan(const MergeTable& table, std::vector<TokenId>& symbols) {
@@ -32,7 +32,7 @@ void merge_by_scan(const MergeTable& table, std::vector<TokenId>& symbols) {
   symbols.resize(count);
 }
 
-// A long piece: positions wait in one bucket per rank, so that a run of a million equal letters costs a million steps.
+// A long piece: positions are kept in one bucket per rank, so that a run of a million equal letters takes a million steps.
 class BucketMerger {
  public:
   BucketMerger(const MergeTable& table, std::vector<TokenId>& symbols)
@@ -53,7 +53,7 @@ class BucketMerger {
       for (size_t i = 0; i < positions.size(); ++i) {
         merge_at(positions[i], rank);
         if (lowest_offer_ >= rank) continue;
-        // A merge made a pair of lower rank possible: that one comes first, the rest of this bucket waits.
+        // A merge enabled a pair of lower rank: it comes first, and the rest of this bucket waits.
         for (size_t rest = i + 1; rest < positions.size(); ++rest) put(rank, positions[rest]);
         break;
       }
@@ -74,7 +74,7 @@ class BucketMerger {
     if (symbols_[at(left)] == kGone || links_[at(left)].next < 0) return;
     int32_t right = links_[at(left)].next;
     auto merge = table_.find(symbols_[at(left)], symbols_[at(right)]);
-    if (merge.rank != rank) return;  // the pair that waited here is gone
+    if (merge.rank != rank) return;  // the pair queued here no longer exists
     symbols_[at(left)] = merge.result;
     symbols_[at(right)] = kGone;
     int32_t after = links_[at(right)].next, before = links_[at(left)].previous;
@@ -110,7 +110,7 @@ class BucketMerger {
 }  // namespace
 
 void MergeTable::reserve(size_t merges) {
-  slots_.assign(std::bit_ceil(merges * 3 / 2 + 16), Slot{});  // small tables miss the caches less
+  slots_.assign(std::bit_ceil(merges * 3 / 2 + 16), Slot{});  // small tables have fewer cache misses
   mask_ = slots_.size() - 1;
 }
 

@@ -47,7 +47,7 @@ class WordLevel : public Model {
   std::optional<TokenId> unk_id_;
 };
 
-// Takes the longest known prefix again and again; a word with any unknown rest is unknown as one.
+// Greedy longest-prefix matching; a word with an unknown remainder is unknown as a whole.
 class WordPiece : public Model {
  public:
   WordPiece(Vocabulary vocabulary, WordPieceOptions options)

@@ -1,4 +1,4 @@
-// The four vocabularies a tokenizer can rest on: from a piece of text to ids.
+// The four tokenizer models: from a piece of text to ids.
 #pragma once
 #include <memory>
 #include <string>
@@ -20,7 +20,7 @@ class Model {
   const Vocabulary& vocabulary() const { return vocabulary_; }
 
  protected:
-  // Throws UserError: the text needs an unknown token and the file names none.
+  // Throws UserError if the text needs an unknown token and the file defines none.
   [[noreturn]] static void fail_without_unknown(std::string_view piece);
   // Ids of "<0x00>" … "<0xFF>", -1 where the vocabulary has none.
   std::vector<TokenId> byte_tokens() const;

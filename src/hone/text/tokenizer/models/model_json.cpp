@@ -41,7 +41,7 @@ Result<MergeTable> read_merges(dom::element model, const Vocabulary& vocabulary,
   merges.reserve(entries.size());
   std::string joined;
   uint32_t rank = 0;
-  TokenId expected = -1;  // trained vocabularies number tokens in the order of merges, which saves most searches
+  TokenId expected = -1;  // trained vocabularies number tokens in merge order, which avoids most lookups
   for (auto entry : entries) {
     std::string_view line, left, right;
     if (!entry.get(line) && line.starts_with("#version")) continue;
@@ -88,7 +88,7 @@ Result<BpeOptions> read_bpe_options(dom::element model) {
     if (!value) return Error{value.error()};
     *target = *value;
   }
-  // An empty prefix or suffix changes nothing; without it the faster paths apply.
+  // An empty prefix or suffix has no effect; without it, faster paths apply.
   if (options.continuing_subword_prefix == "") options.continuing_subword_prefix.reset();
   if (options.end_of_word_suffix == "") options.end_of_word_suffix.reset();
   std::pair<const char*, bool*> flags[] = {
@@ -164,7 +164,7 @@ Result<std::unique_ptr<Model>> read_model(dom::element json) {
   if (!type) return Error{type.error()};
   dom::element ignored;
   dom::array list;
-  // Old files do not say their type; their fields do.
+  // Old files do not name their type; their fields identify it.
   std::string kind = type->value_or(!json["merges"].get(ignored)                     ? "BPE"
                                     : !json["vocab"].get(list)                       ? "Unigram"
                                     : !json["max_input_chars_per_word"].get(ignored) ? "WordPiece"

@@ -1,4 +1,4 @@
-// Reads the "model" object of tokenizer.json; the large lists go straight from simdjson into the tables.
+// Reads the "model" object of tokenizer.json; the large lists go directly from simdjson into the tables.
 #pragma once
 #include <simdjson.h>
 
@@ -9,7 +9,7 @@ namespace hone::text::tokenizer {
 
 Result<std::unique_ptr<Model>> read_model(simdjson::dom::element json);
 
-// A copy of a small part as hone's JSON type; fails when nested deeper than any honest file.
+// A copy of a small part as hone's JSON type; fails if nested too deeply.
 Result<Json> small_json(simdjson::dom::element element, int depth = 0);
 
 }  // namespace hone::text::tokenizer

@@ -1,4 +1,4 @@
-// A static trie over bytes that finds every word a text begins with.
+// A static trie over bytes that finds every word that is a prefix of a text.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace hone::text::tokenizer {
 
-// Nodes are numbered breadth-first, so that the child behind edge e is node e + 1.
+// Nodes are numbered breadth-first, so that edge e leads to node e + 1.
 class Trie {
  public:
   Trie() : Trie(std::vector<std::pair<std::string_view, int32_t>>{}) {}
-  // Words are not empty; of equal words the one with the highest value counts.
+  // Words are not empty; of equal words the one with the highest value is kept.
   explicit Trie(std::vector<std::pair<std::string_view, int32_t>> words) {
     std::sort(words.begin(), words.end());
     struct Range {
@@ -36,7 +36,7 @@ class Trie {
     }
   }
 
-  // Calls found(length, value) for every word that begins `text`, shortest first.
+  // Calls found(length, value) for every word that is a prefix of `text`, shortest first.
   template <class Found>
   void prefixes(std::string_view text, Found&& found) const {
     size_t node = 0;

@@ -17,7 +17,7 @@ Trie trie_of(const Vocabulary& vocabulary) {
   return Trie(std::move(words));
 }
 
-// Finds the split of a piece with the highest sum of scores.
+// Finds the segmentation of a piece with the highest total score.
 class Unigram : public Model {
  public:
   Unigram(Vocabulary vocabulary, std::vector<double> scores, UnigramOptions options)
@@ -36,7 +36,7 @@ class Unigram : public Model {
     for (size_t end = piece.size(); end > 0;) {
       auto& node = best[end];
       bool unknown = options_.unk_id && node.id == *options_.unk_id;
-      if (unknown) {  // neighbors that are unknown become one
+      if (unknown) {  // adjacent unknown characters are merged
         if (!unknown_end) unknown_end = end;
       } else {
         if (unknown_end) append_reversed(piece.substr(end, unknown_end - end), out);

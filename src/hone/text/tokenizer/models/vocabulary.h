@@ -12,16 +12,16 @@
 
 namespace hone::text::tokenizer {
 
-// A quick, well-mixing hash of short byte strings.
+// A fast, well-mixing hash of short byte strings.
 uint64_t hash_bytes(std::string_view bytes);
 
 class Vocabulary {
  public:
-  // Ids beyond this are taken for damage: they would make tables by id huge.
+  // Larger ids are treated as corruption: they would make tables by id huge.
   static constexpr int64_t kMaxId = 1 << 22;
 
   void reserve(size_t tokens, size_t bytes);
-  // Fails on an id that is out of range or already has another token. The same token again takes the new id.
+  // Fails for an id that is out of range or already has another token. A repeated token takes the new id.
   Result<bool> add(std::string_view token, int64_t id);
   std::optional<TokenId> find(std::string_view token) const;
   bool contains(TokenId id) const {

@@ -1,4 +1,4 @@
-// The merges of vocabularies that come without a list of them: every way to split a token into two others.
+// Merges for vocabularies without a merge list: every way to split a token into two others.
 #pragma once
 #include "hone/text/tokenizer/models/bpe.h"
 

@@ -6,7 +6,7 @@
 namespace hone::text::tokenizer {
 
 WordCache& WordCache::of_thread(uint64_t tokenizer_number) {
-  constexpr size_t kMaxCaches = 4;  // a thread rarely serves more tokenizers than this at a time
+  constexpr size_t kMaxCaches = 4;  // a thread rarely uses more tokenizers than this at a time
   thread_local std::vector<std::unique_ptr<WordCache>> caches;
   auto found = std::find_if(caches.begin(), caches.end(), [&](auto& cache) { return cache->owner_ == tokenizer_number; });
   if (found == caches.end()) {

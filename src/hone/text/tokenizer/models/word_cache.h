@@ -1,4 +1,4 @@
-// Remembers the ids of recent short words: one small table per thread and tokenizer, never larger than its fixed size.
+// Caches the ids of recent short words: one small table of fixed size per thread and tokenizer.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -37,7 +37,7 @@ class WordCache {
     key.parts[2] |= static_cast<uint64_t>(word.size()) << 56;
     return key;
   }
-  // The place for a key: holds it when entry.key == key, otherwise may be overwritten.
+  // The slot of a key: contains it if entry.key == key, otherwise may be overwritten.
   Entry& place(const Key& key) {
     uint64_t hash =
         (key.parts[0] ^ (key.parts[1] * 0x9E3779B97F4A7C15u) ^ (key.parts[2] * 0xC2B2AE3D27D4EB4Fu)) * 0xD6E8FEB86659FD93u;

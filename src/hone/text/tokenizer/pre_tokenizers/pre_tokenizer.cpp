@@ -14,7 +14,7 @@ using Spans = std::vector<Span>;
 
 enum class Behavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
-// Applies a behavior to spans that cover a text; `matched` of the result means "drop it".
+// Applies a behavior to spans that cover a text; `matched` in the result means "drop it".
 Spans arrange(const Spans& spans, Behavior behavior) {
   Spans out;
   out.reserve(spans.size());
@@ -173,7 +173,7 @@ Spans word_and_symbol_runs(std::string_view text) {
   return spans;
 }
 
-// A new piece starts where the script changes; characters of no script belong to what precedes them.
+// A new piece starts where the script changes; characters without a script belong to the preceding piece.
 Spans script_runs(std::string_view text) {
   Spans spans;
   int previous = -1;  // before the first character
@@ -319,7 +319,7 @@ Splitter byte_level_splitter(const Json& json) {
   Fields split(parts[0], "");
   auto pattern = split.pattern("pattern");
   auto behavior = split.text("behavior");
-  // The known patterns match everything, so that what happens between matches cannot matter.
+  // The known patterns match everything, so text between matches does not occur.
   bool same = behavior == "Isolated" || (behavior == "Removed" && split.flag("invert", false));
   return pattern.regex && same && split.error().empty() ? known_splitter(pattern.text) : nullptr;
 }

@@ -1,4 +1,4 @@
-// Pre-tokenizers: how the text falls into pieces that no token may cross.
+// Pre-tokenizers: split the text into pieces that no token may cross.
 #pragma once
 #include <memory>
 #include <string>
@@ -23,7 +23,7 @@ class PreTokenizer {
 // Null for a JSON null.
 Result<std::unique_ptr<PreTokenizer>> make_pre_tokenizer(const Json& json);
 
-// The splitter to use instead, when the JSON says exactly "split by a known pattern, then spell bytes"; null otherwise.
+// The specialized splitter, if the JSON is exactly "split by a known pattern, then byte-level"; null otherwise.
 Splitter byte_level_splitter(const Json& json);
 
 }  // namespace hone::text::tokenizer

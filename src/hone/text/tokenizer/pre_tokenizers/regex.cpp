@@ -19,7 +19,7 @@ class Finder {
       : code_(code), pattern_(pattern), text_(text), data_(pcre2_match_data_create(1, nullptr)), context_(pcre::limited()) {}
   Finder(const Finder&) = delete;
 
-  // The next match; an empty one right after the previous match does not count.
+  // The next match; an empty match right after the previous one does not count.
   bool next(Span& match) {
     while (position_ <= text_.size()) {
       if (!search(0)) return false;
@@ -40,7 +40,7 @@ class Finder {
     int found = pcre2_match(code_, subject, text_.size(), position_, PCRE2_NO_UTF_CHECK | options, data_.get(), context_.get());
     if (found >= 0) return true;
     if (found == PCRE2_ERROR_NOMATCH) return false;
-    // The interpreter keeps its stack on the heap, so it can finish what the JIT's small stack cannot.
+    // The interpreter keeps its stack on the heap, so it can complete matches that exceed the JIT's small stack.
     if (found == PCRE2_ERROR_JIT_STACKLIMIT && !options) return search(PCRE2_NO_JIT);
     throw UserError(ExitCode::bad_data,
                     fmt::format("regular expression '{}' of the tokenizer: {}", pattern_, pcre::message(found)),

@@ -16,13 +16,13 @@ struct Span {
   bool matched;
 };
 
-// Rewrites what the two dialects spell or mean differently: \s \w \h, scripts, nested and intersected classes, X{n,m}+.
+// Rewrites what the two dialects spell or interpret differently: \s \w \h, scripts, nested and intersected classes, X{n,m}+.
 std::string pcre_from_oniguruma(std::string_view pattern);
 
 class Regex {
  public:
   static Result<Regex> compile(const std::string& oniguruma_pattern);
-  // Covers `text` with spans in order. Throws UserError when matching needs more work than is allowed.
+  // Covers `text` with spans in order. Throws UserError if matching exceeds the work limit.
   std::vector<Span> split(std::string_view text) const;
   std::string replace(std::string_view text, std::string_view content) const;
 

@@ -18,7 +18,7 @@ std::string range_text(uint32_t first, uint32_t last) {
   return first == last ? fmt::format("\\x{{{:x}}}", first) : fmt::format("\\x{{{:x}}}-\\x{{{:x}}}", first, last);
 }
 
-// Characters younger than PCRE2's tables whose general category starts with `name` ("L", "Lu", "N" …).
+// Characters newer than PCRE2's tables whose general category starts with `name` ("L", "Lu", "N" …).
 std::string young_characters(std::string_view name) {
   std::string out;
   for (auto& range : kNewCategories) {
@@ -125,7 +125,7 @@ class Translator {
     }
   }
 
-  // X{n,m}+ repeats the interval in Ruby syntax, while PCRE2 reads a possessive one.
+  // X{n,m}+ repeats the interval in Ruby syntax, while in PCRE2 it is possessive.
   bool interval() {
     size_t close = source_.find('}', at_);
     if (close == std::string_view::npos) return false;

@@ -47,7 +47,7 @@ inline const char* run_of(const char* at, const char* end, uint8_t mask) {
   return run(at, end, [mask](uint8_t bits) { return (bits & mask) != 0; });
 }
 
-// 's 't 're 've 'm 'll 'd at `at`, or null. Ignoring case, the long s (U+017F) counts as an s.
+// 's 't 're 've 'm 'll 'd at `at`, or null. If case is ignored, the long s (U+017F) counts as an s.
 template <bool ignore_case>
 const char* contraction(const char* at, const char* end) {
   if (end - at < 2 || *at != '\'') return nullptr;
@@ -61,7 +61,7 @@ const char* contraction(const char* at, const char* end) {
   return nullptr;
 }
 
-// \s+(?!\S)|\s+ at a white-space character: a run leaves its last character to the word that follows.
+// \s+(?!\S)|\s+ at a white-space character: a run leaves its last character to the following word.
 inline const char* trailing_space(const char* at, const char* end) {
   const char *last = at, *here = at;
   while (here < end) {
@@ -97,7 +97,7 @@ const char* split_gpt2(const char* at, const char* end) {
   return trailing_space(at, end);
 }
 
-// Behind at most `most` digits, of which c is the first.
+// Position after at most `most` digits, of which c is the first.
 const char* digits_from(const Char& c, const char* end, int most) {
   const char* here = c.next;
   for (int digits = 1; digits < most && here < end; ++digits) {
@@ -108,7 +108,7 @@ const char* digits_from(const Char& c, const char* end, int most) {
   return here;
 }
 
-// What the patterns of Llama 3 and Qwen share; they differ in how many digits go together and whether marks belong to words.
+// The common part of the patterns of Llama 3 and Qwen; they differ in the digits per token and in whether marks belong to words.
 template <int max_digits, uint8_t word_mask>
 const char* split_words(const char* at, const char* end) {
   Char c = char_at(at);
@@ -116,7 +116,7 @@ const char* split_words(const char* at, const char* end) {
   if (*at == '\'')
     if (auto* short_form = contraction<true>(at, end)) return short_form;
   if (c.is(kNumber)) return digits_from(c, end, max_digits);
-  if (!c.is(kNewline) && c.next < end) {  // one character of any other kind may lead a word
+  if (!c.is(kNewline) && c.next < end) {  // one character of any other kind may precede a word
     Char next = char_at(c.next);
     if (next.is(word_mask)) return run_of(next.next, end, word_mask);
   }
@@ -150,7 +150,7 @@ const char* capitals(const char* at, const char* end) {
   return run(here, end, [](uint8_t bits) { return (bits & kWordOrMark) && !(bits & kUpper); });
 }
 
-// GPT-4o's family (Llama 4, Mistral's Tekken): words break where a small letter meets a capital.
+// GPT-4o's family (Llama 4, Mistral's Tekken): words break between a lower-case and an upper-case letter.
 template <int max_digits, bool contractions>
 const char* split_cased(const char* at, const char* end) {
   Char c = char_at(at);

@@ -1,4 +1,4 @@
-// Hand-made equivalents of the split patterns that most models use: an order of magnitude faster than a regular expression.
+// Hand-written equivalents of the split patterns of most models: an order of magnitude faster than a regular expression.
 #pragma once
 #include <string_view>
 
@@ -9,7 +9,7 @@ using Splitter = const char* (*)(const char* at, const char* end);
 
 inline constexpr std::string_view kGpt2Pattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-// The splitter that does exactly what `pattern` with behavior Isolated does, or null when the pattern is not a known one.
+// The splitter equivalent to `pattern` with behavior Isolated, or null for an unknown pattern.
 Splitter known_splitter(std::string_view pattern);
 
 }  // namespace hone::text::tokenizer

@@ -9,14 +9,14 @@ namespace {
 
 bool is_continuation(unsigned char byte) { return (byte & 0xC0) == 0x80; }
 
-// What a merge needs to know about a token's bytes.
+// The properties of a token's bytes that affect merges.
 struct Edges {
   unsigned char first = 0, second = 0, last = 0;
   bool single = true;
   bool starts_inside = false, ends_inside = false;  // of a character
 };
 
-// Where the risk of a boundary is noted: by the byte before it and the two bytes after it.
+// Risky boundaries, by the byte before and the two bytes after.
 size_t risk_index(unsigned char before, unsigned char first, unsigned char second) {
   return static_cast<size_t>(before) << 16 | static_cast<size_t>(first) << 8 | second;
 }
@@ -47,7 +47,7 @@ void WholeCharacters::prepare(const Vocabulary& vocabulary, const MergeTable& me
   for (size_t id = 0; id < vocabulary.id_limit(); ++id) {
     auto token = vocabulary.token(static_cast<TokenId>(id));
     bytes.clear();
-    // Spelled in the byte-level alphabet, a character of two or three bytes takes at most six.
+    // Written in the byte-level alphabet, a character of two or three bytes takes at most six.
     if (token.size() > 6 || !append_from_byte_level(bytes, token) || bytes.size() < 2 || bytes.size() > 3) continue;
     bool one = is_valid_utf8(bytes) && static_cast<size_t>(utf8_length(static_cast<unsigned char>(bytes[0]))) == bytes.size();
     if (!one) continue;

@@ -31,7 +31,7 @@ bool in(utf8proc_category_t value, utf8proc_category_t first, utf8proc_category_
 }
 bool is_mark(utf8proc_category_t value) { return in(value, UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_ME); }
 
-// Second halves of canonical compositions that have combining class 0: the only starters that change what precedes them.
+// Second characters of canonical compositions with combining class 0: the only starters that change the preceding character.
 constexpr CodeRange kComposingStarters[] = {
     {0x9BE, 0x9BE},     {0x9D7, 0x9D7},     {0xB3E, 0xB3E},     {0xB56, 0xB57},     {0xBBE, 0xBBE},     {0xBD7, 0xBD7},
     {0xCC2, 0xCC2},     {0xCD5, 0xCD6},     {0xD3E, 0xD3E},     {0xD57, 0xD57},     {0xDCF, 0xDCF},     {0xDDF, 0xDDF},
@@ -122,7 +122,7 @@ bool is_control(uint32_t c) {
 }
 
 void append_lowercase(std::string& out, uint32_t c) {
-  if (c == 0x130) {  // İ is the one character with a two-character lower case
+  if (c == 0x130) {  // İ is the only character with a two-character lower case
     out.append("i\xCC\x87");
     return;
   }
@@ -145,7 +145,7 @@ bool is_surely_nfc(std::string_view text) {
   const char *at = text.data(), *end = at + text.size();
   while (at < end) {
     auto lead = static_cast<unsigned char>(*at);
-    // Every character below U+0300 (lead byte below 0xCC) is a starter that NFC leaves alone.
+    // NFC leaves every character below U+0300 (lead byte below 0xCC) unchanged.
     if (lead >= 0xCC && (char_class(code_point_at(at)) & kNfcUnsafe)) return false;
     at += utf8_length(lead);
   }
@@ -197,8 +197,8 @@ void order_marks(CodePoints& text) {
   }
 }
 
-// Composes in place. Marks younger than the reference's tables count as starters, so the text is composed in the parts between
-// them.
+// Composes in place. Marks newer than the reference's tables count
+// as starters, so the text between them is composed separately.
 void compose(CodePoints& text) {
   size_t written = 0;
   auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);

@@ -1,4 +1,4 @@
-// The properties of a character that tokenizers need, and the four normalization forms.
+// Character properties for tokenizers, and the four normalization forms.
 #pragma once
 #include <array>
 #include <atomic>
@@ -25,7 +25,7 @@ extern std::array<std::atomic<const uint8_t*>, 0x1100> class_pages;
 const uint8_t* fill_class_page(uint32_t page);
 }  // namespace internal
 
-// Pages of 256 characters are computed when first touched: start-up costs nothing, later calls two loads.
+// Pages of 256 characters are computed on first use: no start-up cost, later calls take two loads.
 inline uint8_t char_class(uint32_t code_point) {
   const uint8_t* page = internal::class_pages[code_point >> 8].load(std::memory_order_acquire);
   if (!page) [[unlikely]]
@@ -42,7 +42,7 @@ bool is_nonspacing_mark(uint32_t code_point);  // what BertNormalizer removes as
 bool is_control(uint32_t code_point);          // what BertNormalizer removes as control characters
 void append_lowercase(std::string& out, uint32_t code_point);
 
-// A number per script; 0 is none. Kana count as Han and so does the prolonged sound mark, a space as none.
+// A number per script; 0 is none. Kana and the prolonged sound mark count as Han, a space as none.
 int script_of(uint32_t code_point);
 
 enum class NormalForm { nfc, nfd, nfkc, nfkd };

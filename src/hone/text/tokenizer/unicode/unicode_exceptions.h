@@ -1,5 +1,5 @@
-// Where the Unicode versions behind the reference tokenizers differ from utf8proc's (15.0) and PCRE2's (14.0). Each part of them
-// carries its own vintage: regular expressions 16, normalization 9, Bert-style punctuation 8. Found by asking them about every
+// Differences between the Unicode versions of the reference tokenizers and those of utf8proc (15.0) and PCRE2 (14.0). Each
+// component uses its own version: regular expressions 16, normalization 9, Bert-style punctuation 8. Determined by querying every
 // code point.
 #pragma once
 #include <utf8proc.h>

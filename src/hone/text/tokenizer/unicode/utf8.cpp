@@ -10,7 +10,7 @@ struct Step {
   bool valid;
 };
 
-// The character at the front of `bytes`, or the length of the maximal part that cannot be continued to one.
+// The first character of `bytes`, or the length of the maximal invalid prefix.
 Step step_over(std::string_view bytes) {
   auto at = [&](size_t i) { return static_cast<unsigned char>(bytes[i]); };
   unsigned char lead = at(0);

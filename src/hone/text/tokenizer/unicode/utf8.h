@@ -1,4 +1,4 @@
-// UTF-8 as the tokenizer needs it: stepping over valid text, and making any bytes valid by one stated rule.
+// UTF-8 for the tokenizer: iterating over valid text, and repairing invalid bytes by a fixed rule.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -34,10 +34,10 @@ void for_each_char(std::string_view text, Visit&& visit) {
 bool is_valid_utf8(std::string_view text);
 bool is_ascii(std::string_view text);
 
-// Number of bytes at the end of `text` that begin a character but do not finish it.
+// Number of bytes at the end of `text` that start a character but do not complete it.
 size_t unfinished_tail(std::string_view text);
 
-// Appends `bytes`, with U+FFFD in place of each maximal invalid part (the rule of Unicode, Python and Rust).
+// Appends `bytes`, replacing each maximal invalid part by U+FFFD (the rule of Unicode, Python and Rust).
 void append_lossy(std::string& out, std::string_view bytes);
 
 // `text` itself when valid, otherwise its repaired copy in `storage`.

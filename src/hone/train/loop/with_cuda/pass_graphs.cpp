@@ -14,12 +14,11 @@
 namespace hone::train {
 namespace {
 
-constexpr double kLargestWork =
-    1.2e13;  // parameters times tokens: above, a pass takes the device longer than its launches take the host
-constexpr int64_t kPlainPasses = 2;  // of a shape before its capture: libraries choose and allocate what they need
+constexpr double kLargestWork = 1.2e13;  // parameters times tokens: above this, the device is slower than the host's launches
+constexpr int64_t kPlainPasses = 2;      // passes of a shape before its capture: libraries choose and allocate workspaces
 constexpr size_t kMostGraphs = 8;
 
-// What the launches of a pass depend on. Boundaries and targets differ between batches of one shape, within bounds.
+// What the launches of a pass depend on. Boundaries and targets vary between batches of one shape, within limits.
 struct PassShape {
   int64_t tokens, segments, longest, targets;
   bool weighted, even;
@@ -38,7 +37,7 @@ bool all_alike(const ops::CuSeqlens& segments) {
 
 PassShape shape_of(const data::Batch& batch) {
   const int64_t tokens = batch.tokens_t.size(0);
-  // Sequences of one length may have launches of their own (ops/attention/even_attention.h).
+  // Sequences of equal length may use different launches (ops/attention/even_attention.h).
   if (all_alike(batch.segments))
     return {tokens,
             batch.segments.count(),
@@ -54,8 +53,8 @@ PassShape shape_of(const data::Batch& batch) {
           false};
 }
 
-// Segments of the greatest length and count that the shape allows. Those of uneven shapes end in an empty one, and so are never
-// of one length.
+// Segments of the largest length and count for the shape. Uneven shapes end in an empty segment, so that they never count as
+// even.
 ops::CuSeqlens widest_segments(const PassShape& shape) {
   ops::CuSeqlens segments;
   for (int64_t i = 0; i < shape.segments; ++i) segments.append(std::min(shape.longest, shape.tokens - segments.total()));
@@ -68,10 +67,10 @@ ops::CuSeqlens widest_segments(const PassShape& shape) {
 struct PassGraphs::Impl {
   struct Captured {
     at::cuda::CUDAGraph graph;
-    data::Batch batch;  // at addresses that stay
+    data::Batch batch;  // at fixed addresses
     Tensor factor;
     LossSum loss;
-    TensorList gradients;  // parallel to `trained`; undefined where none flows
+    TensorList gradients;  // parallel to `trained`; undefined without a gradient
   };
 
   model::CausalLM& model;
@@ -111,11 +110,11 @@ struct PassGraphs::Impl {
     to.factor.fill_(factor);
   }
 
-  // Gradients that are there already wait aside, and come back also where the capture fails.
+  // Existing gradients are set aside and restored, also if the capture fails.
   void capture(Captured& made) {
     TensorList before;
     for (auto& tensor : trained) before.push_back(std::exchange(tensor.mutable_grad(), Tensor()));
-    device::empty_cache(model.device());  // what plain passes left would stand beside the graph's own memory
+    device::empty_cache(model.device());  // cached memory of plain passes would add to the graph's own
     auto stream = c10::cuda::getStreamFromPool(false, model.device().index());
     c10::cuda::getCurrentCUDAStream().synchronize();
     std::exception_ptr failure;
@@ -181,7 +180,7 @@ std::optional<LossSum> PassGraphs::run(const data::Batch& batch, double factor) 
   auto* found = impl_->find(batch);
   if (!found) return std::nullopt;
   at::NoGradGuard no_grad;
-  for (size_t i = 0; i < impl_->trained.size(); ++i)  // the replay writes there again
+  for (size_t i = 0; i < impl_->trained.size(); ++i)  // the next replay overwrites it
     if (auto& grad = impl_->trained[i].mutable_grad(); grad.defined() && grad.is_same(found->gradients[i])) grad = grad.clone();
   impl_->fill(*found, batch, factor);
   found->graph.replay();

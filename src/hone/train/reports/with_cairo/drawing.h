@@ -28,7 +28,7 @@ struct TextStyle {
 
 class Drawing {
  public:
-  // Draws to `surface`, which the caller keeps until the drawing is gone.
+  // Draws to `surface`, which must outlive the drawing.
   explicit Drawing(cairo_surface_t* surface, double scale = 1);
 
   void fill_box(Point corner, double width, double height, Color color);

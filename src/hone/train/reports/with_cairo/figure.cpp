@@ -15,7 +15,7 @@ constexpr Color kPaper{1, 1, 1}, kInk{0.15, 0.17, 0.2}, kSoftInk{0.42, 0.45, 0.5
     kMarker{0.76, 0.33, 0.1};
 constexpr Color kPalette[] = {{0.12, 0.44, 0.92}, {0.85, 0.42, 0.05}, {0.10, 0.50, 0.25},
                               {0.51, 0.31, 0.87}, {0.75, 0.10, 0.35}, {0.35, 0.38, 0.42}};
-constexpr double kPixelsPerUnit = 1.5;  // of the PNG, for sharp text on dense screens
+constexpr double kPixelsPerUnit = 1.5;  // scale of the PNG, for high-density screens
 constexpr double kTitleHeight = 46;
 
 struct Frame {
@@ -26,7 +26,7 @@ struct Frame {
   }
 };
 
-// The lowest and the highest point of every column of half a pixel: a long run's curve looks the same and stays small as SVG.
+// The minimum and maximum of every half-pixel column: a long run's curve looks the same and stays small as SVG.
 std::vector<Point> thinned(const std::vector<Point>& points) {
   constexpr double kColumn = 0.5;
   std::vector<Point> kept;
@@ -43,7 +43,7 @@ std::vector<Point> thinned(const std::vector<Point>& points) {
   return kept;
 }
 
-// Pieces between non-finite values; a point that stands alone is a dot.
+// Segments between non-finite values; an isolated point is a dot.
 void draw_values(Drawing& drawing, const Frame& frame, const std::vector<double>& x, const std::vector<double>& y, Color color,
                  double width, double opacity, bool dots) {
   std::vector<Point> piece;
@@ -101,7 +101,7 @@ std::vector<LegendEntry> legend_of(const Chart& chart) {
   return entries;
 }
 
-// Above the plot, right-aligned: it never hides a curve. A single line needs none.
+// Above the plot, right-aligned, so that it never covers a curve. A single curve needs none.
 void draw_legend(Drawing& drawing, const Frame& frame, const Chart& chart) {
   auto entries = legend_of(chart);
   if (entries.size() < 2) return;

@@ -4,7 +4,7 @@
 namespace hone::train::rl {
 namespace {
 
-// What stands in the first pair of answer tags.
+// The content of the first pair of answer tags.
 std::optional<std::string> tagged_answer(const std::string& text) {
   constexpr std::string_view kOpen = "<answer>", kClose = "</answer>";
   size_t open = text.find(kOpen);
@@ -13,7 +13,7 @@ std::optional<std::string> tagged_answer(const std::string& text) {
   return text.substr(open + kOpen.size(), close - open - kOpen.size());
 }
 
-// 1 where the answer is mathematically what the column `solution` says. A solution that cannot be read gives 0, as in ms-swift.
+// 1 if the completion is mathematically equal to the column `solution`. A solution that cannot be parsed gives 0, as in ms-swift.
 class AccuracyReward final : public Reward {
  public:
   std::string name() const override { return "MathAccuracy"; }

@@ -18,7 +18,7 @@ struct Boxed {
   bool in_formula;
 };
 
-// Whether a place is in a formula, told by the marks before it.
+// Whether a position is inside a formula, by the delimiters before it.
 struct FormulaState {
   bool dollars = false, round = false, square = false;
 
@@ -64,7 +64,7 @@ std::vector<Boxed> boxes_in(std::string_view text) {
 using Marks = std::pair<std::string_view, std::string_view>;
 constexpr std::array<Marks, 4> kFormulas = {{{"$$", "$$"}, {"$", "$"}, {"\\(", "\\)"}, {"\\[", "\\]"}}};
 
-// The first formula that begins at `at` or behind it, and where it ends.
+// The first formula that starts at or after `at`, and its end.
 class FormulaFinder {
  public:
   explicit FormulaFinder(std::string_view text) : text_(text) {}
@@ -111,7 +111,7 @@ std::optional<std::string> boxed_answer(std::string_view text) {
   std::vector<std::string_view> contents;
   std::string joined;
   for (const auto& box : boxes) {
-    if (joined.size() > kLongestMath) break;  // it is no answer any more
+    if (joined.size() > kLongestMath) break;  // no longer an answer
     if (box.in_formula || std::ranges::count(contents, box.content)) continue;
     contents.push_back(box.content);
     joined.append(joined.empty() ? "" : ",").append(box.content);
@@ -128,7 +128,7 @@ std::optional<std::string> last_formula(std::string_view text) {
 
 std::optional<std::string> formula_behind_answer(std::string_view text) {
   constexpr size_t kNear = 60;
-  constexpr int kTries = 16;  // a text that says "answer" without end has given none
+  constexpr int kTries = 16;  // a text that repeats "answer" endlessly has given none
   for (size_t at = text.rfind("nswer"), tries = 0; at != text.npos && at > 0 && tries < kTries;
        at = text.rfind("nswer", at - 1), ++tries) {
     if (text[at - 1] != 'a' && text[at - 1] != 'A') continue;

@@ -1,4 +1,4 @@
-// The share of a row's test cases that the program in an answer passes, run in the sandbox.
+// The share of a row's test cases that the program in a completion passes, run in the sandbox.
 #include <algorithm>
 #include <map>
 
@@ -12,7 +12,7 @@
 namespace hone::train::rl {
 namespace {
 
-// What stands in the last fence of Python, or of no language.
+// The content of the last Python or unlabeled code fence.
 std::optional<std::string> program_in(const std::string& text) {
   std::optional<std::string> program;
   for (size_t open = text.find("```"); open != text.npos;) {
@@ -28,8 +28,8 @@ std::optional<std::string> program_in(const std::string& text) {
 }
 
 struct TestCase {
-  std::string input, output;  // what it reads and must write …
-  std::string check;          // … or statements behind the program that must not fail
+  std::string input, output;  // its input and expected output …
+  std::string check;          // … or statements after the program that must not fail
 };
 
 UserError bad_cases(const RewardInput& answer, const std::string& found) {
@@ -64,7 +64,7 @@ std::vector<TestCase> cases_of(const RewardInput& answer) {
   return cases;
 }
 
-// As open-r1 compares: line by line, without the blanks around them.
+// As in open-r1: line by line, ignoring surrounding white space.
 bool same_lines(const std::string& one, const std::string& other) {
   const auto lines = [](const std::string& text) {
     std::vector<std::string> all;
@@ -123,7 +123,7 @@ class CodeReward final : public Reward {
 
  private:
   static void report(const std::map<std::string, int64_t>& ends, size_t programs) {
-    constexpr size_t kMost = 6;  // kinds of ends that are named
+    constexpr size_t kMost = 6;  // failure kinds that are reported
     if (programs == 0) return;
     std::vector<std::string> parts;
     for (const auto& [end, count] : ends)

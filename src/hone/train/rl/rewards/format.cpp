@@ -4,8 +4,8 @@
 namespace hone::train::rl {
 namespace {
 
-// Calls what_follows(rest) for what stands behind each end of a thought that begins the text, white space skipped; whether one
-// says yes.
+// Calls what_follows(rest) for the text after each end of a leading think block, white space skipped; true if one call returns
+// true.
 template <class WhatFollows>
 bool thought_then(std::string_view text, WhatFollows what_follows) {
   constexpr std::string_view kOpen = "<think>", kClose = "</think>";
@@ -27,7 +27,7 @@ class FormReward : public Reward {
   virtual bool fits(std::string_view text) const = 0;
 };
 
-// A thought, an answer, nothing behind it.
+// A think block, an answer, nothing after it.
 class FormatReward final : public FormReward {
  public:
   std::string name() const override { return "Format"; }
@@ -41,7 +41,7 @@ class FormatReward final : public FormReward {
   }
 };
 
-// A thought, an action, its input.
+// A think block, an action, its input.
 class ReactFormatReward final : public FormReward {
  public:
   std::string name() const override { return "ReActFormat"; }

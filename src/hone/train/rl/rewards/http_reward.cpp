@@ -1,4 +1,4 @@
-// A person's own reward, behind an address: POST {"prompts", "completions", "tokens", "columns"}, the answer a list of numbers or
+// A user-defined reward behind a URL: POST {"prompts", "completions", "tokens", "columns"}; the response is a list of numbers or
 // nulls.
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@
 namespace hone::train::rl {
 namespace {
 
-// What completions.jsonl calls its other columns.
+// Column names reserved by completions.jsonl.
 constexpr std::array<std::string_view, 6> kTaken = {"step", "prompt", "completion", "advantages", "solution", "entropy"};
 
 hub::PostAddress read_reward_url(const std::string& address) try {
@@ -38,7 +38,7 @@ Json question_for(const std::vector<RewardInput>& answers) {
           {"columns", columns_of(answers)}};
 }
 
-// What LLaMA-Factory sends.
+// The request format of LLaMA-Factory.
 Json texts_for(const std::vector<RewardInput>& answers) {
   Json texts = Json::array();
   for (const auto& answer : answers) texts.push_back(answer.rendered);

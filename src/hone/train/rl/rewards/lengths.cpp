@@ -1,4 +1,4 @@
-// Rewards that look at how long an answer is.
+// Rewards based on the length of a completion.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -8,7 +8,7 @@
 namespace hone::train::rl {
 namespace {
 
-// Right answers are worth less the longer they are, wrong ones more, along half a cosine.
+// Correct completions earn less the longer they are, wrong ones more, along half a cosine.
 class CosineReward final : public Reward {
  public:
   explicit CosineReward(const RewardConfig& config) : config_(config), accuracy_(make_accuracy_reward()) {}
@@ -32,7 +32,7 @@ class CosineReward final : public Reward {
   std::unique_ptr<Reward> accuracy_;
 };
 
-// A penalty that grows over the last part of what an answer may take.
+// A penalty that grows over the last part of the allowed length.
 class SoftOverlongReward final : public Reward {
  public:
   SoftOverlongReward(int64_t longest, int64_t margin) : longest_(longest), margin_(margin) {}

@@ -49,7 +49,7 @@ std::vector<std::unique_ptr<Reward>> make_rewards(const RewardConfig& config) {
 }
 
 void probe_rewards(const RewardConfig& config) {
-  constexpr auto kPatience = std::chrono::seconds(5);  // a server that is started with the run may need a moment
+  constexpr auto kPatience = std::chrono::seconds(5);  // a server started together with the run may need a moment
   auto addresses = config.functions;
   std::erase_if(addresses, [](const std::string& function) { return !is_reward_address(function); });
   if (!config.score_server.empty()) addresses.push_back(config.score_server);

@@ -16,7 +16,7 @@ void replace_all(std::string& text, std::string_view what, std::string_view by) 
   for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + by.size())) text.replace(at, what.size(), by);
 }
 
-// Where the brace that opens at `open` is closed.
+// Position of the brace that closes the one at `open`.
 size_t matching_brace(std::string_view text, size_t open) {
   int depth = 0;
   for (size_t i = open; i < text.size(); ++i) {
@@ -30,7 +30,7 @@ size_t matching_brace(std::string_view text, size_t open) {
   return text.npos;
 }
 
-// \text{ or } joins, every other \text is a unit or a remark.
+// \text{ or } separates; every other \text is a unit or a remark.
 void leave_out_words(std::string& text) {
   for (std::string_view command : {"\\text{", "\\textbf{", "\\mathrm{", "\\mbox{", "\\operatorname{"})
     for (size_t at = text.find(command); at != text.npos; at = text.find(command)) {
@@ -46,7 +46,7 @@ bool is_grouped_number(std::string_view text) {
   return text.find(',') != text.npos && is_digit_at(text, 0) && number_end(text, 0) == text.size();
 }
 
-// One spelling for what has several, without what only looks different.
+// Normalizes equivalent spellings and removes formatting.
 std::string plainly(std::string text) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 35> kSpellings = {{
       {"\\left", ""},
@@ -90,7 +90,7 @@ std::string plainly(std::string text) {
   return answer_trimmed(text);
 }
 
-// At the marks that stand in no bracket. `begins` says how long a mark at this place is, 0 for none.
+// Splits at delimiters outside brackets. `begins` returns the length of a delimiter at a position, 0 for none.
 template <class Begins>
 std::vector<std::string> split_outside(std::string_view text, Begins begins) {
   std::vector<std::string> parts(1);
@@ -126,7 +126,7 @@ std::optional<MathAnswer> read_parts(const std::vector<std::string>& texts, Shap
   return answer;
 }
 
-// (1, 2), [0, 1), {1, 2}: when the first bracket closes at the end.
+// (1, 2), [0, 1), {1, 2}: if the first bracket closes at the end.
 std::optional<MathAnswer> read_bracketed(const std::string& text, int depth) {
   bool set = text.starts_with("\\{") && text.ends_with("\\}");
   bool row = text.size() > 1 && (text[0] == '(' || text[0] == '[') && (text.back() == ')' || text.back() == ']');
@@ -150,11 +150,11 @@ std::optional<MathAnswer> read_relation(const std::string& text, int depth) {
   auto sign = answer_trimmed(
       std::string_view(text).substr(sides[0].size(), relation_sign(std::string_view(text).substr(sides[0].size()))));
   if (sign == "\\in") sign = "=";
-  if (sign == "=") sides.erase(sides.begin() + 1, sides.end() - 1);  // a chain of steps comes to its last
+  if (sign == "=") sides.erase(sides.begin() + 1, sides.end() - 1);  // a chain of equations has the value of its last part
   return read_parts(sides, Shape::relation, sign, depth);
 }
 
-// "5 cm": words behind a number with a space between.
+// "5 cm": words after a number, separated by a space.
 std::string without_unit(const std::string& text) {
   size_t begin = text.starts_with('-') ? 1 : 0;
   if (!is_digit_at(text, begin)) return text;
@@ -193,7 +193,7 @@ std::optional<MathAnswer> read_text(const std::string& text) {
   return read_answer(plainly(text));
 }
 
-// The value that a relation gives to its left side.
+// The value that an equation assigns to its left side.
 const MathAnswer& given_value(const MathAnswer& answer) {
   return answer.shape == Shape::relation && answer.sign == "=" && answer.parts.size() == 2 ? answer.parts.back() : answer;
 }

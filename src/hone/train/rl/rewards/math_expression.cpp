@@ -9,7 +9,7 @@
 namespace hone::train::rl {
 namespace {
 
-constexpr int kDeepest = 100;  // answers come from a model, which may open brackets forever
+constexpr int kDeepest = 100;  // completions come from a model, which may open brackets endlessly
 constexpr double kSixDecimals = 1e-6, kRounding = 1e-12;
 
 using Operands = std::vector<double>;
@@ -54,7 +54,7 @@ constexpr std::array kFunctions = {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-// Recursive descent; the first thing that fits nowhere ends it.
+// Recursive descent; stops at the first unexpected token.
 class MathParser {
  public:
   explicit MathParser(std::string_view text) : text_(text) {}
@@ -176,7 +176,7 @@ class MathParser {
     return value;
   }
 
-  // One braced group, or the one thing that stands there: \frac12, x^2.
+  // A braced group or a single token: \frac12, x^2.
   Value argument() {
     if (take("{")) return closed(sum(), "}");
     if (char c = peek(); is_digit(c)) return ++at_, Value::number(c - '0');
@@ -261,7 +261,7 @@ class MathParser {
     return call(compute, std::move(upper), argument());
   }
 
-  // \sin x, \sin(x), \sin^2 x is not among them.
+  // \sin x and \sin(x); \sin^2 x is not supported.
   Value function_argument() {
     char c = peek();
     return c == '(' || c == '{' ? primary() : raised();

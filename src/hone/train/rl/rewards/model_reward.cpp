@@ -24,7 +24,7 @@ class ModelReward final : public Reward {
   }
 
  private:
-  // NaN would count as nothing to say, and a broken model would go unnoticed.
+  // NaN would count as a missing reward, and a broken model would go unnoticed.
   void require_number(double score, const data::Conversation& question) const {
     if (std::isfinite(score)) return;
     throw UserError(ExitCode::failure,

@@ -9,7 +9,7 @@
 namespace hone::train::rl {
 namespace {
 
-// What a plugin's function is called with: the answers, the conversations that they end, and the rows' other columns.
+// The arguments of a plugin's function: the completions, their conversations, and the rows' other columns.
 Json plugin_keywords(const std::vector<RewardInput>& answers) {
   Json completions = Json::array(), messages = Json::array();
   for (const auto& answer : answers) {
@@ -55,7 +55,7 @@ class PluginReward final : public Reward {
   }
 
  private:
-  // Nothing where the call failed. Throws where the answer shows a mistake in the plugin that no row is to blame for.
+  // Nothing if the call failed. Throws if the result shows a bug in the plugin rather than a problem of a row.
   std::optional<std::vector<double>> scored(const std::vector<RewardInput>& answers, std::string& why) {
     auto stops = [] { return StopSignal::requested() != Stop::none; };
     auto rewards = worker_->call(key_, plugin_keywords(answers), stops);

@@ -2,9 +2,9 @@
 
 namespace hone::train::rl {
 
-// `swift` and what lies below it are modules made on the spot: ORM, AsyncORM, PRM and the tables that a plugin adds itself to are
-// there, and what kPluginTurns has, which stands before this text; any other name is a class that can be derived from, and that
-// says so when somebody wants to use it.
+// `swift` and its submodules are created at run time: ORM, AsyncORM, PRM and the registries that plugins add themselves to exist,
+// and the classes of kPluginTurns, which precedes this text; any other name is a class that can be derived from and that raises
+// an error on use.
 const char kPluginScript[] = R"py(
 import asyncio, importlib.abc, importlib.machinery, importlib.util, inspect, json, logging, math, os, sys, threading, time, traceback, types
 

@@ -2,8 +2,8 @@
 
 namespace hone::train::rl {
 
-// What ms-swift gives to schedulers, environments and loss scales that read texts alone: requests, choices, base classes.
-// Schedulers have neither an engine nor a tokenizer here.
+// The classes that ms-swift gives to schedulers, environments and loss scales that only use text: requests, choices, base
+// classes. Schedulers have neither an engine nor a tokenizer here.
 const char kPluginTurns[] = R"py(
 import asyncio, copy, ipaddress, json, socket, time, types, urllib.parse
 

@@ -22,8 +22,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr size_t kLongestAnswer = size_t{64} << 20;
-constexpr double kStartSeconds = 180;           // importing what a plugin needs takes its time
-constexpr int kRequestsFd = 3, kAnswersFd = 4;  // as the script knows them
+constexpr double kStartSeconds = 180;           // importing a plugin's dependencies takes time
+constexpr int kRequestsFd = 3, kAnswersFd = 4;  // file descriptors known to the script
 
 void close_end(int& end) {
   if (end >= 0) ::close(end);
@@ -36,7 +36,7 @@ struct Pipe {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0)
       throw UserError(ExitCode::failure, fmt::format("no pipe to a plugin: {}", std::strerror(errno)));
-    // Beyond the numbers that the script uses, so that moving one does not close the other.
+    // Above the descriptors that the script uses, so that moving one does not close the other.
     read = ::fcntl(ends[0], F_DUPFD_CLOEXEC, 10), write = ::fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
     ::close(ends[0]), ::close(ends[1]);
   }
@@ -74,7 +74,7 @@ std::string PluginWorker::exit_reason() {
 }
 
 void PluginWorker::start() {
-  std::signal(SIGPIPE, SIG_IGN);  // a worker that dies is an answer, not the end
+  std::signal(SIGPIPE, SIG_IGN);  // a dying worker is a result, not a fatal error
   Pipe to, from;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -158,7 +158,7 @@ std::vector<Result<Json>> PluginWorker::each(const std::string& action, const st
     }
     if (sent) continue;
     stop();
-    results.push_back(Error{sent.error()});  // the row that it was at
+    results.push_back(Error{sent.error()});  // the current row
   }
   return results;
 }

@@ -6,7 +6,7 @@
 namespace hone::train::rl {
 namespace {
 
-// A penalty for the part of n-grams that were there before.
+// A penalty for the share of repeated n-grams.
 class RepetitionReward final : public Reward {
  public:
   RepetitionReward(int64_t words, double penalty) : words_(static_cast<size_t>(words)), penalty_(penalty) {}

@@ -23,8 +23,8 @@ namespace hone::train::rl {
 namespace {
 
 using SandboxClock = std::chrono::steady_clock;
-constexpr int kProgramFd = 10, kFilterFd = 11;  // as bubblewrap is told
-constexpr size_t kLongestComplaint = 4096;      // bytes of what it writes to stderr
+constexpr int kProgramFd = 10, kFilterFd = 11;  // file descriptors passed to bubblewrap
+constexpr size_t kLongestComplaint = 4096;      // bytes of stderr to keep
 
 struct SandboxPipe {
   int read = -1, write = -1;
@@ -32,7 +32,7 @@ struct SandboxPipe {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0)
       throw UserError(ExitCode::failure, fmt::format("no pipe to a sandbox: {}", std::strerror(errno)));
-    // Beyond the numbers that bubblewrap is told, so that moving one does not close the other.
+    // Above the descriptors passed to bubblewrap, so that moving one does not close the other.
     read = ::fcntl(ends[0], F_DUPFD_CLOEXEC, 20), write = ::fcntl(ends[1], F_DUPFD_CLOEXEC, 20);
     ::close(ends[0]), ::close(ends[1]);
   }
@@ -48,7 +48,7 @@ struct SandboxPipe {
 
 std::vector<std::string> sandbox_words(const SandboxConfig& config) {
   const auto seconds = static_cast<int64_t>(std::ceil(config.timeout)) + 1;
-  // Limits of the shell, which becomes the interpreter: processor time, memory, size of files (blocks of 512 bytes), open files.
+  // Shell limits inherited by the interpreter: CPU time, memory, file size (blocks of 512 bytes), open files.
   const auto limits = fmt::format(
       "ulimit -t {} && ulimit -v {} && ulimit -f 16384 && ulimit -n 64 && ulimit -c 0 && exec /usr/bin/python3 -I -B "
       "/tmp/program.py",
@@ -108,7 +108,7 @@ std::vector<std::string> sandbox_words(const SandboxConfig& config) {
           limits};
 }
 
-// One program while it runs.
+// One running program.
 class SandboxRun {
  public:
   SandboxRun(const std::string& program, const std::string& input, const SandboxConfig& config)
@@ -145,7 +145,7 @@ class SandboxRun {
   };
 
   void start() {
-    std::signal(SIGPIPE, SIG_IGN);  // a program that reads nothing is an answer, not the end
+    std::signal(SIGPIPE, SIG_IGN);  // a program that reads nothing is a result, not a fatal error
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, to_input_.read, 0);
@@ -170,11 +170,11 @@ class SandboxRun {
     for (auto& one : sent_) ::fcntl(one.pipe->write, F_SETFL, O_NONBLOCK);
   }
 
-  // Whatever can be sent or read now, within a tenth of a second.
+  // Sends and reads what is possible within a tenth of a second.
   void exchange() {
     std::array<pollfd, 5> ready{};
     for (size_t i = 0; i < sent_.size(); ++i) ready[i] = {sent_[i].pipe->write, POLLOUT, 0};
-    ready[3] = {output_.read, POLLIN, 0}, ready[4] = {errors_.read, POLLIN, 0};  // one that is closed (-1) is not looked at
+    ready[3] = {output_.read, POLLIN, 0}, ready[4] = {errors_.read, POLLIN, 0};  // a closed one (-1) is ignored
     ::poll(ready.data(), ready.size(), 100);
     for (size_t i = 0; i < sent_.size(); ++i)
       if (ready[i].revents != 0) send(sent_[i]);
@@ -188,7 +188,7 @@ class SandboxRun {
     if (sent.at == sent.text->size() || (count < 0 && errno != EAGAIN && errno != EINTR)) sent.pipe->close_write();
   }
 
-  // Keeps the last bytes where there are too many.
+  // Keeps the last bytes if there are too many.
   static void read(SandboxPipe& pipe, std::string& into, size_t longest) {
     std::array<char, 16384> part{};
     const auto count = ::read(pipe.read, part.data(), part.size());
@@ -199,7 +199,7 @@ class SandboxRun {
 
   ProgramResult ended(ProgramResult::End end, std::string why) { return {end, std::move(written_), std::move(why)}; }
 
-  // It has closed its output, and may still compute.
+  // It has closed its output but may still be running.
   ProgramResult exit_result(SandboxClock::time_point deadline) {
     using End = ProgramResult::End;
     int status = 0;

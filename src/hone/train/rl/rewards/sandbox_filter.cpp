@@ -18,9 +18,9 @@ constexpr uint32_t kArchitecture = AUDIT_ARCH_X86_64;
 constexpr uint32_t kForks[] = {SYS_fork, SYS_vfork};
 #else
 constexpr uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
-constexpr uint32_t kForks[] = {SYS_clone3};  // which is refused below in any case
+constexpr uint32_t kForks[] = {SYS_clone3};  // which is rejected below in any case
 #endif
-constexpr uint32_t kOtherAbi = 0x40000000;  // x32's numbers of system calls begin there; elsewhere none do
+constexpr uint32_t kOtherAbi = 0x40000000;  // x32's system call numbers start there; other architectures have none
 
 constexpr uint32_t kRefused[] = {SYS_socket,
                                  SYS_socketpair,
@@ -73,7 +73,7 @@ std::string sandbox_filter() {
   load(offsetof(seccomp_data, nr));
   filter.push_back(BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, kOtherAbi, 0, 1));
   answer(SECCOMP_RET_KILL_PROCESS);
-  refuse(SYS_clone3, ENOSYS);  // its flags lie where a filter cannot look: libraries then call clone
+  refuse(SYS_clone3, ENOSYS);  // its flags are behind a pointer, which a filter cannot read: libraries fall back to clone
   for (auto call : kForks) refuse(call, EPERM);
   for (auto call : kRefused) refuse(call, EPERM);
   filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3));

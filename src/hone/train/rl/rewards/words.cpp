@@ -7,7 +7,7 @@
 namespace hone::train::rl {
 namespace {
 
-// How many bytes of white space the text begins with: one character's, or none.
+// Number of bytes of the white-space character at the start of the text, or 0.
 size_t white_space_at(std::string_view text) {
   if (text.empty()) return 0;
   auto first = static_cast<unsigned char>(text[0]);

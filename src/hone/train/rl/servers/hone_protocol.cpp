@@ -14,7 +14,7 @@ using Outcome = RolloutProtocol::Outcome;
 constexpr auto kProbeEvery = std::chrono::seconds(10);
 constexpr int kProbesFailed = 3;
 
-// A host that vanishes ends no connection: while an answer is awaited, it is asked now and then whether it is there.
+// A host that disappears does not close the connection: while a response is pending, its health is polled.
 class Probe {
  public:
   Probe(std::string address, const RolloutProtocol::IsCancelled& is_cancelled)
@@ -36,7 +36,7 @@ class Probe {
   int failed_ = 0;
 };
 
-// What a server says about a refusal, in its own words.
+// A server's error message.
 std::string told(const hub::HttpAnswer& answer) {
   auto body = parse_json(answer.body);
   if (body && body->is_object() && body->contains("error") && (*body)["error"].is_object())
@@ -79,7 +79,7 @@ class HoneProtocol final : public RolloutProtocol {
     for (const auto& question : questions) {
       body["prompts"].push_back(question.prompt);
       body["seeds"].push_back(question.seed);
-      if (question.max_tokens > 0) body["max_tokens_each"].push_back(question.max_tokens);  // of all, or of none
+      if (question.max_tokens > 0) body["max_tokens_each"].push_back(question.max_tokens);  // for all, or for none
     }
     const auto answer = call(address, "/generate/", "POST", body.dump(), "application/json", is_cancelled);
     return answer.ok() ? read(answer.body, questions.size()) : not_done(answer);
@@ -109,7 +109,7 @@ class HoneProtocol final : public RolloutProtocol {
   size_t requests_at_once() const override { return 1; }
 
  private:
-  // Answers may take as long as they take; Probe tells whether the server is still there.
+  // Generation has no time limit; Probe detects whether the server is still alive.
   hub::HttpAnswer call(const std::string& address, const std::string& path, const std::string& method, const std::string& body,
                        const std::string& type, const IsCancelled& is_cancelled,
                        std::chrono::seconds timeout = std::chrono::hours(24)) const {

@@ -1,4 +1,4 @@
-// Any server with OpenAI's /v1/completions, sampled as it is: its weights do not follow, and it gives texts.
+// Any server with OpenAI's /v1/completions, sampled as it is: its weights are not updated, and it returns text.
 #include <map>
 #include <mutex>
 
@@ -61,7 +61,7 @@ class OpenAiProtocol final : public RolloutProtocol {
   size_t requests_at_once() const override { return 8; }
 
  private:
-  // Only what OpenAI's interface has; the others where they say something.
+  // Only OpenAI's fields; others only if they differ from the default.
   Json body_for(const std::string& address, const RolloutQuestion& question) const {
     Json body{{"prompt", question.prompt},
               {"max_tokens", question.max_tokens > 0 ? question.max_tokens : sampling_.max_tokens},
@@ -111,7 +111,7 @@ class OpenAiProtocol final : public RolloutProtocol {
   engine::SamplingParams sampling_;
   double timeout_;
   mutable std::mutex mutex_;
-  mutable std::map<std::string, std::string> models_;  // what each server calls its first one
+  mutable std::map<std::string, std::string> models_;  // the name of each server's first model
 };
 
 }  // namespace

@@ -20,7 +20,7 @@ constexpr const char* kAfterFailure =
     "see that they run; `vllm_server_timeout` sets how long they are waited for. Resume the run from its last checkpoint with "
     "`resume_from_checkpoint`";
 
-// Before `end`, where the prompts of one request would become too many tokens; at least one question.
+// Splits before `end` if the prompts of one request would exceed the token limit; at least one prompt.
 size_t end_within(const std::vector<RolloutQuestion>& questions, size_t begin, size_t end) {
   constexpr size_t kMostTokens = 400'000;
   size_t tokens = 0, next = begin;
@@ -34,11 +34,11 @@ size_t end_within(const std::vector<RolloutQuestion>& questions, size_t begin, s
 struct RolloutClient::Server {
   std::string address;
   std::mutex mutex;
-  std::atomic<int64_t> version{-1};  // of its weights, as far as known
+  std::atomic<int64_t> version{-1};  // version of its weights, if known
   std::atomic<bool> down{false};
 };
 
-// One rollout: questions in chunks, each of which belongs to a server as long as that is there.
+// One rollout: prompts in chunks, each assigned to a server as long as that is available.
 struct RolloutClient::Work {
   struct Chunk {
     size_t begin, end;
@@ -180,7 +180,7 @@ void RolloutClient::serve(Server& server, Work& work) {
   }
 }
 
-// Sends the weights where the server has others.
+// Sends the weights if the server has another version.
 bool RolloutClient::has_weights(Server& server, Work& work) {
   std::lock_guard lock(server.mutex);
   if (server.version == work.weights.version) return true;
@@ -219,7 +219,7 @@ void RolloutClient::note_failure(Server& server, const std::string& why) {
                servers_.size() > 1 ? "the others take its completions" : "it is waited for");
 }
 
-// False: it is not needed any more, or did not come in time.
+// False: no longer needed, or timed out.
 bool RolloutClient::wait_for_return(Server& server, Work& work) {
   const auto deadline = ServerClock::now() + std::chrono::duration<double>(config_.timeout);
   while (!work.ended()) {

@@ -1,4 +1,4 @@
-// Completions from rollout servers, for all processes of a run: the first one asks for all of them.
+// Completions from rollout servers, for all processes of a run: the first process requests all of them.
 #include <future>
 
 #include "hone/base/error.h"
@@ -15,7 +15,7 @@ bool wants_to_stop() { return StopSignal::requested() != Stop::none; }
 
 std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-// What every process brings as one text, in the order of processes.
+// Gathers each process's data as one text, in rank order.
 std::vector<Json> gather_json(const Json& own, ParallelStrategy& group) {
   std::vector<Json> all;
   for (const auto& text : gather(std::vector<std::string>{dumped(own)}, group)) {
@@ -26,13 +26,13 @@ std::vector<Json> gather_json(const Json& own, ParallelStrategy& group) {
   return all;
 }
 
-// Completions as a server counts versions of weights, in the trainer's count.
+// Converts a server's weight version in completions to the trainer's.
 void count_versions(std::vector<GeneratedCompletion>& completions, int64_t pushes, int64_t version) {
   for (auto& completion : completions)
     for (auto& sampled : completion.versions) sampled = version - (pushes - sampled);
 }
 
-// The first process's way to the servers, without the other processes.
+// The first process's connection to the servers, independent of the other processes.
 class DetachedEngine final : public RolloutEngine {
  public:
   DetachedEngine(RolloutClient& client, std::shared_ptr<const WeightsPayload> weights, int64_t version,
@@ -86,7 +86,7 @@ class ServerEngine final : public RolloutEngine {
   void rejoin() override { read_metrics(gather_json(described_metrics(), deps_.group).front()); }
 
   void begin_again(const std::vector<Question>& questions) override {
-    may_stop_ = false;  // until somebody waits
+    may_stop_ = false;  // until a process waits
     auto asked = gather_questions(questions);
     if (!client_) return;
     pending_ = std::async(std::launch::async, [this, weights = weights_, asked = std::move(asked)] {
@@ -132,7 +132,7 @@ class ServerEngine final : public RolloutEngine {
     pushed_bytes_ = static_cast<double>(weights_->bytes());
   }
 
-  // Kept until the next rollout: a server that comes back gets them, while the model continues training.
+  // Kept until the next rollout: a server that returns receives them while the model continues training.
   WeightsPayload weights_now() {
     ++pushes_;
     if (config_.servers->sampling_only || !deps_.tuned) return {.version = pushes_, .parts = {}};
@@ -185,7 +185,7 @@ class ServerEngine final : public RolloutEngine {
   std::unique_ptr<RolloutClient> client_;  // of the first process
   std::future<std::optional<std::vector<GeneratedCompletion>>> pending_;
   std::atomic<bool> abandoned_{false}, may_stop_{false};
-  std::vector<size_t> counts_;  // questions of each process
+  std::vector<size_t> counts_;  // prompts of each process
   int64_t version_ = 0, pushes_ = 0;
   std::shared_ptr<const WeightsPayload> weights_;  // of the last begin()
   double pushed_bytes_ = 0;

@@ -1,5 +1,5 @@
-// The Model Context Protocol, revision 2025-06-18, over streamable HTTP: JSON-RPC by POST, answered by JSON or by a stream of
-// events that holds the answer.
+// The Model Context Protocol, revision 2025-06-18, over streamable HTTP: JSON-RPC by POST, with a JSON response or an event
+// stream that contains it.
 #include <atomic>
 #include <mutex>
 #include <set>
@@ -12,9 +12,9 @@ namespace hone::train::rl {
 namespace {
 
 constexpr const char* kProtocolVersion = "2025-06-18";
-constexpr int kMostPages = 64;  // of a list of tools
+constexpr int kMostPages = 64;  // pages of a tool list
 
-// The message with this id in a stream of events: data lines of an event are joined, other fields do not matter.
+// The message with this id in an event stream: data lines of an event are joined, other fields are ignored.
 std::optional<Json> message_in_events(const std::string& events, int64_t id) {
   std::string data;
   const auto found = [&]() -> std::optional<Json> {
@@ -38,7 +38,7 @@ std::optional<Json> message_in_events(const std::string& events, int64_t id) {
   return data.empty() ? std::nullopt : found();
 }
 
-// What a result's content says in words.
+// The text parts of a result's content.
 std::string content_text(const Json& result) {
   std::string text;
   const auto content = result.value("content", Json());
@@ -66,7 +66,7 @@ class McpClient final : public ToolServer {
     const Json parameters{{"name", request.name}, {"arguments", request.arguments}};
     bool expired = false;
     auto result = ask("tools/call", parameters, expired);
-    if (expired) {  // the server has forgotten the session: a new one, once
+    if (expired) {  // the server dropped the session: opens a new one, once
       if (auto begun = begin(); !begun) return Error{begun.error()};
       result = ask("tools/call", parameters, expired);
     }
@@ -138,7 +138,7 @@ class McpClient final : public ToolServer {
     return headers;
   }
 
-  // The result of one request. `expired`: the server does not know the session any more.
+  // The result of one request. `expired`: the server no longer knows the session.
   Result<Json> ask(const std::string& method, const Json& parameters, bool& expired) {
     const auto headers = session_headers();
     const auto id = next_id_++;

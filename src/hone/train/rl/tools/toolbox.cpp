@@ -41,7 +41,7 @@ void require_tool_address(const std::string& address, bool allow_remote) {
         "say that it may: `remote_tools` true");
 }
 
-// At most `limit` bytes, whole characters alone.
+// At most `limit` bytes, without splitting a character.
 std::string shortened(std::string text, size_t limit) {
   if (text.size() <= limit) return text;
   auto end = limit;

@@ -12,7 +12,7 @@ void append_all(std::vector<T>& to, const std::vector<T>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
-// Text of tools and environments spells no special token: those of the template are the template's to write.
+// Text of tools and environments cannot contain special tokens: only the template writes those.
 std::vector<text::TokenId> plain_tokens(const text::Tokenizer& tokenizer, const std::string& text) {
   return tokenizer.encode(text, {.guard_special_tokens = true});
 }
@@ -74,7 +74,7 @@ void Episode::append_others(const std::vector<text::TokenId>& ids) {
   if (!completion.versions.empty()) completion.versions.resize(completion.tokens.size(), completion.versions.back());
 }
 
-// The last turn's tokens end where so much of its text is there, and before a token that ends a turn.
+// Cuts the last turn's tokens at this length of its text, and before an end-of-turn token.
 void Episode::keep_text(size_t bytes, const data::Encoder& encoder) {
   auto& completion = sample_.completion;
   const auto ends = encoder.stop_ids();

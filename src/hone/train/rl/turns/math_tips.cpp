@@ -1,4 +1,4 @@
-// ms-swift's math_tip_trick: an answer that is wrong is taken back to where its thought ended, and goes on with a doubt, once.
+// ms-swift's math_tip_trick: a wrong completion is cut at the end of its reasoning and continues with a hint, once.
 #include "hone/train/rl/rewards/reward.h"
 #include "hone/train/rl/turns/scheduler.h"
 

@@ -1,4 +1,4 @@
-// Schedulers and environments that Python plugins register, run by a worker process of their own.
+// Schedulers and environments registered by Python plugins, run in a separate worker process.
 #include "hone/base/log.h"
 #include "hone/train/loop/stop_signal.h"
 #include "hone/train/rl/turns/scheduler.h"
@@ -34,7 +34,7 @@ class PluginScheduler final : public TurnScheduler {
                  {"max_turns", config.max_turns > 0 ? Json(config.max_turns) : Json()},
                  {"gym_env", config.gym_env.empty() ? Json() : Json(config.gym_env)},
                  {"allow_remote", config.tools.allow_remote}}) {
-    worker_.titles();  // starts it: a plugin that cannot be used is known now
+    worker_.titles();  // starts it: an unusable plugin is reported now
   }
 
   bool replaces_messages() const override { return true; }

@@ -1,4 +1,4 @@
-// Loops in which the model calls tools: a call is executed and its result given back; an answer without one ends the episode.
+// Tool-calling loops: a call is executed and its result returned to the model; a response without a call ends the episode.
 #include <algorithm>
 
 #include "hone/data/encode/render_tools.h"
@@ -17,7 +17,7 @@ std::vector<std::string> listed_tools(const data::Conversation& question) {
       if (const auto name = text::function_of(tool).value("name", Json()); name.is_string())
         names.push_back(name.get<std::string>());
   } catch (const text::FormatError&) {
-    // the row's prompt could be rendered, so that these tools are in a form of their own
+    // the row's prompt was rendered, so these tools have a valid form
   }
   return names;
 }
@@ -75,7 +75,7 @@ class ToolScheduler : public TurnScheduler {
   double called_ = 0, failed_ = 0;
 };
 
-// Results are messages of the role tool, which the template writes.
+// Results are tool messages, rendered by the template.
 class HermesTools final : public ToolScheduler {
  public:
   using ToolScheduler::ToolScheduler;
@@ -89,7 +89,7 @@ class HermesTools final : public ToolScheduler {
   }
 };
 
-// Results stand in the answer itself, behind "Observation:".
+// Results are part of the response itself, after "Observation:".
 class ReactTools final : public ToolScheduler {
  public:
   using ToolScheduler::ToolScheduler;

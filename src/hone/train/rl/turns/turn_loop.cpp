@@ -8,9 +8,9 @@
 namespace hone::train::rl {
 namespace {
 
-constexpr int64_t kTurnsWithoutLimit = 8, kTokensOfReplies = 512;  // that an engine has room for
+constexpr int64_t kTurnsWithoutLimit = 8, kTokensOfReplies = 512;  // that fit into the engine
 
-// A draw of its own for each turn of an episode.
+// A separate random stream for each turn of an episode.
 uint64_t turn_seed(uint64_t episode, int64_t turn) {
   return turn == 1 ? episode : Rng(episode, static_cast<uint64_t>(turn)).next();
 }
@@ -26,7 +26,7 @@ int64_t TurnLoop::longest_episode(const std::optional<TurnConfig>& config, int64
   return turns * max_completion_length + (turns - 1) * kTokensOfReplies;
 }
 
-// What fails on one process stops all of them, before they wait for each other.
+// A failure on one process stops all of them before they wait for each other.
 template <class Work>
 void TurnLoop::together(Work work) {
   bool stop = false;
@@ -69,7 +69,7 @@ bool TurnLoop::has_room(const Episode& episode) const {
   return room_of(episode) > 0 && static_cast<int64_t>(episode.context().size()) < deps_.max_model_len;
 }
 
-// The episodes that go on.
+// The episodes that continue.
 std::vector<size_t> TurnLoop::take_turn(std::vector<Episode>& episodes, const std::vector<size_t>& active, int64_t turn) {
   const bool last = config_.max_turns > 0 && turn >= config_.max_turns;
   std::vector<TurnInput> turns;

@@ -18,7 +18,7 @@ TurnsAhead::~TurnsAhead() {
 }
 
 void TurnsAhead::begin(std::vector<RolloutSample> all, std::vector<uint64_t> seeds, RolloutEngine& engine, int64_t version) {
-  may_stop_ = false;  // until somebody waits
+  may_stop_ = false;  // until a caller waits
   engine_ = engine.detach(version, [this] { return abandoned_ || (may_stop_ && StopSignal::requested() != Stop::none); });
   if (!engine_) return;
   pending_ = std::async(std::launch::async, [this, all = std::move(all), seeds = std::move(seeds), version]() mutable {

@@ -1,6 +1,6 @@
-// Eight rows of inputs against a few rows of a weight on Arm: rows are adjacent in the registers' lanes, each number of the
-// weight is one lane of another register. Nothing is added across lanes. 16-bit weights are widened three rows at a time, for all
-// eights of inputs: among multiplications each widening costs a Neoverse-N1 the time of three (0.73 of its peak, 0.9 so).
+// Eight rows of inputs times a few rows of a weight on Arm: rows are adjacent in the lanes of a register, and each weight element
+// is one lane of another register, so nothing is added across lanes. 16-bit weights are widened three rows at a time, for all
+// groups of eight inputs: each widening costs a Neoverse-N1 the time of three multiplications (0.73 of its peak, this way 0.9).
 #pragma once
 #include <algorithm>
 #include <type_traits>
@@ -15,8 +15,8 @@ namespace hone::ops::cpu {
 
 constexpr int64_t kEightRows = 8, kEightOutputs = 3, kFourSteps = 4;
 
-// What one output adds up for eight rows. Its steps go to four sums in turn, which are added as the lanes of a DotAccumulator
-// are: the bits are those of a row by itself.
+// The sums of one output for eight rows. Steps are distributed over four sums, which are added like the lanes of a
+// DotAccumulator: bit-identical to a single row.
 struct EightSums {
   float32x4_t a0, a1, a2, a3, b0, b1, b2, b3;  // a: the first four rows
 
@@ -32,7 +32,7 @@ HONE_INLINE EightSums no_sums() {
   return {zero, zero, zero, zero, zero, zero, zero, zero};
 }
 
-// One step of three outputs. The compiler is kept from loading those of later steps before, for which there are no registers.
+// One step of three outputs. Prevents the compiler from loading those of later steps early, for which there are no registers.
 #define HONE_EIGHT_STEP(A, B, STEP)                                                                           \
   do {                                                                                                        \
     asm volatile("" ::: "memory");                                                                            \
@@ -51,8 +51,8 @@ HONE_INLINE void add_four_steps(EightSums& a, EightSums& b, EightSums& c, const 
 }
 #undef HONE_EIGHT_STEP
 
-// x [steps, 8] and three rows of a weight, both padded with zeros to whole fours; y [8, stride y_stride] for up to three outputs.
-// `ahead` and what follows is prefetched, `bytes` of it for every four steps.
+// x [steps, 8] and three rows of a weight, both zero-padded to multiples of four; y [8, stride y_stride] for up to three outputs.
+// Prefetches `bytes` from `ahead` on for every four steps.
 HONE_INLINE void eight_rows_of_three(const float* x, const float* weight, int64_t padded, int64_t outputs, float* y,
                                      int64_t y_stride, const char* ahead, int64_t bytes) {
   const float *first = weight, *second = weight + padded, *third = weight + 2 * padded;
@@ -66,7 +66,7 @@ HONE_INLINE void eight_rows_of_three(const float* x, const float* weight, int64_
   if (outputs > 2) c.put(y + 2, y_stride);
 }
 
-// A row of a weight in float32 with zeros up to `padded`.
+// A row of a weight in float32, zero-padded to `padded`.
 template <class T>
 HONE_INLINE void widen_row(const T* from, float* to, int64_t width, int64_t padded) {
   for_each_vector(
@@ -75,7 +75,7 @@ HONE_INLINE void widen_row(const T* from, float* to, int64_t width, int64_t padd
   for (int64_t i = width; i < padded; ++i) to[i] = 0;
 }
 
-// All outputs of shape.rows rows, whole eights. `packed_row`: floats of a row of x.
+// All outputs of shape.rows rows, a multiple of eight. `packed_row`: floats per row of x.
 template <class T>
 HONE_INLINE void outputs_of_eights(const float* x, const T* weight, float* y, const SkinnyShape& shape, int64_t packed_row) {
   constexpr int64_t kBytes = kFourSteps * kEightOutputs * sizeof(T);
@@ -97,7 +97,7 @@ HONE_INLINE void outputs_of_eights(const float* x, const T* weight, float* y, co
   }
 }
 
-// Eight rows of x side by side, step by step, and zeros up to `padded` steps.
+// Eight rows of x interleaved step by step, zero-padded to `padded` steps.
 template <class T>
 HONE_INLINE void pack_eight_rows(const T* x, float* packed, int64_t width, int64_t padded) {
   for (int64_t m = 0; m < kEightRows; ++m) {

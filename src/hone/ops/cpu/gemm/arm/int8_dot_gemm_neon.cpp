@@ -1,4 +1,4 @@
-// int8_dot_gemm.h with Arm's dot products, on interleaved weights (interleaved_layout.h).
+// int8_dot_gemm.h with Arm's dot-product instructions, on interleaved weights (interleaved_layout.h).
 #if defined(__aarch64__)
 
 #include <arm_neon.h>
@@ -10,31 +10,31 @@
 namespace hone::ops::cpu {
 namespace {
 
-// Instructions in the order that suits cores of this kind: 6 % on a Neoverse-N1.
+// Instructions scheduled for this kind of core: 6 % faster on a Neoverse-N1.
 #define HONE_NEON_DOTS __attribute__((target("arch=armv8.2-a+dotprod,tune=neoverse-n1")))
 
 constexpr int64_t kGroupWords = 4, kGroupScales = 2 * kInterleavedOutputs, kGroupBytes = 64, kCodesAhead = 512;
 constexpr int64_t kBlockGroups = kPackedBlock / kPackedGroup;
 
-// 1.5 * 2^23: an integer added to its bits is added to its value. Sums that start there are floats without a conversion, which
-// one pipe alone does.
+// 1.5 * 2^23: adding an integer to its bits adds it to its value. Sums that start there are floats without a conversion, which
+// only one pipe executes.
 constexpr float kFloatOfSums = 12582912.0f;
 alignas(16) constexpr float kFourFloatsOfSums[4] = {kFloatOfSums, kFloatOfSums, kFloatOfSums, kFloatOfSums};
 
-// Where each group's sums start, loaded again: a register copy would use a multiplier's slot, and load slots are free.
+// The initial value of each group's sums, reloaded: a register copy would use a multiplier's slot, and load slots are free.
 HONE_INLINE int32x4_t start_of_sums() {
   int32x4_t start;
   asm volatile("ldr %q0, %1" : "=w"(start) : "Q"(kFourFloatsOfSums));
   return start;
 }
 
-// Zipped with zeros, which either pipe does; shifts have but one.
+// Interleaved with zeros, which either pipe executes; shifts run on only one.
 HONE_INLINE float32x4_t lower_as_floats(uint16x8_t bits) { return vreinterpretq_f32_u16(vzip1q_u16(vdupq_n_u16(0), bits)); }
 HONE_INLINE float32x4_t upper_as_floats(uint16x8_t bits) { return vreinterpretq_f32_u16(vzip2q_u16(vdupq_n_u16(0), bits)); }
 HONE_INLINE int8x16_t even_fields(uint8x16_t codes) { return vreinterpretq_s8_u8(vandq_u8(codes, vdupq_n_u8(15))); }
 HONE_INLINE int8x16_t odd_fields(uint8x16_t codes) { return vreinterpretq_s8_u8(vshrq_n_u8(codes, 4)); }
 
-// Sixteen inputs as counts of their group's scale.
+// Quantizes sixteen inputs by their group's scale.
 HONE_INLINE int8x16_t round_sixteen(const float* x, float by) {
   const auto near = [&](int64_t i) __attribute__((always_inline)) {
     return vreinterpretq_s16_f32(vaddq_f32(vmulq_n_f32(vld1q_f32(x + i), by), vdupq_n_f32(kFloatOfSums)));
@@ -47,7 +47,7 @@ HONE_NEON_DOTS int32_t sum_of(int8x16_t a, int8x16_t b) {
   return vaddvq_s32(vdotq_s32(vdotq_s32(vdupq_n_s32(0), a, one), b, one));
 }
 
-// Four outputs of X rows. A sum takes its groups one by one, as those of many rows do (panel_dots_sums.h).
+// Four outputs of X rows. Groups are added one by one, as for many rows (panel_dots_sums.h).
 template <int64_t X>
 HONE_NEON_DOTS void four_outputs(const QuantizedActivations& x, const int32_t* codes, const c10::BFloat16* scales, float* y,
                                  const SkinnyShape& shape) {
@@ -106,7 +106,7 @@ void quantize_activations(const float* x, const QuantizedActivations& rounded, i
         const float32x4_t four = vld1q_f32(x + i + k);
         most = vmaxnmq_f32(most, vabsq_f32(four)), odd = vfmaq_n_f32(odd, four, 0.0f);
       }
-      const float largest = vmaxnmvq_f32(most), scale = largest / 127 + vaddvq_f32(odd);  // what is not finite stays so
+      const float largest = vmaxnmvq_f32(most), scale = largest / 127 + vaddvq_f32(odd);  // non-finite values stay non-finite
       const float by = largest > 0 ? 127 / largest : 0;
       const int8x16_t first = round_sixteen(x + i, by), second = round_sixteen(x + i + 16, by);
       int8_t* even = rounded.codes + m * width + i / kPackedBlock * kPackedBlock + i % kPackedBlock / 2;

@@ -7,7 +7,7 @@ namespace {
 
 int64_t count_fours(const Tensor& rows) { return rows.size(0) / kInterleavedOutputs; }
 
-// Rows of whole fours in another order, `reordered`, and the others as they are.
+// Interleaves rows in groups of four; the remaining rows stay unchanged.
 Tensor with_rest(const Tensor& reordered, const Tensor& rows) {
   const int64_t begin = count_fours(rows) * kInterleavedOutputs;
   auto sizes = rows.sizes().vec();

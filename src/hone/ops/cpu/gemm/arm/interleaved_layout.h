@@ -1,7 +1,7 @@
-// Weights of 8 and 4 bits on Arm processors with dot products of bytes. Whole fours of outputs are interleaved: their words stand
-// side by side, so that one register holds a word of each and its dot products are the sums of four outputs. So do, group by
-// group, their four scales and four lowest values. Outputs behind the last whole four stay one by one, as packed_layout.h has
-// them.
+// 8-bit and 4-bit weights on Arm processors with int8 dot products. Groups of four outputs are
+// interleaved: their words are adjacent, so that one register holds a word of each and its dot
+// products are the sums of four outputs. Their scales and minimums are interleaved too, group
+// by group. Outputs after the last full four are stored separately, as in packed_layout.h.
 #pragma once
 #include "hone/device/tensor.h"
 

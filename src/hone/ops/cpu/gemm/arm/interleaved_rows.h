@@ -1,4 +1,4 @@
-// The walk over interleaved weights (interleaved_layout.h) that kernels for few rows share.
+// The loop over interleaved weights (interleaved_layout.h) shared by kernels for few rows.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -17,8 +17,8 @@ void for_row_tiles(int64_t rows, Tile tile) {
   for (; m < rows; ++m) tile.template operator()<1>(m);
 }
 
-// Up to four outputs that are stored one by one, interleaved here. place(i) says where the i-th number of a line goes, were it
-// the first of four.
+// Interleaves up to four separately stored outputs. place(i) is the position of the i-th number of a line if it were the first of
+// four.
 template <class T, class Place>
 std::vector<T> interleaved_rest(const T* lines, int64_t count, int64_t size, Place place) {
   std::vector<T> four(static_cast<size_t>(size * kInterleavedOutputs));
@@ -32,7 +32,7 @@ inline int64_t place_of_scale(int64_t i) {
   return (group * 2 + which) * kInterleavedOutputs;
 }
 
-// whole(count) computes the outputs of whole fours, rest(first, lines, y) up to three more into y [rows, 4].
+// whole(count) computes the outputs in full groups of four, rest(first, lines, y) up to three more into y [rows, 4].
 template <class Whole, class Rest>
 void for_fours(const SkinnyShape& shape, float* y, Whole whole, Rest rest) {
   const int64_t fours = shape.count / kInterleavedOutputs * kInterleavedOutputs, lines = shape.count - fours;
