@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "hone/ops/cpu/vector/low_rank.h"
+
 namespace hone::ops::cpu {
 
 // Rows [begin, begin + count) of a batch and their adapter: a [rank, inputs], b [outputs, rank], both row by row.
@@ -18,7 +20,6 @@ struct GroupedLoraShape {
   int64_t inputs, outputs;
   int64_t rank;  // columns of `projected`: a multiple of kLoraRankStep, at least the largest rank
 };
-constexpr int64_t kLoraRankStep = 8;
 
 // projected [T, rank] = scale * x A^T, zero behind a group's own rank, and y = projected B^T on the groups' rows.
 void grouped_lora_forward(const std::vector<LoraGroupView>& groups, const GroupedLoraShape& shape, const float* x,
