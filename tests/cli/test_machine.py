@@ -31,7 +31,7 @@ def test_doctor_sections(hone):
     assert done.returncode == (1 if bad else 0), done.stdout
     for subject in ("libtorch", "CPU arithmetic", "CUDA driver", "CANN", "Parquet", "memory", "this folder", "file limit", "port 8000", "terminal"):
         assert subject in done.stdout
-    assert "not asked" in done.stdout
+    assert "not checked" in done.stdout
 
 
 def test_doctor_sees_a_taken_port(hone):

@@ -23,7 +23,7 @@ def test_every_bad_row_is_counted_and_the_first_are_named(hone, tmp_path, figure
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"query": "q", "response": "a"}\n' + "broken\n" * 12)
     out = preview(hone, rows).stdout
-    assert "rows looked at 13, usable 1, bad 12" in out and out.count("rows.jsonl:2: broken JSON") == 1 and "(12 rows like this; next line 3, line 4, line 5, …)" in out
+    assert "rows scanned 13, usable 1, invalid 12" in out and out.count("rows.jsonl:2: broken JSON") == 1 and "(12 rows like this; next line 3, line 4, line 5, …)" in out
     figure("12 broken lines: counted 12, named once")
 
 
@@ -47,7 +47,7 @@ def test_rows_of_a_bad_day(hone, tmp_path, figure):
     rows = tmp_path / "rows.jsonl"
     rows.write_bytes(b"\n".join([good, *bad, good]) + b"\n")
     out = preview(hone, rows).stdout
-    assert f"rows looked at {len(bad) + 2}, usable 2, bad {len(bad)}" in out
+    assert f"rows scanned {len(bad) + 2}, usable 2, invalid {len(bad)}" in out
     for line, said in enumerate(bad.values(), 2):
         assert f"rows.jsonl:{line}: {said}" in out, out
     run = hone("sft", "--model", MODEL, "--dataset", rows, "--max_steps", "1", "--output_dir", tmp_path / "out", "--torch_dtype", "float32")

@@ -98,7 +98,7 @@ def test_a_server_is_asked_instead(folders, tmp_path, swift, server):
     assert len(server.seen) == 4 and path == "/v1/chat/completions" and key == "Bearer secret"
     assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"] and body["stop"][0] == "Question:"
     done = swift("eval", *words, "--eval_dataset", "mmlu", "--eval_dataset_args", args_for(folders, "mmlu", few_shot_num=0))
-    assert done.returncode == 2 and "not likelihoods" in done.stderr
+    assert done.returncode == 2 and "no log-likelihoods" in done.stderr
 
 
 def letters_by_transformers(prompts):

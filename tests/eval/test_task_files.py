@@ -83,7 +83,7 @@ REFUSED = {
     "doc_to_text: '{{ question'": "doc_to_text",
     "generation_kwargs: {num_beams: 4}": "num_beams, which is not followed",
     "unsafe_code: true": "runs code",
-    "num_fewshot: 40": "40 examples are wanted",
+    "num_fewshot: 40": "40 examples are requested",
     "fewshot_config: {sampler: magic}": "sampler is magic",
     "test_split: other": "data_files has no split other",
     "include: missing.yaml": "missing.yaml",

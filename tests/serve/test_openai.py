@@ -292,7 +292,7 @@ def test_models(client):
     ({"temperature": 900}, openai.BadRequestError, "temperature"),
     ({"messages": [{"role": "wizard", "content": "x"}]}, openai.BadRequestError, "messages[0].role"),
     ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://127.0.0.1/x"}}]}]}, openai.BadRequestError, "not fetched"),
-    ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]}]}, openai.BadRequestError, "text alone"),
+    ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]}]}, openai.BadRequestError, "text-only"),
     ({"messages": [{"role": "user", "content": "word " * 3000}]}, openai.BadRequestError, "context"),
     ({"extra_body": {"temprature": 1}}, openai.BadRequestError, "did you mean temperature"),
     ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "nothing"}}}}, openai.BadRequestError, "shape"),

@@ -48,7 +48,7 @@ def test_a_teacher_alone_is_learnt_from(grpo, teacher, tmp_path):
         server.communicate(timeout=60)
     for a, b in zip(local, served, strict=True):
         assert a["teacher_kl"] == pytest.approx(b["teacher_kl"], rel=1e-3) and a["grad_norm"] == pytest.approx(b["grad_norm"], rel=1e-3)
-    assert refused.code != 0 and "no teacher takes it" in refused.err, refused.err
+    assert refused.code != 0 and "no teacher has it" in refused.err, refused.err
 
 
 def test_rows_make_the_policy_its_own_teacher(grpo, dataset, tmp_path):

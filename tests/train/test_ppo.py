@@ -186,6 +186,6 @@ def test_plan_and_preview(hone, model_folder, reward_model, dataset):
     asked = ["swift", "rlhf", "--rlhf_type", "ppo", "--model", model_folder, "--dataset", dataset, "--torch_dtype", "float32", "--tuner_type", "full"]
     plans = [hone("plan", *asked, *more, "--device", "cpu") for more in (["--reward_funcs", "format"], ["--reward_model", reward_model])]
     assert all(plan.returncode == 0 for plan in plans), plans
-    assert "completions of 512 tokens behind prompts" in plans[0].stdout and plans[0].stdout != plans[1].stdout
+    assert "completions of 512 tokens after their prompts" in plans[0].stdout and plans[0].stdout != plans[1].stdout
     shown = hone("preview", *asked, "--reward_model", reward_model)
     assert shown.returncode == 0 and "prompt (" in shown.stdout, shown.stderr

@@ -172,7 +172,7 @@ def test_gkd_distills_episodes(rlhf, grpo, caller):
         likewise = grpo(ask("two and three", solution="5"), tool_servers=address, **TOOLS)
         assert likewise.log()[0]["completions/mean_length"] == line["completions/mean_length"]
         none = rlhf(ONE, ask("two and three"), rlhf_type="gkd", teacher_model=caller, lmbda=0, tool_servers=address, reward_funcs=[], **TOOLS)
-        assert none.code == 2 and "takes no turns" in none.err, none.err
+        assert none.code == 2 and "does not support multi-turn rollouts" in none.err, none.err
 
 
 def test_servers_write_the_answers_of_episodes(rlhf, grpo, caller):

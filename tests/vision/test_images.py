@@ -243,7 +243,7 @@ def test_a_cut_off_picture_is_found_from_its_end(folder, tmp_path, kind):
     (tmp_path / f"half.{kind}").write_bytes(whole[:len(whole) // 2])
     row = {"messages": [{"role": "user", "content": "<image>"}, {"role": "assistant", "content": "a"}], "images": [str(tmp_path / f"half.{kind}")]}
     done, _ = trace(folder, tmp_path, [row])
-    assert done.returncode == 3 and "cut off" in done.stderr
+    assert done.returncode == 3 and "truncated" in done.stderr
 
 
 def test_tags_and_images_must_agree_as_the_peer_says(folder, tmp_path):

@@ -54,7 +54,7 @@ class Chat {
       if (word == "exit" || word == "quit") break;
       if (word.empty() || obey(word)) continue;
       if (command && !awaiting_system_) {
-        fmt::print("there is no /{}; /help lists what there is\n", word);
+        fmt::print("unknown command /{}; /help lists the commands\n", word);
         continue;
       }
       if (awaiting_system_) {
@@ -153,7 +153,7 @@ class Chat {
 
 constexpr const char* kWords =
     "/clear         forget the conversation\n"
-    "/reset-system  ask for another system prompt\n"
+    "/reset-system  enter a new system prompt\n"
     "/multi-line    read up to a line that ends in #; /single-line undoes it\n"
     "/help, /exit   show this again; leave, as Ctrl-D does";
 

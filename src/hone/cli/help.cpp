@@ -119,16 +119,18 @@ std::string all_groups(FrontEnd front_end, const Command& command) {
   }
   if (command.passes_options)
     out += "\n" +
-           wrap(fmt::format("Every other option is the command's that is looked at: {0} sft --model … --dataset …, {0} rlhf "
-                            "--rlhf_type dpo …, {0} run.yaml. Without a command, sft is meant.",
-                            command.name),
+           wrap(fmt::format(
+                    "All other options are those of the planned or previewed command: {0} sft --model … --dataset …, {0} rlhf "
+                    "--rlhf_type dpo …, {0} run.yaml. Without a command, sft is meant.",
+                    command.name),
                 width, 0) +
            "\n";
   if (left_out)
     out += "\n" +
-           wrap(fmt::format("{} more options are taken for compatibility, or refused with the way to go; hone options lists them "
-                            "with the reason.",
-                            left_out),
+           wrap(fmt::format(
+                    "{} more options are accepted for compatibility, or rejected with an alternative; hone options lists them "
+                    "with the reason.",
+                    left_out),
                 width, 0) +
            "\n";
   return out;

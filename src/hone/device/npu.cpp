@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto kHint = "hone doctor names what is missing and the command that mends it";
+constexpr auto kHint = "hone doctor names what is missing and the command that fixes it";
 
 void* open_globally(const std::string& library, const std::string& what) {
   void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL);
@@ -61,7 +61,7 @@ void start_python(const Install& install) {
 void check_installed(const Install& install) {
   if (install.torch_npu.empty())
     throw UserError(
-        ExitCode::usage, "npu was asked for, but torch_npu is not installed",
+        ExitCode::usage, "npu was requested, but torch_npu is not installed",
         fmt::format("pip install torch_npu=={}.{}.{}", TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, TORCH_VERSION_PATCH));
   if (!same_release(TORCH_VERSION, install.torch_npu_version))
     throw UserError(
@@ -69,12 +69,12 @@ void check_installed(const Install& install) {
         fmt::format("pip install torch_npu=={}.{}.{}", TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, TORCH_VERSION_PATCH));
   if (libtorch_made_for_cuda())
     throw UserError(
-        ExitCode::usage, "torch_npu cannot be used with a libtorch made for CUDA, which this one is",
+        ExitCode::usage, "torch_npu does not support this libtorch, which is a CUDA build",
         fmt::format(
             "install torch {}'s build for CPUs (its version ends in +cpu) into the Python hone was built with, then make build",
             TORCH_VERSION));
   if (install.runtime.empty())
-    throw UserError(ExitCode::usage, "npu was asked for, but CANN's libascendcl.so is not on the library path",
+    throw UserError(ExitCode::usage, "npu was requested, but CANN's libascendcl.so is not on the library path",
                     install.toolkit.empty() ? "install CANN, or try the command on emulated cards: hone emulate-npu -- …"
                                             : fmt::format("source {}/set_env.sh", install.toolkit));
   if (!install.absent_nodes.empty() && !install.emulated)

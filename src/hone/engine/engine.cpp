@@ -136,7 +136,7 @@ struct Engine::Impl {
 
   // A failed replica ends its own requests while the others continue. One that keeps failing receives no more requests.
   void give_up_requests_of(size_t index, const std::string& why, std::vector<RequestOutput>& outputs) {
-    log::error("copy {} of the model failed; its answers are given up: {}", index, why);
+    log::error("replica {} failed; its requests are cancelled: {}", index, why);
     if (++strikes[index] == kStrikes)
       log::error("copy {} of the model failed {} times in a row: it gets no more requests", index, kStrikes);
     std::ranges::move(threads[index]->collect(), std::back_inserter(outputs));  // from earlier steps

@@ -46,7 +46,7 @@ void Replica::make_cache() {
 
 void Replica::validate_and_clamp(Request& request) const {
   auto size = static_cast<int64_t>(request.prompt.size());
-  if (size == 0) throw UserError(ExitCode::bad_data, "the prompt holds no token");
+  if (size == 0) throw UserError(ExitCode::bad_data, "the prompt has no tokens");
   if (size >= config_.max_model_len)
     throw UserError(ExitCode::bad_data,
                     fmt::format("the prompt has {} tokens; the model's context holds {}", size, config_.max_model_len),
@@ -55,16 +55,16 @@ void Replica::validate_and_clamp(Request& request) const {
     throw UserError(ExitCode::bad_data, fmt::format("num_beams is {}; expected at most max_num_seqs, which is {}",
                                                     request.sampling.num_beams, config_.max_num_seqs));
   if (request.sampling.num_return_sequences > request.sampling.num_beams)
-    throw UserError(ExitCode::bad_data, fmt::format("{} beams cannot give {} answers", request.sampling.num_beams,
+    throw UserError(ExitCode::bad_data, fmt::format("{} beams cannot return {} completions", request.sampling.num_beams,
                                                     request.sampling.num_return_sequences));
   for (auto token : request.sampling.logprob_token_ids)
     if (token < 0 || token >= model_.config().vocab_size)
-      throw UserError(ExitCode::bad_data, fmt::format("logprob_token_ids holds token {}; the model knows 0 to {}", token,
+      throw UserError(ExitCode::bad_data, fmt::format("logprob_token_ids contains token {}; the vocabulary has 0 to {}", token,
                                                       model_.config().vocab_size - 1));
   for (auto token : request.prompt)
     if (token < 0 || token >= model_.config().vocab_size)
-      throw UserError(ExitCode::bad_data,
-                      fmt::format("the prompt holds token {}; the model knows 0 to {}", token, model_.config().vocab_size - 1));
+      throw UserError(ExitCode::bad_data, fmt::format("the prompt contains token {}; the vocabulary has 0 to {}", token,
+                                                      model_.config().vocab_size - 1));
   if (size >= config_.kv_cache_tokens)
     throw UserError(ExitCode::bad_data,
                     fmt::format("the prompt has {} tokens; the cache holds {}", size, config_.kv_cache_tokens),

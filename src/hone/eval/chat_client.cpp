@@ -34,8 +34,8 @@ std::vector<ChatAnswer> ask_chat_server(const ChatServer& server, const Json& me
                             .is_cancelled = {},
                             .bearer_token = server.api_key});
   } catch (const std::runtime_error& problem) {
-    throw UserError(ExitCode::failure, fmt::format("{} gave no answer: {}", shown, problem.what()),
-                    "see that the server runs and knows the model");
+    throw UserError(ExitCode::failure, fmt::format("{} did not respond: {}", shown, problem.what()),
+                    "check that the server is running and serves the model");
   }
   auto parsed = parse_json(reply);
   auto unknown = [&](const std::string& found) {

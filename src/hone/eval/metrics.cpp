@@ -170,7 +170,7 @@ MetricItems score_choices(const Task& task, const Json& document, const std::vec
   auto target = task.target.target(document, true);
   auto gold = gold_choices(target, choices);
   if (std::ranges::find(gold, kNoChoice) != gold.end())
-    log::warning("{}: the answer {} is none of the {} choices", task.name, target.dump(), choices.size());
+    log::warning("{}: the answer {} is not one of the {} choices", task.name, target.dump(), choices.size());
   auto right = [&](const std::vector<double>& scores) {
     return MetricItem{.value = std::ranges::count(gold, static_cast<int64_t>(largest(scores))) > 0 ? 1.0 : 0.0};
   };
@@ -222,7 +222,7 @@ MetricItems score_answer(const Task& task, const Json& document, const Json& ans
     auto index = target.get<int64_t>();
     if (index < 0 || index >= static_cast<int64_t>(choices.size()))
       throw UserError(ExitCode::bad_data,
-                      fmt::format("{}: the answer {} is none of {} choices", task.name, index, choices.size()));
+                      fmt::format("{}: the answer {} is not one of {} choices", task.name, index, choices.size()));
     target = choices[static_cast<size_t>(index)];
   }
   auto as_text = [](const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); };

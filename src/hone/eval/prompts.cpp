@@ -90,7 +90,7 @@ std::vector<Json> Prompter::draw_examples(const Json& document) {
     return pool;
   };
   auto too_few = [&](size_t found) {
-    return UserError(ExitCode::bad_data, fmt::format("{}: {} examples are wanted, {} are there", task_.name, count, found),
+    return UserError(ExitCode::bad_data, fmt::format("{}: {} examples are requested, {} are available", task_.name, count, found),
                      "lower num_fewshot (`n_shot`)");
   };
   std::vector<Json> drawn;

@@ -31,7 +31,7 @@ class RemoteModel final : public Model {
 
  private:
   static UserError no_likelihoods() {
-    return UserError(ExitCode::usage, "a server gives answers, not likelihoods of given ones",
+    return UserError(ExitCode::usage, "a server generates text and returns no log-likelihoods",
                      "run tasks with output_type generate_until there, or give `model` instead of `eval_url`");
   }
 

@@ -156,7 +156,7 @@ std::vector<std::string> missing_files(const CacheLocation& place, Kind kind, co
     miss_weights(place.snapshot / inside, missing);
   else
     miss_listed(place, missing);
-  if (!place.blobs && fs::exists(place.unfinished())) missing.insert("files of a download that was cut off");
+  if (!place.blobs && fs::exists(place.unfinished())) missing.insert("files of an interrupted download");
   return {missing.begin(), missing.end()};
 }
 

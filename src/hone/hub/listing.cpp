@@ -81,9 +81,9 @@ std::string encoded(std::string_view text, bool keep_slashes) {
 
 Result<std::string> read_commit(std::string_view json) {
   auto parsed = parse_json(json);
-  if (!parsed) return error("the hub's answer is no JSON: {}", parsed.error());
+  if (!parsed) return error("the hub's response is not JSON: {}", parsed.error());
   auto commit = parsed->is_object() ? lower(text_of(*parsed, "sha")) : "";
-  if (!is_hex(commit, 40)) return error("the hub's answer names no commit");
+  if (!is_hex(commit, 40)) return error("the hub's response names no commit");
   return commit;
 }
 

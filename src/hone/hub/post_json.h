@@ -23,7 +23,7 @@ struct PostOptions {
 };
 class PostCancelled : public std::runtime_error {
  public:
-  PostCancelled() : std::runtime_error("it was given up") {}
+  PostCancelled() : std::runtime_error("it was cancelled") {}
 };
 
 // Without proxies or redirects. Retries transient failures (no connection, 429, 5xx), so the text may arrive twice. Throws

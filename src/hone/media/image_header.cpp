@@ -16,7 +16,7 @@ uint32_t little24(std::string_view bytes, size_t at) { return little16(bytes, at
 uint32_t little32(std::string_view bytes, size_t at) { return little24(bytes, at) | byte_at(bytes, at + 3) << 24; }
 
 Error truncated(const char* format, std::string_view bytes) {
-  return error("the {} file is cut off after {} bytes; expected a whole one", format, bytes.size());
+  return error("the {} file is truncated after {} bytes", format, bytes.size());
 }
 
 // Whether the last chunk is present; the chunks are walked only if something follows it.

@@ -76,7 +76,7 @@ Tensor initial_weight(const std::string& way, const Tensor& shape) {
   double bound = std::sqrt(6 / (1.01 * out));  // leaky ReLU slope of 0.1
   if (way == "kaiming_uniform") return value.uniform_(-bound, bound);
   if (way == "kaiming_normal") return value.normal_(0, std::sqrt(2 / in));
-  HONE_CHECK(way == "orthogonal", "{} is no way to start a weight", way);
+  HONE_CHECK(way == "orthogonal", "{} is not a known initialization", way);
   bool wide = in > out;
   value.normal_(0, 1);
   auto [q, r] = at::linalg_qr(wide ? value.t() : value);

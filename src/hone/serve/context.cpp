@@ -28,7 +28,7 @@ std::shared_ptr<Generation> Context::admit(Exchange& exchange, Admission::Permit
 }
 
 Json parsed_body(const Exchange& exchange) {
-  if (exchange.gone()) throw ApiError(499, "the client has left");
+  if (exchange.gone()) throw ApiError(499, "the client disconnected");
   auto body = parse_body(exchange.request().body);
   if (!body) throw ApiError(400, body.error(), "", "invalid_json");
   return std::move(*body);

@@ -262,7 +262,7 @@ void EngineLoop::tell(engine::RequestOutput output, std::vector<Delivery>& deliv
 // Requests that fail because of the model indicate a broken model: a server whose recent requests all failed is not ready.
 void EngineLoop::note_health(const engine::RequestOutput& output) {
   if (output.model_broken) {
-    if (++broken_answers_ <= limits_.failures_in_a_row) log::error("an answer broke off: {}", output.error);
+    if (++broken_answers_ <= limits_.failures_in_a_row) log::error("a request failed: {}", output.error);
   } else if (!output.tokens.empty()) {
     broken_answers_ = 0;
   }

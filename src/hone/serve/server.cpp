@@ -70,8 +70,7 @@ class Server : public Service {
     if (auto problem = access_.wrong_origin(head); problem && !open) return answer_to(*problem, head);
     if (!open && access_.has_key() && !access_.has_valid_key(head))
       return Access::unauthorized_response(answer_to(wrong_key(), head), head);
-    if (!route && methods.empty())
-      return answer_to({404, "there is nothing at this path; /openapi.json lists what there is", "", "not_found"}, head);
+    if (!route && methods.empty()) return answer_to({404, "unknown path; /openapi.json lists all paths", "", "not_found"}, head);
     if (!route) return wrong_method(head, methods);
     if (draining_ && route->handler) return answer_to(interruption(), head);
     return std::nullopt;

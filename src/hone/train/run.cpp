@@ -49,8 +49,8 @@ void check_model_parts(const TrainingJob& job, const DistributedContext& process
       {(job.reinforcement && job.reinforcement->turns) || (job.distillation && job.distillation->turns),
        "rollouts of several turns"},
       {job.reinforcement && job.reinforcement->teacher && !job.reinforcement->teacher->teacher.servers.empty(),
-       "a teacher behind an address that judges completions"},
-      {teacher_writes, "seq_kd, and a folder that keeps what a teacher says"},
+       "a teacher server that scores completions"},
+      {teacher_writes, "seq_kd, and a folder of a teacher's scores"},
   };
   const std::pair<bool, const char*> missing_experts[] = {{job.reinforcement && job.reinforcement->ppo, "ppo"}};
   const std::pair<bool, const char*> missing_stages[] = {

@@ -23,7 +23,7 @@ void require_text(const rl::Prompts& prompts, bool has_servers, bool has_turns) 
   if (has_servers)
     throw UserError(ExitCode::usage, "prompts with media, and completions from rollout servers, which are sent text alone",
                     "let the training processes generate: leave the servers out");
-  if (has_turns) throw UserError(ExitCode::usage, "prompts with media in rollouts of several turns, which are of text alone");
+  if (has_turns) throw UserError(ExitCode::usage, "prompts with media in multi-turn rollouts, which support only text");
 }
 
 std::unique_ptr<data::Loader> train_loader(const TrainingJob& job, RunSetup& ready, const DistributedContext& processes) {
@@ -121,7 +121,7 @@ void require_usable_rows(const TrainingJob& job, const RunSetup& ready) {
   }
   if (rows.size() > 0 && rows.size() <= kLookedAt)
     throw UserError(ExitCode::bad_data, "no row of the validation data can be used: " + problem,
-                    "mend the rows, or leave the validation data out");
+                    "fix the rows, or leave the validation data out");
 }
 
 std::unique_ptr<RunLock> hold(const fs::path& folder) {
@@ -210,7 +210,7 @@ RunSetup set_up_run(const TrainingJob& job, const DistributedContext& processes)
   }
   bool wants_rows = job.trainer.eval != IntervalStrategy::never || job.do_eval || job.do_predict;
   if (wants_rows && !ready.data.validation && job.trainer.layout == Layout::factory)
-    throw UserError(ExitCode::usage, "evaluation is asked for, yet there is no validation data",
+    throw UserError(ExitCode::usage, "evaluation is requested, but there is no validation data",
                     "add `eval_dataset` or `val_size`");
   if (wants_rows && job.do_train && ready.data.validation && !job.reinforcement && !job.distillation)
     require_usable_rows(job, ready);

@@ -208,7 +208,7 @@ Tensor StepwiseTrainer::logits(const data::Batch& batch, const Tensor& ids_tk) {
 Tensor StepwiseTrainer::base_logps(const data::Batch& batch, double temperature) {
   const auto& adapter = tuned().adapter;
   if (!adapter || !adapter->initial.empty())
-    throw UserError(ExitCode::usage, "there is no base beneath what trains",
+    throw UserError(ExitCode::usage, "there is no base model under the trained weights",
                     "use a separate reference: load the model once more");
   Tensor logps;
   base_as_reference(tuned())->with_reference(model(), [&](model::CausalLM&) {

@@ -22,8 +22,7 @@ void validate_teacher(const DistillationConfig& config) {
   require(!model || !server, "`teacher.folder` and `teacher.servers` name two teachers", "leave one out");
   require(model || server || stored, "gkd has no teacher",
           "name a model with `teacher.folder`, an address with `teacher.servers`, or what one said before with `teacher.stored`");
-  require(config.topk || (!server && !stored),
-          "`topk` is needed: a server gives, and a folder keeps, the most likely tokens alone",
+  require(config.topk || (!server && !stored), "`topk` is needed: servers and folders provide only the most likely tokens",
           "choose how many, 20 for example");
   require(teacher.servers.size() < 2 || teacher.tag_key == "dataset" || teacher.tag_key == "channel" || config.always_generates(),
           "`teacher.tag_key`: rows of a dataset are shared out by their dataset or their channel",
@@ -125,7 +124,8 @@ void validate_reference(const TrainingJob& job) {
   const auto& reference = job.preference.reference;
   if (!reference.needed || !reference.sync) return;
   require(job.tuner.kind != tuner::TunerType::adapter,
-          "`reference.sync`: beneath an adapter the reference is the base, which stays", "train the full model, or leave it out");
+          "`reference.sync`: with an adapter the reference is the base model, which does not change",
+          "train the full model, or leave it out");
   require(job.parallel.sharding.stage == 0 && job.parallel.sequence_parallel <= 1 && job.parallel.layout.pp <= 1,
           "`reference.sync` mixes full weights, which are in shards or stages here", "leave the sharding out");
   require(reference.bits == 0 && !job.load.changes.compression, "`reference.sync` mixes weights, which are quantized here",
@@ -137,7 +137,7 @@ void validate_parallel(const TrainingJob& job) {
     const auto& rl = job.reinforcement;
     require(!rl || !rl->demonstrations, "`sequence_parallel`: expert rows of CHORD need full sequences, which it splits");
     require(!job.distillation || (job.distillation->teacher.servers.empty() && job.distillation->teacher.stored.empty()),
-            "`sequence_parallel`: a teacher server and stored scores are asked for full sequences, which it splits",
+            "`sequence_parallel`: a teacher server and stored scores need full sequences, which it splits",
             "load the teacher into the run");
     require(job.task.is_generative() || job.preference.method == Preference::rm,
             "pooling tasks need full sequences, which sequence parallelism splits", "leave `sequence_parallel` out");
@@ -183,7 +183,7 @@ void validate(const rl::ReinforcementConfig& config) {
   require(config.async_lag == 0 || config.servers, "`async_lag` needs a rollout server: the training processes generate or train",
           "start one with hone rollout and name it in `servers.addresses`");
   require(config.async_lag == 0 || !config.dynamic_sample,
-          "`async_lag` asks for prompts ahead, which `dynamic_sample` may replace", "leave one of them out");
+          "`async_lag` requests prompts ahead, which `dynamic_sample` may replace", "leave one of them out");
   validate_correction(config);
   validate_policy_teacher(config);
   validate_demonstrations(config);

@@ -73,7 +73,7 @@ TEST(FeedbackRows, ARowHasItsGradeAndItsPromptOnceMore) {
               std::string::npos);
   own.label = true;
   own.images = {"a.png"};
-  EXPECT_TRUE(encode_kto_row(*plain_encoder(), own, nullptr).error().find("a model that takes text alone") != std::string::npos);
+  EXPECT_TRUE(encode_kto_row(*plain_encoder(), own, nullptr).error().find("a text-only model") != std::string::npos);
 }
 
 TEST(PairRows, AMarginIsANumberWhereItIsLearnt) {

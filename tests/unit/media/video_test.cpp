@@ -76,12 +76,12 @@ TEST(Videos, HostileFilesAreErrors) {
                                                    {"other_sound_only", "without moving pictures"},
                                                    {"mp4_cut_20", ""},
                                                    {"mp4_cut_header", ""},
-                                                   {"mp4_cut_frames", "cut off"},
-                                                   {"mp4_cut_last_byte", "cut off"},
+                                                   {"mp4_cut_frames", "truncated"},
+                                                   {"mp4_cut_last_byte", "truncated"},
                                                    {"mp4_cut_index", "without its index"},
-                                                   {"webm_cut", "cut off"},
-                                                   {"avi_cut", "cut off"},
-                                                   {"mp4_far_chunk", "cut off"}};
+                                                   {"webm_cut", "truncated"},
+                                                   {"avi_cut", "truncated"},
+                                                   {"mp4_far_chunk", "truncated"}};
   size_t files = 0;
   for (const auto& entry : fs::directory_iterator(kFolder)) {
     const auto name = entry.path().filename().string();

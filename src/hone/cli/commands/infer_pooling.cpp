@@ -187,7 +187,7 @@ std::filesystem::path result_file(const Options& options, const std::filesystem:
 int infer_pooling_rows(const Options& options, const train::TaskConfig& task, const std::filesystem::path& folder,
                        const data::ConversationSource* rows) {
   if (task.task == train::Task::decision && !rows)
-    throw UserError(ExitCode::usage, "decisions are asked about records, not typed texts", "name them with --val_dataset");
+    throw UserError(ExitCode::usage, "decision models take records, not interactive input", "name them with --val_dataset");
   const auto path = rows ? result_file(options, folder) : fs::path();
   PoolingRowWriter judge(options, task, folder);
   return rows ? infer_pooling_dataset(DataArguments(options), task, judge, *rows, path) : infer_pooling_interactive(judge);

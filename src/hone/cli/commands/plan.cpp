@@ -178,12 +178,12 @@ void print_verdict(const Planner& planner, const Layout& asked) {
   fmt::print("  {}\n", text);
   if (asked.fits) return;
   auto least = planner.least_on(target.device, asked.devices);
-  fmt::print("  {}\n",
-             least
-                 ? fmt::format("it would on {} with {}: {} GiB a device", least->devices, train::sharding_name(least->sharding),
-                               gib(least->memory.total()))
-                 : fmt::format("nor on {} of them in any way: shorten --max_length, lower the batch size, or use a smaller model",
-                               std::max(asked.devices, std::end(kCounts)[-1])));
+  fmt::print(
+      "  {}\n",
+      least ? fmt::format("it would on {} with {}: {} GiB a device", least->devices, train::sharding_name(least->sharding),
+                          gib(least->memory.total()))
+            : fmt::format("nor on {} of them in any layout: shorten --max_length, lower the batch size, or use a smaller model",
+                          std::max(asked.devices, std::end(kCounts)[-1])));
 }
 
 // The largest MAX_PIXELS with which the command still fits; 0 if none does.
@@ -291,8 +291,8 @@ int plan_command(const Options& options) {
   for (const auto& [name, value] : line.environment) ::setenv(name.c_str(), value.c_str(), 1);  // MAX_PIXELS and similar
   const auto verb = parsed.options.verb();
   if (!(verb & (kTraining | kInfer | kDeploy)))
-    throw UserError(ExitCode::usage, fmt::format("{} neither trains nor answers", line.invocation.typed),
-                    "plan looks at sft, pt, rlhf, train, infer, deploy and app");
+    throw UserError(ExitCode::usage, fmt::format("{} is neither a training nor an inference command", line.invocation.typed),
+                    "plan supports sft, pt, rlhf, train, infer, deploy and app");
   world = with_environment(world, parsed.environment);
   check_environment_numbers(world);
   auto cluster = cluster_asked(world, parsed.options);

@@ -50,7 +50,7 @@ TargetDevice target_device(const Options& options, bool on_cpu) {
   if (args.target_device.has_value()) {
     auto word = *args.target_device;
     if (auto known = train::find_planned_device(word)) return {*known, std::string(known->name), false};
-    throw UserError(ExitCode::usage, fmt::format("{} {} is not a device that is known", args.target_device.flag(), word),
+    throw UserError(ExitCode::usage, fmt::format("{} {} is not a known device", args.target_device.flag(), word),
                     "expected one of " + known_devices());
   }
   if (on_cpu) return cpu_here();

@@ -136,7 +136,7 @@ eval::ChatServer teacher_server(const Options& options) {
                           .model = ModelArguments(options).model.required(),
                           .api_key = kwargs.value("api_key", std::string())};
   if (server.url.empty())
-    throw UserError(ExitCode::usage, "--sampler_type distill asks a server, and none is named",
+    throw UserError(ExitCode::usage, "--sampler_type distill needs a server, and none is given",
                     "--engine_kwargs '{\"base_url\": \"http://127.0.0.1:8000/v1\"}'");
   if (const char* key = std::getenv("OPENAI_API_KEY"); server.api_key.empty() && key) server.api_key = key;
   server.concurrency = kwargs.value("concurrency", server.concurrency);
@@ -161,7 +161,7 @@ eval::AnswerRows server_answers(const AnswerConfig& config, const eval::ChatServ
       auto replies = eval::ask_chat_server(server, messages, own);
       if (replies.empty() || replies[0].content.empty())
         throw UserError(ExitCode::failure,
-                        fmt::format("{} gave an empty answer to {}", server.url, questions[i / count].origin.str()));
+                        fmt::format("{} returned an empty response to {}", server.url, questions[i / count].origin.str()));
       answers[i / count][i % count] = replies[0].reasoning.empty() ? replies[0].content
                                                                    : fmt::format("<think>{}</think>\n\n<answer>{}</answer>",
                                                                                  replies[0].reasoning, replies[0].content);

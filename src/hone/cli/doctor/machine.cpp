@@ -73,7 +73,7 @@ Finding port_finding(int port, const char* purpose) {
   ::close(fd);
   auto subject = fmt::format("port {}", port);
   if (free) return {Severity::good, subject, fmt::format("free, for {}", purpose), ""};
-  return {Severity::warning, subject, fmt::format("taken; {} uses it", purpose),
+  return {Severity::warning, subject, fmt::format("in use, needed for {}", purpose),
           port == 8000 ? "pass --port" : "set MASTER_PORT"};
 }
 
@@ -133,7 +133,7 @@ Findings examine_hubs(bool ask_network) {
   Findings out;
   for (const char* host : {"modelscope.cn", "huggingface.co"}) {
     if (!ask_network)
-      out.push_back({Severity::absent, host, "not asked", "hone doctor --network true asks"});
+      out.push_back({Severity::absent, host, "not checked", "hone doctor --network true checks it"});
     else if (reachable(host))
       out.push_back({Severity::good, host, "can be reached", ""});
     else

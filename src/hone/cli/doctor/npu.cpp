@@ -51,7 +51,7 @@ Findings torch_npu_findings(const Install& install) {
                       : fmt::format("{}, which does not fit libtorch {}", install.torch_npu_version, TORCH_VERSION),
                  same ? install.torch_npu : wanted});
   if (device::libtorch_made_for_cuda())
-    out.push_back({Severity::bad, "torch and torch_npu", "libtorch was made for CUDA, with which torch_npu does not work",
+    out.push_back({Severity::bad, "torch and torch_npu", "libtorch is a CUDA build, which torch_npu does not support",
                    fmt::format("install torch {}'s build for CPUs (its version ends in +cpu), then make build", TORCH_VERSION)});
   if (!install.cann_version.empty() && !device::npu::cann_serves(install.cann_version, install.torch_npu_version)) {
     auto serving = device::npu::cann_for(install.torch_npu_version);

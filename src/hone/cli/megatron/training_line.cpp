@@ -93,7 +93,7 @@ class MegatronLine {
     if (handled_.contains("steps_per_generation"))  // Megatron counts optimizer steps, swift micro-batches
       add("steps_per_generation", std::to_string(portions * handled_["steps_per_generation"].whole_number()));
     if (!has("max_steps") && !has("num_train_epochs"))
-      throw UserError(ExitCode::usage, "megatron needs to know how long to train", "give --num_train_epochs or --train_iters");
+      throw UserError(ExitCode::usage, "megatron needs the length of the training", "give --num_train_epochs or --train_iters");
   }
 
   void set_schedule() {
@@ -128,7 +128,7 @@ class MegatronLine {
     const bool single = !handled_.contains("recompute_num_layers") || handled_["recompute_num_layers"].value() == "1";
     if (granularity == "full" && (!uniform || !single))
       throw UserError(ExitCode::usage, "--recompute_granularity full with portions of several blocks",
-                      "use --recompute_method uniform --recompute_num_layers 1: each block is run again by itself");
+                      "use --recompute_method uniform --recompute_num_layers 1: each block is recomputed separately");
     if (!has("gradient_checkpointing")) add("gradient_checkpointing", granularity == "full" ? "true" : "false");
   }
 

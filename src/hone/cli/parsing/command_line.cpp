@@ -65,7 +65,7 @@ CommandLine read_command_line(std::vector<std::string> words, const SystemAccess
   }
   words.erase(words.begin(), words.begin() + static_cast<long>(first));
   if (words.empty())
-    throw UserError(ExitCode::usage, "there is no command to look at",
+    throw UserError(ExitCode::usage, "the command is missing",
                     "name one, as in: sft --model models/nano --dataset data/demo.jsonl");
   if (words[0].starts_with("-")) {
     auto command = command_for_options(words, front_end);

@@ -420,7 +420,7 @@ std::vector<FileEntry> read_entries(const std::string& path, const std::string& 
   bool yaml = !path.ends_with(".json");
   auto root = (yaml ? parse_yaml(text) : parse_json(text))
                   .or_throw(ExitCode::usage, path,
-                            yaml ? "fix the file there; an unclosed [ or quote may be further up" : "mend the file there");
+                            yaml ? "fix the file there; an unclosed [ or quote may be further up" : "fix the file there");
   if (root.is_null()) return {};
   if (!root.is_object()) throw UserError(ExitCode::usage, fmt::format("{}: expected a mapping of option names to values", path));
   std::map<std::string, int> lines;

@@ -213,7 +213,7 @@ void require_tokens_of_a_block(const RowLengths& rows, int64_t capacity) {
   if (tokens == 0) return;
   throw UserError(ExitCode::bad_data,
                   fmt::format("the dataset holds {} tokens, and packing needs {} for one block", tokens, capacity),
-                  "bring more text, shorten the blocks, or switch packing off");
+                  "add more text, shorten the blocks, or disable packing");
 }
 
 // A batch takes the next rows in order; a failing row is replaced by one drawn from the whole dataset.

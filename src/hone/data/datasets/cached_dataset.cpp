@@ -66,7 +66,7 @@ class EncodedRows final : public ConversationSource {
  private:
   void read_parts() {
     auto bytes = parts_file_.text();
-    if (bytes.size() % sizeof(EncodedPart) != 0) throw not_a_cached_dataset(folder_, fmt::format("{} is cut off", kParts));
+    if (bytes.size() % sizeof(EncodedPart) != 0) throw not_a_cached_dataset(folder_, fmt::format("{} is truncated", kParts));
     parts_.resize(bytes.size() / sizeof(EncodedPart));
     std::memcpy(parts_.data(), bytes.data(), bytes.size());
     int64_t end = 0, row = -1;
@@ -149,7 +149,7 @@ void write_cached_dataset(const fs::path& folder, const ConversationSource& rows
         throw UserError(ExitCode::usage,
                         fmt::format("{}: a cached dataset holds tokens, and the row has {}", sample.origin.str(),
                                     sample.pictures.empty() ? "audios" : "images"),
-                        "train on the rows themselves: media are decoded while the run goes on");
+                        "train on the rows themselves: media are decoded during the run");
       ids.insert(ids.end(), sample.ids.begin(), sample.ids.end());
       labels.insert(labels.end(), sample.labels.begin(), sample.labels.end());
       weighted |= !sample.loss_scale.empty();

@@ -51,7 +51,7 @@ TrainValidation split_and_sample(uint32_t rows, std::optional<int64_t> sample, d
   if (ratio == 0) return {.train = sample_rows(rows, wanted, shuffle, random)};
   if (ratio == 1) {
     if (wanted > rows)
-      throw UserError(ExitCode::usage, fmt::format("{}: {} validation rows asked of {}", dataset, wanted, rows),
+      throw UserError(ExitCode::usage, fmt::format("{}: {} validation rows requested of {}", dataset, wanted, rows),
                       "validation rows are never repeated; lower the count after #");
     return {.validation = sample_rows(rows, wanted, shuffle, random), .has_train = false, .has_validation = true};
   }

@@ -65,7 +65,7 @@ class Opener {
   SourcePtr with_encoded(SourcePtr rows, const std::vector<std::string>& folders, bool shuffle) {
     if (folders.empty()) return rows;
     if (!config_.tokenizer)
-      throw UserError(ExitCode::usage, fmt::format("{} holds tokens, not the text that is wanted here", folders.front()),
+      throw UserError(ExitCode::usage, fmt::format("{} contains tokens; expected text", folders.front()),
                       "name the rows themselves");
     std::vector<SourcePtr> all;
     if (rows) all.push_back(std::move(rows));

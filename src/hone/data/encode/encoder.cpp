@@ -41,7 +41,7 @@ std::shared_ptr<Encoder> jinja_template(EncodeConfig config, std::shared_ptr<con
 std::shared_ptr<Encoder> own_template(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer) {
   auto source = tokenizer->chat_template();
   if (source.empty())
-    throw UserError(ExitCode::usage, "the model has no chat template and its name tells none",
+    throw UserError(ExitCode::usage, "the model has no chat template, and its name does not identify one",
                     "choose one with `template`, for example chatml");
   return jinja_template(std::move(config), std::move(tokenizer), source, "the model's chat template");
 }
@@ -238,10 +238,9 @@ Result<PlannedMedia> Encoder::plan_seen(const Conversation& conversation) const 
   PlannedMedia media;
   if (conversation.images.empty() && conversation.videos.empty()) return media;
   const char* kind = conversation.images.empty() ? "videos" : "images";
-  if (!pictures_)
-    return failed(fmt::format("{0} for a model that takes text alone; train one with a vision tower, or drop the {0}", kind));
+  if (!pictures_) return failed(fmt::format("{0} for a text-only model; train one with a vision tower, or drop the {0}", kind));
   if (!conversation.videos.empty() && pictures_->video_pad < 0)
-    return failed("videos for a model that takes images alone; expected images");
+    return failed("videos for a model without video input; expected images");
   const bool one_video = pictures_->video.frame_kind == FrameKind::stacked;
   if (one_video && !conversation.videos.empty() && conversation.videos.size() + conversation.images.size() > 1)
     return failed(fmt::format("{} videos and {} images; this model takes one video in a row, and no image beside it",
@@ -452,9 +451,9 @@ Result<std::vector<TokenId>> Encoder::encode_prompt(const Conversation& conversa
   auto planned = plan(conversation);
   if (!planned) return Error{planned.error()};
   if (!planned->seen.empty() && !pictures)
-    return row_error(RowProblem::media, conversation.origin.str(), "images are not taken here; expected text alone");
+    return row_error(RowProblem::media, conversation.origin.str(), "images are not supported here; expected text only");
   if (!(planned->heard.empty() && planned->tracks.empty()) && !sounds)
-    return row_error(RowProblem::media, conversation.origin.str(), "audios are not taken here; expected text alone");
+    return row_error(RowProblem::media, conversation.origin.str(), "audio is not supported here; expected text only");
   return guarded(conversation, [&] {
     Sample prompt;
     if (planned->empty()) {

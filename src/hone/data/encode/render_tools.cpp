@@ -33,7 +33,7 @@ void append_tools(const std::vector<Json>& tools, const text::AgentFormat& forma
                   std::vector<Message>& messages) {
   bool has_system = messages[0].role == "system";
   auto user = std::ranges::find(messages, "user", &Message::role);
-  if (user == messages.end()) throw text::FormatError("there is no message of the user to go with the tools");
+  if (user == messages.end()) throw text::FormatError("there is no user message for the tools");
   std::optional<std::string> system;
   if (has_system) system = messages[0].content;
   auto text = format.render_tools(tools, system, user->content);

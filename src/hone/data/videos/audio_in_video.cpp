@@ -69,7 +69,7 @@ void drop_track_tags(std::vector<Message>& messages, const MediaTags& tags) {
       const size_t audio = text.find(tags.audio, std::max(video, behind));
       if (audio == text.npos)
         throw text::FormatError(
-            fmt::format("a {} without an {} behind it; use_audio_in_video needs one for its sound", tags.video, tags.audio));
+            fmt::format("a {} without an {} after it; use_audio_in_video needs one for its sound", tags.video, tags.audio));
       text.erase(audio, tags.audio.size());
       behind = audio;
     }

@@ -39,11 +39,11 @@ Result<Automaton> Automaton::make(Pattern pattern, const AutomatonLimits& limits
 }
 
 void Automaton::take(size_t bytes) {
-  if (!memory_->take(bytes)) throw ConstraintError("the asked output shape needs too much memory; make it narrower");
+  if (!memory_->take(bytes)) throw ConstraintError("the requested output format needs too much memory; make it narrower");
 }
 
 void Automaton::spend(size_t work) {
-  if (work > work_left_) throw ConstraintError("the asked output shape costs too much to follow; make it narrower");
+  if (work > work_left_) throw ConstraintError("the requested output format costs too much to follow; make it narrower");
   work_left_ -= work;
 }
 
@@ -129,7 +129,7 @@ void Automaton::resume(int32_t id) {
 
 void Automaton::reach(NfaState place) {
   if (reached_.size() >= limits_.places * kRepeatedLooks)
-    throw ConstraintError("the asked output shape is too ambiguous to follow; make it narrower");
+    throw ConstraintError("the requested output format is too ambiguous to follow; make it narrower");
   reached_.push_back(place);
 }
 
@@ -141,7 +141,7 @@ int32_t Automaton::reached_state() {
   if (reached_.empty()) return kDead;
   if (reached_.size() > limits_.places)
     throw ConstraintError(fmt::format(
-        "the asked output shape is too ambiguous to follow: a text leads to more than {} places of it", limits_.places));
+        "the requested output format is too ambiguous to follow: a text leads to more than {} places of it", limits_.places));
   size_t hash = 0;
   for (auto [node, frame] : reached_) hash = mixed(mixed(hash, static_cast<size_t>(node)), static_cast<size_t>(frame));
   for (auto [known, end] = known_.equal_range(hash); known != end; ++known)

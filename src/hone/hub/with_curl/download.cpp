@@ -105,7 +105,7 @@ fs::path download(const DownloadRequest& request) {
   if (request.to_be_loaded) refuse_what_cannot_load(request.repo, listing.files);
   auto files = filter_files(listing.files, request.patterns, request.repo.kind);
   if (files.empty())
-    throw UserError(ExitCode::usage, fmt::format("{}: none of its {} files is wanted", request.repo.id, listing.files.size()),
+    throw UserError(ExitCode::usage, fmt::format("{}: none of its {} files matches", request.repo.id, listing.files.size()),
                     "check the id and the patterns");
   CacheLocation place = request.local_dir ? CacheLocation{*request.local_dir, *request.local_dir, false}
                                           : new_place(request.repo, remote.access().cache, listing.commit);

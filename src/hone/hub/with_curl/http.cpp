@@ -253,8 +253,7 @@ void Http::fetch(const HttpRequest& request, const HttpBody& body) {
   HttpRequest hop = request;
   for (int redirects = 0;; ++redirects) {
     auto [address, origin] = resolve(hop.url, "");
-    if (!is_listed(origin.host, request.hosts))
-      throw HttpFailure(fmt::format("{} is not among the hosts that may be asked", origin.host));
+    if (!is_listed(origin.host, request.hosts)) throw HttpFailure(fmt::format("{} is not an allowed host", origin.host));
     auto reply = perform(hop, body, origin == home);
     if (!is_redirect(reply.status)) {
       if (reply.status < 200 || reply.status >= 300) throw refusal(reply, hop.url);

@@ -35,7 +35,7 @@ std::vector<UploadFile> described(const UploadRequest& request) {
 void require_upload(Site site) {
   auto variable = site == Site::hugging_face ? "HF_TOKEN" : "MODELSCOPE_API_TOKEN";
   if (offline())
-    throw UserError(ExitCode::usage, "uploading is asked for, and HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE forbids connections",
+    throw UserError(ExitCode::usage, "an upload is requested, but HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE forbids connections",
                     "unset it, or leave `push_to_hub` out");
   if (access_to(site).token.empty())
     throw UserError(ExitCode::usage, fmt::format("uploading to {} needs a token", site_name(site)),

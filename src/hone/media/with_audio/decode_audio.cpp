@@ -97,7 +97,7 @@ Result<std::vector<float>> read_mean(OpenSound& sound) {
     }
   }
   if (static_cast<int64_t>(mono.size()) < sound.header.samples)
-    return error("cut off: {} samples of the {} that its header names", mono.size(), sound.header.samples);
+    return error("truncated: {} samples of the {} in its header", mono.size(), sound.header.samples);
   mono.resize(static_cast<size_t>(sound.header.samples));  // the last block may contain more
   if (!std::ranges::all_of(mono, [](float value) { return std::isfinite(value); }))
     return error("samples that are no numbers; expected a recording");

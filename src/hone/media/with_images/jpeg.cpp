@@ -38,14 +38,14 @@ void ignore_jpeg_message(j_common_ptr, int) {}
 void ignore_source_event(j_decompress_ptr) {}
 
 boolean stop_at_end(j_decompress_ptr info) {
-  stop_with(reinterpret_cast<j_common_ptr>(info), "the file is cut off");
+  stop_with(reinterpret_cast<j_common_ptr>(info), "the file is truncated");
   return FALSE;
 }
 
 void skip_bytes(j_decompress_ptr info, long count) {
   if (count <= 0) return;
   if (static_cast<size_t>(count) > info->src->bytes_in_buffer)
-    stop_with(reinterpret_cast<j_common_ptr>(info), "the file is cut off");
+    stop_with(reinterpret_cast<j_common_ptr>(info), "the file is truncated");
   info->src->next_input_byte += count;
   info->src->bytes_in_buffer -= static_cast<size_t>(count);
 }

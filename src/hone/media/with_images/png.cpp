@@ -21,7 +21,7 @@ struct PngState {
 
 void read_png_bytes(png_structp png, png_bytep out, size_t count) {
   auto& state = *static_cast<PngState*>(png_get_io_ptr(png));
-  if (count > state.bytes.size() - state.at) png_error(png, "the file is cut off");
+  if (count > state.bytes.size() - state.at) png_error(png, "the file is truncated");
   std::memcpy(out, state.bytes.data() + state.at, count);
   state.at += count;
 }

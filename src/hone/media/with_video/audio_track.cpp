@@ -81,7 +81,7 @@ class TrackDecoder {
     if (header.samples == 0) header = {0, rate, channels};
     if (auto problem = check_sound_format(rate, channels)) return problem;
     if (rate != header.rate || channels != header.channels)
-      return error("{} channels of {} Hz behind {} of {} Hz", channels, rate, header.channels, header.rate);
+      return error("{} channels of {} Hz after {} of {} Hz", channels, rate, header.channels, header.rate);
     const size_t first = track.samples.size();
     track.samples.resize(first + static_cast<size_t>(count), 0.0f);
     float* to = track.samples.data() + first;
@@ -196,7 +196,7 @@ Result<AudioTrack> decode_track(std::string_view bytes) {
   // The last packet may be shorter than the index says; if more is missing, the file is truncated.
   constexpr int64_t kPacket = 4096;
   if (track->header.samples + kPacket < header->samples)
-    return error("cut off: {} samples of the {} that its index names", track->header.samples, header->samples);
+    return error("truncated: {} samples of the {} in its index", track->header.samples, header->samples);
   track->samples.resize(static_cast<size_t>(header->samples), 0.0f);
   track->header.samples = header->samples;
   return track;

@@ -106,8 +106,8 @@ VideoFile::~VideoFile() {
 Error VideoFile::unreadable(int code) const {
   const auto& bytes = cursor_.bytes;
   if (bytes.size() > 12 && bytes.substr(4, 4) == "ftyp")
-    return error("an MP4 or MOV file without its index: it is cut off after {} bytes, or was never finished", bytes.size());
-  if (ends_early(bytes)) return error("a video that is cut off after {} bytes; expected a whole one", bytes.size());
+    return error("an MP4 or MOV file without its index: it is truncated after {} bytes, or was never finished", bytes.size());
+  if (ends_early(bytes)) return error("a video that is truncated after {} bytes", bytes.size());
   return error("{} bytes that are no video ({}); {}", bytes.size(), f_.error_text(code), kExpected);
 }
 
@@ -200,7 +200,7 @@ bool VideoFile::is_truncated() const {
 }
 
 Result<VideoHeader> VideoFile::header() {
-  if (is_truncated()) return error("a video that is cut off after {} bytes; expected a whole one", cursor_.bytes.size());
+  if (is_truncated()) return error("a video that is truncated after {} bytes", cursor_.bytes.size());
   const auto& stream = this->stream();
   VideoHeader header{.size = {codec().width, codec().height}};
   header.stated_frames = std::max<int64_t>(stream.nb_frames, 0);
@@ -214,7 +214,7 @@ Result<VideoHeader> VideoFile::header() {
     header.fps = av_q2d(stream.r_frame_rate);
   else if (header.seconds > 0)
     header.fps = static_cast<double>(header.frames) / header.seconds;
-  if (!std::isfinite(header.fps) || header.fps <= 0) return error("a video that does not say how many frames make a second");
+  if (!std::isfinite(header.fps) || header.fps <= 0) return error("a video without a frame rate");
   return header;
 }
 

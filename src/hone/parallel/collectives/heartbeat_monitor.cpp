@@ -82,7 +82,7 @@ class HeartbeatMonitor::Impl {
       doing_ = kFinished;  // so that ranks that still work do not report this one as missing
       beat();
     } catch (const std::exception&) {
-      log::debug("rank {}: the master has left before", world_.rank);
+      log::debug("rank {}: the master has already left", world_.rank);
     }
   }
 
@@ -216,7 +216,7 @@ void report_lost_rank(const std::string& master_address, int master_port, const 
     connect(master_address, master_port, /*attempt=*/0, std::chrono::seconds(2))
         ->set(kLost, std::vector<uint8_t>(what.begin(), what.end()));
   } catch (const std::exception&) {
-    log::debug("nobody at {}:{} to tell that {}", master_address, master_port, what);
+    log::debug("{}:{} does not respond; could not report that {}", master_address, master_port, what);
   }
 }
 

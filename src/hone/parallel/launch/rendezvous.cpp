@@ -92,7 +92,7 @@ void put_card(c10d::Store& store, const World& world) {
   try {
     store.set(card_key(world.rank), fmt::format("{} {}", world.size, program_print()));
   } catch (const std::exception&) {
-    log::debug("rank {}: the master left while we came", world.rank);  // reading the cards gives the reason
+    log::debug("rank {}: the master left during the rendezvous", world.rank);  // reading the cards gives the reason
   }
 }
 
@@ -163,7 +163,7 @@ void check_members(c10d::Store& store, const World& world, milliseconds timeout)
     if (!card)
       throw UserError(
           ExitCode::lost_peer,
-          fmt::format("rank {} of {} did not come to {}:{}, or left it again", rank, world.size, world.master_address,
+          fmt::format("rank {} of {} did not connect to {}:{}, or disconnected", rank, world.size, world.master_address,
                       world.master_port),
           "check that every node was started with the same NNODES, MASTER_ADDR and MASTER_PORT and its own NODE_RANK");
     check_card(*card, rank, world);

@@ -92,7 +92,7 @@ void reject_long_extras(const data::Conversation& conversation, const Json& tool
 }
 
 void reject_long_response_format(const Json& shape, const std::string& where) {
-  check_bytes("the asked output shape has", dump(shape).size(), where);
+  check_bytes("the requested output format has", dump(shape).size(), where);
 }
 
 }  // namespace hone::serve

@@ -41,7 +41,7 @@ void check_no_other_shape(const ChatTask& task) {
   bool of_words = false;
   for (auto field : {"response_format", "output_config", "text.format"}) of_words |= task.shape.where.starts_with(field);
   if (task.shape.kind != ResponseFormat::Kind::free && !of_words)
-    bad_value(task.shape.where, "does not go with a tool_choice that asks for a call");
+    bad_value(task.shape.where, "cannot be combined with a tool_choice that forces a call");
 }
 
 // One call in the model's own format: the prompt opens it, the constraint covers the rest.
@@ -50,7 +50,8 @@ void force_call(const ChatTask& task, const ServedModel& served, engine::Request
   reject_long_response_format(task.tools, "tools");
   auto key = fmt::format("call {} {} {}", served.calls->name, task.tool_choice.name, dump(task.tools));
   auto compiled = served.constraints->shared(key, [&] { return forced_tool_call_pattern(*served.calls, *functions); });
-  if (!compiled) throw ApiError(400, "the asked output shape cannot be followed: " + compiled.error(), "tools", "invalid_schema");
+  if (!compiled)
+    throw ApiError(400, "the requested output format is not supported: " + compiled.error(), "tools", "invalid_schema");
   request.sampling.constraint = std::move(*compiled);
   parser = {.calls = served.calls, .separate_reasoning = false, .in_call = true, .offered = std::move(functions)};
 }
@@ -111,7 +112,7 @@ void apply_response_format(const ResponseFormat& shape, const ServedModel& serve
                   : shape.kind == Kind::object ? compiler.json_object()
                                                : compiler.choice(shape.value.get<std::vector<std::string>>());
   if (!compiled)
-    throw ApiError(400, "the asked output shape cannot be followed: " + compiled.error(), shape.where, "invalid_schema");
+    throw ApiError(400, "the requested output format is not supported: " + compiled.error(), shape.where, "invalid_schema");
   sampling.constraint = std::move(*compiled);
 }
 

@@ -116,8 +116,7 @@ ResponseFormat read_response_format(const Fields& fields, Endpoint endpoint) {
   if (endpoint == kChat && fields.has("structured_outputs_regex"))
     asked.push_back({ResponseFormat::Kind::regex, fields.json("structured_outputs_regex"), "structured_outputs_regex"});
   if (asked.size() > 1)
-    throw ApiError(400,
-                   fmt::format("{} and {} both ask for a shape of the output; give one of them", asked[0].where, asked[1].where),
+    throw ApiError(400, fmt::format("{} and {} both set the output format; give one of them", asked[0].where, asked[1].where),
                    asked[1].where, "invalid_value");
   return asked.empty() ? ResponseFormat{} : asked[0];
 }
@@ -126,7 +125,7 @@ StreamOptions read_stream(const Fields& fields) {
   StreamOptions stream{.on = fields.flag("stream", false)};
   const auto& options = fields.json("stream_options");
   if (options.is_null()) return stream;
-  if (!stream.on) bad_value("stream_options", "only goes with stream true");
+  if (!stream.on) bad_value("stream_options", "requires stream true");
   for (const auto& [name, value] : options.items()) {
     if (!value.is_boolean()) bad_value("stream_options." + name, "expected true or false");
     if (name == "include_usage")
@@ -165,11 +164,11 @@ void read_sampling(const Fields& fields, const ServedModel& served, engine::Samp
 void read_search(const Fields& fields, const ServedModel& served, engine::SamplingParams& sampling) {
   read_beams(fields, sampling);
   if (fields.has("prompt_logprobs")) {
-    if (fields.flag("stream", false)) bad_value("prompt_logprobs", "does not go with stream");
+    if (fields.flag("stream", false)) bad_value("prompt_logprobs", "is not supported with stream");
     sampling.prompt_logprobs = fields.integer("prompt_logprobs", 0);
     if (*sampling.prompt_logprobs > served.max_logprobs)
       bad_value("prompt_logprobs",
-                fmt::format("found {}; this server gives at most {}", *sampling.prompt_logprobs, served.max_logprobs));
+                fmt::format("found {}; this server returns at most {}", *sampling.prompt_logprobs, served.max_logprobs));
   }
 }
 

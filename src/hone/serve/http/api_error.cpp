@@ -53,7 +53,7 @@ HttpResponse malformed_request(const std::string& why) {
 HttpResponse request_timed_out() { return problem_response({408, "the request did not arrive in time", "", "timeout"}); }
 
 HttpResponse no_room_for_body() {
-  ApiError problem(429, "the server holds as many bytes of requests as it may; try again", "", "overloaded");
+  ApiError problem(429, "the server's limit of request bytes is reached; try again", "", "overloaded");
   problem.retry_after = 1;
   return problem_response(problem);
 }

@@ -44,7 +44,7 @@ asio::awaitable<std::optional<ApiError>> problem_of(asio::awaitable<void> answer
     problem = caught;
   } catch (const std::exception& error) {
     log::error("{}: {}", request_line(request), error.what());
-    problem = ApiError(500, "something went wrong inside the server; its log says what", "", "internal_error");
+    problem = ApiError(500, "internal error; see the server's log", "", "internal_error");
   }
   co_return problem;
 }

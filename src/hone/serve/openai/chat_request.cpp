@@ -14,11 +14,11 @@ void read_thinking(const Fields& fields, ChatTask& task) {
 void read_logprobs(const Fields& fields, const ServedModel& served, ChatTask& task) {
   int64_t top = fields.integer("top_logprobs", 0);
   if (top > served.max_logprobs)
-    bad_value("top_logprobs", fmt::format("found {}; this server gives at most {}", top, served.max_logprobs));
+    bad_value("top_logprobs", fmt::format("found {}; this server returns at most {}", top, served.max_logprobs));
   if (fields.flag("logprobs", false))
     task.sampling.logprobs = top;
   else if (top > 0)
-    bad_value("top_logprobs", "only goes with logprobs true");
+    bad_value("top_logprobs", "requires logprobs true");
 }
 
 }  // namespace
@@ -31,7 +31,7 @@ ChatTask read_chat(const Json& body, const ServedModel& served) {
   task.conversation = read_messages(fields.json("messages"));
   if (fields.has("modalities"))
     for (const auto& kind : fields.json("modalities"))
-      if (kind == "audio") bad_value("modalities", "answers are text: what speaks in a model is not run; expected [\"text\"]");
+      if (kind == "audio") bad_value("modalities", "only text output is supported; expected [\"text\"]");
   if (fields.has("tools") && fields.has("functions")) bad_value("functions", "the older form of tools; give one of them");
   if (fields.has("tools")) task.tools = read_tools(fields.json("tools"), "tools", false);
   if (fields.has("functions")) task.tools = read_tools(fields.json("functions"), "functions", true);

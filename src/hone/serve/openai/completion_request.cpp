@@ -47,7 +47,8 @@ CompletionTask read_completion(const Json& body, const ServedModel& served) {
   if (fields.has("logprobs")) {
     task.sampling.logprobs = fields.integer("logprobs", 0);
     if (*task.sampling.logprobs > served.max_logprobs)
-      bad_value("logprobs", fmt::format("found {}; this server gives at most {}", *task.sampling.logprobs, served.max_logprobs));
+      bad_value("logprobs",
+                fmt::format("found {}; this server returns at most {}", *task.sampling.logprobs, served.max_logprobs));
   }
   task.max_tokens = fields.integer("max_tokens", 16);
   task.n = fields.integer("n", 1);
@@ -59,9 +60,9 @@ CompletionTask read_completion(const Json& body, const ServedModel& served) {
   task.echo = fields.flag("echo", false);
   if (task.echo && task.sampling.logprobs) task.sampling.prompt_logprobs = task.sampling.logprobs;
   task.stream = read_stream(fields);
-  if (task.stream.on && task.best_of > task.n) bad_value("best_of", "does not go with stream");
+  if (task.stream.on && task.best_of > task.n) bad_value("best_of", "is not supported with stream");
   task.only_prompt = task.max_tokens == 0;
-  if (task.only_prompt && (!task.echo || task.stream.on)) bad_value("max_tokens", "0 only goes with echo, and without stream");
+  if (task.only_prompt && (!task.echo || task.stream.on)) bad_value("max_tokens", "0 requires echo, without stream");
   return task;
 }
 

@@ -95,7 +95,7 @@ void read_include(const Fields& fields, const ServedModel& served, ChatTask& tas
   for (const auto& name : fields.texts("include", 16, 64)) logprobs |= name == "message.output_text.logprobs";
   int64_t top = fields.integer("top_logprobs", 0);
   if (top > served.max_logprobs)
-    bad_value("top_logprobs", fmt::format("found {}; this server gives at most {}", top, served.max_logprobs));
+    bad_value("top_logprobs", fmt::format("found {}; this server returns at most {}", top, served.max_logprobs));
   if (logprobs) task.sampling.logprobs = top;
 }
 

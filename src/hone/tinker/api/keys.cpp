@@ -94,7 +94,8 @@ void Keys::add_file(const std::filesystem::path& file) {
                       "64 hexadecimal digits, as printf %s KEY | sha256sum prints them");
     }
   }
-  if (entries_.empty()) throw UserError(ExitCode::usage, fmt::format("{} holds no key", file.string()), "a line is: tenant key");
+  if (entries_.empty())
+    throw UserError(ExitCode::usage, fmt::format("{} contains no key", file.string()), "a line is: tenant key");
 }
 
 std::optional<std::string> Keys::tenant_of(std::string_view key) const {

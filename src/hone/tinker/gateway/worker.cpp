@@ -42,7 +42,7 @@ void Worker::remove() {
 asio::awaitable<void> Worker::watch(std::shared_ptr<Worker> worker) {
   while (!worker->removed_) {
     bool healthy = false;
-    std::string why = "it does not answer";
+    std::string why = "it does not respond";
     try {
       serve::UpstreamRequest request{"GET", std::string(kHealth), {}, {}};
       const auto answer = co_await worker->upstream_.ask(std::move(request), kHealthLimits);

@@ -17,7 +17,7 @@ const LossInput& targets_in(const Datum& datum) { return datum.inputs.at("target
 void check_tokens(const std::vector<int64_t>& tokens, int64_t vocabulary, const char* what) {
   for (auto token : tokens)
     if (token < 0 || token >= vocabulary)
-      throw RequestError(fmt::format("{} holds token {}; the model knows 0 to {}", what, token, vocabulary - 1));
+      throw RequestError(fmt::format("{} contains token {}; the vocabulary has 0 to {}", what, token, vocabulary - 1));
 }
 
 std::vector<int64_t> target_tokens(const Datum& datum) {

@@ -169,7 +169,7 @@ void ModelLoop::take_snapshot(Resident& resident, int64_t seq) try {
   resident.row.snapshot_seq = seq;
   resident.seconds = 0;
 } catch (const std::exception& problem) {
-  log::error("{}: no snapshot was taken, and the requests behind the last one are kept: {}", resident.row.id, problem.what());
+  log::error("{}: no snapshot was taken, and the requests after the last one are kept: {}", resident.row.id, problem.what());
 }
 
 // Evicts the least recently used runs from memory: their snapshot and the requests after it restore them.
@@ -218,7 +218,7 @@ void ModelLoop::rebuild(Resident& resident) {
     if (!request.failed && forward) forward_again(resident, request);
   }
   resident.seconds = seconds_since(began);
-  if (!requests.empty()) log::info("{}: {} requests behind its snapshot were done again", resident.row.id, requests.size());
+  if (!requests.empty()) log::info("{}: {} requests after its snapshot were repeated", resident.row.id, requests.size());
 }
 
 }  // namespace hone::tinker

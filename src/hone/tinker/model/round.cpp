@@ -13,7 +13,7 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLongestWait{50};  // of a request that is done for the others of its round
-constexpr const char* kServersFault = "something went wrong inside the server; its log says what";
+constexpr const char* kServersFault = "internal error; see the server's log";
 
 bool is_forward(const std::string& kind) { return kind == "forward_backward" || kind == "forward"; }
 

@@ -88,7 +88,7 @@ void Sampler::add(SampleJob job) {
   } catch (const std::exception& problem) {
     for (auto id : added) engine_.cancel(id);
     log::error("sampling: {}", problem.what());
-    return on_done_(live->job.id, failure("something went wrong inside the server; its log says what", false));
+    return on_done_(live->job.id, failure("internal error; see the server's log", false));
   }
   live->unfinished = count;
   live->result.sequences.resize(count);

@@ -146,7 +146,7 @@ asio::awaitable<std::string> TwinkleApi::perform(Turn& turn, const char* kind, s
       const auto why = stored_json(request->result);
       throw serve::ApiError(text_field(why, "category", "") == "user" ? 400 : 500, text_field(why, "error", "it failed"));
     }
-    if (turn.exchange.gone()) throw serve::ApiError(499, "the client has left");
+    if (turn.exchange.gone()) throw serve::ApiError(499, "the client disconnected");
     co_await signal->wait_until(serve::Clock::now() + kLookAgain);
   }
 }

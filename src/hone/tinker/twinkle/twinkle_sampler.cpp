@@ -68,7 +68,7 @@ asio::awaitable<Json> TwinkleApi::sample(serve::Exchange& exchange, const Call& 
         samples.push_back(sampled(each.prompt, sample_response_to_json(known->outcome.body)));
         break;
       }
-      if (exchange.gone()) throw serve::ApiError(499, "the client has left");
+      if (exchange.gone()) throw serve::ApiError(499, "the client disconnected");
       co_await signal->wait_until(serve::Clock::now() + kLookAgain);
     }
   }

@@ -226,7 +226,7 @@ TrainState CheckpointManager::restore(const fs::path& checkpoint) {
   saved_ = state.global_step;
   if (config_.resume_only_model) return state;
   if (!fs::exists(checkpoint / state_name(0, "safetensors")))
-    throw UserError(ExitCode::bad_checkpoint, fmt::format("{} holds weights alone (save_only_model)", checkpoint.string()),
+    throw UserError(ExitCode::bad_checkpoint, fmt::format("{} contains only weights (save_only_model)", checkpoint.string()),
                     "add `resume_only_model` true to resume with a new optimizer");
   SavedState saved(checkpoint, wrote);
   read_counters(parts_.optimizer, saved);

@@ -51,7 +51,7 @@ void HubPush::saved(const fs::path& checkpoint, int64_t step) {
   using namespace std::chrono_literals;
   bool busy = under_way_.valid() && under_way_.wait_for(0s) != std::future_status::ready;
   if (busy && !config_.always) {
-    log::info("{} is not sent: the one before is still on its way", checkpoint.string());
+    log::info("{} is not uploaded: the previous upload is still running", checkpoint.string());
     return;
   }
   if (under_way_.valid()) under_way_.wait();

@@ -53,9 +53,10 @@ int64_t PromptLogprobsClient::read_id(const std::string& text) const {
   if (problem != std::errc() || end != text.data() + text.size()) id = -1;
   if (id < 0) throw misunderstood(fmt::format("the token id \"{}\"", text.substr(0, 40)));
   if (id >= vocabulary_)
-    throw UserError(ExitCode::usage,
-                    fmt::format("the teacher at {} speaks of token {}, and the student knows {}", address_, id, vocabulary_),
-                    "distributions are compared token by token: serve a teacher of the student's family");
+    throw UserError(
+        ExitCode::usage,
+        fmt::format("the teacher at {} returned token {}; the student's vocabulary has {}", address_, id, vocabulary_),
+        "distributions are compared token by token: serve a teacher of the student's family");
   return id;
 }
 
@@ -85,7 +86,7 @@ std::vector<size_t> route_by_tag(const std::vector<TeacherServer>& servers, cons
     const auto found = std::ranges::find_if(
         servers, [&](const TeacherServer& server) { return servers.size() == 1 || std::ranges::count(server.tags, tag) > 0; });
     if (found == servers.end())
-      throw UserError(ExitCode::bad_data, fmt::format("a row has the tag \"{}\", and no teacher takes it", tag),
+      throw UserError(ExitCode::bad_data, fmt::format("a row has the tag \"{}\", and no teacher has it", tag),
                       "add it to the tags of one");
     route.push_back(static_cast<size_t>(found - servers.begin()));
   }

@@ -28,7 +28,7 @@ class StoredTeacher final : public Teacher {
     if (asked_) fs::create_directories(folder_);
     if (!fs::is_directory(folder_))
       throw UserError(ExitCode::usage, fmt::format("{}: there are no stored log-probabilities of a teacher", folder_.string()),
-                      "name the teacher too: what it says is stored there");
+                      "name the teacher too: its scores are stored there");
   }
 
   TeacherObservation observe(model::CausalLM& student, const data::Batch& batch, const std::vector<std::string>& tags) override {

@@ -313,7 +313,7 @@ bool Trainer::accept(const StepResult& reading, int64_t step, const std::vector<
     throw UserError(ExitCode::non_finite, what,
                     too_many ? fmt::format("{} steps in a row were skipped; lower `learning_rate` or look at these rows",
                                            state_.skips_in_a_row)
-                             : "look at these rows, lower `learning_rate`, or pass over such steps with `non_finite` skip");
+                             : "look at these rows, lower `learning_rate`, or skip such steps with `non_finite` skip");
   log::warning("{}; the step is skipped, the weights stay as they were", what);
   return false;
 }
@@ -326,7 +326,7 @@ bool Trainer::check_loss_spike(double loss, int64_t step, const std::vector<data
                           step, loss, sigmas, name_rows(batches, deps_.row_name));
   if (config_.on_spike == Spike::stop)
     throw UserError(ExitCode::non_finite, what,
-                    "look at these rows, lower `learning_rate`, or pass over such steps with `loss_spike` skip");
+                    "look at these rows, lower `learning_rate`, or skip such steps with `loss_spike` skip");
   bool skipped = config_.on_spike == Spike::skip;
   log::warning("{}{}", what, skipped ? "; the step is skipped, the weights stay as they were" : "");
   state_.skipped_steps += skipped;

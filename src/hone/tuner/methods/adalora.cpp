@@ -68,7 +68,7 @@ void complete_adalora(io::AdapterConfig& config, const std::vector<LayerShape>&,
   if (steps > 0 && first >= steps - last)
     throw UserError(
         ExitCode::usage,
-        fmt::format("AdaLoRA has {} steps before and {} after it takes ranks away, and the run has {}", first, last, steps),
+        fmt::format("AdaLoRA has {} steps before and {} after it prunes ranks, and the run has {}", first, last, steps),
         "lower `adalora_tinit` or `adalora_tfinal`, or train longer");
   config.extra_fields["total_step"] = std::max<int64_t>(1, steps);
   config.extra_fields["rank_pattern"] = nullptr;  // the file contains all ranks, pruned ones with a zero in E

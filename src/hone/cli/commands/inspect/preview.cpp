@@ -181,7 +181,7 @@ void show_table(const data::DatasetPreview& preview, const train::TrainingJob& j
   line("all", preview.lengths);
   if (preview.is_trained.max > 0) line("learned", preview.is_trained);
   show_histogram(preview.lengths);
-  fmt::print("rows looked at {}, usable {}, bad {}\n", preview.scanned, report.good(), report.bad());
+  fmt::print("rows scanned {}, usable {}, invalid {}\n", preview.scanned, report.good(), report.bad());
   const auto limit = job.encode.max_length;
   if (limit > 0)
     fmt::print("longer than max_length, {} tokens{}: {} ({})\n", limit, job.loader.pairs ? " for each half" : "",

@@ -109,7 +109,7 @@ void apply_settings(const Arg<Json>& option, const Arguments& arguments, EngineC
     if (found == arguments.end()) {
       std::string known;
       for (const auto& [name, apply] : arguments) known += (known.empty() ? "" : ", ") + name;
-      throw UserError(ExitCode::usage, fmt::format("{} asks for {}, which hone's engine does not have", option.flag(), key),
+      throw UserError(ExitCode::usage, fmt::format("{} requests {}, which hone's engine does not support", option.flag(), key),
                       "expected " + known);
     }
     if (!found->second(config, value)) throw wrong_setting(option, key, value, "a value of that argument's kind");

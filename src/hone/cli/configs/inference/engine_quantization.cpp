@@ -66,7 +66,7 @@ std::optional<ops::WeightQuantization> engine_compression(const Options& options
                               found.empty() ? "not quantized" : "quantized with " + found),
                   found.empty()
                       ? "leave it out, name bitsandbytes or fp8, or export a quantized folder with hone export --quant_method"
-                      : "leave it out: the folder says itself what it is kept in");
+                      : "leave it out: the folder itself defines its format");
 }
 
 ops::KvCacheDtype cache_code(const Options& options) {

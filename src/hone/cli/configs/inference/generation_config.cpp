@@ -81,8 +81,8 @@ engine::SamplingParams sampling_params(const Options& options, const fs::path& m
   if (*generation_args.logprobs)
     sampling.logprobs = generation_args.top_logprobs.value_or(0);
   else if (generation_args.top_logprobs.has_value())
-    throw UserError(ExitCode::usage, fmt::format("{} only goes with {} true", generation_args.top_logprobs.flag(),
-                                                 generation_args.logprobs.flag()));
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} requires {} true", generation_args.top_logprobs.flag(), generation_args.logprobs.flag()));
   return sampling;
 }
 
@@ -155,7 +155,7 @@ void remark_other_base(const Options& options, const std::filesystem::path& adap
   const auto model = *args.model;
   std::error_code ignored;
   if (last_part(named) == last_part(model) || fs::equivalent(named, model, ignored)) return;
-  log::warning("{} was trained on {}, and is used with {} here; where that is another model, its answers mean nothing",
+  log::warning("{} was trained on {}, and is used with {} here; with a different model its output is meaningless",
                adapter.string(), named, model);
 }
 

@@ -131,7 +131,7 @@ ParallelSizes engine_layout(const Options& options) {
                                 engine_args.vllm_data_parallel_size.flag(), layout.pp_size * layout.tp_size,
                                 engine_args.vllm_pipeline_parallel_size.flag(), engine_args.vllm_tensor_parallel_size.flag(),
                                 needed, names_of(layout.devices)),
-                    "lower them, or let more devices be seen (CUDA_VISIBLE_DEVICES, ASCEND_RT_VISIBLE_DEVICES)");
+                    "lower them, or make more devices visible (CUDA_VISIBLE_DEVICES, ASCEND_RT_VISIBLE_DEVICES)");
   if (needed > 1 && model_args.device_map.has_value())
     throw UserError(ExitCode::usage,
                     fmt::format("{} conflicts with data, pipeline or tensor parallel sizes: both place the model",

@@ -49,14 +49,13 @@ std::string key_in(std::string word) {
   auto key = trimmed(read_file(word.substr(1)));
   if (key.empty())
     throw UserError(ExitCode::usage, fmt::format("--api_key {}: the file is empty", word),
-                    "a server without a key is asked for by leaving it out");
+                    "omit it to run a server without a key");
   return key;
 }
 
 void check_key(const ServerArguments& args) {
   if (args.api_key.is_set() && args.api_key->empty())
-    throw UserError(ExitCode::usage, fmt::format("{} is empty", args.api_key.flag()),
-                    "a server without a key is asked for by leaving it out");
+    throw UserError(ExitCode::usage, fmt::format("{} is empty", args.api_key.flag()), "omit it to run a server without a key");
 }
 
 void check_files(const serve::ServerConfig& config) {

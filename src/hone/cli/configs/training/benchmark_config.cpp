@@ -43,7 +43,7 @@ train::Benchmark training_benchmark(const Options& options) {
         ExitCode::usage,
         fmt::format("{} runs benchmarks whenever the model is evaluated, and it never is",
                     training_args.eval_use_evalscope.flag()),
-        fmt::format("say when: {} steps {} 100", training_args.eval_strategy.flag(), training_args.eval_steps.flag()));
+        fmt::format("set an interval: {} steps {} 100", training_args.eval_strategy.flag(), training_args.eval_steps.flag()));
   auto settings = benchmark_settings(options);
   auto source = task_source(options, settings);
   auto set = eval::find_tasks(settings.names, source);

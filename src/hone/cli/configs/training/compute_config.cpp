@@ -35,7 +35,7 @@ ops::FusedOperators fused_by_config(const ModelArguments& args) {
     if (found != std::end(switches))
       *found->second = value.get<bool>();
     else if (name != "geglu" && name != "layer_norm")  // Liger's too, for families that hone lacks
-      throw UserError(ExitCode::usage, fmt::format("{}: \"{}\" is none of its switches", shown, name),
+      throw UserError(ExitCode::usage, fmt::format("{}: \"{}\" is not one of its switches", shown, name),
                       "expected rope, rms_norm, swiglu, cross_entropy and fused_linear_cross_entropy");
   }
   if (whole && fused.linear_cross_entropy)
@@ -66,7 +66,7 @@ bool wants_float8(const Options& options) {
   if (!training_args.fp8 && !implied) return false;
   if (backend.exists() && *backend != "auto" && *backend != "torchao")
     throw UserError(ExitCode::usage, fmt::format("{} is {}", backend.flag(), *backend),
-                    "hone's recipe is torchao's: leave it out, or say auto or torchao");
+                    "hone's recipe is torchao's: leave it out, or set it to auto or torchao");
   if (model_args.quant_bits.has_value() || model_args.quant_method.has_value())
     throw UserError(ExitCode::usage,
                     fmt::format("{} and {} exclude each other", training_args.fp8.flag(), model_args.quant_bits.flag()),

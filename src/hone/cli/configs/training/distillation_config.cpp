@@ -54,7 +54,7 @@ void check_address(const Options& options, const std::string& server) {
     throw UserError(
         ExitCode::usage,
         fmt::format("the teacher {} is on another machine; prompts and completions would be sent there", address->shown),
-        fmt::format("say that they may: {} true", reward_args.remote_rewards.flag()));
+        fmt::format("to allow it, set {} true", reward_args.remote_rewards.flag()));
 }
 
 void read_teacher(const Options& options, DistillationConfig& config) {

@@ -273,8 +273,7 @@ void read_parallel(const Options& options, train::TrainingJob& job) {
     }
     if (request->recompute) job.activation_checkpointing.enabled = true;
     if (request->offload_activations) job.activation_checkpointing.offload = true;
-    for (const auto& key : request->unknown)
-      log::warning("the sharding configuration has a key that hone does not know: {}", key);
+    for (const auto& key : request->unknown) log::warning("the sharding configuration has an unknown key: {}", key);
     for (const auto& note : request->notes) log::debug("{}", note);
     check_stated(options, request->option_values);
   }

@@ -105,7 +105,7 @@ bool has_own_value_model(const Options& options) {
   const auto asked = *ppo_args.value_model;
   if (asked == "reward" && reward_args.reward_model->empty())
     throw UserError(ExitCode::usage, fmt::format("{} is reward, and there is no reward model", ppo_args.value_model.flag()),
-                    fmt::format("name one with {}, or say policy", reward_args.reward_model.flag()));
+                    fmt::format("name one with {}, or set it to policy", reward_args.reward_model.flag()));
   return asked.empty() ? !reward_args.reward_model->empty() : asked != "policy";
 }
 

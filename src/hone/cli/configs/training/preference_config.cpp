@@ -96,8 +96,7 @@ void read_factory_losses(const PreferenceArguments& args, PreferenceConfig& conf
   if (loss == "orpo") config.method = Preference::orpo;
   if (loss == "simpo") config.method = Preference::cpo;
   if (loss != "sigmoid" && config.label_smoothing > 1e-6)
-    throw UserError(ExitCode::usage,
-                    fmt::format("{} goes with the loss sigmoid alone, not with {}", args.label_smoothing.flag(), loss));
+    throw UserError(ExitCode::usage, fmt::format("{} supports only the loss sigmoid, not {}", args.label_smoothing.flag(), loss));
   config.losses = {{loss, 1}};
   config.rpo_alpha = (loss == "orpo" ? 1 : 0) + *args.rpo_alpha;
   config.rpo_alpha_by_row = true;

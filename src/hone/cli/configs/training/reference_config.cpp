@@ -45,7 +45,8 @@ void read_reference(const Options& options, bool needed, std::string_view method
   require_generative_model(reference.folder, config);
   auto own = model::read_config(job.model_folder, job.load.changes.config).vocab_size, other = config.vocab_size;
   if (own != other)
-    throw UserError(ExitCode::usage, fmt::format("{} knows {} tokens, the model {}", args.ref_model.flag(), other, own),
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} has {} tokens in its vocabulary, the model {}", args.ref_model.flag(), other, own),
                     "a reference has the model's own vocabulary");
 }
 

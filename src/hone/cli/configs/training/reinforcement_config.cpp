@@ -95,13 +95,12 @@ void read_advantage(const Options& options, ReinforcementConfig& config) {
   advantage.scale = chosen(args.scale_rewards, scale, kScales);
   bool real = *PreferenceArguments(options).loss_type == std::vector<std::string>{"real"};
   if (real && advantage.scale != RewardScale::none) {
-    if (args.scale_rewards.is_set())
-      log::warning("{} is ignored: the loss real takes rewards as they are", args.scale_rewards.flag());
+    if (args.scale_rewards.is_set()) log::warning("{} is ignored: the loss real uses raw rewards", args.scale_rewards.flag());
     advantage.scale = RewardScale::none;
   }
   config.kl_in_reward = args.kl_in_reward.has_value() ? *args.kl_in_reward : !by_group;
   if (config.kl_in_reward && advantage.scale == RewardScale::gdpo) {
-    log::warning("{} is ignored: gdpo weighs each reward by itself", args.kl_in_reward.flag());
+    log::warning("{} is ignored: gdpo normalizes each reward separately", args.kl_in_reward.flag());
     config.kl_in_reward = false;
   }
 }

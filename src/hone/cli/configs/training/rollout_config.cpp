@@ -35,10 +35,10 @@ void read_functions(const Options& options, ReinforcementConfig& config) {
 void read_models(const RewardArguments& args, const train::TrainingJob& job, ReinforcementConfig& config) {
   for (const auto& plugin : *args.reward_model_plugin)
     if (plugin != "default")
-      throw UserError(
-          ExitCode::usage, fmt::format("{} {} would be Python, which hone does not run", args.reward_model_plugin.flag(), plugin),
-          fmt::format("serve what it does and name its address: {} http://127.0.0.1:9000/score (docs/reinforcement.md)",
-                      args.reward_funcs.flag()));
+      throw UserError(ExitCode::usage,
+                      fmt::format("{} {} would be Python, which hone does not run", args.reward_model_plugin.flag(), plugin),
+                      fmt::format("run it as a server and pass its URL: {} http://127.0.0.1:9000/score (docs/reinforcement.md)",
+                                  args.reward_funcs.flag()));
   auto adapters = *args.reward_adapters;
   auto models = *args.reward_model, revisions = *args.reward_model_revision, templates = *args.reward_template;
   for (size_t i = 0; i < models.size(); ++i) {
@@ -127,8 +127,8 @@ std::vector<std::string> server_addresses(const EngineArguments& args) {
 train::rl::RolloutServerConfig read_servers(const Options& options) {
   const EngineArguments args(options);
   if (*args.vllm_mode == "colocate")
-    throw UserError(ExitCode::usage, fmt::format("{} colocate names a rollout server, too", args.vllm_mode.flag()),
-                    "say server, or leave the server out");
+    throw UserError(ExitCode::usage, fmt::format("{} is colocate, and a rollout server is given", args.vllm_mode.flag()),
+                    "set it to server, or omit the rollout server");
   return {.addresses = server_addresses(args),
           .timeout = *args.vllm_server_timeout,
           .api_key = *args.vllm_server_api_key,

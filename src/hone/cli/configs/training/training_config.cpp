@@ -275,10 +275,10 @@ void check_callbacks(const Options& options) {
   const OutputArguments args(options);
   for (const auto& name : *args.callbacks) {
     if (name == "lisa" && *TunerArguments(options).lisa_activated_layers == 0)
-      throw UserError(ExitCode::usage, "the callback lisa needs to know how many layers train at a time",
+      throw UserError(ExitCode::usage, "the callback lisa needs the number of layers to train at a time",
                       "add --lisa_activated_layers 2");
     if (name == "early_stop" && !TrainingArguments(options).early_stop_interval.has_value())
-      throw UserError(ExitCode::usage, "the callback early_stop needs to know its patience", "add --early_stop_interval 3");
+      throw UserError(ExitCode::usage, "the callback early_stop needs a patience", "add --early_stop_interval 3");
     if (name != "early_stop" && name != "graceful_exit" && name != "lisa")
       throw UserError(ExitCode::usage, fmt::format("{} names {}, which is not in this version", args.callbacks.flag(), name),
                       "expected early_stop, lisa or graceful_exit");

@@ -158,7 +158,7 @@ void add_galore(const OptimizerArguments& args, optim::OptimizerConfig& config) 
     config.arguments["queue_size"] = *args.galore_queue_size;
     if (config.per_parameter)
       throw UserError(ExitCode::usage, "galore_quantization with galore_optim_per_parameter",
-                      "leave one of them out; ms-swift has them apart too");
+                      "leave one of them out; ms-swift does not combine them either");
   }
   if (*args.galore_with_embedding) config.target_modules.insert(config.target_modules.end(), {"embed_tokens", "lm_head"});
 }

@@ -23,7 +23,7 @@ void read_tools(const TurnArguments& args, train::rl::TurnConfig& turns) {
   if (has_servers && !uses_tools(turns))
     throw UserError(
         ExitCode::usage, fmt::format("the scheduler {} calls no tools", turns.scheduler.empty() ? "(none)" : turns.scheduler),
-        fmt::format("say {} hermes_tools or react_tools, or leave the servers out", args.multi_turn_scheduler.flag()));
+        fmt::format("set {} hermes_tools or react_tools, or leave the servers out", args.multi_turn_scheduler.flag()));
   if (uses_tools(turns) && !has_servers)
     throw UserError(ExitCode::usage,
                     fmt::format("{} {} needs a server of tools", args.multi_turn_scheduler.flag(), turns.scheduler),
@@ -36,7 +36,7 @@ void read_tools(const TurnArguments& args, train::rl::TurnConfig& turns) {
 void refuse_turns(const Options& options, std::string_view method) {
   const TurnArguments args(options);
   if (!args.multi_turn_scheduler.has_value() && !args.gym_env.has_value()) return;
-  throw UserError(ExitCode::usage, fmt::format("{} takes no turns", method),
+  throw UserError(ExitCode::usage, fmt::format("{} does not support multi-turn rollouts", method),
                   fmt::format("leave {} out, or let completions be generated", args.multi_turn_scheduler.flag()));
 }
 

@@ -140,7 +140,7 @@ class CodeReward final : public Reward {
 std::unique_ptr<Reward> make_code_reward(const SandboxConfig& config) {
   if (!config.enabled)
     throw UserError(ExitCode::usage, "the reward code runs programs that a model wrote",
-                    "say that it may, in a sandbox: `code_sandbox` bubblewrap (docs/reinforcement.md)");
+                    "to allow it in a sandbox, set `code_sandbox` bubblewrap (docs/reinforcement.md)");
   require_sandbox();
   return std::make_unique<CodeReward>(config);
 }

@@ -82,7 +82,7 @@ class HttpReward final : public Reward {
       throw StopBetweenSteps();
     } catch (const std::runtime_error& problem) {
       throw UserError(ExitCode::failure, fmt::format("the reward at {} was not given: {}", shown_, problem.what()),
-                      "see that it runs and answers; `reward_timeout` sets how long it may take. Resume the run from its last "
+                      "check that it is running; `reward_timeout` sets how long it may take. Resume the run from its last "
                       "checkpoint with `resume_from_checkpoint`");
     }
   }
@@ -104,7 +104,7 @@ void require_near(const hub::PostAddress& address, const RewardConfig& config) {
   if (config.allow_remote_rewards || address.this_machine) return;
   throw UserError(ExitCode::usage,
                   fmt::format("the reward {} is on another machine; prompts and completions would be sent there", address.shown),
-                  "say that they may: `remote_rewards` true");
+                  "to allow it, set `remote_rewards` true");
 }
 
 }  // namespace

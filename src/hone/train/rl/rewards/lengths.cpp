@@ -58,7 +58,7 @@ std::unique_ptr<Reward> make_cosine_reward(const RewardConfig& config) { return 
 std::unique_ptr<Reward> make_soft_overlong_reward(const RewardConfig& config) {
   int64_t longest = config.soft_longest ? config.soft_longest : config.max_completion_length;
   if (config.soft_margin <= 0)
-    throw UserError(ExitCode::usage, "the reward soft_overlong needs to know over how many tokens its penalty grows",
+    throw UserError(ExitCode::usage, "the reward soft_overlong needs the number of tokens over which its penalty grows",
                     "set soft_cache_length");
   if (config.soft_margin >= longest)
     throw UserError(ExitCode::usage,

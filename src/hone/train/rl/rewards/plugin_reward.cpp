@@ -85,7 +85,7 @@ class PluginReward final : public Reward {
   UserError all_failed(const std::string& why) const {
     return UserError(
         ExitCode::failure, fmt::format("the plugin {} failed on every answer: {}", key_, why),
-        "mend it, and resume the run from its last checkpoint with `resume_from_checkpoint`; `reward_timeout` sets how "
+        "fix it, and resume the run from its last checkpoint with `resume_from_checkpoint`; `reward_timeout` sets how "
         "long a call may take");
   }
 

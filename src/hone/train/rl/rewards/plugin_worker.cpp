@@ -140,7 +140,7 @@ std::vector<Result<Json>> PluginWorker::each(const std::string& action, const st
   std::vector<Result<Json>> results;
   while (results.size() < rows.size()) {
     if (is_cancelled && is_cancelled()) {
-      results.resize(rows.size(), Error{"it was given up"});
+      results.resize(rows.size(), Error{"it was cancelled"});
       break;
     }
     if (process_ < 0) start();
@@ -175,7 +175,7 @@ Result<bool> PluginWorker::send(const Json& request, double seconds, const std::
   for (size_t sent = 0; sent < text.size();) {
     pollfd ready{requests_, POLLOUT, 0};
     ::poll(&ready, 1, 100);
-    if (is_cancelled && is_cancelled()) return Error{"it was given up"};
+    if (is_cancelled && is_cancelled()) return Error{"it was cancelled"};
     if (Clock::now() > deadline) return error("it took nothing for {:g} seconds", seconds);
     auto count = ::write(requests_, text.data() + sent, text.size() - sent);
     if (count < 0 && errno != EAGAIN && errno != EINTR) return Error{exit_reason()};
@@ -189,7 +189,7 @@ Result<Json> PluginWorker::receive(double seconds, const std::function<bool()>& 
   auto line = read_line(deadline, seconds, is_cancelled);
   if (!line) return Error{line.error()};
   auto answer = parse_json(*line);
-  if (!answer || !answer->is_object()) return error("it answered what is no JSON: {}", line->substr(0, 80));
+  if (!answer || !answer->is_object()) return error("its response is not JSON: {}", line->substr(0, 80));
   return answer;
 }
 
@@ -202,7 +202,7 @@ Result<std::string> PluginWorker::read_line(Clock::time_point deadline, double s
       return line;
     }
     if (buffered_.size() > kLongestAnswer) return error("it answered more than {} bytes", kLongestAnswer);
-    if (is_cancelled && is_cancelled()) return Error{"it was given up"};
+    if (is_cancelled && is_cancelled()) return Error{"it was cancelled"};
     if (Clock::now() > deadline) return error("it took longer than {:g} seconds", seconds);
     pollfd ready{answers_, POLLIN, 0};
     if (::poll(&ready, 1, 100) <= 0) continue;

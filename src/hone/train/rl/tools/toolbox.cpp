@@ -38,7 +38,7 @@ void require_tool_address(const std::string& address, bool allow_remote) {
     throw UserError(
         ExitCode::usage,
         fmt::format("the tool server {} is on another machine; what the model writes would be sent there", read->shown),
-        "say that it may: `remote_tools` true");
+        "to allow it, set `remote_tools` true");
 }
 
 // At most `limit` bytes, without splitting a character.

@@ -48,7 +48,7 @@ class PluginScheduler final : public TurnScheduler {
         throw UserError(
             ExitCode::failure,
             fmt::format("the scheduler {} failed at the start of {}: {}", name_, questions[i].origin.str(), begun[i].error()),
-            "mend it, and resume the run from its last checkpoint with `resume_from_checkpoint`");
+            "fix it, and resume the run from its last checkpoint with `resume_from_checkpoint`");
       questions[i].messages = messages_of(begun[i]->at("messages"));
     }
   }
@@ -72,7 +72,7 @@ class PluginScheduler final : public TurnScheduler {
     }
     if (!turns.empty() && failed == turns.size())
       throw UserError(ExitCode::failure, fmt::format("the scheduler {} failed on every answer: {}", name_, results[0].error()),
-                      "mend it, and resume the run from its last checkpoint with `resume_from_checkpoint`; `reward_timeout` sets "
+                      "fix it, and resume the run from its last checkpoint with `resume_from_checkpoint`; `reward_timeout` sets "
                       "how long one row may take");
     return next;
   }

@@ -75,7 +75,7 @@ std::vector<size_t> TurnLoop::take_turn(std::vector<Episode>& episodes, const st
   std::vector<TurnInput> turns;
   for (auto place : active) turns.push_back(episodes[place].input(last));
   const auto next = scheduler_->advance(turns);
-  HONE_CHECK(next.size() == turns.size(), "a scheduler that does not say what follows each answer");
+  HONE_CHECK(next.size() == turns.size(), "a scheduler without a reply to each completion");
   std::vector<size_t> going;
   for (size_t i = 0; i < active.size(); ++i) {
     auto& episode = episodes[active[i]];
