@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What hone sets out to reach on Arm hosts (aims of a Neoverse-N1), each row beside its peer in the same run, with ratio and aim.
+"""Performance targets on Arm hosts (Neoverse-N1), each compared with its peer in the same run, with ratio and target.
 
     bench/arm.py [PART ...] [--peers PYTHON] [--ggml FOLDER] [--spin_count N]
 
-Parts: decode prompt llama lora tiny nano npu neighbours adam threads; all of them if none is named. A peer that is not there is named and its rows are left
-out. Rows are kept in bench/results/arm-COMMIT.json as they come, those of earlier runs on the same commit included. --peers is the Python of an environment
-with ms-swift (tools/setup.sh --peers makes .cache/peers/swift) and perhaps DeepSpeed, --ggml a folder with llama.cpp's sources and its library ggml built in build/ (-DBUILD_SHARED_LIBS=OFF).
+Parts: decode prompt llama lora tiny nano npu neighbours adam threads; all of them if none is named. A missing peer is reported and its rows are
+skipped. Results are added to bench/results/arm-COMMIT.json. --peers is the Python of an environment
+with ms-swift (tools/setup.sh --peers makes .cache/peers/swift) and optionally DeepSpeed, --ggml a folder with llama.cpp's sources and its library ggml built in build/ (-DBUILD_SHARED_LIBS=OFF).
 """
 import argparse
 import json
@@ -35,7 +35,7 @@ def processor():
 
 
 class Results:
-    """Rows printed as they come and kept in a file: title -> what hone and its peer gave, their ratio, and the aim."""
+    """Prints rows and stores them in a file: title -> results of hone and its peer, their ratio, and the target."""
 
     def __init__(self, name="arm"):
         commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
@@ -44,7 +44,7 @@ class Results:
         print(f"{self.all['machine']}, {commit}\n{'':58} {'hone':>9} {'peer':>9} {'ratio':>6}  aim")
 
     def row(self, title, ours, theirs, aim, at_most=False, seconds=False):
-        """`seconds`: less is better, and the ratio says how many times as fast hone is."""
+        """`seconds`: less is better; the ratio is hone's speed-up."""
         ratio = theirs / ours if seconds else ours / theirs
         reached = ratio <= aim if at_most else ratio >= aim
         print(f"{title:58} {ours:9.2f} {theirs:9.2f} {ratio:6.2f}  {'at most' if at_most else 'at least'} {aim}{'' if reached else '  MISSED'}", flush=True)
@@ -57,7 +57,7 @@ def has_module(python, name):
 
 
 def settings(a, dtype="float32"):
-    """What bench/engine.py's functions read: a model folder of Qwen2.5-0.5B's shape, kept in `dtype`, and the program."""
+    """Arguments of bench/engine.py's functions: a model folder of Qwen2.5-0.5B's shape in `dtype`, and the program."""
     words = ["--family", "qwen2", "--size", "0.5b"] + (["--dtype", "bfloat16"] if dtype == "bfloat16" else [])
     return types.SimpleNamespace(model=str(run.shape("qwen2-0.5b-bf16" if dtype == "bfloat16" else "qwen2-0.5b", *words)), device="cpu", bench=str(BUILD / "engine_bench"))
 
@@ -128,7 +128,7 @@ def tiny(a, results):
 
 
 def nano_seconds(steps, *words, before=()):
-    """Seconds of a step of the demo's training, from runs of `steps` and of twice as many, so that the start does not count."""
+    """Seconds per step of the demo's training, from runs of `steps` and twice as many, so that start-up cancels out."""
     times = []
     with tempfile.TemporaryDirectory() as folder:
         for count in (steps, 2 * steps):
@@ -153,7 +153,7 @@ def npu(a, results):
 
 
 class Neighbours:
-    """One process that never rests on each core."""
+    """One busy process per core."""
 
     def __enter__(self):
         self.spinners = [subprocess.Popen([sys.executable, "-c", f"import os; os.sched_setaffinity(0, {{{core}}})\nwhile True: pass"]) for core in sorted(os.sched_getaffinity(0))]
@@ -165,7 +165,7 @@ class Neighbours:
 
 
 def neighbours(a, results):
-    """With as many neighbours as cores a fair share is a half: twice the time is ideal."""
+    """With one busy process per core the fair share is a half: twice the time is ideal."""
     cases = {
         "decode, batch 1, 8 bits": lambda: rate(a, "answer", dtype="bfloat16", quant_bits=8, batch=1, prompt=32, tokens=40),
         "prompt of 512, float32": lambda: rate(a, "prompt", dtype="float32", batch=1, prompt=512, tokens=2),
@@ -208,7 +208,7 @@ print(28 * (1 << 25) / best / 1e9)
 
 
 def threads(a, results):
-    """Rows read, rendered, tokenized and labelled by 64 threads on the cores there are: what they cost together, and what the busiest of them computed."""
+    """Rows read, rendered, tokenized and labeled by 64 threads on the available cores: their total cost, and that of the busiest thread."""
     with tempfile.TemporaryDirectory() as folder:
         data.write_rows(f"{folder}/rows.jsonl", 40000)
         one, many = (json.loads(subprocess.run([BUILD / "data_bench", ROOT / "models/nano", f"{folder}/rows.jsonl", "qwen2_5", "swift", str(count)], capture_output=True,
@@ -238,7 +238,7 @@ def main():
 
 
 def with_spin_count(count, call, *words, **more):
-    """Of hone's own processes alone: the peers keep their defaults."""
+    """Only for hone's processes: the peers keep their defaults."""
     before = os.environ.get("GOMP_SPINCOUNT")
     os.environ["GOMP_SPINCOUNT"] = str(count)
     try:

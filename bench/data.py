@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Rows a second from JSONL to ids and labels: hone against ms-swift's own preprocessing, same file, same machine.
+"""Rows per second from JSONL to ids and labels: hone and ms-swift's preprocessing on the same file and machine.
 
     bench/data.py --model DIR [--rows 20000] [--bench build/data_bench]
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A whole `swift sft` on a tiny model: hone beside an installed ms-swift, same command, same machine, same run.
+"""A full `swift sft` on a tiny model: hone and an installed ms-swift with the same command on the same machine.
 
     bench/end_to_end.py [--swift PATH_OF_MS_SWIFT] [--vision]
 
 Qwen2 tiny with Qwen's vocabulary, LoRA r8 on all linears, float32, 400 rows, batch 4, 100 steps. With --vision the tiny Qwen2.5-VL of cookbook/vision and 200 rows
-of one JPEG of 640 x 480 pixels, 391 tokens, each: 50 steps. Without ms-swift only hone is timed. Processor seconds are those of all threads: a busy machine
-lengthens both runs, but hardly these.
+of one JPEG of 640 x 480 pixels, 391 tokens, each: 50 steps. Without ms-swift only hone is timed. CPU seconds are those of all threads, which a busy machine
+hardly affects.
 """
 import argparse
 import json
@@ -34,7 +34,7 @@ def rows(path):
 
 
 def picture_rows(folder, path):
-    """Smooth pictures, as photographs are."""
+    """Smooth images, like photographs."""
     import numpy as np
     from PIL import Image
     generator, lines = np.random.default_rng(0), []
@@ -57,12 +57,12 @@ def processor_seconds():
     return usage.ru_utime + usage.ru_stime
 
 
-def run(words):
+def run(command):
     began, used = time.perf_counter(), processor_seconds()
-    done = subprocess.run(words, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True)
     seconds, used = time.perf_counter() - began, processor_seconds() - used
     if done.returncode:
-        sys.exit(f"{words[0]} failed:\n{done.stderr[-2000:]}")
+        sys.exit(f"{command[0]} failed:\n{done.stderr[-2000:]}")
     return seconds, used
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Generation on one model folder: hone's engine beside transformers, and beside llama.cpp where it is given, printed as ratios.
+"""Generation on one model folder: hone's engine compared with transformers, and with llama.cpp if given, printed as ratios.
 
     bench/engine.py --model models/qwen2-0.5b [--device cpu] [--llama_bench …/llama-bench --gguf folder]
 
 The folder of --gguf holds the same model as llama.cpp's F16, Q8_0 and Q4_0, in files whose names end in -f16.gguf, -q8_0.gguf, -q4_0.gguf.
---only decode, prompt or llama leaves the rest out.
+--only decode, prompt or llama runs only that part.
 """
 import argparse
 import json
@@ -66,8 +66,8 @@ def last_json(command):
 
 
 def ours(a, **settings):
-    words = [text for key, value in {"model": a.model, "device": a.device, **settings}.items() for text in (f"--{key}", value)]
-    return last_json([a.bench, *words])
+    arguments = [text for key, value in {"model": a.model, "device": a.device, **settings}.items() for text in (f"--{key}", value)]
+    return last_json([a.bench, *arguments])
 
 
 def theirs(a, **settings):
@@ -113,7 +113,7 @@ def layer_shapes(a):
 
 
 def weights_read(a):
-    """How many weights one token reads: those of all layers and the head."""
+    """Number of weights read per token: all layers and the head."""
     config = json.loads((pathlib.Path(a.model) / "config.json").read_text())
     shapes, layers = layer_shapes(a)
     return layers * sum(out * width for out, width in shapes) + config["vocab_size"] * config["hidden_size"]

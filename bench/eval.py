@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""`hone eval` beside lm-evaluation-harness on the same model and task files, on the same cores.
+"""`hone eval` and lm-evaluation-harness on the same model, task files and cores.
 
     bench/eval.py [--model models/nano] [--rows 400] [--threads 2]
 
-Six tasks: the forms of MMLU (five fixed examples, letters) and GSM8K (five fixed examples, worked answers), multiple choice with examples drawn anew for each question, letters behind two examples,
-generated sums, last words. The metrics of both are compared first. Prints for each task seconds and processor seconds of both behind their start, and for all of them with the start, with the ratios.
-A busy machine stretches seconds of both; processor seconds tell then.
+Six tasks: the formats of MMLU (five fixed examples, letters) and GSM8K (five fixed examples, worked answers), multiple choice with random examples per question, letters after two examples,
+generated sums, last words. The metrics of both are compared first. Prints wall and CPU seconds of both for each task without start-up, and for all tasks with start-up, with ratios.
+On a busy machine compare CPU seconds.
 """
 import argparse
 import json
@@ -85,9 +85,9 @@ class Clock:
 
 
 def run_hone(options, folder, tasks, *more):
-    words = [ROOT / "build/bin/hone", "eval", "--model", options.model, "--torch_dtype", "float32", "--include_path", folder / "tasks", "--eval_output_dir", folder / "ours", "--eval_dataset", *tasks, *more]
+    command = [ROOT / "build/bin/hone", "eval", "--model", options.model, "--torch_dtype", "float32", "--include_path", folder / "tasks", "--eval_output_dir", folder / "ours", "--eval_dataset", *tasks, *more]
     clock = Clock()
-    subprocess.run([str(word) for word in words], check=True, capture_output=True)
+    subprocess.run([str(argument) for argument in command], check=True, capture_output=True)
     return clock.taken()
 
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Training on one NVIDIA GPU: `hone pt` on models of known shapes with random weights, steady steps, beside transformers + peft.
+"""Training on one NVIDIA GPU: `hone pt` on models of known shapes with random weights, steady-state steps, compared with transformers + peft.
 
     make bench-gpu                                   # builds, runs every case, prints the table, writes bench/results/gpu-<commit>.json
     bench/gpu.py --cases 0.5b-small,7b --steps 12    # some of them
-    bench/gpu.py --cases 1.5b-full --profile 1.5b-full   # and where the time of a step goes, by kernel
-    bench/gpu.py --growth                            # tokens a step, rank, vocabulary and length, each growing alone
-    bench/gpu.py --peers                             # also runs the peers here, where this Python has transformers and peft
+    bench/gpu.py --cases 1.5b-full --profile 1.5b-full   # and the time of a step by kernel
+    bench/gpu.py --growth                            # tokens per step, rank, vocabulary and length, each varied separately
+    bench/gpu.py --peers                             # also runs the peers, if this Python has transformers and peft
 
-Without --peers the peers' column holds what was measured for the same cases on an H200 with transformers 5.17 + peft (sdpa, bf16). Rows are full
-packs of documents exactly as long as a row, or, in cases named so, of several documents. Steps before the steady ones (libraries choose their kernels, passes are captured) are not counted.
+Without --peers the peers' column shows earlier measurements of the same cases on an H200 with transformers 5.17 + peft (sdpa, bf16). Rows are full
+packs of documents exactly as long as a row, or, in cases named so, of several documents. Warm-up steps (libraries choose kernels, passes are captured) are not counted.
 """
 import argparse
 import collections
@@ -273,7 +273,7 @@ def main():
     p.add_argument("--growth", action="store_true", help="tokens a step, rank, vocabulary and length instead of the table's cases")
     p.add_argument("--steps", type=int, default=15)
     p.add_argument("--peers", action="store_true")
-    p.add_argument("--options", default="", help="more words for hone")
+    p.add_argument("--options", default="", help="more options for hone")
     p.add_argument("--profile", default="", help="cases whose kernels are listed")
     p.add_argument("--kernels", type=int, default=25)
     p.add_argument("--work", default="", help="models and outputs; none: a folder in memory that is removed")

@@ -1,30 +1,30 @@
 #!/usr/bin/env python3
-"""GRPO steps, answers written and learnt from: `hone rlhf` beside trl's GRPOTrainer on the same prompts, the same model and the same machine.
+"""GRPO steps (rollout, rewards and update): `hone rlhf` and trl's GRPOTrainer on the same prompts, model and machine.
 
     bench/grpo.py [--size tiny] [--steps 6] [--batch 16] [--generations 8] [--answer 64]
 
-Qwen2 with Qwen's vocabulary and random weights, float32, LoRA r8 on all linears, beta 0.04: a model that knows no end writes answers of full length on both
-sides. Prints seconds a step behind the first, each side in a process of its own.
+Qwen2 with Qwen's vocabulary and random weights, float32, LoRA r8 on all linears, beta 0.04: an untrained model never ends early, so completions have the full length on both
+sides. Prints seconds per step after the first, each side in a separate process.
 """
 import argparse
 import json
 import tempfile
 import time
 
-from beside_trl import ROOT, make_model, print_ratio, result_of_child, steps_of_hone, write_prompts
+from trl_peer import ROOT, make_model, print_ratio, run_child, run_hone_steps, write_prompts
 
 
 def run_hone(options, model, data, folder):
-    words = [str(ROOT / "build/bin/hone"), "rlhf", "--rlhf_type", "grpo", "--model", model, "--dataset", data, "--output_dir", f"{folder}/hone", "--add_version", "false", "--torch_dtype", "float32", "--reward_funcs", "repetition",
+    command = [str(ROOT / "build/bin/hone"), "rlhf", "--rlhf_type", "grpo", "--model", model, "--dataset", data, "--output_dir", f"{folder}/hone", "--add_version", "false", "--torch_dtype", "float32", "--reward_funcs", "repetition",
              "--lora_rank", "8", "--per_device_train_batch_size", str(options.batch), "--num_generations", str(options.generations), "--max_completion_length", str(options.answer), "--temperature", "1.0",
              "--max_steps", str(options.steps), "--logging_steps", "1", "--save_strategy", "no", "--gradient_checkpointing", "false", "--learning_rate", "1e-4", "--plot_loss", "false"]
-    steps = steps_of_hone(words, f"{folder}/hone")
+    steps = run_hone_steps(command, f"{folder}/hone")
     whole = [line["train_speed(s/it)"] * (i + 1) for i, line in enumerate(steps)]
     return (whole[-1] - whole[0]) / (len(steps) - 1), steps[-1]["completions/mean_length"]
 
 
 def trl_child(options, model, data):
-    """In a process of its own: the times of all steps, as one line of JSON."""
+    """In a separate process: the times of all steps, as one line of JSON."""
     import torch
     import trl
     from datasets import load_dataset
@@ -72,7 +72,7 @@ def main():
         write_prompts(data, options.steps * options.batch, longest=60)
         ours, length = run_hone(options, model, data, folder)
         print(f"hone  {ours:7.3f} s a step of {options.batch} answers of {length:.0f} tokens")
-        if result := result_of_child(__file__, model, data):
+        if result := run_child(__file__, model, data):
             print_ratio(ours, result["times"], f"{options.batch} answers of {result['length']:.0f} tokens")
 
 

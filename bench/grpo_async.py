@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""GRPO steps whose completions a rollout server generates: one after the other, and the next rollout during the training of this one.
+"""GRPO steps with a rollout server: sequential, and with the next rollout generated during training.
 
     bench/grpo_async.py [--size tiny] [--steps 8] [--batch 16] [--generations 8] [--answer 64] [--threads 1]
 
-Qwen2 with Qwen's vocabulary and random weights, float32, LoRA r8 on all linears, beta 0. The server and the trainer have --threads cores each; the engine inside has those of both. Prints
-seconds a step behind the second, which the last two share.
+Qwen2 with Qwen's vocabulary and random weights, float32, LoRA r8 on all linears, beta 0. The server and the trainer have --threads cores each; the in-process engine has the cores of both. Prints
+seconds per step after the second.
 """
 import argparse
 import os
@@ -13,13 +13,13 @@ import subprocess
 import tempfile
 import threading
 
-from beside_trl import ROOT, make_model, steps_of_hone, write_prompts
+from trl_peer import ROOT, make_model, run_hone_steps, write_prompts
 
 
 class Server:
     def __init__(self, model, threads):
-        words = [ROOT / "build/bin/hone", "rollout", "--model", model, "--torch_dtype", "float32", "--port", "0", "--verbose", "false"]
-        self.process = subprocess.Popen([str(word) for word in words], stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": str(threads), "NO_COLOR": "1"})
+        command = [ROOT / "build/bin/hone", "rollout", "--model", model, "--torch_dtype", "float32", "--port", "0", "--verbose", "false"]
+        self.process = subprocess.Popen([str(argument) for argument in command], stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": str(threads), "NO_COLOR": "1"})
         self.url = next(found[1] for line in self.process.stderr if (found := re.search(r"is served at (http://\S+)", line)))
         threading.Thread(target=self.process.stderr.read, daemon=True).start()
 
@@ -30,10 +30,10 @@ class Server:
 
 def seconds(options, model, data, folder, threads, *more):
     os.environ["OMP_NUM_THREADS"] = str(threads)
-    words = [ROOT / "build/bin/hone", "rlhf", "--rlhf_type", "grpo", "--model", model, "--dataset", data, "--output_dir", folder, "--add_version", "false", "--torch_dtype", "float32", "--reward_funcs", "repetition", "--beta", "0",
+    command = [ROOT / "build/bin/hone", "rlhf", "--rlhf_type", "grpo", "--model", model, "--dataset", data, "--output_dir", folder, "--add_version", "false", "--torch_dtype", "float32", "--reward_funcs", "repetition", "--beta", "0",
              "--lora_rank", "8", "--per_device_train_batch_size", options.batch, "--num_generations", options.generations, "--max_completion_length", options.answer, "--max_steps", options.steps, "--logging_steps", "1",
              "--save_strategy", "no", "--gradient_checkpointing", "false", "--learning_rate", "1e-4", "--plot_loss", "false", *more]
-    steps = steps_of_hone(words, folder)
+    steps = run_hone_steps(command, folder)
     whole = [line["train_speed(s/it)"] * (i + 1) for i, line in enumerate(steps)]
     return (whole[-1] - whole[1]) / (len(steps) - 2), steps[-1]
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""GRPO steps on an NVIDIA GPU, answers written and learnt from: `hone rlhf` beside the same step in transformers + peft with its own generation.
+"""GRPO steps on an NVIDIA GPU (generation and update): `hone rlhf` and the same step in transformers + peft with `generate`.
 
     bench/grpo_gpu.py [--prompts 64] [--generations 8] [--answer 256] [--steps 5] [--work FOLDER] [--only hone|peer]
 
-Qwen2.5-0.5B's shape with random weights, bf16, LoRA r8 on all linears, beta 0.04: a model that knows no end writes answers of full length on both sides.
-The peer does what trl's GRPOTrainer does without vLLM, and nothing else: `generate` with sampling over all answers at once, log-probabilities of the
-reference with the adapter off, then forward and backward over micro-batches of the same answers, clipping and AdamW. Rewards are random on its side.
-Prints seconds a step behind the first, each side in a process of its own.
+Qwen2.5-0.5B's shape with random weights, bf16, LoRA r8 on all linears, beta 0.04: an untrained model never ends early, so completions have the full length on both sides.
+The peer does what trl's GRPOTrainer does without vLLM, and nothing else: `generate` with sampling for all completions at once, log-probabilities of the
+reference with the adapter off, then forward and backward over micro-batches of the same completions, clipping and AdamW. Rewards are random on its side.
+Prints seconds per step after the first, each side in a separate process.
 """
 import argparse
 import json
@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 import gpu
-from beside_trl import ROOT, steps_of_hone
+from trl_peer import ROOT, run_hone_steps
 
 PEER = r"""
 import json, sys, time, torch, transformers, peft
@@ -70,11 +70,11 @@ def write_prompts(path, count):
 def run_hone(o, model, folder):
     data, out = folder / "prompts.jsonl", folder / "out"
     write_prompts(data, o.prompts * o.steps)
-    words = [os.environ.get("HONE_BIN", ROOT / "build/bin/hone"), "rlhf", "--rlhf_type", "grpo", "--model", model, "--dataset", data, "--output_dir", out, "--add_version", "false", "--torch_dtype", "bfloat16",
+    command = [os.environ.get("HONE_BIN", ROOT / "build/bin/hone"), "rlhf", "--rlhf_type", "grpo", "--model", model, "--dataset", data, "--output_dir", out, "--add_version", "false", "--torch_dtype", "bfloat16",
              "--reward_funcs", "repetition", "--lora_rank", 8, "--lora_dropout", 0, "--beta", 0.04, "--per_device_train_batch_size", o.micro, "--gradient_accumulation_steps", o.prompts * o.generations // o.micro, "--num_generations", o.generations,
              "--vllm_max_num_seqs", o.prompts * o.generations, "--max_completion_length", o.answer, "--temperature", 1.0, "--top_k", 0, "--top_p", 1.0, "--max_steps", o.steps, "--logging_steps", 1, "--save_strategy", "no", "--gradient_checkpointing", "false", "--learning_rate", "1e-4",
              "--plot_loss", "false", *o.options.split()]
-    steps = steps_of_hone(words, out)
+    steps = run_hone_steps(command, out)
     whole = [line["train_speed(s/it)"] * (i + 1) for i, line in enumerate(steps)]
     return {"step": (whole[-1] - whole[0]) / (len(steps) - 1), "length": steps[-1]["completions/mean_length"], "gib": steps[-1].get("memory(GiB)"),
             "times": [b - a for a, b in zip([0] + whole, whole)], "last": steps[-1]}
@@ -90,7 +90,7 @@ def main():
     p.add_argument("--steps", type=int, default=5)
     p.add_argument("--work", default="", help="folder with or for the model; none: one that is removed")
     p.add_argument("--only", default="")
-    p.add_argument("--options", default="", help="more words for hone")
+    p.add_argument("--options", default="", help="more options for hone")
     o = p.parse_args()
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
         folder = pathlib.Path(folder)

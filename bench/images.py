@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Pictures a second from JPEG files to the rows that a tower reads: hone on two threads beside transformers' image processors in two processes, the same files.
+"""Images per second from JPEG files to the input rows of a vision tower: hone on two threads and transformers' image processors in two processes, on the same files.
 
     bench/images.py [--images 200] [--size 1024x768] [--bench build/images_bench]
 
-The peer is Qwen2-VL's processor after the resize of qwen_vl_utils, as ms-swift calls it. transformers 5 has two: over Pillow and numpy, and over torchvision, which is
-the default where torchvision is installed. Both are measured where both are there. Milliseconds are processor time of a thread, picture by picture; the load of the
+The peer is Qwen2-VL's processor after the resize of qwen_vl_utils, as ms-swift calls it. transformers 5 has two: with Pillow and numpy, and with torchvision, which is
+the default if installed. Both are measured if available. Milliseconds are CPU time of a thread, image by image; the load of the
 machine is printed: run it on an idle one.
 """
 import argparse
@@ -36,7 +36,7 @@ made = {}
 
 
 def prepare(job):
-    """Rows of one picture, and milliseconds of its three stages."""
+    """Rows of one image, and milliseconds of its three stages."""
     path, kind = job
     if kind not in made:
         made[kind] = processor_of(kind)

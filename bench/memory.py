@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Loading a 1 GB model and the loss at 150,000 words: hone beside transformers, same machine, same run, warm page cache.
+"""Loading a 1 GB model, and the loss with a vocabulary of 150,000: hone and transformers in the same run, warm page cache.
 
     bench/memory.py --model .cache/bench/qwen2-0.5b [--bench build/memory_bench]
 """

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Launches and host waits of a LoRA training step on an (emulated) NPU: a decoder block with plain operators, and with fused ones.
+"""Kernel launches and host waits of a LoRA training step on an (emulated) NPU: a decoder block with plain and with fused operators.
 
     bench/npu_launches.py [--hone build/bin/hone]
 
-A block's share is the difference between models of three blocks and of two; a step's is that between runs of three steps and of two.
+A block's share is the difference between models with three and two blocks, a step's the difference between runs of three and two steps.
 """
 import argparse
 import json

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Several processes: two ranks beside one process with both cores, data parallelism beside torch's DistributedDataParallel, layouts beside both, what is sent.
+"""Several processes: two ranks compared with one process on both cores, data parallelism with torch's DistributedDataParallel, layouts with both, and the traffic.
 
     bench/parallel.py [--size middle] [--tuner full] [--steps 12] [--strategies ddp zero2]
     bench/parallel.py --strategies ddp tp tp+sp pp cp
     bench/parallel.py --experts 16 --strategies ddp ep
 
-A random model with a small vocabulary, float32 on CPUs, the same rows for all. Tokens a second are of the steps after the first two. With experts in several ranks (ep), what the
-all-to-alls sent stands beside their volume: every token goes to its experts and back, in the forward and in the backward pass.
+A random model with a small vocabulary, float32 on CPUs, the same rows for all. Tokens per second exclude the first two steps. With expert parallelism (ep), the traffic of the
+all-to-alls is shown with the expected volume: every token goes to its experts and back, in the forward and in the backward pass.
 """
 import argparse
 import json
@@ -70,7 +70,7 @@ def experts_of(count):
 
 
 def expert_traffic(work, a, sent):
-    """Megabytes that all-to-alls sent from a process, and their volume."""
+    """Megabytes sent by the all-to-alls of a process, and the expected volume."""
     from safetensors import safe_open
     with safe_open(work / "model/model.safetensors", "np") as file:
         others = sum(file.get_tensor(name).size * 4 for name in file.keys() if ".experts." not in name)  # whose gradients are summed: 2 (n - 1) / n of them

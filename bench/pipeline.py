@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The bubble of a pipeline: seconds of a step through two ranks, by the number of micro-batches and of stages that each rank has (v), beside (p - 1) / (v m).
+"""The bubble of a pipeline: seconds per step on two ranks, by the number of micro-batches (m) and stages per rank (v), compared with (p - 1) / (v m).
 
     bench/pipeline.py [--micro-batches 1 2 4 8 16] [--chunks 1 2] [--steps 8]
 
-A random model of eight even blocks in float32, all rows of one length, one thread a stage. The time of a micro-batch is the difference between the two longest
-steps over their difference in micro-batches; what a step takes beyond m of those is its bubble.
+A random model of eight equal blocks in float32, rows of equal length, one thread per stage. The time of a micro-batch is the difference between the two longest
+steps divided by their difference in micro-batches; the time of a step beyond m of those is its bubble.
 """
 import argparse
 import json

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What `hone plan` predicts beside what the run then reports as its peak, for several ways of training one model on one device.
+"""Peak memory predicted by `hone plan` and reported by the run, for several ways of training one model on one device.
 
     bench/plan.py --shape 7b --device cuda [--hone build/bin/hone] [--length 1024] [--batch 1]
     bench/plan.py --model FOLDER
 
-On an accelerator the peak is what its allocator handed out, on the CPU the resident process. --shape writes random weights of a Qwen2.5
-by torch alone; any folder will do for --model.
+On an accelerator the peak is that of its allocator, on the CPU the resident memory of the process. --shape writes random weights of a Qwen2.5
+using only torch; --model takes any folder.
 """
 import argparse
 import ctypes

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""PPO steps, completions generated, judged and learnt from: `hone rlhf --rlhf_type ppo` beside trl's PPOTrainer on the same prompts, the same models and the same machine.
+"""PPO steps (rollout, rewards, experience and updates): `hone rlhf --rlhf_type ppo` and trl's PPOTrainer on the same prompts, models and machine.
 
     bench/ppo.py [--size tiny] [--rollouts 4] [--batch 16] [--answer 64] [--epochs 4]
 
-Qwen2 with Qwen's vocabulary and random weights, float32, full training of policy and value model, a reward model of the same shape: a model that knows no end generates completions of full length on
-both sides. A step is a rollout with all updates made of it. Prints seconds a step behind the first, and for hone what its parts take. trl 1.12, the last one with PPO, lies in .venv/trl-ppo.
+Qwen2 with Qwen's vocabulary and random weights, float32, full training of policy and value model, a reward model of the same shape: an untrained model never ends early, so completions have the full length on
+both sides. A step is a rollout with all of its updates. Prints seconds per step after the first, and for hone the share of each phase. trl 1.12, the last version with PPO, is in .venv/trl-ppo.
 """
 import argparse
 import json
@@ -12,10 +12,10 @@ import os
 import tempfile
 import time
 
-from beside_trl import ROOT, make_model, print_ratio, result_of_child, steps_of_hone, write_prompts
+from trl_peer import ROOT, make_model, print_ratio, run_child, run_hone_steps, write_prompts
 
 
-def judge_of(model, folder):
+def make_reward_model(model, folder):
     import torch
     from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
@@ -26,11 +26,11 @@ def judge_of(model, folder):
     tokenizer.save_pretrained(folder)
 
 
-def run_hone(options, model, judge, data, folder):
-    words = [ROOT / "build/bin/hone", "rlhf", "--rlhf_type", "ppo", "--model", model, "--reward_model", judge, "--dataset", data, "--output_dir", f"{folder}/hone", "--add_version", "false", "--torch_dtype", "float32",
+def run_hone(options, model, reward_model, data, folder):
+    command = [ROOT / "build/bin/hone", "rlhf", "--rlhf_type", "ppo", "--model", model, "--reward_model", reward_model, "--dataset", data, "--output_dir", f"{folder}/hone", "--add_version", "false", "--torch_dtype", "float32",
              "--tuner_type", "full", "--per_device_train_batch_size", options.batch, "--gradient_accumulation_steps", 1, "--num_ppo_epochs", options.epochs, "--max_completion_length", options.answer, "--temperature", "0.7",
              "--max_steps", options.rollouts * options.epochs, "--logging_steps", 1, "--save_strategy", "no", "--gradient_checkpointing", "false", "--learning_rate", "3e-6", "--plot_loss", "false", "--split_dataset_ratio", 0]
-    steps = steps_of_hone(words, f"{folder}/hone")
+    steps = run_hone_steps(command, f"{folder}/hone")
     ends = [line["train_speed(s/it)"] * (i + 1) for i, line in enumerate(steps)][options.epochs - 1::options.epochs]
     seconds = [end - begin for begin, end in zip(ends, ends[1:])]
     print("hone, share of each step:   rollout   reward   experience   training")
@@ -41,8 +41,8 @@ def run_hone(options, model, judge, data, folder):
     return sum(seconds) / len(seconds), steps[0]["completions/mean_length"]
 
 
-def trl_child(options, model, judge, data):
-    """In a process of its own: the times of all steps, as one line of JSON."""
+def trl_child(options, model, reward_model, data):
+    """In a separate process: the times of all steps, as one line of JSON."""
     import torch
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
@@ -51,7 +51,7 @@ def trl_child(options, model, judge, data):
     tokenizer = AutoTokenizer.from_pretrained(model, padding_side="left")
     load = dict(dtype=torch.float32)
     policy, reference = (AutoModelForCausalLM.from_pretrained(model, **load) for _ in range(2))
-    value, reward = (AutoModelForSequenceClassification.from_pretrained(judge, num_labels=1, **load) for _ in range(2))
+    value, reward = (AutoModelForSequenceClassification.from_pretrained(reward_model, num_labels=1, **load) for _ in range(2))
     prompts = [tokenizer.apply_chat_template(json.loads(line)["messages"], add_generation_prompt=True, return_dict=False) for line in open(data)]
     rows = Dataset.from_dict({"input_ids": prompts})
     args = PPOConfig(output_dir=f"{data}.trl", per_device_train_batch_size=options.batch, gradient_accumulation_steps=1, num_ppo_epochs=options.epochs, total_episodes=options.rollouts * options.batch, response_length=options.answer,
@@ -75,14 +75,14 @@ def main():
     if options.child:
         return trl_child(options, *options.child)
     with tempfile.TemporaryDirectory() as folder:
-        model, judge, data = f"{folder}/model", f"{folder}/judge", f"{folder}/prompts.jsonl"
+        model, reward_model, data = f"{folder}/model", f"{folder}/reward_model", f"{folder}/prompts.jsonl"
         make_model(options.size, model)
-        judge_of(model, judge)
+        make_reward_model(model, reward_model)
         write_prompts(data, options.rollouts * options.batch, longest=40)
-        ours, length = run_hone(options, model, judge, data, folder)
+        ours, length = run_hone(options, model, reward_model, data, folder)
         print(f"hone  {ours:7.3f} s a step of {options.batch} completions of {length:.0f} tokens, {options.epochs} passes")
         environment = {**os.environ, "PYTHONPATH": str(ROOT / ".venv/trl-ppo"), "TRL_EXPERIMENTAL_SILENCE": "1"}
-        if times := result_of_child(__file__, model, judge, data, environment=environment):
+        if times := run_child(__file__, model, reward_model, data, environment=environment):
             print_ratio(ours, times, f"{options.batch} completions of {options.answer} tokens, {options.epochs} passes")
 
 

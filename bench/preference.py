@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""DPO steps: `hone rlhf` beside trl's DPOTrainer on the same pairs, the same model and the same machine.
+"""DPO steps: `hone rlhf` and trl's DPOTrainer on the same pairs, model and machine.
 
     bench/preference.py [--size 0.5b] [--steps 6] [--batch 4] [--tuner full]
 
 Pairs of uneven lengths, Qwen2 with Qwen's vocabulary and random weights, float32, LoRA r8 on all linears or full tuning. Prints tokens/s of all
-steps (tokens of rows, without padding) and the peak of resident memory, each side in a process of its own.
+steps (tokens of rows, without padding) and peak resident memory, each side in a separate process.
 """
 import argparse
 import json
@@ -46,7 +46,7 @@ def run_hone(options, model, data, folder):
 
 
 def trl_child(options, model, data):
-    """In a process of its own: the times of all steps and the peak, as one line of JSON."""
+    """In a separate process: the times of all steps and the peak, as one line of JSON."""
     import torch
     import trl
     from datasets import load_dataset

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every benchmark in turn; `make bench` builds what they need first. Each prints hone beside its peer and their ratio."""
+"""Runs all benchmarks; `make bench` builds their programs first. Each prints hone, its peer and the ratio."""
 import pathlib
 import subprocess
 import sys

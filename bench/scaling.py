@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What docs/scaling.md predicts: step time of data parallel and sharded training from a device's speed and its links.
+"""The predictions of docs/scaling.md: step time of data parallel and sharded training from the speed of devices and links.
 
     bench/scaling.py                                       the table of the page
     bench/scaling.py --parameters 7.6e9 --tokens_per_second 4034 --devices 8 64 1024
 
-The model. A step of n devices computes for as long as one device does on its own share. Weights pass over the links as often as the
-strategy says; a passage hides behind the computation of the blocks around it, except for the first block, which nothing precedes.
-Every collective costs a latency that grows with the number of nodes it crosses.
+The model. The compute time of n devices is that of one device on its own share. Weights are communicated as often as the
+strategy requires; communication overlaps with the computation of neighboring blocks, except for the first block.
+Every collective has a latency that grows with the number of nodes.
 """
 import argparse
 import dataclasses
@@ -42,12 +42,12 @@ class Work:
 
 
 def passage(work, cluster, n, size):
-    """Seconds in which (n - 1) / n of `size` bytes for each parameter pass, block by block."""
+    """Seconds to communicate (n - 1) / n of `size` bytes per parameter, block by block."""
     return work.parameters * size * (n - 1) / n / cluster.rate(n) + work.blocks * cluster.delay(n)
 
 
 def hidden(communication, computation, blocks):
-    """What of a passage shows: its first block, and whatever the computation is too short to hide."""
+    """The exposed communication: its first block, and what the computation is too short to hide."""
     return communication / blocks + max(0.0, communication * (blocks - 1) / blocks - computation)
 
 

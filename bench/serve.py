@@ -1,5 +1,5 @@
-"""What HTTP adds to the engine: 64 streams beside build/engine_bench with as many requests (one request with 64 prompts where that is not built), memory
-of idle streams, cost of a request behind a queue, memory after 3,000 requests of varied lengths."""
+"""Overhead of HTTP over the engine: 64 streams compared with build/engine_bench with as many requests (or one request with 64 prompts if it is not built), memory
+of idle streams, cost of a request behind a long queue, memory after 3,000 requests of varied lengths."""
 import argparse
 import json
 import os
@@ -40,7 +40,7 @@ class Server:
             return json.load(answer)
 
     def all_in_one(self, answers, tokens, salt):
-        """So many prompts of the load test's kind in one request: the engine's work with HTTP once. (tokens, seconds)"""
+        """The load test's prompts in one request, with HTTP overhead once. Returns (tokens, seconds)."""
         prompts = [self.post("/tokenize", {"messages": [{"role": "user", "content": f"Text {salt}-{i}: river stone light"}]})["tokens"] for i in range(answers)]
         began = time.monotonic()
         reply = self.post("/v1/completions", {"prompt": prompts, "max_tokens": tokens, "temperature": 0, "ignore_eos": True})
@@ -56,7 +56,7 @@ class Server:
         return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name + "{"))
 
     def processor_seconds(self):
-        """(of the thread that does all I/O, of all threads)"""
+        """(of the I/O thread, of all threads)"""
         def read(path):
             fields = open(path).read().rsplit(")", 1)[1].split()
             return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -75,7 +75,7 @@ class Server:
 
 
 def engine_alone(server, model, streams, tokens, prompt, turn):
-    """(tokens a second, seconds until all have their first token) of the engine without HTTP, or with HTTP once."""
+    """(tokens per second, seconds until all have their first token) of the engine without HTTP, or with a single HTTP request."""
     if ENGINE.exists():
         words = [ENGINE, "--model", model, "--batch", streams, "--prompt", prompt, "--tokens", tokens]
         done = json.loads(subprocess.run([str(w) for w in words], capture_output=True, text=True, check=True).stdout)
@@ -134,7 +134,7 @@ def queue_cost(model):
 
 
 def growth(model, requests):
-    """Resident memory while prompts of every length pass through in every company."""
+    """Resident memory over prompts of varied lengths and concurrency."""
     lengths = random.Random(0)
     with Server(model, "--vllm_enable_prefix_caching", "false") as server:
         sizes, served = {}, 0

@@ -1,4 +1,4 @@
-"""hone's chat template rendering against jinja2's (as transformers sets it up): the same template, conversation and run.
+"""Chat template rendering: hone and jinja2 (as configured by transformers) with the same template and conversation.
 
 usage: bench/template.py TEMPLATE.jinja [path of template_bench]"""
 import json

@@ -2,9 +2,9 @@
 """Tenants of `hone serve-tinker` on one NVIDIA GPU, over plain HTTP: the SDK is not needed on that machine.
 
     bench/tinker_gpu.py [--shape qwen2-7b] [--tenants 32] [--tokens 512] [--rounds 5] [--work FOLDER] [--out FILE]
-    bench/tinker_gpu.py --shape qwen2-tiny --tenants 4 --tokens 32    # on a CPU, to see that it runs
+    bench/tinker_gpu.py --shape qwen2-tiny --tenants 4 --tokens 32    # on a CPU, as a smoke test
 
-Each tenant trains a LoRA of its own (rank 8) on one shared base with random bf16 weights: forward_backward of one datum and optim_step. A round sends
+Each tenant trains its own LoRA (rank 8) on one shared base with random bf16 weights: forward_backward of one datum and optim_step. A round sends
 the steps of all tenants; `at once` waits after the last, `in turn` after each.
 """
 import argparse
@@ -84,7 +84,7 @@ class Tenant:
 
 
 def best(server, tenants, tokens, rounds, in_turn):
-    """Seconds of the best round and the losses of the last."""
+    """Seconds of the best round, and the losses of the last."""
     pool, seconds = concurrent.futures.ThreadPoolExecutor(max(1, len(tenants))), []
     for _ in range(rounds):
         began = time.monotonic()

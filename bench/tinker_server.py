@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The tinker server beside `hone sft`: what a request costs beyond its passes, runs in one pass beside one after the other, memory of waiting clients.
+"""The tinker server compared with `hone sft`: overhead of a request beyond its model passes, several runs in one pass or sequentially, memory of waiting clients.
 
     tools/make_model.py --family qwen2 --size 0.5b --out models/qwen2-0.5b
     bench/tinker_server.py --model models/qwen2-0.5b [--tokens 128] [--steps 4] [--runs 16]
 
-Rows are kept in bench/results/tinker-COMMIT.json as they come.
+Results are written to bench/results/tinker-COMMIT.json.
 """
 import argparse
 import json
@@ -53,7 +53,7 @@ def datum(tokens):
 
 
 def overhead(bench, tokens, steps):
-    """Wall time of forward_backward and optim_step at the client, and how much of it was spent in passes over the model."""
+    """Wall time of forward_backward and optim_step at the client, and the part spent in model passes."""
     client, data = bench.client(), [datum(tokens)]
     client.forward_backward(data, "cross_entropy").result()
     client.optim_step(ADAM).result()
@@ -69,7 +69,7 @@ def overhead(bench, tokens, steps):
 
 
 def command_line(model, tokens, steps, folder):
-    """Seconds of a step of `hone sft` on rows of about as many tokens, all of them labeled, by its own log."""
+    """Seconds per step of `hone sft` on rows of about as many tokens, all labeled, from its log."""
     rows = folder / "rows.jsonl"
     rows.write_text("".join(json.dumps({"text": "one two three four five six seven eight " * (tokens // 8)}) + "\n" for _ in range(steps + 2)))
     subprocess.run([BINARY, "pt", "--model", model, "--dataset", rows, "--output_dir", folder / "run", "--add_version", "false", "--torch_dtype", "float32", "--split_dataset_ratio", "0", "--tuner_type", "lora",
@@ -82,7 +82,7 @@ def command_line(model, tokens, steps, folder):
 
 
 def together(bench, clients, tokens, rounds=3):
-    """Seconds of a step of every run, the best of `rounds`: one after the other, and by the number of runs that send theirs at once."""
+    """Seconds per step of all runs, best of `rounds`: sequentially, and by the number of concurrent runs."""
     data = [datum(tokens)]
 
     def step(clients, wait=False):

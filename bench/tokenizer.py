@@ -1,4 +1,4 @@
-"""Speed of hone's tokenizer against the `tokenizers` package: same texts, same run, one thread.
+"""Speed of hone's tokenizer and the `tokenizers` package on the same texts, one thread.
 
     bench/tokenizer.py [--bench build/tokenizer_bench]
 

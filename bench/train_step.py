@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""LoRA training steps of one model folder: hone beside transformers + peft, same machine, same run, printed as ratios.
+"""LoRA training steps of one model folder: hone and transformers + peft in the same run, printed as ratios.
 
     bench/train_step.py --model models/qwen2-0.5b [--bench build/train_step_bench] [--dtype float32] [--device cpu]
 """

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""LoRA on the language model of a vision model on one NVIDIA GPU: `hone sft` on PNG files beside transformers + peft on pixels that are ready.
+"""LoRA on the language model of a vision model on one NVIDIA GPU: `hone sft` on PNG files and transformers + peft on preprocessed pixels.
 
     bench/vision_gpu.py [--images 8] [--steps 15] [--work FOLDER] [--only hone|peer] [--out FILE]
-    bench/vision_gpu.py --shape qwen2-tiny --steps 6 --images 1       # on a CPU, to see that both sides run
+    bench/vision_gpu.py --shape qwen2-tiny --steps 6 --images 1       # on a CPU, as a smoke test
 
-Qwen2.5-VL-3B's shape with random bf16 weights. A row is one picture of 896 x 896 pixels, 1024 tokens, and text up to 1152 tokens in all; a step is
-`--images` such rows. The tower is frozen on both sides. hone decodes and resizes the files on its loader's threads within the steps; the peer is
-given random patches on the device, so that its steps are the model's alone (sdpa, autocast to bf16, fused AdamW, clipping).
+Qwen2.5-VL-3B's shape with random bf16 weights. A row is one image of 896 x 896 pixels, 1024 tokens, and text up to 1152 tokens in all; a step is
+`--images` such rows. The tower is frozen on both sides. hone decodes and resizes the files on its loader's threads within the steps; the peer gets
+random patches on the device, so that its steps contain only the model (sdpa, autocast to bf16, fused AdamW, clipping).
 """
 import argparse
 import json
@@ -62,7 +62,7 @@ print(json.dumps({"step_seconds": (time.perf_counter() - began) / s["steps"], "g
 
 
 def make_model(shape, folder):
-    """gpu.py's decoder under Qwen2.5-VL's name, with a tower beside it and its tokens in the tokenizer. The folder has its name only when it is whole."""
+    """gpu.py's decoder as Qwen2.5-VL, with a vision tower and its tokens in the tokenizer. The folder is renamed when complete."""
     import torch
     whole, folder = folder, folder.with_name(f"{folder.name}.decoder")
     shutil.rmtree(folder, ignore_errors=True)
@@ -101,7 +101,7 @@ def make_model(shape, folder):
 
 
 def write_png(path, draw):
-    """Coarse coloured cells, so that a file is as small as a photograph's; by hand, since this machine may have no Pillow."""
+    """Coarse colored cells, so that a file is as small as a photograph's; written by hand, since Pillow may be missing."""
     cells = [[bytes(draw.randrange(256) for _ in range(3)) for _ in range(SIDE // 16)] for _ in range(SIDE // 16)]
     lines = b"".join((b"\0" + b"".join(cell * 16 for cell in row)) * 16 for row in cells)
 
@@ -113,7 +113,7 @@ def write_png(path, draw):
 
 
 def write_rows(folder, count):
-    """Answers are longer than a row, whose text is cut to the length."""
+    """Responses are longer than a row and are truncated."""
     draw, rows = random.Random(0), []
     for i in range(count):
         path = folder / f"{i}.png"

@@ -1,4 +1,4 @@
-"""What bench/grpo.py and bench/ppo.py share: prompts, a model, and trl's trainer in a process of its own."""
+"""Shared by bench/grpo.py and bench/ppo.py: prompts, a model, and trl's trainer in a separate process."""
 import json
 import pathlib
 import random
@@ -22,17 +22,17 @@ def make_model(size, folder):
     subprocess.run([sys.executable, ROOT / "tools/make_model.py", "--family", "qwen2", "--size", size, "--out", folder], check=True, capture_output=True)
 
 
-def steps_of_hone(words, folder):
-    """Runs hone with these words and gives the logged lines of its steps."""
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+def run_hone_steps(command, folder):
+    """Runs hone and returns the logged lines of its steps."""
+    done = subprocess.run([str(argument) for argument in command], capture_output=True, text=True)
     if done.returncode:
         sys.exit(done.stderr[-2000:])
     lines = map(json.loads, pathlib.Path(f"{folder}/logging.jsonl").read_text().splitlines())
     return [line for line in lines if "grad_norm" in line]
 
 
-def result_of_child(script, *child, environment=None):
-    """What the script's own `--child` process printed behind RESULT; None, with its error shown, where it printed nothing."""
+def run_child(script, *child, environment=None):
+    """The RESULT line of the script's own `--child` process; None if there is none, after printing its error."""
     done = subprocess.run([sys.executable, script, *sys.argv[1:], "--child", *child], capture_output=True, text=True, env=environment)
     result = next((json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("RESULT ")), None)
     if not result:
@@ -41,7 +41,7 @@ def result_of_child(script, *child, environment=None):
 
 
 def print_ratio(ours, theirs, what):
-    """`theirs` are the seconds of trl's steps; the first one warms up."""
+    """`theirs`: seconds of trl's steps, of which the first is warm-up."""
     mean = sum(theirs[1:]) / len(theirs[1:])
     print(f"trl   {mean:7.3f} s a step of {what}")
     print(f"ratio {mean / ours:7.2f}")
