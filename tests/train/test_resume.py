@@ -143,7 +143,7 @@ def test_second_signal_leaves_at_once(sft, model_folder, dataset, tmp_path):
     stuck = {"HONE_FAULT": "checkpoint.before_rename:sleep"}  # the save that the first asks for takes a minute
     process = start(model_folder, dataset, tmp_path / "run", env=stuck, max_steps=100000, save_steps=100000)
     process.send_signal(signal.SIGINT)
-    while "once more leaves at once" not in process.stderr.readline():
+    while "a second signal exits at once" not in process.stderr.readline():
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=300)

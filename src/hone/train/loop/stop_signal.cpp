@@ -20,7 +20,7 @@ static_assert(std::atomic<int>::is_always_lock_free, "a handler may touch it onl
 // Only async-signal-safe calls here: an atomic exchange, write and _exit.
 extern "C" void note_signal(int number) {
   if (g_received.exchange(number) != 0) ::_exit(number == SIGINT ? static_cast<int>(ExitCode::interrupted) : 128 + number);
-  static constexpr std::string_view kNotice = "\nstopping: saving a checkpoint after this step; once more leaves at once\n";
+  static constexpr std::string_view kNotice = "\nstopping: saving a checkpoint after this step; a second signal exits at once\n";
   [[maybe_unused]] auto written = ::write(2, kNotice.data(), kNotice.size());
 }
 
