@@ -136,7 +136,7 @@ def assert_same(run, one):
         worst, name = worst_gradient(run, one, step)
         assert worst < 1e-5, f"step {step}: {name} differs by {worst:.1e} of its largest gradient"
     norms, expected = ([event["grad_norm"] for event in each.log() if "grad_norm" in event] for each in (run, one))
-    assert norms == pytest.approx(expected, rel=1e-5)
+    assert norms == pytest.approx(expected, rel=1e-5, abs=2e-8)  # a log has eight decimals
 
 
 LAYOUT = {"tensor_parallel_size", "sequence_parallel", "expert_parallel_size", "expert_tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size",

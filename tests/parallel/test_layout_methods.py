@@ -3,7 +3,7 @@ import json
 import random
 
 import pytest
-from layouts_testing import ADAPTED, EVERYWHERE, ON_EXPERTS, SHAPE, STEPS, assert_same, experts, many_experts, settings, worst_gradient
+from layouts_testing import ADAPTED, EVERYWHERE, ON_EXPERTS, SHAPE, STEPS, assert_same, experts, many_experts, one_key_head_and_biases, settings, worst_gradient
 from parallel_testing import GLOBAL_BATCH, sentence
 
 TENSOR, STAGES, CONTEXT, EXPERT, CUT = "tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size", "expert_parallel_size", "expert_tensor_parallel_size"
@@ -31,10 +31,22 @@ def dense():
     return Qwen3ForCausalLM(Qwen3Config(**{**SHAPE, "num_hidden_layers": 4}, tie_word_embeddings=True))
 
 
+def critic(blocks=2):
+    from transformers import Qwen3Config, Qwen3ForSequenceClassification
+    return Qwen3ForSequenceClassification(Qwen3Config(**{**SHAPE, "num_hidden_layers": blocks}, num_labels=1, tie_word_embeddings=False))
+
+
+def four_block_critic():
+    return critic(4)
+
+
 IN_PARTS = dict(per_device_train_batch_size=2, gradient_accumulation_steps=GLOBAL_BATCH // 2)  # a pipeline takes micro-batches
 DPO, KTO, RM = dict(rlhf_type="dpo", rpo_alpha=0.1), dict(rlhf_type="kto"), dict(rlhf_type="rm", center_rewards_coefficient=0.1)
-GKD = dict(rlhf_type="gkd", lmbda=0.5, max_completion_length=8, temperature=1)
-GRPO = dict(rlhf_type="grpo", reward_funcs="soft_overlong", soft_max_length=12, soft_cache_length=6, num_generations=4, max_completion_length=10, beta=0.04, temperature=1)
+GKD = dict(rlhf_type="gkd", lmbda=0.5, max_completion_length=8, temperature=1, log_completions="true")
+GRPO = dict(rlhf_type="grpo", reward_funcs="soft_overlong", soft_max_length=12, soft_cache_length=6, num_generations=4, max_completion_length=10, beta=0.04, temperature=1,
+            log_completions="true")
+PPO = dict(rlhf_type="ppo", reward_funcs="soft_overlong", soft_max_length=12, soft_cache_length=6, max_completion_length=10, num_ppo_epochs=2, temperature=1, log_completions="true")
+GREEDY = dict(top_k=1)
 WHOLE = dict(tuner_type="full")  # a reference is a second model, in parts as the first
 LAYOUTS = {  # processes, model, layout, rows, options
     "dpo, full, tp 2, balanced": (2, experts, {TENSOR: 2}, "pairs", {**DPO, **WHOLE, "router_aux_loss_coef": 0.01}),
@@ -42,8 +54,12 @@ LAYOUTS = {  # processes, model, layout, rows, options
     "kto, lora on experts, tp 2, etp 1": (2, experts, {TENSOR: 2, CUT: 1}, "verdicts", {**KTO, **ON_EXPERTS}),
     "rm, full, tp 2": (2, dense, {TENSOR: 2}, "pairs", {**RM, **WHOLE}),
     "rm, lora, tp 2, sequence parallel": (2, dense, {TENSOR: 2, "sequence_parallel": "true"}, "pairs", {**RM, **ADAPTED}),
-    "gkd, lora, tp 2": (2, dense, {TENSOR: 2}, "answers", {**GKD, **EVERYWHERE, "sft_alpha": 0.2}),
+    "gkd, lora, tp 2, greedy": (2, dense, {TENSOR: 2}, "answers", {**GKD, **EVERYWHERE, **GREEDY, "sft_alpha": 0.2}),
     "grpo, lora, tp 2": (2, dense, {TENSOR: 2}, "prompts", {**GRPO, **EVERYWHERE, "log_entropy": "true"}),
+    "grpo, full, one key head, biases, tp 2, sequence parallel": (2, one_key_head_and_biases, {TENSOR: 2, "sequence_parallel": "true"}, "prompts", {**GRPO, **WHOLE}),
+    "grpo, lora on experts, tp 2, ep 2": (2, experts, {TENSOR: 2, EXPERT: 2, CUT: 1}, "prompts", {**GRPO, **ON_EXPERTS}),
+    "ppo, lora, value model, tp 2, sequence parallel": (2, dense, {TENSOR: 2, "sequence_parallel": "true"}, "prompts", {**PPO, **ADAPTED, "value_model": critic}),
+    "ppo, full, value head, tp 2": (2, dense, {TENSOR: 2}, "prompts", {**PPO, **WHOLE, "value_model": "policy"}),
     "dpo, full, two stages": (2, dense, {STAGES: 2}, "pairs", {**DPO, **WHOLE, **IN_PARTS}),
     "bco, full, two stages": (2, dense, {STAGES: 2}, "pairs", {**WHOLE, **IN_PARTS, "rlhf_type": "dpo", "loss_type": "bco_pair"}),
     "kto, lora, two stages": (2, dense, {STAGES: 2}, "verdicts", {**KTO, **ADAPTED, **IN_PARTS}),
@@ -51,10 +67,15 @@ LAYOUTS = {  # processes, model, layout, rows, options
     "gkd, lora, two stages": (2, dense, {STAGES: 2}, "answers", {**GKD, **EVERYWHERE, **IN_PARTS}),
     "grpo, full, two stages": (2, dense, {STAGES: 2}, "prompts", {**GRPO, **WHOLE, **IN_PARTS}),
     "grpo, lora, interleaved stages, tensor parallel": (4, dense, {STAGES: 2, TENSOR: 2, "virtual_pipeline_parallel_size": 2}, "prompts", {**GRPO, **EVERYWHERE, **IN_PARTS}),
+    "ppo, full, value model, two stages": (2, dense, {STAGES: 2}, "prompts", {**PPO, **WHOLE, **IN_PARTS, "value_model": critic}),
+    "ppo, lora, value model, interleaved stages, tensor parallel": (4, dense, {STAGES: 2, TENSOR: 2, "virtual_pipeline_parallel_size": 2}, "prompts", {**PPO, **ADAPTED, **IN_PARTS, "value_model": four_block_critic}),
+    "ppo, lora, value head, two stages": (2, dense, {STAGES: 2}, "prompts", {**PPO, **ADAPTED, **IN_PARTS, "value_model": "policy"}),
     "kto, lora, sequences over two ranks": (2, dense, {CONTEXT: 2}, "verdicts", {**KTO, **ADAPTED}),
     "rm, full, sequences over two ranks": (2, dense, {CONTEXT: 2}, "pairs", {**RM, **WHOLE}),
     "gkd, lora, sequences over two ranks": (2, dense, {CONTEXT: 2}, "answers", {**GKD, **EVERYWHERE, "sft_alpha": 0.2}),
     "grpo, lora, sequences over two ranks": (2, dense, {CONTEXT: 2}, "prompts", {**GRPO, **EVERYWHERE, "log_entropy": "true"}),
+    "ppo, lora, value model, sequences over two ranks": (2, dense, {CONTEXT: 2}, "prompts", {**PPO, **ADAPTED, "value_model": critic, "log_entropy": "true"}),
+    "ppo, full, value head, sequences over two ranks, two stages": (4, dense, {CONTEXT: 2, STAGES: 2}, "prompts", {**PPO, **WHOLE, **IN_PARTS, "value_model": "policy"}),
     "grpo, full, sequences over two ranks, two stages": (4, dense, {CONTEXT: 2, STAGES: 2}, "prompts", {**GRPO, **WHOLE, **IN_PARTS, "importance_sampling_level": "sequence"}),
 }
 
@@ -64,15 +85,32 @@ def run_of(train, folder, rows, world, layout, data, options):
     return train(folder, world, verb="rlhf", dataset=rows[data], **layout, **{"per_device_train_batch_size": GLOBAL_BATCH // copies, **options})
 
 
+def generated(run):
+    """Prompts, completions, rewards and advantages of all rollouts."""
+    file = run.folder / "completions.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def assert_same_completions(run, one):
+    tables, expected = generated(run), generated(one)
+    assert len(tables) == len(expected)
+    for ours, theirs in zip(tables, expected):
+        assert ours.keys() == theirs.keys()
+        for name, values in theirs.items():
+            assert ours[name] == (pytest.approx(values, abs=1e-4) if isinstance(values[0], float) else values), name
+
+
 @pytest.mark.parametrize("case", LAYOUTS)
 def test_methods_train_as_in_one_process(train, models, rows, tmp_path, case, figure):
-    """Losses, every gradient, norms. An answer is drawn by its own seed, whichever process writes it."""
+    """Losses, every gradient, norms, completions and their rewards. An answer is drawn by its own seed, whichever processes write it."""
     world, make, layout, data, options = LAYOUTS[case]
     teacher = {"teacher_model": models(many_experts)} if options["rlhf_type"] == "gkd" else {}
-    options = settings(models(make), **teacher, **options)
+    options = settings(models(make), **{key: models(value) if callable(value) else value for key, value in {**teacher, **options}.items()})
     run = run_of(train, tmp_path / "spread", rows, world, layout, data, options)
     one = run_of(train, tmp_path / "one", rows, 1, {}, data, options)
     assert_same(run, one)
+    assert_same_completions(run, one)
+    assert bool(generated(one)) == (options["rlhf_type"] in ("grpo", "gkd", "ppo"))
     remembered, expected = (json.loads((each.folder / f"checkpoint-{STEPS}" / "hone_state.json").read_text())["train"]["method"] for each in (run, one))
     assert remembered == (expected and pytest.approx(expected, rel=1e-4)), "what a loss remembers is that of the stage which computes it"
     figure(f"{case}: gradients within {worst_gradient(run, one, STEPS)[0]:.0e}")

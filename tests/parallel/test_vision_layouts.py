@@ -1,4 +1,4 @@
-"""Vision-language models in tensor, pipeline and expert parallel layouts train like one process: losses, every gradient of language model, tower and aligner, files."""
+"""Vision-language models in tensor, pipeline, context and expert parallel layouts train like one process: losses, every gradient of language model, tower and aligner, files."""
 import json
 import pathlib
 import random
@@ -26,6 +26,8 @@ CASES = {  # processes, family, what is trained, layout
     "features that travel": (2, "qwen3_vl_moe", FULL, dict(pipeline_parallel_size=2, decoder_first_pipeline_num_layers=1, **in_parts(2, 4))),
     "features that travel, interleaved, tensor and expert parallel": (4, "qwen3_vl_moe", FULL, dict(
         pipeline_parallel_size=2, virtual_pipeline_parallel_size=2, tensor_parallel_size=2, expert_parallel_size=2, expert_tensor_parallel_size=1, **in_parts(4, 2))),
+    "sequences over two ranks": (2, "qwen2_5_vl", FULL, dict(context_parallel_size=2, **in_parts(8, 1))),
+    "sequences over two ranks, features that travel": (4, "qwen3_vl_moe", FULL, dict(context_parallel_size=2, pipeline_parallel_size=2, decoder_first_pipeline_num_layers=1, **in_parts(2, 4))),
     "pairs, two stages, tensor parallel": (4, "qwen2_5_vl", dict(**FULL, rlhf_type="dpo"), dict(pipeline_parallel_size=2, tensor_parallel_size=2, **in_parts(2, 4))),
     "two stages, expert parallel, lora on experts, frozen tower": (4, "qwen3_vl_moe", ON_EXPERTS, dict(pipeline_parallel_size=2, expert_parallel_size=2, **in_parts(2, 2))),
 }
