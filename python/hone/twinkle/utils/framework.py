@@ -23,7 +23,7 @@ class Torch:
         """Whether there is a GPU."""
         import torch
 
-        return torch.cuda.is_available()
+        return bool(torch.cuda.is_available())
 
     @staticmethod
     def is_npu_available() -> bool:
