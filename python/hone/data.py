@@ -73,8 +73,9 @@ class Template:
         """The text of token ids."""
         return self._template.decode(_ids(ids), skip_special_tokens)
 
-    def encode(self, row: Row) -> dict[str, np.ndarray]:
-        """A row such as {"messages": […]} or {"query": …, "response": …} as input_ids, labels and, where answers weigh differently, weights."""
+    def encode(self, row: Row) -> dict[str, Any]:
+        """A row such as {"messages": […]} or {"query": …, "response": …} as input_ids, labels and, where answers weigh differently, weights; with
+        images, videos or audios also media, which Batch.from_rows reads."""
         return _arrays(self._template.encode(_row(row)))
 
     def prompt(self, messages: str | Sequence[Mapping[str, Any]] | Row) -> list[int]:
@@ -82,11 +83,13 @@ class Template:
         return self._template.prompt(_row(messages))
 
 
-def _arrays(encoded: tuple[list[int], list[int], list[float]]) -> dict[str, np.ndarray]:
-    ids, labels, weights = encoded
-    arrays: dict[str, np.ndarray] = {"input_ids": np.array(ids, np.int64), "labels": np.array(labels, np.int64)}
+def _arrays(encoded: tuple[list[int], list[int], list[float], _hone.Media | None]) -> dict[str, Any]:
+    ids, labels, weights, media = encoded
+    arrays: dict[str, Any] = {"input_ids": np.array(ids, np.int64), "labels": np.array(labels, np.int64)}
     if weights:
         arrays["weights"] = np.array(weights, np.float32)
+    if media is not None:
+        arrays["media"] = media
     return arrays
 
 
@@ -104,8 +107,8 @@ class Dataset:
     def __len__(self) -> int:
         return len(self._dataset)
 
-    def __getitem__(self, index: int) -> dict[str, np.ndarray]:
-        """Row `index` as input_ids, labels and weights."""
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        """Row `index` as Template.encode returns it."""
         if index < 0:
             index += len(self)
         if not 0 <= index < len(self):
@@ -122,12 +125,13 @@ class Batch:
     @classmethod
     def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> Batch:
         """Of rows with `input_ids`, `labels` (as many; -100 where nothing is learned; without them every token is) and `weights`, each a
-        list, a numpy array or a torch tensor. Labels stand at their own token: the shift by one happens here."""
+        list, a numpy array or a torch tensor, and `media` as Template.encode returns them. Labels stand at their own token: the shift by one
+        happens here."""
         encoded = []
         for row in rows:
             ids = _ids(row["input_ids"])
             weights = [] if row.get("weights") is None else [float(weight) for weight in row["weights"]]
-            encoded.append((ids, ids if row.get("labels") is None else _ids(row["labels"]), weights))
+            encoded.append((ids, ids if row.get("labels") is None else _ids(row["labels"]), weights, row.get("media")))
         return cls(_hone.Batch.make(encoded))
 
     @property

@@ -43,10 +43,12 @@ class Trainer:
     def __init__(self, model: Model, tuner: LoraConfig | str = LoraConfig(), *, learning_rate: float | None = None, total_steps: int = 0,
                  lr_scheduler: str | None = None, warmup_steps: float = 0, warmup_ratio: float = 0, optimizer: str = "adamw_torch",
                  weight_decay: float = 0.1, adam_beta1: float = 0.9, adam_beta2: float = 0.95, adam_epsilon: float = 1e-8,
-                 gradient_checkpointing: bool = True, master_weights: bool = False, seed: int = 42, mesh: DeviceMesh | None = None) -> None:
+                 gradient_checkpointing: bool = True, master_weights: bool = False, seed: int = 42, mesh: DeviceMesh | None = None,
+                 freeze_llm: bool = False, freeze_vit: bool = True, freeze_aligner: bool = True) -> None:
         """`tuner`: a LoraConfig, or "full". `learning_rate` None: 1e-4, of full tuning 1e-5. `total_steps` is how long the schedule lasts;
         `lr_scheduler` None: cosine, and constant without `total_steps`. `mesh`: processes that train together; each makes the same calls with
-        rows of its own, and losses, gradients and norms are those of all."""
+        rows of its own, and losses, gradients and norms are those of all. `freeze_llm`, `freeze_vit` and `freeze_aligner`: parts of a model
+        with towers that do not train, as in `hone sft`."""
         full = tuner == "full"
         if isinstance(tuner, LoraConfig):
             require(tuner.rank >= 1, "rank", tuner.rank, "1 or more")
@@ -66,7 +68,8 @@ class Trainer:
                     "learning_rate": learning_rate if learning_rate is not None else 1e-5 if full else 1e-4, "total_steps": total_steps,
                     "lr_scheduler": lr_scheduler, "warmup_steps": warmup_steps, "warmup_ratio": warmup_ratio, "optimizer": optimizer,
                     "weight_decay": weight_decay, "adam_beta1": adam_beta1, "adam_beta2": adam_beta2, "adam_epsilon": adam_epsilon,
-                    "gradient_checkpointing": gradient_checkpointing, "master_weights": master_weights, "seed": seed}
+                    "gradient_checkpointing": gradient_checkpointing, "master_weights": master_weights, "seed": seed, "freeze_llm": freeze_llm,
+                    "freeze_vit": freeze_vit, "freeze_aligner": freeze_aligner}
         settings["args"] = {"model": model.folder, **{name: value for name, value in settings.items() if name not in ("lora", "adapters")}}
         self._trainer = _hone.Trainer.make(model._model, json.dumps(settings), mesh._processes if mesh else None)
 

@@ -16,7 +16,12 @@ namespace hone::python {
 namespace {
 
 using Tokens = std::vector<text::TokenId>;
-using Encoded = std::tuple<Tokens, Tokens, std::vector<float>>;  // ids, labels, weights
+// Images, videos and sounds of a row, in the places of its tokens. They are read when its batch is made.
+struct Media {
+  std::vector<data::Picture> pictures;
+  std::vector<data::Sound> sounds;
+};
+using Encoded = std::tuple<Tokens, Tokens, std::vector<float>, std::optional<Media>>;  // ids, labels, weights
 
 struct Dataset {
   std::shared_ptr<const data::ConversationSource> rows;
@@ -77,7 +82,26 @@ data::Conversation one_row(const std::string& text, bool prompt) {
   return read_rows({text}, prompt)->at(0).or_throw(ExitCode::bad_data, "row");
 }
 
-Encoded encoded(const data::Sample& sample) { return {sample.ids, sample.labels, sample.loss_scale}; }
+Encoded encoded(const data::Sample& sample) {
+  std::optional<Media> media;
+  if (!sample.pictures.empty() || !sample.sounds.empty()) media = Media{sample.pictures, sample.sounds};
+  return {sample.ids, sample.labels, sample.loss_scale, std::move(media)};
+}
+
+// A program may have changed the ids since they were encoded.
+void check_placeholders(const Media& media, const Tokens& ids) {
+  auto check = [&](const auto& medium, int64_t tokens, text::TokenId placeholder) {
+    for (int64_t i = 0; i < tokens; ++i)
+      if (const auto place = medium.place(i); place >= ids.size() || ids[place] != placeholder)
+        throw UserError(ExitCode::bad_data, fmt::format("input_ids have no placeholders for {}", medium.source),
+                        "pass the ids and the media that one call of Template.encode() returned");
+  };
+  for (const auto& picture : media.pictures) {
+    check(picture, picture.plan.tokens, picture.placeholder());
+    for (const auto& crop : picture.crops) check(crop, crop.plan.tokens, crop.placeholder());
+  }
+  for (const auto& sound : media.sounds) check(sound, sound.tokens, sound.config->pad);
+}
 
 data::Truncation truncation_called(const std::string& name) {
   if (name == "delete") return data::Truncation::drop;
@@ -109,7 +133,7 @@ Template open_template(const std::string& model, const std::optional<std::string
 
 data::Batch make_batch(const std::vector<Encoded>& rows) {
   std::vector<data::SamplePack> packs;
-  for (const auto& [ids, labels, weights] : rows) {
+  for (const auto& [ids, labels, weights, media] : rows) {
     if (ids.empty() || labels.size() != ids.size() || (!weights.empty() && weights.size() != ids.size()))
       throw UserError(ExitCode::bad_data,
                       fmt::format("row {} has {} input_ids, {} labels and {} weights", packs.size(), ids.size(), labels.size(),
@@ -119,6 +143,11 @@ data::Batch make_batch(const std::vector<Encoded>& rows) {
     sample.ids = ids;
     sample.labels = labels;
     sample.loss_scale = weights;
+    if (media) {
+      check_placeholders(*media, ids);
+      sample.pictures = media->pictures;
+      sample.sounds = media->sounds;
+    }
     packs.push_back({std::move(sample)});
   }
   if (packs.empty()) throw UserError(ExitCode::bad_data, "a batch of no rows", "expected one or more");
@@ -205,8 +234,13 @@ void bind_data(nb::module_& m) {
           },
           nb::arg("index"));
 
+  nb::class_<Media>(m, "Media")
+      .def_prop_ro("num_images", [](const Media& self) { return self.pictures.size(); })
+      .def_prop_ro("num_sounds", [](const Media& self) { return self.sounds.size(); });
+
   nb::class_<data::Batch>(m, "Batch")
-      .def_static("make", make_batch, nb::arg("rows"))
+      .def_static(
+          "make", [](const std::vector<Encoded>& rows) { return without_gil([&] { return make_batch(rows); }); }, nb::arg("rows"))
       .def_prop_ro("input_ids", [](const data::Batch& self) { return self.tokens_t; })
       .def_prop_ro("position_ids", [](const data::Batch& self) { return self.positions_t; })
       .def_prop_ro("targets", [](const data::Batch& self) { return self.targets_t; })

@@ -45,6 +45,9 @@ train::StepwiseConfig config_of(const Json& given, const Model& model) {
     config.tuner.lora.dora = lora.at("use_dora").get<bool>();
     config.tuner.lora.init = lora.at("init_weights").get<std::string>();
   }
+  config.tuner.frozen_parts = {.llm = given.at("freeze_llm").get<bool>(),
+                               .vit = given.at("freeze_vit").get<bool>(),
+                               .aligner = given.at("freeze_aligner").get<bool>()};
   for (const auto& adapter : given.at("adapters")) config.tuner.adapters.emplace_back(adapter.get<std::string>());
   tuner::validate(config.tuner);
   config.optimizer.name = given.at("optimizer").get<std::string>();

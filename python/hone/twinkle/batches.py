@@ -49,7 +49,7 @@ class Rows:
             ids = _array(feature["input_ids"])
             labels = np.full_like(ids, IGNORE)
             labels[1:] = _array(feature["labels"])[:-1] if feature.get("labels") is not None else ids[1:]
-            rows.append({"input_ids": ids, "labels": labels})
+            rows.append({"input_ids": ids, "labels": labels, "media": feature["media"].handle if feature.get("media") is not None else None})
         return Batch.from_rows(rows or [_NOTHING])
 
     def padded(self, packed: torch.Tensor, value: float = 0.0) -> torch.Tensor:

@@ -35,6 +35,7 @@ class InputFeature(TypedDict, total=False):
     attention_mask: Any
     position_ids: Any
     length: int
+    media: Any  # of a row with images, videos or audios
 
 
 class ModelOutput(dict[str, Any]):

@@ -1,6 +1,8 @@
 """Conversations to tokens, as the model's own template has them."""
 from __future__ import annotations
 
+import base64
+import io
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -19,6 +21,36 @@ _UNLIMITED = 1 << 30
 
 def _columns_to_rows(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [dict(zip(columns, values)) for values in zip(*columns.values())]
+
+
+_TAGS = {"images": "<image>", "videos": "<video>", "audios": "<audio>"}
+
+
+def _source(medium: Any) -> Any:
+    """A medium as hone's rows have it: a path, an address, a data: URI or {"bytes": base64}. Scripts also have pictures and bytes."""
+    if isinstance(medium, (bytes, bytearray)):
+        return {"bytes": base64.b64encode(medium).decode()}
+    if hasattr(medium, "save") and hasattr(medium, "mode"):  # PIL's
+        file = io.BytesIO()
+        medium.save(file, "PNG")
+        return {"bytes": base64.b64encode(file.getvalue()).decode()}
+    return medium
+
+
+class RowMedia:
+    """The media of a row that was encoded. It travels to other processes as the row, and is read there."""
+
+    def __init__(self, template: Template, row: dict[str, Any]) -> None:
+        self.template = template
+        self.row = row
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"template": self.template, "row": self.row}
+
+    @cached_property
+    def handle(self) -> Any:
+        """hone's own, in the places that the row's tokens have for them."""
+        return self.template.encoder.encode(self.row)["media"]
 
 
 class Template:
@@ -43,9 +75,12 @@ class Template:
         return data.Template(local_name(self.model_id), system=self.default_system, max_length=_UNLIMITED, enable_thinking=self.enable_thinking)
 
     def _row(self, trajectory: Mapping[str, Any]) -> dict[str, Any]:
-        if any(trajectory.get(name) for name in ("images", "videos", "audios")):
-            raise not_supported("a row with images, videos or sounds", "train it with hone sft, which reads them")
-        row: dict[str, Any] = {"messages": [{name: value for name, value in message.items() if value is not None} for message in trajectory["messages"]]}
+        row: dict[str, Any] = {"messages": [{name: value for name, value in message.items() if value is not None and name not in _TAGS}
+                                            for message in trajectory["messages"]]}
+        for name in _TAGS:
+            media = [medium for message in trajectory["messages"] for medium in message.get(name) or ()] or trajectory.get(name)
+            if media:
+                row[name] = [_source(medium) for medium in media]
         if trajectory.get("tools"):
             row["tools"] = json.dumps(trajectory["tools"], ensure_ascii=False)
         return row
@@ -53,6 +88,8 @@ class Template:
     def prompt(self, trajectory: Mapping[str, Any]) -> list[int]:
         """Tokens up to where the model speaks; an answer at the end is left out."""
         row = self._row(trajectory)
+        if any(row.get(name) for name in _TAGS):
+            raise not_supported("a prompt with images, videos or audios", "rows with an answer train with them; hone infer and hone deploy sample with them")
         if row["messages"] and row["messages"][-1]["role"] == "assistant":
             row["messages"].pop()
         return self.encoder.prompt(row)
@@ -66,8 +103,12 @@ class Template:
         if add_generation_prompt or last["role"] != "assistant" or not (last.get("content") or last.get("tool_calls")):
             ids = np.array(self.prompt(trajectory), np.int64)
             return self._feature(ids, np.full_like(ids, data.IGNORE))
-        row = self.encoder.encode(self._row(trajectory))
-        return self._feature(row["input_ids"], row["labels"])
+        row = self._row(trajectory)
+        encoded = self.encoder.encode(row)
+        feature = self._feature(encoded["input_ids"], encoded["labels"])
+        if "media" in encoded:
+            feature["media"] = RowMedia(self, row)
+        return feature
 
     @staticmethod
     def _feature(ids: np.ndarray, labels: np.ndarray) -> InputFeature:
@@ -83,6 +124,8 @@ class Template:
             raise DataError(f"a row has {length} tokens, and max_length is {longest}", "raise max_length, or set truncation_strategy")
         if self.truncation_strategy == "delete":
             return []
+        if "media" in feature:
+            raise DataError(f"a row with media has {length} tokens, and max_length is {longest}", "raise max_length, or set truncation_strategy to delete")
         begins = {"left": [length - longest], "right": [0], "split": range(0, length, longest)}[self.truncation_strategy]
         parts = [slice(begin, min(begin + longest, length)) for begin in begins]
         return [InputFeature(input_ids=feature["input_ids"][part], labels=feature["labels"][part], attention_mask=feature["attention_mask"][part],
@@ -113,4 +156,4 @@ class Template:
         return self.encoder.decode(tokens, skip_special_tokens)
 
 
-Qwen3_5Template = Qwen3Template = DeepseekV4Template = Template
+Qwen3_5Template = Qwen3Template = Qwen2_5VLTemplate = DeepseekV4Template = Template

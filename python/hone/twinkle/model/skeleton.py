@@ -15,11 +15,13 @@ def module_tree(folder: str) -> Any:
     """transformers' modules without weights: for scripts that look at their classes. hone computes with its own."""
     try:
         import torch
-        from transformers import AutoConfig, AutoModelForCausalLM
+        from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
     except ImportError as problem:
         raise not_supported("model.model without transformers", "pip install transformers, or leave it out") from problem
+    config = AutoConfig.from_pretrained(folder)
+    kind: Any = AutoModelForImageTextToText if hasattr(config, "vision_config") else AutoModelForCausalLM
     with torch.device("meta"):
-        return AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
+        return kind.from_config(config)
 
 
 def check_config(config: Any, folder: str) -> None:

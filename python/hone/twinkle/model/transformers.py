@@ -86,7 +86,8 @@ class TransformersModel(SavedModel):
     def _make_trainer(self) -> Trainer:
         if self._trainer is None:
             group = self._group({})
-            self._trainer = Trainer(self._model, group.adapter_config or "full", seed=state.seed, mesh=self._processes, **group.optimizer_rates().settings)
+            self._trainer = Trainer(self._model, group.adapter_config or "full", seed=state.seed, mesh=self._processes, freeze_vit=False, freeze_aligner=False,
+                                    **group.optimizer_rates().settings)
         return self._trainer
 
     @remote_function(dispatch="all")
