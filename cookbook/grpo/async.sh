@@ -21,8 +21,12 @@ python3 cookbook/curve.py output/grpo-async.svg reward --seconds synchronous=out
 python3 - <<'PYTHON'
 import json
 
-for run in ("synchronous", "asynchronous"):
-    events = [event for event in map(json.loads, open(f"output/grpo-{run}/logging.jsonl")) if "reward" in event]
-    seconds = events[-1]["train_speed(s/it)"] * len(events)
-    print(f"{run}: reward {events[0]['reward']:.3f} before, {sum(event['reward'] for event in events[-5:]) / 5:.3f} over the last five of {len(events)} steps, {seconds:.1f} seconds")
+runs = {run: [event for event in map(json.loads, open(f"output/grpo-{run}/logging.jsonl")) if "reward" in event] for run in ("synchronous", "asynchronous")}
+mean = lambda events: sum(event["reward"] for event in events) / len(events)
+wanted = mean(runs["synchronous"][-5:])
+for run, events in runs.items():
+    seconds = lambda step: events[step]["train_speed(s/it)"] * (step + 1)
+    print(f"{run}: reward {events[0]['reward']:.3f} before, {mean(events[-5:]):.3f} over the last five of {len(events)} steps, {seconds(-1 % len(events)):.1f} seconds")
+    reached = next((step for step in range(min(4, len(events) - 1), len(events)) if mean(events[max(0, step - 4):step + 1]) >= wanted), None)
+    print(f"  {wanted:.3f}, the synchronous run's last mean of five: " + ("not reached" if reached is None else f"first reached after {reached + 1} steps, {seconds(reached):.1f} seconds"))
 PYTHON
