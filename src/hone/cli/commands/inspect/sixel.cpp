@@ -14,10 +14,12 @@ namespace hone::cli {
 namespace {
 
 // Levels of red, green and blue, of which a palette has all combinations: fewer than the 256 that terminals hold.
-constexpr std::array<int, 3> kLevels{6, 7, 6};
+constexpr std::array<int, 3> kColorLevels{6, 7, 6};
 constexpr int64_t kBandHeight = 6;
 
-int palette_index(const std::array<int, 3>& levels) { return (levels[0] * kLevels[1] + levels[1]) * kLevels[2] + levels[2]; }
+int palette_index(const std::array<int, 3>& levels) {
+  return (levels[0] * kColorLevels[1] + levels[1]) * kColorLevels[2] + levels[2];
+}
 
 // Floyd and Steinberg's: what a pixel is off goes to those right of it and below.
 std::vector<int> dithered(const media::Image& image) {
@@ -28,7 +30,8 @@ std::vector<int> dithered(const media::Image& image) {
     for (size_t x = 0; x < width; ++x) {
       std::array<int, 3> levels;
       for (size_t c = 0; c < 3; ++c) {
-        const int wanted = std::clamp(image.pixels[3 * (y * width + x) + c] + row[x + 1][c] / 16, 0, 255), last = kLevels[c] - 1;
+        const int wanted = std::clamp(image.pixels[3 * (y * width + x) + c] + row[x + 1][c] / 16, 0, 255),
+                  last = kColorLevels[c] - 1;
         levels[c] = (wanted * last + 127) / 255;
         const int off = wanted - levels[c] * 255 / last;
         row[x + 2][c] += 7 * off;
@@ -75,11 +78,11 @@ std::string sixel(const media::Image& image) {
   HONE_CHECK(image.pixels.size() == 3 * static_cast<size_t>(image.size.pixels()), "sixel graphics of an image that is not RGB");
   const auto indices = dithered(image);
   auto out = fmt::format("\x1bP0;1;0q\"1;1;{};{}", image.size.width, image.size.height);
-  for (int r = 0; r < kLevels[0]; ++r)
-    for (int g = 0; g < kLevels[1]; ++g)
-      for (int b = 0; b < kLevels[2]; ++b)
-        out += fmt::format("#{};2;{};{};{}", palette_index({r, g, b}), r * 100 / (kLevels[0] - 1), g * 100 / (kLevels[1] - 1),
-                           b * 100 / (kLevels[2] - 1));
+  for (int r = 0; r < kColorLevels[0]; ++r)
+    for (int g = 0; g < kColorLevels[1]; ++g)
+      for (int b = 0; b < kColorLevels[2]; ++b)
+        out += fmt::format("#{};2;{};{};{}", palette_index({r, g, b}), r * 100 / (kColorLevels[0] - 1),
+                           g * 100 / (kColorLevels[1] - 1), b * 100 / (kColorLevels[2] - 1));
   for (int64_t top = 0; top < image.size.height; top += kBandHeight) {
     const auto begin = indices.begin() + top * image.size.width,
                end = indices.begin() + std::min(top + kBandHeight, image.size.height) * image.size.width;
