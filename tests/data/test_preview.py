@@ -33,10 +33,10 @@ def test_rows_that_others_wrote_say_how_to_mend_them(hone, tmp_path):
     table, text, good = tmp_path / "rows.csv", tmp_path / "rows.jsonl", '{"query": "q", "response": "a"}\n'
     table.write_bytes("".join(["query,response\n", "q,a\n", *(f"{row['query']},{row['response']}\n" for row in rows)]).encode("gb18030"))
     out = preview(hone, table).stdout
-    assert "usable 1, bad 8" in out and "iconv -f GB18030 -t UTF-8" in out and "(8 rows like this" in out, out
+    assert "usable 1, invalid 8" in out and "iconv -f GB18030 -t UTF-8" in out and "(8 rows like this" in out, out
     text.write_text(good + "".join(f"{row}\n" for row in rows))
     out = preview(hone, text).stdout
-    assert "usable 1, bad 8" in out and "{'query': '问题0" in out and "json.dumps" in out and "(8 rows like this" in out, out
+    assert "usable 1, invalid 8" in out and "{'query': '问题0" in out and "json.dumps" in out and "(8 rows like this" in out, out
 
 
 def test_rows_of_a_bad_day(hone, tmp_path, figure):
@@ -111,7 +111,7 @@ def test_rows_of_kto_say_whether_they_are_good(hone, tmp_path):
     rows = written(tmp_path / "kto.jsonl", {"query": "q", "response": "a", "label": True}, {"query": "q", "response": "b", "label": False}, {"query": "q", "response": "c"})
     good, bad = shown(hone, "rlhf", "--rlhf_type", "kto", "--model", MODEL, "--dataset", rows)
     assert (good["part"], bad["part"]) == ("good", "bad")
-    assert "usable 2, bad 1" in hone("preview", "rlhf", "--rlhf_type", "kto", "--model", MODEL, "--dataset", rows).stdout
+    assert "usable 2, invalid 1" in hone("preview", "rlhf", "--rlhf_type", "kto", "--model", MODEL, "--dataset", rows).stdout
 
 
 def test_prompts_of_grpo_end_where_the_model_speaks(hone, tmp_path):
@@ -135,7 +135,7 @@ def test_the_models_own_limit_holds_and_rows_beyond_it_are_unusable(hone, tmp_pa
     limit = json.loads((MODEL / "config.json").read_text())["max_position_embeddings"]
     rows = written(tmp_path / "rows.jsonl", {"query": "q", "response": "a"}, {"query": "q", "response": "word " * limit})
     out = hone("preview", "--model", MODEL, "--dataset", rows).stdout
-    assert f"longer than max_length, {limit} tokens: 1 (dropped)" in out and "usable 1, bad 1" in out
+    assert f"longer than max_length, {limit} tokens: 1 (dropped)" in out and "usable 1, invalid 1" in out
     done = hone("preview", "--model", MODEL, "--dataset", rows, "--max_length", "3")
     assert done.returncode == 3 and "no row of the dataset can be used" in done.stderr and "(2 rows like this; next line 2)" in done.stdout
 

@@ -133,7 +133,7 @@ TEST(ProcessGroup, MissingRankIsNamed) {
     FAIL() << "expected a UserError";
   } catch (const UserError& error) {
     EXPECT_EQ(error.code(), ExitCode::lost_peer);
-    EXPECT_NE(std::string(error.what()).find("rank 1 of 2 did not come"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("rank 1 of 2 did not connect"), std::string::npos) << error.what();
   }
 }
 
