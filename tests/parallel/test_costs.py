@@ -37,10 +37,10 @@ def settings(model, data, folder, world, **options):
     return words(model, data, folder, world, **more)
 
 
-def anonymous_peak(model, data, folder, world, **options):
+def anonymous_peak(model, data, folder, world, verb="sft", **options):
     """Most private memory of any process of the run, mapped files not counted."""
     folder.mkdir()
-    run = Started([hone_binary(), "sft", *settings(model, data, folder / "run", world, **options)], environment(world), folder / "log.txt")
+    run = Started([hone_binary(), verb, *settings(model, data, folder / "run", world, **options)], environment(world), folder / "log.txt")
     peak = 0
     while run.process.poll() is None:
         for pid in (run.ranks().values() if world > 1 else [run.process.pid]):
@@ -67,6 +67,16 @@ def test_memory_of_each_process(deep_model, model_folder, dataset, tmp_path):
     zero1 = anonymous_peak(model, dataset, tmp_path / "zero1", 4, deepspeed="zero1", gradient_accumulation_steps=2) - program
     assert zero1 == pytest.approx(2 * weights + 3 * weights / 4, rel=0.15)  # whole gradients of the passes before, and own sums
     print({name: round(size / state, 3) for name, size in dict(one=alone, zero1=zero1, zero2=zero2, zero3=zero3).items()})
+
+
+def test_tensor_parallel_rollouts_hold_no_full_model(deep_model, model_folder, dataset, tmp_path):
+    """Frozen shards are copies of a half, with LoRA next to them; a gathered model would add all weights."""
+    model, weights, _ = deep_model
+    rollouts = dict(verb="rlhf", rlhf_type="grpo", tuner_type="lora", lora_rank=1, reward_funcs="soft_overlong", soft_max_length=12, soft_cache_length=6, num_generations=2,
+                    per_device_train_batch_size=2, max_completion_length=8, max_steps=2, vllm_max_num_seqs=2, tensor_parallel_size=2)
+    program, spread = (anonymous_peak(each, dataset, tmp_path / name, 2, **rollouts) for name, each in (("empty", model_folder), ("deep", model)))
+    assert spread - program < weights, (spread, program, weights)
+    print(f"{(spread - program) / weights:.2f} of the weights")
 
 
 def loopback_bytes(line, env):

@@ -19,13 +19,13 @@ BASE = dict(rlhf_type="grpo", reward_funcs="soft_overlong", soft_cache_length=15
 class RolloutServer:
     """A running `hone rollout`, or another verb, on a port that it keeps."""
 
-    def __init__(self, model, verb="rollout", port=None, fault=None):
-        self.model, self.verb, self.port = model, verb, port or workers.free_port()
+    def __init__(self, model, verb="rollout", port=None, fault=None, slices=1):
+        self.model, self.verb, self.port, self.slices = model, verb, port or workers.free_port(), slices
         self.url = f"http://127.0.0.1:{self.port}"
         self.start(fault)
 
     def start(self, fault=None):
-        words = [hone_binary(), self.verb, "--model", self.model, "--torch_dtype", "float32", "--port", self.port, "--log_interval", "-1"]
+        words = [hone_binary(), self.verb, "--model", self.model, "--torch_dtype", "float32", "--port", self.port, "--log_interval", "-1", "--vllm_tensor_parallel_size", self.slices]
         self.process = subprocess.Popen([str(word) for word in words], env={**ENVIRONMENT, **({"HONE_FAULT": fault} if fault else {})}, stderr=subprocess.PIPE, text=True)
         self.lines, self.ready = [], threading.Event()
         threading.Thread(target=self._read, args=(self.process,), daemon=True).start()
@@ -72,14 +72,14 @@ def same_course(one, other, tolerance):
 
 
 def test_servers_generate_what_the_engine_inside_would(grpo, model_folder, tmp_path):
-    """An adapter on one server and on two, from one process, two, and two that share the weights out; all weights on a server of their own; log-probabilities are the trainer's."""
+    """An adapter on one server and on two, from one process, two, and two that share the weights out; all weights on a server of their own; log-probabilities are the trainer's. Two of the servers and one of the runs are tensor parallel."""
     inside = grpo(tmp_path / "inside", log_rollout_offpolicy_metrics="true")
     assert inside.code == 0, inside.err
-    alone, other, whole = (RolloutServer(model_folder) for _ in range(3))
+    alone, other, whole = (RolloutServer(model_folder, slices=slices) for slices in (1, 2, 2))
     with serving(alone, other, whole):
         both = dict(count=2, per_device_train_batch_size=4)
         for name, settings in (("one", served(alone, log_completions="true")), ("two", dict(served(alone, other), **both)), ("zero3", dict(served(alone), deepspeed="zero3", **both)),
-                               ("fsdp", dict(served(other), fsdp="full_shard", **both))):
+                               ("fsdp", dict(served(other), fsdp="full_shard", **both)), ("tensor parallel", dict(served(other), count=2, tensor_parallel_size=2))):
             run = grpo(tmp_path / name, **settings)
             assert run.code == 0, run.err
             same_course(steps_of(inside), steps_of(run), 2e-4)
@@ -90,9 +90,11 @@ def test_servers_generate_what_the_engine_inside_would(grpo, model_folder, tmp_p
         tables = [json.loads(line) for line in (tmp_path / "one/completions.jsonl").read_text().splitlines()]
         assert [set(table["weights_version"]) for table in tables] == [{1}, {2}, {3}]
         full = dict(tuner_type="full", learning_rate="1e-3")
-        inside, run = grpo(tmp_path / "inside-full", **full), grpo(tmp_path / "full", **full, **served(whole, rollout_importance_sampling_mode="token_truncate"))
-        assert run.code == 0, run.err
-        same_course(steps_of(inside), steps_of(run), 2e-4)
+        inside = grpo(tmp_path / "inside-full", **full)
+        for name, layout in (("full", {}), ("full, tensor parallel", dict(count=2, tensor_parallel_size=2))):
+            run = grpo(tmp_path / name, **full, **layout, **served(whole, rollout_importance_sampling_mode="token_truncate"))
+            assert run.code == 0, run.err
+            same_course(steps_of(inside), steps_of(run), 2e-4)
         assert steps_of(run)[-1]["sampling/sampling_logp_difference/max"] < 1e-4 and steps_of(run)[-1]["rollout_correction/ess"] == pytest.approx(1, abs=1e-4)
         mixed = grpo(tmp_path / "mixed", **served(alone), **full)  # it follows an adapter
         assert mixed.code == 1 and "follows an adapter" in mixed.err, mixed.err
