@@ -1,12 +1,20 @@
 """Scripts of Twinkle's cookbook as published, each to its end at small size, where HONE_TWINKLE_COOKBOOK names the folder cookbook of a checkout."""
+import io
 import os
 import subprocess
+import sys
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
+from PIL import Image
 
-from python_environment import PACKAGES, RAY, fill_hub, make_small_model, own_environment, write_rows
+from python_environment import PACKAGES, RAY, ROOT, fill_hub, make_small_model, own_environment, write_rows
 from workers import free_port, made_once
+
+sys.path.append(str(ROOT / "tests/vision"))
+from vision_models import write_vision_model  # noqa: E402
 
 COOKBOOK = os.environ.get("HONE_TWINKLE_COOKBOOK", "")
 pytestmark = pytest.mark.skipif(not COOKBOOK, reason="HONE_TWINKLE_COOKBOOK names no folder")
@@ -28,12 +36,27 @@ SCRIPTS = {
     "transformers/sp_fsdp_dense.py": (2, f"--model-id {DENSE} --template-cls Qwen3_5Template --dp-size 1 --fsdp-size 2 --ulysses-size 2 {WARMUP} {COGNITION}", {}, "step 2 of 4"),
     "transformers/ep_fsdp2_lora_qwen3_5_moe.py": (2, "--model-id {hub}/models/Qwen/Qwen3-30B-A3B --template-cls Qwen3_5Template --max-length 512 --fsdp-size 2 --dp-size 1 --ep-size 2 "
                                                   f"--max-grad-norm 1.0 --lora-r 8 --lora-alpha 32 --enable-ep 1 {WARMUP} {COGNITION}", {}, "Saved final adapter"),
+    "mm/fsdp2.py": (2, "--model-id ms://Qwen/Qwen2.5-VL-3B-Instruct --dataset-id ms://AI-ModelScope/LaTeX_OCR --template-cls Qwen2_5VLTemplate --dp-size 2 --batch-size 2 --lr 1e-4 "
+                    f"{WARMUP} --train-samples 8 --eval-samples 4 --eval-interval 2 --log-interval 2", {}, "Eval metric"),
+    "rl/dpo/dpo_full.py": (0, f"{PAIRS} --strategy native_fsdp --model-gpus 2 --ref-model-gpus 1",
+                           {"range(6000)": "range(8)", "fsdp_size=2, dp_size=2": "fsdp_size=2, dp_size=1", "dp_size=4": "dp_size=1"}, "Total steps: 2"),
     "rl/dpo/dpo_lora.py": (0, f"{PAIRS} --strategy native_fsdp --model-gpus 2 --adapter-name default", {"range(6000)": "range(8)", "dp_size=8": "dp_size=2"}, "Total steps: 2"),
     "rl/dpo/dpo_multi_lora.py": (0, f"{PAIRS} --model-gpus 2 --adapter-name default_0", {"range(50)": "range(8)"}, "Total steps: 2"),
     "rl/gkd/gkd_off_policy.py": (0, f"{TEACHER} --batch-size 4", {}, "training completed"),
     "rl/gkd/gkd_on_policy.py": (0, f"{TEACHER} --batch-size 2 --max-tokens 16 --num-samples 1", {}, "training completed"),
     "rl/grpo/grpo.py": (0, f"--model-id {NAMED} --model-gpus 1 {ANSWERS} --save-steps 2", {}, "completed"),
 }
+
+
+def write_formulas(file):
+    """Pictures and their texts as a hub's Parquet file has them."""
+    rows = []
+    for number in range(8):
+        picture = io.BytesIO()
+        Image.new("RGB", (60 + number, 50), (20 * number, 100, 200)).save(picture, "PNG")
+        rows.append({"image": {"bytes": picture.getvalue(), "path": f"{number}.png"}, "text": f"x^{{{number}}}"})
+    file.parent.mkdir(parents=True)
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), file)
 
 
 @pytest.fixture(scope="session")
@@ -47,6 +70,10 @@ def hub(tmp_path_factory):
         for subset in ("OE_MM_maths_zh_CEE", "OE_MM_physics_zh_CEE", "OE_TO_maths_zh_CEE"):
             write_rows(sets / "AI-ModelScope/OlympiadBench" / subset / "train.jsonl", lambda question, answer: {"question": question, "final_answer": ["2"], "context": None})
         (sets / "AI-ModelScope/OlympiadBench/README.md").write_text("as a hub has it\n")
+        seen = folder / "models/Qwen/Qwen2___5-VL-3B-Instruct"
+        seen.mkdir(parents=True)
+        write_vision_model(seen, "qwen2_5_vl")
+        write_formulas(sets / "AI-ModelScope/LaTeX_OCR/train.parquet")
 
     return made_once(tmp_path_factory, "twinkle cookbook hub", make)
 
