@@ -43,7 +43,7 @@ def test_doctor_sees_a_taken_port(hone):
             pass  # somebody else holds it: just as well
         server.listen()
         done = hone("doctor")
-    assert re.search(r"! +port 29500 +taken", done.stdout) and "set MASTER_PORT" in done.stdout
+    assert re.search(r"! +port 29500 +in use", done.stdout) and "set MASTER_PORT" in done.stdout
 
 
 def test_doctor_names_a_broken_toolkit(hone):
