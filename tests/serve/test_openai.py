@@ -295,7 +295,7 @@ def test_models(client):
     ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]}]}, openai.BadRequestError, "text-only"),
     ({"messages": [{"role": "user", "content": "word " * 3000}]}, openai.BadRequestError, "context"),
     ({"extra_body": {"temprature": 1}}, openai.BadRequestError, "did you mean temperature"),
-    ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "nothing"}}}}, openai.BadRequestError, "shape"),
+    ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "nothing"}}}}, openai.BadRequestError, "output format"),
     ({"top_logprobs": 5}, openai.BadRequestError, "logprobs"),
 ])
 def test_errors_have_openais_shape(client, fields, error, word):

@@ -91,7 +91,7 @@ def test_classes_coroutines_and_functions_give_rewards(hone, tmp_path, plugin):
     assert "garbage on the screen" in done.stderr and "gives no reward (NaN or None) for 1 of 3" in done.stderr
 
 
-@pytest.mark.parametrize("word, why", [("crash", "signal 6"), ("loop", "longer than 2 seconds"), ("raise", "ValueError: this one at"), ("garbage", "no JSON")])
+@pytest.mark.parametrize("word, why", [("crash", "signal 6"), ("loop", "longer than 2 seconds"), ("raise", "ValueError: this one at"), ("garbage", "not JSON")])
 def test_a_row_that_breaks_the_plugin_is_named_and_has_no_reward(hone, tmp_path, plugin, word, why):
     done, found = ask(hone, tmp_path, plugin, ["broken"], ["fine", word, "fine"], timeout=2)
     assert done.returncode == 0, done.stderr
