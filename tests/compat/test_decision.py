@@ -133,4 +133,4 @@ def test_what_is_wrong_is_named(hone, deciding, records, tmp_path):
         done = sft(records, *words)
         assert done.returncode == 2 and said in done.stderr, (words, done.stderr)
     done = hone("deploy", "--model", deciding, "--task_type", "decision")
-    assert done.returncode == 2 and "decision models" in done.stderr
+    assert done.returncode == 2 and "decisions" in done.stderr
