@@ -1,6 +1,6 @@
-"""ms-swift and LLaMA-Factory, asked live where HONE_PEERS_PYTHON names Python programs (separated by ":") whose environments have them.
+"""Runs ms-swift and LLaMA-Factory if HONE_PEERS_PYTHON names Python programs (separated by ":") whose environments have them.
 
-A test that asks one carries @pytest.mark.peer("swift"), ("llamafactory") or ("tinker_cookbook"); where it is missing, the test is skipped before its fixtures are made."""
+A test that uses one has @pytest.mark.peer("swift"), ("llamafactory") or ("tinker_cookbook"); if it is missing, the test is skipped before its fixtures are made."""
 import functools
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Videos that are read with their sound: samples as ffmpeg and librosa bring them, tokens and positions as transformers mixes them, answers, the server."""
+"""Videos with audio: samples compared with ffmpeg and librosa, tokens and positions with transformers, generation and the server."""
 import base64
 import json
 import subprocess

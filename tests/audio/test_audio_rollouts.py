@@ -1,4 +1,4 @@
-"""Reinforcement learning with audio: the trainer hears what the engine heard, and a run that is cut inside a rollout goes on as if it had not been."""
+"""Reinforcement learning with audio: trainer and engine use the same audio, and a run interrupted inside a rollout resumes exactly."""
 import sys
 
 import pytest

@@ -1,4 +1,4 @@
-"""Runs of Omni models: training with ranks that have no audio, what trains and what is carried, adapters, answers and the server."""
+"""Runs of Omni models: training with ranks without audio, trained and carried weights, adapters, generation and the server."""
 import base64
 import json
 import re

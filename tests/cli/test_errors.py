@@ -1,4 +1,4 @@
-"""What a mistake on the command line says, and the exit code it gives."""
+"""Error messages and exit codes of mistakes on the command line."""
 import json
 import os
 import pathlib

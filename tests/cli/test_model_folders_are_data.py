@@ -1,4 +1,4 @@
-"""What a model, adapter or checkpoint folder says is read as names and values; it opens no file outside itself."""
+"""Model, adapter and checkpoint folders are untrusted data: they cannot refer to files outside themselves."""
 import json
 import os
 import shutil

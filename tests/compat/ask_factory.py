@@ -1,4 +1,4 @@
-"""Resolves configurations as LLaMA-Factory does. Arguments: a JSON file with a list of mappings, where to write the answers."""
+"""Resolves configurations with LLaMA-Factory. Arguments: a JSON file with a list of mappings, the output file."""
 import dataclasses
 import importlib.machinery
 import json

@@ -1,4 +1,4 @@
-"""Resolves command lines as ms-swift does. Arguments: a JSON file with lists of words, where to write the answers."""
+"""Resolves command lines with ms-swift. Arguments: a JSON file with lists of arguments, the output file."""
 import dataclasses
 import json
 import sys

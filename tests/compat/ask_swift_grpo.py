@@ -1,4 +1,4 @@
-"""Run by a Python that has ms-swift: its rewards, advantages and losses for what the question file asks."""
+"""Run by a Python with ms-swift: its rewards, advantages and losses for the inputs of a JSON file."""
 import json
 import math
 import sys

@@ -1,4 +1,4 @@
-"""The loss of rows as ms-swift has it: its template, its model, its loss. Arguments: a JSON file with {model, rows, task, loss, labels} each, where to write the answers."""
+"""Losses of rows with ms-swift's template, model and loss. Arguments: a JSON file with {model, rows, task, loss, labels} each, the output file."""
 import json
 import sys
 

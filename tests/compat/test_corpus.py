@@ -1,4 +1,4 @@
-"""Several hundred command lines and YAML files after the forms of the peers' guides: each parses to the values it says."""
+"""Several hundred command lines and YAML files in the forms of the peers' guides: each parses to the expected values."""
 import shlex
 
 import pytest

@@ -1,4 +1,4 @@
-"""Decision data: rows with ms-swift's random changes, what a model decides, and the losses, against ms-swift asked live (HONE_PEERS_PYTHON) and its formulas in torch."""
+"""Decision data: rows with ms-swift's random changes, decisions of a model, and losses, compared with ms-swift (HONE_PEERS_PYTHON) and with its formulas in torch."""
 import json
 
 import pytest

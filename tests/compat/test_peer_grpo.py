@@ -1,4 +1,4 @@
-"""GRPO's rewards, advantages and losses against ms-swift's own functions, asked live (HONE_PEERS_PYTHON)."""
+"""GRPO's rewards, advantages and losses compared with ms-swift's own functions (HONE_PEERS_PYTHON)."""
 import sys
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Models that judge texts: the loss of the first step is the one that ms-swift's own template, model and loss give for the same rows. It is asked live (HONE_PEERS_PYTHON)."""
+"""Pooling models: the loss of the first step equals that of ms-swift's template, model and loss on the same rows (HONE_PEERS_PYTHON)."""
 import json
 
 import pytest

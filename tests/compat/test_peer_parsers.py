@@ -1,6 +1,6 @@
-"""The peers' own parsers resolve a sample of command lines to the same values. They are asked live.
+"""The peers' own parsers resolve a sample of command lines to the same values.
 
-HONE_PEERS_PYTHON names one or more Python programs (separated by ":") whose environments hold ms-swift 4.6 and/or llamafactory 0.9.5.
+HONE_PEERS_PYTHON names one or more Python programs (separated by ":") whose environments have ms-swift 4.6 and/or llamafactory 0.9.5.
 """
 import json
 import os

@@ -1,6 +1,6 @@
-"""Ids and labels equal to the peers' own, token for token, on the same rows. The peers are asked live.
+"""Token ids and labels equal to the peers', token for token, on the same rows.
 
-HONE_PEERS_PYTHON names one or more Python programs (separated by ":") whose environments hold ms-swift 4.6 and/or llamafactory 0.9.5.
+HONE_PEERS_PYTHON names one or more Python programs (separated by ":") whose environments have ms-swift 4.6 and/or llamafactory 0.9.5.
 """
 import itertools
 import json

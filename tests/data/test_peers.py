@@ -1,4 +1,4 @@
-"""The rows that sampling, splitting, mixing and shuffling pick, against NumPy and Hugging Face datasets asked live."""
+"""Rows selected by sampling, splitting, mixing and shuffling, compared with NumPy and Hugging Face datasets."""
 import json
 import os
 import random

@@ -1,4 +1,4 @@
-"""`hone preview`: the table of lengths, bad rows summed up, a file that was cut short, and the rows of every training command as it would see them."""
+"""`hone preview`: the table of lengths, invalid rows, a truncated file, and the rows of every training command."""
 import json
 import pathlib
 

@@ -1,4 +1,4 @@
-"""`hone infer --num_beams` answers as transformers' generate does, whoever asks."""
+"""`hone infer --num_beams` and the server generate the same text as transformers' generate."""
 import json
 import pathlib
 

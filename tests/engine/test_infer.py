@@ -1,4 +1,4 @@
-"""`hone infer` answers as transformers' generate does, alone and in a batch, and its chat obeys its words."""
+"""`hone infer` generates the same text as transformers, alone and in a batch, and its chat commands work."""
 import json
 import pathlib
 import subprocess

@@ -1,4 +1,4 @@
-"""The benchmarks that hone knows by name, LLaMA-Factory's evaluation, and a model behind an address."""
+"""The built-in benchmarks, LLaMA-Factory's evaluation, and a model on a server."""
 import csv
 import json
 

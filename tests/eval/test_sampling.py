@@ -1,4 +1,4 @@
-"""hone sample: which answers are kept, in which form, and how a run goes on."""
+"""hone sample: which completions are kept, their format, and resuming."""
 import json
 
 import numpy as np

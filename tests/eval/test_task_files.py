@@ -1,4 +1,4 @@
-"""hone eval over lm-evaluation-harness's task files, beside lm-evaluation-harness itself on the same model and files."""
+"""hone eval with lm-evaluation-harness's task files, compared with lm-evaluation-harness on the same model and files."""
 import math
 
 import pytest

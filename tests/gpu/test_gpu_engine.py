@@ -1,4 +1,4 @@
-"""Generation on an NVIDIA GPU beside the CPU's: `make test-gpu` runs this where there is one."""
+"""Generation on an NVIDIA GPU compared with the CPU: run by `make test-gpu`."""
 import json
 from pathlib import Path
 

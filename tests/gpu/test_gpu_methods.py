@@ -1,4 +1,4 @@
-"""Methods of `hone rlhf` on an NVIDIA GPU beside the CPU's: `make test-gpu` runs this where there is one."""
+"""Methods of `hone rlhf` on an NVIDIA GPU compared with the CPU: run by `make test-gpu`."""
 import json
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`hone download` against a hub on loopback that cuts, lies and stalls."""
+"""`hone download` from a loopback hub that truncates, corrupts and stalls."""
 import json
 import os
 import signal

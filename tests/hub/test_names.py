@@ -1,4 +1,4 @@
-"""Models, adapters and datasets by name in whole commands, from a hub on loopback: what trains, from which hub, and what is said offline."""
+"""Models, adapters and datasets by name in full commands, from a loopback hub, and errors when offline."""
 import json
 import shutil
 from pathlib import Path

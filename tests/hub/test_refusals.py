@@ -1,4 +1,4 @@
-"""What `hone download` refuses: other hosts, names that leave their folder, tokens in wrong hands; and what it says when a hub refuses."""
+"""What `hone download` rejects: other hosts, names that leave their folder, tokens for other hosts; and its messages if a hub rejects a request."""
 import socket
 
 import pytest

@@ -1,4 +1,4 @@
-"""push_to_hub against the hub on loopback, which takes files from the hubs' own clients too: what they can send, hone sends alike."""
+"""push_to_hub to a loopback hub, compared with uploads by the hubs' own clients."""
 import json
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Mixtures of experts: the balance loss, how weights lie in files, and what a broken folder is told."""
+"""Mixtures of experts: the load balancing loss, weights in files, and errors of broken folders."""
 import json
 import shutil
 

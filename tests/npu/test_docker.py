@@ -1,4 +1,4 @@
-"""The container files of docker/npu and the line of `hone docker-run`, beside each other and the guides' list of devices and mounts."""
+"""The container files of docker/npu and `hone docker-run`, compared with each other and with the guides' list of devices and mounts."""
 import os
 import re
 import subprocess

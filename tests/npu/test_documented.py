@@ -1,4 +1,4 @@
-"""The commands of docs/npu.md, run as printed, in their order, in a folder like a fresh checkout. The Chinese page says the same."""
+"""The commands of docs/npu.md, run as printed, in order, in a folder like a fresh checkout. The Chinese page has the same commands."""
 import os
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""What hone says when a card, a link, a version or a permission is not as it should be."""
+"""Error messages if a card, a link, a version or a permission is wrong."""
 import signal
 import subprocess
 import time

@@ -1,4 +1,4 @@
-"""swift deploy on an emulated NPU answers as on the CPU."""
+"""swift deploy on an emulated NPU generates the same text as on the CPU."""
 import json
 import os
 import signal

@@ -1,4 +1,4 @@
-"""hone on emulated NPUs beside hone on the CPU: the same losses, the same tokens, the same merged weights."""
+"""hone on emulated NPUs compared with the CPU: the same losses, tokens and merged weights."""
 import json
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""APOLLO, BAdam and Adam-mini beside their authors' packages over the same gradients, through `hone optim-trace`."""
+"""APOLLO, BAdam and Adam-mini compared with their authors' packages on the same gradients, through `hone optim-trace`."""
 import warnings
 
 import pytest

@@ -1,4 +1,4 @@
-"""What a layout costs, measured: memory of each process, and bytes on the wire, beside what theory says."""
+"""Measured costs of layouts: memory of each process and bytes sent, compared with theory."""
 import json
 import os
 import pathlib

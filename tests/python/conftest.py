@@ -1,4 +1,4 @@
-"""The wheel `hone`, made once, and an environment of its own with torch beside it."""
+"""The wheel `hone`, built once, and a separate environment with torch."""
 from pathlib import Path
 
 import pytest

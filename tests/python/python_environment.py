@@ -1,4 +1,4 @@
-"""How tests make the wheel `hone`, and an environment of its own with torch beside it."""
+"""Builds the wheel `hone` and a separate environment with torch."""
 import json
 import os
 import shutil

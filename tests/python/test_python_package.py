@@ -1,4 +1,4 @@
-"""The wheel `hone`, installed into an environment of its own with torch beside it: the program, the module, the pages about them."""
+"""The wheel `hone`, installed into a separate environment with torch: the program, the module, and their documentation."""
 import json
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""What the table of request fields refuses, asked of a server route by route."""
+"""Requests that the field table rejects, sent to a server route by route."""
 import json
 
 GOOD = {"/v1/chat/completions": {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}, "/v1/completions": {"prompt": "hi", "max_tokens": 1},

@@ -1,6 +1,6 @@
-"""A server for half an hour among clients that chat, stream, leave, send nonsense and load adapters, with a training run beside it.
+"""Soak test: a server for half an hour with clients that chat, stream, disconnect, send invalid requests and load adapters, during a training run.
 
-Prints a line a minute, and ends with 1 when memory grows, an answer has a status nobody expects, something is left behind, or the training fails."""
+Prints a line per minute, and exits with 1 if memory grows, a response has an unexpected status, requests are left over, or the training fails."""
 import argparse
 import collections
 import json

@@ -1,4 +1,4 @@
-"""What answers hold: shapes on models that think, which of several answers is best, seeds, log-probabilities down to the byte, embeddings as their model means them."""
+"""Contents of responses: reasoning models, best_of, seeds, log-probabilities to the byte, embeddings."""
 import json
 import math
 import re

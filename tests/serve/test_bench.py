@@ -1,4 +1,4 @@
-"""`hone bench serve` against servers whose answers are known."""
+"""`hone bench serve` with servers whose responses are known."""
 import json
 import threading
 import time

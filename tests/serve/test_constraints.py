@@ -1,4 +1,4 @@
-"""Held output against the packages that judge it: whatever schema or expression is made up, what comes out is accepted by jsonschema and re."""
+"""Structured output validated by jsonschema and re, for random schemas and expressions."""
 import datetime
 import json
 import random

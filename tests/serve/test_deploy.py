@@ -1,4 +1,4 @@
-"""The commands: names, adapters, the front ends' ways to set a server up, mistakes told before the model is loaded."""
+"""The serving commands: names, adapters, the front ends' settings, and errors before the model is loaded."""
 import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor

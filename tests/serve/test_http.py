@@ -1,4 +1,4 @@
-"""What HTTP and its clients expect of a server, and what a request that cannot be served is told."""
+"""HTTP conformance of the server, and its error responses."""
 import http.client
 import json
 import re

@@ -1,4 +1,4 @@
-"""OpenAI's interface, driven by OpenAI's own library, with answers compared with transformers'."""
+"""OpenAI's API, driven by OpenAI's own library, with completions compared with transformers."""
 import asyncio
 import json
 import math

@@ -1,4 +1,4 @@
-"""Models that judge texts behind the server: classes, scores, rankings and embeddings, equal to what transformers says."""
+"""Pooling models on the server: classes, scores, reranking and embeddings equal to transformers."""
 import json
 import shutil
 

@@ -1,4 +1,4 @@
-"""OpenAI's newer interface, /v1/responses, by its own SDK; and every answer of the server by the SDK's types, strictly."""
+"""OpenAI's /v1/responses with its own SDK; and every response of the server validated by the SDK's types."""
 import json
 import typing
 

@@ -1,5 +1,5 @@
-"""Tool calls in every form that hone can prompt for: what it writes into a prompt it reads back out of an answer, whole and streamed, and a forced call
-comes in that form. ms-swift and LLaMA-Factory read the same texts the same way; they are asked live (HONE_PEERS_PYTHON)."""
+"""Tool calls in every supported format: calls rendered into a prompt are parsed from a response, complete and streamed, and a forced call
+uses the format. Compared with ms-swift and LLaMA-Factory on the same texts (HONE_PEERS_PYTHON)."""
 import json
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Tool calls: what is one and what only looks like one, calls cut short, and tools for models whose chat template knows none."""
+"""Tool calls: what is a call and what only looks like one, truncated calls, and tools for models whose chat template has none."""
 import json
 import shutil
 

@@ -1,4 +1,4 @@
-"""Components include only what stands below them."""
+"""Components include only lower ones."""
 import re
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""pytest imports test files by their bare names: two of one name in different folders end the whole run before its first test."""
+"""pytest imports test files by their bare names: two files of one name in different folders fail the whole run at collection."""
 from collections import Counter
 from pathlib import Path
 

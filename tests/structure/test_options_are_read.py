@@ -1,4 +1,4 @@
-"""The name of an option stands in the table and in one typed field of cli/arguments, nowhere else. So a misspelled name does not compile, and an
+"""The name of an option occurs only in the table and in one typed field of cli/arguments. So a misspelled name does not compile, and an
 option that the table calls honoured cannot silently do nothing."""
 import json
 import re

@@ -1,5 +1,5 @@
-"""One door for each dangerous thing. Most holes that come back are a second door beside the mended one, so what opens files, connects, starts
-programs, maps memory or trusts a number's text stands in a few files, which are listed here; a new use fails until somebody has thought of it."""
+"""Dangerous primitives are confined to few files. Security bugs tend to return through a second implementation, so opening files, connecting, starting
+programs, mapping memory and parsing untrusted numbers are allowed only in the files listed here; a new use fails until it is reviewed."""
 import re
 from pathlib import Path
 

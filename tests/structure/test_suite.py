@@ -1,4 +1,4 @@
-"""What the suite says of itself: its list of allowed skips is obeyed, and lists name files that exist."""
+"""The suite's own lists: allowed skips are respected, and listed files exist."""
 from pathlib import Path
 
 from skipped import is_known, known_skips

@@ -1,4 +1,4 @@
-"""`hone render --template NAME`: the built-in templates by the names both peers use, beside what the models' publishers wrote."""
+"""`hone render --template NAME`: the built-in templates by both peers' names, compared with the publishers' templates."""
 import json
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Two servers with different base models behind one address: the published SDK trains on both, and notices neither the gateway nor a worker that dies."""
+"""Two servers with different base models behind one gateway: the published SDK trains on both, and a worker that dies is transparent to it."""
 import json
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""hone's ids and decoded text against the `tokenizers` package, asked live."""
+"""Token ids and decoded text compared with the `tokenizers` package."""
 import json
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""trl's own PPOTrainer on given completions: what it makes of them, as JSON. trl dropped PPO after 1.12, which lies beside the other packages; so this runs in a process of its own.
+"""Results of trl's own PPOTrainer on given completions, as JSON. trl dropped PPO after 1.12, which is installed separately, so this runs in a separate process.
 
     PYTHONPATH=.venv/trl-ppo python ask_trl_ppo.py asked.json
 """

@@ -1,4 +1,4 @@
-"""Tuners beside LoRA through whole runs: AdaLoRA's curve and ranks against peft, exact continuing, several processes, answers."""
+"""Tuners other than LoRA in full runs: AdaLoRA's curve and ranks compared with peft, exact resuming, several processes, generation."""
 import json
 
 import pytest

@@ -1,4 +1,4 @@
-"""--async_save true: checkpoints are written beside the training, with the bits, the wholeness and the errors of the others."""
+"""--async_save true: checkpoints written during training are bit-identical, atomic, and report the same errors."""
 import signal
 import subprocess
 import time

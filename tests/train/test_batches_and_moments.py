@@ -1,4 +1,4 @@
-"""Options about batches and moments: what transformers' Trainer does with them is asked live."""
+"""Options about batches and moments, compared with transformers' Trainer."""
 import json
 import subprocess
 

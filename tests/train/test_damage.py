@@ -1,4 +1,4 @@
-"""Damage, full disks, strangers' folders and bad numbers: what is said and what survives."""
+"""Corruption, full disks, foreign folders and non-finite numbers: messages and what survives."""
 import json
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""GRPO as a whole: a model learns a simple reward, resumes exactly, trains the same on two processes, listens to a reward behind an address, and leaves when it is told to."""
+"""GRPO end to end: a model learns a simple reward, resumes exactly, trains identically on two processes, uses a reward server, and stops on a signal."""
 import json
 import signal
 import subprocess

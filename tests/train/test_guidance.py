@@ -1,4 +1,4 @@
-"""GRPO beside rewards: teachers (OPD-RL, RLSD, SDAR), an expert's rows (CHORD), and a reference that follows (TR-DPO)."""
+"""GRPO signals besides rewards: teachers (OPD-RL, RLSD, SDAR), expert rows (CHORD), and a synchronized reference (TR-DPO)."""
 import json
 import math
 import subprocess

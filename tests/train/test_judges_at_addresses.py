@@ -1,4 +1,4 @@
-"""A person's own reward behind an address: where it may lie, what it may answer, and how long it may take."""
+"""Reward servers: allowed addresses, valid responses, and timeouts."""
 import json
 from contextlib import contextmanager
 

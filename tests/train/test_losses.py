@@ -1,4 +1,4 @@
-"""What is logged beside the loss: the loss of each channel against transformers, and answers that are right from end to end."""
+"""Metrics logged with the loss: the loss per channel compared with transformers, and sequence accuracy."""
 import json
 import subprocess
 

@@ -1,4 +1,4 @@
-"""The message that a run sends when it has ended: to bots that listen on loopback and to a mail server, as SwanLab's plugin words and signs it."""
+"""The notification at the end of a run: to loopback bots and a mail server, worded and signed as by SwanLab's plugin."""
 import base64
 import email
 import email.policy

@@ -1,4 +1,4 @@
-"""What a run changes about its model: a longer context, more tokens, weights that a folder lacks. transformers says what it should be."""
+"""Changes of a run to its model: a longer context, new tokens, missing weights; compared with transformers."""
 import json
 import subprocess
 

@@ -1,4 +1,4 @@
-"""What a run leaves behind, read by the programs that will read it: tensorboard, PIL, peft, json."""
+"""Output files of a run, read by the programs that use them: tensorboard, PIL, peft, json."""
 import json
 
 import pytest

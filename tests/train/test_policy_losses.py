@@ -1,4 +1,4 @@
-"""Rewards, advantages and policy losses of given answers: math-verify, trl and formulas in torch are asked live; ms-swift's own functions in tests/compat/test_peer_grpo.py."""
+"""Rewards, advantages and policy losses of given completions, compared with math-verify, trl and formulas in torch; with ms-swift's own functions in tests/compat/test_peer_grpo.py."""
 import json
 import random
 import re

@@ -1,4 +1,4 @@
-"""PPO as a whole: a model learns a simple reward, resumes exactly in the middle of a rollout, trains the same on two processes, as ms-swift's rlhf and as LLaMA-Factory's stage, and says what is wrong."""
+"""PPO end to end: a model learns a simple reward, resumes exactly inside a rollout, trains identically on two processes, as ms-swift's rlhf and as LLaMA-Factory's stage, and reports errors."""
 import json
 import subprocess
 

@@ -1,4 +1,4 @@
-"""PPO's advantages, losses and gradients of given completions: trl's own trainer is asked in a process of its own (ask_trl_ppo.py); scores and the weight of the divergence by trl 0.9's formulas."""
+"""PPO's advantages, losses and gradients of given completions, compared with trl's own trainer in a separate process (ask_trl_ppo.py); score scaling and the KL coefficient with trl 0.9's formulas."""
 import json
 import os
 import random

@@ -1,4 +1,4 @@
-"""enable_torch_profiler: a trace of exactly the steps that were asked for, in the form TensorBoard reads."""
+"""enable_torch_profiler: a trace of exactly the requested steps, in TensorBoard's format."""
 import json
 import re
 from pathlib import Path

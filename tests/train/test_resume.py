@@ -1,4 +1,4 @@
-"""Stopped and continued equals uninterrupted, bit for bit; a killed run finds its newest whole checkpoint."""
+"""A stopped and resumed run is bit-identical to an uninterrupted one; a killed run finds its newest complete checkpoint."""
 import hashlib
 import json
 import signal

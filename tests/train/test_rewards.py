@@ -1,4 +1,4 @@
-"""Reward models and KTO: curves beside trl's trainers, LLaMA-Factory's losses in torch, folders that transformers and PEFT read back."""
+"""Reward models and KTO: curves compared with trl's trainers, LLaMA-Factory's losses in torch, folders that transformers and PEFT load."""
 import json
 import random
 import subprocess

@@ -1,4 +1,4 @@
-"""Models that judge whole texts: classes and values against transformers, embeddings and rerankers against their formulas in torch."""
+"""Pooling models: classification and regression compared with transformers, embeddings and rerankers with formulas in torch."""
 import json
 import math
 import random

@@ -1,4 +1,4 @@
-"""Optimizers that keep little, starts that change the base, selective recomputation and half precision, through whole runs."""
+"""Low-memory optimizers, initializations that change the base, selective recomputation and half precision, in full runs."""
 import json
 
 import pytest

@@ -1,4 +1,4 @@
-"""Rollouts of several turns, of GRPO, PPO and GKD, inside and on servers: tools behind addresses, second thoughts."""
+"""Multi-turn rollouts of GRPO, PPO and GKD, in process and on servers: tool servers, and retries."""
 import importlib.util
 import json
 import time

@@ -1,4 +1,4 @@
-"""LoftQ beside peft and bitsandbytes: the same grid, the same base, the same logits in both directions."""
+"""LoftQ compared with peft and bitsandbytes: the same grid, base and logits, in both directions."""
 import inspect
 import json
 

@@ -1,4 +1,4 @@
-"""Tuners beside LoRA, against peft: the same logits, gradients and merged weights from the same files, in both directions."""
+"""Tuners other than LoRA compared with peft: the same logits, gradients and merged weights from the same files, in both directions."""
 import copy
 import json
 

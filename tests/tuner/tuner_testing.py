@@ -1,4 +1,4 @@
-"""hone and its peers asked for the logits of the same few tokens."""
+"""Logits of a few tokens from hone and its peers."""
 import json
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Images that rows and requests name by their addresses: fetched within limits, and from the internet alone unless told otherwise; those of requests from listed hosts."""
+"""Images given by URL in rows and requests: fetched within limits, only from the internet unless allowed; for requests only from listed hosts."""
 import io
 import os
 import subprocess

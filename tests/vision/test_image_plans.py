@@ -1,4 +1,4 @@
-"""Images before a run: what the planner says of them, and how the preview shows them in terminals."""
+"""Images before a run: the planner's estimates, and the preview in terminals."""
 import json
 import os
 import pty

@@ -1,4 +1,4 @@
-"""Reinforcement learning and distillation with images: the engine and the trainer see the same, and a run that is cut inside a rollout goes on as if it had not been."""
+"""Reinforcement learning and distillation with images: engine and trainer use the same images, and a run interrupted inside a rollout resumes exactly."""
 import json
 import sys
 

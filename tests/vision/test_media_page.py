@@ -1,4 +1,4 @@
-"""The chat page with pictures and sound in a real browser: dropped, pasted and chosen, sent, shown, and there again after a reload."""
+"""The chat page with images and audio in a real browser: dropped, pasted and selected, sent, shown, and restored after a reload."""
 import base64
 import shutil
 import sys

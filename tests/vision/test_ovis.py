@@ -1,4 +1,4 @@
-"""Ovis2.5, which transformers does not have: against its formulas in plain PyTorch around transformers' Qwen3; images as its class prepares them, training, answers."""
+"""Ovis2.5, which transformers lacks: compared with its formulas in plain PyTorch around transformers' Qwen3; image preprocessing, training, generation."""
 import json
 import math
 import subprocess

@@ -1,4 +1,4 @@
-"""Runs with images: several processes of which some have none, adapters through PEFT, answers as transformers gives them."""
+"""Runs with images: processes with and without images, adapters through PEFT, generation compared with transformers."""
 import json
 import re
 

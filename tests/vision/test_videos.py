@@ -1,4 +1,4 @@
-"""Videos as lists of frames: rows, tokens and positions as qwen_vl_utils and transformers make them, and the answers."""
+"""Videos as lists of frames: rows, tokens and positions compared with qwen_vl_utils and transformers, and generation."""
 import json
 import math
 

@@ -1,4 +1,4 @@
-"""Preferences as Twinkle's guide goes about them: a policy in two pipeline stages, a reference elsewhere whose answers are never fetched. Prints the losses."""
+"""Preference training as in Twinkle's guide: a policy in two pipeline stages, a remote reference whose outputs are never fetched. Prints the losses."""
 import json
 
 from peft import LoraConfig

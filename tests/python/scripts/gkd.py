@@ -1,4 +1,4 @@
-"""Distillation as Twinkle's guide goes about it: a teacher says its most likely tokens of each position, a student learns them. Prints the losses."""
+"""Distillation as in Twinkle's guide: a teacher returns its most likely tokens at each position, a student learns them. Prints the losses."""
 import json
 
 import torch
