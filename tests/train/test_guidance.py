@@ -107,4 +107,4 @@ def test_a_reference_follows_the_model(grpo, tmp_path):
     resumed = grpo(tmp_path / "cut", resume_from_checkpoint=tmp_path / "cut/checkpoint-2", **settings)
     assert [step["kl"] for step in steps_of(resumed)[-2:]] == [step["kl"] for step in steps_of(whole)[-2:]]
     refused = grpo(tmp_path / "no", reward_funcs="repetition", beta=0.5, tuner_type="lora", sync_ref_model="true")
-    assert refused.code == 2 and "--sync_ref_model: beneath an adapter" in refused.err, refused.err
+    assert refused.code == 2 and "--sync_ref_model: with an adapter the reference is the base model" in refused.err, refused.err
