@@ -2,6 +2,7 @@
 import json
 import re
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,9 @@ class Tenants(Server):
         return json.loads(text)
 
     def result(self, request_id):
+        deadline = time.monotonic() + 300
         while (answer := self.call("retrieve_future", {"request_id": request_id})).get("type") == "try_again":
-            pass
+            assert time.monotonic() < deadline, f"no answer to {request_id}\n{self.log()}"
         assert "error" not in answer, f"{answer}\n{self.log()}"
         return answer
 
