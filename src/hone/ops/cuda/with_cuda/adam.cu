@@ -5,15 +5,17 @@
 namespace hone::ops::cuda {
 namespace {
 
-constexpr int kAdamThreads = 256, kUnits = 2;
-// What a thread takes at a time: sixteen bytes of the parameter; and what a block takes.
+constexpr int kAdamThreads = 256;
+// What a thread takes at a time: sixteen bytes of the parameter, twice where those are few numbers; and what a block takes.
 template <class P>
 constexpr int kAtOnce = 16 / sizeof(P);
 template <class P>
-constexpr int64_t kChunk = 4 * kUnits * kAtOnce<P> * kAdamThreads;
+constexpr int kUnits = sizeof(P) == 2 ? 1 : 2;
+template <class P>
+constexpr int64_t kChunk = 8 * kUnits<P> * kAtOnce<P> * kAdamThreads;
 
 struct AdamTensors {
-  static constexpr int kMost = 64;
+  static constexpr int kMost = 512;  // a launch may have 32 KB of parameters
   void* parameter[kMost];
   const void* gradient[kMost];
   void* first[kMost];
@@ -79,8 +81,8 @@ __device__ inline int tensor_of_block(const AdamTensors& tensors) {
 // P: the type of parameters and moments, G: of gradients. All is computed in float32.
 template <class P, class G>
 __global__ void __launch_bounds__(kAdamThreads) adam_kernel(AdamTensors tensors, const float* coefficient, const float* guard, AdamNumbers numbers) {
-  if (guard && !isfinite(*guard)) return;
-  constexpr int N = kAtOnce<P>;
+  constexpr int N = kAtOnce<P>, U = kUnits<P>;
+  const float guarded = guard ? *guard : 0.0f;  // looked at when the first numbers have been asked for
   const int t = tensor_of_block(tensors);
   const int64_t begin = (blockIdx.x - tensors.first_block[t]) * kChunk<P>, count = min(kChunk<P>, tensors.size[t] - begin);
   P *p = static_cast<P*>(tensors.parameter[t]) + begin, *m = static_cast<P*>(tensors.first[t]) + begin, *v = static_cast<P*>(tensors.second[t]) + begin;
@@ -90,16 +92,17 @@ __global__ void __launch_bounds__(kAdamThreads) adam_kernel(AdamTensors tensors,
   const uint64_t addresses = reinterpret_cast<uint64_t>(p) | reinterpret_cast<uint64_t>(m) | reinterpret_cast<uint64_t>(v) | reinterpret_cast<uint64_t>(g) |
                              reinterpret_cast<uint64_t>(published);
   const int64_t wide = addresses % 16 == 0 ? count / N : 0;
-  for (int64_t i = threadIdx.x; i < wide; i += kUnits * kAdamThreads) {
-    Numbers<N, P> ps[kUnits], ms[kUnits], vs[kUnits];
-    Numbers<N, G> gs[kUnits];
+  for (int64_t i = threadIdx.x; i < wide; i += U * kAdamThreads) {
+    Numbers<N, P> ps[U], ms[U], vs[U];
+    Numbers<N, G> gs[U];
 #pragma unroll
-    for (int k = 0; k < kUnits; ++k) {
+    for (int k = 0; k < U; ++k) {
       const int64_t place = (i + k * kAdamThreads) * N;
       if (i + k * kAdamThreads < wide) ps[k].load(p + place), ms[k].load(m + place), vs[k].load(v + place), gs[k].load(g + place);
     }
+    if (!isfinite(guarded)) return;
 #pragma unroll
-    for (int k = 0; k < kUnits; ++k) {
+    for (int k = 0; k < U; ++k) {
       if (i + k * kAdamThreads >= wide) break;
       const int64_t place = (i + k * kAdamThreads) * N;
       Numbers<N, __nv_bfloat16> rounded;
@@ -112,6 +115,7 @@ __global__ void __launch_bounds__(kAdamThreads) adam_kernel(AdamTensors tensors,
       if (published) rounded.store(published + place);
     }
   }
+  if (!isfinite(guarded)) return;
   for (int64_t i = wide * N + threadIdx.x; i < count; i += kAdamThreads) {
     const float one = update_one(p[i], g[i], m[i], v[i], factor, numbers);
     if (published) published[i] = from_float<__nv_bfloat16>(one);
