@@ -33,12 +33,12 @@ std::vector<Run> runs_of(const ops::CuSeqlens& segments, const std::array<Range,
 }
 
 // A run of own queries and a run of keys that they see.
-struct Meeting {
+struct RunPair {
   Run queries, keys;
   ops::ChunkPair pair;
 };
 
-// What goes on to the next rank while this one computes.
+// Tensors that are sent to the next rank while this one computes.
 class RingShift {
  public:
   RingShift(ProcessGroup& group, const TensorList& tensors) {
@@ -68,12 +68,12 @@ struct Ring : torch::CustomClassHolder {
   ProcessGroup& group;
   double scale;
   int64_t window;
-  bool gathers;                        // everyone has all keys and values at a time, instead of passing them on
+  bool gathers;                        // every rank has all keys and values at a time, instead of passing them on
   std::vector<std::vector<Run>> runs;  // of every rank
 
-  // Own queries with the keys of `owner` that they see; those with their own keys come first.
-  std::vector<Meeting> meetings(int owner) const {
-    std::vector<Meeting> found;
+  // Own queries with the keys of `owner` that they see.
+  std::vector<RunPair> visible_runs(int owner) const {
+    std::vector<RunPair> found;
     for (const auto& queries : runs[static_cast<size_t>(group.rank())])
       for (const auto& keys : runs[static_cast<size_t>(owner)]) {
         const ops::ChunkPair pair{queries.position, queries.length, keys.position, keys.length, window};
@@ -83,7 +83,7 @@ struct Ring : torch::CustomClassHolder {
     return found;
   }
 
-  // Whose keys and values are here at a step: where they pass on, those of the ranks before come one by one.
+  // Whose keys and values are here at a step: in a ring those of the previous ranks arrive one by one.
   int owner(int step) const { return (group.rank() + (gathers ? step : group.size() - step)) % group.size(); }
   Tensor gathered(const Tensor& own) const {  // [ranks, …]
     auto shape = own.sizes().vec();
@@ -100,20 +100,20 @@ struct Ring : torch::CustomClassHolder {
     return sum;
   }
 
-  // visit(step, keys, values) for those of this rank and of every other, which are on their way meanwhile.
+  // visit(step, keys, values) for those of this rank, then of every other; the next ones are received meanwhile.
   template <class Visit>
-  void for_guests(const Tensor& k, const Tensor& v, Visit visit) const {
+  void for_each_rank(const Tensor& k, const Tensor& v, Visit visit) const {
     if (gathers) {
       const auto keys = gathered(k), values = gathered(v);
       for (int step = 0; step < group.size(); ++step) visit(step, keys[owner(step)], values[owner(step)]);
       return;
     }
-    TensorList guests{k, v};
+    TensorList remote{k, v};
     for (int step = 0; step < group.size(); ++step) {
       std::optional<RingShift> next;
-      if (step + 1 < group.size()) next.emplace(group, guests);
-      visit(step, guests[0], guests[1]);
-      if (next) guests = next->wait();
+      if (step + 1 < group.size()) next.emplace(group, remote);
+      visit(step, remote[0], remote[1]);
+      if (next) remote = next->wait();
     }
   }
 };
@@ -130,15 +130,15 @@ void merge(ops::ChunkAttention whole, const ops::ChunkAttention& part) {
 
 class RingAttention : public torch::autograd::Function<RingAttention> {
  public:
-  // q [own, heads, d]; k, v [own, kv heads, d], which travel in their own type.
+  // q [own, heads, d]; k, v [own, kv heads, d], which are sent in their own type.
   static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v,
                         const c10::intrusive_ptr<Ring>& ring) {
     const auto floats = q.options().dtype(at::kFloat);
     auto out = at::zeros(q.sizes(), floats), lse = at::zeros({q.size(1), q.size(0)}, floats);
-    std::vector<bool> has_some(static_cast<size_t>(q.size(0)));  // whether the run that begins there has met keys
-    ring->for_guests(k, v, [&](int step, const Tensor& keys, const Tensor& values) {
-      for (const auto& [queries, guests, pair] : ring->meetings(ring->owner(step))) {
-        const auto part = ops::chunk_attention(rows(q, queries), rows(keys, guests), rows(values, guests), pair, ring->scale);
+    std::vector<bool> has_some(static_cast<size_t>(q.size(0)));  // whether the run that begins there has a result yet
+    ring->for_each_rank(k, v, [&](int step, const Tensor& keys, const Tensor& values) {
+      for (const auto& [queries, key_run, pair] : ring->visible_runs(ring->owner(step))) {
+        const auto part = ops::chunk_attention(rows(q, queries), rows(keys, key_run), rows(values, key_run), pair, ring->scale);
         const ops::ChunkAttention whole{rows(out, queries), lse.narrow(1, queries.row, queries.length)};
         if (has_some[static_cast<size_t>(queries.row)])
           merge(whole, part);
@@ -163,15 +163,15 @@ class RingAttention : public torch::autograd::Function<RingAttention> {
     const auto ranks = static_cast<size_t>(ring->group.size());
     TensorList own, keys_of_ranks(ranks), values_of_ranks(ranks);
     std::optional<RingShift> passing;
-    ring->for_guests(saved[1], saved[2], [&](int step, const Tensor& keys, const Tensor& values) {
+    ring->for_each_rank(saved[1], saved[2], [&](int step, const Tensor& keys, const Tensor& values) {
       TensorList sums{at::zeros(keys.sizes(), lse.options()), at::zeros(values.sizes(), lse.options())};
-      for (const auto& [queries, guests, pair] : ring->meetings(ring->owner(step))) {
+      for (const auto& [queries, key_run, pair] : ring->visible_runs(ring->owner(step))) {
         const ops::ChunkAttention whole{rows(out, queries), lse.narrow(1, queries.row, queries.length)};
-        const auto found = ops::chunk_attention_backward(rows(grad, queries), rows(q, queries), rows(keys, guests),
-                                                         rows(values, guests), whole, pair, ring->scale);
+        const auto found = ops::chunk_attention_backward(rows(grad, queries), rows(q, queries), rows(keys, key_run),
+                                                         rows(values, key_run), whole, pair, ring->scale);
         rows(q_grad, queries).add_(found.q);
-        rows(sums[0], guests).add_(found.k);
-        rows(sums[1], guests).add_(found.v);
+        rows(sums[0], key_run).add_(found.k);
+        rows(sums[1], key_run).add_(found.v);
       }
       if (ring->gathers) {
         const auto owner = static_cast<size_t>(ring->owner(step));

@@ -58,35 +58,49 @@ TEST(ChunkAttention, MatchesItsDefinitionOnAGpu) {
     expect_like_plain(pair, 2e-2, at::kCUDA, at::kBFloat16);
 }
 
-// The gradients of the chunks of a sequence add up to those of its attention.
+// The gradients of the chunks of a sequence add up to those of its attention, and so do the merged results.
+void expect_chunks_to_add_up(const std::vector<int64_t>& bounds, int64_t window, double tolerance, at::Device device,
+                             at::ScalarType type) {
+  const int64_t length = bounds.back();
+  const auto [q, k, v, grad] = chunk_inputs({0, length, 0, length}, device, type);
+  TensorList leaves;
+  for (const auto& x : {q, k, v}) leaves.push_back(x.reshape({length, -1}).to(at::kFloat).detach().clone().requires_grad_());
+  CuSeqlens segments;
+  segments.append(length);
+  auto expected =
+      attention_plain(leaves[0], leaves[1], leaves[2], attention_metadata(segments, device), {4, 2, 64, 0.125, window});
+  expected.backward(grad.reshape({length, -1}).to(at::kFloat));
+  const auto whole = chunk_attention_plain(q, k, v, {0, length, 0, length, window}, 0.125);
+  expect_close(whole.out.reshape({length, -1}), expected.detach(), tolerance, "out");
+  auto sum_like = [](const Tensor& x) { return at::zeros(x.sizes(), x.options().dtype(at::kFloat)); };
+  auto dq = sum_like(q), dk = sum_like(k), dv = sum_like(v);
+  for (size_t i = 0; i + 1 < bounds.size(); ++i)
+    for (size_t j = 0; j + 1 < bounds.size(); ++j) {
+      auto queries = [&](const Tensor& x) { return x.narrow(0, bounds[i], bounds[i + 1] - bounds[i]); };
+      auto keys = [&](const Tensor& x) { return x.narrow(0, bounds[j], bounds[j + 1] - bounds[j]); };
+      const ChunkPair pair{bounds[i], bounds[i + 1] - bounds[i], bounds[j], bounds[j + 1] - bounds[j], window};
+      if (pair.visible() == Visible::nothing) continue;
+      const auto found =
+          chunk_attention_backward(queries(grad), queries(q), keys(k), keys(v),
+                                   {queries(whole.out), whole.lse.narrow(1, pair.first_query, pair.queries)}, pair, 0.125);
+      queries(dq).add_(found.q);
+      keys(dk).add_(found.k);
+      keys(dv).add_(found.v);
+    }
+  expect_close(dq.reshape({length, -1}), leaves[0].grad(), tolerance, "dq");
+  expect_close(dk.reshape({length, -1}), leaves[1].grad(), tolerance, "dk");
+  expect_close(dv.reshape({length, -1}), leaves[2].grad(), tolerance, "dv");
+}
+
 TEST(ChunkAttention, ChunksAddUpToTheSequence) {
   at::manual_seed(5);
-  const int64_t length = 48, half = 24;
-  for (int64_t window : {int64_t{0}, int64_t{10}}) {
-    const auto [q, k, v, grad] = chunk_inputs({0, length, 0, length});
-    TensorList leaves;
-    for (const auto& x : {q, k, v}) leaves.push_back(x.reshape({length, -1}).detach().clone().requires_grad_());
-    CuSeqlens segments;
-    segments.append(length);
-    auto expected =
-        attention_plain(leaves[0], leaves[1], leaves[2], attention_metadata(segments, at::kCPU), {4, 2, 64, 0.125, window});
-    expected.backward(grad.reshape({length, -1}));
-    const auto whole = chunk_attention_plain(q, k, v, {0, length, 0, length, window}, 0.125);
-    expect_close(whole.out.reshape({length, -1}), expected.detach(), 1e-5, "out");
-    auto dk = at::zeros_like(k), dq = at::zeros_like(q);
-    for (int64_t queries : {int64_t{0}, half})
-      for (int64_t keys : {int64_t{0}, half}) {
-        const ChunkPair pair{queries, half, keys, half, window};
-        if (pair.visible() == Visible::nothing) continue;
-        auto part = [&](const Tensor& x, int64_t begin) { return x.narrow(0, begin, half); };
-        const auto found = chunk_attention_backward(part(grad, queries), part(q, queries), part(k, keys), part(v, keys),
-                                                    {part(whole.out, queries), whole.lse.narrow(1, queries, half)}, pair, 0.125);
-        part(dq, queries).add_(found.q);
-        part(dk, keys).add_(found.k);
-      }
-    expect_close(dq.reshape({length, -1}), leaves[0].grad(), 1e-5, "dq");
-    expect_close(dk.reshape({length, -1}), leaves[1].grad(), 1e-5, "dk");
-  }
+  for (int64_t window : {int64_t{0}, int64_t{10}}) expect_chunks_to_add_up({0, 24, 25, 48}, window, 1e-5, at::kCPU, at::kFloat);
+}
+
+TEST(ChunkAttention, ChunksAddUpToTheSequenceOnAGpu) {
+  if (!at::hasCUDA()) GTEST_SKIP() << "no GPU";
+  at::manual_seed(5);
+  expect_chunks_to_add_up({0, 100, 101, 230}, 0, 3e-2, at::kCUDA, at::kBFloat16);
 }
 
 }  // namespace
