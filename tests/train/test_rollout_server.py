@@ -197,3 +197,37 @@ def test_what_a_server_is_sent_is_checked(model_folder):
             wanted = (model(torch.tensor([prompt + ids])).logits[0, len(prompt) - 1:-1] / 0.7).log_softmax(-1).gather(1, torch.tensor(ids)[:, None])[:, 0]
             torch.testing.assert_close(torch.tensor(logprobs), wanted.detach(), rtol=0, atol=1e-4)
         assert re.search(r"POST /generate/ 200", "".join(server.lines))
+
+
+def test_a_tensor_parallel_server_follows_lora_and_refuses_dora(model_folder):
+    import torch
+    from safetensors.torch import save
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
+    layer, prompt = "model.layers.0.self_attn.q_proj", [5, 6, 7, 8]
+    projection = model.get_submodule(layer)
+    base = projection.weight.detach().clone()
+    a, config = torch.randn(4, projection.in_features), dict(peft_type="LORA", r=4, lora_alpha=8, target_modules=["q_proj"])
+    with serving(RolloutServer(model_folder, slices=2)) as (server,):
+        def push(version, b, **more):
+            tensors = {layer + ".lora_A.weight": a, layer + ".lora_B.weight": b}
+            return post(f"{server.url}/update_weights/?version={version}&part=0&parts=1", save(tensors, metadata={"adapter_config": json.dumps({**config, **more})}))
+
+        def generates_with(version, b):
+            status, answer = post(server.url + "/generate/", {"prompts": [prompt], "temperature": 1, "max_tokens": 8, "weights_version": version})
+            assert status == 200, answer
+            projection.weight.data = base + 2 * b @ a
+            ids = torch.tensor(answer["completion_ids"][0])
+            wanted = model(torch.tensor([prompt + ids.tolist()])).logits[0, len(prompt) - 1:-1].log_softmax(-1).gather(1, ids[:, None])[:, 0]
+            torch.testing.assert_close(torch.tensor(answer["logprobs"][0]), wanted.detach(), rtol=0, atol=1e-4)
+
+        first, second = torch.randn(2, projection.out_features, 4)
+        for version, b in ((1, first), (2, second)):
+            assert push(version, b)[0] == 200
+            generates_with(version, b)
+        status, answer = push(3, first, use_dora=True)
+        assert status == 400 and "DoRA adapters do not support tensor parallelism" in answer["error"]["message"], answer
+        generates_with(0, torch.zeros_like(first))  # its predecessor is gone
+        assert push(4, first)[0] == 200
+        generates_with(4, first)

@@ -24,9 +24,6 @@ std::vector<ops::LoraWeights> sharded_adapters(const std::vector<ops::LoraWeight
                                                const LinearPartition& partition) {
   auto list = whole;
   for (auto& adapter : list) {
-    if (adapter.magnitude.defined())
-      throw UserError(ExitCode::usage, "DoRA adapters do not support tensor parallelism",
-                      "merge the adapter into the model (`merge_lora` true)");
     adapter.a = place.part(adapter.a, partition.lora_a());
     adapter.b = place.part(adapter.b, partition.lora_b());
   }
@@ -41,10 +38,20 @@ void check_plain(const Linear& whole) {
     throw UserError(ExitCode::usage,
                     fmt::format("{} has an adapter that is not LoRA, which tensor parallelism does not support", whole.name),
                     "merge the adapter into the model (`merge_lora` true)");
+  if (std::ranges::any_of(whole.adapters, [](const auto& adapter) { return adapter.magnitude.defined(); }))
+    throw UserError(ExitCode::usage, "DoRA adapters do not support tensor parallelism",
+                    "merge the adapter into the model (`merge_lora` true)");
+}
+
+void check_plain(const SparseMoe& whole) {
+  if (!whole.gate_up.quantized.empty() || !whole.gate_up.adapters.empty() || !whole.down.adapters.empty())
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} is quantized or has an adapter, which tensor parallelism does not support for experts",
+                                whole.gate_up.name),
+                    "leave out the tensor parallelism, or merge the adapter into the model (`merge_lora` true)");
 }
 
 Linear sharded_linear(const Linear& whole, const TensorParallelRank& place, const LinearPartition& partition) {
-  check_plain(whole);
   return {whole.name, place.part(whole.weight, partition.weight()), place.part(whole.bias, partition.bias()),
           sharded_adapters(whole.adapters, place, partition)};
 }
@@ -54,11 +61,6 @@ Norm norm_on(const Norm& whole, const TensorParallelRank& place) {
 }
 
 SparseMoe sharded_moe(const SparseMoe& whole, const TensorParallelRank& place) {
-  if (!whole.gate_up.quantized.empty() || !whole.gate_up.adapters.empty() || !whole.down.adapters.empty())
-    throw UserError(ExitCode::usage,
-                    fmt::format("{} is quantized or has an adapter, which tensor parallelism does not support for experts",
-                                whole.gate_up.name),
-                    "leave out the tensor parallelism, or merge the adapter into the model (`merge_lora` true)");
   auto slice = whole;
   const int64_t width = whole.down.weight.size(2);
   slice.gate_up.weight = place.part(whole.gate_up.weight, gate_up_partition(width));
@@ -98,13 +100,35 @@ Embedding embedding_on(const Embedding& whole, const TensorParallelRank& place) 
   return copy;
 }
 
-Decoder shard_of(const Decoder& whole, const TensorParallelRank& place) {
-  Decoder slice{.config = whole.config};
+// Block by block: a shard that is replaced needs room for one block more.
+void shard_into(Decoder& slice, const Decoder& whole, const TensorParallelRank& place) {
   slice.embedding = embedding_on(whole.embedding, place);
-  for (const auto& block : whole.blocks) slice.blocks.push_back(sharded_block(block, place, whole.config.layers));
+  slice.blocks.resize(whole.blocks.size());
+  for (size_t i = 0; i < whole.blocks.size(); ++i)
+    slice.blocks[i] = sharded_block(whole.blocks[i], place, whole.config.layers);
   slice.norm = norm_on(whole.norm, place);
   slice.head = sharded_linear(whole.head, place, head_partition(whole.head));
-  return slice;
+}
+
+void shard_adapters_into(Decoder& slice, const Decoder& whole, const TensorParallelRank& place) {
+  slice.embedding.adapters = embedding_on(whole.embedding, place).adapters;
+  slice.head.adapters = sharded_adapters(whole.head.adapters, place, head_partition(whole.head));
+  for (size_t i = 0; i < slice.blocks.size(); ++i) {
+    const auto to = partitioned_linears(slice.blocks[i]);
+    for (size_t j = 0; const auto& [layer, partition] : linears_of(whole.blocks[i]))
+      to[j++].first->adapters = sharded_adapters(layer->adapters, place, partition);
+  }
+}
+
+template <class Shard>
+void for_each_shard(CausalLM& model, Shard shard) {
+  HONE_CHECK(model.is_sliced(), "the model is not tensor parallel");
+  TensorParallelDecoder::check_layers(model.decoder());
+  at::NoGradGuard no_grad;
+  const auto slices = model.computing_decoders();
+  for (size_t i = 0; i < slices.size(); ++i)
+    shard(*slices[i], model.decoder(),
+          TensorParallelRank{static_cast<int64_t>(i), static_cast<int64_t>(slices.size()), slices[i]->norm.weight.device()});
 }
 
 std::string numbers_that_divide(const std::vector<int64_t>& sizes) {
@@ -121,6 +145,9 @@ std::string numbers_that_divide(const std::vector<int64_t>& sizes) {
 void apply_tensor_parallel(CausalLM& model, const std::vector<at::Device>& devices) {
   model.set_slices(std::make_unique<TensorParallelDecoder>(model.decoder(), devices));
 }
+
+void reshard(CausalLM& model) { for_each_shard(model, shard_into); }
+void reshard_adapters(CausalLM& model) { for_each_shard(model, shard_adapters_into); }
 
 void TensorParallelDecoder::check(const DecoderConfig& config, size_t slices) {
   const auto& a = config.attention;
@@ -140,6 +167,14 @@ void TensorParallelDecoder::check(const DecoderConfig& config, size_t slices) {
                   "numbers that divide all of them: " + numbers_that_divide(sizes));
 }
 
+void TensorParallelDecoder::check_layers(const Decoder& whole) {
+  check_plain(whole.head);
+  for (const auto& block : whole.blocks) {
+    if (block.mixture) check_plain(*block.mixture);
+    for (const auto& [layer, partition] : linears_of(block)) check_plain(*layer);
+  }
+}
+
 std::vector<TensorParallelDecoder::AdapterVersion> TensorParallelDecoder::adapters_of(const Decoder& whole) {
   std::vector<AdapterVersion> list;
   auto add = [&](const std::vector<ops::LoraWeights>& adapters) {
@@ -155,9 +190,11 @@ std::vector<TensorParallelDecoder::AdapterVersion> TensorParallelDecoder::adapte
 TensorParallelDecoder::TensorParallelDecoder(const Decoder& whole, const std::vector<at::Device>& devices)
     : team_(devices), followed_(adapters_of(whole)) {
   check(whole.config, devices.size());
+  check_layers(whole);
   at::NoGradGuard no_grad;
   for (size_t i = 0; i < devices.size(); ++i)
-    ranks_.push_back(shard_of(whole, {static_cast<int64_t>(i), static_cast<int64_t>(devices.size()), devices[i]}));
+    shard_into(ranks_.emplace_back(Decoder{.config = whole.config}), whole,
+               {static_cast<int64_t>(i), static_cast<int64_t>(devices.size()), devices[i]});
 }
 
 std::vector<at::Device> TensorParallelDecoder::block_devices() const {
@@ -171,18 +208,11 @@ void TensorParallelDecoder::sync_adapters(const Decoder& whole) {
   std::lock_guard lock(following_);
   auto present = adapters_of(whole);
   if (present == followed_) return;
+  check_layers(whole);
   at::NoGradGuard no_grad;
-  for (size_t i = 0; i < ranks_.size(); ++i) {
-    auto& slice = ranks_[i];
-    const TensorParallelRank place{static_cast<int64_t>(i), static_cast<int64_t>(ranks_.size()), slice.norm.weight.device()};
-    slice.embedding.adapters = embedding_on(whole.embedding, place).adapters;
-    slice.head.adapters = sharded_adapters(whole.head.adapters, place, head_partition(whole.head));
-    for (size_t j = 0; j < slice.blocks.size(); ++j) {
-      const auto to = partitioned_linears(slice.blocks[j]);
-      for (size_t k = 0; const auto& [layer, partition] : linears_of(whole.blocks[j]))
-        to[k++].first->adapters = sharded_adapters(layer->adapters, place, partition);
-    }
-  }
+  for (size_t i = 0; i < ranks_.size(); ++i)
+    shard_adapters_into(ranks_[i], whole,
+                        {static_cast<int64_t>(i), static_cast<int64_t>(ranks_.size()), ranks_[i].norm.weight.device()});
   followed_ = std::move(present);
 }
 

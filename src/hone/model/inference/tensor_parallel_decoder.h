@@ -12,11 +12,16 @@ class CausalLM;
 // Inference: computes every layer in shards from now on, one per device and all concurrently; the devices may be the same. Throws
 // UserError(usage) if heads cannot be divided.
 void apply_tensor_parallel(CausalLM& model, const std::vector<at::Device>& devices);
+// The shards take the model's weights again, or those of its adapters alone. No pass runs meanwhile.
+void reshard(CausalLM& model);
+void reshard_adapters(CausalLM& model);
 
 class TensorParallelDecoder {
  public:
   // Throws UserError(usage) listing valid sizes if heads or widths cannot be divided.
   static void check(const DecoderConfig& config, size_t slices);
+  // Throws UserError(usage) for quantized layers and for adapters other than LoRA on linear layers.
+  static void check_layers(const Decoder& whole);
 
   // `whole` keeps the weights' names, and adapters are attached to it. One shard on each of `devices`.
   TensorParallelDecoder(const Decoder& whole, const std::vector<at::Device>& devices);

@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <map>
+#include <utility>
 
 #include "hone/model/inference/tensor_parallel_decoder.h"
 #include "hone/serve/http/api_error.h"
@@ -29,6 +30,20 @@ int64_t number_in(std::string_view query, std::string_view name) {
   throw ApiError(400, fmt::format("expected {}=NUMBER in the address", name), std::string(name), "invalid_value");
 }
 
+// Runs `work` while no replica computes.
+template <class Work>
+void while_asleep(engine::Engine& engine, Work work) {
+  const bool was_awake = !engine.stats().asleep;
+  if (was_awake) engine.sleep();
+  try {
+    work();
+  } catch (...) {
+    if (was_awake) engine.wake();
+    throw;
+  }
+  if (was_awake) engine.wake();
+}
+
 }  // namespace
 
 WeightPart read_weight_part(std::string_view query) {
@@ -46,8 +61,8 @@ void WeightReceiver::receive(engine::Engine& engine, const WeightPart& part, con
   for (size_t i = 0; i < models_.size(); ++i) copy(i, received);
   next_part_ = part.part + 1;
   if (next_part_ < part.parts) return;
-  renew_slices(engine);
-  if (part.parts > 1) engine.wake();
+  reshard(engine);
+  if (std::exchange(sleeps_, false)) engine.wake();
   engine.update_weights(part.version);
   version_ = part.version;
   receiving_ = -1;
@@ -59,7 +74,7 @@ void WeightReceiver::begin(engine::Engine& engine, const WeightPart& part, const
     attach(engine, config->second, received.tensors.empty() ? at::kFloat : received.tensors.front().second.scalar_type());
   if (config == received.metadata.end() && !adapter_config_.empty())
     throw ApiError(400, "this server follows an adapter; start another one for weights of the model itself", "", "wrong_weights");
-  if (part.parts > 1) engine.sleep();
+  if (part.parts > 1) engine.sleep(), sleeps_ = true;
   receiving_ = part.version;
   next_part_ = 0;
 }
@@ -69,35 +84,41 @@ void WeightReceiver::attach(engine::Engine& engine, const std::string& config, a
   auto parsed = io::parse_adapter_config(config);
   if (!parsed) throw ApiError(400, fmt::format("adapter_config: {}", parsed.error()), "adapter_config", "invalid_value");
   parsed->init = "true";  // its initial weights are sent
-  engine.sleep();
-  if (!adapter_config_.empty())
-    for (auto* model : models_) tuner::delete_adapter(*model, kFollowed);
-  adapters_.assign(models_.size(), std::nullopt);
-  adapter_config_.clear();
-  try {
-    for (size_t i = 0; i < models_.size(); ++i)
-      adapters_[i] = tuner::attach_adapter(*models_[i], *parsed, {.name = kFollowed, .dtype = dtype});
-    adapter_config_ = config;
-  } catch (const UserError& problem) {
-    engine.wake();
-    throw ApiError(400, fmt::format("adapter_config: {}", problem.what()), "adapter_config", "invalid_value");
-  }
-  engine.wake();
+  while_asleep(engine, [&] {
+    if (!adapter_config_.empty()) detach();
+    adapters_.resize(models_.size());
+    try {
+      for (size_t i = 0; i < models_.size(); ++i) {
+        adapters_[i] = tuner::attach_adapter(*models_[i], *parsed, {.name = kFollowed, .dtype = dtype});
+        if (models_[i]->is_sliced()) model::TensorParallelDecoder::check_layers(models_[i]->decoder());
+      }
+      adapter_config_ = config;
+    } catch (const UserError& problem) {
+      detach();
+      throw ApiError(400, fmt::format("adapter_config: {}", problem.what()), "adapter_config", "invalid_value");
+    } catch (...) {
+      detach();
+      throw;
+    }
+  });
 }
 
-// Tensor parallel slices are copies of the weights. No replica computes meanwhile.
-void WeightReceiver::renew_slices(engine::Engine& engine) {
+void WeightReceiver::detach() {
+  for (auto* model : models_) tuner::delete_adapter(*model, kFollowed);
+  adapters_.clear();
+  adapter_config_.clear();
+  version_ = 0;  // what is left is no version of the trainer's
+}
+
+// Tensor parallel shards are copies of the weights.
+void WeightReceiver::reshard(engine::Engine& engine) {
   if (!models_.front()->is_sliced()) return;
-  const bool was_awake = !engine.stats().asleep;
-  if (was_awake) engine.sleep();
-  for (auto* model : models_) {
-    std::vector<at::Device> devices;
-    const auto blocks = model->block_devices();  // slice by slice
-    for (size_t i = 0; i < blocks.size(); i += static_cast<size_t>(model->config().layers)) devices.push_back(blocks[i]);
-    model->set_slices(nullptr);  // the old ones make room first
-    model::apply_tensor_parallel(*model, devices);
-  }
-  if (was_awake) engine.wake();
+  while_asleep(engine, [&] {
+    for (size_t i = 0; i < models_.size(); ++i) {
+      const bool only_lora = i < adapters_.size() && adapters_[i] && adapters_[i]->modules_to_save.empty();
+      only_lora ? model::reshard_adapters(*models_[i]) : model::reshard(*models_[i]);
+    }
+  });
 }
 
 // All of a part or nothing of it.

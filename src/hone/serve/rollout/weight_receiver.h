@@ -32,12 +32,14 @@ class WeightReceiver {
   void begin(engine::Engine& engine, const WeightPart& part, const io::ReceivedTensors& received);
   void attach(engine::Engine& engine, const std::string& config, at::ScalarType dtype);
   void copy(size_t model, const io::ReceivedTensors& received);
-  void renew_slices(engine::Engine& engine);
+  void detach();
+  void reshard(engine::Engine& engine);
 
   std::vector<model::CausalLM*> models_;
   std::vector<std::optional<tuner::AttachedAdapter>> adapters_;  // of each model
   std::string adapter_config_;                                   // as it came
   int64_t receiving_ = -1, next_part_ = 0;
+  bool sleeps_ = false;  // the engine, until a version is complete
   std::atomic<int64_t> version_{0};
 };
 
