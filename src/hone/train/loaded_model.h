@@ -69,6 +69,6 @@ std::unique_ptr<ParallelStrategy> make_strategy(const TrainingJob& job, const Di
 WeightFiles weight_files(const TrainingJob& job, const DistributedContext& processes, LoadedModel& loaded,
                          const CheckpointAssets& companions);
 // The files of the policy and of a model that trains with it, written as one: the latter's in a folder of its name.
-WeightFiles with_second_model(WeightFiles policy, WeightFiles second_files, LoadedModel& second);
+WeightFiles with_second_model(const TrainingJob& job, WeightFiles policy, WeightFiles second_files, LoadedModel& second);
 
 }  // namespace hone::train

@@ -159,7 +159,7 @@ WeightFiles session_weights(const TrainingJob& job, const DistributedContext& pr
                             const CheckpointAssets& policy_assets, const CheckpointAssets& value_assets) {
   auto weights = weight_files(job, processes, models.policy(), policy_assets);
   if (auto* value_model = models.find(kValueModel))
-    weights = with_second_model(weights, weight_files(job, processes, *value_model, value_assets), *value_model);
+    weights = with_second_model(job, weights, weight_files(job, processes, *value_model, value_assets), *value_model);
   if (auto* reference = models.find(kReferenceModel); reference && job.preference.reference.sync) {
     auto files = weight_files(job, processes, *reference, policy_assets);
     files.copy = nullptr;                        // written before training continues
@@ -172,7 +172,7 @@ WeightFiles session_weights(const TrainingJob& job, const DistributedContext& pr
       const auto fill = [tensor](const Tensor& parameter, const Tensor& values) { tensor->fill(parameter, values); };
       tuner::load_trained(*reference->model, moved, folder, tensor ? tuner::CopyWeight(fill) : tuner::CopyWeight());
     };
-    weights = with_second_model(weights, files, *reference);
+    weights = with_second_model(job, weights, files, *reference);
   }
   return weights;
 }

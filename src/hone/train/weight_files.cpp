@@ -1,6 +1,8 @@
 // What is trained as files, and back: weights in parts are brought together on the first process.
 #include "hone/train/loaded_model.h"
 
+#include <c10/util/ScopeExit.h>
+
 #include <unordered_map>
 
 namespace hone::train {
@@ -78,20 +80,26 @@ class WeightCopies {
   std::unordered_map<const void*, Copy> copies_;
 };
 
+bool has_all_parameters(const LoadedModel& loaded) {
+  return !loaded.tensor && !loaded.stages && !(loaded.sharded && parallel::GatheredParameters::is_needed(*loaded.sharded));
+}
+
 // On the first process, while `files` gather the model.
 void copy_weights(const LoadedModel& loaded, const WeightFiles& files, WeightCopies& copies) {
   if (loaded.tuned.adapter) {
     for (const auto& [name, parameter] : loaded.tuned.trainable) copies.add(parameter, parameter);
     return;
   }
+  if (has_all_parameters(loaded)) return;
   for (const auto& parameter : loaded.model->parameters()) copies.add(*parameter.value, files.read(*parameter.value));
 }
 
-void save_copies(const LoadedModel& loaded, const WeightFiles& files, const fs::path& folder, WeightCopies& copies) {
+void save_copies(const LoadedModel& loaded, const WeightFiles& files, const fs::path& folder, int64_t max_shard_bytes,
+                 WeightCopies& copies) {
   if (copies.empty()) return files.save(folder);
   if (loaded.tuned.adapter) return copies.exchange([&] { files.save(folder); });  // small: the device has room for it
   const auto shapes = loaded.tensor ? std::make_unique<parallel::UnshardedShapes>(*loaded.tensor) : nullptr;
-  tuner::save_trained(*loaded.model, loaded.tuned, folder, 5'000'000'000, std::cref(copies));
+  tuner::save_trained(*loaded.model, loaded.tuned, folder, max_shard_bytes, std::cref(copies));
 }
 
 }  // namespace
@@ -119,8 +127,7 @@ WeightFiles weight_files(const TrainingJob& job, const DistributedContext& proce
                     },
                     [&](const fs::path& folder) { companions.write(folder); }};
   files.read = [reader](const Tensor& parameter) { return *reader ? (*reader)(parameter) : parameter.detach(); };
-  bool whole = !sharded || !parallel::GatheredParameters::is_needed(*sharded);
-  if (main && whole && !loaded.tuned.adapter)
+  if (main && has_all_parameters(loaded) && !loaded.tuned.adapter)
     files.copy = [&, sharded]() -> std::function<void(const fs::path&)> {
       if (sharded) sharded->wait_for_sync();
       return [&, read = copies_of(loaded.tuned)](const fs::path& folder) {
@@ -149,13 +156,13 @@ WeightFiles weight_files(const TrainingJob& job, const DistributedContext& proce
 
 // Weights in parts are brought together one model at a time: the second's wait on the first process while the policy's are
 // written.
-WeightFiles with_second_model(WeightFiles policy, WeightFiles second_files, LoadedModel& second) {
+WeightFiles with_second_model(const TrainingJob& job, WeightFiles policy, WeightFiles second_files, LoadedModel& second) {
   auto copies = std::make_shared<WeightCopies>();
   WeightFiles both;
-  both.save = [policy, second_files, copies, &second](const fs::path& folder) {
+  both.save = [policy, second_files, copies, &job, &second](const fs::path& folder) {
     policy.save(folder);
     fs::create_directories(folder / second.name);
-    save_copies(second, second_files, folder / second.name, *copies);
+    save_copies(second, second_files, folder / second.name, job.max_shard_bytes, *copies);
   };
   both.load = [policy, second_files, &second](const fs::path& folder) {
     policy.load(folder);
@@ -179,9 +186,9 @@ WeightFiles with_second_model(WeightFiles policy, WeightFiles second_files, Load
     };
   if (!policy.gather) return both;
   both.gather = [policy, second_files, copies, &second](const std::function<void()>& write) {
-    second_files.gather([&] { copy_weights(second, second_files, *copies); });
+    const auto clear = c10::make_scope_exit([&] { copies->clear(); });  // also if gathering fails
+    if (second_files.gather) second_files.gather([&] { copy_weights(second, second_files, *copies); });
     policy.gather(write);
-    copies->clear();
   };
   return both;
 }
