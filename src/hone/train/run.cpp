@@ -58,24 +58,26 @@ void check_model_parts(const TrainingJob& job, const DistributedContext& process
       {sft.asft.has_value(), "use_asft_loss"},
       {job.trainer.layer_sampling.has_value(), "lisa_activated_layers"},
   };
-  auto refuse = [&](const char* option, const auto& list) {
+  auto refuse = [&](const char* setting, const auto& list) {
     for (const auto& [asked, what] : list)
       if (asked)
-        throw UserError(ExitCode::usage, fmt::format("{} is above 1 with {}, which it does not support", option, what),
+        throw UserError(ExitCode::usage, fmt::format("{} with {}, which it does not support", setting, what),
                         processes.mesh.size("cp") > 1 || job.parallel.sequence_parallel > 1
                             ? "leave one of them out"
                             : "leave one of them out, or shard parameters with `deepspeed` zero3");
   };
-  const char* option = processes.tensor                     ? "tensor_parallel_size"
-                       : processes.stages                   ? "pipeline_parallel_size"
-                       : processes.mesh.size("cp") > 1      ? "context_parallel_size"
-                       : job.parallel.sequence_parallel > 1 ? "sequence_parallel_size"
-                                                            : "expert_parallel_size";
-  if (processes.tensor) refuse(option, missing_layers);
-  if (processes.stages) refuse("pipeline_parallel_size", missing_stages);
-  if (processes.same_rows) refuse(option, missing_peers);
-  if (processes.expert_tensor_parallel_size > 0) refuse("expert_parallel_size", missing_experts);
-  if (processes.is_tensor_or_expert_parallel() || processes.stages) refuse(option, missing);
+  const char* of_experts = job.parallel.layout.ep > 1 ? "expert_parallel_size is above 1"
+                                                      : "expert_tensor_parallel_size differs from tensor_parallel_size";
+  const char* setting = processes.tensor                     ? "tensor_parallel_size is above 1"
+                        : processes.stages                   ? "pipeline_parallel_size is above 1"
+                        : processes.mesh.size("cp") > 1      ? "context_parallel_size is above 1"
+                        : job.parallel.sequence_parallel > 1 ? "sequence_parallel_size is above 1"
+                                                             : of_experts;
+  if (processes.tensor) refuse(setting, missing_layers);
+  if (processes.stages) refuse("pipeline_parallel_size is above 1", missing_stages);
+  if (processes.same_rows) refuse(setting, missing_peers);
+  if (processes.expert_tensor_parallel_size > 0) refuse(of_experts, missing_experts);
+  if (processes.is_tensor_or_expert_parallel() || processes.stages) refuse(setting, missing);
 }
 
 // Checks that need the process group.
