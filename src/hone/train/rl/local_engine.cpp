@@ -64,11 +64,21 @@ class LocalEngine final : public RolloutEngine {
     if (deps_.group.sum(written ? 0 : 1) > 0) throw StopBetweenSteps();
   }
 
-  // Tensor parallel ranks schedule alike, so their caches have the size that fits the fullest device.
+  // Tensor parallel ranks schedule alike, so their caches have the size that fits the fullest device. If one has no room, all
+  // of them fail.
   engine::EngineConfig engine_config() {
     if (!ranks_) return config_.engine;
-    auto config = engine::resolve_engine_config(config_.engine, deps_.model);
-    config.kv_cache_tokens = agreed(config.kv_cache_tokens, parallel::ReduceOp::min);
+    auto config = config_.engine;
+    std::exception_ptr problem;
+    try {
+      config = engine::resolve_engine_config(config, deps_.model);
+    } catch (...) {
+      problem = std::current_exception();
+    }
+    config.kv_cache_tokens = agreed(problem ? 0 : config.kv_cache_tokens, parallel::ReduceOp::min);
+    if (problem) std::rethrow_exception(problem);
+    if (config.kv_cache_tokens == 0)
+      throw UserError(ExitCode::out_of_memory, "another process has no room for keys and values, which says why");
     return config;
   }
 
