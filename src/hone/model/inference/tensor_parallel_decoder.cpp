@@ -104,8 +104,7 @@ Embedding embedding_on(const Embedding& whole, const TensorParallelRank& place) 
 void shard_into(Decoder& slice, const Decoder& whole, const TensorParallelRank& place) {
   slice.embedding = embedding_on(whole.embedding, place);
   slice.blocks.resize(whole.blocks.size());
-  for (size_t i = 0; i < whole.blocks.size(); ++i)
-    slice.blocks[i] = sharded_block(whole.blocks[i], place, whole.config.layers);
+  for (size_t i = 0; i < whole.blocks.size(); ++i) slice.blocks[i] = sharded_block(whole.blocks[i], place, whole.config.layers);
   slice.norm = norm_on(whole.norm, place);
   slice.head = sharded_linear(whole.head, place, head_partition(whole.head));
 }

@@ -44,7 +44,10 @@ PpoLoss::PpoLoss(const PpoLossConfig& config, model::CausalLM* value_model)
     : config_(config), value_model_(value_model), value_loss_(value_model ? std::make_unique<ValueLoss>(*this) : nullptr) {}
 PpoLoss::~PpoLoss() = default;
 
-Loss* PpoLoss::value_loss() { return value_loss_.get(); }
+Loss* PpoLoss::value_loss() {
+  HONE_CHECK(!config_.ratio_threshold, "a separate pass of the value model does not know the policy's ratios");
+  return value_loss_.get();
+}
 
 // Positions of a sequence may be on several processes: each finds the loss of all of them, with gradients of its own.
 Tensor PpoLoss::whole(const Tensor& values_t, const data::Batch& batch) const {
