@@ -100,9 +100,14 @@ struct Engine::Impl {
     return best;
   }
 
+  // A group moves on when its replica is a whole batch ahead of another: sharing the prefix would cost more than it saves.
   size_t replica_for(const Request& request) const {
+    const auto least = least_loaded();
     const auto group = groups.find(request.group);
-    return group != groups.end() && strikes[group->second.replica] < kStrikes ? group->second.replica : least_loaded();
+    if (group == groups.end()) return least;
+    const auto replica = group->second.replica;
+    const bool is_far_ahead = loads[replica].sequences > loads[least].sequences + config.max_num_seqs;
+    return is_far_ahead || strikes[replica] >= kStrikes ? least : replica;
   }
 
   void on_replica(size_t index, std::function<void(Replica&)> work) {

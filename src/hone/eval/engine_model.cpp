@@ -13,7 +13,8 @@ namespace {
 using text::TokenId;
 using Tokens = std::vector<TokenId>;
 
-constexpr size_t kWindow = 4096;  // concurrent requests in the engine
+constexpr size_t kWindow = 4096;      // concurrent requests in the engine
+constexpr size_t kSmallestBlock = 4;  // tokens in a block of the cache, as evaluation on the CPU has it
 
 // The tokens to score and their context.
 struct TokenPair {
@@ -23,7 +24,7 @@ struct TokenPair {
 // Continuations that differ only in their last token share one request: the model's computation is the same.
 struct SharedRequest {
   Tokens prompt;     // context and continuation without the last token
-  size_t start = 0;  // length of the continuation
+  size_t start = 0;  // where the continuation starts: the length of the context
   std::vector<size_t> pairs;
   Tokens last;  // per pair
 };
@@ -42,8 +43,9 @@ std::vector<SharedRequest> share_requests(const std::vector<TokenPair>& pairs) {
   return requests;
 }
 
-// Of requests with the same context, which one replica computes once.
+// Of requests with the same context, which one replica computes once; 0 if no block of the cache would be shared.
 uint64_t group_of(std::span<const TokenId> context) {
+  if (context.size() < kSmallestBlock) return 0;
   const auto bytes = std::as_bytes(context);
   return std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes.data()), bytes.size()}) | 1;
 }

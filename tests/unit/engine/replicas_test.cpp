@@ -47,6 +47,10 @@ TEST_F(ReplicasTest, RequestsGoWhereLeastIsToDo) {
     answers(grouped, same);
     EXPECT_GE(grouped.stats().cached_tokens, again * 3 * 32) << "one replica computed it for its group";
   }
+  std::vector<Request> many(8, same[0]);
+  auto balanced = replicas(2, {.block_size = 4, .max_num_seqs = 1});
+  answers(balanced, many);
+  EXPECT_EQ(balanced.stats().cached_tokens, 6 * 32) << "a group that is a batch ahead goes to the other replica too";
 }
 
 TEST_F(ReplicasTest, CancelledRequestsAreReportedOnceAndTheRestGoesOn) {
