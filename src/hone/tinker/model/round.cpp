@@ -15,6 +15,8 @@ using Steady = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLongestWait{50};  // of a request that is done for the others of its round
 constexpr const char* kServersFault = "internal error; see the server's log";
 
+// These compute little; others read or write files.
+bool is_short(const std::string& kind) { return kind == "optim_step" || kind == "grad_norm" || kind == "zero_grad"; }
 bool is_forward(const std::string& kind) { return kind == "forward_backward" || kind == "forward"; }
 
 Outcome forward_outcome(const ForwardTask& task) {
@@ -52,10 +54,12 @@ void ModelLoop::execute(const std::vector<Turn>& turns) {
   compute(forwards);
 }
 
-// Done at once, unless it needs passes over the model.
+// Done at once, unless it needs passes over the model. Results so far do not wait for a request that may take long.
 void ModelLoop::start(const Turn& turn, std::list<Forward>& forwards, std::vector<Computed>& computed) {
   auto request = store_.request(turn.run, turn.seq);
   if (!request || request->done) return;
+  const bool is_resident = residents_.contains(turn.run);
+  if (!is_resident || !(is_short(request->kind) || is_forward(request->kind))) finish(std::exchange(computed, {}));
   const auto began = Steady::now();
   bool joins = false;
   auto outcome = outcome_of(turn, request->kind, [&]() -> Outcome {
@@ -131,7 +135,7 @@ ModelLoop::Computed ModelLoop::computed_request(const Turn& turn, StoredRequest 
   return {turn, std::move(request), seconds};
 }
 
-// A request that cannot be done has had its turn all the same: those behind it do not wait for it.
+// A request that failed has had its turn too: the later requests of its run do not wait for it.
 void ModelLoop::finish(std::vector<Computed> computed) {
   if (computed.empty()) return;
   std::vector<Turn> turns;
