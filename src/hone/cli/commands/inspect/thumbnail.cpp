@@ -46,11 +46,16 @@ std::string half_blocks(const media::Image& image, media::ImageSize cells) {
   return out;
 }
 
-// As wide as its cells, with its own ratio.
+// As large as fits into its cells, with its own ratio.
 media::Image resized_to(const media::Image& image, media::ImageSize cells) {
-  const int64_t width = cells.width * terminal::cell_size(1).width;
-  return media::resize(image, {width, std::max<int64_t>(1, width * image.size.height / image.size.width)},
-                       media::Filter::bilinear);
+  const auto cell = terminal::cell_size(1);
+  media::ImageSize size{cells.width * cell.width, cells.height * cell.height};
+  const int64_t height = size.width * image.size.height / image.size.width;  // at the full width
+  if (height > size.height)
+    size.width = std::max<int64_t>(1, size.height * image.size.width / image.size.height);
+  else
+    size.height = std::max<int64_t>(1, height);
+  return media::resize(image, size, media::Filter::bilinear);
 }
 
 // Raw pixels in pieces of at most 4096 characters.
