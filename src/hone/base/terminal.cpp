@@ -1,10 +1,13 @@
 #include "hone/base/terminal.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstdint>
@@ -39,32 +42,77 @@ size_t escape_length(std::string_view text) {
   return end < text.size() ? end + 1 : end;
 }
 
-// No echo and no lines, for as long as an answer is awaited.
-class WithoutEcho {
+// While an answer is awaited: no echo, no lines, and no key is a signal. Signals wait until the terminal is as before.
+class AnswerMode {
  public:
-  explicit WithoutEcho(int fd) : fd_(fd), is_set_(::tcgetattr(fd, &before_) == 0) {
-    if (!is_set_) return;
+  explicit AnswerMode(int fd) : fd_(fd) {
+    sigset_t ends;
+    ::sigemptyset(&ends);
+    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}) ::sigaddset(&ends, signal);
+    ::pthread_sigmask(SIG_BLOCK, &ends, &mask_before_);
+    if (::tcgetattr(fd, &before_) != 0) return;
     auto raw = before_;
-    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG);
     raw.c_cc[VMIN] = raw.c_cc[VTIME] = 0;
     is_set_ = ::tcsetattr(fd, TCSANOW, &raw) == 0;
   }
-  WithoutEcho(const WithoutEcho&) = delete;
-  ~WithoutEcho() {
-    if (is_set_) ::tcsetattr(fd_, TCSANOW, &before_);
+  AnswerMode(const AnswerMode&) = delete;
+  ~AnswerMode() {
+    if (is_set_) ::tcsetattr(fd_, discards_input_ ? TCSAFLUSH : TCSANOW, &before_);
+    ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
   }
   bool is_set() const { return is_set_; }
+  bool is_interrupt(char key) const {
+    return (before_.c_lflag & ISIG) != 0 && static_cast<cc_t>(key) == before_.c_cc[VINTR] && key != 0;
+  }
+  void set_discards_input(bool discards) { discards_input_ = discards; }
 
  private:
   int fd_;
   termios before_{};
-  bool is_set_;
+  sigset_t mask_before_{};
+  bool is_set_ = false, discards_input_ = false;
 };
+
+bool has_input(int fd, std::chrono::steady_clock::time_point until) {
+  using Milliseconds = std::chrono::milliseconds;
+  while (true) {
+    const auto left = std::chrono::duration_cast<Milliseconds>(until - std::chrono::steady_clock::now());
+    pollfd ready{fd, POLLIN, 0};
+    const int found = ::poll(&ready, 1, static_cast<int>(std::max(left, Milliseconds(0)).count()));
+    if (found >= 0 || errno != EINTR) return found > 0;
+  }
+}
 
 // Changing a terminal from the background would stop the program.
 bool is_in_background(int fd) {
   const pid_t front = ::tcgetpgrp(fd);
   return front >= 0 && front != ::getpgrp();
+}
+
+// Does not ask if something was typed before: it would be taken for the answer. Reads byte by byte: what is typed after the
+// answer stays for the next reader.
+std::vector<int> ask_device_attributes(int fd, bool& is_interrupted) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::string_view kQuestion = "\x1b[c";
+  constexpr size_t kLongest = 1024;
+  AnswerMode mode(fd);
+  if (!mode.is_set() || has_input(fd, Clock::now())) return {};
+  if (::write(fd, kQuestion.data(), kQuestion.size()) != static_cast<ssize_t>(kQuestion.size())) return {};
+  mode.set_discards_input(true);  // unless the answer is read to its end
+  const auto until = Clock::now() + std::chrono::milliseconds(500);
+  std::string answer;
+  char next = 0;
+  while (answer.size() < kLongest && has_input(fd, until) && ::read(fd, &next, 1) == 1) {
+    is_interrupted = mode.is_interrupt(next);
+    if (is_interrupted) break;
+    answer += next;
+    auto attributes = next == 'c' ? parse_device_attributes(answer) : std::vector<int>();
+    if (attributes.empty()) continue;
+    mode.set_discards_input(false);
+    return attributes;
+  }
+  return {};
 }
 
 }  // namespace
@@ -109,25 +157,11 @@ std::vector<int> parse_device_attributes(std::string_view text) {
 }
 
 std::vector<int> device_attributes(int fd) {
-  using Clock = std::chrono::steady_clock;
-  constexpr std::string_view kQuestion = "\x1b[c";
-  constexpr size_t kLongest = 1024;
   if (!is_terminal(fd) || is_in_background(fd)) return {};
-  const WithoutEcho quiet(fd);
-  if (!quiet.is_set() || ::write(fd, kQuestion.data(), kQuestion.size()) != static_cast<ssize_t>(kQuestion.size())) return {};
-  const auto until = Clock::now() + std::chrono::milliseconds(500);
-  std::string answer;
-  while (answer.size() < kLongest) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-    pollfd ready{fd, POLLIN, 0};
-    if (left <= 0 || ::poll(&ready, 1, static_cast<int>(left)) <= 0) break;
-    char piece[128];
-    const auto size = ::read(fd, piece, sizeof piece);
-    if (size <= 0) break;
-    answer.append(piece, static_cast<size_t>(size));
-    if (auto attributes = parse_device_attributes(answer); !attributes.empty()) return attributes;
-  }
-  return {};
+  bool is_interrupted = false;
+  auto attributes = ask_device_attributes(fd, is_interrupted);
+  if (is_interrupted) ::raise(SIGINT);
+  return attributes;
 }
 
 bool has_width(int fd) { return is_terminal(fd) || std::getenv("COLUMNS"); }
