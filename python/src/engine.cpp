@@ -70,12 +70,6 @@ const char* word_of(engine::FinishReason reason) {
 
 uint64_t add_request(Engine& self, std::vector<text::TokenId> prompt, const std::string& settings, const std::string& adapter) {
   return with_model(self.model, [&] {
-    for (auto id : prompt)
-      if (id < 0 || id >= self.model.lm->config().vocab_size)
-        throw UserError(
-            ExitCode::bad_data,
-            fmt::format("the prompt holds token {}; the vocabulary ends at {}", id, self.model.lm->config().vocab_size - 1),
-            "make it with this model's tokenizer");
     if (self.version != self.model.version) {
       self.runner.update_weights(self.model.version);
       self.version = self.model.version;

@@ -55,10 +55,10 @@ void check_tokens(const Model& model, const data::Batch& batch) {
   auto check = [&](const Tensor& ids, int64_t least, const char* what) {
     auto [low, high] = at::aminmax(ids);
     if (low.item<int64_t>() >= least && high.item<int64_t>() < size) return;
-    throw UserError(
-        ExitCode::bad_data,
-        fmt::format("{} are from {} to {}; the vocabulary ends at {}", what, low.item<int64_t>(), high.item<int64_t>(), size - 1),
-        "make them with this model's tokenizer");
+    throw UserError(ExitCode::bad_data,
+                    fmt::format("{} are from {} to {}; the vocabulary has 0 to {}", what, low.item<int64_t>(),
+                                high.item<int64_t>(), size - 1),
+                    "make them with this model's tokenizer");
   };
   check(batch.tokens_t, 0, "input_ids");
   check(batch.targets_t, data::kIgnore, "labels");

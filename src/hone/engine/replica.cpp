@@ -63,8 +63,10 @@ void Replica::validate_and_clamp(Request& request) const {
                                                       model_.config().vocab_size - 1));
   for (auto token : request.prompt)
     if (token < 0 || token >= model_.config().vocab_size)
-      throw UserError(ExitCode::bad_data, fmt::format("the prompt contains token {}; the vocabulary has 0 to {}", token,
-                                                      model_.config().vocab_size - 1));
+      throw UserError(
+          ExitCode::bad_data,
+          fmt::format("the prompt contains token {}; the vocabulary has 0 to {}", token, model_.config().vocab_size - 1),
+          "make it with this model's tokenizer");
   if (size >= config_.kv_cache_tokens)
     throw UserError(ExitCode::bad_data,
                     fmt::format("the prompt has {} tokens; the cache holds {}", size, config_.kv_cache_tokens),
@@ -197,7 +199,7 @@ RequestOutput Replica::sample_or_fail(const ScheduledChunk& slice, const StepLog
   }
 }
 
-// Samples from one shard's logits.
+// Samples from the logits of a scheduled chunk.
 RequestOutput Replica::sample_chunk(const ScheduledChunk& slice, const StepLogits& logits, size_t index) {
   auto& sequence = *slice.sequence;
   RequestOutput output{.id = sequence.id,

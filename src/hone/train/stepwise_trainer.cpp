@@ -194,7 +194,7 @@ Tensor StepwiseTrainer::logits(const data::Batch& batch, const Tensor& ids_tk) {
                       fmt::format("expected 64-bit integers, a row for each of {} positions", tokens));
     if (ids_tk.numel() > 0 && (ids_tk.min().item<int64_t>() < 0 || ids_tk.max().item<int64_t>() >= vocabulary))
       throw UserError(ExitCode::bad_data,
-                      fmt::format("token ids are from {} to {}; the vocabulary ends at {}", ids_tk.min().item<int64_t>(),
+                      fmt::format("token ids are from {} to {}; the vocabulary has 0 to {}", ids_tk.min().item<int64_t>(),
                                   ids_tk.max().item<int64_t>(), vocabulary - 1),
                       "name tokens of this model");
     const auto* sequence = models_.policy().sequence.get();
