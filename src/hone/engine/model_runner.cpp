@@ -241,7 +241,7 @@ bool ModelRunner::samples_on_device(const Sequence& sequence, const Tensor& like
 
 // On an accelerator, rows that need only temperature and seed, on some also top_k and top_p, are sampled on the device.
 void ModelRunner::choose_on_device(Chunks slices, const Tensor& logits_rv, StepLogits& result) {
-  std::vector<int32_t> simple, other, first;  // the rows of `simple` that start a response come first
+  std::vector<int32_t> simple, other, first;  // `first`: those of `simple` that start a response
   ops::SamplingTensors draws;
   int32_t row = 0;
   for (size_t i = 0; i < slices.size(); ++i) {

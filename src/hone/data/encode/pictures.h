@@ -16,7 +16,7 @@ namespace hone::data {
 // How the placeholders of a video and its audio are ordered.
 enum class SoundMix {
   none,    // audio is not read
-  chunks,  // chunks of this many seconds, images first; the markers of both share one position (Qwen2.5-Omni)
+  chunks,  // chunks of `chunk_seconds`, images first; the markers of both share one position (Qwen2.5-Omni)
   tokens,  // one by one by time, images first if equal (Qwen3-Omni)
 };
 
@@ -40,7 +40,7 @@ struct VideoConfig {
   int64_t min_frames = 4, max_frames = 768;    // of a file
   double tokens_per_second = 0;                // positions that a second takes; 0: a pair of frames takes one
   bool has_timestamps = false;                 // the time of every pair is written before it (Qwen3-VL)
-  int64_t segments = 0;                        // above 0: so many frames of a file, whatever its length (InternVL, Ovis2.5)
+  int64_t segments = 0;                        // above 0: this many frames of a file, whatever its length (InternVL, Ovis2.5)
   int64_t max_tiles = 1;                       // of a frame, and in ms-swift of images beside it (InternVL)
   bool counts_time = false;                    // what follows begins behind its last time too (Omni); else behind its sides alone
   VideoPositions positions = VideoPositions::transformers_5;
@@ -127,7 +127,7 @@ MarkedMessages mark_pictures(std::vector<Message> messages, const PlannedMedia& 
 void check_tags(std::vector<Message>& messages, size_t media, TagRule rule, const std::string& tag, const char* kind);
 
 // A marker in a text is replaced by placeholders, whatever the surrounding text is. Markers are Unicode noncharacters, which
-// valid text does not contain; others are replaced.
+// valid text does not contain; those that a text contains are replaced before it is marked.
 std::string media_mark(std::span<const PlaceholderRun> runs);
 struct MarkedPiece {
   std::string_view text;

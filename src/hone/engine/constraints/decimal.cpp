@@ -14,8 +14,7 @@ struct Scientific {
   int exponent;
 };
 
-// The shortest representation of a double that reads back
-// as the same number, or all digits of a long integer.
+// The shortest representation of a double that reads back as the same number, or all digits of a long integer.
 std::string spelled(const Json& number) {
   if (!number.is_number_float()) return number.dump();
   auto value = number.get<double>();

@@ -1,5 +1,4 @@
-// Arbitrary-precision decimal numbers, exactly as JSON
-// writes them, for number bounds. Internal to this folder.
+// Arbitrary-precision decimal numbers, exactly as JSON writes them, for number bounds. Internal to this folder.
 #pragma once
 #include <string>
 

@@ -14,7 +14,7 @@ void transpose(const float* from, int64_t rows, int64_t columns, float* to) {
     for (int64_t j = 0; j < columns; ++j) to[j * rows + i] = from[i * columns + j];
 }
 
-// What one thread needs beside the tensors.
+// Buffers of one thread.
 struct Scratch {
   std::vector<float> zeros, b_t, db_t, dprojected;
 };

@@ -21,7 +21,7 @@ struct GroupedLoraShape {
   int64_t rank;  // columns of `projected`: a multiple of kLoraRankStep, at least the largest rank
 };
 
-// projected [T, rank] = scale * x A^T, zero behind a group's own rank, and y = projected B^T on the groups' rows.
+// projected [T, rank] = scale * x A^T, zero in columns past a group's own rank, and y = projected B^T on the groups' rows.
 void grouped_lora_forward(const std::vector<LoraGroupView>& groups, const GroupedLoraShape& shape, const float* x,
                           float* projected, float* y);
 // da and db of every group, and unless it is null dx on the groups' rows.

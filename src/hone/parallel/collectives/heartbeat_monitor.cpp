@@ -140,8 +140,7 @@ class HeartbeatMonitor::Impl {
     }
   }
 
-  // A store that hangs without closing its connections blocks
-  // its clients forever, so a separate thread watches it.
+  // A store that hangs without closing its connections blocks its clients forever, so a separate thread watches it.
   void guard() {
     while (pause())
       if (auto silence = Clock::now() - answered_.load(); silence > limit_ + 2 * interval_)
