@@ -187,7 +187,7 @@ WeightFiles with_second_model(const TrainingJob& job, WeightFiles policy, Weight
   if (!policy.gather) return both;
   both.gather = [policy, second_files, copies, &second](const std::function<void()>& write) {
     const auto clear = c10::make_scope_exit([&] { copies->clear(); });  // also if gathering fails
-    if (second_files.gather) second_files.gather([&] { copy_weights(second, second_files, *copies); });
+    second_files.gather([&] { copy_weights(second, second_files, *copies); });
     policy.gather(write);
   };
   return both;
