@@ -1,9 +1,15 @@
 #include "hone/device/memory.h"
 
 #include <sys/sysinfo.h>
+#include <torch/version.h>
 
+#include <algorithm>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <string>
+
+#include "hone/device/npu.h"
 
 namespace hone::device {
 namespace {
@@ -17,6 +23,36 @@ int64_t status_bytes(const char* key) {
   return 0;
 }
 
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 11
+MemoryUse accelerator_memory(at::Device device) {
+  auto statistics = at::accelerator::getDeviceStats(device.index());
+  constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  const auto& bytes = statistics.allocated_bytes[kAll];
+  return {bytes.current, bytes.peak, static_cast<int64_t>(at::accelerator::getMemoryInfo(device.index()).second)};
+}
+void reset_accelerator_peak(at::Device device) { at::accelerator::resetPeakStats(device.index()); }
+void empty_accelerator_cache() { at::accelerator::emptyCache(); }
+#else
+// libtorch 2.7 does not ask the allocators of accelerators. An NPU itself tells what all of its processes use, and the peak is
+// the greatest of these answers.
+std::mutex g_peaks_mutex;
+std::map<at::DeviceIndex, int64_t> g_peaks;
+
+MemoryUse accelerator_memory(at::Device device) {
+  at::DeviceGuard guard(device);
+  const auto [free, total] = npu::card_memory();
+  std::lock_guard lock(g_peaks_mutex);
+  auto& peak = g_peaks[device.index()];
+  peak = std::max(peak, total - free);
+  return {total - free, peak, total};
+}
+void reset_accelerator_peak(at::Device device) {
+  std::lock_guard lock(g_peaks_mutex);
+  g_peaks.erase(device.index());
+}
+void empty_accelerator_cache() {}  // nothing that every torch_npu has would do it
+#endif
+
 }  // namespace
 
 MemoryUse memory_use(at::Device device) {
@@ -25,17 +61,14 @@ MemoryUse memory_use(at::Device device) {
     ::sysinfo(&machine);
     return {status_bytes("VmRSS:"), status_bytes("VmHWM:"), static_cast<int64_t>(machine.totalram) * machine.mem_unit};
   }
-  auto statistics = at::accelerator::getDeviceStats(device.index());
-  constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-  const auto& bytes = statistics.allocated_bytes[kAll];
-  return {bytes.current, bytes.peak, static_cast<int64_t>(at::accelerator::getMemoryInfo(device.index()).second)};
+  return accelerator_memory(device);
 }
 
 void reset_peak_memory(at::Device device) {
   if (device.is_cpu()) {
     std::ofstream("/proc/self/clear_refs") << "5";  // resets VmHWM
   } else {
-    at::accelerator::resetPeakStats(device.index());
+    reset_accelerator_peak(device);
   }
 }
 
@@ -43,7 +76,7 @@ void empty_cache(at::Device device) {
   if (device.is_cpu())
     empty_cpu_cache();
   else
-    at::accelerator::emptyCache();
+    empty_accelerator_cache();
 }
 
 }  // namespace hone::device

@@ -146,4 +146,12 @@ bool computes_bfloat16() {
   return !first_generation;
 }
 
+CardMemory card_memory() {
+  constexpr int kDeviceMemory = 1;  // ACL_HBM_MEM
+  auto ask = reinterpret_cast<int (*)(int, size_t*, size_t*)>(::dlsym(RTLD_DEFAULT, "aclrtGetMemInfo"));
+  size_t free = 0, total = 0;
+  if (!ask || ask(kDeviceMemory, &free, &total) != 0) return {};
+  return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
+}
+
 }  // namespace hone::device::npu

@@ -1,6 +1,7 @@
 // Ascend NPUs through torch_npu, loaded at run time: optional on every machine, linked into nothing. After load(), "npu" is a
 // device of libtorch, and the code above this folder needs no special cases.
 #pragma once
+#include <cstdint>
 #include <string>
 
 namespace hone::device::npu {
@@ -17,5 +18,10 @@ std::string soc();  // "Ascend910B3"; empty when nothing is loaded
 std::string with_card_error(std::string text);
 
 bool computes_bfloat16();  // 910A and 310P do not
+
+struct CardMemory {
+  int64_t free = 0, total = 0;  // bytes
+};
+CardMemory card_memory();  // of the current card, all processes together
 
 }  // namespace hone::device::npu

@@ -78,8 +78,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
     TensorList inputs{x, weight};
     return CudaRmsNorm::apply(at::TensorList(inputs), eps)[0];
   }
-  if (x.is_cuda() && x.scalar_type() == weight.scalar_type())
-    return std::get<0>(at::_fused_rms_norm(x, weight.sizes(), weight, eps));
+  if (x.is_cuda() && x.scalar_type() == weight.scalar_type()) return at::rms_norm(x, weight.sizes(), weight, eps);
   if (npu::serves(x, "npu_rms_norm") && x.scalar_type() == weight.scalar_type()) return npu::rms_norm(x, weight, eps);
   return rms_norm_plain(x, weight, eps);
 }

@@ -1,5 +1,7 @@
 #include "hone/ops/linear/rounded_low_rank.h"
 
+#include "hone/ops/torch_release.h"
+
 namespace hone::ops {
 namespace {
 
@@ -153,7 +155,7 @@ void RoundedGradients::add_to_input(const Tensor& dx) const {
 std::vector<std::pair<Tensor, Tensor>> RoundedGradients::of_factors(const Tensor& x) const {
   std::vector<std::pair<Tensor, Tensor>> found(placed_.size());
   const bool wants_a = std::ranges::any_of(placed_, [](const auto& each) { return each.term->a.requires_grad(); });
-  Tensor all_a = together_ && wants_a ? at::mm(dprojected_.t(), x, at::kFloat) : Tensor();
+  Tensor all_a = together_ && wants_a ? mm_in_float32(dprojected_.t(), x) : Tensor();
   const double scale = placed_.empty() ? 1 : placed_.front().term->scale;
   const bool scales_once =
       all_a.defined() && std::ranges::all_of(placed_, [&](const auto& each) { return each.term->scale == scale; });
@@ -161,7 +163,7 @@ std::vector<std::pair<Tensor, Tensor>> RoundedGradients::of_factors(const Tensor
   for (size_t i = 0; i < placed_.size(); ++i) {
     const auto& term = *placed_[i].term;
     auto& [da, db] = found[i];
-    if (term.b.requires_grad()) db = at::mm(columns(i).t(), term.projected, at::kFloat);
+    if (term.b.requires_grad()) db = mm_in_float32(columns(i).t(), term.projected);
     if (!term.a.requires_grad()) continue;
     if (together_)
       da = all_a.narrow(0, ranks_begin_[i], rank_of(placed_[i]));

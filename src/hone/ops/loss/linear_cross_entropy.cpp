@@ -10,6 +10,7 @@
 #include "hone/ops/loss/cross_entropy_rows.h"
 #include "hone/ops/loss/head_logits.h"
 #include "hone/ops/loss/vocabulary_shard.h"
+#include "hone/ops/torch_release.h"
 
 namespace hone::ops {
 namespace {
@@ -157,7 +158,10 @@ class ChunkedCrossEntropy {
     if (dlogits.scalar_type() == at::kFloat && sum.defined()) {
       sum.addmm_(dlogits.t(), x);
     } else if (x.is_cuda()) {  // 16-bit products accumulated in float32
-      sum = sum.defined() ? at::addmm_out(sum, sum, dlogits.t(), x, at::kFloat) : at::mm(dlogits.t(), x, at::kFloat);
+      if (sum.defined())
+        add_mm_in_float32_(sum, dlogits.t(), x);
+      else
+        sum = mm_in_float32(dlogits.t(), x);
     } else if (sum.defined()) {
       sum.add_(matmul_tn(dlogits, x));
     } else {

@@ -5,6 +5,7 @@
 #include "hone/ops/linear/matmul.h"
 #include "hone/ops/npu/boxed.h"
 #include "hone/ops/npu/experts.h"
+#include "hone/ops/torch_release.h"
 
 namespace hone::ops {
 namespace {
@@ -23,7 +24,7 @@ void for_groups(const Tensor& counts, Body body) {
 
 // libtorch's grouped product in one launch: 16-bit numbers, rows aligned to 16 bytes. The host does not wait for the counts.
 bool serves_grouped_mm(const Tensor& rows, const Tensor& matrices) {
-  return rows.is_cuda() && rows.scalar_type() == at::kBFloat16 && matrices.scalar_type() == at::kBFloat16 &&
+  return kHasGroupedMm && rows.is_cuda() && rows.scalar_type() == at::kBFloat16 && matrices.scalar_type() == at::kBFloat16 &&
          matrices.size(1) % 8 == 0 && matrices.size(2) % 8 == 0;
 }
 
@@ -32,7 +33,7 @@ Tensor ends_of(const Tensor& counts) { return counts.cumsum(0).to(at::kInt); }
 // Matrices are viewed as [out, in], their layout in models.
 Tensor multiplied(const Tensor& rows, const Tensor& matrices, const Tensor& counts) {
   if (npu::serves(rows, "npu_grouped_matmul")) return npu::grouped_matmul(rows, matrices, counts);
-  if (serves_grouped_mm(rows, matrices)) return at::_grouped_mm(rows, matrices, ends_of(counts));
+  if (serves_grouped_mm(rows, matrices)) return grouped_mm(rows, matrices, ends_of(counts));
   auto y = at::empty({rows.size(0), matrices.size(2)}, rows.options());
   for_groups(counts, [&](int64_t expert, int64_t begin, int64_t count) {
     y.narrow(0, begin, count).copy_(matmul_nt(rows.narrow(0, begin, count), matrices.select(0, expert).t()));
@@ -43,7 +44,7 @@ Tensor multiplied(const Tensor& rows, const Tensor& matrices, const Tensor& coun
 Tensor rows_gradient(const Tensor& grad, const Tensor& matrices, const Tensor& counts) {
   auto back = matrices.transpose(1, 2);
   if (npu::serves(grad, "npu_grouped_matmul")) return npu::grouped_matmul(grad, back, counts);
-  if (serves_grouped_mm(grad, back)) return at::_grouped_mm(grad, back, ends_of(counts));
+  if (serves_grouped_mm(grad, back)) return grouped_mm(grad, back, ends_of(counts));
   auto drows = at::empty({grad.size(0), matrices.size(1)}, grad.options());
   for_groups(counts, [&](int64_t expert, int64_t begin, int64_t count) {
     drows.narrow(0, begin, count).copy_(matmul_nn(grad.narrow(0, begin, count), back.select(0, expert)));
@@ -53,7 +54,7 @@ Tensor rows_gradient(const Tensor& grad, const Tensor& matrices, const Tensor& c
 
 Tensor matrices_gradient(const Tensor& rows, const Tensor& grad, const Tensor& matrices, const Tensor& counts) {
   if (npu::serves(rows, "npu_grouped_matmul")) return npu::grouped_outer(rows, grad, counts);
-  if (serves_grouped_mm(rows, matrices)) return at::_grouped_mm(grad.t(), rows, ends_of(counts)).transpose(1, 2);
+  if (serves_grouped_mm(rows, matrices)) return grouped_mm(grad.t(), rows, ends_of(counts)).transpose(1, 2);
   auto dmatrices = at::zeros({matrices.size(0), matrices.size(2), matrices.size(1)}, matrices.options());
   for_groups(counts, [&](int64_t expert, int64_t begin, int64_t count) {
     auto to = dmatrices.select(0, expert), x = rows.narrow(0, begin, count), dy = grad.narrow(0, begin, count);
