@@ -75,22 +75,22 @@ def main():
     arguments.state.mkdir(parents=True, exist_ok=True)
     keys = arguments.api_keys.read_text()
     workers = [placed.remote(HONE, model, keys, str(arguments.state.resolve() / str(i)), words) for i, model in enumerate(arguments.model)]
-    file, urls = arguments.state / "workers", None
+    file, urls, now = arguments.state / "workers", None, [None] * len(workers)
     write_urls(file, [])
     gateway = subprocess.Popen([HONE, "serve-tinker", "--worker_urls", f"@{file}", "--api_keys", arguments.api_keys, "--host", arguments.host, "--port", arguments.port])
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     while not ended.wait(1) and gateway.poll() is None:
-        ready, _ = ray.wait([worker.url.remote() for worker in workers], num_returns=len(workers), timeout=5)
-        now = []
+        answers = {worker.url.remote(): i for i, worker in enumerate(workers)}
+        ready, _ = ray.wait(list(answers), num_returns=len(workers), timeout=5)
         for each in ready:
             try:
-                now.append(ray.get(each))
-            except ray.exceptions.RayError as problem:  # it is being started again
+                now[answers[each]] = ray.get(each)
+            except ray.exceptions.RayError as problem:  # it is being started again; the gateway waits for its last address
                 print(f"a worker is away: {problem}", file=sys.stderr)
-        if (now := sorted(filter(None, now))) != urls:
-            write_urls(file, urls := now)
+        if (known := sorted(filter(None, now))) != urls:
+            write_urls(file, urls := known)
     gateway.terminate()
     gateway.wait(60)
     for worker in workers:

@@ -168,7 +168,7 @@ asio::awaitable<std::shared_ptr<Worker>> Directory::of_model(Asking asking, std:
       const auto weight = [&](const auto& worker) { return stable_hash(worker->url(), stable_hash(asking.tenant)); };
       co_return *std::ranges::max_element(with, {}, weight);
     }
-    if (std::ranges::none_of(workers_, [](const auto& worker) { return worker->models().is_null(); }))
+    if (!workers_.empty() && std::ranges::none_of(workers_, [](const auto& worker) { return worker->models().is_null(); }))
       throw serve::ApiError(400,
                             fmt::format("base_model is \"{}\"; the workers have {}", base_model, fmt::join(model_names(), ", ")),
                             "base_model", kUnknownModel);
@@ -199,7 +199,7 @@ asio::awaitable<std::shared_ptr<Worker>> Directory::find(Asking asking, std::str
       known_[id] = worker;
       co_return worker;
     }
-    if (all_asked) throw not_found(what);
+    if (all_asked && !workers.empty()) throw not_found(what);
     co_await wait_a_little(asking.deadline);
   }
 }
