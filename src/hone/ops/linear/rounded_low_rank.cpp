@@ -168,8 +168,7 @@ std::vector<std::pair<Tensor, Tensor>> RoundedGradients::of_factors(const Tensor
     if (together_)
       da = all_a.narrow(0, ranks_begin_[i], rank_of(placed_[i]));
     else
-      da = at::mm(projected_gradient(i).t(), term.dropout > 0 ? cuda::drop_again(x, term.dropout, term.dropout_mask) : x,
-                  at::kFloat);
+      da = mm_in_float32(projected_gradient(i).t(), term.dropout > 0 ? cuda::drop_again(x, term.dropout, term.dropout_mask) : x);
     if (!scales_once) da.mul_(term.scale);
   }
   return found;
