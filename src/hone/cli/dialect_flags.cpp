@@ -42,6 +42,8 @@ constexpr std::pair<std::string_view, std::string_view> kFieldOptions[] = {
     {"sequence_parallel", "sequence_parallel_size"},
     {"servers.addresses", "vllm_server_base_url"},
     {"servers.sampling_only", "vllm_server_type"},
+    {"stage", "rlhf_type"},
+    {"stage", "stage"},
     {"task", "task_type"},
     {"teacher.folder", "teacher_model"},
     {"teacher.servers", "teacher_model_server"},

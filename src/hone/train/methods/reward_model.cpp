@@ -44,7 +44,7 @@ model::ModelOverrides reward_changes(const std::filesystem::path& folder, const 
   if (std::ranges::none_of(adapters, brings_scores))
     throw UserError(ExitCode::bad_checkpoint,
                     fmt::format("{}: has no scoring head", (adapters.empty() ? folder : adapters.back()).string()),
-                    "give the output of reward model training (rm)");
+                    "a reward model is what a run with `stage` rm writes");
   changes.config = model::classifier_changes(read_config_file((folder / "config.json").string()), 1, "");
   return changes;
 }
