@@ -70,9 +70,9 @@ def test_every_field_that_a_component_complains_about_is_an_option(hone):
     names = {row["name"] for row in json.loads(hone("options", "--format", "json").stdout)}
     known = re.findall(r'\{"([\w.]+)", "(\w+)"\}', (CLI / "dialect_flags.cpp").read_text().split("kFieldOptions", 1)[1].split("};", 1)[0])
     assert known and not [option for _, option in known if option not in names]
-    below = {path.name: path.read_text() for path in (ROOT / "src/hone").rglob("*.cpp") if CLI not in path.parents}
-    named = {(name, field) for name, source in below.items() for text in re.findall(r'"(?:[^"\\\n]|\\.)*"', source) for field in re.findall(r"`([\w.]+)`", text)}
-    fields = {(name, field) for name, field in named if '"hone/base/config_error.h"' in below[name]}
+    below = {path: path.read_text() for path in (ROOT / "src/hone").rglob("*.cpp") if CLI not in path.parents}
+    named = {(path, field) for path, source in below.items() for text in re.findall(r'"(?:[^"\\\n]|\\.)*"', source) for field in re.findall(r"`([\w.]+)`", text)}
+    fields = {(path.name, field) for path, field in named if '"hone/base/config_error.h"' in below[path]}
     assert len(fields) > 20
     strangers = sorted((path, field) for path, field in fields if field not in names and field not in dict(known))
     assert not strangers, f"{strangers}: name the option of each in src/hone/cli/dialect_flags.cpp"
