@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "hone/base/error.h"
 #include "hone/model/causal_lm.h"
 #include "hone/model/tensor_parallel/partition.h"
 
