@@ -1,5 +1,4 @@
-// Operators that never reach CANN: torch_npu computes those
-// without a kernel on the CPU. They are counted in libtorch.
+// Operators that never reach CANN: torch_npu computes those without a kernel on the CPU. They are counted in libtorch.
 #pragma once
 
 namespace cann {

@@ -1,5 +1,4 @@
-// The cores this process may use: its affinity mask,
-// limited by the cgroup's CPU quota, and their NUMA nodes.
+// The cores this process may use: its affinity mask, limited by the cgroup's CPU quota, and their NUMA nodes.
 #pragma once
 #include <filesystem>
 #include <string_view>

@@ -1,5 +1,4 @@
-// One row of the options table: the names of an option in each
-// front end, its type, its defaults, and how hone handles it.
+// One row of the options table: the names of an option in each front end, its type, its defaults, and how hone handles it.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -10,8 +10,7 @@ class TextTable {
   explicit TextTable(std::vector<std::string> titles = {}) : titles_(std::move(titles)) {}
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   void align_right(size_t column) { right_.push_back(column); }
-  // Wraps the last column to the remaining `width`. On a
-  // narrow terminal, each row becomes lines of "title cell".
+  // Wraps the last column to the remaining `width`. On a narrow terminal, each row becomes lines of "title cell".
   std::string str(size_t width, size_t indent = 0) const;
 
  private:

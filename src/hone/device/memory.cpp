@@ -1,7 +1,6 @@
 #include "hone/device/memory.h"
 
 #include <sys/sysinfo.h>
-#include <torch/version.h>
 
 #include <algorithm>
 #include <fstream>
@@ -10,6 +9,7 @@
 #include <string>
 
 #include "hone/device/npu.h"
+#include "hone/device/torch_release.h"
 
 namespace hone::device {
 namespace {
@@ -23,7 +23,7 @@ int64_t status_bytes(const char* key) {
   return 0;
 }
 
-#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 11
+#if HONE_TORCH_2_11
 MemoryUse accelerator_memory(at::Device device) {
   auto statistics = at::accelerator::getDeviceStats(device.index());
   constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);

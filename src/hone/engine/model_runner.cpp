@@ -118,8 +118,8 @@ const model::EncoderEmbeddings& ModelRunner::image_features(const std::shared_pt
 }
 
 // CPU GEMM results depend on the number of rows above kBatchInvariantRows.
-// Batch-invariant requests therefore run in groups of a fixed size, whatever
-// the batch: decodes in passes of a few rows, each prompt by itself.
+// Batch-invariant requests therefore run in groups of a fixed size, whatever the batch: decodes in passes of a few rows, each
+// prompt by itself.
 std::vector<ModelRunner::Chunks> ModelRunner::split_batch_invariant(const StepBatch& batch) const {
   Chunks all(batch.chunks);
   if (std::ranges::none_of(all, &ScheduledChunk::is_batch_invariant)) return {all};

@@ -135,8 +135,7 @@ void Scheduler::fork(const Sequence& parent, Sequence& child, std::vector<BlockC
   start(child);
 }
 
-// If blocks run out, the lowest-priority sequence that is not in
-// this step yet is preempted; that may be the requesting one.
+// If blocks run out, the lowest-priority sequence that is not in this step yet is preempted; that may be the requesting one.
 bool Scheduler::allocate_blocks(Sequence& sequence, int64_t count) {
   while (blocks_.free_blocks() < missing_blocks(sequence, count)) {
     auto victim = std::find_if(running_.rbegin(), running_.rend(), [](const Sequence* other) { return !other->scheduled; });

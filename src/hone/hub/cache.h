@@ -29,8 +29,7 @@ CacheLocation new_place(const Repo& repo, const std::filesystem::path& cache, co
 // requested subfolder of the repository, if any.
 std::vector<std::string> missing_files(const CacheLocation& place, Kind kind, const std::filesystem::path& inside = {});
 
-// The downloaded folder that contains `folder`: a cache, or the
-// target of a download. None if it did not come from a hub.
+// The downloaded folder that contains `folder`: a cache, or the target of a download. None if it did not come from a hub.
 std::optional<std::filesystem::path> download_root(const std::filesystem::path& folder);
 // The file that a download leaves in its target folder.
 std::filesystem::path download_note(const std::filesystem::path& folder);

@@ -17,8 +17,7 @@ struct FetchLimits {
   std::vector<std::string> hosts = {};  // these alone, behind redirects too; empty: any
 };
 
-// The file, cached for later. Without a proxy; redirects are
-// subject to the same limits. Errors name the server or the limit.
+// The file, cached for later. Without a proxy; redirects are subject to the same limits. Errors name the server or the limit.
 Result<std::filesystem::path> fetch_url(const std::string& url, const FetchLimits& limits, const std::filesystem::path& folder);
 // The same without caching.
 Result<std::string> fetch_bytes(const std::string& url, const FetchLimits& limits);

@@ -7,8 +7,7 @@ namespace hone::hub {
 
 class FileLock {
  public:
-  // Waits for the lock; `waiting` is called once if another process
-  // holds it, then repeatedly until it is free, and may throw.
+  // Waits for the lock; `waiting` is called once if another process holds it, then repeatedly until it is free, and may throw.
   FileLock(const std::filesystem::path& path, const std::function<void(bool first)>& waiting);
   ~FileLock();  // removes the file
   FileLock(const FileLock&) = delete;

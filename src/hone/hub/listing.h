@@ -1,5 +1,4 @@
-// The file listing of a repository, parsed from the responses
-// of both hubs. The input is untrusted: nothing here throws.
+// The file listing of a repository, parsed from the responses of both hubs. The input is untrusted: nothing here throws.
 #pragma once
 #include <cstdint>
 #include <optional>

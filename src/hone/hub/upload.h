@@ -21,8 +21,7 @@ struct UploadRequest {
 // Throws UserError; a failed upload leaves nothing visible.
 std::string upload(const UploadRequest& request);
 
-// Checks that uploads can work at all: a token, and network
-// access. Throws UserError, before the result is computed.
+// Checks that uploads can work at all: a token, and network access. Throws UserError, before the result is computed.
 void require_upload(Site site);
 
 // "name" becomes "owner/name" for the owner of the token.

@@ -51,8 +51,7 @@ class SafetensorsFile {
   std::map<std::string, size_t, std::less<>> index_;
 };
 
-// A tensor to write. `load` is called once, when the tensor
-// is written, so that a large model need not be in memory.
+// A tensor to write. `load` is called once, when the tensor is written, so that a large model need not be in memory.
 struct TensorSource {
   std::string name;
   at::ScalarType dtype;

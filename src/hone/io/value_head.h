@@ -1,5 +1,4 @@
-// value_head.safetensors: the value head that LLaMA-Factory
-// (and trl) store next to a model's or an adapter's weights.
+// value_head.safetensors: the value head that LLaMA-Factory (and trl) store next to a model's or an adapter's weights.
 #pragma once
 #include "hone/io/safetensors.h"
 

@@ -50,8 +50,7 @@ class WeightFolder {
 // "5GB" and "500MB" are powers of ten as in transformers, "1GiB" of two. Throws UserError(usage).
 size_t parse_size(std::string_view text);
 
-// Writes `stem`.safetensors, or shards of at most `max_shard_bytes`
-// and their index, and removes shards of an earlier save.
+// Writes `stem`.safetensors, or shards of at most `max_shard_bytes` and their index, and removes shards of an earlier save.
 void write_sharded(const fs::path& folder, const std::vector<TensorSource>& tensors, size_t max_shard_bytes = 5'000'000'000,
                    const std::string& stem = "model");
 

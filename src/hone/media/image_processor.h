@@ -47,8 +47,7 @@ struct ImageProcessorConfig {
   int64_t row_size() const { return 3 * temporal_patch_size * patch_size * patch_size; }
 };
 
-// The model's preprocessor_config.json, with `config` as
-// defaults. Throws UserError(bad_checkpoint) naming the field.
+// The model's preprocessor_config.json, with `config` as defaults. Throws UserError(bad_checkpoint) naming the field.
 ImageProcessorConfig parse_image_processor(const Json& preprocessor, ImageProcessorConfig config, const std::string& origin);
 
 // Both sides as multiples of `factor`, within the limits, keeping the ratio as far as possible. Rounds half to even, as in

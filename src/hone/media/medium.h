@@ -1,5 +1,4 @@
-// The source of an image, a video or audio: a file, a
-// data: URI, bare base64, or a URL if fetching is enabled.
+// The source of an image, a video or audio: a file, a data: URI, bare base64, or a URL if fetching is enabled.
 #pragma once
 #include <functional>
 #include <optional>

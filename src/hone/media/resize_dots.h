@@ -1,5 +1,4 @@
-// The loops of resize_rows.h with int8 dot products, if the
-// processor has them (Arm's dotprod). Each returns whether it ran.
+// The loops of resize_rows.h with int8 dot products, if the processor has them (Arm's dotprod). Each returns whether it ran.
 #pragma once
 #include "hone/media/resize_rows.h"
 

@@ -63,8 +63,7 @@ void check_names(const io::WeightFolder& weights, std::vector<NamedParameter>& w
                   "config.json and the weights must be of the same model; fetch the folder again");
 }
 
-// torch.nn.init's functions by ms-swift's names and
-// settings; vectors stay 0 if the function needs a matrix.
+// torch.nn.init's functions by ms-swift's names and settings; vectors stay 0 if the function needs a matrix.
 Tensor initial_weight(const std::string& way, const Tensor& shape) {
   auto value = at::empty(shape.sizes(), at::TensorOptions(at::kFloat));
   if (way == "uniform") return value.uniform_(-0.1, 0.1);

@@ -1,5 +1,4 @@
-// Changes that a run makes to a loaded model: settings of
-// config.json, rows of the vocabulary, missing weights.
+// Changes that a run makes to a loaded model: settings of config.json, rows of the vocabulary, missing weights.
 #pragma once
 #include <cstdint>
 #include <filesystem>

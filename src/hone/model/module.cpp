@@ -77,8 +77,7 @@ void append_lora_parameters(std::vector<NamedParameter>& list, const AdapterSlot
 
 Module leaf(auto& layer, std::optional<SlotKind> slot) { return {.path = layer.name, .layer = &layer, .slot = slot}; }
 
-// PEFT wraps the module that holds both parameters once per adapted
-// parameter: the first one's wrapper is inside the other's.
+// PEFT wraps the module that holds both parameters once per adapted parameter: the first one's wrapper is inside the other's.
 std::string wrapper_of(const ExpertWeights& weights, bool inside) {
   return weights.name.substr(0, weights.name.rfind('.')) + (inside ? ".base_layer" : "");
 }

@@ -1,5 +1,5 @@
-// Sequence-level outputs at the end of each text: classes, an
-// embedding, relevance. Used by training, inference and the server.
+// Sequence-level outputs at the end of each text: classes, an embedding, relevance. Used by training, inference and the
+// server.
 #pragma once
 #include "hone/model/causal_lm.h"
 #include "hone/text/tokenizer.h"

@@ -1,5 +1,4 @@
-// A head with one float32 value per token, in addition to
-// the LM head: LLaMA-Factory's reward models, and critics.
+// A head with one float32 value per token, in addition to the LM head: LLaMA-Factory's reward models, and critics.
 #pragma once
 #include "hone/model/causal_lm.h"
 #include "hone/model/decoder.h"

@@ -53,8 +53,7 @@ asio::awaitable<std::invoke_result_t<Write>> run_inline_or_on_worker(Context& co
   co_return co_await run_on_worker(context, std::move(write));
 }
 
-// ApiError(400) unless it is a JSON object. The first step
-// of a worker for a request: stops if the client has left.
+// ApiError(400) unless it is a JSON object. The first step of a worker for a request: stops if the client has left.
 Json parsed_body(const Exchange& exchange);
 int64_t unix_time();
 

@@ -13,8 +13,7 @@ struct TinkerConfig {
   ApiConfig api;
 };
 
-// Serves until SIGTERM or SIGINT. Acknowledged requests survive
-// a restart. `served` is the base model for OpenAI's API.
+// Serves until SIGTERM or SIGINT. Acknowledged requests survive a restart. `served` is the base model for OpenAI's API.
 int run_tinker_server(model::CausalLM& model, engine::Engine& engine, const serve::ServedModel& served,
                       const TinkerConfig& config);
 

@@ -1,5 +1,4 @@
-// Common parts of the server and the gateway: they listen, reject
-// requests without a key or route, and shut down on a signal.
+// Common parts of the server and the gateway: they listen, reject requests without a key or route, and shut down on a signal.
 #pragma once
 #include <boost/asio/signal_set.hpp>
 

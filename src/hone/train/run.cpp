@@ -173,8 +173,7 @@ int run_training(const TrainingJob& job) {
   if (job.distillation && job.distillation->turns && job.do_train && processes.world.is_main())
     rl::probe_tools(job.distillation->turns->tools);
   fs::path folder;
-  // The supervisor notifies for its ranks, since it outlives
-  // them; before a folder exists, no notification is sent.
+  // The supervisor notifies for its ranks, since it outlives them; before a folder exists, no notification is sent.
   auto tell = [&](const std::string& error) {
     if (processes.world.is_main() && !parallel::is_supervised() && !folder.empty())
       send_run_notification(job.trainer.swanlab, folder, display_name(job), error);

@@ -35,8 +35,7 @@ struct Beginning {
   std::optional<fs::path> folder;  // where it continues, when that is decided: files are added to those of the run it continues
 };
 
-// The output folder, if known before the data are
-// read; none: a version folder that is created later.
+// The output folder, if known before the data are read; none: a version folder that is created later.
 std::optional<fs::path> settled_folder(const TrainerConfig& config);
 
 // The checkpoint to resume: the given one, or the newest complete one of this run if requested ("true") or automatic

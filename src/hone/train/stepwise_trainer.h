@@ -66,8 +66,8 @@ class StepwiseTrainer {
   // Writes `folder`/checkpoint-STEP atomically: weights, optimizer, schedule, random states and, with a loader, its position.
   // Throws UserError(out_of_space) on failure.
   fs::path save(const fs::path& folder, const CheckpointAssets& assets, data::Loader* loader = nullptr);
-  // Writes the trained weights and their assets into `folder` itself,
-  // as a model or adapter for other programs; not for resuming.
+  // Writes the trained weights and their assets into `folder` itself, as a model or adapter for other programs; not for
+  // resuming.
   void save_weights(const fs::path& folder, const CheckpointAssets& assets);
   // Resumes from such a checkpoint, which is verified first. Throws UserError(bad_checkpoint).
   void load(const fs::path& checkpoint, data::Loader* loader = nullptr);

@@ -13,8 +13,7 @@ namespace hone::tuner {
 
 namespace fs = std::filesystem;
 
-// A base weight that belongs to the adapter (modules_to_save,
-// a trained bias): its place in the model and the original.
+// A base weight that belongs to the adapter (modules_to_save, a trained bias): its place in the model and the original.
 struct SavedModule {
   std::string name;
   Tensor* value;

@@ -14,8 +14,8 @@ namespace fs = std::filesystem;
 
 enum class TunerType { full, adapter, freeze };
 
-// Full fine-tuning with frozen parts: everything trains, then the
-// freeze_* fields freeze, then the trainable_* fields unfreeze.
+// Full fine-tuning with frozen parts: everything trains, then the freeze_* fields freeze, then the trainable_* fields
+// unfreeze.
 struct FreezeParameters {
   std::vector<std::string> freeze, trainable;  // name prefixes
   std::string freeze_regex, trainable_regex;   // searched in the name

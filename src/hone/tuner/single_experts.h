@@ -1,5 +1,4 @@
-// Converts adapters on separate expert layers, as in
-// transformers 4, to stacked parameters: PEFT's own conversion.
+// Converts adapters on separate expert layers, as in transformers 4, to stacked parameters: PEFT's own conversion.
 #pragma once
 #include "hone/io/peft.h"
 #include "hone/model/config.h"

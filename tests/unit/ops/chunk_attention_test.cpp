@@ -58,7 +58,7 @@ TEST(ChunkAttention, MatchesItsDefinitionOnAGpu) {
     expect_like_plain(pair, 2e-2, at::kCUDA, at::kBFloat16);
 }
 
-// The gradients of the chunks of a sequence add up to those of its attention, and so do the merged results.
+// The gradients of the chunks of a sequence add up to those of its attention.
 void expect_chunks_to_add_up(const std::vector<int64_t>& bounds, int64_t window, double tolerance, at::Device device,
                              at::ScalarType type) {
   const int64_t length = bounds.back();

@@ -115,13 +115,13 @@ class Deployment {
                           : task_.task == Task::embedding ? serve::PoolingTask::embedding
                                                           : serve::PoolingTask::reranking;
     const auto activates = GenerationArguments(options_).reranker_use_activation;
-    auto judge = std::make_shared<train::PoolingRunner>(*model_, task_, *tokenizer_, !activates.exists() || *activates);
-    served.pool = [judge](const std::vector<std::vector<text::TokenId>>& texts, int64_t likeliest) {
+    auto runner = std::make_shared<train::PoolingRunner>(*model_, task_, *tokenizer_, !activates.exists() || *activates);
+    served.pool = [runner](const std::vector<std::vector<text::TokenId>>& texts, int64_t top_n) {
       std::vector<serve::PoolingOutput> all;
-      for (auto& verdict : (*judge)(texts, likeliest)) {
-        auto scores = verdict.scores.reshape({-1}).contiguous();
+      for (auto& output : (*runner)(texts, top_n)) {
+        auto scores = output.scores.reshape({-1}).contiguous();
         const float* first = scores.const_data_ptr<float>();
-        all.push_back({std::move(verdict.content), std::move(verdict.logprobs), {first, first + scores.numel()}});
+        all.push_back({std::move(output.content), std::move(output.logprobs), {first, first + scores.numel()}});
       }
       return all;
     };

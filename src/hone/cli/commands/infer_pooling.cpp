@@ -39,12 +39,12 @@ std::unique_ptr<model::CausalLM> judging_model(const Options& options, const std
   return model;
 }
 
-Json pooling_row(const data::Conversation& row, const train::PoolingOutput& verdict) {
+Json pooling_row(const data::Conversation& row, const train::PoolingOutput& output) {
   Json messages = Json::array();
   for (const auto& message : row.messages) messages.push_back({{"role", message.role}, {"content", message.content}});
-  messages.push_back({{"role", "assistant"}, {"content", verdict.content}});
+  messages.push_back({{"role", "assistant"}, {"content", output.content}});
   Json label = row.extra.is_object() ? row.extra.value("label", Json()) : Json();
-  Json result{{"response", verdict.content}, {"labels", label}, {"logprobs", verdict.logprobs}, {"messages", messages}};
+  Json result{{"response", output.content}, {"labels", label}, {"logprobs", output.logprobs}, {"messages", messages}};
   if (row.extra.is_object())
     for (const auto& [name, value] : row.extra.items())
       if (name != "label" && !result.contains(name)) result[name] = value;
@@ -79,12 +79,12 @@ class PoolingRowWriter {
   std::vector<train::PoolingOutput> operator()(const std::vector<data::Sample>& samples) const {
     std::vector<std::vector<text::TokenId>> texts;
     for (const auto& sample : samples) texts.push_back(sample.ids);
-    auto verdicts = decides_ ? runner_.decide(samples) : runner_(texts, top_n_);
-    for (const auto& verdict : verdicts)
-      if (verdict.scores.isnan().any().item<bool>())
+    auto outputs = decides_ ? runner_.decide(samples) : runner_(texts, top_n_);
+    for (const auto& output : outputs)
+      if (output.scores.isnan().any().item<bool>())
         throw UserError(ExitCode::non_finite, engine::kModelComputesNan,
                         "take an earlier checkpoint, or the model without the adapter");
-    return verdicts;
+    return outputs;
   }
 
  private:
@@ -96,18 +96,18 @@ class PoolingRowWriter {
   bool decides_;
 };
 
-int infer_pooling_interactive(const PoolingRowWriter& judge) {
+int infer_pooling_interactive(const PoolingRowWriter& writer) {
   auto answer = [&](const data::Conversation& conversation, const std::function<void(std::string_view)>& show) {
     data::Conversation last;
     last.messages = {conversation.messages.back()};
-    auto text = judge({judge.encoded(last)})[0].content.dump();
+    auto text = writer({writer.encoded(last)})[0].content.dump();
     show(text);
     return text;
   };
   return chat(swift_manner(), {}, answer);
 }
 
-int infer_pooling_dataset(const DataArguments& args, const train::TaskConfig& task, const PoolingRowWriter& judge,
+int infer_pooling_dataset(const DataArguments& args, const train::TaskConfig& task, const PoolingRowWriter& writer,
                           const data::ConversationSource& rows, const std::filesystem::path& path) {
   auto limit = args.val_dataset_sample.has_value() ? *args.val_dataset_sample : rows.size();
   auto count = std::min(limit, rows.size());
@@ -126,13 +126,13 @@ int infer_pooling_dataset(const DataArguments& args, const train::TaskConfig& ta
         ++skipped;
         continue;
       }
-      samples.push_back(judge.encoded(*row));
+      samples.push_back(writer.encoded(*row));
       tokens += static_cast<int64_t>(samples.back().ids.size());
       texts.push_back(std::move(*row));
     }
-    auto verdicts = judge(samples);
-    for (size_t i = 0; i < verdicts.size(); ++i) {
-      auto row = pooling_row(texts[i], verdicts[i]);
+    auto outputs = writer(samples);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      auto row = pooling_row(texts[i], outputs[i]);
       agreement.note(row);
       append_line(path, row.dump(-1, ' ', false, Json::error_handler_t::replace));
     }
@@ -141,16 +141,16 @@ int infer_pooling_dataset(const DataArguments& args, const train::TaskConfig& ta
   bar.finish();
   report.log_summary();
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  auto judged = count - skipped;
+  auto written = count - skipped;
   Json summary{{"num_prompt_tokens", tokens},
-               {"num_samples", judged},
+               {"num_samples", written},
                {"runtime", seconds},
-               {"samples/s", static_cast<double>(judged) / seconds}};
+               {"samples/s", static_cast<double>(written) / seconds}};
   bool classes = task.task == train::Task::seq_cls && task.problem != train::ProblemType::regression;
   if (classes && agreement.labelled)
     summary["acc"] = static_cast<double>(agreement.right) / static_cast<double>(agreement.labelled);
   fmt::print("{}\n", summary.dump());
-  log::info("{} results written to {}", judged, path.string());
+  log::info("{} results written to {}", written, path.string());
   return skipped ? static_cast<int>(ExitCode::bad_data) : 0;
 }
 
@@ -189,8 +189,8 @@ int infer_pooling_rows(const Options& options, const train::TaskConfig& task, co
   if (task.task == train::Task::decision && !rows)
     throw UserError(ExitCode::usage, "decision models take records, not interactive input", "name them with --val_dataset");
   const auto path = rows ? result_file(options, folder) : fs::path();
-  PoolingRowWriter judge(options, task, folder);
-  return rows ? infer_pooling_dataset(DataArguments(options), task, judge, *rows, path) : infer_pooling_interactive(judge);
+  PoolingRowWriter writer(options, task, folder);
+  return rows ? infer_pooling_dataset(DataArguments(options), task, writer, *rows, path) : infer_pooling_interactive(writer);
 }
 
 }  // namespace hone::cli

@@ -54,7 +54,7 @@ Json to_json(const std::vector<hub::CachedRepo>& cached) {
   return {{"families", families}, {"cached", models}};
 }
 
-std::string verdict(const hub::CachedRepo& repo, const std::string& architecture) {
+std::string support(const hub::CachedRepo& repo, const std::string& architecture) {
   if (!repo.missing.empty()) return styled(fmt::format("lacks {}", fmt::join(repo.missing, ", ")), Style::yellow);
   if (architecture == "adapter") return "adapter";
   auto family = family_of(architecture);
@@ -75,7 +75,7 @@ void print_tables(const std::vector<hub::CachedRepo>& cached) {
   TextTable models({"cached", "hub", "size", ""});
   for (const auto& repo : cached)
     models.add({styled(repo.id, Style::cyan), std::string(hub::site_name(repo.site)),
-                format_bytes(static_cast<double>(repo.bytes)), verdict(repo, architecture_of(repo.folder))});
+                format_bytes(static_cast<double>(repo.bytes)), support(repo, architecture_of(repo.folder))});
   models.align_right(2);
   fmt::print("{}", models.str(width));
 }

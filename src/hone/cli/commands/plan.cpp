@@ -1,4 +1,4 @@
-// Estimates whether a command fits its devices before it runs: the verdict, the memory breakdown, and alternative configurations.
+// Estimates whether a command fits its devices before it runs: the answer, the memory breakdown, and alternative configurations.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -164,9 +164,9 @@ Json whole_plan(const Planner& planner, int devices) {
           {"assumptions", job.assumptions}};
 }
 
-void print_verdict(const Planner& planner, const Layout& asked) {
+void print_fit(const Planner& planner, const Layout& asked) {
   const auto& target = planner.target();
-  fmt::print("{}\n", verdict_line(asked.fits, asked.devices, target, asked.memory.total()));
+  fmt::print("{}\n", fit_line(asked.fits, asked.devices, target, asked.memory.total()));
   auto text = fmt::format("{}, {} device{}, sharding {}", planner.job().model, asked.devices, asked.devices == 1 ? "" : "s",
                           train::sharding_name(asked.sharding));
   if (asked.memory.host > 0) text += fmt::format("; {} GiB of host memory a node", gib(asked.host()));
@@ -320,7 +320,7 @@ int plan_command(const Options& options) {
     return 0;
   }
   auto asked = planner.layout(job.sharding, devices);
-  print_verdict(planner, asked);
+  print_fit(planner, asked);
   print_images(planner, asked);
   print_parts(planner, asked);
   print_alternatives(planner, devices);

@@ -67,7 +67,7 @@ std::string seconds_text(double seconds) {
   return fmt::format("{:.1f} min", seconds / 60);
 }
 
-std::string verdict_line(bool fits, int devices, const TargetDevice& target, double needed_bytes) {
+std::string fit_line(bool fits, int devices, const TargetDevice& target, double needed_bytes) {
   using terminal::Style, terminal::styled;
   auto what = styled(styled(fits ? "fits on" : "does not fit on", fits ? Style::green : Style::red), Style::bold);
   return fmt::format("{} {} x {}{}: {} of {:.4g} GiB", what, devices, target.name,

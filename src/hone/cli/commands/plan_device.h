@@ -1,4 +1,4 @@
-// The device of a plan, and the wording of its verdict.
+// The device of a plan, and the wording of whether it fits.
 #pragma once
 #include <string>
 
@@ -17,7 +17,7 @@ struct TargetDevice {
 TargetDevice target_device(const Options& plan_options, bool on_cpu);
 
 // "fits on 8 x Ascend 910B3 64 GB: 28.7 of 64 GiB", green or red on a terminal.
-std::string verdict_line(bool fits, int devices, const TargetDevice& target, double needed_bytes);
+std::string fit_line(bool fits, int devices, const TargetDevice& target, double needed_bytes);
 
 std::string gib(double bytes);             // "28.7"
 std::string seconds_text(double seconds);  // "0.42 s", "3.1 min"

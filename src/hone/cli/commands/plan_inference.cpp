@@ -56,7 +56,7 @@ void print_inference_plan(const InferencePlanJob& job, const TargetDevice& targe
   const auto& work = job.workload;
   auto plan = train::plan_inference(work, job.devices, target.device);
   const bool fits = train::fits(plan, work, target.device);
-  fmt::print("{}\n", verdict_line(fits, job.devices, target, fits ? plan.total() : plan.needed));
+  fmt::print("{}\n", fit_line(fits, job.devices, target, fits ? plan.total() : plan.needed));
   if (fits)
     fmt::print(
         "  {}, {} parameters; the KV cache holds {} tokens: {:.1f} sequences of {} tokens at a time; about {} tokens/s for one "

@@ -79,7 +79,7 @@ Json LayoutPlanner::json() const {
 
 void LayoutPlanner::print_asked() const {
   const auto plan = asked();
-  fmt::print("{}\n", verdict_line(plan.fits, cluster_.devices, target_, plan.memory.total()));
+  fmt::print("{}\n", fit_line(plan.fits, cluster_.devices, target_, plan.memory.total()));
   fmt::print("  {}, {}; {} micro-batches a step in each copy, {:.0f} % of it bubble; a step takes about {}, {} tokens/s\n",
              job_.model, sizes_of(plan.layout), plan.micro_batches, 100 * plan.bubble, seconds_text(plan.seconds),
              format_count(std::round(plan.tokens_per_second)));

@@ -162,8 +162,7 @@ ops::WeightQuantization grouped_compression(const ModelArguments& args, const st
   return how;
 }
 
-// bitsandbytes: the base model's linear layers in 4 or 8 bits,
-// trained with LoRA. Inference on a CPU has a faster path.
+// bitsandbytes: the base model's linear layers in 4 or 8 bits, trained with LoRA. Inference on a CPU has a faster path.
 std::optional<ops::WeightQuantization> compression_of(const ModelArguments& args, at::Device device) {
   if (args.verb() & kExport) return std::nullopt;  // there it is the number of bits to write
   if (!args.quant_bits.has_value()) {

@@ -15,8 +15,7 @@ at::Device device_of(const Options& options);
 // to cutoff_len in training and by a factor of 2 in inference.
 Json config_changes(const Options& options, const std::filesystem::path& folder);
 
-// Dtype, device and changes; applies --threads. Rows
-// for new tokens need a tokenizer: room_for adds them.
+// Dtype, device and changes; applies --threads. Rows for new tokens need a tokenizer: room_for adds them.
 model::LoadOptions load_options(const Options& options, const std::filesystem::path& folder);
 text::NewTokens new_tokens(const Options& options);
 // Settings of the embeddings of tokens that a run adds.

@@ -10,8 +10,8 @@ struct CommandLine {
   Invocation invocation;
 };
 
-// Accepts hone, swift, llamafactory-cli, lmf, accelerate launch, torchrun and python
-// with LLaMA-Factory's scripts, a config file alone, a bare command of `front_end`,
+// Accepts hone, swift, llamafactory-cli, lmf, accelerate launch, torchrun and python with LLaMA-Factory's scripts, a config
+// file alone, a bare command of `front_end`,
 // and options alone, which are those of a training command. Throws UserError(usage).
 CommandLine read_command_line(std::vector<std::string> words, const SystemAccess& world, FrontEnd front_end = FrontEnd::hone);
 

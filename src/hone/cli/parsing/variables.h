@@ -1,5 +1,4 @@
-// Options that libraries and other processes read as environment
-// variables, and variables for devices that this machine lacks.
+// Options that libraries and other processes read as environment variables, and variables for devices that this machine lacks.
 #pragma once
 #include "hone/cli/parsing/parse.h"
 

@@ -22,8 +22,7 @@ class DistributedSampler {
   int64_t batches() const { return (share_ + (config_.drop_last ? 0 : config_.batch_size - 1)) / config_.batch_size; }
   // Position in the shuffled order of this rank's `index`-th row.
   int64_t operator()(int64_t epoch, int64_t index) const { return place(epoch, slot(index)); }
-  // Position of the row before that one in the global order; the
-  // first row of a block follows its last. -1 without KL pairs.
+  // Position of the row before that one in the global order; the first row of a block follows its last. -1 without KL pairs.
   int64_t before(int64_t epoch, int64_t index) const {
     return config_.feedback && config_.feedback->with_kl_pairs
                ? place(epoch, kl_partner(slot(index), total_, config_.feedback->block))

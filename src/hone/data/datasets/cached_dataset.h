@@ -14,8 +14,8 @@ namespace hone::data {
 // its label).
 enum class TemplateMode { train, rlhf, kto };
 
-// Encodes every row on the threads of `pool` and writes a folder
-// atomically. Rows that cannot be used are reported and skipped.
+// Encodes every row on the threads of `pool` and writes a folder atomically. Rows that cannot be used are reported and
+// skipped.
 void write_cached_dataset(const std::filesystem::path& folder, const ConversationSource& rows, const Encoder& encoder,
                           RowReport& report, ThreadPool& pool, TemplateMode purpose = TemplateMode::train);
 

@@ -1,5 +1,5 @@
-// The named template of a model: first by its name (if its model_type
-// agrees), then by its model_type, as in ms-swift's registry.
+// The named template of a model: first by its name (if its model_type agrees), then by its model_type, as in ms-swift's
+// registry.
 #include <algorithm>
 
 #include "hone/base/file.h"

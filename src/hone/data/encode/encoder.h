@@ -158,8 +158,7 @@ class Encoder {
 // The rejected alternative as a separate conversation.
 Conversation rejected_conversation(const Conversation& conversation);
 
-// The template that ms-swift and LLaMA-Factory select for
-// this model, "" if ambiguous: then the model's own is used.
+// The template that ms-swift and LLaMA-Factory select for this model, "" if ambiguous: then the model's own is used.
 std::string default_template(Dialect dialect, const ModelIdentity& model);
 
 }  // namespace hone::data

@@ -76,8 +76,8 @@ std::optional<JinjaEncoder::Span> JinjaEncoder::span_by_prefix(const Prepared& p
   return Span{open.size(), with_answer.size(), message};
 }
 
-// The span that changes when the response changes; `ending` closes
-// the last response and belongs to this one too if it follows.
+// The span that changes when the response changes; `ending` closes the last response and belongs to this one too if it
+// follows.
 std::optional<JinjaEncoder::Span> JinjaEncoder::span_by_difference(const Prepared& prepared, const std::string& whole,
                                                                    size_t message, const std::string& ending) const {
   auto changed = prepared.messages;

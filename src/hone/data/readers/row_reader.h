@@ -1,5 +1,5 @@
-// Rows of dataset files: random access for a finite set, a stream
-// for one pass. The format is detected by name and first bytes.
+// Rows of dataset files: random access for a finite set, a stream for one pass. The format is detected by name and first
+// bytes.
 #pragma once
 #include <memory>
 #include <optional>
@@ -40,8 +40,7 @@ std::unique_ptr<RowStream> concat_streams(std::vector<std::unique_ptr<RowStream>
 // Streams what is already indexed; the position is the row number.
 std::unique_ptr<RowStream> stream_rows(std::shared_ptr<RowReader> rows);
 
-// The union of the keys of the next rows, in order of appearance
-// (for column detection); the stream position is unchanged.
+// The union of the keys of the next rows, in order of appearance (for column detection); the stream position is unchanged.
 std::vector<std::string> sniff_columns(RowStream& rows);
 
 }  // namespace hone::data

@@ -46,23 +46,18 @@ Result<std::vector<Picture>> plan_listed(const std::string& source, const std::s
 }
 
 Result<std::vector<Picture>> plan_decoded(const std::string& source, const std::shared_ptr<const PictureConfig>& frame) {
-  auto failed = [&](const std::string& why) { return error("video {}: {}", media::describe_source(source), why); };
-  auto medium = media::Medium::open(source, video_sources(*frame));
-  if (!medium) return failed(medium.error());
-  auto header = media::read_video_header(medium->bytes());
-  if (!header) return failed(header.error());
-  auto chosen = choose_frames(*header, *frame);
-  if (!chosen) return failed(chosen.error());
-  auto plan = media::plan_image(header->size, frame->processor);
-  if (!plan) return failed(plan.error());
-  const auto file = std::make_shared<const media::VideoHeader>(*header);
+  auto opened = open_video(source, *frame);
+  if (!opened) return Error{opened.error()};
+  auto& [file, chosen] = *opened;
+  auto plan = media::plan_image(file->size, frame->processor);
+  if (!plan) return video_error(source, plan.error());
   std::vector<Picture> frames;
   if (frame->video.frame_kind == FrameKind::stacked) {
-    frames.push_back({.source = source, .plan = *plan, .config = frame, .file = file, .numbers = std::move(chosen->numbers)});
+    frames.push_back({.source = source, .plan = *plan, .config = frame, .file = file, .numbers = std::move(chosen.numbers)});
     stack_frames(frames.front(), static_cast<int64_t>(frames.front().numbers.size()));
     return frames;
   }
-  for (int64_t number : chosen->numbers)
+  for (int64_t number : chosen.numbers)
     frames.push_back({.source = source, .plan = *plan, .config = frame, .file = file, .numbers = {number}});
   number_frames(frames);
   return frames;

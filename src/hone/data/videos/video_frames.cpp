@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hone/data/videos/videos.h"
 #include "hone/device/tensor.h"
 
 namespace hone::data {
@@ -80,6 +81,20 @@ Result<ChosenFrames> choose_frames(const media::VideoHeader& header, const Pictu
     return config.video.frame_kind == FrameKind::images ? segment_middles(header, segments)
                                                         : segment_beginnings(header, segments);
   return utils_frames(header, config.video, factor);
+}
+
+Error video_error(const std::string& source, const std::string& why) {
+  return error("video {}: {}", media::describe_source(source), why);
+}
+
+Result<OpenedVideo> open_video(const std::string& source, const PictureConfig& config) {
+  auto medium = media::Medium::open(source, video_sources(config));
+  if (!medium) return video_error(source, medium.error());
+  auto header = media::read_video_header(medium->bytes());
+  if (!header) return video_error(source, header.error());
+  auto chosen = choose_frames(*header, config);
+  if (!chosen) return video_error(source, chosen.error());
+  return OpenedVideo{std::make_shared<const media::VideoHeader>(std::move(*header)), std::move(*chosen)};
 }
 
 }  // namespace hone::data

@@ -17,4 +17,12 @@ struct ChosenFrames {
 // down and takes at most `max_frames`. With `segments`, one frame of each: from its middle (InternVL) or its beginning (Ovis2.5).
 Result<ChosenFrames> choose_frames(const media::VideoHeader& header, const PictureConfig& config);
 
+// A video file's header, with the frames chosen from it.
+struct OpenedVideo {
+  std::shared_ptr<const media::VideoHeader> file;
+  ChosenFrames chosen;
+};
+Result<OpenedVideo> open_video(const std::string& source, const PictureConfig& config);
+Error video_error(const std::string& source, const std::string& why);  // names the video
+
 }  // namespace hone::data

@@ -150,33 +150,27 @@ Result<std::vector<Picture>> plan_list(const std::string& source, const std::sha
 }
 
 Result<std::vector<Picture>> plan_file(const std::string& source, const std::shared_ptr<const PictureConfig>& config) {
-  auto failed = [&](const std::string& why) { return error("video {}: {}", media::describe_source(source), why); };
-  auto medium = media::Medium::open(source, video_sources(*config));
-  if (!medium) return failed(medium.error());
-  auto header = media::read_video_header(medium->bytes());
-  if (!header) return failed(header.error());
-  auto chosen = choose_frames(*header, *config);
-  if (!chosen) return failed(chosen.error());
+  auto opened = open_video(source, *config);
+  if (!opened) return Error{opened.error()};
+  auto& [file, chosen] = *opened;
   media::ImagePlan frame;
-  frame.source = header->size;
+  frame.source = file->size;
   if (config->uses_factory_rule()) {
-    auto plan = plan_factory_frame(header->size, *config);
-    if (!plan) return failed(plan.error());
+    auto plan = plan_factory_frame(file->size, *config);
+    if (!plan) return video_error(source, plan.error());
     frame = std::move(*plan);
   }
-  auto size = video_size(size_before(frame), chosen->numbers.size(), *config);
-  if (!size) return failed(size.error());
-  const auto file = std::make_shared<const media::VideoHeader>(*header);
+  auto size = video_size(size_before(frame), chosen.numbers.size(), *config);
+  if (!size) return video_error(source, size.error());
   std::vector<Picture> pictures;
-  const size_t all = chosen->numbers.size();
+  const size_t all = chosen.numbers.size();
   const size_t part = config->video.has_timestamps ? static_cast<size_t>(config->processor.temporal_patch_size) : all;
   for (size_t first = 0; first < all; first += part) {
-    auto picture = picture_of(source, frame, part, *size, config, chosen->fps);
+    auto picture = picture_of(source, frame, part, *size, config, chosen.fps);
     picture.file = file;
-    picture.numbers.assign(chosen->numbers.begin() + static_cast<ptrdiff_t>(first),
-                           chosen->numbers.begin() + static_cast<ptrdiff_t>(first + part));
-    if (config->video.has_timestamps)
-      picture.text_before = time_between(chosen->seconds[first], chosen->seconds[first + part - 1]);
+    picture.numbers.assign(chosen.numbers.begin() + static_cast<ptrdiff_t>(first),
+                           chosen.numbers.begin() + static_cast<ptrdiff_t>(first + part));
+    if (config->video.has_timestamps) picture.text_before = time_between(chosen.seconds[first], chosen.seconds[first + part - 1]);
     pictures.push_back(std::move(picture));
   }
   return pictures;

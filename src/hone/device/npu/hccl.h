@@ -1,5 +1,4 @@
-// Checks the user's HCCL environment variables before
-// processes connect: HCCL's own errors come minutes later.
+// Checks the user's HCCL environment variables before processes connect: HCCL's own errors come minutes later.
 #pragma once
 #include <string>
 

@@ -86,8 +86,7 @@ void Automaton::enter(const PatternNode& pattern, int32_t next) {
   if (pattern.matches_empty) resume(next);
 }
 
-// Those where a non-empty text starts. Handling the
-// empty text elsewhere keeps (a?)* from looping.
+// Those where a non-empty text starts. Handling the empty text elsewhere keeps (a?)* from looping.
 void Automaton::begin(const PatternNode& pattern, int32_t next) {
   spend(1);
   switch (pattern.kind) {

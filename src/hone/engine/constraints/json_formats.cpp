@@ -33,8 +33,7 @@ std::string address_expression() {
   return expression + ")";
 }
 
-// RFC 3986 with "//", without user info and fragment,
-// limited to 2,083 characters, the usual limit of browsers.
+// RFC 3986 with "//", without user info and fragment, limited to 2,083 characters, the usual limit of browsers.
 std::string uri_expression() {
   return fmt::format(
       R"([A-Za-z][A-Za-z0-9+.-]{{0,15}}://{}(:[0-9]{{1,5}})?(/([A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{{2}}){{0,400}})?(\?([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{{2}}){{0,200}})?)",

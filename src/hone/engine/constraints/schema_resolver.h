@@ -20,8 +20,7 @@ class SchemaResolver {
   const Json& followed(const Json& schema);
   // The same schema without "$ref" and "allOf" (those of its parts stay).
   Json flattened(const Json& schema) { return flattened(schema, 0); }
-  // A schema that accepts what both accept; neither has "$ref"
-  // or "allOf". Common keywords must be equal or combinable.
+  // A schema that accepts what both accept; neither has "$ref" or "allOf". Common keywords must be equal or combinable.
   Json merged(const Json& one, const Json& other);
 
   Json without(const Json& schema, std::string_view keyword);  // nor annotations

@@ -36,8 +36,7 @@ struct SampleCounts {
   int64_t rows = 0, written = 0, dropped = 0;  // rows read, lines written, rows of which none was kept
 };
 
-// Writes output_dir/output_file atomically; progress is kept in
-// output_file.resume, next to ckpt_state.json. Throws UserError.
+// Writes output_dir/output_file atomically; progress is kept in output_file.resume, next to ckpt_state.json. Throws UserError.
 SampleCounts sample_rows(const data::ConversationSource& rows, const AnswerRows& answer, Judges& judges,
                          const SampleConfig& config);
 

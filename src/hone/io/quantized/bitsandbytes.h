@@ -1,5 +1,5 @@
-// bitsandbytes' saved weights: 4 bits with a scale per block, whose
-// scales may be quantized too; or 8 bits with a scale per row.
+// bitsandbytes' saved weights: 4 bits with a scale per block, whose scales may be quantized too; or 8 bits with a scale per
+// row.
 #pragma once
 #include "hone/base/json.h"
 #include "hone/device/tensor.h"

@@ -42,8 +42,7 @@ void set_limits(png_structp png) {
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, skipped, 6);
 }
 
-// Expands palettes and small gray samples, keeps the high
-// byte of wide ones, ignores single-color transparency.
+// Expands palettes and small gray samples, keeps the high byte of wide ones, ignores single-color transparency.
 void choose_samples(png_structp png, png_infop info, PngState& state) {
   const int depth = png_get_bit_depth(png, info), type = png_get_color_type(png, info);
   state.wide_grey = depth == 16 && type == PNG_COLOR_TYPE_GRAY;

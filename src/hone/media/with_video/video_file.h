@@ -18,8 +18,7 @@ class VideoFile {
   VideoFile(const VideoFile&) = delete;
 
   Result<VideoHeader> header();
-  // The number of audio samples in an MP4's index, minus those
-  // to skip; 0 if unknown. Reads to the end of the file.
+  // The number of audio samples in an MP4's index, minus those to skip; 0 if unknown. Reads to the end of the file.
   int64_t samples_in_index();
 
   // The next packet of the track, null at the end. Valid until the next call.

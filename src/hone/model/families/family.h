@@ -1,5 +1,4 @@
-// A model family: its architectures and how its config.json is
-// read. Adding one takes a file here and a line in registry.cpp.
+// A model family: its architectures and how its config.json is read. Adding one takes a file here and a line in registry.cpp.
 #pragma once
 #include <string>
 #include <vector>

@@ -15,8 +15,7 @@ void join_trained_projections(CausalLM& model);
 
 class FusedProjection {
  public:
-  // The layers' weights, all full-precision or all quantized,
-  // become views of one tensor: in-place updates are visible here.
+  // The layers' weights, all full-precision or all quantized, become views of one tensor: in-place updates are visible here.
   static FusedProjection of(const std::vector<Linear*>& layers);
 
   // float8 products in training (ops/linear/float8_weight.h), of these layers together and separately.

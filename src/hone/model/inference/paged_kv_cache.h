@@ -7,8 +7,7 @@ namespace hone::model {
 
 class PagedKvCache {
  public:
-  // Keys and values of a layer are on its device. Tensor parallel
-  // shards follow each other, each with its part of the heads.
+  // Keys and values of a layer are on its device. Tensor parallel shards follow each other, each with its part of the heads.
   PagedKvCache(const DecoderConfig& config, int64_t blocks, int64_t block_size, at::ScalarType dtype,
                const std::vector<at::Device>& layers, ops::KvCacheDtype code = ops::KvCacheDtype::plain);
   PagedKvCache(const DecoderConfig& config, int64_t blocks, int64_t block_size, at::ScalarType dtype, at::Device device);

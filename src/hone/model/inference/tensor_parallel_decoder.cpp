@@ -217,12 +217,12 @@ void TensorParallelDecoder::sync_adapters(const Decoder& whole) {
 }
 
 Tensor TensorParallelDecoder::hidden(const ForwardInput& input,
-                                     const std::function<std::shared_ptr<ForwardContext>(at::Device)>& pass_on) {
+                                     const std::function<std::shared_ptr<ForwardContext>(at::Device)>& forward_context_on) {
   Tensor first;
   team_.run([&](size_t i) {
     const auto& decoder = ranks_[i];
     const auto device = decoder.norm.weight.device();
-    auto pass = pass_on(device);
+    auto pass = forward_context_on(device);
     pass->region = &team_.region(i);
     const auto encoder = input.encoder.to(device);
     auto x_th = input.embeddings_th.defined() ? input.embeddings_th.to(device)

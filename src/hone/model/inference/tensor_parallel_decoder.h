@@ -31,8 +31,8 @@ class TensorParallelDecoder {
   std::vector<at::Device> block_devices() const;  // slice by slice, as the blocks of the slices count the layers of a cache
 
   void sync_adapters(const Decoder& whole);  // adapters that came or went since
-  // Hidden states after the final norm, on the first device. `pass_on` makes the shared inputs of a device's blocks.
-  Tensor hidden(const ForwardInput& input, const std::function<std::shared_ptr<ForwardContext>(at::Device)>& pass_on);
+  // Hidden states after the final norm, on the first device. `forward_context_on` makes the context of a device's blocks.
+  Tensor hidden(const ForwardInput& input, const std::function<std::shared_ptr<ForwardContext>(at::Device)>& forward_context_on);
   Tensor logits(const Tensor& hidden_th, const LinearContext& mode);  // each slice has a part of the vocabulary
 
  private:

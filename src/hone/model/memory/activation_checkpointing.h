@@ -14,8 +14,7 @@ class CausalLM;
 // What is recomputed in the backward pass: nothing, full blocks, or one half of each block.
 enum class Recompute { none, block, attention, mlp };
 
-// True while a part is recomputed on this thread: its
-// output values are not needed again, only its gradients.
+// True while a part is recomputed on this thread: its output values are not needed again, only its gradients.
 bool runs_again();
 
 using BlockFunction = std::function<TensorList(const Tensor&)>;

@@ -8,8 +8,7 @@
 
 namespace hone::model {
 
-// Devices by prefixes of parameter names, as in accelerate's
-// device_map: "model.layers.3", "lm_head"; "" is everything else.
+// Devices by prefixes of parameter names, as in accelerate's device_map: "model.layers.3", "lm_head"; "" is everything else.
 using DeviceMap = std::map<std::string, at::Device, std::less<>>;
 
 // The longest matching prefix applies; none: `fallback`.

@@ -21,7 +21,7 @@ using hub::HttpReply;
 using hub::HttpRequest;
 
 constexpr std::chrono::seconds kNotificationTimeout{10};
-constexpr size_t kLongestVerdict = 64 << 10;
+constexpr size_t kMaxReplyBytes = 64 << 10;
 
 std::string hmac_sha256(const std::string& key, const std::string& text) {
   unsigned char bytes[EVP_MAX_MD_SIZE];
@@ -74,13 +74,13 @@ Json message_for(const NotificationConfig& config, const std::string& text) {
 }
 
 // These services answer rejected requests with 200 too; the status is in the body.
-void check_verdict(const HttpReply& reply) {
-  auto verdict = parse_json(reply.body);
-  if (!verdict || !verdict->is_object()) return;
+void check_answer(const HttpReply& reply) {
+  auto answer = parse_json(reply.body);
+  if (!answer || !answer->is_object()) return;
   for (auto [code, words] : {std::pair{"code", "msg"}, std::pair{"errcode", "errmsg"}})
-    if (verdict->contains(code) && (*verdict)[code].is_number_integer() && (*verdict)[code] != 0)
-      throw std::runtime_error(fmt::format("the service answers {} ({})", (*verdict)[code].dump(),
-                                           verdict->contains(words) ? (*verdict)[words].dump() : "no reason"));
+    if (answer->contains(code) && (*answer)[code].is_number_integer() && (*answer)[code] != 0)
+      throw std::runtime_error(fmt::format("the service answers {} ({})", (*answer)[code].dump(),
+                                           answer->contains(words) ? (*answer)[words].dump() : "no reason"));
 }
 
 void post_notification(const NotificationConfig& config, const std::string& text) {
@@ -92,7 +92,7 @@ void post_notification(const NotificationConfig& config, const std::string& text
                       .body = message_for(config, text).dump(-1, ' ', false, Json::error_handler_t::replace),
                       .whole_time = kNotificationTimeout};
   try {
-    check_verdict(Http().get(request, kLongestVerdict));
+    check_answer(Http().get(request, kMaxReplyBytes));
   } catch (const HttpFailure& failure) {
     if (failure.status) throw std::runtime_error(fmt::format("the service answers {}", failure.status));
     const std::string words = failure.what();

@@ -46,8 +46,8 @@ Tensor paged_attention_plain(const Tensor& q, const Tensor& k, const Tensor& v, 
                              const PagedAttentionMetadata& plan, const AttentionShape& shape);
 Tensor paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan,
                        const AttentionShape& shape);
-// The same on an NVIDIA GPU if the cache already has k and v; both
-// are read for prompts, and v may be columns of a wider tensor.
+// The same on an NVIDIA GPU if the cache already has k and v; both are read for prompts, and v may be columns of a wider
+// tensor.
 Tensor stored_attention_on_gpu(const Tensor& q, const Tensor& k, const Tensor& v, const KvCacheLayer& cache,
                                const PagedAttentionMetadata& plan, const AttentionShape& shape);
 

@@ -9,8 +9,7 @@ namespace hone::ops::cpu {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-// A thread spins for this long if its last wait was shorter
-// than the second limit, which includes the time to wake up.
+// A thread spins for this long if its last wait was shorter than the second limit, which includes the time to wake up.
 constexpr auto kAwake = std::chrono::microseconds(100), kSoon = std::chrono::microseconds(300);
 
 thread_local bool inside = false;

@@ -24,8 +24,7 @@ struct RowState {
   bool target_leads = false;  // the target is the first largest logit of its tile
 };
 
-// Adds one tile of a row's logits and replaces them by
-// their exponentials; returns the factor for earlier sums.
+// Adds one tile of a row's logits and replaces them by their exponentials; returns the factor for earlier sums.
 float fold_tile(float* row, int64_t width, int64_t tile, bool with_sum, RowState& state) {
   const float peak = max_of_row(row, width), before = state.peak;
   float rescale = 1;

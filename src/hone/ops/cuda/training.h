@@ -36,8 +36,7 @@ bool serves_swiglu_update(const Tensor& dy, int64_t rank);
 void swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up, const Tensor& dgate, const Tensor& dup,
                      const Tensor& product, const LowRankUpdate& update = {}, const GateUpdates& updates = {});
 
-// Counter-based dropout: the mask is a function of `draw`,
-// an int64 pair on the device, so that no mask is stored.
+// Counter-based dropout: the mask is a function of `draw`, an int64 pair on the device, so that no mask is stored.
 struct Dropped {
   Tensor values, draw;
 };

@@ -11,8 +11,8 @@ namespace hone::ops {
 namespace {
 
 // For 16-bit products on a CPU, oneDNN compiles and caches code for every shape,
-// 0.7 MB each. If the number of rows is not the caller's choice, rows therefore
-// come in few sizes: full pieces, and a last one padded to a multiple of the step.
+// 0.7 MB each. If the number of rows is not the caller's choice, rows therefore come in few sizes: full pieces, and a last one
+// padded to a multiple of the step.
 constexpr int64_t kPieceRows = 1024, kRowStep = 64;
 
 bool is_compiled_by_shape(const Tensor& x) {

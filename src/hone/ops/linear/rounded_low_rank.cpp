@@ -1,6 +1,6 @@
 #include "hone/ops/linear/rounded_low_rank.h"
 
-#include "hone/ops/torch_release.h"
+#include "hone/ops/newer_torch.h"
 
 namespace hone::ops {
 namespace {

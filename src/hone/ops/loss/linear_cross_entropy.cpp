@@ -10,7 +10,7 @@
 #include "hone/ops/loss/cross_entropy_rows.h"
 #include "hone/ops/loss/head_logits.h"
 #include "hone/ops/loss/vocabulary_shard.h"
-#include "hone/ops/torch_release.h"
+#include "hone/ops/newer_torch.h"
 
 namespace hone::ops {
 namespace {

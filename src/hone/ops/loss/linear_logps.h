@@ -10,8 +10,8 @@ struct TargetLogps {
   Tensor mean_logits_t;  // float32 [T], the mean over the vocabulary, without gradient; zero where there is no target
 };
 
-// Like linear_cross_entropy; of the options, weights and label
-// smoothing are not used, and adapters on the head have no dropout.
+// Like linear_cross_entropy; of the options, weights and label smoothing are not used, and adapters on the head have no
+// dropout.
 TargetLogps linear_logps_plain(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
                                const CrossEntropyOptions& options = {});
 // `shard`, if given, is the vocabulary shard of `weight` and `bias`; the gradient of `hidden` is then this rank's partial sum.

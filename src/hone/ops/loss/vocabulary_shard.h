@@ -16,8 +16,8 @@ class VocabularyShard {
   const int64_t largest;  // how many the rank with most of them has: all take the rows of a batch in the same portions
 };
 
-// Like linear_cross_entropy, where `weight` and `bias` are the
-// local shard. The gradient of `hidden` is this rank's partial sum.
+// Like linear_cross_entropy, where `weight` and `bias` are the local shard. The gradient of `hidden` is this rank's partial
+// sum.
 CrossEntropy linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Tensor& targets_t,
                                   const CrossEntropyOptions& options, const VocabularyShard& shard);
 

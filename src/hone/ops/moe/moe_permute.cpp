@@ -3,9 +3,9 @@
 #include "hone/device/autograd.h"
 #include "hone/ops/cuda/moe.h"
 #include "hone/ops/linear/matmul.h"
+#include "hone/ops/newer_torch.h"
 #include "hone/ops/npu/boxed.h"
 #include "hone/ops/npu/experts.h"
-#include "hone/ops/torch_release.h"
 
 namespace hone::ops {
 namespace {

@@ -1,5 +1,4 @@
-// Q-GaLore: GaLore with 8-bit moments and low-bit projectors,
-// which recomputes a subspace less often if it stays similar.
+// Q-GaLore: GaLore with 8-bit moments and low-bit projectors, which recomputes a subspace less often if it stays similar.
 #pragma once
 #include "hone/optim/optimizers/blockwise_quantized.h"
 #include "hone/optim/optimizers/each_parameter.h"

@@ -52,8 +52,7 @@ std::string read_image_part(const Json& part, const std::string& where) {
                            : image_data(value, where + ".image_url");
 }
 
-// OpenAI's {"input_audio": {"data": base64, "format": "wav"}},
-// and vLLM's {"audio_url": {"url": "data:audio/wav;base64,…"}}.
+// OpenAI's {"input_audio": {"data": base64, "format": "wav"}}, and vLLM's {"audio_url": {"url": "data:audio/wav;base64,…"}}.
 bool is_audio_part(const Json& type) { return type == "input_audio" || type == "audio_url"; }
 
 std::string read_audio_part(const Json& part, const std::string& where) {

@@ -1,5 +1,4 @@
-// Limits the bytes of request bodies held at a time, from their
-// first byte on: in total, and per client. I/O thread only.
+// Limits the bytes of request bodies held at a time, from their first byte on: in total, and per client. I/O thread only.
 #pragma once
 #include <map>
 #include <memory>
@@ -20,8 +19,7 @@ class BodyBudget {
     ~Held() { give_back(); }
     Held(const Held&) = delete;
 
-    // False: not enough room in total. A single body is
-    // always accepted, since the connection limits its size.
+    // False: not enough room in total. A single body is always accepted, since the connection limits its size.
     bool grow_to(size_t bytes) {
       if (bytes <= bytes_) return true;
       const size_t more = bytes - bytes_, theirs = budget_->of(client_);

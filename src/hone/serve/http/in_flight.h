@@ -35,8 +35,7 @@ class InFlightRequests {
 // Awaits `answering`, and returns the error response if it failed. Exceptions other than ApiError are only logged.
 asio::awaitable<std::optional<ApiError>> problem_of(asio::awaitable<void> answering, const HttpRequest& request);
 
-// "GET /v1/models", for the log: an untrusted path is
-// shortened to plain characters, without its query.
+// "GET /v1/models", for the log: an untrusted path is shortened to plain characters, without its query.
 std::string request_line(const HttpRequest& request);
 
 asio::awaitable<void> pause(std::chrono::milliseconds time);

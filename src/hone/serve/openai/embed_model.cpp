@@ -13,8 +13,7 @@ namespace {
 constexpr int64_t kPartTokens = 512;  // texts that the engine's thread computes between two steps
 constexpr int64_t kPartBlock = 16;
 
-// A text's hidden states, chunk by chunk: its own cache holds
-// the previous chunks, and adapters apply as in the engine.
+// A text's hidden states, chunk by chunk: its own cache holds the previous chunks, and adapters apply as in the engine.
 class DecoderPass : public ChunkedEmbedding {
  public:
   DecoderPass(model::CausalLM& model, std::vector<text::TokenId> ids, Pooling pooling, std::string adapter)

@@ -53,7 +53,7 @@ asio::awaitable<std::optional<std::vector<PoolingOutput>>> pooled(Exchange& exch
                                                                   const Texts& texts, int64_t likeliest) {
   exchange.drop_body();
   place.hold_tokens(static_cast<size_t>(count_tokens(texts)));
-  std::vector<PoolingOutput> verdicts;
+  std::vector<PoolingOutput> outputs;
   for (size_t first = 0; first < texts.size();) {
     if (exchange.gone()) co_return std::nullopt;
     size_t last = first, tokens = 0;
@@ -62,13 +62,13 @@ asio::awaitable<std::optional<std::vector<PoolingOutput>>> pooled(Exchange& exch
     Texts some(texts.begin() + static_cast<ptrdiff_t>(first), texts.begin() + static_cast<ptrdiff_t>(last));
     co_await context.loop.call([&](engine::Engine&) {
       auto found = context.served.pool(some, likeliest);
-      for (const auto& verdict : found) context.loop.require_numbers(verdict.scores);
-      std::ranges::move(found, std::back_inserter(verdicts));
+      for (const auto& output : found) context.loop.require_numbers(output.scores);
+      std::ranges::move(found, std::back_inserter(outputs));
     });
     first = last;
   }
   place.leave();
-  co_return verdicts;
+  co_return outputs;
 }
 
 Json usage_of(const Texts& texts) { return {{"prompt_tokens", count_tokens(texts)}, {"total_tokens", count_tokens(texts)}}; }
@@ -156,9 +156,9 @@ asio::awaitable<void> pooling_chat(Exchange& exchange, Context& context) {
   auto target = context.target_of(chat.model);
   auto found = co_await pooled(exchange, context, place, chat.texts, chat.likeliest);
   if (!found) co_return;
-  auto& verdicts = *found;
-  Json message{{"role", "assistant"}, {"content", verdicts[0].content}};
-  Json choice{{"index", 0}, {"message", message}, {"logprobs", verdicts[0].logprobs}, {"finish_reason", "stop"}};
+  auto& outputs = *found;
+  Json message{{"role", "assistant"}, {"content", outputs[0].content}};
+  Json choice{{"index", 0}, {"message", message}, {"logprobs", outputs[0].logprobs}, {"finish_reason", "stop"}};
   Json reply{{"id", fresh_id("chatcmpl-")}, {"object", "chat.completion"}, {"created", unix_time()}, {"model", target.name}};
   reply["choices"] = Json::array({choice});
   reply["usage"] = usage_json({.prompt = count_tokens(chat.texts), .completion = 1});
@@ -171,11 +171,11 @@ asio::awaitable<void> classify(Exchange& exchange, Context& context) {
   auto texts = co_await run_on_worker(context, [&] { return read_classify(parsed_body(exchange), context.served); });
   auto found = co_await pooled(exchange, context, place, texts, 0);
   if (!found) co_return;
-  auto& verdicts = *found;
+  auto& outputs = *found;
   Json data = Json::array();
-  for (const auto& verdict : verdicts)
+  for (const auto& output : outputs)
     data.push_back(
-        {{"index", data.size()}, {"label", verdict.content}, {"probs", verdict.scores}, {"num_classes", verdict.scores.size()}});
+        {{"index", data.size()}, {"label", output.content}, {"probs", output.scores}, {"num_classes", output.scores.size()}});
   co_await exchange.respond(json_response(list_reply("classify-", context, std::move(data), texts)));
 }
 
@@ -185,13 +185,13 @@ asio::awaitable<void> rerank(Exchange& exchange, Context& context) {
   auto task = co_await run_on_worker(context, [&] { return read_rerank(parsed_body(exchange), context.served); });
   auto found = co_await pooled(exchange, context, place, task.texts, 0);
   if (!found) co_return;
-  auto& verdicts = *found;
-  std::vector<size_t> order(verdicts.size());
+  auto& outputs = *found;
+  std::vector<size_t> order(outputs.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return verdicts[a].scores[0] > verdicts[b].scores[0]; });
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return outputs[a].scores[0] > outputs[b].scores[0]; });
   Json results = Json::array();
   for (size_t i = 0; i < std::min(task.most, order.size()); ++i) {
-    results.push_back({{"index", order[i]}, {"relevance_score", verdicts[order[i]].scores[0]}});
+    results.push_back({{"index", order[i]}, {"relevance_score", outputs[order[i]].scores[0]}});
     if (task.shows_documents) results.back()["document"] = {{"text", task.documents[order[i]]}};
   }
   Json reply{{"id", fresh_id("rerank-")},
@@ -207,10 +207,9 @@ asio::awaitable<void> score_pairs(Exchange& exchange, Context& context) {
   auto texts = co_await run_on_worker(context, [&] { return read_score(parsed_body(exchange), context.served); });
   auto found = co_await pooled(exchange, context, place, texts, 0);
   if (!found) co_return;
-  auto& verdicts = *found;
+  auto& outputs = *found;
   Json data = Json::array();
-  for (const auto& verdict : verdicts)
-    data.push_back({{"index", data.size()}, {"object", "score"}, {"score", verdict.scores[0]}});
+  for (const auto& output : outputs) data.push_back({{"index", data.size()}, {"object", "score"}, {"score", output.scores[0]}});
   co_await exchange.respond(json_response(list_reply("score-", context, std::move(data), texts)));
 }
 
@@ -225,10 +224,10 @@ asio::awaitable<void> score_texts(Exchange& exchange, Context& context) {
   auto found = co_await pooled(exchange, context, place, texts, 0);
   if (!found) co_return;
   Json scores = Json::array();
-  for (const auto& verdict : *found) {
-    if (verdict.scores.size() != 1)
+  for (const auto& output : *found) {
+    if (output.scores.size() != 1)
       throw ApiError(405, fmt::format("{} names classes; ask it at /v1/classify", context.served.name), "", "not_a_reward_model");
-    scores.push_back(verdict.scores[0]);
+    scores.push_back(output.scores[0]);
   }
   Json reply{{"id", fresh_id("scoreval-")},
              {"object", "score.evaluation"},

@@ -1,5 +1,4 @@
-// Every field of a request: one table for the parser, its error
-// messages, /openapi.json, the documentation and the tests.
+// Every field of a request: one table for the parser, its error messages, /openapi.json, the documentation and the tests.
 #pragma once
 #include <optional>
 #include <span>

@@ -1,5 +1,4 @@
-// LLaMA-Factory's named templates up to "llama", as data. One
-// entry per template; omitted fields have their defaults.
+// LLaMA-Factory's named templates up to "llama", as data. One entry per template; omitted fields have their defaults.
 #include "hone/text/templates/factory_slots.h"
 
 namespace hone::text {

@@ -1,5 +1,4 @@
-// The tokenizer as a pipeline: added tokens, normalizer,
-// pre-tokenizer, model, post-processor; and the decoder.
+// The tokenizer as a pipeline: added tokens, normalizer, pre-tokenizer, model, post-processor; and the decoder.
 #pragma once
 #include <memory>
 

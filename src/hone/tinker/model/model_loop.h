@@ -1,5 +1,4 @@
-// The thread that owns the model: training requests in
-// order, several runs per pass, and engine steps in between.
+// The thread that owns the model: training requests in order, several runs per pass, and engine steps in between.
 #pragma once
 #include <condition_variable>
 #include <deque>

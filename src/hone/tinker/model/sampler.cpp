@@ -123,8 +123,7 @@ void Sampler::take(engine::RequestOutput output) {
   if (--live->unfinished == 0) finish(*live);
 }
 
-// The engine's log-probabilities are at temperature 1. For other
-// temperatures they are recomputed for the sampled tokens.
+// The engine's log-probabilities are at temperature 1. For other temperatures they are recomputed for the sampled tokens.
 void Sampler::rescale(Live& job) {
   const auto& request = job.job.request;
   const double temperature = request.sampling.temperature;

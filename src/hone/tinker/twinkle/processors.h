@@ -1,5 +1,4 @@
-// Datasets and loaders that Twinkle's client creates on the
-// server, by id: per tenant, in memory only. Thread-safe.
+// Datasets and loaders that Twinkle's client creates on the server, by id: per tenant, in memory only. Thread-safe.
 #pragma once
 #include <list>
 #include <mutex>

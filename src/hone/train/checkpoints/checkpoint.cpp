@@ -75,8 +75,8 @@ void remove_leftovers(const fs::path& run_folder, const std::function<bool(const
   for (const auto& path : leftovers) fs::remove_all(path, ignored);
 }
 
-// Frees the final name: replaces our own older save of the same
-// step, and renames another run's unless it is to be overwritten.
+// Frees the final name: replaces our own older save of the same step, and renames another run's unless it is to be
+// overwritten.
 fs::path move_aside(const fs::path& occupied, const std::string& run_id, bool overwrites) {
   if (overwrites || run_of(occupied) == run_id) {
     fs::path aside = fmt::format("{}.deleting-{}", occupied.string(), run_id);
@@ -214,8 +214,8 @@ Result<Manifest> read_manifest(const fs::path& folder) {
   std::error_code unreadable;  // a folder without access contains nothing for us
   auto has = [&](const char* name) { return fs::exists(folder / name, unreadable); };
   if (!has(kManifest)) {
-    // transformers, and so ms-swift and LLaMA-Factory, store the
-    // optimizer as Python pickles, which may execute code when loaded.
+    // transformers, and so ms-swift and LLaMA-Factory, store the optimizer as Python pickles, which may execute code when
+    // loaded.
     if (has("optimizer.pt")) return error("another program wrote it; optimizer.pt is a Python pickle, which hone never opens");
     if (!has("trainer_state.json") && !has("adapter_config.json") && !has("config.json"))
       return error("no manifest.json, and nothing else of a checkpoint");

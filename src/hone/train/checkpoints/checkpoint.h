@@ -42,8 +42,8 @@ struct Manifest {
 // removes uncommitted files. A failed write throws std::system_error or UserError and leaves older checkpoints untouched.
 class CheckpointWriter {
  public:
-  // `head` is the manifest without its files. Another run's checkpoint
-  // of the same step is renamed unless this one `overwrites`.
+  // `head` is the manifest without its files. Another run's checkpoint of the same step is renamed unless this one
+  // `overwrites`.
   CheckpointWriter(const fs::path& run_folder, Manifest head, bool overwrites = false);
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;

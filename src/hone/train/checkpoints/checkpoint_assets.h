@@ -28,8 +28,7 @@ struct CheckpointAssets {
   void write(const fs::path& folder) const;
 };
 
-// Writes `args` as args.json of `folder`. A template file is
-// copied too: later readers open nothing outside the folder.
+// Writes `args` as args.json of `folder`. A template file is copied too: later readers open nothing outside the folder.
 void write_args(const fs::path& folder, Json args);
 
 }  // namespace hone::train

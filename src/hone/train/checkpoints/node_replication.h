@@ -11,8 +11,8 @@ class NodeReplicator {
   explicit NodeReplicator(parallel::ProcessGroup* leaders) : leaders_(leaders) {}
 
   bool leads() const { return leaders_ != nullptr; }
-  // Afterwards all nodes have the files of every node's `folder`, each complete
-  // or unchanged; for equal names the first node's. Collective over leaders.
+  // Afterwards all nodes have the files of every node's `folder`, each complete or unchanged; for equal names the first
+  // node's. Collective over leaders.
   // Errors are thrown after all files were sent, so that no rank waits forever.
   enum class Depth { folder_alone, all_below };
   void replicate(const fs::path& folder, Depth depth) const;

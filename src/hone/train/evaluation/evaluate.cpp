@@ -30,8 +30,7 @@ Json evaluate(model::CausalLM& model, Loss& method, data::Loader& loader, at::De
   for (int64_t pass = 1;; ++pass) {
     bool counts = dealt && loader.epoch() < 1;
     if (group.sum(counts ? 1 : 0) == 0) break;
-    // A finished process repeats its last batch uncounted: a
-    // distributed model needs all processes in every pass.
+    // A finished process repeats its last batch uncounted: a distributed model needs all processes in every pass.
     if (counts || !batch.tokens_t.defined()) batch = loader.next();
     auto part = sequence ? own_part(batch, *sequence) : batch;
     auto* pipeline = group.pipeline();

@@ -49,8 +49,8 @@ PoolingOutput PoolingRunner::of_classes(const Tensor& scores, int64_t likeliest)
 
 std::vector<PoolingOutput> PoolingRunner::decide(const std::vector<data::Sample>& questions) const {
   at::NoGradGuard no_grad;
-  std::vector<PoolingOutput> verdicts;
-  if (questions.empty()) return verdicts;
+  std::vector<PoolingOutput> outputs;
+  if (questions.empty()) return outputs;
   std::vector<std::vector<text::TokenId>> texts;
   for (const auto& question : questions) texts.push_back(question.ids);
   auto logps_sv =
@@ -61,10 +61,10 @@ std::vector<PoolingOutput> PoolingRunner::decide(const std::vector<data::Sample>
         logps_sv[static_cast<int64_t>(i)]
             .narrow(0, first_option(questions[i].question.value()), static_cast<int64_t>(questions[i].sequence_labels.size()))
             .softmax(0);
-    verdicts.push_back(
+    outputs.push_back(
         {Json::array({{{"index", shares.argmax().item<int64_t>()}, {"probs", numbers_of(shares)}}}), nullptr, shares});
   }
-  return verdicts;
+  return outputs;
 }
 
 std::vector<PoolingOutput> PoolingRunner::operator()(const std::vector<std::vector<text::TokenId>>& texts,
@@ -72,19 +72,19 @@ std::vector<PoolingOutput> PoolingRunner::operator()(const std::vector<std::vect
   at::NoGradGuard no_grad;
   if (texts.empty()) return {};
   auto states = model::pool_last_token(model_, model::packed_texts(texts, model_.device()));
-  std::vector<PoolingOutput> verdicts;
+  std::vector<PoolingOutput> outputs;
   switch (task_.task) {
     case Task::seq_cls:
       for (const auto& scores :
            (task_.uses_value_head ? model::values(model_, states).unsqueeze(1) : model::classification_logits(model_, states))
                .cpu()
                .unbind(0))
-        verdicts.push_back(of_classes(scores, likeliest));
-      return verdicts;
+        outputs.push_back(of_classes(scores, likeliest));
+      return outputs;
     case Task::embedding:
       for (const auto& vector : model::normalize_embeddings(states).cpu().unbind(0))
-        verdicts.push_back({numbers_of(vector), nullptr, vector});
-      return verdicts;
+        outputs.push_back({numbers_of(vector), nullptr, vector});
+      return outputs;
     default:
       break;
   }
@@ -92,8 +92,8 @@ std::vector<PoolingOutput> PoolingRunner::operator()(const std::vector<std::vect
   auto scores = generative ? model::yes_no_logits(model_, states, task_.yes, task_.no)
                            : model::classification_logits(model_, states).select(1, 0);
   if (squash_) scores = scores.sigmoid();
-  for (const auto& score : scores.cpu().unbind(0)) verdicts.push_back({Json::array({score.item<float>()}), nullptr, score});
-  return verdicts;
+  for (const auto& score : scores.cpu().unbind(0)) outputs.push_back({Json::array({score.item<float>()}), nullptr, score});
+  return outputs;
 }
 
 }  // namespace hone::train

@@ -14,8 +14,7 @@ class PassGraphs {
   PassGraphs(model::CausalLM& model, Loss& method, TensorList trained);
   ~PassGraphs();
 
-  // The loss of a batch; adds its gradients, scaled by `factor`,
-  // to the parameters'. Nothing if this batch needs a plain pass.
+  // The loss of a batch; adds its gradients, scaled by `factor`, to the parameters'. Nothing if this batch needs a plain pass.
   std::optional<LossSum> run(const data::Batch& batch, double factor);
 
  private:

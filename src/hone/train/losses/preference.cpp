@@ -22,8 +22,7 @@ Tensor length_weights(const Tensor& labelled_t, const Tensor& numbers_t, const T
 // If sequences are split, the pairs may be followed by one segment of padding.
 int64_t pairs_in(const data::Batch& batch) { return batch.segments.count() / 2; }
 
-// `sequence`: a sequence is split over processes, and each
-// computes the sums over all of them, with its own gradients.
+// `sequence`: a sequence is split over processes, and each computes the sums over all of them, with its own gradients.
 AnswerLogps answer_logps_of(const ForwardOutputs& outputs, std::optional<double> length_weight,
                             const parallel::SequenceParallel* sequence) {
   const auto& batch = outputs.batch;

@@ -5,8 +5,7 @@
 
 namespace hone::train {
 
-// Relevance labels. A query is [begin, end) of a relevant
-// candidate and the following ones, up to the next relevant one.
+// Relevance labels. A query is [begin, end) of a relevant candidate and the following ones, up to the next relevant one.
 struct RerankingPayload : data::PayloadOf<RerankingPayload> {
   Tensor relevances_s;
   std::vector<std::pair<int64_t, int64_t>> questions;

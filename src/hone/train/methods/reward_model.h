@@ -23,8 +23,7 @@ class RewardModel {
   // Throws UserError(bad_checkpoint) for a folder with neither.
   explicit RewardModel(const RewardModelConfig& config);
 
-  // Scores in order, without gradients: of token ids with
-  // the template's additions, or of full conversations.
+  // Scores in order, without gradients: of token ids with the template's additions, or of full conversations.
   std::vector<double> score(const std::vector<std::vector<text::TokenId>>& texts) const;
   std::vector<double> score(const std::vector<data::Conversation>& conversations) const;
 

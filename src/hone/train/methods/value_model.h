@@ -1,5 +1,4 @@
-// PPO's critic as a separate model: tuned like the policy,
-// trained together with it, and saved in a subfolder.
+// PPO's critic as a separate model: tuned like the policy, trained together with it, and saved in a subfolder.
 #pragma once
 #include "hone/train/loaded_model.h"
 

@@ -1,5 +1,4 @@
-// Estimates the time of a training step from FLOPs and
-// bytes. For ranking configurations, not as a measurement.
+// Estimates the time of a training step from FLOPs and bytes. For ranking configurations, not as a measurement.
 #pragma once
 #include "hone/train/plan/devices.h"
 #include "hone/train/plan/memory.h"

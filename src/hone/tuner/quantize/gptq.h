@@ -1,5 +1,4 @@
-// GPTQ: rounds inputs one by one and adjusts the
-// remaining ones to compensate for the output error.
+// GPTQ: rounds inputs one by one and adjusts the remaining ones to compensate for the output error.
 #pragma once
 #include "hone/tuner/quantize/group_quantizer.h"
 

@@ -10,8 +10,8 @@
 
 namespace hone::cli {
 
-// --device_map auto, balanced, balanced_low_0, sequential or an
-// object of names: modules that are not on `first`. Empty: all are.
+// --device_map auto, balanced, balanced_low_0, sequential or an object of names: modules that are not on `first`. Empty: all
+// are.
 model::DeviceMap placement_of(const Options& options, const std::filesystem::path& folder, at::Device first);
 
 // --vllm_data_parallel_size, or its value in vllm_engine_kwargs.

@@ -8,8 +8,7 @@ namespace hone::cli {
 // Throws UserError(usage) for contradictory settings or those that this model does not support.
 void read_compute(const Options& options, const model::DecoderConfig& config, train::TrainingJob& job);
 
-// Process-wide settings of libtorch and the operators: TF32,
-// and which operators are fused. Set in the training process.
+// Process-wide settings of libtorch and the operators: TF32, and which operators are fused. Set in the training process.
 void set_process_switches(const Options& options);
 
 }  // namespace hone::cli

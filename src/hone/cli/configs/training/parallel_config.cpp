@@ -188,8 +188,7 @@ int usable_devices(const Options& options) {
   return at::getAccelerator() ? at::accelerator::deviceCount() : 0;
 }
 
-// On NUMA machines each process is bound to neighboring
-// cores and allocates local memory. Slurm does this itself.
+// On NUMA machines each process is bound to neighboring cores and allocates local memory. Slurm does this itself.
 void stay_in_own_nodes(int ranks) {
   const auto nodes = numa_nodes(allowed_cores());
   if (nodes.size() < 2 || std::getenv("SLURM_PROCID")) return;

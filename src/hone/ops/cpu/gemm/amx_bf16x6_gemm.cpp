@@ -33,8 +33,7 @@ HONE_AMX void pack_block(const float* x, c10::BFloat16* to, int64_t rows, int64_
   store_columns(low, to + 2 * kTileNumbers);
 }
 
-// Row pointers of a block of weights, one for each
-// row of its tiles. Missing rows repeat the last one.
+// Row pointers of a block of weights, one for each row of its tiles. Missing rows repeat the last one.
 struct Reader {
   const float* rows[2 * kTile];
   int64_t ahead;  // offset to the data read after these rows
@@ -55,8 +54,8 @@ HONE_AMX_INLINE void split_row(const Reader& reader, int64_t row, int64_t i, int
   store_split(from, to + row / kTile * kPartsBlock + row % kTile * kAmxInputs);
 }
 
-// Tiles 0 and 1 hold sums, 2 to 4 the parts used by both, 5 to 7 those
-// used by one. A sum adds its six products in a fixed order, independent
+// Tiles 0 and 1 hold sums, 2 to 4 the parts used by both, 5 to 7 those used by one. A sum adds its six products in a fixed
+// order, independent
 // of the number of rows: otherwise results would not be batch-invariant.
 enum : int { kFirst, kSecond, kLow, kMiddle, kHigh, kA, kB, kC };
 

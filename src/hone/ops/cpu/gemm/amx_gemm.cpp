@@ -46,8 +46,7 @@ HONE_AMX void set_up(const AmxBlock& block) {
   set_up_tiles(setup);
 }
 
-// Weight rows are short and far apart: later data, finally
-// those of the next block, are prefetched on the way.
+// Weight rows are short and far apart: later data, finally those of the next block, are prefetched on the way.
 template <bool Lower, bool Right>
 HONE_AMX void multiply_block(const c10::BFloat16* packed, const c10::BFloat16* weight, int64_t width, const AmxBlock& block) {
   constexpr int64_t kAhead = 4 * kAmxInputs, kToNextBlock = kBlockOutputs - 1;

@@ -59,8 +59,8 @@ namespace {
 
 constexpr int64_t kBytesAhead = 2048;
 
-// Four outputs of X rows, interleaved (interleaved_layout.h). Groups
-// are added one by one, as for many rows (panel_dots_sums.h).
+// Four outputs of X rows, interleaved (interleaved_layout.h). Groups are added one by one, as for many rows
+// (panel_dots_sums.h).
 template <int64_t X>
 HONE_SPLIT_DOTS void four_split_outputs(const Int16Activations& x, const int8_t* codes, float* y, const SkinnyShape& shape) {
   float32x4_t sums[X];

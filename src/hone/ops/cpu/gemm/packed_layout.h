@@ -11,8 +11,8 @@ namespace hone::ops::cpu {
 // bits: a word holds eight consecutive inputs, the first one lowest.
 constexpr int64_t kPackedBlock = 128;
 constexpr int64_t kPackedWords = 16;
-// 4 bits: a weight is code * scale + minimum, both shared by a
-// group of inputs. Sixteen scales are followed by sixteen minimums.
+// 4 bits: a weight is code * scale + minimum, both shared by a group of inputs. Sixteen scales are followed by sixteen
+// minimums.
 constexpr int64_t kPackedGroup = 32;
 constexpr int64_t kGroupSpan = 16;
 constexpr int64_t kSpanInputs = kGroupSpan * kPackedGroup;

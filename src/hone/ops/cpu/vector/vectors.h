@@ -14,8 +14,8 @@
 #include <cstdint>
 #include <cstring>
 
-// Lambdas use the file's instruction set only with this attribute,
-// which also inlines lambdas that are called in several places.
+// Lambdas use the file's instruction set only with this attribute, which also inlines lambdas that are called in several
+// places.
 #ifndef HONE_INLINED
 #define HONE_INLINED HWY_ATTR __attribute__((always_inline))
 #endif
@@ -141,8 +141,7 @@ HWY_INLINE void for_vectors(int64_t width, Body body) {
   if (i < count) body(i, VectorTail{count - i});
 }
 
-// to[i …] = value(i, extent). Four vectors are computed
-// before any is stored, so that they are independent.
+// to[i …] = value(i, extent). Four vectors are computed before any is stored, so that they are independent.
 template <class T, class Value>
 HWY_INLINE void fill_row(T* to, int64_t width, Value value) {
   const auto count = static_cast<size_t>(width), n = hn::Lanes(FloatTag());

@@ -34,8 +34,7 @@ char32_t read_octal(std::string_view body, size_t& at) {
   return point;
 }
 
-// jinja2 escapes non-ASCII characters before it decodes all
-// escapes, so a backslash before one escapes that backslash.
+// jinja2 escapes non-ASCII characters before it decodes all escapes, so a backslash before one escapes that backslash.
 void append_escaped_beyond_ascii(std::string& out, char32_t point) {
   if (point < 0x100) {
     out += fmt::format("\\x{:02x}", static_cast<uint32_t>(point));

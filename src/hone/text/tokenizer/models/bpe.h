@@ -80,8 +80,7 @@ class Bpe : public Model {
   Bpe(Vocabulary vocabulary, MergeTable merges, BpeOptions options);
   void encode_pre_token(std::string_view piece, std::vector<TokenId>& out) const override;
 
-  // True if every byte has its byte-level token: then encode_bytes
-  // equals encode_pre_token of the byte-level spelling.
+  // True if every byte has its byte-level token: then encode_bytes equals encode_pre_token of the byte-level spelling.
   bool is_byte_level() const { return byte_level_; }
   // Builds the tables of encode_bytes; call once, before sharing.
   void prepare_bytes();

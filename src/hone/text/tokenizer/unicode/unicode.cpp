@@ -197,8 +197,8 @@ void order_marks(CodePoints& text) {
   }
 }
 
-// Composes in place. Marks newer than the reference's tables count
-// as starters, so the text between them is composed separately.
+// Composes in place. Marks newer than the reference's tables count as starters, so the text between them is composed
+// separately.
 void compose(CodePoints& text) {
   size_t written = 0;
   auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);

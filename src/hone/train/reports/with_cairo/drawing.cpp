@@ -15,8 +15,7 @@ bool is_ascii(const std::string& words) {
   return std::ranges::all_of(words, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
-// Cairo's text API uses one font without fallback for missing
-// characters, so fontconfig selects a family that has them all.
+// Cairo's text API uses one font without fallback for missing characters, so fontconfig selects a family that has them all.
 std::string family_with(const std::string& words) {
   static std::map<std::string, std::string> known;
   if (is_ascii(words)) return kFamily;

@@ -1,7 +1,7 @@
 // 8-bit and 4-bit weights on Arm processors with int8 dot products. Groups of four outputs are
 // interleaved: their words are adjacent, so that one register holds a word of each and its dot
-// products are the sums of four outputs. Their scales and minimums are interleaved too, group
-// by group. Outputs after the last full four are stored separately, as in packed_layout.h.
+// products are the sums of four outputs. Their scales and minimums are interleaved too, group by group. Outputs after the last
+// full four are stored separately, as in packed_layout.h.
 #pragma once
 #include "hone/device/tensor.h"
 

@@ -1,11 +1,8 @@
 // Functions that libtorch gained after 2.7, for NPU servers with torch_npu 2.7.1: the function itself where this libtorch has it,
 // else the same by older ones.
 #pragma once
-#include <torch/version.h>
-
 #include "hone/device/tensor.h"
-
-#define HONE_TORCH_2_11 (TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 11)
+#include "hone/device/torch_release.h"
 
 namespace hone::ops {
 
