@@ -64,3 +64,14 @@ def test_folders_have_at_most_forty_files():
     wrong = {str(folder.relative_to(ROOT)): count for folder in (ROOT / "src").rglob("*")
              if folder.is_dir() and (count := sum(f.is_file() for f in folder.iterdir())) > 40}
     assert not wrong, wrong
+
+
+def test_precompiled_headers_define_nothing_of_ours():
+    """A compiler cache may hand out a precompiled header made before a comment in it changed. GCC then reads the changed header
+    again, and what it defines is defined twice: hone/device/tensor.h has only aliases, which may repeat."""
+    repeatable = {"hone/base/pch.h", "hone/device/tensor.h"}
+    for header in ROOT.glob("src/**/pch.h"):
+        ours = re.findall(r'^#include "([^"]+)"', header.read_text(), re.MULTILINE)
+        assert set(ours) <= repeatable, f"{header.relative_to(ROOT)} precompiles {sorted(set(ours) - repeatable)}"
+    tensor = (ROOT / "src/hone/device/tensor.h").read_text()
+    assert not re.search(r"^\s*(template|inline|constexpr|struct|class|enum)\b", tensor, re.MULTILINE), "hone/device/tensor.h defines something"

@@ -1,5 +1,5 @@
 // Activations, softmax, norms, losses, with their gradients.
-#include "cann_emulator/pch.h"
+#include "cann_emulator/ops/operator.h"
 
 using namespace cann;
 

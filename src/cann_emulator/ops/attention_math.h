@@ -1,6 +1,6 @@
 // Attention by its definition, in float32, shared by the training and inference operators of this folder.
 #pragma once
-#include "cann_emulator/pch.h"
+#include "cann_emulator/ops/operator.h"
 
 namespace cann::attention {
 

@@ -1,5 +1,5 @@
 // Comparisons and logical operators.
-#include "cann_emulator/pch.h"
+#include "cann_emulator/ops/operator.h"
 
 using namespace cann;
 

@@ -1,5 +1,5 @@
 // Unary and binary elementwise operators.
-#include "cann_emulator/pch.h"
+#include "cann_emulator/ops/operator.h"
 
 using namespace cann;
 

@@ -1,5 +1,5 @@
 // Mixture of experts: sorts tokens by expert, computes grouped matrix products, restores the order of the tokens.
-#include "cann_emulator/pch.h"
+#include "cann_emulator/ops/operator.h"
 
 using namespace cann;
 

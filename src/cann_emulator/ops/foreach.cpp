@@ -1,5 +1,5 @@
 // Operators over lists of tensors, and the fused optimizer step.
-#include "cann_emulator/pch.h"
+#include "cann_emulator/ops/operator.h"
 
 using namespace cann;
 

@@ -1,5 +1,5 @@
 // Fused operators of a decoder block except attention: norms, rotary embedding, gated activation, cross entropy, sampling filter.
-#include "cann_emulator/pch.h"
+#include "cann_emulator/ops/operator.h"
 
 using namespace cann;
 

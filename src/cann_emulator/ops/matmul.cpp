@@ -1,6 +1,6 @@
 // Matrix products and linear solvers. cube_math_type allows the cube unit lower precision for float32; the CPU always keeps it.
 // 16-bit products are summed in float32 and rounded once, as on the cube unit; libtorch's 16-bit kernels are often scalar.
-#include "cann_emulator/pch.h"
+#include "cann_emulator/ops/operator.h"
 
 using namespace cann;
 

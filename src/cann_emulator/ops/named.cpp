@@ -1,7 +1,7 @@
 #include "cann_emulator/ops/named.h"
 
 #include "cann_emulator/machine/memory.h"
-#include "cann_emulator/pch.h"
+#include "cann_emulator/ops/operator.h"
 
 namespace cann {
 namespace {

@@ -141,18 +141,20 @@ struct FirstPhase<Op, void (Kernel::*)(A...) const> {
 
 // The first function's C signature is that of FirstPhase::call, which only the lambda knows: the symbol is bound to it when it is
 // looked up.
-#define ACLNN(NAME, ...)                                                                                                      \
-  namespace {                                                                                                                 \
-  constexpr auto kernel_##NAME = __VA_ARGS__;                                                                                 \
-  struct Op##NAME {                                                                                                           \
-    using Kernel = std::remove_const_t<decltype(kernel_##NAME)>;                                                              \
-    static constexpr const char* kName = "aclnn" #NAME;                                                                       \
-  };                                                                                                                          \
-  }                                                                                                                           \
-  extern "C" {                                                                                                                \
-  [[gnu::used]] static void* first_phase_of_##NAME() { return reinterpret_cast<void*>(&::cann::FirstPhase<Op##NAME>::call); } \
-  __attribute__((visibility("default"), ifunc("first_phase_of_" #NAME))) void aclnn##NAME##GetWorkspaceSize();                \
-  __attribute__((visibility("default"))) int aclnn##NAME(void*, uint64_t, aclOpExecutor* executor, void* stream) {            \
-    return ::cann::launch(executor, stream);                                                                                  \
-  }                                                                                                                           \
+#define ACLNN(NAME, ...)                                                                                           \
+  namespace {                                                                                                      \
+  constexpr auto kernel_##NAME = __VA_ARGS__;                                                                      \
+  struct Op##NAME {                                                                                                \
+    using Kernel = std::remove_const_t<decltype(kernel_##NAME)>;                                                   \
+    static constexpr const char* kName = "aclnn" #NAME;                                                            \
+  };                                                                                                               \
+  }                                                                                                                \
+  extern "C" {                                                                                                     \
+  [[gnu::used]] static auto first_phase_of_##NAME() -> void (*)() {                                                \
+    return reinterpret_cast<void (*)()>(&::cann::FirstPhase<Op##NAME>::call);                                      \
+  }                                                                                                                \
+  __attribute__((visibility("default"), ifunc("first_phase_of_" #NAME))) void aclnn##NAME##GetWorkspaceSize();     \
+  __attribute__((visibility("default"))) int aclnn##NAME(void*, uint64_t, aclOpExecutor* executor, void* stream) { \
+    return ::cann::launch(executor, stream);                                                                       \
+  }                                                                                                                \
   }

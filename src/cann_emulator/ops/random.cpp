@@ -1,7 +1,7 @@
 // Random numbers: the same seed and offset give the same numbers, as on a card, though not the same numbers as a card.
 #include <ATen/CPUGeneratorImpl.h>
 
-#include "cann_emulator/pch.h"
+#include "cann_emulator/ops/operator.h"
 
 using namespace cann;
 

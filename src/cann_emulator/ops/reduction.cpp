@@ -1,5 +1,5 @@
 // Reductions.
-#include "cann_emulator/pch.h"
+#include "cann_emulator/ops/operator.h"
 
 using namespace cann;
 
