@@ -1,22 +1,27 @@
 #!/bin/bash
-# The same GRPO twice, with the completions of a rollout server: one after the other, and the next rollout generated while this one trains. Draws the reward of both by the seconds that they took.
+# The same GRPO twice, with the completions of a rollout server: one after the other, and the next rollout generated while this one trains. A reward of one's own asks for
+# long answers. Draws the reward of both by the seconds that they took.
 set -e
 cd "$(dirname "$0")/../.."
 hone=${HONE_BIN:-build/bin/hone}
 port=${PORT:-8100}
+python3 cookbook/ppo/reward_server.py $((port + 1)) &
+reward=$!
+trap 'kill $reward' EXIT
 for run in synchronous asynchronous; do
+  rm -rf "output/grpo-$run"
   OMP_NUM_THREADS=1 "$hone" rollout --model models/nano --torch_dtype float32 --port "$port" --verbose false &
   server=$!
-  trap 'kill $server' EXIT
+  trap 'kill $server $reward' EXIT
   until (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do sleep 0.1; done
   OMP_NUM_THREADS=1 "$hone" rlhf --rlhf_type grpo --model models/nano --dataset data/prompts.jsonl --tuner_type full --torch_dtype float32 \
-    --reward_funcs soft_overlong --soft_max_length 48 --soft_cache_length 40 --num_generations 8 --per_device_train_batch_size 32 --max_completion_length 48 --beta 0 \
-    --learning_rate 2e-5 --lr_scheduler_type constant --max_steps "${STEPS:-40}" --logging_steps 1 --save_strategy no --vllm_mode server --vllm_server_base_url "http://127.0.0.1:$port" \
+    --reward_funcs "http://127.0.0.1:$((port + 1))/talkative" --num_generations 8 --per_device_train_batch_size 32 --max_completion_length 48 --beta 0 \
+    --learning_rate 1e-4 --lr_scheduler_type constant --max_steps "${STEPS:-60}" --logging_steps 1 --save_strategy no --vllm_mode server --vllm_server_base_url "http://127.0.0.1:$port" \
     --async_generate "$([ $run = asynchronous ] && echo true || echo false)" --output_dir "output/grpo-$run" --add_version false "$@"
   kill $server
   wait $server 2>/dev/null || true
+  trap 'kill $reward' EXIT
 done
-trap - EXIT
 python3 cookbook/curve.py output/grpo-async.svg reward --seconds synchronous=output/grpo-synchronous/logging.jsonl asynchronous=output/grpo-asynchronous/logging.jsonl
 python3 - <<'PYTHON'
 import json
