@@ -23,6 +23,24 @@ void write_note(GroupCommit& commits, int64_t value, bool fails = false) {
   });
 }
 
+// A statement serves again as if it were new: without the values and rows of its last use, and beside another of the same SQL.
+TEST(Database, StatementsServeAgain) {
+  const train::ScratchFolder folder;
+  Database database(folder.path() / "notes.sqlite");
+  database.execute("CREATE TABLE notes(value INTEGER)");
+  const std::string select = "SELECT value FROM notes WHERE value > ? ORDER BY value";
+  for (int64_t value : {1, 2, 3}) database.prepare("INSERT INTO notes(value) VALUES(?)").bind(value).run();
+  for (int round = 0; round < 2; ++round) {
+    auto all = database.prepare(select), some = database.prepare(select);
+    ASSERT_TRUE(all.bind(int64_t{0}).step());
+    ASSERT_TRUE(some.bind(int64_t{2}).step());
+    EXPECT_EQ(all.integer(0), 1);
+    EXPECT_EQ(some.integer(0), 3);
+  }
+  EXPECT_FALSE(database.prepare(select).step()) << "a value that is not bound is null";
+  EXPECT_THROW(database.prepare("SELECT nothing FROM nowhere"), UserError);
+}
+
 // Threads that write at the same time: each returns when its own row is there for others to read, and one that fails leaves none.
 TEST(GroupCommit, WritesOfSeveralThreadsShareCommitsAndNothingElse) {
   const train::ScratchFolder folder;

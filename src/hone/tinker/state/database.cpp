@@ -7,17 +7,9 @@
 
 namespace hone::tinker {
 
-Statement::Statement(sqlite3* database, const char* sql) : database_(database) {
-  check(sqlite3_prepare_v2(database_, sql, -1, &statement_, nullptr));
-}
+Statement::~Statement() { database_.keep(statement_); }
 
-Statement::~Statement() { sqlite3_finalize(statement_); }
-
-void Statement::check(int status) const {
-  if (status == SQLITE_OK || status == SQLITE_ROW || status == SQLITE_DONE) return;
-  const bool full = status == SQLITE_FULL || status == SQLITE_IOERR;
-  throw UserError(full ? ExitCode::out_of_space : ExitCode::failure, fmt::format("SQLite: {}", sqlite3_errmsg(database_)));
-}
+void Statement::check(int status) const { database_.check(status); }
 
 Statement& Statement::bind(int64_t value) {
   check(sqlite3_bind_int64(statement_, ++bound_, value));
@@ -76,7 +68,30 @@ Database::Database(const std::filesystem::path& file) {
   execute("PRAGMA synchronous=FULL");  // acknowledged data are on disk
 }
 
-Database::~Database() { sqlite3_close(handle_); }
+Database::~Database() {
+  for (const auto& [sql, statement] : idle_) sqlite3_finalize(statement);
+  sqlite3_close(handle_);
+}
+
+void Database::check(int status) const {
+  if (status == SQLITE_OK || status == SQLITE_ROW || status == SQLITE_DONE) return;
+  const bool full = status == SQLITE_FULL || status == SQLITE_IOERR;
+  throw UserError(full ? ExitCode::out_of_space : ExitCode::failure, fmt::format("SQLite: {}", sqlite3_errmsg(handle_)));
+}
+
+Statement Database::prepare(const std::string& sql) {
+  if (auto idle = idle_.extract(sql)) return {*this, idle.mapped()};
+  sqlite3_stmt* statement = nullptr;
+  check(sqlite3_prepare_v3(handle_, sql.c_str(), -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr));
+  return {*this, statement};
+}
+
+// Reset ends its transaction, and cleared bindings free their copies. A second statement of the same SQL is not kept.
+void Database::keep(sqlite3_stmt* statement) {
+  sqlite3_reset(statement);
+  sqlite3_clear_bindings(statement);
+  if (!idle_.emplace(sqlite3_sql(statement), statement).second) sqlite3_finalize(statement);
+}
 
 void Database::execute(const char* sql) {
   char* message = nullptr;

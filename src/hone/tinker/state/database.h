@@ -6,17 +6,19 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 struct sqlite3;
 struct sqlite3_stmt;
 
 namespace hone::tinker {
 
+class Database;
+
 // A prepared statement with its values bound in order. Values are never part of the SQL text.
 class Statement {
  public:
-  Statement(sqlite3* database, const char* sql);
-  ~Statement();
+  ~Statement();  // its database keeps it for the next use of the same SQL
   Statement(const Statement&) = delete;
 
   Statement& bind(int64_t value);
@@ -37,9 +39,11 @@ class Statement {
   std::string text(int column) const;  // of blobs as well; "" for null
 
  private:
+  friend class Database;
+  Statement(Database& database, sqlite3_stmt* statement) : database_(database), statement_(statement) {}
   void check(int status) const;
-  sqlite3* database_;
-  sqlite3_stmt* statement_ = nullptr;
+  Database& database_;
+  sqlite3_stmt* statement_;
   int bound_ = 0;
 };
 
@@ -50,12 +54,17 @@ class Database {
   ~Database();
   Database(const Database&) = delete;
 
-  Statement prepare(const char* sql) { return Statement(handle_, sql); }
+  // SQL is parsed once: statements outlive their use.
+  Statement prepare(const std::string& sql);
   void execute(const char* sql);
   int64_t changes() const;  // rows that the last statement changed
 
  private:
+  friend class Statement;
+  void check(int status) const;
+  void keep(sqlite3_stmt* statement);
   sqlite3* handle_ = nullptr;
+  std::unordered_map<std::string, sqlite3_stmt*> idle_;  // by SQL
 };
 
 // A transaction: rolled back unless committed.

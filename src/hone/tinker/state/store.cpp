@@ -127,7 +127,7 @@ bool Store::add_run(const Run& run, const StoredRequest& creation) {
 
 std::optional<Run> Store::run_of_any_owner(const std::string& id) {
   std::lock_guard lock(reading_);
-  auto row = reader_.prepare((std::string(kRunColumns) + "WHERE id = ?").c_str());
+  auto row = reader_.prepare(std::string(kRunColumns) + "WHERE id = ?");
   if (!row.bind(id).step()) return std::nullopt;
   return run_in(row);
 }
@@ -139,7 +139,7 @@ std::optional<Run> Store::run(const std::string& id, const std::string& owner) {
 
 std::vector<Run> Store::runs(const std::string& owner, Page page) {
   std::lock_guard lock(reading_);
-  auto rows = reader_.prepare((std::string(kRunColumns) + "WHERE owner = ? ORDER BY created DESC LIMIT ? OFFSET ?").c_str());
+  auto rows = reader_.prepare(std::string(kRunColumns) + "WHERE owner = ? ORDER BY created DESC LIMIT ? OFFSET ?");
   rows.bind(owner).bind(page.limit).bind(page.offset);
   std::vector<Run> all;
   while (rows.step()) all.push_back(run_in(rows));

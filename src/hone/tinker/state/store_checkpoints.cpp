@@ -57,9 +57,8 @@ std::optional<Checkpoint> Store::checkpoint(const std::string& path, const std::
   if (second == rest.npos || rest.find('/', second + 1) != rest.npos) return std::nullopt;
   std::lock_guard lock(reading_);
   auto row = reader_.prepare(
-      (std::string(kCheckpointColumns) +
-       "WHERE run = ? AND kind = ? AND name = ? AND (owner = ? OR public = 1) AND (expires IS NULL OR expires > ?)")
-          .c_str());
+      std::string(kCheckpointColumns) +
+      "WHERE run = ? AND kind = ? AND name = ? AND (owner = ? OR public = 1) AND (expires IS NULL OR expires > ?)");
   row.bind(rest.substr(0, first)).bind(rest.substr(first + 1, second - first - 1)).bind(rest.substr(second + 1));
   if (!row.bind(owner).bind(unix_seconds()).step()) return std::nullopt;
   return checkpoint_in(row);
@@ -67,10 +66,9 @@ std::optional<Checkpoint> Store::checkpoint(const std::string& path, const std::
 
 std::vector<Checkpoint> Store::checkpoints(const std::string& owner, const std::string& run, Page page) {
   std::lock_guard lock(reading_);
-  auto rows = reader_.prepare((std::string(kCheckpointColumns) +
-                               "WHERE owner = ? AND (? = '' OR run = ?) AND (expires IS NULL OR expires > ?) "
-                               "ORDER BY created DESC LIMIT ? OFFSET ?")
-                                  .c_str());
+  auto rows = reader_.prepare(std::string(kCheckpointColumns) +
+                              "WHERE owner = ? AND (? = '' OR run = ?) AND (expires IS NULL OR expires > ?) "
+                              "ORDER BY created DESC LIMIT ? OFFSET ?");
   rows.bind(owner).bind(run).bind(run).bind(unix_seconds()).bind(page.limit).bind(page.offset);
   std::vector<Checkpoint> all;
   while (rows.step()) all.push_back(checkpoint_in(rows));
@@ -125,7 +123,7 @@ void Store::set_expiry(const Checkpoint& checkpoint, std::optional<double> expir
 
 std::vector<Checkpoint> Store::expired_checkpoints() {
   std::lock_guard lock(reading_);
-  auto rows = reader_.prepare((std::string(kCheckpointColumns) + "WHERE expires <= ?").c_str());
+  auto rows = reader_.prepare(std::string(kCheckpointColumns) + "WHERE expires <= ?");
   rows.bind(unix_seconds());
   std::vector<Checkpoint> all;
   while (rows.step()) all.push_back(checkpoint_in(rows));
