@@ -62,6 +62,30 @@ TEST(GroupedLora, PaddedRanksFollowTheComposition) { expect_follows_plain(padded
 TEST(GroupedLora, PaddingLeavesRowsOfNoAdapterAlone) { expect_follows_plain(padded_grouped_lora, grouped_case(true)); }
 TEST(GroupedLora, EqualRanksNeedNoPadding) { expect_follows_plain(padded_grouped_lora, grouped_case(false, {8, 8, 8})); }
 
+// Gradients are added to those that are there, also where x needs none, as in the first layer of a model.
+TEST(GroupedLora, AccumulatesWhatAutogradWould) {
+  for (bool x_has_gradient : {true, false}) {
+    auto c = grouped_case(false);
+    c.rows = {{"2", 0, 1}, {"1", 1, 9}, {"0", 9, 23}};
+    c.x = c.x.detach().requires_grad_(x_has_gradient);
+    const auto weights = at::randn({23, 9});
+    auto gradients = [&](decltype(&grouped_lora) op) {
+      for (auto& leaf : c.leaves())
+        if (leaf.requires_grad()) leaf.mutable_grad() = at::ones_like(leaf.detach());
+      (op(c.x, c.adapters, c.rows, 9) * weights).sum().backward();
+      TensorList list;
+      for (auto& leaf : c.leaves())
+        if (leaf.requires_grad()) list.push_back(leaf.grad().clone());
+      return list;
+    };
+    const auto wanted = gradients(grouped_lora), found = gradients(accumulating_grouped_lora);
+    for (size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(at::equal(found[i], wanted[i])) << i;
+  }
+}
+
+// An adapter that comes twice, or factors without a gradient: autograd accumulates them.
+TEST(GroupedLora, AccumulatingFollowsTheComposition) { expect_follows_plain(accumulating_grouped_lora, grouped_case(true)); }
+
 // What an adapter gives and gets does not depend on who else is in the batch, not even on numbers that are not finite.
 void expect_independent(decltype(&grouped_lora) op) {
   auto c = grouped_case(false);

@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "hone/base/rng.h"
+#include "hone/io/safetensors.h"
 #include "hone/tinker/wire/request_error.h"
 #include "model/tiny_json.h"
+#include "train/scratch_folder.h"
 
 namespace hone::tinker {
 namespace {
@@ -125,6 +129,38 @@ TEST_F(ForwardBatchTest, MixedAdaptersEqualEachAlone) {
       expect_same_weights(mixed[i], alone[i]);
     }
   }
+}
+
+// Files have the optimizer's state by the names of the factors, whatever layout they have in memory.
+TEST_F(ForwardBatchTest, OptimizerStateIsSavedByName) {
+  const train::ScratchFolder folder;
+  auto all = runs();
+  auto step = [&](TrainingRun& run) {
+    std::vector<ForwardTask> tasks;
+    tasks.emplace_back(*model_, run, request(10, 2), kMaxLength);
+    compute(tasks, 1 << 20);
+    run.optim_step({.learning_rate = 0.01});
+    std::map<std::string, Tensor> weights;
+    for (const auto& [name, tensor] : run.trainable()) weights[name] = tensor.detach().clone();
+    return weights;
+  };
+  step(*all[1]);
+  all[1]->save_weights(folder.path());
+  all[1]->save_optimizer(folder.path());
+  io::SafetensorsFile saved(folder.path() / "optimizer.safetensors");
+  std::set<std::string> names;
+  for (const auto& entry : saved.entries()) names.insert(entry.name);
+  EXPECT_EQ(names.size(), 1 + 2 * all[1]->trainable().size());
+  for (const auto& [name, tensor] : all[1]->trainable()) {
+    EXPECT_TRUE(names.contains("exp_avg/" + name)) << name;
+    EXPECT_TRUE(names.contains("exp_avg_sq/" + name)) << name;
+  }
+  const auto wanted = step(*all[1]);
+  auto again = run("u:train:0", {.rank = 16, .seed = 9, .train_mlp = false});
+  again->load(folder.path(), true);
+  const auto found = step(*again);
+  for (const auto& [name, tensor] : wanted) EXPECT_TRUE(at::equal(found.at(name), tensor)) << name;
+  EXPECT_THROW(all[0]->load(folder.path(), true), RequestError) << "another rank";
 }
 
 TEST_F(ForwardBatchTest, AFailureIsOfItsRunAlone) {

@@ -14,9 +14,14 @@ void transpose(const float* from, int64_t rows, int64_t columns, float* to) {
     for (int64_t j = 0; j < columns; ++j) to[j * rows + i] = from[i * columns + j];
 }
 
+void add_transposed(const float* from, int64_t rows, int64_t columns, float* to) {
+  for (int64_t j = 0; j < columns; ++j)
+    for (int64_t i = 0; i < rows; ++i) to[j * rows + i] += from[i * columns + j];
+}
+
 // Buffers of one thread.
 struct Scratch {
-  std::vector<float> zeros, b_t, db_t, dprojected;
+  std::vector<float> zeros, b_t, da, db_t, dprojected;
 };
 
 FactorRows rows_of(const float* factor, int64_t begin, int64_t rank, int64_t width, Scratch& scratch) {
@@ -44,6 +49,17 @@ void expand(const LoraGroupView& group, const float* p, int64_t stride, const fl
 void outer(const LoraGroupView& group, const float* p, int64_t stride, const float* x, int64_t width, float* to) {
   for (int64_t j = 0; j < group.rank; j += kStep)
     outer_rows(p + j, stride, x, group.count, width, std::min(kStep, group.rank - j), to + j * width);
+}
+
+// da = dprojected^T x, and db = dy^T projected.
+void write_factor_gradients(const LoraGroupView& group, const GroupedLoraShape& shape, const float* dy, const float* x,
+                            const float* projected, Scratch& scratch) {
+  scratch.da.resize(static_cast<size_t>(group.adds ? group.rank * shape.inputs : 0));
+  scratch.db_t.resize(static_cast<size_t>(group.rank * shape.outputs));
+  outer(group, scratch.dprojected.data(), shape.rank, x, shape.inputs, group.adds ? scratch.da.data() : group.da);
+  outer(group, projected, shape.rank, dy, shape.outputs, scratch.db_t.data());
+  for (size_t i = 0; i < scratch.da.size(); ++i) group.da[i] += scratch.da[i];
+  (group.adds ? add_transposed : transpose)(scratch.db_t.data(), group.rank, shape.outputs, group.db);
 }
 
 const float* transposed_b(const LoraGroupView& group, int64_t outputs, Scratch& scratch) {
@@ -76,12 +92,9 @@ void grouped_lora_backward(const std::vector<LoraGroupView>& groups, const Group
       const auto& group = groups[static_cast<size_t>(i)];
       const auto *dy_rows = dy + group.begin * shape.outputs, *x_rows = x + group.begin * shape.inputs;
       scratch.dprojected.resize(static_cast<size_t>(group.count * shape.rank));
-      scratch.db_t.resize(static_cast<size_t>(group.rank * shape.outputs));
       project(group, dy_rows, transposed_b(group, shape.outputs, scratch), shape.outputs, shape.rank, scratch,
               scratch.dprojected.data());
-      outer(group, scratch.dprojected.data(), shape.rank, x_rows, shape.inputs, group.da);
-      outer(group, projected + group.begin * shape.rank, shape.rank, dy_rows, shape.outputs, scratch.db_t.data());
-      transpose(scratch.db_t.data(), group.rank, shape.outputs, group.db);
+      write_factor_gradients(group, shape, dy_rows, x_rows, projected + group.begin * shape.rank, scratch);
       if (dx)
         expand(group, scratch.dprojected.data(), shape.rank, group.a, shape.inputs, scratch, dx + group.begin * shape.inputs);
     }

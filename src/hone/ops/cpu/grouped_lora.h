@@ -14,6 +14,7 @@ struct LoraGroupView {
   const float *a, *b;
   float scale;
   float *da = nullptr, *db = nullptr;  // where the backward pass writes
+  bool adds = false;                   // to what is there, instead
 };
 
 struct GroupedLoraShape {

@@ -1,6 +1,7 @@
 #include "hone/ops/linear/grouped_lora.h"
 
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "hone/base/error.h"
@@ -27,6 +28,7 @@ struct LoraGroups : torch::CustomClassHolder {
   std::vector<LoraGroup> groups;
   int64_t rows = 0, outputs = 0;
   at::TensorOptions options;  // of the adapters
+  bool accumulates = false;   // the backward pass adds to the factors' gradients itself
 };
 
 c10::intrusive_ptr<LoraGroups> groups_of(const Tensor& x, const std::vector<LoraWeights>& adapters, const LoraMapping& rows,
@@ -98,7 +100,7 @@ Tensor grouped_forward(const LoraGroups& all, const Tensor& x, TensorList& proje
 
 struct GroupedGradients {
   Tensor x;  // undefined where nobody wants it
-  std::vector<std::pair<Tensor, Tensor>> factors;
+  std::vector<std::pair<Tensor, Tensor>> factors;  // none where they were accumulated
 };
 
 GroupedGradients grouped_backward(const LoraGroups& all, const Tensor& dy, const Tensor& x, const TensorList& projected,
@@ -106,11 +108,13 @@ GroupedGradients grouped_backward(const LoraGroups& all, const Tensor& dy, const
   GroupedGradients grads{.x = wants_x ? rows_for(all, x.size(1)) : Tensor(), .factors = {}};
   if (serves_cpu_groups(all)) {
     auto views = views_of(all);
-    for (auto& view : views) {
-      const auto& group = all.groups[grads.factors.size()];
-      const auto& [da, db] = grads.factors.emplace_back(at::empty_like(group.a), at::empty_like(group.b));
-      view.da = da.mutable_data_ptr<float>();
-      view.db = db.mutable_data_ptr<float>();
+    for (size_t i = 0; i < views.size(); ++i) {
+      const auto& [begin, count, a, b, scale] = all.groups[i];
+      const auto da = all.accumulates ? a.grad() : at::empty_like(a), db = all.accumulates ? b.grad() : at::empty_like(b);
+      views[i].da = da.mutable_data_ptr<float>();
+      views[i].db = db.mutable_data_ptr<float>();
+      views[i].adds = all.accumulates;
+      if (!all.accumulates) grads.factors.emplace_back(da, db);
     }
     cpu::grouped_lora_backward(views, shape_of(all, x), dy.const_data_ptr<float>(), x.const_data_ptr<float>(),
                                projected[0].const_data_ptr<float>(), wants_x ? grads.x.mutable_data_ptr<float>() : nullptr);
@@ -180,7 +184,16 @@ Tensor padded_product(const LoraGroups& all, const Tensor& x) {
   return grouped_matmul(projected, matrices(padded_stack(b, 1, rank)), counts_g);
 }
 
-// Inputs: x, then a and b of each group.
+// Each factor's gradient exists, and no adapter comes twice: groups are computed at the same time.
+bool accumulates(const LoraGroups& all) {
+  std::set<const void*> factors;
+  return serves_cpu_groups(all) && std::ranges::all_of(all.groups, [&](const LoraGroup& group) {
+           return accumulates_in_place(group.a.grad()) && accumulates_in_place(group.b.grad()) &&
+                  factors.insert(group.a.unsafeGetTensorImpl()).second;
+         });
+}
+
+// Inputs: x, then a and b of each group, or where the backward pass accumulates a leaf that makes autograd call it.
 class GroupedLora : public torch::autograd::Function<GroupedLora> {
  public:
   static Tensor forward(AutogradContext* ctx, at::TensorList inputs, const c10::intrusive_ptr<LoraGroups>& all) {
@@ -202,6 +215,7 @@ class GroupedLora : public torch::autograd::Function<GroupedLora> {
     variable_list result{found.x.defined() ? found.x.to(static_cast<at::ScalarType>(ctx->saved_data["x_type"].toInt()))
                                            : Tensor()};
     for (const auto& [da, db] : found.factors) result.insert(result.end(), {da, db});
+    if (all->accumulates) result.emplace_back();
     result.emplace_back();  // for the groups, which are an argument too
     return result;
   }
@@ -228,6 +242,19 @@ Tensor grouped_lora(const Tensor& x, const std::vector<LoraWeights>& adapters, c
   }
   TensorList inputs{x};
   for (const auto& group : all->groups) inputs.insert(inputs.end(), {group.a, group.b});
+  return GroupedLora::apply(at::TensorList(inputs), all);
+}
+
+bool accumulates_in_place(const Tensor& gradient) {
+  return gradient.defined() && gradient.is_cpu() && gradient.scalar_type() == at::kFloat && gradient.is_contiguous();
+}
+
+Tensor accumulating_grouped_lora(const Tensor& x, const std::vector<LoraWeights>& adapters, const LoraMapping& rows,
+                                 int64_t outputs) {
+  const auto all = groups_of(x, adapters, rows, outputs);
+  if (!at::GradMode::is_enabled() || !accumulates(*all)) return grouped_lora(x, adapters, rows, outputs);
+  all->accumulates = true;
+  const TensorList inputs{x, at::empty({0}, all->options).requires_grad_(true)};
   return GroupedLora::apply(at::TensorList(inputs), all);
 }
 

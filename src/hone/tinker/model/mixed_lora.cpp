@@ -14,7 +14,7 @@ class MixedLora final : public model::LinearTuner {
 
   Tensor forward(const Call& call) const override {
     auto y = call.product(call.x);
-    return (y + ops::grouped_lora(call.x, adapters_, rows_, y.size(1))).to(y.scalar_type());
+    return (y + ops::accumulating_grouped_lora(call.x, adapters_, rows_, y.size(1))).to(y.scalar_type());
   }
   Tensor merged(const Tensor& weight) const override { return weight; }
   std::vector<model::NamedParameter> tensors() override { return {}; }

@@ -57,9 +57,11 @@ TrainingRun::TrainingRun(model::CausalLM& model, std::string name, const RunConf
   settings.lora.targets = lora_targets(model, config);
   const auto adapter = tuner::adapter_config(model, settings);
   tuned_.adapter = tuner::attach_adapter(model, adapter, {.name = name_, .dtype = at::kFloat, .seed = config.seed});
-  for (const auto& tensor : tuner::adapter_tensors(model, *tuned_.adapter)) {
-    tensor.value->requires_grad_(true);
-    tuned_.trainable.emplace_back(tensor.name, *tensor.value);
+  const auto factors = tuner::adapter_tensors(model, *tuned_.adapter);
+  if (FlatFactors::serves(*factors.front().value)) flat_.emplace(factors);
+  for (const auto& [name, factor] : factors) {
+    factor->requires_grad_(true);
+    tuned_.trainable.emplace_back(name, *factor);
   }
   tuner::set_inactive(model, name_);
   make_optimizer({});
@@ -67,22 +69,30 @@ TrainingRun::TrainingRun(model::CausalLM& model, std::string name, const RunConf
 
 TrainingRun::~TrainingRun() { tuner::delete_adapter(model_, name_); }
 
-void TrainingRun::make_optimizer(const AdamParams& params) {
-  optim::ParameterGroup group{.names = {}, .parameters = {}, .weight_decay = params.weight_decay};
+optim::ParameterGroup TrainingRun::parameters(double weight_decay) const {
+  if (flat_) return flat_->group(weight_decay);
+  optim::ParameterGroup group{.names = {}, .parameters = {}, .weight_decay = weight_decay};
   for (const auto& [name, tensor] : tuned_.trainable) {
     group.names.push_back(name);
     group.parameters.push_back(tensor);
   }
+  return group;
+}
+
+void TrainingRun::make_optimizer(const AdamParams& params) {
   optim::OptimizerConfig config;
   config.adam = {.beta1 = params.beta1, .beta2 = params.beta2, .epsilon = params.eps};
-  auto made = optim::make_optimizer(config, {std::move(group)});
+  auto made = optim::make_optimizer(config, {parameters(params.weight_decay)});
   if (optimizer_) made->load_state(optimizer_->state());
   optimizer_ = std::move(made);
   params_ = params;
 }
 
 void TrainingRun::clear_gradients() {
-  optimizer_->zero_grad();
+  if (flat_)
+    flat_->zero_grad();
+  else
+    optimizer_->zero_grad();
   accumulated_ = spoiled_ = false;
 }
 
@@ -94,7 +104,7 @@ Json TrainingRun::optim_step(const AdamParams& params) {
   if (!params.same_state(params_)) make_optimizer(params);
   if (!accumulated_) return {{"grad_norm", 0.0}};  // as in torch: without gradients a step changes nothing
   if (params.grad_scale != 1)
-    for (const auto& [name, tensor] : tuned_.trainable)
+    for (const auto& tensor : optimizer_->groups().front().parameters)
       if (tensor.grad().defined()) tensor.grad().mul_(params.grad_scale);
   const double norm = optimizer_->clip_grad_norm(std::max(0.0, params.grad_clip_norm)).item<double>();
   if (!std::isfinite(norm)) throw RequestError("the gradients are not finite: they were dropped and nothing was updated");
@@ -109,7 +119,8 @@ void TrainingRun::save_weights(const std::filesystem::path& folder) const {
 
 void TrainingRun::save_optimizer(const std::filesystem::path& folder) const {
   std::vector<io::TensorSource> sources;
-  for (const auto& [name, tensor] : optimizer_->state()) sources.push_back(io::TensorSource::of(name, tensor.detach()));
+  const auto state = flat_ ? flat_->split(optimizer_->state()) : optimizer_->state();
+  for (const auto& [name, tensor] : state) sources.push_back(io::TensorSource::of(name, tensor.detach()));
   io::write_safetensors(folder / kOptimizerFile, sources);
 }
 
@@ -126,7 +137,7 @@ void TrainingRun::load(const std::filesystem::path& folder, bool optimizer) try 
   io::SafetensorsFile saved(file);
   optim::NamedTensors state;
   for (const auto& entry : saved.entries()) state.emplace_back(entry.name, saved.tensor(entry));
-  optimizer_->load_state(state);
+  optimizer_->load_state(flat_ ? flat_->joined(optimizer_->state(), state) : state);
 } catch (const UserError& problem) {
   log::warning("a checkpoint was not loaded: {}", problem.what());  // which contains paths: not for clients
   throw RequestError("the checkpoint does not fit this model: it has another rank, or trains other layers");

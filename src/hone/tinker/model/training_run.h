@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "hone/model/causal_lm.h"
-#include "hone/optim/optimizer.h"
+#include "hone/tinker/model/flat_factors.h"
 #include "hone/tinker/model/token_losses.h"
 #include "hone/tinker/state/store.h"
 #include "hone/tuner/tuner.h"
@@ -39,10 +39,12 @@ class TrainingRun {
 
  private:
   void make_optimizer(const AdamParams& params);
+  optim::ParameterGroup parameters(double weight_decay) const;
 
   model::CausalLM& model_;
   std::string name_;
   tuner::Tuned tuned_;
+  std::optional<FlatFactors> flat_;  // of the trainable tensors, where it serves their device
   AdamParams params_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   bool accumulated_ = false, spoiled_ = false;
