@@ -99,7 +99,7 @@ Tensor grouped_forward(const LoraGroups& all, const Tensor& x, TensorList& proje
 }
 
 struct GroupedGradients {
-  Tensor x;  // undefined where nobody wants it
+  Tensor x;                                        // undefined where nobody wants it
   std::vector<std::pair<Tensor, Tensor>> factors;  // none where they were accumulated
 };
 

@@ -8,8 +8,8 @@
 namespace hone::tinker {
 namespace {
 
-constexpr int64_t kAlignment = 16;      // floats: a cache line
-constexpr const char* kName = "flat";   // of the buffer, in the optimizer's state
+constexpr int64_t kAlignment = 16;     // floats: a cache line
+constexpr const char* kName = "flat";  // of the buffer, in the optimizer's state
 
 bool is_flat(const std::string& state) { return state.ends_with(std::string("/") + kName); }
 std::string slot_of(const std::string& state) { return state.substr(0, state.rfind('/') + 1); }

@@ -12,6 +12,7 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kSamplingShare{50};  // while training waits
+constexpr std::chrono::milliseconds kLongestHold{20};    // a commit to a slow disk
 constexpr std::chrono::seconds kBeforeRetry{2};
 
 double seconds_since(Steady::time_point began) { return std::chrono::duration<double>(Steady::now() - began).count(); }
@@ -45,6 +46,16 @@ void ModelLoop::submit(const std::string& run, int64_t seq) {
   }
   lines_[run].waiting.insert(seq);
   ready_.notify_one();
+}
+
+std::shared_ptr<void> ModelLoop::announce(const std::string& run) {
+  std::lock_guard lock(mutex_);
+  ++announced_[run];
+  return {nullptr, [this, run](void*) {
+            std::lock_guard done(mutex_);
+            if (--announced_[run] == 0) announced_.erase(run);
+            ready_.notify_one();
+          }};
 }
 
 // Without a timeout the thread only checks for work.
@@ -121,6 +132,25 @@ std::vector<ModelLoop::Turn> ModelLoop::next_turns() {
   return chosen;
 }
 
+// Requests that arrive together are on the disk a commit apart. Those announced later are not waited for, nor those of a run that
+// has a turn: the wait is a commit or two, and none for a client that is alone.
+void ModelLoop::wait_for_announced(std::unique_lock<std::mutex>& lock) {
+  std::set<std::string> awaited;
+  for (const auto& [run, requests] : announced_) awaited.insert(run);
+  auto have_come = [&] {
+    std::erase_if(awaited, [&](const std::string& run) {
+      const auto line = lines_.find(run);
+      return !announced_.contains(run) || (line != lines_.end() && line->second.has_turn());
+    });
+    return awaited.empty();
+  };
+  if (have_come()) return;
+  const auto began = Steady::now();
+  ready_.wait_until(lock, began + kLongestHold,
+                    [&] { return stopping_ || !commands_.empty() || engine_.has_turn() || have_come(); });
+  stats_.hold_seconds += seconds_since(began);
+}
+
 void ModelLoop::loop() {
   while (true) {
     std::deque<std::function<void()>> commands;
@@ -128,6 +158,7 @@ void ModelLoop::loop() {
     {
       std::unique_lock lock(mutex_);
       ready_.wait(lock, [&] { return stopping_ || !commands_.empty() || has_turn() || engine_.has_turn(); });
+      if (has_turn()) wait_for_announced(lock);
       if (stopping_) return;
       commands.swap(commands_);
       turns = next_turns();

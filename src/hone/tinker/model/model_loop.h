@@ -42,6 +42,9 @@ class ModelLoop {
   void start();  // with what an earlier process left undone
   // Thread-safe. A request runs after all earlier ones of its run.
   void submit(const std::string& run, int64_t seq);
+  // During the lifetime of the value, a request of this run is about to be submitted: a round that would start waits for it, so
+  // that they share passes.
+  [[nodiscard]] std::shared_ptr<void> announce(const std::string& run);
   void sample(SampleJob job);
   void unload(const std::string& run);
   void stop();  // behind the present request
@@ -51,6 +54,8 @@ class ModelLoop {
     size_t waiting_requests = 0, waiting_runs = 0, resident_runs = 0;
     int64_t requests_done = 0, requests_failed = 0, optim_steps = 0, passes = 0, runs_in_passes = 0, tokens = 0;
     double seconds = 0;  // of passes
+    double optim_seconds = 0, commit_seconds = 0,
+           hold_seconds = 0;  // of steps, of writing results, of waiting for announced ones
   };
   Stats stats();
 
@@ -84,6 +89,7 @@ class ModelLoop {
   void push(std::function<void()> command);
   bool has_turn();
   bool is_stopping();
+  void wait_for_announced(std::unique_lock<std::mutex>& lock);
   std::vector<Turn> next_turns();
   void sample_for_a_while(bool training_waits);
   // round.cpp: one request of each of several runs. Requests that need model passes are computed together.
@@ -97,6 +103,7 @@ class ModelLoop {
   void start(const Turn& turn, std::list<Forward>& forwards, std::vector<Computed>& computed);
   void compute(std::list<Forward>& forwards);
   void note_pass(const ForwardBatch& batch, double seconds);
+  void add_seconds(double Stats::*total, double seconds);
   Outcome outcome_of(const Turn& turn, const std::string& kind, const std::function<Outcome()>& work);
   static Computed computed_request(const Turn& turn, StoredRequest request, Outcome outcome, double seconds);
   void finish(std::vector<Computed> computed);
@@ -128,7 +135,8 @@ class ModelLoop {
   std::mutex mutex_;
   std::condition_variable ready_;
   std::deque<std::function<void()>> commands_;
-  std::map<std::string, Line> lines_;  // by run
+  std::map<std::string, Line> lines_;        // by run
+  std::map<std::string, size_t> announced_;  // requests by run
   uint64_t turns_ = 0;
   Stats stats_;
   bool stopping_ = false;

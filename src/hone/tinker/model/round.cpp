@@ -12,6 +12,8 @@ namespace hone::tinker {
 namespace {
 
 using Steady = std::chrono::steady_clock;
+double seconds_from(Steady::time_point began) { return std::chrono::duration<double>(Steady::now() - began).count(); }
+
 constexpr std::chrono::milliseconds kLongestWait{50};  // of a request that is done for the others of its round
 constexpr const char* kServersFault = "internal error; see the server's log";
 
@@ -70,7 +72,8 @@ void ModelLoop::start(const Turn& turn, std::list<Forward>& forwards, std::vecto
     joins = true;
     return {};
   });
-  const double seconds = std::chrono::duration<double>(Steady::now() - began).count();
+  const double seconds = seconds_from(began);
+  if (request->kind == "optim_step") add_seconds(&Stats::optim_seconds, seconds);
   if (!joins) computed.push_back(computed_request(turn, *request, std::move(outcome), seconds));
 }
 
@@ -82,7 +85,7 @@ void ModelLoop::compute(std::list<Forward>& forwards) {
     const auto began = Steady::now();
     try {
       more = batch.step();
-      note_pass(batch, std::chrono::duration<double>(Steady::now() - began).count());
+      note_pass(batch, seconds_from(began));
     } catch (const std::exception& problem) {
       log::error("a pass over the data of {} runs: {}", batch.in_pass().size(), problem.what());
       for (auto* task : batch.in_pass()) task->fail(kServersFault, false);
@@ -106,6 +109,11 @@ void ModelLoop::note_pass(const ForwardBatch& batch, double seconds) {
   stats_.runs_in_passes += static_cast<int64_t>(batch.in_pass().size());
   stats_.tokens += batch.tokens_in_pass();
   stats_.seconds += seconds;
+}
+
+void ModelLoop::add_seconds(double Stats::*total, double seconds) {
+  std::lock_guard lock(mutex_);
+  stats_.*total += seconds;
 }
 
 Outcome ModelLoop::outcome_of(const Turn& turn, const std::string& kind, const std::function<Outcome()>& work) try {
@@ -144,8 +152,10 @@ void ModelLoop::finish(std::vector<Computed> computed) {
     turns.push_back(each.turn);
     rows.emplace_back(each.turn.run, std::move(each.request));
   }
+  const auto began = Steady::now();
   try {
     store_.finish_requests(rows);
+    add_seconds(&Stats::commit_seconds, seconds_from(began));
   } catch (const std::exception& problem) {
     retry(turns, problem.what());
     return;

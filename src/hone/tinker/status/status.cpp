@@ -43,6 +43,10 @@ std::vector<Number> numbers_of(Services& services) {
        number(loop.runs_in_passes)},
       {"hone_tinker_tokens_total", "Tokens of passes.", Reading::total, number(loop.tokens)},
       {"hone_tinker_pass_seconds_total", "Seconds of passes.", Reading::total, loop.seconds},
+      {"hone_tinker_optim_seconds_total", "Seconds of optimizer steps.", Reading::total, loop.optim_seconds},
+      {"hone_tinker_commit_seconds_total", "Seconds of writing results to disk.", Reading::total, loop.commit_seconds},
+      {"hone_tinker_hold_seconds_total", "Seconds that ready requests waited for others that were being accepted.",
+       Reading::total, loop.hold_seconds},
   };
 }
 
