@@ -21,6 +21,13 @@ struct TokenPair {
   Tokens context, continuation;
 };
 
+// A prompt, encoded once for all of its continuations.
+struct Context {
+  bool is_chat = false;
+  std::string text;  // without a chat
+  Tokens tokens;     // empty if the text is white space
+};
+
 // Continuations that differ only in their last token share one request: the model's computation is the same.
 struct SharedRequest {
   Tokens prompt;     // context and continuation without the last token
@@ -74,11 +81,8 @@ class EngineModel final : public Model {
   std::vector<Likelihood> likelihoods(const std::vector<LikelihoodRequest>& requests, const OnAnswered& answered) override {
     std::vector<Likelihood> results;
     for (size_t first = 0; first < requests.size(); first += kWindow) {
-      std::vector<TokenPair> pairs(std::min(kWindow, requests.size() - first));
-      at::parallel_for(0, static_cast<int64_t>(pairs.size()), 16, [&](int64_t begin, int64_t end) {
-        for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) pairs[i] = encode_pair(requests[first + i]);
-      });
-      for (const auto& likelihood : score(pairs, answered)) results.push_back(likelihood);
+      const auto window = std::span(requests).subspan(first, std::min(kWindow, requests.size() - first));
+      for (const auto& likelihood : score(encode_pairs(window), answered)) results.push_back(likelihood);
     }
     return results;
   }
@@ -114,7 +118,7 @@ class EngineModel final : public Model {
 
  private:
   // lm-evaluation-harness's rule: special tokens as the tokenizer adds them, unless the text already starts with the first one.
-  Tokens encode(const std::string& text) const {
+  Tokens encode(std::string_view text) const {
     auto first = first_token();
     bool brought = first && text.starts_with(tokenizer_->token_of(*first)) && !tokenizer_->token_of(*first).empty();
     return tokenizer_->encode(text, {.add_special_tokens = !brought});
@@ -132,29 +136,52 @@ class EngineModel final : public Model {
     return encoder_->encode_prompt(conversation).or_throw(ExitCode::bad_data, "prompt");
   }
 
-  TokenPair encode_pair(const LikelihoodRequest& request) const {
-    TokenPair pair;
-    auto context = plain_text(request.prompt);
-    if (config_.apply_chat_template && !request.prompt.empty()) {
-      pair = {chat_tokens(request.prompt), tokenizer_->encode(request.continuation)};
-    } else if (context.empty()) {
-      auto first = first_token();
-      if (!first)
-        throw UserError(ExitCode::bad_data, "the tokenizer has neither a first nor a last token to begin an empty prompt with");
-      pair = {{*first}, tokenizer_->encode(request.continuation)};
-      if (!pair.continuation.empty() && pair.continuation[0] == *first) pair.continuation.erase(pair.continuation.begin());
+  // Questions are encoded in parallel; the choices of one follow each other and have the same prompt.
+  std::vector<TokenPair> encode_pairs(std::span<const LikelihoodRequest> requests) const {
+    std::vector<size_t> begins;  // of requests with the same prompt
+    for (size_t i = 0; i < requests.size(); ++i)
+      if (i == 0 || requests[i].prompt != requests[i - 1].prompt) begins.push_back(i);
+    begins.push_back(requests.size());
+    std::vector<TokenPair> pairs(requests.size());
+    at::parallel_for(0, static_cast<int64_t>(begins.size()) - 1, 4, [&](int64_t begin, int64_t end) {
+      for (auto at = static_cast<size_t>(begin); at < static_cast<size_t>(end); ++at) {
+        const auto context = encode_context(requests[begins[at]].prompt);
+        for (size_t i = begins[at]; i < begins[at + 1]; ++i) pairs[i] = encode_pair(context, requests[i].continuation);
+      }
+    });
+    return pairs;
+  }
+
+  Context encode_context(const Prompt& prompt) const {
+    if (config_.apply_chat_template && !prompt.empty()) return {true, {}, chat_tokens(prompt)};
+    Context context{false, plain_text(prompt), {}};
+    // White space between the two belongs to the continuation: words start with it.
+    const auto kept = text::jinja::strip_space(context.text, text::jinja::Side::right);
+    if (!kept.empty()) context.tokens = encode(kept);
+    if (!context.text.empty()) return context;
+    const auto first = first_token();
+    if (!first)
+      throw UserError(ExitCode::bad_data, "the tokenizer has neither a first nor a last token to begin an empty prompt with");
+    context.tokens = {*first};
+    return context;
+  }
+
+  TokenPair encode_pair(const Context& context, const std::string& continuation) const {
+    TokenPair pair{context.tokens, {}};
+    if (context.is_chat) {
+      pair.continuation = tokenizer_->encode(continuation);
+    } else if (context.text.empty()) {
+      pair.continuation = tokenizer_->encode(continuation);
+      if (!pair.continuation.empty() && pair.continuation[0] == pair.context[0])
+        pair.continuation.erase(pair.continuation.begin());
     } else {
-      // White space between the two belongs to the continuation: words start with it.
-      auto kept = text::jinja::strip_space(context, text::jinja::Side::right).size();
-      auto whole = encode(context + request.continuation);
-      pair.context = encode(context.substr(0, kept));
-      if (kept == 0) pair.context = {whole.empty() ? 0 : whole[0]};
+      const auto whole = encode(context.text + continuation);
+      if (pair.context.empty()) pair.context = {whole.empty() ? 0 : whole[0]};
       if (whole.size() > pair.context.size())
         pair.continuation.assign(whole.begin() + static_cast<long>(pair.context.size()), whole.end());
     }
     if (pair.continuation.empty())
-      throw UserError(ExitCode::bad_data,
-                      fmt::format("the continuation \"{}\" adds no token to its prompt", request.continuation),
+      throw UserError(ExitCode::bad_data, fmt::format("the continuation \"{}\" adds no token to its prompt", continuation),
                       "see target_delimiter and doc_to_choice of the task");
     truncate(pair);
     return pair;

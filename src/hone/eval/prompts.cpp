@@ -95,7 +95,8 @@ std::vector<Json> Prompter::draw_examples(const Json& document) {
   };
   std::vector<Json> drawn;
   if (task_.fewshot.sampler == "first_n") {
-    drawn = others(examples_);
+    for (auto example = examples_.begin(); example != examples_.end() && drawn.size() < count; ++example)
+      if (!own_split || *example != document) drawn.push_back(*example);
   } else {
     auto wanted = count + (own_split ? 1 : 0);
     if (wanted > examples_.size()) throw too_few(examples_.size());

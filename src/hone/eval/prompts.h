@@ -10,6 +10,7 @@ namespace hone::eval {
 
 struct PromptMessage {
   std::string role, content, delimiter;  // the delimiter follows it in plain text, and in no chat
+  bool operator==(const PromptMessage&) const = default;
 };
 using Prompt = std::vector<PromptMessage>;
 

@@ -87,10 +87,10 @@ class QueryTile {
   QueryTile(const PackedKeysAndValues<T>& packed, const Visibility& visible)
       : packed_(packed),
         visible_(visible),
-        queries_(static_cast<size_t>(kQueryTile * packed.head_dim())),
-        scores_(kQueryTile * kKeyBlock),
+        queries_(static_cast<size_t>(most_rows() * packed.head_dim())),
+        scores_(static_cast<size_t>(most_rows() * kKeyBlock)),
         weights_(kPanelRows * kKeyBlock),
-        sums_(static_cast<size_t>(kQueryTile * packed.width())) {}
+        sums_(static_cast<size_t>(most_rows() * packed.width())) {}
 
   void load(const T* q, int64_t row_stride, int64_t first, int64_t rows, float scale) {
     first_ = first, rows_ = rows;
@@ -117,6 +117,8 @@ class QueryTile {
   }
 
  private:
+  int64_t most_rows() const { return std::min(kQueryTile, up_to(visible_.queries, kPanelRows)); }
+
   // The rows of a panel from `panel` on times a block of keys.
   void attend_to_block(int64_t key_head, int64_t block, int64_t panel) {
     const int64_t last = std::min(panel + kPanelRows, rows_);
