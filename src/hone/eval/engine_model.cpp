@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <span>
 
 #include "hone/base/log.h"
@@ -50,16 +51,41 @@ std::vector<SharedRequest> share_requests(const std::vector<TokenPair>& pairs) {
   return requests;
 }
 
-// Of requests with the same context, which one replica computes once; 0 if no block of the cache would be shared.
-uint64_t group_of(std::span<const TokenId> context) {
-  if (context.size() < kSmallestBlock) return 0;
-  const auto bytes = std::as_bytes(context);
-  return std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes.data()), bytes.size()}) | 1;
+// The order of requests by their contexts, the first `context_sizes[i]` tokens of each prompt. One replica computes a group of
+// neighbours that share a quarter of their contexts, so that shared tokens are computed once. Groups are small, so that replicas
+// get equal work.
+std::vector<size_t> group_by_prefix(std::vector<engine::Request>& requests, const std::vector<size_t>& context_sizes) {
+  const auto context = [&](size_t i) { return std::span(std::as_const(requests[i].prompt)).first(context_sizes[i]); };
+  std::vector<size_t> order(requests.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order,
+                           [&](size_t a, size_t b) { return std::ranges::lexicographical_compare(context(a), context(b)); });
+  const size_t largest = requests.size() / 64 + 1;
+  uint64_t group = 1;
+  for (size_t i = 0, members = 0; i < order.size(); ++i, ++members) {
+    const auto own = context(order[i]), before = context(order[i > 0 ? i - 1 : 0]);
+    const auto shared = static_cast<size_t>(std::ranges::mismatch(own, before).in1 - own.begin());
+    const bool is_same = shared == own.size() && shared == before.size();
+    if (!is_same && (members >= largest || shared * 4 < own.size())) ++group, members = 0;
+    requests[order[i]].group = own.size() < kSmallestBlock ? 0 : group;  // no block of the cache would be shared
+  }
+  return order;
+}
+
+// Completions in the order of the requests.
+std::vector<engine::Completion> generate_grouped(engine::Engine& engine, std::vector<engine::Request> requests,
+                                                 const std::vector<size_t>& context_sizes, const engine::OnDone& on_done) {
+  const auto order = group_by_prefix(requests, context_sizes);
+  std::vector<engine::Request> ordered;
+  for (auto i : order) ordered.push_back(std::move(requests[i]));
+  auto done = engine::generate(engine, std::move(ordered), {}, [&](size_t i) { on_done(order[i]); });
+  std::vector<engine::Completion> completions(done.size());
+  for (size_t i = 0; i < order.size(); ++i) completions[order[i]] = std::move(done[i]);
+  return completions;
 }
 
 engine::Request engine_request(const SharedRequest& shared) {
   engine::Request request{.prompt = shared.prompt, .sampling = {}, .detokenize = false};
-  request.group = group_of(std::span(shared.prompt).first(std::min(shared.start, shared.prompt.size())));
   auto& sampling = request.sampling;
   sampling.max_tokens = 1;
   sampling.ignore_eos = true;  // end tokens are ordinary tokens here
@@ -107,7 +133,9 @@ class EngineModel final : public Model {
         for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
           batch[i] = generation_request(requests[first + i]);
       });
-      auto completions = engine::generate(engine_, std::move(batch), {}, [&](size_t) { answered(1); });
+      std::vector<size_t> sizes;
+      for (const auto& request : batch) sizes.push_back(request.prompt.size());
+      auto completions = generate_grouped(engine_, std::move(batch), sizes, [&](size_t) { answered(1); });
       for (auto& completion : completions) {
         if (completion.finish == engine::FinishReason::error) throw UserError(ExitCode::failure, completion.error);
         answers.push_back(std::move(completion.text));
@@ -203,8 +231,12 @@ class EngineModel final : public Model {
   std::vector<Likelihood> score(const std::vector<TokenPair>& pairs, const OnAnswered& answered) const {
     auto shared = share_requests(pairs);
     std::vector<engine::Request> requests;
-    for (const auto& one : shared) requests.push_back(engine_request(one));
-    auto done = engine::generate(engine_, std::move(requests), {}, [&](size_t i) {
+    std::vector<size_t> sizes;
+    for (const auto& one : shared) {
+      requests.push_back(engine_request(one));
+      sizes.push_back(std::min(one.start, one.prompt.size()));
+    }
+    auto done = generate_grouped(engine_, std::move(requests), sizes, [&](size_t i) {
       if (answered) answered(shared[i].pairs.size());
     });
     std::vector<Likelihood> results(pairs.size());
