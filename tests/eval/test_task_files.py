@@ -79,7 +79,7 @@ REFUSED = {
     "metric_list: [{metric: chrf}]": "there is no metric chrf",
     "filter_list: [{name: x, filter: [{function: magic}]}]": "there is no filter magic",
     "doc_to_txt: a": "a task has no key doc_to_txt",
-    "doc_to_text: '{{ nothing }}'": "'nothing' is undefined",
+    "doc_to_text: '{{ nothing }}'": "'nothing' is undefined; columns: answer, question, text",
     "doc_to_text: '{{ question'": "doc_to_text",
     "generation_kwargs: {num_beams: 4}": "num_beams, which is not followed",
     "unsafe_code: true": "runs code",
@@ -102,6 +102,23 @@ def test_what_is_not_plain_is_refused_by_name(tmp_path, hone, line):
     assert done.returncode in (2, 3), done.stderr
     assert REFUSED[line] in done.stderr, done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_a_split_without_documents_is_named_by_its_file(tmp_path, hone):
+    folder = write_tasks(tmp_path, rows=4)
+    (folder / "qa_test.jsonl").write_text("")
+    done = hone("eval", "--model", NANO, "--eval_dataset", folder / "next_words.yaml", "--eval_output_dir", tmp_path / "out")
+    assert done.returncode == 3 and "qa_test.jsonl: the split test has no documents" in done.stderr
+
+
+def test_answers_outside_the_choices_are_counted_in_one_warning(tmp_path, hone):
+    folder = write_tasks(tmp_path, rows=4)
+    (folder / "odd.yaml").write_text((folder / "yes_or_no.yaml").read_text().replace("doc_to_target: flag", "doc_to_target: 7"))
+    done = hone("eval", "--model", NANO, "--eval_dataset", folder / "odd.yaml", "--eval_output_dir", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    warnings = [line for line in done.stderr.splitlines() if "warning" in line]
+    assert len(warnings) == 1 and "4 of 4 documents have an answer that is not one of their choices" in warnings[0] and "document 0 has 7 and 2 choices" in warnings[0]
+    assert sum("(100%)" in line for line in done.stderr.splitlines()) == 1, done.stderr
 
 
 def test_unknown_names_list_what_is_there(hone):

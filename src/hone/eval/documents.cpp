@@ -158,7 +158,9 @@ std::vector<Json> load_documents(const DatasetConfig& dataset, const std::string
   for (const auto& document : documents)
     if (!document.is_object())
       throw UserError(ExitCode::bad_data, fmt::format("{}: found {}; expected objects", files[0].string(), document.type_name()));
-  if (documents.empty()) throw UserError(ExitCode::bad_data, fmt::format("{}: no documents in split {}", dataset.path, split));
+  if (documents.empty())
+    throw UserError(ExitCode::bad_data,
+                    fmt::format("{}: the split {} has no documents", files.empty() ? dataset.path : files[0].string(), split));
   return documents;
 }
 

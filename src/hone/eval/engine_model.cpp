@@ -108,7 +108,8 @@ class EngineModel final : public Model {
     std::vector<Likelihood> results;
     for (size_t first = 0; first < requests.size(); first += kWindow) {
       const auto window = std::span(requests).subspan(first, std::min(kWindow, requests.size() - first));
-      for (const auto& likelihood : score(encode_pairs(window), answered)) results.push_back(likelihood);
+      auto scored = score(encode_pairs(window), [&](const std::vector<size_t>& pairs) { answered(pairs.size()); });
+      results.insert(results.end(), scored.begin(), scored.end());
     }
     return results;
   }
@@ -118,10 +119,14 @@ class EngineModel final : public Model {
     std::vector<size_t> owners;
     for (size_t i = 0; i < texts.size(); ++i)
       for (auto& window : rolling_windows(texts[i])) pairs.push_back(std::move(window)), owners.push_back(i);
+    std::vector<size_t> windows_left(texts.size(), 0);
+    for (auto owner : owners) ++windows_left[owner];
+    auto scores = score(pairs, [&](const std::vector<size_t>& done) {
+      for (auto pair : done)
+        if (--windows_left[owners[pair]] == 0) answered(1);
+    });
     std::vector<double> sums(texts.size(), 0);
-    auto scores = score(pairs, {});
     for (size_t i = 0; i < scores.size(); ++i) sums[owners[i]] += scores[i].logprob;
-    if (answered) answered(texts.size());
     return sums;
   }
 
@@ -228,7 +233,8 @@ class EngineModel final : public Model {
     pair.context.erase(pair.context.begin(), pair.context.begin() + static_cast<long>(over));
   }
 
-  std::vector<Likelihood> score(const std::vector<TokenPair>& pairs, const OnAnswered& answered) const {
+  using OnScored = std::function<void(const std::vector<size_t>& pairs)>;
+  std::vector<Likelihood> score(const std::vector<TokenPair>& pairs, const OnScored& on_scored) const {
     auto shared = share_requests(pairs);
     std::vector<engine::Request> requests;
     std::vector<size_t> sizes;
@@ -236,9 +242,7 @@ class EngineModel final : public Model {
       requests.push_back(engine_request(one));
       sizes.push_back(std::min(one.start, one.prompt.size()));
     }
-    auto done = generate_grouped(engine_, std::move(requests), sizes, [&](size_t i) {
-      if (answered) answered(shared[i].pairs.size());
-    });
+    auto done = generate_grouped(engine_, std::move(requests), sizes, [&](size_t i) { on_scored(shared[i].pairs); });
     std::vector<Likelihood> results(pairs.size());
     for (size_t i = 0; i < shared.size(); ++i) {
       if (done[i].finish == engine::FinishReason::error) throw UserError(ExitCode::failure, done[i].error);

@@ -1,5 +1,7 @@
 #include "hone/eval/field.h"
 
+#include <fmt/ranges.h>
+
 #include <charconv>
 
 #include "hone/data/formats/python_literal.h"
@@ -10,6 +12,12 @@ namespace {
 // The jinja2 environment of lm-evaluation-harness.
 constexpr text::TemplateSyntax kTaskSyntax{
     .trim_blocks = false, .lstrip_blocks = false, .keep_trailing_newline = true, .strict_undefined = true};
+
+std::string columns_of(const Json& document) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : document.items()) names.push_back(name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
 
 bool is_digits(const std::string& text) { return !text.empty() && text.find_first_not_of("0123456789") == text.npos; }
 
@@ -29,7 +37,8 @@ Json Field::value(const Json& document) const {
   if (!template_) return written_;
   if (auto column = document.find(written_.get_ref<const std::string&>()); column != document.end()) return *column;
   auto rendered = template_->render(document);
-  if (!rendered) fail(rendered.error());
+  if (!rendered)
+    fail(rendered.error().ends_with("is undefined") ? rendered.error() + "; columns: " + columns_of(document) : rendered.error());
   return std::move(rendered->text);
 }
 

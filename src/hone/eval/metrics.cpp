@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "hone/base/log.h"
 #include "hone/eval/text_scores.h"
 #include "hone/text/jinja/unicode.h"
 
@@ -157,6 +156,10 @@ void check_metric(MetricConfig& metric, OutputType type, const std::string& wher
                   "expected " + names);
 }
 
+bool has_answer_among_choices(const Task& task, const Json& document, const std::vector<std::string>& choices) {
+  return std::ranges::count(gold_choices(task.target.target(document, true), choices), kNoChoice) == 0;
+}
+
 MetricItems score_choices(const Task& task, const Json& document, const std::vector<Likelihood>& conditional,
                           const std::vector<Likelihood>& unconditional) {
   auto choices = task.choices.choices(document);
@@ -167,10 +170,7 @@ MetricItems score_choices(const Task& task, const Json& document, const std::vec
     by_bytes.push_back(plain[i] / static_cast<double>(choices[i].size()));
     if (!unconditional.empty()) mutual.push_back(plain[i] - unconditional[i].logprob);
   }
-  auto target = task.target.target(document, true);
-  auto gold = gold_choices(target, choices);
-  if (std::ranges::find(gold, kNoChoice) != gold.end())
-    log::warning("{}: the answer {} is not one of the {} choices", task.name, target.dump(), choices.size());
+  auto gold = gold_choices(task.target.target(document, true), choices);
   auto right = [&](const std::vector<double>& scores) {
     return MetricItem{.value = std::ranges::count(gold, static_cast<int64_t>(largest(scores))) > 0 ? 1.0 : 0.0};
   };

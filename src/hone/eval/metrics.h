@@ -27,6 +27,8 @@ std::vector<std::string> default_metrics(OutputType type);
 // Fills in defaults. Throws UserError(bad_data) for a metric or aggregation that is unknown for this kind of task.
 void check_metric(MetricConfig& metric, OutputType type, const std::string& where);
 
+// Whether the document's answer, or each of several, is one of its choices.
+bool has_answer_among_choices(const Task& task, const Json& document, const std::vector<std::string>& choices);
 MetricItems score_choices(const Task& task, const Json& document, const std::vector<Likelihood>& conditional,
                           const std::vector<Likelihood>& unconditional);
 MetricItems score_loglikelihood(const Task& task, const Likelihood& likelihood);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "hone/base/log.h"
 #include "hone/base/progress.h"
 
 namespace hone::eval {
@@ -61,14 +62,23 @@ std::string choice_delimiter(const Task& task, const Json& document, bool chat) 
 
 void add_choices(TaskRun& run, Requests& requests, bool chat) {
   const auto& task = *run.task;
+  std::vector<size_t> unanswerable;
   for (size_t i = 0; i < run.documents.size(); ++i) {
     auto choices = task.choices.choices(run.documents[i]);
+    if (!has_answer_among_choices(task, run.documents[i], choices)) unanswerable.push_back(i);
     auto delimiter = choice_delimiter(task, run.documents[i], chat);
     run.choices.push_back(choices.size());
     for (const auto& choice : choices) requests.likelihoods.push_back({run.prompts[i], delimiter + choice});
     if (task.asks_for("acc_mutual_info"))
       for (const auto& choice : choices) requests.likelihoods.push_back({{}, delimiter + choice});
   }
+  if (unanswerable.empty()) return;
+  const auto first = unanswerable[0];
+  log::warning(
+      "{}: {} of {} documents have an answer that is not one of their choices and count as wrong; document {} has {} and {} "
+      "choices",
+      task.name, unanswerable.size(), run.documents.size(), first, task.target.target(run.documents[first], true).dump(),
+      run.choices[first]);
 }
 
 void add_requests(TaskRun& run, Requests& requests, const RunConfig& config) {

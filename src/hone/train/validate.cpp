@@ -20,8 +20,9 @@ void validate_teacher(const DistillationConfig& config) {
   const auto& teacher = config.teacher;
   const bool model = !teacher.folder.empty(), server = !teacher.servers.empty(), stored = !teacher.stored.empty();
   require(!model || !server, "`teacher.folder` and `teacher.servers` name two teachers", "leave one out");
-  require(model || server || stored, "gkd has no teacher",
-          "name a model with `teacher.folder`, an address with `teacher.servers`, or what one said before with `teacher.stored`");
+  require(
+      model || server || stored, "gkd has no teacher",
+      "name a model with `teacher.folder`, an address with `teacher.servers`, or stored log-probabilities with `teacher.stored`");
   require(config.topk || (!server && !stored), "`topk` is needed: servers and folders provide only the most likely tokens",
           "choose how many, 20 for example");
   require(teacher.servers.size() < 2 || teacher.tag_key == "dataset" || teacher.tag_key == "channel" || config.always_generates(),

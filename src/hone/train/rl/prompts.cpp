@@ -74,7 +74,9 @@ Prompts::Prompts(std::shared_ptr<const data::ConversationSource> rows, std::shar
     longest_ = std::max(longest_, *length);
   }
   has_media_ = has_media;
-  if (usable_.empty()) throw UserError(ExitCode::bad_data, "the dataset has no usable row\n" + report.summary());
+  if (usable_.empty())
+    throw UserError(ExitCode::bad_data, "the dataset has no usable row\n" + report.summary(),
+                    "check the columns, the template and `max_length`");
 }
 
 std::optional<Prompt> Prompts::find(int64_t row) const {

@@ -9,6 +9,7 @@
 
 #include "hone/base/error.h"
 #include "hone/base/log.h"
+#include "hone/base/progress.h"
 #include "hone/base/rng.h"
 #include "hone/data/batches/collator.h"
 #include "hone/train/evaluation/evaluation_mode.h"
@@ -115,6 +116,7 @@ RolloutBatch RolloutWorker::begin(const SharedPrompts& prompts, int64_t generati
 
 RolloutBatch RolloutWorker::scored(RolloutBatch draw) {
   const auto began = std::chrono::steady_clock::now();
+  ProgressBar::set_active_status(fmt::format("scoring {} completions", draw.own.size()));
   draw.rewards = score(draw.own);
   scoring_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return draw;

@@ -33,14 +33,14 @@ std::string complaint(const RolloutBatchingConfig& config, int64_t batch, int64_
 
 TEST(RolloutGeometry, SaysWhatDoesNotDivide) {
   EXPECT_NE(complaint({.generations = 8}, 3, 2, 1).find("may be 2, 3, 6"), std::string::npos);
-  EXPECT_NE(complaint({.generations = 8}, 1, 1, 1).find("a rollout of 1 completion (per"), std::string::npos);
-  EXPECT_NE(complaint({.generations = 8}, 1, 2, 1).find("set per_device_train_batch_size 4 or a multiple"), std::string::npos);
+  EXPECT_NE(complaint({.generations = 8}, 1, 1, 1).find("a rollout of 1 completion (`per"), std::string::npos);
+  EXPECT_NE(complaint({.generations = 8}, 1, 2, 1).find("set `per_device_train_batch_size` 4 or a multiple"), std::string::npos);
   EXPECT_NE(complaint({.generations = 2, .generation_batch_size = 5}, 2, 1, 1).find("not a multiple"), std::string::npos);
   EXPECT_NE(complaint({.generations = 2, .generation_batch_size = 8, .steps_per_generation = 2}, 2, 1, 1).find("contradict"),
             std::string::npos);
   EXPECT_NE(complaint({.generations = 4, .whole_groups = true}, 2, 2, 2).find("no full groups"), std::string::npos);
   EXPECT_EQ(complaint({.generations = 4, .whole_groups = true}, 8, 1, 2), "");
-  EXPECT_NE(complaint({.generations = 1}, 2, 1, 1).find("num_generations is 1"), std::string::npos);
+  EXPECT_NE(complaint({.generations = 1}, 2, 1, 1).find("`num_generations` is 1"), std::string::npos);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ std::unique_ptr<Reward> make_reward(const std::string& name, const RewardConfig&
   if (name == "code") return make_code_reward(config.sandbox);
   throw UserError(ExitCode::usage, fmt::format("there is no reward called {}", name),
                   "expected accuracy, format, react_format, cosine, repetition, soft_overlong, code, a name that "
-                  "`external_plugins` register, "
+                  "a file of `external_plugins` registers, "
                   "or the address of your own: http://127.0.0.1:9000/score (docs/reinforcement.md)");
 }
 
