@@ -1,46 +1,53 @@
 // hone, swift, llamafactory-cli, lmf, accelerate: one program; the name it is called by selects the front end.
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstring>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
 #include <vector>
 
 #include "hone/cli/run.h"
+#include "hone/device/npu.h"
 
 namespace {
 
-// Settings that libraries read before main or on first use. Spinning OpenMP threads cost eight times the time of the work itself
-// once anything else uses the cores. oneDNN caches code for the last 1,024 shapes, twice, up to 0.7 MB each.
-struct Setting {
-  const char *entry, *also;  // another name of the same setting
-};
-constexpr Setting kSettings[] = {{"GOMP_SPINCOUNT=2000", "OMP_WAIT_POLICY="},
-                                 {"LRU_CACHE_CAPACITY=64", nullptr},
-                                 {"ONEDNN_PRIMITIVE_CACHE_CAPACITY=64", nullptr}};
+// Spinning OpenMP threads cost eight times the time of the work itself once anything else uses the cores. libgomp reads this when
+// it is loaded, before main.
+constexpr char kSpinning[] = "GOMP_SPINCOUNT=2000";
 
-bool names_same(const char* entry, const char* setting) {
-  return !std::strncmp(entry, setting, static_cast<size_t>(std::strchr(setting, '=') - setting) + 1);
-}
-
-// Restarts the program with those settings that the user did not set; if all are set, continues.
-void settle_environment(int, char** words, char** environment) {
+// Adds kSpinning to the environment unless the user has chosen. The array cannot grow before libc has started: kSpinning takes
+// the place of `_`, in which shells leave the path of a command. Without such an entry the program starts again with a larger
+// array.
+void limit_spinning(int, char** words, char** environment) {
+  char** replaceable = nullptr;
   std::vector<char*> all;
-  for (char** entry = environment; *entry; ++entry) all.push_back(*entry);
-  const size_t own = all.size();
-  for (const auto& setting : kSettings) {
-    auto makes_it = [&](const char* entry) {
-      return names_same(entry, setting.entry) || (setting.also && names_same(entry, setting.also));
-    };
-    if (std::none_of(all.begin(), all.end(), makes_it))
-      all.push_back(const_cast<char*>(setting.entry));  // execve does not modify them
+  for (char** entry = environment; *entry; ++entry) {
+    std::string_view text = *entry;
+    if (text.starts_with("GOMP_SPINCOUNT=") || text.starts_with("OMP_WAIT_POLICY=")) return;
+    if (text.starts_with("_=")) replaceable = entry;
+    all.push_back(*entry);
   }
-  if (all.size() == own) return;
-  all.push_back(nullptr);
+  auto* spinning = const_cast<char*>(kSpinning);  // nobody modifies it
+  if (replaceable) {
+    *replaceable = spinning;
+    return;
+  }
+  all.insert(all.end(), {spinning, nullptr});
   ::execve("/proc/self/exe", words, all.data());
 }
 
-[[gnu::section(".preinit_array"), gnu::used]] void (*const run_first)(int, char**, char**) = settle_environment;
+[[gnu::section(".preinit_array"), gnu::used]] void (*const run_first)(int, char**, char**) = limit_spinning;
 
 }  // namespace
 
-int main(int count, char** words) { return hone::cli::run_program(words[0], {words + 1, words + count}); }
+int main(int count, char** words) {
+  // oneDNN caches code for the last 1,024 shapes, twice, up to 0.7 MB each. Both are read on first use.
+  ::setenv("LRU_CACHE_CAPACITY", "64", /*overwrite=*/0);
+  ::setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64", /*overwrite=*/0);
+  int code = hone::cli::run_program(words[0], {words + 1, words + count});
+  // The destructors of libtorch unregister every operator, which takes a third of the time of a short command. Those of torch_npu
+  // release the cards.
+  if (hone::device::npu::loaded()) return code;
+  std::fflush(nullptr);
+  ::_exit(code);
+}
