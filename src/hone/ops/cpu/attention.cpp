@@ -2,6 +2,7 @@
 
 #include "hone/device/autograd.h"
 #include "hone/ops/cpu/panel_attention.h"
+#include "hone/ops/cpu/short_attention.h"
 #include "hone/ops/linear/matmul.h"
 
 namespace hone::ops::cpu {
@@ -83,9 +84,14 @@ class Attention : public torch::autograd::Function<Attention> {
     auto q = saved[0].detach(), k = saved[1].detach(), v = saved[2].detach(), out = saved[3].detach(), normalisers = saved[4];
     auto dout = grads[0].contiguous();
     auto dq = at::empty_like(q), dk = at::empty_like(k), dv = at::empty_like(v);
+    std::vector<std::pair<int64_t, int64_t>> short_ones;
     for (int64_t i = 0; i < segments.count(); ++i) {
       if (segments.length(i) == 0) continue;
       auto [begin, length] = range(segments, i);
+      if (length <= kShortSequence && q.scalar_type() == at::kFloat) {
+        short_ones.emplace_back(begin, length);
+        continue;
+      }
       auto view = view_of(q, k, v, begin, length, shape);
       auto logsumexp = normalisers.narrow(0, begin * shape.heads, length * shape.heads).view({shape.kv_heads, -1, length});
       auto [gq, gk, gv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
@@ -95,6 +101,17 @@ class Attention : public torch::autograd::Function<Attention> {
       add_up(dk.narrow(0, begin, length), gk, shape);
       add_up(dv.narrow(0, begin, length), gv, shape);
     }
+    if (!short_ones.empty())
+      short_attention_backward(short_ones, shape,
+                               {.q = q.const_data_ptr<float>(),
+                                .k = k.const_data_ptr<float>(),
+                                .v = v.const_data_ptr<float>(),
+                                .out = out.const_data_ptr<float>(),
+                                .dout = dout.const_data_ptr<float>(),
+                                .logsumexp = normalisers.const_data_ptr<float>(),
+                                .dq = dq.mutable_data_ptr<float>(),
+                                .dk = dk.mutable_data_ptr<float>(),
+                                .dv = dv.mutable_data_ptr<float>()});
     return {dq, dk, dv, Tensor(), Tensor()};
   }
 

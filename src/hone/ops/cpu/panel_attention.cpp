@@ -7,6 +7,7 @@
 #include "hone/ops/cpu/gemm/panel_gemm.h"
 #include "hone/ops/cpu/gemm/panel_grid.h"
 #include "hone/ops/cpu/vector/kernels.h"
+#include "hone/ops/cpu/visible_keys.h"
 #include "hone/ops/linear/matmul.h"
 
 namespace hone::ops::cpu {
@@ -18,10 +19,6 @@ namespace {
 constexpr int64_t kQueryTile = 8 * kPanelRows;     // queries of one head at a time
 constexpr int64_t kKeyBlock = 16 * kPanelColumns;  // keys at a time: a tile's scores take 48 KB
 
-struct KeyRange {
-  int64_t begin, end;
-  bool empty() const { return begin >= end; }
-};
 KeyRange overlap(KeyRange a, KeyRange b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
 KeyRange hull(KeyRange a, KeyRange b) {
   if (a.empty()) return b;
@@ -29,18 +26,10 @@ KeyRange hull(KeyRange a, KeyRange b) {
   return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
 }
 
-// Which keys the queries of one sequence attend to.
-struct Visibility {
-  int64_t queries, keys, window;
-  bool causal;
-
-  KeyRange of(int64_t query) const {
-    const int64_t position = keys - queries + query;
-    const int64_t end = causal ? position + 1 : window > 0 ? position + window : keys;
-    return {window > 0 ? std::max<int64_t>(0, position - window + 1) : 0, std::min(end, keys)};
-  }
-  KeyRange of_rows(int64_t begin, int64_t end) const { return hull(of(begin), of(end - 1)); }  // both ends grow with the query
-};
+// Both ends grow with the query.
+KeyRange keys_of_rows(const VisibleKeys& visible, int64_t begin, int64_t end) {
+  return hull(visible.of(begin), visible.of(end - 1));
+}
 
 // The keys and values of every head as panels; values are packed per block of keys.
 template <class T>
@@ -84,7 +73,7 @@ class PackedKeysAndValues {
 template <class T>
 class QueryTile {
  public:
-  QueryTile(const PackedKeysAndValues<T>& packed, const Visibility& visible)
+  QueryTile(const PackedKeysAndValues<T>& packed, const VisibleKeys& visible)
       : packed_(packed),
         visible_(visible),
         queries_(static_cast<size_t>(most_rows() * packed.head_dim())),
@@ -102,7 +91,7 @@ class QueryTile {
   }
 
   void attend_to_keys(int64_t key_head) {
-    const auto seen = visible_.of_rows(first_, first_ + rows_);
+    const auto seen = keys_of_rows(visible_, first_, first_ + rows_);
     for (int64_t block = seen.begin / kKeyBlock; block * kKeyBlock < seen.end; ++block)
       for (int64_t panel = 0; panel < rows_; panel += kPanelRows) attend_to_block(key_head, block, panel);
   }
@@ -123,7 +112,7 @@ class QueryTile {
   void attend_to_block(int64_t key_head, int64_t block, int64_t panel) {
     const int64_t last = std::min(panel + kPanelRows, rows_);
     const auto keys = packed_.range(block);
-    const auto seen = overlap(visible_.of_rows(first_ + panel, first_ + last), keys);
+    const auto seen = overlap(keys_of_rows(visible_, first_ + panel, first_ + last), keys);
     if (seen.empty()) return;
     const int64_t begin = seen.begin - keys.begin, end = seen.end - keys.begin, depth = packed_.head_dim();
     for (int64_t c = begin / kPanelColumns * kPanelColumns; c < end; c += kPanelColumns)
@@ -154,7 +143,7 @@ class QueryTile {
   }
 
   const PackedKeysAndValues<T>& packed_;
-  const Visibility& visible_;
+  const VisibleKeys& visible_;
   const MultiplyPanels multiply_ = multiply_panels_here();
   int64_t first_ = 0, rows_ = 0;
   std::vector<float> queries_, scores_, weights_, sums_;
@@ -164,7 +153,7 @@ class QueryTile {
 template <class T>
 void attend(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionShape& shape, const Tensor& out, float* logsumexp) {
   const int64_t queries = q.size(0), tiles = pieces_of(queries, kQueryTile), group = shape.heads / shape.kv_heads;
-  const Visibility visible{queries, k.size(1), shape.window, shape.causal};
+  const VisibleKeys visible{queries, k.size(1), shape.window, shape.causal};
   const PackedKeysAndValues<T> packed(k, v);
   const auto* from = q.const_data_ptr<T>();
   auto* to = out.mutable_data_ptr<T>();
