@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """The tinker server compared with `hone sft`: overhead of a request beyond its model passes, several runs in one pass or sequentially, memory of waiting clients.
 
+Several runs are driven twice: over plain HTTP with the SDK's messages, which measures the server, and by the SDK, whose clients in one Python process
+take their own share of this machine's cores. Each row is followed by where its time went.
+
     tools/make_model.py --family qwen2 --size 0.5b --out models/qwen2-0.5b
     bench/tinker_server.py --model models/qwen2-0.5b [--tokens 128] [--steps 4] [--runs 16]
 
@@ -26,6 +29,7 @@ from serve_testing import BINARY, Server  # noqa: E402
 
 import tinker  # noqa: E402
 from tinker import types  # noqa: E402
+from tinker.proto.request_conv import forward_backward_request_to_proto  # noqa: E402
 
 KEY = "tml-bench-0123456789"
 ADAM = types.AdamParams(learning_rate=1e-4)
@@ -39,9 +43,15 @@ class Bench:
     def client(self, rank=8):
         return tinker.ServiceClient(base_url=self.server.url, api_key=KEY).create_lora_training_client(base_model=self.model, rank=rank, train_unembed=False)
 
-    def number(self, name):
+    def numbers(self):
+        """The server's metrics by name, and the processor seconds of both sides."""
         text = self.server.request("GET", "/metrics", headers={"X-API-Key": KEY})[2]
-        return float(re.search(rf"^hone_tinker_{name} (\S+)$", text, re.M)[1])
+        fields = pathlib.Path(f"/proc/{self.server.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        found = {name: float(value) for name, value in re.findall(r"^hone_tinker_(\w+) (\S+)$", text, re.M)}
+        return {**found, "server_cpu": (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), "client_cpu": time.process_time()}
+
+    def number(self, name):
+        return self.numbers()[name]
 
     def resident(self):
         return int(pathlib.Path(f"/proc/{self.server.process.pid}/statm").read_text().split()[1]) * resource.getpagesize()
@@ -81,22 +91,106 @@ def command_line(model, tokens, steps, folder):
     return (seconds(events[-1]["elapsed_time"]) - seconds(events[1]["elapsed_time"])) / (len(events) - 2)
 
 
-def together(bench, clients, tokens, rounds=3):
-    """Seconds per step of all runs, best of `rounds`: sequentially, and by the number of concurrent runs."""
-    data = [datum(tokens)]
+class SdkTenant:
+    def __init__(self, bench, index):
+        self.client = bench.client()
 
-    def step(clients, wait=False):
-        began, sent = time.monotonic(), []
-        for client in clients:
-            sent += [client.forward_backward(data, "cross_entropy"), client.optim_step(ADAM)]
-            if wait:
-                sent[-1].result()
-        for each in sent:
-            each.result()
-        return time.monotonic() - began
-    step(clients)
-    at_once = {count: min(step(clients[:count]) for _ in range(rounds)) for count in (1, 2, 4, 8, 16, 32) if count <= len(clients)}
-    return min(step(clients, wait=True) for _ in range(rounds)), at_once
+    def send(self, data):
+        self.sent = [self.client.forward_backward(data, "cross_entropy"), self.client.optim_step(ADAM)]
+
+    def wait(self):
+        return [each.result() for each in self.sent]
+
+
+class HttpTenant:
+    """The SDK's messages over two connections, one of requests and one of polls."""
+
+    def __init__(self, bench, index):
+        self.run, self.seq = bench.client().model_id, 0
+        self.requests, self.polls = ([socket.create_connection(bench.server.address, 120), b""] for _ in range(2))
+        self.message = None
+
+    def post(self, connection, path, body, kind="json"):
+        head = f"POST /api/v1/{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: {KEY}\r\nAccept: application/x-protobuf\r\nContent-Type: application/{kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+        connection[0].sendall(head.encode() + body)
+
+    @staticmethod
+    def answer(connection):
+        def more():
+            received = connection[0].recv(1 << 16)
+            if not received:
+                raise SystemExit("the server closed a connection")
+            connection[1] += received
+        while b"\r\n\r\n" not in connection[1]:
+            more()
+        head, _, connection[1] = connection[1].partition(b"\r\n\r\n")
+        length = int(re.search(rb"(?i)^content-length: *(\d+)", head, re.M)[1])
+        while len(connection[1]) < length:
+            more()
+        body, connection[1] = connection[1][:length], connection[1][length:]
+        if b" 200 " not in head[:20]:
+            raise SystemExit(f"{head.decode()}\n{body.decode(errors='replace')}")
+        return body
+
+    def poll(self, connection, seq):
+        self.post(connection, "retrieve_future", json.dumps({"request_id": f"{self.run}:{seq}"}).encode())
+
+    def send(self, data):
+        if self.message is None:
+            content = types.ForwardBackwardInput(data=data, loss_fn="cross_entropy")
+            self.message = forward_backward_request_to_proto(types.ForwardBackwardRequest(forward_backward_input=content, model_id=self.run, seq_id=1))
+        self.seq += 2
+        self.message.seq_id = self.seq - 1
+        self.post(self.requests, "forward_backward", self.message.SerializeToString(), "x-protobuf")
+
+    def step(self):
+        self.answer(self.requests)
+        self.poll(self.polls, self.seq - 1)
+        self.post(self.requests, "optim_step", json.dumps({"model_id": self.run, "seq_id": self.seq, "adam_params": {"learning_rate": 1e-4}}).encode())
+
+    def poll_step(self):
+        self.answer(self.requests)
+        self.poll(self.requests, self.seq)
+
+    def wait(self):
+        return [self.answer(self.polls), self.answer(self.requests)]
+
+
+def advance(tenants, data, kind):
+    """A step of each, all at once."""
+    for tenant in tenants:
+        tenant.send(data)
+    for part in (kind.step, kind.poll_step) if kind is HttpTenant else ():
+        for tenant in tenants:
+            part(tenant)
+    for tenant in tenants:
+        tenant.wait()
+
+
+def timed(bench, tenants, data, kind, in_turn):
+    before, began = bench.numbers(), time.monotonic()
+    for group in ([[tenant] for tenant in tenants] if in_turn else [tenants]):
+        advance(group, data, kind)
+    seconds, after = time.monotonic() - began, bench.numbers()
+    return seconds, {name: after[name] - before[name] for name in after}
+
+
+def where(seconds, costs):
+    milliseconds = {name: 1e3 * costs.get(key, 0) for name, key in
+                    (("in passes", "pass_seconds_total"), ("in optimizer steps", "optim_seconds_total"), ("writing results", "commit_seconds_total"), ("waiting for announced requests", "hold_seconds_total"))}
+    return (f"{1e3 * seconds:.0f} ms: {costs['passes_total']:.0f} passes of {costs['runs_in_passes_total'] / max(1, costs['passes_total']):.1f} runs, "
+            + ", ".join(f"{value:.0f} {name}" for name, value in milliseconds.items()) + f"; processor ms: server {1e3 * costs['server_cpu']:.0f}, client {1e3 * costs['client_cpu']:.0f}")
+
+
+def together(bench, tenants, tokens, kind, rounds=5):
+    """Seconds of a step of all runs, best of `rounds`: sequentially and at once, each with where they went; and by the number of concurrent runs."""
+    data = [datum(tokens)]
+    for tenant in tenants:
+        tenant.message = None
+    advance(tenants, data, kind)
+    best = {in_turn: min((timed(bench, tenants, data, kind, in_turn) for _ in range(rounds)), key=lambda each: each[0]) for in_turn in (True, False)}
+    counts = [count for count in (1, 2, 4, 8) if count < len(tenants)]
+    return best[True], best[False], {count: min(timed(bench, tenants[:count], data, kind, False)[0] for _ in range(rounds)) for count in counts}
 
 
 def polls(bench, count=2000):
@@ -135,11 +229,12 @@ def main():
             results.row(f"{opened:.0f} open polls, MB / 200", grown / 1e6, 200, 1, at_most=True)
             wall, inside, step = overhead(bench, arguments.tokens, arguments.steps)
             results.row(f"{shape}: forward_backward of {arguments.tokens} tokens at the client / its passes, s", wall, inside, 1.03, at_most=True)
-            clients = [bench.client() for _ in range(arguments.runs)]
-            for tokens in arguments.run_tokens:
-                apart, at_once = together(bench, clients, tokens)
-                print(f"runs of {tokens} tokens at once, s: " + ", ".join(f"{count}: {seconds:.3f}" for count, seconds in at_once.items()))
-                results.row(f"{shape}: {arguments.runs} runs of {tokens} tokens at once / in turn, s", at_once[arguments.runs], apart, 4, seconds=True)
+            for kind, name, aim in ((HttpTenant, "over HTTP", 4), (SdkTenant, "by the SDK", 4)):
+                tenants = [kind(bench, index) for index in range(arguments.runs)]
+                for tokens in arguments.run_tokens:
+                    apart, at_once, fewer = together(bench, tenants, tokens, kind)
+                    results.row(f"{shape}: {arguments.runs} runs of {tokens} tokens {name} at once / in turn, s", at_once[0], apart[0], aim, seconds=True)
+                    print(f"  at once {where(*at_once)}\n  in turn {where(*apart)}\n  fewer at once, ms: " + ", ".join(f"{count}: {1e3 * seconds:.0f}" for count, seconds in fewer.items()))
         finally:
             bench.server.stop()
         cli = command_line(arguments.model, arguments.tokens, arguments.steps, pathlib.Path(folder))

@@ -46,8 +46,7 @@ class ShortAttentionHead {
     products(q_, k_, static_cast<float>(shape_.scale), weights_);
     products(dout_, v_, 1, dscores_);
     for (int64_t row = 0; row < length_; ++row)
-      differentiate(row, t_.logsumexp[begin * shape_.heads + head * length_ + row],
-                    t_.out + place + row * shape_.heads * d_);
+      differentiate(row, t_.logsumexp[begin * shape_.heads + head * length_ + row], t_.out + place + row * shape_.heads * d_);
     add_transposed_product(weights_, dout_, dv_);
     add_transposed_product(dscores_, q_, dk_);
     for (int64_t key = 0; key < length_; key += kEight)
