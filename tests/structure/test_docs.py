@@ -84,3 +84,20 @@ def test_chinese_pages_have_the_commands_of_the_english_ones(page):
         return [re.sub(r"\s+#.*", "", block, flags=re.M) for block in re.findall(r"```(?:bash|json|yaml)\n(.*?)```", path.read_text(), re.S)]
 
     assert blocks(ROOT / page) == blocks(ROOT / str(page).replace(".zh", ""))
+
+
+@pytest.mark.parametrize("page", sorted(page.name for page in (ROOT / "docs").glob("*.zh.md")))
+def test_chinese_pages_say_what_the_english_ones_say(page):
+    """As many sections and table rows, the same options, variables and functions, and every number."""
+    english, chinese = (re.sub(r"```.*?```", "", (ROOT / "docs" / name).read_text(), flags=re.S) for name in (page.replace(".zh", ""), page))
+    for mark in ("\n## ", "\n|"):
+        assert english.count(mark) == chinese.count(mark), mark
+
+    def names(text):
+        return {name for code in re.findall(r"`([^`]+)`", text) for name in re.findall(r"--[a-z][\w-]*|[A-Z][A-Z0-9]*_[A-Z0-9_]+|[a-z]\w*_\w+", code)}
+
+    def numbers(text):
+        return set(re.findall(r"\d[\d,.]*\d|\d", re.sub(r"`[^`]+`", "", text)))
+
+    assert names(english) == names(chinese)
+    assert numbers(english) <= numbers(chinese)
