@@ -202,15 +202,15 @@ def test_a_result_file_is_tried_before_the_model_is_loaded(swift, tmp_path):
     assert fine.returncode == 0 and len((tmp_path / "deep" / "answers.jsonl").read_text().splitlines()) == 1, fine.stderr
 
 
-def test_a_full_disk_behind_standard_output_is_an_error():
+def test_a_full_disk_behind_standard_output_is_an_error(hone):
     with open("/dev/full", "w") as full:
-        done = subprocess.run([ROOT / "build/bin/hone", "sft", "--help"], stdout=full, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run([hone.path, "sft", "--help"], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 8 and "standard output: no space left" in done.stderr, done
 
 
 @pytest.mark.parametrize("environment, spins", [({}, "2000"), ({"_": "/bin/sh"}, "2000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "passive"}, "0")])
-def test_waiting_threads_spin_briefly_unless_the_user_chooses(environment, spins):
-    shown = subprocess.run([ROOT / "build/bin/hone", "--version"], env={"OMP_DISPLAY_ENV": "VERBOSE", **environment}, capture_output=True, text=True, check=True).stderr
+def test_waiting_threads_spin_briefly_unless_the_user_chooses(hone, environment, spins):
+    shown = subprocess.run([hone.path, "--version"], env={"OMP_DISPLAY_ENV": "VERBOSE", **environment}, capture_output=True, text=True, check=True).stderr
     assert f"GOMP_SPINCOUNT = '{spins}'" in shown, shown
 
 
