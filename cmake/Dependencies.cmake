@@ -141,7 +141,7 @@ endif()
 message(STATUS "Video files (FFmpeg's headers): ${HONE_WITH_VIDEO}")
 
 # Plots of training curves and load tests. Without Cairo, runs say that none are drawn.
-hone_pkg_part(cairo "Plots (Cairo)" "Draw plots by Cairo, when it is there" cairo cairo-svg cairo-png fontconfig)
+hone_pkg_part(cairo "Plots (Cairo)" "Draw plots by Cairo, when it is there" cairo cairo-svg libpng zlib fontconfig)
 
 # Line editing in the terminal chat. Without libedit, lines come as the terminal sends them.
 hone_pkg_part(libedit "Line editing (libedit)" "Edit the lines of a chat by libedit, when it is there" libedit)

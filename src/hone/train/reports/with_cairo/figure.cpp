@@ -7,6 +7,7 @@
 
 #include "hone/train/reports/axis.h"
 #include "hone/train/reports/with_cairo/drawing.h"
+#include "hone/train/reports/with_cairo/png.h"
 
 namespace hone::train {
 namespace {
@@ -194,9 +195,8 @@ std::string png_of(const Figure& figure) {
                   &cairo_surface_destroy);
   Drawing drawing(surface.get(), kPixelsPerUnit);
   draw_figure(drawing, figure);
-  std::string bytes;
-  check(cairo_surface_write_to_png_stream(surface.get(), &append, &bytes));
-  return bytes;
+  check(cairo_surface_status(surface.get()));
+  return encode_png(surface.get());
 }
 
 std::string svg_of(const Figure& figure) {
