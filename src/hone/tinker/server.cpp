@@ -90,7 +90,13 @@ class TinkerServer : public TinkerService {
                found.route->path == kTwinkleProcessor) {
       co_await answer_twinkle(exchange, *found.route, call);
     } else {
-      auto response = co_await workers_.run([&] { return answered(*found.route, call); });
+      std::optional<ModelLoop::Announcement> announcement;
+      if (found.route->is_training()) call.announcement = &announcement.emplace(loop_);
+      auto response = co_await workers_.run([&] {
+        auto made = answered(*found.route, call);
+        announcement.reset();
+        return made;
+      });
       co_await exchange.respond(std::move(response));
     }
   }
@@ -192,7 +198,7 @@ class TinkerServer : public TinkerService {
 
 int run_tinker_server(model::CausalLM& model, engine::Engine& engine, const serve::ServedModel& served,
                       const TinkerConfig& config) {
-  const train::RunLock lock(config.model.root);  // one server per folder; checked before opening the port
+  const train::RunLock lock(config.model.root, "tinker_dir");  // one server per folder; checked before opening the port
   return TinkerServer(model, engine, served, config).run();
 }
 

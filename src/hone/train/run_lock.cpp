@@ -53,12 +53,12 @@ bool still_there(int fd, const fs::path& path) {
 
 }  // namespace
 
-RunLock::RunLock(const fs::path& folder) : path_(folder / kLockFile) {
+RunLock::RunLock(const fs::path& folder, const char* setting) : path_(folder / kLockFile) {
   for (;;) {
     fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd_ < 0)
       throw UserError(ExitCode::usage, fmt::format("{}: cannot be opened: {}", path_.string(), std::strerror(errno)),
-                      "name another `output_dir`");
+                      fmt::format("name another `{}`", setting));
     if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) {
       if (still_there(fd_, path_)) break;  // else a run that just ended removed it
       ::close(fd_);
@@ -69,7 +69,7 @@ RunLock::RunLock(const fs::path& folder) : path_(folder / kLockFile) {
       auto who = holder(fd_);
       ::close(std::exchange(fd_, -1));
       throw UserError(ExitCode::usage, fmt::format("{} is being written to by {}", folder.string(), who),
-                      "wait for it or stop it, or name another `output_dir`");
+                      fmt::format("wait for it or stop it, or name another `{}`", setting));
     }
     log::warning("{}: this file system has no locks ({}); see that no other run writes here", path_.string(),
                  std::strerror(cause));

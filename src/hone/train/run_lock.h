@@ -7,8 +7,8 @@ namespace hone::train {
 // Locks `folder` during its lifetime. The system releases the lock when the process ends, however it ends.
 class RunLock {
  public:
-  // Throws UserError(usage) naming the process that holds it.
-  explicit RunLock(const fs::path& folder);
+  // Throws UserError(usage) naming the process that holds it. `setting` is the option that names the folder.
+  explicit RunLock(const fs::path& folder, const char* setting = "output_dir");
   ~RunLock();
   RunLock(const RunLock&) = delete;
 

@@ -23,13 +23,25 @@ namespace {
 constexpr double kCacheShare = 0.5;  // share of the memory left by the weights on an accelerator; training passes use the rest
 constexpr const char* kOnlyTenant = "default";
 
-// Access requires a key: one is generated if none is given.
-void add_keys(const TinkerArguments& args, const std::string& given, const fs::path& root, tinker::Keys& keys) {
+void add_keys(const TinkerArguments& args, const std::string& given, tinker::Keys& keys) {
   if (args.api_keys.has_value()) keys.add_file(*args.api_keys);
   if (!given.empty()) keys.add(kOnlyTenant, given);
-  if (!keys.empty()) return;
-  const auto file = root / "api_key";
-  keys.add(kOnlyTenant, tinker::own_key(file));
+}
+
+// Access requires a key: one is generated if none is given.
+void make_state_folder(const Options& options, tinker::TinkerConfig& config) {
+  const TinkerArguments args(options);
+  try {
+    fs::create_directories(config.model.root);
+    fs::permissions(config.model.root, fs::perms::owner_all);
+  } catch (const fs::filesystem_error& problem) {
+    throw UserError(ExitCode::usage, fmt::format("{} {}: {}", args.tinker_dir.flag(), *args.tinker_dir, problem.code().message()),
+                    "name a folder that can be written");
+  }
+  if (!config.keys.empty()) return;
+  const auto file = config.model.root / "api_key";
+  config.keys.add(kOnlyTenant, tinker::own_key(file));
+  config.model.tenants = config.keys.limits();
   log::info("no API key was given; clients use the one in {}: export TINKER_API_KEY=$(cat {})", file.string(), file.string());
 }
 
@@ -43,9 +55,7 @@ tinker::TinkerConfig tinker_config(const Options& options) {
   tinker::TinkerConfig config;
   config.http = server_config(options, false);
   config.model.root = fs::absolute(*args.tinker_dir);
-  fs::create_directories(config.model.root);
-  fs::permissions(config.model.root, fs::perms::owner_all);
-  add_keys(args, config.http.api_key, config.model.root, config.keys);
+  add_keys(args, config.http.api_key, config.keys);
   config.model.batch_tokens = *args.train_batch_tokens;
   config.model.checkpoint_bytes = static_cast<int64_t>(*args.max_checkpoint_gb * 1e9);
   config.model.engine = config.http.engine;
@@ -67,8 +77,7 @@ int serve_gateway(const Options& options) {
   const TinkerArguments args(options);
   tinker::GatewayConfig config;
   config.http = server_config(options, false);
-  if (args.api_keys.has_value()) config.keys.add_file(*args.api_keys);
-  if (!config.http.api_key.empty()) config.keys.add(kOnlyTenant, config.http.api_key);
+  add_keys(args, config.http.api_key, config.keys);
   if (config.keys.empty())
     throw UserError(ExitCode::usage, fmt::format("{} without {} or an API key", args.worker_urls.flag(), args.api_keys.flag()),
                     "give the gateway the keys that its workers have");
@@ -115,6 +124,7 @@ int serve_tinker_command(const Options& options) {
   auto config = tinker_config(options);  // reports errors in it before loading the model
   serve::require_port(config.http);
   const auto folder = hub::locate_model(ModelArguments(options).model.required(), *HubArguments(options).model_revision);
+  make_state_folder(options, config);
   std::shared_ptr<const text::Tokenizer> tokenizer = text::load_tokenizer(folder, new_tokens(options));
   const auto model = load_model(options, folder, *tokenizer);
   engine::Engine engine(*model, tokenizer, engine_beside_training(options));

@@ -52,7 +52,8 @@ struct Services {
 struct Call {
   std::string tenant;
   const serve::HttpRequest& request;
-  std::vector<std::string> parts;  // of the path, where its route has {}
+  std::vector<std::string> parts;                   // of the path, where its route has {}
+  ModelLoop::Announcement* announcement = nullptr;  // of a training request
 };
 
 using Handler = serve::HttpResponse (*)(Services& services, const Call& call);

@@ -9,6 +9,8 @@ struct Route {
   Handler handler;                // null: the server's own
   bool is_open = false;           // without a key
   bool is_audited = false;        // a line in the audit log
+
+  bool is_training() const { return handler == forward_backward || handler == forward || handler == optim_step; }
 };
 
 inline constexpr std::string_view kRetrieveFuture = "/api/v1/retrieve_future", kHealth = "/api/v1/healthz",

@@ -21,10 +21,10 @@ serve::HttpResponse accepted(const std::string& run, int64_t seq) {
 serve::HttpResponse submit(Services& services, const Call& call, const std::string& model_id, StoredRequest request,
                            int64_t tokens = 0) {
   const auto run = run_named(services, call, model_id);
+  if (call.announcement) call.announcement->name_run(run.id);
   if (run.unloaded) throw serve::ApiError(400, "this model was unloaded", "model_id");
   if (request.seq < 1) throw serve::ApiError(400, fmt::format("seq_id is {}; the first is 1", request.seq), "seq_id");
   if (!services.store.request(run.id, request.seq)) require_room(services, call.tenant, tokens);  // not for a retry
-  const auto announced = services.loop.announce(run.id);
   const auto seq = request.seq;
   const auto added = services.store.add_request(run.id, std::move(request));
   if (added == Store::Added::differs)

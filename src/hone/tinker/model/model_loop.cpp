@@ -48,14 +48,21 @@ void ModelLoop::submit(const std::string& run, int64_t seq) {
   ready_.notify_one();
 }
 
-std::shared_ptr<void> ModelLoop::announce(const std::string& run) {
-  std::lock_guard lock(mutex_);
-  ++announced_[run];
-  return {nullptr, [this, run](void*) {
-            std::lock_guard done(mutex_);
-            if (--announced_[run] == 0) announced_.erase(run);
-            ready_.notify_one();
-          }};
+ModelLoop::Announcement::Announcement(ModelLoop& loop) : loop_(loop) {
+  std::lock_guard lock(loop_.mutex_);
+  loop_.announced_[this] = "";
+}
+
+void ModelLoop::Announcement::name_run(const std::string& run) {
+  std::lock_guard lock(loop_.mutex_);
+  loop_.announced_[this] = run;
+  loop_.ready_.notify_one();
+}
+
+ModelLoop::Announcement::~Announcement() {
+  std::lock_guard lock(loop_.mutex_);
+  loop_.announced_.erase(this);
+  loop_.ready_.notify_one();
 }
 
 // Without a timeout the thread only checks for work.
@@ -135,12 +142,13 @@ std::vector<ModelLoop::Turn> ModelLoop::next_turns() {
 // Requests that arrive together are on the disk a commit apart. Those announced later are not waited for, nor those of a run that
 // has a turn: the wait is a commit or two, and none for a client that is alone.
 void ModelLoop::wait_for_announced(std::unique_lock<std::mutex>& lock) {
-  std::set<std::string> awaited;
-  for (const auto& [run, requests] : announced_) awaited.insert(run);
+  auto awaited = announced_;
   auto have_come = [&] {
-    std::erase_if(awaited, [&](const std::string& run) {
-      const auto line = lines_.find(run);
-      return !announced_.contains(run) || (line != lines_.end() && line->second.has_turn());
+    std::erase_if(awaited, [&](const auto& each) {
+      const auto announced = announced_.find(each.first);
+      if (announced == announced_.end()) return true;
+      const auto line = lines_.find(announced->second);
+      return line != lines_.end() && line->second.has_turn();
     });
     return awaited.empty();
   };

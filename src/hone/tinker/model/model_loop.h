@@ -42,9 +42,17 @@ class ModelLoop {
   void start();  // with what an earlier process left undone
   // Thread-safe. A request runs after all earlier ones of its run.
   void submit(const std::string& run, int64_t seq);
-  // During the lifetime of the value, a request of this run is about to be submitted: a round that would start waits for it, so
-  // that they share passes.
-  [[nodiscard]] std::shared_ptr<void> announce(const std::string& run);
+  // During its lifetime, a request is about to be submitted: a round that would start waits for it, so that they share passes.
+  class Announcement {
+   public:
+    explicit Announcement(ModelLoop& loop);
+    ~Announcement();
+    Announcement(const Announcement&) = delete;
+    void name_run(const std::string& run);  // a run that has a turn already joins without it
+
+   private:
+    ModelLoop& loop_;
+  };
   void sample(SampleJob job);
   void unload(const std::string& run);
   void stop();  // behind the present request
@@ -135,8 +143,8 @@ class ModelLoop {
   std::mutex mutex_;
   std::condition_variable ready_;
   std::deque<std::function<void()>> commands_;
-  std::map<std::string, Line> lines_;        // by run
-  std::map<std::string, size_t> announced_;  // requests by run
+  std::map<std::string, Line> lines_;                     // by run
+  std::map<const Announcement*, std::string> announced_;  // with their runs; "": not known yet
   uint64_t turns_ = 0;
   Stats stats_;
   bool stopping_ = false;

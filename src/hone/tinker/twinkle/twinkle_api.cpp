@@ -132,8 +132,9 @@ Json TwinkleApi::add_adapter(const Call& call, const Json& body) {
 
 asio::awaitable<std::string> TwinkleApi::perform(Turn& turn, const char* kind, std::string body, int64_t tokens) {
   const auto seq = co_await workers_.run([&] {
+    ModelLoop::Announcement announcement(services_.loop);
+    announcement.name_run(turn.run);
     require_room(services_, turn.call.tenant, tokens);
-    const auto announced = services_.loop.announce(turn.run);
     const auto number =
         services_.store.append_request(turn.run, {.kind = kind, .body = std::move(body), .result = {}, .content_type = {}});
     services_.loop.submit(turn.run, number);
