@@ -30,7 +30,7 @@ void write_rows(png_structp png, png_infop info, cairo_surface_t* surface) {
   const int height = cairo_image_surface_get_height(surface), stride = cairo_image_surface_get_stride(surface);
   png_set_IHDR(png, info, static_cast<uint32_t>(cairo_image_surface_get_width(surface)), static_cast<uint32_t>(height), 8,
                PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-  png_set_filter(png, PNG_FILTER_TYPE_BASE, PNG_FILTER_NONE);
+  png_set_filter(png, PNG_FILTER_TYPE_BASE, PNG_FILTER_SUB);  // a run of any one color is a run of zeros
   png_set_compression_strategy(png, Z_RLE);
   png_write_info(png, info);
   // A pixel is a 32-bit number whose high byte is unused.
