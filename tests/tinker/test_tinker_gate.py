@@ -1,11 +1,13 @@
 """Who is let in, what they see of each other, and what bad requests are answered."""
 import json
 import socket
+import subprocess
 import time
 
 import pytest
 import tinker
 from tinker import types
+from serve_testing import BINARY
 from tinker_testing import ALICE, BOB, MODEL, datum, rows
 
 
@@ -86,13 +88,19 @@ def test_bad_requests_fail_and_do_not_stall(server, run, tokenizer):
     good = [datum(tokens, targets, weights=[1.0] * len(targets))]
     for bad, config, why in (([datum(tokens, targets)], None, 'needs "weights"'), ([datum(tokens, targets[:-1], weights=[1.0] * (len(targets) - 1))], None, "target_tokens has"),
                              ([datum(tokens, [4000] * len(targets), weights=[1.0] * len(targets))], None, "token 4000"), ([datum([3] * 1025, [3] * 1025, weights=[1.0] * 1025)], None, "the context holds 1024"),
-                             (good, {"beta": 1.0}, "not a setting of cross_entropy"), ([datum(tokens, targets, weights=[float("nan")] * len(targets))], None, "the loss is NaN")):
+                             ([datum(tokens, [target + 0.5 for target in targets], weights=[1.0] * len(targets))], None, "expected token ids"), (good, {"beta": 1.0}, "not a setting of cross_entropy"), ([datum(tokens, targets, weights=[float("nan")] * len(targets))], None, "the loss is NaN")):
         with pytest.raises(tinker.RequestFailedError, match=why):
             client.forward_backward(bad, "cross_entropy", config).result()
         with pytest.raises(tinker.RequestFailedError, match="its gradients were dropped"):
             client.optim_step(types.AdamParams()).result()
     with pytest.raises(tinker.RequestFailedError, match="expected one of cross_entropy"):
         client.forward(good, "hinge").result()
+    for params, why in (({"beta1": 1.0}, "beta1 is 1.0"), ({"beta2": 1.0}, "beta2 is 1.0"), ({"learning_rate": float("nan")}, "learning_rate is null"), ({"learning_rate": -1.0}, "learning_rate is -1.0")):
+        client.forward_backward(good, "cross_entropy").result()
+        with pytest.raises(tinker.RequestFailedError, match=why):
+            client.optim_step(types.AdamParams(**params)).result()
+    with pytest.raises(tinker.RequestFailedError, match="ttl_seconds is 0; expected at least 1 "):
+        client.save_state("soon", ttl_seconds=0).result()
     with pytest.raises(tinker.RequestFailedError, match="letters, digits"):
         client.save_state("../../up").result()
     client.forward_backward(good, "cross_entropy").result()
@@ -101,6 +109,16 @@ def test_bad_requests_fail_and_do_not_stall(server, run, tokenizer):
         server.service().create_lora_training_client(base_model="another/model")
     with pytest.raises(tinker.BadRequestError, match="1 to 256"):
         server.service().create_lora_training_client(base_model=MODEL, rank=100000)
+
+
+def test_a_wrong_command_line_leaves_no_folder(server, tmp_path):
+    """Nothing is written before the model is found; a folder that cannot be written or belongs to another server is named with its option."""
+    taken = server.process.args[server.process.args.index("--tinker_dir") + 1]
+    for words, why in ((["--tinker_dir", tmp_path / "a"], "--model is required"), (["--tinker_dir", tmp_path / "a", "--model", tmp_path / "none"], "no such folder"),
+                       (["--tinker_dir", "/proc/a", "--model", MODEL], "--tinker_dir /proc/a: "), (["--tinker_dir", taken, "--model", MODEL], "name another --tinker_dir")):
+        done = subprocess.run([BINARY, "serve-tinker", "--port", "0", *map(str, words)], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 2 and why in done.stderr, done.stderr
+    assert not (tmp_path / "a").exists()
 
 
 def test_damaged_bytes_are_errors(server, run):

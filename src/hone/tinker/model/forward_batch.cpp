@@ -33,6 +33,9 @@ void check_datum(const Datum& datum, const TokenLoss& loss, int64_t max_length, 
   if (length > max_length) throw RequestError(fmt::format("a datum has {} tokens; the context holds {}", length, max_length));
   loss.check(datum);
   check_tokens(datum.tokens, vocabulary, "model_input");
+  for (double value : targets_in(datum).values)
+    if (!(std::abs(value) < 1e15) || std::floor(value) != value)
+      throw RequestError(fmt::format("target_tokens contains {}; expected token ids", value));
   check_tokens(target_tokens(datum), vocabulary, "target_tokens");
 }
 

@@ -34,7 +34,9 @@ int64_t integer_field(const Json& body, const char* name, int64_t otherwise, int
     wrong_field(value, name, "a whole number of 64 bits");
   if (!value.is_number_integer()) wrong_field(value, name, "a whole number");
   const auto number = value.get<int64_t>();
-  if (number < low || number > high) wrong_field(value, name, fmt::format("{} to {}", low, high));
+  const bool has_end = high != std::numeric_limits<int64_t>::max();
+  if (number < low || number > high)
+    wrong_field(value, name, has_end ? fmt::format("{} to {}", low, high) : fmt::format("at least {}", low));
   return number;
 }
 
