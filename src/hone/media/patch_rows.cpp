@@ -29,34 +29,32 @@ struct PatchShape {
   size_t values() const { return 3 * frames * width * width; }
 };
 
-// The bytes of one line of a patch, read word by word.
+// Byte `i` of a line of `kBytes` bytes, out of the word that holds it: the bytes of a word are read at once.
 template <size_t kBytes>
-class PatchLine {
- public:
-  explicit PatchLine(const uint8_t* from) {
-    for (size_t i = 0; i < kWords; ++i) std::memcpy(&words_[i], from + begin_of(i), 8);
-  }
-  uint8_t operator[](size_t i) const { return static_cast<uint8_t>(words_[i / 8] >> (8 * (i - begin_of(i / 8)))); }
-
- private:
+uint8_t byte_of_line(const uint8_t* line, size_t i) {
   static_assert(std::endian::native == std::endian::little && kBytes >= 8);
-  static constexpr size_t kWords = (kBytes + 7) / 8;
-  static constexpr size_t begin_of(size_t word) { return std::min(8 * word, kBytes - 8); }
-  uint64_t words_[kWords];
-};
+  const size_t begin = std::min(i / 8 * 8, kBytes - 8);
+  uint64_t word;
+  std::memcpy(&word, line + begin, sizeof word);
+  return static_cast<uint8_t>(word >> (8 * (i - begin)));
+}
 
 // One channel of a line. Common widths are looked up four samples at a time.
 template <size_t kWidth>
-void fill_line(const uint8_t* samples, const std::array<float, 256>& values, size_t, float* to) {
+void fill_line(const uint8_t* __restrict samples, const std::array<float, 256>& values, size_t, float* __restrict to) {
   using Four = float __attribute__((vector_size(16)));
-  const PatchLine<3 * kWidth - 2> line(samples);
+  using Two = float __attribute__((vector_size(8)));
+  static_assert(kWidth % 2 == 0);
+  auto value = [&](size_t x) { return values[byte_of_line<3 * kWidth - 2>(samples, 3 * x)]; };
 #pragma GCC unroll 4
   for (size_t x = 0; x + 4 <= kWidth; x += 4) {
-    const Four four{values[line[3 * x]], values[line[3 * x + 3]], values[line[3 * x + 6]], values[line[3 * x + 9]]};
+    const Four four{value(x), value(x + 1), value(x + 2), value(x + 3)};
     std::memcpy(to + x, &four, sizeof four);
   }
-#pragma GCC unroll 3
-  for (size_t x = kWidth / 4 * 4; x < kWidth; ++x) to[x] = values[line[3 * x]];
+  if constexpr (kWidth % 4 != 0) {
+    const Two two{value(kWidth - 2), value(kWidth - 1)};
+    std::memcpy(to + kWidth - 2, &two, sizeof two);
+  }
 }
 
 template <>

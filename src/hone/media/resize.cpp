@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "hone/base/error.h"
+#include "hone/media/column_taps.h"
 #include "hone/media/pixel_memory.h"
 #include "hone/media/resize_rows.h"
 
@@ -89,6 +90,7 @@ class WidenedRows {
         rows_(width == image.size.width ? 0 : (most + kRowsAtOnce) * stride_) {
     if (width == image.size.width) return;
     table_.emplace(image.size.width, width, filter);
+    columns_.emplace(table_->taps(), static_cast<size_t>(image.channels));
     // Reads must not go past the image: rows that end near its end are copied. Narrow images have several such rows.
     const size_t copied = std::min(height(), (kReadBehind + in_stride_ - 1) / in_stride_);
     first_copied_ = height() - copied;
@@ -121,13 +123,14 @@ class WidenedRows {
           row >= first_copied_ ? last_rows_.data() + (row - first_copied_) * in_stride_ : image_.pixels.data() + row * in_stride_;
       to[i] = rows_.data() + (row - first_) * stride_;
     }
-    resize_columns(from, to, table_->taps(), static_cast<size_t>(image_.channels));
+    resize_columns(from, to, *columns_);
     end_ += added;
   }
 
   const Image& image_;
   const size_t in_stride_, stride_;
   std::optional<TapTable> table_;
+  std::optional<ColumnTaps> columns_;
   size_t first_copied_ = 0, first_ = 0, end_ = 0;
   std::vector<uint8_t> last_rows_;
   ScratchPixels rows_;

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "hone/media/column_taps.h"
+
 namespace hone::media {
 namespace {
 
@@ -26,25 +28,40 @@ struct DigitSums {
 
 HONE_RESIZE_DOTS_INLINE DigitSums sums_from(int32_t start) { return {vdupq_n_s32(start), vdupq_n_s32(0), vdupq_n_s32(0)}; }
 
-// Four samples of four lanes each; Taps::start contains the correction for the change of sign.
+// Taps::start contains the correction for the change of sign.
+HONE_RESIZE_DOTS_INLINE int8x16_t with_sign(uint8x16_t samples) {
+  return vreinterpretq_s8_u8(veorq_u8(samples, vdupq_n_u8(0x80)));
+}
+
+// Four samples of four lanes each.
 HONE_RESIZE_DOTS_INLINE void add_dots(DigitSums& sums, uint8x16_t samples, int8x16_t digits) {
-  const int8x16_t signed_samples = vreinterpretq_s8_u8(veorq_u8(samples, vdupq_n_u8(0x80)));
+  const int8x16_t signed_samples = with_sign(samples);
   sums.low = vdotq_laneq_s32(sums.low, signed_samples, digits, 0);
   sums.middle = vdotq_laneq_s32(sums.middle, signed_samples, digits, 1);
   sums.high = vdotq_laneq_s32(sums.high, signed_samples, digits, 2);
 }
 
 // The total without its lowest 16 bits: flooring digit by digit equals flooring once.
+HONE_RESIZE_DOTS_INLINE int32x4_t upper_bits(const DigitSums& sums) {
+  return vsraq_n_s32(sums.high, vsraq_n_s32(sums.middle, sums.low, 8), 8);
+}
+
+HONE_RESIZE_DOTS_INLINE int16x8_t lower_halves(int32x4_t a, int32x4_t b) {
+  return vuzp1q_s16(vreinterpretq_s16_s32(a), vreinterpretq_s16_s32(b));
+}
+
 HONE_RESIZE_DOTS_INLINE int16x8_t upper_halves(const DigitSums& a, const DigitSums& b) {
-  const int32x4_t high_a = vsraq_n_s32(a.high, vsraq_n_s32(a.middle, a.low, 8), 8),
-                  high_b = vsraq_n_s32(b.high, vsraq_n_s32(b.middle, b.low, 8), 8);
-  return vuzp1q_s16(vreinterpretq_s16_s32(high_a), vreinterpretq_s16_s32(high_b));
+  return lower_halves(upper_bits(a), upper_bits(b));
 }
 
 // Clamps to 0 … 255.
-HONE_RESIZE_DOTS_INLINE uint8x16_t samples_of(const DigitSums& a, const DigitSums& b, const DigitSums& c, const DigitSums& d) {
+HONE_RESIZE_DOTS_INLINE uint8x16_t clamped(int16x8_t first, int16x8_t second) {
   constexpr int kBitsLeft = kWeightBits - 16;
-  return vqshrun_high_n_s16(vqshrun_n_s16(upper_halves(a, b), kBitsLeft), upper_halves(c, d), kBitsLeft);
+  return vqshrun_high_n_s16(vqshrun_n_s16(first, kBitsLeft), second, kBitsLeft);
+}
+
+HONE_RESIZE_DOTS_INLINE uint8x16_t samples_of(const DigitSums& a, const DigitSums& b, const DigitSums& c, const DigitSums& d) {
+  return clamped(upper_halves(a, b), upper_halves(c, d));
 }
 
 // Writes four bytes if the row has room; the next pixel overwrites its own part.
@@ -53,6 +70,11 @@ HONE_RESIZE_DOTS_INLINE void store_lane(uint8x16_t samples, uint8_t* to, bool is
   const uint32_t pixel = vgetq_lane_u32(vreinterpretq_u32_u8(samples), kRow);
   if (is_inside) return void(std::memcpy(to, &pixel, sizeof pixel));
   std::memcpy(to, &pixel, kChannels);
+}
+
+HONE_RESIZE_DOTS_INLINE void store_sixteen(uint8x16_t samples, uint8_t* row, size_t at, size_t row_size) {
+  if (at + 16 <= row_size) return vst1q_u8(row + at, samples);
+  std::memcpy(row + at, &samples, row_size - at);
 }
 
 template <size_t kChannels>
@@ -84,45 +106,156 @@ HONE_RESIZE_DOTS void columns_by_dots(const uint8_t* const* rows, uint8_t* const
   }
 }
 
+// The digits of the weights of four taps in every lane.
+struct Digits {
+  int8x16_t low, middle, high;
+};
+
+// upper_bits of the sums of taps that fit one step: the sum of a digit begins with the upper bits of the lower ones.
+HONE_RESIZE_DOTS_INLINE int32x4_t sum_of_step(uint8x16_t samples, const Digits& digits, int32x4_t start) {
+  const int8x16_t signed_samples = with_sign(samples);
+  const int32x4_t low = vdotq_s32(start, signed_samples, digits.low);
+  const int32x4_t middle = vdotq_s32(vshrq_n_s32(low, 8), signed_samples, digits.middle);
+  return vdotq_s32(vshrq_n_s32(middle, 8), signed_samples, digits.high);
+}
+
+HONE_RESIZE_DOTS_INLINE Digits digits_of(const ColumnTaps::Step& step) {
+  return {vld1q_s8(step.low), vld1q_s8(step.middle), vld1q_s8(step.high)};
+}
+
+HONE_RESIZE_DOTS_INLINE int32x4_t sum_of_steps(const uint8_t* row, size_t pixel_bytes, const ColumnTaps::Step* step,
+                                               const ColumnTaps::Quad& quad) {
+  DigitSums sums{vld1q_s32(quad.start), vdupq_n_s32(0), vdupq_n_s32(0)};
+  for (size_t i = 0; i < quad.steps; ++i, ++step, row += kTapsAtOnce * pixel_bytes) {
+    const int8x16_t samples = with_sign(vqtbl1q_u8(vld1q_u8(row), vld1q_u8(step->places)));
+    const auto digits = digits_of(*step);
+    sums.low = vdotq_s32(sums.low, samples, digits.low);
+    sums.middle = vdotq_s32(sums.middle, samples, digits.middle);
+    sums.high = vdotq_s32(sums.high, samples, digits.high);
+  }
+  return upper_bits(sums);
+}
+
+// Four adjacent output samples of each of four rows.
+struct QuadOfRows {
+  int32x4_t a, b, c, d;
+};
+
+HONE_RESIZE_DOTS_INLINE QuadOfRows next_quad(const uint8_t* const* rows, size_t pixel_bytes, const ColumnTaps::Quad& quad,
+                                             const ColumnTaps::Step*& next) {
+  const auto* const step = next;
+  next += quad.steps;
+  const uint8_t *const a = rows[0] + quad.first, *const b = rows[1] + quad.first, *const c = rows[2] + quad.first,
+                       *const d = rows[3] + quad.first;
+  if (quad.steps > 1)
+    return {sum_of_steps(a, pixel_bytes, step, quad), sum_of_steps(b, pixel_bytes, step, quad),
+            sum_of_steps(c, pixel_bytes, step, quad), sum_of_steps(d, pixel_bytes, step, quad)};
+  const auto digits = digits_of(*step);
+  const uint8x16_t places = vld1q_u8(step->places);
+  const int32x4_t start = vld1q_s32(quad.start);
+  return {
+      sum_of_step(vqtbl1q_u8(vld1q_u8(a), places), digits, start), sum_of_step(vqtbl1q_u8(vld1q_u8(b), places), digits, start),
+      sum_of_step(vqtbl1q_u8(vld1q_u8(c), places), digits, start), sum_of_step(vqtbl1q_u8(vld1q_u8(d), places), digits, start)};
+}
+
+// Four quads are sixteen bytes of a row.
+HONE_RESIZE_DOTS void columns_by_quads(const uint8_t* const* rows, uint8_t* const* out, const ColumnTaps& taps) {
+  static_assert(kRowsAtOnce == 4 && kTapsAtOnce == 4);
+  const auto quads = taps.quads();
+  const size_t pixel_bytes = taps.channels(), row_size = taps.samples();
+  const ColumnTaps::Step* step = taps.steps();
+  for (size_t i = 0; i < quads.size(); i += 4) {
+    const auto first = next_quad(rows, pixel_bytes, quads[i], step), second = next_quad(rows, pixel_bytes, quads[i + 1], step);
+    const int16x8_t a = lower_halves(first.a, second.a), b = lower_halves(first.b, second.b), c = lower_halves(first.c, second.c),
+                    d = lower_halves(first.d, second.d);
+    const auto third = next_quad(rows, pixel_bytes, quads[i + 2], step),
+               fourth = next_quad(rows, pixel_bytes, quads[i + 3], step);
+    const uint8x16_t sixteen_a = clamped(a, lower_halves(third.a, fourth.a)),
+                     sixteen_b = clamped(b, lower_halves(third.b, fourth.b)),
+                     sixteen_c = clamped(c, lower_halves(third.c, fourth.c)),
+                     sixteen_d = clamped(d, lower_halves(third.d, fourth.d));
+    store_sixteen(sixteen_a, out[0], 4 * i, row_size), store_sixteen(sixteen_b, out[1], 4 * i, row_size);
+    store_sixteen(sixteen_c, out[2], 4 * i, row_size), store_sixteen(sixteen_d, out[3], 4 * i, row_size);
+  }
+}
+
+// Sixteen adjacent samples of four rows, those of a column adjacent.
+struct ColumnsOfFour {
+  uint8x16_t a, b, c, d;
+};
+
+HONE_RESIZE_DOTS_INLINE ColumnsOfFour columns_of_four(const uint8_t* a, const uint8_t* b, const uint8_t* c, const uint8_t* d) {
+  const uint8x16_t first = vld1q_u8(a), second = vld1q_u8(b), third = vld1q_u8(c), fourth = vld1q_u8(d);
+  const uint16x8_t early = vreinterpretq_u16_u8(vzip1q_u8(first, second)),
+                   early_above = vreinterpretq_u16_u8(vzip2q_u8(first, second)),
+                   late = vreinterpretq_u16_u8(vzip1q_u8(third, fourth)),
+                   late_above = vreinterpretq_u16_u8(vzip2q_u8(third, fourth));
+  return {vreinterpretq_u8_u16(vzip1q_u16(early, late)), vreinterpretq_u8_u16(vzip2q_u16(early, late)),
+          vreinterpretq_u8_u16(vzip1q_u16(early_above, late_above)), vreinterpretq_u8_u16(vzip2q_u16(early_above, late_above))};
+}
+
 // Sixteen adjacent samples. Taps past the last row have weight 0 and refer to that row.
 HONE_RESIZE_DOTS_INLINE uint8x16_t sixteen_of_rows(const uint8_t* row, size_t width, const Taps& taps) {
   DigitSums a = sums_from(taps.start), b = a, c = a, d = a;
   const uint8_t* const last = row + (taps.count - 1) * width;
   const int8_t* digits = taps.digits;
   for (size_t i = 0; i < taps.count; i += kTapsAtOnce, digits += kDigitBytes, row += kTapsAtOnce * width) {
-    const uint8x16_t first = vld1q_u8(row), second = vld1q_u8(std::min(row + width, last)),
-                     third = vld1q_u8(std::min(row + 2 * width, last)), fourth = vld1q_u8(std::min(row + 3 * width, last));
-    const uint16x8_t early = vreinterpretq_u16_u8(vzip1q_u8(first, second)),
-                     early_above = vreinterpretq_u16_u8(vzip2q_u8(first, second)),
-                     late = vreinterpretq_u16_u8(vzip1q_u8(third, fourth)),
-                     late_above = vreinterpretq_u16_u8(vzip2q_u8(third, fourth));
+    const auto columns =
+        columns_of_four(row, std::min(row + width, last), std::min(row + 2 * width, last), std::min(row + 3 * width, last));
     const int8x16_t weights = vld1q_s8(digits);
-    add_dots(a, vreinterpretq_u8_u16(vzip1q_u16(early, late)), weights);
-    add_dots(b, vreinterpretq_u8_u16(vzip2q_u16(early, late)), weights);
-    add_dots(c, vreinterpretq_u8_u16(vzip1q_u16(early_above, late_above)), weights);
-    add_dots(d, vreinterpretq_u8_u16(vzip2q_u16(early_above, late_above)), weights);
+    add_dots(a, columns.a, weights), add_dots(b, columns.b, weights);
+    add_dots(c, columns.c, weights), add_dots(d, columns.d, weights);
   }
   return samples_of(a, b, c, d);
 }
 
+// The same with taps that fit one step.
+struct RowOfFour {
+  HONE_RESIZE_DOTS_INLINE explicit RowOfFour(const uint8_t* rows, size_t width, const Taps& taps)
+      : start(vdupq_n_s32(taps.start)), first(rows) {
+    const int32x4_t lanes = vreinterpretq_s32_s8(vld1q_s8(taps.digits));
+    digits = {vreinterpretq_s8_s32(vdupq_laneq_s32(lanes, 0)), vreinterpretq_s8_s32(vdupq_laneq_s32(lanes, 1)),
+              vreinterpretq_s8_s32(vdupq_laneq_s32(lanes, 2))};
+    const uint8_t* const last = rows + (taps.count - 1) * width;
+    second = std::min(rows + width, last), third = std::min(rows + 2 * width, last), fourth = std::min(rows + 3 * width, last);
+  }
+
+  HONE_RESIZE_DOTS_INLINE uint8x16_t sixteen(size_t x) const {
+    const auto columns = columns_of_four(first + x, second + x, third + x, fourth + x);
+    return clamped(lower_halves(sum_of_step(columns.a, digits, start), sum_of_step(columns.b, digits, start)),
+                   lower_halves(sum_of_step(columns.c, digits, start), sum_of_step(columns.d, digits, start)));
+  }
+
+  Digits digits;
+  int32x4_t start;
+  const uint8_t *first, *second, *third, *fourth;
+};
+
 HONE_RESIZE_DOTS void row_by_dots(const uint8_t* rows, uint8_t* out, size_t width, const Taps& taps) {
-  for (size_t x = 0; x + 16 <= width; x += 16) vst1q_u8(out + x, sixteen_of_rows(rows + x, width, taps));
-  if (width % 16 != 0) vst1q_u8(out + width - 16, sixteen_of_rows(rows + width - 16, width, taps));
+  const size_t last = width - 16;  // the last sixteen may overlap
+  if (taps.count <= kTapsAtOnce) {
+    const RowOfFour four(rows, width, taps);
+    for (size_t x = 0; x < last; x += 16) vst1q_u8(out + x, four.sixteen(x));
+    return vst1q_u8(out + last, four.sixteen(last));
+  }
+  for (size_t x = 0; x < last; x += 16) vst1q_u8(out + x, sixteen_of_rows(rows + x, width, taps));
+  vst1q_u8(out + last, sixteen_of_rows(rows + last, width, taps));
 }
 
 }  // namespace
 
-bool resize_columns_by_dots(const uint8_t* const* rows, uint8_t* const* out, std::span<const Taps> taps, size_t channels) {
+bool resize_columns_by_dots(const uint8_t* const* rows, uint8_t* const* out, const ColumnTaps& taps) {
   if (!has_byte_dots()) return false;
-  switch (channels) {
+  if (!taps.quads().empty()) return columns_by_quads(rows, out, taps), true;
+  switch (taps.channels()) {
     case 1:
-      return columns_by_dots<1>(rows, out, taps), true;
+      return columns_by_dots<1>(rows, out, taps.taps()), true;
     case 2:
-      return columns_by_dots<2>(rows, out, taps), true;
+      return columns_by_dots<2>(rows, out, taps.taps()), true;
     case 3:
-      return columns_by_dots<3>(rows, out, taps), true;
+      return columns_by_dots<3>(rows, out, taps.taps()), true;
     default:
-      return columns_by_dots<4>(rows, out, taps), true;
+      return columns_by_dots<4>(rows, out, taps.taps()), true;
   }
 }
 
@@ -137,7 +270,7 @@ bool resize_rows_by_dots(const uint8_t* rows, uint8_t* out, size_t width, const 
 
 namespace hone::media {
 
-bool resize_columns_by_dots(const uint8_t* const*, uint8_t* const*, std::span<const Taps>, size_t) { return false; }
+bool resize_columns_by_dots(const uint8_t* const*, uint8_t* const*, const ColumnTaps&) { return false; }
 
 bool resize_rows_by_dots(const uint8_t*, uint8_t*, size_t, const Taps&) { return false; }
 

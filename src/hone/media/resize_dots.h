@@ -4,7 +4,7 @@
 
 namespace hone::media {
 
-bool resize_columns_by_dots(const uint8_t* const* rows, uint8_t* const* out, std::span<const Taps> taps, size_t channels);
+bool resize_columns_by_dots(const uint8_t* const* rows, uint8_t* const* out, const ColumnTaps& taps);
 
 bool resize_rows_by_dots(const uint8_t* rows, uint8_t* out, size_t width, const Taps& taps);
 

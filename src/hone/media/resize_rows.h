@@ -23,11 +23,13 @@ struct Taps {
   int32_t start = 0;
 };
 
+class ColumnTaps;  // column_taps.h
+
 inline constexpr size_t kRowsAtOnce = 4;
 inline constexpr size_t kReadBehind = 16;  // bytes that may be read, unused, behind a row of resize_columns
 
-// One output pixel of `channels` samples (1 to 4) for every entry of `taps`, in each of kRowsAtOnce rows.
-void resize_columns(const uint8_t* const* rows, uint8_t* const* out, std::span<const Taps> taps, size_t channels);
+// One output pixel for every entry of `taps`, in each of kRowsAtOnce rows.
+void resize_columns(const uint8_t* const* rows, uint8_t* const* out, const ColumnTaps& taps);
 
 // One output row of `width` samples out of the rows that `taps` says, `width` bytes apart.
 void resize_rows(const uint8_t* rows, uint8_t* out, size_t width, const Taps& taps);

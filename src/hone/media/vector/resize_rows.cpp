@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "hone/media/column_taps.h"
 #include "hone/media/resize_dots.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -136,9 +137,9 @@ std::atomic<bool> g_uses_dots = true;
 
 void allow_resize_dots(bool allowed) { g_uses_dots = allowed; }
 
-void resize_columns(const uint8_t* const* rows, uint8_t* const* out, std::span<const Taps> taps, size_t channels) {
-  if (g_uses_dots && resize_columns_by_dots(rows, out, taps, channels)) return;
-  HWY_DYNAMIC_DISPATCH(columns_of)(rows, out, taps, channels);
+void resize_columns(const uint8_t* const* rows, uint8_t* const* out, const ColumnTaps& taps) {
+  if (g_uses_dots && resize_columns_by_dots(rows, out, taps)) return;
+  HWY_DYNAMIC_DISPATCH(columns_of)(rows, out, taps.taps(), taps.channels());
 }
 
 void resize_rows(const uint8_t* rows, uint8_t* out, size_t width, const Taps& taps) {
