@@ -12,7 +12,7 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kSamplingShare{50};  // while training waits
-constexpr std::chrono::milliseconds kLongestHold{20};    // a commit to a slow disk
+constexpr std::chrono::milliseconds kLongestHold{20};    // a few commits to disk
 constexpr std::chrono::seconds kBeforeRetry{2};
 
 double seconds_since(Steady::time_point began) { return std::chrono::duration<double>(Steady::now() - began).count(); }
@@ -139,18 +139,14 @@ std::vector<ModelLoop::Turn> ModelLoop::next_turns() {
   return chosen;
 }
 
-// Requests that arrive together are on the disk a commit apart. Those announced later are not waited for, nor those of a run that
-// has a turn: the wait is a commit or two, and none for a client that is alone.
+// Requests that arrive together are on the disk a commit apart. Those of a run that has a turn are not waited for: a client that
+// is alone never waits for itself.
 void ModelLoop::wait_for_announced(std::unique_lock<std::mutex>& lock) {
-  auto awaited = announced_;
   auto have_come = [&] {
-    std::erase_if(awaited, [&](const auto& each) {
-      const auto announced = announced_.find(each.first);
-      if (announced == announced_.end()) return true;
-      const auto line = lines_.find(announced->second);
+    return std::ranges::all_of(announced_, [&](const auto& each) {
+      const auto line = lines_.find(each.second);
       return line != lines_.end() && line->second.has_turn();
     });
-    return awaited.empty();
   };
   if (have_come()) return;
   const auto began = Steady::now();
