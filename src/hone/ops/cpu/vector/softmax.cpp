@@ -13,13 +13,13 @@ template <class T>
 HWY_INLINE SoftmaxOfRow softmax(const T* row, int64_t width, bool with_sum) {
   const float peak = max_row(width, HONE_VALUE(load(row + i, extent)));
   const auto from = splat(peak);
-  const float total = sum_row(width, HONE_VALUE(exp(hn::Sub(load(row + i, extent), from))));
+  const float total = sum_row(width, HONE_VALUE(exp_nonpositive(hn::Sub(load(row + i, extent), from))));
   return {peak, total, with_sum ? sum_row(width, HONE_VALUE(load(row + i, extent))) : 0.0f};
 }
 template <class T>
 HWY_INLINE void softmax_gradient(T* row, int64_t width, float peak, float scale, float spread) {
   const auto from = splat(peak), factor = splat(scale), less = splat(spread);
-  fill_row(row, width, HONE_VALUE(hn::MulSub(exp(hn::Sub(load(row + i, extent), from)), factor, less)));
+  fill_row(row, width, HONE_VALUE(hn::MulSub(exp_nonpositive(hn::Sub(load(row + i, extent), from)), factor, less)));
 }
 
 #define HONE_DEFINE(T, name)                                                                                        \
@@ -35,7 +35,7 @@ float sum_of(const float* row, int64_t width) { return sum_row(width, HONE_VALUE
 
 float exponentials(float* row, int64_t width, float peak) {
   const auto from = splat(peak);
-  fill_row(row, width, HONE_VALUE(exp(hn::Sub(load(row + i, extent), from))));
+  fill_row(row, width, HONE_VALUE(exp_nonpositive(hn::Sub(load(row + i, extent), from))));
   return sum_of(row, width);
 }
 void add_scaled(float* row, const float* other, int64_t width, float scale, float other_scale) {

@@ -107,29 +107,44 @@ HWY_INLINE Floats rounded<c10::BFloat16>(Floats value) {
   return hn::BitCast(FloatTag(), hn::ShiftLeft<16>(nearest_bfloat16(value)));
 }
 
-// Within two units in the last place of expf; 0 below the smallest normal number, infinity above the largest, NaN stays.
-// (Highway's own gives 0 for NaN.)
-HWY_INLINE Floats exp(Floats x) {
-  const FloatTag d;
-  const Floats magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
-  const Floats smallest = splat(-87.33654f), largest = splat(88.72283f);
-  const Floats clamped = hn::Min(hn::Max(x, smallest), largest);
-  const Floats n = hn::Sub(hn::MulAdd(clamped, splat(1.44269504f), magic), magic);
-  const Floats r = hn::NegMulAdd(n, splat(-2.12194440e-4f), hn::NegMulAdd(n, splat(0.693359375f), clamped));
+// e^x = e^r 2^n, where |r| is at most half of ln 2. Adding kExpShift rounds to an integer, and the low bits then hold n + 127.
+constexpr float kExpShift = 12583039.0f;  // 1.5 * 2^23 + 127
+HWY_INLINE Floats exp_shifted(Floats x) { return hn::MulAdd(x, splat(1.44269504f), splat(kExpShift)); }
+HWY_INLINE hn::Vec<IntTag> exp_exponent(Floats shifted) { return hn::ShiftLeft<23>(hn::BitCast(IntTag(), shifted)); }
+// e^r; NaN where x is.
+HWY_INLINE Floats exp_mantissa(Floats x, Floats shifted) {
+  const Floats n = hn::Sub(shifted, splat(kExpShift));
+  const Floats r = hn::NegMulAdd(n, splat(-2.12194440e-4f), hn::NegMulAdd(n, splat(0.693359375f), x));
   Floats p = splat(1.9875691500e-4f);
   p = hn::MulAdd(p, r, splat(1.3981999507e-3f));
   p = hn::MulAdd(p, r, splat(8.3334519073e-3f));
   p = hn::MulAdd(p, r, splat(4.1665795894e-2f));
   p = hn::MulAdd(p, r, splat(1.6666665459e-1f));
   p = hn::MulAdd(p, r, splat(5.0000001201e-1f));
-  p = hn::Add(hn::MulAdd(hn::Mul(p, r), r, r), splat(1.0f));
-  // 2^128 does not fit one exponent, so scale in two steps.
-  const auto exponent = hn::ConvertTo(IntTag(), n), half = hn::ShiftRight<1>(exponent), bias = hn::Set(IntTag(), 127);
-  p = hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(half, bias))));
-  p = hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::Sub(exponent, half), bias))));
+  return hn::Add(hn::MulAdd(hn::Mul(p, r), r, r), splat(1.0f));
+}
+
+// Within two units in the last place of expf; 0 below the smallest normal number, infinity above the largest, NaN stays.
+// (Highway's own gives 0 for NaN.)
+HWY_INLINE Floats exp(Floats x) {
+  const FloatTag d;
+  const IntTag bits;
+  const Floats smallest = splat(-87.33654f), largest = splat(88.72283f);
+  const Floats shifted = exp_shifted(hn::Min(hn::Max(x, smallest), largest));
+  // 2^128 is no float: the exponents are added.
+  const auto power = hn::Sub(exp_exponent(shifted), hn::BitCast(bits, splat(1.0f)));
+  Floats p = hn::BitCast(d, hn::Add(hn::BitCast(bits, exp_mantissa(x, shifted)), power));
   p = hn::IfThenElse(hn::Lt(x, smallest), hn::Zero(d), p);
   p = hn::IfThenElse(hn::Gt(x, largest), splat(INFINITY), p);
   return hn::IfThenElse(hn::Ne(x, x), x, p);
+}
+
+// The same where x is at most 0, as in a softmax relative to the largest logit.
+HWY_INLINE Floats exp_nonpositive(Floats x) {
+  const FloatTag d;
+  const Floats smallest = splat(-87.33654f), shifted = exp_shifted(hn::Max(x, smallest));
+  const Floats p = hn::Mul(exp_mantissa(x, shifted), hn::BitCast(d, exp_exponent(shifted)));
+  return hn::IfThenElse(hn::Lt(x, smallest), hn::Zero(d), p);
 }
 
 // body(i, extent) for every vector of a row; only the last one may be partial.
