@@ -109,6 +109,8 @@ def test_mistakes_are_told_first(tmp_path, swift):
     write_rows(tmp_path / "rows.jsonl", rows(1))
     words = ["sample", "--model", NANO, "--dataset", tmp_path / "rows.jsonl", "--output_dir", tmp_path / "out"]
     for more, message in ((["--resume", "true"], "--output_file"), (["--data_range", "2", "2"], "expected a part"), (["--orm_model", "nosuch"], "no reward called nosuch"),
-                          (["--sampler_type", "distill"], "base_url")):
+                          (["--sampler_type", "distill"], "base_url"),
+                          (["--sampler_type", "distill", "--engine_kwargs", '{"base_url": 5}'], "type must be string"), (["--sampler_type", "distill", "--engine_kwargs", '{"base_url": "http://127.0.0.1:9/v1", "concurrency": 0}'], "concurrency is 0"),
+                          (["--output_file", tmp_path / "rows.jsonl/x.jsonl"], "output folder")):
         done = swift(*words, *more)
         assert done.returncode == 2 and message in done.stderr, done.stderr

@@ -121,6 +121,17 @@ def test_answers_outside_the_choices_are_counted_in_one_warning(tmp_path, hone):
     assert sum("(100%)" in line for line in done.stderr.splitlines()) == 1, done.stderr
 
 
+def test_mistakes_are_told_before_the_model_is_loaded(tmp_path, hone):
+    folder = write_tasks(tmp_path, rows=4)
+    words = ["eval", "--model", NANO, "--eval_dataset", folder / "sums.yaml"]
+    done = hone(*words, "--eval_output_dir", folder / "sums.yaml")
+    assert done.returncode == 2 and "output folder" in done.stderr and "--eval_output_dir" in done.stderr and "Eval" not in done.stderr
+    done = hone(*words, "--eval_generation_config", '{"temperature": "hot"}')
+    assert done.returncode == 2 and 'temperature is "hot"' in done.stderr
+    done = hone(*words, "--vllm_max_model_len", 256, "--infer_backend", "pt", "--eval_limit", 1, "--eval_output_dir", tmp_path / "out")
+    assert done.returncode == 0 and "had no effect" not in done.stderr, done.stderr
+
+
 def test_unknown_names_list_what_is_there(hone):
     done = hone("eval", "--model", NANO, "--eval_dataset", "nosuch")
     assert done.returncode == 2 and "there is no benchmark nosuch" in done.stderr and "gsm8k" in done.stderr

@@ -103,7 +103,15 @@ def test_what_no_row_is_to_blame_for_ends_the_run(hone, tmp_path, plugin):
     done, _ = ask(hone, tmp_path, plugin, ["broken"], ["short", "short"])
     assert done.returncode == 1 and "returned 0 rewards for 2 completions" in done.stderr
     done, _ = ask(hone, tmp_path, plugin, ["broken"], ["raise", "raise"])
-    assert done.returncode == 1 and "failed on every answer: ValueError: this one" in done.stderr
+    assert done.returncode == 1 and "failed on every answer that was tried: ValueError: this one" in done.stderr
+    done, _ = ask(hone, tmp_path, plugin, ["broken"], ["loop"] * 9, timeout=1)
+    assert done.returncode == 1 and done.stderr.count("failed on the answer to row:") == 3, "three rows are enough"
+    (tmp_path / "none.py").write_text("from swift.rewards import orms\norms['plain'] = lambda completions, **kwargs: None")
+    done, _ = ask(hone, tmp_path, tmp_path / "none.py", ["plain"], ["x"])
+    assert done.returncode == 1 and "it returned NoneType; expected a list" in done.stderr
+    (tmp_path / "typo.py").write_text("def x(:")
+    done, _ = ask(hone, tmp_path, tmp_path / "typo.py", ["plain"], ["x"])
+    assert done.returncode == 2 and "SyntaxError: invalid syntax (typo.py, line 1)\n" in done.stderr and "--plugin_python" not in done.stderr
     done, _ = ask(hone, tmp_path, plugin, ["nosuch"], ["x"])
     assert done.returncode == 2 and "no plugin registers orms['nosuch']" in done.stderr
     done, _ = ask(hone, tmp_path, plugin, ["plain"], ["x"], python="/no/such/python")

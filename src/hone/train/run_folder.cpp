@@ -70,11 +70,11 @@ std::optional<fs::path> automatic_checkpoint(const fs::path& output_dir, const R
 
 }  // namespace
 
-void check_output_folder(const fs::path& folder) {
+void check_output_folder(const fs::path& folder, std::string_view setting) {
   auto refuse = [&](const std::string& why, ExitCode code = ExitCode::usage) {
-    throw UserError(code, fmt::format("output folder {}: {}", folder.string(), why),
-                    code == ExitCode::out_of_space ? "free some space, or name another one with `output_dir`"
-                                                   : "name another one with `output_dir`");
+    throw UserError(
+        code, fmt::format("output folder {}: {}", folder.string(), why),
+        fmt::format("{}name another one with `{}`", code == ExitCode::out_of_space ? "free some space, or " : "", setting));
   };
   std::error_code status;
   if (fs::exists(folder, status) && !fs::is_directory(folder)) refuse("is a file; expected a folder");

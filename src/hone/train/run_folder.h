@@ -12,8 +12,8 @@ namespace hone::train {
 // The rows split off the training data, stored next to the checkpoints: used by `infer --load_data_args true`.
 inline constexpr const char* kValidationFile = "val_dataset.jsonl";
 
-// Creates `folder` if needed and writes a test file. Throws UserError(usage) naming the folder and the problem.
-void check_output_folder(const fs::path& folder);
+// Creates `folder` if needed and writes a test file. Throws UserError(usage) naming the folder, the problem and the setting.
+void check_output_folder(const fs::path& folder, std::string_view setting = "output_dir");
 
 struct RunFolder {
   fs::path root;  // holds checkpoint-N, logs, plots

@@ -14,6 +14,7 @@
 #include "hone/cli/configs/inference/reply_generator.h"
 #include "hone/eval/report.h"
 #include "hone/hub/locate.h"
+#include "hone/train/run_folder.h"
 
 namespace hone::cli {
 namespace {
@@ -58,6 +59,15 @@ class LoadedModel final : public eval::Model {
   ReplyGenerator generator_;
   std::unique_ptr<eval::Model> model_;
 };
+
+// An engine with replicas reads a copy of the options, and what it read was not given in vain.
+std::unique_ptr<eval::Model> load_with_replicas(const Options& options) {
+  const auto with = with_replicas(options);
+  auto model = std::make_unique<LoadedModel>(with);
+  for (const auto* setting : with.in_order())
+    if (setting->read) options.setting(setting->option->name).read = true;
+  return model;
+}
 
 // The options that eval shares with infer.
 void apply_common_generation(const GenerationArguments& args, std::vector<eval::Task>& tasks) {
@@ -147,8 +157,9 @@ int eval_command(const Options& options) {
   apply_common_generation(GenerationArguments(options), set.tasks);
   apply_generation_config(args.eval_generation_config, settings.generation, set.tasks);
   auto load = [&]() -> std::unique_ptr<eval::Model> {
+    train::check_output_folder(*args.eval_output_dir, "eval_output_dir");
     if (args.eval_url.has_value()) return eval::make_remote_model(evaluated_server(options), *args.fewshot_as_multiturn);
-    return std::make_unique<LoadedModel>(with_replicas(options));
+    return load_with_replicas(options);
   };
   auto tasks = eval::run_tasks(set.tasks, load, source.fetch, eval_run_config(options, settings));
   auto groups = eval::run_groups(set.groups, tasks);

@@ -17,6 +17,7 @@
 #include "hone/eval/sampling/sample_rows.h"
 #include "hone/hub/locate.h"
 #include "hone/train/rl/rewards/model_reward.h"
+#include "hone/train/run_folder.h"
 
 namespace hone::cli {
 namespace {
@@ -131,16 +132,24 @@ eval::AnswerRows engine_answers(const AnswerConfig& config, std::shared_ptr<Repl
 // --engine_kwargs '{"base_url": …, "api_key": …}', the arguments of ms-swift's client.
 eval::ChatServer teacher_server(const Options& options) {
   const SampleArguments args(options);
+  constexpr auto kExpected = "--engine_kwargs '{\"base_url\": \"http://127.0.0.1:8000/v1\"}'";
   auto kwargs = args.engine_kwargs.has_value() ? *args.engine_kwargs : Json::object();
-  eval::ChatServer server{.url = kwargs.value("base_url", std::string()),
-                          .model = ModelArguments(options).model.required(),
-                          .api_key = kwargs.value("api_key", std::string())};
-  if (server.url.empty())
-    throw UserError(ExitCode::usage, "--sampler_type distill needs a server, and none is given",
-                    "--engine_kwargs '{\"base_url\": \"http://127.0.0.1:8000/v1\"}'");
+  eval::ChatServer server{.url = {}, .model = ModelArguments(options).model.required(), .api_key = {}};
+  try {
+    server.url = kwargs.value("base_url", std::string());
+    server.api_key = kwargs.value("api_key", std::string());
+    server.concurrency = kwargs.value("concurrency", server.concurrency);
+    server.timeout = kwargs.value("timeout", server.timeout);
+  } catch (const Json::exception& problem) {
+    throw UserError(ExitCode::usage, fmt::format("--engine_kwargs {}: {}", kwargs.dump(), problem.what()),
+                    fmt::format("expected texts base_url and api_key, numbers concurrency and timeout: {}", kExpected));
+  }
+  if (server.url.empty()) throw UserError(ExitCode::usage, "--sampler_type distill needs a server, and none is given", kExpected);
+  if (server.concurrency < 1 || server.timeout <= 0)
+    throw UserError(ExitCode::usage,
+                    fmt::format("--engine_kwargs: concurrency is {}, timeout {}", server.concurrency, server.timeout),
+                    "expected numbers above 0");
   if (const char* key = std::getenv("OPENAI_API_KEY"); server.api_key.empty() && key) server.api_key = key;
-  server.concurrency = kwargs.value("concurrency", server.concurrency);
-  server.timeout = kwargs.value("timeout", server.timeout);
   eval::completions_url(server.url);
   return server;
 }
@@ -186,6 +195,7 @@ int sample_command(const Options& options) {
   auto opened = data::open_datasets(datasets);
   if (!opened.train) throw UserError(ExitCode::usage, "sample reads rows by number; leave --streaming out");
   eval::Judges judges{make_judge(options, args.orm_model), make_judge(options, args.prm_model)};
+  train::check_output_folder((config.output_dir / config.output_file).parent_path());
   bool distills = *args.sampler_type == "distill";
   auto answer = distills ? server_answers(answer_config(options), teacher_server(options))
                 : *GenerationArguments(options).infer_backend == "no"

@@ -97,34 +97,39 @@ bool applies_chat_template(const Options& options) {
   return args.apply_chat_template.has_value() ? *args.apply_chat_template : options.front_end() == FrontEnd::swift;
 }
 
-void apply_generation_config(const AnyArg& option, const Json& settings, std::vector<eval::Task>& tasks) try {
-  for (auto& task : tasks) {
+void apply_generation_config(const AnyArg& option, const Json& settings, std::vector<eval::Task>& tasks) {
+  auto apply = [&](eval::Task& task, const std::string& key, const Json& value) {
     auto& kwargs = task.generation;
-    for (const auto& [key, value] : settings.items()) {
-      if (key == "max_tokens" || key == "max_new_tokens" || key == "max_gen_toks")
-        kwargs.max_gen_toks = value.get<int64_t>();
-      else if (key == "temperature")
-        kwargs.temperature = value.get<double>();
-      else if (key == "top_p")
-        kwargs.top_p = value.get<double>();
-      else if (key == "top_k")
-        kwargs.top_k = std::max<int64_t>(0, value.get<int64_t>());
-      else if (key == "min_p")
-        kwargs.min_p = value.get<double>();
-      else if (key == "repetition_penalty")
-        kwargs.repetition_penalty = value.get<double>();
-      else if (key == "stop" || key == "until" || key == "stop_seqs")
-        kwargs.until = value.is_array() ? value.get<std::vector<std::string>>() : std::vector{value.get<std::string>()};
-      else if (key == "n" || key == "repeats")
-        task.repeats = value.get<int64_t>();
-      else if (key != "do_sample" && key != "batch_size" && key != "stream" && key != "timeout")
-        throw UserError(ExitCode::usage, fmt::format("{} has {}, which is not followed", option.flag(), key),
-                        "expected max_tokens, temperature, top_p, top_k, min_p, repetition_penalty, stop or n");
+    if (key == "max_tokens" || key == "max_new_tokens" || key == "max_gen_toks")
+      kwargs.max_gen_toks = value.get<int64_t>();
+    else if (key == "temperature")
+      kwargs.temperature = value.get<double>();
+    else if (key == "top_p")
+      kwargs.top_p = value.get<double>();
+    else if (key == "top_k")
+      kwargs.top_k = std::max<int64_t>(0, value.get<int64_t>());
+    else if (key == "min_p")
+      kwargs.min_p = value.get<double>();
+    else if (key == "repetition_penalty")
+      kwargs.repetition_penalty = value.get<double>();
+    else if (key == "stop" || key == "until" || key == "stop_seqs")
+      kwargs.until = value.is_array() ? value.get<std::vector<std::string>>() : std::vector{value.get<std::string>()};
+    else if (key == "n" || key == "repeats")
+      task.repeats = value.get<int64_t>();
+    else if (key != "do_sample" && key != "batch_size" && key != "stream" && key != "timeout")
+      throw UserError(ExitCode::usage, fmt::format("{} has {}, which is not followed", option.flag(), key),
+                      "expected max_tokens, temperature, top_p, top_k, min_p, repetition_penalty, stop or n");
+  };
+  for (const auto& [key, value] : settings.items()) {
+    try {
+      for (auto& task : tasks) apply(task, key, value);
+    } catch (const Json::exception&) {
+      throw UserError(ExitCode::usage, fmt::format("{}: {} is {}", option.flag(), key, value.dump()),
+                      "expected a number; for stop a text or a list of texts");
     }
-    if (!settings.value("do_sample", true)) kwargs.temperature = 0;
   }
-} catch (const Json::exception& problem) {
-  throw UserError(ExitCode::usage, fmt::format("{}: {}", option.flag(), problem.what()));
+  if (const auto samples = settings.find("do_sample"); samples != settings.end() && *samples == false)
+    for (auto& task : tasks) task.generation.temperature = 0;
 }
 
 eval::FactoryEvaluationConfig factory_evaluation_config(const Options& options) {

@@ -60,6 +60,14 @@ void add_rare_rlhf(Rows& rows) {
                  always_on{"true", "a block's weights are gathered when it computes"}},
                 {"wandb_log_unique_prompts", Flag, "", "Each prompt once in W&B.", only_swift{},
                  no_effect{"completions are written to completions.jsonl, not to W&B"}},
+                {"gc_collect_after_offload", Flag, "false", "Collect Python's garbage after offloading.", only_swift{},
+                 no_effect{"memory is freed when it is no longer used"}},
+                {"num_infer_workers", Integer(1), "", "Inference processes.", only_swift{},
+                 no_effect{"every training process generates; --vllm_mode server generates on other devices"}},
+                {"vllm_device", List, "", "Devices of inference processes.", only_swift{}, also{"lmdeploy_device"},
+                 no_effect{"every training process generates; --vllm_mode server generates on other devices"}},
+                {"use_lmdeploy", Flag, "false", "Generate with LMDeploy.", only_swift{},
+                 no_effect{"completions come from hone's own engine"}},
             });
 }
 

@@ -66,7 +66,8 @@ static void add_turns(Rows& rows) {
       {
           {"multi_turn_scheduler", Text, "",
            "Multi-turn rollouts: hermes_tools and react_tools call tools, math_tip_trick asks for a second attempt after wrong "
-           "answers, openenv_scheduler uses OpenEnv servers; gym_scheduler and other names are those of --external_plugins."},
+           "answers, openenv_scheduler uses OpenEnv servers; gym_scheduler and other names are those of --external_plugins.",
+           also{"multi_turn_func"}},
           {"max_turns", Integer(1), "", "Maximum number of turns; none leaves it to the scheduler and the context."},
           {"completion_length_limit_scope", Choice("per_round|total"), "per_round",
            "Scope of --max_completion_length: each completion, or the full episode including tool results."},

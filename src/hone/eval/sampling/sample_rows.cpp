@@ -146,9 +146,10 @@ std::vector<SampledRow> read_batch(const data::ConversationSource& rows, int64_t
 
 SampleCounts sample_rows(const data::ConversationSource& rows, const AnswerRows& answer, Judges& judges,
                          const SampleConfig& config) {
-  fs::create_directories(config.output_dir);
   auto output = config.output_dir / config.output_file, partial = config.output_dir / (config.output_file + ".resume"),
        state_file = config.output_dir / "ckpt_state.json";
+  fs::create_directories(config.output_dir);
+  fs::create_directories(output.parent_path());
   auto caches = read_caches(config.cache_files);
   auto piece = rows.size() / config.pieces, begin = piece * config.piece;
   auto end = config.piece + 1 == config.pieces ? rows.size() : begin + piece;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "hone/base/log.h"
 #include "hone/train/loop/stop_signal.h"
@@ -29,6 +30,27 @@ Json plugin_keywords(const std::vector<RewardInput>& answers) {
   return columns;
 }
 
+constexpr size_t kProbedRows = 3, kNamedFailures = 8;
+
+struct ScoringOrder {
+  std::vector<size_t> order;
+  size_t probes = 0;
+};
+
+// One answer of each of the first rows, then the others: if the plugin fails on all of these, it is broken, and a time-out for
+// every answer could take hours.
+ScoringOrder probes_first(const std::vector<RewardInput>& answers) {
+  std::set<std::string> rows;
+  std::vector<size_t> first, others;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const bool probes = rows.size() < kProbedRows && rows.insert(answers[i].question->origin.str()).second;
+    (probes ? first : others).push_back(i);
+  }
+  const auto probes = first.size() == kProbedRows ? kProbedRows : answers.size();
+  first.insert(first.end(), others.begin(), others.end());
+  return {std::move(first), probes};
+}
+
 class PluginReward final : public Reward {
  public:
   PluginReward(std::string key, std::string title, std::shared_ptr<PluginWorker> worker)
@@ -40,17 +62,24 @@ class PluginReward final : public Reward {
     if (auto scores = scored(answers, why)) return *scores;
     if (answers.size() == 1) throw all_failed(why);
     log::warning("the plugin {} failed on {} answers ({}); they are scored one by one", key_, answers.size(), why);
-    std::vector<double> scores;
+    std::vector<double> scores(answers.size(), std::nan(""));
+    const auto [order, probes] = probes_first(answers);
     size_t failed = 0;
-    for (const auto& answer : answers) {
-      auto one = scored({answer}, why);
-      scores.push_back(one ? (*one)[0] : std::nan(""));
-      if (one) continue;
+    for (size_t i = 0; i < order.size(); ++i) {
+      const auto& answer = answers[order[i]];
+      if (auto one = scored({answer}, why)) {
+        scores[order[i]] = (*one)[0];
+        continue;
+      }
       ++failed, ++failures_;
-      log::warning("the plugin {} failed on the answer to {}: {}; it has no reward ({} such answers so far)", key_,
-                   answer.question->origin.str(), why, failures_);
+      if (failed <= kNamedFailures)
+        log::warning("the plugin {} failed on the answer to {}: {}; it has no reward ({} so far)", key_,
+                     answer.question->origin.str(), why, failures_);
+      if (failed == order.size() || (failed == i + 1 && failed == probes)) throw all_failed(why);
     }
-    if (failed == answers.size()) throw all_failed(why);
+    if (failed > kNamedFailures)
+      log::warning("the plugin {} failed on {} of {} answers, which have no reward ({} so far)", key_, failed, answers.size(),
+                   failures_);
     return scores;
   }
 
@@ -83,10 +112,8 @@ class PluginReward final : public Reward {
   }
 
   UserError all_failed(const std::string& why) const {
-    return UserError(
-        ExitCode::failure, fmt::format("the plugin {} failed on every answer: {}", key_, why),
-        "fix it, and resume the run from its last checkpoint with `resume_from_checkpoint`; `reward_timeout` sets how "
-        "long a call may take");
+    return UserError(ExitCode::failure, fmt::format("the plugin {} failed on every answer that was tried: {}", key_, why),
+                     "fix it, and resume the run; `reward_timeout` sets how long a call may take");
   }
 
   std::string key_, title_;

@@ -77,9 +77,9 @@ def reply(value):
 
 def reason():
     kind, value, trace = sys.exc_info()
-    frames = [frame for frame in traceback.extract_tb(trace) if frame.filename != "<string>"]
+    frames = [frame for frame in traceback.extract_tb(trace) if not frame.filename.startswith("<")]
     place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
-    return f"{kind.__name__}: {value}{place}"
+    return kind.__name__ + (f": {value}" if str(value) else "") + place
 
 
 def load(paths):
@@ -95,7 +95,7 @@ def load(paths):
 def make(name, arguments):
     table = KNOWN["orms"]
     if name not in table:
-        raise KeyError(f"no plugin registers orms[{name!r}]; there are {sorted(table)}")
+        raise LookupError(f"no plugin registers orms[{name!r}]; there are {sorted(table)}")
     entry = table[name]
     if not inspect.isclass(entry):
         return entry
@@ -110,6 +110,8 @@ def called(function, keywords):
     scores = function(**keywords)
     if inspect.isawaitable(scores):
         scores = asyncio.run(resolved(scores))
+    if isinstance(scores, (str, bytes, dict)) or not hasattr(scores, "__iter__"):
+        raise TypeError(f"it returned {type(scores).__name__}; expected a list with a number or None for each completion")
     scores = [math.nan if score is None else float(score) for score in scores]
     if any(math.isinf(score) for score in scores):
         raise ValueError("a reward is infinite")

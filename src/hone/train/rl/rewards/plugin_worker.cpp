@@ -107,8 +107,10 @@ void PluginWorker::start() {
   auto problem = !ready ? ready.error() : ready->contains("error") ? (*ready)["error"].get<std::string>() : "";
   if (!problem.empty()) {
     stop();
+    const bool is_own_fault =
+        ready && problem.find("ImportError") == problem.npos && problem.find("ModuleNotFoundError") == problem.npos;
     throw UserError(ExitCode::usage, fmt::format("the plugin {} cannot be used: {}", fmt::join(config_.files, ", "), problem),
-                    interpreter_advice());
+                    is_own_fault ? "docs/reinforcement.md and docs/agents.md describe plugins" : interpreter_advice());
   }
   for (const auto& [name, title] : (*ready)["ready"].items()) titles_[name] = title.get<std::string>();
   greeting_ = std::move(*ready);
