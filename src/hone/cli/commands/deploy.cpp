@@ -1,7 +1,6 @@
 // deploy, app and rollout: serve a model over OpenAI's and Anthropic's APIs, with a chat page.
 #include "hone/base/log.h"
 #include "hone/cli/arguments/generation.h"
-#include "hone/cli/arguments/hub.h"
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/arguments/tinker.h"
 #include "hone/cli/commands.h"
@@ -13,6 +12,7 @@
 #include "hone/cli/configs/inference/serving_config.h"
 #include "hone/cli/configs/model_config.h"
 #include "hone/cli/configs/training/task_config.h"
+#include "hone/cli/hub_options.h"
 #include "hone/hub/locate.h"
 #include "hone/serve/rollout/weight_receiver.h"
 #include "hone/train/evaluation/pooling_runner.h"
@@ -29,7 +29,7 @@ class Deployment {
   Deployment(const Options& options, bool follows)
       : options_(options),
         words_(adapter_words(options)),
-        folder_(hub::locate_model(ModelArguments(options).model.required(), *HubArguments(options).model_revision)),
+        folder_(model_folder(options)),
         tokenizer_(text::load_tokenizer(folder_, new_tokens(options))),
         encoder_(data::Encoder::make(prompt_config(options), tokenizer_, data::read_model_identity(folder_))),
         replicas_(options, folder_, *tokenizer_),

@@ -10,7 +10,7 @@
 #include "hone/base/error.h"
 #include "hone/base/file.h"
 #include "hone/cli/commands.h"
-#include "hone/cli/parsing/check_emulator_settings.h"
+#include "hone/cli/parsing/environment.h"
 #include "hone/device/npu/install.h"
 
 namespace hone::cli {

@@ -5,15 +5,14 @@
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/cli/arguments/generation.h"
-#include "hone/cli/arguments/hub.h"
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/eval_config.h"
 #include "hone/cli/configs/inference/generation_config.h"
 #include "hone/cli/configs/inference/reply_generator.h"
+#include "hone/cli/hub_options.h"
 #include "hone/eval/report.h"
-#include "hone/hub/locate.h"
 #include "hone/train/run_folder.h"
 
 namespace hone::cli {
@@ -51,7 +50,7 @@ class LoadedModel final : public eval::Model {
   // For chat, the template's stop tokens; for plain text those of the tokenizer and generation_config.json, as in transformers.
   std::vector<text::TokenId> end_of_answer(const Options& options) const {
     if (applies_chat_template(options)) return generator_.sampling().eos_token_ids;
-    auto ends = end_tokens(hub::locate_model(ModelArguments(options).model.required(), *HubArguments(options).model_revision));
+    auto ends = end_tokens(model_folder(options));
     if (auto eos = generator_.tokenizer()->special().eos) ends.push_back(*eos);
     return ends;
   }

@@ -6,7 +6,6 @@
 #include "hone/base/progress.h"
 #include "hone/cli/arguments/data.h"
 #include "hone/cli/arguments/generation.h"
-#include "hone/cli/arguments/hub.h"
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/chat.h"
 #include "hone/cli/commands.h"
@@ -14,8 +13,8 @@
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/inference/reply_generator.h"
 #include "hone/cli/configs/training/task_config.h"
+#include "hone/cli/hub_options.h"
 #include "hone/data/row_report.h"
-#include "hone/hub/locate.h"
 #include "hone/serve/openai/format.h"
 #include "hone/train/evaluation/evaluate.h"
 
@@ -189,7 +188,7 @@ int infer_command(const Options& options) {
       !config.val_datasets.empty() || (!config.datasets.empty() && (config.split_dataset_ratio > 0 || config.val_size > 0));
   data::OpenedData opened;
   if (batch) opened = data::open_datasets(config);
-  auto folder = hub::locate_model(ModelArguments(options).model.required(), *HubArguments(options).model_revision);
+  auto folder = model_folder(options);
   if (auto task = task_config(options, folder); !task.is_generative())
     return infer_pooling_rows(options, task, folder, batch ? opened.validation.get() : nullptr);
   const auto path = batch ? result_file(options, folder) : fs::path();

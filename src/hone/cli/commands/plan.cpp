@@ -16,8 +16,8 @@
 #include "hone/cli/configs/plan_config.h"
 #include "hone/cli/configs/training/parallel_config.h"
 #include "hone/cli/hub_options.h"
-#include "hone/cli/parsing/check_environment.h"
 #include "hone/cli/parsing/command_line.h"
+#include "hone/cli/parsing/environment.h"
 #include "hone/cli/text_table.h"
 #include "hone/train/plan/step_time.h"
 

@@ -4,7 +4,6 @@
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/cli/arguments/generation.h"
-#include "hone/cli/arguments/hub.h"
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/arguments/tinker.h"
 #include "hone/cli/commands.h"
@@ -12,7 +11,7 @@
 #include "hone/cli/configs/inference/served_model.h"
 #include "hone/cli/configs/inference/serving_config.h"
 #include "hone/cli/configs/model_config.h"
-#include "hone/hub/locate.h"
+#include "hone/cli/hub_options.h"
 #include "hone/text/tokenizer.h"
 #include "hone/tinker/gateway/gateway.h"
 #include "hone/tinker/server.h"
@@ -123,7 +122,7 @@ int serve_tinker_command(const Options& options) {
   check_tinker_server(options);
   auto config = tinker_config(options);  // reports errors in it before loading the model
   serve::require_port(config.http);
-  const auto folder = hub::locate_model(ModelArguments(options).model.required(), *HubArguments(options).model_revision);
+  const auto folder = model_folder(options);
   make_state_folder(options, config);
   std::shared_ptr<const text::Tokenizer> tokenizer = text::load_tokenizer(folder, new_tokens(options));
   const auto model = load_model(options, folder, *tokenizer);

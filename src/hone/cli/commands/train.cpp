@@ -6,7 +6,6 @@
 #include "hone/cli/commands/ray_submit.h"
 #include "hone/cli/configs/training/compute_config.h"
 #include "hone/cli/configs/training/parallel_config.h"
-#include "hone/cli/configs/training/ray_config.h"
 #include "hone/cli/configs/training/training_config.h"
 #include "hone/cli/parsing/parse.h"
 

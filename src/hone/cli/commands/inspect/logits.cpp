@@ -1,7 +1,12 @@
-#include "hone/cli/commands/inspect/logits.h"
-
+// `hone logits`: a model's logits, loss and gradients written to a file. For comparing with other implementations; hidden from
+// help.
 #include "hone/base/file.h"
 #include "hone/base/json.h"
+#include "hone/cli/arguments/model.h"
+#include "hone/cli/arguments/tools.h"
+#include "hone/cli/arguments/training.h"
+#include "hone/cli/commands.h"
+#include "hone/cli/hub_options.h"
 #include "hone/device/device.h"
 #include "hone/io/safetensors.h"
 #include "hone/model/causal_lm.h"
@@ -14,6 +19,21 @@
 
 namespace hone::cli {
 namespace {
+
+struct LogitsOptions {
+  std::string model;                  // folder
+  std::vector<std::string> adapters;  // PEFT folders, all active
+  std::string new_adapter;            // an adapter_config.json: starts such an adapter …
+  std::string save_adapter;           // … and writes it here
+  std::string input;   // {"sequences": [[ids, …], …], "labels": optional, the same shape, -100 where there is none}
+  std::string output;  // safetensors: logits [T, vocabulary], loss (sum), correct, count, "grad.<parameter>"
+  std::string dtype;   // float32, bfloat16, float16; empty: the checkpoint's
+  std::string device = "cpu";
+  double router_balance = 0;  // the experts' balance times this is added to the loss
+  bool grads = false;         // of every parameter, through the fused loss
+  bool recompute = false;     // activation checkpointing
+  bool cached = false;        // token by token through the cache
+};
 
 using Sequences = std::vector<std::vector<int64_t>>;
 using Texts = std::vector<std::vector<text::TokenId>>;
@@ -114,9 +134,7 @@ void attach_adapters(model::CausalLM& model, const LogitsOptions& options) {
   if (!options.save_adapter.empty()) tuner::save_adapter(model, adapter, options.save_adapter);
 }
 
-}  // namespace
-
-int logits_command(const LogitsOptions& options) {
+int run_logits(const LogitsOptions& options) {
   auto json = parse_json(read_file(options.input)).or_throw(ExitCode::bad_data, options.input);
   auto sequences = read_sequences<Texts>(json, "sequences", options.input);
   auto labels = read_sequences<Sequences>(json, "labels", options.input);
@@ -153,6 +171,25 @@ int logits_command(const LogitsOptions& options) {
   }
   io::write_safetensors(options.output, tensors);
   return 0;
+}
+
+}  // namespace
+
+int logits_command(const Options& options) {
+  const ModelArguments model_args(options);
+  const ToolArguments tool_args(options);
+  return run_logits(LogitsOptions{.model = model_folder(options).string(),
+                                  .adapters = *model_args.adapters,
+                                  .new_adapter = *tool_args.new_adapter,
+                                  .save_adapter = *tool_args.save_adapter,
+                                  .input = tool_args.input.required(),
+                                  .output = tool_args.output.required(),
+                                  .dtype = model_args.torch_dtype.value_or(""),
+                                  .device = model_args.devices.value_or("cpu"),
+                                  .router_balance = *TrainingArguments(options).router_aux_loss_coef,
+                                  .grads = *tool_args.grads,
+                                  .recompute = *tool_args.recompute,
+                                  .cached = *tool_args.cached});
 }
 
 }  // namespace hone::cli

@@ -1,6 +1,9 @@
-#include "hone/cli/commands/inspect/optim_trace.h"
-
+// `hone optim-trace`: applies recorded gradients with an optimizer and a schedule, and prints {"rates": […], "norms": […]}, one
+// entry per step. For comparing with other implementations; hidden from help.
 #include "hone/base/json.h"
+#include "hone/cli/arguments/tools.h"
+#include "hone/cli/arguments/tuners.h"
+#include "hone/cli/commands.h"
 #include "hone/io/safetensors.h"
 #include "hone/optim/factory.h"
 #include "hone/optim/lr_scheduler.h"
@@ -8,6 +11,13 @@
 
 namespace hone::cli {
 namespace {
+
+struct OptimTraceOptions {
+  std::string optim = "adamw_torch";
+  std::filesystem::path config;  // JSON: learning_rate, weight_decay, lr_scheduler_type, total_steps … as in training
+  std::filesystem::path input;   // safetensors: "param/NAME" and "grad/STEP/NAME"; empty: the schedule alone
+  std::filesystem::path output;  // safetensors: "param/NAME" after the last step, "state/…"
+};
 
 optim::NamedTensors read_parameters(const io::SafetensorsFile& file) {
   optim::NamedTensors parameters;
@@ -54,9 +64,7 @@ optim::LrSchedulerConfig schedule_config(const Json& config) {
   return made;
 }
 
-}  // namespace
-
-int optim_trace_command(const OptimTraceOptions& options) {
+int run_optim_trace(const OptimTraceOptions& options) {
   const Json config = read_config_file(options.config.string());
   optim::LrScheduler schedule(schedule_config(config));
   const int64_t steps = config.value("total_steps", int64_t{0}), reload_at = config.value("reload_at", int64_t{-1});
@@ -98,6 +106,14 @@ int optim_trace_command(const OptimTraceOptions& options) {
   }
   fmt::print("{}\n", Json{{"rates", rates}, {"norms", norms}}.dump());
   return 0;
+}
+
+}  // namespace
+
+int optim_trace_command(const Options& options) {
+  const ToolArguments args(options);
+  return run_optim_trace(OptimTraceOptions{
+      .optim = *OptimizerArguments(options).optim, .config = *args.config, .input = *args.input, .output = *args.output});
 }
 
 }  // namespace hone::cli

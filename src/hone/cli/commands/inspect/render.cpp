@@ -1,5 +1,4 @@
-#include "hone/cli/commands/inspect/render.h"
-
+// `hone render`: a conversation through a chat template, as text.
 #include <iostream>
 #include <iterator>
 #include <sstream>
@@ -7,12 +6,27 @@
 
 #include "hone/base/file.h"
 #include "hone/base/json.h"
+#include "hone/cli/arguments/data.h"
+#include "hone/cli/arguments/model.h"
+#include "hone/cli/arguments/tools.h"
+#include "hone/cli/commands.h"
 #include "hone/cli/commands/inspect/render_built_in.h"
+#include "hone/cli/hub_options.h"
 #include "hone/text/chat_template.h"
 
 namespace hone::cli {
-
 namespace {
+
+struct RenderOptions {
+  std::string model;          // folder with tokenizer_config.json or chat_template.jinja
+  std::string chat_template;  // a Jinja file or the name of a built-in one, instead of the model's own
+  bool factory = false;       // names are LLaMA-Factory's first
+  bool add_generation_prompt = false;
+  std::optional<bool> enable_thinking;
+  std::string vars;             // JSON file of further variables
+  std::string file;             // conversation; empty: standard input
+  std::string format = "text";  // text, or jsonl: one request a line in, one result a line out
+};
 
 using text::ChatTemplate;
 
@@ -165,9 +179,7 @@ std::string read_input(const RenderOptions& options) {
   return options.file.empty() ? std::string(std::istreambuf_iterator<char>(std::cin), {}) : read_file(options.file);
 }
 
-}  // namespace
-
-int render_command(const RenderOptions& options) {
+int run_render(const RenderOptions& options) {
   if (options.format != "text" && options.format != "jsonl") {
     throw UserError(ExitCode::usage, "--format is '" + options.format + "'", "use text or jsonl");
   }
@@ -191,6 +203,22 @@ int render_command(const RenderOptions& options) {
   text::Rendered rendered = chat_template.render(variables).or_throw(ExitCode::bad_data, "chat template");
   std::cout << rendered.text << std::flush;
   return 0;
+}
+
+}  // namespace
+
+int render_command(const Options& options) {
+  const TemplateArguments template_args(options);
+  const ToolArguments tool_args(options);
+  return run_render(
+      RenderOptions{.model = ModelArguments(options).model.has_value() ? model_folder(options).string() : std::string(),
+                    .chat_template = template_args.template_name.value_or(""),
+                    .factory = options.front_end() == FrontEnd::factory,
+                    .add_generation_prompt = *tool_args.add_generation_prompt,
+                    .enable_thinking = template_args.enable_thinking.optional(),
+                    .vars = *tool_args.vars,
+                    .file = options.positional().empty() ? "" : options.positional()[0],
+                    .format = *tool_args.format});
 }
 
 }  // namespace hone::cli

@@ -1,5 +1,4 @@
-#include "hone/cli/commands/inspect/tokenize.h"
-
+// `hone tokenize`: text to token ids, or ids back to text.
 #include <charconv>
 #include <cstdio>
 #include <functional>
@@ -9,10 +8,21 @@
 #include "hone/base/error.h"
 #include "hone/base/file.h"
 #include "hone/base/json.h"
+#include "hone/cli/arguments/tools.h"
+#include "hone/cli/commands.h"
+#include "hone/cli/hub_options.h"
 #include "hone/text/tokenizer.h"
 
 namespace hone::cli {
 namespace {
+
+struct TokenizeOptions {
+  std::string model;
+  bool decode = false, lines = false;
+  std::string format = "text";  // text: ids separated by spaces; jsonl: one list a line
+  bool special_tokens = false;
+  std::string file;  // empty: standard input
+};
 
 using text::TokenId;
 using text::Tokenizer;
@@ -67,9 +77,7 @@ std::vector<TokenId> parse_ids(std::string_view line, size_t number) {
 
 void write(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
-}  // namespace
-
-int tokenize_command(const TokenizeOptions& options) {
+int run_tokenize(const TokenizeOptions& options) {
   if (options.model.empty()) throw UserError(ExitCode::usage, "hone tokenize needs --model DIR");
   bool json = options.format == "jsonl";
   if (!json && options.format != "text")
@@ -97,6 +105,18 @@ int tokenize_command(const TokenizeOptions& options) {
   }
   std::fflush(stdout);
   return static_cast<int>(ExitCode::ok);
+}
+
+}  // namespace
+
+int tokenize_command(const Options& options) {
+  const ToolArguments args(options);
+  return run_tokenize(TokenizeOptions{.model = model_folder(options).string(),
+                                      .decode = *args.decode,
+                                      .lines = *args.lines,
+                                      .format = *args.format,
+                                      .special_tokens = *args.special_tokens,
+                                      .file = options.positional().empty() ? "" : options.positional()[0]});
 }
 
 }  // namespace hone::cli

@@ -1,15 +1,14 @@
 #include "hone/cli/configs/inference/reply_generator.h"
 
 #include "hone/cli/arguments/generation.h"
-#include "hone/cli/arguments/hub.h"
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/inference/engine_quantization.h"
 #include "hone/cli/configs/inference/generation_config.h"
 #include "hone/cli/configs/model_config.h"
+#include "hone/cli/hub_options.h"
 #include "hone/data/batches/image_batch.h"
 #include "hone/engine/prompt_images.h"
-#include "hone/hub/locate.h"
 #include "hone/tuner/adapter.h"
 
 namespace hone::cli {
@@ -32,7 +31,7 @@ void attach_adapters(const Options& options, model::CausalLM& model) {
 }  // namespace
 
 ReplyGenerator::ReplyGenerator(const Options& options)
-    : folder_(hub::locate_model(ModelArguments(options).model.required(), *HubArguments(options).model_revision)),
+    : folder_(model_folder(options)),
       tokenizer_(text::load_tokenizer(folder_, new_tokens(options))),
       copies_(options, folder_, *tokenizer_),
       encoder_(data::Encoder::make(encode_config(options, 0), tokenizer_, data::read_model_identity(folder_))),

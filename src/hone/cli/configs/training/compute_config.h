@@ -1,4 +1,4 @@
-// How a training run computes: fused operators, float8, shifted attention.
+// How a training run computes: fused operators, float8, shifted attention, Accelerate's settings.
 #pragma once
 #include "hone/cli/options.h"
 #include "hone/train/run.h"
@@ -10,5 +10,8 @@ void read_compute(const Options& options, const model::DecoderConfig& config, tr
 
 // Process-wide settings of libtorch and the operators: TF32, and which operators are fused. Set in the training process.
 void set_process_switches(const Options& options);
+
+// --accelerator_config: uses the settings that change what a run computes, and logs the names of those that cannot.
+void read_accelerator(const Options& options, train::TrainingJob& job);
 
 }  // namespace hone::cli

@@ -4,7 +4,6 @@
 #include "hone/cli/arguments/preference.h"
 #include "hone/cli/configs/model_checks.h"
 #include "hone/cli/configs/training/rollout_config.h"
-#include "hone/cli/configs/training/turn_config.h"
 #include "hone/hub/locate.h"
 #include "hone/hub/post_json.h"
 #include "hone/model/config.h"

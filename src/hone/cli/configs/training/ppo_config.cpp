@@ -4,9 +4,8 @@
 #include "hone/cli/arguments/preference.h"
 #include "hone/cli/arguments/training.h"
 #include "hone/cli/configs/data_config.h"
-#include "hone/cli/configs/training/reference_config.h"
+#include "hone/cli/configs/training/preference_config.h"
 #include "hone/cli/configs/training/rollout_config.h"
-#include "hone/cli/configs/training/turn_config.h"
 #include "hone/hub/locate.h"
 
 namespace hone::cli {

@@ -1,8 +1,9 @@
-// Settings common to all methods with rollouts: sampling and rewards.
+// Settings common to all methods with rollouts: sampling, rewards, turns.
 #pragma once
 #include <string_view>
 
 #include "hone/cli/options.h"
+#include "hone/train/rl/config.h"
 #include "hone/train/run.h"
 
 namespace hone::cli {
@@ -15,5 +16,11 @@ void read_sampling(const Options& options, train::rl::ReinforcementConfig& confi
 // `method` as in messages. Throws UserError(usage) if there is no reward.
 void read_rewards(const Options& options, std::string_view method, train::TrainingJob& job,
                   train::rl::ReinforcementConfig& config);
+
+// Multi-turn rollouts. Call it after sampling and rewards. Throws UserError(usage) for incompatible settings, before a model is
+// loaded.
+void read_turns(const Options& options, train::rl::ReinforcementConfig& config);
+// For runs without rollouts. Throws UserError(usage) if turns are requested.
+void refuse_turns(const Options& options, std::string_view method);
 
 }  // namespace hone::cli

@@ -16,7 +16,6 @@
 #include "hone/cli/configs/hub_config.h"
 #include "hone/cli/configs/inference/generation_config.h"
 #include "hone/cli/configs/model_config.h"
-#include "hone/cli/configs/training/accelerator_config.h"
 #include "hone/cli/configs/training/compute_config.h"
 #include "hone/cli/configs/training/loss_scale_plugins.h"
 #include "hone/cli/configs/training/parallel_config.h"

@@ -1,8 +1,14 @@
-// Options that libraries and other processes read as environment variables, and variables for devices that this machine lacks.
+// Environment variables: checks before they are read, and those that options set for libraries and other processes.
 #pragma once
 #include "hone/cli/parsing/parse.h"
 
 namespace hone::cli {
+
+// Throws UserError(usage) for the first variable that is not an integer in its range.
+void check_environment_numbers(const SystemAccess& world);
+
+// Throws UserError naming the variable, what it holds and what it may hold.
+void check_emulated_machine();
 
 // Sets --model_kwargs in upper case, and addresses and ranks that a launcher passed as options, as variables unless they are set.
 Assignments variables_of(const Options& options);
