@@ -24,7 +24,7 @@ void step(benchmark::State& state, Way way) {
   device::set_num_threads(static_cast<int>(state.range(1)));
   const auto u = state_of(state.range(0));
   const AdamConfig config;
-  if (way == Way::vectors && !serves_cpu_adam(u, config)) return state.SkipWithError("this libtorch rounds in another way");
+  if (way == Way::vectors && !supports_cpu_adam(u, config)) return state.SkipWithError("this libtorch rounds in another way");
   for (auto _ : state) {
     if (way == Way::vectors)
       cpu_adam(u, config);

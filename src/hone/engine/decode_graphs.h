@@ -12,7 +12,7 @@ class DecodeGraphs {
   DecodeGraphs(model::CausalLM& model, bool wanted, int64_t max_blocks);  // of one sequence
   ~DecodeGraphs();
 
-  bool serves() const { return impl_ != nullptr; }
+  bool available() const { return impl_ != nullptr; }
   // Hidden states of one new token per sequence, given on the host; undefined if this batch needs a plain forward pass. Valid
   // until the next call. `tokens_t`, if defined, are the tokens on the device, possibly still being computed.
   Tensor hidden(const model::ForwardInput& input, const ops::PagedAttentionMetadata& plan, model::PagedKvCache& cache,

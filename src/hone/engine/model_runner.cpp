@@ -165,7 +165,7 @@ StepLogits ModelRunner::run_forward(Chunks slices, model::PagedKvCache& cache) {
 }
 
 bool ModelRunner::can_run_ahead(const StepBatch& batch) const {
-  return graphs_.serves() && !batch.empty() && std::ranges::all_of(batch.chunks, [&](const ScheduledChunk& chunk) {
+  return graphs_.available() && !batch.empty() && std::ranges::all_of(batch.chunks, [&](const ScheduledChunk& chunk) {
            const auto& sequence = *chunk.sequence;
            return chunk.count == 1 && sequence.is_decoding() && !sequence.search && sequence.request.adapter.empty() &&
                   samples_on_device(sequence, model_.embedding().weight);

@@ -74,12 +74,12 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   if (!fused_operators().rms_norm) return rms_norm_plain(x, weight, eps);
   if (cpu::supports(x) && x.scalar_type() == weight.scalar_type() && x.numel() > 0)
     return at::GradMode::is_enabled() ? RmsNorm::apply(x, weight, eps) : norm_rows(x, weight, eps).y;
-  if (cuda::serves_norm(x, weight)) {
+  if (cuda::supports_norm(x, weight)) {
     TensorList inputs{x, weight};
     return CudaRmsNorm::apply(at::TensorList(inputs), eps)[0];
   }
   if (x.is_cuda() && x.scalar_type() == weight.scalar_type()) return at::rms_norm(x, weight.sizes(), weight, eps);
-  if (npu::serves(x, "npu_rms_norm") && x.scalar_type() == weight.scalar_type()) return npu::rms_norm(x, weight, eps);
+  if (npu::supports(x, "npu_rms_norm") && x.scalar_type() == weight.scalar_type()) return npu::rms_norm(x, weight, eps);
   return rms_norm_plain(x, weight, eps);
 }
 
@@ -90,7 +90,7 @@ NormedSum add_rms_norm_plain(const Tensor& x, const Tensor& added, const Tensor&
 
 NormedSum add_rms_norm(const Tensor& x, const Tensor& added, const Tensor& weight, double eps) {
   const bool alike = added.is_contiguous() && added.scalar_type() == x.scalar_type() && added.sizes() == x.sizes();
-  if (fused_operators().rms_norm && alike && cuda::serves_norm(x, weight)) {
+  if (fused_operators().rms_norm && alike && cuda::supports_norm(x, weight)) {
     TensorList inputs{x, weight, added};
     auto found = CudaRmsNorm::apply(at::TensorList(inputs), eps);
     return {found[1], found[0]};

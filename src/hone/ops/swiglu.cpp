@@ -16,7 +16,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 Tensor forward_values(const Tensor& gate, const Tensor& up) {
-  if (npu::serves(gate, "npu_swiglu")) return npu::swiglu(gate, up);
+  if (npu::supports(gate, "npu_swiglu")) return npu::swiglu(gate, up);
   if (!cpu::supports(gate)) return at::silu(gate).mul_(up);
   auto y = at::empty(gate.sizes(), gate.options());
   cpu::swiglu(gate, up, y);
@@ -57,7 +57,7 @@ class SwigluHalves : public torch::autograd::Function<SwigluHalves> {
 }  // namespace
 
 Tensor swiglu_halves(const Tensor& both) {
-  if (fused_operators().swiglu && cuda::serves_rows(both) && both.size(1) % 16 == 0)
+  if (fused_operators().swiglu && cuda::supports_rows(both) && both.size(1) % 16 == 0)
     return SwigluHalves::apply(both.contiguous());
   auto halves = both.chunk(2, 1);
   return swiglu(halves[0], halves[1]);
@@ -68,13 +68,13 @@ Tensor swiglu_plain(const Tensor& gate, const Tensor& up) { return at::silu(gate
 Tensor swiglu(const Tensor& gate, const Tensor& up) {
   if (!fused_operators().swiglu) return swiglu_plain(gate, up);
   if (cuda::supports_fused(gate) && gate.dim() == 2) return cuda::swiglu(gate, up);
-  if (!at::GradMode::is_enabled() && cpu::serves_halves(gate, up)) return forward_values(gate, up);
+  if (!at::GradMode::is_enabled() && cpu::supports_halves(gate, up)) return forward_values(gate, up);
   return Swiglu::apply(gate, up);
 }
 
 std::pair<Tensor, Tensor> swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up) {
   auto grad = dy.contiguous();
-  if (npu::serves(gate, "npu_swiglu_backward")) return npu::swiglu_backward(grad, gate, up);
+  if (npu::supports(gate, "npu_swiglu_backward")) return npu::swiglu_backward(grad, gate, up);
   if (!cpu::supports(gate)) return {at::silu_backward(grad * up, gate), at::silu(gate).mul_(grad)};
   auto dgate = at::empty_like(gate), dup = at::empty_like(up);
   cpu::swiglu_backward(grad, gate, up, dgate, dup);

@@ -125,7 +125,7 @@ void libtorch_adam(const AdamUpdate& u, const AdamConfig& config) {
         /*maximize=*/false, {}, {});
 }
 
-bool serves_cpu_adam(const AdamUpdate& u, const AdamConfig& config) {
+bool supports_cpu_adam(const AdamUpdate& u, const AdamConfig& config) {
   if (!config.decoupled_decay) return false;
   for (const auto* tensors : {&u.parameters, &u.gradients, &u.first, &u.second})
     if (!std::ranges::all_of(*tensors, is_plain)) return false;

@@ -12,7 +12,7 @@ struct AdamUpdate {
 };
 
 // Whether the vector code rounds like this libtorch, which is tested once, and supports these tensors.
-bool serves_cpu_adam(const AdamUpdate& update, const AdamConfig& config);
+bool supports_cpu_adam(const AdamUpdate& update, const AdamConfig& config);
 void cpu_adam(const AdamUpdate& update, const AdamConfig& config);
 
 void libtorch_adam(const AdamUpdate& update, const AdamConfig& config);  // its fused operator, on the CPU and CUDA

@@ -15,8 +15,8 @@ class GpuEngine : public testing::Test {
  protected:
   void SetUp() override {
     at::NoGradGuard no_grad;
-    if (!at::hasCUDA() || !cuda::serves_thin(at::zeros({1, 8}, at::TensorOptions(at::kHalf).device(at::kCUDA)),
-                                             at::zeros({8, 8}, at::TensorOptions(at::kHalf).device(at::kCUDA))))
+    if (!at::hasCUDA() || !cuda::supports_thin(at::zeros({1, 8}, at::TensorOptions(at::kHalf).device(at::kCUDA)),
+                                               at::zeros({8, 8}, at::TensorOptions(at::kHalf).device(at::kCUDA))))
       GTEST_SKIP() << "no GPU, or no kernels for it";
     at::manual_seed(7);
   }
@@ -120,7 +120,7 @@ TEST_F(GpuEngine, ThinLayersTakeNormsSumsAndGates) {
         auto x = random_on_gpu({rows, in}, type), weight = random_on_gpu({out, in}, type, 0.05),
              bias = random_on_gpu({out}, type), norm = random_on_gpu({in}, type), added = random_on_gpu({rows, out}, type);
         auto wide = [](const Tensor& t) { return t.to(at::kFloat); };
-        ASSERT_TRUE(cuda::serves_thin(x, weight));
+        ASSERT_TRUE(cuda::supports_thin(x, weight));
         auto plain = at::linear(wide(x), wide(weight), wide(bias));
         EXPECT_LT(distance_on_gpu(cuda::thin_linear(x, weight, bias), plain), 5e-3);
         EXPECT_LT(distance_on_gpu(cuda::thin_linear(x, weight, bias, {.added = added}), plain + wide(added)), 5e-3);
@@ -139,7 +139,7 @@ TEST_F(GpuEngine, MultipliesAnyRowsByWeightsOf8BitFloats) {
     for (auto [in, out] : {std::pair<int64_t, int64_t>(3584, 4608), {896, 1152}, {18944, 3584}}) {
       auto x = random_on_gpu({rows, in}, at::kBFloat16), weight = random_on_gpu({out, in}, at::kBFloat16, 0.05),
            bias = random_on_gpu({out}, at::kBFloat16);
-      if (!serves_float8(weight, out)) GTEST_SKIP() << "no products of 8-bit floats";
+      if (!supports_float8(weight, out)) GTEST_SKIP() << "no products of 8-bit floats";
       auto found = base_product(x, weight, float8_weight_forward(weight), bias);
       auto exact = at::linear(x.to(at::kFloat), weight.to(at::kFloat), bias.to(at::kFloat));
       EXPECT_LT(distance_on_gpu(found, exact), 0.06) << rows << " " << in;

@@ -21,7 +21,7 @@ namespace {
 class GpuTraining : public testing::Test {
  protected:
   void SetUp() override {
-    if (!at::hasCUDA() || !cuda::serves_rows(at::zeros({8, 8}, at::TensorOptions(at::kFloat).device(at::kCUDA))))
+    if (!at::hasCUDA() || !cuda::supports_rows(at::zeros({8, 8}, at::TensorOptions(at::kFloat).device(at::kCUDA))))
       GTEST_SKIP() << "no GPU, or no kernels for it";
     at::manual_seed(5);
   }
@@ -213,7 +213,7 @@ TEST_F(GpuTraining, AttentionOfOneLengthMatchesItsDefinition) {
   for (int i = 0; i < 2; ++i) segments.append(256);
   auto plan = attention_metadata(segments, at::kCUDA);
   AttentionShape shape{4, 2, 64, 0.125};
-  EXPECT_TRUE(serves_even(on_gpu({512, 256}), plan, shape));
+  EXPECT_TRUE(supports_even(on_gpu({512, 256}), plan, shape));
   expect_near_on_gpu([&](auto& in) { return TensorList{attention(in[0], in[1], in[2], plan, shape)}; },
                      [&](auto& in) { return TensorList{attention_plain(in[0], in[1], in[2], plan, shape)}; },
                      {on_gpu({512, 256}), on_gpu({512, 128}), on_gpu({512, 128})});
@@ -224,7 +224,7 @@ TEST_F(GpuTraining, UpdatesAreAddedAsProductsAre) {
     auto wide = on_gpu({kGpuTokens, 512}), y = wide.narrow(1, 128, 256), p = on_gpu({kGpuTokens, 2 * rank}).narrow(1, rank, rank);
     auto down = on_gpu({256, rank}), across = on_gpu({rank, 256});
     auto expected = y.to(at::kFloat) + p.to(at::kFloat).mm(down.to(at::kFloat).t()), before = wide.narrow(1, 0, 128).clone();
-    ASSERT_TRUE(cuda::serves_low_rank_add(y, rank));
+    ASSERT_TRUE(cuda::supports_low_rank_add(y, rank));
     cuda::low_rank_add_(y, p, down, false);
     EXPECT_LT(gpu_distance(y, expected), 5e-3);
     expected = y.to(at::kFloat) + p.to(at::kFloat).mm(across.to(at::kFloat));
@@ -307,7 +307,7 @@ TEST_F(GpuTraining, DroppedUpdatesOfSeveralTermsAreAdded) {
         expected += at::where(dropped.values != 0, 1 / 0.75, 0.0) *
                     p.narrow(1, begin, rank).to(at::kFloat).mm(factor.narrow(0, begin, rank).to(at::kFloat));
       }
-      ASSERT_TRUE(cuda::serves_dropped_add(y, rank, static_cast<int64_t>(terms)));
+      ASSERT_TRUE(cuda::supports_dropped_add(y, rank, static_cast<int64_t>(terms)));
       cuda::add_dropped_updates_(y, p, factor, 0.25, draws);
       EXPECT_LT(gpu_distance(y, expected), 5e-3);
     }

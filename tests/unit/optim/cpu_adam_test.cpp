@@ -39,7 +39,7 @@ TEST(CpuAdam, GivesLibtorchsBits) {
     for (int64_t step : {1, 2, 77, 30000}) {
       const AdamConfig config{.beta1 = beta1, .beta2 = 0.95, .epsilon = 1e-8};
       auto ours = example(step), theirs = copy_of(ours);
-      if (!serves_cpu_adam(ours, config)) return;  // a libtorch that rounds in another way is used itself
+      if (!supports_cpu_adam(ours, config)) return;  // a libtorch that rounds in another way is used itself
       const auto version = ours.parameters[0]._version();
       cpu_adam(ours, config);
       libtorch_adam(theirs, config);
@@ -53,8 +53,8 @@ TEST(CpuAdam, GivesLibtorchsBits) {
 TEST(CpuAdam, LeavesOtherTensorsToLibtorch) {
   auto u = example(1);
   u.gradients[0] = u.gradients[0].to(at::kBFloat16);
-  EXPECT_FALSE(serves_cpu_adam(u, {}));
-  EXPECT_FALSE(serves_cpu_adam(example(1), {.decoupled_decay = false}));
+  EXPECT_FALSE(supports_cpu_adam(u, {}));
+  EXPECT_FALSE(supports_cpu_adam(example(1), {.decoupled_decay = false}));
 }
 
 }  // namespace

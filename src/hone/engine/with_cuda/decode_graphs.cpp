@@ -102,7 +102,7 @@ DecodeGraphs::DecodeGraphs(model::CausalLM& model, bool wanted, int64_t max_bloc
   // Grouped expert products may need the row counts on the host, which a captured step cannot wait for.
   bool fits = model.device().is_cuda() && config.rope.kind != model::RopeKind::dynamic && config.experts.count == 0;
   ops::AttentionShape shape{config.attention.heads, config.attention.kv_heads, config.attention.head_dim};
-  if (wanted && fits && ops::cuda::serves_paged(model.embedding().weight, shape))
+  if (wanted && fits && ops::cuda::supports_paged(model.embedding().weight, shape))
     impl_ = std::make_unique<Impl>(model, max_blocks);
 }
 DecodeGraphs::~DecodeGraphs() = default;

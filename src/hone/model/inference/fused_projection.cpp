@@ -113,7 +113,7 @@ void FusedProjection::round_weights(const std::vector<Linear*>& layers) {
 }
 
 bool FusedProjection::round_for_inference() {
-  if (!weight_.defined() || !ops::serves_float8(weight_, weight_.size(0))) return false;
+  if (!weight_.defined() || !ops::supports_float8(weight_, weight_.size(0))) return false;
   float8_ = ops::float8_weight_forward(weight_);
   return true;
 }
@@ -142,7 +142,7 @@ std::optional<ops::JointLayers> FusedProjection::joint_layers(std::initializer_l
     if (!layer->tuners.empty() || layer->rounds_weight() || layer->quantized_base) return std::nullopt;
     joint.layers.push_back({layer->weight, layer->bias, layer->adapters});
   }
-  return ops::serves_joint(x_th, joint) ? std::optional(std::move(joint)) : std::nullopt;
+  return ops::supports_joint(x_th, joint) ? std::optional(std::move(joint)) : std::nullopt;
 }
 
 TensorList FusedProjection::trained(std::initializer_list<const Linear*> layers, const Tensor& x_th, const LinearContext& mode,
@@ -159,8 +159,8 @@ TensorList FusedProjection::trained_gate_up(const Linear& gate, const Linear& up
 
 Tensor FusedProjection::operator()(const Tensor& x_th) const {
   if (rounded_) return ops::quantized_linear(x_th, *rounded_, bias_);
-  return ops::cuda::serves_thin(x_th, weight_) ? ops::matmul_nt(x_th, weight_, bias_)
-                                               : ops::base_product(x_th, weight_, float8_, bias_);
+  return ops::cuda::supports_thin(x_th, weight_) ? ops::matmul_nt(x_th, weight_, bias_)
+                                                 : ops::base_product(x_th, weight_, float8_, bias_);
 }
 
 void fuse_projections(CausalLM& model) {
@@ -177,13 +177,13 @@ void join_trained_projections(CausalLM& model) {
   auto is_exact = [&](const Linear* layer) { return is_plain(layer) && !layer->float8; };
   auto is_float8 = [&](const Linear* layer) { return is_plain(layer) && layer->float8 && !layer->weight.requires_grad(); };
   auto round = [&](Linear& layer) {
-    if (is_float8(&layer) && ops::serves_float8(layer.weight, layer.weight.size(0)))
+    if (is_float8(&layer) && ops::supports_float8(layer.weight, layer.weight.size(0)))
       layer.float8_weight = ops::float8_weight(layer.weight);
   };
   auto join = [&](FusedProjection& joined, std::vector<Linear*> layers) {
     int64_t outputs = 0;
     for (const auto* layer : layers) outputs += layer->weight.size(0);
-    const bool rounds = std::ranges::all_of(layers, is_float8) && ops::serves_float8(layers.front()->weight, outputs);
+    const bool rounds = std::ranges::all_of(layers, is_float8) && ops::supports_float8(layers.front()->weight, outputs);
     if (rounds || std::ranges::all_of(layers, is_exact)) joined = FusedProjection::of(layers);
     if (rounds)
       joined.round_weights(layers);

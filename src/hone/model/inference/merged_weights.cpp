@@ -29,7 +29,7 @@ Tensor merged(const Linear& layer) {
 
 }  // namespace
 
-bool MergedWeights::serves(CausalLM& model) {
+bool MergedWeights::supports(CausalLM& model) {
   constexpr int64_t kPartOfMemory = 8;
   if (!model.device().is_cuda() || model.is_sliced() || model.has_weight_hooks() || model.devices().size() > 1) return false;
   int64_t bytes = 0;

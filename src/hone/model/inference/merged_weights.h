@@ -10,7 +10,7 @@ namespace hone::model {
 class MergedWeights {
  public:
   // On a GPU, if blocks have only LoRA, none of their weights train, and the set is a small part of the memory.
-  static bool serves(CausalLM& model);
+  static bool supports(CausalLM& model);
   explicit MergedWeights(CausalLM& model);
 
   void refresh();   // with the adapters as they are now

@@ -20,7 +20,7 @@ bool is_plain(const Mlp& mlp) {
 
 bool is_thin(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
   return pass.cache && !pass.region && !block.mixture && block.mlp && is_plain(block.attention) &&
-         ops::cuda::serves_thin(x_th, block.attention.qkv.weight()) && !block.post_attention_norm && !block.post_mlp_norm &&
+         ops::cuda::supports_thin(x_th, block.attention.qkv.weight()) && !block.post_attention_norm && !block.post_mlp_norm &&
          block.residual_scale == 1 && is_plain(block.input_norm) && is_plain(block.pre_mlp_norm) && is_plain(*block.mlp);
 }
 

@@ -26,7 +26,7 @@ void apply_quantization(CausalLM& model, int bits) {
 void apply_float8(CausalLM& model) {
   bool rounded = false;
   auto round = [&](Linear& layer) {
-    if (layer.is_tuned() || layer.quantized_base || !ops::serves_float8(layer.weight, layer.weight.size(0))) return;
+    if (layer.is_tuned() || layer.quantized_base || !ops::supports_float8(layer.weight, layer.weight.size(0))) return;
     layer.float8_weight = ops::float8_weight_forward(layer.weight);
     rounded = true;
   };

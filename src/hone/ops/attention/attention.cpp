@@ -122,8 +122,8 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
   if (!plan.kinds.empty()) return attend_by_kind(q, k, v, plan, shape, attention);
   if (!plan.blocks.empty()) return attention_with_blocks(q, k, v, plan, shape);
   if (cpu::supports(q)) return cpu::attention(q, k, v, plan.segments, shape);
-  if (npu::serves_attention(q, shape)) return npu::attention(q, k, v, plan.segments, shape);
-  if (serves_even(q, plan, shape)) return even_attention(q, k, v, plan, shape);
+  if (npu::supports_attention(q, shape)) return npu::attention(q, k, v, plan.segments, shape);
+  if (supports_even(q, plan, shape)) return even_attention(q, k, v, plan, shape);
   if (supports_flash(q, shape)) return flash_attention_varlen(q, k, v, plan, plan, shape);
   // With a window, that kernel's gradient of the values is wrong (observed with libtorch 2.11).
   bool windowed = shape.window > 0 && plan.segments.longest() > shape.window;

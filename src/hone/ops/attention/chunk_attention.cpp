@@ -123,7 +123,7 @@ ChunkAttention chunk_attention(const Tensor& q, const Tensor& k, const Tensor& v
                                               pair.queries, pair.keys, 0.0, is_causal(pair), /*return_debug_mask=*/false, scale);
     return {std::get<0>(found).squeeze(0), std::get<1>(found).squeeze(0)};
   }
-  if (fits_kernels(pair) && npu::serves_attention(q, shape_of(q, k)))
+  if (fits_kernels(pair) && npu::supports_attention(q, shape_of(q, k)))
     return npu::chunk_attention(q, k, v, is_causal(pair), scale);
   return chunk_attention_plain(q, k, v, pair, scale);
 }
@@ -146,7 +146,7 @@ ChunkGradients chunk_attention_backward(const Tensor& grad, const Tensor& q, con
                                       Tensor(), pair.queries, pair.keys, 0.0, is_causal(pair), state, Tensor(), scale);
     return {std::get<0>(found).squeeze(0), std::get<1>(found).squeeze(0), std::get<2>(found).squeeze(0)};
   }
-  if (fits_kernels(pair) && npu::serves_attention(q, shape_of(q, k)))
+  if (fits_kernels(pair) && npu::supports_attention(q, shape_of(q, k)))
     return npu::chunk_attention_backward(grad, q, k, v, whole, is_causal(pair), scale);
   return chunk_attention_backward_plain(grad, q, k, v, whole, pair, scale);
 }

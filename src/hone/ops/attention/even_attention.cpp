@@ -13,7 +13,7 @@ bool all_alike(const CuSeqlens& segments) {
 
 }  // namespace
 
-bool serves_even(const Tensor& q, const AttentionMetadata& plan, const AttentionShape& shape) {
+bool supports_even(const Tensor& q, const AttentionMetadata& plan, const AttentionShape& shape) {
   const int64_t length = plan.segments.longest();
   const bool windowed = shape.window > 0 && length > shape.window, exact = at::globalContext().deterministicAlgorithms();
   return supports_flash(q, shape) && shape.head_dim <= 128 && !windowed && !exact && length % kLengthStep == 0 &&

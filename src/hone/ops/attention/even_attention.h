@@ -6,7 +6,7 @@
 
 namespace hone::ops {
 
-bool serves_even(const Tensor& q, const AttentionMetadata& plan, const AttentionShape& shape);
+bool supports_even(const Tensor& q, const AttentionMetadata& plan, const AttentionShape& shape);
 Tensor even_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMetadata& plan,
                       const AttentionShape& shape);
 

@@ -13,13 +13,13 @@ Tensor normed(const Tensor& x, const Tensor& weight, const QkNorm& norms, int64_
 }  // namespace
 
 bool benefits_from_fused_qkv(const Tensor& weight, const AttentionShape& shape) {
-  return weight.is_cpu() || cuda::serves_paged(weight, shape);
+  return weight.is_cpu() || cuda::supports_paged(weight, shape);
 }
 
 Tensor fused_qkv_attention(const Tensor& qkv, const QkNorm& norms, const RopeTable& table, KvCacheLayer& cache,
                            const PagedAttentionMetadata& plan, const AttentionShape& shape) {
   int64_t q_width = shape.heads * shape.head_dim, kv_width = shape.kv_heads * shape.head_dim;
-  if (cache.code == KvCacheDtype::plain && cuda::serves_paged(qkv, shape)) {
+  if (cache.code == KvCacheDtype::plain && cuda::supports_paged(qkv, shape)) {
     const bool has_prompts = plan.num_decodes < plan.segments.count();
     auto [q, k] = cuda::qk_norm_rope_store_kv(qkv, norms, table, cache, plan, shape, has_prompts);
     return stored_attention_on_gpu(q, k, qkv.narrow(1, q_width + kv_width, kv_width), cache, plan, shape);

@@ -111,8 +111,8 @@ Tensor attend_causally(const Tensor& q, const Tensor& k, const Tensor& v, KvCach
                        const AttentionShape& shape) {
   if (cpu::supports(q)) return cpu::paged_attention(q.contiguous(), k.contiguous(), v.contiguous(), cache, plan, shape);
   if (cache.code != KvCacheDtype::plain) return paged_attention_plain(q, k, v, cache, plan, shape);
-  if (npu::serves_paged(q, cache, shape)) return on_npu(q, k, v, cache, plan, shape);
-  if (!cuda::serves_paged(q, shape)) return paged_attention_plain(q, k, v, cache, plan, shape);
+  if (npu::supports_paged(q, cache, shape)) return on_npu(q, k, v, cache, plan, shape);
+  if (!cuda::supports_paged(q, shape)) return paged_attention_plain(q, k, v, cache, plan, shape);
   cuda::store_kv(k, v, cache, plan);
   return attend_stored(q, k, v, cache, plan, shape);
 }

@@ -65,14 +65,14 @@ Tensor rope_plain(const Tensor& x, const RopeTable& table) {
 }
 
 bool rotates_in_place(const Tensor& x, const RopeTable& table) {
-  return fused_operators().rope && cuda::serves_rope(x, table.cos);
+  return fused_operators().rope && cuda::supports_rope(x, table.cos);
 }
 
 Tensor rope(const Tensor& x, const RopeTable& table) {
   if (!fused_operators().rope) return rope_plain(x, table);
   if (cuda::supports_fused(x)) return cuda::rope(x, table.cos, table.sin);
-  if (cuda::serves_rope(x, table.cos)) return turn_forward(x, table);
-  if (npu::serves(x, "npu_rotary_mul") && x.numel() > 0) return npu::rope(x, table);
+  if (cuda::supports_rope(x, table.cos)) return turn_forward(x, table);
+  if (npu::supports(x, "npu_rotary_mul") && x.numel() > 0) return npu::rope(x, table);
   return cpu::supports(x) && x.numel() > 0 ? turn_forward(x, table) : rope_plain(x, table);
 }
 

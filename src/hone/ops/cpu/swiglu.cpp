@@ -11,7 +11,7 @@ constexpr int64_t kGrain = 2048;  // minimum elements per thread, about ten micr
 
 }  // namespace
 
-bool serves_halves(const Tensor& gate, const Tensor& up) {
+bool supports_halves(const Tensor& gate, const Tensor& up) {
   return supports(gate) && gate.dim() == 2 && gate.stride(1) == 1 && up.stride(1) == 1;
 }
 

@@ -4,7 +4,7 @@
 
 namespace hone::ops::cpu {
 
-bool serves_halves(const Tensor& gate, const Tensor& up);
+bool supports_halves(const Tensor& gate, const Tensor& up);
 void swiglu(const Tensor& gate, const Tensor& up, Tensor& y);
 void swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up, Tensor& dgate, Tensor& dup);
 

@@ -185,7 +185,7 @@ class TiledCrossEntropy {
 
 }  // namespace
 
-bool serves_tiled(const Tensor& hidden, const Tensor& weight, const Tensor& bias) {
+bool supports_tiled(const Tensor& hidden, const Tensor& weight, const Tensor& bias) {
   return hidden.is_cpu() && hidden.scalar_type() == at::kFloat && weight.scalar_type() == at::kFloat && weight.is_contiguous() &&
          !bias.defined() && hidden.size(1) <= kWidestModel;
 }

@@ -5,7 +5,7 @@
 namespace hone::ops::cpu {
 
 // For cases where passes over the logits cost more than computing them: float32 heads of narrow models.
-bool serves_tiled(const Tensor& hidden, const Tensor& weight, const Tensor& bias);
+bool supports_tiled(const Tensor& hidden, const Tensor& weight, const Tensor& bias);
 
 struct TiledLosses {
   Tensor losses, correct;  // float [T], int64 [T]

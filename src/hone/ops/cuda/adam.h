@@ -17,7 +17,7 @@ struct AdamScalars {
   Tensor guard;        // where it is not finite nothing changes; undefined: no guard
 };
 
-bool serves_adam(const Tensor& parameter);
+bool supports_adam(const Tensor& parameter);
 // Parameters with moments of the same dtype: float32 with float32 or bfloat16 gradients, or all bfloat16; computed in float32.
 // `published`, if defined, receives the parameter rounded to bfloat16.
 void adam_(const TensorList& parameters, const TensorList& gradients, const TensorList& first, const TensorList& second,

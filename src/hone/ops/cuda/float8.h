@@ -9,7 +9,7 @@ struct Float8Rows {
 };
 
 inline constexpr int64_t kWidestFloat8 = 81920;  // of a row
-bool serves_float8_rows(const Tensor& x);
+bool supports_float8_rows(const Tensor& x);
 Float8Rows float8_rows(const Tensor& x);
 
 }  // namespace hone::ops::cuda

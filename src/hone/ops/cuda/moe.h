@@ -6,7 +6,7 @@
 namespace hone::ops::cuda {
 
 // rows [T * k, h], of which token t has those at positions [t * k, t * k + k).
-bool serves_combine(const Tensor& rows_rh, int64_t choices);
+bool supports_combine(const Tensor& rows_rh, int64_t choices);
 Tensor combine_rows(const Tensor& rows_rh, const Tensor& places_r, const Tensor& weights_tk,
                     int64_t choices);  // undefined: all 1
 

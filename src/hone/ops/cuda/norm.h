@@ -5,7 +5,7 @@
 
 namespace hone::ops::cuda {
 
-bool serves_norm(const Tensor& x, const Tensor& weight);
+bool supports_norm(const Tensor& x, const Tensor& weight);
 
 struct NormedRows {
   Tensor sum, y, rstd;  // sum: x + added, undefined where nothing is added; rstd: float32 [T]

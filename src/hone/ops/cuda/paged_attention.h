@@ -5,7 +5,7 @@
 
 namespace hone::ops::cuda {
 
-bool serves_paged(const Tensor& q, const AttentionShape& shape);
+bool supports_paged(const Tensor& q, const AttentionShape& shape);
 void store_kv(const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan);
 // One kernel for norms, rotary embedding and storing: queries from a fused projection, keys and values into the cache, and
 // optionally a copy of the keys.

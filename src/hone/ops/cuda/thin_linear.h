@@ -12,7 +12,7 @@ struct ThinFusion {
   Tensor added = {};   // defined: is added to the answer
 };
 
-bool serves_thin(const Tensor& x, const Tensor& weight);
+bool supports_thin(const Tensor& x, const Tensor& weight);
 Tensor thin_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const ThinFusion& with = {});
 
 }  // namespace hone::ops::cuda

@@ -21,7 +21,7 @@ bool multiplies_float8(at::Device device) {
   }
 }
 
-bool takes_rows(const Tensor& x, const Float8Weight& float8) { return float8.defined() && cuda::serves_float8_rows(x); }
+bool takes_rows(const Tensor& x, const Float8Weight& float8) { return float8.defined() && cuda::supports_float8_rows(x); }
 
 Tensor scaled_product(const Tensor& x, const Tensor& by_columns, const Tensor& scales, const Tensor& bias) {
   constexpr int64_t kTile = 16;  // cuBLAS requires multiples of it
@@ -44,11 +44,11 @@ bool has_float8_products(at::Device device) {
   return found[device.index()];
 }
 
-bool serves_float8(const Tensor& like, int64_t outputs) {
+bool supports_float8(const Tensor& like, int64_t outputs) {
   constexpr int64_t kTile = 16;
   return like.scalar_type() == at::kBFloat16 && like.size(1) % kTile == 0 && outputs % kTile == 0 &&
          std::max(like.size(1), outputs) <= cuda::kWidestFloat8 && has_float8_products(like.device()) &&
-         cuda::serves_float8_rows(like.detach().narrow(0, 0, 1));
+         cuda::supports_float8_rows(like.detach().narrow(0, 0, 1));
 }
 
 Float8Weight float8_weight(const Tensor& weight) {

@@ -16,7 +16,7 @@ struct Float8Weight {
 bool has_float8_products(at::Device device);
 
 // Whether such a weight with this many outputs is supported: bfloat16, sizes that are multiples of 16, on such a device.
-bool serves_float8(const Tensor& like, int64_t outputs);
+bool supports_float8(const Tensor& like, int64_t outputs);
 Float8Weight float8_weight(const Tensor& weight);
 Float8Weight float8_weight_forward(const Tensor& weight);  // of products forward alone, for inference
 // The weight of some outputs, as a view.

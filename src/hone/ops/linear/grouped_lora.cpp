@@ -63,7 +63,7 @@ Tensor rows_for(const LoraGroups& all, int64_t width) {
 }
 
 // By the kernels of cpu/grouped_lora.h.
-bool serves_cpu_groups(const LoraGroups& all) {
+bool supports_cpu_groups(const LoraGroups& all) {
   return all.options.device().is_cpu() && all.options.dtype() == at::kFloat &&
          std::ranges::all_of(all.groups, [](const LoraGroup& group) {
            return group.a.scalar_type() == at::kFloat && group.b.scalar_type() == at::kFloat && group.a.is_contiguous() &&
@@ -84,7 +84,7 @@ cpu::GroupedLoraShape shape_of(const LoraGroups& all, const Tensor& x) { return 
 // y, and scale * x A^T of the groups: of all [T, rank] from the kernels, else of each.
 Tensor grouped_forward(const LoraGroups& all, const Tensor& x, TensorList& projected) {
   auto y = rows_for(all, all.outputs);
-  if (serves_cpu_groups(all)) {
+  if (supports_cpu_groups(all)) {
     projected.push_back(at::empty({all.rows, padded_rank(all)}, all.options));
     cpu::grouped_lora_forward(views_of(all), shape_of(all, x), x.const_data_ptr<float>(), projected[0].mutable_data_ptr<float>(),
                               y.mutable_data_ptr<float>());
@@ -106,7 +106,7 @@ struct GroupedGradients {
 GroupedGradients grouped_backward(const LoraGroups& all, const Tensor& dy, const Tensor& x, const TensorList& projected,
                                   bool wants_x) {
   GroupedGradients grads{.x = wants_x ? rows_for(all, x.size(1)) : Tensor(), .factors = {}};
-  if (serves_cpu_groups(all)) {
+  if (supports_cpu_groups(all)) {
     auto views = views_of(all);
     for (size_t i = 0; i < views.size(); ++i) {
       const auto& [begin, count, a, b, scale] = all.groups[i];
@@ -133,9 +133,10 @@ GroupedGradients grouped_backward(const LoraGroups& all, const Tensor& dy, const
 }
 
 // On a GPU all groups take one launch, in x's type, as one adapter alone is computed there.
-bool serves_rounded_groups(const LoraGroups& all, const Tensor& x) {
+bool supports_rounded_groups(const LoraGroups& all, const Tensor& x) {
   return !all.groups.empty() && all.outputs % 8 == 0 && x.scalar_type() == at::kBFloat16 &&
-         std::ranges::all_of(all.groups, [&](const LoraGroup& group) { return serves_rounded(x, {.a = group.a, .b = group.b}); });
+         std::ranges::all_of(all.groups,
+                             [&](const LoraGroup& group) { return supports_rounded(x, {.a = group.a, .b = group.b}); });
 }
 
 // The factors as [groups, ...], their dimension `dim` padded with zeros to `rank`: these add nothing, and their gradients are
@@ -187,7 +188,7 @@ Tensor padded_product(const LoraGroups& all, const Tensor& x) {
 // Each factor's gradient exists, and no adapter comes twice: groups are computed at the same time.
 bool accumulates(const LoraGroups& all) {
   std::set<const void*> factors;
-  return serves_cpu_groups(all) && std::ranges::all_of(all.groups, [&](const LoraGroup& group) {
+  return supports_cpu_groups(all) && std::ranges::all_of(all.groups, [&](const LoraGroup& group) {
            return accumulates_in_place(group.a.grad()) && accumulates_in_place(group.b.grad()) &&
                   factors.insert(group.a.unsafeGetTensorImpl()).second;
          });
@@ -235,7 +236,7 @@ Tensor grouped_lora_plain(const Tensor& x, const std::vector<LoraWeights>& adapt
 
 Tensor grouped_lora(const Tensor& x, const std::vector<LoraWeights>& adapters, const LoraMapping& rows, int64_t outputs) {
   const auto all = groups_of(x, adapters, rows, outputs);
-  if (serves_rounded_groups(*all, x)) return padded_product(*all, x);
+  if (supports_rounded_groups(*all, x)) return padded_product(*all, x);
   if (!at::GradMode::is_enabled()) {
     TensorList projected;
     return grouped_forward(*all, x.to(all->options.dtype()).contiguous(), projected);

@@ -45,7 +45,7 @@ struct Joint {
     if (!left_out || terms.size() != 2 || terms[0].size() != 1 || terms[1].size() != 1) return false;
     const int64_t rank = terms[0][0].a.size(0);
     return terms[1][0].a.size(0) == rank &&
-           cuda::serves_gate_updates(slice_of(y, 0, widths[0]), slice_of(y, widths[0], widths[1]), rank);
+           cuda::supports_gate_updates(slice_of(y, 0, widths[0]), slice_of(y, widths[0], widths[1]), rank);
   }
   bool turns(size_t layer) const { return cos.defined() && layer + 1 < widths.size(); }
   static bool any(const std::vector<bool>& flags) { return std::ranges::count(flags, true) > 0; }
@@ -69,7 +69,7 @@ Tensor side_by_side(const variable_list& grads, const Joint& joint) {
   joint.for_layers([&](size_t i, int64_t begin, int64_t width) {
     auto to = all.narrow(1, begin, width);
     if (joint.turns(i))
-      cuda::rope_rows(cuda::serves_rows(grads[i]) ? grads[i] : grads[i].contiguous(), joint.cos, joint.sin, -1, to);
+      cuda::rope_rows(cuda::supports_rows(grads[i]) ? grads[i] : grads[i].contiguous(), joint.cos, joint.sin, -1, to);
     else
       to.copy_(grads[i]);
   });
@@ -153,11 +153,11 @@ class JointLinear : public torch::autograd::Function<JointLinear> {
 
 }  // namespace
 
-bool serves_joint(const Tensor& x, const JointLayers& joint) {
-  if (!cuda::serves_rows(x) || x.scalar_type() != joint.weight.scalar_type()) return false;
+bool supports_joint(const Tensor& x, const JointLayers& joint) {
+  if (!cuda::supports_rows(x) || x.scalar_type() != joint.weight.scalar_type()) return false;
   return std::ranges::all_of(joint.layers, [&](const auto& layer) {
     return layer.weight.size(0) % 8 == 0 && std::ranges::all_of(layer.adapters, [&](const auto& adapter) {
-             return !adapter.active || (!adapter.magnitude.defined() && serves_rounded(x, adapter));
+             return !adapter.active || (!adapter.magnitude.defined() && supports_rounded(x, adapter));
            });
   });
 }

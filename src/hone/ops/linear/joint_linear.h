@@ -20,7 +20,7 @@ struct JointLayers {
 };
 
 // False if a layer's update is not supported by rounded_low_rank.h.
-bool serves_joint(const Tensor& x, const JointLayers& joint);
+bool supports_joint(const Tensor& x, const JointLayers& joint);
 
 // The layers' outputs, as column slices of one tensor. With a rotary table all but the last (queries and keys) are rotated.
 TensorList joint_linear_plain(const Tensor& x, const JointLayers& joint, bool training, const RopeTable* rope = nullptr);

@@ -19,7 +19,7 @@ std::vector<LowRankTerm> low_rank_terms(const Tensor& x, const std::vector<LoraW
   std::vector<LowRankTerm> terms;
   for (const auto& adapter : adapters) {
     if (!adapter.active) continue;
-    LowRankTerm term{.a = adapter.a, .b = adapter.b, .scale = adapter.scale, .rounds = serves_rounded(x, adapter)};
+    LowRankTerm term{.a = adapter.a, .b = adapter.b, .scale = adapter.scale, .rounds = supports_rounded(x, adapter)};
     if (term.rounds) {
       term.dropout = training ? adapter.dropout : 0;
     } else if (training && adapter.dropout > 0) {

@@ -80,7 +80,7 @@ void force_upcast(std::optional<bool> widen) { forced() = widen; }
 
 Tensor matmul_nt(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (cpu::supports_skinny(x, weight)) return cpu::skinny_gemm(x, weight, bias);
-  if (cuda::serves_thin(x, weight)) return cuda::thin_linear(x, weight, bias);
+  if (cuda::supports_thin(x, weight)) return cuda::thin_linear(x, weight, bias);
   if (by_own_gemm(x, weight)) return multiplied_here(x, weight.t(), bias);
   if (is_compiled_by_shape(x))
     return in_pieces(x, weight.size(0), [&](const Tensor& rows, Tensor& to) {

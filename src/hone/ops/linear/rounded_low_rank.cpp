@@ -43,7 +43,7 @@ void round_factors(const std::vector<PlacedTerm>& placed, at::ScalarType type) {
 
 // y += p B^T, or p A if `across`.
 void add_product_(const Tensor& y, const Tensor& p, const Tensor& factor, bool across) {
-  if (cuda::serves_low_rank_add(y, p.size(1)))
+  if (cuda::supports_low_rank_add(y, p.size(1)))
     cuda::low_rank_add_(y, p, factor, across);
   else
     y.addmm_(p, across ? factor : factor.t());
@@ -72,9 +72,9 @@ void project(const Tensor& x, const std::vector<PlacedTerm>& placed) {
 
 }  // namespace
 
-bool serves_rounded(const Tensor& x, const LoraWeights& adapter) {
+bool supports_rounded(const Tensor& x, const LoraWeights& adapter) {
   return x.is_cuda() && is_short(x.scalar_type()) && adapter.a.scalar_type() == at::kFloat &&
-         adapter.b.scalar_type() == at::kFloat && x.size(-1) % 8 == 0 && cuda::serves_rows(x.reshape({-1, x.size(-1)}));
+         adapter.b.scalar_type() == at::kFloat && x.size(-1) % 8 == 0 && cuda::supports_rows(x.reshape({-1, x.size(-1)}));
 }
 
 bool all_round(const std::vector<LowRankTerm>& terms) {
@@ -124,7 +124,7 @@ bool RoundedGradients::drop_alike() const {
 }
 
 cuda::LowRankUpdate RoundedGradients::input_update(const Tensor& dx) const {
-  if (placed_.empty() || !cuda::serves_swiglu_update(dx, dprojected_.size(1))) return {};
+  if (placed_.empty() || !cuda::supports_swiglu_update(dx, dprojected_.size(1))) return {};
   if (together_) return {dprojected_, all_rounded_a(placed_)};
   if (placed_.size() > 1) return {};
   const auto& term = *placed_.front().term;
@@ -137,7 +137,7 @@ void RoundedGradients::add_to_input(const Tensor& dx) const {
     add_product_(dx, dprojected_, all_rounded_a(placed_), true);
     return;
   }
-  if (cuda::serves_dropped_add(dx, rank_of(placed_.front()), static_cast<int64_t>(placed_.size())) && drop_alike()) {
+  if (cuda::supports_dropped_add(dx, rank_of(placed_.front()), static_cast<int64_t>(placed_.size())) && drop_alike()) {
     TensorList draws;
     for (const auto& each : placed_) draws.push_back(each.term->dropout_mask);
     cuda::add_dropped_updates_(dx, dprojected_, all_rounded_a(placed_), placed_.front().term->dropout, draws);

@@ -7,7 +7,7 @@
 
 namespace hone::ops {
 
-bool serves_rounded(const Tensor& x, const LoraWeights& adapter);
+bool supports_rounded(const Tensor& x, const LoraWeights& adapter);
 bool all_round(const std::vector<LowRankTerm>& terms);  // false where there is none
 
 // A term and its columns of y.

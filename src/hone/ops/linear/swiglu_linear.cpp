@@ -10,8 +10,8 @@
 namespace hone::ops {
 namespace {
 
-bool serves_halves_on_gpu(const Tensor& gate, const Tensor& up) { return cuda::serves_rows(gate) && cuda::serves_rows(up); }
-Tensor rows_or_copy(const Tensor& x) { return cuda::serves_rows(x) ? x : x.contiguous(); }
+bool supports_halves_on_gpu(const Tensor& gate, const Tensor& up) { return cuda::supports_rows(gate) && cuda::supports_rows(up); }
+Tensor rows_or_copy(const Tensor& x) { return cuda::supports_rows(x) ? x : x.contiguous(); }
 
 // On a GPU one kernel recomputes the product and both gradients, which are adjacent for the layers that produced gate and up.
 LinearGradients gradients_on_gpu(const LowRankNode& layer, const Tensor& dy, const Tensor& gate, const Tensor& up,
@@ -63,7 +63,7 @@ class SwigluLinear : public torch::autograd::Function<SwigluLinear> {
     auto layer = LowRankNode::restore(ctx, inputs, 6);
     const cuda::GateUpdates updates{inputs[2], inputs[3], inputs[4], inputs[5]};
     bool needs_product = inputs[0].requires_grad() || inputs[1].requires_grad();
-    const bool on_gpu = serves_halves_on_gpu(inputs[0], inputs[1]) && none_or_all_round(layer.terms);
+    const bool on_gpu = supports_halves_on_gpu(inputs[0], inputs[1]) && none_or_all_round(layer.terms);
     if (updates.defined() || (needs_product && on_gpu)) {
       variable_list result(2);
       auto found = gradients_on_gpu(layer, grads[0].contiguous(), inputs[0], inputs[1], updates, result);

@@ -30,8 +30,8 @@ RowLosses by_tensors(Tensor& logits, const Tensor& targets, const Tensor& weight
 }  // namespace
 
 RowLosses cross_entropy_rows(Tensor& logits, const Tensor& targets, const Tensor& weights, double smoothing, bool into_gradient) {
-  if (npu::serves_cross_entropy(logits, smoothing)) return npu::cross_entropy_rows(logits, targets, weights, into_gradient);
-  const bool on_gpu = cuda::serves_cross_entropy(logits, logits.size(1)) && logits.is_contiguous();
+  if (npu::supports_cross_entropy(logits, smoothing)) return npu::cross_entropy_rows(logits, targets, weights, into_gradient);
+  const bool on_gpu = cuda::supports_cross_entropy(logits, logits.size(1)) && logits.is_contiguous();
   if (!on_gpu && !cpu::supports(logits)) return by_tensors(logits, targets, weights, smoothing, into_gradient);
   auto losses = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
   auto correct = at::empty({logits.size(0)}, targets.options());

@@ -63,7 +63,7 @@ Rows bounded_rows(const Tensor& hidden, const Tensor& targets_t, const CrossEntr
 
 Rows labelled_rows(const Tensor& hidden, const Tensor& targets_t, const Head& head, const CrossEntropyOptions& options) {
   Rows rows;
-  if (options.target_count >= 0 && head.has_kernel() && cuda::serves_cross_entropy(hidden, head.weight.size(0)))
+  if (options.target_count >= 0 && head.has_kernel() && cuda::supports_cross_entropy(hidden, head.weight.size(0)))
     return bounded_rows(hidden, targets_t, options);
   rows.index = labelled_positions(targets_t, options.target_count);
   rows.hidden = hidden.index_select(0, rows.index);
@@ -91,7 +91,7 @@ class ChunkedCrossEntropy {
         with_gradient_(with_gradient) {
     size_t row_bytes = static_cast<size_t>(head.words_at_once()) * sizeof(float);
     size_t bytes = options.chunk_bytes;
-    if (cuda::serves_cross_entropy(
+    if (cuda::supports_cross_entropy(
             rows.hidden, head.words_at_once())) {  // logits only in the hidden states' dtype; memory allows large products
       row_bytes = static_cast<size_t>(head.words_at_once()) * rows.hidden.element_size();
       bytes = std::max(bytes, kGpuChunkBytes);
@@ -222,7 +222,7 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
                                const CrossEntropyOptions& options, bool with_gradient) {
     auto rows = labelled_rows(inputs[0], targets_t, head, options);
     bool tiled = fused_operators().linear_cross_entropy && head.has_kernel() && head.frozen() &&
-                 cpu::serves_tiled(rows.hidden, head.weight, head.bias);
+                 cpu::supports_tiled(rows.hidden, head.weight, head.bias);
     auto pass =
         tiled ? tiled_pass(head, rows, options, with_gradient) : ChunkedCrossEntropy(head, rows, options, with_gradient).run();
     variable_list saved{rows.index, pass.dhidden};

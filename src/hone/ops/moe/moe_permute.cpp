@@ -23,7 +23,7 @@ void for_groups(const Tensor& counts, Body body) {
 }
 
 // libtorch's grouped product in one launch: 16-bit numbers, rows aligned to 16 bytes. The host does not wait for the counts.
-bool serves_grouped_mm(const Tensor& rows, const Tensor& matrices) {
+bool supports_grouped_mm(const Tensor& rows, const Tensor& matrices) {
   return kHasGroupedMm && rows.is_cuda() && rows.scalar_type() == at::kBFloat16 && matrices.scalar_type() == at::kBFloat16 &&
          matrices.size(1) % 8 == 0 && matrices.size(2) % 8 == 0;
 }
@@ -32,8 +32,8 @@ Tensor ends_of(const Tensor& counts) { return counts.cumsum(0).to(at::kInt); }
 
 // Matrices are viewed as [out, in], their layout in models.
 Tensor multiplied(const Tensor& rows, const Tensor& matrices, const Tensor& counts) {
-  if (npu::serves(rows, "npu_grouped_matmul")) return npu::grouped_matmul(rows, matrices, counts);
-  if (serves_grouped_mm(rows, matrices)) return grouped_mm(rows, matrices, ends_of(counts));
+  if (npu::supports(rows, "npu_grouped_matmul")) return npu::grouped_matmul(rows, matrices, counts);
+  if (supports_grouped_mm(rows, matrices)) return grouped_mm(rows, matrices, ends_of(counts));
   auto y = at::empty({rows.size(0), matrices.size(2)}, rows.options());
   for_groups(counts, [&](int64_t expert, int64_t begin, int64_t count) {
     y.narrow(0, begin, count).copy_(matmul_nt(rows.narrow(0, begin, count), matrices.select(0, expert).t()));
@@ -43,8 +43,8 @@ Tensor multiplied(const Tensor& rows, const Tensor& matrices, const Tensor& coun
 
 Tensor rows_gradient(const Tensor& grad, const Tensor& matrices, const Tensor& counts) {
   auto back = matrices.transpose(1, 2);
-  if (npu::serves(grad, "npu_grouped_matmul")) return npu::grouped_matmul(grad, back, counts);
-  if (serves_grouped_mm(grad, back)) return grouped_mm(grad, back, ends_of(counts));
+  if (npu::supports(grad, "npu_grouped_matmul")) return npu::grouped_matmul(grad, back, counts);
+  if (supports_grouped_mm(grad, back)) return grouped_mm(grad, back, ends_of(counts));
   auto drows = at::empty({grad.size(0), matrices.size(1)}, grad.options());
   for_groups(counts, [&](int64_t expert, int64_t begin, int64_t count) {
     drows.narrow(0, begin, count).copy_(matmul_nn(grad.narrow(0, begin, count), back.select(0, expert)));
@@ -53,8 +53,8 @@ Tensor rows_gradient(const Tensor& grad, const Tensor& matrices, const Tensor& c
 }
 
 Tensor matrices_gradient(const Tensor& rows, const Tensor& grad, const Tensor& matrices, const Tensor& counts) {
-  if (npu::serves(rows, "npu_grouped_matmul")) return npu::grouped_outer(rows, grad, counts);
-  if (serves_grouped_mm(rows, matrices)) return grouped_mm(grad.t(), rows, ends_of(counts)).transpose(1, 2);
+  if (npu::supports(rows, "npu_grouped_matmul")) return npu::grouped_outer(rows, grad, counts);
+  if (supports_grouped_mm(rows, matrices)) return grouped_mm(grad.t(), rows, ends_of(counts)).transpose(1, 2);
   auto dmatrices = at::zeros({matrices.size(0), matrices.size(2), matrices.size(1)}, matrices.options());
   for_groups(counts, [&](int64_t expert, int64_t begin, int64_t count) {
     auto to = dmatrices.select(0, expert), x = rows.narrow(0, begin, count), dy = grad.narrow(0, begin, count);
@@ -95,7 +95,7 @@ class MoePermute : public torch::autograd::Function<MoePermute> {
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     const auto places = ctx->get_saved_variables()[0], rows = grads[0].contiguous();
     const auto choices = ctx->saved_data["choices"].toInt();
-    if (cuda::serves_combine(rows, choices)) return {cuda::combine_rows(rows, places, {}, choices), Tensor()};
+    if (cuda::supports_combine(rows, choices)) return {cuda::combine_rows(rows, places, {}, choices), Tensor()};
     auto own = rows.index_select(0, places);
     return {own.view({-1, choices, own.size(1)}).sum(1), Tensor()};
   }
@@ -106,13 +106,13 @@ class MoeUnpermute : public torch::autograd::Function<MoeUnpermute> {
   static Tensor forward(AutogradContext* ctx, const Tensor& rows_rh, const Tensor& places_r, const Tensor& weights_tk) {
     ctx->save_for_backward({rows_rh, places_r, weights_tk});
     const auto choices = weights_tk.size(1);
-    if (cuda::serves_combine(rows_rh, choices)) return cuda::combine_rows(rows_rh, places_r, weights_tk, choices);
+    if (cuda::supports_combine(rows_rh, choices)) return cuda::combine_rows(rows_rh, places_r, weights_tk, choices);
     return from_experts_plain(rows_rh, places_r, weights_tk);
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     auto saved = ctx->get_saved_variables();
     const auto &rows_rh = saved[0], &places_r = saved[1], &weights_tk = saved[2];
-    if (cuda::serves_combine(rows_rh, weights_tk.size(1))) {
+    if (cuda::supports_combine(rows_rh, weights_tk.size(1))) {
       auto found = cuda::combine_rows_backward(grads[0], rows_rh, places_r, weights_tk, ctx->needs_input_grad(2));
       return {found.rows_rh, Tensor(), found.weights_tk.defined() ? found.weights_tk.to(weights_tk.scalar_type()) : Tensor()};
     }
@@ -138,7 +138,7 @@ PermutedTokens to_experts_plain(const Tensor& tokens_th, const Tensor& experts_t
 }
 
 PermutedTokens moe_permute(const Tensor& tokens_th, const Tensor& experts_tk) {
-  if (npu::serves(tokens_th, "npu_moe_token_permute")) return npu::to_experts(tokens_th, experts_tk);
+  if (npu::supports(tokens_th, "npu_moe_token_permute")) return npu::to_experts(tokens_th, experts_tk);
   auto sent = MoePermute::apply(tokens_th, experts_tk);
   return {sent[0], sent[1]};
 }
@@ -149,7 +149,7 @@ Tensor from_experts_plain(const Tensor& rows_rh, const Tensor& places_r, const T
 }
 
 Tensor moe_unpermute(const Tensor& rows_rh, const Tensor& places_r, const Tensor& weights_tk) {
-  bool fused = npu::serves(rows_rh, "npu_moe_token_unpermute");
+  bool fused = npu::supports(rows_rh, "npu_moe_token_unpermute");
   return fused ? npu::from_experts(rows_rh, places_r, weights_tk) : MoeUnpermute::apply(rows_rh, places_r, weights_tk);
 }
 

@@ -66,7 +66,7 @@ Fusion& fusion() {
   return kFusion;
 }
 
-bool serves(const Tensor& x, std::string_view name) {
+bool supports(const Tensor& x, std::string_view name) {
   if (!x.is_privateuseone()) return false;
   bool wanted = name.find("attention") != name.npos ? fusion().attention : fusion().blocks;
   // Chips without bfloat16 are the first generation; the fused kernels require later ones.

@@ -32,7 +32,7 @@ struct Fusion {
 Fusion& fusion();
 
 // Whether x is on an NPU and npu::`name` should compute on it.
-bool serves(const Tensor& x, std::string_view name);
+bool supports(const Tensor& x, std::string_view name);
 
 // For `hone doctor`: each fused operator hone uses, and whether this torch_npu has it.
 struct OperatorState {

@@ -53,8 +53,8 @@ std::pair<Tensor, Tensor> swiglu_backward(const Tensor& dy, const Tensor& gate, 
   return {grads[0], grads[1]};
 }
 
-bool serves_cross_entropy(const Tensor& logits, double smoothing) {
-  return smoothing == 0 && serves(logits, "npu_cross_entropy_loss") && serves(logits, "npu_cross_entropy_loss_backward");
+bool supports_cross_entropy(const Tensor& logits, double smoothing) {
+  return smoothing == 0 && supports(logits, "npu_cross_entropy_loss") && supports(logits, "npu_cross_entropy_loss_backward");
 }
 
 RowLosses cross_entropy_rows(Tensor& logits, const Tensor& targets, const Tensor& weights, bool into_gradient) {
@@ -82,8 +82,8 @@ std::vector<std::pair<std::string_view, c10::IValue>> chunk_arguments(const Tens
 
 }  // namespace
 
-bool serves_attention(const Tensor& q, const AttentionShape& shape) {
-  return serves(q, "npu_fusion_attention") && shape.head_dim <= 512;
+bool supports_attention(const Tensor& q, const AttentionShape& shape) {
+  return supports(q, "npu_fusion_attention") && shape.head_dim <= 512;
 }
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const CuSeqlens& segments, const AttentionShape& shape) {

@@ -13,11 +13,11 @@ Tensor swiglu(const Tensor& gate, const Tensor& up);
 std::pair<Tensor, Tensor> swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up);
 
 // Losses of rows of logits, and with `into_gradient` their gradients in place of the logits. Without label smoothing.
-bool serves_cross_entropy(const Tensor& logits, double smoothing);
+bool supports_cross_entropy(const Tensor& logits, double smoothing);
 RowLosses cross_entropy_rows(Tensor& logits, const Tensor& targets, const Tensor& weights, bool into_gradient);
 
 // Causal attention over packed sequences, in the TND layout: lengths are passed from the host, so nothing synchronizes.
-bool serves_attention(const Tensor& q, const AttentionShape& shape);
+bool supports_attention(const Tensor& q, const AttentionShape& shape);
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const CuSeqlens& segments, const AttentionShape& shape);
 
 // From a chunk of queries to a chunk of keys, causal or all of them (attention/chunk_attention.h).

@@ -30,10 +30,10 @@ Tensor block_table(const PagedAttentionMetadata& plan, int64_t block_size) {
 
 }  // namespace
 
-bool serves_paged(const Tensor& q, const KvCacheLayer& cache, const AttentionShape& shape) {
+bool supports_paged(const Tensor& q, const KvCacheLayer& cache, const AttentionShape& shape) {
   bool half = q.scalar_type() == at::kHalf || q.scalar_type() == at::kBFloat16;
   return half && shape.window == 0 && cache.block_size() % 16 == 0 && cache.block_size() <= 512 &&
-         serves(q, "npu_fused_infer_attention_score");
+         supports(q, "npu_fused_infer_attention_score");
 }
 
 Tensor paged_decode(const Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan, const AttentionShape& shape) {

@@ -29,7 +29,7 @@ bool kernel_takes(const SamplingTensors& draws) {
 
 }  // namespace
 
-bool supports_sampling(const Tensor& logits_rv) { return serves(logits_rv, "npu_top_k_top_p"); }
+bool supports_sampling(const Tensor& logits_rv) { return supports(logits_rv, "npu_top_k_top_p"); }
 
 Tensor sample_tokens(const Tensor& logits_rv, const SamplingTensors& draws) {
   auto likeliest = logits_rv.argmax(1);

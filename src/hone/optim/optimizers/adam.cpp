@@ -49,7 +49,7 @@ void Adam::step(double learning_rate) {
                        {clipping_, guard_},
                        {update.rate, config_.beta1, config_.beta2, config_.epsilon, update.weight_decay, config_.decoupled_decay,
                         update.step});
-    else if (serves_cpu_adam(update, config_))
+    else if (supports_cpu_adam(update, config_))
       cpu_adam(update, config_);
     else if (has_fused_adam(update.parameters.front()))
       libtorch_adam(update, config_);
@@ -81,7 +81,7 @@ bool Adam::scales_gradients() const {
   for (const auto& group : groups_)
     for (const auto& parameter : group.parameters) {
       if (!first) first = &parameter;
-      if (!ops::cuda::serves_adam(parameter) || parameter.device() != first->device()) return false;
+      if (!ops::cuda::supports_adam(parameter) || parameter.device() != first->device()) return false;
     }
   return first != nullptr;
 }

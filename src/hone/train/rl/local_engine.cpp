@@ -90,7 +90,7 @@ class LocalEngine final : public RolloutEngine {
 
   // Null where generation computes with the adapters as they are.
   model::MergedWeights* merged_weights(bool changed) {
-    const bool is_new = !merged_ && !engine_sees_adapters_ && model::MergedWeights::serves(deps_.model);
+    const bool is_new = !merged_ && !engine_sees_adapters_ && model::MergedWeights::supports(deps_.model);
     if (is_new) merged_ = std::make_unique<model::MergedWeights>(deps_.model);
     engine_sees_adapters_ = !merged_;
     if (merged_ && (is_new || changed)) merged_->refresh();

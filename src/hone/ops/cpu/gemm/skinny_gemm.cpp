@@ -13,7 +13,7 @@ namespace {
 
 static_assert(kBatchInvariantRows <= 2 * kAmxRows);  // above this, libtorch's blocked GEMM is faster
 
-bool serves_unit(const Tensor& weight) {
+bool supports_unit(const Tensor& weight) {
   return weight.scalar_type() != at::kHalf && weight.size(1) % kAmxInputs == 0 && has_amx();
 }
 
@@ -69,7 +69,7 @@ bool supports_skinny(const Tensor& x, const Tensor& weight) {
 Tensor skinny_gemm(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   auto rows = x.contiguous();
   if (weight.scalar_type() == at::kBFloat16 && has_bf16_mmla()) return multiply_by_mmla(rows, weight, bias);
-  if (serves_unit(weight))
+  if (supports_unit(weight))
     return weight.scalar_type() == at::kFloat ? multiply_by_amx<float>(rows, weight, bias)
                                               : multiply_by_amx<c10::BFloat16>(rows, weight, bias);
   Tensor y;

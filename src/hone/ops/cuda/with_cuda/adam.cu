@@ -12,7 +12,7 @@ constexpr int kAtOnce = 16 / sizeof(P);
 template <class P>
 constexpr int kUnits = sizeof(P) == 2 ? 1 : 2;
 template <class P>
-constexpr int64_t kChunk = 8 * kUnits<P> * kAtOnce<P> * kAdamThreads;
+constexpr int64_t kChunk = 8 * kUnits<P>* kAtOnce<P>* kAdamThreads;
 
 struct AdamTensors {
   static constexpr int kMost = 512;  // a launch may have 32 KB of parameters
@@ -39,8 +39,10 @@ __device__ inline float quick_sqrt(float x) {
 }
 
 __device__ inline void update(float& p, float g, float& m, float& v, const AdamNumbers& n) {
-  if (n.decoupled) p -= n.rate * n.decay * p;
-  else g += n.decay * p;
+  if (n.decoupled)
+    p -= n.rate * n.decay * p;
+  else
+    g += n.decay * p;
   m = n.beta1 * m + (1.0f - n.beta1) * g;
   v = n.beta2 * v + (1.0f - n.beta2) * g * g;
   p -= __fdividef(n.step_size * m, quick_sqrt(v) * n.correction2 + n.epsilon);
@@ -80,17 +82,19 @@ __device__ inline int tensor_of_block(const AdamTensors& tensors) {
 
 // P: the type of parameters and moments, G: of gradients. All is computed in float32.
 template <class P, class G>
-__global__ void __launch_bounds__(kAdamThreads) adam_kernel(AdamTensors tensors, const float* coefficient, const float* guard, AdamNumbers numbers) {
+__global__ void __launch_bounds__(kAdamThreads)
+    adam_kernel(AdamTensors tensors, const float* coefficient, const float* guard, AdamNumbers numbers) {
   constexpr int N = kAtOnce<P>, U = kUnits<P>;
   const float guarded = guard ? *guard : 0.0f;  // looked at when the first numbers have been asked for
   const int t = tensor_of_block(tensors);
   const int64_t begin = (blockIdx.x - tensors.first_block[t]) * kChunk<P>, count = min(kChunk<P>, tensors.size[t] - begin);
-  P *p = static_cast<P*>(tensors.parameter[t]) + begin, *m = static_cast<P*>(tensors.first[t]) + begin, *v = static_cast<P*>(tensors.second[t]) + begin;
+  P *p = static_cast<P*>(tensors.parameter[t]) + begin, *m = static_cast<P*>(tensors.first[t]) + begin,
+    *v = static_cast<P*>(tensors.second[t]) + begin;
   const G* g = static_cast<const G*>(tensors.gradient[t]) + begin;
   __nv_bfloat16* published = tensors.published[t] ? tensors.published[t] + begin : nullptr;
   const float factor = coefficient ? *coefficient : 1.0f;
-  const uint64_t addresses = reinterpret_cast<uint64_t>(p) | reinterpret_cast<uint64_t>(m) | reinterpret_cast<uint64_t>(v) | reinterpret_cast<uint64_t>(g) |
-                             reinterpret_cast<uint64_t>(published);
+  const uint64_t addresses = reinterpret_cast<uint64_t>(p) | reinterpret_cast<uint64_t>(m) | reinterpret_cast<uint64_t>(v) |
+                             reinterpret_cast<uint64_t>(g) | reinterpret_cast<uint64_t>(published);
   const int64_t wide = addresses % 16 == 0 ? count / N : 0;
   for (int64_t i = threadIdx.x; i < wide; i += U * kAdamThreads) {
     Numbers<N, P> ps[U], ms[U], vs[U];
@@ -130,7 +134,8 @@ struct AdamLaunches {
   AdamTensors tensors{};
   TensorList kept{};  // copies of gradients that are not contiguous live until the launch
 
-  void add(const at::Tensor& parameter, const at::Tensor& gradient, const at::Tensor& first, const at::Tensor& second, const at::Tensor& published) {
+  void add(const at::Tensor& parameter, const at::Tensor& gradient, const at::Tensor& first, const at::Tensor& second,
+           const at::Tensor& published) {
     int& count = tensors.count;
     kept.push_back(gradient.contiguous());
     tensors.parameter[count] = parameter.mutable_data_ptr();
@@ -139,14 +144,16 @@ struct AdamLaunches {
     tensors.second[count] = second.mutable_data_ptr();
     tensors.published[count] = published.defined() ? mutable_data<__nv_bfloat16>(published) : nullptr;
     tensors.size[count] = parameter.numel();
-    tensors.first_block[count + 1] = tensors.first_block[count] + static_cast<int>((parameter.numel() + kChunk<P> - 1) / kChunk<P>);
+    tensors.first_block[count + 1] =
+        tensors.first_block[count] + static_cast<int>((parameter.numel() + kChunk<P> - 1) / kChunk<P>);
     if (++count == AdamTensors::kMost) flush();
   }
   void flush() {
     const auto blocks = static_cast<unsigned>(tensors.first_block[tensors.count]);
     auto place = [](const at::Tensor& scalar) { return scalar.defined() ? scalar.const_data_ptr<float>() : nullptr; };
     if (blocks > 0) {
-      adam_kernel<P, G><<<blocks, kAdamThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(tensors, place(scalars.coefficient), place(scalars.guard), numbers);
+      adam_kernel<P, G><<<blocks, kAdamThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(tensors, place(scalars.coefficient),
+                                                                                        place(scalars.guard), numbers);
       C10_CUDA_KERNEL_LAUNCH_CHECK();
     }
     tensors.count = 0;
@@ -156,25 +163,37 @@ struct AdamLaunches {
 
 }  // namespace
 
-bool serves_adam(const at::Tensor& parameter) {
-  return parameter.is_cuda() && parameter.is_contiguous() && (parameter.scalar_type() == at::kFloat || parameter.scalar_type() == at::kBFloat16);
+bool supports_adam(const at::Tensor& parameter) {
+  return parameter.is_cuda() && parameter.is_contiguous() &&
+         (parameter.scalar_type() == at::kFloat || parameter.scalar_type() == at::kBFloat16);
 }
 
-void adam_(const TensorList& parameters, const TensorList& gradients, const TensorList& first, const TensorList& second, const TensorList& published,
-           const AdamScalars& scalars, const AdamStep& how) {
-  const double correction1 = 1 - std::pow(how.beta1, static_cast<double>(how.step)), correction2 = 1 - std::pow(how.beta2, static_cast<double>(how.step));
-  const AdamNumbers numbers{static_cast<float>(how.rate),         static_cast<float>(how.beta1),              static_cast<float>(how.beta2),           static_cast<float>(how.epsilon),
-                            static_cast<float>(how.weight_decay), static_cast<float>(how.rate / correction1), static_cast<float>(1 / std::sqrt(correction2)), how.decoupled};
+void adam_(const TensorList& parameters, const TensorList& gradients, const TensorList& first, const TensorList& second,
+           const TensorList& published, const AdamScalars& scalars, const AdamStep& how) {
+  const double correction1 = 1 - std::pow(how.beta1, static_cast<double>(how.step)),
+               correction2 = 1 - std::pow(how.beta2, static_cast<double>(how.step));
+  const AdamNumbers numbers{static_cast<float>(how.rate),
+                            static_cast<float>(how.beta1),
+                            static_cast<float>(how.beta2),
+                            static_cast<float>(how.epsilon),
+                            static_cast<float>(how.weight_decay),
+                            static_cast<float>(how.rate / correction1),
+                            static_cast<float>(1 / std::sqrt(correction2)),
+                            how.decoupled};
   AdamLaunches<float, float> wide{scalars, numbers};
   AdamLaunches<float, __nv_bfloat16> short_gradients{scalars, numbers};
   AdamLaunches<__nv_bfloat16, __nv_bfloat16> narrow{scalars, numbers};
   for (size_t i = 0; i < parameters.size(); ++i) {
     const auto type = parameters[i].scalar_type(), of_gradient = gradients[i].scalar_type();
     auto add = [&](auto& launches) { launches.add(parameters[i], gradients[i], first[i], second[i], published[i]); };
-    if (type == at::kFloat && of_gradient == at::kFloat) add(wide);
-    else if (type == at::kFloat && of_gradient == at::kBFloat16) add(short_gradients);
-    else if (type == at::kBFloat16 && of_gradient == at::kBFloat16) add(narrow);
-    else TORCH_CHECK(false, "Adam's parameters and gradients are float32 or bfloat16, not ", type, " and ", of_gradient);
+    if (type == at::kFloat && of_gradient == at::kFloat)
+      add(wide);
+    else if (type == at::kFloat && of_gradient == at::kBFloat16)
+      add(short_gradients);
+    else if (type == at::kBFloat16 && of_gradient == at::kBFloat16)
+      add(narrow);
+    else
+      TORCH_CHECK(false, "Adam's parameters and gradients are float32 or bfloat16, not ", type, " and ", of_gradient);
   }
   wide.flush(), short_gradients.flush(), narrow.flush();
 }

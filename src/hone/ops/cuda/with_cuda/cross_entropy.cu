@@ -17,7 +17,8 @@ struct RowPart {
 __device__ inline void meet(RowPart& own, const RowPart& other) {
   const float peak = fmaxf(own.peak, other.peak);
   if (other.peak > own.peak || (other.peak == own.peak && other.place < own.place)) own.place = other.place;
-  const float left = own.peak == -INFINITY ? 0.0f : own.total * __expf(own.peak - peak), right = other.peak == -INFINITY ? 0.0f : other.total * __expf(other.peak - peak);
+  const float left = own.peak == -INFINITY ? 0.0f : own.total * __expf(own.peak - peak),
+              right = other.peak == -INFINITY ? 0.0f : other.total * __expf(other.peak - peak);
   own.total = left + right;
   own.sum += other.sum;
   own.peak = peak;
@@ -26,8 +27,8 @@ __device__ inline void meet(RowPart& own, const RowPart& other) {
 __device__ inline RowPart of_block(RowPart own) {
   __shared__ RowPart parts[kEntropyThreads / 32];
   for (int offset = 16; offset > 0; offset /= 2) {
-    RowPart other{__shfl_xor_sync(0xffffffffu, own.peak, offset), __shfl_xor_sync(0xffffffffu, own.total, offset), __shfl_xor_sync(0xffffffffu, own.sum, offset),
-                  __shfl_xor_sync(0xffffffffu, own.place, offset)};
+    RowPart other{__shfl_xor_sync(0xffffffffu, own.peak, offset), __shfl_xor_sync(0xffffffffu, own.total, offset),
+                  __shfl_xor_sync(0xffffffffu, own.sum, offset), __shfl_xor_sync(0xffffffffu, own.place, offset)};
     meet(own, other);
   }
   if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = own;
@@ -38,8 +39,9 @@ __device__ inline RowPart of_block(RowPart own) {
 }
 
 template <class T>
-__global__ void __launch_bounds__(kEntropyThreads) cross_entropy_kernel(T* logits, const int64_t* targets, const float* weights, float smoothing, bool into_gradient,
-                                                                        float* losses, int64_t* correct, int vocabulary) {
+__global__ void __launch_bounds__(kEntropyThreads)
+    cross_entropy_kernel(T* logits, const int64_t* targets, const float* weights, float smoothing, bool into_gradient,
+                         float* losses, int64_t* correct, int vocabulary) {
   constexpr int kPack = Pack<T>::kCount;
   const int64_t row = blockIdx.x, target = targets[row];
   const int packs = vocabulary / kPack;
@@ -68,7 +70,8 @@ __global__ void __launch_bounds__(kEntropyThreads) cross_entropy_kernel(T* logit
   }
   const float at_target = to_float(own[target]);
   const RowPart all = of_block(part);
-  const float normaliser = all.peak + __logf(all.total), weight = weights ? weights[row] : 1.0f, even = smoothing / static_cast<float>(vocabulary);
+  const float normaliser = all.peak + __logf(all.total), weight = weights ? weights[row] : 1.0f,
+              even = smoothing / static_cast<float>(vocabulary);
   if (threadIdx.x == 0) {
     losses[row] = weight * (normaliser - (1.0f - smoothing) * at_target - even * all.sum);
     correct[row] = all.place == target;
@@ -87,20 +90,22 @@ __global__ void __launch_bounds__(kEntropyThreads) cross_entropy_kernel(T* logit
 
 }  // namespace
 
-bool serves_cross_entropy(const at::Tensor& hidden, int64_t vocabulary) {
-  return hidden.is_cuda() && (hidden.scalar_type() == at::kFloat || hidden.scalar_type() == at::kHalf || hidden.scalar_type() == at::kBFloat16) &&
+bool supports_cross_entropy(const at::Tensor& hidden, int64_t vocabulary) {
+  return hidden.is_cuda() &&
+         (hidden.scalar_type() == at::kFloat || hidden.scalar_type() == at::kHalf || hidden.scalar_type() == at::kBFloat16) &&
          vocabulary % 8 == 0 && vocabulary > 0;
 }
 
-void cross_entropy_rows(const at::Tensor& logits, const at::Tensor& targets, const at::Tensor& weights, double smoothing, bool into_gradient, const at::Tensor& losses,
-                        const at::Tensor& correct) {
+void cross_entropy_rows(const at::Tensor& logits, const at::Tensor& targets, const at::Tensor& weights, double smoothing,
+                        bool into_gradient, const at::Tensor& losses, const at::Tensor& correct) {
   TORCH_CHECK(logits.is_contiguous(), "logits lie end to end");
   if (logits.size(0) == 0) return;
   with_device_type(logits.scalar_type(), [&](auto type) {
     using T = decltype(type);
     cross_entropy_kernel<T><<<static_cast<unsigned>(logits.size(0)), kEntropyThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(
-        mutable_data<T>(logits), targets.const_data_ptr<int64_t>(), weights.defined() ? weights.const_data_ptr<float>() : nullptr, static_cast<float>(smoothing),
-        into_gradient, losses.mutable_data_ptr<float>(), correct.mutable_data_ptr<int64_t>(), static_cast<int>(logits.size(1)));
+        mutable_data<T>(logits), targets.const_data_ptr<int64_t>(), weights.defined() ? weights.const_data_ptr<float>() : nullptr,
+        static_cast<float>(smoothing), into_gradient, losses.mutable_data_ptr<float>(), correct.mutable_data_ptr<int64_t>(),
+        static_cast<int>(logits.size(1)));
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   });
 }

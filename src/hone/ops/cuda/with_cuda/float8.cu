@@ -13,7 +13,8 @@ static_assert(kMostPacks * kMostThreads * 8 == kWidestFloat8);
 
 // A block a row, which waits in registers between its maximum and its rounding.
 template <int kPacks, int kThreads>
-__global__ void __launch_bounds__(kThreads) float8_rows_kernel(const T* from, uint2* to, float* scales, int packs, int64_t stride) {
+__global__ void __launch_bounds__(kThreads)
+    float8_rows_kernel(const T* from, uint2* to, float* scales, int packs, int64_t stride) {
   __shared__ float of_warps[kThreads / 32];
   const T* row = from + blockIdx.x * stride;
   Pack<T> own[kPacks];
@@ -45,7 +46,8 @@ __global__ void __launch_bounds__(kThreads) float8_rows_kernel(const T* from, ui
     alignas(8) __nv_fp8x2_storage_t pairs[4];
 #pragma unroll
     for (int j = 0; j < 4; ++j)
-      pairs[j] = __nv_cvt_float2_to_fp8x2(make_float2(values.values[2 * j] * factor, values.values[2 * j + 1] * factor), __NV_SATFINITE, __NV_E4M3);
+      pairs[j] = __nv_cvt_float2_to_fp8x2(make_float2(values.values[2 * j] * factor, values.values[2 * j + 1] * factor),
+                                          __NV_SATFINITE, __NV_E4M3);
     out[pack] = *reinterpret_cast<const uint2*>(pairs);
   }
 }
@@ -70,13 +72,15 @@ void launch_by_width(const at::Tensor& x, const Float8Rows& rows) {
 
 }  // namespace
 
-bool serves_float8_rows(const at::Tensor& x) {
-  return x.is_cuda() && x.scalar_type() == at::kBFloat16 && x.dim() == 2 && x.size(0) > 0 && x.stride(1) == 1 && x.size(1) % 8 == 0 && x.stride(0) % 8 == 0 &&
-         x.size(1) <= kWidestFloat8 && reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0;
+bool supports_float8_rows(const at::Tensor& x) {
+  return x.is_cuda() && x.scalar_type() == at::kBFloat16 && x.dim() == 2 && x.size(0) > 0 && x.stride(1) == 1 &&
+         x.size(1) % 8 == 0 && x.stride(0) % 8 == 0 && x.size(1) <= kWidestFloat8 &&
+         reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0;
 }
 
 Float8Rows float8_rows(const at::Tensor& x) {
-  Float8Rows rows{at::empty(x.sizes(), x.options().dtype(at::kFloat8_e4m3fn)), at::empty({x.size(0), 1}, x.options().dtype(at::kFloat))};
+  Float8Rows rows{at::empty(x.sizes(), x.options().dtype(at::kFloat8_e4m3fn)),
+                  at::empty({x.size(0), 1}, x.options().dtype(at::kFloat))};
   launch_by_width(x, rows);
   return rows;
 }

@@ -95,7 +95,7 @@ int threads_for(int packs) { return std::min((packs + 31) / 32 * 32, kThreads); 
 
 }  // namespace
 
-bool serves_combine(const at::Tensor& rows, int64_t choices) {
+bool supports_combine(const at::Tensor& rows, int64_t choices) {
   auto type = rows.scalar_type();
   return rows.is_cuda() && rows.dim() == 2 && rows.is_contiguous() && (type == at::kHalf || type == at::kBFloat16) &&
          rows.size(1) % 8 == 0 && rows.numel() > 0 && choices <= kMostChoices;

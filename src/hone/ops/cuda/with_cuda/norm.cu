@@ -1,5 +1,6 @@
-// A block keeps a row in registers between its statistics and its use, few packs a thread, so that many blocks are there at a time. Where the weight
-// trains, a block takes many rows in the backward pass: the weight's gradient is added up in registers and leaves as one row of sums per block.
+// A block keeps a row in registers between its statistics and its use, few packs a thread, so that many blocks are there at a
+// time. Where the weight trains, a block takes many rows in the backward pass: the weight's gradient is added up in registers and
+// leaves as one row of sums per block.
 #include "hone/ops/cuda/norm.h"
 
 #include "hone/ops/cuda/training.h"
@@ -23,7 +24,8 @@ __device__ inline float sum_of_block(float value) {
 }
 
 template <class T, int kPacks>
-__global__ void __launch_bounds__(kNormThreads) norm_kernel(const T* x, const T* added, const T* weight, T* sum, T* y, float* rstd, int packs, float eps) {
+__global__ void __launch_bounds__(kNormThreads)
+    norm_kernel(const T* x, const T* added, const T* weight, T* sum, T* y, float* rstd, int packs, float eps) {
   constexpr int kPack = Pack<T>::kCount;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * packs * kPack;
   let_next_begin();
@@ -141,27 +143,31 @@ void with_packs(int packs, Launch launch) {
 
 }  // namespace
 
-bool serves_norm(const at::Tensor& x, const at::Tensor& weight) {
+bool supports_norm(const at::Tensor& x, const at::Tensor& weight) {
   constexpr int64_t kLeast = 512;  // narrower rows, those of heads, would leave most of a block idle
-  return serves_rows(x) && x.is_contiguous() && x.scalar_type() == weight.scalar_type() && x.size(1) >= kLeast &&
-         x.size(1) * x.element_size() <= 16 * kMostPacks * kNormThreads && weight.is_contiguous() && reinterpret_cast<uint64_t>(weight.const_data_ptr()) % 16 == 0;
+  return supports_rows(x) && x.is_contiguous() && x.scalar_type() == weight.scalar_type() && x.size(1) >= kLeast &&
+         x.size(1) * x.element_size() <= 16 * kMostPacks * kNormThreads && weight.is_contiguous() &&
+         reinterpret_cast<uint64_t>(weight.const_data_ptr()) % 16 == 0;
 }
 
 NormedRows rms_norm_rows(const at::Tensor& x, const at::Tensor& added, const at::Tensor& weight, double eps) {
-  NormedRows found{added.defined() ? at::empty_like(x) : at::Tensor(), at::empty_like(x), at::empty({x.size(0)}, x.options().dtype(at::kFloat))};
+  NormedRows found{added.defined() ? at::empty_like(x) : at::Tensor(), at::empty_like(x),
+                   at::empty({x.size(0)}, x.options().dtype(at::kFloat))};
   with_device_type(x.scalar_type(), [&](auto type) {
     using T = decltype(type);
     const int packs = static_cast<int>(x.size(1)) / Pack<T>::kCount;
     with_packs(packs, [&](auto of_thread, int threads) {
-      launch_dependent(norm_kernel<T, of_thread()>, static_cast<unsigned>(x.size(0)), threads, c10::cuda::getCurrentCUDAStream(), data<T>(x),
-                       added.defined() ? data<T>(added) : nullptr, data<T>(weight), added.defined() ? mutable_data<T>(found.sum) : nullptr, mutable_data<T>(found.y),
+      launch_dependent(norm_kernel<T, of_thread()>, static_cast<unsigned>(x.size(0)), threads, c10::cuda::getCurrentCUDAStream(),
+                       data<T>(x), added.defined() ? data<T>(added) : nullptr, data<T>(weight),
+                       added.defined() ? mutable_data<T>(found.sum) : nullptr, mutable_data<T>(found.y),
                        found.rstd.template mutable_data_ptr<float>(), packs, static_cast<float>(eps));
     });
   });
   return found;
 }
 
-NormGradients rms_norm_rows_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& rstd, const at::Tensor& dsum, bool trains) {
+NormGradients rms_norm_rows_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& rstd,
+                                     const at::Tensor& dsum, bool trains) {
   NormGradients found{at::empty_like(x), {}};
   at::Tensor partial;
   with_device_type(x.scalar_type(), [&](auto type) {
@@ -169,10 +175,19 @@ NormGradients rms_norm_rows_backward(const at::Tensor& dy, const at::Tensor& x, 
     const int packs = static_cast<int>(x.size(1)) / Pack<T>::kCount, rows = static_cast<int>(x.size(0));
     const int blocks = trains ? std::min(rows, kTrainedBlocks) : rows;
     if (trains) partial = at::empty({blocks, x.size(1)}, x.options().dtype(at::kFloat));
-    NormBackward<T> arguments{data<T>(dy),          data<T>(x), data<T>(weight), rstd.const_data_ptr<float>(), dsum.defined() ? data<T>(dsum) : nullptr,
-                              mutable_data<T>(found.x), trains ? partial.template mutable_data_ptr<float>() : nullptr, packs, rows};
+    NormBackward<T> arguments{data<T>(dy),
+                              data<T>(x),
+                              data<T>(weight),
+                              rstd.const_data_ptr<float>(),
+                              dsum.defined() ? data<T>(dsum) : nullptr,
+                              mutable_data<T>(found.x),
+                              trains ? partial.template mutable_data_ptr<float>() : nullptr,
+                              packs,
+                              rows};
     with_packs(packs, [&](auto of_thread, int threads) {
-      auto launch = [&](auto kernel) { kernel<<<static_cast<unsigned>(blocks), threads, 0, c10::cuda::getCurrentCUDAStream()>>>(arguments); };
+      auto launch = [&](auto kernel) {
+        kernel<<<static_cast<unsigned>(blocks), threads, 0, c10::cuda::getCurrentCUDAStream()>>>(arguments);
+      };
       trains ? launch(norm_backward_kernel<T, true, of_thread()>) : launch(norm_backward_kernel<T, false, of_thread()>);
       C10_CUDA_KERNEL_LAUNCH_CHECK();
     });

@@ -305,7 +305,7 @@ void launch_for_group(const at::Tensor& q, const KvCacheLayer& cache, const Page
 
 }  // namespace
 
-bool serves_paged(const at::Tensor& q, const AttentionShape& shape) {
+bool supports_paged(const at::Tensor& q, const AttentionShape& shape) {
   auto type = q.scalar_type();
   int64_t d = shape.head_dim;
   return q.is_cuda() && (type == at::kFloat || type == at::kHalf || type == at::kBFloat16) &&

@@ -1,4 +1,5 @@
-// silu(gate) * up and its gradients. Updates of few ranks may be part of gate, up and dy: the tensor cores add them where those are read.
+// silu(gate) * up and its gradients. Updates of few ranks may be part of gate, up and dy: the tensor cores add them where those
+// are read.
 #include "hone/ops/cuda/training.h"
 #include "hone/ops/cuda/with_cuda/low_rank_mma.cuh"
 #include "hone/ops/cuda/with_cuda/philox.cuh"
@@ -81,14 +82,15 @@ __global__ void __launch_bounds__(kGateThreads) swiglu_rows_kernel(SwigluArgumen
 
 // x += p times the factor, rounded as if the sum had been stored.
 template <class T, int kEights>
-__device__ inline void add_to_packs(Pack<T>& upper, Pack<T>& lower, const StripRanks<kEights>& ranks, const StripFactor<T, kEights>& factor) {
+__device__ inline void add_to_packs(Pack<T>& upper, Pack<T>& lower, const StripRanks<kEights>& ranks,
+                                    const StripFactor<T, kEights>& factor) {
   auto top = floats_of(upper), bottom = floats_of(lower);
   add_update<T, kEights>(top, bottom, ranks, factor);
   upper = rounded_pack(top), lower = rounded_pack(bottom);
 }
 template <class T, int kEights>
-__device__ inline void add_dropped(const SwigluArguments<T>& a, Pack<T>& upper, Pack<T>& lower, const StripRanks<kEights>& ranks, const StripFactor<T, kEights>& factor,
-                                   int row, int column) {
+__device__ inline void add_dropped(const SwigluArguments<T>& a, Pack<T>& upper, Pack<T>& lower, const StripRanks<kEights>& ranks,
+                                   const StripFactor<T, kEights>& factor, int row, int column) {
   auto top = floats_of(upper), bottom = floats_of(lower);
   PackFloats<T> above{}, below{};
   add_update<T, kEights>(above, below, ranks, factor);
@@ -97,7 +99,8 @@ __device__ inline void add_dropped(const SwigluArguments<T>& a, Pack<T>& upper, 
   const auto of_top = drop_factors<8>(seed, static_cast<uint64_t>(row * packs + pack), offset, a.rates);
   const auto of_bottom = drop_factors<8>(seed, static_cast<uint64_t>((row + 1) * packs + pack), offset, a.rates);
 #pragma unroll
-  for (int j = 0; j < 8; ++j) top.values[j] += above.values[j] * of_top.values[j], bottom.values[j] += below.values[j] * of_bottom.values[j];
+  for (int j = 0; j < 8; ++j)
+    top.values[j] += above.values[j] * of_top.values[j], bottom.values[j] += below.values[j] * of_bottom.values[j];
   upper = rounded_pack(top), lower = rounded_pack(bottom);
 }
 
@@ -121,7 +124,8 @@ __device__ inline GateStrip<T, kDy, kGates> load_strip(const SwigluArguments<T>&
   return found;
 }
 
-// With updates a warp has eight rows of 64 columns at a time. kDy and kGates: the ranks over eight of dy's update and of those of gate and up.
+// With updates a warp has eight rows of 64 columns at a time. kDy and kGates: the ranks over eight of dy's update and of those of
+// gate and up.
 template <class T, bool kBackward, int kDy, bool kDrops, int kGates>
 __global__ void __launch_bounds__(kGateThreads) swiglu_strips_kernel(SwigluArguments<T> a) {
   const int first_column = (blockIdx.x * kGateThreads + threadIdx.x) / 32 * kStripColumns;
@@ -141,14 +145,17 @@ __global__ void __launch_bounds__(kGateThreads) swiglu_strips_kernel(SwigluArgum
   for (int begin = first; begin < last; begin += kStripRows) {
     const int row = begin + own_row;
     auto strip = next;
-    if (begin + kStripRows < last) next = load_strip<T, kBackward, kDy, kGates>(a, begin + kStripRows, row + kStripRows, column, last);
+    if (begin + kStripRows < last)
+      next = load_strip<T, kBackward, kDy, kGates>(a, begin + kStripRows, row + kStripRows, column, last);
     auto &upper = strip.upper, &lower = strip.lower;
     if constexpr (kGates > 0) {
       add_to_packs(upper.gate, lower.gate, strip.gate_ranks, gate_factor);
       add_to_packs(upper.up, lower.up, strip.up_ranks, up_factor);
     }
-    if constexpr (kDy > 0 && kDrops) add_dropped(a, upper.dy, lower.dy, strip.ranks, factor, row, column);
-    else if constexpr (kDy > 0) add_to_packs(upper.dy, lower.dy, strip.ranks, factor);
+    if constexpr (kDy > 0 && kDrops)
+      add_dropped(a, upper.dy, lower.dy, strip.ranks, factor, row, column);
+    else if constexpr (kDy > 0)
+      add_to_packs(upper.dy, lower.dy, strip.ranks, factor);
     if (there && row < last) finish_row<T, kBackward>(a, upper, row, column);
     if (there && row + 1 < last) finish_row<T, kBackward>(a, lower, row + 1, column);
   }
@@ -157,7 +164,8 @@ __global__ void __launch_bounds__(kGateThreads) swiglu_strips_kernel(SwigluArgum
 template <class T>
 void launch_swiglu(SwigluArguments<T> a, int64_t dy_rank, int64_t gates_rank) {
   const bool plain = dy_rank == 0 && gates_rank == 0;
-  const int columns = plain ? kGateThreads * Pack<T>::kCount : 2 * kGateThreads, column_blocks = (a.width + columns - 1) / columns;
+  const int columns = plain ? kGateThreads * Pack<T>::kCount : 2 * kGateThreads,
+            column_blocks = (a.width + columns - 1) / columns;
   a.tile = tile_for(a.rows, column_blocks, kGateRows, plain ? 2 : kStripRows);
   dim3 grid(static_cast<unsigned>(column_blocks), static_cast<unsigned>((a.rows + a.tile - 1) / a.tile));
   auto launch = [&](auto kernel) {
@@ -168,11 +176,18 @@ void launch_swiglu(SwigluArguments<T> a, int64_t dy_rank, int64_t gates_rank) {
   if (plain) return back ? launch(swiglu_rows_kernel<T, true>) : launch(swiglu_rows_kernel<T, false>);
   if constexpr (sizeof(T) == 2) {
     const bool drops = a.draw != nullptr;
-    if (gates_rank == 0 && dy_rank == 8) return drops ? launch(swiglu_strips_kernel<T, true, 1, true, 0>) : launch(swiglu_strips_kernel<T, true, 1, false, 0>);
-    if (gates_rank == 0) return drops ? launch(swiglu_strips_kernel<T, true, 2, true, 0>) : launch(swiglu_strips_kernel<T, true, 2, false, 0>);
-    if (!back) return gates_rank == 8 ? launch(swiglu_strips_kernel<T, false, 0, false, 1>) : launch(swiglu_strips_kernel<T, false, 0, false, 2>);
-    if (dy_rank == 0) return gates_rank == 8 ? launch(swiglu_strips_kernel<T, true, 0, false, 1>) : launch(swiglu_strips_kernel<T, true, 0, false, 2>);
-    if (dy_rank == 8) return drops ? launch(swiglu_strips_kernel<T, true, 1, true, 1>) : launch(swiglu_strips_kernel<T, true, 1, false, 1>);
+    if (gates_rank == 0 && dy_rank == 8)
+      return drops ? launch(swiglu_strips_kernel<T, true, 1, true, 0>) : launch(swiglu_strips_kernel<T, true, 1, false, 0>);
+    if (gates_rank == 0)
+      return drops ? launch(swiglu_strips_kernel<T, true, 2, true, 0>) : launch(swiglu_strips_kernel<T, true, 2, false, 0>);
+    if (!back)
+      return gates_rank == 8 ? launch(swiglu_strips_kernel<T, false, 0, false, 1>)
+                             : launch(swiglu_strips_kernel<T, false, 0, false, 2>);
+    if (dy_rank == 0)
+      return gates_rank == 8 ? launch(swiglu_strips_kernel<T, true, 0, false, 1>)
+                             : launch(swiglu_strips_kernel<T, true, 0, false, 2>);
+    if (dy_rank == 8)
+      return drops ? launch(swiglu_strips_kernel<T, true, 1, true, 1>) : launch(swiglu_strips_kernel<T, true, 1, false, 1>);
     return drops ? launch(swiglu_strips_kernel<T, true, 2, true, 2>) : launch(swiglu_strips_kernel<T, true, 2, false, 2>);
   }
 }
@@ -188,10 +203,12 @@ int64_t rank_of(const at::Tensor& p) { return p.defined() ? p.size(1) : 0; }
 
 }  // namespace
 
-bool serves_swiglu_update(const at::Tensor& dy, int64_t rank) { return serves_low_rank_add(dy, rank) && rank <= 16 && dy.is_contiguous(); }
+bool supports_swiglu_update(const at::Tensor& dy, int64_t rank) {
+  return supports_low_rank_add(dy, rank) && rank <= 16 && dy.is_contiguous();
+}
 
-bool serves_gate_updates(const at::Tensor& gate, const at::Tensor& up, int64_t rank) {
-  return serves_low_rank_add(gate, rank) && serves_low_rank_add(up, rank) && rank <= 16;
+bool supports_gate_updates(const at::Tensor& gate, const at::Tensor& up, int64_t rank) {
+  return supports_low_rank_add(gate, rank) && supports_low_rank_add(up, rank) && rank <= 16;
 }
 
 at::Tensor swiglu_with_updates(const at::Tensor& gate, const at::Tensor& up, const GateUpdates& updates) {
@@ -208,16 +225,19 @@ at::Tensor swiglu_with_updates(const at::Tensor& gate, const at::Tensor& up, con
   return y;
 }
 
-void swiglu_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up, const at::Tensor& dgate, const at::Tensor& dup, const at::Tensor& product,
-                     const LowRankUpdate& update, const GateUpdates& updates) {
+void swiglu_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up, const at::Tensor& dgate,
+                     const at::Tensor& dup, const at::Tensor& product, const LowRankUpdate& update, const GateUpdates& updates) {
   const int64_t rank = rank_of(update.p), gates_rank = rank_of(updates.gate_p);
-  TORCH_CHECK(rank == 0 || (serves_swiglu_update(dy, rank) && update.factor.is_contiguous() && update.p.stride(1) == 1), "an update of 8 or 16 ranks");
+  TORCH_CHECK(rank == 0 || (supports_swiglu_update(dy, rank) && update.factor.is_contiguous() && update.p.stride(1) == 1),
+              "an update of 8 or 16 ranks");
   TORCH_CHECK(rank == 0 || gates_rank == 0 || rank == gates_rank, "updates of as many ranks");
   with_device_type(gate.scalar_type(), [&](auto type) {
     using T = decltype(type);
     SwigluArguments<T> a{};
-    a.gate = data<T>(gate), a.up = data<T>(up), a.dy = data<T>(dy), a.dgate = mutable_data<T>(dgate), a.dup = mutable_data<T>(dup);
-    a.gate_stride = gate.stride(0), a.up_stride = up.stride(0), a.dy_stride = dy.stride(0), a.dgate_stride = dgate.stride(0), a.dup_stride = dup.stride(0);
+    a.gate = data<T>(gate), a.up = data<T>(up), a.dy = data<T>(dy), a.dgate = mutable_data<T>(dgate),
+    a.dup = mutable_data<T>(dup);
+    a.gate_stride = gate.stride(0), a.up_stride = up.stride(0), a.dy_stride = dy.stride(0), a.dgate_stride = dgate.stride(0),
+    a.dup_stride = dup.stride(0);
     if (product.defined()) a.product = mutable_data<T>(product), a.product_stride = product.stride(0);
     if (rank > 0) a.update = data<T>(update.p), a.factor = data<T>(update.factor), a.update_stride = update.p.stride(0);
     if (update.draw.defined()) a.draw = update.draw.template const_data_ptr<int64_t>(), a.rates = rates_of(update.dropout);

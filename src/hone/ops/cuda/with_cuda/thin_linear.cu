@@ -18,8 +18,9 @@ struct ThinProduct {
   float eps;
 };
 
-// A block has four rows of the weight, gated two outputs' two rows, and its threads share out their length: what a thread has of them is asked for at
-// once, before the kernel ahead has ended, and what it converts of x serves all four. A row's norm is a factor of all its products, known at the end.
+// A block has four rows of the weight, gated two outputs' two rows, and its threads share out their length: what a thread has of
+// them is asked for at once, before the kernel ahead has ended, and what it converts of x serves all four. A row's norm is a
+// factor of all its products, known at the end.
 template <class T, int M, bool kNormed, bool kGated>
 __global__ void __launch_bounds__(kThinThreads) thin_kernel(ThinProduct<T> a) {
   constexpr int kPack = Pack<T>::kCount, kAhead = 4, kOutputs = kOutputsOf<kGated>;
@@ -103,9 +104,9 @@ void launch_thin(const ThinProduct<T>& product, int64_t rows) {
 
 }  // namespace
 
-bool serves_thin(const at::Tensor& x, const at::Tensor& weight) {
-  return supports_fused(x) && x.dim() == 2 && x.size(0) <= kMostRows && x.scalar_type() == weight.scalar_type() && x.scalar_type() != at::kFloat && x.size(1) % 8 == 0 &&
-         weight.is_contiguous();
+bool supports_thin(const at::Tensor& x, const at::Tensor& weight) {
+  return supports_fused(x) && x.dim() == 2 && x.size(0) <= kMostRows && x.scalar_type() == weight.scalar_type() &&
+         x.scalar_type() != at::kFloat && x.size(1) % 8 == 0 && weight.is_contiguous();
 }
 
 at::Tensor thin_linear(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, const ThinFusion& with) {
@@ -115,8 +116,15 @@ at::Tensor thin_linear(const at::Tensor& input, const at::Tensor& weight, const 
   auto run = [&](auto type) {
     using T = decltype(type);
     auto optional = [](const at::Tensor& values) { return values.defined() ? data<T>(values) : nullptr; };
-    const ThinProduct<T> product{data<T>(x), data<T>(weight), optional(bias), optional(with.norm), optional(with.added), mutable_data<T>(y), static_cast<int>(x.size(1)),
-                                 static_cast<int>(outputs), static_cast<float>(with.eps)};
+    const ThinProduct<T> product{data<T>(x),
+                                 data<T>(weight),
+                                 optional(bias),
+                                 optional(with.norm),
+                                 optional(with.added),
+                                 mutable_data<T>(y),
+                                 static_cast<int>(x.size(1)),
+                                 static_cast<int>(outputs),
+                                 static_cast<float>(with.eps)};
     if (with.norm.defined())
       with.gated ? launch_thin<true, true>(product, x.size(0)) : launch_thin<true, false>(product, x.size(0));
     else

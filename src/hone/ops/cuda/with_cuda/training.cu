@@ -8,12 +8,14 @@ constexpr int kRowThreads = 128;
 
 bool is_served_type(at::ScalarType type) { return type == at::kFloat || type == at::kHalf || type == at::kBFloat16; }
 int packs_in(const at::Tensor& x) { return static_cast<int>(x.size(1) * x.element_size() / 16); }
-dim3 grid_over(int packs, int64_t rows) { return {static_cast<unsigned>(rows), static_cast<unsigned>((packs + kRowThreads - 1) / kRowThreads)}; }
+dim3 grid_over(int packs, int64_t rows) {
+  return {static_cast<unsigned>(rows), static_cast<unsigned>((packs + kRowThreads - 1) / kRowThreads)};
+}
 
 // One thread per pack of a head's first half, which turns with the pack of its second half.
 template <class T>
-__global__ void rope_rows_kernel(const T* from, const float* cos, const float* sin, T* to, int packs, int half_packs, float direction, int64_t from_stride,
-                                 int64_t to_stride) {
+__global__ void rope_rows_kernel(const T* from, const float* cos, const float* sin, T* to, int packs, int half_packs,
+                                 float direction, int64_t from_stride, int64_t to_stride) {
   constexpr int kPack = Pack<T>::kCount;
   const int i = blockIdx.y * blockDim.x + threadIdx.x;
   const int64_t row = blockIdx.x;
@@ -44,20 +46,21 @@ __global__ void round_kernel(Rounding parts, T* to) {
   const float* from = parts.from[blockIdx.y];
   const float factor = parts.factor[blockIdx.y];
   const int64_t begin = parts.begin[blockIdx.y], count = parts.begin[blockIdx.y + 1] - begin;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += static_cast<int64_t>(gridDim.x) * blockDim.x)
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
+       i += static_cast<int64_t>(gridDim.x) * blockDim.x)
     to[begin + i] = from_float<T>(from[i] * factor);
 }
 
 }  // namespace
 
-bool serves_rows(const at::Tensor& x) {
+bool supports_rows(const at::Tensor& x) {
   if (!x.is_cuda() || !is_served_type(x.scalar_type()) || x.dim() != 2 || x.numel() == 0) return false;
   const int64_t bytes = x.element_size(), address = reinterpret_cast<int64_t>(x.const_data_ptr());
   return x.stride(1) == 1 && x.size(1) * bytes % 16 == 0 && x.stride(0) * bytes % 16 == 0 && address % 16 == 0;
 }
 
-bool serves_rope(const at::Tensor& x, const at::Tensor& cos) {
-  return serves_rows(x) && cos.size(1) * x.element_size() % 16 == 0 && cos.is_contiguous() && cos.scalar_type() == at::kFloat;
+bool supports_rope(const at::Tensor& x, const at::Tensor& cos) {
+  return supports_rows(x) && cos.size(1) * x.element_size() % 16 == 0 && cos.is_contiguous() && cos.scalar_type() == at::kFloat;
 }
 
 void rope_rows(const at::Tensor& from, const at::Tensor& cos, const at::Tensor& sin, double direction, const at::Tensor& to) {
@@ -65,8 +68,8 @@ void rope_rows(const at::Tensor& from, const at::Tensor& cos, const at::Tensor& 
     using T = decltype(type);
     const int packs = packs_in(from) / 2, half_packs = static_cast<int>(cos.size(1)) / Pack<T>::kCount;
     rope_rows_kernel<T><<<grid_over(packs, from.size(0)), kRowThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(
-        data<T>(from), cos.const_data_ptr<float>(), sin.const_data_ptr<float>(), mutable_data<T>(to), packs, half_packs, static_cast<float>(direction),
-        from.stride(0), to.stride(0));
+        data<T>(from), cos.const_data_ptr<float>(), sin.const_data_ptr<float>(), mutable_data<T>(to), packs, half_packs,
+        static_cast<float>(direction), from.stride(0), to.stride(0));
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   });
 }
