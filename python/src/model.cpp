@@ -10,7 +10,7 @@
 #include "hone/text/new_tokens.h"
 #include "hone/train/evaluation/evaluation_mode.h"
 #include "hone/train/losses/policy.h"
-#include "hone/train/methods/forward_input.h"
+#include "hone/train/methods/forward_pass.h"
 #include "objects.h"
 #include "tensor_caster.h"
 

@@ -2,7 +2,10 @@
 // "….mlp.experts.gate_up_proj" [experts, 2 * inner, in] and "….mlp.experts.down_proj" [experts, in, inner]; most files store them
 // one by one.
 #pragma once
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "hone/io/quantized/quantized_folder.h"
 
@@ -38,5 +41,15 @@ Tensor stack_experts(const StackedEntry& entry, const ReadTensor& read);
 
 // Tensors under the model's names as files hold them: one by one, each stacked one loaded once for all its parts, or transposed.
 std::vector<TensorSource> unstack_experts(std::vector<TensorSource> tensors, const ExpertNames& names);
+
+// One expert's layer in files that store experts one by one: weights in checkpoints, pairs in adapters.
+struct SingleExpert {
+  std::string block;  // "model.layers.0.mlp"
+  int64_t expert;
+  std::string kind;  // "gate_proj"
+};
+
+// Of "model.layers.0.mlp.experts.3.gate_proj"; nothing for names of another form.
+std::optional<SingleExpert> parse_single_expert(std::string_view module);
 
 }  // namespace hone::io

@@ -7,7 +7,6 @@
 
 #include "hone/base/log.h"
 #include "hone/serve/anthropic/messages.h"
-#include "hone/serve/anthropic/models.h"
 #include "hone/serve/http/access.h"
 #include "hone/serve/http/in_flight.h"
 #include "hone/serve/http/listener.h"

@@ -8,7 +8,6 @@
 #include "hone/train/checkpoints/node_replication.h"
 #include "hone/train/distributed/data_ranks.h"
 #include "hone/train/evaluation/final_evaluation.h"
-#include "hone/train/evaluation/results.h"
 #include "hone/train/load_model.h"
 #include "hone/train/loop/adalora.h"
 #include "hone/train/loop/base_gradients.h"

@@ -8,6 +8,8 @@
 
 #include "hone/base/fault_injection.h"
 #include "hone/base/file.h"
+#include "hone/io/weight_folder.h"
+#include "hone/model/decoder.h"
 
 namespace hone::tuner {
 namespace {
@@ -82,6 +84,14 @@ void Staging::move_into() {
     if (is_model_weights(entry.path().filename().string())) fs::remove(entry.path());
   for (const auto& entry : fs::directory_iterator(folder_)) fs::rename(entry.path(), output_ / entry.path().filename());
   sync_directory(output_);
+}
+
+void append_carried(model::CausalLM& model, std::vector<io::TensorSource>& sources) {
+  const auto files = model.decoder().files;
+  if (!files) return;
+  for (const auto& [name, entry] : files->entries())
+    if (model.config().is_carried(name))
+      sources.push_back({name, entry->dtype, entry->shape, [files, name = name] { return files->tensor(name); }});
 }
 
 }  // namespace hone::tuner

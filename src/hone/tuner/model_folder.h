@@ -3,6 +3,10 @@
 #include <filesystem>
 #include <set>
 #include <string>
+#include <vector>
+
+#include "hone/io/safetensors.h"
+#include "hone/model/causal_lm.h"
 
 namespace hone::tuner {
 
@@ -24,5 +28,9 @@ class Staging {
   void move_into();
   std::filesystem::path output_, folder_;
 };
+
+// Adds the tensors of the model's folder that are neither computed with nor trained (the talker of an Omni model), unchanged, to
+// those written under the model's names.
+void append_carried(model::CausalLM& model, std::vector<io::TensorSource>& sources);
 
 }  // namespace hone::tuner

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "hone/io/single_expert.h"
+#include "hone/io/expert_names.h"
 #include "hone/tuner/targets.h"
 
 namespace hone::tuner {

@@ -1,11 +1,9 @@
 // Formats of quantized values: what is packed comes back, bit for bit, and words are laid out as their readers expect.
 #include <gtest/gtest.h>
 
-#include "hone/io/quantized/awq.h"
-#include "hone/io/quantized/bit_packing.h"
 #include "hone/io/quantized/bitsandbytes.h"
 #include "hone/io/quantized/fp8.h"
-#include "hone/io/quantized/gptq.h"
+#include "hone/io/quantized/gptq_awq.h"
 #include "hone/io/quantized/quantized_folder.h"
 
 namespace hone::io {

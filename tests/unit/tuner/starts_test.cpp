@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 
 #include "hone/base/error.h"
-#include "hone/tuner/loftq.h"
 #include "hone/tuner/lora_ga.h"
+#include "hone/tuner/lora_init.h"
 
 namespace hone::tuner {
 namespace {

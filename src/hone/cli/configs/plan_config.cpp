@@ -25,8 +25,8 @@
 #include "hone/io/weight_folder.h"
 #include "hone/model/config.h"
 #include "hone/model/inference/paged_kv_cache.h"
+#include "hone/train/plan/memory.h"
 #include "hone/train/plan/shapes.h"
-#include "hone/train/plan/tower.h"
 
 namespace hone::cli {
 namespace {

@@ -5,8 +5,8 @@
 #include <set>
 #include <string>
 
-#include "hone/engine/constraints/canonical_json.h"
 #include "hone/engine/constraints/json_rules.h"
+#include "hone/engine/constraints/schema_resolver.h"
 
 namespace hone::engine {
 namespace {

@@ -38,4 +38,7 @@ class SchemaResolver {
   size_t spent_ = 0;
 };
 
+// A text that is the same exactly for values that JSON Schema calls equal: 1 and 1.0, objects in another order.
+std::string canonical(const Json& value);
+
 }  // namespace hone::engine

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hone/engine/constraints/canonical_json.h"
 #include "hone/engine/constraints/decimal.h"
 #include "hone/engine/constraints/json_rules.h"
 #include "hone/engine/constraints/regex_parser.h"
+#include "hone/engine/constraints/schema_resolver.h"
 
 namespace hone::engine {
 namespace {

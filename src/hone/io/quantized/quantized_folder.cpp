@@ -1,9 +1,8 @@
 #include "hone/io/quantized/quantized_folder.h"
 
-#include "hone/io/quantized/awq.h"
 #include "hone/io/quantized/bitsandbytes.h"
 #include "hone/io/quantized/fp8.h"
-#include "hone/io/quantized/gptq.h"
+#include "hone/io/quantized/gptq_awq.h"
 
 namespace hone::io {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hone/serve/anthropic/models.h"
+#include "hone/serve/anthropic/messages.h"
 #include "hone/serve/http/percent.h"
 #include "hone/serve/openai/completions.h"
 #include "hone/serve/openai/embed_model.h"

@@ -3,7 +3,7 @@
 #include "hone/model/decoder.h"
 #include "hone/train/load_model.h"
 #include "hone/train/methods/compare_vocabularies.h"
-#include "hone/train/methods/forward_input.h"
+#include "hone/train/methods/forward_pass.h"
 
 namespace hone::train {
 namespace {

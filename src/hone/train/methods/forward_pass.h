@@ -1,8 +1,9 @@
 // The training pass: its inputs from a loss, and its outputs. Losses never run a trained model themselves.
 #pragma once
+#include "hone/data/batches/batch.h"
 #include "hone/model/causal_lm.h"
+#include "hone/model/forward_input.h"
 #include "hone/ops/loss/linear_logps.h"
-#include "hone/train/methods/forward_input.h"
 
 namespace hone::train {
 
@@ -29,5 +30,8 @@ struct ForwardOutputs {
 };
 
 ForwardOutputs run_forward(model::CausalLM& model, ForwardRequest request);
+
+// The model input of a batch, for losses, references and evaluation.
+model::ForwardInput forward_input(const data::Batch& batch);
 
 }  // namespace hone::train

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "hone/train/plan/tower.h"
-
 namespace hone::train {
 namespace {
 
@@ -87,6 +85,31 @@ double trained_bytes(const Workload& w, double per_base, double per_adapter) {
   return static_cast<double>(w.trained_base) * per_base + static_cast<double>(w.adapter_parameters) * per_adapter;
 }
 
+// A micro-batch's images in a vision tower. Its activations scale with patches, several of which form a token.
+struct TowerMemory {
+  double kept = 0;     // until the backward pass has come back to it
+  double working = 0;  // of the block that is being computed, and the pixels
+};
+
+TowerMemory tower_memory(const Workload& w) {
+  if (!w.model.vision || w.image_tokens == 0) return {};
+  const auto& tower = *w.model.vision;
+  const double patches = static_cast<double>(w.image_tokens * w.images * tower.merge_unit()),
+               hidden = static_cast<double>(tower.hidden_size), inner = static_cast<double>(tower.intermediate_size);
+  const double gates = tower.activation == model::VisionActivation::swiglu ? 2 : 1;
+  // Norms' inputs and outputs, queries, keys, values, the attention output; outputs of the MLP's products.
+  const double block = (8 * hidden + (1 + gates) * inner) * w.weight_bytes * patches;
+  // The probabilities of visual words, in float32 and in the model's dtype.
+  const double words =
+      tower.has_marks() ? static_cast<double>(w.image_tokens * w.images * tower.merger_size) * (4 + 2 * w.weight_bytes) : 0;
+  TowerMemory memory;
+  memory.working = block + words + static_cast<double>(tower.row_size()) * 4 * patches;
+  if (!w.tower_trains) return memory;
+  const double each = w.tower_recompute ? hidden * w.weight_bytes * patches : block;
+  memory.kept = static_cast<double>(tower.depth) * each + words;
+  return memory;
+}
+
 }  // namespace
 
 bool shards_weights(Sharding s) { return at_least(s, {Sharding::zero3, Sharding::fsdp, Sharding::zero3_offload}); }
@@ -159,6 +182,12 @@ MemoryPlan plan_memory(const Workload& w, Sharding sharding, int devices, const 
   if (place.cpu) plan.runtime = place.runtime_bytes;
   add_cache(w, place, plan);
   return plan;
+}
+
+int64_t image_tokens(const model::VisionConfig& vision, int64_t asked) {
+  if (!vision.has_fixed_grid) return asked;
+  const int64_t side = vision.position_grid / vision.merge_size;
+  return vision.sees_ahead ? side * side : std::max<int64_t>(1, asked / (side * side)) * side * side;
 }
 
 }  // namespace hone::train

@@ -5,7 +5,7 @@
 
 #include "hone/base/log.h"
 #include "hone/data/batches/collator.h"
-#include "hone/data/prompt_rows.h"
+#include "hone/data/rollout_prompts.h"
 #include "hone/train/distillation/teacher.h"
 #include "hone/train/distributed/parallel_strategy.h"
 #include "hone/train/loop/stop_signal.h"

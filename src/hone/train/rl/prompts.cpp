@@ -7,7 +7,7 @@
 #include "hone/base/usable_cores.h"
 #include "hone/data/batches/image_batch.h"
 #include "hone/data/batches/permutation.h"
-#include "hone/data/prompt_rows.h"
+#include "hone/data/rollout_prompts.h"
 #include "hone/engine/prompt_images.h"
 
 namespace hone::train::rl {

@@ -7,7 +7,7 @@
 #include "hone/train/losses/linear_divergence.h"
 #include "hone/train/losses/policy.h"
 #include "hone/train/losses/ppo.h"
-#include "hone/train/methods/forward_input.h"
+#include "hone/train/methods/forward_pass.h"
 #include "hone/train/rl/advantages.h"
 #include "hone/train/rl/batch_state.h"
 #include "hone/train/rl/experience.h"

@@ -52,20 +52,20 @@ std::vector<std::unique_ptr<Reward>> make_rewards(const RewardConfig& config);
 // Connects to the reward servers, so that an unreachable one is an error before a model is loaded. Throws UserError(failure).
 void probe_rewards(const RewardConfig& config);
 
-// Each in a file of its own.
+// In rule_rewards.cpp.
 std::unique_ptr<Reward> make_accuracy_reward();
 std::unique_ptr<Reward> make_format_reward();
 std::unique_ptr<Reward> make_react_format_reward();
 std::unique_ptr<Reward> make_cosine_reward(const RewardConfig& config);
 std::unique_ptr<Reward> make_soft_overlong_reward(const RewardConfig& config);
 std::unique_ptr<Reward> make_repetition_reward(const RewardConfig& config);
+// The environment's reward over an episode: the scheduler's total_reward.
+std::unique_ptr<Reward> make_gym_reward();
 // `names`: of the rewards before it, which it does not take.
 std::unique_ptr<Reward> make_http_reward(const std::string& address, const RewardConfig& config,
                                          const std::vector<std::string>& names);
 // Throws UserError(usage) where programs may not or cannot be run in a sandbox.
 std::unique_ptr<Reward> make_code_reward(const SandboxConfig& config);
-// The environment's reward over an episode: the scheduler's total_reward.
-std::unique_ptr<Reward> make_gym_reward();
 // LLaMA-Factory's reward API: texts in, scores out.
 std::unique_ptr<Reward> make_score_server_reward(const RewardConfig& config);
 

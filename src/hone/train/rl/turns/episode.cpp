@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "hone/data/reply_tokens.h"
+#include "hone/data/rollout_prompts.h"
 
 namespace hone::train::rl {
 namespace {

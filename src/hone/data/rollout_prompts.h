@@ -1,4 +1,4 @@
-// Rows that the model completes itself (GRPO): up to the generation prompt, without the final response of the row.
+// Rollouts (GRPO): a row up to the generation prompt, without its final response, and other speakers' turns between completions.
 #pragma once
 #include <vector>
 
@@ -16,5 +16,10 @@ struct RolloutPrompt {
 // Removes trailing responses from `row`. A prompt longer than the encoder's max_length is truncated on the left if configured and
 // without media, and is invalid otherwise; one of more than `most_tokens` leaves no room for a completion.
 Result<RolloutPrompt> encode_rollout_prompt(const Encoder& encoder, Conversation& row, int64_t most_tokens);
+
+// The tokens after a completion of `question` if `replies` follow it: the end of the turn, the replies, and the start of the next
+// turn. They do not depend on the completion's text, so that sampled tokens stay unchanged.
+Result<std::vector<text::TokenId>> encode_replies(const Encoder& encoder, const Conversation& question,
+                                                  const std::vector<Message>& replies);
 
 }  // namespace hone::data
