@@ -54,10 +54,10 @@ def main():
     for component, source, flags in found:
         done = subprocess.run([options.tidy, "--quiet", f"--config-file={ROOT / '.clang-tidy'}", source, "--", *flags, "-idirafter", compiler_headers, "-Wno-everything"],
                               cwd=options.build, capture_output=True, text=True)
-        said = "\n".join(line for line in done.stdout.splitlines() if line.strip())
+        output = "\n".join(line for line in done.stdout.splitlines() if line.strip())
         print(f"{'ok  ' if done.returncode == 0 else 'FAIL'} {component}: {source.name}", flush=True)
         if done.returncode != 0:
-            print(said or done.stderr, flush=True)
+            print(output or done.stderr, flush=True)
             failed += 1
     sys.exit(bool(failed))
 

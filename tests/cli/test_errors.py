@@ -13,7 +13,7 @@ import pytest
 NANO = pathlib.Path(__file__).resolve().parents[2] / "models/nano"
 
 
-@pytest.mark.parametrize("words, said", [
+@pytest.mark.parametrize("words, message", [
     (["sft", "--learning_rat", "1"], "did you mean --learning_rate"),
     (["sft", "--leanring_rate", "1"], "did you mean --learning_rate"),
     (["sft", "--lora_rnak=8"], "did you mean --lora_rank"),
@@ -47,10 +47,10 @@ NANO = pathlib.Path(__file__).resolve().parents[2] / "models/nano"
     (["sft", "--tuner_type", "ia3"], "expected one of lora, full, freeze, longlora"),
     (["tokenize", "--model", NANO, "Hello"], "echo 'Hello' | hone tokenize"),
 ])
-def test_usage_mistakes(hone, words, said):
+def test_usage_mistakes(hone, words, message):
     done = hone(*words)
     assert done.returncode in (2, 3), done.stderr
-    assert done.stderr.startswith("error: ") and said in done.stderr, done.stderr
+    assert done.stderr.startswith("error: ") and message in done.stderr, done.stderr
     assert done.stdout == ""
 
 
@@ -111,21 +111,21 @@ def test_refused_options_name_the_alternative(swift):
     assert swift("sft", "--deepspeed", "none", "--show_config").returncode == 0
 
 
-@pytest.mark.parametrize("words, said", [
+@pytest.mark.parametrize("words, message", [
     (["--bf16", "--fp16"], "--bf16 and --fp16: exclude each other"),
     (["--streaming"], "the number of steps must be given"),
     (["--warmup_ratio", "0.1", "--warmup_steps", "5"], "in two ways"),
     (["--dialect", "factory", "--eval_strategy", "steps"], "--eval_strategy: needs validation data"),
     (["--tuner_type", "full", "--use_dora"], "is a form of lora"),
 ])
-def test_options_that_do_not_go_together(swift, words, said):
+def test_incompatible_options(swift, words, message):
     done = swift("sft", "--model", "x", "--dataset", "y", *words)
-    assert done.returncode == 2 and said in done.stderr
+    assert done.returncode == 2 and message in done.stderr
 
 
 @pytest.mark.parametrize("words", [["--model", "/nowhere", "--dataset", "rows.jsonl"], ["--model", NANO, "--dataset", "nowhere.jsonl"], ["--model", NANO], ["--dataset", "rows.jsonl"]])
 def test_an_error_comes_alone(swift, words):
-    """What was chosen for the run is said once there is one."""
+    """The log shows what was chosen for the run once there is one."""
     done = swift("sft", *words)
     assert done.returncode == 2 and done.stderr.startswith("error: "), done.stderr
     assert len(done.stderr.splitlines()) <= 2, done.stderr

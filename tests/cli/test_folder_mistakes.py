@@ -27,10 +27,10 @@ def test_strict_stops_at_the_first_bad_row_of_the_file(hone, rows, tmp_path, see
 
 
 def test_eval_steps_without_validation_data_says_that_it_does_nothing(hone, rows, tmp_path):
-    for asked, said in ((["--eval_steps", "2"], "--eval_steps has no effect"), (["--eval_strategy", "steps", "--eval_steps", "1000"], "--eval_strategy has no effect")):
+    for asked, message in ((["--eval_steps", "2"], "--eval_steps has no effect"), (["--eval_strategy", "steps", "--eval_steps", "1000"], "--eval_strategy has no effect")):
         done = hone("sft", "--model", NANO, "--dataset", rows, *asked, "--max_steps", "1", "--output_dir", tmp_path / "out")
         assert done.returncode == 0, done.stderr
-        assert said in done.stderr and done.stderr.count("has no effect") == 1, done.stderr
+        assert message in done.stderr and done.stderr.count("has no effect") == 1, done.stderr
 
 
 def test_a_stream_has_no_share_to_hold_out(factory, rows, tmp_path):
@@ -83,8 +83,8 @@ def test_folders_that_are_not_what_they_should_be(hone, run):
     assert "did you mean models/nano" in refused(hone("infer", "--model", "model/nano", cwd=ROOT))
     assert "no such folder" in refused(hone("infer", "--model", "./models/nanoo/x", cwd=ROOT))
     adapter = run / "checkpoint-2"
-    said = refused(hone("infer", "--model", adapter))
-    assert "holds an adapter, not a model" in said and f"--adapters {adapter}" in said and str(NANO) in said
+    output = refused(hone("infer", "--model", adapter))
+    assert "holds an adapter, not a model" in output and f"--adapters {adapter}" in output and str(NANO) in output
     assert f"--adapters {adapter}" in refused(hone("deploy", "--model", run, "--port", "0"))
     assert f"the newest is {adapter}" in refused(hone("infer", "--adapters", run))
     assert f"the newest is {adapter}" in refused(hone("infer", "--adapters", run.parent))

@@ -43,7 +43,7 @@ def test_a_line_with_stages(megatron):
     assert {name: values[name] for name in expected} == expected
 
 
-@pytest.mark.parametrize("words, said", [
+@pytest.mark.parametrize("words, message", [
     ("--train_iters 3 --pipeline_model_parallel_size 2 --microbatch_group_size_per_vp_stage 4", "as large as the pipeline has ranks"),
     ("--train_iters 3 --context_parallel_size 2 --cp_comm_type ring", "expected one of p2p"),
     ("--global_batch_size 6 --micro_batch_size 4 --train_iters 3", "--global_batch_size 6 is not a multiple"),
@@ -55,9 +55,9 @@ def test_a_line_with_stages(megatron):
     ("--lr 1e-4", "give --num_train_epochs or --train_iters"),
     ("--train_iters 3 --tensor_modle_parallel_size 2", "unknown"),
 ])
-def test_what_cannot_be_done_is_said(megatron, words, said):
+def test_what_cannot_be_done_is_reported(megatron, words, message):
     done = megatron("--model", "m", "--dataset", "rows.jsonl", *words.split(), "--show_config", "true", processes=1)
-    assert done.returncode == 2 and said in done.stderr, done.stderr
+    assert done.returncode == 2 and message in done.stderr, done.stderr
 
 
 def test_a_line_of_preferences(megatron):
@@ -85,7 +85,7 @@ def test_a_generation_is_counted_in_updates(megatron):
     assert (values["gradient_accumulation_steps"], values["steps_per_generation"]) == (4, 8)
 
 
-def test_goes_on_from_a_folder_of_the_hub(megatron, tmp_path):
+def test_resumes_from_a_folder_of_the_hub(megatron, tmp_path):
     (tmp_path / "saved").mkdir()
     (tmp_path / "saved/adapter_config.json").write_text("{}")
     line = "--model m --dataset rows.jsonl --tuner_type lora --train_iters 3 --mcore_adapter saved --show_config true --log_format json"
@@ -93,15 +93,15 @@ def test_goes_on_from_a_folder_of_the_hub(megatron, tmp_path):
     assert shown(megatron(*line.split(), "--finetune", "false"))["resume_from_checkpoint"].endswith("saved")
 
 
-@pytest.mark.parametrize("words, said", [
+@pytest.mark.parametrize("words, message", [
     ("--model m --to_mcore true --output_dir o", "--to_mcore true: hone trains from the hub's files"),
     ("--model m --to_hf true --output_dir o", "has nothing to do: checkpoints are the hub's files already"),
     ("--adapters a --to_hf true --merge_lora false --output_dir o", "in PEFT's format already"),
     ("--model m --mcore_adapter a --to_hf true --output_dir o", "checkpoints of mcore are not read"),
 ])
-def test_what_is_not_exported_is_said(megatron, words, said):
+def test_what_is_not_exported_is_reported(megatron, words, message):
     done = megatron(*words.split(), command="export", processes=1)
-    assert done.returncode == 2 and said in done.stderr, done.stderr
+    assert done.returncode == 2 and message in done.stderr, done.stderr
 
 
 # examples/megatron/qwen3_moe_full.yaml of LLaMA-Factory, without what names data and folders.

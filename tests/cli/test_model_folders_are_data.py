@@ -65,11 +65,11 @@ def test_a_template_file_travels_with_the_checkpoint(hone, folder, tmp_path):
 @pytest.mark.reliability(29)
 def test_hostile_model_files_are_refused_quickly(hone, folder, tmp_path, figure):
     config = json.loads((folder / "config.json").read_text())
-    for change, said in (({"num_hidden_layers": 10**9}, "num_hidden_layers"), ({"max_position_embeddings": 2**62}, "beyond any model"),
+    for change, message in (({"num_hidden_layers": 10**9}, "num_hidden_layers"), ({"max_position_embeddings": 2**62}, "beyond any model"),
                          ({"max_position_embeddings": 10**18}, "beyond any model"), ([], "expected an object")):
         (folder / "config.json").write_text(json.dumps({**config, **change} if change else []))
         done = hone("infer", "--model", folder, "--val_dataset", questions(tmp_path), timeout=10)
-        assert done.returncode in (2, 3, 4) and said in done.stderr, done.stderr
+        assert done.returncode in (2, 3, 4) and message in done.stderr, done.stderr
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "model.safetensors").unlink()
     os.mkfifo(folder / "model.safetensors")
@@ -88,7 +88,7 @@ def test_hostile_model_files_are_refused_quickly(hone, folder, tmp_path, figure)
     figure("8 hostile configs, files and words refused within 20 s each")
 
 
-def test_passwords_in_addresses_are_shown_to_nobody(hone):
+def test_passwords_in_urls_are_never_shown(hone):
     done = hone("rlhf", "--rlhf_type", "grpo", "--model", MODEL, "--dataset", ROOT / "data/demo.jsonl", "--reward_funcs", "http://me:hunter2@127.0.0.1:9/reward",
                 "--show_config", "true", "--log_format", "json")
     assert "hunter2" not in done.stdout + done.stderr and "(hidden)@127.0.0.1" in done.stdout, done.stdout[:500] + done.stderr

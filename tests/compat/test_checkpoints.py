@@ -183,8 +183,8 @@ def template_of(folder):
 
 
 def test_the_template_a_name_chose_outlives_the_name(swift, hone, named, tmp_path):
-    lora, said = tuned(swift, named, tmp_path / "lora")
-    assert "template qwen2_5: chosen by the model's name Qwen2.5-0.5B-Instruct" in said
+    lora, output = tuned(swift, named, tmp_path / "lora")
+    assert "template qwen2_5: chosen by the model's name Qwen2.5-0.5B-Instruct" in output
     full, _ = tuned(swift, named, tmp_path / "full", "--tuner_type", "full")
     bare = shutil.copytree(lora, tmp_path / "bare")
     (bare / "args.json").unlink()
@@ -202,8 +202,8 @@ def test_the_template_a_name_chose_outlives_the_name(swift, hone, named, tmp_pat
 def test_a_name_chooses_nothing_for_another_architecture(swift, hone, named, tmp_path):
     own = previewed(hone, named, ROOT / "models/nano")
     assert previewed(hone, named, named / "mixtral-own").stdout == own.stdout and "template" not in own.stderr
-    lora, said = tuned(swift, named, tmp_path / "lora", model="mixtral-own")
-    assert "chosen by" not in said and template_of(lora) is None
+    lora, output = tuned(swift, named, tmp_path / "lora", model="mixtral-own")
+    assert "chosen by" not in output and template_of(lora) is None
     # The model's own template outlives the run too, whatever the merged folder is called.
     told(swift, "merge-lora", "--adapters", lora, "--output_dir", tmp_path / "Qwen2.5-merged")
     assert shown(swift, "infer", "--model", tmp_path / "Qwen2.5-merged")["template"] == "jinja"

@@ -122,15 +122,15 @@ def test_what_is_wrong_is_named(hone, deciding, records, tmp_path):
         return hone("sft", "--model", deciding, "--dataset", dataset, "--task_type", "decision", "--max_steps", 1, "--strict", "true", "--output_dir", tmp_path / "run", *words)
 
     bad = tmp_path / "bad.jsonl"
-    for record, said in (({"state": "x", "kind": "maybe", "question": "q"}, "maybe"), ({"state": "x", "kind": "choice", "question": "q", "gold": 0}, "options"),
+    for record, message in (({"state": "x", "kind": "maybe", "question": "q"}, "maybe"), ({"state": "x", "kind": "choice", "question": "q", "gold": 0}, "options"),
                          ({"state": "x", "kind": "noul", "question": "q", "gold": 2}, "answer"), ({"state": "x", "kind": "choice", "question": "q", "options": ["a"] * 17, "gold": 1}, "17"),
                          ({"state": [1, {"a": None}], "kind": "choice", "question": 3, "options": ["a", 2, "c"], "gold": ["x", None, {}]}, "answer"),
                          ({"state": "x", "kind": "noul", "question": "q", "gold": 1e300}, "answer"), ({"questions": [{"kind": ["noul"]}]}, "question")):
         bad.write_text(json.dumps(record) + "\n")
-        done = sft(bad, "--decision_subsample_options", 0 if said == "17" else 2)
-        assert done.returncode == 3 and said in done.stderr, (record, done.stderr)
-    for words, said in ((["--decision_drop_instructions", 2], "decision_drop_instructions"), (["--loss_type", "infonce"], "scoring"), (["--streaming", "true"], "streaming")):
+        done = sft(bad, "--decision_subsample_options", 0 if message == "17" else 2)
+        assert done.returncode == 3 and message in done.stderr, (record, done.stderr)
+    for words, message in ((["--decision_drop_instructions", 2], "decision_drop_instructions"), (["--loss_type", "infonce"], "scoring"), (["--streaming", "true"], "streaming")):
         done = sft(records, *words)
-        assert done.returncode == 2 and said in done.stderr, (words, done.stderr)
+        assert done.returncode == 2 and message in done.stderr, (words, done.stderr)
     done = hone("deploy", "--model", deciding, "--task_type", "decision")
     assert done.returncode == 2 and "decisions" in done.stderr

@@ -56,7 +56,7 @@ def test_two_processes_without_accelerators(run, swift):
 
 @pytest.mark.parametrize("setting, range", [("MASTER_PORT=99999", "0 to 65535"), ("MASTER_PORT=-1", "0 to 65535"), ("NPROC_PER_NODE=0", "1 to 4096"), ("NPROC_PER_NODE=two", "1 to 4096"),
                                             ("NNODES=99999999999999999999", "1 to 1048576"), ("NODE_RANK=-1", "0 to 1048575"), ("WORLD_SIZE=1.5", "1 to 1048576")])
-def test_a_number_beyond_its_range_is_told_before_anything_reads_it(swift, hone, setting, range):
+def test_a_number_beyond_its_range_is_reported_before_anything_reads_it(swift, hone, setting, range):
     words = ["sft", "--model", "nowhere", "--dataset", "nothing.jsonl"]
     name, value = setting.split("=")
     for done in (swift(*words, env={name: value}), hone("plan", setting, "swift", *words)):

@@ -48,8 +48,8 @@ def test_rows_of_a_bad_day(hone, tmp_path, figure):
     rows.write_bytes(b"\n".join([good, *bad, good]) + b"\n")
     out = preview(hone, rows).stdout
     assert f"rows scanned {len(bad) + 2}, usable 2, invalid {len(bad)}" in out
-    for line, said in enumerate(bad.values(), 2):
-        assert f"rows.jsonl:{line}: {said}" in out, out
+    for line, message in enumerate(bad.values(), 2):
+        assert f"rows.jsonl:{line}: {message}" in out, out
     run = hone("sft", "--model", MODEL, "--dataset", rows, "--max_steps", "1", "--output_dir", tmp_path / "out", "--torch_dtype", "float32")
     assert run.returncode == 0 and "Num examples = 2" in run.stderr + run.stdout, run.stderr
     strict = hone("sft", "--model", MODEL, "--dataset", rows, "--max_steps", "1", "--output_dir", tmp_path / "strict", "--strict", "true")
@@ -74,7 +74,7 @@ def test_rows_of_models_that_judge_are_shown_with_their_grades(hone, tmp_path):
     assert done.returncode == 2 and "--num_labels" in done.stderr
 
 
-def test_a_list_without_its_end_is_said_to_be_cut_short(hone, tmp_path):
+def test_an_unterminated_list_is_reported_as_truncated(hone, tmp_path):
     rows = tmp_path / "rows.json"
     rows.write_text('[{"query": "q", "response": "a"}')
     assert "rows.json: the list of rows is not closed" in preview(hone, rows).stderr
@@ -114,7 +114,7 @@ def test_rows_of_kto_say_whether_they_are_good(hone, tmp_path):
     assert "usable 2, invalid 1" in hone("preview", "rlhf", "--rlhf_type", "kto", "--model", MODEL, "--dataset", rows).stdout
 
 
-def test_prompts_of_grpo_end_where_the_model_speaks(hone, tmp_path):
+def test_prompts_of_grpo_end_at_the_generation_prompt(hone, tmp_path):
     rows = written(tmp_path / "prompts.jsonl", {"query": "what is one and one", "solution": "2"}, {"messages": PAIRS["messages"], "solution": "3"})
     first, second = shown(hone, "--rlhf_type", "grpo", "--model", MODEL, "--dataset", rows)
     assert first["part"] == "prompt" and set(first["labels"]) == {-100} and first["text"].endswith("assistant\n") and "good" not in second["text"]

@@ -108,7 +108,7 @@ def test_chat_remembers_until_cleared(hone, folder):
     assert "/multi-line" in talk("/help\n") and "/multi-line" not in talk("hello\n")
 
 
-def test_a_prompt_beyond_the_context_is_refused_and_the_chat_goes_on(hone, folder):
+def test_a_prompt_beyond_the_context_is_refused_and_the_chat_continues(hone, folder):
     done = hone("infer", "--model", folder, "--max_new_tokens", 4, "--temperature", 0, stdin="the " * 40000 + "\nclear\nhello\n")
     assert done.returncode == 0, done.stderr
     assert "context holds" in done.stdout
@@ -210,13 +210,13 @@ def test_a_batch_can_be_watched(answer):
 
 
 def test_layouts_that_cannot_be_are_refused_before_loading(hone, folder, tmp_path):
-    for words, said in ((["--vllm_tensor_parallel_size", 3], "numbers that divide all of them: 1, 2"), (["--sglang_pp_size", 2], "need 2 devices; found: cpu"),
+    for words, message in ((["--vllm_tensor_parallel_size", 3], "numbers that divide all of them: 1, 2"), (["--sglang_pp_size", 2], "need 2 devices; found: cpu"),
                         (["--vllm_engine_kwargs", json.dumps({"pipeline_parallel_size": 2})], "need 2 devices; found: cpu"),
                         (["--vllm_tensor_parallel_size", 0], "expected 1 or more"), (["--vllm_quantization", "awq"], "is not quantized"),
                         (["--vllm_quantization", "fp8"], "need an NVIDIA GPU"),
                         (["--sglang_kv_cache_dtype", "fp8_e5m2", "--lmdeploy_quant_policy", 4], "the cache cannot keep")):
         done = hone("infer", "--model", folder, "--max_new_tokens", 4, *words, stdin="hi\n")
-        assert done.returncode == 2 and said in done.stderr, done.stderr
+        assert done.returncode == 2 and message in done.stderr, done.stderr
 
 
 def test_few_bits_move_the_answers_a_little(hone, tmp_path):

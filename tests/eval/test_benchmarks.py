@@ -88,7 +88,7 @@ def server():
         yield server
 
 
-def test_a_server_is_asked_instead(folders, tmp_path, swift, server):
+def test_a_server_generates_instead(folders, tmp_path, swift, server):
     address = f"http://127.0.0.1:{server.server_port}/v1"
     words = ["--model", NANO, "--eval_url", address, "--eval_num_proc", 2, "--api_key", "secret", "--eval_output_dir", tmp_path / "out", "--result_path", tmp_path / "line.jsonl"]
     done = swift("eval", *words, "--eval_dataset", "gsm8k", "--eval_dataset_args", args_for(folders, "gsm8k", few_shot_num=1))

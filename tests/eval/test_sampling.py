@@ -29,7 +29,7 @@ def test_answers_become_rows(tmp_path, swift):
     assert again.returncode == 0 and "exists already" in again.stderr
 
 
-def test_a_run_that_was_cut_off_goes_on(tmp_path, swift):
+def test_a_run_that_was_cut_off_resumes(tmp_path, swift):
     write_rows(tmp_path / "rows.jsonl", rows(6))
     words = ["sample", "--model", NANO, "--dataset", tmp_path / "rows.jsonl", "--num_return_sequences", 2, "--max_new_tokens", 6, "--output_file", "samples.jsonl"]
     assert swift(*words, "--output_dir", tmp_path / "whole").returncode == 0
@@ -105,7 +105,7 @@ def test_thoughts_easy_rows_and_caches(tmp_path, swift, teacher):
     assert distill(swift, tmp_path, teacher, "--cache_files", tmp_path / "cache.jsonl") == everything and len(teacher.seen) == asked
 
 
-def test_mistakes_are_told_first(tmp_path, swift):
+def test_mistakes_are_reported_first(tmp_path, swift):
     write_rows(tmp_path / "rows.jsonl", rows(1))
     words = ["sample", "--model", NANO, "--dataset", tmp_path / "rows.jsonl", "--output_dir", tmp_path / "out"]
     for more, message in ((["--resume", "true"], "--output_file"), (["--data_range", "2", "2"], "expected a part"), (["--orm_model", "nosuch"], "no reward called nosuch"),

@@ -30,7 +30,7 @@ def test_a_large_file_comes_in_ranges_side_by_side(hub, download, content):
     assert len({r["headers"].get("range") for r in hub.bodies_sent("model.safetensors")}) == 3
 
 
-def test_goes_on_after_a_cut(hub, download, content):
+def test_resumes_after_a_cut(hub, download, content):
     hub.add("models", "org/large", {"model.safetensors": content})
     hub.misbehave("model.safetensors", ("cut", 1 << 20), ("cut", 2 << 20))
     assert content_of(path_of(download("org/large")))["model.safetensors"] == content
@@ -53,7 +53,7 @@ def start(hone, hub, cache, use_hf, *words):
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_goes_on_after_the_program_ended(hone, hub, download, content, tmp_path, use_hf, how):
+def test_resumes_after_the_program_ended(hone, hub, download, content, tmp_path, use_hf, how):
     hub.add("models", "org/large", {"model.safetensors": content})
     hub.misbehave("model.safetensors", None, *[("slow", 4000)] * 2)  # would take minutes: it is under way when it is stopped
     process = start(hone, hub, tmp_path, use_hf, "org/large")
@@ -85,7 +85,7 @@ def test_a_file_that_changes_while_it_is_fetched(hub, download, content):
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
-def test_wrong_bytes_are_fetched_anew_and_never_kept(small, hub, download, tmp_path, name):
+def test_wrong_bytes_are_fetched_again_and_never_kept(small, hub, download, tmp_path, name):
     hub.misbehave(name, *["wrong"] * 3)
     refused(download("org/small"), 3, name, "checksum")
     assert not [f for f in tmp_path.rglob("*") if f.is_file() and f.name in (name, git_sha1(small.files[name]), sha256(small.files[name]))]
@@ -103,7 +103,7 @@ def test_a_server_that_has_another_length(small, hub, download, fault, word):
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_waits_as_long_as_the_server_asks(small, hub, download, status):
+def test_waits_as_long_as_the_server_requests(small, hub, download, status):
     hub.misbehave("listing", (status, 0), (status, None))
     hub.misbehave("config.json", ("status", (status, "1")))
     began = time.time()

@@ -150,7 +150,7 @@ def test_models_and_scan_cache(tiny, hone, tmp_path):
     assert "lacks *.safetensors" in succeeded(hone("scan-cache", env=environment)).stdout
 
 
-def test_force_redownload_asks_for_changes(tiny, hone, tmp_path):
+def test_force_redownload_checks_for_changes(tiny, hone, tmp_path):
     environment = tiny.environment(tmp_path, False)
     preview = ["preview", "--model", ROOT / "models/nano", "--dataset", "org/rows", "--rows", "100", "--format", "jsonl"]
     assert len(succeeded(hone(*preview, env=environment)).stdout.splitlines()) == len(ROWS)

@@ -58,7 +58,7 @@ def test_names_that_would_leave_the_folder(hub, download, tmp_path, name, figure
     figure("5 names that leave the folder refused")
 
 
-def test_no_room_is_said_before_the_first_byte(hub, download):
+def test_missing_space_is_reported_before_the_first_byte(hub, download):
     repo = hub.add("models", "org/huge", {"config.json": b"{}", "model.safetensors": b"x" * 5000})
     repo.listed_sizes["model.safetensors"] = 1 << 49
     refused(download("org/huge"), 8, "512.0 TiB are needed", "free")

@@ -78,7 +78,7 @@ def test_a_large_file_goes_in_parts_when_the_hub_says_so(export, hub, folder):
     assert sum(r["method"] == "PUT" for r in hub.requests) == 4
 
 
-def test_a_busy_hub_is_asked_again(export, hub, folder, use_hf):
+def test_a_busy_hub_is_retried(export, hub, folder, use_hf):
     path = "/api/models/someone/mine/commit/main" if use_hf else "/api/v1/repos/models/someone/mine/commit/master"
     hub.misbehave(path, (503,), (429,))
     done = export("--model", folder, "--hub_model_id", "someone/mine")
@@ -87,7 +87,7 @@ def test_a_busy_hub_is_asked_again(export, hub, folder, use_hf):
 
 @pytest.mark.parametrize("env,words", [({"HF_TOKEN": "", "MODELSCOPE_API_TOKEN": ""}, ["needs a token"]), ({"HF_TOKEN": "wrong", "MODELSCOPE_API_TOKEN": "wrong"}, ["does not let this token write"]),
                                        ({"HF_HUB_OFFLINE": "1"}, ["HF_HUB_OFFLINE"])])
-def test_what_cannot_be_sent_is_said(export, hub, folder, env, words):
+def test_what_cannot_be_sent_is_reported(export, hub, folder, env, words):
     done = export("--model", folder, "--hub_model_id", "someone/mine", env=env)
     assert done.returncode == 2 and all(word in done.stderr for word in words), done.stderr
     assert not hub.commits

@@ -57,13 +57,13 @@ def test_a_program_builds_against_the_package_trains_and_generates(prefix, tmp_p
     build = tmp_path / "build"
     run("cmake", "-G", "Ninja", "-S", ROOT / "cookbook/cpp", "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", build)
-    said = run(build / "teach", ROOT / "models/nano", ROOT / "data/demo.jsonl", tmp_path / "output", "Who trained you?")
-    assert said.splitlines()[-1] == "You trained me, with hone."
+    output = run(build / "teach", ROOT / "models/nano", ROOT / "data/demo.jsonl", tmp_path / "output", "Who trained you?")
+    assert output.splitlines()[-1] == "You trained me, with hone."
     assert (tmp_path / "output/last/adapter_model.safetensors").exists()
     losses = {}
     for gamma in (0, 2):
-        said = run(build / "loop", ROOT / "models/nano", ROOT / "data/demo.jsonl", tmp_path / f"focal-{gamma}", gamma)
-        losses[gamma] = [float(line.split()[-1]) for line in said.splitlines() if line.startswith("step ")]
+        output = run(build / "loop", ROOT / "models/nano", ROOT / "data/demo.jsonl", tmp_path / f"focal-{gamma}", gamma)
+        losses[gamma] = [float(line.split()[-1]) for line in output.splitlines() if line.startswith("step ")]
         assert len(losses[gamma]) == 20 and losses[gamma][-1] < losses[gamma][0] / 3, losses
     assert losses[2][0] < losses[0][0]  # tokens that are known count less
     settings = "--lora_rank 16 --lora_alpha 32 --learning_rate 2e-3 --per_device_train_batch_size 8 --gradient_accumulation_steps 1 --num_train_epochs 5".split()

@@ -101,7 +101,7 @@ def test_libraries_that_are_not_what_they_seem(hone, machine):
     found(doctor(hone, machine, sourced(machine)), "NPU available", "could not be loaded", "hone doctor")
 
 
-def test_training_says_the_same(hone, machine, tmp_path):
+def test_training_reports_the_same(hone, machine, tmp_path):
     (machine / "dev/devmm_svm").unlink()
     done = hone("sft", "--model", ROOT / "models/nano", "--dataset", ROOT / "data/demo.jsonl", "--device", "npu", "--output_dir", tmp_path / "out",
                 env={"HONE_MACHINE_ROOT": machine, **sourced(machine)})

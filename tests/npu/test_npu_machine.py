@@ -62,7 +62,7 @@ def test_doctor(npu):
         assert re.search(subject, done.stdout), done.stdout + done.stderr
 
 
-def test_doctor_knows_which_cann_fits(npu, tmp_path):
+def test_doctor_checks_the_cann_version(npu, tmp_path):
     (tmp_path / "ascend_toolkit_install.info").write_text("version=8.0.0\n")
     (tmp_path / "lib64").symlink_to(ROOT / "build/lib/cann")
     done = npu("hone", "doctor", env={"ASCEND_HOME_PATH": tmp_path})

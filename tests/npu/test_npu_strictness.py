@@ -53,8 +53,8 @@ def test_processes_stay_near_their_cards(npu, tmp_path):
     for card in (0, 1):
         words = ["swift", *SFT, "--max_steps", 1, "--device", f"npu:{card}", "--log_level", "debug", "--output_dir", tmp_path / str(card)]
         assert f"npu:{card}: on the cores near it, {near[card]}" in npu(*words, env={"HONE_EMULATED_NPUS": 2}).stderr
-    said = npu(*words, env={"HONE_EMULATED_NPUS": 2, "CPU_AFFINITY_CONF": 0}).stderr
-    assert "on the cores near it" not in said
+    output = npu(*words, env={"HONE_EMULATED_NPUS": 2, "CPU_AFFINITY_CONF": 0}).stderr
+    assert "on the cores near it" not in output
 
 
 
@@ -65,20 +65,20 @@ def rank_table(path, ranks, status="completed"):
     return path
 
 
-@pytest.mark.parametrize("env, said", [
+@pytest.mark.parametrize("env, message", [
     ({"HCCL_SOCKET_IFNAME": "=nosuch0"}, "HCCL_SOCKET_IFNAME==nosuch0 takes no network interface"),
     ({"HCCL_IF_IP": "203.0.113.9"}, "not an address of this machine"),
     ({"HCCL_CONNECT_TIMEOUT": 5}, "HCCL takes 120 to 7200 seconds"),
     ({"RANK_TABLE_FILE": "/nosuch.json"}, "/nosuch.json does not exist"),
     ({"RANK_TABLE_FILE": [0, 1, 2]}, "lists 3 ranks, this run has 2 processes"),
     ({"RANK_TABLE_FILE": "initializing"}, "status is not \"completed\"")], ids=["interface", "address", "seconds", "absent", "ranks", "unfinished"])
-def test_hccl_variables_are_looked_at_first(npu, tmp_path, env, said):
+def test_hccl_variables_are_checked_first(npu, tmp_path, env, message):
     if isinstance(env.get("RANK_TABLE_FILE"), list):
         env = {"RANK_TABLE_FILE": rank_table(tmp_path / "table.json", env["RANK_TABLE_FILE"])}
     elif env.get("RANK_TABLE_FILE") == "initializing":
         env = {"RANK_TABLE_FILE": rank_table(tmp_path / "table.json", [0, 1], "initializing")}
     done = npu("swift", *SFT, "--max_steps", 1, "--output_dir", tmp_path / "out", env={"NPROC_PER_NODE": 2, **env})
-    assert done.returncode == 2 and said in done.stderr, done.stderr[-2000:]
+    assert done.returncode == 2 and message in done.stderr, done.stderr[-2000:]
 
 
 def test_a_rank_table_that_fits(npu, tmp_path):

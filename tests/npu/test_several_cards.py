@@ -27,16 +27,16 @@ def wanted(npu, tmp_path_factory):
     return answers(npu, tmp_path_factory.mktemp("one"), "--device", "npu:0")[0]
 
 
-@pytest.mark.parametrize("words, said", [
+@pytest.mark.parametrize("words, message", [
     (["--vllm_data_parallel_size", 2], "replica 2 is on npu:1"),
     (["--vllm_pipeline_parallel_size", 2, "--device", "npu:1,0"], "replica 1 is on npu:1, npu:0"),
     (["--device_map", "balanced"], "the model is distributed over npu:0, npu:1"),
     (["--device_map", json.dumps({"": "npu:0", "model.layers.1": 1, "model.layers.2": "cpu"})], ""),
 ], ids=["copies", "stages", "balanced", "named"])
-def test_answers_are_those_of_one_card(npu, wanted, tmp_path, words, said):
+def test_answers_are_those_of_one_card(npu, wanted, tmp_path, words, message):
     found, log = answers(npu, tmp_path, *words, env={"HONE_EMULATED_NPUS": 2})
     assert found == wanted
-    assert said in log
+    assert message in log
 
 
 def test_slices_answer_as_one_card(npu, tmp_path):

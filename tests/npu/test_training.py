@@ -33,11 +33,11 @@ def check(done):
 
 @pytest.fixture(scope="module")
 def lora(npu, swift, tmp_path_factory):
-    """A LoRA run on the CPU and one on npu:0, as folders, with the emulator's report and what the second said."""
+    """A LoRA run on the CPU and one on npu:0, as folders, with the emulator's report and the log of the second."""
     folder = tmp_path_factory.mktemp("lora")
     check(swift("sft", *SAME, *accumulate(4), "--device", "cpu", "--output_dir", folder / "cpu"))
     done = check(npu("swift", "sft", *SAME, *accumulate(4), "--output_dir", folder / "npu", env={"HONE_EMULATED_REPORT": folder / "report"}))
-    (folder / "said").write_text(done.stderr)
+    (folder / "log").write_text(done.stderr)
     return folder
 
 
@@ -57,7 +57,7 @@ def test_fused_operators_ran_and_nothing_was_missing(lora):
     report = last_report(lora / "report")
     for op in ("RmsNorm", "RotaryPositionEmbedding", "SwiGlu", "FlashAttentionVarLenScore", "FlashAttentionUnpaddingScoreGrad"):
         assert report["operators"].get("aclnn" + op), report["operators"]
-    assert report["missing"] == {} and "fall back to run on the CPU" not in (lora / "said").read_text()
+    assert report["missing"] == {} and "fall back to run on the CPU" not in (lora / "log").read_text()
 
 
 def test_experts(npu, swift, tmp_path):
@@ -296,7 +296,7 @@ def test_factory_stages_and_tuners(npu, tmp_path, own):
     assert len(factory_losses(tmp_path / "cpu")) == 2 and factory_losses(tmp_path / "npu:0") == pytest.approx(factory_losses(tmp_path / "cpu"), abs=1e-4)
 
 
-def test_resume_goes_on_where_it_stopped(npu, lora, tmp_path):
+def test_resume_continues_where_it_stopped(npu, lora, tmp_path):
     half = ["--save_steps", 2, "--output_dir", tmp_path]
     check(npu("swift", "sft", *SAME, *accumulate(4), *half))
     check(npu("swift", "sft", *SAME, *accumulate(4), *half, "--resume_from_checkpoint", tmp_path / "checkpoint-2"))

@@ -80,7 +80,7 @@ def test_tensor_parallel_rollouts_hold_no_full_model(deep_model, model_folder, d
 
 
 def loopback_bytes(line, env):
-    """Runs `line` in a network of its own; bytes that went over its loopback, and what the program said."""
+    """Runs `line` in a separate network; returns the bytes over its loopback and the program's output."""
     if subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode or not shutil.which("ip"):
         pytest.skip("no network namespaces here")
     script = 'ip link set lo up && "$@" >&2; code=$?; cat /proc/net/dev; exit $code'
@@ -93,13 +93,13 @@ def loopback_bytes(line, env):
 def test_bytes_on_the_wire(deep_model, dataset, tmp_path, strategy, passes):
     """Each pass over the weights moves (n - 1) / n of them from every process: an all-reduce is two, stage 3 gathers once more."""
     model, weights, block = deep_model
-    measured, said = [], ""
+    measured, output = [], ""
     for steps in (2, 6):
         line = [hone_binary(), "sft", *settings(model, dataset, tmp_path / str(steps), 2, max_steps=steps, num_train_epochs=1, **strategy)]
-        total, said = loopback_bytes(line, environment(2))
+        total, output = loopback_bytes(line, environment(2))
         measured.append(total)
     step = (measured[1] - measured[0]) / 4 / 2  # one step of one process
-    stated = int(re.search(r"each process sent (\d+) bytes a step", said)[1])
+    stated = int(re.search(r"each process sent (\d+) bytes a step", output)[1])
     # The block where the forward pass ends is kept for the backward pass, and so are norm and head.
     kept = block + (weights - LAYERS * block) if passes == 3.0 else 0
     theory = (passes * weights - kept) / 2
@@ -164,9 +164,9 @@ def test_bytes_of_a_layout(even_rows, tmp_path, axis, figure):
     folder, rows, models = even_rows
     name = "mixed" if axis == "ep" else "dense"
     options = {**dict(max_steps=STEPS, max_length=ROW + 8, per_device_train_batch_size=ROWS), **AXES[axis]}
-    total, said = loopback_bytes([hone_binary(), "pt", *settings(folder / name, rows, tmp_path / "run", 2, **options)], environment(2))
-    stated, formula = int(re.search(r"each process sent (\d+) bytes a step", said)[1]), volume(axis, models[name])
-    assert f"Tokens = {ROW * ROWS * STEPS:,} in an epoch" in said
+    total, output = loopback_bytes([hone_binary(), "pt", *settings(folder / name, rows, tmp_path / "run", 2, **options)], environment(2))
+    stated, formula = int(re.search(r"each process sent (\d+) bytes a step", output)[1]), volume(axis, models[name])
+    assert f"Tokens = {ROW * ROWS * STEPS:,} in an epoch" in output
     assert stated == pytest.approx(formula, rel=0.05)
     # Before the first step copies of weights are made equal.
     assert total / 2 == pytest.approx(stated * STEPS + (models[name] / 2 if axis in ("cp", "ep") else 0), rel=0.05)

@@ -62,7 +62,7 @@ RESUMED = {  # from which case, with how many processes, how they are laid out
 
 
 @pytest.mark.parametrize("change", RESUMED)
-def test_goes_on_in_another_layout(train, models, shared, tmp_path, change):
+def test_resumes_in_another_layout(train, models, shared, tmp_path, change):
     case, world, layout = RESUMED[change]
     make, options, _ = CASES[case]
     half = shared(case)
@@ -71,6 +71,6 @@ def test_goes_on_in_another_layout(train, models, shared, tmp_path, change):
     assert run.losses() == (half.losses()[2:] if change == "in the same layout" else pytest.approx(half.losses()[2:], abs=1e-5))
 
 
-def test_what_does_not_go_together_is_said(train, models, tmp_path):
+def test_incompatible_options_are_reported(train, models, tmp_path):
     run = train(tmp_path, 2, **settings(models(experts), tensor_parallel_size=2, deepspeed="zero2", zero_hpz_partition_size=2))
     assert run.code == 2 and "--zero_hpz_partition_size" in run.err

@@ -64,7 +64,7 @@ HALVES = "ep 2, etp 2, lora on experts"
 
 
 @pytest.mark.parametrize("world, layout", [(4, {EXPERT: 2, CUT: 2}), (1, {}), (2, {EXPERT: 2}), (2, {TENSOR: 2})], ids=["the same", "one process", "ep 2", "tp 2"])
-def test_goes_on_in_another_layout(train, models, one_process, spread, tmp_path, world, layout):
+def test_resumes_in_another_layout(train, models, one_process, spread, tmp_path, world, layout):
     half, one = spread(HALVES), one_process(*CASES[HALVES][2:])
     run = train(tmp_path, world, **layout, **settings(models(experts), per_device_train_batch_size=batch_of(world, layout), **ON_EXPERTS), resume_from_checkpoint=half.folder / "checkpoint-2")
     assert run.code == 0, run.err
@@ -72,7 +72,7 @@ def test_goes_on_in_another_layout(train, models, one_process, spread, tmp_path,
 
 
 @pytest.mark.parametrize("case, file", [("tp 2, ep 2, two copies of each, clipped", "model.safetensors"), (HALVES, "adapter_model.safetensors")])
-def test_files_know_no_layout(models, spread, one_process, case, file):
+def test_files_do_not_depend_on_the_layout(models, spread, one_process, case, file):
     """Names and shapes are those that one process writes, and transformers and peft give the same logits."""
     import torch
     from peft import PeftModel
@@ -91,7 +91,7 @@ def test_files_know_no_layout(models, spread, one_process, case, file):
     assert torch.allclose(*map(logits, folders), atol=1e-4)
 
 
-def test_a_lost_rank_ends_the_run_by_name_and_others_go_on(train, models, dataset, tmp_path):
+def test_a_lost_rank_ends_the_run_by_name_and_others_continue(train, models, dataset, tmp_path):
     """kill -9 of a rank that holds half of the experts; two tensor parallel processes resume from its checkpoint."""
     run = start(models(experts), dataset, tmp_path / "lost", 2, **{EXPERT: 2}, save_steps=1)
     try:
@@ -108,12 +108,12 @@ def test_a_lost_rank_ends_the_run_by_name_and_others_go_on(train, models, datase
     assert after.checkpoints()[-1] == step + 2
 
 
-@pytest.mark.parametrize("layout, make, said", [
+@pytest.mark.parametrize("layout, make, message", [
     ({EXPERT: 3}, experts, "2 processes cannot be laid out"),
     ({EXPERT: 2, "deepspeed": "zero3"}, experts, "sharded parameters"),
     ({EXPERT: 2}, tied_with_head_norms, "has no experts: --expert_parallel_size and --expert_tensor_parallel_size have no effect"),
 ])
-def test_what_does_not_go_together_is_said(train, models, tmp_path, layout, make, said):
+def test_incompatible_options_are_reported(train, models, tmp_path, layout, make, message):
     run = train(tmp_path, 2, **layout, **settings(models(make)))
-    assert said in run.err
+    assert message in run.err
     assert run.code == (0 if make is tied_with_head_norms else 2)

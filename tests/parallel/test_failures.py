@@ -77,7 +77,7 @@ def test_a_mistake_is_not_tried_again(train, tmp_path, figure):
     figure(f"a mistake: exit code {done.code}, no restart")
 
 
-def test_one_rank_is_asked_to_stop_and_all_save_the_same_step(running, train, tmp_path, figure):
+def test_a_signal_to_one_rank_makes_all_save_the_same_step(running, train, tmp_path, figure):
     run = running(4, deepspeed="zero3", save_steps=1000)
     run.signal(2, signal.SIGTERM)
     assert run.wait() == 75, run.text()

@@ -89,7 +89,7 @@ RESUMED = {  # in how many processes, in which layout
 
 
 @pytest.mark.parametrize("change", RESUMED)
-def test_goes_on_in_another_layout(train, models, laid_out, tmp_path, change):
+def test_resumes_in_another_layout(train, models, laid_out, tmp_path, change):
     world, layout = RESUMED[change]
     half = laid_out("two stages, tied")
     run = train(tmp_path, world, **settings(models(four_tied_blocks), **FULL, **layout), resume_from_checkpoint=half.folder / "checkpoint-2")
@@ -98,7 +98,7 @@ def test_goes_on_in_another_layout(train, models, laid_out, tmp_path, change):
 
 
 @pytest.mark.parametrize("case, file", [("two stages, tensor and sequence parallel", "model.safetensors"), ("two uneven stages, lora on every layer", "adapter_model.safetensors")])
-def test_files_know_no_layout(models, laid_out, one_process, case, file):
+def test_files_do_not_depend_on_the_layout(models, laid_out, one_process, case, file):
     """Names and shapes are those that one process writes, and transformers and peft give the same logits."""
     import torch
     from peft import PeftModel
@@ -134,7 +134,7 @@ def test_two_hundred_micro_batches_of_any_length(train, models, tmp_path, figure
         figure(f"200 micro-batches through {world} ranks of {chunks} stages in {run.log()[0].get('elapsed_time', '?')}")
 
 
-def test_a_killed_stage_ends_the_run_by_name_and_another_layout_goes_on(train, models, dataset, tmp_path, figure):
+def test_a_killed_stage_ends_the_run_by_name_and_another_layout_resumes(train, models, dataset, tmp_path, figure):
     options = dict(**ADAPTED, lr_scheduler_type="constant", **in_parts(2, 4))
     run = start(models(four_blocks), dataset, tmp_path / "stages", 2, pipeline_parallel_size=2, save_steps=2, **options)
     try:
@@ -158,7 +158,7 @@ def test_a_killed_stage_ends_the_run_by_name_and_another_layout_goes_on(train, m
     figure(f"killed after step {len(logged)}, resumed in one process behind step {step}")
 
 
-@pytest.mark.parametrize("options, said", [
+@pytest.mark.parametrize("options, message", [
     (dict(pipeline_parallel_size=2, deepspeed="zero3"), "pipeline_parallel_size is above 1 with sharded parameters"),
     (dict(pipeline_parallel_size=2, decoder_last_pipeline_num_layers=4), "a pipeline stage of 0 blocks"),
     (dict(pipeline_parallel_size=2, virtual_pipeline_parallel_size=4), "do not go evenly into 8 pipeline stages"),
@@ -166,9 +166,9 @@ def test_a_killed_stage_ends_the_run_by_name_and_another_layout_goes_on(train, m
     (dict(pipeline_parallel_size=2, account_for_loss_in_pipeline_split="true"), "decoder_last_pipeline_num_layers"),
     (dict(context_parallel_size=2, sequence_parallel_size=2), "both above 1"),
 ])
-def test_what_does_not_go_together_is_said(train, models, tmp_path, options, said):
+def test_incompatible_options_are_reported(train, models, tmp_path, options, message):
     run = train(tmp_path, 2, **settings(models(four_tied_blocks), **options))
-    assert run.code == 2 and said in run.err
+    assert run.code == 2 and message in run.err
 
 
 def test_the_balance_of_experts_is_that_of_all_stages(train, models, tmp_path):

@@ -14,7 +14,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("tuner", ["full", "lora"])
 @pytest.mark.parametrize("change", CHANGES)
-def test_goes_on_in_another_layout(train, reference, tmp_path, change, tuner, figure):
+def test_resumes_in_another_layout(train, reference, tmp_path, change, tuner, figure):
     (before, first), (after, second) = CHANGES[change]
     whole = reference(tuner, 1)
     half = train(tmp_path / "first", before, tuner_type=tuner, save_steps=3, **first)
@@ -39,7 +39,7 @@ def test_sharded_files_are_ordinary_ones(train, tmp_path, model_folder):
     assert len(sizes) == 4 and max(sizes) < 0.3 * sum(sizes)
 
 
-def test_another_global_batch_is_allowed_and_said(train, tmp_path):
+def test_another_global_batch_is_allowed_and_reported(train, tmp_path):
     half = train(tmp_path / "first", 2, tuner_type="lora", save_steps=3)
     run = train(tmp_path / "second", 1, tuner_type="lora", per_device_train_batch_size=4, resume_from_checkpoint=half.folder / "checkpoint-3")
     assert run.code == 0, run.err

@@ -40,9 +40,9 @@ def test_units_by_size(train, reference, tmp_path, least, units):
     """Every large module is gathered by itself, or none is and the whole model is there for as long as a pass takes."""
     run = train(tmp_path, 2, tuner_type="full", gradient_accumulation_steps=3, fsdp="full_shard auto_wrap", fsdp_min_num_params=least)
     assert_same_training(run, reference("full", 3))
-    said = next(line for line in run.err.splitlines() if "units of at least" in line)
-    count = int(said.split("gathered in ")[1].split()[0])
-    assert count == 0 if units == 0 else count > 4, said
+    output = next(line for line in run.err.splitlines() if "units of at least" in line)
+    count = int(output.split("gathered in ")[1].split()[0])
+    assert count == 0 if units == 0 else count > 4, output
 
 
 def test_a_launched_world_of_one_is_spread_too(train, reference, tmp_path):

@@ -68,7 +68,7 @@ RESUMED_CASE = "one key head, biases, full, sequence parallel"
 
 
 @pytest.mark.parametrize("change", RESUMED)
-def test_goes_on_in_another_layout(train, models, one_process, sharded, tmp_path, change):
+def test_resumes_in_another_layout(train, models, one_process, sharded, tmp_path, change):
     was_sharded, world, layout = RESUMED[change]
     one = one_process(*CASES[RESUMED_CASE][1:])
     half = sharded(RESUMED_CASE) if was_sharded else one
@@ -80,7 +80,7 @@ def test_goes_on_in_another_layout(train, models, one_process, sharded, tmp_path
 
 
 @pytest.mark.parametrize("case, file", [(RESUMED_CASE, "model.safetensors"), ("one key head, biases, lora on every layer", "adapter_model.safetensors")])
-def test_files_know_no_layout(models, sharded, one_process, case, file):
+def test_files_do_not_depend_on_the_layout(models, sharded, one_process, case, file):
     """Names and shapes are those that one process writes, and transformers and peft give the same logits."""
     import torch
     from peft import PeftModel
@@ -99,10 +99,10 @@ def test_files_know_no_layout(models, sharded, one_process, case, file):
     assert torch.allclose(*map(logits, folders), atol=1e-4)
 
 
-@pytest.mark.parametrize("options, said", [
+@pytest.mark.parametrize("options, message", [
     (dict(tensor_parallel_size=2, deepspeed="zero3"), "sharded parameters"),
     (dict(tensor_parallel_size=2, use_dora="true"), "DoRA"),
 ])
-def test_what_does_not_go_together_is_said(train, models, tmp_path, options, said):
+def test_incompatible_options_are_reported(train, models, tmp_path, options, message):
     run = train(tmp_path, 2, **settings(models(tied_with_head_norms), **options))
-    assert run.code == 2 and said in run.err
+    assert run.code == 2 and message in run.err

@@ -98,7 +98,7 @@ def test_a_sum_that_is_left_out_is_noticed(train, runs, folders, pictures, tmp_p
 
 
 @pytest.mark.parametrize("case, file", [("features that travel", "model.safetensors"), ("tensor and sequence parallel, lora, packed", "adapter_model.safetensors")])
-def test_files_know_no_layout(runs, case, file):
+def test_files_do_not_depend_on_the_layout(runs, case, file):
     """Names, shapes and values are those that one process writes; transformers reads a full model without missing or extra tensors."""
     import torch
     from safetensors.torch import load_file

@@ -319,10 +319,10 @@ def run_as_printed(code, folder):
     """What code prints and leaves behind, in a folder like a fresh checkout."""
     for name in ("models", "data"):
         (folder / name).symlink_to(ROOT / name)
-    names, said = {"__name__": "__main__"}, StringIO()
-    with chdir(folder), redirect_stdout(said):
+    names, output = {"__name__": "__main__"}, StringIO()
+    with chdir(folder), redirect_stdout(output):
         exec(compile(code, "page", "exec"), names)
-    return said.getvalue(), names
+    return output.getvalue(), names
 
 
 def check_the_page_runs_as_printed(folder):
@@ -330,8 +330,8 @@ def check_the_page_runs_as_printed(folder):
     text = (ROOT / "docs/python.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", text, re.S)
     assert len(blocks) >= 6
-    said, _ = run_as_printed("\n".join(blocks), folder)
-    assert 'dtype is "int3" | expected float32, bfloat16 or float16' in said, said
+    output, _ = run_as_printed("\n".join(blocks), folder)
+    assert 'dtype is "int3" | expected float32, bfloat16 or float16' in output, output
     commands = re.findall(r"^python -m hone .*", text, re.M)
     assert commands
     for command in commands:
@@ -340,7 +340,7 @@ def check_the_page_runs_as_printed(folder):
 
 def check_the_notebook_runs(folder):
     cells = json.loads((ROOT / "cookbook/python/teach.ipynb").read_text())["cells"]
-    said, names = run_as_printed("\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"), folder)
+    output, names = run_as_printed("\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"), folder)
     assert names["after"] == "You trained me, with hone." != names["before"], (names["before"], names["after"])
     assert names["losses"][-1] < 0.5 and Path(folder, names["checkpoint"], "adapter_config.json").exists()
 

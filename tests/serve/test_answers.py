@@ -62,7 +62,7 @@ def test_a_thought_that_the_prompt_opens_is_a_thought(thinker):
     assert message["reasoning_content"] and message["content"] == ""
 
 
-def test_to_say_nothing_is_not_the_best_answer(server):
+def test_an_empty_completion_is_not_the_best_beam(server):
     end = str(ids_of(server, "<|im_end|>")[0])
     asked = {"prompt": "The sky is", "max_tokens": 6, "temperature": 1, "seed": 3, "logit_bias": {end: 12}}
     every = complete(server, **asked, n=16, logprobs=0)
@@ -125,12 +125,12 @@ def test_an_echoed_prompt_streams_with_its_log_probabilities(server):
 
 
 @pytest.mark.parametrize("path, body", [("/v1/chat/completions", {"messages": QUESTION}), ("/v1/completions", {"prompt": "x"})])
-def test_what_a_stream_cannot_tell_is_refused(server, path, body):
+def test_what_a_stream_cannot_return_is_refused(server, path, body):
     assert ask(server, path, {**body, "stream": True, "prompt_logprobs": 1}, 400)["error"]["param"] == "prompt_logprobs"
     assert ask(server, path, {**body, "max_tokens": 1, "prompt_logprobs": 1})
 
 
-def test_who_asks_is_in_the_log(serve):
+def test_the_user_is_in_the_log(serve):
     server = serve("--log_interval", "-1")
     user = {"user": "ann\nfrom afar"}
     for path, body in (("/v1/chat/completions", {"messages": QUESTION, "max_tokens": 1, **user}), ("/v1/completions", {"prompt": "x", "max_tokens": 1, **user}),

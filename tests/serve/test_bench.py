@@ -45,12 +45,12 @@ def test_waiting_counts_when_requests_come_at_a_rate(hone, slow):
     assert run["request_latency"]["max"] > 6 * DELAY, "the last waited for most of the others, which came before it was served"
 
 
-def test_a_refusal_is_told_with_its_reason(hone, server):
+def test_a_refusal_is_reported_with_its_reason(hone, server):
     asked = ("bench", "serve", "--url", server.url, "-n", "2", "-c", "1", "--model", "nobody")
     (what, count), = json.loads(hone(*asked, "--format", "json").stdout)["errors"].items()
     assert count == 2 and what.startswith("status 404: ") and "nobody" in what
 
 
-def test_without_a_rate_so_many_are_under_way(hone, slow):
+def test_without_a_rate_concurrency_limits_requests_in_flight(hone, slow):
     run = json.loads(hone("bench", "serve", "--url", slow, "-n", "4", "-c", "2", "--format", "json").stdout)
     assert run["requests"] == 4 and run["seconds"] >= 4 * DELAY

@@ -23,7 +23,7 @@ def ask(client, **more):
     return client.messages.create(**{"model": "nano", "max_tokens": 24, "messages": [{"role": "user", "content": "Who are you?"}], **more})
 
 
-def test_anthropic_says_what_openai_says(server, client):
+def test_anthropic_and_openai_return_the_same(server, client):
     answer = ask(client)
     assert answer.content[0].text == server.chat(max_tokens=24)["choices"][0]["message"]["content"]
     assert answer.stop_reason in ("end_turn", "max_tokens") and answer.role == "assistant"
@@ -148,8 +148,8 @@ def node_folder():
 def test_openai_npm_package(server, node_folder):
     done = subprocess.run(["node", "ask.mjs", server.url + "/v1"], cwd=node_folder, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert said["whole"] == said["streamed"] == server.chat(max_tokens=24)["choices"][0]["message"]["content"]
+    result = json.loads(done.stdout)
+    assert result["whole"] == result["streamed"] == server.chat(max_tokens=24)["choices"][0]["message"]["content"]
 
 
 def test_curl(server):

@@ -170,8 +170,8 @@ def test_regular_expressions(server):
 
 def test_choices(server):
     choices = ["yes", "no", "no way", "中文", 'a "quote"', "line\nbreak"]
-    said = {written(server, {"choice": choices}, seed)[0] for seed in range(24)}
-    assert said <= set(choices) and len(said) > 3
+    output = {written(server, {"choice": choices}, seed)[0] for seed in range(24)}
+    assert output <= set(choices) and len(output) > 3
 
 
 @pytest.mark.parametrize("schema, word", [
@@ -204,14 +204,14 @@ def test_bad_words_are_banned_with_and_without_a_blank(server):
     def ids(text):
         return json.loads(server.post("/tokenize", {"prompt": text})[2])["tokens"]
 
-    def said(token, **fields):
+    def output(token, **fields):
         """The answer's tokens when one of them is pushed."""
         entries = server.chat("Say it.", logprobs=True, max_tokens=12, logit_bias={str(token): 100}, **fields)["choices"][0]["logprobs"]["content"]
         return [entry["token"] for entry in entries]
 
     word = next(word for word in ("a", "the", "is", "in", "x") if len(ids(word)) == len(ids(" " + word)) == 1)
     for spelling in (word, " " + word):
-        assert spelling in said(ids(spelling)[0]) and spelling not in said(ids(spelling)[0], bad_words=[word])
+        assert spelling in output(ids(spelling)[0]) and spelling not in output(ids(spelling)[0], bad_words=[word])
 
 
 @pytest.mark.parametrize("held, words", [
@@ -258,7 +258,7 @@ def test_shapes_nest_as_deep_as_they_say(server, by_reference):
         assert text.count('"a"') == 20, text
 
 
-def test_a_costly_shape_harms_nobody_else(server):
+def test_a_costly_schema_does_not_affect_other_requests(server):
     """Texts that lead to ever more places and states: such a request comes to an end, whichever, and the others to theirs."""
     def heavy(expression):
         return server.post("/v1/completions", {"prompt": "Answer:", "structured_outputs": {"regex": expression}, "temperature": 2.0, "max_tokens": 120}, timeout=120)[0]

@@ -144,12 +144,12 @@ def test_the_page_is_served_from_the_binary(serve, program, verb):
     (["--host", "300.300.300.300"], "--host"),
     (["--share", "true"], "third party"),
 ])
-def test_mistakes_are_told(hone, flags, word):
+def test_mistakes_are_reported(hone, flags, word):
     done = hone("deploy", "--model", MODEL, "--port", "0", *flags)
     assert done.returncode == 2 and word in done.stderr
 
 
-def test_the_log_tells_requests_and_rates(serve):
+def test_the_log_shows_requests_and_rates(serve):
     server = serve("--log_interval", "1")
     server.chat()
     assert server.wait_for(lambda: "tokens/s" in server.log())
@@ -184,7 +184,7 @@ def test_copies_answer_as_one_and_share_adapters(serve, adapter):
     assert one.metric("hone_generation_tokens_total") == two.metric("hone_generation_tokens_total") > 0
 
 
-def test_threads_are_as_many_as_asked_for(serve):
+def test_threads_are_as_many_as_requested(serve):
     """Of the process, once it has computed: those that serve it are the same, those that compute are counted."""
     def threads(count):
         server = serve("--verbose", "false", "--threads", count)

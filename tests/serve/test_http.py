@@ -47,7 +47,7 @@ def as_holder(server, method, path, body=None, headers=None):
     return server.request(method, path, body, headers={"Authorization": f"Bearer {KEY}", **(headers or {})})
 
 
-def test_prompts_far_beyond_the_context_hold_up_nobody(server):
+def test_prompts_far_beyond_the_context_do_not_delay_others(server):
     """Four at once, 12 MB each: every other chat is answered while they are, and each is told its limit."""
     text = "hello " * 2_000_000
     asked = [("/v1/completions", {"prompt": text}), ("/v1/chat/completions", {"messages": [{"role": "user", "content": text}]}),
@@ -91,7 +91,7 @@ def test_names_in_a_path_may_be_escaped(named):
         assert as_holder(named, "GET", "/v1/models/" + spelling)[0] == expected, spelling
 
 
-def test_what_can_never_fit_is_told_the_limit_instead_of_to_try_again(named):
+def test_what_can_never_fit_gets_the_limit_instead_of_a_retry(named):
     code, _, body = as_holder(named, "POST", "/v1/chat/completions", {"messages": HELLO, "n": 20, "max_tokens": 1})
     error = json.loads(body)["error"]
     assert code == 400 and error["param"] == "n" and "20 completions" in error["message"] and "at most 10" in error["message"]
@@ -107,7 +107,7 @@ def test_a_client_that_ends_its_side_gets_its_answer(server, stream):
     assert ("[DONE]" in answer) == stream
 
 
-def test_a_client_that_waits_long_behind_its_last_word_gets_its_answer(server):
+def test_a_client_that_only_closes_its_sending_side_gets_its_response(server):
     with socket.create_connection(server.address, timeout=120) as connection:
         connection.sendall(post("/v1/completions", {"prompt": "a", "max_tokens": 1000, "n": 8, "ignore_eos": True}).encode())
         connection.shutdown(socket.SHUT_WR)
@@ -141,7 +141,7 @@ def test_clients_of_http_1_0_that_leave_are_noticed_and_those_that_wait_are_serv
         assert answer.status == 200 and len(json.loads(answer.read())["choices"]) == 4
 
 
-def test_requests_sent_ahead_are_answered_in_turn_though_the_client_says_no_more(server):
+def test_pipelined_requests_are_answered_in_order_after_a_half_close(server):
     ask = post("/v1/completions", {"prompt": "a", "max_tokens": 4})
     answer = raw(server, ask * 3 + "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", half_close=True)
     assert answer.count("HTTP/1.1 200 OK") == 4 and answer.rstrip().endswith('{"status":"ok"}')
@@ -168,7 +168,7 @@ def test_chunked_bodies_and_their_trailers(server, end, expected):
     assert status(raw(server, head + chunks + end)) == expected
 
 
-def test_a_head_that_comes_drop_by_drop_holds_up_nobody(server):
+def test_a_header_sent_byte_by_byte_does_not_delay_others(server):
     with socket.create_connection(server.address, timeout=60) as slow:
         slow.sendall(b"GET /version HTTP/1.1\r\nHost: loc")
         assert status(get(server, "/version")) == 200
@@ -207,7 +207,7 @@ def test_head_answers_as_get_does_without_a_body(server, path):
     assert fixed[:-2] == [line for line in whole.partition("\r\n\r\n")[0].split("\r\n") if not line.startswith("X-Request-Id")]
 
 
-def test_a_wrong_method_is_told_the_right_ones(server):
+def test_a_wrong_method_gets_the_allowed_ones(server):
     for path, allowed in (("/v1/models", "GET, HEAD"), ("/v1/chat/completions", "POST"), ("/ping", "GET, HEAD, POST")):
         answer = get(server, path, method="DELETE")
         assert status(answer) == 405 and f"Allow: {allowed}\r\n" in answer

@@ -52,7 +52,7 @@ def test_an_answer_equals_transformers(exact, peer):
     assert answer.object == "chat.completion" and answer.model == "nano"
 
 
-def test_a_stream_says_the_same_and_counts(client):
+def test_a_stream_returns_the_same_with_usage(client):
     whole = greedy(client)
     chunks = list(greedy(client, stream=True, stream_options={"include_usage": True}))
     assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == whole.choices[0].message.content
@@ -62,7 +62,7 @@ def test_a_stream_says_the_same_and_counts(client):
     assert len({c.id for c in chunks}) == 1
 
 
-def test_many_at_once_say_the_same_as_one(server, client):
+def test_concurrent_requests_return_the_same_as_one(server, client):
     alone = greedy(client).choices[0].message.content
 
     async def together():
@@ -205,7 +205,7 @@ def test_json_object(client):
         assert isinstance(json.loads(answer.choices[0].message.content), dict)
 
 
-def test_completions_go_on_with_a_text(exact, peer):
+def test_completions_continue_a_text(exact, peer):
     import torch
     tokenizer, model = peer
     texts = ["The sky is", "I am a small"]

@@ -90,12 +90,12 @@ def test_an_answer_streams_in_and_stays(open_page, server):
     page = open_page()
     say(page, "Who are you?")
     wait_done(page)
-    said = server.chat(max_tokens=512)["choices"][0]["message"]["content"]
-    assert page.inner_text(".turn.assistant .text").strip() == said.strip()
+    content = server.chat(max_tokens=512)["choices"][0]["message"]["content"]
+    assert page.inner_text(".turn.assistant .text").strip() == content.strip()
     assert "tokens" in page.inner_text(".turn.assistant .count")
     page.reload()
     page.click("#history .open")
-    assert page.inner_text(".turn.assistant .text").strip() == said.strip()
+    assert page.inner_text(".turn.assistant .text").strip() == content.strip()
     assert not page.problems
 
 
@@ -359,7 +359,7 @@ def words_on(page):
     }""")
 
 
-def test_the_page_speaks_chinese(open_page, serve):
+def test_the_page_in_chinese(open_page, serve):
     page = open_page(serve("--verbose", "false", "--lang", "zh", "--studio_title", '"Mine" & <b>yours</b>').url, locale="en-US", viewport={"width": 1200, "height": 800})
     assert page.title() == '"Mine" & <b>yours</b>' == page.inner_text(".brand span") and page.evaluate("document.documentElement.lang") == "zh"
     screenshot(page, "chinese-empty")
@@ -374,7 +374,7 @@ def test_the_page_speaks_chinese(open_page, serve):
     assert "已达最大词元数" in page.inner_text(".turn.assistant .count") and not page.problems
 
 
-def test_the_page_follows_the_browser_unless_told(open_page, serve, server):
+def test_the_page_follows_the_browser_unless_set(open_page, serve, server):
     assert open_page(locale="zh-CN").inner_text("#new-chat").strip() == "新对话"
     english = open_page(locale="de-DE")
     assert english.inner_text("#new-chat").strip() == "New conversation" and english.title() == "nano – hone"
@@ -388,6 +388,6 @@ def test_the_page_of_another_server(open_page, serve, server):
     assert page.title() == "nano – hone"
     say(page, "Who are you?")
     wait_done(page)
-    said = server.chat(max_tokens=512)["choices"][0]["message"]["content"]
-    assert page.inner_text(".turn.assistant .text").strip() == said.strip() and "tokens" in page.inner_text(".turn.assistant .count")
+    content = server.chat(max_tokens=512)["choices"][0]["message"]["content"]
+    assert page.inner_text(".turn.assistant .text").strip() == content.strip() and "tokens" in page.inner_text(".turn.assistant .count")
     assert not page.problems

@@ -125,7 +125,7 @@ def test_other_answers_pass_whole(relay, other):
     assert json.loads(page.get("/v1/models")[2])["data"][0]["id"] == "other-model"
 
 
-def test_who_leaves_is_not_answered_further(relay, other):
+def test_a_disconnected_client_gets_no_more(relay, other):
     behind = other()
     page = relay(behind.url)
     connection = page.open_stream(endless=True)
@@ -165,7 +165,7 @@ def test_the_other_servers_key_comes_from_the_environment(relay, other):
     assert done.returncode == 2 and "OPENAI_API_KEY" in done.stderr
 
 
-def test_a_server_that_goes_away_is_told_to_the_page(relay, other):
+def test_the_page_reports_a_lost_server(relay, other):
     behind = other()
     page = relay(behind.url)
     behind.server.shutdown()
@@ -184,13 +184,13 @@ def test_certificates_are_checked(relay, other, tmp_path):
     assert relay(behind.url, env={"SSL_CERT_FILE": str(tmp_path / "cert.pem")}).get("/v1/models")[0] == 200
 
 
-@pytest.mark.parametrize("address, said", [("nowhere", "not an address"), ("http://127.0.0.1:{}/v1", "no response"), ("http://127.0.0.1:port", "not an address")])
-def test_a_wrong_address_is_said_at_once(address, said):
+@pytest.mark.parametrize("address, message", [("nowhere", "not an address"), ("http://127.0.0.1:{}/v1", "no response"), ("http://127.0.0.1:port", "not an address")])
+def test_a_wrong_address_is_reported_at_once(address, message):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = address.format(taken.getsockname()[1])
         done = subprocess.run([BINARY, "app", "--base_url", url, "--port", "0"], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2 and said in done.stderr and "base_url" in done.stderr
+    assert done.returncode == 2 and message in done.stderr and "base_url" in done.stderr
 
 
 @pytest.fixture
@@ -214,7 +214,7 @@ def test_a_handshake_that_does_not_end_is_given_up(silent):
     assert done.returncode == 2 and "too long" in done.stderr
 
 
-def test_a_failure_inside_is_told_and_survived(relay, other):
+def test_an_internal_failure_is_reported_and_survived(relay, other):
     page = relay(other().url, env={"HONE_FAULT": "serve.respond:throw"})
     status, _, text = page.get("/v1/models")
     assert status == 500 and json.loads(text)["error"]["code"] == "internal_error"

@@ -27,7 +27,7 @@ def strictly(kind, text):
     return pydantic.TypeAdapter(kind).validate_json(text, strict=True)
 
 
-def test_a_response_says_what_a_chat_says(client, server):
+def test_a_response_equals_a_chat_completion(client, server):
     chat = server.chat()["choices"][0]["message"]["content"]
     response = create(client)
     assert response.output_text == chat and response.output[0].role == "assistant" and response.usage.output_tokens <= 24
@@ -40,7 +40,7 @@ def test_a_response_says_what_a_chat_says(client, server):
     assert len(create(client, top_logprobs=2, max_output_tokens=3, include=["message.output_text.logprobs"]).output[0].content[0].logprobs[0].top_logprobs) == 2
 
 
-def test_events_tell_what_the_whole_tells(client):
+def test_events_equal_the_full_response(client):
     whole = create(client)
     events = list(create(client, stream=True))
     kinds = [event.type for event in events]
@@ -80,7 +80,7 @@ def test_structured_output(client):
 
 @pytest.mark.parametrize("fields, word", [({"previous_response_id": "resp_1"}, "stored"), ({"tools": [{"type": "web_search"}]}, "function"), ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type"),
                                           ({"background": True}, "stored"), ({"input": []}, "input"), ({"truncation": "auto"}, "truncation")])
-def test_what_cannot_be_is_told(client, fields, word):
+def test_what_cannot_be_is_reported(client, fields, word):
     with pytest.raises(openai.BadRequestError, match=word.replace("[", r"\[")):
         create(client, **fields)
 

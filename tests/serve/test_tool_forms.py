@@ -83,7 +83,7 @@ def test_what_is_written_is_read(serve, dialect, name):
     server.stop()
 
 
-def test_a_templates_own_words_tell_the_form(serve, tmp_path):
+def test_the_template_determines_the_tool_format(serve, tmp_path):
     folder = tmp_path / "nano"
     shutil.copytree(MODEL, folder)
     config = json.loads((folder / "tokenizer_config.json").read_text())

@@ -69,9 +69,9 @@ def test_tools_reach_a_model_whose_template_knows_none(server, hermes):
     plain, tooled = prompt(server), prompt(server, tools=[F])
     assert "Does f." in tooled and "Does f." not in plain and "<tool_call>" in tooled and tooled.endswith(plain)
     assert prompt(hermes, tools=[F]) == tooled
-    said = prompt(server, [{"role": "system", "content": "Be brief."}, *HISTORY], tools=[F])
-    assert said.startswith("<|im_start|>system\nBe brief.\n\n# Tools") and '<|im_start|>assistant\n<tool_call>\n{"name": "f", "arguments": {"city": "Paris"}}\n</tool_call><|im_end|>' in said
-    assert "<|im_start|>user\n<tool_response>\nrain\n</tool_response><|im_end|>" in said
+    text = prompt(server, [{"role": "system", "content": "Be brief."}, *HISTORY], tools=[F])
+    assert text.startswith("<|im_start|>system\nBe brief.\n\n# Tools") and '<|im_start|>assistant\n<tool_call>\n{"name": "f", "arguments": {"city": "Paris"}}\n</tool_call><|im_end|>' in text
+    assert "<|im_start|>user\n<tool_response>\nrain\n</tool_response><|im_end|>" in text
     assert '"arguments": {"city": "Paris"}' in prompt(server, HISTORY)
 
 

@@ -54,7 +54,7 @@ def test_every_field_is_read():
     assert not unread, f"no code reads these fields: {unread}"
 
 
-def test_no_option_is_asked_for_by_name(figure):
+def test_no_option_is_read_by_name(figure):
     strangers = []
     for path, text in sources().items():
         calls = re.findall(rf"\b\w*(?:options|command|native)_?[.](?:{GETTERS})\(", text) + re.findall(r'[.](?:set|resolve|leave_undecided)\("', text)

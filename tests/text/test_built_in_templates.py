@@ -31,7 +31,7 @@ def test_names_equal_what_was_published(hone, name, file, variables):
     assert rendered(hone, "--template", name, "--add_generation_prompt") == text
 
 
-def test_each_front_end_knows_its_names(hone, factory):
+def test_each_front_end_has_its_names(hone, factory):
     assert rendered(factory, "--template", "qwen", talk=TALK[1:]).startswith("<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.")
     assert rendered(hone, "--template", "fewshot", talk=TALK[1:2]) == "Hi <b>there</b>"  # LLaMA-Factory's alone
     assert rendered(factory, "--template", "llama2", talk=TALK[1:3]) == "<bos>[INST] Hi <b>there</b> [/INST]Hello!<eos>"

@@ -172,7 +172,7 @@ def test_llama_pro_adds_blocks_that_begin_by_adding_nothing(sft, model_folder, t
 
 
 def test_reft_says_what_it_cannot(sft, tmp_path):
-    for options, said in ((dict(reft_layers="7"), "reft_layers"), (dict(reft_layer_key="transformer.h"), "model.layers"), (dict(reft_rank=64), "reft_rank"),
+    for options, message in ((dict(reft_layers="7"), "reft_layers"), (dict(reft_layer_key="transformer.h"), "model.layers"), (dict(reft_rank=64), "reft_rank"),
                           (dict(reft_args='{"dtype": "bf16"}'), "reft_args"), (dict(reft_intervention_type="Reft"), "reft_intervention_type")):
         done = sft(tmp_path / "run", tuner_type="reft", **options)
-        assert done.code == 2 and said in done.err, (options, done.err)
+        assert done.code == 2 and message in done.err, (options, done.err)

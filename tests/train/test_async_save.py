@@ -61,7 +61,7 @@ def test_a_full_disk_costs_one_save_not_the_run(sft, tmp_path, call):
 
 
 @pytest.mark.parametrize("count, strategy", [(1, {}), (2, dict(deepspeed="zero2"))])
-def test_asked_to_stop_while_a_save_is_under_way(sft, model_folder, dataset, tmp_path, count, strategy, figure):
+def test_stopping_during_a_save(sft, model_folder, dataset, tmp_path, count, strategy, figure):
     """It waits for that save and adds its own: one newest checkpoint, and no half of one."""
     folder = tmp_path / "run"
     line = [str(hone_binary()), "sft", *command(model_folder, dataset, folder, tuner_type="full", async_save="true", save_steps=1, max_steps=100000, save_total_limit=3, **strategy)]
@@ -70,11 +70,11 @@ def test_asked_to_stop_while_a_save_is_under_way(sft, model_folder, dataset, tmp
         while run.poll() is None and not list(folder.glob("*.partial*")):
             time.sleep(0.001)
         run.send_signal(signal.SIGTERM)
-        said = run.communicate(timeout=120)[1]
+        output = run.communicate(timeout=120)[1]
     finally:
         if run.poll() is None:
             run.kill()
-    assert run.returncode == 75, said
+    assert run.returncode == 75, output
     assert not list(folder.glob("*.partial*"))
     newest = max(int(path.name.split("-")[1]) for path in folder.glob("checkpoint-*"))
     again = sft(tmp_path / "again", count=count, tuner_type="full", resume_from_checkpoint=folder / f"checkpoint-{newest}", max_steps=newest + 1, save_steps=1, **strategy)

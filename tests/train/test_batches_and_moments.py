@@ -63,7 +63,7 @@ def test_a_last_smaller_batch_is_left_out_when_asked(sft, tmp_path, drop):
     assert len(epochs_of(run)) == len(peer_trainer(tmp_path, dataloader_drop_last=drop == "true", **options))
 
 
-def test_a_batch_that_is_never_full_is_said(sft, tmp_path):
+def test_a_batch_that_is_never_full_is_reported(sft, tmp_path):
     run = sft(tmp_path / "run", dataloader_drop_last="true", per_device_train_batch_size=100)
     assert run.code == 3 and "not one batch of 100 rows" in run.err, run.err
 

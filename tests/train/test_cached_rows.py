@@ -34,7 +34,7 @@ def test_losses_are_those_of_the_rows(sft, model_folder, dataset, cache, tmp_pat
     assert [e["eval_loss"] for e in events if "eval_loss" in e] == [e["eval_loss"] for e in plain.log() if "eval_loss" in e]
 
 
-def test_a_damaged_cache_is_said(cache, model_folder, tmp_path):
+def test_a_damaged_cache_is_reported(cache, model_folder, tmp_path):
     tokens = cache / "train/tokens.bin"
     tokens.write_bytes(tokens.read_bytes()[:-4])
     done = run("swift", "sft", "--model", model_folder, "--cached_dataset", cache / "train", "--output_dir", tmp_path / "out")

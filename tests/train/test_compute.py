@@ -126,25 +126,25 @@ def test_shifted_groups_follow_longlora(sft, model_folder, texts, tmp_path):  # 
 
 def test_switched_operators_compute_the_same(sft, tmp_path):
     plain = sft(tmp_path / "plain", max_steps=3)
-    for config, said in (({"rope": False, "swiglu": False, "rms_norm": False}, "rope, rms_norm, swiglu"),
+    for config, message in (({"rope": False, "swiglu": False, "rms_norm": False}, "rope, rms_norm, swiglu"),
                          ({"fused_linear_cross_entropy": False, "layer_norm": True}, "cross_entropy, fused_linear_cross_entropy"),
                          ({"fused_linear_cross_entropy": False, "cross_entropy": True}, ": fused_linear_cross_entropy")):
-        run = sft(tmp_path / said[:6], max_steps=3, use_liger_kernel="true", liger_kernel_config=json.dumps(config))
+        run = sft(tmp_path / message[:6], max_steps=3, use_liger_kernel="true", liger_kernel_config=json.dumps(config))
         assert run.code == 0, run.err
-        assert f"plain operators instead of fused ones{'' if said.startswith(':') else ': '}{said}" in run.out + run.err
+        assert f"plain operators instead of fused ones{'' if message.startswith(':') else ': '}{message}" in run.out + run.err
         assert run.losses() == pytest.approx(plain.losses(), rel=1e-5)
 
 
-@pytest.mark.parametrize("options,said", [
+@pytest.mark.parametrize("options,message", [
     (dict(use_liger_kernel="true", liger_kernel_config='{"cross_entropy": true}'), "fused_linear_cross_entropy"),
     (dict(use_liger_kernel="true", liger_kernel_config='{"ropes": true}'), "ropes"),
     (dict(use_liger_kernel="true", liger_kernel_config='{"rope": 1}'), "rope"),
     (dict(fp8="true", quant_bits=4, quant_method="bnb"), "exclude each other"),
     (dict(fp8="true", fp8_backend="te"), "fp8_backend"),
 ])
-def test_what_does_not_go_is_named(sft, tmp_path, options, said):
+def test_what_does_not_go_is_named(sft, tmp_path, options, message):
     run = sft(tmp_path / "run", **options)
-    assert run.code == 2 and said in run.err, run.err
+    assert run.code == 2 and message in run.err, run.err
 
 
 def test_threads_that_pack_rows_change_nothing(sft, tmp_path):

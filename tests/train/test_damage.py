@@ -25,7 +25,7 @@ def damage_manifest(folder):
 
 
 @pytest.mark.parametrize("damage", [damage_truncate, damage_flip, damage_manifest])
-def test_a_damaged_checkpoint_that_is_asked_for_is_refused(sft, tmp_path, damage, figure):
+def test_a_requested_checkpoint_that_is_damaged_is_refused(sft, tmp_path, damage, figure):
     run = sft(tmp_path / "run")
     assert run.code == 0, run.err
     damage(run.folder / "checkpoint-6")
@@ -63,7 +63,7 @@ def test_a_last_step_that_cannot_be_saved_is_a_failure(model_folder, dataset, tm
     figure(f"files end at 40 KiB: exit code {run.code}, no checkpoint left")
 
 
-def test_a_run_that_is_named_goes_on_from_its_newest_checkpoint(sft, tmp_path):
+def test_a_run_that_is_named_resumes_from_its_newest_checkpoint(sft, tmp_path):
     run = sft(tmp_path / "run")
     again = sft(tmp_path / "run", resume_from_checkpoint=run.folder, max_steps=9)
     assert again.code == 0, again.err

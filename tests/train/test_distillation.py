@@ -104,7 +104,7 @@ def test_two_processes_train_as_one(gkd, teacher, tmp_path):
 
 
 def test_a_server_and_a_folder_teach_the_same(gkd, model_folder, teacher, tmp_path):
-    """The server is hone's own; what it said is stored, and the second run asks nobody."""
+    """The server is hone's own; its scores are stored, and the second run needs no server."""
     from workers import free_port
 
     port = free_port()

@@ -59,7 +59,7 @@ def test_a_finished_model_without_checkpoints_is_not_written_over(train, tmp_pat
     assert train(save_strategy="no", overwrite_output_dir=True).returncode == 0
 
 
-def test_packs_are_made_of_so_many_rows_at_a_time(train, tmp_path):
+def test_packs_are_made_of_n_rows_at_a_time(train, tmp_path):
     def packs(rows):
         done = train(neat_packing=True, preprocessing_batch_size=rows, num_train_epochs=1, max_steps=-1, per_device_train_batch_size=1, save_strategy="no", overwrite_output_dir=True)
         assert done.returncode == 0, done.stderr

@@ -123,7 +123,7 @@ def test_llamafactory_trains_the_rows_of_new_tokens(peers, model_folder, tmp_pat
     assert embedding[tokenizer.convert_tokens_to_ids(TOKENS[0])].tolist() == pytest.approx(described.tolist(), abs=1e-6)
 
 
-def test_weights_that_are_missing_start_anew_when_asked(peers, model_folder, sft, tmp_path):
+def test_missing_weights_are_initialized_on_request(peers, model_folder, sft, tmp_path):
     import shutil
 
     import torch

@@ -40,7 +40,7 @@ def test_tensorboard_reads_the_events(sft, tmp_path):
 
 
 @pytest.mark.parametrize("tracker, command", [("wandb", "wandb sync"), ("swanlab", "swanlab convert -t tensorboard --tb-logdir"), ("mlflow", "")])
-def test_other_trackers_get_tensorboard_files_and_are_told_how_to_read_them(sft, tmp_path, tracker, command):
+def test_other_trackers_get_tensorboard_files_and_a_command_to_upload_them(sft, tmp_path, tracker, command):
     run = sft(tmp_path / "out", report_to=tracker, max_steps=1)
     assert run.code == 0, run.err
     assert f"--report_to {tracker}: written as TensorBoard files" in run.err and command in run.err

@@ -43,14 +43,14 @@ def test_hyper_parallel_and_workers_of_ray(model_folder, dataset, tmp_path):
         return [(event["loss"], event["grad_norm"]) for event in state["log_history"] if "grad_norm" in event], done.stderr
 
     alone, _ = train("alone", 4)
-    shards, said = train("shards", 2, ray_num_workers=2, use_hyper_parallel="true")
+    shards, output = train("shards", 2, ray_num_workers=2, use_hyper_parallel="true")
     same(alone, shards)
-    cut, said = train("cut", 4, ray_num_workers=2, use_hyper_parallel="true", hyper_parallel_args='{"tp_size": 2, "param_dtype": "bf16"}')
+    cut, output = train("cut", 4, ray_num_workers=2, use_hyper_parallel="true", hyper_parallel_args='{"tp_size": 2, "param_dtype": "bf16"}')
     same(alone, cut)
-    assert "param_dtype changes nothing here" in said, said
+    assert "param_dtype changes nothing here" in output, output
 
 
-def test_ppo_looks_at_any_number_of_completions_at_a_time(model_folder, dataset, tmp_path):
+def test_ppo_scores_any_number_of_completions_at_a_time(model_folder, dataset, tmp_path):
     base = dict(rlhf_type="ppo", reward_funcs="soft_overlong", soft_cache_length=10, max_completion_length=12, gradient_accumulation_steps=2, num_ppo_epochs=1, learning_rate="1e-3", torch_dtype="float32", logging_steps=1,
                 seed=7, add_version="false", split_dataset_ratio=0, max_length=256, **FULL)
     ppo = rlhf_runner(base, model_folder, dataset)

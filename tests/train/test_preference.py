@@ -231,18 +231,18 @@ def test_batches_processes_and_packs_do_not_change_the_step(rlhf, pairs, tmp_pat
     assert column(cached, "loss") == column(together, "loss")
 
 
-def test_a_resumed_run_goes_on_bit_for_bit(rlhf, tmp_path, figure):
+def test_a_resumed_run_is_bit_identical(rlhf, tmp_path, figure):
     options = dict(loss_type="bco_pair", max_steps=6, save_strategy="steps", save_steps=3, train_dataloader_shuffle="true")
     whole = rlhf("whole", **options)
     resumed = rlhf("resumed", resume_from_checkpoint=tmp_path / "whole/checkpoint-3", **options)
     assert [column(resumed[-3:], key) for key in ("loss", "grad_norm", "rewards/chosen")] == [column(whole[-3:], key) for key in ("loss", "grad_norm", "rewards/chosen")]
     # What was learnt by another method or loss is not gone on with.
-    for other, said in ((dict(loss_type="hinge"), 'loss_type was ["bco_pair"] and is now ["hinge"]'), (dict(rlhf_type="orpo", loss_type=[]), 'method was "dpo" and is now "orpo"')):
-        assert said in rlhf("other", code=4, resume_from_checkpoint=tmp_path / "whole/checkpoint-3", **{**options, **other})
+    for other, message in ((dict(loss_type="hinge"), 'loss_type was ["bco_pair"] and is now ["hinge"]'), (dict(rlhf_type="orpo", loss_type=[]), 'method was "dpo" and is now "orpo"')):
+        assert message in rlhf("other", code=4, resume_from_checkpoint=tmp_path / "whole/checkpoint-3", **{**options, **other})
     figure("dpo: the last 3 of 6 steps again, equal to the bit")
 
 
-def test_evaluation_tells_rewards(rlhf, pairs, tmp_path):
+def test_evaluation_reports_rewards(rlhf, pairs, tmp_path):
     rlhf("run", tuner_type="lora", val_dataset=pairs[0], eval_strategy="steps", eval_steps=6, per_device_eval_batch_size=3, metric_for_best_model="rewards/margins",
          save_strategy="steps", save_steps=6, load_best_model_at_end="true")
     lines = [json.loads(line) for line in (tmp_path / "run/logging.jsonl").read_text().splitlines()]
@@ -251,7 +251,7 @@ def test_evaluation_tells_rewards(rlhf, pairs, tmp_path):
     assert {f"eval_{name}" for name in ("rewards/chosen", "rewards/rejected", "rewards/accuracies", "logps/chosen", "logits/rejected")} <= set(measured[0])
 
 
-@pytest.mark.parametrize("options, said", [
+@pytest.mark.parametrize("options, message", [
     (dict(loss_type="sigmod"), "does not go with dpo"),
     (dict(rlhf_type="orpo", ref_model="x"), "compares with no reference"),
     (dict(loss_type=["sigmoid", "hinge"], loss_weights=[1]), "1 numbers for 2 losses"),
@@ -264,8 +264,8 @@ def test_evaluation_tells_rewards(rlhf, pairs, tmp_path):
     (dict(rlhf_type="rm", num_labels=3), "a reward model outputs one score"),
     (dict(rlhf_type="kto", loss_type="sigmoid"), "does not go with kto"),
 ])
-def test_mistakes_are_told_before_anything_is_loaded(rlhf, options, said):
-    assert said in rlhf(code=2, **options)
+def test_mistakes_are_reported_before_anything_is_loaded(rlhf, options, message):
+    assert message in rlhf(code=2, **options)
 
 
 def test_what_judges_texts_is_no_model_to_write(rlhf, model_folder, tmp_path):
@@ -281,17 +281,17 @@ def test_what_judges_texts_is_no_model_to_write(rlhf, model_folder, tmp_path):
         assert "is not a generative model" in rlhf(code=2, **options), options
 
 
-def test_what_has_no_effect_is_told(rlhf, model_folder, pairs, tmp_path):
-    for options, said in ((dict(rlhf_type="rm", loss_type="hinge"), ("--loss_type has no effect on rm", "--beta has no effect on rm")), (dict(rlhf_type="orpo", loss_type="hinge"), ("--loss_type has no effect on orpo",))):
+def test_what_has_no_effect_is_reported(rlhf, model_folder, pairs, tmp_path):
+    for options, message in ((dict(rlhf_type="rm", loss_type="hinge"), ("--loss_type has no effect on rm", "--beta has no effect on rm")), (dict(rlhf_type="orpo", loss_type="hinge"), ("--loss_type has no effect on orpo",))):
         done = hone("rlhf", model=model_folder, dataset=pairs[0], output_dir=tmp_path / "run", max_steps=1, max_length=256, beta=BETA, save_strategy="no", **options)
-        assert done.returncode == 0 and all(words in done.stdout + done.stderr for words in said), done.stderr
+        assert done.returncode == 0 and all(words in done.stdout + done.stderr for words in message), done.stderr
 
 
-@pytest.mark.parametrize("words, said", [(["--tuner_type", "bone"], "expected one of"), (["--loss_type", "sigmod"], "does not go with dpo")])
-def test_neither_plan_nor_conversion_promises_what_is_not_there(model_folder, pairs, words, said):
+@pytest.mark.parametrize("words, message", [(["--tuner_type", "bone"], "expected one of"), (["--loss_type", "sigmod"], "does not go with dpo")])
+def test_neither_plan_nor_conversion_promises_what_is_not_there(model_folder, pairs, words, message):
     line = ["rlhf", "--model", model_folder, "--dataset", pairs[0], *words]
     for done in (hone("plan", *line), hone("convert-config", "hone", *line)):
-        assert done.returncode == 2 and said in done.stderr, done.stderr
+        assert done.returncode == 2 and message in done.stderr, done.stderr
 
 
 def test_llama_factory_stage_dpo(model_folder, pairs, tmp_path):
@@ -342,8 +342,8 @@ def test_rows_without_two_answers(model_folder, pairs, tmp_path):
     (tmp_path / "odd.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     done = hone("rlhf", model=model_folder, dataset=tmp_path / "odd.jsonl", output_dir=tmp_path / "odd", max_steps=1, max_length=256, torch_dtype="float32", save_strategy="no")
     assert done.returncode == 0, done.stderr
-    for said in ("no rejected response", "equals the chosen one", "max_length is 256"):
-        assert said in done.stderr + done.stdout, said
+    for message in ("no rejected response", "equals the chosen one", "max_length is 256"):
+        assert message in done.stderr + done.stdout, message
 
 
 @pytest.mark.parametrize("options", [dict(quant_bits=4), dict(use_dora="true"), dict(modules_to_save="embed_tokens"), dict(init_weights="pissa")])

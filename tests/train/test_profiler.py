@@ -35,7 +35,7 @@ def test_a_cycle_without_a_step_is_refused(factory, tmp_path):
     assert done.returncode == 2 and "profiler_active_steps" in done.stderr
 
 
-def test_a_run_that_goes_on_counts_on(factory, tmp_path):
+def test_a_resumed_run_keeps_counting(factory, tmp_path):
     assert train(factory, tmp_path / "d", "max_steps=2", "save_steps=2", "overwrite_output_dir=false") == []
     traces = train(factory, tmp_path / "d", "max_steps=6", "save_steps=2", "overwrite_output_dir=false")
     assert [trace.name for trace in traces] == ["step-5.pt.trace.json"]

@@ -64,13 +64,13 @@ def test_what_would_change_the_order_of_samples_is_named(sft, tmp_path):
 def test_another_adapter_is_not_continued(sft, tmp_path):
     first = sft(tmp_path / "first", max_steps=3, lora_rank=4)
     assert first.code == 0, first.err
-    for options, said in ((dict(lora_rank=8), "continue with --lora_rank 4"), (dict(lora_rank=4, target_modules="q_proj"), "which this run does not train"),
+    for options, message in ((dict(lora_rank=8), "continue with --lora_rank 4"), (dict(lora_rank=4, target_modules="q_proj"), "which this run does not train"),
                           (dict(tuner_type="full"), "continue with --tuner_type lora")):
         other = sft(tmp_path / "other", resume_from_checkpoint=first.folder / "checkpoint-3", **options)
-        assert other.code == 4 and said in other.err, other.err
+        assert other.code == 4 and message in other.err, other.err
 
 
-def test_another_batch_size_goes_on_in_the_same_order_and_says_so(sft, tmp_path):
+def test_another_batch_size_resumes_in_the_same_order_and_reports_it(sft, tmp_path):
     first = sft(tmp_path / "first", max_steps=3)
     other = sft(tmp_path / "other", resume_from_checkpoint=first.folder / "checkpoint-3", per_device_train_batch_size=3)
     assert other.code == 0, other.err

@@ -84,7 +84,7 @@ def weights(folder):
     return load_file(folder / "model.safetensors")
 
 
-def test_a_reward_model_follows_trl_in_every_layout_and_goes_on_bit_for_bit(sft, model_folder, pairs, tmp_path, figure):
+def test_a_reward_model_follows_trl_in_every_layout_and_resumes_bit_for_bit(sft, model_folder, pairs, tmp_path, figure):
     base = classifier(model_folder, tmp_path / model_folder.name, 1)  # whose name chooses the template
     options = dict(PLAIN, model=base, dataset=pairs[0], rlhf_type="rm", center_rewards_coefficient=0.02, val_dataset=pairs[0], eval_steps=STEPS)
     run = sft(tmp_path / "run", **options)
@@ -151,7 +151,7 @@ def kto_rows(texts, rows, block):
     return made
 
 
-def test_kto_follows_trl_in_every_layout_and_goes_on_bit_for_bit(sft, model_folder, feedback, tmp_path):
+def test_kto_follows_trl_in_every_layout_and_resumes_bit_for_bit(sft, model_folder, feedback, tmp_path):
     weighed = dict(beta=0.3, desirable_weight=1.2, undesirable_weight=0.7)
     options = dict(PLAIN, dataset=feedback[0], rlhf_type="kto", val_dataset=feedback[0], eval_steps=STEPS, **weighed)
     run = sft(tmp_path / "run", **options)
@@ -181,10 +181,10 @@ def test_kto_follows_trl_in_every_layout_and_goes_on_bit_for_bit(sft, model_fold
 
 def test_kto_needs_two_rows_a_label_and_the_whole_data(sft, feedback, pairs, tmp_path):
     options = dict(verb="rlhf", rlhf_type="kto", max_steps=1)
-    for more, said in ((dict(dataset=feedback[0], per_device_train_batch_size=1), "needs at least 2 rows per optimizer step"), (dict(dataset=pairs[0]), "the row has no \"label\""),
+    for more, message in ((dict(dataset=feedback[0], per_device_train_batch_size=1), "needs at least 2 rows per optimizer step"), (dict(dataset=pairs[0]), "the row has no \"label\""),
                        (dict(dataset=feedback[0], streaming="true"), "which a stream does not have"), (dict(dataset=feedback[0], loss_type="sigmoid"), "expected kto, apo_zero_unpaired")):
         refused = sft(tmp_path / "refused", **options, **more)
-        assert refused.code != 0 and said in refused.err, refused.err
+        assert refused.code != 0 and message in refused.err, refused.err
 
 
 TAGS = {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant", "system_tag": "system"}

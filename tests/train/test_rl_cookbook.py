@@ -32,19 +32,19 @@ def test_a_server_of_ones_own_rewards(script, path, folder):
     assert rewards and all(reward > 0 for reward in rewards), log  # PPO trains several steps on one rollout
 
 
-def test_a_calculator_is_asked(script):
+def test_a_calculator_is_called(script):
     script("cookbook/agents/train.sh", 1)
     line = json.loads((script.folder / "output/agents/learnt/logging.jsonl").read_text().splitlines()[0])
     assert line["num_turns"] >= 1 and "tools/calls" in line and "reward" in line, line
 
 
 def test_two_courses_of_rewards_are_drawn(script):
-    said = script("cookbook/grpo/async.sh", 2)
-    assert re.search(r"^asynchronous: reward .* of 2 steps", said, re.M), said[-500:]
+    output = script("cookbook/grpo/async.sh", 2)
+    assert re.search(r"^asynchronous: reward .* of 2 steps", output, re.M), output[-500:]
     drawing = (script.folder / "output/grpo-async.svg").read_text()
     assert drawing.count("<polyline") == 2 and "seconds: reward" in drawing
 
 
 def test_a_gap_to_a_teacher_is_closed(script):
-    said = script("cookbook/gkd/train.sh", 20)
-    assert 5 < int(re.search(r"(\d+)% of the gap is closed", said)[1]) <= 100, said[-500:]
+    output = script("cookbook/gkd/train.sh", 20)
+    assert 5 < int(re.search(r"(\d+)% of the gap is closed", output)[1]) <= 100, output[-500:]

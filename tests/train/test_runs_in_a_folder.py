@@ -41,7 +41,7 @@ def test_another_rate_is_another_run(sft, tmp_path, figure):
 
 @pytest.mark.reliability(8)
 @pytest.mark.parametrize("versions", ["true", "false"])
-def test_the_same_command_again_goes_on_or_begins(sft, tmp_path, versions, figure):
+def test_the_same_command_again_resumes_or_starts(sft, tmp_path, versions, figure):
     settings = dict(add_version=versions, resume_from_checkpoint="true", max_steps=6, save_steps=2)
     killed = sft(tmp_path / "out", **settings, fault="checkpoint.before_rename:kill:3")
     assert killed.code == -signal.SIGKILL and "starts from the beginning" in killed.err, killed.err

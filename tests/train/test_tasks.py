@@ -295,7 +295,7 @@ def test_rerankers_step_by_their_formula(sft, model_folder, tmp_path, task, kind
     assert_same_step(run, model, loss)
 
 
-def test_a_reranker_takes_so_many_candidates_and_gives_scores(sft, model_folder, tmp_path):
+def test_a_reranker_takes_several_candidates_and_returns_scores(sft, model_folder, tmp_path):
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
     rows = write_rows(tmp_path / "rows.jsonl", candidate_rows(4, 3, 9))
     lengths = {}

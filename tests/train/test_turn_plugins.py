@@ -72,7 +72,7 @@ def plugin(tmp_path):
     return dict(external_plugins=tmp_path / "turns.py", plugin_python=sys.executable)
 
 
-def test_a_scheduler_answers_and_goes_on(grpo, tmp_path):
+def test_a_scheduler_replies_and_continues(grpo, tmp_path):
     run = grpo(ask("one and one", solution="7"), multi_turn_scheduler="again", max_turns=3, reward_funcs="steps", **plugin(tmp_path))
     assert run.code == 0, run.err
     table = completions(run)

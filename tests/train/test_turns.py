@@ -74,7 +74,7 @@ def test_hermes_calls_are_executed_over_http_and_mcp(grpo, caller, tmp_path):
         assert "<tool_response>\n5\n</tool_response>" in result and result.endswith("<|im_start|>assistant\n")
 
 
-def test_react_calls_go_on_in_the_same_answer(grpo):
+def test_react_calls_continue_in_the_same_completion(grpo):
     with tools() as (address, asked):
         run = grpo(ask("four and five", solution="9"), multi_turn_scheduler="react_tools", tool_servers=address, max_turns=3)
     assert run.code == 0, run.err
@@ -134,7 +134,7 @@ def test_two_processes_take_the_same_turns(grpo):
     (dict(multi_turn_scheduler="nosuch"), "no scheduler called nosuch"),
     (dict(use_gym_env="true"), "without an environment"),
     (dict(multi_turn_scheduler="thinking_tips_scheduler"), "not in this version")])
-def test_what_cannot_be_is_said_before_a_model_is_loaded(grpo, settings, words):
+def test_what_cannot_be_is_reported_before_a_model_is_loaded(grpo, settings, words):
     run = grpo(ask("x", solution="1"), **settings)
     assert run.code in (1, 2) and words in run.err, run.err
 

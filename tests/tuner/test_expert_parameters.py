@@ -115,7 +115,7 @@ def test_gradients_of_the_adapter_match(tmp_path, bases):
     (dict(target_parameters=["experts.up_proj"]), "no parameter ends in"),
     (dict(target_parameters=["experts.down_proj"], use_dora=True), "use_dora"),
 ])
-def test_what_parameters_cannot_have_is_said(tmp_path, bases, settings, words):
+def test_what_parameters_cannot_have_is_reported(tmp_path, bases, settings, words):
     (tmp_path / "new.json").write_text(json.dumps({"r": 2, "peft_type": "LORA", "target_modules": ["q_proj"], **settings}))
     (tmp_path / "tokens.json").write_text(json.dumps({"sequences": [[1, 2, 3]]}))
     done = run("logits", "--model", bases["mixtral"], "--input", tmp_path / "tokens.json", "--output", tmp_path / "out.safetensors", "--new_adapter", tmp_path / "new.json", ok=False)

@@ -159,12 +159,12 @@ def test_what_does_not_fit_is_named(tmp_path, base):
     config = json.loads((tmp_path / "adapter/adapter_config.json").read_text())
     (tmp_path / "tokens.json").write_text(json.dumps({"sequences": TOKENS}))
     words = ["logits", "--model", base, "--input", tmp_path / "tokens.json", "--output", tmp_path / "o", "--torch_dtype", "float32", "--adapters", tmp_path / "adapter"]
-    for change, said in (({"boft_block_size": 8}, "shape"), ({"boft_block_size": "four"}, "boft_block_size"), ({"boft_block_size": 5}, "multiple"),
+    for change, message in (({"boft_block_size": 8}, "shape"), ({"boft_block_size": "four"}, "boft_block_size"), ({"boft_block_size": 5}, "multiple"),
                          ({"target_modules": ["lm_head"]}, "lm_head"), ({"bias": "all"}, "bias"), ({"peft_type": "HRA"}, "HRA"),
                          ({"boft_block_num": 3}, "boft_block_num")):
         (tmp_path / "adapter/adapter_config.json").write_text(json.dumps({**config, **change}))
         done = run(*words, ok=False)
-        assert done.returncode in (2, 4) and said in done.stderr, (change, done.stderr)
+        assert done.returncode in (2, 4) and message in done.stderr, (change, done.stderr)
     (tmp_path / "adapter/adapter_config.json").write_text(json.dumps(config))
     tensors = load_file(tmp_path / "adapter/adapter_model.safetensors")
     tensors.pop("base_model.model.model.layers.0.self_attn.q_proj.boft_s")

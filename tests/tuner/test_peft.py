@@ -219,11 +219,11 @@ def test_damaged_or_foreign_adapters_are_named(tmp_path, bases):
     (tmp_path / "tokens.json").write_text(json.dumps({"sequences": TOKENS}))
     words = ["logits", "--model", bases["untied"], "--input", tmp_path / "tokens.json", "--output", tmp_path / "o", "--torch_dtype", "float32",
              "--adapters", tmp_path / "adapter"]
-    for change, said in (({"peft_type": "IA3"}, "IA3"), ({"r": 5}, "rank 5"), ({"use_dora": True}, "magnitude"), ({"r": -1}, "positive rank"),
+    for change, message in (({"peft_type": "IA3"}, "IA3"), ({"r": 5}, "rank 5"), ({"use_dora": True}, "magnitude"), ({"r": -1}, "positive rank"),
                          ({"lora_bias": True}, "lora_bias"), ({"rank_pattern": [1]}, "rank_pattern")):
         (tmp_path / "adapter/adapter_config.json").write_text(json.dumps({**config, **change}))
         done = run(*words, ok=False)
-        assert done.returncode == 4 and said in done.stderr, done.stderr
+        assert done.returncode == 4 and message in done.stderr, done.stderr
     (tmp_path / "adapter/adapter_config.json").write_text("{")
     assert run(*words, ok=False).returncode == 4
     (tmp_path / "adapter/adapter_config.json").write_text(json.dumps(config))

@@ -143,8 +143,8 @@ def test_what_does_not_fit_is_named(tmp_path, base):
     assert done.returncode == 2 and "cannot be merged" in done.stderr
     config = json.loads((tmp_path / "fresh/default/adapter_config.json").read_text())
     words = ["logits", "--model", base, "--input", tmp_path / "tokens.json", "--output", tmp_path / "o", "--torch_dtype", "float32", "--adapters", tmp_path / "fresh"]
-    for change, said in (({"r": WIDTH}, "reft_rank"), ({"intervention_type": "Reft"}, "NoreftIntervention"), ({"args": {"dropout": 2}}, "dropout"),
+    for change, message in (({"r": WIDTH}, "reft_rank"), ({"intervention_type": "Reft"}, "NoreftIntervention"), ({"args": {"dropout": 2}}, "dropout"),
                          ({"args": {"act_fn": "no"}}, "act_fn"), ({"args": {"rank": 2}}, "rank"), ({"args": [1]}, "reft_args"), ({"r": RANK + 1}, "shape")):
         (tmp_path / "fresh/default/adapter_config.json").write_text(json.dumps({**config, **change}))
         done = run(*words, ok=False)
-        assert done.returncode in (2, 4) and said in done.stderr, (change, done.stderr)
+        assert done.returncode in (2, 4) and message in done.stderr, (change, done.stderr)

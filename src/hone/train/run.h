@@ -72,7 +72,7 @@ struct TrainingJob {
   size_t max_shard_bytes = 5'000'000'000;
 
   Json args = Json::object();  // every resolved option, for args.json
-  std::string chosen;          // what "auto" became, said once nothing can be wrong with the command any more
+  std::string chosen;          // what "auto" became, logged once the command has been validated
 };
 
 // Identifies what is trained: model, data, tuner and stage. Independent of learning rate and duration.

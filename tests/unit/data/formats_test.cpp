@@ -63,7 +63,7 @@ TEST(SwiftFormat, MessageLists) {
             kHello);
 }
 
-// Where columns are not understood, the message says which could be meant and how to say so; said so, the row is read.
+// Where columns are not understood, the message suggests a mapping; with it the row is read.
 TEST(SwiftFormat, ColumnsThatCouldBeMeantAreNamed) {
   const std::string contested = R"({"problem":"hi","solution":"steps","answer":"hello"})";
   EXPECT_EQ(swift_messages(contested),

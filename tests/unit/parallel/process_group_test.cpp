@@ -29,14 +29,14 @@ class GroupOfOne : public testing::TestWithParam<at::DeviceType> {
 };
 
 TEST_P(GroupOfOne, EveryCollectiveGivesBackWhatWentIn) {
-  auto x = counted(6), sum = counted(6), all = empty(6), part = empty(6), swapped = empty(6), said = counted(6);
+  auto x = counted(6), sum = counted(6), all = empty(6), part = empty(6), swapped = empty(6), received = counted(6);
   group_->all_reduce(sum)->wait();
   group_->all_gather(all, x)->wait();
   group_->reduce_scatter(part, x)->wait();
   group_->all_to_all(swapped, x)->wait();
-  group_->broadcast(said, 0);
+  group_->broadcast(received, 0);
   group_->barrier();
-  for (const auto& result : {sum, all, part, swapped, said}) EXPECT_TRUE(at::equal(result, x));
+  for (const auto& result : {sum, all, part, swapped, received}) EXPECT_TRUE(at::equal(result, x));
   EXPECT_EQ(group_->bytes_sent(), 0);
   auto largest = counted(6), smallest = counted(6), rows = empty(6).view({3, 2});
   group_->all_reduce(largest, ReduceOp::max)->wait();

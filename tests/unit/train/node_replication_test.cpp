@@ -65,20 +65,20 @@ class NodeCopiesTest : public testing::Test {
   std::vector<std::string> share(const std::vector<std::string>& names) {
     const int size = static_cast<int>(names.size());
     Table table(size);
-    std::vector<std::string> said(names.size());
+    std::vector<std::string> messages(names.size());
     std::vector<std::thread> nodes;
     for (int node = 0; node < size; ++node)
       nodes.emplace_back([&, node] {
         ThreadGroup group(node, size, table);
-        auto& words = said[static_cast<size_t>(node)];
+        auto& message = messages[static_cast<size_t>(node)];
         try {
           NodeReplicator(&group).replicate(scratch_.path() / names[static_cast<size_t>(node)], NodeReplicator::Depth::all_below);
         } catch (const std::exception& thrown) {
-          words = thrown.what();
+          message = thrown.what();
         }
       });
     for (auto& node : nodes) node.join();
-    return said;
+    return messages;
   }
 
   void put(const std::string& name, const std::string& content) {
@@ -112,10 +112,10 @@ TEST_F(NodeCopiesTest, WhoCannotListOrWriteTakesPartAndSaysSoAtTheEnd) {
   put("a/two", "2");
   put("b/deep", "a file where a folder should be");
   put("c/two/inside", "a folder where a file should be");
-  auto said = share({"a", "nowhere", "c", "b"});
-  EXPECT_NE(said[1].find("nowhere"), std::string::npos) << "the listing failed";
-  EXPECT_NE(said[2].find("two"), std::string::npos) << said[2];
-  EXPECT_NE(said[3].find("deep"), std::string::npos) << said[3];
+  auto messages = share({"a", "nowhere", "c", "b"});
+  EXPECT_NE(messages[1].find("nowhere"), std::string::npos) << "the listing failed";
+  EXPECT_NE(messages[2].find("two"), std::string::npos) << messages[2];
+  EXPECT_NE(messages[3].find("deep"), std::string::npos) << messages[3];
   EXPECT_EQ(content("nowhere/deep/one") + content("c/deep/one") + content("b/two"), "112") << "all else has travelled";
   EXPECT_FALSE(fs::exists(scratch_.path() / "c/two.arriving-2"));
 }

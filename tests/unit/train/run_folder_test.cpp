@@ -88,7 +88,7 @@ TEST(Resume, TwoRunsOfOneThingAreToldApartByTheirSettings) {
   EXPECT_EQ(first.run_id, "a");
   EXPECT_EQ(second.checkpoint, scratch.path() / "checkpoint-4");
   EXPECT_EQ(second.run_id, "b");
-  // Neither's settings: the newest of those that differ alike, and what differs can be said.
+  // Neither's settings: the newest of those that differ alike, and the difference can be reported.
   const Json other{{"learning_rate", 1.0}};
   EXPECT_EQ(resumed(config, {"t", other}), scratch.path() / "checkpoint-4");
   EXPECT_EQ(changed_settings(scratch.path() / "checkpoint-4", other),

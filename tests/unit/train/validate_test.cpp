@@ -78,7 +78,8 @@ TEST(TrainingRules, EachNamesItsFields) {
          job.parallel.sharding.stage = 3;
        }},
   };
-  for (const auto& [said, change] : cases) EXPECT_TRUE(complaint(change).starts_with(said)) << said << "\n" << complaint(change);
+  for (const auto& [message, change] : cases)
+    EXPECT_TRUE(complaint(change).starts_with(message)) << message << "\n" << complaint(change);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ class GKDLoss(Loss):
 
     @staticmethod
     def teacher(extra: Mapping[str, Any]) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """What the teacher said: scores, and of which tokens; None: of all."""
+        """The teacher's scores, and their tokens; None: all tokens."""
         scores, tokens = extra.get("teacher_topk_logprobs"), extra.get("teacher_topk_indices")
         if scores is not None and tokens is not None:
             return torch.as_tensor(scores), torch.as_tensor(tokens)

@@ -350,11 +350,11 @@ class KimiK3 final : public AgentFormat {
     return text;
   }
   // The name of the next call from `at` on, as written; empty if none.
-  static std::string next_name(const std::string& said, size_t& at) {
-    const size_t open = said.find(kOpenCall, at), begin = open + kOpenCall.size();
-    const size_t end = open == said.npos ? said.npos : said.find('"', begin);
-    at = end == said.npos ? said.size() : end;
-    return end == said.npos ? "" : said.substr(begin, end - begin);
+  static std::string next_name(const std::string& text, size_t& at) {
+    const size_t open = text.find(kOpenCall, at), begin = open + kOpenCall.size();
+    const size_t end = open == text.npos ? text.npos : text.find('"', begin);
+    at = end == text.npos ? text.size() : end;
+    return end == text.npos ? "" : text.substr(begin, end - begin);
   }
 };
 

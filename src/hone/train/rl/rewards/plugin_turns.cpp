@@ -289,7 +289,7 @@ def changes(before, after, text):
         same += 1
     begin = len(old) - len(text)
     if same < begin:
-        raise ValueError("step() rewrote what was said in an earlier turn")
+        raise ValueError("step() changed a message of an earlier turn")
     return {"keep": len(text[:same - begin].encode()), "continued": new[same:]}
 
 

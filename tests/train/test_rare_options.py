@@ -113,7 +113,7 @@ def test_swanlab_takes_the_run_in(sft, tmp_path):
     assert off.code == 0 and "swanlab took" not in off.err
 
 
-def test_what_is_said_of_a_model_is_checked(sft, tmp_path):
+def test_declared_model_properties_are_checked(sft, tmp_path):
     assert sft(tmp_path / "fits", max_steps=1, model_type="qwen2_5", max_memory=json.dumps({"cpu": "1GB"})).code == 0
     for wrong in ("llama3_1", "qwen2_vl", "qwen3"):
         refused = sft(tmp_path / "other", max_steps=1, model_type=wrong)

@@ -63,7 +63,7 @@ def keeps_secrets(run, *secrets):
     assert not any(secret in seen for secret in ("s3cr3t-path", *secrets))
 
 
-def test_lark_is_told_with_a_signature(sft, tmp_path, bot):
+def test_lark_gets_a_signed_notification(sft, tmp_path, bot):
     lark = bot()
     run = sft(tmp_path / "run", **asked("lark", swanlab_webhook_url=lark.url, swanlab_secret="shhh"))
     assert run.code == 0, run.err
@@ -80,7 +80,7 @@ def run_model(run):
     return json.loads((run.folder / "args.json").read_text())["model"]
 
 
-def test_dingtalk_is_told_with_a_signature_in_the_address(sft, tmp_path, bot):
+def test_dingtalk_gets_a_signature_in_the_url(sft, tmp_path, bot):
     dingtalk = bot(answer=b'{"errcode": 0, "errmsg": "ok"}')
     run = sft(tmp_path / "run", **asked("dingtalk", swanlab_webhook_url=dingtalk.url + "?access_token=t0k3n", swanlab_secret="SECshhh"))
     assert run.code == 0, run.err
@@ -92,7 +92,7 @@ def test_dingtalk_is_told_with_a_signature_in_the_address(sft, tmp_path, bot):
 
 
 @pytest.mark.parametrize("method, words", [("wxwork", lambda body: body["text"]["content"]), ("discord", lambda body: body["content"]), ("slack", lambda body: body["text"])])
-def test_bots_without_signatures_are_told(sft, tmp_path, bot, method, words):
+def test_bots_without_signatures_are_notified(sft, tmp_path, bot, method, words):
     service = bot(204 if method == "discord" else 200, b"" if method == "discord" else b"ok" if method == "slack" else b'{"errcode": 0}')
     run = sft(tmp_path / "run", fault="train.loss:nan:1", non_finite="stop", **asked(method, swanlab_webhook_url=service.url))
     assert run.code == 6, run.err
@@ -100,11 +100,11 @@ def test_bots_without_signatures_are_told(sft, tmp_path, bot, method, words):
     keeps_secrets(run)
 
 
-@pytest.mark.parametrize("status, answer, said", [(200, b'{"code": 19021, "msg": "sign match fail"}', "sign match fail"), (200, b"x" * 100_000, "not understood")])
-def test_a_service_that_refuses_costs_one_warning(sft, tmp_path, bot, status, answer, said):
+@pytest.mark.parametrize("status, answer, message", [(200, b'{"code": 19021, "msg": "sign match fail"}', "sign match fail"), (200, b"x" * 100_000, "not understood")])
+def test_a_service_that_refuses_costs_one_warning(sft, tmp_path, bot, status, answer, message):
     lark = bot(status, answer)
     run = sft(tmp_path / "run", **asked("lark", swanlab_webhook_url=lark.url))
-    assert run.code == 0 and run.err.count("could not be sent") == 1 and said in run.err
+    assert run.code == 0 and run.err.count("could not be sent") == 1 and message in run.err
     keeps_secrets(run)
 
 
@@ -116,7 +116,7 @@ def test_a_service_that_cannot_be_reached_costs_one_warning(sft, tmp_path):
     keeps_secrets(run)
 
 
-def test_an_interrupted_run_is_told(model_folder, dataset, tmp_path, bot):
+def test_an_interrupted_run_is_notified(model_folder, dataset, tmp_path, bot):
     lark = bot()
     words = command(model_folder, dataset, tmp_path / "run", **{**asked("lark", swanlab_webhook_url=lark.url), "max_steps": 100000})
     process = subprocess.Popen([hone_binary(), "sft", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT)
@@ -129,7 +129,7 @@ def test_an_interrupted_run_is_told(model_folder, dataset, tmp_path, bot):
     assert "遇到错误: interrupted by Ctrl-C" in lark.only_message()[2]["content"]["text"]
 
 
-def test_of_several_processes_one_tells(sft, tmp_path, bot):
+def test_several_processes_send_one_notification(sft, tmp_path, bot):
     lark = bot()
     run = sft(tmp_path / "run", count=2, **asked("lark", swanlab_webhook_url=lark.url))
     assert run.code == 0 and "已成功完成" in lark.only_message()[2]["content"]["text"], run.err
@@ -138,7 +138,7 @@ def test_of_several_processes_one_tells(sft, tmp_path, bot):
     assert run.code != 0 and "was killed by signal 9" in failed.only_message()[2]["content"]["text"]
 
 
-def test_llamafactory_tells_lark(model_folder, dataset, tmp_path, bot):
+def test_llamafactory_notifies_lark(model_folder, dataset, tmp_path, bot):
     lark = bot()
     data = tmp_path / "data"
     data.mkdir()
@@ -248,12 +248,12 @@ def test_no_password_goes_out_in_the_clear(sft, tmp_path, post_office):
     (asked("email", swanlab_sender_email="nobody", swanlab_receiver_email="c@d", swanlab_smtp_server="s", swanlab_smtp_port=25), "swanlab_sender_email"),
     (asked("email", swanlab_sender_email="a@b", swanlab_receiver_email="c@d", swanlab_smtp_server="s"), "swanlab_smtp_port"),
 ])
-def test_what_cannot_work_is_said_at_once(sft, tmp_path, options, named):
+def test_what_cannot_work_is_reported_at_once(sft, tmp_path, options, named):
     run = sft(tmp_path / "run", **options)
     assert run.code == 2 and named in run.err and not run.folder.exists()
 
 
-def test_nobody_is_told_of_runs_that_swanlab_does_not_see(sft, tmp_path, bot):
+def test_runs_without_swanlab_send_no_notification(sft, tmp_path, bot):
     lark = bot()
     run = sft(tmp_path / "run", **{**asked("lark", swanlab_webhook_url=lark.url), "report_to": "tensorboard"})
     assert run.code == 0 and not lark.told and "swanlab_notification_method had no effect" in run.err

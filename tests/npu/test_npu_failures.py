@@ -88,7 +88,7 @@ def test_first_generation_has_no_bfloat16(npu_python):
     assert done.returncode != 0 and ("BFLOAT16" in done.stderr.upper())
 
 
-def test_sigterm_saves_and_says_how_to_go_on(hone, tmp_path):
+def test_sigterm_saves_and_shows_how_to_resume(hone, tmp_path):
     words = [hone.path, "emulate-npu", hone.path.parent / "swift", *SFT, "--max_steps", 2000, "--gradient_accumulation_steps", 1, "--logging_steps", 1,
              "--add_version", "false", "--output_dir", tmp_path]
     run = subprocess.Popen(list(map(str, words)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -96,5 +96,5 @@ def test_sigterm_saves_and_says_how_to_go_on(hone, tmp_path):
     while run.poll() is None and not (log.exists() and "loss" in log.read_text()):
         time.sleep(0.1)
     run.send_signal(signal.SIGTERM)
-    said = run.communicate(timeout=300)[1]
-    assert run.returncode == 75 and list(tmp_path.glob("checkpoint-*")), said[-2000:]
+    output = run.communicate(timeout=300)[1]
+    assert run.returncode == 75 and list(tmp_path.glob("checkpoint-*")), output[-2000:]

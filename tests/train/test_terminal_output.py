@@ -32,7 +32,7 @@ def on_a_terminal(words, columns):
     return text.decode()
 
 
-def test_the_header_tells_what_was_chosen(sft, tmp_path):
+def test_the_header_shows_what_was_chosen(sft, tmp_path):
     run = sft(tmp_path / "out", max_steps=3, learning_rate=1e-3, max_length=96)
     for line in ("Device = cpu", "weights in float32", "max_length = 96", "Template = ", "parameters train (lora)"):
         assert line in run.err, run.err

@@ -50,7 +50,7 @@ def test_anything_else_ends_with_a_message(rewards, reply, words):
 
 
 @pytest.mark.parametrize("address", ["http://127.example.com/x", "http://example.com?x@localhost/", "http://localhost@example.com/x", "http://127.0.0.1.example.com/", "http://10.0.0.1/x"])
-def test_other_machines_are_asked_only_when_they_may(rewards, address, figure):
+def test_other_machines_are_contacted_only_with_permission(rewards, address, figure):
     done = rewards(address)
     assert done.returncode == 2 and "--remote_rewards true" in done.stderr, done.stderr
     figure("5 spellings of other machines refused")

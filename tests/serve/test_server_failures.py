@@ -177,7 +177,7 @@ def test_a_stuck_step_is_noticed(serve, figure):
     figure("dump written, readiness 503, exit code 9")
 
 
-def test_a_port_that_was_asked_for_and_is_taken_is_an_error(serve, hone):
+def test_a_requested_port_that_is_in_use_is_an_error(serve, hone):
     first = serve(*QUIET)
     done = hone("deploy", "--model", MODEL, "--port", first.port)
     assert done.returncode == 2 and f"port {first.port} of 127.0.0.1 is taken" in done.stderr and "another --port" in done.stderr, done.stderr
