@@ -6,7 +6,7 @@ namespace hone::ops::cuda {
 namespace {
 
 constexpr int kAdamThreads = 256;
-// What a thread takes at a time: sixteen bytes of the parameter, twice where those are few numbers; and what a block takes.
+// Elements per thread and iteration: 16 bytes of the parameter, 32 for wide types; and elements per block.
 template <class P>
 constexpr int kAtOnce = 16 / sizeof(P);
 template <class P>
@@ -20,7 +20,7 @@ struct AdamTensors {
   const void* gradient[kMost];
   void* first[kMost];
   void* second[kMost];
-  __nv_bfloat16* published[kMost];  // null: nobody wants the rounded parameter
+  __nv_bfloat16* published[kMost];  // null: no rounded copy is written
   int64_t size[kMost];
   int first_block[kMost + 1];  // of each tensor's chunks
   int count;
@@ -31,7 +31,7 @@ struct AdamNumbers {
   bool decoupled;
 };
 
-// Root and quotient within two units in the last place: the exact ones take more instructions than memory gives time for.
+// Square root and quotient within 2 ulp: the exact ones would make the kernel compute-bound.
 __device__ inline float quick_sqrt(float x) {
   float root;
   asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
@@ -48,7 +48,7 @@ __device__ inline void update(float& p, float g, float& m, float& v, const AdamN
   p -= __fdividef(n.step_size * m, quick_sqrt(v) * n.correction2 + n.epsilon);
 }
 
-// In whatever types they are kept; returns the parameter before it is rounded.
+// Loads and stores in the tensors' own types; returns the parameter before rounding.
 template <class P, class G>
 __device__ inline float update_one(P& p, const G& g, P& m, P& v, float factor, const AdamNumbers& n) {
   float one = to_float(p), first = to_float(m), second = to_float(v);
@@ -57,7 +57,7 @@ __device__ inline float update_one(P& p, const G& g, P& m, P& v, float factor, c
   return one;
 }
 
-// N numbers next to those that the warp's other threads have; nothing is read twice, and the cache is left to others.
+// N elements, coalesced over the warp. Streaming accesses: nothing is read twice.
 template <int N, class T>
 struct alignas(N * sizeof(T) < 16 ? 8 : 16) Numbers {
   T values[N];
@@ -85,7 +85,7 @@ template <class P, class G>
 __global__ void __launch_bounds__(kAdamThreads)
     adam_kernel(AdamTensors tensors, const float* coefficient, const float* guard, AdamNumbers numbers) {
   constexpr int N = kAtOnce<P>, U = kUnits<P>;
-  const float guarded = guard ? *guard : 0.0f;  // looked at when the first numbers have been asked for
+  const float guarded = guard ? *guard : 0.0f;  // read after the first loads are issued
   const int t = tensor_of_block(tensors);
   const int64_t begin = (blockIdx.x - tensors.first_block[t]) * kChunk<P>, count = min(kChunk<P>, tensors.size[t] - begin);
   P *p = static_cast<P*>(tensors.parameter[t]) + begin, *m = static_cast<P*>(tensors.first[t]) + begin,

@@ -1,8 +1,8 @@
-// Decode attention of 16-bit numbers on the tensor cores. A block has a chunk of one sequence's positions and one key head;
-// chunks are of equal length in all sequences (ops/attention/decode_chunks.h), so that long sequences keep no multiprocessor
-// waiting. A warp takes sixteen positions at a time: scores are keys times queries, sixteen by eight, and answers values times
-// weights. Keys and values go from memory to registers as the products want them: which of a head's numbers stands at which place
-// of a product is free, as long as both factors agree.
+// Decode attention in 16-bit dtypes on the tensor cores (flash-decoding). A block computes a chunk of one sequence's positions
+// for one KV head; chunks have equal lengths in all sequences (ops/attention/decode_chunks.h), which balances the
+// multiprocessors. A warp processes sixteen positions at a time: scores are keys times queries (16 x 8), outputs are values times
+// weights. Keys and values are loaded directly into the registers of the MMA fragments: the order of a head's elements in a
+// product is free as long as both operands agree.
 #pragma once
 #include "hone/ops/cuda/with_cuda/dependent_launch.cuh"
 #include "hone/ops/cuda/with_cuda/softmax_parts.cuh"
@@ -16,7 +16,7 @@ struct ChunkShape {
   int heads, kv_heads, group, block_size, window, sequences;
   float scale;  // times log2(e): exponentials are of 2
 };
-// How chunks lie in the plan's tensor.
+// The layout of chunks in the metadata tensor.
 struct ChunkList {
   const int* numbers;
   int sequences;
@@ -36,13 +36,13 @@ __device__ inline void mma16(float (&sums)[4], const uint32_t (&a)[4], uint32_t 
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-// An 8 x 8 matrix, two neighbors of a row in each thread, transposed.
+// Transposes an 8 x 8 matrix of which each thread has two adjacent elements of a row.
 __device__ inline uint32_t transposed(uint32_t pair) {
   uint32_t found;
   asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(found) : "r"(pair));
   return found;
 }
-// The greatest over the threads that have the same two queries.
+// The maximum over the threads with the same two queries.
 __device__ inline float rows_max(float value) {
 #pragma unroll
   for (int offset = 4; offset < 32; offset *= 2) value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, offset));
@@ -54,8 +54,8 @@ __device__ inline float rows_sum(float value) {
   return value;
 }
 
-// Sixteen positions of one head as a warp holds them: thread (row g, column t) has keys of positions g and g + 8, numbers 8t to
-// 8t + 7 of every 32, and values of positions 2t, 2t + 1, 2t + 8 and 2t + 9, numbers 8g to 8g + 7 of every 64.
+// Sixteen positions of one head in a warp's registers: thread (row g, column t) has keys of positions g and g + 8, elements 8t to
+// 8t + 7 of every 32, and values of positions 2t, 2t + 1, 2t + 8 and 2t + 9, elements 8g to 8g + 7 of every 64.
 template <class T, int D>
 struct TileKeys {
   uint4 packs[D / 32][2];
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(kChunkThreads, 3)
   const int head = blockIdx.x % shape.kv_heads, first_query = blockIdx.x / shape.kv_heads * kTileQueries, chunk = blockIdx.y;
   const ChunkList chunks{chunk_list, shape.sequences};
   let_next_begin();
-  if (chunk >= chunks.count()) return wait_for_previous();  // what comes next counts on all that came before
+  if (chunk >= chunks.count()) return wait_for_previous();  // the next kernel depends on all previous ones
   const int sequence = chunks.sequence_of(chunk), length = lengths[sequence], piece = chunk - chunks.first_of(sequence);
   const int begin = piece * chunks.length(), end = min(length, begin + chunks.length());
   const int start = shape.window > 0 && length > shape.window ? length - shape.window : 0;
@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(kChunkThreads, 3)
                         position % shape.block_size;
     return row * D;
   };
-  // What was stored in earlier steps may be read while the kernel before this one still runs; the newest position may not.
+  // KV of earlier steps may be read while the previous kernel still runs; the newest position may not.
   int position = max(begin, start / kTile * kTile) + warp * kTile;
   if (position + kTile >= length) wait_for_previous();
   TileKeys<T, D> tile_keys;
@@ -200,8 +200,8 @@ __global__ void __launch_bounds__(kChunkThreads, 3)
   }
 }
 
-// One block per head of one sequence: adds the parts of its chunks. A sequence of one chunk is done; one of none, which fills up
-// a batch, gets zeros.
+// One block per head of one sequence: merges its chunks. A sequence with one chunk is complete; one without chunks, which pads
+// the batch, gets zeros.
 template <class T, int D>
 __global__ void __launch_bounds__(D / 2)
     merge_chunks_kernel(const float* partial, const int* chunk_list, T* out, int heads, int sequences) {

@@ -1,4 +1,4 @@
-// Cross-entropy of rows of logits: a block a row, which it reads twice and writes once.
+// Cross-entropy of rows of logits: one block per row, which it reads twice and writes once.
 #include "hone/ops/cuda/training.h"
 #include "hone/ops/cuda/with_cuda/vectors.cuh"
 
@@ -8,7 +8,7 @@ namespace {
 constexpr int kEntropyThreads = 512;
 constexpr int64_t kNoTarget = -100;
 
-// The largest value and its place, sum of exp(value - largest), and the plain sum, of a part of a row.
+// Of a part of a row: the maximum and its index, the sum of exp(value - maximum), and the plain sum.
 struct RowPart {
   float peak = -INFINITY, total = 0, sum = 0;
   int place = 0x7fffffff;

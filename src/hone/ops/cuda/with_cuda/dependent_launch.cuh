@@ -1,6 +1,6 @@
-// Launches whose kernel may begin while the one before it ends (programmatic dependent launch, from compute capability 9.0 on):
-// the many small kernels of a decode step then do not pay for beginning and ending each. Such a kernel calls wait_for_previous()
-// before it reads what another wrote, or writes anything; weights may be read earlier.
+// Programmatic dependent launch (compute capability 9.0 and later): a kernel may start while the previous one ends, which hides
+// the launch latency of the many small kernels of a decode step. Such a kernel calls wait_for_previous() before it reads results
+// of another kernel or writes anything; weights may be read earlier.
 #pragma once
 #include <c10/cuda/CUDAException.h>
 #include <cuda_runtime_api.h>

@@ -1,5 +1,5 @@
-// Dropout by counters (philox.cuh). Seed and offset are the device generator's, read on the device, so that a captured graph draws again in every
-// replay.
+// Counter-based dropout (philox.cuh). Seed and offset are the device generator's, read on the device, so that a captured graph
+// draws again in every replay.
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 
 #include "hone/ops/cuda/training.h"
@@ -15,15 +15,17 @@ template <class T>
 __device__ inline Pack<T> dropped_pack(Pack<T> x, uint64_t seed, uint64_t index, uint64_t offset, DropRates rates) {
   const auto factors = drop_factors<Pack<T>::kCount>(seed, index, offset, rates);
 #pragma unroll
-  for (int j = 0; j < Pack<T>::kCount; ++j) x.values[j] = from_float<T>(factors.values[j] == 0.0f ? 0.0f : to_float(x.values[j]) * factors.values[j]);
+  for (int j = 0; j < Pack<T>::kCount; ++j)
+    x.values[j] = from_float<T>(factors.values[j] == 0.0f ? 0.0f : to_float(x.values[j]) * factors.values[j]);
   return x;
 }
 
 template <class T>
 __global__ void drop_kernel(const T* x, T* y, int64_t packs, DropRates rates, at::PhiloxCudaState state, int64_t* draw) {
-  // In a captured graph both numbers are on the device, and the offset counts from where a replay begins.
+  // In a captured graph both numbers are on the device, and the offset is relative to the start of the replay.
   const uint64_t seed = state.captured_ ? static_cast<uint64_t>(*state.seed_.ptr) : state.seed_.val;
-  const uint64_t offset = state.captured_ ? static_cast<uint64_t>(*state.offset_.ptr) + state.offset_intragraph_ : state.offset_.val;
+  const uint64_t offset =
+      state.captured_ ? static_cast<uint64_t>(*state.offset_.ptr) + state.offset_intragraph_ : state.offset_.val;
   const int64_t first = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (first == 0) draw[0] = static_cast<int64_t>(seed), draw[1] = static_cast<int64_t>(offset);
   for (int64_t i = first; i < packs; i += static_cast<int64_t>(gridDim.x) * blockDim.x)
@@ -33,26 +35,30 @@ __global__ void drop_kernel(const T* x, T* y, int64_t packs, DropRates rates, at
 template <class T, bool kAdd>
 __global__ void drop_again_kernel(const T* x, T* y, int64_t packs, DropRates rates, const int64_t* draw) {
   const uint64_t seed = static_cast<uint64_t>(draw[0]), offset = static_cast<uint64_t>(draw[1]);
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < packs; i += static_cast<int64_t>(gridDim.x) * blockDim.x) {
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < packs;
+       i += static_cast<int64_t>(gridDim.x) * blockDim.x) {
     auto pack = dropped_pack(load_pack(x + i * Pack<T>::kCount), seed, i, offset, rates);
     if constexpr (kAdd) {
       auto sum = load_pack(y + i * Pack<T>::kCount);
 #pragma unroll
-      for (int j = 0; j < Pack<T>::kCount; ++j) pack.values[j] = from_float<T>(to_float(sum.values[j]) + to_float(pack.values[j]));
+      for (int j = 0; j < Pack<T>::kCount; ++j)
+        pack.values[j] = from_float<T>(to_float(sum.values[j]) + to_float(pack.values[j]));
     }
     store_pack(y + i * Pack<T>::kCount, pack);
   }
 }
 
-unsigned drop_blocks(int64_t packs) { return static_cast<unsigned>(std::min<int64_t>((packs + kDropThreads - 1) / kDropThreads, 132 * 16)); }
+unsigned drop_blocks(int64_t packs) {
+  return static_cast<unsigned>(std::min<int64_t>((packs + kDropThreads - 1) / kDropThreads, 132 * 16));
+}
 
 template <bool kAdd>
 void launch_again(const at::Tensor& x, const at::Tensor& y, double dropout, const at::Tensor& draw) {
   with_device_type(x.scalar_type(), [&](auto type) {
     using T = decltype(type);
     const int64_t packs = x.numel() / Pack<T>::kCount;
-    drop_again_kernel<T, kAdd><<<drop_blocks(packs), kDropThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(data<T>(x), mutable_data<T>(y), packs, rates_of(dropout),
-                                                                                                         draw.const_data_ptr<int64_t>());
+    drop_again_kernel<T, kAdd><<<drop_blocks(packs), kDropThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(
+        data<T>(x), mutable_data<T>(y), packs, rates_of(dropout), draw.const_data_ptr<int64_t>());
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   });
 }
@@ -61,7 +67,8 @@ void launch_again(const at::Tensor& x, const at::Tensor& y, double dropout, cons
 
 Dropped drop(const at::Tensor& input, double dropout) {
   auto x = input.contiguous();
-  auto* generator = at::get_generator_or_default<at::CUDAGeneratorImpl>(std::nullopt, at::cuda::detail::getDefaultCUDAGenerator(x.get_device()));
+  auto* generator = at::get_generator_or_default<at::CUDAGeneratorImpl>(
+      std::nullopt, at::cuda::detail::getDefaultCUDAGenerator(x.get_device()));
   at::PhiloxCudaState state;
   {
     std::lock_guard lock(generator->mutex_);
@@ -71,8 +78,9 @@ Dropped drop(const at::Tensor& input, double dropout) {
   with_device_type(x.scalar_type(), [&](auto type) {
     using T = decltype(type);
     const int64_t packs = x.numel() / Pack<T>::kCount;
-    drop_kernel<T><<<drop_blocks(packs), kDropThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(data<T>(x), mutable_data<T>(dropped.values), packs, rates_of(dropout),
-                                                                                             state, dropped.draw.template mutable_data_ptr<int64_t>());
+    drop_kernel<T><<<drop_blocks(packs), kDropThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(
+        data<T>(x), mutable_data<T>(dropped.values), packs, rates_of(dropout), state,
+        dropped.draw.template mutable_data_ptr<int64_t>());
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   });
   return dropped;

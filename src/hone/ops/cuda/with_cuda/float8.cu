@@ -11,7 +11,7 @@ constexpr float kLargest = 448.0f, kLeast = 1e-12f;  // e4m3's; torchao's, again
 constexpr int kMostPacks = 10, kMostThreads = 1024;
 static_assert(kMostPacks * kMostThreads * 8 == kWidestFloat8);
 
-// A block a row, which waits in registers between its maximum and its rounding.
+// One block per row, which stays in registers between the maximum and the rounding.
 template <int kPacks, int kThreads>
 __global__ void __launch_bounds__(kThreads)
     float8_rows_kernel(const T* from, uint2* to, float* scales, int packs, int64_t stride) {

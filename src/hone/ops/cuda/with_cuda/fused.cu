@@ -21,7 +21,7 @@ __global__ void rope_kernel(const T* x, const float* cos, const float* sin, T* y
 template <class T>
 __global__ void swiglu_kernel(const T* gate, const T* up, T* y, int packs, int64_t gate_stride, int64_t up_stride) {
   constexpr int kPack = Pack<T>::kCount;
-  // Blocks are counted in one direction: the others end at 65,535, and rows may be more.
+  // A one-dimensional grid: the other dimensions are limited to 65,535, and there may be more rows.
   const unsigned across = (packs + blockDim.x - 1) / blockDim.x;
   const int i = blockIdx.x % across * blockDim.x + threadIdx.x;
   const int64_t row = blockIdx.x / across;
@@ -51,7 +51,8 @@ at::Tensor rope(const at::Tensor& input, const at::Tensor& cos, const at::Tensor
     using T = decltype(type);
     int pairs = static_cast<int>(x.size(1) / 2);
     rope_kernel<T><<<static_cast<unsigned>(x.size(0)), pairs <= 128 ? 128 : 256, 0, c10::cuda::getCurrentCUDAStream()>>>(
-        data<T>(x), cos.const_data_ptr<float>(), sin.const_data_ptr<float>(), mutable_data<T>(y), pairs, static_cast<int>(cos.size(1)));
+        data<T>(x), cos.const_data_ptr<float>(), sin.const_data_ptr<float>(), mutable_data<T>(y), pairs,
+        static_cast<int>(cos.size(1)));
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   });
   return y;
@@ -63,7 +64,8 @@ at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
     using T = decltype(type);
     int packs = static_cast<int>(gate.size(1) / Pack<T>::kCount);
     const dim3 grid(static_cast<unsigned>((packs + 127) / 128 * gate.size(0)));
-    launch_dependent(swiglu_kernel<T>, grid, 128, c10::cuda::getCurrentCUDAStream(), data<T>(gate), data<T>(up), mutable_data<T>(y), packs, gate.stride(0), up.stride(0));
+    launch_dependent(swiglu_kernel<T>, grid, 128, c10::cuda::getCurrentCUDAStream(), data<T>(gate), data<T>(up),
+                     mutable_data<T>(y), packs, gate.stride(0), up.stride(0));
   });
   return y;
 }

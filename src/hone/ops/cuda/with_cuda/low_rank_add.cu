@@ -1,5 +1,5 @@
-// y += p times a factor of few ranks, on the tensor cores: bound by reading and writing y. With dropout the product's elements
-// are dropped before they are added, each term's as its draw says.
+// y += p times a low-rank factor, on the tensor cores: bound by reading and writing y. With dropout the product's elements are
+// dropped before the addition, each term by its own draw.
 #include "hone/ops/cuda/training.h"
 #include "hone/ops/cuda/with_cuda/low_rank_mma.cuh"
 #include "hone/ops/cuda/with_cuda/philox.cuh"
@@ -10,11 +10,11 @@ namespace {
 constexpr int kAddThreads = 128, kMostRows = 64, kStripsAtOnce = 4, kMostEights = 4, kMostTerms = 3;
 
 struct AddShape {
-  int width, rows, tile;  // rows of y in all, and those of one block
+  int width, rows, tile;  // all rows of y, and the rows per block
   int64_t y_stride, p_stride;
 };
 
-// The packs of y that a thread has in several strips, all asked for before the first is used.
+// A thread's packs of y in several strips; all loads are issued before the first is used.
 template <class T>
 struct StripPacks {
   Pack<T> top[kStripsAtOnce], bottom[kStripsAtOnce];
@@ -59,7 +59,7 @@ struct Draws {
   const int64_t* of[kMostTerms];
 };
 
-// Adds up to three products p_i A_i, whose p and A lie side by side, each dropped by its own draw.
+// Adds up to three products p_i A_i, whose p and A are concatenated, each dropped by its own draw.
 template <class T, int kEights, int kTerms>
 __global__ void __launch_bounds__(kAddThreads)
     dropped_add_kernel(T* y, const T* p, const T* factor, AddShape shape, Draws draws, DropRates rates) {

@@ -1,6 +1,6 @@
-// An update of few ranks on the tensor cores, in float32 beside the numbers that it is added to. A warp has eight rows and 64 columns at a time, whole
-// lines of memory; a thread has eight neighboring columns of two rows. The product is that of the transposed: its rows are columns of y, dealt out so
-// that a thread's lie side by side.
+// A low-rank update on the tensor cores, accumulated in float32. A warp processes eight rows and 64 columns at a time, full cache
+// lines; a thread has eight adjacent columns of two rows. The transposed product is computed: its rows are columns of y, permuted
+// so that a thread's columns are adjacent.
 #pragma once
 #include "hone/ops/cuda/with_cuda/vectors.cuh"
 
@@ -19,7 +19,7 @@ __device__ inline void mma(float (&sums)[4], const uint32_t (&factor)[2], uint32
       : "r"(factor[0]), "r"(factor[1]), "r"(ranks));
 }
 
-// Where a thread stands in its warp's part: rows `row` and `row + 1`, columns from `column`.
+// A thread's position in the warp's tile: rows `row` and `row + 1`, columns from `column`.
 struct StripPlace {
   int row, column;
 };
@@ -28,7 +28,7 @@ __device__ inline StripPlace strip_place() {
   return {lane % 4 * 2, lane / 4 * 8};
 }
 
-// A thread's part of a factor for 64 columns: B [w, r], or A [r, w] where kAcross. Columns from `width` on count nothing.
+// A thread's fragment of a factor for 64 columns: B [w, r], or A [r, w] if kAcross. Columns from `width` on are zero.
 template <class T, int kEights>
 struct StripFactor {
   uint32_t values[kEights > 0 ? kEights : 1][4][2];
@@ -55,13 +55,14 @@ __device__ inline StripFactor<T, kEights> load_factor(const T* factor, int first
     } else {
 #pragma unroll
       for (int j = 0; j < 8; ++j)
-        found.values[eight][j / 2][j % 2] = column < width ? *reinterpret_cast<const uint32_t*>(factor + static_cast<int64_t>(column + j) * 8 * kEights + r) : 0;
+        found.values[eight][j / 2][j % 2] =
+            column < width ? *reinterpret_cast<const uint32_t*>(factor + static_cast<int64_t>(column + j) * 8 * kEights + r) : 0;
     }
   }
   return found;
 }
 
-// A thread's part of p for eight rows from `first`; rows from `rows` on count nothing.
+// A thread's fragment of p for eight rows from `first`; rows from `rows` on are zero.
 template <int kEights>
 struct StripRanks {
   uint32_t values[kEights > 0 ? kEights : 1];
@@ -76,15 +77,17 @@ __device__ inline StripRanks<kEights> load_ranks(const T* p, int64_t stride, int
   return found;
 }
 
-// upper and lower, eight columns of two rows, += their part of p times the factor.
+// upper and lower (eight columns of two rows) += their part of p times the factor.
 template <class T, int kEights>
-__device__ inline void add_update(PackFloats<T>& upper, PackFloats<T>& lower, const StripRanks<kEights>& ranks, const StripFactor<T, kEights>& factor) {
+__device__ inline void add_update(PackFloats<T>& upper, PackFloats<T>& lower, const StripRanks<kEights>& ranks,
+                                  const StripFactor<T, kEights>& factor) {
 #pragma unroll
   for (int j = 0; j < 4; ++j) {
     float sums[4] = {upper.values[2 * j], lower.values[2 * j], upper.values[2 * j + 1], lower.values[2 * j + 1]};
 #pragma unroll
     for (int eight = 0; eight < kEights; ++eight) mma(sums, factor.values[eight][j], ranks.values[eight], T{});
-    upper.values[2 * j] = sums[0], lower.values[2 * j] = sums[1], upper.values[2 * j + 1] = sums[2], lower.values[2 * j + 1] = sums[3];
+    upper.values[2 * j] = sums[0], lower.values[2 * j] = sums[1], upper.values[2 * j + 1] = sums[2],
+                     lower.values[2 * j + 1] = sums[3];
   }
 }
 

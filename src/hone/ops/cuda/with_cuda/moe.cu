@@ -5,7 +5,7 @@
 namespace hone::ops::cuda {
 namespace {
 
-constexpr int kThreads = 256, kMostChoices = 16, kAtOnce = 4;  // rows that a thread asks for before it uses the first
+constexpr int kThreads = 256, kMostChoices = 16, kAtOnce = 4;  // the last: row loads in flight per thread
 
 // Sixteen bytes of a row.
 template <class T>
@@ -13,7 +13,7 @@ __device__ T* pack_of(T* rows, int64_t row, int packs, int i) {
   return rows + (row * packs + i) * Pack<T>::kCount;
 }
 
-// The same sixteen bytes of the rows of a few choices, asked for together. Choices beyond the token's are none.
+// The same 16 bytes of the rows of several choices, loaded together. Choices beyond the token's are zero.
 template <class T>
 __device__ void ask_for_packs(const T* rows, const int* own, int first, int choices, int packs, int i,
                               Pack<T> (&found)[kAtOnce]) {
@@ -22,7 +22,7 @@ __device__ void ask_for_packs(const T* rows, const int* own, int first, int choi
     if (first + k < choices) found[k] = stream_pack(pack_of(rows, own[first + k], packs, i));
 }
 
-// A block has a token.
+// One block per token.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     combine_kernel(const T* rows, const int* places, const float* weights, T* y, int packs, int choices) {

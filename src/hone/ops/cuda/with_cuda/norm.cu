@@ -1,6 +1,6 @@
-// A block keeps a row in registers between its statistics and its use, few packs a thread, so that many blocks are there at a
-// time. Where the weight trains, a block takes many rows in the backward pass: the weight's gradient is added up in registers and
-// leaves as one row of sums per block.
+// A block keeps a row in registers between its statistics and its use, with few packs per thread for high occupancy. If the
+// weight trains, a block processes many rows in the backward pass: the weight's gradient accumulates in registers and is written
+// as one row of sums per block.
 #include "hone/ops/cuda/norm.h"
 
 #include "hone/ops/cuda/training.h"
@@ -15,7 +15,7 @@ constexpr int kNormThreads = 256, kMostPacks = 4, kTrainedBlocks = 132 * 6;
 __device__ inline float sum_of_block(float value) {
   __shared__ float parts[kNormThreads / 32];
   value = warp_sum(value);
-  __syncthreads();  // the parts of the row before are read
+  __syncthreads();  // the previous row's partial sums have been read
   if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
   __syncthreads();
   float total = 0;
@@ -69,7 +69,7 @@ template <class T>
 struct NormBackward {
   const T *dy, *x, *weight;
   const float* rstd;
-  const T* dsum;  // null: nothing else flows into the rows
+  const T* dsum;  // null: no other gradient of the rows
   T* dx;
   float* dweight;  // a row of sums per block
   int packs, rows;
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kNormThreads) norm_backward_kernel(NormBackwar
   for (int row = blockIdx.x; row < a.rows; row += gridDim.x) {
     const int64_t begin = static_cast<int64_t>(row) * a.packs * kPack;
     const float inverse = a.rstd[row];
-    Pack<T> grads[kPacks], values[kPacks], others[kPacks];  // all asked for before the first is used
+    Pack<T> grads[kPacks], values[kPacks], others[kPacks];  // all loads are issued before the first is used
 #pragma unroll
     for (int k = 0; k < kPacks; ++k) {
       const int i = threadIdx.x + k * blockDim.x;
@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(kNormThreads) norm_backward_kernel(NormBackwar
   }
 }
 
-// One pack a thread where a block can have as many, else two or four.
+// One pack per thread if a block has enough threads, otherwise two or four.
 template <class Launch>
 void with_packs(int packs, Launch launch) {
   const int threads = std::min((packs + 31) / 32 * 32, kNormThreads);
@@ -144,7 +144,7 @@ void with_packs(int packs, Launch launch) {
 }  // namespace
 
 bool supports_norm(const at::Tensor& x, const at::Tensor& weight) {
-  constexpr int64_t kLeast = 512;  // narrower rows, those of heads, would leave most of a block idle
+  constexpr int64_t kLeast = 512;  // narrower rows (of heads) would leave most of a block idle
   return supports_rows(x) && x.is_contiguous() && x.scalar_type() == weight.scalar_type() && x.size(1) >= kLeast &&
          x.size(1) * x.element_size() <= 16 * kMostPacks * kNormThreads && weight.is_contiguous() &&
          reinterpret_cast<uint64_t>(weight.const_data_ptr()) % 16 == 0;

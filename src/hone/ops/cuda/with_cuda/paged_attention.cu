@@ -7,9 +7,9 @@ namespace hone::ops::cuda {
 namespace {
 
 constexpr int kThreads = 128, kWarps = kThreads / 32;
-constexpr int kPositions = 4;       // a lane group works on so many neighboring positions at a time: loads in flight
-constexpr int kMaxGroup = 8;        // queries of one key head that one block serves
-constexpr int kBlocksWanted = 264;  // two per multiprocessor of an H200: below, sequences are split among blocks
+constexpr int kPositions = 4;       // adjacent positions per lane group and iteration: loads in flight
+constexpr int kMaxGroup = 8;        // queries of one KV head per block
+constexpr int kBlocksWanted = 264;  // two per multiprocessor of an H200: with fewer, sequences are split over blocks
 constexpr int kMaxSplits = 32;
 constexpr double kLog2E = 1.4426950408889634;
 
@@ -18,7 +18,7 @@ struct DecodeShape {
   float scale;  // times log2(e): exponentials are of 2
 };
 
-// The sum over the lane groups of a warp, of lanes in the same place.
+// The sum over the lane groups of a warp, for each lane index.
 template <int kLanes>
 __device__ inline float group_sum(float value) {
 #pragma unroll
@@ -26,8 +26,8 @@ __device__ inline float group_sum(float value) {
   return value;
 }
 
-// One block: the queries of one key head of one sequence over one part of its positions. Groups of lanes take four positions in
-// turn, each with softmax sums of its own; they meet at the end.
+// One block: the queries of one KV head of one sequence over one part of its positions. Lane groups process four positions at a
+// time, each with its own softmax state; the states are merged at the end.
 template <class T, int D, int G>
 __global__ void __launch_bounds__(kThreads)
     decode_kernel(const T* q, const T* keys, const T* values, const int* tables, const int* begins, const int* lengths, T* out,
@@ -63,8 +63,7 @@ __global__ void __launch_bounds__(kThreads)
 
   const int64_t block_stride = static_cast<int64_t>(shape.kv_heads) * shape.block_size * D;
   const int64_t head_offset = static_cast<int64_t>(head) * shape.block_size * D + lane * kPack;
-  // The block behind the next positions is looked up while the present ones are computed: two loads that wait for each other
-  // become one.
+  // Prefetches the block table entry of the next positions, so that only one of two dependent loads remains on the critical path.
   auto block_at = [&](int base) { return table[(base < last ? base : first) / shape.block_size]; };
   int block = first < last ? block_at(first + group * kPositions) : 0;
   for (int base = first + group * kPositions; base - group * kPositions < last; base += kGroups * kPositions) {
@@ -106,7 +105,7 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
 
-  // The groups of a warp meet by shuffles, the warps in shared memory, for all queries at once.
+  // Lane groups are merged by shuffles, warps in shared memory, for all queries at once.
   __shared__ float all_sums[G][kWarps][D], all_peaks[G][kWarps], all_totals[G][kWarps];
   const int warp = threadIdx.x / 32;
 #pragma unroll
@@ -140,7 +139,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// One block per query row: adds the parts of its splits.
+// One block per query row: merges its splits.
 template <class T>
 __global__ void merge_kernel(const float* partial, T* out, int splits, int head_dim) {
   let_next_begin();
@@ -265,7 +264,7 @@ void launch(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttention
                    mutable_data<T>(out), sizes.splits, D);
 }
 
-// The tensor cores' way, for a plan that says how the work is shared out.
+// On the tensor cores, if the metadata has a work partition.
 template <class T, int D>
 void launch_chunked(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan,
                     const AttentionShape& shape, at::Tensor& out) {

@@ -6,7 +6,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-__device__ inline uint64_t mixed(uint64_t z) {  // splitmix64's finaliser
+__device__ inline uint64_t mixed(uint64_t z) {  // splitmix64's finalizer
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
   return z ^ (z >> 31);
@@ -18,7 +18,7 @@ __device__ inline float gumbel(uint64_t key, int token) {
   return -logf(-logf(uniform));
 }
 
-// Greater for a greater value, and of equal values for the lower token, so that the answer does not depend on the order of threads.
+// Orders by value, then by lower token, so that the result does not depend on the order of threads.
 __device__ inline unsigned long long rank_of(float value, int token) {
   const uint32_t bits = __float_as_uint(value), ordered = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
   return static_cast<unsigned long long>(ordered) << 32 | ~static_cast<uint32_t>(token);
@@ -32,9 +32,10 @@ struct Draw {
   int64_t key;
   double temperature;
 };
-// A block looks through a part of a row, kPack tokens a thread at a time.
+// One block per part of a row, kPack tokens per thread and iteration.
 template <class T, int kPack>
-__global__ void __launch_bounds__(kThreads) choose_kernel(const T* logits, const Draw* draws, unsigned long long* ranks, int vocabulary, int part) {
+__global__ void __launch_bounds__(kThreads)
+    choose_kernel(const T* logits, const Draw* draws, unsigned long long* ranks, int vocabulary, int part) {
   const T* row = logits + static_cast<int64_t>(blockIdx.y) * vocabulary;
   const auto temperature = static_cast<float>(draws[blockIdx.y].temperature);
   const auto key = static_cast<uint64_t>(draws[blockIdx.y].key);
@@ -51,7 +52,7 @@ __global__ void __launch_bounds__(kThreads) choose_kernel(const T* logits, const
     for (int i = 0; i < kPack; ++i) {
       float value = to_float(values[i]);
       if (temperature > 0) value = value / temperature + gumbel(key, first + i);
-      if (value > best) best = value, best_token = first + i;  // tokens come in order
+      if (value > best) best = value, best_token = first + i;  // tokens are in ascending order
     }
   }
   __shared__ unsigned long long found[kThreads / 32];
@@ -65,11 +66,12 @@ __global__ void __launch_bounds__(kThreads) choose_kernel(const T* logits, const
 
 // One warp per row: the best of its parts.
 __global__ void best_kernel(const unsigned long long* ranks, int64_t* chosen, int parts, int vocabulary) {
-  const auto rank = warp_max(static_cast<int>(threadIdx.x) < parts ? ranks[static_cast<int64_t>(blockIdx.x) * parts + threadIdx.x] : 0);
+  const auto rank =
+      warp_max(static_cast<int>(threadIdx.x) < parts ? ranks[static_cast<int64_t>(blockIdx.x) * parts + threadIdx.x] : 0);
   if (threadIdx.x == 0) chosen[blockIdx.x] = min(static_cast<int>(~static_cast<uint32_t>(rank)), vocabulary - 1);
 }
 
-// Enough blocks to fill the device, in parts of whole packs.
+// Enough blocks to fill the device; parts are multiples of a pack.
 int parts_for(int64_t rows) { return static_cast<int>(std::clamp<int64_t>(132 * 8 / std::max<int64_t>(rows, 1), 1, 32)); }
 
 }  // namespace
@@ -84,15 +86,16 @@ at::Tensor sample_tokens(const at::Tensor& logits_in, const SamplingTensors& dra
   auto settings = host.to(logits.device(), /*non_blocking=*/true);
   auto chosen = at::empty({logits.size(0)}, logits.options().dtype(at::kLong));
   const auto rows = static_cast<unsigned>(logits.size(0));
-  const int vocabulary = static_cast<int>(logits.size(1)), parts = parts_for(rows), part = (vocabulary + parts * 8 - 1) / (parts * 8) * 8;
+  const int vocabulary = static_cast<int>(logits.size(1)), parts = parts_for(rows),
+            part = (vocabulary + parts * 8 - 1) / (parts * 8) * 8;
   auto ranks = at::empty({rows, parts}, chosen.options());
   auto* ranks_to = reinterpret_cast<unsigned long long*>(ranks.mutable_data_ptr<int64_t>());
   auto stream = c10::cuda::getCurrentCUDAStream();
   with_device_type(logits.scalar_type(), [&](auto type) {
     using T = decltype(type);
     auto kernel = vocabulary % Pack<T>::kCount == 0 ? choose_kernel<T, Pack<T>::kCount> : choose_kernel<T, 1>;
-    kernel<<<dim3(static_cast<unsigned>(parts), rows), kThreads, 0, stream>>>(data<T>(logits), reinterpret_cast<const Draw*>(settings.const_data_ptr<int64_t>()), ranks_to,
-                                                                              vocabulary, part);
+    kernel<<<dim3(static_cast<unsigned>(parts), rows), kThreads, 0, stream>>>(
+        data<T>(logits), reinterpret_cast<const Draw*>(settings.const_data_ptr<int64_t>()), ranks_to, vocabulary, part);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   });
   best_kernel<<<rows, 32, 0, stream>>>(ranks_to, chosen.mutable_data_ptr<int64_t>(), parts, vocabulary);

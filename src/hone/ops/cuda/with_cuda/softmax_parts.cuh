@@ -1,5 +1,5 @@
-// A softmax over several parts of the positions, each of which gives its greatest score, its sum of exponentials (of 2) below
-// that, and its weighted sum of values: put together one after the other.
+// Merges the softmax of several parts of the positions, one after the other: each part has its maximum score, its sum of exp2
+// relative to it, and its weighted sum of values.
 #pragma once
 
 namespace hone::ops::cuda {

@@ -1,5 +1,5 @@
-// silu(gate) * up and its gradients. Updates of few ranks may be part of gate, up and dy: the tensor cores add them where those
-// are read.
+// silu(gate) * up and its gradients. Low-rank updates of gate, up and dy may be pending: the tensor cores add them when those are
+// read.
 #include "hone/ops/cuda/training.h"
 #include "hone/ops/cuda/with_cuda/low_rank_mma.cuh"
 #include "hone/ops/cuda/with_cuda/philox.cuh"
@@ -17,11 +17,11 @@ struct GateRow {
 template <class T>
 struct SwigluArguments {
   const T *gate, *up, *dy;   // dy: null in the forward pass
-  T *dgate, *dup, *product;  // the first two null in the forward pass, product where nobody wants it
+  T *dgate, *dup, *product;  // the first two are null in the forward pass, the last if it is not needed
   int64_t gate_stride, up_stride, dy_stride, dgate_stride, dup_stride, product_stride;
   const T *update, *factor;  // of dy
   int64_t update_stride;
-  const int64_t* draw;  // null: nothing of that update is dropped
+  const int64_t* draw;  // null: no dropout on that update
   DropRates rates;
   const T *gate_p, *gate_b, *up_p, *up_b;
   int64_t gate_p_stride, up_p_stride;
@@ -36,7 +36,7 @@ __device__ inline GateRow<T> load_row(const SwigluArguments<T>& a, int64_t row, 
   return found;
 }
 
-// Writes the product, where it is asked for, and both gradients in the backward pass.
+// Writes the product, if requested, and both gradients in the backward pass.
 template <class T, bool kBackward>
 __device__ inline void finish_row(const SwigluArguments<T>& a, const GateRow<T>& own, int64_t row, int column) {
   const auto gate = floats_of(own.gate), up = floats_of(own.up);
@@ -64,7 +64,7 @@ __device__ inline void finish_row(const SwigluArguments<T>& a, const GateRow<T>&
   store_pack(a.product + row * a.product_stride + column, rounded_pack(silu));
 }
 
-// Without updates a block goes down some rows, two at a time.
+// Without updates a block iterates over its rows, two at a time.
 template <class T, bool kBackward>
 __global__ void __launch_bounds__(kGateThreads) swiglu_rows_kernel(SwigluArguments<T> a) {
   const int column = (blockIdx.x * kGateThreads + threadIdx.x) * Pack<T>::kCount;
@@ -104,7 +104,7 @@ __device__ inline void add_dropped(const SwigluArguments<T>& a, Pack<T>& upper, 
   upper = rounded_pack(top), lower = rounded_pack(bottom);
 }
 
-// What a thread needs of eight rows, asked for while the strip before is worked on.
+// A thread's part of eight rows, prefetched while the previous strip is computed.
 template <class T, int kDy, int kGates>
 struct GateStrip {
   GateRow<T> upper, lower;
@@ -124,8 +124,8 @@ __device__ inline GateStrip<T, kDy, kGates> load_strip(const SwigluArguments<T>&
   return found;
 }
 
-// With updates a warp has eight rows of 64 columns at a time. kDy and kGates: the ranks over eight of dy's update and of those of
-// gate and up.
+// With updates a warp processes eight rows of 64 columns at a time. kDy and kGates: rank / 8 of dy's update and of those of gate
+// and up.
 template <class T, bool kBackward, int kDy, bool kDrops, int kGates>
 __global__ void __launch_bounds__(kGateThreads) swiglu_strips_kernel(SwigluArguments<T> a) {
   const int first_column = (blockIdx.x * kGateThreads + threadIdx.x) / 32 * kStripColumns;

@@ -18,9 +18,9 @@ struct ThinProduct {
   float eps;
 };
 
-// A block has four rows of the weight, gated two outputs' two rows, and its threads share out their length: what a thread has of
-// them is asked for at once, before the kernel ahead has ended, and what it converts of x serves all four. A row's norm is a
-// factor of all its products, known at the end.
+// A block computes four rows of the weight (gated: two rows for each of two outputs), and its threads split the row length. A
+// thread issues all of its weight loads at once, before the previous kernel has ended, and converts x once for all four rows. The
+// norm of a row of x is a common factor of its products and is applied at the end.
 template <class T, int M, bool kNormed, bool kGated>
 __global__ void __launch_bounds__(kThinThreads) thin_kernel(ThinProduct<T> a) {
   constexpr int kPack = Pack<T>::kCount, kAhead = 4, kOutputs = kOutputsOf<kGated>;
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kThinThreads) thin_kernel(ThinProduct<T> a) {
     for (int k = 0; k < kAhead; ++k)
 #pragma unroll
       for (int r = 0; r < kThinRows; ++r) weights[k][r] = place(k) < packs ? stream_pack(rows[r] + place(k) * kPack) : Pack<T>{};
-    if (begin == 0) wait_for_previous();  // what other kernels wrote is read from here on
+    if (begin == 0) wait_for_previous();  // results of other kernels are read from here on
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
       const int at = place(k) * kPack;

@@ -12,7 +12,7 @@ dim3 grid_over(int packs, int64_t rows) {
   return {static_cast<unsigned>(rows), static_cast<unsigned>((packs + kRowThreads - 1) / kRowThreads)};
 }
 
-// One thread per pack of a head's first half, which turns with the pack of its second half.
+// One thread per pack of a head's first half, rotated together with the pack of the second half.
 template <class T>
 __global__ void rope_rows_kernel(const T* from, const float* cos, const float* sin, T* to, int packs, int half_packs,
                                  float direction, int64_t from_stride, int64_t to_stride) {
@@ -82,7 +82,7 @@ at::Tensor rounded_end_to_end(const TensorList& matrices, const std::vector<doub
   for (size_t first = 0; first < matrices.size(); first += Rounding::kMost) {
     const size_t count = std::min<size_t>(Rounding::kMost, matrices.size() - first);
     Rounding parts{};
-    TensorList kept;  // what is not contiguous is copied, and lives until the launch
+    TensorList kept;  // contiguous copies, alive until the launch
     int64_t largest = 0;
     for (size_t i = 0; i < count; ++i) {
       kept.push_back(matrices[first + i].contiguous());

@@ -1,8 +1,8 @@
-// Sixteen bytes at a time between memory and float registers, for every number type of the kernels.
+// 16-byte vector loads and stores to and from float registers, for every dtype of the kernels.
 #pragma once
 #include <ATen/ATen.h>
-#include <c10/cuda/CUDAStream.h>
 #include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAStream.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -14,11 +14,17 @@ __device__ inline float to_float(__nv_bfloat16 x) { return __bfloat162float(x); 
 template <class T>
 __device__ inline T from_float(float x);
 template <>
-__device__ inline float from_float<float>(float x) { return x; }
+__device__ inline float from_float<float>(float x) {
+  return x;
+}
 template <>
-__device__ inline __half from_float<__half>(float x) { return __float2half_rn(x); }
+__device__ inline __half from_float<__half>(float x) {
+  return __float2half_rn(x);
+}
 template <>
-__device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float x) { return __float2bfloat16_rn(x); }
+__device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
+  return __float2bfloat16_rn(x);
+}
 
 // Two numbers rounded by one instruction, the first in the lower half.
 template <class T>
@@ -34,7 +40,7 @@ __device__ inline uint32_t rounded_pair<__half>(float first, float second) {
   return *reinterpret_cast<const uint32_t*>(&pair);
 }
 
-// As many elements as fit sixteen bytes.
+// 16 bytes of elements.
 template <class T>
 struct alignas(16) Pack {
   static constexpr int kCount = 16 / sizeof(T);
@@ -47,7 +53,7 @@ __device__ inline Pack<T> load_pack(const T* from) {
   *reinterpret_cast<uint4*>(&pack) = *reinterpret_cast<const uint4*>(from);
   return pack;
 }
-// Read once and not again: leaves the cache to others.
+// Streaming load: the data is not read again.
 template <class T>
 __device__ inline Pack<T> stream_pack(const T* from) {
   Pack<T> pack;
@@ -77,7 +83,8 @@ __device__ inline PackFloats<__nv_bfloat16> floats_of(const Pack<__nv_bfloat16>&
   PackFloats<__nv_bfloat16> found;
   const auto* pairs = reinterpret_cast<const uint32_t*>(&pack);
 #pragma unroll
-  for (int j = 0; j < 4; ++j) found.values[2 * j] = __uint_as_float(pairs[j] << 16), found.values[2 * j + 1] = __uint_as_float(pairs[j] & 0xffff0000u);
+  for (int j = 0; j < 4; ++j)
+    found.values[2 * j] = __uint_as_float(pairs[j] << 16), found.values[2 * j + 1] = __uint_as_float(pairs[j] & 0xffff0000u);
   return found;
 }
 template <class T>
@@ -94,7 +101,7 @@ __device__ inline Pack<T> rounded_pack(const PackFloats<T>& from) {
   return pack;
 }
 
-// 1 / x within two units in the last place.
+// 1 / x within 2 ulp.
 __device__ inline float quick_reciprocal(float x) {
   float found;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(found) : "f"(x));
@@ -106,7 +113,8 @@ __device__ inline float warp_sum(float value) {
   return value;
 }
 
-// Rows of a block that goes down them: enough blocks to fill the device, and otherwise as many rows as pay for what a block begins with.
+// Rows per block of a kernel that iterates over rows: enough blocks to fill the device, otherwise enough rows to amortize the
+// block's setup.
 inline int tile_for(int rows, int column_blocks, int most, int least) {
   constexpr int kBlocksWanted = 132 * 8;
   int tile = most;
@@ -118,15 +126,23 @@ inline int tile_for(int rows, int column_blocks, int most, int least) {
 template <class Body>
 void with_device_type(at::ScalarType dtype, Body body) {
   switch (dtype) {
-    case at::kFloat: return body(float{});
-    case at::kHalf: return body(__half{});
-    case at::kBFloat16: return body(__nv_bfloat16{});
-    default: TORCH_CHECK(false, "a floating type of the CUDA kernels, not ", dtype);
+    case at::kFloat:
+      return body(float{});
+    case at::kHalf:
+      return body(__half{});
+    case at::kBFloat16:
+      return body(__nv_bfloat16{});
+    default:
+      TORCH_CHECK(false, "a floating type of the CUDA kernels, not ", dtype);
   }
 }
 template <class T>
-const T* data(const at::Tensor& x) { return static_cast<const T*>(x.const_data_ptr()); }
+const T* data(const at::Tensor& x) {
+  return static_cast<const T*>(x.const_data_ptr());
+}
 template <class T>
-T* mutable_data(const at::Tensor& x) { return static_cast<T*>(x.mutable_data_ptr()); }
+T* mutable_data(const at::Tensor& x) {
+  return static_cast<T*>(x.mutable_data_ptr());
+}
 
 }  // namespace hone::ops::cuda
