@@ -2,19 +2,20 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from .errors import UsageError
+from .errors import UsageError, require_type
 from .library import _hone
+from .model import Model
 
 if TYPE_CHECKING:
     import torch
 
     from .device_mesh import DeviceMesh
-    from .model import Model
 
 Row = Mapping[str, Any]
 IGNORE = -100  # the label of a token that is not learned
@@ -42,8 +43,12 @@ class Template:
                  truncation: str = "delete", enable_thinking: bool | None = None) -> None:
         """`model`: one that is loaded, or its name: its weights are not read then. `name`: one of ms-swift's templates, or jinja for the
         model's own; None: the model's usual one. `max_length` None: the model's. `truncation` of longer rows: delete, left, right or split."""
+        require_type(model, (Model, str), "model", "a hone.Model or its name")
         settings = (name, system, max_length, truncation, enable_thinking)
         self._template = _hone.Template.open(model, *settings) if isinstance(model, str) else _hone.Template.make(model._model, *settings)
+
+    def __repr__(self) -> str:
+        return f"Template({self.name!r}, max_length={self.max_length})"
 
     @property
     def name(self) -> str:
@@ -98,17 +103,29 @@ class Dataset:
 
     def __init__(self, data: str | Sequence[str] | Iterable[Row], template: Template, *, seed: int = 42, shuffle: bool = True) -> None:
         """`data`: a dataset's name or several ("train.jsonl#500", "org/name"), or rows. `shuffle` concerns "#500", which draws rows."""
+        require_type(data, Iterable, "data", "files, datasets of a hub, or rows")
+        require_type(template, Template, "template", "a hone.Template: hone.Dataset(data, hone.Template(model))")
         rows: list[Any] = [data] if isinstance(data, str) else list(data)
         if all(isinstance(row, str) for row in rows):
             self._dataset = _hone.Dataset.open(rows, template._template, seed, shuffle)
         else:
             self._dataset = _hone.Dataset.of_rows([json.dumps(row, ensure_ascii=False) for row in rows], template._template)
 
+    def __repr__(self) -> str:
+        return f"Dataset({len(self)} rows)"
+
     def __len__(self) -> int:
         return len(self._dataset)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        """Row `index` as Template.encode returns it."""
+    @overload
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[dict[str, Any]]: ...
+    def __getitem__(self, index: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        """Row `index` as Template.encode returns it; of a slice, a list of them."""
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        index = operator.index(index)  # numpy's integers too
         if index < 0:
             index += len(self)
         if not 0 <= index < len(self):
@@ -169,8 +186,16 @@ class Batch:
         """Rows in this batch."""
         return self._batch.num_samples
 
+    def __repr__(self) -> str:
+        return f"Batch({self.num_samples} rows, {self.cu_seqlens[-1]} tokens, {self.num_targets} targets)"
+
     def __len__(self) -> int:
         return self.num_samples
+
+
+def require_batch(batch: object) -> None:
+    """Raises UsageError unless it is a Batch."""
+    require_type(batch, Batch, "a batch", "a hone.Batch: a DataLoader makes them, or hone.Batch.from_rows(rows)")
 
 
 class DataLoader:
@@ -180,9 +205,15 @@ class DataLoader:
                  rank: int = 0, world_size: int = 1, mesh: DeviceMesh | None = None) -> None:
         """`packing`: none, binpack, sequential, neat …, then a batch is so many packs of the template's max_length. `rank` of `world_size`
         processes gets its share of every epoch; `mesh` says which and how many."""
+        require_type(dataset, Dataset, "dataset", "a hone.Dataset")
+        require_type(batch_size, (int, np.integer), "batch_size", "1 or more")
         if mesh:
             rank, world_size = mesh.data_rank, mesh.data_size
-        self._loader = _hone.DataLoader.make(dataset._dataset, batch_size, shuffle, seed, packing, drop_last, rank, world_size)
+        self._batch_size = batch_size
+        self._loader = _hone.DataLoader.make(dataset._dataset, int(batch_size), shuffle, seed, packing, drop_last, rank, world_size)
+
+    def __repr__(self) -> str:
+        return f"DataLoader({len(self)} batches of {self._batch_size})"
 
     def __len__(self) -> int:
         """Batches of an epoch."""

@@ -61,6 +61,12 @@ def make_error(exit_code: int, message: str, hint: str) -> Error:
     return error
 
 
+def require_type(value: object, kind: type | tuple[type, ...], name: str, expected: str) -> None:
+    """Raises UsageError unless an argument is of the class it must be."""
+    if not isinstance(value, kind):
+        raise UsageError(f"{name} is {value!r:.60} ({type(value).__name__})", f"expected {expected}")
+
+
 def require(holds: bool, name: str, value: object, expected: str) -> None:
     """Raises UsageError unless a setting is what it must be."""
     if not holds:

@@ -9,16 +9,14 @@ import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
 from .data import Template, _ids
-from .errors import Error, NonFiniteError, require
+from .errors import Error, NonFiniteError, UsageError, require, require_type
 from .library import _hone
-
-if TYPE_CHECKING:
-    from .model import Model
+from .model import Model
 
 Prompt = str | Sequence[int] | Sequence[Mapping[str, Any]]
 
@@ -115,6 +113,7 @@ class Sampler:
     def __init__(self, model: Model, template: Template | None = None, *, max_model_len: int = 0, max_num_seqs: int = 256,
                  kv_cache_tokens: int = 0) -> None:
         """`template` None: the model's own. `max_model_len` 0: the model's; `kv_cache_tokens` 0: by the memory there is."""
+        require_type(model, Model, "model", "a hone.Model")
         self.model = model
         self.template = template or Template(model)
         self._engine = _hone.Engine.make(model._model, max_model_len, max_num_seqs, kv_cache_tokens)
@@ -123,8 +122,9 @@ class Sampler:
         self._thread: threading.Thread | None = None  # steps the engine while there is work
         _samplers.add(self)
 
-    def sample(self, prompts: Sequence[Prompt], params: SamplingParams = SamplingParams(), *, adapter: str = "") -> list[Completion]:
-        """Answers in the order of the prompts, `params.n` of each. A prompt is a user's message, a conversation or token ids."""
+    def sample(self, prompts: str | Sequence[Prompt], params: SamplingParams = SamplingParams(), *, adapter: str = "") -> list[Completion]:
+        """Answers in the order of the prompts, `params.n` of each. A prompt is a user's message, a conversation or token ids; a text alone is one
+        prompt."""
         futures = self._submit(prompts, params, adapter)
         try:
             return [future.result() for future in futures]
@@ -132,7 +132,7 @@ class Sampler:
             self._cancel(futures)
             raise
 
-    async def asample(self, prompts: Sequence[Prompt], params: SamplingParams = SamplingParams(), *, adapter: str = "") -> list[Completion]:
+    async def asample(self, prompts: str | Sequence[Prompt], params: SamplingParams = SamplingParams(), *, adapter: str = "") -> list[Completion]:
         """The same for asyncio: callers that wait at the same time are answered together."""
         futures = self._submit(prompts, params, adapter)
         try:
@@ -190,15 +190,18 @@ class Sampler:
         self.close()
 
     def _prompt(self, prompt: Prompt) -> list[int]:
+        if isinstance(prompt, Mapping) or not hasattr(prompt, "__len__"):
+            raise UsageError(f"a prompt is {prompt!r:.60} ({type(prompt).__name__})", "expected a text, a list of messages, or token ids")
         if isinstance(prompt, str) or (len(prompt) and isinstance(prompt[0], Mapping)):
             return self.template.prompt(cast("str | Sequence[Mapping[str, Any]]", prompt))
         return _ids(prompt)
 
-    def _submit(self, prompts: Sequence[Prompt], params: SamplingParams, adapter: str, on_text: Callable[[str], None] | None = None) -> list[concurrent.futures.Future[Completion]]:
+    def _submit(self, prompts: str | Sequence[Prompt], params: SamplingParams, adapter: str, on_text: Callable[[str], None] | None = None) -> list[concurrent.futures.Future[Completion]]:
+        require_type(params, SamplingParams, "params", "hone.SamplingParams")
         settings = asdict(params)
         settings |= {"stop": [*params.stop, *self.template.stop_words], "stop_token_ids": list(params.stop_token_ids),
                      "eos_token_ids": self.template.stop_token_ids, "logprobs": 0 if params.logprobs else None}
-        encoded = [self._prompt(prompt) for prompt in prompts]
+        encoded = [self._prompt(prompt) for prompt in ([prompts] if isinstance(prompts, str) else prompts)]
         futures: list[concurrent.futures.Future[Completion]] = []
         added = []
         with self._lock:

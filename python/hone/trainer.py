@@ -3,19 +3,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .data import Batch, DataLoader
-from .errors import UsageError, require
+from .data import Batch, DataLoader, require_batch
+from .errors import UsageError, require, require_type
 from .library import _hone
+from .model import Model
 
 if TYPE_CHECKING:
     import torch
 
     from .device_mesh import DeviceMesh
-    from .model import Model
 
 
 @dataclass
@@ -49,6 +49,7 @@ class Trainer:
         `lr_scheduler` None: cosine, and constant without `total_steps`. `mesh`: processes that train together; each makes the same calls with
         rows of its own, and losses, gradients and norms are those of all. `freeze_llm`, `freeze_vit` and `freeze_aligner`: parts of a model
         with towers that do not train, as in `hone sft`."""
+        require_type(model, Model, "model", "a hone.Model")
         full = tuner == "full"
         if isinstance(tuner, LoraConfig):
             require(tuner.rank >= 1, "rank", tuner.rank, "1 or more")
@@ -90,6 +91,7 @@ class Trainer:
     def logprobs(self, batch: Batch, temperature: float = 1.0) -> torch.Tensor:
         """log p(target) of every position, float32 [tokens], 0 where there is no target, with a gradient: for a loss of your own, which
         `backward` takes."""
+        require_batch(batch)
         return self._trainer.logprobs(batch._batch, temperature)
 
     def evaluated_logprobs(self, batch: Batch, temperature: float = 1.0) -> torch.Tensor:
@@ -99,6 +101,7 @@ class Trainer:
     def logits(self, batch: Batch, token_ids: torch.Tensor | None = None) -> torch.Tensor:
         """Logits of every position with a gradient, float32 [tokens, vocabulary], or of the tokens that `token_ids` names for each position,
         int64 [tokens, k]: those of the others are never all there. For distillation, and losses that look beyond the targets."""
+        require_batch(batch)
         if token_ids is None:
             return self._trainer.logits(batch._batch)
         return self._trainer.token_logits(batch._batch, token_ids)
@@ -171,7 +174,9 @@ class Trainer:
 
 
 def _batches(batch: Batch | Sequence[Batch]) -> list[Any]:
-    batches = [batch] if isinstance(batch, Batch) else list(batch)
+    batches = [batch] if isinstance(batch, (Batch, Mapping)) or not isinstance(batch, Iterable) else list(batch)
     if not batches:
         raise UsageError("there are no batches", "give one or more")
+    for each in batches:
+        require_batch(each)
     return [each._batch for each in batches]

@@ -125,7 +125,10 @@ def check_template_and_dataset(folder):
     assert model.decode(row["input_ids"][row["labels"] != -100]).startswith("Yes.")
     assert {name: array.tolist() for name, array in template.encode(rows[1]).items()} == {name: array.tolist() for name, array in row.items()}
     raises(IndexError, lambda: dataset[4])
+    assert dataset[np.int64(-3)]["input_ids"].tolist() == row["input_ids"].tolist() and [len(each["labels"]) for each in dataset[1:3]] == [len(dataset[i]["labels"]) for i in (1, 2)]
     loader = hone.DataLoader(dataset, 3, shuffle=False)
+    assert repr(dataset) == "Dataset(4 rows)" and repr(loader) == "DataLoader(2 batches of 3)" and repr(template).startswith("Template('"), (dataset, loader, template)
+    assert re.fullmatch(r"Batch\(1 rows, \d+ tokens, \d+ targets\)", repr(hone.Batch.from_rows([row])))
     assert [len(batch) for batch in loader] == [3, 1] and loader.epoch == 1
     state = loader.state()
     expected = loader.next().input_ids.tolist()
@@ -189,6 +192,12 @@ def check_sampling_follows_training(folder):
         assert np.allclose(logps, answers[0].logprobs, atol=2e-2), (logps, answers[0].logprobs)
         losses_of(trainer, loader, 3)
     assert not np.allclose(before[0].logprobs[:1], after[0].logprobs[:1], atol=1e-4)
+
+
+def check_a_text_alone_is_one_prompt(folder):
+    sampler = hone.Sampler(hone.Model(NANO))
+    params = hone.SamplingParams(max_tokens=2)
+    assert [answer.text for answer in sampler.sample("Who are you?", params)] == [answer.text for answer in sampler.sample(["Who are you?"], params)]
 
 
 def check_prompts_have_log_probabilities(folder):
@@ -289,7 +298,17 @@ def check_errors_have_three_parts(folder):
     raises(hone.UsageError, lambda: hone.Trainer(model, hone.LoraConfig(rank=0)))
     for setting in ({"temperature": -1}, {"top_p": 0}, {"max_tokens": -1}, {"prompt_logprobs": -1}, {"n": 0}, {"seed": -1}):
         raises(hone.UsageError, lambda: hone.SamplingParams(**setting))
+    dataset = hone.Dataset(DEMO, template)
+    sampler = hone.Sampler(model)
+    for wrong in (lambda: hone.Trainer(NANO), lambda: hone.Sampler(NANO), lambda: hone.Template(3), lambda: hone.Dataset(template, DEMO), lambda: hone.Dataset(DEMO, model),
+                  lambda: hone.DataLoader(DEMO, 2), lambda: hone.DataLoader(dataset, "2"), lambda: sampler.chat(None), lambda: sampler.chat({"role": "user", "content": "x"}),
+                  lambda: sampler.sample(["x"], {"temperature": 1})):
+        error = raises(hone.UsageError, wrong)
+        assert " is " in error.message and error.hint.startswith("expected "), str(error)
     trainer = hone.Trainer(model)
+    for wrong in (None, dataset[0], [dataset[0]], "rows"):
+        assert "hone.Batch.from_rows" in raises(hone.UsageError, lambda: trainer.train_step(wrong)).hint
+        assert "hone.Batch.from_rows" in raises(hone.UsageError, lambda: trainer.logprobs(wrong)).hint
     raises(hone.UsageError, trainer.step)
     raises(hone.UsageError, lambda: hone.Trainer(model))
     raises(hone.CheckpointError, lambda: trainer.load(folder))
