@@ -42,6 +42,7 @@ TEST_P(Attention, MatchesItsDefinitionOverPackedSequences) {
   compare(segments_of({5, 129}), {6, 2, 24, 0.2});
   compare(segments_of({40}), {3, 3, 64, 0.125});
   compare(segments_of({401}), {4, 2, 20, 0.25});
+  compare(segments_of({193, 3, 65, 200}), {4, 1, 32, 0.2});  // blocks of 192 keys, tiles of 64 queries, short ones between
 }
 
 TEST_P(Attention, WindowHidesWhatIsOlder) {

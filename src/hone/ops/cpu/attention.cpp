@@ -84,12 +84,16 @@ class Attention : public torch::autograd::Function<Attention> {
     auto q = saved[0].detach(), k = saved[1].detach(), v = saved[2].detach(), out = saved[3].detach(), normalisers = saved[4];
     auto dout = grads[0].contiguous();
     auto dq = at::empty_like(q), dk = at::empty_like(k), dv = at::empty_like(v);
-    std::vector<std::pair<int64_t, int64_t>> short_ones;
+    std::vector<std::pair<int64_t, int64_t>> short_ones, in_panels;
     for (int64_t i = 0; i < segments.count(); ++i) {
       if (segments.length(i) == 0) continue;
       auto [begin, length] = range(segments, i);
       if (length <= kShortSequence && q.scalar_type() == at::kFloat) {
         short_ones.emplace_back(begin, length);
+        continue;
+      }
+      if (has_panel_attention(q)) {
+        in_panels.emplace_back(begin, length);
         continue;
       }
       auto view = view_of(q, k, v, begin, length, shape);
@@ -112,6 +116,7 @@ class Attention : public torch::autograd::Function<Attention> {
                                 .dq = dq.mutable_data_ptr<float>(),
                                 .dk = dk.mutable_data_ptr<float>(),
                                 .dv = dv.mutable_data_ptr<float>()});
+    if (!in_panels.empty()) panel_attention_backward(in_panels, shape, {q, k, v, out, dout, normalisers, dq, dk, dv});
     return {dq, dk, dv, Tensor(), Tensor()};
   }
 

@@ -1,5 +1,5 @@
-// Attention on the CPU, sequence by sequence: libtorch's blocked kernel, or panel_attention.h's forward and short_attention.h's
-// backward pass.
+// Attention on the CPU, sequence by sequence: libtorch's blocked kernel, or panel_attention.h's; short_attention.h's backward
+// pass.
 #pragma once
 #include "hone/ops/attention/attention.h"
 

@@ -19,18 +19,6 @@ namespace {
 constexpr int64_t kQueryTile = 8 * kPanelRows;     // queries of one head at a time
 constexpr int64_t kKeyBlock = 16 * kPanelColumns;  // keys at a time: a tile's scores take 48 KB
 
-KeyRange overlap(KeyRange a, KeyRange b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
-KeyRange hull(KeyRange a, KeyRange b) {
-  if (a.empty()) return b;
-  if (b.empty()) return a;
-  return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
-}
-
-// Both ends grow with the query.
-KeyRange keys_of_rows(const VisibleKeys& visible, int64_t begin, int64_t end) {
-  return hull(visible.of(begin), visible.of(end - 1));
-}
-
 // The keys and values of every head as panels; values are packed per block of keys.
 template <class T>
 class PackedKeysAndValues {

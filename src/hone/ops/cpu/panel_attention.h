@@ -2,6 +2,9 @@
 // scores stay in the L2 cache, masked keys are skipped, 16-bit numbers are widened while packing. The result of a query does
 // not depend on the other queries.
 #pragma once
+#include <utility>
+#include <vector>
+
 #include "hone/ops/attention/attention.h"
 
 namespace hone::ops::cpu {
@@ -12,5 +15,15 @@ bool has_panel_attention(const Tensor& q);
 // head_dim]; the elements of a head are contiguous. `logsumexp`: float32 [heads, queries], contiguous, or undefined.
 void panel_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionShape& shape, const Tensor& out,
                      const Tensor& logsumexp);
+
+// Of packed sequences, contiguous: q, out, dout, dq [T, heads * d], k, v, dk, dv [T, kv_heads * d]. `logsumexp` has [heads,
+// length] of each sequence, one after the other.
+struct AttentionTensors {
+  const Tensor &q, &k, &v, &out, &dout, &logsumexp, &dq, &dk, &dv;
+};
+
+// Writes the gradients of `sequences`, each (first row, length), whose positions are all queries.
+void panel_attention_backward(const std::vector<std::pair<int64_t, int64_t>>& sequences, const AttentionShape& shape,
+                              const AttentionTensors& tensors);
 
 }  // namespace hone::ops::cpu

@@ -22,4 +22,14 @@ struct VisibleKeys {
   }
 };
 
+inline KeyRange overlap(KeyRange a, KeyRange b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
+
+// All keys that the queries [begin, end) attend to. Both ends grow with the query.
+inline KeyRange keys_of_rows(const VisibleKeys& visible, int64_t begin, int64_t end) {
+  const auto first = visible.of(begin), last = visible.of(end - 1);
+  if (first.empty()) return last;
+  if (last.empty()) return first;
+  return {std::min(first.begin, last.begin), std::max(first.end, last.end)};
+}
+
 }  // namespace hone::ops::cpu
