@@ -1,12 +1,13 @@
 """Loads libhone's module beside the torch of this environment."""
 import torch  # before the module, which takes its libraries
 
-from . import _built
+from .errors import UsageError
+from .torch_release import require_release
 
-found = ".".join(torch.__version__.split(".")[:2])
-if found != _built.TORCH:
-    raise ImportError(f"this hone was built with torch {_built.TORCH}, and this environment has {torch.__version__}. "
-                      f"Install torch {_built.TORCH}, or build hone in this environment (pip install . in its sources).")
+try:
+    require_release(torch.__version__)
+except UsageError as problem:
+    raise ImportError(str(problem)) from None
 try:
     from . import _hone as _hone  # for the modules beside this one
 except ImportError as problem:

@@ -3,12 +3,21 @@ import os
 import sys
 from pathlib import Path
 
+from .errors import UsageError
+from .torch_release import installed_release, require_release
+
 FOLDER = Path(__file__).resolve().parent / "bin"
 NAMES = ("hone", "swift", "megatron", "llamafactory-cli", "lmf", "accelerate")
 
 
 def main(name: str = "hone") -> None:
     """Replaces this process by the program under one of its names, with this process's arguments."""
+    try:
+        if found := installed_release(FOLDER.parents[1]):  # where the loader looks for libtorch
+            require_release(found)
+    except UsageError as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        sys.exit(problem.exit_code)
     os.execv(FOLDER / "hone", [name, *sys.argv[1:]])
 
 

@@ -55,10 +55,15 @@ def test_the_program_starts_without_importing_torch(python):
     assert run(python, "-c", code, env=own_environment()).split() == ["False", "False"]
 
 
-def test_another_torch_is_refused(python):
+def test_another_torch_is_refused(python, tmp_path):
     code = "import sys, types; torch = sys.modules['torch'] = types.ModuleType('torch'); torch.__version__ = '1.13.1'; import hone; hone.Model"
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, env=own_environment())
-    assert done.returncode == 1 and "was built with torch" in done.stderr and "has 1.13.1. Install torch" in done.stderr
+    assert done.returncode == 1 and "was built with torch" in done.stderr and "has 1.13.1\n  hint: install torch" in done.stderr
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch/version.py").write_text("__version__ = '1.13.1+cpu'\n")
+    code = f"import hone.program, pathlib; hone.program.FOLDER = pathlib.Path({str(tmp_path)!r}) / 'hone/bin'; hone.program.main()"
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, env=own_environment())
+    assert done.returncode == 2 and done.stderr.startswith("error: this hone was built with torch 2.") and "has 1.13.1+cpu\n  hint: install torch" in done.stderr
 
 
 @pytest.mark.parametrize("name", CHECKS)
