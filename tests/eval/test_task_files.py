@@ -79,7 +79,7 @@ REFUSED = {
     "metric_list: [{metric: chrf}]": "there is no metric chrf",
     "filter_list: [{name: x, filter: [{function: magic}]}]": "there is no filter magic",
     "doc_to_txt: a": "a task has no key doc_to_txt",
-    "doc_to_text: '{{ nothing }}'": "'nothing' is undefined; columns: answer, question, text",
+    "doc_to_text: '{{ nothing }}'": "'nothing' is undefined; columns: question, answer, text",
     "doc_to_text: '{{ question'": "doc_to_text",
     "generation_kwargs: {num_beams: 4}": "num_beams, which is not followed",
     "unsafe_code: true": "runs code",

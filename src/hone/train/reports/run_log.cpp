@@ -1,5 +1,6 @@
 #include "hone/train/reports/run_log.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -173,7 +174,13 @@ void RunLog::publish(const Json& values, const Json& item, const TrainState& sta
 
 std::string compact_line(const Json& values, const TrainState& state, size_t width) {
   static const std::pair<std::string_view, std::string_view> kShort[] = {
-      {"learning_rate", "lr"}, {"grad_norm", "grad"}, {"token_acc", "acc"}};
+      {"learning_rate", "lr"},         {"grad_norm", "grad"},        {"token_acc", "acc"},
+      {"rewards/accuracies", "accuracy"}, {"rewards/margins", "margin"}, {"completions/mean_length", "length"}};
+  // What tells whether a method learns; a terminal has no room for every metric.
+  static constexpr std::string_view kFirst[] = {"loss",           "eval_loss",          "train_loss",      "reward",
+                                                "reward_std",     "objective/scores",   "objective/kl",    "kl",
+                                                "completions/mean_length", "rewards/accuracies", "rewards/margins", "grad_norm",
+                                                "learning_rate"};
   auto line = fmt::format("step {}/{}  epoch {:.2f}", state.global_step, state.max_steps, state.epoch);
   auto add = [&](const std::string& key, const Json& value) {
     if (!value.is_number() || key == "epoch" || key == "total_flos") return;
@@ -186,10 +193,10 @@ std::string compact_line(const Json& values, const TrainState& state, size_t wid
                                           : fmt::format("  {} {:.4g}", name, number);
     if (line.size() + item.size() < width) line += item;
   };
-  for (const char* first : {"loss", "eval_loss", "train_loss", "reward"})
-    if (values.contains(first)) add(first, values[first]);
+  for (auto first : kFirst)
+    if (values.contains(first)) add(std::string(first), values[std::string(first)]);
   for (const auto& [key, value] : values.items())
-    if (key != "loss" && key != "eval_loss" && key != "train_loss" && key != "reward") add(key, value);
+    if (std::ranges::find(kFirst, key) == std::end(kFirst)) add(key, value);
   return line;
 }
 
