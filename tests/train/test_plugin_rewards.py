@@ -116,6 +116,8 @@ def test_what_no_row_is_to_blame_for_ends_the_run(hone, tmp_path, plugin):
     assert done.returncode == 2 and "no plugin registers orms['nosuch']" in done.stderr
     done, _ = ask(hone, tmp_path, plugin, ["plain"], ["x"], python="/no/such/python")
     assert done.returncode == 2 and "--plugin_python" in done.stderr
+    done, _ = ask(hone, tmp_path, plugin, ["plain"], ["x"], python="/bin/false")
+    assert done.returncode == 2 and "it ended with exit code 1" in done.stderr and "--plugin_python" in done.stderr
     (tmp_path / "bad.py").write_text("import no_such_package")
     done, _ = ask(hone, tmp_path, tmp_path / "bad.py", ["plain"], ["x"])
     assert done.returncode == 2 and "No module named 'no_such_package'" in done.stderr

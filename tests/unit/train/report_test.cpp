@@ -189,8 +189,14 @@ TEST(TextScoresWorker, DISABLED_ScoresAFile) {
 TEST(CompactLine, ShowsWhatTellsWhetherAMethodLearns) {
   TrainState state;
   state.global_step = 1, state.max_steps = 4, state.epoch = 0.08;
-  const Json values{{"loss", 0.5},         {"grad_norm", 2.0},           {"learning_rate", 1e-4}, {"clip_ratio/high_max", 0.0},
-                    {"clip_ratio/low", 0.0}, {"completions/mean_length", 12.5}, {"kl", 0.01},            {"reward", 1.0},
+  const Json values{{"loss", 0.5},
+                    {"grad_norm", 2.0},
+                    {"learning_rate", 1e-4},
+                    {"clip_ratio/high_max", 0.0},
+                    {"clip_ratio/low", 0.0},
+                    {"completions/mean_length", 12.5},
+                    {"kl", 0.01},
+                    {"reward", 1.0},
                     {"reward_std", 0.25}};
   EXPECT_EQ(compact_line(values, state, 110),
             "step 1/4  epoch 0.08  loss 0.5  reward 1  reward_std 0.25  kl 0.01  length 12.5  grad 2  lr 1.00e-04");

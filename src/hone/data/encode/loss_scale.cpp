@@ -206,7 +206,7 @@ LossScale::LossScale(const std::string& words) {
       throw UserError(ExitCode::usage, "loss_scale \"" + words + "\": unknown word \"" + word + "\"",
                       "a base (default, last_round, all) and names joined by +: ignore_empty_think, ignore_think_prefix, react, "
                       "hermes, qwen, "
-                      "agentflan, alpha_umi, or one that `external_plugins` register");
+                      "agentflan, alpha_umi, or one that a file of `external_plugins` registers");
     begin = end + 1;
   }
 }

@@ -174,12 +174,22 @@ void RunLog::publish(const Json& values, const Json& item, const TrainState& sta
 
 std::string compact_line(const Json& values, const TrainState& state, size_t width) {
   static const std::pair<std::string_view, std::string_view> kShort[] = {
-      {"learning_rate", "lr"},         {"grad_norm", "grad"},        {"token_acc", "acc"},
-      {"rewards/accuracies", "accuracy"}, {"rewards/margins", "margin"}, {"completions/mean_length", "length"}};
+      {"learning_rate", "lr"},       {"grad_norm", "grad"},
+      {"token_acc", "acc"},          {"rewards/accuracies", "accuracy"},
+      {"rewards/margins", "margin"}, {"completions/mean_length", "length"}};
   // What tells whether a method learns; a terminal has no room for every metric.
-  static constexpr std::string_view kFirst[] = {"loss",           "eval_loss",          "train_loss",      "reward",
-                                                "reward_std",     "objective/scores",   "objective/kl",    "kl",
-                                                "completions/mean_length", "rewards/accuracies", "rewards/margins", "grad_norm",
+  static constexpr std::string_view kFirst[] = {"loss",
+                                                "eval_loss",
+                                                "train_loss",
+                                                "reward",
+                                                "reward_std",
+                                                "objective/scores",
+                                                "objective/kl",
+                                                "kl",
+                                                "completions/mean_length",
+                                                "rewards/accuracies",
+                                                "rewards/margins",
+                                                "grad_norm",
                                                 "learning_rate"};
   auto line = fmt::format("step {}/{}  epoch {:.2f}", state.global_step, state.max_steps, state.epoch);
   auto add = [&](const std::string& key, const Json& value) {

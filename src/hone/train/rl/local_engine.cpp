@@ -130,7 +130,9 @@ class LocalEngine final : public RolloutEngine {
     answer.tokens.insert(answer.tokens.end(), output.tokens.begin(), output.tokens.end());
     answer.text += output.text;
     for (const auto& position : output.logprobs) answer.logprobs.push_back(position.chosen.logprob);
-    if (output.finish == engine::FinishReason::error) throw UserError(ExitCode::failure, "generation failed: " + output.error);
+    if (output.finish == engine::FinishReason::error)
+      throw UserError(output.model_broken ? ExitCode::non_finite : ExitCode::failure, "generation failed: " + output.error,
+                      output.model_broken ? "resume from an earlier checkpoint with a lower `learning_rate`" : "");
     bool at_end = output.stop_token >= 0 && (answer.tokens.empty() || answer.tokens.back() != output.stop_token);
     if (at_end) answer.tokens.push_back(output.stop_token);
     if (at_end && output.eos_logprob) answer.logprobs.push_back(*output.eos_logprob);

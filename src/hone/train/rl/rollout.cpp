@@ -24,9 +24,13 @@ namespace {
 // Room for a full prompt and its completion, up to the model's context length.
 engine::EngineConfig engine_config(const ReinforcementConfig& config, const model::CausalLM& model, int64_t longest_prompt) {
   auto engine = config.engine;
+  const int64_t context = model.config().max_position_embeddings;
+  if (engine.max_model_len <= 0 && longest_prompt + config.sampling.max_tokens > context)
+    log::warn_once(fmt::format("`max_completion_length` {}: the model's context of {} tokens leaves {} after the longest prompt",
+                               config.sampling.max_tokens, context, context - longest_prompt));
   if (engine.max_model_len <= 0)
-    engine.max_model_len = std::min(model.config().max_position_embeddings,
-                                    longest_prompt + TurnLoop::longest_episode(config.turns, config.sampling.max_tokens));
+    engine.max_model_len =
+        std::min(context, longest_prompt + TurnLoop::longest_episode(config.turns, config.sampling.max_tokens));
   return engine;
 }
 

@@ -99,6 +99,7 @@ void PluginWorker::start() {
                     interpreter_advice());
   process_ = started;
   requests_ = std::exchange(to.write, -1), answers_ = std::exchange(from.read, -1);
+  close_end(to.read), close_end(from.write);  // the worker's own: its death closes the pipes
   ::fcntl(requests_, F_SETFL, O_NONBLOCK);
   ++starts_;
   Json first{{"files", config_.files}, {"names", names_}, {"arguments", config_.arguments}};

@@ -42,10 +42,10 @@ std::unique_ptr<TurnScheduler> make_scheduler(const TurnConfig& config) {
     throw UserError(ExitCode::usage, fmt::format("the scheduler {} is not in this version", config.scheduler),
                     "use math_tip_trick, which doubts an answer within one sequence");
   if (!config.plugins.files.empty() || config.scheduler == "openenv_scheduler") return make_plugin_scheduler(config);
-  throw UserError(
-      ExitCode::usage, fmt::format("there is no scheduler called {}", config.scheduler),
-      "expected hermes_tools, react_tools, math_tip_trick, openenv_scheduler, or a name that `external_plugins` register "
-      "(docs/agents.md)");
+  throw UserError(ExitCode::usage, fmt::format("there is no scheduler called {}", config.scheduler),
+                  "expected hermes_tools, react_tools, math_tip_trick, openenv_scheduler, or a name that a file of "
+                  "`external_plugins` registers "
+                  "(docs/agents.md)");
 }
 
 }  // namespace hone::train::rl
