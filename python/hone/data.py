@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from .errors import UsageError, require_type
+from .errors import DataError, UsageError, require_type
 from .library import _hone
 from .model import Model
 
@@ -24,7 +24,7 @@ IGNORE = -100  # the label of a token that is not learned
 def _ids(values: Any) -> list[int]:
     """A list of integers out of a list, a numpy array or a torch tensor."""
     array = np.asarray(values.cpu() if hasattr(values, "cpu") else values)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+    if array.ndim != 1 or (array.size and (array.dtype.kind not in "iu" or array.dtype == np.uint64)):
         raise UsageError(f"token ids are an array of {array.dtype} with {array.ndim} dimensions", "expected a list of integers")
     ids: list[int] = array.tolist()
     return ids
@@ -33,7 +33,23 @@ def _ids(values: Any) -> list[int]:
 def _row(messages: str | Sequence[Mapping[str, Any]] | Row) -> str:
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
-    return json.dumps(messages if isinstance(messages, Mapping) else {"messages": list(messages)}, ensure_ascii=False)
+    return _json(messages if isinstance(messages, Mapping) else {"messages": list(messages)})
+
+
+def _json(row: Any) -> str:
+    try:
+        text = json.dumps(row, ensure_ascii=False, allow_nan=False)
+        text.encode()  # lone surrogates are no text
+    except (TypeError, ValueError) as problem:
+        raise DataError(f"a row cannot be written as JSON: {problem}", 'expected one such as {"messages": [{"role": "user", …}]}') from None
+    return text
+
+
+def _labels(labels: Any) -> list[int]:
+    values = _ids(labels)
+    if wrong := next((label for label in values if label < 0 and label != IGNORE), None):
+        raise DataError(f"a label is {wrong}", f"expected token ids, or {IGNORE} where nothing is learned")
+    return values
 
 
 class Template:
@@ -109,7 +125,7 @@ class Dataset:
         if all(isinstance(row, str) for row in rows):
             self._dataset = _hone.Dataset.open(rows, template._template, seed, shuffle)
         else:
-            self._dataset = _hone.Dataset.of_rows([json.dumps(row, ensure_ascii=False) for row in rows], template._template)
+            self._dataset = _hone.Dataset.of_rows([_json(row) for row in rows], template._template)
 
     def __repr__(self) -> str:
         return f"Dataset({len(self)} rows)"
@@ -145,10 +161,12 @@ class Batch:
         list, a numpy array or a torch tensor, and `media` as Template.encode returns them. Labels stand at their own token: the shift by one
         happens here."""
         encoded = []
-        for row in rows:
+        for number, row in enumerate(rows):
+            if not isinstance(row, Mapping) or "input_ids" not in row:
+                raise DataError(f"row {number} has no input_ids", 'expected rows such as {"input_ids": […], "labels": […]}, as Template.encode makes them')
             ids = _ids(row["input_ids"])
             weights = [] if row.get("weights") is None else [float(weight) for weight in row["weights"]]
-            encoded.append((ids, ids if row.get("labels") is None else _ids(row["labels"]), weights, row.get("media")))
+            encoded.append((ids, ids if row.get("labels") is None else _labels(row["labels"]), weights, row.get("media")))
         return cls(_hone.Batch.make(encoded))
 
     @property

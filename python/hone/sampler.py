@@ -33,7 +33,7 @@ class SamplingParams:
     min_tokens: int = 0
     n: int = 1  # answers of each prompt
     seed: int = 42
-    stop: Sequence[str] = ()
+    stop: str | Sequence[str] = ()
     stop_token_ids: Sequence[int] = ()
     repetition_penalty: float = 1.0
     presence_penalty: float = 0.0
@@ -42,6 +42,8 @@ class SamplingParams:
     prompt_logprobs: int | None = None  # of each token of the prompt and so many of the most likely in its place
 
     def __post_init__(self) -> None:
+        if isinstance(self.stop, str):
+            self.stop = (self.stop,)
         require(self.temperature >= 0, "temperature", self.temperature, "0 or more")
         require(0 < self.top_p <= 1, "top_p", self.top_p, "a number above 0, at most 1")
         require(self.top_k >= 0, "top_k", self.top_k, "0 (all) or more")
@@ -114,6 +116,9 @@ class Sampler:
                  kv_cache_tokens: int = 0) -> None:
         """`template` None: the model's own. `max_model_len` 0: the model's; `kv_cache_tokens` 0: by the memory there is."""
         require_type(model, Model, "model", "a hone.Model")
+        require_type(template, (Template, type(None)), "template", "a hone.Template")
+        for name, value, least in (("max_model_len", max_model_len, 0), ("max_num_seqs", max_num_seqs, 1), ("kv_cache_tokens", kv_cache_tokens, 0)):
+            require(value >= least, name, value, f"{least} or more")
         self.model = model
         self.template = template or Template(model)
         self._engine = _hone.Engine.make(model._model, max_model_len, max_num_seqs, kv_cache_tokens)
@@ -121,6 +126,9 @@ class Sampler:
         self._answers: dict[int, _Answer] = {}
         self._thread: threading.Thread | None = None  # steps the engine while there is work
         _samplers.add(self)
+
+    def __repr__(self) -> str:
+        return f"Sampler({self.model!r}, adapters={self.adapters})"
 
     def sample(self, prompts: str | Sequence[Prompt], params: SamplingParams = SamplingParams(), *, adapter: str = "") -> list[Completion]:
         """Answers in the order of the prompts, `params.n` of each. A prompt is a user's message, a conversation or token ids; a text alone is one

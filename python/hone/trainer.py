@@ -25,13 +25,18 @@ class LoraConfig:
     rank: int = 8
     alpha: float = 32.0
     dropout: float = 0.05
-    target_modules: Sequence[str] = ("all-linear",)
+    target_modules: str | Sequence[str] = ("all-linear",)
     target_parameters: Sequence[str] = ()  # ends of names: weights of all experts, stacked (mlp.experts.down_proj)
     modules_to_save: Sequence[str] = ()
     use_rslora: bool = False
     use_dora: bool = False
     init_weights: str = "true"
     adapters: Sequence[str] = field(default=())  # folders: the last is trained on, those before it are merged
+
+    def __post_init__(self) -> None:
+        for name in ("target_modules", "target_parameters", "modules_to_save", "adapters"):
+            if isinstance(value := getattr(self, name), str):  # one name, as in peft
+                setattr(self, name, (value,))
 
 
 class Trainer:
@@ -52,12 +57,19 @@ class Trainer:
         require_type(model, Model, "model", "a hone.Model")
         full = tuner == "full"
         if isinstance(tuner, LoraConfig):
+            require_type(tuner.rank, int, "rank", "1 or more")
             require(tuner.rank >= 1, "rank", tuner.rank, "1 or more")
+            require(tuner.alpha > 0, "alpha", tuner.alpha, "a number above 0")
             require(0 <= tuner.dropout < 1, "dropout", tuner.dropout, "a number from 0 to below 1")
         elif not full:
             raise UsageError(f"tuner is {tuner!r}", 'expected a LoraConfig or "full"')
         require(learning_rate is None or 0 <= learning_rate < float("inf"), "learning_rate", learning_rate, "a number, 0 or more")
         require(seed >= 0, "seed", seed, "0 or more")
+        for name, beta in (("adam_beta1", adam_beta1), ("adam_beta2", adam_beta2)):
+            require(0 <= beta < 1, name, beta, "a number from 0 to below 1")
+        for name, value in (("adam_epsilon", adam_epsilon), ("weight_decay", weight_decay), ("warmup_steps", warmup_steps)):
+            require(0 <= value < float("inf"), name, value, "a number, 0 or more")
+        require(0 <= warmup_ratio <= 1, "warmup_ratio", warmup_ratio, "a number from 0 to 1")
         if lr_scheduler is None:
             lr_scheduler = "cosine" if total_steps > 0 else "constant"
         if total_steps <= 0 and lr_scheduler not in ("constant", "constant_with_warmup", "inverse_sqrt"):
@@ -92,10 +104,13 @@ class Trainer:
         """log p(target) of every position, float32 [tokens], 0 where there is no target, with a gradient: for a loss of your own, which
         `backward` takes."""
         require_batch(batch)
+        _require_temperature(temperature)
         return self._trainer.logprobs(batch._batch, temperature)
 
     def evaluated_logprobs(self, batch: Batch, temperature: float = 1.0) -> torch.Tensor:
         """The same without gradients and dropout."""
+        require_batch(batch)
+        _require_temperature(temperature)
         return self._trainer.evaluated_logprobs(batch._batch, temperature)
 
     def logits(self, batch: Batch, token_ids: torch.Tensor | None = None) -> torch.Tensor:
@@ -108,11 +123,14 @@ class Trainer:
 
     def base_logprobs(self, batch: Batch, temperature: float = 1.0) -> torch.Tensor:
         """Those of the model beneath the adapter that trains, without gradients: what a reference says."""
+        require_batch(batch)
+        _require_temperature(temperature)
         return self._trainer.base_logprobs(batch._batch, temperature)
 
     def backward(self, loss: torch.Tensor, num_items: float = 1) -> None:
         """Adds the gradients of a loss of your own, out of `logprobs` or `logits`: a sum over `num_items`, by which it is divided with those of
         other calls. Processes that compute the same rows (`sp`, `cp`, `tp`, `pp`) all pass the same loss."""
+        require(0 < num_items < float("inf"), "num_items", num_items, "a number above 0")
         self._trainer.backward(loss, num_items)
 
     def clip_grad_norm(self, max_norm: float = 1.0) -> float:
@@ -121,6 +139,7 @@ class Trainer:
 
     def step(self, learning_rate: float | None = None) -> bool:
         """Updates the weights by the schedule's rate or the one given. False: a gradient is not finite, and nothing changed."""
+        require(learning_rate is None or 0 <= learning_rate < float("inf"), "learning_rate", learning_rate, "a number, 0 or more")
         return self._trainer.step(learning_rate)
 
     def zero_grad(self) -> None:
@@ -171,6 +190,10 @@ class Trainer:
     def load(self, checkpoint: str | os.PathLike[str], loader: DataLoader | None = None) -> None:
         """Continues exactly where a trainer of the same settings was when it saved."""
         self._trainer.load(os.fspath(checkpoint), loader._loader if loader else None)
+
+
+def _require_temperature(temperature: float) -> None:
+    require(0 < temperature < float("inf"), "temperature", temperature, "a number above 0")
 
 
 def _batches(batch: Batch | Sequence[Batch]) -> list[Any]:

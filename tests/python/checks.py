@@ -305,7 +305,22 @@ def check_errors_have_three_parts(folder):
                   lambda: sampler.sample(["x"], {"temperature": 1})):
         error = raises(hone.UsageError, wrong)
         assert " is " in error.message and error.hint.startswith("expected "), str(error)
+    for setting in ({"adam_beta1": 1.0}, {"adam_beta2": 1.0}, {"adam_epsilon": -1.0}, {"weight_decay": float("nan")}, {"warmup_steps": -1}, {"warmup_ratio": 2}, {"tuner": hone.LoraConfig(rank="8")},
+                    {"tuner": hone.LoraConfig(alpha=0)}):
+        raises(hone.UsageError, lambda: hone.Trainer(model, **setting))
+    for setting in ({"max_model_len": -1}, {"max_num_seqs": 0}, {"template": "qwen"}):
+        raises(hone.UsageError, lambda: hone.Sampler(model, **setting))
+    for row in ({"messages": [{"role": "user", "content": b"x"}]}, {"messages": [{"role": "user", "content": float("nan")}]}, {"messages": [{"role": "user", "content": "\ud800"}]}):
+        raises(hone.DataError, lambda: hone.Dataset([row], template))
+    for rows in (["text"], {"input_ids": [1]}, [{"labels": [1]}], [{"input_ids": [1, 2, 3], "labels": [1, -5, 3]}]):
+        raises(hone.DataError, lambda: hone.Batch.from_rows(rows))
+    raises(hone.UsageError, lambda: hone.Batch.from_rows([{"input_ids": [2**63]}]))
+    assert hone.LoraConfig(target_modules="all-linear").target_modules == ("all-linear",) and hone.SamplingParams(stop="end").stop == ("end",)
     trainer = hone.Trainer(model)
+    batch = hone.Batch.from_rows([dataset[0]])
+    for wrong in (lambda: trainer.logprobs(batch, 0), lambda: trainer.base_logprobs(batch, float("nan")), lambda: trainer.backward(trainer.logprobs(batch).sum(), 0),
+                  lambda: trainer.step(float("nan")), lambda: trainer.step(-1.0)):
+        raises(hone.UsageError, wrong)
     for wrong in (None, dataset[0], [dataset[0]], "rows"):
         assert "hone.Batch.from_rows" in raises(hone.UsageError, lambda: trainer.train_step(wrong)).hint
         assert "hone.Batch.from_rows" in raises(hone.UsageError, lambda: trainer.logprobs(wrong)).hint
