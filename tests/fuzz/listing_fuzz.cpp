@@ -2,7 +2,6 @@
 #include <string>
 
 #include "hone/hub/listing.h"
-#include "hone/hub/patterns.h"
 
 using namespace hone::hub;
 

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2] / "src/hone"
 DOORS = {
     "opens files": (r"(?<![\w.>])(?:::open|fopen|freopen|open64|creat)\s*\(|std::(?:basic_)?(?:if|of|f)stream\b", {
         "base/file.cpp": "the door", "io/safetensors.cpp": "weights", "io/safetensors_writer.cpp": "weights", "data/readers/record_file.cpp": "rows",
-        "hub/file_lock.cpp": "a lock needs a descriptor", "hub/partial_file.cpp": "downloads", "parallel/launch/rank_files.cpp": "what ranks leave for their supervisor",
+        "hub/with_curl/download.cpp": "a lock needs a descriptor", "hub/partial_file.cpp": "downloads", "parallel/launch/rank_files.cpp": "what ranks leave for their supervisor",
         "train/reports/event_file.cpp": "TensorBoard", "train/checkpoints/checkpoint.cpp": "syncs its own files", "train/run_lock.cpp": "a lock needs a descriptor",
         "train/checkpoints/node_replication.cpp": "pieces between nodes", "train/rl/completions_log.cpp": "appends and truncates its own log", "data/datasets/write_rows.cpp": "rows it makes",
         "hub/with_curl/http.cpp": "certificates", "parallel/launch/rank_process.cpp": "output of ranks", "device/memory.cpp": "/proc", "base/usable_cores.cpp": "/proc and /sys", "device/inventory.cpp": "/proc and /sys",

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "hone/hub/access.h"
-#include "hone/hub/patterns.h"
+#include "hone/hub/listing.h"
 
 namespace hone::hub {
 

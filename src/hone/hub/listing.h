@@ -49,4 +49,21 @@ inline constexpr size_t kMostModelFiles = 3000;                // ModelScope sil
 // Percent-encoded; `keep_slashes` for the path of an address.
 std::string encoded(std::string_view text, bool keep_slashes);
 
+// Selection of files by shell patterns, as in the hubs' tools, with ms-swift's default exclusions.
+// `*` matches slashes too, as in Python's fnmatch; a pattern that ends in "/" means everything below.
+bool matches(const std::string& pattern, const std::string& path);
+
+struct Patterns {
+  std::vector<std::string> include;  // empty: all
+  std::vector<std::string> exclude;
+};
+
+// Other frameworks' weights, archives, and pickled weights that come with safetensors.
+std::vector<std::string> default_ignore_patterns(const std::vector<RemoteFile>& files, Kind kind);
+// User patterns replace the default ones.
+std::vector<RemoteFile> filter_files(const std::vector<RemoteFile>& files, const Patterns& patterns, Kind kind);
+
+// Whether weights exist only in formats that hone does not read because loading them can execute code.
+bool only_pickled_weights(const std::vector<RemoteFile>& files);
+
 }  // namespace hone::hub

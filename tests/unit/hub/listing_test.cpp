@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "hone/hub/patterns.h"
-
 namespace hone::hub {
 namespace {
 

@@ -2,7 +2,7 @@
 
 #include <ctime>
 
-#include "hone/serve/chat/event_stream.h"
+#include "hone/serve/chat/choices.h"
 #include "hone/serve/chat/length.h"
 #include "hone/serve/chat/running_chat.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "hone/serve/http/signal.h"
-#include "hone/serve/http/trusted_certificates.h"
+#include "hone/serve/http/url.h"
 
 namespace boost::asio::ssl {
 class context;

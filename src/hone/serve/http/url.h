@@ -1,4 +1,4 @@
-// The URL of a server.
+// The URL of a server, and the certificates that a client trusts.
 #pragma once
 #include <string>
 
@@ -12,6 +12,11 @@ struct Url {
   // For OpenAI's API: /v1 is appended to the path unless it ends with it.
   static Url parse_openai(const std::string& text, const char* option);
   std::string authority() const { return host.find(':') == std::string::npos ? host + ":" + port : "[" + host + "]:" + port; }
+};
+
+// PEM files; if empty, this machine's own.
+struct TrustedCertificates {
+  std::string file, folder;
 };
 
 }  // namespace hone::serve

@@ -1,7 +1,7 @@
 #include "hone/serve/openai/chat.h"
 
+#include "hone/serve/chat/choices.h"
 #include "hone/serve/chat/conversation.h"
-#include "hone/serve/chat/event_stream.h"
 #include "hone/serve/chat/running_chat.h"
 #include "hone/serve/http/api_error.h"
 #include "hone/serve/openai/pooling.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "hone/serve/chat/event_stream.h"
+#include "hone/serve/chat/choices.h"
 #include "hone/serve/chat/length.h"
 #include "hone/serve/chat/task.h"
 

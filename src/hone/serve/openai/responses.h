@@ -2,7 +2,6 @@
 // Nothing is stored, so each request contains its full conversation.
 #pragma once
 #include "hone/serve/chat/choices.h"
-#include "hone/serve/chat/event_stream.h"
 #include "hone/serve/chat/task.h"
 
 namespace hone::serve {

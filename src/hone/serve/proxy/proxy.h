@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "hone/serve/http/trusted_certificates.h"
+#include "hone/serve/http/url.h"
 #include "hone/serve/page/page_config.h"
 #include "hone/serve/server.h"
 

@@ -6,7 +6,6 @@
 #include "hone/model/decoder.h"
 #include "hone/train/distributed/parallel_strategy.h"
 #include "hone/train/distributed/sequence_split.h"
-#include "hone/train/losses/sequence_sums.h"
 #include "hone/train/losses/token_logps.h"
 
 namespace hone::train {

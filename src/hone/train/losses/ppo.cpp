@@ -2,7 +2,6 @@
 
 #include "hone/base/error.h"
 #include "hone/train/distributed/sequence_split.h"
-#include "hone/train/losses/sequence_sums.h"
 #include "hone/train/losses/token_logps.h"
 
 namespace hone::train {

@@ -3,7 +3,7 @@
 #include "hone/ops/loss/linear_cross_entropy.h"
 #include "hone/train/distributed/parallel_strategy.h"
 #include "hone/train/distributed/sequence_split.h"
-#include "hone/train/losses/sequence_sums.h"
+#include "hone/train/losses/token_logps.h"
 
 namespace hone::train {
 namespace {

@@ -6,7 +6,7 @@
 #include "hone/model/pooling.h"
 #include "hone/model/value_head.h"
 #include "hone/train/distributed/sequence_split.h"
-#include "hone/train/losses/sequence_sums.h"
+#include "hone/train/losses/token_logps.h"
 
 namespace hone::train {
 namespace {

@@ -1,9 +1,11 @@
 #include "hone/train/losses/token_logps.h"
 
+#include <algorithm>
+
 #include "hone/ops/loss/linear_cross_entropy.h"
+#include "hone/parallel/sequence_parallel.h"
 
 namespace hone::train {
-
 namespace {
 
 int64_t rows_at_once(const model::CausalLM& model) {
@@ -63,6 +65,24 @@ Tensor token_logits(model::CausalLM& model, const Tensor& hidden_th, const Tenso
     parts.push_back(model.logits(hidden_th.narrow(0, begin, length)).gather(1, ids_tk.narrow(0, begin, length)).to(at::kFloat));
   }
   return at::cat(parts);
+}
+
+Tensor sequence_ids(const ops::CuSeqlens& segments, at::Device device) {
+  auto numbers_t = at::empty({segments.total()}, at::kLong);
+  auto* number = numbers_t.mutable_data_ptr<int64_t>();
+  for (int64_t i = 0; i < segments.count(); ++i) number = std::fill_n(number, segments.length(i), i);
+  return numbers_t.to(device);
+}
+
+Tensor sum_by_sequence(const Tensor& values_t, const Tensor& numbers_t, int64_t count) {
+  return at::zeros({count}, values_t.options()).index_add(0, numbers_t, values_t);
+}
+
+void count_once(LossSum& result, const parallel::SequenceParallel* sequence) {
+  if (!sequence || sequence->is_first_rank()) return;
+  result.sum = result.sum - result.sum.detach();
+  for (auto& metric : result.metrics) metric.sum = at::zeros_like(metric.sum), metric.num_items = 0;
+  result.eval_outputs = Tensor();
 }
 
 }  // namespace hone::train

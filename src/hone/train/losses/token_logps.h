@@ -1,6 +1,9 @@
-// Log-probability of each token of a batch.
+// Log-probability of each token of a batch, and sums over sequences.
 #pragma once
+#include "hone/device/tensor.h"
 #include "hone/model/causal_lm.h"
+#include "hone/ops/attention/cu_seqlens.h"
+#include "hone/train/methods/loss.h"
 
 namespace hone::train {
 
@@ -18,5 +21,12 @@ Tensor token_entropies(model::CausalLM& model, const Tensor& hidden_th, const Te
 // Logits of some tokens at every position, float32 [T, K] for ids [T, K], or of all tokens if `ids_tk` is undefined.
 // Differentiable if needed; logits of other tokens exist a few rows at a time.
 Tensor token_logits(model::CausalLM& model, const Tensor& hidden_th, const Tensor& ids_tk);
+
+// Which sequence each token belongs to, int64 [T].
+Tensor sequence_ids(const ops::CuSeqlens& segments, at::Device device);
+// Values of tokens [T] summed over each of `count` sequences, [S].
+Tensor sum_by_sequence(const Tensor& values_t, const Tensor& numbers_t, int64_t count);
+// Ranks that share sequences compute the same loss: the first reports its value, the others keep the gradient of their positions.
+void count_once(LossSum& result, const parallel::SequenceParallel* sequence);
 
 }  // namespace hone::train

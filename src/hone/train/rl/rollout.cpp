@@ -14,7 +14,7 @@
 #include "hone/data/batches/collator.h"
 #include "hone/train/evaluation/evaluation_mode.h"
 #include "hone/train/loop/stop_signal.h"
-#include "hone/train/losses/sequence_sums.h"
+#include "hone/train/losses/token_logps.h"
 #include "hone/train/rl/gather.h"
 #include "hone/train/rl/rewards/model_reward.h"
 

@@ -1,6 +1,6 @@
 #include "hone/train/rl/rollout_correction.h"
 
-#include "hone/train/losses/sequence_sums.h"
+#include "hone/train/losses/token_logps.h"
 
 namespace hone::train {
 namespace {

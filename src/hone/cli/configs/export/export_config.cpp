@@ -1,5 +1,4 @@
-#include "hone/cli/configs/export/export_config.h"
-
+// export and merge-lora: the merged model, with Ollama's Modelfile and files of an extended vocabulary if needed.
 #include <string>
 
 #include "hone/base/file.h"
@@ -11,6 +10,7 @@
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/arguments/output.h"
 #include "hone/cli/commands.h"
+#include "hone/cli/commands/export.h"
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/configs/export/quantize_config.h"
 #include "hone/cli/configs/hub_config.h"
@@ -162,6 +162,41 @@ void write_cached_dataset(const Options& options) {
              opened.validation ? fmt::format(" --cached_val_dataset {}/val", folder.string()) : "");
 }
 
+ExportOptions export_options(const Options& options, bool merge_lora) {
+  const ExportArguments export_args(options);
+  const ModelArguments model_args(options);
+  const OutputArguments output_args(options);
+  ExportOptions job{.merge_lora = merge_lora,
+                    .torch_dtype = dtype_option(ModelArguments(options).torch_dtype),
+                    .exist_ok = *export_args.exist_ok};
+  for (const auto& adapter : *model_args.adapters) job.adapters.emplace_back(adapter);
+  auto model = model_args.model.value_or("");
+  if (model.empty() && merge_lora && !job.adapters.empty()) model = base_of_adapter(job.adapters.front().string());
+  if (!model.empty()) {
+    job.model = hub::locate_model(model, *HubArguments(options).model_revision);
+    job.changes.config = config_changes(options, job.model);
+    job.changes.config.update(task_changes(options, job.model));
+    add_tokens(options, job);
+  }
+  if (output_args.output_dir.has_value()) job.output_dir = *output_args.output_dir;
+  job.max_shard_bytes = static_cast<size_t>(*output_args.max_shard_size);
+  if (!uses_factory_dialect(options))
+    job.finish = [asked = *TemplateArguments(options).template_name, model = job.model,
+                  before = job.finish](const fs::path& folder) {
+      if (before) before(folder);
+      keep_template(asked, model, folder);
+    };
+  job.for_ollama = *export_args.to_ollama;
+  if (*export_args.to_ollama || uses_factory_dialect(options))
+    job.finish = [config = modelfile_config(options), before = job.finish](const fs::path& folder) {
+      if (before) before(folder);
+      write_modelfile(config, folder);
+    };
+  bool factory = options.front_end() == FrontEnd::factory;
+  job.next = fmt::format("{} {}", program_name(options.front_end()), factory ? "chat --model_name_or_path" : "infer --model");
+  return job;
+}
+
 int run_export(const Options& options, bool merge_lora) {
   const ExportArguments args(options);
   if (*args.to_cached_dataset) {
@@ -198,41 +233,6 @@ int run_export(const Options& options, bool merge_lora) {
 }
 
 }  // namespace
-
-ExportOptions export_options(const Options& options, bool merge_lora) {
-  const ExportArguments export_args(options);
-  const ModelArguments model_args(options);
-  const OutputArguments output_args(options);
-  ExportOptions job{.merge_lora = merge_lora,
-                    .torch_dtype = dtype_option(ModelArguments(options).torch_dtype),
-                    .exist_ok = *export_args.exist_ok};
-  for (const auto& adapter : *model_args.adapters) job.adapters.emplace_back(adapter);
-  auto model = model_args.model.value_or("");
-  if (model.empty() && merge_lora && !job.adapters.empty()) model = base_of_adapter(job.adapters.front().string());
-  if (!model.empty()) {
-    job.model = hub::locate_model(model, *HubArguments(options).model_revision);
-    job.changes.config = config_changes(options, job.model);
-    job.changes.config.update(task_changes(options, job.model));
-    add_tokens(options, job);
-  }
-  if (output_args.output_dir.has_value()) job.output_dir = *output_args.output_dir;
-  job.max_shard_bytes = static_cast<size_t>(*output_args.max_shard_size);
-  if (!uses_factory_dialect(options))
-    job.finish = [asked = *TemplateArguments(options).template_name, model = job.model,
-                  before = job.finish](const fs::path& folder) {
-      if (before) before(folder);
-      keep_template(asked, model, folder);
-    };
-  job.for_ollama = *export_args.to_ollama;
-  if (*export_args.to_ollama || uses_factory_dialect(options))
-    job.finish = [config = modelfile_config(options), before = job.finish](const fs::path& folder) {
-      if (before) before(folder);
-      write_modelfile(config, folder);
-    };
-  bool factory = options.front_end() == FrontEnd::factory;
-  job.next = fmt::format("{} {}", program_name(options.front_end()), factory ? "chat --model_name_or_path" : "infer --model");
-  return job;
-}
 
 // LLaMA-Factory's export always merges the given adapters.
 int export_command(const Options& options) {
