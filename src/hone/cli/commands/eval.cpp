@@ -59,12 +59,13 @@ class LoadedModel final : public eval::Model {
   std::unique_ptr<eval::Model> model_;
 };
 
-// An engine with replicas reads a copy of the options, and what it read was not given in vain.
+// An engine with replicas reads a copy of the options: what it read counts as read.
 std::unique_ptr<eval::Model> load_with_replicas(const Options& options) {
   const auto with = with_replicas(options);
   auto model = std::make_unique<LoadedModel>(with);
-  for (const auto* setting : with.in_order())
-    if (setting->read) options.setting(setting->option->name).read = true;
+  const auto used = with.in_order(), given = options.in_order();  // the same options in the same order
+  for (size_t i = 0; i < used.size(); ++i)
+    if (used[i]->read) given[i]->read = true;
   return model;
 }
 
