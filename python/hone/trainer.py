@@ -130,7 +130,7 @@ class Trainer:
     def backward(self, loss: torch.Tensor, num_items: float = 1) -> None:
         """Adds the gradients of a loss of your own, out of `logprobs` or `logits`: a sum over `num_items`, by which it is divided with those of
         other calls. Processes that compute the same rows (`sp`, `cp`, `tp`, `pp`) all pass the same loss."""
-        require(0 < num_items < float("inf"), "num_items", num_items, "a number above 0")
+        require(0 <= num_items < float("inf"), "num_items", num_items, "a number, 0 or more")  # 0: this process has no rows
         self._trainer.backward(loss, num_items)
 
     def clip_grad_norm(self, max_norm: float = 1.0) -> float:

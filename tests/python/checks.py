@@ -318,7 +318,7 @@ def check_errors_have_three_parts(folder):
     assert hone.LoraConfig(target_modules="all-linear").target_modules == ("all-linear",) and hone.SamplingParams(stop="end").stop == ("end",)
     trainer = hone.Trainer(model)
     batch = hone.Batch.from_rows([dataset[0]])
-    for wrong in (lambda: trainer.logprobs(batch, 0), lambda: trainer.base_logprobs(batch, float("nan")), lambda: trainer.backward(trainer.logprobs(batch).sum(), 0),
+    for wrong in (lambda: trainer.logprobs(batch, 0), lambda: trainer.base_logprobs(batch, float("nan")), lambda: trainer.backward(trainer.logprobs(batch).sum(), -1),
                   lambda: trainer.step(float("nan")), lambda: trainer.step(-1.0)):
         raises(hone.UsageError, wrong)
     for wrong in (None, dataset[0], [dataset[0]], "rows"):
