@@ -60,6 +60,13 @@ def test_folders_introduce_themselves():
             assert len(readme.read_text().splitlines()) <= 10, folder
 
 
+def test_readmes_name_files_that_exist():
+    names = {f.name for f in ROOT.glob("src/**/*")} | {f.name for folder in ("tests", "docs", "tools") for f in (ROOT / folder).rglob("*")}
+    wrong = [f"{readme.relative_to(ROOT)}: {name}" for readme in ROOT.glob("src/**/README.md")
+             for name in re.findall(r"`(?:[\w.-]+/)*([\w-]+[.](?:h|cpp|cuh?|py|md))`", readme.read_text()) if name not in names]
+    assert not wrong, wrong
+
+
 def test_folders_have_at_most_forty_files():
     wrong = {str(folder.relative_to(ROOT)): count for folder in (ROOT / "src").rglob("*")
              if folder.is_dir() and (count := sum(f.is_file() for f in folder.iterdir())) > 40}
