@@ -253,6 +253,11 @@ def test_tags_and_images_must_agree_as_the_peer_says(folder, tmp_path):
     assert done.returncode == 3 and "0 tags <image> for 1 images" in done.stderr
     _, batch = trace(folder, tmp_path, [row], template="qwen2_vl")  # ms-swift puts the tag before the first message
     assert len(batch["rows"]) == 4
+    unnamed = {"messages": [{"role": "user", "content": "<image>What?"}, {"role": "assistant", "content": "a"}], "image_path": str(tmp_path / "a.png")}
+    done, _ = trace(folder, tmp_path, [unnamed], dialect="factory", template="qwen2_vl")
+    assert done.returncode == 3 and "1 tags <image> for 0 images" in done.stderr
+    done = trace(folder, tmp_path, [unnamed], template="qwen2_vl")[0]  # ms-swift leaves it in the text
+    assert done.returncode == 0 and 'those left over stay text; images are read from the column "images"' in done.stderr
 
 
 def test_a_text_that_spells_the_placeholder_is_refused(folder, tmp_path):

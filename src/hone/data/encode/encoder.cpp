@@ -1,6 +1,7 @@
 #include "hone/data/encode/encoder.h"
 
 #include <algorithm>
+#include <array>
 
 #include "hone/base/edit_distance.h"
 #include "hone/base/file.h"
@@ -188,6 +189,15 @@ auto guarded(const Conversation& conversation, Encode encode) -> Result<decltype
   }
 }
 
+bool spells_media_tag(const Conversation& conversation) {
+  const auto& tags = conversation.tags;
+  auto spells = [&](const Message& message) {
+    return std::ranges::any_of(std::array{&tags.image, &tags.video, &tags.audio},
+                               [&](const std::string* tag) { return message.content.find(*tag) != std::string::npos; });
+  };
+  return std::ranges::any_of(conversation.messages, spells) || std::ranges::any_of(conversation.rejected, spells);
+}
+
 }  // namespace
 
 // Without the media it refers to, a row would train on responses about unseen content.
@@ -373,7 +383,7 @@ Result<std::vector<Sample>> Encoder::encode_split(const Conversation& conversati
   auto media = plan(conversation);
   if (!media) return Error{media.error()};
   auto whole = guarded(conversation, [&] {
-    if (media->empty()) {
+    if (media->empty() && !(pictures_ && spells_media_tag(conversation))) {
       auto sample = encode_untruncated(conversation);
       place({}, *media, sample);
       return sample;
@@ -427,8 +437,9 @@ Result<std::pair<Sample, Sample>> Encoder::encode_pair(const Conversation& conve
   if (!media) return Error{media.error()};
   auto pair = guarded(conversation, [&] {
     MarkedConversation row;
-    if (!media->empty()) row = marked(conversation, *media);
-    auto both = encode_untruncated_pair(media->empty() ? conversation : row.conversation);
+    const bool is_marked = !media->empty() || (pictures_ && spells_media_tag(conversation));
+    if (is_marked) row = marked(conversation, *media);
+    auto both = encode_untruncated_pair(is_marked ? row.conversation : conversation);
     place(std::move(row.pictures), *media, both.first);
     place(std::move(row.rejected), *media, both.second);
     return both;
