@@ -56,13 +56,13 @@ ModelLoop::Announcement::Announcement(ModelLoop& loop) : loop_(loop) {
 void ModelLoop::Announcement::name_run(const std::string& run) {
   std::lock_guard lock(loop_.mutex_);
   loop_.announced_[this] = run;
-  loop_.ready_.notify_one();
+  if (loop_.holds_) loop_.ready_.notify_one();
 }
 
 ModelLoop::Announcement::~Announcement() {
   std::lock_guard lock(loop_.mutex_);
   loop_.announced_.erase(this);
-  loop_.ready_.notify_one();
+  if (loop_.holds_) loop_.ready_.notify_one();
 }
 
 // Without a timeout the thread only checks for work.
@@ -150,8 +150,10 @@ void ModelLoop::wait_for_announced(std::unique_lock<std::mutex>& lock) {
   };
   if (have_come()) return;
   const auto began = Steady::now();
+  holds_ = true;
   ready_.wait_until(lock, began + kLongestHold,
                     [&] { return stopping_ || !commands_.empty() || engine_.has_turn() || have_come(); });
+  holds_ = false;
   stats_.hold_seconds += seconds_since(began);
 }
 

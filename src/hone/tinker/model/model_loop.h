@@ -145,6 +145,7 @@ class ModelLoop {
   std::deque<std::function<void()>> commands_;
   std::map<std::string, Line> lines_;                     // by run
   std::map<const Announcement*, std::string> announced_;  // with their runs; "": not known yet
+  bool holds_ = false;                                    // for announced requests
   uint64_t turns_ = 0;
   Stats stats_;
   bool stopping_ = false;
