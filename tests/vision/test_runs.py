@@ -1,6 +1,7 @@
 """Runs with images: processes with and without images, adapters through PEFT, generation compared with transformers."""
 import json
 import re
+import subprocess
 
 import peft
 import pytest
@@ -12,7 +13,7 @@ from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImagePr
 from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
-from media_runs import run, sft, swift, write_rows
+from media_runs import HONE, run, sft, swift, write_rows
 from vision_models import GEMMA_PROCESSOR, INTERN_PROCESSOR, as_hub_experts, write_vision_model
 
 COLOURS = {"red": (220, 30, 30), "green": (30, 170, 40), "blue": (30, 60, 220)}
@@ -153,3 +154,19 @@ def test_answers_are_transformers(models, tmp_path, family):
         inputs = asked(family, row, tokenizer, model.config.image_token_id)
         said = model.generate(**inputs, max_new_tokens=8, do_sample=False, eos_token_id=ends)[0, inputs["input_ids"].shape[1]:]
         assert json.loads(line)["response"] == tokenizer.decode(said, skip_special_tokens=True)
+
+
+def test_the_terminal_asks_for_pictures_and_a_dataset_skips_bad_ones(models, tmp_path):
+    folder, _, rows = models("qwen2_5_vl")
+    row = next(row for row in rows if len(row.get("images", [])) == 1)
+    question, (image,) = row["messages"][0]["content"], row["images"]
+    write_rows(tmp_path / "rows.jsonl", [{**row, "images": ["/nowhere.png"]}, row])
+    settings = ["--model", folder, "--max_new_tokens", 8, "--temperature", 0, "--torch_dtype", "float32"]
+    command = [HONE.with_name("swift"), "infer", *map(str, settings)]
+    done = subprocess.run([*command, "--val_dataset", tmp_path / "rows.jsonl", "--result_path", tmp_path / "out.jsonl"], capture_output=True, text=True)
+    assert done.returncode == 3 and "rows.jsonl:1: media: image /nowhere.png: no such file" in done.stderr
+    (line,) = (tmp_path / "out.jsonl").read_text().splitlines()
+    typed = f"{question}\n/nowhere.png\n{question}\n{image}\nexit\n"
+    done = subprocess.run(command, input=typed.encode(), capture_output=True)  # bytes: an untrained model may write any line end
+    assert done.returncode == 0 and done.stdout.count(b"Input an image path or URL <<< ") == 2 and b"no such file" in done.stdout
+    assert json.loads(line)["response"].encode() in done.stdout.split(image.encode())[1]

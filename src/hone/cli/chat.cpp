@@ -123,8 +123,23 @@ class Chat {
     now_ = start_;
   }
 
+  // A path or an address for every tag of a medium, in the order of the text, as ms-swift asks for them. False at the end of
+  // input.
+  bool read_media(const std::string& text) {
+    for (size_t at = text.find('<'); at != text.npos; at = text.find('<', at + 1))
+      for (const auto& kind : manner_.media) {
+        if (text.compare(at, kind.size() + 2, "<" + kind + ">") != 0) continue;
+        const auto source = read_line(fmt::format("Input {} {} path or URL <<< ", kind == "video" ? "a" : "an", kind));
+        if (!source) return false;
+        (kind == "image" ? now_.images : kind == "video" ? now_.videos : now_.audios).push_back(trimmed(*source));
+      }
+    return true;
+  }
+
   void take_turn(std::string input) {
+    const auto before = now_;
     bool tool = input.starts_with("tool:");
+    if (!read_media(input)) return void(now_ = before);
     now_.messages.push_back({.role = tool ? "tool" : "user", .content = tool ? input.substr(5) : std::move(input)});
     fmt::print("{}", terminal::styled(manner_.answer_prefix, terminal::Style::bold));
     auto show = [](std::string_view piece) {
@@ -136,7 +151,7 @@ class Chat {
       now_.messages.push_back({.role = "assistant", .content = std::move(text)});
     } catch (const UserError& problem) {
       fmt::print("\n{}", terminal::styled(problem.what(), terminal::Style::red));
-      now_.messages.pop_back();
+      now_ = before;
     }
     fmt::print("\n{}", manner_.separator);
   }

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "hone/data/conversation.h"
 
@@ -10,9 +11,10 @@ namespace hone::cli {
 // The appearance of a front end's chat and its commands.
 struct ChatStyle {
   std::string prompt, multi_line_prompt, system_prompt;
-  std::string answer_prefix;  // "Assistant: "
-  std::string separator;      // printed after a response
-  std::string words;          // available commands: printed at the start on a terminal, and by /help
+  std::string answer_prefix;            // "Assistant: "
+  std::string separator;                // printed after a response
+  std::string words;                    // available commands: printed at the start on a terminal, and by /help
+  std::vector<std::string> media = {};  // "image", "video", "audio": each tag <image> in a line asks for a file
 };
 ChatStyle swift_manner();    // <<<
 ChatStyle factory_manner();  // User: / Assistant:

@@ -23,18 +23,30 @@ namespace {
 
 using data::Conversation;
 
+// What the model takes besides text.
+std::vector<std::string> media_kinds(const data::Encoder& encoder) {
+  std::vector<std::string> kinds;
+  if (encoder.pictures()) kinds.push_back("image");
+  if (encoder.pictures() && encoder.pictures()->video_pad >= 0) kinds.push_back("video");
+  if (encoder.sounds()) kinds.push_back("audio");
+  return kinds;
+}
+
 int run_chat(const GenerationArguments& args, ReplyGenerator& answerer) {
   bool stream = !args.stream.has_value() || *args.stream;
   auto answer = [&](const Conversation& conversation, const std::function<void(std::string_view)>& show) {
     auto on_text = [&](size_t, std::string_view piece) {
       if (stream) show(piece);
     };
-    auto reply = engine::generate(answerer.engine(), {answerer.request_for(conversation)}, on_text)[0];
+    auto request = answerer.request_for(conversation).or_throw(ExitCode::bad_data, "prompt");
+    auto reply = engine::generate(answerer.engine(), {std::move(request)}, on_text)[0];
     if (!stream) show(reply.text);
     if (!reply.error.empty()) log::warning("no answer: {}", reply.error);
     return reply.text;
   };
-  return chat(args.uses_factory_dialect() ? factory_manner() : swift_manner(), {}, answer);
+  auto style = args.uses_factory_dialect() ? factory_manner() : swift_manner();
+  style.media = media_kinds(*answerer.encoder());
+  return chat(style, {}, answer);
 }
 
 // The last response of a row is the reference; everything before it is the prompt.
@@ -135,13 +147,15 @@ int run_batch(const Options& options, ReplyGenerator& answerer, const data::Conv
     std::vector<engine::Request> requests;
     for (int64_t i = first; i < std::min(first + at_a_time, count); ++i) {
       auto row = rows.at(i);
-      if (!row) {
-        report.bad_row(row.error());
+      auto reference = row ? take_reference(*row) : "";
+      auto request = row ? answerer.request_for(*row, static_cast<uint64_t>(i)) : Result<engine::Request>(Error{row.error()});
+      if (!request) {
+        report.bad_row(request.error());
         ++skipped, ++done;
         continue;
       }
-      references.push_back(take_reference(*row));
-      requests.push_back(answerer.request_for(*row, static_cast<uint64_t>(i)));
+      references.push_back(std::move(reference));
+      requests.push_back(std::move(*request));
       prompt_tokens += static_cast<int64_t>(requests.back().prompt.size());
       questions.push_back(std::move(*row));
     }

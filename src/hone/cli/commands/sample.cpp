@@ -118,7 +118,8 @@ eval::AnswerRows engine_answers(const AnswerConfig& config, std::shared_ptr<Repl
     for (size_t i = 0; i < questions.size(); ++i)
       for (size_t j = 0; j < count; ++j) {
         auto number = (static_cast<uint64_t>(first) + i) * count + j;
-        requests.push_back(generator->request_for(with_system(questions[i], config), number));
+        requests.push_back(
+            generator->request_for(with_system(questions[i], config), number).or_throw(ExitCode::bad_data, "prompt"));
         if (!config.temperature) requests.back().sampling.temperature = 1;  // ms-swift's default
       }
     auto done = engine::generate(generator->engine(), std::move(requests));

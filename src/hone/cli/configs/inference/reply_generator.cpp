@@ -8,6 +8,7 @@
 #include "hone/cli/configs/model_config.h"
 #include "hone/cli/hub_options.h"
 #include "hone/data/batches/image_batch.h"
+#include "hone/data/row_report.h"
 #include "hone/engine/prompt_images.h"
 #include "hone/tuner/adapter.h"
 
@@ -47,18 +48,18 @@ ReplyGenerator::ReplyGenerator(const Options& options)
   engine_ = std::make_unique<engine::Engine>(copies_.replicas(), tokenizer_, config);
 }
 
-engine::Request ReplyGenerator::request_for(const data::Conversation& conversation, uint64_t index) const {
+Result<engine::Request> ReplyGenerator::request_for(const data::Conversation& conversation, uint64_t index) const {
   std::vector<data::Picture> pictures;
   std::vector<data::Sound> sounds;
-  engine::Request request{
-      .prompt = encoder_->encode_prompt(conversation, &pictures, &sounds).or_throw(ExitCode::bad_data, "prompt"),
-      .sampling = sampling_};
+  auto prompt = encoder_->encode_prompt(conversation, &pictures, &sounds);
+  if (!prompt) return Error{prompt.error()};
+  engine::Request request{.prompt = std::move(*prompt), .sampling = sampling_};
   if (!pictures.empty() || !sounds.empty()) {
-    auto batch =
-        data::prompt_batch(request.prompt, std::move(pictures), std::move(sounds)).or_throw(ExitCode::bad_data, "prompt");
-    request.images = engine::PromptImages::make({batch.images.patches_pr, std::move(batch.images.grids), batch.images.rows_n},
-                                                batch.positions_t,
-                                                {batch.audio.frames_fm, std::move(batch.audio.lengths), batch.audio.rows_n});
+    auto batch = data::prompt_batch(request.prompt, std::move(pictures), std::move(sounds));
+    if (!batch) return data::row_error(data::RowProblem::media, conversation.origin.str(), batch.error());
+    request.images = engine::PromptImages::make({batch->images.patches_pr, std::move(batch->images.grids), batch->images.rows_n},
+                                                batch->positions_t,
+                                                {batch->audio.frames_fm, std::move(batch->audio.lengths), batch->audio.rows_n});
   }
   request.sampling.seed = engine::seed_of(sampling_.seed, index);
   return request;

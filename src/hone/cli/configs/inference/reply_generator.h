@@ -14,8 +14,8 @@ class ReplyGenerator {
  public:
   explicit ReplyGenerator(const Options& options);
 
-  // `index` separates the random streams of several completions.
-  engine::Request request_for(const data::Conversation& conversation, uint64_t index = 0) const;
+  // `index` separates the random streams of several completions. Errors are those of the row.
+  Result<engine::Request> request_for(const data::Conversation& conversation, uint64_t index = 0) const;
 
   engine::Engine& engine() { return *engine_; }
   const std::shared_ptr<const text::Tokenizer>& tokenizer() const { return tokenizer_; }
