@@ -1,7 +1,6 @@
 #include "hone/tinker/model/model_loop.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "hone/base/log.h"
 #include "hone/tinker/model/forward_batch.h"
@@ -15,9 +14,9 @@ constexpr std::chrono::milliseconds kSamplingShare{50};  // while training waits
 constexpr std::chrono::milliseconds kLongestHold{20};    // a few commits to disk
 constexpr std::chrono::seconds kBeforeRetry{2};
 
-double seconds_since(Steady::time_point began) { return std::chrono::duration<double>(Steady::now() - began).count(); }
-
 }  // namespace
+
+double seconds_since(Steady::time_point began) { return std::chrono::duration<double>(Steady::now() - began).count(); }
 
 std::string future_id(const std::string& run, int64_t seq) { return fmt::format("{}:{}", run, seq); }
 

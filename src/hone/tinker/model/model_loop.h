@@ -1,5 +1,6 @@
 // The thread that owns the model: training requests in order, several runs per pass, and engine steps in between.
 #pragma once
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <list>
@@ -30,6 +31,7 @@ struct ModelConfig {
 };
 
 std::string future_id(const std::string& run, int64_t seq);
+double seconds_since(std::chrono::steady_clock::time_point began);
 
 class ModelLoop {
  public:
@@ -61,9 +63,9 @@ class ModelLoop {
   struct Stats {
     size_t waiting_requests = 0, waiting_runs = 0, resident_runs = 0;
     int64_t requests_done = 0, requests_failed = 0, optim_steps = 0, passes = 0, runs_in_passes = 0, tokens = 0;
-    double seconds = 0;  // of passes
-    double optim_seconds = 0, commit_seconds = 0,
-           hold_seconds = 0;  // of steps, of writing results, of waiting for announced ones
+    double seconds = 0;                            // of passes
+    double optim_seconds = 0, commit_seconds = 0;  // of steps, of writing results
+    double hold_seconds = 0;                       // of waiting for announced requests
   };
   Stats stats();
 

@@ -12,8 +12,6 @@ namespace hone::tinker {
 namespace {
 
 using Steady = std::chrono::steady_clock;
-double seconds_from(Steady::time_point began) { return std::chrono::duration<double>(Steady::now() - began).count(); }
-
 constexpr std::chrono::milliseconds kLongestWait{50};  // of a request that is done for the others of its round
 constexpr const char* kServersFault = "internal error; see the server's log";
 
@@ -72,7 +70,7 @@ void ModelLoop::start(const Turn& turn, std::list<Forward>& forwards, std::vecto
     joins = true;
     return {};
   });
-  const double seconds = seconds_from(began);
+  const double seconds = seconds_since(began);
   if (request->kind == "optim_step") add_seconds(&Stats::optim_seconds, seconds);
   if (!joins) computed.push_back(computed_request(turn, *request, std::move(outcome), seconds));
 }
@@ -85,7 +83,7 @@ void ModelLoop::compute(std::list<Forward>& forwards) {
     const auto began = Steady::now();
     try {
       more = batch.step();
-      note_pass(batch, seconds_from(began));
+      note_pass(batch, seconds_since(began));
     } catch (const std::exception& problem) {
       log::error("a pass over the data of {} runs: {}", batch.in_pass().size(), problem.what());
       for (auto* task : batch.in_pass()) task->fail(kServersFault, false);
@@ -155,7 +153,7 @@ void ModelLoop::finish(std::vector<Computed> computed) {
   const auto began = Steady::now();
   try {
     store_.finish_requests(rows);
-    add_seconds(&Stats::commit_seconds, seconds_from(began));
+    add_seconds(&Stats::commit_seconds, seconds_since(began));
   } catch (const std::exception& problem) {
     retry(turns, problem.what());
     return;
