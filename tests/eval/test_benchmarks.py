@@ -48,11 +48,30 @@ def folders(tmp_path_factory):
     (root / "general_qa").mkdir()
     write_rows(root / "general_qa/own.jsonl", [{"query": "Who are you?", "response": "I am a small model."}, {"query": "Hello", "response": "Hello!"}])
     write_csv(root / "general_mcq/own_val.csv", [[0, "Which is a number?", "tea", "seven", "B"]], ["id", "question", "A", "B", "answer"])
+    for part, right in (("ARC-Challenge", "B"), ("ARC-Easy", "2")):  # some of the authors' labels are numbers
+        labels = list(LETTERS) if right == "B" else ["1", "2", "3", "4"]
+        (root / "arc" / part).mkdir(parents=True)
+        write_rows(root / "arc" / part / "test.jsonl", [{"question": "Which is hot?", "choices": {"text": ["ice", "fire", "snow", "rain"], "label": labels}, "answerKey": right}] * 3)
     return root
 
 
 def args_for(folders, *names, **more):
     return json.dumps({name: {"local_path": str(folders / name), **more} for name in names})
+
+
+def test_arc_by_opencompass_names(folders, tmp_path, swift):
+    """The command of ms-swift's README, `--eval_backend OpenCompass --eval_dataset ARC_c`: one part, the other, and both."""
+    scores = {}
+    for name, settings in (("ARC_c", ["--eval_backend", "OpenCompass", "--infer_backend", "lmdeploy"]), ("ARC_e", []), ("arc", [])):
+        done = swift("eval", "--model", NANO, "--eval_dataset", name, "--dataset_args", json.dumps({name: {"local_path": str(folders / "arc")}}), *settings,
+                     "--eval_output_dir", tmp_path / name, "--result_path", tmp_path / "results.jsonl")
+        assert done.returncode == 0, done.stderr
+        assert ("OpenCompass" in done.stderr) == bool(settings) and "had no effect" not in done.stderr
+        scores[name] = {task: result for task, result in results_of(tmp_path / name)["results"].items() if task != name}
+    assert list(scores["ARC_c"]) == ["ARC_c_ARC-Challenge"] and list(scores["ARC_e"]) == ["ARC_e_ARC-Easy"] and len(scores["arc"]) == 2
+    assert scores["ARC_c"]["ARC_c_ARC-Challenge"]["acc,none"] == scores["arc"]["arc_ARC-Challenge"]["acc,none"]
+    done = swift("eval", "--model", NANO, "--eval_backend", "VLMEvalKit", "--eval_dataset", "MMMU_DEV_VAL")
+    assert done.returncode == 2 and "benchmarks with images" in done.stderr
 
 
 def test_known_benchmarks_run_over_their_own_files(folders, tmp_path, swift):

@@ -11,7 +11,20 @@ namespace {
 struct Benchmark {
   std::string_view name, dataset, settings;
   bool has_subjects;
+  std::string_view only_subject = {};  // empty: all that the files have
 };
+
+constexpr std::string_view kArc = R"y(
+output_type: multiple_choice
+training_split: train
+validation_split: validation
+test_split: test
+doc_to_text: "Question: {{question}}\nAnswer:"
+doc_to_target: "{{choices.label.index(answerKey)}}"
+doc_to_choice: "{{choices.text}}"
+metric_list: [{metric: acc}, {metric: acc_norm}]
+metadata: {version: 1.0}
+)y";
 
 // Prompts are those of lm-evaluation-harness's tasks of the same name; rows may come from the hubs' or the authors' own files.
 constexpr Benchmark kBenchmarks[] = {
@@ -83,18 +96,9 @@ num_fewshot: 0
 metadata: {version: 3.0}
 )y",
      true},
-    {"arc", "allenai/ai2_arc", R"y(
-output_type: multiple_choice
-training_split: train
-validation_split: validation
-test_split: test
-doc_to_text: "Question: {{question}}\nAnswer:"
-doc_to_target: "{{choices.label.index(answerKey)}}"
-doc_to_choice: "{{choices.text}}"
-metric_list: [{metric: acc}, {metric: acc_norm}]
-metadata: {version: 1.0}
-)y",
-     true},
+    {"arc", "allenai/ai2_arc", kArc, true},
+    {"ARC_c", "allenai/ai2_arc", kArc, true, "ARC-Challenge"},  // OpenCompass's names
+    {"ARC_e", "allenai/ai2_arc", kArc, true, "ARC-Easy"},
     {"math_500", "HuggingFaceH4/MATH-500", R"y(
 output_type: generate_until
 test_split: test
@@ -143,6 +147,7 @@ struct DatasetArgs {
 
 DatasetArgs dataset_args(const Benchmark& benchmark, const TaskSource& source) try {
   DatasetArgs args{.path = std::string(benchmark.dataset), .subsets = {}, .num_fewshot = {}};
+  if (!benchmark.only_subject.empty()) args.subsets.emplace_back(benchmark.only_subject);
   auto given = source.dataset_args.value(std::string(benchmark.name), Json::object());
   for (const auto& [key, value] : given.items()) {
     if (key == "local_path" || key == "dataset_id")

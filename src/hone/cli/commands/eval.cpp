@@ -147,9 +147,11 @@ void write_report(const fs::path& folder, const Options& options, const std::vec
 int eval_command(const Options& options) {
   const EvalArguments args(options);
   if (args.eval_task.has_value()) return run_factory(options);
-  if (*args.eval_backend != "Native")
-    throw UserError(ExitCode::usage, fmt::format("--eval_backend {} is a library of its own", *args.eval_backend),
-                    "leave it out: hone runs the benchmarks of docs/evaluation.md itself");
+  if (*args.eval_backend == "VLMEvalKit")
+    throw UserError(ExitCode::usage, "--eval_backend VLMEvalKit: benchmarks with images are not supported",
+                    "docs/evaluation.md lists those that are");
+  if (*args.eval_backend == "OpenCompass")
+    log::warning("--eval_backend OpenCompass: hone runs the benchmarks itself; their prompts are lm-evaluation-harness's");
   const auto settings = benchmark_settings(options);
   auto began = std::chrono::steady_clock::now();
   auto source = task_source(options, settings);

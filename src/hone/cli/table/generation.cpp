@@ -252,13 +252,13 @@ void add_serving(Rows& rows) {
       {
           {"eval_dataset", List, "",
            "Benchmarks: task files of lm-evaluation-harness, folders of them, names in --include_path, or mmlu, ceval, cmmlu, "
-           "gsm8k, bbh, arc, math_500, general_mcq, general_qa.",
+           "gsm8k, bbh, arc, ARC_c, ARC_e, math_500, general_mcq, general_qa.",
            only_swift{}, also{"tasks"}, verbs{kEval | kSft | kPt | kRlhf}},
           {"include_path", List, "", "Folders of task files.", verbs{kEval | kSft | kPt | kRlhf}},
           {"eval_dataset_args", JsonText, "",
            "By benchmark: local_path or dataset_id, subset_list, few_shot_num, as in {\"gsm8k\": {\"local_path\": "
            "\"data/gsm8k\"}}.",
-           only_swift{}, verbs{kEval | kSft | kPt | kRlhf}},
+           only_swift{}, also{"dataset_args"}, verbs{kEval | kSft | kPt | kRlhf}},
           {"eval_limit", Real(0), "", "Documents of each benchmark; values below 1 are a fraction.", only_swift{}, also{"limit"},
            verbs{kEval | kSft | kPt | kRlhf}},
           {"eval_generation_config", JsonText, "",
@@ -267,8 +267,8 @@ void add_serving(Rows& rows) {
           {"eval_output_dir", Path, "eval_output",
            "Parent folder of the results, which are in a folder named by the time: results.json, and samples_<task>.jsonl.",
            only_swift{}, also{"output_path"}},
-          {"eval_backend", Choice("Native|OpenCompass|VLMEvalKit"), "Native", "Only Native: hone runs the benchmarks itself.",
-           only_swift{}},
+          {"eval_backend", Choice("Native|OpenCompass|VLMEvalKit"), "Native",
+           "hone runs the benchmarks itself, also those that OpenCompass is asked for.", only_swift{}},
           {"eval_url", Text, "", "Evaluate this OpenAI-compatible server instead of --model.", only_swift{}},
           {"eval_num_proc", Integer(1), "16", "Maximum number of concurrent requests to --eval_url.", only_swift{}},
           {"n_shot", Integer(0), "", "Examples in each prompt; none is the benchmark's own number.", factory_default{"5"},
