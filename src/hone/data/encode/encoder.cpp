@@ -457,15 +457,24 @@ Result<std::pair<Sample, Sample>> Encoder::encode_pair(const Conversation& conve
   return pair;
 }
 
+// A request or a typed prompt has no place in a file: its error is what the row's one says after "file:line: kind: ".
+static Error prompt_error(const Conversation& conversation, const std::string& message) {
+  if (!conversation.origin.file.empty()) return Error{message};
+  const auto place = fmt::format("{}: {}: ", conversation.origin.str(), name(problem_of(message)));
+  return Error{message.starts_with(place) ? message.substr(place.size()) : message};
+}
+
 Result<std::vector<TokenId>> Encoder::encode_prompt(const Conversation& conversation, std::vector<Picture>* pictures,
                                                     std::vector<Sound>* sounds) const {
   auto planned = plan(conversation);
-  if (!planned) return Error{planned.error()};
-  if (!planned->seen.empty() && !pictures)
-    return row_error(RowProblem::media, conversation.origin.str(), "images are not supported here; expected text only");
+  if (!planned) return prompt_error(conversation, planned.error());
+  auto refused = [&](const char* what) {
+    return prompt_error(conversation, row_error(RowProblem::media, conversation.origin.str(), what).message);
+  };
+  if (!planned->seen.empty() && !pictures) return refused("images are not supported here; expected text only");
   if (!(planned->heard.empty() && planned->tracks.empty()) && !sounds)
-    return row_error(RowProblem::media, conversation.origin.str(), "audio is not supported here; expected text only");
-  return guarded(conversation, [&] {
+    return refused("audio is not supported here; expected text only");
+  auto ids = guarded(conversation, [&] {
     Sample prompt;
     if (planned->empty()) {
       prompt.ids = encode_generation_prompt(conversation);
@@ -478,6 +487,8 @@ Result<std::vector<TokenId>> Encoder::encode_prompt(const Conversation& conversa
     if (sounds) *sounds = std::move(prompt.sounds);
     return std::move(prompt.ids);
   });
+  if (!ids) return prompt_error(conversation, ids.error());
+  return ids;
 }
 
 Conversation rejected_conversation(const Conversation& conversation) {

@@ -45,7 +45,9 @@ std::string read_image_source(const Json& part, const std::string& where) {
 // {"image_url": {"url": "data:image/png;base64,…"}}, or, in the Responses API, the URL itself.
 bool is_image_part(const Json& type) { return type == "image_url" || type == "input_image" || type == "image"; }
 
+// ms-swift also takes {"image": "data:image/png;base64,…"}.
 std::string read_image_part(const Json& part, const std::string& where) {
+  if (part.contains("image")) return image_data(part["image"], where + ".image");
   if (part.value("type", Json()) == "image") return read_image_source(part, where + ".source");
   const auto value = part.value("image_url", Json());
   return value.is_object() ? image_data(value.value("url", Json()), where + ".image_url.url")
@@ -53,9 +55,11 @@ std::string read_image_part(const Json& part, const std::string& where) {
 }
 
 // OpenAI's {"input_audio": {"data": base64, "format": "wav"}}, and vLLM's {"audio_url": {"url": "data:audio/wav;base64,…"}}.
-bool is_audio_part(const Json& type) { return type == "input_audio" || type == "audio_url"; }
+// ms-swift's is {"audio": "data:audio/wav;base64,…"}.
+bool is_audio_part(const Json& type) { return type == "input_audio" || type == "audio_url" || type == "audio"; }
 
 std::string read_audio_part(const Json& part, const std::string& where) {
+  if (part.value("type", Json()) == "audio") return inline_data(part.value("audio", Json()), where + ".audio", "audio");
   if (part.value("type", Json()) == "audio_url") {
     const auto value = part.value("audio_url", Json());
     const auto url = value.is_object() ? value.value("url", Json()) : value;

@@ -123,9 +123,10 @@ static std::vector<text::TokenId> encode_prompt(const ChatTask& task, const Serv
   fetch_media(conversation, served);
   if (!task.tools.empty() && task.tool_choice.mode != ToolChoice::Mode::none) conversation.tools = dump(task.tools);
   auto prompt = served.encoder->encode_prompt(conversation, &pictures, &sounds);
-  if (!prompt)
-    throw ApiError(400, "the model's chat template rejects the conversation: " + prompt.error(), "messages", "invalid_value");
-  return std::move(*prompt);
+  if (prompt) return std::move(*prompt);
+  const bool has_media = !conversation.images.empty() || !conversation.videos.empty() || !conversation.audios.empty();
+  const auto subject = has_media ? "" : "the model's chat template rejects the conversation: ";
+  throw ApiError(400, subject + prompt.error(), "messages", "invalid_value");
 }
 
 std::vector<text::TokenId> prompt_tokens(const ChatTask& task, const ServedModel& served) {

@@ -56,6 +56,7 @@ Result<engine::Request> ReplyGenerator::request_for(const data::Conversation& co
   engine::Request request{.prompt = std::move(*prompt), .sampling = sampling_};
   if (!pictures.empty() || !sounds.empty()) {
     auto batch = data::prompt_batch(request.prompt, std::move(pictures), std::move(sounds));
+    if (!batch && conversation.origin.file.empty()) return Error{batch.error()};
     if (!batch) return data::row_error(data::RowProblem::media, conversation.origin.str(), batch.error());
     request.images = engine::PromptImages::make({batch->images.patches_pr, std::move(batch->images.grids), batch->images.rows_n},
                                                 batch->positions_t,
