@@ -17,6 +17,29 @@ HWY_BEFORE_NAMESPACE();
 namespace hone::media::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// The sample at `from` and those `stride` bytes apart behind it, rounded and clamped to 0 … 255.
+HWY_INLINE uint8_t sample_of(const uint8_t* from, size_t stride, size_t count, std::span<const int32_t> weights) {
+  int32_t sum = 1 << (kWeightBits - 1);
+  for (size_t i = 0; i < count; ++i) sum += from[i * stride] * weights[i];
+  return static_cast<uint8_t>(std::clamp(sum >> kWeightBits, 0, 255));
+}
+
+#if HWY_TARGET == HWY_SCALAR  // x86_64 without AVX2 where Highway does not trust the compiler with EMU128
+
+void columns_of(const uint8_t* const* rows, uint8_t* const* out, std::span<const Taps> taps, size_t channels) {
+  for (size_t row = 0; row < kRowsAtOnce; ++row)
+    for (size_t x = 0; x < taps.size() * channels; ++x) {
+      const auto& tap = taps[x / channels];
+      out[row][x] = sample_of(rows[row] + tap.first * channels + x % channels, channels, tap.count, tap.weights);
+    }
+}
+
+void row_of(const uint8_t* rows, size_t count, uint8_t* out, size_t width, std::span<const int32_t> weights) {
+  for (size_t x = 0; x < width; ++x) out[x] = sample_of(rows + x, width, count, weights);
+}
+
+#else
+
 constexpr size_t kBytes = 16;
 using ByteTag = hn::FixedTag<uint8_t, kBytes>;
 using SumTag = hn::FixedTag<int32_t, kBytes / 4>;
@@ -113,12 +136,10 @@ void row_of(const uint8_t* rows, size_t count, uint8_t* out, size_t width, std::
     hn::StoreU(rounded(a), four_bytes, out + x), hn::StoreU(rounded(b), four_bytes, out + x + 4);
     hn::StoreU(rounded(c), four_bytes, out + x + 8), hn::StoreU(rounded(d), four_bytes, out + x + 12);
   }
-  for (; x < width; ++x) {
-    int32_t sum = 1 << (kWeightBits - 1);
-    for (size_t k = 0; k < count; ++k) sum += rows[k * width + x] * weights[k];
-    out[x] = static_cast<uint8_t>(std::clamp(sum >> kWeightBits, 0, 255));
-  }
+  for (; x < width; ++x) out[x] = sample_of(rows + x, width, count, weights);
 }
+
+#endif
 
 }  // namespace hone::media::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
