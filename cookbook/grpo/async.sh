@@ -8,8 +8,9 @@ port=${PORT:-8100}
 python3 cookbook/ppo/reward_server.py $((port + 1)) &
 reward=$!
 trap 'kill $reward' EXIT
+until (exec 3<>"/dev/tcp/127.0.0.1/$((port + 1))") 2>/dev/null; do sleep 0.1; done
+folder=$(mktemp -d)
 for run in synchronous asynchronous; do
-  rm -rf "output/grpo-$run"
   OMP_NUM_THREADS=1 "$hone" rollout --model models/nano --torch_dtype float32 --port "$port" --verbose false &
   server=$!
   trap 'kill $server $reward' EXIT
@@ -17,16 +18,18 @@ for run in synchronous asynchronous; do
   OMP_NUM_THREADS=1 "$hone" rlhf --rlhf_type grpo --model models/nano --dataset data/prompts.jsonl --tuner_type full --torch_dtype float32 \
     --reward_funcs "http://127.0.0.1:$((port + 1))/talkative" --num_generations 8 --per_device_train_batch_size 32 --max_completion_length 48 --beta 0 \
     --learning_rate 1e-4 --lr_scheduler_type constant --max_steps "${STEPS:-60}" --logging_steps 1 --save_strategy no --vllm_mode server --vllm_server_base_url "http://127.0.0.1:$port" \
-    --async_generate "$([ $run = asynchronous ] && echo true || echo false)" --output_dir "output/grpo-$run" --add_version false "$@"
+    --async_generate "$([ $run = asynchronous ] && echo true || echo false)" --output_dir "$folder/$run" --add_version false "$@"
   kill $server
   wait $server 2>/dev/null || true
   trap 'kill $reward' EXIT
 done
-python3 cookbook/curve.py output/grpo-async.svg reward --seconds synchronous=output/grpo-synchronous/logging.jsonl asynchronous=output/grpo-asynchronous/logging.jsonl
-python3 - <<'PYTHON'
+mkdir -p output
+python3 cookbook/curve.py output/grpo-async.svg reward --seconds "synchronous=$folder/synchronous/logging.jsonl" "asynchronous=$folder/asynchronous/logging.jsonl"
+python3 - "$folder" <<'PYTHON'
 import json
+import sys
 
-runs = {run: [event for event in map(json.loads, open(f"output/grpo-{run}/logging.jsonl")) if "reward" in event] for run in ("synchronous", "asynchronous")}
+runs = {run: [event for event in map(json.loads, open(f"{sys.argv[1]}/{run}/logging.jsonl")) if "reward" in event] for run in ("synchronous", "asynchronous")}
 mean = lambda events: sum(event["reward"] for event in events) / len(events)
 wanted = mean(runs["synchronous"][-5:])
 for run, events in runs.items():

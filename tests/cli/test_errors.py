@@ -205,7 +205,7 @@ def test_a_result_file_is_tried_before_the_model_is_loaded(swift, tmp_path):
 def test_a_full_disk_behind_standard_output_is_an_error(hone):
     with open("/dev/full", "w") as full:
         done = subprocess.run([hone.path, "sft", "--help"], stdout=full, stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 8 and "standard output: no space left" in done.stderr, done
+    assert done.returncode == 8 and "standard output: No space left" in done.stderr and "free some space" in done.stderr, done
 
 
 @pytest.mark.parametrize("environment, spins", [({}, "2000"), ({"_": "/bin/sh"}, "2000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "passive"}, "0")])

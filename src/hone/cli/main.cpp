@@ -1,13 +1,11 @@
 // hone, swift, llamafactory-cli, lmf, accelerate: one program; the name it is called by selects the front end.
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
 #include <vector>
 
-#include "hone/base/error.h"
 #include "hone/cli/run.h"
 #include "hone/device/npu.h"
 
@@ -47,12 +45,9 @@ int main(int count, char** words) {
   ::setenv("LRU_CACHE_CAPACITY", "64", /*overwrite=*/0);
   ::setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64", /*overwrite=*/0);
   int code = hone::cli::run_program(words[0], {words + 1, words + count});
-  if (std::fflush(nullptr) != 0 && errno == ENOSPC && code == 0) {
-    std::fputs("error: standard output: no space left\n", stderr);
-    code = static_cast<int>(hone::ExitCode::out_of_space);
-  }
   // The destructors of torch_npu release the cards. Those of libtorch unregister every operator, which takes a third of the time
   // of a short command.
   if (hone::device::npu::loaded()) return code;
+  std::fflush(nullptr);
   ::_exit(code);
 }

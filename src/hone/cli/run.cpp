@@ -193,7 +193,9 @@ int run_program(const std::string& program, std::vector<std::string> words) {
     device::settle_threads(/*chosen=*/std::getenv("OMP_NUM_THREADS") != nullptr);
     device::load_cuda_library();
     if (is_megatron(program)) words = unwrap_megatron(words, world_size());
-    return dispatch(front_end, words);
+    const int code = dispatch(front_end, words);
+    if (std::fflush(stdout) != 0 && errno != EPIPE) throw std::system_error(errno, std::generic_category(), "standard output");
+    return code;
   } catch (const UserError& error) {
     return report(audience, error);
   } catch (const InternalError& error) {

@@ -31,13 +31,14 @@ struct SoftmaxOfRow {
 };
 template <class T>
 SoftmaxOfRow softmax_of_row(const T* row, int64_t width, bool with_sum);
-// Each logit becomes exp(logit - peak) * scale - spread.
+// Each logit becomes exp(logit - peak) * scale - spread; no logit exceeds `peak`.
 template <class T>
 void softmax_gradient_row(T* row, int64_t width, float peak, float scale, float spread);
 
 float max_of_row(const float* row, int64_t width);
 float sum_of_row(const float* row, int64_t width);
-float exponentials_in_place(float* row, int64_t width, float peak);  // returns their sum
+// exp(logit - peak), which must be below 2^127; returns their sum.
+float exponentials_in_place(float* row, int64_t width, float peak);
 void add_scaled_row(float* row, const float* other, int64_t width, float scale,
                     float other_scale);  // row = row * scale + other * other_scale
 void scale_row(float* row, int64_t width, float factor);

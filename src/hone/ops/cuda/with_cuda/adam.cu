@@ -12,7 +12,7 @@ constexpr int kAtOnce = 16 / sizeof(P);
 template <class P>
 constexpr int kUnits = sizeof(P) == 2 ? 1 : 2;
 template <class P>
-constexpr int64_t kChunk = 8 * kUnits<P>* kAtOnce<P>* kAdamThreads;
+constexpr int64_t kChunk = int64_t{8} * (kUnits<P>)*(kAtOnce<P>)*kAdamThreads;
 
 struct AdamTensors {
   static constexpr int kMost = 512;  // a launch may have 32 KB of parameters

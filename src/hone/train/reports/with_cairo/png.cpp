@@ -1,29 +1,28 @@
 // libpng reports errors by longjmp, so no object with a destructor lives in the frames it jumps over.
 #include "hone/train/reports/with_cairo/png.h"
 
-#include <fmt/format.h>
 #include <png.h>
 #include <zlib.h>
 
 #include <bit>
 #include <csetjmp>
-#include <stdexcept>
+#include <new>
 
 namespace hone::train {
 namespace {
 
-struct Encoding {
-  std::string bytes, problem;
-};
-
+// Exceptions must not pass libpng's frames.
 void append_bytes(png_structp png, png_bytep bytes, size_t count) {
-  static_cast<Encoding*>(png_get_io_ptr(png))->bytes.append(reinterpret_cast<const char*>(bytes), count);
+  bool has_room = true;
+  try {
+    static_cast<std::string*>(png_get_io_ptr(png))->append(reinterpret_cast<const char*>(bytes), count);
+  } catch (const std::bad_alloc&) {
+    has_room = false;
+  }
+  if (!has_room) png_error(png, "out of memory");
 }
 
-void stop_at_error(png_structp png, png_const_charp message) {
-  static_cast<Encoding*>(png_get_error_ptr(png))->problem = message;
-  png_longjmp(png, 1);
-}
+void stop_at_error(png_structp png, png_const_charp) { png_longjmp(png, 1); }
 
 void write_rows(png_structp png, png_infop info, cairo_surface_t* surface) {
   const auto* pixels = cairo_image_surface_get_data(surface);
@@ -45,15 +44,18 @@ void write_rows(png_structp png, png_infop info, cairo_surface_t* surface) {
 
 std::string encode_png(cairo_surface_t* surface) {
   cairo_surface_flush(surface);
-  Encoding encoding;
-  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &encoding, stop_at_error, nullptr);
+  std::string bytes;
+  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, stop_at_error, nullptr);
   png_infop info = png ? png_create_info_struct(png) : nullptr;
-  if (!info) throw std::bad_alloc();
-  png_set_write_fn(png, &encoding, append_bytes, nullptr);
-  if (setjmp(png_jmpbuf(png)) == 0) write_rows(png, info, surface);
+  bool is_written = false;
+  if (info && setjmp(png_jmpbuf(png)) == 0) {
+    png_set_write_fn(png, &bytes, append_bytes, nullptr);
+    write_rows(png, info, surface);
+    is_written = true;
+  }
   png_destroy_write_struct(&png, &info);
-  if (!encoding.problem.empty()) throw std::runtime_error(fmt::format("libpng: {}", encoding.problem));
-  return std::move(encoding.bytes);
+  if (!is_written) throw std::bad_alloc();  // nothing else can fail in memory
+  return bytes;
 }
 
 }  // namespace hone::train
