@@ -136,15 +136,16 @@ eval::ChatServer teacher_server(const Options& options) {
   constexpr auto kExpected = "--engine_kwargs '{\"base_url\": \"http://127.0.0.1:8000/v1\"}'";
   auto kwargs = args.engine_kwargs.has_value() ? *args.engine_kwargs : Json::object();
   eval::ChatServer server{.url = {}, .model = ModelArguments(options).model.required(), .api_key = {}};
-  try {
-    server.url = kwargs.value("base_url", std::string());
-    server.api_key = kwargs.value("api_key", std::string());
-    server.concurrency = kwargs.value("concurrency", server.concurrency);
-    server.timeout = kwargs.value("timeout", server.timeout);
-  } catch (const Json::exception& problem) {
-    throw UserError(ExitCode::usage, fmt::format("--engine_kwargs {}: {}", kwargs.dump(), problem.what()),
-                    fmt::format("expected texts base_url and api_key, numbers concurrency and timeout: {}", kExpected));
-  }
+  auto read = [&](const char* key, auto& setting) {
+    try {
+      setting = kwargs.value(key, setting);
+    } catch (const Json::exception& problem) {  // names types only: values may be secret
+      throw UserError(ExitCode::usage, fmt::format("--engine_kwargs: {}: {}", key, problem.what()),
+                      fmt::format("expected texts base_url and api_key, numbers concurrency and timeout: {}", kExpected));
+    }
+  };
+  read("base_url", server.url), read("api_key", server.api_key);
+  read("concurrency", server.concurrency), read("timeout", server.timeout);
   if (server.url.empty()) throw UserError(ExitCode::usage, "--sampler_type distill needs a server, and none is given", kExpected);
   if (server.concurrency < 1 || server.timeout <= 0)
     throw UserError(ExitCode::usage,
@@ -196,7 +197,9 @@ int sample_command(const Options& options) {
   auto opened = data::open_datasets(datasets);
   if (!opened.train) throw UserError(ExitCode::usage, "sample reads rows by number; leave --streaming out");
   eval::Judges judges{make_judge(options, args.orm_model), make_judge(options, args.prm_model)};
-  train::check_output_folder((config.output_dir / config.output_file).parent_path());
+  train::check_output_folder(config.output_dir);
+  if (fs::path(config.output_file).has_parent_path())
+    train::check_output_folder((config.output_dir / config.output_file).parent_path(), args.output_file.name());
   bool distills = *args.sampler_type == "distill";
   auto answer = distills ? server_answers(answer_config(options), teacher_server(options))
                 : *GenerationArguments(options).infer_backend == "no"
