@@ -4,9 +4,9 @@
 
 #include "hone/base/log.h"
 #include "hone/cli/arguments/generation.h"
-#include "hone/cli/arguments/hub.h"
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/configs/model_config.h"
+#include "hone/cli/hub_options.h"
 #include "hone/device/num_threads.h"
 #include "hone/hub/locate.h"
 
@@ -32,8 +32,7 @@ Options with_replicas(Options options) {
   if (std::ranges::any_of(placing, [](const AnyArg* arg) { return arg->is_set(); }) || !device_of(options).is_cpu())
     return options;
   const int64_t threads = *model_args.threads > 0 ? *model_args.threads : device::num_threads();
-  const auto folder = hub::locate_model(model_args.model.required(), *HubArguments(options).model_revision);
-  if (threads > 1 && weight_bytes(folder) <= kSmallModel)
+  if (threads > 1 && weight_bytes(model_folder(options)) <= kSmallModel)
     options.set(engine_args.vllm_data_parallel_size.name(), std::min(threads, kMostReplicas), Source::automatic, "eval");
   return options;
 }
@@ -98,6 +97,7 @@ bool applies_chat_template(const Options& options) {
 }
 
 void apply_generation_config(const AnyArg& option, const Json& settings, std::vector<eval::Task>& tasks) {
+  bool is_greedy = false;
   auto apply = [&](eval::Task& task, const std::string& key, const Json& value) {
     auto& kwargs = task.generation;
     if (key == "max_tokens" || key == "max_new_tokens" || key == "max_gen_toks")
@@ -116,7 +116,9 @@ void apply_generation_config(const AnyArg& option, const Json& settings, std::ve
       kwargs.until = value.is_array() ? value.get<std::vector<std::string>>() : std::vector{value.get<std::string>()};
     else if (key == "n" || key == "repeats")
       task.repeats = value.get<int64_t>();
-    else if (key != "do_sample" && key != "batch_size" && key != "stream" && key != "timeout")
+    else if (key == "do_sample")
+      is_greedy = !value.get<bool>();
+    else if (key != "batch_size" && key != "stream" && key != "timeout")
       throw UserError(ExitCode::usage, fmt::format("{} has {}, which is not followed", option.flag(), key),
                       "expected max_tokens, temperature, top_p, top_k, min_p, repetition_penalty, stop or n");
   };
@@ -125,10 +127,10 @@ void apply_generation_config(const AnyArg& option, const Json& settings, std::ve
       for (auto& task : tasks) apply(task, key, value);
     } catch (const Json::exception&) {
       throw UserError(ExitCode::usage, fmt::format("{}: {} is {}", option.flag(), key, value.dump()),
-                      "expected a number; for stop a text or a list of texts");
+                      "expected a number; for stop a text or a list of texts; for do_sample true or false");
     }
   }
-  if (const auto samples = settings.find("do_sample"); samples != settings.end() && *samples == false)
+  if (is_greedy)
     for (auto& task : tasks) task.generation.temperature = 0;
 }
 

@@ -131,7 +131,7 @@ void write_cached_dataset(const Options& options) {
   const ExportArguments export_args(options);
   const ModelArguments model_args(options);
   const OutputArguments output_args(options);
-  auto model = hub::locate_model(model_args.model.required(), *HubArguments(options).model_revision);
+  auto model = model_folder(options);
   auto tokenizer = text::load_tokenizer(model, new_tokens(options));
   auto encoder = data::Encoder::make(
       encode_config(options, model::read_config(model, config_changes(options, model)).max_position_embeddings), tokenizer,
