@@ -120,6 +120,8 @@ constexpr std::string_view kSwiftEarlierTraining =
     "include_tokens_per_second jit_mode_eval lora_bias_trainable lora_dropout_p lora_lr_ratio lora_modules_to_save "
     "lora_target_modules no_cuda overwrite_output_dir past_index preprocess_num_proc ray_scope resume_from_adapter "
     "save_safetensors tpu_num_cores train_dataset_sample use_ipex use_mps_device val_dataset_sample";
+constexpr std::string_view kSwiftEarlierRlhf =
+    "gc_collect_after_offload lmdeploy_device multi_turn_func num_infer_workers use_lmdeploy vllm_device";
 constexpr std::string_view kSwiftEarlierInference =
     "gpu_memory_utilization max_num_seqs merged_lora_path tensor_parallel_size vllm_max_len";
 
@@ -190,7 +192,10 @@ constexpr std::string_view kFactoryEarlierTraining =
 constexpr Command kCommands[] = {
     {FrontEnd::swift, "sft", kSft, {kSwiftEvery, kSwiftTraining, kSwiftEarlierEvery, kSwiftEarlierTraining}},
     {FrontEnd::swift, "pt", kPt, {kSwiftEvery, kSwiftTraining, kSwiftEarlierEvery, kSwiftEarlierTraining}},
-    {FrontEnd::swift, "rlhf", kRlhf, {kSwiftEvery, kSwiftTraining, kSwiftRlhf, kSwiftEarlierEvery, kSwiftEarlierTraining}},
+    {FrontEnd::swift,
+     "rlhf",
+     kRlhf,
+     {kSwiftEvery, kSwiftTraining, kSwiftRlhf, kSwiftEarlierEvery, kSwiftEarlierTraining, kSwiftEarlierRlhf}},
     {FrontEnd::swift, "infer", kInfer, {kSwiftEvery, kSwiftInference, kSwiftEarlierEvery, kSwiftEarlierInference}},
     {FrontEnd::swift, "deploy", kDeploy, {kSwiftEvery, kSwiftInference, kSwiftServer, kSwiftPage, kSwiftEarlierInference}},
     {FrontEnd::swift, "rollout", kRollout, {kSwiftEvery, kSwiftInference, kSwiftServer, kSwiftRollout}},

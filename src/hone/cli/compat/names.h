@@ -14,7 +14,7 @@ struct Command {
   FrontEnd dialect;
   std::string_view name;
   Verbs verb;
-  std::array<std::string_view, 5> parts;  // names with blanks between
+  std::array<std::string_view, 6> parts;  // names with blanks between
 
   std::vector<std::string_view> names() const;
 };
