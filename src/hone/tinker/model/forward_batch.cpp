@@ -27,14 +27,14 @@ std::vector<int64_t> target_tokens(const Datum& datum) {
   return targets;
 }
 
-void check_datum(const Datum& datum, const TokenLoss& loss, int64_t max_length, int64_t vocabulary) {
+void check_datum(const Datum& datum, const TokenLoss& loss, int64_t max_length, int64_t vocabulary, bool is_repeated) {
   const auto length = static_cast<int64_t>(datum.tokens.size());
   if (length == 0) throw RequestError("a datum's model_input holds no token");
   if (length > max_length) throw RequestError(fmt::format("a datum has {} tokens; the context holds {}", length, max_length));
   loss.check(datum);
   check_tokens(datum.tokens, vocabulary, "model_input");
   for (double value : targets_in(datum).values)
-    if (!(std::abs(value) < 1e15) || std::floor(value) != value)
+    if (!(std::abs(value) < 1e15) || (!is_repeated && std::floor(value) != value))
       throw RequestError(fmt::format("target_tokens contains {}; expected token ids", value));
   check_tokens(target_tokens(datum), vocabulary, "target_tokens");
 }
@@ -77,10 +77,11 @@ Tensor target_logps(model::CausalLM& model, const ops::LoraMapping& rows, const 
       .logps_t;
 }
 
-ForwardTask::ForwardTask(model::CausalLM& model, TrainingRun& run, ForwardBackwardRequest request, int64_t max_length)
+ForwardTask::ForwardTask(model::CausalLM& model, TrainingRun& run, ForwardBackwardRequest request, int64_t max_length,
+                         bool is_repeated)
     : run_(run), request_(std::move(request)), loss_(request_.loss_fn, request_.config) {
   if (request_.data.empty()) throw RequestError("the request holds no data");
-  for (const auto& datum : request_.data) check_datum(datum, loss_, max_length, model.config().vocab_size);
+  for (const auto& datum : request_.data) check_datum(datum, loss_, max_length, model.config().vocab_size, is_repeated);
 }
 
 void ForwardTask::fail(const std::string& why, bool users_fault) {

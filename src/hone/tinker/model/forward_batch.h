@@ -8,8 +8,10 @@ namespace hone::tinker {
 // A request of one run during the passes.
 class ForwardTask {
  public:
-  // Throws RequestError if the data do not match the loss or the model, before anything is computed.
-  ForwardTask(model::CausalLM& model, TrainingRun& run, ForwardBackwardRequest request, int64_t max_length);
+  // Throws RequestError if the data do not match the loss or the model, before anything is computed. `is_repeated`: the request
+  // has succeeded before, perhaps under a version that cut off fractions of targets.
+  ForwardTask(model::CausalLM& model, TrainingRun& run, ForwardBackwardRequest request, int64_t max_length,
+              bool is_repeated = false);
 
   bool done() const { return failed() || next_ == request_.data.size(); }
   bool failed() const { return !error_.empty(); }

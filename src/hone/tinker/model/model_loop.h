@@ -121,7 +121,7 @@ class ModelLoop {
   void after_failure(const std::string& run, const std::string& kind);
   void retry(const std::vector<Turn>& turns, const std::string& why);
   Outcome perform(Resident& resident, const StoredRequest& request);
-  Outcome optim_step(Resident& resident, const Json& body);
+  Outcome optim_step(Resident& resident, const StoredRequest& request, const Json& body);
   Outcome save_weights(Resident& resident, const StoredRequest& request, const Json& body);
   Outcome save_for_sampler(Resident& resident, const StoredRequest& request, const Json& body);
   Outcome load_weights(Resident& resident, const StoredRequest& request, const Json& body);

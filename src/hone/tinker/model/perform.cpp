@@ -48,7 +48,7 @@ std::string checkpoint_name_in(const Json& body) {
 
 Outcome ModelLoop::perform(Resident& resident, const StoredRequest& request) {
   const auto body = parsed_request(request.body);
-  if (request.kind == "optim_step") return optim_step(resident, body);
+  if (request.kind == "optim_step") return optim_step(resident, request, body);
   if (request.kind == "save_weights") return save_weights(resident, request, body);
   if (request.kind == "save_weights_for_sampler") return save_for_sampler(resident, request, body);
   if (request.kind == "grad_norm") return answer({{"grad_norm", resident.run->grad_norm() * real_field(body, "scale", 1, 0, 1)}});
@@ -60,12 +60,13 @@ Outcome ModelLoop::perform(Resident& resident, const StoredRequest& request) {
   return load_weights(resident, request, body);
 }
 
-Outcome ModelLoop::optim_step(Resident& resident, const Json& body) {
+Outcome ModelLoop::optim_step(Resident& resident, const StoredRequest& request, const Json& body) {
   const char* key = has_field(body, "adam_params") ? "adam_params" : "optim_params";
   if (!has_field(body, key) || !body[key].is_object())
     throw RequestError("optim_step: expected adam_params; other optimizers are not supported by this server");
   if (auto type = text_field(body[key], "type", "adamw"); type != "adamw")
     throw RequestError(fmt::format("the optimizer \"{}\" is not supported by this server; expected Adam", type));
+  if (!request.done) AdamParams::check(body[key]);
   return answer({{"metrics", resident.run->optim_step(AdamParams::from_json(body[key]))}, {"type", "optim_step"}});
 }
 

@@ -16,14 +16,20 @@ constexpr const char* kOptimizerFile = "optimizer.safetensors";
 
 }  // namespace
 
+void AdamParams::check(const Json& json) {
+  constexpr double kBelowOne = 1 - 1e-9;
+  for (const char* name : {"learning_rate", "beta1", "beta2", "eps", "weight_decay", "grad_clip_norm", "grad_scale"})
+    if (json.contains(name) && json[name].is_null())
+      throw RequestError(fmt::format("{} is null, as NaN and infinity are in JSON; expected a number", name));
+  for (const char* name : {"beta1", "beta2"}) real_field(json, name, 0, 0, kBelowOne);
+}
+
 AdamParams AdamParams::from_json(const Json& json) {
-  constexpr double kMost = 1e12, kBelowOne = 1 - 1e-9;
-  for (const auto& [name, value] : json.items())
-    if (value.is_null()) throw RequestError(fmt::format("{} is null, as NaN and infinity are in JSON; expected a number", name));
+  constexpr double kMost = 1e12;
   AdamParams params;
   params.learning_rate = real_field(json, "learning_rate", params.learning_rate, 0, kMost);
-  params.beta1 = real_field(json, "beta1", params.beta1, 0, kBelowOne);
-  params.beta2 = real_field(json, "beta2", params.beta2, 0, kBelowOne);
+  params.beta1 = real_field(json, "beta1", params.beta1, 0, 1);
+  params.beta2 = real_field(json, "beta2", params.beta2, 0, 1);
   params.eps = real_field(json, "eps", params.eps, 0, kMost);
   params.weight_decay = real_field(json, "weight_decay", params.weight_decay, 0, kMost);
   params.grad_clip_norm = real_field(json, "grad_clip_norm", params.grad_clip_norm, -kMost, kMost);

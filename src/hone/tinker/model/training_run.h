@@ -12,7 +12,9 @@ namespace hone::tinker {
 
 struct AdamParams {
   double learning_rate = 1e-4, beta1 = 0.9, beta2 = 0.95, eps = 1e-12, weight_decay = 0, grad_clip_norm = 0, grad_scale = 1;
-  static AdamParams from_json(const Json& json);   // throws RequestError
+  // Both throw RequestError. `check` is for new requests only: a stored one may have succeeded under a version that checked less.
+  static void check(const Json& json);
+  static AdamParams from_json(const Json& json);
   bool same_state(const AdamParams& other) const;  // one optimizer serves both
 };
 
