@@ -105,18 +105,9 @@ class Attention : public torch::autograd::Function<Attention> {
       add_up(dk.narrow(0, begin, length), gk, shape);
       add_up(dv.narrow(0, begin, length), gv, shape);
     }
-    if (!short_ones.empty())
-      short_attention_backward(short_ones, shape,
-                               {.q = q.const_data_ptr<float>(),
-                                .k = k.const_data_ptr<float>(),
-                                .v = v.const_data_ptr<float>(),
-                                .out = out.const_data_ptr<float>(),
-                                .dout = dout.const_data_ptr<float>(),
-                                .logsumexp = normalisers.const_data_ptr<float>(),
-                                .dq = dq.mutable_data_ptr<float>(),
-                                .dk = dk.mutable_data_ptr<float>(),
-                                .dv = dv.mutable_data_ptr<float>()});
-    if (!in_panels.empty()) panel_attention_backward(in_panels, shape, {q, k, v, out, dout, normalisers, dq, dk, dv});
+    const AttentionGradients tensors{q, k, v, out, dout, normalisers, dq, dk, dv};
+    if (!short_ones.empty()) short_attention_backward(short_ones, shape, tensors);
+    if (!in_panels.empty()) panel_attention_backward(in_panels, shape, tensors);
     return {dq, dk, dv, Tensor(), Tensor()};
   }
 

@@ -7,7 +7,7 @@
 namespace hone::ops::cpu {
 namespace {
 
-constexpr int64_t kStep = kLoraRankStep;
+constexpr int64_t kStep = kRowsAtOnce;
 
 void transpose(const float* from, int64_t rows, int64_t columns, float* to) {
   for (int64_t i = 0; i < rows; ++i)
@@ -24,9 +24,9 @@ struct Scratch {
   std::vector<float> zeros, b_t, da, db_t, dprojected;
 };
 
-FactorRows rows_of(const float* factor, int64_t begin, int64_t rank, int64_t width, Scratch& scratch) {
+EightRows rows_of(const float* factor, int64_t begin, int64_t rank, int64_t width, Scratch& scratch) {
   if (static_cast<int64_t>(scratch.zeros.size()) < width) scratch.zeros.assign(static_cast<size_t>(width), 0.0F);
-  FactorRows found;
+  EightRows found;
   for (int64_t j = 0; j < kStep; ++j) found.rows[j] = begin + j < rank ? factor + (begin + j) * width : scratch.zeros.data();
   return found;
 }
@@ -54,12 +54,12 @@ void outer(const LoraGroupView& group, const float* p, int64_t stride, const flo
 // da = dprojected^T x, and db = dy^T projected.
 void write_factor_gradients(const LoraGroupView& group, const GroupedLoraShape& shape, const float* dy, const float* x,
                             const float* projected, Scratch& scratch) {
-  scratch.da.resize(static_cast<size_t>(group.adds ? group.rank * shape.inputs : 0));
+  scratch.da.resize(static_cast<size_t>(group.accumulates ? group.rank * shape.inputs : 0));
   scratch.db_t.resize(static_cast<size_t>(group.rank * shape.outputs));
-  outer(group, scratch.dprojected.data(), shape.rank, x, shape.inputs, group.adds ? scratch.da.data() : group.da);
+  outer(group, scratch.dprojected.data(), shape.rank, x, shape.inputs, group.accumulates ? scratch.da.data() : group.da);
   outer(group, projected, shape.rank, dy, shape.outputs, scratch.db_t.data());
   for (size_t i = 0; i < scratch.da.size(); ++i) group.da[i] += scratch.da[i];
-  (group.adds ? add_transposed : transpose)(scratch.db_t.data(), group.rank, shape.outputs, group.db);
+  (group.accumulates ? add_transposed : transpose)(scratch.db_t.data(), group.rank, shape.outputs, group.db);
 }
 
 const float* transposed_b(const LoraGroupView& group, int64_t outputs, Scratch& scratch) {

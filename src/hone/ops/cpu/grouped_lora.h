@@ -14,12 +14,12 @@ struct LoraGroupView {
   const float *a, *b;
   float scale;
   float *da = nullptr, *db = nullptr;  // where the backward pass writes
-  bool adds = false;                   // to what is there, instead
+  bool accumulates = false;            // da and db are added to, not overwritten
 };
 
 struct GroupedLoraShape {
   int64_t inputs, outputs;
-  int64_t rank;  // columns of `projected`: a multiple of kLoraRankStep, at least the largest rank
+  int64_t rank;  // columns of `projected`: a multiple of kRowsAtOnce, at least the largest rank
 };
 
 // projected [T, rank] = scale * x A^T, zero in columns past a group's own rank, and y = projected B^T on the groups' rows.

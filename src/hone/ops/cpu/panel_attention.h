@@ -1,11 +1,11 @@
-// Attention of many queries on Arm, with the kernels of gemm/panel_gemm_kernels.h:
-// scores stay in the L2 cache, masked keys are skipped, 16-bit numbers are widened while packing. The result of a query does
-// not depend on the other queries.
+// Attention of many queries on Arm, with the kernels of gemm/panel_gemm_kernels.h: scores stay in the L2 cache, masked keys are
+// skipped, 16-bit numbers are widened while packing. The result of a query does not depend on the other queries.
 #pragma once
 #include <utility>
 #include <vector>
 
 #include "hone/ops/attention/attention.h"
+#include "hone/ops/cpu/attention_gradients.h"
 
 namespace hone::ops::cpu {
 
@@ -16,14 +16,8 @@ bool has_panel_attention(const Tensor& q);
 void panel_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionShape& shape, const Tensor& out,
                      const Tensor& logsumexp);
 
-// Of packed sequences, contiguous: q, out, dout, dq [T, heads * d], k, v, dk, dv [T, kv_heads * d]. `logsumexp` has [heads,
-// length] of each sequence, one after the other.
-struct AttentionTensors {
-  const Tensor &q, &k, &v, &out, &dout, &logsumexp, &dq, &dk, &dv;
-};
-
 // Writes the gradients of `sequences`, each (first row, length), whose positions are all queries.
 void panel_attention_backward(const std::vector<std::pair<int64_t, int64_t>>& sequences, const AttentionShape& shape,
-                              const AttentionTensors& tensors);
+                              const AttentionGradients& tensors);
 
 }  // namespace hone::ops::cpu

@@ -7,10 +7,6 @@
 #include "hone/ops/cpu/vector/kernels.h"
 #include "hone/ops/cpu/visible_keys.h"
 
-#if defined(__aarch64__)
-#include <arm_neon.h>
-#endif
-
 namespace hone::ops::cpu {
 
 #if defined(__aarch64__)
@@ -27,17 +23,10 @@ struct HeadOfSequence {
   int64_t stride, key_stride;
   const float *logsumexp, *rows_dot;
   T* dq;
-  float *dk, *dv;  // `stride` apart
+  float *dk, *dv;
+  int64_t sum_stride;  // of dk and dv
+  bool accumulates;    // dk and dv are added to, not overwritten
 };
-
-// weights become their gradient: weight * (gradient - dot) * scale.
-void softmax_gradient_of_weights(const float* weights, float* gradients, int64_t count, float dot, float scale) {
-  int64_t i = 0;
-  const float32x4_t less = vdupq_n_f32(dot);
-  for (; i + 4 <= count; i += 4)
-    vst1q_f32(gradients + i, vmulq_f32(vmulq_n_f32(vld1q_f32(weights + i), scale), vsubq_f32(vld1q_f32(gradients + i), less)));
-  for (; i < count; ++i) gradients[i] = weights[i] * scale * (gradients[i] - dot);
-}
 
 // Computes one head at a time in memory of its own.
 template <class T>
@@ -86,9 +75,17 @@ class HeadGradient {
       if (!seen.empty()) add_tile(first, rows, keys, {seen.begin - keys.begin, seen.end - keys.begin});
     }
     for (int64_t i = 0; i < count; ++i) {
-      std::copy_n(dk_.data() + i * width_, depth_, head_.dk + (keys.begin + i) * head_.stride);
-      std::copy_n(dv_.data() + i * width_, depth_, head_.dv + (keys.begin + i) * head_.stride);
+      const int64_t place = (keys.begin + i) * head_.sum_stride;
+      store_sum(dk_.data() + i * width_, head_.dk + place);
+      store_sum(dv_.data() + i * width_, head_.dv + place);
     }
+  }
+
+  void store_sum(const float* sum, float* to) const {
+    if (head_.accumulates)
+      add_scaled_row(to, sum, depth_, 1, 1);
+    else
+      std::copy_n(sum, depth_, to);
   }
 
   // `seen`: the keys of the block that a query of the tile attends to.
@@ -126,8 +123,8 @@ class HeadGradient {
       if (own.empty()) continue;
       const int64_t count = own.end - own.begin;
       exponentials_in_place(weights + own.begin, count, head_.logsumexp[first + row]);
-      softmax_gradient_of_weights(weights + own.begin, gradients + own.begin, count, head_.rows_dot[first + row],
-                                  static_cast<float>(shape_.scale));
+      softmax_backward_row(weights + own.begin, gradients + own.begin, count, head_.rows_dot[first + row],
+                           static_cast<float>(shape_.scale));
     }
   }
 
@@ -165,39 +162,45 @@ class HeadGradient {
 }  // namespace
 
 void panel_attention_backward(const std::vector<std::pair<int64_t, int64_t>>& sequences, const AttentionShape& shape,
-                              const AttentionTensors& x) {
+                              const AttentionGradients& x) {
   const int64_t tokens = x.q.size(0), heads = shape.heads, depth = shape.head_dim, group = heads / shape.kv_heads;
   const auto rows_dot = (x.dout.to(at::kFloat) * x.out.to(at::kFloat)).view({tokens, heads, depth}).sum(2).t().contiguous();
-  const auto dk = at::empty({tokens, heads * depth}, x.q.options().dtype(at::kFloat)), dv = at::empty_like(dk);
+  // A task adds up the gradients of the query heads that share a key head. Only if that keeps threads idle, each head is a task
+  // with memory for its own gradients.
+  const int64_t key_heads = static_cast<int64_t>(sequences.size()) * shape.kv_heads, threads = at::get_num_threads();
+  const int64_t joined = key_heads % threads == 0 || key_heads >= 4 * threads ? group : 1, parts = heads / joined;
+  const auto dk = at::empty({tokens, parts * depth}, x.q.options().dtype(at::kFloat)), dv = at::empty_like(dk);
   with_type(x.q.scalar_type(), [&](auto type) {
     using T = decltype(type);
-    parallel_pieces(static_cast<int64_t>(sequences.size()) * heads, 1, [&](int64_t begin, int64_t end) {
+    parallel_pieces(static_cast<int64_t>(sequences.size()) * parts, 1, [&](int64_t begin, int64_t end) {
       HeadGradient<T> gradient(shape);
-      for (int64_t i = begin; i < end; ++i) {
+      for (int64_t i = begin * joined; i < end * joined; ++i) {
         const auto [first, length] = sequences[static_cast<size_t>(i / heads)];
         const int64_t head = i % heads, own = (first * heads + head) * depth,
-                      key = (first * shape.kv_heads + head / group) * depth;
-        gradient.compute({x.q.const_data_ptr<T>() + own, x.k.const_data_ptr<T>() + key, x.v.const_data_ptr<T>() + key,
-                          x.dout.const_data_ptr<T>() + own, heads * depth, shape.kv_heads * depth,
-                          x.logsumexp.const_data_ptr<float>() + first * heads + head * length,
-                          rows_dot.const_data_ptr<float>() + head * tokens + first, x.dq.mutable_data_ptr<T>() + own,
-                          dk.mutable_data_ptr<float>() + own, dv.mutable_data_ptr<float>() + own},
-                         length);
+                      key = (first * shape.kv_heads + head / group) * depth, sum = (first * parts + head / joined) * depth;
+        gradient.compute(
+            {x.q.const_data_ptr<T>() + own, x.k.const_data_ptr<T>() + key, x.v.const_data_ptr<T>() + key,
+             x.dout.const_data_ptr<T>() + own, heads * depth, shape.kv_heads * depth,
+             x.logsumexp.const_data_ptr<float>() + first * heads + head * length,
+             rows_dot.const_data_ptr<float>() + head * tokens + first, x.dq.mutable_data_ptr<T>() + own,
+             dk.mutable_data_ptr<float>() + sum, dv.mutable_data_ptr<float>() + sum, parts * depth, head % joined > 0},
+            length);
       }
     });
   });
-  // The gradient of a key head is the sum over the queries that share it.
-  auto add_up = [&](const Tensor& by_head, const Tensor& to, int64_t first, int64_t length) {
-    to.narrow(0, first, length)
-        .view({length, shape.kv_heads, depth})
-        .copy_(by_head.narrow(0, first, length).view({length, shape.kv_heads, group, depth}).sum(2));
+  // In the order of the heads, as a task adds: results do not depend on the number of threads.
+  auto add_up = [&](const Tensor& sums, const Tensor& to, int64_t first, int64_t length) {
+    const auto by_part = sums.narrow(0, first, length).view({length, shape.kv_heads, group / joined, depth});
+    const auto sum = by_part.select(2, 0);
+    for (int64_t part = 1; part < by_part.size(2); ++part) sum.add_(by_part.select(2, part));
+    to.narrow(0, first, length).view(sum.sizes()).copy_(sum);
   };
   for (const auto& [first, length] : sequences) add_up(dk, x.dk, first, length), add_up(dv, x.dv, first, length);
 }
 
 #else
 
-void panel_attention_backward(const std::vector<std::pair<int64_t, int64_t>>&, const AttentionShape&, const AttentionTensors&) {
+void panel_attention_backward(const std::vector<std::pair<int64_t, int64_t>>&, const AttentionShape&, const AttentionGradients&) {
   HONE_CHECK(false, "asked only where has_panel_attention()");
 }
 

@@ -11,29 +11,27 @@
 namespace hone::ops::cpu {
 namespace {
 
-constexpr int64_t kEight = kLoraRankStep;  // keys at a time, as the vector code has them
-
 // The gradients of one key head and the queries that share it, in buffers of one thread.
 class ShortAttentionHead {
  public:
   ShortAttentionHead(const AttentionShape& shape, const AttentionGradients& tensors, int64_t longest)
       : shape_(shape), t_(tensors), d_(shape.head_dim) {
     for (auto* rows : {&q_, &k_, &v_, &dout_, &dq_, &dk_, &dv_}) rows->resize(static_cast<size_t>(longest * d_));
-    for (auto* square : {&weights_, &dscores_}) square->resize(static_cast<size_t>(longest * (longest + kEight)));
-    sums_.resize(static_cast<size_t>(kEight * d_));
+    for (auto* square : {&weights_, &dscores_}) square->resize(static_cast<size_t>(longest * (longest + kRowsAtOnce)));
+    sums_.resize(static_cast<size_t>(kRowsAtOnce * d_));
     zeros_.resize(static_cast<size_t>(d_));
   }
 
   void compute(int64_t begin, int64_t length, int64_t key_head) {
     length_ = length;
-    stride_ = (length + kEight - 1) / kEight * kEight;
+    stride_ = (length + kRowsAtOnce - 1) / kRowsAtOnce * kRowsAtOnce;
     const int64_t keys = begin * shape_.kv_heads + key_head, group = shape_.heads / shape_.kv_heads;
-    load(t_.k + keys * d_, shape_.kv_heads, k_);
-    load(t_.v + keys * d_, shape_.kv_heads, v_);
+    load(t_.k, keys * d_, shape_.kv_heads, k_);
+    load(t_.v, keys * d_, shape_.kv_heads, v_);
     for (auto* sum : {&dk_, &dv_}) std::fill(sum->begin(), sum->end(), 0.0F);
     for (int64_t head = key_head * group; head < (key_head + 1) * group; ++head) add_head(begin, head);
-    store(dk_, t_.dk + keys * d_, shape_.kv_heads);
-    store(dv_, t_.dv + keys * d_, shape_.kv_heads);
+    store(dk_, t_.dk, keys * d_, shape_.kv_heads);
+    store(dv_, t_.dv, keys * d_, shape_.kv_heads);
   }
 
  private:
@@ -41,17 +39,18 @@ class ShortAttentionHead {
 
   void add_head(int64_t begin, int64_t head) {
     const int64_t place = (begin * shape_.heads + head) * d_;
-    load(t_.q + place, shape_.heads, q_);
-    load(t_.dout + place, shape_.heads, dout_);
+    load(t_.q, place, shape_.heads, q_);
+    load(t_.dout, place, shape_.heads, dout_);
     products(q_, k_, static_cast<float>(shape_.scale), weights_);
     products(dout_, v_, 1, dscores_);
-    for (int64_t row = 0; row < length_; ++row)
-      differentiate(row, t_.logsumexp[begin * shape_.heads + head * length_ + row], t_.out + place + row * shape_.heads * d_);
+    const float* logsumexp = t_.logsumexp.const_data_ptr<float>() + begin * shape_.heads + head * length_;
+    const float* out = t_.out.const_data_ptr<float>() + place;
+    for (int64_t row = 0; row < length_; ++row) differentiate(row, logsumexp[row], out + row * shape_.heads * d_);
     add_transposed_product(weights_, dout_, dv_);
     add_transposed_product(dscores_, q_, dk_);
-    for (int64_t key = 0; key < length_; key += kEight)
+    for (int64_t key = 0; key < length_; key += kRowsAtOnce)
       expand_rows(dscores_.data() + key, stride_, length_, rows_of(k_, key), d_, key > 0, dq_.data());
-    store(dq_, t_.dq + place, shape_.heads);
+    store(dq_, t_.dq, place, shape_.heads);
   }
 
   // A row's scores become weights, and the gradients of weights those of scores; both are zero for keys it does not see.
@@ -65,33 +64,37 @@ class ShortAttentionHead {
       std::fill(values + seen.end, values + stride_, 0.0F);
     }
     exponentials_in_place(weights + seen.begin, seen.end - seen.begin, logsumexp);
-    for (int64_t key = seen.begin; key < seen.end; ++key)
-      dscores[key] = weights[key] * (dscores[key] - expected) * static_cast<float>(shape_.scale);
+    softmax_backward_row(weights + seen.begin, dscores + seen.begin, seen.end - seen.begin, expected,
+                         static_cast<float>(shape_.scale));
   }
 
-  void load(const float* from, int64_t heads, Rows& to) const {
+  // One head's rows, the first at `place`.
+  void load(const Tensor& from, int64_t place, int64_t heads, Rows& to) const {
+    const float* first = from.const_data_ptr<float>() + place;
     for (int64_t row = 0; row < length_; ++row)
-      std::memcpy(to.data() + row * d_, from + row * heads * d_, static_cast<size_t>(d_) * sizeof(float));
+      std::memcpy(to.data() + row * d_, first + row * heads * d_, static_cast<size_t>(d_) * sizeof(float));
   }
-  void store(const Rows& from, float* to, int64_t heads) const {
+  void store(const Rows& from, const Tensor& to, int64_t place, int64_t heads) const {
+    float* first = to.mutable_data_ptr<float>() + place;
     for (int64_t row = 0; row < length_; ++row)
-      std::memcpy(to + row * heads * d_, from.data() + row * d_, static_cast<size_t>(d_) * sizeof(float));
+      std::memcpy(first + row * heads * d_, from.data() + row * d_, static_cast<size_t>(d_) * sizeof(float));
   }
 
-  FactorRows rows_of(const Rows& rows, int64_t begin) const {
-    FactorRows found;
-    for (int64_t j = 0; j < kEight; ++j) found.rows[j] = begin + j < length_ ? rows.data() + (begin + j) * d_ : zeros_.data();
+  EightRows rows_of(const Rows& rows, int64_t begin) const {
+    EightRows found;
+    for (int64_t j = 0; j < kRowsAtOnce; ++j)
+      found.rows[j] = begin + j < length_ ? rows.data() + (begin + j) * d_ : zeros_.data();
     return found;
   }
   // scale * x y^T: [length, stride].
   void products(const Rows& x, const Rows& y, float scale, Rows& to) const {
-    for (int64_t key = 0; key < length_; key += kEight)
+    for (int64_t key = 0; key < length_; key += kRowsAtOnce)
       project_rows(x.data(), length_, d_, rows_of(y, key), scale, to.data() + key, stride_);
   }
   // p^T x.
   void add_transposed_product(const Rows& p, const Rows& x, Rows& to) {
-    for (int64_t key = 0; key < length_; key += kEight) {
-      const int64_t count = std::min(kEight, length_ - key);
+    for (int64_t key = 0; key < length_; key += kRowsAtOnce) {
+      const int64_t count = std::min(kRowsAtOnce, length_ - key);
       outer_rows(p.data() + key, stride_, x.data(), length_, d_, count, sums_.data());
       float* rows = to.data() + key * d_;
       for (int64_t i = 0; i < count * d_; ++i) rows[i] += sums_[static_cast<size_t>(i)];

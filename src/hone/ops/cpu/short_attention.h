@@ -5,17 +5,11 @@
 #include <vector>
 
 #include "hone/ops/attention/attention.h"
+#include "hone/ops/cpu/attention_gradients.h"
 
 namespace hone::ops::cpu {
 
 constexpr int64_t kShortSequence = 64;  // tokens, at most
-
-// Of packed sequences, row by row: q, out, dout, dq [T, heads * d], k, v, dk, dv [T, kv_heads * d]. `logsumexp` has [heads,
-// length] of each sequence, one after the other.
-struct AttentionGradients {
-  const float *q, *k, *v, *out, *dout, *logsumexp;
-  float *dq, *dk, *dv;
-};
 
 // Writes the rows of `sequences`, each (first row, length). Those of a sequence do not depend on the others.
 void short_attention_backward(const std::vector<std::pair<int64_t, int64_t>>& sequences, const AttentionShape& shape,

@@ -50,7 +50,7 @@ c10::intrusive_ptr<LoraGroups> groups_of(const Tensor& x, const std::vector<Lora
 int64_t padded_rank(const LoraGroups& all) {
   int64_t widest = 0;
   for (const auto& group : all.groups) widest = std::max(widest, group.a.size(0));
-  return (widest + cpu::kLoraRankStep - 1) / cpu::kLoraRankStep * cpu::kLoraRankStep;
+  return (widest + cpu::kRowsAtOnce - 1) / cpu::kRowsAtOnce * cpu::kRowsAtOnce;
 }
 
 bool covers_all_rows(const LoraGroups& all) {
@@ -113,7 +113,7 @@ GroupedGradients grouped_backward(const LoraGroups& all, const Tensor& dy, const
       const auto da = all.accumulates ? a.grad() : at::empty_like(a), db = all.accumulates ? b.grad() : at::empty_like(b);
       views[i].da = da.mutable_data_ptr<float>();
       views[i].db = db.mutable_data_ptr<float>();
-      views[i].adds = all.accumulates;
+      views[i].accumulates = all.accumulates;
       if (!all.accumulates) grads.factors.emplace_back(da, db);
     }
     cpu::grouped_lora_backward(views, shape_of(all, x), dy.const_data_ptr<float>(), x.const_data_ptr<float>(),

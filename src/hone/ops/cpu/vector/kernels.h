@@ -42,6 +42,8 @@ float exponentials_in_place(float* row, int64_t width, float peak);
 void add_scaled_row(float* row, const float* other, int64_t width, float scale,
                     float other_scale);  // row = row * scale + other * other_scale
 void scale_row(float* row, int64_t width, float factor);
+// Gradients of softmax weights become those of the scores: weight * scale * (gradient - dot). `dot`: of weights and gradients.
+void softmax_backward_row(const float* weights, float* gradients, int64_t width, float dot, float scale);
 
 // Elements [begin, begin + count) of a dropout mask: `value` where the element's random word is below `limit`, else 0.
 void dropout_span(float* mask, uint64_t begin, int64_t count, uint64_t seed, uint32_t limit, float value);

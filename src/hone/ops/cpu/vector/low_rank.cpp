@@ -11,8 +11,8 @@ namespace hone::ops::cpu::HWY_NAMESPACE {
 
 HWY_INLINE float total(Floats sum) { return hn::GetLane(hn::SumOfLanes(FloatTag(), sum)); }
 
-void project_rows(const float* x, int64_t count, int64_t width, const FactorRows& factor, float scale, float* p, int64_t stride) {
-  const auto [r0, r1, r2, r3, r4, r5, r6, r7] = factor.rows;
+void project_rows(const float* x, int64_t count, int64_t width, const EightRows& eight, float scale, float* p, int64_t stride) {
+  const auto [r0, r1, r2, r3, r4, r5, r6, r7] = eight.rows;
   for (int64_t t = 0; t < count; ++t, x += width, p += stride) {
     Floats s0 = splat(0), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
     for_vectors(width, [&](size_t i, auto extent) HONE_INLINED {
@@ -27,8 +27,8 @@ void project_rows(const float* x, int64_t count, int64_t width, const FactorRows
   }
 }
 
-void expand_rows(const float* p, int64_t stride, int64_t count, const FactorRows& factor, int64_t width, bool adds, float* y) {
-  const auto [r0, r1, r2, r3, r4, r5, r6, r7] = factor.rows;
+void expand_rows(const float* p, int64_t stride, int64_t count, const EightRows& eight, int64_t width, bool adds, float* y) {
+  const auto [r0, r1, r2, r3, r4, r5, r6, r7] = eight.rows;
   for_vectors(width, [&](size_t i, auto extent) HONE_INLINED {
     const Floats f0 = load(r0 + i, extent), f1 = load(r1 + i, extent), f2 = load(r2 + i, extent), f3 = load(r3 + i, extent),
                  f4 = load(r4 + i, extent), f5 = load(r5 + i, extent), f6 = load(r6 + i, extent), f7 = load(r7 + i, extent);
@@ -45,7 +45,7 @@ void expand_rows(const float* p, int64_t stride, int64_t count, const FactorRows
   });
 }
 
-void outer_rows(const float* p, int64_t stride, const float* x, int64_t count, int64_t width, int64_t ranks, float* to) {
+void outer_rows(const float* p, int64_t stride, const float* x, int64_t count, int64_t width, int64_t rows, float* to) {
   for_vectors(width, [&](size_t i, auto extent) HONE_INLINED {
     Floats s0 = splat(0), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
     const float *of = p, *from = x + i;
@@ -57,7 +57,7 @@ void outer_rows(const float* p, int64_t stride, const float* x, int64_t count, i
       s6 = hn::MulAdd(value, splat(of[6]), s6), s7 = hn::MulAdd(value, splat(of[7]), s7);
     }
     auto keep = [&](int64_t j, Floats sum) HONE_INLINED {
-      if (j < ranks) store(to + j * width + static_cast<int64_t>(i), sum, extent);
+      if (j < rows) store(to + j * width + static_cast<int64_t>(i), sum, extent);
     };
     keep(0, s0), keep(1, s1), keep(2, s2), keep(3, s3), keep(4, s4), keep(5, s5), keep(6, s6), keep(7, s7);
   });
@@ -72,14 +72,14 @@ namespace hone::ops::cpu {
 HWY_EXPORT(project_rows);
 HWY_EXPORT(expand_rows);
 HWY_EXPORT(outer_rows);
-void project_rows(const float* x, int64_t count, int64_t width, const FactorRows& factor, float scale, float* p, int64_t stride) {
-  HWY_DYNAMIC_DISPATCH(project_rows)(x, count, width, factor, scale, p, stride);
+void project_rows(const float* x, int64_t count, int64_t width, const EightRows& eight, float scale, float* p, int64_t stride) {
+  HWY_DYNAMIC_DISPATCH(project_rows)(x, count, width, eight, scale, p, stride);
 }
-void expand_rows(const float* p, int64_t stride, int64_t count, const FactorRows& factor, int64_t width, bool adds, float* y) {
-  HWY_DYNAMIC_DISPATCH(expand_rows)(p, stride, count, factor, width, adds, y);
+void expand_rows(const float* p, int64_t stride, int64_t count, const EightRows& eight, int64_t width, bool adds, float* y) {
+  HWY_DYNAMIC_DISPATCH(expand_rows)(p, stride, count, eight, width, adds, y);
 }
-void outer_rows(const float* p, int64_t stride, const float* x, int64_t count, int64_t width, int64_t ranks, float* to) {
-  HWY_DYNAMIC_DISPATCH(outer_rows)(p, stride, x, count, width, ranks, to);
+void outer_rows(const float* p, int64_t stride, const float* x, int64_t count, int64_t width, int64_t rows, float* to) {
+  HWY_DYNAMIC_DISPATCH(outer_rows)(p, stride, x, count, width, rows, to);
 }
 
 }  // namespace hone::ops::cpu

@@ -46,6 +46,11 @@ void scaled(float* row, int64_t width, float factor) {
   const auto by = splat(factor);
   fill_row(row, width, HONE_VALUE(hn::Mul(load(row + i, extent), by)));
 }
+void softmax_backward(const float* weights, float* gradients, int64_t width, float dot, float scale) {
+  const auto by = splat(scale), less = splat(dot);
+  fill_row(gradients, width,
+           HONE_VALUE(hn::Mul(hn::Mul(load(weights + i, extent), by), hn::Sub(load(gradients + i, extent), less))));
+}
 
 }  // namespace hone::ops::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -71,6 +76,7 @@ HWY_EXPORT(sum_of);
 HWY_EXPORT(exponentials);
 HWY_EXPORT(add_scaled);
 HWY_EXPORT(scaled);
+HWY_EXPORT(softmax_backward);
 float max_of_row(const float* row, int64_t width) { return HWY_DYNAMIC_DISPATCH(max_of)(row, width); }
 float sum_of_row(const float* row, int64_t width) { return HWY_DYNAMIC_DISPATCH(sum_of)(row, width); }
 float exponentials_in_place(float* row, int64_t width, float peak) {
@@ -80,6 +86,9 @@ void add_scaled_row(float* row, const float* other, int64_t width, float scale, 
   HWY_DYNAMIC_DISPATCH(add_scaled)(row, other, width, scale, other_scale);
 }
 void scale_row(float* row, int64_t width, float factor) { HWY_DYNAMIC_DISPATCH(scaled)(row, width, factor); }
+void softmax_backward_row(const float* weights, float* gradients, int64_t width, float dot, float scale) {
+  HWY_DYNAMIC_DISPATCH(softmax_backward)(weights, gradients, width, dot, scale);
+}
 
 }  // namespace hone::ops::cpu
 #endif
