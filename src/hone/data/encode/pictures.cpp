@@ -3,7 +3,6 @@
 #include <charconv>
 
 #include "hone/base/error.h"
-#include "hone/base/log.h"
 #include "hone/data/videos/videos.h"
 #include "hone/media/decode_image.h"
 #include "hone/media/image_header.h"
@@ -60,11 +59,6 @@ void check_tags(std::vector<Message>& messages, size_t media, TagRule rule, cons
   const size_t tags = count_tags(messages, tag);
   if (rule == TagRule::must_match && tags != media)
     throw text::FormatError(fmt::format("{} tags <{}> for {} {}s; expected as many", tags, kind, media, kind));
-  if (tags > media)
-    log::warn_once(
-        fmt::format("{0} tags <{1}> in a row with {2} {1}s: those left over stay text; {1}s are read from the column "
-                    "\"{1}s\" (`columns` renames another one)",
-                    tags, kind, media));
   if (tags >= media || messages.empty()) return;
   const size_t first = messages[0].role == "system" && messages.size() > 1 ? 1 : 0;
   std::string missing;
