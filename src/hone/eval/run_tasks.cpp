@@ -76,7 +76,7 @@ void add_choices(TaskRun& run, Requests& requests, bool chat) {
   const auto first = unanswerable[0];
   log::warning(
       "{}: {} of {} documents have an answer that is not one of their choices and count as wrong; document {} has {} and {} "
-      "choices",
+      "choices; check doc_to_target and doc_to_choice of the task",
       task.name, unanswerable.size(), run.documents.size(), first, task.target.target(run.documents[first], true).dump(),
       run.choices[first]);
 }
