@@ -24,13 +24,16 @@ namespace {
 // Room for a full prompt and its completion, up to the model's context length.
 engine::EngineConfig engine_config(const ReinforcementConfig& config, const model::CausalLM& model, int64_t longest_prompt) {
   auto engine = config.engine;
-  const int64_t context = model.config().max_position_embeddings;
-  if (engine.max_model_len <= 0 && longest_prompt + config.sampling.max_tokens > context)
-    log::warn_once(fmt::format("`max_completion_length` {}: the model's context of {} tokens leaves {} after the longest prompt",
-                               config.sampling.max_tokens, context, context - longest_prompt));
-  if (engine.max_model_len <= 0)
-    engine.max_model_len =
-        std::min(context, longest_prompt + TurnLoop::longest_episode(config.turns, config.sampling.max_tokens));
+  if (engine.max_model_len > 0) return engine;
+  const int64_t context = model.config().max_position_embeddings, completion = config.sampling.max_tokens;
+  const int64_t episode = TurnLoop::longest_episode(config.turns, completion);
+  const bool ends_at_context = config.turns && config.turns->max_turns <= 0;
+  if (longest_prompt + (ends_at_context ? completion : episode) > context)
+    log::warn_once(
+        fmt::format("`max_completion_length` {}{}: the model's context of {} tokens leaves {} after the longest prompt",
+                    completion, episode > completion ? fmt::format(", {} with all turns", episode) : "", context,
+                    std::max<int64_t>(0, context - longest_prompt)));
+  engine.max_model_len = std::min(context, longest_prompt + episode);
   return engine;
 }
 

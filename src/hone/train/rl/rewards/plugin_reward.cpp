@@ -37,8 +37,8 @@ struct ScoringOrder {
   size_t probes = 0;
 };
 
-// One answer of each of the first rows, then the others: if the plugin fails on all of these, it is broken, and a time-out for
-// every answer could take hours.
+// One answer of each of the first rows, then the others: a plugin that never worked and fails on all of these is broken, and a
+// time-out for every answer could take hours.
 ScoringOrder probes_first(const std::vector<RewardInput>& answers) {
   std::set<std::string> rows;
   std::vector<size_t> first, others;
@@ -75,7 +75,7 @@ class PluginReward final : public Reward {
       if (failed <= kNamedFailures)
         log::warning("the plugin {} failed on the answer to {}: {}; it has no reward ({} so far)", key_,
                      answer.question->origin.str(), why, failures_);
-      if (failed == order.size() || (failed == i + 1 && failed == probes)) throw all_failed(why);
+      if (failed == order.size() || (!has_worked_ && failed == probes)) throw all_failed(why);
     }
     if (failed > kNamedFailures)
       log::warning("the plugin {} failed on {} of {} answers, which have no reward ({} so far)", key_, failed, answers.size(),
@@ -108,6 +108,7 @@ class PluginReward final : public Reward {
                                                scores.begin())]
                        .question->origin.str());
     silent_ += silent;
+    has_worked_ = true;
     return scores;
   }
 
@@ -119,6 +120,7 @@ class PluginReward final : public Reward {
   std::string key_, title_;
   std::shared_ptr<PluginWorker> worker_;
   int64_t failures_ = 0, silent_ = 0;
+  bool has_worked_ = false;  // for at least one call
 };
 
 }  // namespace

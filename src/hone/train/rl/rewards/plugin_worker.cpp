@@ -108,10 +108,13 @@ void PluginWorker::start() {
   auto problem = !ready ? ready.error() : ready->contains("error") ? (*ready)["error"].get<std::string>() : "";
   if (!problem.empty()) {
     stop();
-    const bool is_own_fault =
+    const bool is_plugins_fault =
         ready && problem.find("ImportError") == problem.npos && problem.find("ModuleNotFoundError") == problem.npos;
     throw UserError(ExitCode::usage, fmt::format("the plugin {} cannot be used: {}", fmt::join(config_.files, ", "), problem),
-                    is_own_fault ? "docs/reinforcement.md and docs/agents.md describe plugins" : interpreter_advice());
+                    is_plugins_fault
+                        ? "correct the file; it registers a reward by orms[\"name\"] = Class, a scheduler by multi_turns, an "
+                          "environment by envs"
+                        : interpreter_advice());
   }
   for (const auto& [name, title] : (*ready)["ready"].items()) titles_[name] = title.get<std::string>();
   greeting_ = std::move(*ready);
