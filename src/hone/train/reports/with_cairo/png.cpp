@@ -47,7 +47,7 @@ std::string encode_png(cairo_surface_t* surface) {
   std::string bytes;
   png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, stop_at_error, nullptr);
   png_infop info = png ? png_create_info_struct(png) : nullptr;
-  bool is_written = false;
+  volatile bool is_written = false;  // as setjmp requires of what changes after it
   if (info && setjmp(png_jmpbuf(png)) == 0) {
     png_set_write_fn(png, &bytes, append_bytes, nullptr);
     write_rows(png, info, surface);
