@@ -115,7 +115,7 @@ def test_a_wrong_command_line_leaves_no_folder(server, tmp_path):
     """Nothing is written before the model is found; a folder that cannot be written or belongs to another server is named with its option."""
     taken = server.process.args[server.process.args.index("--tinker_dir") + 1]
     for words, why in ((["--tinker_dir", tmp_path / "a"], "--model is required"), (["--tinker_dir", tmp_path / "a", "--model", tmp_path / "none"], "no such folder"),
-                       (["--tinker_dir", "/proc/a", "--model", MODEL], "--tinker_dir /proc/a: "), (["--tinker_dir", taken, "--model", MODEL], "name another --tinker_dir")):
+                       (["--tinker_dir", "/proc/a", "--model", MODEL], "name another one with --tinker_dir"), (["--tinker_dir", taken, "--model", MODEL], "name another --tinker_dir")):
         done = subprocess.run([BINARY, "serve-tinker", "--port", "0", *map(str, words)], capture_output=True, text=True, timeout=60)
         assert done.returncode == 2 and why in done.stderr, done.stderr
     assert not (tmp_path / "a").exists()

@@ -15,6 +15,7 @@
 #include "hone/text/tokenizer.h"
 #include "hone/tinker/gateway/gateway.h"
 #include "hone/tinker/server.h"
+#include "hone/train/run_folder.h"
 
 namespace hone::cli {
 namespace {
@@ -27,16 +28,17 @@ void add_keys(const TinkerArguments& args, const std::string& given, tinker::Key
   if (!given.empty()) keys.add(kOnlyTenant, given);
 }
 
+void make_state_folder(const fs::path& root) {
+  train::check_output_folder(root, "tinker_dir");
+  std::error_code failure;
+  fs::permissions(root, fs::perms::owner_all, failure);
+  if (failure)
+    throw UserError(ExitCode::usage, fmt::format("{}: cannot be closed to other users ({})", root.string(), failure.message()),
+                    "name a folder of your own with `tinker_dir`");
+}
+
 // Access requires a key: one is generated if none is given.
-void make_state_folder(const Options& options, tinker::TinkerConfig& config) {
-  const TinkerArguments args(options);
-  try {
-    fs::create_directories(config.model.root);
-    fs::permissions(config.model.root, fs::perms::owner_all);
-  } catch (const fs::filesystem_error& problem) {
-    throw UserError(ExitCode::usage, fmt::format("{} {}: {}", args.tinker_dir.flag(), *args.tinker_dir, problem.code().message()),
-                    "name a folder that can be written");
-  }
+void make_api_key(tinker::TinkerConfig& config) {
   if (!config.keys.empty()) return;
   const auto file = config.model.root / "api_key";
   config.keys.add(kOnlyTenant, tinker::own_key(file));
@@ -123,7 +125,8 @@ int serve_tinker_command(const Options& options) {
   auto config = tinker_config(options);  // reports errors in it before loading the model
   serve::require_port(config.http);
   const auto folder = model_folder(options);
-  make_state_folder(options, config);
+  make_state_folder(config.model.root);
+  make_api_key(config);
   std::shared_ptr<const text::Tokenizer> tokenizer = text::load_tokenizer(folder, new_tokens(options));
   const auto model = load_model(options, folder, *tokenizer);
   engine::Engine engine(*model, tokenizer, engine_beside_training(options));
