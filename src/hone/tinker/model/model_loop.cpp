@@ -38,10 +38,12 @@ void ModelLoop::start() {
 }
 
 void ModelLoop::submit(const std::string& run, int64_t seq) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (!lines_.contains(run)) {
+    lock.unlock();  // announcements of the I/O thread do not wait for the database
     const auto row = store_.run_of_any_owner(run);
-    lines_[run] = {.owner = row ? row->owner : "", .executed = row ? row->executed : 0};
+    lock.lock();
+    lines_.try_emplace(run, Line{.owner = row ? row->owner : "", .executed = row ? row->executed : 0});
   }
   lines_[run].waiting.insert(seq);
   ready_.notify_one();
@@ -138,8 +140,8 @@ std::vector<ModelLoop::Turn> ModelLoop::next_turns() {
   return chosen;
 }
 
-// Requests that arrive together are on the disk a commit apart. Those of a run that has a turn are not waited for: a client that
-// is alone never waits for itself.
+// Requests that arrive together are on the disk a commit apart. Those of a run that has a turn are not waited for, except while
+// their run is not known yet: until they are parsed.
 void ModelLoop::wait_for_announced(std::unique_lock<std::mutex>& lock) {
   auto have_come = [&] {
     return std::ranges::all_of(announced_, [&](const auto& each) {

@@ -60,10 +60,11 @@ void ModelLoop::start(const Turn& turn, std::list<Forward>& forwards, std::vecto
   if (!request || request->done) return;
   const bool is_resident = residents_.contains(turn.run);
   if (!is_resident || !(is_short(request->kind) || is_forward(request->kind))) finish(std::exchange(computed, {}));
-  const auto began = Steady::now();
+  auto began = Steady::now();
   bool joins = false;
   auto outcome = outcome_of(turn, request->kind, [&]() -> Outcome {
     auto& resident = this->resident(turn.run);
+    began = Steady::now();  // restoring a run is no part of its request
     if (!is_forward(request->kind)) return perform(resident, *request);
     ForwardTask task(model_, *resident.run, read_forward_backward(std::exchange(request->body, {})), config_.max_length);
     forwards.push_back({turn, *request, std::move(task)});
