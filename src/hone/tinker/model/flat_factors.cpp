@@ -16,7 +16,7 @@ std::string slot_of(const std::string& state) { return state.substr(0, state.rfi
 
 }  // namespace
 
-bool FlatFactors::serves(const Tensor& factor) { return ops::accumulates_in_place(factor); }
+bool FlatFactors::supports(const Tensor& factor) { return ops::accumulates_in_place(factor); }
 
 Tensor FlatFactors::Slice::of(const Tensor& flat) const {
   return flat.detach().narrow(0, begin, c10::multiply_integers(shape)).view(shape).detach();

@@ -11,7 +11,7 @@ class FlatFactors {
   // Moves the factors, float32 on one device, into the buffer: each becomes a leaf with a gradient of zeros.
   explicit FlatFactors(const std::vector<model::NamedParameter>& factors);
   // Whether passes on this factor's device add to gradients in place. Elsewhere autograd's own gradients are cheaper.
-  static bool serves(const Tensor& factor);
+  static bool supports(const Tensor& factor);
 
   optim::ParameterGroup group(double weight_decay) const;
   void zero_grad() { values_.mutable_grad().zero_(); }

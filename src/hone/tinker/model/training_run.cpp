@@ -66,7 +66,7 @@ TrainingRun::TrainingRun(model::CausalLM& model, std::string name, const RunConf
   const auto adapter = tuner::adapter_config(model, settings);
   tuned_.adapter = tuner::attach_adapter(model, adapter, {.name = name_, .dtype = at::kFloat, .seed = config.seed});
   const auto factors = tuner::adapter_tensors(model, *tuned_.adapter);
-  if (FlatFactors::serves(*factors.front().value)) flat_.emplace(factors);
+  if (FlatFactors::supports(*factors.front().value)) flat_.emplace(factors);
   for (const auto& [name, factor] : factors) {
     factor->requires_grad_(true);
     tuned_.trainable.emplace_back(name, *factor);

@@ -46,7 +46,7 @@ class TrainingRun {
   model::CausalLM& model_;
   std::string name_;
   tuner::Tuned tuned_;
-  std::optional<FlatFactors> flat_;  // of the trainable tensors, where it serves their device
+  std::optional<FlatFactors> flat_;  // of the trainable tensors, where it supports their device
   AdamParams params_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   bool accumulated_ = false, spoiled_ = false;
