@@ -24,8 +24,10 @@ IGNORE = -100  # the label of a token that is not learned
 def _ids(values: Any) -> list[int]:
     """A list of integers out of a list, a numpy array or a torch tensor."""
     array = np.asarray(values.cpu() if hasattr(values, "cpu") else values)
-    if array.ndim != 1 or (array.size and (array.dtype.kind not in "iu" or array.dtype == np.uint64)):
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise UsageError(f"token ids are an array of {array.dtype} with {array.ndim} dimensions", "expected a list of integers")
+    if array.size and array.max() > np.iinfo(np.int64).max:  # of uint64
+        raise UsageError(f"token ids contain {array.max()}", "expected int64")
     ids: list[int] = array.tolist()
     return ids
 
@@ -120,6 +122,8 @@ class Dataset:
     def __init__(self, data: str | Sequence[str] | Iterable[Row], template: Template, *, seed: int = 42, shuffle: bool = True) -> None:
         """`data`: a dataset's name or several ("train.jsonl#500", "org/name"), or rows. `shuffle` concerns "#500", which draws rows."""
         require_type(data, Iterable, "data", "files, datasets of a hub, or rows")
+        if isinstance(data, Mapping):
+            raise UsageError(f"data is one row, {data!r:.60}", "expected a list of rows: hone.Dataset([row], template)")
         require_type(template, Template, "template", "a hone.Template: hone.Dataset(data, hone.Template(model))")
         rows: list[Any] = [data] if isinstance(data, str) else list(data)
         if all(isinstance(row, str) for row in rows):
@@ -160,6 +164,8 @@ class Batch:
         """Of rows with `input_ids`, `labels` (as many; -100 where nothing is learned; without them every token is) and `weights`, each a
         list, a numpy array or a torch tensor, and `media` as Template.encode returns them. Labels stand at their own token: the shift by one
         happens here."""
+        if isinstance(rows, Mapping):
+            raise DataError("the rows are a single one", "expected a list of rows: hone.Batch.from_rows([row])")
         encoded = []
         for number, row in enumerate(rows):
             if not isinstance(row, Mapping) or "input_ids" not in row:

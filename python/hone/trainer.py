@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .data import Batch, DataLoader, require_batch
 from .errors import UsageError, require, require_type
 from .library import _hone
@@ -57,7 +59,7 @@ class Trainer:
         require_type(model, Model, "model", "a hone.Model")
         full = tuner == "full"
         if isinstance(tuner, LoraConfig):
-            require_type(tuner.rank, int, "rank", "1 or more")
+            require_type(tuner.rank, (int, np.integer), "rank", "1 or more")
             require(tuner.rank >= 1, "rank", tuner.rank, "1 or more")
             require(tuner.alpha > 0, "alpha", tuner.alpha, "a number above 0")
             require(0 <= tuner.dropout < 1, "dropout", tuner.dropout, "a number from 0 to below 1")
@@ -74,7 +76,7 @@ class Trainer:
             lr_scheduler = "cosine" if total_steps > 0 else "constant"
         if total_steps <= 0 and lr_scheduler not in ("constant", "constant_with_warmup", "inverse_sqrt"):
             raise UsageError(f"lr_scheduler is {lr_scheduler} and total_steps is {total_steps}", "say how many steps the schedule lasts")
-        lora = asdict(tuner) if isinstance(tuner, LoraConfig) else {}
+        lora = {**asdict(tuner), "rank": int(tuner.rank)} if isinstance(tuner, LoraConfig) else {}
         adapters = list(lora.pop("adapters", ()))
         self.model = model
         settings = {"tuner": "full" if full else "lora", "lora": lora, "adapters": [os.fspath(folder) for folder in adapters],
@@ -197,7 +199,7 @@ def _require_temperature(temperature: float) -> None:
 
 
 def _batches(batch: Batch | Sequence[Batch]) -> list[Any]:
-    batches = [batch] if isinstance(batch, (Batch, Mapping)) or not isinstance(batch, Iterable) else list(batch)
+    batches = [batch] if isinstance(batch, (Batch, Mapping, str)) or not isinstance(batch, Iterable) else list(batch)
     if not batches:
         raise UsageError("there are no batches", "give one or more")
     for each in batches:

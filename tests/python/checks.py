@@ -300,7 +300,7 @@ def check_errors_have_three_parts(folder):
         raises(hone.UsageError, lambda: hone.SamplingParams(**setting))
     dataset = hone.Dataset(DEMO, template)
     sampler = hone.Sampler(model)
-    for wrong in (lambda: hone.Trainer(NANO), lambda: hone.Sampler(NANO), lambda: hone.Template(3), lambda: hone.Dataset(template, DEMO), lambda: hone.Dataset(DEMO, model),
+    for wrong in (lambda: hone.Trainer(NANO), lambda: hone.Sampler(NANO), lambda: hone.Template(3), lambda: hone.Dataset(template, DEMO), lambda: hone.Dataset(DEMO, model), lambda: hone.Dataset({"query": "x", "response": "y"}, template),
                   lambda: hone.DataLoader(DEMO, 2), lambda: hone.DataLoader(dataset, "2"), lambda: sampler.chat(None), lambda: sampler.chat({"role": "user", "content": "x"}),
                   lambda: sampler.sample(["x"], {"temperature": 1})):
         error = raises(hone.UsageError, wrong)
@@ -314,9 +314,11 @@ def check_errors_have_three_parts(folder):
         raises(hone.DataError, lambda: hone.Dataset([row], template))
     for rows in (["text"], {"input_ids": [1]}, [{"labels": [1]}], [{"input_ids": [1, 2, 3], "labels": [1, -5, 3]}]):
         raises(hone.DataError, lambda: hone.Batch.from_rows(rows))
+    assert "list of rows" in raises(hone.DataError, lambda: hone.Batch.from_rows({"input_ids": [1]})).hint
     raises(hone.UsageError, lambda: hone.Batch.from_rows([{"input_ids": [2**63]}]))
+    assert hone.Batch.from_rows([{"input_ids": np.array([3, 1], np.uint64)}]).input_ids.tolist() == [3, 1]
     assert hone.LoraConfig(target_modules="all-linear").target_modules == ("all-linear",) and hone.SamplingParams(stop="end").stop == ("end",)
-    trainer = hone.Trainer(model)
+    trainer = hone.Trainer(model, hone.LoraConfig(rank=np.int64(8)))
     batch = hone.Batch.from_rows([dataset[0]])
     for wrong in (lambda: trainer.logprobs(batch, 0), lambda: trainer.base_logprobs(batch, float("nan")), lambda: trainer.backward(trainer.logprobs(batch).sum(), -1),
                   lambda: trainer.step(float("nan")), lambda: trainer.step(-1.0)):
@@ -324,6 +326,7 @@ def check_errors_have_three_parts(folder):
     for wrong in (None, dataset[0], [dataset[0]], "rows"):
         assert "hone.Batch.from_rows" in raises(hone.UsageError, lambda: trainer.train_step(wrong)).hint
         assert "hone.Batch.from_rows" in raises(hone.UsageError, lambda: trainer.logprobs(wrong)).hint
+    assert "'rows'" in raises(hone.UsageError, lambda: trainer.train_step("rows")).message
     raises(hone.UsageError, trainer.step)
     raises(hone.UsageError, lambda: hone.Trainer(model))
     raises(hone.CheckpointError, lambda: trainer.load(folder))
