@@ -10,6 +10,7 @@ take their own share of this machine's cores. Each row is followed by where its 
 Results are written to bench/results/tinker-COMMIT.json.
 """
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -92,20 +93,21 @@ def command_line(model, tokens, steps, folder):
 
 
 class SdkTenant:
-    def __init__(self, bench, index):
+    def __init__(self, bench):
         self.client = bench.client()
 
-    def send(self, data):
-        self.sent = [self.client.forward_backward(data, "cross_entropy"), self.client.optim_step(ADAM)]
-
-    def wait(self):
-        return [each.result() for each in self.sent]
+    def parts(self, data):
+        """A step; it pauses where the other tenants have their turn."""
+        sent = [self.client.forward_backward(data, "cross_entropy"), self.client.optim_step(ADAM)]
+        yield
+        for each in sent:
+            each.result()
 
 
 class HttpTenant:
     """The SDK's messages over two connections, one of requests and one of polls."""
 
-    def __init__(self, bench, index):
+    def __init__(self, bench):
         self.run, self.seq = bench.client().model_id, 0
         self.requests, self.polls = ([socket.create_connection(bench.server.address, 120), b""] for _ in range(2))
         self.message = None
@@ -115,7 +117,7 @@ class HttpTenant:
         connection[0].sendall(head.encode() + body)
 
     @staticmethod
-    def answer(connection):
+    def answer(connection, statuses=(200,)):
         def more():
             received = connection[0].recv(1 << 16)
             if not received:
@@ -128,49 +130,47 @@ class HttpTenant:
         while len(connection[1]) < length:
             more()
         body, connection[1] = connection[1][:length], connection[1][length:]
-        if b" 200 " not in head[:20]:
+        if (status := int(head.split(None, 2)[1])) not in statuses:
             raise SystemExit(f"{head.decode()}\n{body.decode(errors='replace')}")
-        return body
+        return status
 
     def poll(self, connection, seq):
         self.post(connection, "retrieve_future", json.dumps({"request_id": f"{self.run}:{seq}"}).encode())
 
-    def send(self, data):
+    def wait(self, connection, seq):
+        while self.answer(connection, (200, 408)) == 408:  # not done within the server's half minute
+            self.poll(connection, seq)
+
+    def parts(self, data):
+        """As SdkTenant's."""
         if self.message is None:
             content = types.ForwardBackwardInput(data=data, loss_fn="cross_entropy")
             self.message = forward_backward_request_to_proto(types.ForwardBackwardRequest(forward_backward_input=content, model_id=self.run, seq_id=1))
         self.seq += 2
         self.message.seq_id = self.seq - 1
         self.post(self.requests, "forward_backward", self.message.SerializeToString(), "x-protobuf")
-
-    def step(self):
+        yield
         self.answer(self.requests)
         self.poll(self.polls, self.seq - 1)
         self.post(self.requests, "optim_step", json.dumps({"model_id": self.run, "seq_id": self.seq, "adam_params": {"learning_rate": 1e-4}}).encode())
-
-    def poll_step(self):
+        yield
         self.answer(self.requests)
         self.poll(self.requests, self.seq)
+        yield
+        self.wait(self.polls, self.seq - 1)
+        self.wait(self.requests, self.seq)
 
-    def wait(self):
-        return [self.answer(self.polls), self.answer(self.requests)]
 
-
-def advance(tenants, data, kind):
+def advance(tenants, data):
     """A step of each, all at once."""
-    for tenant in tenants:
-        tenant.send(data)
-    for part in (kind.step, kind.poll_step) if kind is HttpTenant else ():
-        for tenant in tenants:
-            part(tenant)
-    for tenant in tenants:
-        tenant.wait()
+    for _ in itertools.zip_longest(*(tenant.parts(data) for tenant in tenants)):
+        pass
 
 
-def timed(bench, tenants, data, kind, in_turn):
+def timed(bench, tenants, data, in_turn):
     before, began = bench.numbers(), time.monotonic()
     for group in ([[tenant] for tenant in tenants] if in_turn else [tenants]):
-        advance(group, data, kind)
+        advance(group, data)
     seconds, after = time.monotonic() - began, bench.numbers()
     return seconds, {name: after[name] - before[name] for name in after}
 
@@ -182,15 +182,15 @@ def where(seconds, costs):
             + ", ".join(f"{value:.0f} {name}" for name, value in milliseconds.items()) + f"; processor ms: server {1e3 * costs['server_cpu']:.0f}, client {1e3 * costs['client_cpu']:.0f}")
 
 
-def together(bench, tenants, tokens, kind, rounds=5):
+def together(bench, tenants, tokens, rounds=5):
     """Seconds of a step of all runs, best of `rounds`: sequentially and at once, each with where they went; and by the number of concurrent runs."""
     data = [datum(tokens)]
     for tenant in tenants:
         tenant.message = None
-    advance(tenants, data, kind)
-    best = {in_turn: min((timed(bench, tenants, data, kind, in_turn) for _ in range(rounds)), key=lambda each: each[0]) for in_turn in (True, False)}
+    advance(tenants, data)
+    best = {in_turn: min((timed(bench, tenants, data, in_turn) for _ in range(rounds)), key=lambda each: each[0]) for in_turn in (True, False)}
     counts = [count for count in (1, 2, 4, 8) if count < len(tenants)]
-    return best[True], best[False], {count: min(timed(bench, tenants[:count], data, kind, False)[0] for _ in range(rounds)) for count in counts}
+    return best[True], best[False], {count: min(timed(bench, tenants[:count], data, False)[0] for _ in range(rounds)) for count in counts}
 
 
 def polls(bench, count=2000):
@@ -230,9 +230,9 @@ def main():
             wall, inside, step = overhead(bench, arguments.tokens, arguments.steps)
             results.row(f"{shape}: forward_backward of {arguments.tokens} tokens at the client / its passes, s", wall, inside, 1.03, at_most=True)
             for kind, name, aim in ((HttpTenant, "over HTTP", 4), (SdkTenant, "by the SDK", 4)):
-                tenants = [kind(bench, index) for index in range(arguments.runs)]
+                tenants = [kind(bench) for _ in range(arguments.runs)]
                 for tokens in arguments.run_tokens:
-                    apart, at_once, fewer = together(bench, tenants, tokens, kind)
+                    apart, at_once, fewer = together(bench, tenants, tokens)
                     results.row(f"{shape}: {arguments.runs} runs of {tokens} tokens {name} at once / in turn, s", at_once[0], apart[0], aim, seconds=True)
                     print(f"  at once {where(*at_once)}\n  in turn {where(*apart)}\n  fewer at once, ms: " + ", ".join(f"{count}: {1e3 * seconds:.0f}" for count, seconds in fewer.items()))
         finally:
