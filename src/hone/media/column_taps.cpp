@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <limits>
 
+#include "hone/media/resize_dots.h"
+
 namespace hone::media {
 
 ColumnTaps::ColumnTaps(std::span<const Taps> taps, size_t channels) : taps_(taps), channels_(channels) {
+  if (!has_byte_dots()) return;
   const size_t padded = (samples() + 15) / 16 * 16;
   quads_.reserve(padded / 4), steps_.reserve(padded / 4);
   bool fits = true;

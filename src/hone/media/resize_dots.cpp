@@ -16,11 +16,6 @@ namespace {
 #define HONE_RESIZE_DOTS __attribute__((target("arch=armv8.2-a+dotprod")))
 #define HONE_RESIZE_DOTS_INLINE HONE_RESIZE_DOTS __attribute__((always_inline)) inline
 
-bool has_byte_dots() {
-  static const bool has = (::getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
-  return has;
-}
-
 // Sums by digit of the weights. The total is low + 256 middle + 65536 high.
 struct DigitSums {
   int32x4_t low, middle, high;
@@ -244,6 +239,11 @@ HONE_RESIZE_DOTS void row_by_dots(const uint8_t* rows, uint8_t* out, size_t widt
 
 }  // namespace
 
+bool has_byte_dots() {
+  static const bool has = (::getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+  return has;
+}
+
 bool resize_columns_by_dots(const uint8_t* const* rows, uint8_t* const* out, const ColumnTaps& taps) {
   if (!has_byte_dots()) return false;
   if (!taps.quads().empty()) return columns_by_quads(rows, out, taps), true;
@@ -269,6 +269,8 @@ bool resize_rows_by_dots(const uint8_t* rows, uint8_t* out, size_t width, const 
 #else
 
 namespace hone::media {
+
+bool has_byte_dots() { return false; }
 
 bool resize_columns_by_dots(const uint8_t* const*, uint8_t* const*, const ColumnTaps&) { return false; }
 

@@ -1,8 +1,10 @@
-// The loops of resize_rows.h with int8 dot products, if the processor has them (Arm's dotprod). Each returns whether it ran.
+// The loops of resize_rows.h with int8 dot products, if the processor has them (Arm's dotprod). Each loop returns whether it ran.
 #pragma once
 #include "hone/media/resize_rows.h"
 
 namespace hone::media {
+
+bool has_byte_dots();
 
 bool resize_columns_by_dots(const uint8_t* const* rows, uint8_t* const* out, const ColumnTaps& taps);
 
