@@ -26,8 +26,8 @@ namespace {
 
 constexpr int64_t kTextsAtOnce = 16;
 
-std::unique_ptr<model::CausalLM> judging_model(const Options& options, const std::filesystem::path& folder,
-                                               const text::Tokenizer& tokenizer) {
+std::unique_ptr<model::CausalLM> load_pooling_model(const Options& options, const std::filesystem::path& folder,
+                                                    const text::Tokenizer& tokenizer) {
   auto model = load_model(options, folder, tokenizer);
   auto adapters = *ModelArguments(options).adapters;
   for (size_t i = 0; i < adapters.size(); ++i) {
@@ -66,7 +66,7 @@ class PoolingRowWriter {
  public:
   PoolingRowWriter(const Options& options, const train::TaskConfig& task, const std::filesystem::path& folder)
       : tokenizer_(text::load_tokenizer(folder, new_tokens(options))),
-        model_(judging_model(options, folder, *tokenizer_)),
+        model_(load_pooling_model(options, folder, *tokenizer_)),
         encoder_(data::Encoder::make(encode_config(options, 0), tokenizer_, data::read_model_identity(folder))),
         runner_(*model_, task, *tokenizer_, *GenerationArguments(options).reranker_use_activation),
         top_n_(GenerationArguments(options).top_logprobs.value_or(0)),

@@ -74,7 +74,7 @@ Json message_for(const NotificationConfig& config, const std::string& text) {
 }
 
 // These services answer rejected requests with 200 too; the status is in the body.
-void check_answer(const HttpReply& reply) {
+void check_reply(const HttpReply& reply) {
   auto answer = parse_json(reply.body);
   if (!answer || !answer->is_object()) return;
   for (auto [code, words] : {std::pair{"code", "msg"}, std::pair{"errcode", "errmsg"}})
@@ -92,7 +92,7 @@ void post_notification(const NotificationConfig& config, const std::string& text
                       .body = message_for(config, text).dump(-1, ' ', false, Json::error_handler_t::replace),
                       .whole_time = kNotificationTimeout};
   try {
-    check_answer(Http().get(request, kMaxReplyBytes));
+    check_reply(Http().get(request, kMaxReplyBytes));
   } catch (const HttpFailure& failure) {
     if (failure.status) throw std::runtime_error(fmt::format("the service answers {}", failure.status));
     const std::string words = failure.what();

@@ -50,7 +50,7 @@ int64_t count_tokens(const Texts& texts) {
 
 // In several calls, so that other requests continue in between. None: the client is gone.
 asio::awaitable<std::optional<std::vector<PoolingOutput>>> pooled(Exchange& exchange, Context& context, Admission::Permit& place,
-                                                                  const Texts& texts, int64_t likeliest) {
+                                                                  const Texts& texts, int64_t top_n) {
   exchange.drop_body();
   place.hold_tokens(static_cast<size_t>(count_tokens(texts)));
   std::vector<PoolingOutput> outputs;
@@ -61,7 +61,7 @@ asio::awaitable<std::optional<std::vector<PoolingOutput>>> pooled(Exchange& exch
       tokens += texts[last++].size();
     Texts some(texts.begin() + static_cast<ptrdiff_t>(first), texts.begin() + static_cast<ptrdiff_t>(last));
     co_await context.loop.call([&](engine::Engine&) {
-      auto found = context.served.pool(some, likeliest);
+      auto found = context.served.pool(some, top_n);
       for (const auto& output : found) context.loop.require_numbers(output.scores);
       std::ranges::move(found, std::back_inserter(outputs));
     });
@@ -82,7 +82,7 @@ Json list_reply(const char* id, const Context& context, Json data, const Texts& 
 struct PoolingChat {
   std::string model, user;
   Texts texts;
-  int64_t likeliest = 0;
+  int64_t top_n = 0;
 };
 
 PoolingChat read_pooling_chat(const Json& body, const ServedModel& served) {
@@ -154,7 +154,7 @@ asio::awaitable<void> pooling_chat(Exchange& exchange, Context& context) {
   auto chat = co_await run_on_worker(context, [&] { return read_pooling_chat(parsed_body(exchange), context.served); });
   exchange.set_user(chat.user);
   auto target = context.target_of(chat.model);
-  auto found = co_await pooled(exchange, context, place, chat.texts, chat.likeliest);
+  auto found = co_await pooled(exchange, context, place, chat.texts, chat.top_n);
   if (!found) co_return;
   auto& outputs = *found;
   Json message{{"role", "assistant"}, {"content", outputs[0].content}};

@@ -15,11 +15,11 @@ Json numbers_of(const Tensor& values) {
   return list;
 }
 
-Json class_logprobs(const std::vector<int64_t>& chosen, bool one, const Tensor& logps, int64_t likeliest) {
+Json class_logprobs(const std::vector<int64_t>& chosen, bool one, const Tensor& logps, int64_t top_n) {
   auto value = [&](int64_t i) { return Json(logps[i].item<float>()); };
   Json top = Json::array(), several = Json::array();
   auto order = logps.argsort(/*dim=*/0, /*descending=*/true);
-  for (int64_t i = 0; i < std::min(likeliest, logps.size(0)); ++i) {
+  for (int64_t i = 0; i < std::min(top_n, logps.size(0)); ++i) {
     auto index = order[i].item<int64_t>();
     top.push_back({{"index", index}, {"logprob", value(index)}});
   }
@@ -35,7 +35,7 @@ PoolingRunner::PoolingRunner(model::CausalLM& model, const TaskConfig& task, con
   resolve_label_tokens(task_, tokenizer);
 }
 
-PoolingOutput PoolingRunner::of_classes(const Tensor& scores, int64_t likeliest) const {
+PoolingOutput PoolingRunner::of_classes(const Tensor& scores, int64_t top_n) const {
   if (task_.problem == ProblemType::regression)
     return {scores.numel() == 1 ? Json(scores.item<float>()) : numbers_of(scores), nullptr, scores};
   bool one = task_.problem == ProblemType::single_label;
@@ -44,7 +44,7 @@ PoolingOutput PoolingRunner::of_classes(const Tensor& scores, int64_t likeliest)
   for (int64_t i = 0; !one && i < scores.numel(); ++i)
     if (scores[i].item<float>() >= 0) chosen.push_back(i);
   auto logps = one ? scores.log_softmax(0) : at::log_sigmoid(scores);
-  return {one ? Json(chosen[0]) : Json(chosen), class_logprobs(chosen, one, logps, likeliest), logps.exp()};
+  return {one ? Json(chosen[0]) : Json(chosen), class_logprobs(chosen, one, logps, top_n), logps.exp()};
 }
 
 std::vector<PoolingOutput> PoolingRunner::decide(const std::vector<data::Sample>& questions) const {
@@ -67,8 +67,7 @@ std::vector<PoolingOutput> PoolingRunner::decide(const std::vector<data::Sample>
   return outputs;
 }
 
-std::vector<PoolingOutput> PoolingRunner::operator()(const std::vector<std::vector<text::TokenId>>& texts,
-                                                     int64_t likeliest) const {
+std::vector<PoolingOutput> PoolingRunner::operator()(const std::vector<std::vector<text::TokenId>>& texts, int64_t top_n) const {
   at::NoGradGuard no_grad;
   if (texts.empty()) return {};
   auto states = model::pool_last_token(model_, model::packed_texts(texts, model_.device()));
@@ -79,7 +78,7 @@ std::vector<PoolingOutput> PoolingRunner::operator()(const std::vector<std::vect
            (task_.uses_value_head ? model::values(model_, states).unsqueeze(1) : model::classification_logits(model_, states))
                .cpu()
                .unbind(0))
-        outputs.push_back(of_classes(scores, likeliest));
+        outputs.push_back(of_classes(scores, top_n));
       return outputs;
     case Task::embedding:
       for (const auto& vector : model::normalize_embeddings(states).cpu().unbind(0))

@@ -18,13 +18,13 @@ class PoolingRunner {
  public:
   // `squash`: maps relevance scores to [0, 1].
   PoolingRunner(model::CausalLM& model, const TaskConfig& task, const text::Tokenizer& tokenizer, bool squash);
-  // `likeliest`: lists this many classes with their log-probabilities.
-  std::vector<PoolingOutput> operator()(const std::vector<std::vector<text::TokenId>>& texts, int64_t likeliest = 0) const;
+  // `top_n`: lists this many classes with their log-probabilities.
+  std::vector<PoolingOutput> operator()(const std::vector<std::vector<text::TokenId>>& texts, int64_t top_n = 0) const;
   // For decisions from data::encode_decision: the most likely option and the probability of each.
   std::vector<PoolingOutput> decide(const std::vector<data::Sample>& questions) const;
 
  private:
-  PoolingOutput of_classes(const Tensor& scores, int64_t likeliest) const;
+  PoolingOutput of_classes(const Tensor& scores, int64_t top_n) const;
 
   model::CausalLM& model_;
   TaskConfig task_;
