@@ -17,8 +17,7 @@ const std::vector<SelfCognitionRow>& self_cognition_rows();
 bool is_self_cognition(const std::string& word);
 
 // Names and authors are [zh, en], one for both, or empty (the placeholders stay, with a warning). The variant is "default",
-// "qwen3" (" /no_think" after questions,
-// an empty think block before responses) or "empty_think" (the latter only).
+// "qwen3" (" /no_think" after questions, an empty think block before responses) or "empty_think" (the latter only).
 std::unique_ptr<RowReader> open_self_cognition(const std::vector<std::string>& name, const std::vector<std::string>& author,
                                                const std::string& variant = "default");
 

@@ -23,6 +23,7 @@
 namespace hone::hub {
 namespace {
 
+// Lets one process at a time download into a folder.
 class FileLock {
  public:
   // Waits for the lock; `waiting` is called once if another process holds it, then repeatedly until it is free, and may throw.

@@ -1,6 +1,5 @@
-// y = x W^T + b with float8 products, forward and backward: torchao's default recipe. Each tensor has one dynamic scale;
-// inputs and weights are e4m3, gradients
-// e5m2. On devices without such products, the same roundings are applied in float32.
+// y = x W^T + b with float8 products, forward and backward: torchao's default recipe. Each tensor has one dynamic scale; inputs
+// and weights are e4m3, gradients e5m2. On devices without such products, the same roundings are applied in float32.
 #pragma once
 #include "hone/device/tensor.h"
 

@@ -1,6 +1,5 @@
 // Low-rank updates on a 16-bit base on a GPU, as in automatic mixed precision: the float32 factors are rounded once per pass,
-// products are 16-bit with float32 sums,
-// and an update is added inside its product. Terms with the same input share products.
+// products are 16-bit with float32 sums, and an update is added inside its product. Terms with the same input share products.
 #pragma once
 #include "hone/ops/cuda/training.h"
 #include "hone/ops/linear/low_rank.h"

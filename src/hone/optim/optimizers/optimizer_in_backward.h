@@ -1,6 +1,5 @@
 // One optimizer per parameter, which updates it in the backward pass as soon as its gradient is complete and then frees the
-// gradient, so that all gradients never exist
-// at once. Same results as a single optimizer, without clipping by the global norm.
+// gradient, so that all gradients never exist at once. Same results as a single optimizer, without clipping by the global norm.
 #pragma once
 #include <memory>
 #include <optional>

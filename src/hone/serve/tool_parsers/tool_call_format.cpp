@@ -12,6 +12,7 @@
 namespace hone::serve {
 namespace {
 
+// A call written as in Python: name(key=value, …).
 class PythonCall : public ToolCallParser {
  private:
   void step(char c) override;

@@ -13,8 +13,7 @@ namespace hone::train {
 std::vector<double> smooth(const std::vector<double>& values);
 
 // The plots of a front end (images/train_loss.png … or training_loss.png, training_eval_loss.png …), each as PNG and SVG, and
-// an overview of loss, rewards, learning
-// rate and gradient norm. Returns the paths of the PNGs. A failed plot is a warning.
+// an overview of loss, rewards, learning rate and gradient norm. Returns the paths of the PNGs. A failed plot is a warning.
 std::vector<fs::path> plot_history(const Json& log_history, Layout layout, const fs::path& run_folder,
                                    const std::string& run_name = "");
 

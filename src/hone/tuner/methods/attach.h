@@ -20,8 +20,7 @@ struct MadeTuners {
 MadeTuners make_tuners(const std::vector<LayerShape>& candidates, const io::AdapterConfig& config, uint64_t seed);
 
 // The same with values from files. `others` receives tensors of no tuner: weights that replace the base's, by parameter name.
-// Throws UserError(bad_checkpoint) naming
-// what is missing or misshapen. A config that contradicts the tensors is corrected.
+// Throws UserError(bad_checkpoint) naming what is missing or misshapen. A config that contradicts the tensors is corrected.
 MadeTuners read_tuners(const std::vector<LayerShape>& candidates, io::Adapter& files, const std::string& origin,
                        std::map<std::string, Tensor>& others);
 

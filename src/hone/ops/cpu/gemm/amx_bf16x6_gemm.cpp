@@ -55,8 +55,7 @@ HONE_AMX_INLINE void split_row(const Reader& reader, int64_t row, int64_t i, int
 }
 
 // Tiles 0 and 1 hold sums, 2 to 4 the parts used by both, 5 to 7 those used by one. A sum adds its six products in a fixed
-// order, independent
-// of the number of rows: otherwise results would not be batch-invariant.
+// order, independent of the number of rows: otherwise results would not be batch-invariant.
 enum : int { kFirst, kSecond, kLow, kMiddle, kHigh, kA, kB, kC };
 
 HONE_AMX_INLINE void load_held(const c10::BFloat16* block) {

@@ -1,6 +1,5 @@
 // 8-bit weights times 16-bit inputs, split into two bytes, for processors with int8 dot products (Arm). A quarter of the
-// instructions of float arithmetic; the
-// inputs' rounding error, 2^-15 of the largest of 64, is below their precision.
+// instructions of float arithmetic; the inputs' rounding error, 2^-15 of the largest of 64, is below their precision.
 #pragma once
 #include <cstdint>
 

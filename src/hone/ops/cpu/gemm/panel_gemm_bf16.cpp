@@ -1,6 +1,5 @@
 // panel_gemm_kernels.h in bfloat16, with Arm's BFMMLA: one instruction multiplies four numbers of two rows by four of two
-// columns and accumulates in
-// float32. Four steps of a sum are adjacent, those of two lines in one register.
+// columns and accumulates in float32. Four steps of a sum are adjacent, those of two lines in one register.
 #if defined(__aarch64__)
 
 #include <arm_neon.h>
