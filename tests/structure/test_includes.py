@@ -58,12 +58,15 @@ def test_folders_introduce_themselves():
             readme = folder / "README.md"
             assert readme.exists(), folder
             assert len(readme.read_text().splitlines()) <= 10, folder
+            assert readme.read_text().startswith("# "), f"{readme}: expected a heading, '# ' and the folder's name, on the first line"
 
 
 def test_readmes_name_files_that_exist():
     names = {f.name for f in ROOT.glob("src/**/*")} | {f.name for folder in ("tests", "docs", "tools") for f in (ROOT / folder).rglob("*")}
     wrong = [f"{readme.relative_to(ROOT)}: {name}" for readme in ROOT.glob("src/**/README.md")
              for name in re.findall(r"`(?:[\w.-]+/)*([\w-]+[.](?:h|cpp|cuh?|py|md))`", readme.read_text()) if name not in names]
+    wrong += [f"{readme.relative_to(ROOT)}: {path}" for readme in ROOT.glob("src/**/README.md")
+              for path in re.findall(r"\btests/[\w/-]*\w(?:[.](?:py|cpp))?", readme.read_text()) if not (ROOT / path).exists()]
     assert not wrong, wrong
 
 
