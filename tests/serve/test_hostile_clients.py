@@ -82,10 +82,10 @@ def test_a_model_that_computes_nan_is_not_ready(serve, hone, tmp_path, figure):
     for words in ([], ["--num_beams", "3"], ["--temperature", "1"], ["--task_type", "embedding"], ["--task_type", "seq_cls", "--num_labels", "2"]):
         done = hone("infer", "--model", folder, "--val_dataset", rows, "--max_new_tokens", "4", *words, cwd=tmp_path)
         assert done.returncode == 6 and "computes NaN" in done.stderr, f"{words}: {done.stderr}"
-    done = hone("rlhf", "--rlhf_type", "grpo", "--model", folder, "--dataset", rows, "--reward_funcs", "format", "--num_generations", "2", "--per_device_train_batch_size", "2", "--max_completion_length", "5000",
+    done = hone("rlhf", "--rlhf_type", "grpo", "--model", folder, "--dataset", rows, "--reward_funcs", "format", "--num_generations", "2", "--per_device_train_batch_size", "2", "--max_completion_length", "1000000",
                 "--max_steps", "1", "--output_dir", "rl", cwd=tmp_path)
     assert done.returncode == 6 and "computes NaN" in done.stderr and "lower --learning_rate" in done.stderr, done.stderr
-    assert "--max_completion_length 5000: the model's context of" in done.stderr
+    assert "1000000: the model's context of" in done.stderr
     figure("chat, beams, embeddings and classes: 500 each, not ready after three; infer and GRPO end with 6")
 
 
