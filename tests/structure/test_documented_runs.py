@@ -1,6 +1,6 @@
 """The commands of README.md and of the pages that need no hub, server or card, run as printed, in their order, in a folder like a fresh checkout.
-docs/models.md, docs/serving.md and docs/your-data.md are run by tests/hub/test_recipe.py, docs/npu.md by tests/npu/test_documented.py, docs/tinker.md
-by tests/tinker."""
+docs/models.md, docs/serving.md and docs/your-data.md are run by tests/hub/test_recipe.py, docs/multimodal.md by tests/vision/test_cookbook.py, docs/npu.md by
+tests/npu/test_documented.py, docs/tinker.md by tests/tinker."""
 import os
 import pathlib
 import re
@@ -11,7 +11,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ["README.md", *(f"docs/{name}.md" for name in ("agents", "command-line", "data", "distillation", "distributed", "evaluation", "planner", "preference", "quantization", "reinforcement",
                                                        "reward-models", "sampling", "tasks", "training"))]
-ELSEWHERE = {"docs/models.md", "docs/npu.md", "docs/serving.md", "docs/tinker.md", "docs/your-data.md"}
+ELSEWHERE = {"docs/models.md", "docs/multimodal.md", "docs/npu.md", "docs/serving.md", "docs/tinker.md", "docs/your-data.md"}
 PROGRAM = re.compile(r"(?:[A-Z_]+=\S+ )*(hone|swift|megatron|llamafactory-cli|accelerate) (\S+)")
 LARGER_MACHINES = re.compile(r"NNODES=2|NPROC_PER_NODE=8")  # and models to match: those lines are parsed by test_docs.py alone
 # Pages about something else than training: a step of it shows that the line works.
