@@ -1,5 +1,7 @@
 """A server that is killed loses nothing it has acknowledged, and its clients go on."""
 import os
+import sqlite3
+from contextlib import closing
 
 import pytest
 from test_tinker_training import ADAM
@@ -35,6 +37,9 @@ def test_kill_in_the_middle_of_a_run(tokenizer, tmp_path):
     waiting = run.forward_backward(data, "cross_entropy")
     waiting.result()  # gradients that no optimizer step has taken yet
     server.kill()
+    with closing(sqlite3.connect(tmp_path / "state/state.sqlite")) as database, database:  # null was accepted once, as the default
+        older = "UPDATE requests SET body = CAST(json_set(CAST(body AS TEXT), '$.adam_params.beta2', NULL) AS BLOB) WHERE kind = 'optim_step' AND run = ? AND length(body) > 0"
+        assert database.execute(older, (run.model_id,)).rowcount > 0
     server = TinkerServer(tmp_path, "--port", port)
     update = run.optim_step(ADAM)
     update.result()
