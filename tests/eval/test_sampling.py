@@ -110,7 +110,8 @@ def test_mistakes_are_reported_first(tmp_path, swift):
     words = ["sample", "--model", NANO, "--dataset", tmp_path / "rows.jsonl", "--output_dir", tmp_path / "out"]
     for more, message in ((["--resume", "true"], "--output_file"), (["--data_range", "2", "2"], "expected a part"), (["--orm_model", "nosuch"], "no reward called nosuch"),
                           (["--sampler_type", "distill"], "base_url"),
-                          (["--sampler_type", "distill", "--engine_kwargs", '{"base_url": 5}'], "type must be string"), (["--sampler_type", "distill", "--engine_kwargs", '{"base_url": "http://127.0.0.1:9/v1", "concurrency": 0}'], "concurrency is 0"),
-                          (["--output_file", tmp_path / "rows.jsonl/x.jsonl"], "output folder")):
+                          (["--sampler_type", "distill", "--engine_kwargs", '{"base_url": 5, "api_key": "sk-hidden"}'], "base_url: [json.exception.type_error.302] type must be string"), (["--sampler_type", "distill", "--engine_kwargs", '{"base_url": "http://127.0.0.1:9/v1", "concurrency": 0}'], "concurrency is 0"),
+                          (["--output_file", tmp_path / "rows.jsonl/x.jsonl"], "name another one with --output_file"),
+                          (["--output_file", tmp_path / "x.jsonl", "--output_dir", tmp_path / "rows.jsonl"], "name another one with --output_dir")):
         done = swift(*words, *more)
-        assert done.returncode == 2 and message in done.stderr, done.stderr
+        assert done.returncode == 2 and message in done.stderr and "sk-hidden" not in done.stderr, done.stderr

@@ -117,7 +117,7 @@ def test_answers_outside_the_choices_are_counted_in_one_warning(tmp_path, hone):
     done = hone("eval", "--model", NANO, "--eval_dataset", folder / "odd.yaml", "--eval_output_dir", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     warnings = [line for line in done.stderr.splitlines() if "warning" in line]
-    assert len(warnings) == 1 and "4 of 4 documents have an answer that is not one of their choices" in warnings[0] and "document 0 has 7 and 2 choices" in warnings[0]
+    assert len(warnings) == 1 and "4 of 4 documents have an answer that is not one of their choices" in warnings[0] and "document 0 has 7 and 2 choices; check doc_to_target" in warnings[0]
     assert sum("(100%)" in line for line in done.stderr.splitlines()) == 1, done.stderr
 
 
@@ -128,6 +128,8 @@ def test_mistakes_are_told_before_the_model_is_loaded(tmp_path, hone):
     assert done.returncode == 2 and "output folder" in done.stderr and "--eval_output_dir" in done.stderr and "Eval" not in done.stderr
     done = hone(*words, "--eval_generation_config", '{"temperature": "hot"}')
     assert done.returncode == 2 and 'temperature is "hot"' in done.stderr
+    done = hone(*words, "--eval_generation_config", '{"do_sample": "false"}')
+    assert done.returncode == 2 and 'do_sample is "false"' in done.stderr and "for do_sample true or false" in done.stderr
     done = hone(*words, "--vllm_max_model_len", 256, "--infer_backend", "pt", "--eval_limit", 1, "--eval_output_dir", tmp_path / "out")
     assert done.returncode == 0 and "had no effect" not in done.stderr, done.stderr
 

@@ -256,8 +256,10 @@ def test_tags_and_images_must_agree_as_the_peer_says(folder, tmp_path):
     unnamed = {"messages": [{"role": "user", "content": "<image>What?"}, {"role": "assistant", "content": "a"}], "image_path": str(tmp_path / "a.png")}
     done, _ = trace(folder, tmp_path, [unnamed], dialect="factory", template="qwen2_vl")
     assert done.returncode == 3 and "1 tags <image> for 0 images" in done.stderr
-    done = trace(folder, tmp_path, [unnamed], template="qwen2_vl")[0]  # ms-swift leaves it in the text
-    assert done.returncode == 0 and 'those left over stay text; images are read from the column "images"' in done.stderr
+    again = {"messages": [{"role": "user", "content": "<image><audio>What?"}, {"role": "assistant", "content": "a"}], "images": [str(tmp_path / "a.png")]}
+    done = trace(folder, tmp_path, [unnamed, again], template="qwen2_vl")[0]  # ms-swift leaves it in the text
+    assert done.returncode == 0 and 'more tags <image> than images: those left over stay text; images are read from the column "images"' in done.stderr
+    assert "more tags <audio> than audios" in done.stderr and done.stderr.count("more tags") == 2, "one for each kind"
 
 
 def test_a_text_that_spells_the_placeholder_is_refused(folder, tmp_path):
