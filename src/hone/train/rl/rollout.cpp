@@ -29,10 +29,9 @@ engine::EngineConfig engine_config(const ReinforcementConfig& config, const mode
   const int64_t episode = TurnLoop::longest_episode(config.turns, completion);
   const bool ends_at_context = config.turns && config.turns->max_turns <= 0;
   if (longest_prompt + (ends_at_context ? completion : episode) > context)
-    log::warn_once(
-        fmt::format("`max_completion_length` {}{}: the model's context of {} tokens leaves {} after the longest prompt",
-                    completion, episode > completion ? fmt::format(", {} with all turns", episode) : "", context,
-                    std::max<int64_t>(0, context - longest_prompt)));
+    log::warn_once(fmt::format("`max_new_tokens` {}{}: the model's context of {} tokens leaves {} after the longest prompt",
+                               completion, episode > completion ? fmt::format(", {} with all turns", episode) : "", context,
+                               std::max<int64_t>(0, context - longest_prompt)));
   engine.max_model_len = std::min(context, longest_prompt + episode);
   return engine;
 }
