@@ -2,6 +2,7 @@
 """PPO steps (rollout, rewards, experience and updates): `hone rlhf --rlhf_type ppo` and trl's PPOTrainer on the same prompts, models and machine.
 
     bench/ppo.py [--size tiny] [--rollouts 4] [--batch 16] [--answer 64] [--epochs 4]
+    bench/ppo.py --size 0.5b --rollouts 3 --batch 2 --answer 32 --epochs 2 --optim sgd
 
 Qwen2 with Qwen's vocabulary and random weights, float32, full training of policy and value model, a reward model of the same shape: an untrained model never ends early, so completions have the full length on
 both sides. A step is a rollout with all of its updates. Prints seconds per step after the first, and for hone the share of each phase. trl 1.12, the last version with PPO, is in .venv/trl-ppo.
@@ -29,7 +30,7 @@ def make_reward_model(model, folder):
 def run_hone(options, model, reward_model, data, folder):
     command = [ROOT / "build/bin/hone", "rlhf", "--rlhf_type", "ppo", "--model", model, "--reward_model", reward_model, "--dataset", data, "--output_dir", f"{folder}/hone", "--add_version", "false", "--torch_dtype", "float32",
              "--tuner_type", "full", "--per_device_train_batch_size", options.batch, "--gradient_accumulation_steps", 1, "--num_ppo_epochs", options.epochs, "--max_completion_length", options.answer, "--temperature", "0.7",
-             "--max_steps", options.rollouts * options.epochs, "--logging_steps", 1, "--save_strategy", "no", "--gradient_checkpointing", "false", "--learning_rate", "3e-6", "--plot_loss", "false", "--split_dataset_ratio", 0]
+             "--max_steps", options.rollouts * options.epochs, "--logging_steps", 1, "--save_strategy", "no", "--gradient_checkpointing", "false", "--learning_rate", "3e-6", "--plot_loss", "false", "--split_dataset_ratio", 0, "--optim", options.optim]
     steps = run_hone_steps(command, f"{folder}/hone")
     ends = [line["train_speed(s/it)"] * (i + 1) for i, line in enumerate(steps)][options.epochs - 1::options.epochs]
     seconds = [end - begin for begin, end in zip(ends, ends[1:])]
@@ -55,7 +56,7 @@ def trl_child(options, model, reward_model, data):
     prompts = [tokenizer.apply_chat_template(json.loads(line)["messages"], add_generation_prompt=True, return_dict=False) for line in open(data)]
     rows = Dataset.from_dict({"input_ids": prompts})
     args = PPOConfig(output_dir=f"{data}.trl", per_device_train_batch_size=options.batch, gradient_accumulation_steps=1, num_ppo_epochs=options.epochs, total_episodes=options.rollouts * options.batch, response_length=options.answer,
-                     temperature=0.7, stop_token="eos", num_sample_generations=0, learning_rate=3e-6, use_cpu=True, bf16=False, gradient_checkpointing=False, report_to=[], save_strategy="no", disable_tqdm=True)
+                     temperature=0.7, stop_token="eos", num_sample_generations=0, learning_rate=3e-6, use_cpu=True, bf16=False, gradient_checkpointing=False, report_to=[], save_strategy="no", disable_tqdm=True, optim=options.optim)
     trainer = PPOTrainer(args=args, processing_class=tokenizer, model=policy, ref_model=reference, reward_model=reward, value_model=value, train_dataset=rows, eval_dataset=rows)
     times = [time.perf_counter()]
     trainer.log = lambda *_: times.append(time.perf_counter())
@@ -70,6 +71,7 @@ def main():
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--answer", type=int, default=64)
     parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--optim", default="adamw_torch", help="with sgd, 0.5B fits into 24 GiB on both sides")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
