@@ -1,4 +1,4 @@
-// Estimates whether a command fits its devices before it runs: the answer, the memory breakdown, and alternative configurations.
+// Whether a command fits its devices before it runs: yes or no, the memory breakdown, and alternative configurations.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>

@@ -44,8 +44,7 @@ class ShortAttentionHead {
     products(q_, k_, static_cast<float>(shape_.scale), weights_);
     products(dout_, v_, 1, dscores_);
     const float* logsumexp = t_.logsumexp.const_data_ptr<float>() + begin * shape_.heads + head * length_;
-    const float* out = t_.out.const_data_ptr<float>() + place;
-    for (int64_t row = 0; row < length_; ++row) differentiate(row, logsumexp[row], out + row * shape_.heads * d_);
+    for (int64_t row = 0; row < length_; ++row) differentiate(row, logsumexp[row]);
     add_transposed_product(weights_, dout_, dv_);
     add_transposed_product(dscores_, q_, dk_);
     for (int64_t key = 0; key < length_; key += kRowsAtOnce)
@@ -54,17 +53,17 @@ class ShortAttentionHead {
   }
 
   // A row's scores become weights, and the gradients of weights those of scores; both are zero for keys it does not see.
-  void differentiate(int64_t row, float logsumexp, const float* out) {
+  void differentiate(int64_t row, float logsumexp) {
     const auto seen = VisibleKeys{length_, length_, shape_.window, shape_.causal}.of(row);
-    const float* dout = dout_.data() + row * d_;
-    const float expected = std::inner_product(dout, dout + d_, out, 0.0F);
     float *weights = weights_.data() + row * stride_, *dscores = dscores_.data() + row * stride_;
     for (auto* values : {weights, dscores}) {
       std::fill(values, values + seen.begin, 0.0F);
       std::fill(values + seen.end, values + stride_, 0.0F);
     }
-    exponentials_in_place(weights + seen.begin, seen.end - seen.begin, logsumexp);
-    softmax_backward_row(weights + seen.begin, dscores + seen.begin, seen.end - seen.begin, expected,
+    const float total = exponentials_in_place(weights + seen.begin, seen.end - seen.begin, logsumexp);
+    // Of these very weights, so that the gradients of the scores add up to zero and rounding does not show in those of the keys.
+    const double expected = std::inner_product(weights + seen.begin, weights + seen.end, dscores + seen.begin, 0.0) / total;
+    softmax_backward_row(weights + seen.begin, dscores + seen.begin, seen.end - seen.begin, static_cast<float>(expected),
                          static_cast<float>(shape_.scale));
   }
 
