@@ -130,8 +130,8 @@ def test_answers_training_and_the_server(models, videos, tmp_path, family):
     model, tokenizer = thinker_of(folder), transformers.AutoTokenizer.from_pretrained(folder)
     inputs = asked(family, name, tokenizer, batch, samples_of(videos / name))
     ends = [tokenizer.convert_tokens_to_ids("<|im_end|>"), tokenizer.eos_token_id]
-    said = tokenizer.decode(model.generate(**inputs, max_new_tokens=8, do_sample=False, eos_token_id=ends, pad_token_id=0)[0, inputs["input_ids"].shape[1]:], skip_special_tokens=True)
-    assert json.loads((tmp_path / "out.jsonl").read_text())["response"] == said
+    response = tokenizer.decode(model.generate(**inputs, max_new_tokens=8, do_sample=False, eos_token_id=ends, pad_token_id=0)[0, inputs["input_ids"].shape[1]:], skip_special_tokens=True)
+    assert json.loads((tmp_path / "out.jsonl").read_text())["response"] == response
     sft((folder, rows, [row]), tmp_path / "run", "--template", "qwen2_5_omni", "--max_steps", 2, "--save_strategy", "no", **SMALL)
     assert len(losses(tmp_path / "run")) == 2
     if family == "qwen3_omni_moe":
@@ -141,7 +141,7 @@ def test_answers_training_and_the_server(models, videos, tmp_path, family):
         data = "data:video/mp4;base64," + base64.b64encode((videos / name).read_bytes()).decode()
         answer = openai.OpenAI(base_url=server.url + "/v1", api_key="x").chat.completions.create(model="m", max_tokens=8, temperature=0, messages=[{
             "role": "user", "content": [{"type": "text", "text": "See "}, {"type": "video_url", "video_url": {"url": data}}, {"type": "text", "text": "?"}]}])
-        assert answer.usage.prompt_tokens == inputs["input_ids"].shape[1] and answer.choices[0].message.content == said
+        assert answer.usage.prompt_tokens == inputs["input_ids"].shape[1] and answer.choices[0].message.content == response
     finally:
         server.stop()
 
@@ -173,5 +173,5 @@ def test_recordings_in_containers_and_what_has_no_sound(models, videos, tmp_path
     for row, reason in ((row_of(silent), "without sound"), ({**row_of(silent), "videos": [["a.png", "b.png"]]}, "")):
         done, _ = trace(models["qwen2_5_omni"], tmp_path, [row], audio_in_video=True)
         assert done.returncode == 3 and reason in done.stderr, done.stderr
-    said = run("hone", "preview", "--model", models["qwen2_5_omni"], "--dataset", write_rows(tmp_path / "rows.jsonl", [row_of(videos / "pcm.mov")]), **SMALL)
-    assert f"audio {videos / 'pcm.mov'}" in said and "<|VIDEO|>×" in said and "<|AUDIO|>×70" in said
+    output = run("hone", "preview", "--model", models["qwen2_5_omni"], "--dataset", write_rows(tmp_path / "rows.jsonl", [row_of(videos / "pcm.mov")]), **SMALL)
+    assert f"audio {videos / 'pcm.mov'}" in output and "<|VIDEO|>×" in output and "<|AUDIO|>×70" in output

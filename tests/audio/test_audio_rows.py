@@ -1,4 +1,4 @@
-"""Rows with audio as batches: spectrograms as transformers' extractor makes them, tokens, labels, and files that are no recordings."""
+"""Rows with audio as batches: spectrograms as transformers' extractor makes them, tokens, labels, and files that are not recordings."""
 import base64
 import json
 import os
@@ -122,6 +122,6 @@ def test_what_is_no_recording_is_a_bad_row(models, tmp_path):
 def test_preview_shows_seconds_and_tokens(models, tmp_path):
     path = audio_files.write(tmp_path / "a.wav", audio_files.chirp(1.5, 16000), 16000)
     (tmp_path / "rows.jsonl").write_text(json.dumps(row(path)) + "\n")
-    said = run("hone", "preview", "--model", models["qwen2_5_omni"], "--dataset", tmp_path / "rows.jsonl")
-    assert f"audio {path}: 1.5 seconds at 16000 Hz, 150 frames, 37 tokens" in said
-    assert "<|AUDIO|>×37" in said
+    output = run("hone", "preview", "--model", models["qwen2_5_omni"], "--dataset", tmp_path / "rows.jsonl")
+    assert f"audio {path}: 1.5 seconds at 16000 Hz, 150 frames, 37 tokens" in output
+    assert "<|AUDIO|>×37" in output

@@ -135,8 +135,8 @@ def test_answers_are_transformers(models, tmp_path, family):
     ends = [tokenizer.convert_tokens_to_ids("<|im_end|>"), tokenizer.eos_token_id]
     for row, line in zip(rows, (tmp_path / "out.jsonl").read_text().splitlines()):
         inputs = asked(family, row, tokenizer, model.config)
-        said = model.generate(**inputs, max_new_tokens=8, do_sample=False, eos_token_id=ends, pad_token_id=0)[0, inputs["input_ids"].shape[1]:]
-        assert json.loads(line)["response"] == tokenizer.decode(said, skip_special_tokens=True)
+        generated = model.generate(**inputs, max_new_tokens=8, do_sample=False, eos_token_id=ends, pad_token_id=0)[0, inputs["input_ids"].shape[1]:]
+        assert json.loads(line)["response"] == tokenizer.decode(generated, skip_special_tokens=True)
 
 
 def test_the_server_hears(models, tmp_path):
@@ -164,12 +164,12 @@ def test_the_server_hears(models, tmp_path):
         question = {"type": "text", "text": "Tone?"}
         one = ask([{"type": "input_audio", "input_audio": {"data": data, "format": "wav"}}, question])
         two = ask([{"type": "audio_url", "audio_url": {"url": "data:audio/wav;base64," + data}}, question])
-        said = one["choices"][0]["message"]["content"]
+        content = one["choices"][0]["message"]["content"]
         model, tokenizer = thinker_of(folder), transformers.AutoTokenizer.from_pretrained(folder)
         inputs = asked("qwen2_5_omni", rows[0], tokenizer, model.config)
         ends = [tokenizer.convert_tokens_to_ids("<|im_end|>"), tokenizer.eos_token_id]
         wanted = model.generate(**inputs, max_new_tokens=8, do_sample=False, eos_token_id=ends, pad_token_id=0)[0, inputs["input_ids"].shape[1]:]
-        assert said == two["choices"][0]["message"]["content"] == tokenizer.decode(wanted, skip_special_tokens=True)
+        assert content == two["choices"][0]["message"]["content"] == tokenizer.decode(wanted, skip_special_tokens=True)
         assert one["usage"]["prompt_tokens"] == inputs["input_ids"].shape[1]
         assert "not fetched" in ask([{"type": "audio_url", "audio_url": {"url": "http://a/b.wav"}}])["error"]["message"]
         assert "only text output" in ask("hi", modalities=["text", "audio"])["error"]["message"]

@@ -45,7 +45,7 @@ def test_chat_sl_and_its_resume(recipe, tmp_path):
 def test_math_rl(recipe, loss_fn):
     steps = recipe("math_rl.train", loss_fn, env="arithmetic", group_size=4, groups_per_batch=4, max_tokens=5, max_steps=2, learning_rate=1e-3, eval_every=0, save_every=1, loss_fn=loss_fn)
     assert len(steps) == 2
-    for step in steps:  # what sampling said of its tokens is what training says
+    for step in steps:  # training recomputes the log-probabilities that sampling returned
         assert abs(step["optim/kl_sample_train_v1"]) < 1e-5 and step["optim/kl_sample_train_v2"] < 1e-8
 
 

@@ -53,32 +53,32 @@ def test_addresses_in_rows(site, folders, tmp_path):
     settings = {"SWIFT_ALLOW_INTERNAL_URL": "1", "SWIFT_MAX_DOWNLOAD_SIZE_MB": "1"}
     good = [f"{address}/green.png", f"{address}/moved.png"]
     for _ in range(2):  # the second time out of the cache
-        said = preview(tmp_path, model, good, **settings)
-        assert all(f"image {path}: 70 x 60 pixels" in said for path in good), said
+        output = preview(tmp_path, model, good, **settings)
+        assert all(f"image {path}: 70 x 60 pixels" in output for path in good), output
         assert asked == ["/green.png", "/moved.png", "/green.png"]
     for name, reason in (("gone.png", "answers 404"), ("large.png", "more than 1048576 bytes"), ("page.png", "markup")):
-        said = preview(tmp_path, model, [f"{address}/{name}"], **settings)
-        assert name in said and reason in said, (reason, said)
+        output = preview(tmp_path, model, [f"{address}/{name}"], **settings)
+        assert name in output and reason in output, (reason, output)
     before = len(asked)
-    said = preview(tmp_path, model, [f"{address.replace('127.0.0.1', 'localhost')}/green-name.png"])
-    assert "of this machine or its network" in said and len(asked) == before, said
+    output = preview(tmp_path, model, [f"{address.replace('127.0.0.1', 'localhost')}/green-name.png"])
+    assert "of this machine or its network" in output and len(asked) == before, output
 
 
 def asks(model, addresses, **variables):
     """What a server with these variables says of an image behind each address."""
     server = Server("--torch_dtype", "float32", "--served_model_name", "eyes", model=model, env={"HF_HUB_OFFLINE": "0", "TRANSFORMERS_OFFLINE": "0", **variables})
-    said = []
+    replies = []
     try:
         client = openai.OpenAI(base_url=server.url + "/v1", api_key="none")
         for one in addresses:
             parts = [{"type": "image_url", "image_url": {"url": one}}, {"type": "text", "text": "Colour?"}]
             try:
-                said.append(client.chat.completions.create(model="eyes", max_tokens=4, messages=[{"role": "user", "content": parts}]).usage.prompt_tokens)
+                replies.append(client.chat.completions.create(model="eyes", max_tokens=4, messages=[{"role": "user", "content": parts}]).usage.prompt_tokens)
             except openai.BadRequestError as refused:
-                said.append(refused.message)
+                replies.append(refused.message)
     finally:
         server.stop()
-    return said
+    return replies
 
 
 def test_addresses_in_requests(site, folders):

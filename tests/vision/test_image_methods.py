@@ -57,7 +57,7 @@ def test_clients_of_both_vendors_send_images(place):
     server = Server("--torch_dtype", "float32", "--served_model_name", "eyes", model=place / "model")
     try:
         chat, claude = openai.OpenAI(base_url=server.url + "/v1", api_key="none"), anthropic.Anthropic(base_url=server.url, api_key="none")
-        said = {}
+        answers = {}
         for name, data in encoded.items():
             url = f"data:image/png;base64,{data}"
             completion = chat.chat.completions.create(model="eyes", temperature=0, max_tokens=8, messages=[{"role": "user", "content": [
@@ -66,14 +66,14 @@ def test_clients_of_both_vendors_send_images(place):
                 {"type": "input_image", "image_url": url, "detail": "auto"}, {"type": "input_text", "text": "Colour?"}]}])
             message = claude.messages.create(model="eyes", extra_body={"temperature": 0}, max_tokens=8, messages=[{"role": "user", "content": [
                 {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}, {"type": "text", "text": "Colour?"}]}])
-            said[name] = completion.choices[0].message.content
+            answers[name] = completion.choices[0].message.content
             plain = chat.chat.completions.create(model="eyes", temperature=0, max_tokens=8, messages=[{"role": "user", "content": [
                 {"type": "image", "image": url}, {"type": "text", "text": "Colour?"}]}])  # as ms-swift takes it too
-            assert plain.choices[0].message.content == said[name]
-            assert response.output_text == said[name] and message.content[0].text == said[name]
+            assert plain.choices[0].message.content == answers[name]
+            assert response.output_text == answers[name] and message.content[0].text == answers[name]
             read = message.usage.input_tokens + message.usage.cache_read_input_tokens  # Anthropic counts what was cached apart
             assert completion.usage.prompt_tokens == response.usage.input_tokens == read
-        assert said["red"] != said["blue"]
+        assert answers["red"] != answers["blue"]
         with pytest.raises(openai.BadRequestError, match="image data:image/png;base64 .*: not base64") as refused:
             chat.chat.completions.create(model="eyes", messages=[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,@"}}]}])
         assert "template" not in str(refused.value) and ":0:" not in str(refused.value)

@@ -36,10 +36,10 @@ def test_a_plan_counts_images(tmp_path):
     tower = planned(model, *trains, MAX_PIXELS="1003520")
     # What 32 blocks of a tower that trains keep of 5120 patches.
     assert tower["asked"]["activations"] - small["asked"]["activations"] > 32 * 5120 * 1280 * 2 * 8
-    said = run("hone", "plan", "--target_device", "910B3", "swift", "sft", "--model", model, "--dataset", "rows.jsonl", "--max_length", 16384, "--tuner_type", "lora",
+    output = run("hone", "plan", "--target_device", "910B3", "swift", "sft", "--model", model, "--dataset", "rows.jsonl", "--max_length", 16384, "--tuner_type", "lora",
                "--per_device_train_batch_size", 1, *trains)
-    assert "does not fit" in said and "with smaller images it would: MAX_PIXELS=" in said, said
-    fits = int(said.split("MAX_PIXELS=")[1].split()[0])
+    assert "does not fit" in output and "with smaller images it would: MAX_PIXELS=" in output, output
+    fits = int(output.split("MAX_PIXELS=")[1].split()[0])
     assert planned(model, "--per_device_train_batch_size", 1, *trains, MAX_PIXELS=str(fits))["asked"]["fits"]
     assert not planned(model, "--per_device_train_batch_size", 1, *trains, MAX_PIXELS=str(fits + 784))["asked"]["fits"]
 

@@ -201,9 +201,9 @@ def test_tokens_labels_and_positions(folder, tmp_path, dialect):
         for grid in mine:
             question = question.replace("<image>", "<|vision_start|>" + "<|image_pad|>" * (int(grid.prod()) // 4) + "<|vision_end|>", 1)
         prompt = tokenizer(f"{SYSTEM}<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n").input_ids
-        said = tokenizer(answer + "<|im_end|>").input_ids + (tokenizer("\n").input_ids if dialect == "swift" else [])
-        ids = prompt + said
-        learned = [-100] * len(prompt) + said
+        response = tokenizer(answer + "<|im_end|>").input_ids + (tokenizer("\n").input_ids if dialect == "swift" else [])
+        ids = prompt + response
+        learned = [-100] * len(prompt) + response
         if dialect == "factory":
             tail = tokenizer("\n").input_ids  # LLaMA-Factory ends an answer so, and learns it
             ids, learned = ids + tail, learned + tail

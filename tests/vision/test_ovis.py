@@ -235,7 +235,7 @@ def test_training_and_answers(ovis, tmp_path):
         asked = row["messages"][0]["content"].split(">")[1]
         question = "<|image_pad|>" * (len(picture[0]) // 4 + 2) + "\n" + asked
         ids = tokenizer(f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n").input_ids
-        said = []
-        while len(said) < 6 and not ends & set(said):
-            said.append(model(inputs_embeds=embedded(model, weights, ids + said, pad, [picture])).logits[0, -1].argmax().item())
-        assert json.loads(line)["response"] == tokenizer.decode(said, skip_special_tokens=True)
+        generated = []
+        while len(generated) < 6 and not ends & set(generated):
+            generated.append(model(inputs_embeds=embedded(model, weights, ids + generated, pad, [picture])).logits[0, -1].argmax().item())
+        assert json.loads(line)["response"] == tokenizer.decode(generated, skip_special_tokens=True)

@@ -64,7 +64,7 @@ def loaded(folder):
 
 
 PARTS = {"qwen2_5_vl": (".visual.blocks.", ".visual.merger."), "qwen3_vl_moe": (".visual.blocks.", ".visual.merger.", ".visual.deepstack_merger_list."),
-         "internvl": (".vision_tower.encoder.", ".multi_modal_projector."), "gemma3": (".vision_tower.encoder.",)}  # its projector is no linear layer
+         "internvl": (".vision_tower.encoder.", ".multi_modal_projector."), "gemma3": (".vision_tower.encoder.",)}  # its projector is not a linear layer
 
 
 @pytest.mark.parametrize("family", PARTS)
@@ -152,8 +152,8 @@ def test_answers_are_transformers(models, tmp_path, family):
     ends = [tokenizer.convert_tokens_to_ids("<end_of_turn>" if family == "gemma3" else "<|im_end|>"), tokenizer.eos_token_id]
     for row, line in zip(rows, (tmp_path / "out.jsonl").read_text().splitlines()):
         inputs = asked(family, row, tokenizer, model.config.image_token_id)
-        said = model.generate(**inputs, max_new_tokens=8, do_sample=False, eos_token_id=ends)[0, inputs["input_ids"].shape[1]:]
-        assert json.loads(line)["response"] == tokenizer.decode(said, skip_special_tokens=True)
+        generated = model.generate(**inputs, max_new_tokens=8, do_sample=False, eos_token_id=ends)[0, inputs["input_ids"].shape[1]:]
+        assert json.loads(line)["response"] == tokenizer.decode(generated, skip_special_tokens=True)
 
 
 def test_the_terminal_asks_for_pictures_and_a_dataset_skips_bad_ones(models, tmp_path):

@@ -22,8 +22,8 @@ def made(folders, tmp_path_factory):
 
 
 def learn(made, out, *words, **variables):
-    said = sft(made, out, "--tuner_type", "lora", "--num_train_epochs", 2, "--save_strategy", "no", "--gradient_accumulation_steps", 1, *words, **variables)
-    return losses(out), re.search(r"(\d+) of (\d+) media were there", said)
+    output = sft(made, out, "--tuner_type", "lora", "--num_train_epochs", 2, "--save_strategy", "no", "--gradient_accumulation_steps", 1, *words, **variables)
+    return losses(out), re.search(r"(\d+) of (\d+) media were there", output)
 
 
 def test_kept_outputs_are_the_tower_s(made, tmp_path):

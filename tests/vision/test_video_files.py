@@ -156,12 +156,12 @@ def test_bad_files_are_bad_rows(place, folders, tmp_path):
         (tmp_path / name).write_bytes(data)
     names = ["good.txt", *bad, "missing.mp4"]
     write_rows(tmp_path / "rows.jsonl", [row_of([name], tmp_path) for name in names])
-    said = swift("sft", "--model", folders("qwen2_5_vl"), "--dataset", tmp_path / "rows.jsonl", "--max_steps", 1, "--split_dataset_ratio", 0, "--torch_dtype", "float32",
+    output = swift("sft", "--model", folders("qwen2_5_vl"), "--dataset", tmp_path / "rows.jsonl", "--max_steps", 1, "--split_dataset_ratio", 0, "--torch_dtype", "float32",
                  "--save_strategy", "no", "--add_version", "false", "--output_dir", tmp_path / "out", "--per_device_train_batch_size", 1, "--gradient_accumulation_steps", 1,
                  FPS_MAX_FRAMES="4", VIDEO_MAX_TOKEN_NUM="8", VIDEO_MIN_TOKEN_NUM="4")
-    assert "skipped 5 of 6 rows (media: 5)" in said, said[-3000:]
+    assert "skipped 5 of 6 rows (media: 5)" in output, output[-3000:]
     for name, (_, reason) in bad.items():
-        assert any(name in line and reason in line for line in said.splitlines()), (name, said[-3000:])
+        assert any(name in line and reason in line for line in output.splitlines()), (name, output[-3000:])
 
 
 def test_requests_bring_videos(place, folders):
@@ -175,8 +175,8 @@ def test_requests_bring_videos(place, folders):
             return client.chat.completions.create(model="eyes", temperature=0, max_tokens=8, messages=[{"role": "user", "content": [part, {"type": "text", "text": "<video>What?"}]}])
 
         files = {name: base64.b64encode((videos / name).read_bytes()).decode() for name in ("short.webm", "long.mp4")}
-        said = {name: ask({"type": "video_url", "video_url": {"url": f"data:video/mp4;base64,{data}"}}) for name, data in files.items()}
-        assert said["long.mp4"].usage.prompt_tokens > said["short.webm"].usage.prompt_tokens  # 8 frames and 4
+        answers = {name: ask({"type": "video_url", "video_url": {"url": f"data:video/mp4;base64,{data}"}}) for name, data in files.items()}
+        assert answers["long.mp4"].usage.prompt_tokens > answers["short.webm"].usage.prompt_tokens  # 8 frames and 4
         for part, reason in (({"type": "video_url", "video_url": {"url": "http://127.0.0.1/a.mp4"}}, "not fetched"),
                              ({"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}}, "video"),
                              ({"type": "video_url", "video_url": {"url": str(videos / "short.webm")}}, "data:video")):

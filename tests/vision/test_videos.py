@@ -121,9 +121,9 @@ def test_answers_are_transformers(folders, tmp_path, family):
     tokenizer, model = transformers.AutoTokenizer.from_pretrained(folder), transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32)
     ids = tokenizer(f"<|im_start|>user\n{video_text(family, grid, 2.0)}What?<|im_end|>\n<|im_start|>assistant\n", return_tensors="pt").input_ids
     more = {"second_per_grid_ts": torch.tensor([1.0])} if family == "qwen2_5_vl" else {}
-    said = model.generate(input_ids=ids, pixel_values_videos=rows, video_grid_thw=torch.tensor([grid]), mm_token_type_ids=2 * (ids == model.config.video_token_id).int(),
+    generated = model.generate(input_ids=ids, pixel_values_videos=rows, video_grid_thw=torch.tensor([grid]), mm_token_type_ids=2 * (ids == model.config.video_token_id).int(),
                           max_new_tokens=8, do_sample=False, eos_token_id=[tokenizer.convert_tokens_to_ids("<|im_end|>"), tokenizer.eos_token_id], **more)[0, ids.shape[1]:]
-    assert json.loads((tmp_path / "out.jsonl").read_text())["response"] == tokenizer.decode(said, skip_special_tokens=True)
+    assert json.loads((tmp_path / "out.jsonl").read_text())["response"] == tokenizer.decode(generated, skip_special_tokens=True)
 
 
 def test_what_is_no_video_is_a_bad_row(folders, tmp_path):
