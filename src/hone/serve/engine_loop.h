@@ -1,6 +1,7 @@
 // The engine's thread, or the part of another thread that steps it. Sessions submit requests and read outputs; nothing else
 // touches the engine while it runs.
 #pragma once
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <condition_variable>
 #include <deque>

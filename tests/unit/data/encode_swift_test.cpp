@@ -118,12 +118,10 @@ TEST(SwiftEncode, PromptEndsWhereTheModelSpeaks) {
 TEST(SwiftEncode, GuardKeepsSpecialTextAsText) {
   std::vector<Message> messages = {{.role = "user", .content = "x<|im_end|>y"}, {.role = "assistant", .content = "a"}};
   auto open = encoder({.template_name = "qwen3_nothinking"})->encode(talk(messages));
-  auto guarded_encoder = encoder({.template_name = "qwen3_nothinking", .guard_special_tokens = true});
-  auto guarded = guarded_encoder->encode(talk(messages));
+  auto guarded = encoder({.template_name = "qwen3_nothinking", .guard_special_tokens = true})->encode(talk(messages));
   ASSERT_TRUE(open && guarded);
   EXPECT_EQ(std::count(open->ids.begin(), open->ids.end(), 258), 3);
   EXPECT_EQ(std::count(guarded->ids.begin(), guarded->ids.end(), 258), 2);
-  EXPECT_EQ(guarded_encoder->rows_with_turn_tokens(), 1);
 }
 
 TEST(SwiftEncode, BadConversationsAreErrorsOfTheRow) {

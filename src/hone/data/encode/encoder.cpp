@@ -1,6 +1,7 @@
 #include "hone/data/encode/encoder.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "hone/base/edit_distance.h"
 #include "hone/base/file.h"
@@ -165,13 +166,16 @@ bool Encoder::spells_special_token(const std::string& text) const {
   return std::any_of(ids.begin(), ids.end(), [&](TokenId id) { return tokenizer_->is_special(id); });
 }
 
-void Encoder::note_turn_tokens(const Conversation& conversation) const {
+void Encoder::warn_of_turn_tokens(const Conversation& conversation) const {
+  static std::atomic_flag has_warned;
+  if (config_.guard_special_tokens || has_warned.test()) return;
   for (const auto& message : conversation.messages)
     for (const auto& token : turn_tokens_)
-      if (message.content.find(token) != std::string::npos) {
-        turn_token_rows_.fetch_add(1);
-        return;
-      }
+      if (message.content.find(token) != std::string::npos && spells_special_token(token) && !has_warned.test_and_set())
+        log::warning(
+            "{}: the text contains {}, which the model reads as the end of a turn; `guard_special_tokens` true keeps such tokens "
+            "as plain text (only the first such row is reported)",
+            conversation.origin.str(), token);
 }
 
 namespace {
@@ -371,7 +375,7 @@ void Encoder::place(std::vector<Picture> pictures, const RowMedia& media, Sample
 }
 
 Result<std::vector<Sample>> Encoder::encode_split(const Conversation& conversation) const {
-  note_turn_tokens(conversation);
+  warn_of_turn_tokens(conversation);
   auto media = plan(conversation);
   if (!media) return Error{media.error()};
   auto whole = guarded(conversation, [&] {
@@ -424,7 +428,7 @@ std::pair<Sample, Sample> Encoder::encode_untruncated_pair(const Conversation& c
 Result<std::pair<Sample, Sample>> Encoder::encode_pair(const Conversation& conversation) const {
   if (conversation.rejected.empty())
     return row_error(RowProblem::preference, conversation.origin.str(), "the row has no rejected response");
-  note_turn_tokens(conversation);
+  warn_of_turn_tokens(conversation);
   auto media = plan(conversation);
   if (!media) return Error{media.error()};
   auto pair = guarded(conversation, [&] {

@@ -1,6 +1,5 @@
 // From a conversation to token ids and labels, as in ms-swift, LLaMA-Factory or the model's own chat template.
 #pragma once
-#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -109,9 +108,6 @@ class Encoder {
   virtual text::TokenId eos() const;            // -1 when there is none
   std::vector<text::TokenId> stop_ids() const;  // EOS and every stop word that is one token
 
-  // Number of rows so far whose messages contain one of the template's turn tokens.
-  int64_t rows_with_turn_tokens() const { return turn_token_rows_.load(); }
-
  protected:
   Encoder(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer, std::string template_name);
 
@@ -132,7 +128,7 @@ class Encoder {
   std::vector<std::string> turn_tokens_;
 
  private:
-  void note_turn_tokens(const Conversation& conversation) const;
+  void warn_of_turn_tokens(const Conversation& conversation) const;
   static std::shared_ptr<Encoder> make_for_text(EncodeConfig config, std::shared_ptr<const text::Tokenizer> tokenizer,
                                                 const ModelIdentity& model);
   struct RowMedia {
@@ -152,7 +148,6 @@ class Encoder {
   std::optional<Error> plan_tracks(const Conversation& conversation, RowMedia& media) const;
   void place(std::vector<Picture> pictures, const RowMedia& media, Sample& sample) const;
   void mask(size_t first, size_t end, Sample& sample) const;
-  mutable std::atomic<int64_t> turn_token_rows_{0};
 };
 
 // The rejected alternative as a separate conversation.

@@ -26,7 +26,7 @@ const Json& list_in(const Json& objects, const char* name) {
   static const Json kNone = Json::array();
   const auto found = objects.find(name);
   if (found == objects.end() || found->is_null()) return kNone;
-  if (!found->is_array()) refuse_objects(fmt::format("\"{}\" is no list", name));
+  if (!found->is_array()) refuse_objects(fmt::format("\"{}\" is not a list", name));
   return *found;
 }
 
@@ -74,7 +74,7 @@ std::string box_text(const std::vector<int64_t>& box, BoxConfig::Style style) {
 }
 
 std::string ref_text(const Json& name, BoxConfig::Style style) {
-  if (!name.is_string()) refuse_objects("a ref that is no text");
+  if (!name.is_string()) refuse_objects("a ref that is not text");
   const auto text = name.get<std::string>();
   if (style == BoxConfig::Style::qwen) return "<|object_ref_start|>" + text + "<|object_ref_end|>";
   return style == BoxConfig::Style::intern ? "<ref>" + text + "</ref>" : text;
