@@ -1,5 +1,4 @@
-"""docs/architecture.md names files that exist, and its drawing is what the script draws."""
-import re
+"""The drawing of docs/architecture.md is what the script draws."""
 import subprocess
 import sys
 from pathlib import Path
@@ -7,13 +6,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(Path(__file__).parent))
 from test_includes import BELOW, allowed  # noqa: E402
-
-
-def test_links_lead_somewhere():
-    page = ROOT / "docs/architecture.md"
-    targets = re.findall(r"\]\(([^)#]+)\)", page.read_text())
-    missing = [t for t in targets if "://" not in t and not (page.parent / t).exists()]
-    assert targets and not missing, missing
 
 
 def test_drawing_is_current():

@@ -1,6 +1,7 @@
-"""Every command line in the documentation parses, and every `make` target it names exists."""
+"""Every command line in the documentation parses; every `make` target, file and section that it names exists."""
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,30 @@ def test_make_target_exists(page, line):
     for word in shlex.split(line)[1:]:
         if "=" not in word and not word.startswith("-"):
             assert word in targets, f"{page}: {line}"
+
+
+def text_of(page):
+    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.S | re.M)
+
+
+def anchors(page):
+    """As GitHub makes them from headings."""
+    titles = re.findall(r"^#+ (.*)$", text_of(page), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-") for title in titles}
+
+
+def test_links_lead_somewhere():
+    wrong, count = [], 0
+    for page in sorted(ROOT / name for name in subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()):
+        for link in re.findall(r"\]\(([^)\s]+)\)", text_of(page)):
+            if "://" in link:
+                continue
+            count += 1
+            name, _, anchor = link.partition("#")
+            target = page.parent / name if name else page
+            if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+                wrong.append(f"{page.relative_to(ROOT)}: {link}")
+    assert count > 100 and not wrong, wrong
 
 
 @pytest.mark.parametrize("page", sorted(page.relative_to(ROOT) for page in [ROOT / "README.zh.md", *(ROOT / "docs").glob("*.zh.md")]))

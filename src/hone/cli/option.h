@@ -92,7 +92,7 @@ struct VerbDefault {
 struct Option {
   std::string_view name;
   Type type;
-  std::string_view fallback;  // as typed; "" is none, "auto" is worked out in auto.cpp
+  std::string_view fallback;  // as typed; "" is none, resolve_auto.cpp replaces "auto"
   std::string_view help;
   std::array<Alias, 5> aliases{};
   uint8_t alias_count = 0;

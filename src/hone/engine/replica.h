@@ -13,7 +13,7 @@ namespace hone::engine {
 
 class Replica {
  public:
-  // The config is complete (cache_size.h), the model prepared for inference.
+  // The config has its cache size (kv_cache_size.h); the model is prepared for inference.
   Replica(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> tokenizer, const EngineConfig& config);
 
   // Limits max_tokens by the context and the cache. Throws UserError(bad_data) for a request that can never run. Thread-safe.

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "hone/model/encoders/vision_config.h"
-#include "hone/model/encoders/vision_features.h"
 #include "hone/model/encoders/vision_layout.h"
 #include "hone/model/memory/activation_checkpointing.h"
 #include "hone/model/module.h"
@@ -34,6 +33,12 @@ struct VisionMerger {
 
   Module module();
   Tensor operator()(const Tensor& x_ph, int64_t merge_unit, const LinearContext& mode) const;
+};
+
+// Outputs of a tower: one row per merged cell, as wide as the language model: [cells, hidden].
+struct VisionFeatures {
+  Tensor embeddings_nh;
+  TensorList deepstack;  // added behind the first decoder blocks, one each
 };
 
 struct VisionTower {

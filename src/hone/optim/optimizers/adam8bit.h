@@ -1,4 +1,4 @@
-// AdamW with both moments in 8 bits (block_quantized.h): a quarter of the state, float32 arithmetic.
+// AdamW with both moments in 8 bits (blockwise_quantized.h): a quarter of the state, float32 arithmetic.
 #pragma once
 #include "hone/optim/optimizers/adam.h"
 #include "hone/optim/optimizers/blockwise_quantized.h"

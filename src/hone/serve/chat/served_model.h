@@ -37,7 +37,7 @@ struct PoolingOutput {
   std::vector<float> scores;
 };
 using PoolTexts =
-    std::function<std::vector<PoolingOutput>(const std::vector<std::vector<text::TokenId>>& texts, int64_t likeliest)>;
+    std::function<std::vector<PoolingOutput>(const std::vector<std::vector<text::TokenId>>& texts, int64_t top_n)>;
 
 // Of one request; unset: what requests may hold in any case.
 struct MediaLimits {
