@@ -69,7 +69,7 @@ int main(int count, char** words) {
     for (int i = 0; i < kThreads; ++i) threads.emplace_back(work);
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (failed) return std::fprintf(stderr, "a file is no picture\n"), 1;
+  if (failed) return std::fprintf(stderr, "a file is not a picture\n"), 1;
   Stages sum;
   const size_t timed = std::min<size_t>(sources.size(), kTimed);
   for (size_t i = 0; i < timed; ++i) {

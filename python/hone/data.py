@@ -41,7 +41,7 @@ def _row(messages: str | Sequence[Mapping[str, Any]] | Row) -> str:
 def _json(row: Any) -> str:
     try:
         text = json.dumps(row, ensure_ascii=False, allow_nan=False)
-        text.encode()  # lone surrogates are no text
+        text.encode()  # lone surrogates are not text
     except (TypeError, ValueError) as problem:
         raise DataError(f"a row cannot be written as JSON: {problem}", 'expected one such as {"messages": [{"role": "user", …}]}') from None
     return text

@@ -42,7 +42,7 @@ class MemoryRows final : public data::ConversationSource {
 Json parse_row(const std::string& text) {
   auto row = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!row.is_object())
-    throw UserError(ExitCode::bad_data, "a row is no dictionary",
+    throw UserError(ExitCode::bad_data, "a row is not a dictionary",
                     "expected one such as {\"messages\": [{\"role\": \"user\", …}]}");
   return row;
 }

@@ -34,7 +34,7 @@ def test_every_metric_is_theirs(runs, run):
     for task, metrics in theirs["results"].items():
         for name, value in metrics.items():
             if "," not in name or (name.split(",")[0].endswith("_stderr") and ours["results"][task].get(name) == "N/A"):
-                continue  # errors of what is no mean are drawn at random
+                continue  # errors of what is not a mean are drawn at random
             assert close(ours["results"][task][name], value), (task, name)
             if "_stderr" not in name:
                 assert f"{ours['results'][task][name]:.4f}" in table, (task, name)

@@ -79,7 +79,7 @@ def test_what_is_written_is_read(serve, dialect, name):
     assert named[0]["arguments"].get("days", 1) in range(1, 10)
     torn = text[:text.index("forecast") + 5]
     choice = ask(client, extra_body={"structured_outputs": {"choice": [torn]}})
-    assert choice.message.content.strip() == torn.strip() and not choice.message.tool_calls, "what is no call is the answer"
+    assert choice.message.content.strip() == torn.strip() and not choice.message.tool_calls, "text that is not a call is the answer"
     server.stop()
 
 

@@ -34,4 +34,4 @@ def test_every_number_has_tests_that_exist():
     assert set(reliability.TITLES) == set(range(1, 31)) == listed | marked
     for tests in reliability.TESTS.values():
         for test in tests:
-            assert test.startswith("unit:") or any(name.startswith(test) for name in names), f"{test} is no test"
+            assert test.startswith("unit:") or any(name.startswith(test) for name in names), f"{test} is not a test"

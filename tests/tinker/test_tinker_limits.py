@@ -46,7 +46,7 @@ def test_a_wrong_limit_is_told_before_the_model_is_loaded(tmp_path):
     for line in ("alice tml-alice-0123456789 tokens=1", "alice tml-alice-0123456789 priority=-1", "alice tml-alice-0123456789 max_rank=x"):
         keys.write_text(line + "\n")
         done = subprocess.run([BINARY, "serve-tinker", "--model", MODEL, "--tinker_dir", tmp_path / "state", "--api_keys", keys], capture_output=True, text=True)
-        assert done.returncode == 2 and f"line 1: {line.split()[2]} is no limit" in done.stderr and "tokens_per_minute=" in done.stderr
+        assert done.returncode == 2 and f"line 1: {line.split()[2]} is not a limit" in done.stderr and "tokens_per_minute=" in done.stderr
 
 
 def test_metrics_and_status(limited, tokenizer):

@@ -55,7 +55,7 @@ def test_short_answers_are_learnt_with_a_head_on_the_policy(ppo, tmp_path):
     saved = tmp_path / "run/checkpoint-48"
     assert (saved / "value_head.safetensors").exists() and not (saved / "value_model").exists()
     asked = subprocess.run([hone_binary(), "infer", "--model", saved, "--max_new_tokens", "4", "--stream", "false"], input="hello\n", capture_output=True, text=True, env=ENVIRONMENT)
-    assert asked.returncode == 0, asked.stderr  # the policy answers; its head of values is no reward model
+    assert asked.returncode == 0, asked.stderr  # the policy answers; its value head is not a reward model
     tables = [json.loads(line) for line in (tmp_path / "run/completions.jsonl").read_text().splitlines()]
     assert len(tables) == 24 and {len(column) for table in tables for column in table.values()} == {32}
 

@@ -399,7 +399,7 @@ def _of_file(path: str | Path) -> dict[str, Any]:
     except ImportError as problem:
         raise UsageError(f"--config {path}, and this environment has no yaml", "pip install pyyaml") from problem
     if not Path(path).is_file():
-        raise UsageError(f"--config {path} is no file", "name a YAML file")
+        raise UsageError(f"--config {path} is not a file", "name a YAML file")
     return yaml.safe_load(Path(path).read_text()) or {}
 
 

@@ -25,7 +25,7 @@ void check_heads(int64_t heads, int64_t kv_heads, int64_t head_dim) {
   if (heads < 1 || heads > 256)
     throw BadParameter(kParameterInvalid, c10::str("head_num is ", heads, "; 1 to 256 are supported"));
   if (kv_heads < 1 || heads % kv_heads)
-    throw BadParameter(kParameterInvalid, c10::str("head_num ", heads, " is no multiple of the ", kv_heads, " heads of key"));
+    throw BadParameter(kParameterInvalid, c10::str("head_num ", heads, " is not a multiple of the ", kv_heads, " heads of key"));
   if (head_dim < 1 || head_dim > 768)
     throw BadParameter(kParameterInvalid, c10::str("head dimension ", head_dim, "; 1 to 768 are supported"));
 }

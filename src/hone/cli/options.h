@@ -48,7 +48,7 @@ class Options {
   Source source(std::string_view name) const;
   const Setting& setting(std::string_view name) const;
   bool has_option(std::string_view name) const { return settings_.contains(name); }
-  const std::vector<std::string>& positional() const { return words_; }  // what was no option: a file, a topic
+  const std::vector<std::string>& positional() const { return words_; }  // words that are not options: a file, a topic
   std::string display_name(std::string_view name) const;                 // "--model_name_or_path": for messages
 
   void set(std::string_view name, Json value, Source source, std::string where);

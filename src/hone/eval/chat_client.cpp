@@ -13,7 +13,7 @@ namespace hone::eval {
 std::string completions_url(const std::string& url) {
   constexpr std::string_view kEnd = "/chat/completions";
   if (!hub::read_address(url))
-    throw UserError(ExitCode::usage, fmt::format("\"{}\" is no address", url),
+    throw UserError(ExitCode::usage, fmt::format("\"{}\" is not an address", url),
                     "expected something like http://127.0.0.1:8000/v1");
   auto address = url;
   while (address.ends_with('/')) address.pop_back();

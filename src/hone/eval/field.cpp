@@ -65,7 +65,7 @@ std::vector<std::string> Field::choices(const Json& document) const {
   }
   std::vector<std::string> texts;
   for (const auto& choice : found) {  // for an object, its values
-    if (!choice.is_string()) fail(fmt::format("the choice {} is no text", choice.dump()));
+    if (!choice.is_string()) fail(fmt::format("the choice {} is not text", choice.dump()));
     texts.push_back(choice.get<std::string>());
   }
   if (texts.empty()) fail("there are no choices");

@@ -31,7 +31,7 @@ std::string answer_text(const Task& task, const FewshotConfig& fewshot, const Js
   }
   if (answer.is_array() && !answer.empty()) answer = answer[0];
   if (!answer.is_string())
-    throw UserError(ExitCode::bad_data, fmt::format("{}: the answer {} of an example is no text", task.name, answer.dump()));
+    throw UserError(ExitCode::bad_data, fmt::format("{}: the answer {} of an example is not text", task.name, answer.dump()));
   return answer.get<std::string>();
 }
 

@@ -60,7 +60,7 @@ Result<RemoteFile> read_modelscope_entry(const Json& entry) {
   auto file = read_entry(entry, entry.contains("Path") ? "Path" : "path", entry.contains("Size") ? "Size" : "size");
   if (!file) return file;
   file->sha256 = lower(text_of(entry, entry.contains("Sha256") ? "Sha256" : "sha256"));
-  if (!file->sha256.empty() && !is_hex(file->sha256, 64)) return error("\"{}\" has a checksum that is no SHA-256", file->path);
+  if (!file->sha256.empty() && !is_hex(file->sha256, 64)) return error("\"{}\" has a checksum that is not a SHA-256", file->path);
   return file;
 }
 
@@ -100,7 +100,7 @@ Result<std::string> read_commit(std::string_view json) {
 
 Result<std::vector<RemoteFile>> read_tree(std::string_view json) {
   auto parsed = parse_json(json);
-  if (!parsed) return error("the hub's file list is no JSON: {}", parsed.error());
+  if (!parsed) return error("the hub's file list is not JSON: {}", parsed.error());
   if (!parsed->is_array()) return error("the hub's file list is not a list");
   std::vector<RemoteFile> files;
   for (const auto& entry : *parsed) {
@@ -127,7 +127,7 @@ std::string next_page(std::string_view header) {
 
 Result<FilePage> read_files(std::string_view json) {
   auto parsed = parse_json(json);
-  if (!parsed) return error("the hub's file list is no JSON: {}", parsed.error());
+  if (!parsed) return error("the hub's file list is not JSON: {}", parsed.error());
   if (parsed->is_object() && parsed->contains("Success") && (*parsed)["Success"] == false)
     return error("the hub refuses: {}", text_of(*parsed, "Message"));
   const Json* data = parsed->is_object() && parsed->contains("Data") ? &(*parsed)["Data"] : &*parsed;

@@ -108,10 +108,11 @@ void check_places(Decoder& decoder, const LoadOptions& options) {
       return beginning.empty() || parameter.name == beginning || parameter.name.starts_with(beginning + ".");
     };
     if (std::ranges::none_of(decoder.tree().parameters(), begins) && beginning != decoder.head.name)
-      throw UserError(ExitCode::usage,
-                      fmt::format("the device map names \"{}\", which is no part of {}", beginning, decoder.config.architecture),
-                      fmt::format("{}, {} …, {} and {} are", decoder.embedding.name, decoder.config.names.block(0),
-                                  decoder.norm.name, decoder.head.name));
+      throw UserError(
+          ExitCode::usage,
+          fmt::format("the device map names \"{}\", which is not a part of {}", beginning, decoder.config.architecture),
+          fmt::format("{}, {} …, {} and {} are", decoder.embedding.name, decoder.config.names.block(0), decoder.norm.name,
+                      decoder.head.name));
   }
 }
 

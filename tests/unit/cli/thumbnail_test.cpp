@@ -13,7 +13,7 @@ media::Image grey(media::ImageSize size) {
           .pixels = std::vector<uint8_t>(static_cast<size_t>(3 * size.pixels()), 128)};
 }
 
-// Cells of 10 x 20 pixels are assumed where stdout is no terminal that says otherwise.
+// Cells of 10 x 20 pixels are assumed unless stdout is a terminal that says otherwise.
 TEST(Thumbnail, FitsIntoItsCells) {
   const auto shown = [](media::ImageSize size) { return thumbnail(grey(size), "", TerminalPictures::sixel, 40, 12); };
   for (const auto& [size, raster] : std::vector<std::pair<media::ImageSize, std::string>>{

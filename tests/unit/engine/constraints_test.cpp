@@ -16,7 +16,7 @@ TEST(Constraints, RegularExpressions) {
   EXPECT_TRUE(allows(*regex(R"(\d{3}-[^x]\.)"), "123-y."));
   EXPECT_FALSE(allows(*regex(R"(\d{3}-[^x]\.)"), "123-x."));
   EXPECT_TRUE(allows(*regex("."), "中"));
-  EXPECT_FALSE(allows(*regex("."), "\xE4\xB8")) << "half a character is no character";
+  EXPECT_FALSE(allows(*regex("."), "\xE4\xB8")) << "half a character is not a character";
   EXPECT_TRUE(allows(*regex("[à-ü]+"), "éè"));
   EXPECT_FALSE(allows(*regex("[à-ü]+"), "e"));
   EXPECT_TRUE(allows(*regex("x{2,}"), "xxxx"));

@@ -146,7 +146,7 @@ class TransformersModel(SavedModel):
 
     @remote_function(dispatch="all")
     def apply_patch(self, patch_cls: Any, **kwargs: Any) -> None:
-        """hone's models are no torch modules."""
+        """hone's models are not torch modules."""
         raise not_supported(f"the patch {getattr(patch_cls, '__name__', patch_cls)}", "leave it out")
 
     # Passes.

@@ -82,7 +82,7 @@ class Sampler:
 
     @remote_function(dispatch="all", collect="first", lazy_collect=False)
     def apply_patch(self, patch_cls: Any, **kwargs: Any) -> None:
-        """hone's engine is no vLLM."""
+        """hone's engine is not vLLM."""
         raise not_supported(f"the patch {getattr(patch_cls, '__name__', patch_cls)}", "leave it out")
 
     @remote_function(dispatch="slice_dp", collect=_join)

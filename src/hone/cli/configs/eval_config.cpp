@@ -72,7 +72,7 @@ eval::TaskSource task_source(const Options& options, const BenchmarkSettings& se
   for (const auto& folder : *args.include_path) source.include_paths.emplace_back(folder);
   source.dataset_args = settings.dataset_args;
   if (!source.dataset_args.is_object())
-    throw UserError(ExitCode::usage, fmt::format("{} is no object", args.eval_dataset_args.flag()),
+    throw UserError(ExitCode::usage, fmt::format("{} is not an object", args.eval_dataset_args.flag()),
                     "expected {\"gsm8k\": {\"local_path\": \"folder\"}}");
   source.fetch = [](const std::string& id) { return hub::locate_dataset(id, hub::config().site); };
   return source;

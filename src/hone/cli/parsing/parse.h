@@ -34,7 +34,7 @@ struct Syntax {
   std::string command;  // as typed
   Verbs verb = 0;
   bool config_first = false;    // a .yaml, .yml or .json as first word is a config file
-  int max_words = 0;            // words that are no option
+  int max_words = 0;            // words that are not options
   bool whole_line = false;      // from the first such word on, everything is another command's
   bool passes_options = false;  // everything is, but the command's own options
 };

@@ -13,7 +13,7 @@ Result<std::vector<std::string>> listed_frames(const std::string& source) {
   constexpr size_t kMostFrames = 768;
   const auto list = parse_json(source);
   std::vector<std::string> frames;
-  if (!list || !list->is_array()) return error("a video that is no list of frames");
+  if (!list || !list->is_array()) return error("a video that is not a list of frames");
   for (const auto& frame : *list) {
     if (!frame.is_string()) return error("a video holds {}; expected paths of its frames", frame.type_name());
     frames.push_back(frame.get<std::string>());

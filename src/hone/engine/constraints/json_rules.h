@@ -26,7 +26,7 @@ Pattern json_number(const Json& schema);
 // UnsupportedSchema for formats of JSON Schema that are not supported.
 std::optional<Pattern> json_format(const std::string& format);
 
-// A bound that counts characters or items; throws UnsupportedSchema when it is no such number.
+// A bound that counts characters or items; throws UnsupportedSchema when it is not such a number.
 int size_bound(const Json& schema, const char* name, int otherwise);
 
 }  // namespace hone::engine

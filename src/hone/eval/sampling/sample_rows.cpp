@@ -58,7 +58,7 @@ std::map<std::string, std::vector<std::string>> read_caches(const std::vector<fs
       bool sound = row && row->is_object() && row->contains("id") && row->contains("messages") && (*row)["messages"].is_array() &&
                    !(*row)["messages"].empty();
       if (!sound)
-        throw UserError(ExitCode::bad_data, fmt::format("{}:{} is no sampled row", file.string(), number),
+        throw UserError(ExitCode::bad_data, fmt::format("{}:{} is not a sampled row", file.string(), number),
                         "expected an object with id and messages");
       const auto& last = (*row)["messages"].back();
       if (last.is_object() && last.value("role", "") == "assistant" && last.value("content", Json()).is_string())

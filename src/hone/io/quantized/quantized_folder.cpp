@@ -119,7 +119,7 @@ class QuantizedFolder {
 
   void add_bnb4(const std::string& path, const std::string& state_name) {
     auto state = parse_state(read_(path + "." + state_name));
-    if (!state || !state->is_object()) misfit(path, "its quant_state is no JSON");
+    if (!state || !state->is_object()) misfit(path, "its quant_state is not JSON");
     bool nested = find(path + ".weight.nested_absmax") != nullptr;
     for (const char* name : {"weight.absmax", "weight.quant_map"})
       if (!find(path + "." + name)) misfit(path, fmt::format("it has no {}", name));

@@ -100,7 +100,7 @@ Result<std::vector<float>> read_mean(OpenSound& sound) {
     return error("truncated: {} samples of the {} in its header", mono.size(), sound.header.samples);
   mono.resize(static_cast<size_t>(sound.header.samples));  // the last block may contain more
   if (!std::ranges::all_of(mono, [](float value) { return std::isfinite(value); }))
-    return error("samples that are no numbers; expected a recording");
+    return error("samples that are not numbers; expected a recording");
   return mono;
 }
 

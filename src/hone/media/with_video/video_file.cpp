@@ -108,7 +108,7 @@ Error VideoFile::unreadable(int code) const {
   if (bytes.size() > 12 && bytes.substr(4, 4) == "ftyp")
     return error("an MP4 or MOV file without its index: it is truncated after {} bytes, or was never finished", bytes.size());
   if (ends_early(bytes)) return error("a video that is truncated after {} bytes", bytes.size());
-  return error("{} bytes that are no video ({}); {}", bytes.size(), f_.error_text(code), kExpected);
+  return error("{} bytes that are not a video ({}); {}", bytes.size(), f_.error_text(code), kExpected);
 }
 
 std::optional<Error> VideoFile::begin() {

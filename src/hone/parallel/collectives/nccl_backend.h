@@ -4,7 +4,7 @@
 
 namespace hone::parallel {
 
-// Throws UserError(usage) when this build has none, or for a device that is no NVIDIA GPU.
+// Throws UserError(usage) when this build has none, or for a device that is not an NVIDIA GPU.
 CollectiveBackend nccl_backend(const GroupContext& context, const std::string& name, int rank, int size);
 
 }  // namespace hone::parallel

@@ -36,8 +36,7 @@ struct PoolingOutput {
   Json content, logprobs;
   std::vector<float> scores;
 };
-using PoolTexts =
-    std::function<std::vector<PoolingOutput>(const std::vector<std::vector<text::TokenId>>& texts, int64_t top_n)>;
+using PoolTexts = std::function<std::vector<PoolingOutput>(const std::vector<std::vector<text::TokenId>>& texts, int64_t top_n)>;
 
 // Of one request; unset: what requests may hold in any case.
 struct MediaLimits {

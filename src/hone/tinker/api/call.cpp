@@ -42,8 +42,8 @@ std::optional<std::string> Archives::folder_of(const std::string& token) {
 Json body_of(const Call& call) {
   if (call.request.body.empty()) return Json::object();
   auto parsed = parse_json(call.request.body);
-  if (!parsed) throw serve::ApiError(400, "the body is no JSON: " + parsed.error());
-  if (!parsed->is_object()) throw serve::ApiError(400, "the body is no JSON object");
+  if (!parsed) throw serve::ApiError(400, "the body is not JSON: " + parsed.error());
+  if (!parsed->is_object()) throw serve::ApiError(400, "the body is not a JSON object");
   return std::move(*parsed);
 }
 

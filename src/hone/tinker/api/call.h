@@ -58,7 +58,7 @@ struct Call {
 
 using Handler = serve::HttpResponse (*)(Services& services, const Call& call);
 
-Json body_of(const Call& call);                 // ApiError(400) when it is no JSON object
+Json body_of(const Call& call);                 // ApiError(400) when it is not a JSON object
 Page page_of(const Call& call, int64_t limit);  // of the query
 std::string query_value(const Call& call, std::string_view name);
 serve::HttpResponse no_content();                    // 200 with an empty object

@@ -83,14 +83,14 @@ void Keys::add_file(const std::filesystem::path& file) {
       throw UserError(ExitCode::usage, fmt::format("{}, line {}: no key", file.string(), number), "a line is: tenant key");
     for (std::string word; words >> word;)
       if (!set_limit(word, limits_[tenant]))
-        throw UserError(ExitCode::usage, fmt::format("{}, line {}: {} is no limit", file.string(), number, word),
+        throw UserError(ExitCode::usage, fmt::format("{}, line {}: {} is not a limit", file.string(), number, word),
                         "priority=, max_rank=, max_pending=, tokens_per_minute= and checkpoint_gb= with a number from 0 on");
     if (!key.starts_with(kDigestMark)) {
       add(tenant, key);
     } else if (auto digest = bytes_of_hex(key.substr(kDigestMark.size()))) {
       add_digest(tenant, *digest);
     } else {
-      throw UserError(ExitCode::usage, fmt::format("{}, line {}: {} is no SHA-256", file.string(), number, key),
+      throw UserError(ExitCode::usage, fmt::format("{}, line {}: {} is not a SHA-256", file.string(), number, key),
                       "64 hexadecimal digits, as printf %s KEY | sha256sum prints them");
     }
   }

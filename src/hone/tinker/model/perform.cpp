@@ -16,7 +16,7 @@ constexpr int64_t kUnnamedKept = 64;  // unnamed sampler weights of a session
 
 Json parsed_request(const std::string& body) {
   auto json = parse_json(body);
-  if (!json || !json->is_object()) throw RequestError("the request is no JSON object");
+  if (!json || !json->is_object()) throw RequestError("the request is not a JSON object");
   return std::move(*json);
 }
 

@@ -64,7 +64,7 @@ void ModelLoop::start(const Turn& turn, std::list<Forward>& forwards, std::vecto
   bool joins = false;
   auto outcome = outcome_of(turn, request->kind, [&]() -> Outcome {
     auto& resident = this->resident(turn.run);
-    began = Steady::now();  // restoring a run is no part of its request
+    began = Steady::now();  // restoring a run is not part of its request
     if (!is_forward(request->kind)) return perform(resident, *request);
     ForwardTask task(model_, *resident.run, read_forward_backward(std::exchange(request->body, {})), config_.max_length);
     forwards.push_back({turn, *request, std::move(task)});

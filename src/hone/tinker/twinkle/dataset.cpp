@@ -37,7 +37,7 @@ std::vector<Json> rows_of_data(const Json& data) {
   std::vector<Json> rows;
   if (data.is_array()) {
     for (const auto& row : data) {
-      if (!row.is_object()) throw RequestError("dataset_meta: a row of data is no object");
+      if (!row.is_object()) throw RequestError("dataset_meta: a row of data is not an object");
       rows.push_back(row);
     }
     return rows;
@@ -120,7 +120,7 @@ std::vector<Json> TwinkleDataset::read(const Json& meta) const {
       rows.push_back(std::move(row->fields));
     }
   } catch (const UserError&) {  // its text contains local paths
-    throw RequestError(fmt::format("{} is no dataset file", id));
+    throw RequestError(fmt::format("{} is not a dataset file", id));
   }
   return rows;
 }

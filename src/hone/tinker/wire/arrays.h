@@ -26,7 +26,7 @@ std::string_view bytes_of(const std::vector<T>& values) {
 template <class T>
 std::vector<T> array_of(std::string_view bytes, const char* what) {
   if (bytes.size() % sizeof(T) != 0)
-    throw RequestError(fmt::format("{}: {} bytes are no whole number of {}-byte values", what, bytes.size(), sizeof(T)));
+    throw RequestError(fmt::format("{}: {} bytes are not a whole number of {}-byte values", what, bytes.size(), sizeof(T)));
   std::vector<T> values(bytes.size() / sizeof(T));
   if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;

@@ -27,7 +27,7 @@ std::vector<double> numbers_of(std::string_view bytes, uint64_t dtype) {
 }
 
 void require_whole(const ProtobufReader& reader, const char* what) {
-  if (!reader.ok()) throw RequestError(fmt::format("{} is damaged: the bytes are no protobuf message", what));
+  if (!reader.ok()) throw RequestError(fmt::format("{} is damaged: the bytes are not a protobuf message", what));
 }
 
 struct Csr {

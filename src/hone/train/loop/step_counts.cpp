@@ -15,7 +15,7 @@ StepCounts StepCounts::make(const TrainerConfig& config, int64_t batches_per_epo
                     "check the dataset, or lower the batch size");
   if (batches_per_epoch > 0) plan.updates_per_epoch = (batches_per_epoch + plan.accumulation - 1) / plan.accumulation;
   if (plan.max_steps <= 0 && config.epochs <= 0)
-    throw UserError(ExitCode::usage, fmt::format("{} epochs are no training at all", config.epochs),
+    throw UserError(ExitCode::usage, fmt::format("`num_train_epochs` is {}: nothing would be trained", config.epochs),
                     "set `num_train_epochs` or `max_steps` above 0");
   if (plan.max_steps <= 0)
     plan.max_steps = static_cast<int64_t>(std::ceil(config.epochs * static_cast<double>(plan.updates_per_epoch)));

@@ -47,7 +47,7 @@ void check_address(const Options& options, const std::string& server) {
   }
   if (!address)
     throw UserError(ExitCode::usage,
-                    fmt::format("{} \"{}\" is no address", distillation_args.teacher_model_server.flag(), server),
+                    fmt::format("{} \"{}\" is not an address", distillation_args.teacher_model_server.flag(), server),
                     "expected something like http://127.0.0.1:8000");
   if (!address->this_machine && !reward_args.remote_rewards)
     throw UserError(

@@ -115,7 +115,7 @@ std::vector<std::string> server_addresses(const EngineArguments& args) {
   for (auto& address : addresses) {
     while (address.ends_with('/')) address.pop_back();
     if (!hub::read_address(address))
-      throw UserError(ExitCode::usage, fmt::format("\"{}\" is no address of a rollout server", address),
+      throw UserError(ExitCode::usage, fmt::format("\"{}\" is not the address of a rollout server", address),
                       "expected one such as http://127.0.0.1:8000");
   }
   if (addresses.empty())

@@ -266,7 +266,7 @@ class TurnWorker:
 def plain(messages):
     for message in messages:
         if not isinstance(message["role"], str) or not isinstance(message["content"], str):
-            raise TypeError(f"a message is no text: {str(message)[:80]}")
+            raise TypeError(f"a message is not text: {str(message)[:80]}")
     return [{"role": message["role"], "content": message["content"]} for message in messages]
 
 

@@ -111,7 +111,7 @@ void RolloutClient::require_servers(const std::function<bool()>& is_cancelled) c
       if (reply.outcome == Outcome::done) break;
       if (reply.outcome == Outcome::refused)
         throw UserError(
-            ExitCode::usage, fmt::format("{} is no rollout server of hone: {}", server->address, reply.failure),
+            ExitCode::usage, fmt::format("{} is not a rollout server of hone: {}", server->address, reply.failure),
             "start one with `hone rollout`, or sample from any OpenAI-compatible server with `vllm_server_type` openai");
       if (ServerClock::now() > deadline || (is_cancelled && is_cancelled()))
         throw UserError(ExitCode::failure,

@@ -13,7 +13,7 @@ Toolbox::Call read_call(std::string_view text) {
     if (read.arguments.is_object())
       call.request = {std::move(read.name), std::move(read.arguments)};
     else
-      call.malformed = "the arguments of a call are no JSON object";
+      call.malformed = "the arguments of a call are not a JSON object";
   } catch (const text::FormatError& problem) {
     call.malformed = problem.what();
   } catch (const Json::exception& problem) {
@@ -51,7 +51,7 @@ std::vector<Toolbox::Call> react_calls(std::string_view text) {
   if (arguments && arguments->is_object())
     call.request.arguments = std::move(*arguments);
   else
-    call.malformed = "the action's input is no JSON object";
+    call.malformed = "the action's input is not a JSON object";
   return {call};
 }
 
