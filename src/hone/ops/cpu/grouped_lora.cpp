@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hone/ops/cpu/parallel.h"
+#include "hone/ops/cpu/scratch.h"
 
 namespace hone::ops::cpu {
 namespace {
@@ -19,9 +20,13 @@ void add_transposed(const float* from, int64_t rows, int64_t columns, float* to)
     for (int64_t i = 0; i < rows; ++i) to[j * rows + i] += from[i * columns + j];
 }
 
-// Buffers of one thread.
 struct Scratch {
   std::vector<float> zeros, b_t, da, db_t, dprojected;
+
+  static Scratch& own() {  // of the calling thread: a group is too small to allocate for
+    thread_local Scratch scratch;
+    return scratch;
+  }
 };
 
 EightRows rows_of(const float* factor, int64_t begin, int64_t rank, int64_t width, Scratch& scratch) {
@@ -54,18 +59,20 @@ void outer(const LoraGroupView& group, const float* p, int64_t stride, const flo
 // da = dprojected^T x, and db = dy^T projected.
 void write_factor_gradients(const LoraGroupView& group, const GroupedLoraShape& shape, const float* dy, const float* x,
                             const float* projected, Scratch& scratch) {
-  scratch.da.resize(static_cast<size_t>(group.accumulates ? group.rank * shape.inputs : 0));
-  scratch.db_t.resize(static_cast<size_t>(group.rank * shape.outputs));
-  outer(group, scratch.dprojected.data(), shape.rank, x, shape.inputs, group.accumulates ? scratch.da.data() : group.da);
-  outer(group, projected, shape.rank, dy, shape.outputs, scratch.db_t.data());
-  for (size_t i = 0; i < scratch.da.size(); ++i) group.da[i] += scratch.da[i];
-  (group.accumulates ? add_transposed : transpose)(scratch.db_t.data(), group.rank, shape.outputs, group.db);
+  const int64_t numbers = group.rank * shape.inputs;
+  auto* da = group.accumulates ? grown(scratch.da, numbers) : group.da;
+  auto* db_t = grown(scratch.db_t, group.rank * shape.outputs);
+  outer(group, scratch.dprojected.data(), shape.rank, x, shape.inputs, da);
+  outer(group, projected, shape.rank, dy, shape.outputs, db_t);
+  if (group.accumulates)
+    for (int64_t i = 0; i < numbers; ++i) group.da[i] += da[i];
+  (group.accumulates ? add_transposed : transpose)(db_t, group.rank, shape.outputs, group.db);
 }
 
 const float* transposed_b(const LoraGroupView& group, int64_t outputs, Scratch& scratch) {
-  scratch.b_t.resize(static_cast<size_t>(group.rank * outputs));
-  transpose(group.b, outputs, group.rank, scratch.b_t.data());
-  return scratch.b_t.data();
+  auto* b_t = grown(scratch.b_t, group.rank * outputs);
+  transpose(group.b, outputs, group.rank, b_t);
+  return b_t;
 }
 
 }  // namespace
@@ -73,7 +80,7 @@ const float* transposed_b(const LoraGroupView& group, int64_t outputs, Scratch& 
 void grouped_lora_forward(const std::vector<LoraGroupView>& groups, const GroupedLoraShape& shape, const float* x,
                           float* projected, float* y) {
   parallel_pieces(static_cast<int64_t>(groups.size()), 1, [&](int64_t first, int64_t last) {
-    Scratch scratch;
+    auto& scratch = Scratch::own();
     for (int64_t i = first; i < last; ++i) {
       const auto& group = groups[static_cast<size_t>(i)];
       auto* own = projected + group.begin * shape.rank;
@@ -87,16 +94,14 @@ void grouped_lora_forward(const std::vector<LoraGroupView>& groups, const Groupe
 void grouped_lora_backward(const std::vector<LoraGroupView>& groups, const GroupedLoraShape& shape, const float* dy,
                            const float* x, const float* projected, float* dx) {
   parallel_pieces(static_cast<int64_t>(groups.size()), 1, [&](int64_t first, int64_t last) {
-    Scratch scratch;
+    auto& scratch = Scratch::own();
     for (int64_t i = first; i < last; ++i) {
       const auto& group = groups[static_cast<size_t>(i)];
       const auto *dy_rows = dy + group.begin * shape.outputs, *x_rows = x + group.begin * shape.inputs;
-      scratch.dprojected.resize(static_cast<size_t>(group.count * shape.rank));
-      project(group, dy_rows, transposed_b(group, shape.outputs, scratch), shape.outputs, shape.rank, scratch,
-              scratch.dprojected.data());
+      auto* dprojected = grown(scratch.dprojected, group.count * shape.rank);
+      project(group, dy_rows, transposed_b(group, shape.outputs, scratch), shape.outputs, shape.rank, scratch, dprojected);
       write_factor_gradients(group, shape, dy_rows, x_rows, projected + group.begin * shape.rank, scratch);
-      if (dx)
-        expand(group, scratch.dprojected.data(), shape.rank, group.a, shape.inputs, scratch, dx + group.begin * shape.inputs);
+      if (dx) expand(group, dprojected, shape.rank, group.a, shape.inputs, scratch, dx + group.begin * shape.inputs);
     }
   });
 }

@@ -8,6 +8,7 @@
 #include "hone/base/error.h"
 #include "hone/ops/cpu/parallel.h"
 #include "hone/ops/cpu/vector/kernels.h"
+#include "hone/ops/linear/matmul.h"
 
 namespace hone::ops::cpu {
 namespace {
@@ -104,29 +105,31 @@ class TiledCrossEntropy {
     auto x = hidden_.narrow(0, rows.begin, count);
     PartialSoftmax part{std::vector<RowState>(static_cast<size_t>(count)),
                         found_.dhidden.defined() ? at::zeros_like(x) : Tensor()};
-    auto buffer = at::empty({count * tile_width_}, hidden_.options());
     for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
       int64_t from = tile * tile_width_, width = std::min(tile_width_, weight_.size(0) - from);
       auto head = weight_.narrow(0, from, width);
-      auto logits = buffer.narrow(0, 0, count * width).view({count, width});
-      at::mm_out(logits, x, head.t());
+      auto logits = matmul_nt(x, head);
       fold_rows(logits, rows.begin, tile, part);
-      if (part.sums.defined()) part.sums.addmm_(logits, head);
+      if (part.sums.defined()) part.sums.add_(matmul_nn(logits, head));
     }
     return part;
   }
 
   void fold_rows(Tensor& logits, int64_t begin, int64_t tile, PartialSoftmax& part) const {
+    constexpr int64_t kFewestRows = 8;  // worth a thread
     int64_t width = logits.size(1), h = hidden_.size(1);
     auto* values = logits.mutable_data_ptr<float>();
     auto* sums = part.sums.defined() ? part.sums.mutable_data_ptr<float>() : nullptr;
-    for (size_t row = 0; row < part.states.size(); ++row) {
-      auto* logit = values + static_cast<int64_t>(row) * width;
-      int64_t target = target_[begin + static_cast<int64_t>(row)] - tile * tile_width_;
-      if (target >= 0 && target < width) record_target(logit, width, target, part.states[row]);
-      float rescale = fold_tile(logit, width, tile, smoothing_ > 0, part.states[row]);
-      if (sums && rescale != 1) scale_row(sums + static_cast<int64_t>(row) * h, h, rescale);
-    }
+    parallel_pieces(logits.size(0), kFewestRows, [&](int64_t first, int64_t last) {
+      for (int64_t row = first; row < last; ++row) {
+        auto* logit = values + row * width;
+        auto& state = part.states[static_cast<size_t>(row)];
+        int64_t target = target_[begin + row] - tile * tile_width_;
+        if (target >= 0 && target < width) record_target(logit, width, target, state);
+        float rescale = fold_tile(logit, width, tile, smoothing_ > 0, state);
+        if (sums && rescale != 1) scale_row(sums + row * h, h, rescale);
+      }
+    });
   }
 
   // Merges the part that follows in the vocabulary.

@@ -4,6 +4,7 @@
 #include "hone/device/cpu_features.h"
 #include "hone/ops/cpu/dispatch.h"
 #include "hone/ops/cpu/gemm/panel_grid.h"
+#include "hone/ops/cpu/scratch.h"
 
 namespace hone::ops::cpu {
 
@@ -71,24 +72,24 @@ template <class Panels>
 void compute_block(const PanelBlock& block, const typename Panels::Number* rows, int64_t row_count, const Tensor& b,
                    const float* bias, const Tensor& out) {
   static_assert(kPanelDepth % Panels::kSteps == 0);
-  thread_local std::vector<typename Panels::Number> columns;
-  thread_local std::vector<float> sums;
+  thread_local std::vector<typename Panels::Number> kept_columns;
+  thread_local std::vector<float> kept_sums;
   const int64_t depth = b.size(0), stride = block.stride();
-  columns.resize(static_cast<size_t>(stride * std::min(up_to(depth, Panels::kSteps), kPanelDepth)));
-  sums.resize(static_cast<size_t>(up_to(block.rows, kPanelRows) * stride));
+  auto* columns = grown(kept_columns, stride * std::min(up_to(depth, Panels::kSteps), kPanelDepth));
+  auto* sums = grown(kept_sums, up_to(block.rows, kPanelRows) * stride);
   for (int64_t step = 0; step < depth; step += kPanelDepth) {
     const int64_t steps = std::min(kPanelDepth, depth - step), packed = up_to(steps, Panels::kSteps);
     pack<Panels>(b, 1, block.column, block.columns, step, steps,
-                 [&](const auto* from, const PanelSource& source) { pack_column_panels(from, source, columns.data()); });
+                 [&](const auto* from, const PanelSource& source) { pack_column_panels(from, source, columns); });
     const auto* slab = rows + step * up_to(row_count, kPanelRows) + block.row * packed;
     for (int64_t r = 0; r < block.rows; r += kPanelRows)
       for (int64_t c = 0; c < block.columns; c += kPanelColumns)
-        Panels::multiply(slab + r * packed, columns.data() + c * packed, packed, sums.data() + r * stride + c, stride, step > 0);
+        Panels::multiply(slab + r * packed, columns + c * packed, packed, sums + r * stride + c, stride, step > 0);
   }
   with_type(out.scalar_type(), [&](auto type) {
     auto* to = out.mutable_data_ptr<decltype(type)>() + block.row * out.stride(0) + block.column;
     for (int64_t r = 0; r < block.rows; ++r)
-      store_sums(sums.data() + r * stride, bias ? bias + block.column : nullptr, to + r * out.stride(0), block.columns);
+      store_sums(sums + r * stride, bias ? bias + block.column : nullptr, to + r * out.stride(0), block.columns);
   });
 }
 
