@@ -152,6 +152,20 @@ struct CausalLM::Impl {
     return {at::cat(cos), at::cat(sin)};
   }
 
+  // Whether the last block computes keys and values of all rows, and what follows of the wanted ones alone. Router logits and
+  // capacities of experts are about all rows.
+  static bool can_select_rows(const Block& block, const ForwardContext& pass, const ForwardInput& input) {
+    return input.output_rows_r.defined() && input.adapters.empty() && !pass.observer && !pass.region && !pass.split &&
+           !pass.shifted && (pass.cache || !block.mixture);
+  }
+
+  // A copy: blocks before may be recomputed with the same context.
+  static ForwardContext with_output_rows(const ForwardContext& pass, Tensor rows_r) {
+    auto own = pass;
+    own.output_rows_r = std::move(rows_r);
+    return own;
+  }
+
   // Blocks [first, last). An addition and the norm after it may be one kernel: a block that keeps its activations receives x
   // already normalized and returns its output likewise. `behind` is the norm after the last block, null if another stage has it;
   // the result is normalized by it, or not yet (undefined).
@@ -189,10 +203,10 @@ struct CausalLM::Impl {
         normed_th.reset();
       } else if (!input.encoder.adds_behind(i) && takes_normed(i) && takes_normed(i + 1)) {
         if (!normed_th.defined()) normed_th = block.input_norm(x_th);
-        // Keys and values of all rows are cached; what follows is computed of the wanted ones alone.
-        if (i + 1 == last && behind && cache && input.adapters.empty() && !pass->observer && !pass->region)
-          pass->output_rows_r = input.output_rows_r.defined() ? input.output_rows_r.to(place) : Tensor();
-        auto found = block_forward(block, {x_th, normed_th}, *norm_before(i + 1), *pass);
+        const auto& next = *norm_before(i + 1);
+        auto found = i + 1 == last && behind && can_select_rows(block, *pass, input)
+                         ? block_forward(block, {x_th, normed_th}, next, with_output_rows(*pass, input.output_rows_r.to(place)))
+                         : block_forward(block, {x_th, normed_th}, next, *pass);
         x_th = found.sum, normed_th = found.normed;
       } else {
         x_th = recompute ? block_forward(block, x_th, pass, block.recompute) : block_forward(block, x_th, *pass);
@@ -243,6 +257,7 @@ Tensor CausalLM::hidden_states(const ForwardInput& input, PagedKvCache* cache, T
   self.tie();
   if (auto* pipeline = self.decoder.pipeline) {
     auto x_th = pipeline->run(*this, input, router_logits);
+    HONE_CHECK(!input.output_rows_r.defined(), "pipeline stages compute all rows");
     if (x_th.defined()) return self.left(final_norm(x_th), input);
     return at::zeros({1, 1}, self.decoder.norm.weight.options().requires_grad(false))
         .expand({input.size(), config().hidden_size});

@@ -148,9 +148,8 @@ Tensor attend_unobserved(const Block& block, const Tensor& x_th, const ForwardCo
   auto [q, k, v] = queries_keys_values(block, x_th, pass, rope);
   if (pass.shifted) return a.o(ops::shifted_attention(q, k, v, *pass.shifted, block.shape), pass.mode);
   if (pass.split) return a.o(pass.split->attend(q, k, v, pass.plan, block.shape), pass.mode);
-  return a.o(pass.cache ? wanted_rows(pass.cache->attend(block.layer, q, k, v, block.shape), pass)
-                        : ops::attention(q, k, v, pass.plan, block.shape),
-             pass.mode);
+  auto y = pass.cache ? pass.cache->attend(block.layer, q, k, v, block.shape) : ops::attention(q, k, v, pass.plan, block.shape);
+  return a.o(wanted_rows(y, pass), pass.mode);
 }
 
 Tensor attend(const Block& block, const Tensor& x_th, const ForwardContext& pass) {

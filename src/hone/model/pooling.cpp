@@ -4,14 +4,24 @@
 
 namespace hone::model {
 
+namespace {
+
+Tensor last_tokens(const ops::CuSeqlens& segments, at::Device device) {
+  std::vector<int64_t> ends;
+  for (int64_t i = 0; i < segments.count(); ++i) ends.push_back(segments.offsets[static_cast<size_t>(i) + 1] - 1);
+  return at::tensor(ends, at::kLong).to(device);
+}
+
+}  // namespace
+
 Tensor pool_last_token(CausalLM& model, const ForwardInput& input) {
-  return last_token_states(model.hidden_states(input), input.segments);
+  auto pooled = input;
+  pooled.output_rows_r = last_tokens(input.segments, model.device());
+  return model.hidden_states(pooled);
 }
 
 Tensor last_token_states(const Tensor& hidden_th, const ops::CuSeqlens& segments) {
-  std::vector<int64_t> ends;
-  for (int64_t i = 0; i < segments.count(); ++i) ends.push_back(segments.offsets[static_cast<size_t>(i) + 1] - 1);
-  return hidden_th.index_select(0, at::tensor(ends, at::kLong).to(hidden_th.device()));
+  return hidden_th.index_select(0, last_tokens(segments, hidden_th.device()));
 }
 
 Tensor classification_logits(CausalLM& model, const Tensor& states_sh) {

@@ -1,6 +1,8 @@
 #include "hone/ops/loss/linear_logps.h"
 
 #include "hone/device/autograd.h"
+#include "hone/ops/linear/matmul.h"
+#include "hone/ops/loss/cross_entropy_rows.h"
 #include "hone/ops/loss/head_logits.h"
 
 namespace hone::ops {
@@ -23,6 +25,12 @@ struct LogpsHead : torch::CustomClassHolder {
         if (tensor.defined()) list.push_back(tensor);
     return list;
   }
+  bool is_plain() const { return !bias.defined() && options.adapters.empty() && !shard; }
+};
+
+// Logits of all rows with a target, if they were computed at once: the backward pass need not compute them again.
+struct KeptLogits {
+  Tensor rows, logits;
 };
 
 struct RowLogps {
@@ -50,7 +58,7 @@ CrossEntropy entropy_of(const Tensor& hidden, const LogpsHead& head, const Cross
   return linear_cross_entropy(hidden, head.weight, head.bias, head.targets_t, options);
 }
 
-TargetLogps chunked_logps(const Tensor& hidden, const LogpsHead& head) {
+TargetLogps chunked_logps(const Tensor& hidden, const LogpsHead& head, KeptLogits* kept = nullptr) {
   at::NoGradGuard no_grad;
   auto zeros = at::zeros({hidden.size(0)}, hidden.options().dtype(at::kFloat));
   TargetLogps found{zeros, zeros.clone()};
@@ -66,6 +74,7 @@ TargetLogps chunked_logps(const Tensor& hidden, const LogpsHead& head) {
     const auto of_rows = head.shard ? row_logps(logits, targets, *head.shard) : row_logps(logits, targets);
     found.logps_t.index_copy_(0, part, of_rows.logps);
     found.mean_logits_t.index_copy_(0, part, of_rows.mean_logits);
+    if (kept && part.size(0) == labelled.size(0)) *kept = {part, logits};
   }
   return found;
 }
@@ -74,8 +83,9 @@ TargetLogps chunked_logps(const Tensor& hidden, const LogpsHead& head) {
 class LinearLogps : public torch::autograd::Function<LinearLogps> {
  public:
   static variable_list forward(AutogradContext* ctx, at::TensorList inputs, const c10::intrusive_ptr<LogpsHead>& head) {
-    auto found = chunked_logps(inputs[0], *head);
-    ctx->save_for_backward({inputs[0]});
+    KeptLogits kept;
+    auto found = chunked_logps(inputs[0], *head, head->is_plain() ? &kept : nullptr);
+    ctx->save_for_backward({inputs[0], kept.rows, kept.logits});
     ctx->saved_data["wants_hidden"] = inputs[0].requires_grad();
     ctx->saved_data["head"] = c10::IValue::make_capsule(head);
     ctx->mark_non_differentiable({found.mean_logits_t});
@@ -85,7 +95,9 @@ class LinearLogps : public torch::autograd::Function<LinearLogps> {
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     auto head = c10::static_intrusive_pointer_cast<LogpsHead>(ctx->saved_data["head"].toCapsule());
     const bool wants_hidden = ctx->saved_data["wants_hidden"].toBool();
-    auto hidden = ctx->get_saved_variables()[0].detach().requires_grad_(wants_hidden);
+    const auto saved = ctx->get_saved_variables();
+    if (saved[2].defined()) return kept_gradients(saved[0], *head, {saved[1], saved[2]}, grads[0], wants_hidden);
+    auto hidden = saved[0].detach().requires_grad_(wants_hidden);
     auto options = head->options;
     options.weights_t = -grads[0];
     at::AutoGradMode record(true);
@@ -98,6 +110,21 @@ class LinearLogps : public torch::autograd::Function<LinearLogps> {
       if (parameters[i].requires_grad()) wanted.push_back(parameters[i]), places.push_back(i + 1);
     auto found = torch::autograd::grad({entropy.sum}, wanted, {}, std::nullopt, false, /*allow_unused=*/true);
     for (size_t i = 0; i < places.size(); ++i) result[places[i]] = found[i];
+    return result;
+  }
+
+ private:
+  static variable_list kept_gradients(const Tensor& hidden, const LogpsHead& head, const KeptLogits& kept, const Tensor& grad_t,
+                                      bool wants_hidden) {
+    at::NoGradGuard no_grad;
+    auto dlogits = kept.logits.clone();
+    const auto at_rows = [&](const Tensor& values) { return values.index_select(0, kept.rows); };
+    cross_entropy_rows(dlogits, at_rows(head.targets_t), -at_rows(grad_t), 0, /*into_gradient=*/true);
+    if (head.options.scale != 1) dlogits.mul_(head.options.scale);
+    dlogits = dlogits.to(hidden.scalar_type());
+    variable_list result(3);  // hidden, the weight, and the head argument itself
+    if (wants_hidden) result[0] = at::zeros_like(hidden).index_copy_(0, kept.rows, matmul_nn(dlogits, head.weight));
+    if (head.weight.requires_grad()) result[1] = matmul_tn(dlogits, at_rows(hidden));
     return result;
   }
 };

@@ -1,5 +1,5 @@
 // Log-probabilities of targets directly from hidden states, with gradients: logits exist only for positions with a target, a few
-// at a time, and again in the backward pass.
+// at a time, and again in the backward pass. If they are few enough to exist at once, they are kept instead.
 #pragma once
 #include "hone/ops/loss/vocabulary_shard.h"
 

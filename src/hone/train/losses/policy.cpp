@@ -52,7 +52,8 @@ ForwardOutputs sequences_of(const ForwardOutputs& outputs, int64_t first, int64_
 Tensor policy_logps(model::CausalLM& model, const data::Batch& batch, double temperature,
                     const parallel::SequenceParallel* sequence) {
   const auto part = sequence ? own_part(batch, *sequence) : batch;
-  auto logps_t = run_forward(model, {.batch = part}).target_logps(temperature).logps_t;
+  auto logps_t =
+      run_forward(model, {.batch = part, .rows_r = sequence ? Tensor() : rows_read(part)}).target_logps(temperature).logps_t;
   if (auto* pipeline = model.decoder().pipeline) pipeline->broadcast_from_last(logps_t);
   return sequence ? whole_rows(logps_t, batch.segments.total(), *sequence) : logps_t;
 }

@@ -55,6 +55,9 @@ class PolicyLoss final : public LossOf<PolicyPayload> {
   explicit PolicyLoss(const PolicyConfig& config) : config_(config) {}
 
   double num_items(const data::Batch& batch) const override;
+  ForwardRequest request(const data::Batch& batch) const override {
+    return {.batch = batch, .rows_r = sequence_ ? Tensor() : rows_read(batch)};
+  }
   LossSum loss(const ForwardOutputs& outputs, const PolicyPayload& payload) override;
   void join(ParallelStrategy& group) override { group_ = &group; }
   void split_sequences(const parallel::SequenceParallel& sequence) override { sequence_ = &sequence; }

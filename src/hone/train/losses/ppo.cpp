@@ -49,6 +49,13 @@ Loss* PpoLoss::value_loss() {
   return value_loss_.get();
 }
 
+ForwardRequest PpoLoss::request(const data::Batch& batch) const {
+  return {.batch = batch,
+          .value_model = value_model_,
+          .rows_r = sequence_ ? Tensor() : rows_read(batch, /*with_ends=*/true),
+          .recorded = batch.payload ? data::payload_of<PpoPayload>(batch).recorded : nullptr};
+}
+
 // Positions of a sequence may be on several processes: each finds the loss of all of them, with gradients of its own.
 Tensor PpoLoss::whole(const Tensor& values_t, const data::Batch& batch) const {
   return sequence_ ? whole_rows(values_t, batch.segments.total(), *sequence_) : values_t;

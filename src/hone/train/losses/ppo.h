@@ -15,6 +15,7 @@ struct PpoPayload : data::PayloadOf<PpoPayload> {
   Tensor is_state_t;      // 1 where a state counts
   float value_share = 1;  // the weight of a state's loss relative to a token's
   float kl_weight = 0;    // of the divergence in the loss; 0 where it went into the rewards
+  std::shared_ptr<std::optional<ForwardOutputs>> recorded = {};  // the pass of the first update, run for the rollout; null: none
 
   std::vector<Tensor*> tensors() override {
     return {&old_logps_t, &ref_logps_t, &values_t, &returns_t, &advantages_t, &is_state_t};
@@ -36,7 +37,7 @@ class PpoLoss final : public LossOf<PpoPayload> {
   ~PpoLoss() override;
 
   double num_items(const data::Batch& batch) const override { return static_cast<double>(batch.target_count); }
-  ForwardRequest request(const data::Batch& batch) const override { return {.batch = batch, .value_model = value_model_}; }
+  ForwardRequest request(const data::Batch& batch) const override;
   // Without the values where the value model's pass is separate.
   LossSum loss(const ForwardOutputs& outputs, const PpoPayload& payload) override;
   Loss* value_loss() override;

@@ -4,10 +4,20 @@
 #include "hone/model/pooling.h"
 
 namespace hone::train {
+namespace {
+
+// The rows at their positions, zero elsewhere.
+Tensor scattered(const Tensor& hidden_rh, const model::ForwardInput& input) {
+  if (!input.output_rows_r.defined()) return hidden_rh;
+  return at::zeros({input.size(), hidden_rh.size(1)}, hidden_rh.options()).index_copy(0, input.output_rows_r, hidden_rh);
+}
+
+}  // namespace
 
 Tensor ForwardOutputs::last_token_states() const { return model::last_token_states(hidden_th, batch.segments); }
 
 ops::TargetLogps ForwardOutputs::target_logps(double temperature) const {
+  if (logps.logps_t.defined()) return logps;
   if (const auto* pipeline = model.decoder().pipeline; pipeline && !pipeline->is_last()) {
     const auto zeros_t = at::zeros({batch.targets_t.size(0)}, hidden_th.options().dtype(at::kFloat));
     return {zeros_t, zeros_t};
@@ -33,11 +43,28 @@ Tensor ForwardOutputs::values(const Tensor& positions_n) const {
 }
 
 ForwardOutputs run_forward(model::CausalLM& model, ForwardRequest request) {
+  if (request.recorded && *request.recorded) {
+    auto outputs = std::move(**request.recorded);
+    request.recorded->reset();
+    outputs.batch = std::move(request.batch);
+    return outputs;
+  }
   ForwardOutputs outputs{.model = model, .batch = std::move(request.batch), .hidden_th = {}, .value_model = request.value_model};
+  auto input = forward_input(outputs.batch);
+  if (!model.decoder().pipeline) input.output_rows_r = request.rows_r;
   outputs.hidden_th =
-      model.hidden_states(forward_input(outputs.batch), nullptr, request.router_logits ? &outputs.router_logits : nullptr);
-  if (outputs.value_model) outputs.value_hidden_th = outputs.value_model->hidden_states(forward_input(outputs.batch));
+      scattered(model.hidden_states(input, nullptr, request.router_logits ? &outputs.router_logits : nullptr), input);
+  if (outputs.value_model) outputs.value_hidden_th = scattered(outputs.value_model->hidden_states(input), input);
   return outputs;
+}
+
+Tensor rows_read(const data::Batch& batch, bool with_ends) {
+  const int64_t ends = with_ends ? batch.segments.count() : 0, count = batch.target_count + ends, all = batch.targets_t.size(0);
+  if (count == 0 || count * 10 > all * 9) return {};
+  if (!with_ends) return ops::labelled_positions(batch.targets_t, count);
+  const auto& offsets = batch.segments.offsets;
+  const auto ends_s = at::tensor(std::vector<int64_t>(offsets.begin() + 1, offsets.end())) - 1;
+  return ops::labelled_positions(batch.targets_t.index_fill(0, ends_s.to(batch.targets_t.device()), 0), count);
 }
 
 model::ForwardInput forward_input(const data::Batch& batch) {

@@ -53,25 +53,44 @@ double mean_over(const std::vector<double>& own, ParallelStrategy& group) {
 
 }  // namespace
 
-// Current log-probabilities and values of all models. Payloads keep log-probabilities and values.
+// Whether a training pass computes other numbers than an evaluation, or its weights must be gathered again in between.
+bool RolloutWorker::can_record_passes() const {
+  const auto draws = [](model::CausalLM& model) {
+    const auto& decoder = model.decoder();
+    return decoder.neftune_alpha > 0 || decoder.shifted_attention || std::ranges::any_of(decoder.blocks, &model::Block::draws);
+  };
+  return !deps_.sharded && !deps_.sequence && !deps_.model.decoder().pipeline && !deps_.model.decoder().region &&
+         !draws(deps_.model) && !(deps_.value_model && draws(*deps_.value_model));
+}
+
+// Current log-probabilities and values of all models. Payloads keep log-probabilities and values. The pass of the
+// batch that trains first, before the weights change, is kept for its update.
 std::vector<Trajectory> RolloutWorker::observe(const std::vector<data::Batch>& batches, const RolloutBatch& draw,
-                                               std::vector<PpoPayload>& payloads) {
+                                               std::optional<size_t> first_trained, std::vector<PpoPayload>& payloads) {
   const auto& ppo = *config_.ppo;
   const auto logps = [&](model::CausalLM& model, const data::Batch& batch) {
     return policy_logps(model, batch.to(model.device()), ppo.loss.temperature, deps_.sequence).to(at::kCPU);
   };
   // Passes may have other numbers of completions than batches, which are concatenated in the same order.
   const auto passes = ppo.forward_batch > 0 ? collated(draw, ppo.forward_batch) : batches;
+  const bool records = first_trained && ppo.forward_batch <= 0 && can_record_passes();
   TensorList old_logps, values, ref_logps;
-  for (const auto& pass : passes) {
-    EvaluationMode mode(deps_.model);
-    std::optional<EvaluationMode> value_mode;
-    if (deps_.value_model) value_mode.emplace(*deps_.value_model);
+  for (size_t p = 0; p < passes.size(); ++p) {
+    const auto& pass = passes[p];
+    const bool recorded = records && p == *first_trained;
+    std::optional<EvaluationMode> mode, value_mode;
+    if (!recorded) mode.emplace(deps_.model);
+    if (!recorded && deps_.value_model) value_mode.emplace(*deps_.value_model);
     const auto here = (deps_.sequence ? train::own_part(pass, *deps_.sequence) : pass).to(deps_.model.device());
-    const auto outputs = run_forward(deps_.model, {.batch = here, .value_model = deps_.value_model});
+    auto outputs = run_forward(deps_.model, {.batch = here,
+                                             .value_model = deps_.value_model,
+                                             .rows_r = deps_.sequence ? Tensor() : rows_read(here, /*with_ends=*/true)});
     const auto& tokens_t = outputs.batch.tokens_t;
-    auto logps_t = outputs.target_logps(ppo.loss.temperature).logps_t;
+    if (recorded) outputs.record_logps(ppo.loss.temperature);
+    at::NoGradGuard no_grad;
+    auto logps_t = outputs.target_logps(ppo.loss.temperature).logps_t.detach();
     auto values_t = outputs.values(at::arange(tokens_t.size(0), tokens_t.options())).contiguous();
+    if (recorded) payloads[p].recorded = std::make_shared<std::optional<ForwardOutputs>>(std::move(outputs));
     if (auto* pipeline = deps_.model.decoder().pipeline)
       for (auto* found : {&logps_t, &values_t}) pipeline->broadcast_from_last(*found);
     if (deps_.sequence)
@@ -199,7 +218,8 @@ void RolloutWorker::write_experience(const std::vector<Trajectory>& trajectories
 }
 
 std::vector<data::Batch> RolloutWorker::ppo_batches_of(const RolloutBatch& draw, const RolloutShape& shape,
-                                                       std::optional<int64_t> step, ExperienceState& state) {
+                                                       std::optional<int64_t> step, std::optional<size_t> first_trained,
+                                                       ExperienceState& state) {
   const auto& ppo = *config_.ppo;
   auto& group = deps_.strategy;
   const auto began = std::chrono::steady_clock::now();
@@ -207,7 +227,7 @@ std::vector<data::Batch> RolloutWorker::ppo_batches_of(const RolloutBatch& draw,
   const auto scores = judged_scores(draw, state);
   if (step) watch_scores(scores);
   std::vector<PpoPayload> payloads(batches.size());
-  auto trajectories = observe(batches, draw, payloads);
+  auto trajectories = observe(batches, draw, first_trained, payloads);
   const auto own = own_part(scores, group);
   std::vector<double> divergences, means;
   double states = 0, tokens = 0;

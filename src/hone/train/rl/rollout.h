@@ -61,9 +61,10 @@ class RolloutWorker {
   // `remembers`: stores the present log-probabilities of the completions as the old ones. `step` is that of completions.jsonl.
   std::vector<data::Batch> batches_of(const RolloutBatch& draw, const RolloutShape& shape, bool remembers,
                                       std::optional<int64_t> step);
-  // The same for PPO, whose batches hold the experience of every state. Updates `state`.
+  // The same for PPO, whose batches hold the experience of every state. `first_trained`: the batch of the next update, if one
+  // follows. Updates `state`.
   std::vector<data::Batch> ppo_batches_of(const RolloutBatch& draw, const RolloutShape& shape, std::optional<int64_t> step,
-                                          ExperienceState& state);
+                                          std::optional<size_t> first_trained, ExperienceState& state);
 
   // Truncates completions.jsonl before `step`, which a resumed run repeats.
   void forget_completions(int64_t step);
@@ -81,8 +82,9 @@ class RolloutWorker {
   RolloutBatch scored(RolloutBatch draw);
   std::vector<std::pair<std::string, double>> version_notes(const std::vector<RolloutSample>& own, int64_t step) const;
   std::vector<data::Batch> collated(const RolloutBatch& draw, int64_t batch_size) const;
+  bool can_record_passes() const;
   std::vector<Trajectory> observe(const std::vector<data::Batch>& batches, const RolloutBatch& draw,
-                                  std::vector<PpoPayload>& payloads);
+                                  std::optional<size_t> first_trained, std::vector<PpoPayload>& payloads);
   std::vector<double> judged_scores(const RolloutBatch& draw, ExperienceState& state) const;
   void watch_scores(const std::vector<double>& scores);
   std::vector<std::pair<std::string, double>> ppo_notes(const RolloutBatch& draw, const std::vector<Trajectory>& trajectories,

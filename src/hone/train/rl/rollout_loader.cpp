@@ -34,7 +34,7 @@ class EvaluationRollouts final : public data::Loader {
     auto draw = worker_.generate(prompts, shape_.generations, number, 0);
     if (!experience_) return worker_.batches_of(draw, shape_, false, std::nullopt).front();
     auto experience = *experience_;  // evaluations do not change the state of training
-    return worker_.ppo_batches_of(draw, shape_, std::nullopt, experience).front();
+    return worker_.ppo_batches_of(draw, shape_, std::nullopt, std::nullopt, experience).front();
   }
   int64_t batches_per_epoch() const override { return (prompts_->count() + prompts_at_once() - 1) / prompts_at_once(); }
   double epoch() const override { return static_cast<double>(done_) / static_cast<double>(batches_per_epoch()); }
@@ -143,12 +143,14 @@ void RolloutLoader::add_demonstrations(std::unique_ptr<data::Loader> rows) {
 // PPO shuffles the batches of a rollout in each pass, so that updates combine them differently.
 size_t RolloutLoader::next_batch() const {
   const auto place = static_cast<size_t>(position_.given % batching_.steps_per_generation);
-  if (!config_.ppo) return place;
-  const auto pass = position_.rollout * batching_.iterations + position_.given / batching_.steps_per_generation;
-  std::vector<size_t> order(position_.batches.size());
+  return config_.ppo ? ppo_order(position_.rollout, position_.given / batching_.steps_per_generation)[place] : place;
+}
+
+std::vector<size_t> RolloutLoader::ppo_order(int64_t rollout, int64_t pass) const {
+  std::vector<size_t> order(static_cast<size_t>(batching_.steps_per_generation));
   std::iota(order.begin(), order.end(), size_t{0});
-  Rng(seed_ ^ kPpoOrder, static_cast<uint64_t>(pass)).shuffle(order);
-  return order[place];
+  Rng(seed_ ^ kPpoOrder, static_cast<uint64_t>(rollout * batching_.iterations + pass)).shuffle(order);
+  return order;
 }
 
 double RolloutLoader::epoch() const { return static_cast<double>(consumed()) / static_cast<double>(batches_per_epoch()); }
@@ -221,7 +223,8 @@ void RolloutLoader::make_rollout() {
     auto made = draw();
     RolloutShape shape{batching_.generations, batching_.micro_batch, batching_.steps_per_generation,
                        1.0 / static_cast<double>(batching_.processes * batching_.accumulation)};
-    position_.batches = config_.ppo ? worker_->ppo_batches_of(made, shape, step_of_next_rollout(), position_.experience)
+    position_.batches = config_.ppo ? worker_->ppo_batches_of(made, shape, step_of_next_rollout(),
+                                                              ppo_order(position_.rollout + 1, 0).front(), position_.experience)
                                     : worker_->batches_of(made, shape, batching_.is_off_policy(), step_of_next_rollout());
     ++position_.rollout;
     position_.given = 0;

@@ -49,6 +49,7 @@ class RolloutLoader final : public data::Loader {
   int64_t step_of_next_rollout() const { return position_.rollout * batching_.batches() / batching_.accumulation + 1; }
   int64_t updates() const;
   size_t next_batch() const;
+  std::vector<size_t> ppo_order(int64_t rollout, int64_t pass) const;
   void regroup(const Json& state);
   void make_rollout();
   RolloutBatch draw();
