@@ -125,6 +125,25 @@ def test_a_server_and_a_folder_teach_the_same(gkd, model_folder, teacher, tmp_pa
     assert gone.code == 1 and "did not answer" in gone.err, gone.err
 
 
+@pytest.mark.parametrize("reply, code, complaint", [
+    (lambda ids: (200, {"choices": [{"prompt_logprobs": [None] + [{str(id): {"logprob": -1.0, "decoded_token": f"w{id}"}} for id in ids[1:]]}]}), 2, "another vocabulary than the student: token"),
+    (lambda ids: (400, {"message": "prompt_logprobs must be at most 0"}), 1, "did not answer"),
+    (lambda ids: (200, {"choices": [{"text": ""}]}), 1, "no prompt_logprobs for each of the tokens")], ids=["other words", "refusal", "no log-probabilities"])
+def test_a_server_is_asked_before_a_model_is_loaded(gkd, tmp_path, reply, code, complaint):
+    """Without a word of its address's password."""
+    from local_server import Handler, serving
+
+    class Teacher(Handler):
+        def do_POST(self):
+            status, content = reply(self.question()["prompt"][0])
+            self.reply(status, json.dumps(content))
+
+    with serving(Teacher) as address:
+        run = gkd(tmp_path / "run", teacher_model_server=address.replace("http://", "http://me:secret@"), gkd_logits_topk=1, teacher_timeout=5)
+    assert run.code == code and complaint in run.err and "secret" not in run.err, run.err
+    assert not (tmp_path / "run").exists(), "the run had begun"
+
+
 def test_the_base_beneath_an_adapter_teaches(gkd, model_folder, tmp_path):
     """A new adapter changes nothing, so it has nothing to learn from its own base."""
     run = gkd(tmp_path / "run", teacher_model=model_folder, max_steps=1, save_strategy="no")

@@ -8,9 +8,11 @@
 #include "hone/data/datasets/write_rows.h"
 #include "hone/parallel/launch/rank_files.h"
 #include "hone/train/checkpoints/checkpoint.h"
+#include "hone/train/distillation/teacher.h"
 #include "hone/train/loop/data_order.h"
 #include "hone/train/methods/make_loss.h"
 #include "hone/train/methods/objective.h"
+#include "hone/train/methods/value_model.h"
 #include "hone/train/reports/crc32c.h"
 #include "hone/tuner/methods/method.h"
 
@@ -183,6 +185,10 @@ RunSetup set_up_run(const TrainingJob& job, const DistributedContext& processes)
   if (ready.resume && !job.trainer.resume_only_model) require_same_objective(*ready.resume, objective(job));
   ready.tokenizer = text::load_tokenizer(job.model_folder, job.new_tokens);
   ready.encoder = data::Encoder::make(job.encode, ready.tokenizer, data::read_model_identity(job.model_folder));
+  if (processes.world.is_main()) {
+    probe_teacher(job, *ready.tokenizer);
+    probe_value_model(job, *ready.tokenizer);
+  }
   auto datasets = job.datasets;
   datasets.tokenizer = ready.tokenizer;
   ready.data = data::open_datasets(datasets);

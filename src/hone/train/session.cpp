@@ -195,8 +195,8 @@ void TrainingSession::load_models() {
   const bool keeps_dropout = model->value_head() && job_.preference.method == Preference::rm;  // as LLaMA-Factory's reward models
   if ((job_.preference.method != Preference::none && !keeps_dropout) || job_.reinforcement) switch_off_dropout(*model);
   reference_ = make_reference(job_, *ready_.tokenizer, processes_, *model, tuned, models_);
-  teacher_ = make_teacher(job_, *ready_.tokenizer, processes_, tuned, models_);
-  policy_teacher_ = rl::make_policy_teacher(job_, *ready_.tokenizer, processes_, tuned, models_);
+  teacher_ = make_teacher(job_, processes_, tuned, models_);
+  policy_teacher_ = rl::make_policy_teacher(job_, processes_, tuned, models_);
   model->decoder().neftune_alpha = job_.neftune_alpha;
   limit_experts(*model, job_.expert_capacity);
   model->decoder().shifted_attention = job_.shifted_attention;
@@ -206,7 +206,7 @@ void TrainingSession::load_models() {
       log::info("name: {}, dtype: {}, device: {}, trainable: {}", name, type_name(value->scalar_type()), value->device().str(),
                 value->requires_grad());
   models_.add(shard_model(job_, processes_, kPolicy, std::move(model), std::move(tuned)));
-  load_value_model(job_, ready_.resume, *ready_.tokenizer, processes_, models_);
+  load_value_model(job_, ready_.resume, processes_, models_);
 }
 
 OtherModels TrainingSession::other_models() const {

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "hone/base/log.h"
 #include "hone/hub/post_json.h"
 #include "hone/train/loop/stop_signal.h"
 
@@ -14,21 +15,74 @@ PromptLogprobsClient::PromptLogprobsClient(const std::string& address, double ti
   while (address_.ends_with('/')) address_.pop_back();
   if (!address_.ends_with("/v1")) address_ += "/v1";
   address_ += "/completions";
+  const auto read = hub::read_address(address_);
+  shown_ = read ? read->shown : address_;
+}
+
+std::vector<Json> PromptLogprobsClient::ask_entries(const std::vector<std::vector<int64_t>>& sequences, int64_t topk,
+                                                    const std::string& hint) const {
+  const auto reply = post({{"prompt", sequences}, {"max_tokens", 1}, {"temperature", 0}, {"prompt_logprobs", topk}}, hint);
+  const auto choices = reply.value("choices", Json());
+  if (!choices.is_array() || choices.size() != sequences.size()) throw misunderstood("no choice for each of the sequences");
+  std::vector<Json> entries;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    entries.push_back(choices[i].is_object() ? choices[i].value("prompt_logprobs", Json()) : Json());
+    if (!entries[i].is_array() || entries[i].size() != sequences[i].size())
+      throw misunderstood("no prompt_logprobs for each of the tokens");
+  }
+  return entries;
 }
 
 std::vector<std::vector<PromptLogprobsClient::Position>> PromptLogprobsClient::ask(
     const std::vector<std::vector<int64_t>>& sequences, int64_t topk) const {
-  const auto reply = post({{"prompt", sequences}, {"max_tokens", 1}, {"temperature", 0}, {"prompt_logprobs", topk}});
-  const auto choices = reply.value("choices", Json());
-  if (!choices.is_array() || choices.size() != sequences.size()) throw misunderstood("no choice for each of the sequences");
+  const auto entries = ask_entries(sequences, topk,
+                                   "see that it runs and serves prompt_logprobs; `teacher_timeout` sets how long it may take. "
+                                   "Resume the run from its last checkpoint with `resume_from_checkpoint`");
   std::vector<std::vector<Position>> logprobs;
-  for (size_t i = 0; i < sequences.size(); ++i) {
-    const auto list = choices[i].is_object() ? choices[i].value("prompt_logprobs", Json()) : Json();
-    if (!list.is_array() || list.size() != sequences[i].size()) throw misunderstood("no prompt_logprobs for each of the tokens");
+  for (const auto& list : entries) {
     auto& positions = logprobs.emplace_back(list.size());
     for (size_t t = 1; t < list.size(); ++t) positions[t] = read_position(list[t], topk);
   }
   return logprobs;
+}
+
+void PromptLogprobsClient::probe(const text::Tokenizer& student, int64_t topk) const {
+  constexpr auto kPatience = std::chrono::seconds(2);
+  try {
+    hub::require_listener(address_, kPatience);
+  } catch (const std::runtime_error& problem) {
+    log::warning("the teacher at {} cannot be reached yet, and the run waits up to {:.0f} seconds: {}", shown_, timeout_,
+                 problem.what());
+  }
+  const auto tokens = student.encode("The quick brown fox jumps over 13 lazy dogs.");
+  const std::vector<int64_t> ids(tokens.begin(), tokens.end());
+  const auto entries = ask_entries({ids}, topk,
+                                   "start its server first, or check `teacher_model_server`: it must serve prompt_logprobs, as "
+                                   "many as `gkd_logits_topk`; `teacher_timeout` sets how long it may take");
+  for (size_t t = 1; t < ids.size(); ++t) {
+    read_position(entries[0][t], topk);
+    require_same_token(ids[t], entries[0][t], student);
+  }
+}
+
+// Servers may leave a token's text out; spaces around it are written differently by tokenizers.
+void PromptLogprobsClient::require_same_token(int64_t id, const Json& entry, const text::Tokenizer& student) const {
+  const auto found = entry.value(std::to_string(id), Json());
+  if (!found.is_object() || !found.contains("decoded_token") || !found["decoded_token"].is_string()) return;
+  const auto bare = [](std::string text) {
+    constexpr std::string_view kSpaces[] = {" ", "\u2581", "\u0120"};
+    for (const auto space : kSpaces)
+      for (size_t at = text.find(space); at != std::string::npos; at = text.find(space)) text.erase(at, space.size());
+    return text;
+  };
+  const auto token = static_cast<text::TokenId>(id);
+  const auto ours = student.decode({&token, 1}), theirs = found["decoded_token"].get<std::string>();
+  if (bare(theirs).empty() || bare(ours) == bare(theirs)) return;
+  throw UserError(
+      ExitCode::usage,
+      fmt::format("the teacher at {} has another vocabulary than the student: token {} is \"{}\" there and \"{}\" here", shown_,
+                  id, theirs, ours),
+      "distributions are compared token by token: serve a teacher of the student's family");
 }
 
 PromptLogprobsClient::Position PromptLogprobsClient::read_position(const Json& entry, int64_t topk) const {
@@ -53,14 +107,13 @@ int64_t PromptLogprobsClient::read_id(const std::string& text) const {
   if (problem != std::errc() || end != text.data() + text.size()) id = -1;
   if (id < 0) throw misunderstood(fmt::format("the token id \"{}\"", text.substr(0, 40)));
   if (id >= vocabulary_)
-    throw UserError(
-        ExitCode::usage,
-        fmt::format("the teacher at {} returned token {}; the student's vocabulary has {}", address_, id, vocabulary_),
-        "distributions are compared token by token: serve a teacher of the student's family");
+    throw UserError(ExitCode::usage,
+                    fmt::format("the teacher at {} returned token {}; the student's vocabulary has {}", shown_, id, vocabulary_),
+                    "distributions are compared token by token: serve a teacher of the student's family");
   return id;
 }
 
-Json PromptLogprobsClient::post(const Json& question) const {
+Json PromptLogprobsClient::post(const Json& question, const std::string& hint) const {
   hub::PostOptions posting{.timeout = std::chrono::seconds(static_cast<int64_t>(std::ceil(timeout_))),
                            .is_cancelled = [] { return StopSignal::requested() == Stop::interrupt; }};
   try {
@@ -69,14 +122,12 @@ Json PromptLogprobsClient::post(const Json& question) const {
     return *reply;
   } catch (const std::runtime_error& problem) {
     if (dynamic_cast<const UserError*>(&problem)) throw;
-    throw UserError(ExitCode::failure, fmt::format("the teacher at {} did not answer: {}", address_, problem.what()),
-                    "see that it runs and serves prompt_logprobs; `teacher_timeout` sets how long it may take. Resume the run "
-                    "from its last checkpoint with `resume_from_checkpoint`");
+    throw UserError(ExitCode::failure, fmt::format("the teacher at {} did not answer: {}", shown_, problem.what()), hint);
   }
 }
 
 UserError PromptLogprobsClient::misunderstood(const std::string& found) const {
-  return UserError(ExitCode::failure, fmt::format("the teacher at {} returned {}", address_, found),
+  return UserError(ExitCode::failure, fmt::format("the teacher at {} returned {}", shown_, found),
                    "expected choices with prompt_logprobs by token id, as vLLM and `hone deploy` give them");
 }
 

@@ -5,6 +5,7 @@
 
 #include "hone/base/json.h"
 #include "hone/data/conversation.h"
+#include "hone/text/tokenizer.h"
 #include "hone/train/distillation/config.h"
 
 namespace hone::train {
@@ -23,14 +24,19 @@ class PromptLogprobsClient {
   // For every token of every sequence, the prediction at the position before it: the token itself and at least the `topk` most
   // likely ones. The first token has none. Throws UserError on an invalid response or a timeout.
   std::vector<std::vector<Position>> ask(const std::vector<std::vector<int64_t>>& sequences, int64_t topk) const;
+  // One request, before anything expensive: waits for the server. Throws UserError if it does not answer as `ask` needs, or
+  // calls tokens other than the student does.
+  void probe(const text::Tokenizer& student, int64_t topk) const;
 
  private:
+  std::vector<Json> ask_entries(const std::vector<std::vector<int64_t>>& sequences, int64_t topk, const std::string& hint) const;
   Position read_position(const Json& entry, int64_t topk) const;
   int64_t read_id(const std::string& text) const;
-  Json post(const Json& question) const;
+  void require_same_token(int64_t id, const Json& entry, const text::Tokenizer& student) const;
+  Json post(const Json& question, const std::string& hint) const;
   UserError misunderstood(const std::string& found) const;
 
-  std::string address_;
+  std::string address_, shown_;
   double timeout_;
   int64_t vocabulary_;
 };

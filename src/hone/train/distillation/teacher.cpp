@@ -1,6 +1,7 @@
 #include "hone/train/distillation/teacher.h"
 
 #include "hone/model/decoder.h"
+#include "hone/train/distillation/prompt_logprobs.h"
 #include "hone/train/load_model.h"
 #include "hone/train/methods/compare_vocabularies.h"
 #include "hone/train/methods/forward_pass.h"
@@ -72,11 +73,29 @@ void require_same_vocabulary(const fs::path& folder, const text::Tokenizer& toke
                     "first and train on them with sft");
 }
 
+// Stored log-probabilities may make a server unnecessary.
+bool has_stored(const TeacherConfig& config) {
+  std::error_code none;
+  return !config.stored.empty() && fs::exists(config.stored, none) && !fs::is_empty(config.stored, none);
+}
+
 }  // namespace
 
-LoadedModel* load_teacher_model(const TeacherConfig& asked, const TrainingJob& job, const text::Tokenizer& tokenizer,
-                                const DistributedContext& processes, const tuner::Tuned& tuned, SessionModels& models) {
-  require_same_vocabulary(asked.folder, tokenizer);
+void probe_teacher(const TrainingJob& job, const text::Tokenizer& tokenizer) {
+  const auto* config = job.distillation                                  ? &job.distillation->teacher
+                       : job.reinforcement && job.reinforcement->teacher ? &job.reinforcement->teacher->teacher
+                                                                         : nullptr;
+  if (!config) return;
+  if (!config->folder.empty()) require_same_vocabulary(config->folder, tokenizer);
+  if (has_stored(*config)) return;
+  const auto vocabulary = model::read_config(job.model_folder, job.load.changes.config).vocab_size;
+  const auto topk = job.distillation ? job.distillation->topk.value_or(0) : 0;
+  for (const auto& server : config->servers)
+    PromptLogprobsClient(server.address, config->server_timeout, vocabulary).probe(tokenizer, topk);
+}
+
+LoadedModel* load_teacher_model(const TeacherConfig& asked, const TrainingJob& job, const DistributedContext& processes,
+                                const tuner::Tuned& tuned, SessionModels& models) {
   const bool beneath = asked.adapters.empty() && tuned.adapter && tuned.adapter->modules_to_save.empty() &&
                        tuned.adapter->initial.empty() && job.tuner.adapters.empty() &&
                        fs::equivalent(asked.folder, job.model_folder);
@@ -88,8 +107,8 @@ LoadedModel* load_teacher_model(const TeacherConfig& asked, const TrainingJob& j
   return &models.add(freeze_model(job, processes, kTeacherModel, std::move(model)));
 }
 
-std::unique_ptr<Teacher> make_teacher(const TrainingJob& job, const text::Tokenizer& tokenizer,
-                                      const DistributedContext& processes, const tuner::Tuned& tuned, SessionModels& models) {
+std::unique_ptr<Teacher> make_teacher(const TrainingJob& job, const DistributedContext& processes, const tuner::Tuned& tuned,
+                                      SessionModels& models) {
   if (!job.distillation) return nullptr;
   const auto& asked = job.distillation->teacher;
   const auto topk = job.distillation->topk.value_or(0);
@@ -98,7 +117,7 @@ std::unique_ptr<Teacher> make_teacher(const TrainingJob& job, const text::Tokeni
   if (!asked.servers.empty()) {
     teacher = make_server_teacher(asked, topk, vocabulary, processes.same_rows.get());
   } else if (!asked.folder.empty()) {
-    auto* separate = load_teacher_model(asked, job, tokenizer, processes, tuned, models);
+    auto* separate = load_teacher_model(asked, job, processes, tuned, models);
     if (separate)
       teacher = std::make_unique<SeparateTeacher>(*separate, job.distillation->topk);
     else

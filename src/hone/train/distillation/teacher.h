@@ -26,13 +26,16 @@ class Teacher {
 
 // Null if the job distills nothing. Call it after `tuned` is attached and before the model is sharded. A separate teacher becomes
 // one of the run's models.
-std::unique_ptr<Teacher> make_teacher(const TrainingJob& job, const text::Tokenizer& tokenizer,
-                                      const DistributedContext& processes, const tuner::Tuned& tuned, SessionModels& models);
+std::unique_ptr<Teacher> make_teacher(const TrainingJob& job, const DistributedContext& processes, const tuner::Tuned& tuned,
+                                      SessionModels& models);
 
-// The run's model named by `asked`; null: the base model of the adapter being trained. Throws UserError(usage) for another
-// vocabulary.
-LoadedModel* load_teacher_model(const TeacherConfig& asked, const TrainingJob& job, const text::Tokenizer& tokenizer,
-                                const DistributedContext& processes, const tuner::Tuned& tuned, SessionModels& models);
+// Before a model is loaded. Throws UserError if the teacher of a distillation or of GRPO, where there is one, cannot teach this
+// student: servers are asked for a few log-probabilities, the vocabulary of a model is compared.
+void probe_teacher(const TrainingJob& job, const text::Tokenizer& tokenizer);
+
+// The run's model named by `asked`; null: the base model of the adapter being trained.
+LoadedModel* load_teacher_model(const TeacherConfig& asked, const TrainingJob& job, const DistributedContext& processes,
+                                const tuner::Tuned& tuned, SessionModels& models);
 
 // Each in its own file. Of `peers`, which compute the same rows, only the first sends requests; null: there are none.
 std::unique_ptr<Teacher> make_server_teacher(const TeacherConfig& config, int64_t topk, int64_t vocabulary,

@@ -51,13 +51,20 @@ tuner::TunerConfig tuning_of(const TrainingJob& job, const std::optional<fs::pat
   return tuning;
 }
 
+bool has_value_model(const TrainingJob& job) {
+  return job.reinforcement && job.reinforcement->ppo && !job.reinforcement->ppo->value_model.folder.empty();
+}
+
 }  // namespace
 
-void load_value_model(const TrainingJob& job, const std::optional<fs::path>& resumed, const text::Tokenizer& tokenizer,
-                      const DistributedContext& processes, SessionModels& models) {
-  if (!job.reinforcement || !job.reinforcement->ppo || job.reinforcement->ppo->value_model.folder.empty()) return;
+void probe_value_model(const TrainingJob& job, const text::Tokenizer& tokenizer) {
+  if (has_value_model(job)) require_same_tokens(job.reinforcement->ppo->value_model.folder, tokenizer);
+}
+
+void load_value_model(const TrainingJob& job, const std::optional<fs::path>& resumed, const DistributedContext& processes,
+                      SessionModels& models) {
+  if (!has_value_model(job)) return;
   const auto& asked = job.reinforcement->ppo->value_model;
-  require_same_tokens(asked.folder, tokenizer);
   auto options = load_options(job, processes);
   options.changes = value_changes(asked);
   auto model = model::CausalLM::load(asked.folder, options);

@@ -130,16 +130,15 @@ Tensor advantages_with_teacher(const PolicyTeacherConfig& config, const Tensor& 
   return base_t * weights_t;
 }
 
-std::unique_ptr<PolicyTeacher> make_policy_teacher(const TrainingJob& job, const text::Tokenizer& tokenizer,
-                                                   const DistributedContext& processes, const tuner::Tuned& tuned,
-                                                   SessionModels& models) {
+std::unique_ptr<PolicyTeacher> make_policy_teacher(const TrainingJob& job, const DistributedContext& processes,
+                                                   const tuner::Tuned& tuned, SessionModels& models) {
   if (!job.reinforcement || !job.reinforcement->teacher) return nullptr;
   const auto& config = *job.reinforcement->teacher;
   std::unique_ptr<Reference> model;
   if (config.is_policy()) {
     model = policy_as_reference();
   } else if (config.teacher.servers.empty()) {
-    auto* separate = load_teacher_model(config.teacher, job, tokenizer, processes, tuned, models);
+    auto* separate = load_teacher_model(config.teacher, job, processes, tuned, models);
     model = separate ? model_as_reference(*separate) : base_as_reference(tuned);
   }
   const auto vocabulary = model::read_config(job.model_folder, job.load.changes.config).vocab_size;

@@ -38,9 +38,8 @@ Tensor advantages_with_teacher(const PolicyTeacherConfig& config, const Tensor& 
                                const Tensor& old_t, int64_t step);
 
 // Null without a GRPO teacher. Called after `tuned` is attached and before the model is sharded.
-std::unique_ptr<PolicyTeacher> make_policy_teacher(const TrainingJob& job, const text::Tokenizer& tokenizer,
-                                                   const DistributedContext& processes, const tuner::Tuned& tuned,
-                                                   SessionModels& models);
+std::unique_ptr<PolicyTeacher> make_policy_teacher(const TrainingJob& job, const DistributedContext& processes,
+                                                   const tuner::Tuned& tuned, SessionModels& models);
 
 // Whether a row has a separate prompt for the teacher.
 bool has_teacher_prompt(const data::Conversation& row);
