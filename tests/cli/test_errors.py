@@ -112,10 +112,10 @@ def test_refused_options_name_the_alternative(swift):
 
 
 @pytest.mark.parametrize("words, message", [
-    (["--bf16", "--fp16"], "--bf16 and --fp16: exclude each other"),
+    (["--bf16", "--fp16"], "--bf16 and --fp16 exclude each other"),
     (["--streaming"], "the number of steps must be given"),
     (["--warmup_ratio", "0.1", "--warmup_steps", "5"], "in two ways"),
-    (["--dialect", "factory", "--eval_strategy", "steps"], "--eval_strategy: needs validation data"),
+    (["--dialect", "factory", "--eval_strategy", "steps"], "--eval_strategy needs validation data"),
     (["--tuner_type", "full", "--use_dora"], "is a form of lora"),
 ])
 def test_incompatible_options(swift, words, message):

@@ -44,6 +44,46 @@ def test_a_stream_has_no_share_to_hold_out(factory, rows, tmp_path):
     assert done.returncode == 2 and "a stream has no length" in done.stderr, done.stderr
 
 
+@pytest.fixture
+def unread(tmp_path):
+    """A model folder without weights: a command that needs them would complain of that."""
+    shutil.copytree(NANO, tmp_path / "model", ignore=shutil.ignore_patterns("*.safetensors"))
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize("words, message", [
+    (["--target_modules", "q_prj"], '--target_modules: no module ends in "q_prj"'),
+    (["--target_regex", "("], '--target_regex: "(" is not a regular expression'),
+    (["--modules_to_save", "lm_hed"], '--modules_to_save: no module ends in "lm_hed"'),
+    (["--tuner_type", "full", "--trainable_parameters", "model.layer"], '--trainable_parameters: no parameter starts with "model.layer"'),
+    (["--optim", "adamm"], '--optim is "adamm"'),
+    (["--optim_args", "beta=1"], '--optim_args: adamw_torch does not know "beta"'),
+    (["--lr_scheduler_kwargs", '{"min": 1}'], '--lr_scheduler_kwargs: cosine does not know "min"'),
+    (["--system", "prompts.txt"], "--system prompts.txt: there is no such file"),
+    (["--deepspeed", "zero.json"], "--deepspeed zero.json: there is no such file"),
+])
+def test_misspelt_settings_are_found_before_weights_are_read(hone, unread, rows, tmp_path, words, message):
+    done = hone("sft", "--model", unread, "--dataset", rows, *words, "--output_dir", tmp_path / "out", cwd=tmp_path)
+    assert done.returncode == 2 and message in done.stderr, done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_modules_are_named_as_the_front_end_does(factory, hone, unread, rows, tmp_path):
+    (tmp_path / "dataset_info.json").write_text(json.dumps({"rows": {"file_name": rows.name, "formatting": "sharegpt", "columns": {"messages": "messages"}}}))
+    done = factory("train", "--stage", "sft", "--do_train", "true", "--model_name_or_path", unread, "--template", "qwen", "--dataset", "rows",
+                   "--dataset_dir", tmp_path, "--finetuning_type", "lora", "--lora_target", "q_proj,q_prj", "--output_dir", tmp_path / "out")
+    assert done.returncode == 2 and '--lora_target: no module ends in "q_prj"' in done.stderr, done.stderr
+    planned = hone("plan", "swift", "sft", "--model", unread, "--dataset", rows, "--target_modules", "q_prj")
+    assert planned.returncode == 2 and "no module ends in" in planned.stderr, planned.stderr
+
+
+def test_a_checkpoint_that_is_not_there_names_the_newest(hone, rows, tmp_path):
+    run = ["sft", "--model", NANO, "--dataset", rows, "--max_steps", "1", "--output_dir", tmp_path / "out", "--add_version", "false"]
+    assert hone(*run).returncode == 0
+    done = hone(*run, "--resume_from_checkpoint", tmp_path / "out/checkpoint-9")
+    assert done.returncode == 4 and f"the newest checkpoint there is {tmp_path / 'out/checkpoint-1'}" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("field, value, expected", [
     ("do_sample", "yes", "true or false"), ("temperature", "warm", "a number"), ("eos_token_id", "<|im_end|>", "a token id or a list of them"),
     ("max_new_tokens", 1.5, "an integer"),

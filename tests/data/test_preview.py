@@ -194,3 +194,12 @@ def test_texts_that_people_write_are_utf8(hone, tmp_path):
     for words in (["hone", "preview", "--model", MODEL, "--dataset", rows, "--system", prompt], ["llamafactory-cli", "train", run]):
         done = hone("preview", *words) if words[0] != "hone" else hone(*words[1:])
         assert done.returncode == 2 and "expected UTF-8" in done.stderr, done.stderr
+
+
+def test_the_first_text_that_holds_the_end_of_a_turn_is_reported(hone, tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"messages": [{"role": "user", "content": text}, {"role": "assistant", "content": "b"}]}) + "\n" for text in ("a", "x<|im_end|>y", "<|im_end|>")))
+    open_text = hone("preview", "--model", NANO, "--dataset", rows).stderr
+    assert f"{rows}:2: the text contains <|im_end|>" in open_text and open_text.count("end of a turn") == 1, open_text
+    assert "--guard_special_tokens true keeps" in open_text
+    assert "end of a turn" not in hone("preview", "--model", NANO, "--dataset", rows, "--guard_special_tokens", "true").stderr

@@ -12,6 +12,7 @@ constexpr Command kCommands[] = {
     {"train", kTrain, "LLaMA-Factory's training command; `stage` says which kind.", train_command},
     {"infer", kInfer, "Chat in the terminal, or batch inference over a dataset.", infer_command},
     {"deploy", kDeploy, "Server: OpenAI's and Anthropic's interfaces, and a chat page.", deploy_command},
+    {"rollout", kRollout, "Rollout server: generates for a training run and follows its weights.", rollout_command},
     {"serve-tinker", kServeTinker, "Server: training and sampling for the tinker SDK, many tenants on one model.",
      serve_tinker_command},
     {"eval", kEval, "Benchmarks: accuracy by likelihood, and scores of generated answers.", eval_command},
@@ -47,7 +48,6 @@ constexpr Command kCommands[] = {
     {"image-trace", kOther, "Batches of rows with images.", image_trace_command, "file", 1, true},
     {"policy-trace", kOther, "Rewards, advantages and losses of given completions.", policy_trace_command, "file", 1, true},
     {"check-args", kOther, "Whether a command line parses.", check_args_command, "command line", 4096, true, true},
-    {"rollout", kRollout, "Rollout server: generates for a training run and follows its weights.", rollout_command},
     {"web-ui", kDeploy, "Studio in the browser.", nullptr},
 };
 

@@ -27,6 +27,7 @@ constexpr std::pair<std::string_view, std::string_view> kFieldOptions[] = {
     {"correction.report", "log_rollout_offpolicy_metrics"},
     {"correction.threshold", "rollout_importance_sampling_threshold"},
     {"datasets", "dataset"},
+    {"device", "devices"},
     {"eval", "eval_strategy"},
     {"eval_dtype", "bf16_full_eval"},
     {"kind", "tuner_type"},

@@ -245,6 +245,10 @@ std::unique_ptr<CausalLM> CausalLM::random(const DecoderConfig& config, uint64_t
   return std::unique_ptr<CausalLM>(new CausalLM(std::make_unique<Impl>(random_decoder(config, seed, options))));
 }
 
+std::unique_ptr<CausalLM> CausalLM::skeleton(const DecoderConfig& config) {
+  return std::unique_ptr<CausalLM>(new CausalLM(std::make_unique<Impl>(decoder_skeleton(config))));
+}
+
 // The rows that the input asks for, unless the last block computed only those.
 static Tensor output_rows(const Tensor& hidden_th, const ForwardInput& input) {
   const auto& rows_r = input.output_rows_r;

@@ -36,6 +36,8 @@ class CausalLM {
   static std::unique_ptr<CausalLM> load(const std::filesystem::path& folder, const LoadOptions& options = {});
   // Random weights (normal, std initializer_range), for tests and train_from_scratch.
   static std::unique_ptr<CausalLM> random(const DecoderConfig& config, uint64_t seed, const LoadOptions& options = {});
+  // Names and shapes without weights, for checks before anything is read.
+  static std::unique_ptr<CausalLM> skeleton(const DecoderConfig& config);
   ~CausalLM();
 
   // Hidden states after the final norm, [T, hidden], or of the input's output rows. With a cache, the segments continue the

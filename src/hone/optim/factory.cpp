@@ -39,12 +39,12 @@ class Arguments {
     double value = 0;
     auto [end, status] = std::from_chars(text->data(), text->data() + text->size(), value);
     if (status == std::errc() && end == text->data() + text->size()) return value;
-    throw UserError(ExitCode::usage, fmt::format("optim_args: {} is \"{}\", expected a number", key, *text));
+    throw UserError(ExitCode::usage, fmt::format("`optim_args`: {} is \"{}\", expected a number", key, *text));
   }
   int64_t positive(const char* key, int64_t fallback) {
     const int64_t value = whole(key, fallback);
     if (value > 0) return value;
-    throw UserError(ExitCode::usage, fmt::format("optim_args: {} is {}, expected 1 or more", key, value));
+    throw UserError(ExitCode::usage, fmt::format("`optim_args`: {} is {}, expected 1 or more", key, value));
   }
   bool truth(const char* key, bool fallback) {
     auto text = take(key);
@@ -58,11 +58,11 @@ class Arguments {
     auto text = take(key).value_or(choices.front());
     if (std::ranges::count(choices, text)) return text;
     throw UserError(ExitCode::usage,
-                    fmt::format("optim_args: {} is \"{}\", expected one of {}", key, text, fmt::join(choices, ", ")));
+                    fmt::format("`optim_args`: {} is \"{}\", expected one of {}", key, text, fmt::join(choices, ", ")));
   }
   void finish() const {
     if (!left_.empty())
-      throw UserError(ExitCode::usage, fmt::format("optim_args: {} does not know \"{}\"", name_, left_.begin().key()));
+      throw UserError(ExitCode::usage, fmt::format("`optim_args`: {} does not know \"{}\"", name_, left_.begin().key()));
   }
 
  private:
@@ -245,7 +245,7 @@ Json parse_optim_args(const std::string& text) {
     const std::string item = compact.substr(begin, end - begin);
     const size_t equals = item.find('=');
     if (equals == std::string::npos)
-      throw UserError(ExitCode::usage, fmt::format("optim_args: \"{}\" has no \"=\"", trimmed(item)),
+      throw UserError(ExitCode::usage, fmt::format("`optim_args`: \"{}\" has no \"=\"", trimmed(item)),
                       "write name=value,name=value");
     arguments[trimmed(item.substr(0, equals))] = trimmed(item.substr(equals + 1));
     begin = end + 1;
@@ -262,14 +262,22 @@ const std::vector<std::string>& optimizer_names() {
   return names;
 }
 
+void validate(const OptimizerConfig& config) {
+  auto trial = config;
+  trial.per_parameter = false;
+  trial.target_modules = {"all"};
+  trial.arguments.erase("start_block");  // bounded by the blocks of the model
+  make_optimizer(trial, {{.names = {"model.layers.0.mlp.up_proj.weight"}, .parameters = {at::zeros({256, 256})}}});
+}
+
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::vector<ParameterGroup> groups) {
   auto entry = std::ranges::find(maker_table(), config.name, &NamedMaker::name);
   if (entry == maker_table().end())
-    throw UserError(ExitCode::usage, fmt::format("optim is \"{}\"", config.name),
+    throw UserError(ExitCode::usage, fmt::format("`optim` is \"{}\"", config.name),
                     fmt::format("one of {}", fmt::join(optimizer_names(), ", ")));
   if (config.per_parameter) return std::make_unique<OptimizerInBackward>(config, std::move(groups));
   if (config.name.starts_with("paged_"))
-    log::warn_once(fmt::format("optim {}: the state stays in device memory; there is nothing to page", config.name));
+    log::warn_once(fmt::format("`optim` {}: the state stays in device memory; there is nothing to page", config.name));
   Arguments arguments(config);
   auto optimizer = entry->make(config, arguments, std::move(groups));
   arguments.finish();

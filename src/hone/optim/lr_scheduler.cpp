@@ -20,7 +20,7 @@ class ScheduleArguments {
   explicit ScheduleArguments(const LrSchedulerConfig& config)
       : config_(config), left_(config.arguments.is_null() ? Json::object() : config.arguments) {
     if (!left_.is_object())
-      throw UserError(ExitCode::usage, fmt::format("lr_scheduler_kwargs is {}, expected an object", left_.dump()),
+      throw UserError(ExitCode::usage, fmt::format("`lr_scheduler_kwargs` is {}, expected an object", left_.dump()),
                       R"(e.g. '{"min_lr": 1e-6}')");
   }
   std::optional<double> number(const char* key) {
@@ -30,7 +30,7 @@ class ScheduleArguments {
     if (found->is_number()) value = found->get<double>();
     if (found->is_string()) value = parse(key, found->get<std::string>());
     if (!value)
-      throw UserError(ExitCode::usage, fmt::format("lr_scheduler_kwargs: {} is {}, expected a number", key, found->dump()));
+      throw UserError(ExitCode::usage, fmt::format("`lr_scheduler_kwargs`: {} is {}, expected a number", key, found->dump()));
     left_.erase(key);
     return value;
   }
@@ -39,19 +39,19 @@ class ScheduleArguments {
     const Json value = left_[key];
     left_.erase(key);
     if (value.is_string() && std::ranges::count(choices, value.get<std::string>())) return value.get<std::string>();
-    throw UserError(ExitCode::usage, fmt::format("lr_scheduler_kwargs: {} is {}, expected one of {}", key, value.dump(),
+    throw UserError(ExitCode::usage, fmt::format("`lr_scheduler_kwargs`: {} is {}, expected one of {}", key, value.dump(),
                                                  fmt::join(choices, ", ")));
   }
   void finish() const {
     if (!left_.empty())
       throw UserError(ExitCode::usage,
-                      fmt::format("lr_scheduler_kwargs: {} does not know \"{}\"", config_.name, left_.begin().key()),
+                      fmt::format("`lr_scheduler_kwargs`: {} does not know \"{}\"", config_.name, left_.begin().key()),
                       left_.begin().key().starts_with("min_lr") ? "`lr_scheduler_type` cosine_with_min_lr takes it" : "");
   }
 
  private:
   static double parse(const char* key, const std::string& text) try { return std::stod(text); } catch (const std::exception&) {
-    throw UserError(ExitCode::usage, fmt::format("lr_scheduler_kwargs: {} is \"{}\", expected a number", key, text));
+    throw UserError(ExitCode::usage, fmt::format("`lr_scheduler_kwargs`: {} is \"{}\", expected a number", key, text));
   }
   const LrSchedulerConfig& config_;
   Json left_;
@@ -208,7 +208,7 @@ const std::vector<std::string>& LrScheduler::names() {
 LrScheduler::LrScheduler(const LrSchedulerConfig& config) : learning_rate_(config.learning_rate) {
   auto entry = std::ranges::find(schedule_table(), config.name, &NamedSchedule::name);
   if (entry == schedule_table().end())
-    throw UserError(ExitCode::usage, fmt::format("lr_scheduler_type is \"{}\"", config.name),
+    throw UserError(ExitCode::usage, fmt::format("`lr_scheduler_type` is \"{}\"", config.name),
                     fmt::format("one of {}", fmt::join(names(), ", ")));
   ScheduleArguments arguments(config);
   watches_metric_ = config.name == "reduce_lr_on_plateau";

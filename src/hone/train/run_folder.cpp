@@ -41,9 +41,12 @@ bool holds_final_weights(const fs::path& folder) {
 
 // The given path: a checkpoint, or a run, of which the newest checkpoint is used.
 fs::path asked_checkpoint(const fs::path& asked, bool weights_alone) {
-  if (!fs::is_directory(asked))
-    throw UserError(ExitCode::bad_checkpoint,
-                    fmt::format("`resume_from_checkpoint` {}: there is no such folder", asked.string()));
+  if (!fs::is_directory(asked)) {
+    const auto beside = newest_of_any(asked.parent_path());
+    throw UserError(ExitCode::bad_checkpoint, fmt::format("`resume_from_checkpoint` {}: there is no such folder", asked.string()),
+                    beside ? fmt::format("the newest checkpoint there is {}", beside->string())
+                           : "name a checkpoint, or the folder of a run that holds some");
+  }
   if (weights_alone && !fs::exists(asked / "manifest.json") && holds_final_weights(asked))
     return asked;  // another program's weights
   auto manifest = verify_checkpoint(asked);

@@ -15,6 +15,7 @@
 #include "hone/train/methods/value_model.h"
 #include "hone/train/reports/crc32c.h"
 #include "hone/tuner/methods/method.h"
+#include "hone/tuner/tuner.h"
 
 namespace hone::train {
 namespace {
@@ -131,6 +132,13 @@ std::unique_ptr<RunLock> hold(const fs::path& folder) {
   return std::make_unique<RunLock>(folder);
 }
 
+// A misspelt module is an error before rows are prepared or weights are read.
+void require_tuned_modules(const TrainingJob& job) {
+  const auto& changes = job.load.changes;
+  if (changes.block_stride > 0 || changes.value_head) return;  // the folder lacks modules that this run adds
+  tuner::require_modules(*model::CausalLM::skeleton(model::read_config(job.model_folder, changes.config)), job.tuner);
+}
+
 }  // namespace
 
 int64_t longest_useful_prompt(const TrainingJob& job) {
@@ -169,6 +177,7 @@ std::vector<data::NamedSource> validation_sets(const data::OpenedData& data) {
 
 RunSetup set_up_run(const TrainingJob& job, const DistributedContext& processes) {
   check_output_folder(job.trainer.output_dir);
+  if (job.do_train) require_tuned_modules(job);
   RunSetup ready;
   ready.report = std::make_shared<data::RowReport>(job.datasets.strict);
   const std::string trains_on = run_identity(job);

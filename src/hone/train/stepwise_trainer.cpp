@@ -73,6 +73,7 @@ StepwiseTrainer::StepwiseTrainer(std::shared_ptr<model::CausalLM> model, const S
   if (processes_->shards_model() || processes_->is_tensor_or_expert_parallel()) require_elementwise(config.optimizer.name);
   auto tuning = config.tuner;
   tuning.share_base_storage = processes_->shards_model();
+  tuner::require_modules(*model, tuning);
   auto tuned = tuner::apply_tuner(*model, tuning);
   auto& policy = models_.add(shard_model(job_, *processes_, kPolicy, std::move(model), std::move(tuned)));
   if (!processes_->group && !policy.sharded) model::join_trained_projections(*policy.model);

@@ -193,6 +193,7 @@ void validate(const rl::ReinforcementConfig& config) {
 void validate(const TrainingJob& job) {
   validate(job.trainer);
   optim::validate(job.warmup);
+  optim::validate(job.optimizer);
   tuner::validate(job.tuner);
   validate(job.preference);
   if (job.distillation) validate(*job.distillation);

@@ -117,12 +117,12 @@ void require_matches(const io::AdapterConfig& config, const std::vector<AdapterS
   const std::string hint = fmt::format("modules here: {}", fmt::join(names, ", "));
   for (const auto& name : config.targets.names)
     if (std::ranges::none_of(all, [&](const AdapterSlot& site) { return ends_in(site.path, name); }))
-      throw UserError(ExitCode::usage, fmt::format("target_modules: no module ends in \"{}\"", name), hint);
+      throw UserError(ExitCode::usage, fmt::format("`target_modules`: no module ends in \"{}\"", name), hint);
   std::vector<std::string> parameters;
   for (const auto& site : all) parameters.push_back(site.kind == SlotKind::experts ? site.path : site.path + ".weight");
   for (const auto& name : config.target_parameters)
     if (std::ranges::none_of(parameters, [&](const std::string& parameter) { return ends_in(parameter, name); }))
-      throw UserError(ExitCode::usage, fmt::format("target_parameters: no parameter ends in \"{}\"", name),
+      throw UserError(ExitCode::usage, fmt::format("`target_parameters`: no parameter ends in \"{}\"", name),
                       "models with experts have mlp.experts.gate_up_proj, mlp.experts.down_proj and mlp.gate.weight");
   if (adapted == 0) throw UserError(ExitCode::usage, "the LoRA targets match no module", hint);
 }
@@ -131,11 +131,11 @@ void require_matches(const io::AdapterConfig& config, const std::vector<AdapterS
 void require_plain_updates(const io::AdapterConfig& config) {
   if (config.target_parameters.empty()) return;
   if (config.dropout != 0)
-    throw UserError(ExitCode::usage, fmt::format("target_parameters with lora_dropout {}", config.dropout),
+    throw UserError(ExitCode::usage, fmt::format("`target_parameters` with `lora_dropout` {}", config.dropout),
                     "an update of a parameter has no input to drop: pass `lora_dropout` 0");
   if (config.dora || (config.init != "true" && config.init != "false" && config.init != "gaussian"))
     throw UserError(ExitCode::usage,
-                    fmt::format("target_parameters with {}", config.dora ? "use_dora" : "init_weights " + config.init),
+                    fmt::format("`target_parameters` with {}", config.dora ? "`use_dora`" : "`init_weights` " + config.init),
                     "parameters take plain LoRA updates");
 }
 
@@ -159,6 +159,24 @@ void attach_pairs(model::CausalLM& model, AttachedAdapter& adapter, const Target
 }
 
 }  // namespace
+
+void require_targets(model::CausalLM& model, const io::AdapterConfig& config) {
+  const TargetMatcher matcher(config);
+  const auto all = model.tree().slots();
+  const auto adapted = std::ranges::count_if(all, [&](const AdapterSlot& site) { return matcher.slot(site); });
+  if (config.is_lora()) require_matches(config, all, static_cast<size_t>(adapted));
+  for (const auto& name : config.modules_to_save) {
+    if (name == "classifier" || name == "score") continue;  // PEFT lists both for any classifier
+    const auto is_saved = [&](const std::string& parameter) { return saves_parameter({name}, parameter); };
+    if (is_saved(model.head().name + ".weight")) continue;  // no parameter of its own where it is tied
+    if (std::ranges::any_of(model.parameters(), is_saved, &model::NamedParameter::name)) continue;
+    std::set<std::string> names;
+    for (const auto& parameter : model.parameters())
+      names.emplace(last_part(parameter.name.substr(0, parameter.name.rfind('.'))));
+    throw UserError(ExitCode::usage, fmt::format("`modules_to_save`: no module ends in \"{}\"", name),
+                    fmt::format("modules here: {}, {}", fmt::join(names, ", "), last_part(model.head().name)));
+  }
+}
 
 AttachedAdapter attach_adapter(model::CausalLM& model, const io::AdapterConfig& config, const AttachOptions& options) {
   check_init(config.init);

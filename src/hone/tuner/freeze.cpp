@@ -18,7 +18,7 @@ void switch_by_prefix(const std::vector<ParameterSize>& parameters, const std::v
     for (size_t i = 0; i < parameters.size(); ++i)
       if (parameters[i].name.starts_with(prefix)) trained[i] = on, found = true;
     if (!found)
-      throw UserError(ExitCode::usage, fmt::format("{}: no parameter starts with \"{}\"", option, prefix),
+      throw UserError(ExitCode::usage, fmt::format("`{}`: no parameter starts with \"{}\"", option, prefix),
                       fmt::format("names look like {}", parameters.front().name));
   }
 }
@@ -30,12 +30,12 @@ void switch_by_regex(const std::vector<ParameterSize>& parameters, const std::st
   bool found = false;
   for (size_t i = 0; i < parameters.size(); ++i)
     if (std::regex_search(parameters[i].name, regex)) trained[i] = on, found = true;
-  if (!found) throw UserError(ExitCode::usage, fmt::format("{}: \"{}\" matches no parameter", option, expression));
+  if (!found) throw UserError(ExitCode::usage, fmt::format("`{}`: \"{}\" matches no parameter", option, expression));
 }
 
 void freeze_bottom(const std::vector<ParameterSize>& parameters, double ratio, std::vector<bool>& trained) {
   if (ratio < 0 || ratio > 1)
-    throw UserError(ExitCode::usage, fmt::format("freeze_parameters_ratio is {}, expected 0 to 1", ratio));
+    throw UserError(ExitCode::usage, fmt::format("`freeze_parameters_ratio` is {}, expected 0 to 1", ratio));
   int64_t total = 0, below = 0;
   for (const auto& parameter : parameters) total += parameter.elements;
   const auto budget = static_cast<int64_t>(static_cast<double>(total) * ratio);
@@ -60,7 +60,7 @@ std::string module_outside_layers(std::string_view name) {
 void require_known(const std::vector<std::string>& wanted, const std::set<std::string>& known, const char* option) {
   for (const auto& name : wanted)
     if (name != "all" && !known.contains(name))
-      throw UserError(ExitCode::usage, fmt::format("{}: there is no module \"{}\"", option, name),
+      throw UserError(ExitCode::usage, fmt::format("`{}`: there is no module \"{}\"", option, name),
                       fmt::format("choose from {}", fmt::join(known, ", ")));
 }
 
@@ -77,7 +77,7 @@ std::vector<int64_t> trained_layers(int64_t layers, int64_t count, bool llama_pr
   if (llama_pro) {
     if (count < 1 || layers % count != 0)
       throw UserError(ExitCode::usage,
-                      fmt::format("use_llama_pro: {} layers cannot be divided by freeze_trainable_layers {}", layers, count));
+                      fmt::format("`use_llama_pro`: {} layers cannot be divided by `freeze_trainable_layers` {}", layers, count));
     for (int64_t stride = layers / count, i = stride - 1; i < layers; i += stride) chosen.push_back(i);
     return chosen;
   }

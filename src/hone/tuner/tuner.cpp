@@ -185,6 +185,8 @@ AttachedAdapter start_adapter(model::CausalLM& model, const TunerConfig& config,
     log::info("merged adapter {} into the base", config.adapters[i].string());
   }
   const auto adapter = adapter_config(model, config);
+  if (adapter.dropout != config.lora.dropout)
+    log::info("`lora_dropout` is 0 instead of {}: updates of experts have no input to drop", config.lora.dropout);
   find_start(model, adapter, config, gradients, options);
   return attach_adapter(model, adapter, options);
 }
@@ -284,10 +286,7 @@ io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& conf
   parameters.insert(parameters.end(), experts.begin(), experts.end());
   if (made.is_lora()) made.target_parameters = expanded_parameters(model, parameters);
   const bool by_kind = !experts.empty() || std::ranges::count(lora.target_parameters, kAllExperts) > 0;
-  if (by_kind && !made.target_parameters.empty() && made.dropout > 0) {
-    log::info("`lora_dropout` is 0 instead of {}: updates of experts have no input to drop", made.dropout);
-    made.dropout = 0;
-  }
+  if (by_kind && !made.target_parameters.empty()) made.dropout = 0;
   made.excluded.names = lora.excluded;
   made.modules_to_save = expanded_modules_to_save(model, lora.modules_to_save);
   made.rslora = lora.rslora;
@@ -306,9 +305,25 @@ io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& conf
 }
 
 void validate(const TunerConfig& config) {
+  compile_regex(config.lora.target_regex, "`target_regex`");
   if (config.adapters.empty() || config.kind == TunerType::adapter) return;
   throw ConfigError(fmt::format("`adapters` is given with `kind` {}", config.kind == TunerType::full ? "full" : "freeze"),
                     "adapters are continued by adapter methods such as lora; merge them first for full tuning");
+}
+
+void require_modules(model::CausalLM& model, const TunerConfig& config) {
+  const auto sizes = parameter_sizes(model);
+  if (config.kind == TunerType::full) {
+    trained_by_prefix(sizes, config.parameters);
+  } else if (config.kind == TunerType::freeze) {
+    trained_layers_of(model, sizes, config);
+  } else if (config.adapters.empty() || config.create_new_adapter) {
+    io::AdapterConfig named;
+    named.peft_type = config.method;
+    named.modules_to_save = expanded_modules_to_save(model, config.lora.modules_to_save);
+    // Of other methods, whose settings need the number of steps, only these.
+    require_targets(model, named.is_lora() ? adapter_config(model, config) : named);
+  }
 }
 
 Tuned apply_tuner(model::CausalLM& model, const TunerConfig& config, const GradientSource& gradients) {

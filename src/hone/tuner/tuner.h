@@ -21,6 +21,8 @@ struct Tuned {
 };
 
 void validate(const TunerConfig& config);  // throws ConfigError
+// Throws UserError(usage) if the config names modules that the model does not have. Reads names alone: a skeleton will do.
+void require_modules(model::CausalLM& model, const TunerConfig& config);
 
 // Everything not selected is frozen. Trained weights are copied out of the mapped file; tied weights stay tied. `gradients` is
 // called only by gradient-based initializations (LoRA-GA).

@@ -120,9 +120,13 @@ void read_cached_dataset(const Options& options, DatasetConfig& config) {
 }
 
 // A path ending in .txt is read; otherwise "\n" written as two characters becomes a newline.
-std::string prompt_text(std::string value) {
+std::string prompt_text(const Arg<std::string>& option) {
+  std::string value = *option;
   std::error_code ignored;  // a prompt may exceed the maximum length of a path
   if (value.ends_with(".txt") && fs::is_regular_file(value, ignored)) return read_utf8_file(value);
+  if (value.ends_with(".txt") && value.find_first_of(" \n") == value.npos)
+    throw UserError(ExitCode::usage, fmt::format("{} {}: there is no such file", option.flag(), value),
+                    "expected a text, or the path of a .txt file that holds it");
   for (size_t at = 0; (at = value.find("\\n", at)) != std::string::npos; ++at) value.replace(at, 2, "\n");
   return value;
 }
@@ -221,7 +225,7 @@ void read_swift_template(const Options& options, EncodeConfig& config) {
   config.ignore_empty_think = !args.disable_ignore_empty_think;
   config.add_non_thinking_prefix = *args.add_non_thinking_prefix;
   config.use_chat_template = *args.use_chat_template;
-  if (args.response_prefix.has_value()) config.response_prefix = prompt_text(*args.response_prefix);
+  if (args.response_prefix.has_value()) config.response_prefix = prompt_text(args.response_prefix);
   if (args.norm_bbox.has_value()) config.pictures.norm_bbox = *args.norm_bbox;
   if (*args.template_backend == "jinja") config.dialect = data::Dialect::jinja;
 }
@@ -294,7 +298,7 @@ EncodeConfig encode_config(const Options& options, int64_t length_limit) {
   bool factory = uses_factory_dialect(options);
   EncodeConfig config = data::dialect_defaults(factory ? data::Dialect::factory : data::Dialect::swift);
   if (auto name = *template_args.template_name; name != "auto") config.template_name = name;
-  if (template_args.system.has_value()) config.system = prompt_text(*template_args.system);
+  if (template_args.system.has_value()) config.system = prompt_text(template_args.system);
   config.max_length = data_args.max_length.value_or(length_limit);
   config.pretraining = pretraining(TrainingArguments(options));
   config.enable_thinking = template_args.enable_thinking.optional();

@@ -16,7 +16,7 @@ namespace hone::cli {
 namespace {
 
 void reject(bool broken, const AnyArg& option, std::string_view message, std::string hint = "") {
-  if (broken) throw UserError(ExitCode::usage, fmt::format("{}: {}", option.flag(), message), std::move(hint));
+  if (broken) throw UserError(ExitCode::usage, fmt::format("{} {}", option.flag(), message), std::move(hint));
 }
 
 void reject(bool broken, const AnyArg& first, const AnyArg& second, std::string_view message, std::string hint = "") {
@@ -24,9 +24,14 @@ void reject(bool broken, const AnyArg& first, const AnyArg& second, std::string_
     throw UserError(ExitCode::usage, fmt::format("{} and {}: {}", first.flag(), second.flag(), message), std::move(hint));
 }
 
+void exclude(bool both, const AnyArg& first, const AnyArg& second) {
+  if (both)
+    throw UserError(ExitCode::usage, fmt::format("{} and {} exclude each other", first.flag(), second.flag()),
+                    "keep one of them");
+}
+
 constexpr const char* kUnpacked = "leave packing out; batches hold no padding in any case";
 constexpr const char* kSupervised = "belongs to supervised fine-tuning";
-constexpr const char* kExclusive = "exclude each other";
 
 // The rules of a training run, in the order in which they are checked.
 class TrainingRules {
@@ -73,32 +78,31 @@ class TrainingRules {
 
   void check_precision() const {
     optim::validate(warmup_config(optimizer_.options()));
-    reject(*training_.bf16 && *training_.fp16, training_.bf16, training_.fp16, kExclusive);
-    reject(*training_.bf16_full_eval && *training_.fp16_full_eval, training_.bf16_full_eval, training_.fp16_full_eval,
-           kExclusive);
+    exclude(*training_.bf16 && *training_.fp16, training_.bf16, training_.fp16);
+    exclude(*training_.bf16_full_eval && *training_.fp16_full_eval, training_.bf16_full_eval, training_.fp16_full_eval);
   }
 
   void check_data() const {
     reject(*data_.streaming && *training_.max_steps <= 0, data_.streaming, training_.max_steps,
            "a stream has no known length, so the number of steps must be given");
-    reject(*data_.streaming && data_.max_samples.has_value(), data_.streaming, data_.max_samples, kExclusive);
+    exclude(*data_.streaming && data_.max_samples.has_value(), data_.streaming, data_.max_samples);
     reject(*data_.streaming && is_lora() && *tuner_.init_weights == "lora-ga", data_.streaming, tuner_.init_weights,
            "lora-ga starts from the gradient of rows, which a stream has not shown yet");
-    reject(data_.val_dataset.has_value() && factory_ && *data_.split_dataset_ratio > 0, data_.val_dataset,
-           data_.split_dataset_ratio, kExclusive);
+    exclude(data_.val_dataset.has_value() && factory_ && *data_.split_dataset_ratio > 0, data_.val_dataset,
+            data_.split_dataset_ratio);
   }
 
   void check_evaluation() const {
     train::validate(trainer_config(training_.options()));
     reject(training_.eval_strategy.is_set() && *training_.eval_strategy != "no" && !has_validation_data(),
-           training_.eval_strategy, "needs validation data: eval_dataset or val_size");
-    reject((*training_.do_predict || *training_.do_eval) && !has_validation_data(), training_.do_predict,
-           "needs validation data");
+           training_.eval_strategy, "needs validation data", "add eval_dataset or val_size");
+    reject((*training_.do_predict || *training_.do_eval) && !has_validation_data(), training_.do_predict, "needs validation data",
+           "add eval_dataset or val_size");
   }
 
   void check_supervised() const {
     const bool sft = *training_.stage == "sft";
-    reject(*template_.mask_history && *template_.train_on_prompt, template_.mask_history, template_.train_on_prompt, kExclusive);
+    exclude(*template_.mask_history && *template_.train_on_prompt, template_.mask_history, template_.train_on_prompt);
     reject(*template_.mask_history && !sft, template_.mask_history, kSupervised);
     reject(*template_.train_on_prompt && !sft, template_.train_on_prompt, kSupervised);
     reject(*data_.neat_packing && !sft, data_.neat_packing, kSupervised);
@@ -107,24 +111,29 @@ class TrainingRules {
 
   void check_tuner() const {
     const bool lora = is_lora();
-    reject(*tuner_.use_dora && !lora, tuner_.use_dora, tuner_.tuner_type, "is a form of lora");
-    reject(*tuner_.use_rslora && !lora, tuner_.use_rslora, tuner_.tuner_type, "is a form of lora");
-    reject(*tuner_.pissa_init && !lora, tuner_.pissa_init, tuner_.tuner_type, "is a start of lora");
-    reject(optimizer_.lorap_lr_ratio.has_value() && !lora, optimizer_.lorap_lr_ratio, tuner_.tuner_type, "is a form of lora");
+    const auto set = [&](const char* type) { return fmt::format("set {} {}", tuner_.tuner_type.flag(), type); };
+    reject(*tuner_.use_dora && !lora, tuner_.use_dora, "is a form of lora", set("lora"));
+    reject(*tuner_.use_rslora && !lora, tuner_.use_rslora, "is a form of lora", set("lora"));
+    reject(*tuner_.pissa_init && !lora, tuner_.pissa_init, "is an initialization of lora", set("lora"));
+    reject(optimizer_.lorap_lr_ratio.has_value() && !lora, optimizer_.lorap_lr_ratio, "is a form of lora", set("lora"));
     reject(tuner_.lisa_activated_layers.value_or(0) > 0 && *tuner_.tuner_type != "full", tuner_.lisa_activated_layers,
-           tuner_.tuner_type, "LISA trains full layers; use full tuning");
+           "trains full layers", set("full"));
     if (model_.adapters.has_value()) tuner::validate(tuner_choice(tuner_.options()));
   }
 
   void check_optimizer() const {
     const bool galore = *optimizer_.use_galore, apollo = *optimizer_.use_apollo, badam = *optimizer_.use_badam;
-    const bool lora = is_lora();
-    reject(galore && lora, optimizer_.use_galore, tuner_.tuner_type, "projects full gradients; use full tuning");
-    reject(apollo && lora, optimizer_.use_apollo, tuner_.tuner_type, "projects full gradients; use full tuning");
-    reject(badam && lora, optimizer_.use_badam, tuner_.tuner_type, "trains full decoder blocks; use full tuning");
-    reject(galore + apollo + badam > 1, optimizer_.use_galore, optimizer_.use_apollo, "exclude each other and use_badam");
-    reject(distributed_.deepspeed.has_value() && (galore || apollo), optimizer_.use_galore, distributed_.deepspeed,
-           "exclude each other: the projection needs unsharded gradients");
+    const bool lora = is_lora(), sharded = distributed_.deepspeed.has_value();
+    const auto full = fmt::format("set {} full", tuner_.tuner_type.flag());
+    reject(galore && lora, optimizer_.use_galore, "projects full gradients", full);
+    reject(apollo && lora, optimizer_.use_apollo, "projects full gradients", full);
+    reject(badam && lora, optimizer_.use_badam, "trains full decoder blocks", full);
+    exclude(galore && apollo, optimizer_.use_galore, optimizer_.use_apollo);
+    exclude(galore && badam, optimizer_.use_galore, optimizer_.use_badam);
+    exclude(apollo && badam, optimizer_.use_apollo, optimizer_.use_badam);
+    constexpr const char* kWhole = "the projection needs unsharded gradients";
+    reject(galore && sharded, optimizer_.use_galore, distributed_.deepspeed, kWhole, "keep one of them");
+    reject(apollo && sharded, optimizer_.use_apollo, distributed_.deepspeed, kWhole, "keep one of them");
   }
 
   void check_quantization() const {
@@ -171,7 +180,7 @@ class TrainingRules {
 
 void check_one_sharding(const Options& options) {
   const DistributedArguments args(options);
-  reject(args.deepspeed.has_value() && args.fsdp.has_value(), args.deepspeed, args.fsdp, kExclusive, "keep one of them");
+  exclude(args.deepspeed.has_value() && args.fsdp.has_value(), args.deepspeed, args.fsdp);
 }
 
 void check_option_conflicts(const Options& options) {

@@ -250,7 +250,7 @@ class RowSampler : public BatchSampler {
       if (encoded) return std::move(*encoded);
       row = static_cast<int64_t>(redraw.below(static_cast<uint64_t>(rows_.rows())));
     }
-    throw UserError(ExitCode::bad_data, nothing_usable(config_, *report_), "check the columns, the template and max_length");
+    throw UserError(ExitCode::bad_data, nothing_usable(config_, *report_), "check the columns, the template and `max_length`");
   }
 
   RowEncoder rows_;
@@ -394,7 +394,7 @@ std::shared_ptr<const BatchSampler> make_indexed_sampler(RowEncoder rows, const 
   auto packs = plan_packs(lengths, config, capacity);
   if (packs.empty() && config.packing == Packing::blocks) require_tokens_of_a_block(lengths, capacity);
   if (packs.empty())
-    throw UserError(ExitCode::bad_data, nothing_usable(config, *report), "check the columns, the template and max_length");
+    throw UserError(ExitCode::bad_data, nothing_usable(config, *report), "check the columns, the template and `max_length`");
   return std::make_shared<IndexedSampler>(std::move(rows), config, std::move(packs));
 }
 

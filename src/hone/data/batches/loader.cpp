@@ -24,7 +24,7 @@ class PlannedLoader : public Loader {
       started_ = true;
       current_ = take_unit();
       if (current_.empty() && ++empty_units > plan_->groups())
-        throw UserError(ExitCode::bad_data, "a full epoch has no usable row", "check the columns, the template and max_length");
+        throw UserError(ExitCode::bad_data, "a full epoch has no usable row", "check the columns, the template and `max_length`");
     }
     return std::move(current_[offset_++]);
   }

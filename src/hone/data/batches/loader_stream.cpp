@@ -45,7 +45,7 @@ class StreamLoader : public Loader {
       if (block_.epoch != before) given_ = 0;
       if (block_.batches.empty() && block_.epoch > first_epoch + 1)
         throw UserError(ExitCode::bad_data, "a full pass over the stream has no usable row\n" + report_->summary(),
-                        "check the columns, the template and max_length");
+                        "check the columns, the template and `max_length`");
     }
     ++given_;
     return std::move(block_.batches[offset_++]);

@@ -163,7 +163,7 @@ void write_cached_dataset(const fs::path& folder, const ConversationSource& rows
   }
   if (parts.empty())
     throw UserError(ExitCode::bad_data, "the dataset has no usable row\n" + report.summary(),
-                    "check the columns, the template and max_length");
+                    "check the columns, the template and `max_length`");
   std::string tokens, ends;
   append_bytes(tokens, ids);
   append_bytes(tokens, labels);

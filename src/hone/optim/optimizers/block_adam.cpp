@@ -41,7 +41,7 @@ BlockAdam::BlockAdam(std::vector<ParameterGroup> groups, const BlockAdamConfig& 
     throw UserError(ExitCode::usage, "BAdam: none of the trained parameters belongs to a layer", "use it with full tuning");
   const auto count = static_cast<int64_t>(blocks_.size());
   if (config_.start_block >= count)
-    throw UserError(ExitCode::usage, fmt::format("badam_start_block is {}", config_.start_block),
+    throw UserError(ExitCode::usage, fmt::format("`badam_start_block` is {}", config_.start_block),
                     fmt::format("the model has blocks 0 to {}", count - 1));
   activate(0);
 }

@@ -24,7 +24,8 @@ int64_t share_size(const Tensor& parameter, double ratio) {
 MaskedAdam::MaskedAdam(std::vector<ParameterGroup> groups, const MaskedAdamConfig& config)
     : Optimizer(std::move(groups)), config_(config) {
   if (config_.ratio <= 0 || config_.ratio > 1)
-    throw UserError(ExitCode::usage, fmt::format("badam_update_ratio is {}", config_.ratio), "expected a share above 0, up to 1");
+    throw UserError(ExitCode::usage, fmt::format("`badam_update_ratio` is {}", config_.ratio),
+                    "expected a share above 0, up to 1");
   for (const auto& group : groups_) {
     auto& shares = shares_.emplace_back();
     for (size_t i = 0; i < group.parameters.size(); ++i) {

@@ -25,8 +25,9 @@ QuantizedGalore::QuantizedGalore(std::vector<ParameterGroup> groups, const Quant
     : Optimizer(std::move(groups)), config_(config) {
   if (config_.galore.projection != "std")
     throw UserError(ExitCode::usage, fmt::format("Q-GaLore with the projection \"{}\"", config_.galore.projection),
-                    "Q-GaLore has galore_proj_type std alone");
-  if (config_.bits > 8) throw UserError(ExitCode::usage, fmt::format("galore_proj_bits is {}", config_.bits), "expected 1 to 8");
+                    "Q-GaLore has `galore_proj_type` std alone");
+  if (config_.bits > 8)
+    throw UserError(ExitCode::usage, fmt::format("`galore_proj_bits` is {}", config_.bits), "expected 1 to 8");
   bool any = false;
   for (const auto& group : groups_) {
     auto& states = states_.emplace_back();

@@ -6,6 +6,7 @@
 #include "hone/tuner/freeze.h"
 #include "hone/tuner/methods/attach.h"
 #include "hone/tuner/targets.h"
+#include "hone/tuner/tuner.h"
 #include "hone/tuner/vision_parts.h"
 
 namespace hone::train {
@@ -95,6 +96,7 @@ std::vector<bool> trained_base(const std::vector<tuner::ParameterSize>& sizes, c
 }  // namespace
 
 void count_parameters(Workload& work, const tuner::TunerConfig& tuner) {
+  tuner::require_modules(*model::CausalLM::skeleton(work.model), tuner);
   auto decoder = model::decoder_skeleton(work.model);
   std::vector<tuner::ParameterSize> sizes;
   for (const auto& parameter : decoder.tree().parameters()) sizes.push_back({parameter.name, parameter.value->numel()});

@@ -29,7 +29,7 @@ bool lacks_its_place(const PeftMethod& method, const std::vector<LayerShape>& ca
                     "layers: adalora, vera, oft, boft, fourierft");
   std::set<std::string> names;
   for (const auto& layer : candidates) names.insert(std::string(last_part(layer.path)));
-  throw UserError(ExitCode::usage, "target_modules match no layer", fmt::format("layers here: {}", fmt::join(names, ", ")));
+  throw UserError(ExitCode::usage, "`target_modules` match no layer", fmt::format("layers here: {}", fmt::join(names, ", ")));
 }
 
 void fill(const model::NamedParameter& slot, const std::string& name, std::map<std::string, Tensor>& values,
@@ -56,7 +56,7 @@ MadeTuners make_tuners(const std::vector<LayerShape>& candidates, const io::Adap
     layer.owner = owner_of(method, layer.path);
     if (layer.owner.empty() || !matcher(layer.owner)) continue;
     if (layer.path == kHeadPath)
-      throw UserError(ExitCode::usage, fmt::format("target_modules name lm_head, which {} cannot change", config.peft_type),
+      throw UserError(ExitCode::usage, fmt::format("`target_modules` name lm_head, which {} cannot change", config.peft_type),
                       "train it in full with `modules_to_save` lm_head");
     made.layers.push_back(layer);
   }

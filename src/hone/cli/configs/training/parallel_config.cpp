@@ -47,7 +47,10 @@ Json deepspeed_json(const DistributedArguments& args) {
       return preset;
     }
   }
-  throw UserError(ExitCode::usage, fmt::format("{} is \"{}\"", args.deepspeed.flag(), word),
+  const bool is_path = word.ends_with(".json") || word.find('/') != word.npos;
+  throw UserError(ExitCode::usage,
+                  is_path ? fmt::format("{} {}: there is no such file", args.deepspeed.flag(), word)
+                          : fmt::format("{} is \"{}\"", args.deepspeed.flag(), word),
                   "expected zero0, zero1, zero2, zero3, zero2_offload, zero3_offload, or a DeepSpeed JSON file");
 }
 
