@@ -1,8 +1,13 @@
 """Who is let in, what they see of each other, and what bad requests are answered."""
+import contextlib
+import io
 import json
 import socket
 import subprocess
+import tarfile
 import time
+import urllib.request
+from pathlib import Path
 
 import pytest
 import tinker
@@ -99,7 +104,7 @@ def test_bad_requests_fail_and_do_not_stall(server, run, tokenizer):
         client.forward_backward(good, "cross_entropy").result()
         with pytest.raises(tinker.RequestFailedError, match=why):
             client.optim_step(types.AdamParams(**params)).result()
-    with pytest.raises(tinker.RequestFailedError, match="ttl_seconds is 0; expected at least 1 "):
+    with pytest.raises(tinker.RequestFailedError, match="ttl_seconds is 0; expected 1 to"):
         client.save_state("soon", ttl_seconds=0).result()
     with pytest.raises(tinker.RequestFailedError, match="letters, digits"):
         client.save_state("../../up").result()
@@ -159,6 +164,91 @@ def test_bodies_are_refused_by_their_size_before_they_are_sent(server):
     size = {"Content-Type": "application/x-protobuf", "Content-Length": 2 << 30}
     assert " 413 " in raw(server, "POST", "forward_backward", {"X-API-Key": ALICE, **size})
     assert " 413 " in raw(server, "POST", "forward_backward", size)
+
+
+def test_endless_and_ambiguous_bodies_are_refused(server):
+    """A chunked body is counted as it comes; a length beside chunks, two lengths and packed bodies are no requests of this protocol."""
+    chunked = {"X-API-Key": ALICE, "Transfer-Encoding": "chunked"}
+    with socket.create_connection(server.address, 10) as connection:
+        connection.sendall(f"POST /api/v1/forward_backward HTTP/1.1\r\nHost: x\r\nX-API-Key: {ALICE}\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
+        piece, sent = b"100000\r\n" + b"x" * (1 << 20) + b"\r\n", 0
+        with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+            while sent < 200:  # megabytes; the server takes 32
+                connection.sendall(piece)
+                sent += 1
+        assert sent < 200
+        with contextlib.suppress(ConnectionResetError):
+            assert connection.recv(4096).startswith(b"HTTP/1.1 413 ")
+    assert " 400 " in raw(server, "POST", "create_session", {**chunked, "Content-Length": 2}, b"2\r\n{}\r\n0\r\n\r\n")
+    assert " 400 " in raw(server, "POST", "create_session", {"X-API-Key": ALICE, "Content-Length": "2, 3"}, b"{} ")
+    assert " 400 " in raw(server, "POST", "create_session", {"X-API-Key": ALICE, "Content-Length": -1})
+    packed = {"X-API-Key": ALICE, "Content-Type": "application/x-protobuf", "Content-Encoding": "zstd", "Content-Length": 4}
+    assert " 4" in raw(server, "POST", "forward_backward", packed, b"\x28\xb5\x2f\xfd")
+    assert server.call("GET", "healthz")[0] == 200
+
+
+def test_numbers_and_names_at_their_ends(server, run):
+    """Each is refused with its name, or taken for what it says; none stops the server or reaches another tenant."""
+    session = server.call("POST", "create_session", {"tags": [], "sdk_version": "0.36.0"})[1]["session_id"]
+    made = {"session_id": session, "base_model": MODEL, "lora_config": {"rank": 2}}
+    for number in (-1, 2**63, 1.5, "0", None, [0], True):
+        status, answer = server.call("POST", "create_model", {**made, "model_seq_id": number})
+        assert status == 400 and "model_seq_id" in answer["error"]["message"], (number, answer)
+    status, answer = server.call("POST", "create_model", {**made, "model_seq_id": 2**63 - 1, "user_metadata": {"deep": [[[[{}]]]], "nul": "\0", "fox": "🦊" * 1000}})
+    assert status == 200
+    model = answer["model_id"]
+    again = server.call("POST", "create_model", {**made, "model_seq_id": 2**63 - 1, "lora_config": {"rank": 4}})
+    assert again[1] == answer and server.call("POST", "get_info", {"model_id": model})[1]["lora_rank"] == 2  # a repeated request changes nothing
+    for seq in (0, -1, 2**63, 1e300):
+        assert server.call("POST", "optim_step", {"model_id": model, "seq_id": seq, "adam_params": {}})[0] == 400
+    for seq in ("-1", "-2", "+1", "1e3", "9" * 30, " 1", ""):
+        assert server.call("POST", "retrieve_future", {"request_id": f"{model}:{seq}"})[0] == 404
+    assert server.call("GET", f"training_runs/{model}")[1]["user_metadata"]["nul"] == "\0"
+    for query in ("limit=-1", "offset=x", "limit=1e9"):
+        assert server.call("GET", f"training_runs?{query}")[0] == 400
+    assert server.call("GET", "training_runs?limit=99999999999999999&offset=9223372036854775807")[1]["training_runs"] == []
+    where = run["state"].replace("tinker://", "training_runs/").replace("/weights", "/checkpoints/weights")
+    for seconds in (0, -5, 2**62, 1e99, "soon"):
+        status, answer = server.call("PUT", f"{where}/ttl", {"ttl_seconds": seconds})
+        assert status == 400 and "ttl_seconds" in answer["error"]["message"]
+    assert server.call("PUT", f"{where}/ttl", {"ttl_seconds": None})[0] == 200
+    for forged in ("..%2f..", "first%00", "first%2f..%2fother", "%F0%9F%A6%8A"):
+        assert server.call("DELETE", where.removesuffix("first") + forged)[0] in (400, 404)
+    prompt = {"chunks": [{"type": "encoded_text", "tokens": [5]}]}
+    for asked in ({"num_samples": 0}, {"num_samples": 2**40}, {"sampling_params": {"max_tokens": -1}}, {"sampling_params": {"temperature": -1}}, {"sampling_params": {"top_p": 7}}, {"sampling_params": {"stop": [{}]}},
+                  {"prompt": {"chunks": [{"type": "encoded_text", "tokens": [2**40]}]}}, {"prompt": {"chunks": [{"type": "encoded_text", "tokens": [-1]}]}}, {"prompt": {"chunks": [{"type": "encoded_text", "tokens": [5] * 5000}]}},
+                  {"prompt": {"chunks": []}}, {"topk_prompt_logprobs": 2**40}):
+        status, answer = server.call("POST", "asample", {"base_model": MODEL, "prompt": prompt, "sampling_params": {"max_tokens": 1}, **asked})
+        if status == 200:
+            status, answer = server.call("POST", "retrieve_future", {"request_id": answer["request_id"]}, headers={"Accept": "application/json"})
+            assert answer.get("category") == "user", (asked, answer)
+        else:
+            assert status == 400, (asked, answer)
+
+
+def test_what_ends_leaves_no_files(server, tokenizer):
+    """An unloaded run and an ended session leave no files; an archive is sent in pieces, also while its checkpoint is deleted."""
+    folder = Path(server.process.args[server.process.args.index("--tinker_dir") + 1])
+    before = {kind: set((folder / kind).glob("*")) for kind in ("runs", "samplers")}
+    service = server.service()
+    client = service.create_lora_training_client(base_model=MODEL, rank=64)
+    tokens, targets = rows(tokenizer)[0]
+    client.forward_backward([datum(tokens, targets, weights=[1.0] * len(targets))], "cross_entropy").result()
+    client.optim_step(types.AdamParams()).result()
+    client.save_weights_and_get_sampling_client()
+    state, kept = client.save_state("loaded").result().path, client.save_weights_for_sampler("kept").result().path
+    other = server.service().create_lora_training_client(base_model=MODEL, rank=64)
+    other.load_state(state).result()  # takes a snapshot
+    assert all(set((folder / kind).glob("*")) > before[kind] for kind in before)
+    assert server.call("POST", "unload_model", {"model_id": other.model_id})[0] == 200
+    assert server.call("POST", f"sessions/{client.model_id.split(':')[0]}/finish", {})[0] == 200
+    assert server.wait_for(lambda: all(set((folder / kind).glob("*")) <= before[kind] for kind in before), 10)
+    with urllib.request.urlopen(server.archive_address(kept)) as archive:
+        head = archive.read(1000)
+        server.service().create_rest_client().delete_checkpoint_from_tinker_path(kept).result()
+        with tarfile.open(fileobj=io.BytesIO(head + archive.read())) as tar:
+            assert sorted(tar.getnames()) == ["adapter_config.json", "adapter_model.safetensors"]
+            assert tar.getmember("adapter_model.safetensors").size > 3 << 20  # several pieces
 
 
 def test_forged_ids_find_nothing(server, run):

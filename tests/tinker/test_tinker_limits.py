@@ -9,12 +9,12 @@ from serve_testing import BINARY
 from tinker import types
 from tinker_testing import MODEL, TinkerServer, datum, rows
 
-SMALL, LARGE = "tml-small-0123456789", "tml-large-0123456789"
+SMALL, LARGE, STALLED = "tml-small-0123456789", "tml-large-0123456789", "tml-stalled-0123456789"
 
 
 @pytest.fixture(scope="module")
 def limited(tmp_path_factory):
-    tenants = f"small {SMALL} max_rank=4 max_pending=2 tokens_per_minute=1 checkpoint_gb=0.00001\nlarge {LARGE} priority=3\n"
+    tenants = f"small {SMALL} max_rank=4 max_pending=2 tokens_per_minute=1 checkpoint_gb=0.00001\nlarge {LARGE} priority=3\nstalled {STALLED} pending_gb=0.0001\n"
     server = TinkerServer(tmp_path_factory.mktemp("limits"), tenants=tenants)
     yield server
     assert server.stop() == 0, server.log()
@@ -38,7 +38,16 @@ def test_each_tenant_has_its_own_limits(limited, tokenizer):
     steps = {"model_id": small.model_id, "adam_params": {}}
     answers = [limited.call("POST", "optim_step", {**steps, "seq_id": seq}, key=SMALL)[0] for seq in (90, 91, 92)]  # gaps before them: none can be done
     assert answers == [200, 200, 429]
+    assert limited.call("POST", "optim_step", {**steps, "seq_id": 90}, key=SMALL)[0] == 200  # a retry needs no room
     assert path.startswith("tinker://")
+
+
+def test_data_that_wait_are_limited_in_bytes(limited):
+    """A run whose next request never comes stores no more than its tenant's share; other tenants are not affected."""
+    for key, answers in ((STALLED, [200, 429, 200]), (LARGE, [200, 200, 200])):
+        client = limited.service(key).create_lora_training_client(base_model=MODEL, rank=2)
+        step = {"model_id": client.model_id, "adam_params": {"padding": "x" * 100_000}}
+        assert [limited.call("POST", "optim_step", {**step, "seq_id": seq}, key=key)[0] for seq in (2, 3, 2)] == answers
 
 
 def test_a_wrong_limit_is_told_before_the_model_is_loaded(tmp_path):

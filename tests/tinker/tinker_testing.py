@@ -60,8 +60,8 @@ class TinkerServer(Server):
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(30)
 
-    def archive(self, tinker_path, folder, key=ALICE):
-        """A checkpoint as the PEFT folder that its archive holds; the download itself carries no key."""
+    def archive_address(self, tinker_path, key=ALICE):
+        """Where a checkpoint's archive is, for a while; the download itself carries no key."""
         class NoRedirect(urllib.request.HTTPRedirectHandler):
             def redirect_request(self, *_):
                 return None
@@ -72,8 +72,11 @@ class TinkerServer(Server):
             raise AssertionError("no redirect")
         except urllib.error.HTTPError as answer:
             assert answer.code == 302
-            address = answer.headers["Location"]
-        with urllib.request.urlopen(address) as answer, tarfile.open(fileobj=io.BytesIO(answer.read())) as tar:
+            return answer.headers["Location"]
+
+    def archive(self, tinker_path, folder, key=ALICE):
+        """A checkpoint as the PEFT folder that its archive holds."""
+        with urllib.request.urlopen(self.archive_address(tinker_path, key)) as answer, tarfile.open(fileobj=io.BytesIO(answer.read())) as tar:
             tar.extractall(folder, filter="data")
         return folder
 

@@ -86,6 +86,8 @@ class TinkerServer : public TinkerService {
       co_await exchange.respond(std::move(response));
     } else if (found.route->path == kRetrieveFuture) {
       co_await retrieve(exchange, call);
+    } else if (found.route->path == kArchive) {
+      co_await download(exchange, call);
     } else if (found.route->path == kTwinkleModel || found.route->path == kTwinkleSampler ||
                found.route->path == kTwinkleProcessor) {
       co_await answer_twinkle(exchange, *found.route, call);
@@ -155,6 +157,23 @@ class TinkerServer : public TinkerService {
     }
     auto pending = serve::json_response({{"type", "try_again"}, {"request_id", id}, {"queue_state", "active"}}, 408);
     co_await exchange.respond(std::move(pending));
+  }
+
+  // Read by a worker thread, a piece at a time, as fast as the client takes it.
+  asio::awaitable<void> download(Exchange& exchange, const Call& call) {
+    auto archive = co_await workers_.run([&] { return open_archive(services_, call); });
+    HttpResponse head{.status = 200, .body = {}, .content_type = "application/x-tar", .headers = {}};
+    if (exchange.request().head_only) {
+      co_await exchange.respond(std::move(head));
+      co_return;
+    }
+    bool listens = co_await exchange.start_stream(std::move(head));
+    while (listens) {
+      const auto piece = co_await workers_.run([&] { return archive->next(); });
+      if (piece.empty()) break;
+      listens = co_await exchange.send(piece);
+    }
+    if (listens) co_await exchange.finish_events();
   }
 
   asio::awaitable<void> tidy() {

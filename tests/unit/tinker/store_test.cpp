@@ -78,6 +78,9 @@ TEST(Store, RequestsOfSeveralRunsFinishTogether) {
       EXPECT_EQ(store.add_request(id, {.seq = 1, .kind = "optim_step", .body = "another"}), Store::Added::differs);
     }
     EXPECT_EQ(store.pending_requests().size(), 2u);
+    EXPECT_EQ(store.pending("alice").requests, 2);
+    EXPECT_EQ(store.pending("alice").bytes, 8);
+    EXPECT_EQ(store.pending("bob").requests, 0);
     store.finish_requests(
         {{"s:train:0", {.seq = 1, .result = "first"}}, {"s:train:1", {.seq = 1, .failed = true, .result = "second"}}});
   }
@@ -87,6 +90,35 @@ TEST(Store, RequestsOfSeveralRunsFinishTogether) {
   EXPECT_TRUE(store.result("s:train:1", "alice", 1)->failed);
   EXPECT_EQ(store.run("s:train:1", "alice")->executed, 1);
   EXPECT_EQ(store.requests_behind("s:train:0", 0).front().body, "kept");
+  EXPECT_EQ(store.requests_behind("s:train:1", 0).front().body, "") << "a failed request is not repeated";
+}
+
+TEST(Store, AnUnloadedRunLeavesNothing) {
+  const train::ScratchFolder folder;
+  Store store(folder.path() / "state.sqlite");
+  store.add_run({.id = "s:train:0", .session = "s", .owner = "alice", .config = {}, .user_metadata = {}, .snapshot = {}},
+                {.done = true});
+  store.set_snapshot("s:train:0", 0, "/runs/one/checkpoint-0");
+  store.add_request("s:train:0", {.seq = 1, .kind = "forward_backward", .body = "data"});
+  store.finish_requests({{"s:train:0", {.seq = 1, .kind = "forward_backward", .result = "done"}}});
+  EXPECT_TRUE(store.folders().contains("/runs/one/checkpoint-0"));
+  store.set_unloaded("s:train:0");
+  EXPECT_FALSE(store.folders().contains("/runs/one/checkpoint-0")) << "a restarted server removes it";
+  EXPECT_EQ(store.drop_snapshot("s:train:0"), "/runs/one/checkpoint-0");
+  EXPECT_EQ(store.requests_behind("s:train:0", 0).front().body, "");
+  EXPECT_EQ(store.result("s:train:0", "alice", 1)->result, "done");
+}
+
+TEST(Store, UnnamedWeightsExpire) {
+  const train::ScratchFolder folder;
+  Store store(folder.path() / "state.sqlite");
+  for (const char* id : {"s:sample:0", "s:sample:1"})
+    store.add_sampler({.id = id, .session = "s", .owner = "alice", .model_path = {}, .folder = std::string("/") + id});
+  store.add_sampler({.id = "s:sample:2", .session = "s", .owner = "alice", .model_path = "tinker://s/weights/a", .folder = {}});
+  EXPECT_TRUE(store.drop_samplers_older_than(60).empty());
+  EXPECT_EQ(store.drop_samplers_older_than(-60).size(), 2u);
+  EXPECT_TRUE(store.sampler("s:sample:2", "alice"));
+  EXPECT_FALSE(store.sampler("s:sample:0", "alice"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "hone/serve/admin/metrics.h"
 #include "hone/serve/http/api_error.h"
 #include "hone/tinker/api/futures.h"
+#include "hone/tinker/api/tar.h"
 #include "hone/tinker/api/token_rate.h"
 #include "hone/tinker/model/model_loop.h"
 
@@ -17,7 +18,8 @@ struct ApiConfig {
   int64_t max_rank = 256;
   int64_t max_adapters = 64;
   int64_t max_pending = 4096;  // training requests of a tenant that are not done
-  size_t max_samples = 4096;   // sampling requests of a tenant that are not done
+  int64_t max_pending_bytes = int64_t{1} << 30;
+  size_t max_samples = 4096;  // sampling requests of a tenant that are not done
   bool is_tls = false;
   std::filesystem::path dataset_root;  // files that Twinkle's clients may name as datasets are below it; "": none are
 };
@@ -100,7 +102,7 @@ serve::HttpResponse run_checkpoints(Services& services, const Call& call);
 serve::HttpResponse all_checkpoints(Services& services, const Call& call);
 serve::HttpResponse delete_checkpoint(Services& services, const Call& call);
 serve::HttpResponse archive_address(Services& services, const Call& call);
-serve::HttpResponse download_archive(Services& services, const Call& call);
+std::unique_ptr<TarReader> open_archive(Services& services, const Call& call);
 serve::HttpResponse publish(Services& services, const Call& call);
 serve::HttpResponse unpublish(Services& services, const Call& call);
 serve::HttpResponse set_ttl(Services& services, const Call& call);

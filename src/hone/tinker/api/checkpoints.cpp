@@ -3,12 +3,13 @@
 
 #include "hone/base/log.h"
 #include "hone/tinker/api/call.h"
-#include "hone/tinker/api/tar.h"
 #include "hone/tinker/twinkle/twinkle_api.h"
 #include "hone/tinker/wire/json_fields.h"
 
 namespace hone::tinker {
 namespace {
+
+constexpr double kUnnamedSeconds = 7 * 86400;  // unnamed weights of clients that left without ending their session
 
 std::string iso_time(double seconds) {
   const auto whole = static_cast<std::time_t>(seconds);
@@ -70,8 +71,7 @@ Checkpoint own_checkpoint(Services& services, const Call& call) {
 
 void remove_with_files(Store& store, const Checkpoint& checkpoint) {
   store.remove_checkpoint(checkpoint);
-  std::error_code ignored;
-  std::filesystem::remove_all(std::filesystem::path(checkpoint.folder).parent_path(), ignored);
+  remove_saved(checkpoint.folder);
 }
 
 }  // namespace
@@ -130,12 +130,11 @@ serve::HttpResponse archive_address(Services& services, const Call& call) {
   return response;
 }
 
-serve::HttpResponse download_archive(Services& services, const Call& call) {
+std::unique_ptr<TarReader> open_archive(Services& services, const Call& call) {
   auto folder = services.archives.folder_of(call.parts.at(0));
   if (!folder || !std::filesystem::exists(*folder)) throw not_found("archive of this address any more");
-  return {.status = 200,
-          .body = tar_of(*folder, {"adapter_config.json", "adapter_model.safetensors"}),
-          .content_type = "application/x-tar"};
+  const std::vector<std::string> names{"adapter_config.json", "adapter_model.safetensors"};
+  return std::make_unique<TarReader>(*folder, names);
 }
 
 serve::HttpResponse publish(Services& services, const Call& call) {
@@ -152,7 +151,7 @@ serve::HttpResponse set_ttl(Services& services, const Call& call) {
   const auto body = body_of(call);
   const auto checkpoint = own_checkpoint(services, call);
   std::optional<double> expires;
-  if (has_field(body, "ttl_seconds")) expires = unix_seconds() + static_cast<double>(integer_field(body, "ttl_seconds", 0, 1));
+  if (has_field(body, "ttl_seconds")) expires = unix_seconds() + ttl_seconds(body);
   services.store.set_expiry(checkpoint, expires);
   return no_content();
 }
@@ -167,6 +166,7 @@ void remove_unnamed_folders(const std::filesystem::path& root, Store& store) {
 }
 
 void remove_expired(Store& store) {
+  for (const auto& folder : store.drop_samplers_older_than(kUnnamedSeconds)) remove_saved(folder);
   for (const auto& checkpoint : store.expired_checkpoints()) {
     log::info("{} has expired and is removed", checkpoint.path());
     remove_with_files(store, checkpoint);

@@ -38,6 +38,7 @@ bool set_limit(std::string_view word, TenantLimits& limits) {
   if (digits.empty() || status != std::errc() || end != digits.data() + digits.size() || !(value >= 0 && value < 1e12))
     return false;
   if (name == "checkpoint_gb") return limits.checkpoint_bytes = static_cast<int64_t>(value * 1e9), true;
+  if (name == "pending_gb") return limits.pending_bytes = static_cast<int64_t>(value * 1e9), true;
   for (const auto& [known, field] :
        {std::pair("priority", &TenantLimits::priority), std::pair("max_rank", &TenantLimits::max_rank),
         std::pair("max_pending", &TenantLimits::max_pending), std::pair("tokens_per_minute", &TenantLimits::tokens_per_minute)})
@@ -83,8 +84,9 @@ void Keys::add_file(const std::filesystem::path& file) {
       throw UserError(ExitCode::usage, fmt::format("{}, line {}: no key", file.string(), number), "a line is: tenant key");
     for (std::string word; words >> word;)
       if (!set_limit(word, limits_[tenant]))
-        throw UserError(ExitCode::usage, fmt::format("{}, line {}: {} is not a limit", file.string(), number, word),
-                        "priority=, max_rank=, max_pending=, tokens_per_minute= and checkpoint_gb= with a number from 0 on");
+        throw UserError(
+            ExitCode::usage, fmt::format("{}, line {}: {} is not a limit", file.string(), number, word),
+            "priority=, max_rank=, max_pending=, pending_gb=, tokens_per_minute= and checkpoint_gb= with a number from 0 on");
     if (!key.starts_with(kDigestMark)) {
       add(tenant, key);
     } else if (auto digest = bytes_of_hex(key.substr(kDigestMark.size()))) {

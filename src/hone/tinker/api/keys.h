@@ -17,7 +17,7 @@ class Keys {
   // Throws UserError(usage) for a key that is too short, or that two tenants share.
   void add(const std::string& tenant, const std::string& key);
   // Lines of "tenant key" or "tenant sha256:DIGEST", followed by limits: priority=1 max_rank=32 max_pending=100
-  // tokens_per_minute=100000 checkpoint_gb=5. Empty lines and lines that start with # are skipped.
+  // pending_gb=1 tokens_per_minute=100000 checkpoint_gb=5. Empty lines and lines that start with # are skipped.
   void add_file(const std::filesystem::path& file);
   bool empty() const { return entries_.empty(); }
   std::optional<std::string> tenant_of(std::string_view key) const;

@@ -45,7 +45,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/api/v1/training_runs/{}/checkpoints/{}/{}/publish", publish, !kOpen, kAudited},
     {"DELETE", "/api/v1/training_runs/{}/checkpoints/{}/{}/publish", unpublish, !kOpen, kAudited},
     {"PUT", "/api/v1/training_runs/{}/checkpoints/{}/{}/ttl", set_ttl, !kOpen, kAudited},
-    {"GET", kArchive, download_archive, kOpen},
+    {"GET", kArchive, nullptr, kOpen},
     {"POST", kTwinkleModel, nullptr},
     {"POST", kTwinkleSampler, nullptr},
     {"POST", kTwinkleProcessor, nullptr},

@@ -58,7 +58,9 @@ serve::HttpResponse session_heartbeat(Services& services, const Call& call) {
 }
 
 serve::HttpResponse finish_session(Services& services, const Call& call) {
-  services.store.finish_session(session_named(services, call, call.parts.at(0)).id);
+  const auto session = session_named(services, call, call.parts.at(0));
+  services.store.finish_session(session.id);
+  for (const auto& folder : services.store.drop_old_samplers(session.id, 0)) remove_saved(folder);
   return no_content();
 }
 

@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-
-#include "hone/base/file.h"
+#include <utility>
 
 namespace hone::tinker {
 namespace {
 
-constexpr size_t kBlock = 512;
+constexpr size_t kBlock = 512, kPiece = size_t{1} << 20;
 
 // A number of `width` - 1 octal digits; larger sizes in binary, as GNU tar writes them.
 void put_number(std::string& header, size_t place, size_t width, uint64_t value) {
@@ -41,17 +40,29 @@ std::string header_of(const std::string& name, uint64_t size) {
 
 }  // namespace
 
-std::string tar_of(const std::filesystem::path& folder, const std::vector<std::string>& names) {
-  std::string archive;
+TarReader::TarReader(const std::filesystem::path& folder, const std::vector<std::string>& names) {
+  files_.reserve(names.size());
   for (const auto& name : names) {
-    MappedFile file(folder / name);
-    const auto text = file.text();
-    archive += header_of(name, text.size());
-    archive += text;
-    archive.append((kBlock - text.size() % kBlock) % kBlock, '\0');
+    const auto text = files_.emplace_back(folder / name).text();
+    append(header_of(name, text.size()));
+    parts_.push_back(text);
+    append(std::string((kBlock - text.size() % kBlock) % kBlock, '\0'));
   }
-  archive.append(2 * kBlock, '\0');
-  return archive;
+  append(std::string(2 * kBlock, '\0'));
+}
+
+void TarReader::append(std::string text) { parts_.emplace_back(texts_.emplace_back(std::move(text))); }
+
+std::string TarReader::next() {
+  std::string piece;
+  while (!parts_.empty() && piece.size() < kPiece) {
+    auto& part = parts_.front();
+    const auto taken = part.substr(0, kPiece - piece.size());
+    piece += taken;
+    part.remove_prefix(taken.size());
+    if (part.empty()) parts_.pop_front();
+  }
+  return piece;
 }
 
 }  // namespace hone::tinker

@@ -75,8 +75,11 @@ void require_base(Services& services, const std::string& base_model) {
 }  // namespace
 
 void require_room(Services& services, const std::string& tenant, int64_t tokens) {
-  const auto own = services.limits.of(tenant).max_pending;
-  if (services.store.count_pending(tenant) >= (own > 0 ? own : services.config.max_pending)) {
+  const auto& own = services.limits.of(tenant);
+  const auto most = own.max_pending > 0 ? own.max_pending : services.config.max_pending,
+             most_bytes = own.pending_bytes > 0 ? own.pending_bytes : services.config.max_pending_bytes;
+  const auto pending = services.store.pending(tenant);
+  if (pending.requests >= most || pending.bytes >= most_bytes) {
     serve::ApiError full(429, "as many training requests wait as may; try again", "", "too_many_requests");
     full.retry_after = 1;
     throw full;

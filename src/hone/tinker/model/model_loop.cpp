@@ -78,7 +78,10 @@ void ModelLoop::sample(SampleJob job) {
 }
 
 void ModelLoop::unload(const std::string& run) {
-  push([this, run] { residents_.erase(run); });
+  push([this, run] {
+    residents_.erase(run);
+    remove_saved(store_.drop_snapshot(run));
+  });
 }
 
 boost::asio::awaitable<std::shared_ptr<void>> ModelLoop::hold_adapter(std::string folder) {
@@ -200,12 +203,11 @@ void ModelLoop::take_snapshot(Resident& resident, int64_t seq) try {
   if (resident.run->has_gradients() || resident.row.snapshot_seq == seq) return;
   const auto folder = write_files(resident, seq, "runs", true);
   store_.set_snapshot(resident.row.id, seq, folder.string());
-  std::error_code ignored;
-  if (!resident.row.snapshot.empty())
-    std::filesystem::remove_all(std::filesystem::path(resident.row.snapshot).parent_path(), ignored);
+  remove_saved(resident.row.snapshot);
   resident.row.snapshot = folder.string();
   resident.row.snapshot_seq = seq;
   resident.seconds = 0;
+  resident.bytes = 0;
 } catch (const std::exception& problem) {
   log::error("{}: no snapshot was taken, and the requests after the last one are kept: {}", resident.row.id, problem.what());
 }
@@ -254,6 +256,7 @@ void ModelLoop::rebuild(Resident& resident) {
     if (!request.failed && (step || request.kind == "load_weights")) perform(resident, request);
     if (request.kind == "zero_grad") resident.run->clear_gradients();
     if (!request.failed && forward) forward_again(resident, request);
+    resident.bytes += static_cast<int64_t>(request.body.size());
   }
   resident.seconds = seconds_since(began);
   if (!requests.empty()) log::info("{}: {} requests after its snapshot were repeated", resident.row.id, requests.size());

@@ -26,7 +26,8 @@ struct ModelConfig {
   size_t max_adapters = 64;      // runs in memory, and adapters of the sampler; others wait on the disk
   int64_t checkpoint_bytes = 0;  // that a tenant's named checkpoints may take; 0: as many as there is room for
   AllTenantLimits tenants = {};
-  double replay_seconds = 10;  // a run takes a snapshot when computing its requests again would take longer
+  double replay_seconds = 10;                 // a run takes a snapshot when computing its requests again would take longer,
+  int64_t replay_bytes = int64_t{256} << 20;  // or when they are larger
   serve::EngineLoopLimits engine = {};
 };
 
@@ -80,6 +81,7 @@ class ModelLoop {
     Run row;
     uint64_t used = 0;
     double seconds = 0;  // of computing since the last snapshot
+    int64_t bytes = 0;   // of requests since then, which are kept for restoring it
   };
   struct Turn {
     std::string run;

@@ -29,12 +29,6 @@ int64_t bytes_below(const fs::path& folder) {
   return bytes;
 }
 
-// Each save has its own folder, which contains the checkpoint's.
-void remove_files(const std::string& folder) {
-  std::error_code ignored;
-  if (!folder.empty()) fs::remove_all(fs::path(folder).parent_path(), ignored);
-}
-
 // Names are part of tinker:// paths, never of file names.
 std::string checkpoint_name_in(const Json& body) {
   auto name = required_text(body, "path");
@@ -99,18 +93,17 @@ std::string ModelLoop::save_named(Resident& resident, const StoredRequest& reque
   checkpoint.bytes = bytes_below(folder);
   checkpoint.created = unix_seconds();
   checkpoint.user_metadata = body.value("user_metadata", Json());
-  if (has_field(body, "ttl_seconds"))
-    checkpoint.expires = checkpoint.created + static_cast<double>(integer_field(body, "ttl_seconds", 0, 1));
+  if (has_field(body, "ttl_seconds")) checkpoint.expires = checkpoint.created + ttl_seconds(body);
   std::string replaced;
   if (!store_.add_checkpoint(checkpoint, flag_field(body, "overwrite", false), replaced)) {
-    remove_files(checkpoint.folder);
+    remove_saved(checkpoint.folder);
     const auto known = store_.checkpoint(checkpoint.path(), checkpoint.owner);
     const auto manifest = train::read_manifest(known ? known->folder : "");
     if (!manifest || manifest->step != request.seq)
       throw RequestError(
           fmt::format("this model has a checkpoint called \"{}\" already; pass overwrite=True or another name", checkpoint.name));
   }
-  remove_files(replaced);
+  remove_saved(replaced);
   return checkpoint.path();
 }
 
@@ -125,8 +118,8 @@ Outcome ModelLoop::save_for_sampler(Resident& resident, const StoredRequest& req
   const auto folder = write_files(resident, request.seq, "samplers", false).string();
   if (!store_.add_sampler(
           {.id = id, .session = resident.row.session, .owner = resident.row.owner, .model_path = {}, .folder = folder}))
-    remove_files(folder);
-  for (const auto& old : store_.drop_old_samplers(resident.row.session, kUnnamedKept)) remove_files(old);
+    remove_saved(folder);
+  for (const auto& old : store_.drop_old_samplers(resident.row.session, kUnnamedKept)) remove_saved(old);
   return answer({{"sampling_session_id", id}, {"type", "save_weights_for_sampler"}});
 }
 

@@ -13,6 +13,7 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLongestWait{50};  // of a request that is done for the others of its round
+constexpr int64_t kMostReplayed = int64_t{1} << 30;    // bytes of gradients' data without a step, which no snapshot replaces
 constexpr const char* kServersFault = "internal error; see the server's log";
 
 // These compute little; others read or write files.
@@ -66,6 +67,9 @@ void ModelLoop::start(const Turn& turn, std::list<Forward>& forwards, std::vecto
     auto& resident = this->resident(turn.run);
     began = Steady::now();  // restoring a run is not part of its request
     if (!is_forward(request->kind)) return perform(resident, *request);
+    if (request->kind == "forward_backward") resident.bytes += static_cast<int64_t>(request->body.size());
+    if (resident.bytes > kMostReplayed)
+      throw RequestError("the data since the last optim_step take 1 GB, as much as is kept; call optim_step more often");
     ForwardTask task(model_, *resident.run, read_forward_backward(std::exchange(request->body, {})), config_.max_length);
     forwards.push_back({turn, *request, std::move(task)});
     joins = true;
@@ -175,7 +179,8 @@ void ModelLoop::after_commit(const Turn& turn, const StoredRequest& request, dou
   if (found == residents_.end()) return;
   found->second.row.executed = turn.seq;
   found->second.seconds += seconds;
-  if (request.kind == "optim_step" && found->second.seconds > config_.replay_seconds) take_snapshot(found->second, turn.seq);
+  const bool is_long = found->second.seconds > config_.replay_seconds || found->second.bytes > config_.replay_bytes;
+  if (request.kind == "optim_step" && is_long) take_snapshot(found->second, turn.seq);
 }
 
 }  // namespace hone::tinker

@@ -181,6 +181,19 @@ void Store::set_snapshot(const std::string& run, int64_t seq, const std::string&
   });
 }
 
+std::string Store::drop_snapshot(const std::string& run) {
+  std::string folder;
+  commits_.run([&](Database& database) {
+    {
+      auto row = database.prepare("SELECT snapshot FROM runs WHERE id = ?");
+      if (row.bind(run).step()) folder = row.text(0);
+    }
+    database.prepare("UPDATE runs SET snapshot = '' WHERE id = ?").bind(run).run();
+    database.prepare("UPDATE requests SET body = x'' WHERE run = ? AND done IS NOT NULL").bind(run).run();
+  });
+  return folder;
+}
+
 Store::Added Store::add_request(const std::string& run, const StoredRequest& request) {
   auto added = Added::fresh;
   commits_.run([&](Database& database) {
@@ -260,7 +273,7 @@ void Store::finish_requests(const std::vector<std::pair<std::string, StoredReque
     for (const auto& [run, request] : requests) {
       database
           .prepare(
-              "UPDATE requests SET done = ?, failed = ?, result = ?, content_type = ?, body = CASE WHEN kind IN "
+              "UPDATE requests SET done = ?, failed = ?, result = ?, content_type = ?, body = CASE WHEN ?2 = 0 AND kind IN "
               "('forward_backward', 'optim_step', 'load_weights') THEN body ELSE x'' END WHERE run = ? AND seq = ?")
           .bind(unix_seconds())
           .bind(int64_t{request.failed})
@@ -282,10 +295,11 @@ std::vector<std::pair<std::string, int64_t>> Store::pending_requests() {
   return all;
 }
 
-int64_t Store::count_pending(const std::string& owner) {
+Store::Pending Store::pending(const std::string& owner) {
   std::lock_guard lock(reading_);
-  auto row = reader_.prepare("SELECT COUNT(*) FROM requests WHERE owner = ? AND done IS NULL");
-  return row.bind(owner).step() ? row.integer(0) : 0;
+  auto row = reader_.prepare("SELECT COUNT(*), COALESCE(SUM(length(body)), 0) FROM requests WHERE owner = ? AND done IS NULL");
+  if (!row.bind(owner).step()) return {};
+  return {row.integer(0), row.integer(1)};
 }
 
 void Store::forget_results(double older_than) {

@@ -69,6 +69,8 @@ struct Page {
 };
 
 double unix_seconds();
+// Removes what is saved in `folder`, which a folder of its own contains. Empty: nothing.
+void remove_saved(const std::string& folder);
 
 class Store {
  public:
@@ -93,6 +95,8 @@ class Store {
   void set_settings(const std::string& run, const Json& settings);
   // The snapshot includes requests up to `seq`: their bodies are no longer needed.
   void set_snapshot(const std::string& run, int64_t seq, const std::string& folder);
+  // Of a run that nothing restores any more: removes the data of its requests and returns the folder of its snapshot.
+  std::string drop_snapshot(const std::string& run);
 
   enum class Added { fresh, repeated, differs };
   Added add_request(const std::string& run, const StoredRequest& request);
@@ -103,10 +107,13 @@ class Store {
   std::optional<StoredRequest> result(const std::string& run, const std::string& owner, int64_t seq);
   // Finished requests after the snapshot, in order, with bodies: for restoring a run.
   std::vector<StoredRequest> requests_behind(const std::string& run, int64_t seq);
-  // Of several runs at once. Bodies that rebuilding does not read go at once.
+  // Of several runs at once. Bodies that rebuilding does not read are removed at once.
   void finish_requests(const std::vector<std::pair<std::string, StoredRequest>>& requests);
   std::vector<std::pair<std::string, int64_t>> pending_requests();
-  int64_t count_pending(const std::string& owner);
+  struct Pending {
+    int64_t requests = 0, bytes = 0;  // bytes of their data
+  };
+  Pending pending(const std::string& owner);
 
   // False: the name is taken, and `overwrite` is not set. `replaced` is the folder of the previous one.
   bool add_checkpoint(const Checkpoint& checkpoint, bool overwrite, std::string& replaced);
@@ -125,6 +132,8 @@ class Store {
   std::vector<std::string> samplers_of_session(const std::string& session);
   // Folders of a run's unnamed weights beyond the newest `kept`; their rows are removed.
   std::vector<std::string> drop_old_samplers(const std::string& session, int64_t kept);
+  // Those of all sessions that are older than this many seconds.
+  std::vector<std::string> drop_samplers_older_than(double seconds);
   std::set<std::string> folders();  // all that something above names
   // Removes results that were not retrieved within this many seconds.
   void forget_results(double older_than);

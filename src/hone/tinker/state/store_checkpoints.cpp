@@ -24,6 +24,11 @@ Checkpoint checkpoint_in(const Statement& row) {
 
 }  // namespace
 
+void remove_saved(const std::string& folder) {
+  std::error_code ignored;
+  if (!folder.empty()) std::filesystem::remove_all(std::filesystem::path(folder).parent_path(), ignored);
+}
+
 bool Store::add_checkpoint(const Checkpoint& checkpoint, bool overwrite, std::string& replaced) {
   bool added = false;
   commits_.run([&](Database& database) {
@@ -166,9 +171,19 @@ std::vector<std::string> Store::drop_old_samplers(const std::string& session, in
   return dropped;
 }
 
+std::vector<std::string> Store::drop_samplers_older_than(double seconds) {
+  std::vector<std::string> dropped;
+  commits_.run([&](Database& database) {
+    auto rows = database.prepare("DELETE FROM samplers WHERE folder <> '' AND created < ? RETURNING folder");
+    dropped = first_column(rows.bind(unix_seconds() - seconds));
+  });
+  return dropped;
+}
+
 std::set<std::string> Store::folders() {
   std::lock_guard lock(reading_);
-  auto rows = reader_.prepare("SELECT folder FROM checkpoints UNION SELECT folder FROM samplers UNION SELECT snapshot FROM runs");
+  auto rows = reader_.prepare(
+      "SELECT folder FROM checkpoints UNION SELECT folder FROM samplers UNION SELECT snapshot FROM runs WHERE unloaded = 0");
   auto named = first_column(rows);
   return {named.begin(), named.end()};
 }

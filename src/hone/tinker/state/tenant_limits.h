@@ -10,6 +10,7 @@ struct TenantLimits {
   int64_t priority = 0;           // which waiting request is computed first; none waits forever
   int64_t max_rank = 0;           // 0 here and below: the server's own
   int64_t max_pending = 0;        // requests of each kind that are not done
+  int64_t pending_bytes = 0;      // of training requests that are not done
   int64_t tokens_per_minute = 0;  // trained and sampled; 0: as many as there is time for
   int64_t checkpoint_bytes = 0;   // of named checkpoints
 };

@@ -94,7 +94,7 @@ serve::HttpResponse status(Services& services, const Call& call) {
                                 {{"name", call.tenant},
                                  {"priority", limits.priority},
                                  {"tokens_per_minute", limits.tokens_per_minute},
-                                 {"waiting", services.store.count_pending(call.tenant)},
+                                 {"waiting", services.store.pending(call.tenant).requests},
                                  {"runs", services.store.count_runs(call.tenant)},
                                  {"checkpoints", services.store.count_checkpoints(call.tenant, "")},
                                  {"checkpoint_bytes", services.store.checkpoint_bytes(call.tenant)}}},

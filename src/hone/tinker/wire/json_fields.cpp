@@ -59,4 +59,9 @@ bool flag_field(const Json& body, const char* name, bool otherwise) {
   return body[name].get<bool>();
 }
 
+double ttl_seconds(const Json& body) {
+  constexpr int64_t kTenYears = int64_t{3653} * 86400;
+  return static_cast<double>(integer_field(body, "ttl_seconds", 0, 1, kTenYears));
+}
+
 }  // namespace hone::tinker

@@ -17,5 +17,6 @@ int64_t integer_field(const Json& body, const char* name, int64_t otherwise, int
 int64_t required_integer(const Json& body, const char* name, int64_t low);
 double real_field(const Json& body, const char* name, double otherwise, double low, double high);
 bool flag_field(const Json& body, const char* name, bool otherwise);
+double ttl_seconds(const Json& body);  // of a checkpoint, in a body that has them: 1 second to 10 years
 
 }  // namespace hone::tinker
