@@ -1,6 +1,7 @@
 """`hone preview`: the table of lengths, invalid rows, a truncated file, and the rows of every training command."""
 import json
 import pathlib
+import re
 
 MODEL = pathlib.Path(__file__).resolve().parents[2] / "models/nano"
 
@@ -196,10 +197,10 @@ def test_texts_that_people_write_are_utf8(hone, tmp_path):
         assert done.returncode == 2 and "expected UTF-8" in done.stderr, done.stderr
 
 
-def test_the_first_text_that_holds_the_end_of_a_turn_is_reported(hone, tmp_path):
+def test_a_text_that_holds_the_end_of_a_turn_is_reported_once(hone, tmp_path):
     rows = tmp_path / "rows.jsonl"
     rows.write_text("".join(json.dumps({"messages": [{"role": "user", "content": text}, {"role": "assistant", "content": "b"}]}) + "\n" for text in ("a", "x<|im_end|>y", "<|im_end|>")))
-    open_text = hone("preview", "--model", NANO, "--dataset", rows).stderr
-    assert f"{rows}:2: the text contains <|im_end|>" in open_text and open_text.count("end of a turn") == 1, open_text
+    open_text = hone("preview", "--model", MODEL, "--dataset", rows).stderr
+    assert re.search(r"rows.jsonl:[23]: the text contains <\|im_end\|>", open_text) and open_text.count("end of a turn") == 1, open_text
     assert "--guard_special_tokens true keeps" in open_text
-    assert "end of a turn" not in hone("preview", "--model", NANO, "--dataset", rows, "--guard_special_tokens", "true").stderr
+    assert "end of a turn" not in hone("preview", "--model", MODEL, "--dataset", rows, "--guard_special_tokens", "true").stderr
