@@ -70,10 +70,30 @@ HONE_INLINE void pack_panel(const T* from, const PanelSource& source, int64_t li
   pack_one_by_one<P>(from, source, lines, k, to);
 }
 
+// Packs lines that are adjacent in memory, several panels at a time, so that each step reads full cache lines; returns how many.
+template <int64_t P, class T>
+HONE_INLINE int64_t pack_adjacent(const T* from, const PanelSource& source, float* to) {
+  constexpr int64_t kPanels = 4, kStepsAhead = 4, kCacheLine = 64 / static_cast<int64_t>(sizeof(T));
+  int64_t line = 0;
+  for (; line + kPanels * P <= source.lines; line += kPanels * P)
+    for (int64_t k = 0; k < source.depth; ++k) {
+      const T* step = from + line + k * source.depth_stride;
+#pragma GCC unroll 3
+      for (int64_t i = 0; i < kPanels * P; i += kCacheLine) __builtin_prefetch(step + kStepsAhead * source.depth_stride + i);
+#pragma GCC unroll 4
+      for (int64_t panel = 0; panel < kPanels; ++panel)
+#pragma GCC unroll 3
+        for (int64_t p = 0; p < P; p += 4)
+          vst1q_f32(to + (line + panel * P) * source.depth + k * P + p, load_four(step + panel * P + p));
+    }
+  return line;
+}
+
 template <int64_t P, class T>
 HONE_INLINE void pack_panels(const T* from, const PanelSource& source, float* to) {
-  for (int64_t line = 0; line < source.lines; line += P, to += P * source.depth)
-    pack_panel<P>(from + line * source.line_stride, source, source.lines - line < P ? source.lines - line : P, to);
+  for (int64_t line = source.line_stride == 1 ? pack_adjacent<P>(from, source, to) : 0; line < source.lines; line += P)
+    pack_panel<P>(from + line * source.line_stride, source, source.lines - line < P ? source.lines - line : P,
+                  to + line * source.depth);
 }
 
 // A row of sums: twelve columns in three registers. Separate variables, since GCC keeps an array of them in memory.
