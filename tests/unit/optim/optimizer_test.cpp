@@ -44,7 +44,7 @@ TEST(Groups, EmptyGroupsAreLeftOut) {
 
 TEST(Optimizer, ClipScalesToTheNormAndReportsTheOldOne) {
   auto parameters = two_parameters();
-  auto optimizer = make_optimizer({.name = "sgd"}, make_param_groups(parameters, {}));
+  auto optimizer = make_optimizer({.name = "lion_32bit"}, make_param_groups(parameters, {}));
   set_gradients(parameters, 2.0);
   EXPECT_NEAR(optimizer->clip_grad_norm(0).item<float>(), 12.0, 1e-5);  // 36 elements of 2
   EXPECT_EQ(parameters[0].second.grad()[0][0].item<float>(), 2.0F);
@@ -52,6 +52,20 @@ TEST(Optimizer, ClipScalesToTheNormAndReportsTheOldOne) {
   EXPECT_NEAR(parameters[0].second.grad()[0][0].item<float>(), 1.0, 1e-5);
   optimizer->zero_grad();
   EXPECT_FALSE(parameters[0].second.grad().defined());
+}
+
+TEST(Optimizer, SgdClipsWhileItSteps) {
+  for (const double momentum : {0.0, 0.9}) {
+    auto parameters = two_parameters();
+    auto optimizer = make_optimizer({.name = "sgd", .arguments = {{"momentum", fmt::format("{}", momentum)}}},
+                                    make_param_groups(parameters, {.weight_decay = 0.5}));
+    const auto weight = parameters[0].second, before = weight.detach().clone();
+    set_gradients(parameters, 2.0);
+    EXPECT_NEAR(optimizer->clip_grad_norm(6.0).item<float>(), 12.0, 1e-5);
+    EXPECT_EQ(weight.grad()[0][0].item<float>(), 2.0F);
+    optimizer->step(0.1);
+    EXPECT_TRUE(at::allclose(weight, before - 0.1 * (1 + 0.5 * before), 1e-5, 1e-6)) << momentum;
+  }
 }
 
 TEST(Optimizer, ParameterWithoutGradientStaysAsItIs) {

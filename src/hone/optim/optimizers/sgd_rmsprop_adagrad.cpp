@@ -24,6 +24,13 @@ void visit_slots(const Optimizer::StateVisitor& visit, const std::string& slot, 
 Sgd::Sgd(std::vector<ParameterGroup> groups, const SgdConfig& config)
     : Optimizer(std::move(groups)), config_(config), momentum_(zeros_per_group(groups_, config.momentum != 0)) {}
 
+// On the host the clipping factor is known, and multiplying gradients by it would be one more pass over memory.
+bool Sgd::scales_gradients() const {
+  return std::ranges::all_of(groups_, [](const auto& group) {
+    return std::ranges::all_of(group.parameters, [](const Tensor& p) { return p.is_cpu(); });
+  });
+}
+
 void Sgd::step(double learning_rate) {
   at::NoGradGuard no_grad;
   const bool first = step_.item<int64_t>() == 0;
@@ -31,14 +38,24 @@ void Sgd::step(double learning_rate) {
   for (size_t g = 0; g < groups_.size(); ++g) {
     auto active = active_parameters(groups_[g]);
     if (active.parameters.empty()) continue;
-    TensorList gradients = with_weight_decay(active, groups_[g].weight_decay);
+    TensorList gradients = active.gradients;
+    double factor = clipping_.defined() ? clipping_.item<double>() : 1;
+    const auto add_to = [&](TensorList sum) {  // becomes the gradients
+      at::_foreach_add_(sum, gradients, factor);
+      gradients = std::move(sum);
+      factor = 1;
+    };
+    if (groups_[g].weight_decay != 0) add_to(at::_foreach_mul(active.parameters, groups_[g].weight_decay));
     if (config_.momentum != 0) {
       TensorList momentum = pick(momentum_[g], active.positions);
       at::_foreach_mul_(momentum, config_.momentum);
-      at::_foreach_add_(momentum, gradients, first ? 1.0 : 1.0 - config_.dampening);
-      gradients = config_.nesterov ? at::_foreach_add(gradients, momentum, config_.momentum) : momentum;
+      at::_foreach_add_(momentum, gradients, factor * (first ? 1.0 : 1.0 - config_.dampening));
+      if (config_.nesterov)
+        add_to(at::_foreach_mul(momentum, config_.momentum));
+      else
+        gradients = momentum, factor = 1;
     }
-    at::_foreach_add_(active.parameters, gradients, -learning_rate * groups_[g].lr_scale);
+    at::_foreach_add_(active.parameters, gradients, -learning_rate * groups_[g].lr_scale * factor);
   }
 }
 

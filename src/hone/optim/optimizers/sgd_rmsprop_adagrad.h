@@ -12,6 +12,7 @@ struct SgdConfig {
 class Sgd : public Optimizer {
  public:
   Sgd(std::vector<ParameterGroup> groups, const SgdConfig& config);
+  bool scales_gradients() const override;
   void step(double learning_rate) override;
   void visit_state(const StateVisitor& visit) override;
 
