@@ -30,7 +30,7 @@ def make_reward_model(model, folder):
 def run_hone(options, model, reward_model, data, folder):
     command = [ROOT / "build/bin/hone", "rlhf", "--rlhf_type", "ppo", "--model", model, "--reward_model", reward_model, "--dataset", data, "--output_dir", f"{folder}/hone", "--add_version", "false", "--torch_dtype", "float32",
              "--tuner_type", "full", "--per_device_train_batch_size", options.batch, "--gradient_accumulation_steps", 1, "--num_ppo_epochs", options.epochs, "--max_completion_length", options.answer, "--temperature", "0.7",
-             "--max_steps", options.rollouts * options.epochs, "--logging_steps", 1, "--save_strategy", "no", "--gradient_checkpointing", "false", "--learning_rate", "3e-6", "--plot_loss", "false", "--split_dataset_ratio", 0, "--optim", options.optim]
+             "--max_steps", options.rollouts * options.epochs, "--logging_steps", 1, "--save_strategy", "no", "--gradient_checkpointing", "false", "--learning_rate", "3e-6", "--weight_decay", 0, "--plot_loss", "false", "--split_dataset_ratio", 0, "--optim", options.optim]
     steps = run_hone_steps(command, f"{folder}/hone")
     ends = [line["train_speed(s/it)"] * (i + 1) for i, line in enumerate(steps)][options.epochs - 1::options.epochs]
     seconds = [end - begin for begin, end in zip(ends, ends[1:])]
