@@ -139,8 +139,6 @@ def test_experts_elsewhere_train_as_in_copies(train, models, rows, tmp_path, met
 
 
 @pytest.mark.parametrize("layout, data, options, message", [
-    ({TENSOR: 2}, "prompts", {**GRPO, "multi_turn_scheduler": "math_tip_trick"}, "rollouts of several turns"),
-    ({TENSOR: 2, CUT: 1}, "prompts", PPO, "expert_tensor_parallel_size differs from tensor_parallel_size with ppo"),
     ({CONTEXT: 2}, "answers", {**GKD, "teacher_model_server": "http://127.0.0.1:9", "gkd_logits_topk": 20}, "need full sequences"),
 ])
 def test_what_layouts_cannot_do_is_reported(train, models, rows, tmp_path, layout, data, options, message):

@@ -1,8 +1,35 @@
 #include "hone/model/pooling.h"
 
 #include "hone/base/error.h"
+#include "hone/device/autograd.h"
+#include "hone/model/decoder.h"
+#include "hone/ops/loss/vocabulary_shard.h"
 
 namespace hone::model {
+namespace {
+
+// Sums what each tensor parallel rank has of the values. All ranks continue identically, so each has the full gradient.
+struct SumOfShards : torch::autograd::Function<SumOfShards> {
+  static Tensor forward(torch::autograd::AutogradContext*, const Tensor& partial, const ops::VocabularyShard* shard) {
+    auto total = partial.clone(at::MemoryFormat::Contiguous);
+    shard->all_reduce_sum(total);
+    return total;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*, const torch::autograd::variable_list& grads) {
+    return {grads[0], Tensor()};
+  }
+};
+
+// Rows of a head's weight, float32 [N, hidden]; zeros for words on other tensor parallel ranks.
+Tensor head_rows(const Linear& head, const Tensor& words_n, const ops::VocabularyShard* shard) {
+  const auto weight = head.compute_weight();
+  if (!shard) return weight.index_select(0, words_n).to(at::kFloat);
+  const auto places_n = words_n - shard->begin;
+  const auto foreign_n = (places_n < 0).logical_or(places_n >= weight.size(0));
+  return weight.index_select(0, places_n.masked_fill(foreign_n, 0)).to(at::kFloat).masked_fill(foreign_n.unsqueeze(1), 0);
+}
+
+}  // namespace
 
 namespace {
 
@@ -29,16 +56,22 @@ Tensor classification_logits(CausalLM& model, const Tensor& states_sh) {
   return model.logits(states_sh).to(at::kFloat);
 }
 
+Tensor embeddings(CausalLM& model, const Tensor& states_sh) {
+  auto* region = model.decoder().region;
+  return normalize_embeddings(region ? region->replicated(states_sh) : states_sh);
+}
+
 Tensor normalize_embeddings(const Tensor& states_sh) {
   auto states = states_sh.to(at::kFloat);
   return states / states.norm(2, 1, /*keepdim=*/true).clamp_min(1e-12);
 }
 
 Tensor yes_no_logits(CausalLM& model, const Tensor& states_sh, text::TokenId yes, text::TokenId no) {
-  const auto& head = std::as_const(model).head();
-  auto rows = head.compute_weight().index_select(
-      0, at::tensor({static_cast<int64_t>(yes), static_cast<int64_t>(no)}, at::kLong).to(states_sh.device()));
-  auto logits = at::matmul(states_sh.to(at::kFloat), rows.to(at::kFloat).t());
+  const auto words_n = at::tensor({static_cast<int64_t>(yes), static_cast<int64_t>(no)}, at::kLong).to(states_sh.device());
+  const auto* region = model.decoder().region;
+  const auto* shard = region ? region->vocabulary() : nullptr;
+  auto logits = at::matmul(states_sh.to(at::kFloat), head_rows(std::as_const(model).head(), words_n, shard).t());
+  if (shard) logits = SumOfShards::apply(logits, shard);
   return logits.select(1, 0) - logits.select(1, 1);
 }
 

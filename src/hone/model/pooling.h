@@ -13,7 +13,8 @@ Tensor last_token_states(const Tensor& hidden_th, const ops::CuSeqlens& segments
 // Scores of a classifier, float32 [S, labels].
 Tensor classification_logits(CausalLM& model, const Tensor& states_sh);
 // Normalized to length 1, float32 [S, hidden].
-Tensor normalize_embeddings(const Tensor& states_sh);
+Tensor embeddings(CausalLM& model, const Tensor& states_sh);
+Tensor normalize_embeddings(const Tensor& states_sh);  // the same of vectors that are equal on all tensor parallel ranks
 // The logit difference between two tokens, float32 [S]: a generative reranker's score.
 Tensor yes_no_logits(CausalLM& model, const Tensor& states_sh, text::TokenId yes, text::TokenId no);
 

@@ -29,14 +29,12 @@ int exit_code(const RunResult& finished) {
   }
 }
 
-// Methods that read parts of a head or draw their own noise do not support sharded layers; multi-turn rollouts and rollout
-// servers do not support several processes that compute the same rows.
+// Methods that draw their own noise do not support sharded layers; a teacher that generates or scores elsewhere does not support
+// several processes that compute the same rows.
 void check_model_parts(const TrainingJob& job, const DistributedContext& processes) {
   const auto& sft = job.sft;
-  const bool pools = !job.task.is_generative() && job.preference.method != Preference::rm;
   const bool teacher_writes = job.distillation && (job.distillation->seq_kd || !job.distillation->teacher.stored.empty());
   const std::pair<bool, const char*> missing_layers[] = {
-      {pools, "tasks other than causal_lm"},
       {sft.asft.has_value(), "use_asft_loss"},
       {job.neftune_alpha > 0 || job.shifted_attention, "NEFTune and shift_attn"},
   };
@@ -46,15 +44,13 @@ void check_model_parts(const TrainingJob& job, const DistributedContext& process
       {job.trainer.find_batch_size, "auto_find_batch_size"},
   };
   const std::pair<bool, const char*> missing_peers[] = {
-      {(job.reinforcement && job.reinforcement->turns) || (job.distillation && job.distillation->turns),
-       "rollouts of several turns"},
+      {job.reinforcement && job.reinforcement->turns && job.reinforcement->async_lag > 0,
+       "rollouts of several turns that are generated ahead (async_generate)"},
       {job.reinforcement && job.reinforcement->teacher && !job.reinforcement->teacher->teacher.servers.empty(),
        "a teacher server that scores completions"},
       {teacher_writes, "seq_kd, and a folder of a teacher's scores"},
   };
-  const std::pair<bool, const char*> missing_experts[] = {{job.reinforcement && job.reinforcement->ppo, "ppo"}};
   const std::pair<bool, const char*> missing_stages[] = {
-      {pools, "tasks other than causal_lm"},
       {sft.asft.has_value(), "use_asft_loss"},
       {job.trainer.layer_sampling.has_value(), "lisa_activated_layers"},
   };
@@ -76,7 +72,6 @@ void check_model_parts(const TrainingJob& job, const DistributedContext& process
   if (processes.tensor) refuse(setting, missing_layers);
   if (processes.stages) refuse("pipeline_parallel_size is above 1", missing_stages);
   if (processes.same_rows) refuse(setting, missing_peers);
-  if (processes.expert_tensor_parallel_size > 0) refuse(of_experts, missing_experts);
   if (processes.is_tensor_or_expert_parallel() || processes.stages) refuse(setting, missing);
 }
 

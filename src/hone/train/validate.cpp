@@ -104,8 +104,8 @@ void validate_task(const TrainingJob& job) {
   if (job.task.is_generative()) return;
   const auto name = std::ranges::find(kTaskNames, job.task.task, [](const auto& each) { return each.second; })->first;
   require(!job.encode.pretraining, "`task` belongs to sft", "use sft instead of pt");
-  require(job.loader.packing == data::Packing::none, fmt::format("rows of `task` {} cannot be packed", name),
-          "leave `packing` out; batches hold no padding in any case");
+  require(job.loader.packing == data::Packing::none || job.task.task == Task::seq_cls,
+          fmt::format("rows of `task` {} cannot be packed", name), "leave `packing` out; batches hold no padding in any case");
   require(!job.predict_with_generate && !job.do_predict, fmt::format("a model of `task` {} does not generate", name),
           "leave `predict_with_generate` out");
 }

@@ -1,5 +1,6 @@
 #include "hone/parallel/tensor_parallel/process_region.h"
 
+#include "hone/base/fault_injection.h"
 #include "hone/device/autograd.h"
 
 namespace hone::parallel {
@@ -136,6 +137,8 @@ Tensor ProcessRegion::gather_vocabulary(const Tensor& here_tw) {
   return GatherColumns::apply(here_tw, range_.size, range_.largest, &group_);
 }
 
-Tensor ProcessRegion::replicated(const Tensor& values) { return Replicated::apply(values, group_.rank() == 0); }
+Tensor ProcessRegion::replicated(const Tensor& values) {
+  return Replicated::apply(values, group_.rank() == 0 || fault("tensor_parallel.replicated"));
+}
 
 }  // namespace hone::parallel

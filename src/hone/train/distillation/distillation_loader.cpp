@@ -38,9 +38,9 @@ void DistillationLoader::begin(Deps deps) {
   deps_.emplace(std::move(deps));
   const bool sleeps = config_.engine_sleeps || deps_->sharded;
   if (config_.turns)
-    turns_ = std::make_unique<rl::TurnLoop>(*config_.turns,
-                                            rl::TurnLoop::LoopDeps{deps_->encoder, deps_->strategy, config_.sampling.max_tokens,
-                                                                   room_for(config_, deps_->student, *prompts_).max_model_len});
+    turns_ = std::make_unique<rl::TurnLoop>(
+        *config_.turns, rl::TurnLoop::LoopDeps{deps_->encoder, deps_->strategy, config_.sampling.max_tokens,
+                                               room_for(config_, deps_->student, *prompts_).max_model_len, deps_->peers});
   const auto engine_of = [&](model::CausalLM& model, const tuner::Tuned* tuned) {
     return rl::make_rollout_engine(
         {model, tuned, deps_->encoder, deps_->tokenizer, deps_->processes, deps_->peers, tuned ? deps_->files : nullptr},

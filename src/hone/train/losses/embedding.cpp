@@ -128,7 +128,7 @@ Tensor EmbeddingLoss::sum(const Tensor& embeddings_sd, const ContrastiveGroups& 
 }
 
 LossSum EmbeddingLoss::loss(const ForwardOutputs& outputs, const EmbeddingPayload& payload) {
-  auto embeddings_sd = model::normalize_embeddings(outputs.last_token_states());
+  auto embeddings_sd = model::embeddings(outputs.model, outputs.last_token_states());
   const auto& groups = payload.groups;
   LossSum result;
   if (config_.mrl_dims.empty()) result.sum = sum(embeddings_sd, groups);

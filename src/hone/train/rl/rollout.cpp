@@ -38,7 +38,7 @@ engine::EngineConfig engine_config(const ReinforcementConfig& config, const mode
 
 TurnLoop::LoopDeps loop_deps(const ReinforcementConfig& config, const RolloutWorker::RolloutDeps& deps) {
   return {deps.encoder, deps.strategy, config.sampling.max_tokens,
-          engine_config(config, deps.model, deps.longest_prompt).max_model_len};
+          engine_config(config, deps.model, deps.longest_prompt).max_model_len, deps.peers};
 }
 
 std::unique_ptr<TurnLoop> make_turns(const ReinforcementConfig& config, const RolloutWorker::RolloutDeps& deps) {

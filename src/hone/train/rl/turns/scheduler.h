@@ -6,6 +6,10 @@
 #include "hone/data/encode/encoder.h"
 #include "hone/train/rl/turns/config.h"
 
+namespace hone::parallel {
+class ProcessGroup;
+}
+
 namespace hone::train::rl {
 
 // One completion of the model, as input of schedulers.
@@ -50,5 +54,7 @@ std::unique_ptr<TurnScheduler> make_hermes_tools(const ToolConfig& config);
 std::unique_ptr<TurnScheduler> make_react_tools(const ToolConfig& config);
 std::unique_ptr<TurnScheduler> make_math_tips();
 std::unique_ptr<TurnScheduler> make_plugin_scheduler(const TurnConfig& config);
+// For `peers` that run the same episodes: only the first of them has a scheduler.
+std::unique_ptr<TurnScheduler> make_peer_scheduler(const TurnConfig& config, parallel::ProcessGroup& peers);
 
 }  // namespace hone::train::rl

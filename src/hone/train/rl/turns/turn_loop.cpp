@@ -18,7 +18,9 @@ uint64_t turn_seed(uint64_t episode, int64_t turn) {
 }  // namespace
 
 TurnLoop::TurnLoop(const TurnConfig& config, LoopDeps deps)
-    : config_(config), deps_(std::move(deps)), scheduler_(make_scheduler(config)) {}
+    : config_(config),
+      deps_(std::move(deps)),
+      scheduler_(deps_.peers ? make_peer_scheduler(config, *deps_.peers) : make_scheduler(config)) {}
 
 int64_t TurnLoop::longest_episode(const std::optional<TurnConfig>& config, int64_t max_completion_length) {
   if (!config || config->limits_total) return max_completion_length;

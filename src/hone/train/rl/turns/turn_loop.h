@@ -10,6 +10,7 @@ class TurnLoop {
     std::shared_ptr<const data::Encoder> encoder;
     ParallelStrategy& group;
     int64_t max_completion_length, max_model_len;
+    parallel::ProcessGroup* peers = nullptr;  // that run the same episodes; null: none do
   };
   TurnLoop(const TurnConfig& config, LoopDeps deps);
 

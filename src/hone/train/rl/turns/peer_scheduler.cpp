@@ -1,0 +1,123 @@
+// Processes that compute the same rows continue the same episodes. Tools and environments have state and need not repeat
+// themselves, so the first process calls them and the others receive its results.
+#include "hone/base/error.h"
+#include "hone/parallel/collectives/process_group.h"
+#include "hone/train/loop/stop_signal.h"
+#include "hone/train/rl/turns/scheduler.h"
+
+namespace hone::train::rl {
+namespace {
+
+Json shared_messages(const std::vector<data::Message>& messages) {
+  Json list = Json::array();
+  for (const auto& message : messages) list.push_back({message.role, message.content, message.extra});
+  return list;
+}
+
+std::vector<data::Message> received_messages(const Json& list) {
+  std::vector<data::Message> messages;
+  for (const auto& message : list)
+    messages.push_back({.role = message.at(0).get<std::string>(),
+                        .content = message.at(1).get<std::string>(),
+                        .loss = {},
+                        .loss_scale = {},
+                        .extra = message.at(2)});
+  return messages;
+}
+
+Json shared_turn(const NextTurn& next) {
+  return {{"done", next.done},
+          {"keep", next.keep},
+          {"continued", next.continued ? Json(*next.continued) : Json()},
+          {"replies", shared_messages(next.replies)},
+          {"infos", next.infos}};
+}
+
+NextTurn received_turn(const Json& json) {
+  NextTurn next{.done = json.at("done").get<bool>(),
+                .keep = json.at("keep").get<size_t>(),
+                .continued = {},
+                .replies = received_messages(json.at("replies")),
+                .infos = json.at("infos")};
+  if (json.at("continued").is_string()) next.continued = json["continued"].get<std::string>();
+  return next;
+}
+
+class PeerScheduler final : public TurnScheduler {
+ public:
+  PeerScheduler(const TurnConfig& config, parallel::ProcessGroup& peers) : peers_(peers) {
+    const auto about = of_first([&]() -> Json {
+      scheduler_ = make_scheduler(config);
+      return {{"replaces_messages", scheduler_->replaces_messages()}, {"stop_words", scheduler_->stop_words()}};
+    });
+    replaces_messages_ = about.at("replaces_messages").get<bool>();
+    stop_words_ = about.at("stop_words").get<std::vector<std::string>>();
+  }
+
+  bool replaces_messages() const override { return replaces_messages_; }
+  std::vector<std::string> stop_words() const override { return stop_words_; }
+
+  void start(const std::vector<uint64_t>& episodes, std::vector<data::Conversation>& questions) override {
+    const auto begun = of_first([&] {
+      scheduler_->start(episodes, questions);
+      Json list = Json::array();
+      for (const auto& question : questions) list.push_back(shared_messages(question.messages));
+      return list;
+    });
+    for (size_t i = 0; i < questions.size(); ++i) questions[i].messages = received_messages(begun.at(i));
+  }
+
+  std::vector<NextTurn> advance(const std::vector<TurnInput>& turns) override {
+    const auto followed = of_first([&] {
+      Json list = Json::array();
+      for (const auto& next : scheduler_->advance(turns)) list.push_back(shared_turn(next));
+      return list;
+    });
+    std::vector<NextTurn> next;
+    for (const auto& turn : followed) next.push_back(received_turn(turn));
+    return next;
+  }
+
+  std::vector<std::pair<std::string, double>> take_counts() override {
+    return of_first([&] { return Json(scheduler_->take_counts()); }).get<std::vector<std::pair<std::string, double>>>();
+  }
+
+ private:
+  // The result of `work` on the first process, also there in the form in which the others get it. A failure ends all of them.
+  template <class Work>
+  Json of_first(Work work) {
+    Json told;
+    std::exception_ptr thrown;
+    try {
+      if (peers_.rank() == 0) told["result"] = work();
+    } catch (const StopBetweenSteps&) {
+      thrown = std::current_exception();
+      told["stop"] = true;
+    } catch (const UserError& problem) {
+      thrown = std::current_exception();
+      told["problem"] = problem.what();
+    }
+    const auto texts = peers_.gather_text(told.dump(-1, ' ', false, Json::error_handler_t::replace));
+    if (thrown) std::rethrow_exception(thrown);
+    const auto first = parse_json(texts.front());
+    HONE_CHECK(first.ok(), "the first of the processes with the same rows sent something else than JSON: {}", first.error());
+    if (first->contains("stop")) throw StopBetweenSteps();
+    if (first->contains("problem"))
+      throw UserError(ExitCode::failure,
+                      "a turn failed on the process that calls the scheduler: " + first->at("problem").get<std::string>());
+    return first->at("result");
+  }
+
+  parallel::ProcessGroup& peers_;
+  std::unique_ptr<TurnScheduler> scheduler_;  // of the first process
+  bool replaces_messages_ = false;
+  std::vector<std::string> stop_words_;
+};
+
+}  // namespace
+
+std::unique_ptr<TurnScheduler> make_peer_scheduler(const TurnConfig& config, parallel::ProcessGroup& peers) {
+  return std::make_unique<PeerScheduler>(config, peers);
+}
+
+}  // namespace hone::train::rl
