@@ -94,14 +94,102 @@ def test_resumes_from_a_folder_of_the_hub(megatron, tmp_path):
 
 
 @pytest.mark.parametrize("words, message", [
-    ("--model m --to_mcore true --output_dir o", "--to_mcore true: hone trains from the hub's files"),
-    ("--model m --to_hf true --output_dir o", "has nothing to do: checkpoints are the hub's files already"),
-    ("--adapters a --to_hf true --merge_lora false --output_dir o", "in PEFT's format already"),
+    ("--to_hf true --output_dir o", "nothing to write"),
     ("--model m --mcore_adapter a --to_hf true --output_dir o", "checkpoints of mcore are not read"),
 ])
 def test_what_is_not_exported_is_reported(megatron, words, message):
     done = megatron(*words.split(), command="export", processes=1)
     assert done.returncode == 2 and message in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("words, expected, notes", [
+    ("--model a/m --to_mcore true --tensor_model_parallel_size 2", dict(model="a/m", output_dir="m-mcore", merge_lora=False), ["--to_mcore: the folder has the hub's format", "--tensor_model_parallel_size has no effect"]),
+    ("--model a/m --to_hf true --save o", dict(output_dir="o"), []),
+    ("--model m --adapters a --to_hf true --output_dir o", dict(adapters=["a"], merge_lora=True), []),
+    ("--model m --adapters a --to_hf true --merge_lora false --output_dir o", dict(adapters=["a"], merge_lora=False, to_peft_format=True), []),
+    ("--model m --to_hf true --fp8_format e4m3 --fp8_recipe blockwise --output_dir o", dict(quant_method="fp8"), []),
+])
+def test_what_is_exported(megatron, words, expected, notes):
+    done = megatron(*words.split(), "--show_config", "true", "--log_format", "json", command="export", processes=1)
+    values = shown(done)
+    values["output_dir"] = values["output_dir"] and os.path.basename(values["output_dir"])
+    assert {name: values[name] for name in expected} == expected
+    assert all(note in done.stderr for note in notes), done.stderr
+
+
+@pytest.mark.parametrize("words, expected", [
+    ("--tuner_type lora", dict(merge_lora=True)),  # ms-swift's default
+    ("--tuner_type lora --merge_lora false", dict(merge_lora=False)),
+    ("--tuner_type lora --save_safetensors false", dict(merge_lora=False)),
+    ("--tuner_type full --merge_lora true", dict(merge_lora=False)),
+    ("--eval_iters 50 --vit_lr 1e-5 --aligner_lr 2e-5", dict(eval_iters=50, vit_lr=1e-5, aligner_lr=2e-5)),
+    ("--eval_iters -1", dict(eval_iters=None)),
+    ("--eval_iters 0", dict(eval_strategy="no")),
+    ("--recompute_granularity full --recompute_method uniform --recompute_num_layers 4", dict(gradient_checkpointing=True, recompute_num_layers=None)),
+    ("--recompute_granularity full --recompute_method block --recompute_num_layers 4", dict(gradient_checkpointing=True, recompute_num_layers=4)),
+    ("--recompute_modules core_attn moe", dict(gradient_checkpointing=True, recompute_granularity="selective", recompute_modules="mlp")),
+    ("--recompute_granularity selective", dict(gradient_checkpointing=False)),
+])
+def test_what_options_become(megatron, words, expected):
+    values = shown(megatron("--model", "m", "--dataset", "rows.jsonl", "--train_iters", "3", *words.split(), "--show_config", "true", "--log_format", "json", processes=1))
+    assert {name: values[name] for name in expected} == expected
+
+
+# examples/yaml/megatron/sft.yaml of ms-swift, shortened, and examples/ray/gkd/multi_turn_colocate.yaml.
+SFT_FILE = """ENV:
+  MAX_PIXELS: '1003520'
+  NPROC_PER_NODE: '4'
+model: Qwen/Qwen3.5-35B-A3B
+tuner_type: lora
+target_modules: all-linear
+dataset:
+  - 'AI-ModelScope/alpaca-gpt4-data-zh#500'
+  - 'swift/self-cognition#500'
+merge_lora: true
+micro_batch_size: 1
+global_batch_size: 4
+num_train_epochs: 1
+lr: 1e-4
+expert_model_parallel_size: 4
+recompute_granularity: full
+"""
+RAY_FILE = """rlhf_type: gkd
+model: Qwen/Qwen3.5-0.8B
+teacher_model: Qwen/Qwen3.5-2B
+dataset:
+  - 'AI-MO/NuminaMath-TIR#2000'
+global_batch_size: 16
+num_train_epochs: 1
+multi_turn_scheduler: math_tip_trick
+colocate_groups: [[train, rollout]]
+train:
+  gpus: 4
+  tuner_type: lora
+  tensor_model_parallel_size: 2
+  output_dir: megatron_output/gkd_multi_turn_ray
+rollout:
+  gpus: 4
+  vllm_tensor_parallel_size: 2
+"""
+
+
+def test_files_of_options(hone, tmp_path):
+    """The first word, or --config; what the command line says takes precedence. A file for Ray names its processes."""
+    def run(*words):
+        settings = {key: value for key, value in os.environ.items() if key not in ("NPROC_PER_NODE", "NNODES", "WORLD_SIZE", "RANK")}
+        return subprocess.run([hone.path.parent / "megatron", *words, "--show_config", "true", "--log_format", "json"], capture_output=True, text=True, cwd=tmp_path, env={**settings, "NO_COLOR": "1"}, timeout=60)
+
+    (tmp_path / "sft.yaml").write_text(SFT_FILE)
+    (tmp_path / "ray.yaml").write_text(RAY_FILE)
+    values = shown(run("sft", "sft.yaml", "--lr", "2e-4"))
+    expected = dict(dataset=["AI-ModelScope/alpaca-gpt4-data-zh#500", "swift/self-cognition#500"], learning_rate=2e-4, expert_parallel_size=4, gradient_accumulation_steps=1, merge_lora=True, gradient_checkpointing=True)
+    assert {name: values[name] for name in expected} == expected
+    values = shown(run("rlhf", "--use_ray", "true", "--config", "ray.yaml"))
+    expected = dict(rlhf_type="gkd", tensor_parallel_size=2, gradient_accumulation_steps=8, tuner_type="lora", multi_turn_scheduler="math_tip_trick")
+    assert {name: values[name] for name in expected} == expected
+    (tmp_path / "ray.yaml").write_text(RAY_FILE.replace("colocate_groups: [[train, rollout]]\n", ""))
+    apart = run("rlhf", "--use_ray", "true", "--config", "ray.yaml")
+    assert apart.returncode == 2 and "rollout has 4 devices of its own" in apart.stderr and "start hone rollout" in apart.stderr, apart.stderr
 
 
 # examples/megatron/qwen3_moe_full.yaml of LLaMA-Factory, without what names data and folders.

@@ -192,7 +192,11 @@ int run_program(const std::string& program, std::vector<std::string> words) {
     if (const char* plan = std::getenv("HONE_FAULT")) set_fault(plan);
     device::settle_threads(/*chosen=*/std::getenv("OMP_NUM_THREADS") != nullptr);
     device::load_cuda_library();
-    if (is_megatron(program)) words = unwrap_megatron(words, world_size());
+    if (is_megatron(program)) {
+      auto given = with_megatron_file(std::move(words), system_access());
+      for (const auto& [name, value] : given.environment) ::setenv(name.c_str(), value.c_str(), 0);
+      words = unwrap_megatron(given.words, world_size());
+    }
     const int code = dispatch(front_end, words);
     if (std::fflush(stdout) != 0 && errno != EPIPE) throw std::system_error(errno, std::generic_category(), "standard output");
     return code;

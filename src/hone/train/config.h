@@ -55,9 +55,11 @@ struct TrainerConfig {
   std::optional<int64_t> save_total_limit;
   bool save_only_model = false;
   bool async_save = false;  // checkpoints are copied and written while training continues
+  bool merge_lora = false;  // each save of an adapter also writes the full model
   IntervalStrategy eval = IntervalStrategy::never;
   double eval_steps = 500;
-  double eval_delay = 0;  // no evaluation before so many steps, or epochs when it happens by epoch
+  double eval_delay = 0;   // no evaluation before so many steps, or epochs when it happens by epoch
+  int64_t eval_iters = 0;  // an evaluation reads as many batches as so many updates; 0: the full validation set
   bool eval_on_start = false;
   bool eval_loss_only = false;
   std::optional<int64_t> empty_cache_steps;  // memory that is held and unused goes back to the system so often

@@ -5,6 +5,7 @@
 #include "hone/model/decoder.h"
 #include "hone/model/expansion.h"
 #include "hone/train/checkpoints/checkpoint_assets.h"
+#include "hone/train/checkpoints/merged_checkpoint.h"
 #include "hone/train/checkpoints/node_replication.h"
 #include "hone/train/distributed/data_ranks.h"
 #include "hone/train/evaluation/final_evaluation.h"
@@ -276,7 +277,9 @@ RunResult TrainingSession::train() {
   const auto weights = session_weights(job_, processes_, models_, assets, value_assets);
   std::optional<HubPush> push;
   if (job_.push && is_main()) push.emplace(*job_.push);
-  auto tell_hub = [&push](const fs::path& checkpoint, int64_t step) {
+  const bool merges = config.merge_lora && policy.tuned.adapter.has_value();
+  auto after_save = [&](const fs::path& checkpoint, int64_t step) {
+    if (merges) write_merged_checkpoint(job_, *ready_.tokenizer, checkpoint);
     if (push) push->saved(checkpoint, step);
   };
   NodeReplicator copies(processes_.leaders.get());
@@ -302,7 +305,7 @@ RunResult TrainingSession::train() {
                    .row_name = row_namer(ready_),
                    .flops_per_token = flops_per_token(policy),
                    .sequence = policy.sequence.get(),
-                   .saved = tell_hub,
+                   .saved = after_save,
                    .stepped = reference_follower(job_, reference_.get(), *policy.model),
                    .copies = ready_.folder_per_node ? &copies : nullptr,
                    .trained = passes_repeat ? trained_tensors(models_) : TensorList()});

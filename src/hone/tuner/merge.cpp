@@ -246,12 +246,7 @@ MergeReport merge_adapters(const fs::path& base, const std::vector<fs::path>& ad
   io::write_sharded(staging.folder(), tensors, options.max_shard_bytes);
   copy_small_files(base, staging.folder(), nullptr);
   if (!adapters.empty()) write_file_atomically(staging.folder() / "README.md", merged_model_card(base, adapters));
-  // A run may have added tokens or a template; its files take precedence over the base's. args.json tells infer how the model was
-  // trained.
-  static const std::set<std::string> kFromAdapter = {
-      "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
-      "merges.txt",     "tokenizer.model",       "chat_template.jinja",     "template.jinja",    "args.json"};
-  for (const auto& adapter : adapters) copy_small_files(adapter, staging.folder(), &kFromAdapter);
+  for (const auto& adapter : adapters) copy_small_files(adapter, staging.folder(), &files_beside_adapter());
   if (const auto& source = adapters.empty() ? base : adapters.back(); io::holds_value_head(source))
     fs::copy_file(source / io::kValueHeadFile, staging.folder() / io::kValueHeadFile);
   write_config(base, staging.folder(), plan, options.dtype, options.changes.config);

@@ -57,6 +57,13 @@ void copy_small_files(const fs::path& from, const fs::path& to, const std::set<s
   }
 }
 
+const std::set<std::string>& files_beside_adapter() {
+  static const std::set<std::string> kNames = {
+      "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+      "merges.txt",     "tokenizer.model",       "chat_template.jinja",     "template.jinja",    "args.json"};
+  return kNames;
+}
+
 Staging::Staging(const fs::path& output) : output_(output), folder_(folder_beside(output)) {
   std::error_code status;
   fs::remove_all(folder_, status);

@@ -14,6 +14,10 @@ namespace hone::tuner {
 void copy_small_files(const std::filesystem::path& from, const std::filesystem::path& to,
                       const std::set<std::string>* only = nullptr);
 
+// A run may have added tokens or a template; its files take precedence over the base's. args.json tells infer how the model was
+// trained.
+const std::set<std::string>& files_beside_adapter();
+
 // A temporary folder next to the output, removed unless the work completes.
 class Staging {
  public:

@@ -181,6 +181,7 @@ struct ExportArguments : ArgumentGroup {
   Arg<bool> to_cached_dataset{*this, "to_cached_dataset"};
   Arg<std::string> template_mode{*this, "template_mode"};
   Arg<bool> to_ollama{*this, "to_ollama"};
+  Arg<bool> to_peft_format{*this, "to_peft_format"};
 };
 
 }  // namespace hone::cli

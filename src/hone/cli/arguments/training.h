@@ -69,6 +69,7 @@ struct TrainingArguments : ArgumentGroup {
   Arg<std::string> eval_strategy{*this, "eval_strategy"};
   Arg<double> eval_steps{*this, "eval_steps"};
   Arg<double> eval_delay{*this, "eval_delay"};
+  Arg<int64_t> eval_iters{*this, "eval_iters"};
   Arg<bool> eval_on_start{*this, "eval_on_start"};
   Arg<bool> prediction_loss_only{*this, "prediction_loss_only"};
   Arg<std::string> metric_for_best_model{*this, "metric_for_best_model"};

@@ -4,7 +4,9 @@
 
 #include "hone/base/error.h"
 #include "hone/base/progress.h"
+#include "hone/io/peft.h"
 #include "hone/tuner/merge.h"
+#include "hone/tuner/model_folder.h"
 
 namespace hone::cli {
 namespace {
@@ -42,6 +44,25 @@ fs::path export_model(const ExportOptions& options) {
     fmt::print("rewrote {}: {} tensors, {}\n", base.string(), report.tensors, format_bytes(static_cast<double>(report.bytes)));
   fmt::print("written to {}\nnext: {} {}\n", output.string(), options.next, output.string());
   if (options.for_ollama) fmt::print("      ollama create my-model -f {}\n", (output / "Modelfile").string());
+  return output;
+}
+
+fs::path export_adapter(const ExportOptions& options) {
+  if (options.adapters.size() != 1)
+    throw UserError(ExitCode::usage, fmt::format("{} adapters are given to write in PEFT's format", options.adapters.size()),
+                    "name one with --adapters <checkpoint>");
+  const auto& adapter = options.adapters.front();
+  const fs::path output =
+      options.output_dir.empty() ? fs::path(without_trailing_slash(adapter).string() + "-peft") : options.output_dir;
+  if (fs::exists(output) && !fs::is_empty(output) && !options.exist_ok)
+    throw UserError(ExitCode::usage, fmt::format("{} exists already", output.string()),
+                    "choose another --output_dir, or pass --exist_ok true");
+  const auto read = io::read_adapter(adapter);
+  tuner::Staging staging(output);
+  io::write_adapter(staging.folder(), read);
+  tuner::copy_small_files(adapter, staging.folder(), &tuner::files_beside_adapter());
+  staging.publish();
+  fmt::print("wrote {}: {} tensors\nwritten to {}\n", adapter.string(), read.tensors.size(), output.string());
   return output;
 }
 

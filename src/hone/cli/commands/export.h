@@ -27,5 +27,7 @@ struct ExportOptions {
 
 // Returns the folder that was written.
 std::filesystem::path export_model(const ExportOptions& options);
+// The adapter alone in PEFT's format, without the state of its run; by default to "<adapter>-peft".
+std::filesystem::path export_adapter(const ExportOptions& options);
 
 }  // namespace hone::cli

@@ -1,4 +1,4 @@
-// `megatron export`: checkpoints already have Hugging Face's format, so an adapter is merged or nothing is left to do.
+// `megatron export`: models and adapters already have Hugging Face's format, so it merges an adapter or writes a folder again.
 #include <algorithm>
 
 #include "hone/base/error.h"
@@ -13,15 +13,16 @@ class ExportLine {
   explicit ExportLine(std::vector<GivenOption> given) : given_(std::move(given)) {}
 
   std::vector<std::string> words() {
-    if (const auto* option = find("to_mcore"); option && !option->is_off())
-      throw UserError(
-          ExitCode::usage, "--to_mcore true: hone trains from the hub's files and writes nothing else",
-          "start from the folder itself, megatron sft --model …; ms-swift's megatron export makes checkpoints of mcore");
     line_ = {"export"};
     for (const char* name : {"model", "mcore_model", "load"}) add_folder(name, FolderKind::model, "model");
     for (const char* name : {"adapters", "mcore_adapter", "adapter_load"}) add_folder(name, FolderKind::adapter, "adapters");
-    require_work();
-    line_.insert(line_.end(), {"--merge_lora", "true"});
+    if (model_.empty() && adapter_.empty())
+      throw UserError(ExitCode::usage, "megatron export has nothing to write", "name a model with --model, or --adapters");
+    if (is_on("to_mcore"))
+      warn_once(
+          "--to_mcore: the folder has the hub's format, which megatron of hone takes as --mcore_model and --mcore_adapter; for "
+          "Megatron-LM itself, convert with ms-swift's megatron export");
+    add_action();
     for (const auto& option : given_) carry(option);
     return line_;
   }
@@ -31,6 +32,11 @@ class ExportLine {
     const auto found = std::ranges::find(given_, name, &GivenOption::name);
     return found == given_.end() ? nullptr : &*found;
   }
+  bool is_on(std::string_view name) const {
+    const auto* option = find(name);
+    return option && !option->is_off();
+  }
+  void add(const std::string& name, const std::string& value) { line_.insert(line_.end(), {"--" + name, value}); }
 
   // A hub id is accepted as it is; a folder must contain the required files.
   void add_folder(const char* name, FolderKind kind, const char* becomes) {
@@ -39,24 +45,24 @@ class ExportLine {
     const fs::path folder = option->value();
     if (std::string_view(name) != becomes && kind_of_folder(folder) != kind)
       throw UserError(ExitCode::usage, fmt::format("--{} {}: {}", name, folder.string(), kMcoreUnread));
-    if (kind == FolderKind::adapter) has_adapter_ = true;
-    line_.insert(line_.end(), {fmt::format("--{}", becomes), folder.string()});
+    (kind == FolderKind::adapter ? adapter_ : model_) = folder.string();
+    add(becomes, folder.string());
   }
 
-  void require_work() const {
-    const auto* merge = find("merge_lora");
-    if (has_adapter_ && !(merge && merge->is_off())) return;
-    throw UserError(
-        ExitCode::usage,
-        has_adapter_ ? "--merge_lora false: the adapter is in PEFT's format already, as it was written"
-                     : "megatron export has nothing to do: checkpoints are the hub's files already",
-        has_adapter_ ? "use it as it is, or merge it with --merge_lora true" : "name an adapter to merge with --adapters …");
+  // ms-swift merges where it writes the hub's files, unless told otherwise.
+  void add_action() {
+    const bool merges = find("merge_lora") ? is_on("merge_lora") : is_on("to_hf");
+    if (!adapter_.empty()) add(merges ? "merge_lora" : "to_peft_format", "true");
+    if (is_on("fp8_format")) add("quant_method", "fp8");
+    if (find("output_dir") || find("save")) return;
+    if (adapter_.empty()) add("output_dir", fs::path(model_).filename().string() + (is_on("to_mcore") ? "-mcore" : "-hf"));
   }
 
   // Parallel sizes only affect a conversion, which hone does not need.
   void carry(const GivenOption& option) {
-    static constexpr std::string_view kDone[] = {"model",        "mcore_model", "load",     "adapters", "mcore_adapter",
-                                                 "adapter_load", "merge_lora",  "to_mcore", "to_hf"};
+    static constexpr std::string_view kDone[] = {"model",         "mcore_model",  "load",       "adapters",
+                                                 "mcore_adapter", "adapter_load", "merge_lora", "to_mcore",
+                                                 "to_hf",         "fp8_format",   "fp8_recipe"};
     static constexpr std::string_view kKept[] = {"torch_dtype", "exist_ok",   "max_shard_size",    "use_hf",
                                                  "hub_token",   "model_type", "safe_serialization"};
     if (std::ranges::count(kDone, option.name)) return;
@@ -64,14 +70,13 @@ class ExportLine {
       line_.push_back("--" + (option.name == "save" ? "output_dir" : option.name));
       line_.insert(line_.end(), option.values.begin(), option.values.end());
     } else {
-      warn_once(
-          fmt::format("--{} has no effect: an adapter is merged by one process, without another format in between", option.name));
+      warn_once(fmt::format("--{} has no effect: one process writes the folder, without another format in between", option.name));
     }
   }
 
   std::vector<GivenOption> given_;
   std::vector<std::string> line_;
-  bool has_adapter_ = false;
+  std::string model_, adapter_;
 };
 
 }  // namespace

@@ -30,7 +30,7 @@ std::vector<GivenOption> read_given(const std::vector<std::string>& words) {
     if (!words[i].starts_with("--") || words[i].size() == 2) {
       if (list.empty())
         throw UserError(ExitCode::usage, fmt::format("megatron {} begins with \"{}\"", words[0], words[i]),
-                        "give options, as in --model …; files of options are read by swift");
+                        "give options, as in --model …, or a file of options that ends with .yaml or .json");
       list.back().values.push_back(words[i]);
       continue;
     }

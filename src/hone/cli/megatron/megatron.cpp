@@ -20,12 +20,15 @@ bool is_neutral(const MegatronOption& option, std::string value) {
   return false;
 }
 
+bool is_megatron_command(const std::vector<std::string>& words) {
+  static constexpr std::string_view kCommands[] = {"sft", "pt", "rlhf", "export"};
+  return !words.empty() && std::ranges::count(kCommands, words[0]) > 0;
+}
+
 std::vector<std::string> unwrap_megatron(const std::vector<std::string>& words, int processes) {
-  if (words.empty() || words[0].starts_with("-")) return words;
-  const bool trains = words[0] == "sft" || words[0] == "pt" || words[0] == "rlhf";
-  if (!trains && words[0] != "export") return words;
+  if (!is_megatron_command(words)) return words;
   if (words.size() == 2 && (words[1] == "--help" || words[1] == "-h")) return words;
-  return trains ? megatron_training_line(words, processes) : megatron_export_line(words);
+  return words[0] == "export" ? megatron_export_line(words) : megatron_training_line(words, processes);
 }
 
 }  // namespace hone::cli

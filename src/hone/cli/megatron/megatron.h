@@ -5,7 +5,18 @@
 #include <string_view>
 #include <vector>
 
+#include "hone/cli/parsing/parse.h"
+
 namespace hone::cli {
+
+// Replaces a file of options, the first word after the command or --config, by the options in it. `environment`: the file's
+// variables that are not set yet.
+struct MegatronWords {
+  std::vector<std::string> words;
+  Assignments environment;
+};
+MegatronWords with_megatron_file(std::vector<std::string> words, const SystemAccess& world);
+bool is_megatron_command(const std::vector<std::string>& words);  // sft, pt, rlhf or export
 
 // Arguments after the program's name, the command first. `processes` is the world size. Throws UserError(usage) naming an
 // unsupported option.

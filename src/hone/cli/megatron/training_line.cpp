@@ -21,7 +21,9 @@ class MegatronLine {
     set_batches();
     set_schedule();
     set_recomputation();
+    set_evaluation();
     set_experts();
+    set_merging();
     set_fsdp();
     set_defaults();
     std::vector<std::string> line{command_};
@@ -41,6 +43,11 @@ class MegatronLine {
                                                     "recompute_granularity",
                                                     "recompute_method",
                                                     "recompute_num_layers",
+                                                    "recompute_modules",
+                                                    "moe_layer_recompute",
+                                                    "eval_iters",
+                                                    "save_safetensors",
+                                                    "merge_lora",
                                                     "target_modules",
                                                     "mcore_model",
                                                     "load",
@@ -121,23 +128,80 @@ class MegatronLine {
     add("optim", optimizer == "adam" ? "adamw_torch" : "sgd");
   }
 
-  // Megatron's selective recomputation is the default behavior of attention here.
+  bool is_on(const std::string& name) const { return handled_.contains(name) && !handled_.at(name).is_off(); }
+
+  // Megatron's selective recomputation of attention is the default behavior of attention here.
   void set_recomputation() {
+    if (has("gradient_checkpointing")) return;
     const auto granularity = handled_.contains("recompute_granularity") ? handled_["recompute_granularity"].value() : "selective";
-    const bool uniform = !handled_.contains("recompute_method") || handled_["recompute_method"].value() == "uniform";
-    const bool single = !handled_.contains("recompute_num_layers") || handled_["recompute_num_layers"].value() == "1";
-    if (granularity == "full" && (!uniform || !single))
-      throw UserError(ExitCode::usage, "--recompute_granularity full with portions of several blocks",
-                      "use --recompute_method uniform --recompute_num_layers 1: each block is recomputed separately");
-    if (!has("gradient_checkpointing")) add("gradient_checkpointing", granularity == "full" ? "true" : "false");
+    const bool full = granularity == "full";
+    if (full) limit_recomputation();
+    const bool mlp = granularity == "selective" && recomputes_mlp();
+    add("gradient_checkpointing", full || mlp ? "true" : "false");
+    if (mlp) add("recompute_granularity", "selective"), add("recompute_modules", "mlp");
+  }
+
+  // `uniform` stores the input of every so many blocks, `block` recomputes so many blocks of each pipeline rank.
+  void limit_recomputation() {
+    const auto method = handled_.contains("recompute_method") ? handled_["recompute_method"].value() : "uniform";
+    const auto blocks = handled_.contains("recompute_num_layers") ? handled_["recompute_num_layers"].whole_number() : 1;
+    if (method == "uniform") {
+      if (blocks > 1)
+        warn_once(
+            fmt::format("--recompute_num_layers {} has no effect: every block is recomputed by itself, so that the backward "
+                        "pass holds the activations of one",
+                        blocks));
+      return;
+    }
+    if (method != "block")
+      throw UserError(ExitCode::usage, fmt::format("--recompute_method is {}", method), "expected uniform or block");
+    if (number("pipeline_parallel_size", 1) > 1)
+      throw UserError(ExitCode::usage,
+                      "--recompute_method block counts the blocks of each pipeline rank, which is not in this version",
+                      "name blocks of the model with --recompute_layers, or use --recompute_method uniform");
+    add("recompute_num_layers", std::to_string(blocks));
+  }
+
+  bool recomputes_mlp() {
+    bool mlp = is_on("moe_layer_recompute");
+    if (!handled_.contains("recompute_modules")) return mlp;
+    for (const auto& name : handled_["recompute_modules"].values) {
+      if (name != "core_attn" && name != "mlp" && name != "moe")
+        throw UserError(ExitCode::usage,
+                        fmt::format("--recompute_modules {}: only attention and MLPs are recomputed apart", name),
+                        "use core_attn, mlp or moe, or full blocks: --recompute_granularity full");
+      mlp |= name != "core_attn";
+    }
+    return mlp;
+  }
+
+  // Below 0: the full validation set.
+  void set_evaluation() {
+    if (!handled_.contains("eval_iters") || handled_["eval_iters"].value().starts_with("-")) return;
+    if (handled_["eval_iters"].value() == "0")
+      add("eval_strategy", "no");
+    else
+      add("eval_iters", std::to_string(handled_["eval_iters"].whole_number()));
+  }
+
+  // ms-swift merges adapters by default.
+  void set_merging() {
+    const bool safetensors = !handled_.contains("save_safetensors") || is_on("save_safetensors");
+    if (!safetensors) warn_once("--save_safetensors false has no effect: checkpoints are safetensors");
+    if (!uses_lora()) return;
+    add("merge_lora", (handled_.contains("merge_lora") ? is_on("merge_lora") : safetensors) ? "true" : "false");
+  }
+
+  bool uses_lora() const {
+    const auto tuner = std::ranges::find(made_, "tuner_type", &GivenOption::name);
+    return tuner != made_.end() && tuner->value() == "lora";
   }
 
   // ms-swift does not apply tensor parallelism to experts by default, and its all-linear includes experts.
   void set_experts() {
     if (!has("expert_tensor_parallel_size")) add("expert_tensor_parallel_size", "1");
     if (!has("moe_router_dtype")) add("moe_router_dtype", "fp32");
-    const auto tuner = std::ranges::find(made_, "tuner_type", &GivenOption::name);
-    if (tuner == made_.end() || tuner->value() != "lora") return;
+    if (!uses_lora()) return;
     GivenOption modules{"target_modules", {}}, parameters{"target_parameters", {}};
     const auto given = handled_.find("target_modules");
     for (const auto& name : given == handled_.end() ? std::vector<std::string>{"all-linear"} : given->second.values) {

@@ -82,7 +82,11 @@ CommandLine read_command_line(std::vector<std::string> words, const SystemAccess
   const bool megatron = is_megatron(words[0]);
   if (named) words.erase(words.begin());
   if (words.empty()) throw UserError(ExitCode::usage, "the program is there, its command is not");
-  if (megatron) words = unwrap_megatron(words, processes_of(line, world));
+  if (megatron) {
+    auto given = with_megatron_file(std::move(words), with_environment(world, line.environment));
+    line.environment.insert(line.environment.end(), given.environment.begin(), given.environment.end());
+    words = unwrap_megatron(given.words, processes_of(line, world));
+  }
   line.invocation = read_invocation(front_end, std::move(words));
   return line;
 }

@@ -2,6 +2,7 @@
 // component (its validate) and are also checked here if the options alone fill the config.
 #include "hone/cli/arguments/data.h"
 #include "hone/cli/arguments/distributed.h"
+#include "hone/cli/arguments/generation.h"
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/arguments/preference.h"
 #include "hone/cli/arguments/training.h"
@@ -45,6 +46,7 @@ class TrainingRules {
         optimizer_(options),
         distributed_(options),
         preference_(options),
+        generation_(options),
         factory_(data_.uses_factory_dialect()) {}
 
   void check() const {
@@ -118,6 +120,10 @@ class TrainingRules {
     reject(optimizer_.lorap_lr_ratio.has_value() && !lora, optimizer_.lorap_lr_ratio, "is a form of lora", set("lora"));
     reject(tuner_.lisa_activated_layers.value_or(0) > 0 && *tuner_.tuner_type != "full", tuner_.lisa_activated_layers,
            "trains full layers", set("full"));
+    const auto tuner = *tuner_.tuner_type;
+    const bool has_adapter = tuner != "full" && tuner != "freeze" && tuner != "llamapro";
+    reject(generation_.merge_lora.is_set() && *generation_.merge_lora && !has_adapter, generation_.merge_lora, tuner_.tuner_type,
+           "checkpoints are full models already; there is no adapter to merge", "leave it out");
     if (model_.adapters.has_value()) tuner::validate(tuner_choice(tuner_.options()));
   }
 
@@ -159,7 +165,7 @@ class TrainingRules {
     reject(is_zero3() && factory_ && *training_.predict_with_generate, training_.predict_with_generate, distributed_.deepspeed,
            "generation needs unsharded weights; predict in a separate run");
     check_one_sharding(distributed_.options());
-    reject(*data_.packing && is_rlhf() && !stage_is({"grpo", "dpo", "kto", "gkd"}), data_.packing, preference_.rlhf_type,
+    reject(*data_.packing && is_rlhf() && !stage_is({"grpo", "dpo", "kto", "gkd", "rm"}), data_.packing, preference_.rlhf_type,
            "rows of this method cannot be packed", kUnpacked);
     reject(*data_.packing && factory_ && stage_is({"rm", "dpo", "kto"}), data_.packing, training_.stage,
            "rows of this method cannot be packed", kUnpacked);
@@ -173,6 +179,7 @@ class TrainingRules {
   OptimizerArguments optimizer_;
   DistributedArguments distributed_;
   PreferenceArguments preference_;
+  GenerationArguments generation_;
   bool factory_;
 };
 

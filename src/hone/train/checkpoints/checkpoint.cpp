@@ -210,6 +210,8 @@ fs::path CheckpointWriter::commit() {
 
 std::string checkpoint_name(int64_t step) { return fmt::format("checkpoint-{}", step); }
 
+fs::path merged_checkpoint(const fs::path& checkpoint) { return checkpoint.string() + "-merged"; }
+
 Result<Manifest> read_manifest(const fs::path& folder) {
   std::error_code unreadable;  // a folder without access contains nothing for us
   auto has = [&](const char* name) { return fs::exists(folder / name, unreadable); };
@@ -278,6 +280,7 @@ void retain_checkpoints(const fs::path& run_folder, std::string_view run_id, int
       fs::rename(own.back(), doomed);
       fault("checkpoint.during_retention");
       fs::remove_all(doomed);
+      fs::remove_all(merged_checkpoint(own.back()));
     } catch (const std::system_error& cause) {
       log::warning("cannot remove the old {}: {}; it is tried again after the next save", own.back().string(),
                    cause.code().message());

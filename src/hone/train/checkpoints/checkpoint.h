@@ -60,7 +60,8 @@ class CheckpointWriter {
   bool overwrites_, committed_ = false;
 };
 
-std::string checkpoint_name(int64_t step);  // "checkpoint-12"
+std::string checkpoint_name(int64_t step);               // "checkpoint-12"
+fs::path merged_checkpoint(const fs::path& checkpoint);  // "checkpoint-12-merged": the model with the adapter merged into it
 // Reads the manifest and compares sizes and checksums of all files: an Error names the file and what is wrong with it.
 Result<Manifest> verify_checkpoint(const fs::path& folder);
 // The manifest alone, without verifying files. An Error describes the problem.

@@ -18,17 +18,19 @@ double rounded(double value, double parts) { return std::round(value * parts) / 
 }  // namespace
 
 Json evaluate(model::CausalLM& model, Loss& method, data::Loader& loader, at::Device device, ParallelStrategy& group,
-              const std::string& prefix, const parallel::SequenceParallel* sequence, std::vector<Tensor>* kept_rows) {
+              const std::string& prefix, const parallel::SequenceParallel* sequence, std::vector<Tensor>* kept_rows,
+              int64_t max_batches) {
   EvaluationMode mode(model);
   auto began = std::chrono::steady_clock::now();
   // Stored as named sums and counts, so that processes whose batches have different channels can be added.
   SumsByName sums;
-  ProgressBar bar("Val", loader.batches_per_epoch());
+  const int64_t batches_here = loader.batches_per_epoch();
+  ProgressBar bar("Val", max_batches > 0 ? std::min(max_batches, batches_here) : batches_here);
   std::vector<Tensor> kept;
-  bool dealt = loader.batches_per_epoch() > 0;
+  bool dealt = batches_here > 0;
   data::Batch batch;
   for (int64_t pass = 1;; ++pass) {
-    bool counts = dealt && loader.epoch() < 1;
+    bool counts = dealt && loader.epoch() < 1 && (max_batches == 0 || pass <= max_batches);
     if (group.sum(counts ? 1 : 0) == 0) break;
     // A finished process repeats its last batch uncounted: a distributed model needs all processes in every pass.
     if (counts || !batch.tokens_t.defined()) batch = loader.next();

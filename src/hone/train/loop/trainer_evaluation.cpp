@@ -35,7 +35,8 @@ Json Trainer::measure(RunLog& log) {
   Json all = Json::object();
   for (const auto& [prefix, make_loader] : deps_.evaluations) {
     auto loader = make_loader();
-    Json metrics = evaluate(deps_.model, deps_.loss, *loader, device_, deps_.strategy, prefix, deps_.sequence);
+    Json metrics = evaluate(deps_.model, deps_.loss, *loader, device_, deps_.strategy, prefix, deps_.sequence,
+                            /*kept_rows=*/nullptr, config_.eval_iters * config_.gradient_accumulation_steps);
     if (config_.eval_loss_only)
       for (const char* key : {"_token_acc", "_seq_acc"}) metrics.erase(prefix + key);
     if (deps_.predict && &prefix == &deps_.evaluations.back().prefix) {

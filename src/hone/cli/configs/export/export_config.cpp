@@ -212,6 +212,11 @@ int run_export(const Options& options, bool merge_lora) {
     if (pushes_export(options)) push_folder(options, written);
     return 0;
   }
+  if (*args.to_peft_format) {
+    auto written = export_adapter(job);
+    if (pushes_export(options)) push_folder(options, written);
+    return 0;
+  }
   bool pushes = pushes_export(options), nothing_to_write = job.output_dir.empty() && (job.adapters.empty() || !merge_lora);
   if (pushes) hub::require_upload(hub::config().site);
   if (pushes && nothing_to_write) {  // pushes the folder as it is: an adapter or a model

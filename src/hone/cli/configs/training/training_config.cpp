@@ -6,6 +6,7 @@
 #include "hone/base/log.h"
 #include "hone/cli/arguments/data.h"
 #include "hone/cli/arguments/distributed.h"
+#include "hone/cli/arguments/generation.h"
 #include "hone/cli/arguments/hub.h"
 #include "hone/cli/arguments/model.h"
 #include "hone/cli/arguments/output.h"
@@ -95,10 +96,13 @@ void read_moments(const Options& options, TrainerConfig& config) {
   if (output_args.save_total_limit.has_value()) config.save_total_limit = *output_args.save_total_limit;
   config.save_only_model = *output_args.save_only_model;
   config.async_save = *training_args.async_save;
+  const GenerationArguments generation_args(options);
+  config.merge_lora = generation_args.merge_lora.exists() && *generation_args.merge_lora;
   config.eval = every(*training_args.eval_strategy);
   config.eval_steps = *training_args.eval_steps;
   config.eval_on_start = *training_args.eval_on_start;
   config.eval_delay = *training_args.eval_delay;
+  if (training_args.eval_iters.exists()) config.eval_iters = training_args.eval_iters.value_or(0);
   config.eval_loss_only = *training_args.prediction_loss_only;
   if (training_args.torch_empty_cache_steps.has_value()) config.empty_cache_steps = *training_args.torch_empty_cache_steps;
   config.metric_for_best_model = *training_args.metric_for_best_model;
