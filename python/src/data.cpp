@@ -16,11 +16,6 @@ namespace hone::python {
 namespace {
 
 using Tokens = std::vector<text::TokenId>;
-// Images, videos and sounds of a row, in the places of its tokens. They are read when its batch is made.
-struct Media {
-  std::vector<data::Picture> pictures;
-  std::vector<data::Sound> sounds;
-};
 using Encoded = std::tuple<Tokens, Tokens, std::vector<float>, std::optional<Media>>;  // ids, labels, weights
 
 struct Dataset {
@@ -86,21 +81,6 @@ Encoded encoded(const data::Sample& sample) {
   std::optional<Media> media;
   if (!sample.pictures.empty() || !sample.sounds.empty()) media = Media{sample.pictures, sample.sounds};
   return {sample.ids, sample.labels, sample.loss_scale, std::move(media)};
-}
-
-// A program may have changed the ids since they were encoded.
-void check_placeholders(const Media& media, const Tokens& ids) {
-  auto check = [&](const auto& medium, int64_t tokens, text::TokenId placeholder) {
-    for (int64_t i = 0; i < tokens; ++i)
-      if (const auto place = medium.place(i); place >= ids.size() || ids[place] != placeholder)
-        throw UserError(ExitCode::bad_data, fmt::format("input_ids have no placeholders for {}", medium.source),
-                        "pass the ids and the media that one call of Template.encode() returned");
-  };
-  for (const auto& picture : media.pictures) {
-    check(picture, picture.plan.tokens, picture.placeholder());
-    for (const auto& crop : picture.crops) check(crop, crop.plan.tokens, crop.placeholder());
-  }
-  for (const auto& sound : media.sounds) check(sound, sound.tokens, sound.config->pad);
 }
 
 data::Truncation truncation_called(const std::string& name) {
@@ -174,6 +154,20 @@ std::unique_ptr<DataLoader> make_loader(const Dataset& dataset, int64_t batch_si
 
 }  // namespace
 
+void check_placeholders(const Media& media, const Tokens& ids) {
+  auto check = [&](const auto& medium, int64_t tokens, text::TokenId placeholder) {
+    for (int64_t i = 0; i < tokens; ++i)
+      if (const auto place = medium.place(i); place >= ids.size() || ids[place] != placeholder)
+        throw UserError(ExitCode::bad_data, fmt::format("input_ids have no placeholders for {}", medium.source),
+                        "pass the ids and the media that one call of a template returned");
+  };
+  for (const auto& picture : media.pictures) {
+    check(picture, picture.plan.tokens, picture.placeholder());
+    for (const auto& crop : picture.crops) check(crop, crop.plan.tokens, crop.placeholder());
+  }
+  for (const auto& sound : media.sounds) check(sound, sound.tokens, sound.config->pad);
+}
+
 void bind_data(nb::module_& m) {
   nb::class_<Template>(m, "Template")
       .def_static(
@@ -209,6 +203,16 @@ void bind_data(nb::module_& m) {
           "prompt",
           [](const Template& self, const std::string& row) {
             return self.encoder->encode_prompt(one_row(row, true)).or_throw(ExitCode::bad_data, "row");
+          },
+          nb::arg("row"))
+      .def(
+          "encode_prompt",
+          [](const Template& self, const std::string& row) {
+            data::Sample sample;
+            sample.ids = self.encoder->encode_prompt(one_row(row, true), &sample.pictures, &sample.sounds)
+                             .or_throw(ExitCode::bad_data, "row");
+            sample.labels.assign(sample.ids.size(), data::kIgnore);
+            return encoded(sample);
           },
           nb::arg("row"));
 

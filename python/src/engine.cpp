@@ -4,7 +4,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "hone/data/batches/image_batch.h"
 #include "hone/engine/engine.h"
+#include "hone/engine/prompt_images.h"
 #include "hone/train/evaluation/evaluation_mode.h"
 #include "objects.h"
 
@@ -68,7 +70,20 @@ const char* word_of(engine::FinishReason reason) {
   return "";
 }
 
-uint64_t add_request(Engine& self, std::vector<text::TokenId> prompt, const std::string& settings, const std::string& adapter) {
+// Of a prompt's media, which are decoded here, once for all its answers.
+struct PromptImages {
+  std::shared_ptr<const engine::PromptImages> images;
+};
+PromptImages prompt_images(const std::vector<text::TokenId>& prompt, const Media& media) {
+  check_placeholders(media, prompt);
+  auto batch = data::prompt_batch(prompt, media.pictures, media.sounds).or_throw(ExitCode::bad_data, "prompt");
+  return {engine::PromptImages::make({batch.images.patches_pr, std::move(batch.images.grids), batch.images.rows_n},
+                                     batch.positions_t,
+                                     {batch.audio.frames_fm, std::move(batch.audio.lengths), batch.audio.rows_n})};
+}
+
+uint64_t add_request(Engine& self, std::vector<text::TokenId> prompt, const std::string& settings, const std::string& adapter,
+                     const PromptImages* images) {
   return with_model(self.model, [&] {
     if (self.version != self.model.version) {
       self.runner.update_weights(self.model.version);
@@ -76,6 +91,7 @@ uint64_t add_request(Engine& self, std::vector<text::TokenId> prompt, const std:
     }
     engine::Request request{.prompt = std::move(prompt), .adapter = adapter};
     request.sampling = sampling_of(Json::parse(settings));
+    if (images) request.images = images->images;
     return self.runner.add(std::move(request));
   });
 }
@@ -113,10 +129,18 @@ void bind_engine(nb::module_& m) {
       .def_prop_ro("prompt_logprobs", prompt_logprobs)
       .def_prop_ro("finish", [](const engine::RequestOutput& self) { return std::string(word_of(self.finish)); });
 
+  nb::class_<PromptImages>(m, "PromptImages")
+      .def_static(
+          "make",
+          [](const std::vector<text::TokenId>& prompt, const Media& media) {
+            return without_gil([&] { return prompt_images(prompt, media); });
+          },
+          nb::arg("prompt"), nb::arg("media"));
+
   nb::class_<Engine>(m, "Engine")
       .def_static("make", make_engine, nb::arg("model"), nb::arg("max_model_len"), nb::arg("max_num_seqs"),
                   nb::arg("kv_cache_tokens"), nb::rv_policy::take_ownership, nb::keep_alive<0, 1>())
-      .def("add", add_request, nb::arg("prompt"), nb::arg("settings"), nb::arg("adapter"))
+      .def("add", add_request, nb::arg("prompt"), nb::arg("settings"), nb::arg("adapter"), nb::arg("images").none() = nb::none())
       .def(
           "cancel", [](Engine& self, uint64_t id) { with_model(self.model, [&] { self.runner.cancel(id); }); }, nb::arg("id"))
       .def("step",

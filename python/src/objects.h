@@ -30,6 +30,12 @@ struct Template {
   std::shared_ptr<const text::Tokenizer> tokenizer;
 };
 
+// Images, videos and sounds of a row, in the places of its tokens. They are read when its batch is made.
+struct Media {
+  std::vector<data::Picture> pictures;
+  std::vector<data::Sound> sounds;
+};
+
 // The processes that train together, and how they share the work out.
 struct Processes {
   train::ParallelConfig config;
@@ -57,6 +63,9 @@ auto with_model(Model& model, const Work& work) {
 
 // Throws UserError(bad_data) for ids beyond the model's vocabulary: rows of a Python program may hold any number.
 void check_tokens(const Model& model, const data::Batch& batch);
+
+// Throws UserError(bad_data) if the ids lack the places of the media: a program may have changed them since they were encoded.
+void check_placeholders(const Media& media, const std::vector<text::TokenId>& ids);
 
 // Each in a file of its own.
 void bind_errors(nb::module_& m);

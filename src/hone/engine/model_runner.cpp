@@ -7,6 +7,7 @@
 #include "hone/base/fault_injection.h"
 #include "hone/ops/linear/matmul.h"
 #include "hone/ops/sample_tokens.h"
+#include "hone/tuner/multi_adapter.h"
 
 namespace hone::engine {
 namespace {
@@ -101,20 +102,22 @@ void ModelRunner::add_images(const Sequence& sequence, model::PagedChunk& chunk)
   const auto& rows = images->rows_n;
   auto here = at::logical_and(rows >= begin, rows < end).nonzero().squeeze(1);
   if (here.numel() == 0) return;
-  const auto& features = image_features(images);
+  const auto& features = image_features(images, sequence.request.adapter);
   const auto chosen = here.to(model_.device());
   chunk.encoder = {rows.index_select(0, here) - begin, features.embeddings_nh.index_select(0, chosen), {}};
   chunk.sees_ahead = model_.config().vision && model_.config().vision->sees_ahead;
   for (const auto& addition : features.deepstack) chunk.encoder.deepstack.push_back(addition.index_select(0, chosen));
 }
 
-const model::EncoderEmbeddings& ModelRunner::image_features(const std::shared_ptr<const PromptImages>& images) {
-  std::erase_if(encoded_images_, [](const auto& entry) { return entry.first.expired(); });
-  for (const auto& [owner, features] : encoded_images_)
-    if (owner.lock() == images) return features;
+const model::EncoderEmbeddings& ModelRunner::image_features(const std::shared_ptr<const PromptImages>& images,
+                                                            const std::string& adapter) {
+  std::erase_if(encoded_images_, [](const auto& entry) { return entry.owner.expired(); });
+  for (const auto& entry : encoded_images_)
+    if (entry.owner.lock() == images && entry.adapter == adapter) return entry.features;
   at::NoGradGuard no_grad;
-  encoded_images_.emplace_back(images, model_.encode_media(images->images, images->audio));
-  return encoded_images_.back().second;
+  const tuner::ActiveAdapter active(model_, adapter);
+  encoded_images_.push_back({images, adapter, model_.encode_media(images->images, images->audio)});
+  return encoded_images_.back().features;
 }
 
 // CPU GEMM results depend on the number of rows above kBatchInvariantRows.

@@ -60,7 +60,7 @@ class ModelRunner {
   std::vector<Chunks> split_batch_invariant(const StepBatch& batch) const;
   model::PagedInput prepare_inputs(Chunks slices, const model::PagedKvCache& cache);
   void add_images(const Sequence& sequence, model::PagedChunk& chunk);
-  const model::EncoderEmbeddings& image_features(const std::shared_ptr<const PromptImages>& images);
+  const model::EncoderEmbeddings& image_features(const std::shared_ptr<const PromptImages>& images, const std::string& adapter);
   StepLogits run_forward(Chunks slices, model::PagedKvCache& cache);
   // Hidden states of a step's rows: of all of them, or of those that its chunks read, in order.
   struct StepStates {
@@ -75,8 +75,13 @@ class ModelRunner {
 
   model::CausalLM& model_;
   DecodeGraphs graphs_;
-  // Tower outputs of media in prompts that are not prefilled yet.
-  std::vector<std::pair<std::weak_ptr<const PromptImages>, model::EncoderEmbeddings>> encoded_images_;
+  // Tower outputs of media in prompts that are not prefilled yet, with the adapter that computed them.
+  struct EncodedImages {
+    std::weak_ptr<const PromptImages> owner;
+    std::string adapter;
+    model::EncoderEmbeddings features;
+  };
+  std::vector<EncodedImages> encoded_images_;
 };
 
 }  // namespace hone::engine

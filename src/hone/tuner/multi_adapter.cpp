@@ -1,6 +1,7 @@
 #include "hone/tuner/multi_adapter.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "hone/tuner/lora_init.h"
 
@@ -11,6 +12,14 @@ template <class Visit>
 void for_each_adapter_list(model::CausalLM& model, Visit visit) {
   visit(model.head().adapters);  // a tied head has no slot of its own
   for (auto& slot : model.tree().slots()) visit(*slot.adapters);
+}
+
+void switch_adapter(model::CausalLM& model, const std::string& name, bool active) {
+  if (name.empty()) return;
+  for_each_adapter_list(model, [&](auto& adapters) {
+    for (auto& adapter : adapters)
+      if (adapter.adapter == name) adapter.active = active;
+  });
 }
 
 }  // namespace
@@ -28,11 +37,10 @@ std::string multi_adapter_conflict(const fs::path& folder) {
   return "";
 }
 
-void set_inactive(model::CausalLM& model, const std::string& name) {
-  for_each_adapter_list(model, [&](auto& adapters) {
-    for (auto& adapter : adapters)
-      if (adapter.adapter == name) adapter.active = false;
-  });
+void set_inactive(model::CausalLM& model, const std::string& name) { switch_adapter(model, name, false); }
+
+ActiveAdapter::ActiveAdapter(model::CausalLM& model, std::string name) : model_(model), name_(std::move(name)) {
+  switch_adapter(model_, name_, true);
 }
 
 void delete_adapter(model::CausalLM& model, const std::string& name) {
