@@ -77,6 +77,12 @@ def test_modules_are_named_as_the_front_end_does(factory, hone, unread, rows, tm
     assert planned.returncode == 2 and "no module ends in" in planned.stderr, planned.stderr
 
 
+def test_a_folder_that_cannot_be_made_is_named(hone, tmp_path):
+    (tmp_path / "file").write_text("")
+    done = hone("infer", "--model", NANO, "--val_dataset", ROOT / "data/demo.jsonl", "--result_path", tmp_path / "file/answers.jsonl")
+    assert done.returncode != 0 and done.stderr.startswith(f"error: {tmp_path}/file: Not a directory") and "hint: " in done.stderr, done.stderr
+
+
 def test_a_checkpoint_that_is_not_there_names_the_newest(hone, rows, tmp_path):
     run = ["sft", "--model", NANO, "--dataset", rows, "--max_steps", "1", "--output_dir", tmp_path / "out", "--add_version", "false"]
     assert hone(*run).returncode == 0

@@ -41,6 +41,8 @@ constexpr ForeignCommand kForeignCommands[] = {
 
 constexpr std::string_view kFourBits = "--quant_method bnb --quant_bits 4", kEightBits = "--quant_method bnb --quant_bits 8";
 
+constexpr std::string_view kProcesses = "the environment variable NPROC_PER_NODE";
+
 constexpr ForeignWord kForeignOptions[] = {
     {"m", "--model"},
     {"d", "--dataset"},
@@ -64,6 +66,26 @@ constexpr ForeignWord kForeignOptions[] = {
     {"sequence_len", "--max_length"},
     {"context_length", "--max_model_len"},
     {"ctx_size", "--max_model_len"},
+    {"seq_length", "--max_length"},
+    {"bs", "--per_device_train_batch_size"},
+    {"grad_accum", "--gradient_accumulation_steps"},
+    {"rank", "--lora_rank"},
+    {"alpha", "--lora_alpha"},
+    {"use_lora", "--tuner_type lora"},
+    {"bits", "--quant_bits"},
+    {"precision", "--torch_dtype"},
+    {"attn", "--attn_impl"},
+    {"train_dataset", "--dataset"},
+    {"template_name", "--template"},
+    {"num_workers", "--dataloader_num_workers"},
+    {"log_steps", "--logging_steps"},
+    {"wandb", "--report_to wandb"},
+    {"tp", "--tensor_parallel_size"},
+    {"zero", "--deepspeed zero2"},
+    {"zero_stage", "--deepspeed zero2"},
+    {"gpus", kProcesses},
+    {"num_gpus", kProcesses},
+    {"nproc_per_node", kProcesses},
 };
 
 struct ForeignValue {

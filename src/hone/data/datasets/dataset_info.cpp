@@ -127,6 +127,9 @@ Result<FactoryEntry> parse_factory_entry(const std::string& name, const Json& ob
 FactoryEntry factory_entry(const Json& info, const std::string& name, const std::string& where) {
   auto found = info.find(name);
   if (found != info.end()) return parse_factory_entry(name, *found).or_throw(ExitCode::bad_data, where);
+  if (!std::filesystem::exists(where))
+    throw UserError(ExitCode::usage, fmt::format("dataset \"{}\" is not a file, and there is no {}", name, where),
+                    "check `dataset_dir`, or give a path");
   std::string nearest;
   for (const auto& entry : info.items())
     if (nearest.empty() || edit_distance(entry.key(), name) < edit_distance(nearest, name)) nearest = entry.key();
