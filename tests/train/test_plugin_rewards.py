@@ -12,6 +12,8 @@ from swift.llm import PtEngine, RequestConfig
 from swift.plugin import ORM, AsyncORM, orms
 from swift.plugin.multi_turn import MultiTurnScheduler, multi_turns
 from swift.rewards import ORM as NewORM, orms as new_orms
+from swift.llm.infer.protocol import ChatCompletionResponse, ChatCompletionResponseChoice, ChatMessage
+from swift.plugin.prm import PRM, prms
 from swift.utils import get_logger
 
 assert orms is new_orms and ORM is NewORM
@@ -61,6 +63,18 @@ def broken(completions, **kwargs):
     return [1.0] * len(completions)
 
 
+class StepReward(PRM):  # as ms-swift's sampling calls it
+    def __call__(self, infer_requests, ground_truths, **kwargs):
+        return [[1.0, len(request.messages[-1]['content']) / 4] if truth else 0.5 for request, truth in zip(infer_requests, ground_truths)]
+
+
+class ChatReward:  # its first generation
+    def infer(self, infer_requests, request_config=None):
+        return [ChatCompletionResponse(choices=[ChatCompletionResponseChoice(message=ChatMessage(role='assistant', content=str(len(request['messages']))))]) for request in infer_requests]
+
+
+prms['steps'] = StepReward
+prms['chat'] = ChatReward
 orms['length'] = LengthReward
 orms['later'] = LaterReward
 orms['old'] = OldReward
@@ -85,9 +99,9 @@ def ask(hone, tmp_path, plugin, names, completions, timeout=20, **more):
 
 
 def test_classes_coroutines_and_functions_give_rewards(hone, tmp_path, plugin):
-    done, found = ask(hone, tmp_path, plugin, ["length", "later", "old", "plain", "format"], ["four", "skip it", "数"])
+    done, found = ask(hone, tmp_path, plugin, ["length", "later", "old", "plain", "format", "steps", "chat"], ["four", "skip it", "数"])
     assert done.returncode == 0, done.stderr
-    assert found == {"LengthReward": [4.0, 8.0, 3.0], "LaterReward": [0.25, None, 0.25], "OldReward": [4.0] * 3, "plain": [0.5] * 3, "Format": [0.0] * 3}
+    assert found == {"LengthReward": [4.0, 8.0, 3.0], "LaterReward": [0.25, None, 0.25], "OldReward": [4.0] * 3, "plain": [0.5] * 3, "Format": [0.0] * 3, "StepReward": [0.5, 1.0, 0.25], "ChatReward": [1.0] * 3}
     assert "garbage on the screen" in done.stderr and "gives no reward (NaN or None) for 1 of 3" in done.stderr
 
 

@@ -72,8 +72,10 @@ std::vector<Trajectory> RolloutWorker::observe(const std::vector<data::Batch>& b
     return policy_logps(model, batch.to(model.device()), ppo.loss.temperature, deps_.sequence).to(at::kCPU);
   };
   // Passes may have other numbers of completions than batches, which are concatenated in the same order.
-  const auto passes = ppo.forward_batch > 0 ? collated(draw, ppo.forward_batch) : batches;
-  const bool records = first_trained && ppo.forward_batch <= 0 && can_record_passes();
+  const auto trained_at_once = static_cast<int64_t>(draw.own.size() / batches.size());
+  const bool regroups = ppo.forward_batch > 0 && ppo.forward_batch != trained_at_once;
+  const auto passes = regroups ? collated(draw, ppo.forward_batch) : batches;
+  const bool records = first_trained && !regroups && can_record_passes();
   TensorList old_logps, values, ref_logps;
   for (size_t p = 0; p < passes.size(); ++p) {
     const auto& pass = passes[p];

@@ -37,7 +37,15 @@ class PRM:
         raise NotImplementedError
 
 
+class InferRequest(dict):  # plugins read it by attribute or as a dictionary
+    def __getattr__(self, name):
+        if name not in self:
+            raise AttributeError(name)
+        return self[name]
+
+
 KNOWN = {"ORM": ORM, "AsyncORM": AsyncORM, "PRM": PRM, "get_logger": lambda *a, **k: logging.getLogger("swift"), **TURN_NAMES,
+         "InferRequest": InferRequest, "ChatCompletionResponse": Record,
          **{name: {} for name in ("orms", "prms", "rm_plugins", "loss_map", "metric_mapping", "agent_templates", "context_managers")}}
 
 
@@ -93,9 +101,9 @@ def load(paths):
 
 
 def make(name, arguments):
-    table = KNOWN["orms"]
+    table = {**KNOWN["prms"], **KNOWN["orms"]}
     if name not in table:
-        raise LookupError(f"no plugin registers orms[{name!r}]; there are {sorted(table)}")
+        raise LookupError(f"no plugin registers orms[{name!r}] or prms[{name!r}]; there are {sorted(table)}")
     entry = table[name]
     if not inspect.isclass(entry):
         return entry
@@ -106,8 +114,30 @@ def make(name, arguments):
     return entry(**given)
 
 
+def read_score(score):  # a process reward has one for each step
+    if hasattr(score, "choices"):
+        score = score.choices[0].message.content
+    if isinstance(score, str) and "[" in score:
+        score = json.loads(score)
+    return min(score) if isinstance(score, (list, tuple)) else score
+
+
+def ask(function, keywords):
+    """A plugin of ms-swift's sampling reads requests; others read completions and columns."""
+    for asked in (function, getattr(function, "infer", None)):
+        names = inspect.signature(asked).parameters if asked else {}
+        if "infer_requests" in names:
+            break
+    else:
+        return function(**keywords)
+    given = {"request_config": None, "ground_truths": keywords.get("solution", [None] * len(keywords["messages"]))}
+    requested = [InferRequest(messages=messages) for messages in keywords["messages"]]
+    scores = asked(infer_requests=requested, **{name: value for name, value in given.items() if name in names})
+    return [read_score(score) for score in scores] if isinstance(scores, (list, tuple)) else scores
+
+
 def called(function, keywords):
-    scores = function(**keywords)
+    scores = ask(function, keywords)
     if inspect.isawaitable(scores):
         scores = asyncio.run(resolved(scores))
     if isinstance(scores, (str, bytes, dict)) or not hasattr(scores, "__iter__"):
