@@ -1,4 +1,4 @@
-"""Source files that comments, READMEs and docs name exist, and so do the names in the code of docs/architecture.md."""
+"""Source files that comments, READMEs and docs name exist, and docs/architecture.md speaks of what its links hold."""
 import re
 import subprocess
 from pathlib import Path
@@ -36,11 +36,22 @@ def test_named_source_files_exist():
     assert not wrong, "\n".join(wrong)
 
 
-def test_names_of_the_architecture_page_are_in_the_tree():
-    """Types, functions and variables between backquotes."""
-    page = (ROOT / "docs/architecture.md").read_text()
-    page = re.sub(r"```.*?```", "", page, flags=re.S)
-    names = {part for code in re.findall(r"`([^`]+)`", page) for part in re.findall(r"[A-Za-z_]\w*", code)}
-    sources = "\n".join((ROOT / path).read_text(errors="replace") for path in TRACKED if path.parts[0] in {"src", "python"} and path.suffix in {".h", ".cpp", ".py"})
-    known = set(re.findall(r"[A-Za-z_]\w*", sources))
-    assert len(names) > 15 and names <= known, names - known
+def linked_text(paragraph):
+    """The files that a paragraph of a page in docs links to; of a folder, all of its files, of its README, those beside it."""
+    for link in re.findall(r"\]\(([^)#]+)\)", paragraph):
+        target = ROOT / "docs" / link
+        files = target.parent.glob("*.*") if target.name == "README.md" else [target] if target.is_file() else target.rglob("*.*")
+        for file in files:
+            if file.is_file():
+                yield file.read_text(errors="replace")
+
+
+def test_names_of_the_architecture_page_are_in_the_files_it_links_to():
+    """Types, functions and variables between backquotes, paragraph by paragraph."""
+    wrong, count = [], 0
+    for paragraph in (ROOT / "docs/architecture.md").read_text().split("\n\n"):
+        names = {name for code in re.findall(r"`([^`]+)`", paragraph) for name in re.findall(r"[A-Za-z_]\w+", code)}
+        count += len(names)
+        known = set(re.findall(r"[A-Za-z_]\w+", "\n".join(linked_text(paragraph)))) if names else set()
+        wrong += sorted(names - known)
+    assert count > 15 and not wrong, wrong
