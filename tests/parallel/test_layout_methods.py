@@ -13,14 +13,15 @@ TENSOR, STAGES, CONTEXT, EXPERT, CUT = "tensor_parallel_size", "pipeline_paralle
 def rows(tmp_path_factory):
     """Pairs of answers, single answers with a verdict, and prompts."""
     folder, rng = tmp_path_factory.mktemp("rows"), random.Random(5)
-    files = {name: (folder / f"{name}.jsonl").open("w") for name in ("pairs", "verdicts", "answers", "prompts")}
+    files = {name: (folder / f"{name}.jsonl").open("w") for name in ("pairs", "verdicts", "answers", "solved", "prompts")}
     for i in range(GLOBAL_BATCH * STEPS):
         question = {"role": "user", "content": sentence(rng, rng.randint(2, 6))}
         talk = [question, {"role": "assistant", "content": sentence(rng, rng.randint(3, 9))}]
         files["pairs"].write(json.dumps({"messages": talk, "rejected_response": sentence(rng, rng.randint(3, 9))}) + "\n")
         files["verdicts"].write(json.dumps({"messages": talk, "label": i % 3 > 0}) + "\n")
         files["answers"].write(json.dumps({"messages": talk}) + "\n")
-        files["prompts"].write(json.dumps({"messages": [question]}) + "\n")
+        files["solved"].write(json.dumps({"messages": talk, "solution": "7"}) + "\n")
+        files["prompts"].write(json.dumps({"messages": [question], "solution": "7"}) + "\n")
     for file in files.values():
         file.close()
     return {name: folder / f"{name}.jsonl" for name in files}
@@ -47,6 +48,7 @@ GRPO = dict(rlhf_type="grpo", reward_funcs="soft_overlong", soft_max_length=12, 
             log_completions="true")
 PPO = dict(rlhf_type="ppo", reward_funcs="soft_overlong", soft_max_length=12, soft_cache_length=6, max_completion_length=10, num_ppo_epochs=2, temperature=1, log_completions="true")
 GREEDY = dict(top_k=1)
+TURNS = dict(multi_turn_scheduler="math_tip_trick", max_turns=2)  # no answer of an untrained model is right: each is doubted once
 WHOLE = dict(tuner_type="full")  # a reference is a second model, in parts as the first
 LAYOUTS = {  # processes, model, layout, rows, options
     "dpo, full, tp 2, balanced": (2, experts, {TENSOR: 2}, "pairs", {**DPO, **WHOLE, "router_aux_loss_coef": 0.01}),
@@ -59,6 +61,9 @@ LAYOUTS = {  # processes, model, layout, rows, options
     "grpo, full, one key head, biases, tp 2, sequence parallel": (2, one_key_head_and_biases, {TENSOR: 2, "sequence_parallel": "true"}, "prompts",
                                                                   {**GRPO, **WHOLE, "sync_ref_model": "true", "ref_model_sync_steps": 1}),
     "grpo, lora on experts, tp 2, ep 2": (2, experts, {TENSOR: 2, EXPERT: 2, CUT: 1}, "prompts", {**GRPO, **ON_EXPERTS}),
+    "grpo of two turns, lora, tp 2, sequence parallel": (2, dense, {TENSOR: 2, "sequence_parallel": "true"}, "prompts", {**GRPO, **ADAPTED, **TURNS}),
+    "gkd of two turns, lora, two stages, sequences over two ranks": (4, dense, {STAGES: 2, CONTEXT: 2}, "solved", {**GKD, **TURNS, "lmbda": 1, **ADAPTED, **IN_PARTS}),
+    "ppo, lora on experts, value model, tp 2, ep 2": (2, experts, {TENSOR: 2, EXPERT: 2, CUT: 1}, "prompts", {**PPO, **ON_EXPERTS, "value_model": critic}),
     "ppo, lora, value model, tp 2, sequence parallel": (2, dense, {TENSOR: 2, "sequence_parallel": "true"}, "prompts", {**PPO, **ADAPTED, "value_model": critic}),
     "ppo, full, value head, tp 2": (2, dense, {TENSOR: 2}, "prompts", {**PPO, **WHOLE, "value_model": "policy"}),
     "dpo, full, two stages": (2, dense, {STAGES: 2}, "pairs", {**DPO, **WHOLE, **IN_PARTS}),
@@ -115,6 +120,37 @@ def test_methods_train_as_in_one_process(train, models, rows, tmp_path, case, fi
     remembered, expected = (json.loads((each.folder / f"checkpoint-{STEPS}" / "hone_state.json").read_text())["train"]["method"] for each in (run, one))
     assert remembered == (expected and pytest.approx(expected, rel=1e-4)), "what a loss remembers is that of the stage which computes it"
     figure(f"{case}: gradients within {worst_gradient(run, one, STEPS)[0]:.0e}")
+
+
+MOODY = """
+import os
+from swift.plugin.multi_turn import MultiTurnScheduler, multi_turns
+
+
+class Moody(MultiTurnScheduler):
+    def step(self, infer_request, response_choice, current_turn):
+        with open("ASKED", "a") as file:
+            file.write("asked\\n")
+        infer_request.messages.append({"role": "user", "content": "the cat " + os.urandom(4).hex()})
+        return {"infer_request": infer_request, "rollout_infos": {}}
+
+    def check_finished(self, infer_request, response_choice, current_turn):
+        return current_turn >= 2
+
+
+multi_turns["moody"] = Moody
+"""
+
+
+def test_one_process_calls_what_answers_differently_each_time(train, models, rows, tmp_path):
+    """Two processes with the same rows play the same episodes, although no reply is given twice."""
+    (tmp_path / "moody.py").write_text(MOODY.replace("ASKED", str(tmp_path / "asked.txt")))
+    options = settings(models(dense), **{**GRPO, **ADAPTED}, external_plugins=tmp_path / "moody.py", multi_turn_scheduler="moody", max_turns=2)
+    options["max_steps"] = 1
+    run = train(tmp_path / "run", 2, verb="rlhf", dataset=rows["prompts"], per_device_train_batch_size=GLOBAL_BATCH, **{TENSOR: 2}, **options)
+    assert run.code == 0, run.err
+    assert run.log()[0]["num_turns"] == 2
+    assert len((tmp_path / "asked.txt").read_text().splitlines()) == GLOBAL_BATCH, "each completion of the first turn is answered once"
 
 
 ALIKE = {  # what a process draws or balances depends on its rows: the same processes without the layout are the measure

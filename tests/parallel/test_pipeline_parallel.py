@@ -23,7 +23,7 @@ CASES = {  # processes, model, what is trained, layout
     "two stages, tensor and sequence parallel": (4, four_tied_blocks, dict(**FULL, max_grad_norm=0.5), dict(pipeline_parallel_size=2, tensor_parallel_size=2, sequence_parallel="true", **in_parts(2, 4))),
     "two stages in two copies, packed": (4, four_tied_blocks, dict(**FULL, packing="true", max_length=61, max_grad_norm=0.5), dict(pipeline_parallel_size=2, **in_parts(1, 4))),
     "four stages and two micro-batches": (4, four_tied_blocks, ADAPTED, dict(pipeline_parallel_size=4, **in_parts(4, 2))),
-    "interleaved stages, tied": (2, four_tied_blocks, FULL, dict(pipeline_parallel_size=2, virtual_pipeline_parallel_size=2, **in_parts(2, 4))),
+    "interleaved stages, tied": (2, four_tied_blocks, FULL, dict(pipeline_parallel_size=2, pipeline_model_parallel_layout="Et|(t|)*2tL", **in_parts(2, 4))),
     "interleaved stages, tensor parallel, fewer micro-batches than stages": (4, four_blocks, EVERYWHERE, dict(pipeline_parallel_size=2, tensor_parallel_size=2, num_layers_per_virtual_pipeline_stage=1, **in_parts(8, 1))),
     "expert parallel in two stages": (4, many_experts, FULL, dict(pipeline_parallel_size=2, expert_parallel_size=2, **in_parts(2, 2))),
     "sequences over two ranks": (2, four_blocks, FULL, dict(context_parallel_size=2, **in_parts(8, 1))),

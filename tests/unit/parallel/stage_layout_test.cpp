@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "hone/base/error.h"
+#include "hone/parallel/pipeline/layout_string.h"
 
 namespace hone::parallel {
 namespace {
@@ -28,6 +29,17 @@ TEST(StageLayout, RanksMayHaveSeveralStages) {
   EXPECT_EQ(StageLayout::balanced(7, 3).str(), "blocks 0-1, 2-3, 4-6");
 }
 
+TEST(StageLayout, ReadsMegatronsString) {
+  using Sizes = std::vector<int64_t>;
+  EXPECT_EQ(parse_pipeline_layout("Et*3|(tttt|)*2tL"), (Sizes{3, 4, 4, 1}));
+  EXPECT_EQ(parse_pipeline_layout("E,t|t t,L"), (Sizes{1, 2}));
+  EXPECT_EQ(parse_pipeline_layout("EttL"), (Sizes{2}));
+  EXPECT_EQ(layout(6, {.stages = 2, .blocks_of_stages = {1, 2, 2, 1}}), "blocks 0-0, 1-2, 3-4, 5-5, of which each rank has 2");
+  for (const char* wrong : {"", "ttL", "Ett", "EtEL", "EtmL", "Et*0L", "Et*L", "E(tL", "Et)L", "E((t))L", "ExL", "Et*99999999L",
+                            "E(t*90000)*90000L", "E|", "EL*18446744073709551616"})
+    EXPECT_THROW(parse_pipeline_layout(wrong), UserError) << wrong;
+}
+
 TEST(StageLayout, SaysWhatWouldDivide) {
   auto fix = [](int64_t blocks, const PipelineRequest& request) {
     try {
@@ -45,6 +57,9 @@ TEST(StageLayout, SaysWhatWouldDivide) {
   EXPECT_NE(fix(8, {.stages = 2, .chunks = 2, .first_blocks = 3}).find("3 blocks of a pipeline rank"), std::string::npos);
   EXPECT_NE(fix(8, {.stages = 2, .blocks_per_chunk = 3}).find("must divide them"), std::string::npos);
   EXPECT_NE(fix(4, {.stages = 2, .first_blocks = 1, .count_loss = true}).find("leave one of them out"), std::string::npos);
+  EXPECT_NE(fix(4, {.stages = 2, .blocks_of_stages = {2, 1}}).find("has 3 blocks, and the model 4"), std::string::npos);
+  EXPECT_NE(fix(4, {.stages = 2, .blocks_of_stages = {2, 1, 1}}).find("has 3 stages, and there are 2"), std::string::npos);
+  EXPECT_NE(fix(4, {.stages = 2, .blocks_of_stages = {4, 0}}).find("a pipeline stage of 0 blocks"), std::string::npos);
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ struct DistributedArguments : ArgumentGroup {
   Arg<int64_t> num_layers_per_virtual_pipeline_stage{*this, "num_layers_per_virtual_pipeline_stage"};
   Arg<int64_t> decoder_first_pipeline_num_layers{*this, "decoder_first_pipeline_num_layers"};
   Arg<int64_t> decoder_last_pipeline_num_layers{*this, "decoder_last_pipeline_num_layers"};
+  Arg<std::string> pipeline_model_parallel_layout{*this, "pipeline_model_parallel_layout"};
   Arg<bool> account_for_embedding_in_pipeline_split{*this, "account_for_embedding_in_pipeline_split"};
   Arg<bool> account_for_loss_in_pipeline_split{*this, "account_for_loss_in_pipeline_split"};
   Arg<int64_t> context_parallel_size{*this, "context_parallel_size"};

@@ -109,8 +109,6 @@ constexpr MegatronOption kMegatronOptions[] = {
     {"tensor_model_parallel_size", renamed, "tensor_parallel_size"},
     {"pipeline_model_parallel_size", renamed, "pipeline_parallel_size"},
     {"expert_model_parallel_size", renamed, "expert_parallel_size"},
-    {"pipeline_model_parallel_layout", refused,
-     "give the ends with --decoder_first_pipeline_num_layers and --decoder_last_pipeline_num_layers"},
     {"virtual_pipeline_model_parallel_size", renamed, "virtual_pipeline_parallel_size"},
     {"microbatch_group_size_per_vp_stage", refused, "groups of micro-batches are as large as the pipeline has ranks"},
     {"overlap_p2p_comm", accepted, "sends and receives that cross go together"},

@@ -39,6 +39,10 @@ void add_distributed(Rows& rows) {
            "Blocks of the first pipeline stage; the others share the rest evenly.", verbs{kLayouts}},
           {"decoder_last_pipeline_num_layers", Integer(1), "",
            "Blocks of the last pipeline stage; the others share the rest evenly.", verbs{kLayouts}},
+          {"pipeline_model_parallel_layout", Text, "",
+           "Blocks of every pipeline stage, as Megatron writes them: \"Et*3|(tttt|)*2tL\"; more stages than ranks are virtual "
+           "ones.",
+           verbs{kLayouts}},
           {"account_for_embedding_in_pipeline_split", Flag, "false",
            "The embedding counts as a block of the first pipeline stage.", verbs{kLayouts}},
           {"account_for_loss_in_pipeline_split", Flag, "false", "The loss counts as a block of the last pipeline stage.",

@@ -1,6 +1,7 @@
 #include "hone/parallel/pipeline/stage_layout.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "hone/base/error.h"
 
@@ -64,7 +65,26 @@ PipelineRequest with_chunks(int64_t blocks, PipelineRequest request) {
   return request;
 }
 
+// Blocks of every stage if all of them are given.
+std::vector<int64_t> given_stages(int64_t blocks, const PipelineRequest& request) {
+  const auto& sizes = request.blocks_of_stages;
+  const auto given = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  const auto stages = static_cast<int64_t>(sizes.size()), ranks = static_cast<int64_t>(request.stages);
+  if (request.first_blocks || request.last_blocks || request.count_embedding || request.count_loss ||
+      request.blocks_per_chunk > 0)
+    refuse_stages("`pipeline_model_parallel_layout`, and another option for the blocks of pipeline stages",
+                  "leave one of them out");
+  if (stages % ranks != 0)
+    refuse_stages(fmt::format("`pipeline_model_parallel_layout` has {} stages, and there are {} pipeline ranks", stages, ranks),
+                  fmt::format("write a multiple of {} stages, with | between them", ranks));
+  if (given != blocks)
+    refuse_stages(fmt::format("`pipeline_model_parallel_layout` has {} blocks, and the model {}", given, blocks),
+                  "write one t for each block");
+  return sizes;
+}
+
 std::vector<int64_t> sizes_of(int64_t blocks, const PipelineRequest& asked) {
+  if (!asked.blocks_of_stages.empty()) return given_stages(blocks, asked);
   const auto request = with_chunks(blocks, asked);
   const bool ends = request.first_blocks || request.last_blocks;
   if (ends && (request.count_embedding || request.count_loss))

@@ -14,6 +14,7 @@ struct PipelineRequest {
   int64_t blocks_per_chunk = 0;                      // above 0: as many chunks as that gives
   std::optional<int64_t> first_blocks, last_blocks;  // of the first and the last rank; unset: as many as the others
   bool count_embedding = false, count_loss = false;  // as one block each, so that the ends get fewer
+  std::vector<int64_t> blocks_of_stages = {};        // of all stages in order, instead; empty: as the others say
 
   bool is_interleaved() const { return chunks > 1 || blocks_per_chunk > 0; }
 };

@@ -14,6 +14,7 @@
 #include "hone/cli/configs/data_config.h"
 #include "hone/cli/parsing/parse.h"
 #include "hone/device/inventory.h"
+#include "hone/parallel/pipeline/layout_string.h"
 
 namespace hone::cli {
 namespace {
@@ -111,6 +112,19 @@ Json parallelism_settings(const DistributedArguments& args) {
   return config;
 }
 
+// Megatron's string of all stages; a rank may have several.
+void read_stages(const Arg<std::string>& option, int ranks, parallel::PipelineRequest& pipeline) {
+  if (!option.has_value()) return;
+  pipeline.blocks_of_stages = parallel::parse_pipeline_layout(*option);
+  const auto stages = static_cast<int>(pipeline.blocks_of_stages.size());
+  if (pipeline.chunks > 1 && pipeline.chunks * ranks != stages)
+    throw UserError(ExitCode::usage,
+                    fmt::format("{} has {} stages; {} ranks with {} each need {}", option.flag(), stages, ranks, pipeline.chunks,
+                                pipeline.chunks * ranks),
+                    "leave out the number of virtual stages: the layout says it");
+  pipeline.chunks = std::max(stages / ranks, 1);
+}
+
 // Megatron's layouts as axes of the device mesh.
 void read_layout(const DistributedArguments& args, train::ParallelConfig& parallel) {
   if (!args.tensor_parallel_size.exists()) return;
@@ -130,6 +144,7 @@ void read_layout(const DistributedArguments& args, train::ParallelConfig& parall
   parallel.pipeline.last_blocks = args.decoder_last_pipeline_num_layers.optional();
   parallel.pipeline.count_embedding = *args.account_for_embedding_in_pipeline_split;
   parallel.pipeline.count_loss = *args.account_for_loss_in_pipeline_split;
+  read_stages(args.pipeline_model_parallel_layout, layout.pp, parallel.pipeline);
   layout.etp = static_cast<int>(args.expert_tensor_parallel_size.value_or(0));
   parallel.megatron_sequence_parallel = *args.sequence_parallel;
 }
