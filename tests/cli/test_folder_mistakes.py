@@ -44,6 +44,12 @@ def test_a_stream_has_no_share_to_hold_out(factory, rows, tmp_path):
     assert done.returncode == 2 and "a stream has no length" in done.stderr, done.stderr
 
 
+def test_inference_counts_the_rows_it_skips(hone, rows, tmp_path):
+    done = hone("infer", "--model", NANO, "--val_dataset", rows, "--max_new_tokens", "1", "--result_path", tmp_path / "answers.jsonl")
+    assert done.returncode == 3 and "skipped 3 of 40 rows" in done.stderr, done.stderr
+    assert len((tmp_path / "answers.jsonl").read_text().splitlines()) == 37
+
+
 @pytest.fixture
 def unread(tmp_path):
     """A model folder without weights: a command that needs them would complain of that."""

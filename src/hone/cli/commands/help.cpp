@@ -20,8 +20,12 @@ int help_command(const Options& options) {
   }
   const auto& topic = options.positional()[0];
   const auto* command = find_command(options.front_end(), topic);
-  if (!command)
-    throw UserError(ExitCode::usage, fmt::format("unknown command \"{}\"", topic), nearest_command(options.front_end(), topic));
+  if (!command) {
+    const auto near = nearest_command(options.front_end(), topic);
+    throw UserError(
+        ExitCode::usage, fmt::format("unknown command \"{}\"", topic),
+        near.empty() ? fmt::format("{} --help lists the commands", program_name(options.front_end())) : "did you mean " + near);
+  }
   fmt::print("{}", command_help(options.front_end(), *command, topic,
                                 fmt::format("{}", fmt::join(options.positional().begin() + 1, options.positional().end(), " "))));
   return 0;

@@ -154,6 +154,7 @@ int run_batch(const Options& options, ReplyGenerator& answerer, const data::Conv
         ++skipped, ++done;
         continue;
       }
+      report.good_row();
       references.push_back(std::move(reference));
       requests.push_back(std::move(*request));
       prompt_tokens += static_cast<int64_t>(requests.back().prompt.size());

@@ -128,6 +128,7 @@ int infer_pooling_dataset(const DataArguments& args, const train::TaskConfig& ta
       }
       samples.push_back(writer.encoded(*row));
       tokens += static_cast<int64_t>(samples.back().ids.size());
+      report.good_row();
       texts.push_back(std::move(*row));
     }
     auto outputs = writer(samples);

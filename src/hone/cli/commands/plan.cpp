@@ -265,7 +265,7 @@ void print_devices(const Planner& planner) {
                                        ? ""
                                        : fmt::format(" with {}", train::sharding_name(least->sharding)),
                                    gib(least->memory.total()), device.memory_gib)
-                     : "not on 8 of them; shorten --max_length or use a smaller model"});
+                     : "not on 8 of them"});
   }
   fmt::print("\n{}", table.str(100, 2));
 }
