@@ -19,13 +19,13 @@ BASE = dict(rlhf_type="grpo", reward_funcs="soft_overlong", soft_cache_length=15
 class RolloutServer:
     """A running `hone rollout`, or another verb, on a port that it keeps."""
 
-    def __init__(self, model, verb="rollout", port=None, fault=None, slices=1):
-        self.model, self.verb, self.port, self.slices = model, verb, port or workers.free_port(), slices
+    def __init__(self, model, verb="rollout", port=None, fault=None, slices=1, more=()):
+        self.model, self.verb, self.port, self.slices, self.more = model, verb, port or workers.free_port(), slices, more
         self.url = f"http://127.0.0.1:{self.port}"
         self.start(fault)
 
     def start(self, fault=None):
-        words = [hone_binary(), self.verb, "--model", self.model, "--torch_dtype", "float32", "--port", self.port, "--log_interval", "-1", "--vllm_tensor_parallel_size", self.slices]
+        words = [hone_binary(), self.verb, "--model", self.model, "--torch_dtype", "float32", "--port", self.port, "--log_interval", "-1", "--vllm_tensor_parallel_size", self.slices, *self.more]
         self.process = subprocess.Popen([str(word) for word in words], env={**ENVIRONMENT, **({"HONE_FAULT": fault} if fault else {})}, stderr=subprocess.PIPE, text=True)
         self.lines, self.ready = [], threading.Event()
         threading.Thread(target=self._read, args=(self.process,), daemon=True).start()
@@ -132,6 +132,12 @@ def test_servers_of_other_kinds(grpo, model_folder, tmp_path):
         sampled = grpo(tmp_path / "sampled", **served(fixed), vllm_server_type="openai", max_steps=2)
         assert sampled.code == 0 and "sampling/sampling_logp_difference/mean" not in steps_of(sampled)[0], sampled.err
         assert grpo(tmp_path / "no", **served(fixed), vllm_server_type="openai", rollout_importance_sampling_mode="token_mask").code == 2
+    with serving(RolloutServer(model_folder, more=["--multi_turn_scheduler", "math_tip_trick", "--max_turns", 3, "--external_plugins", "plugin.py", "--vllm_use_async_engine", "true"])) as (turning,):  # ms-swift's pair
+        assert "--external_plugins is accepted without effect: the trainer runs the turns" in "".join(turning.lines)
+        single = grpo(tmp_path / "single", **served(turning))
+        assert single.code == 2 and "--multi_turn_scheduler math_tip_trick, and this run has none" in single.err, single.err
+        several = grpo(tmp_path / "several", **served(turning), multi_turn_scheduler="math_tip_trick", max_turns=2, max_steps=1)
+        assert several.code == 0 and "num_turns" in steps_of(several)[0], several.err
     absent = grpo(tmp_path / "absent", **{**served(fixed), "vllm_server_timeout": 0})
     assert absent.code == 1 and "does not answer" in absent.err and not (tmp_path / "absent/checkpoint-1").exists()
     for settings, complaint in ((dict(async_generate="true"), "needs a rollout server"), (dict(vllm_mode="colocate", vllm_server_host="h"), "colocate"), (dict(vllm_server_base_url="nowhere"), "no address"),

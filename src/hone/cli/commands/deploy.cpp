@@ -47,10 +47,10 @@ class Deployment {
   }
 
   // Settings of a server whose weights follow a trainer.
-  std::shared_ptr<serve::WeightReceiver> receiver() const {
+  std::shared_ptr<serve::WeightReceiver> receiver(std::string scheduler) const {
     std::vector<model::CausalLM*> models;
     for (const auto& model : replicas_.models()) models.push_back(model.get());
-    return std::make_shared<serve::WeightReceiver>(std::move(models));
+    return std::make_shared<serve::WeightReceiver>(std::move(models), std::move(scheduler));
   }
 
   int serve(const serve::ServerConfig& config) {
@@ -177,7 +177,7 @@ int rollout_command(const Options& options) {
   config.http.all_bodies = config.http.each_bodies = 2 * config.http.large_body_bytes;
   serve::require_port(config);
   Deployment deployment(options, true);
-  config.weights = deployment.receiver();
+  config.weights = deployment.receiver(TurnArguments(options).multi_turn_scheduler.value_or(""));
   return deployment.serve(config);
 }
 

@@ -87,14 +87,19 @@ static void add_turns(Rows& rows) {
           {"remote_tools", Flag, "false",
            "Allow tool servers and OpenEnv servers on other machines; the model's output is sent there.", only_swift{}},
       });
-  add_unsupported_group(rows, "Rollout turns of a server", kRollout,
-                        "the trainer runs the turns and requests each completion from the server; set it for `rlhf`",
-                        {
-                            {"multi_turn_scheduler", Text, "", "Multi-turn scheduler."},
-                            {"max_turns", Integer(1), "", "Maximum number of turns."},
-                            {"use_gym_env", Flag, "auto", "Environment rewards."},
-                            {"gym_env", Text, "", "Environment."},
-                        });
+  add_group(
+      rows, "Turns that a server's trainer runs", kRollout,
+      {{"multi_turn_scheduler", Text, "",
+        "Scheduler of the training run, which runs the turns and requests each completion: a run without one is refused."}});
+  add_unsupported_group(
+      rows, "Rollout turns of a server", kRollout,
+      "the trainer runs the turns and requests each completion from the server; set it for `rlhf`",
+      {
+          {"max_turns", Integer(1), "", "Maximum number of turns."},
+          {"use_gym_env", Flag, "auto", "Environment rewards."},
+          {"gym_env", Text, "", "Environment."},
+          {"external_plugins", List, "", "Python files that register schedulers.", only_swift{}, also{"custom_register_path"}},
+      });
 }
 
 void add_serving(Rows& rows) {

@@ -63,7 +63,7 @@ void add_model(Rows& rows) {
            "and --loss_scale; a worker process runs them.",
            only_swift{}, also{"custom_register_path"}, verbs{kTraining | kSample}},
           {"external_plugins", List, "", "Python files with custom models, rewards or losses.", only_swift{},
-           also{"custom_register_path"}, verbs{kModelUsers & ~(kTraining | kSample)},
+           also{"custom_register_path"}, verbs{kModelUsers & ~(kTraining | kSample | kRollout)},
            rejected{"only rewards, multi-turn schedulers and loss scales of training and sample run as Python; a model family is "
                     "a file under src/hone/model/families"}},
           {"seed", Integer(0), "42", "Seed of weights, dropout and sampling.", verbs{kModelUsers | kPreview | kOptimTrace}},

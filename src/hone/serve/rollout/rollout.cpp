@@ -173,6 +173,7 @@ asio::awaitable<void> engine_type(Exchange& exchange, Context& context) {
              {"updates_weights", context.weights != nullptr},
              {"max_model_len", context.served.max_model_len},
              {"vocab_size", context.served.tokenizer->size()}};
+  if (context.weights && !context.weights->scheduler().empty()) reply["multi_turn_scheduler"] = context.weights->scheduler();
   co_await exchange.respond(json_response(reply));
 }
 

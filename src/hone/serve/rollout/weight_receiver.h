@@ -20,9 +20,11 @@ WeightPart read_weight_part(std::string_view query);
 
 class WeightReceiver {
  public:
-  // Every replica's model, each once.
-  explicit WeightReceiver(std::vector<model::CausalLM*> models) : models_(std::move(models)) {}
+  // Every replica's model, each once. `scheduler` of turns: one that the trainer must run; empty: it need not run any.
+  WeightReceiver(std::vector<model::CausalLM*> models, std::string scheduler)
+      : models_(std::move(models)), scheduler_(std::move(scheduler)) {}
 
+  const std::string& scheduler() const { return scheduler_; }
   int64_t version() const { return version_; }  // any thread; 0: those of the files
   // On the engine's thread. Running requests wait while a version is incomplete. Throws ApiError: 400 for tensors that are not
   // the model's, 409 for an out-of-order part.
@@ -36,6 +38,7 @@ class WeightReceiver {
   void reshard(engine::Engine& engine);
 
   std::vector<model::CausalLM*> models_;
+  std::string scheduler_;
   std::vector<std::optional<tuner::AttachedAdapter>> adapters_;  // of each model
   std::string adapter_config_;                                   // as it came
   int64_t receiving_ = -1, next_part_ = 0;

@@ -304,7 +304,8 @@ void require_servers(const train::TrainingJob& job) {
   const auto& servers = job.reinforcement  ? job.reinforcement->servers
                         : job.distillation ? job.distillation->servers
                                            : std::nullopt;
-  if (servers) train::rl::require_rollout_servers(*servers);
+  const auto& turns = job.reinforcement ? job.reinforcement->turns : job.distillation ? job.distillation->turns : std::nullopt;
+  if (servers) train::rl::require_rollout_servers(*servers, turns.has_value());
 }
 
 void read_actions(const Options& options, train::TrainingJob& job) {

@@ -102,7 +102,8 @@ class HoneProtocol final : public RolloutProtocol {
       return {.outcome = Outcome::refused, .failure = "/get_engine_type/ names another engine"};
     if (response->value("updates_weights", Json()) != true)
       return {.outcome = Outcome::refused, .failure = "its weights are fixed; it was not started with `hone rollout`"};
-    return {.outcome = Outcome::done};
+    const auto scheduler = response->value("multi_turn_scheduler", Json());
+    return {.outcome = Outcome::done, .scheduler = scheduler.is_string() ? scheduler.get<std::string>() : ""};
   }
 
   size_t most_questions() const override { return 512; }

@@ -102,18 +102,25 @@ RolloutClient::RolloutClient(const RolloutServerConfig& config, std::unique_ptr<
   }
 }
 
-void RolloutClient::require_servers(const std::function<bool()>& is_cancelled) const {
+void RolloutClient::require_servers(bool runs_turns) const {
   const auto deadline = ServerClock::now() + std::chrono::duration<double>(config_.timeout);
   for (const auto& server : servers_) {
     bool told = false;
     for (;;) {
       auto reply = protocol_->greet(server->address);
+      if (reply.outcome == Outcome::done && !reply.scheduler.empty() && !runs_turns)
+        throw UserError(ExitCode::usage,
+                        fmt::format("the rollout server {} was started with `multi_turn_scheduler` {}, and this run has none",
+                                    server->address, reply.scheduler),
+                        fmt::format("the training run takes the turns: add `multi_turn_scheduler` {} to its command, and "
+                                    "`max_turns` and `external_plugins` where the server has them",
+                                    reply.scheduler));
       if (reply.outcome == Outcome::done) break;
       if (reply.outcome == Outcome::refused)
         throw UserError(
             ExitCode::usage, fmt::format("{} is not a rollout server of hone: {}", server->address, reply.failure),
             "start one with `hone rollout`, or sample from any OpenAI-compatible server with `vllm_server_type` openai");
-      if (ServerClock::now() > deadline || (is_cancelled && is_cancelled()))
+      if (ServerClock::now() > deadline)
         throw UserError(ExitCode::failure,
                         fmt::format("the rollout server {} does not answer: {}", server->address, reply.failure),
                         "start it with `hone rollout --port …`; `vllm_server_timeout` sets how long it is waited for");
@@ -123,9 +130,9 @@ void RolloutClient::require_servers(const std::function<bool()>& is_cancelled) c
   }
 }
 
-void require_rollout_servers(const RolloutServerConfig& config) {
+void require_rollout_servers(const RolloutServerConfig& config, bool runs_turns) {
   RolloutClient(config, config.sampling_only ? make_openai_protocol(config, {}, nullptr) : make_hone_protocol(config, {}))
-      .require_servers({});
+      .require_servers(runs_turns);
 }
 
 std::optional<std::vector<GeneratedCompletion>> RolloutClient::generate(const WeightsPayload& weights,

@@ -30,6 +30,7 @@ class RolloutProtocol {
     Outcome outcome = Outcome::failed;
     std::string failure = {};
     std::vector<GeneratedCompletion> completions = {};
+    std::string scheduler = {};  // greet: of turns, as the server was started for
   };
   using IsCancelled = std::function<bool()>;  // polled about once a second
 
@@ -47,14 +48,14 @@ std::unique_ptr<RolloutProtocol> make_openai_protocol(const RolloutServerConfig&
                                                       std::shared_ptr<const text::Tokenizer> tokenizer);
 
 // Before a model is loaded for them: as RolloutClient::require_servers.
-void require_rollout_servers(const RolloutServerConfig& config);
+void require_rollout_servers(const RolloutServerConfig& config, bool runs_turns);
 
 class RolloutClient {
  public:
   RolloutClient(const RolloutServerConfig& config, std::unique_ptr<RolloutProtocol> protocol);
 
-  // Throws UserError(failure) if a server does not respond within the timeout, or has another type.
-  void require_servers(const std::function<bool()>& is_cancelled) const;
+  // Throws UserError(failure) if a server does not respond within the timeout, has another type, or is for runs with turns.
+  void require_servers(bool runs_turns) const;
   // In the order of the prompts; empty if `is_cancelled` ended it. Throws UserError(failure) when no server is left or one
   // refuses.
   std::optional<std::vector<GeneratedCompletion>> generate(const WeightsPayload& weights,
