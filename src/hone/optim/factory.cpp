@@ -266,7 +266,7 @@ void validate(const OptimizerConfig& config) {
   auto trial = config;
   trial.per_parameter = false;
   trial.target_modules = {"all"};
-  trial.arguments.erase("start_block");  // bounded by the blocks of the model
+  if (trial.arguments.is_object()) trial.arguments.erase("start_block");  // bounded by the blocks of the model
   make_optimizer(trial, {{.names = {"model.layers.0.mlp.up_proj.weight"}, .parameters = {at::zeros({256, 256})}}});
 }
 
