@@ -1,8 +1,13 @@
 """Training through the SDK gives what transformers and PEFT give for the same data."""
+import sys
+
 import pytest
 import torch
 from tinker import types
-from tinker_testing import MODEL, datum, lora_weights, peft_model, rows, saved_weights, target_logprobs
+from tinker_testing import MODEL, ROOT, TinkerServer, datum, lora_weights, peft_model, rows, saved_weights, target_logprobs
+
+sys.path.append(str(ROOT / "tests/python"))
+from python_environment import make_small_model  # noqa: E402
 
 ADAM = types.AdamParams(learning_rate=3e-3, beta1=0.9, beta2=0.95, eps=1e-5, weight_decay=0.01, grad_clip_norm=1.0)
 RAW = types.AdamParams(learning_rate=1e6, beta1=0.0, beta2=0.0, eps=1e6)  # the first step is minus the gradient
@@ -143,3 +148,31 @@ def test_state_continues_where_it_was_saved(server, trained, tokenizer):
 
     again = go_on(server.service().create_training_client_from_state_with_optimizer(trained["state"]))
     assert go_on(trained["client"]) == again
+
+
+def test_experts_report_their_balance(tokenizer, tmp_path):
+    """The SDK's metrics of a mixture of experts, by their definitions there, out of the router logits that transformers computes."""
+    from transformers import AutoModelForCausalLM
+    folder = tmp_path / "experts"
+    make_small_model(folder, num_experts=8, num_experts_per_tok=2, moe_intermediate_size=16, norm_topk_prob=True)
+    server = TinkerServer(tmp_path, model=str(folder))
+    try:
+        client, other = (server.service().create_lora_training_client(base_model=str(folder), rank=4, train_mlp=False) for _ in range(2))
+        data = [datum(tokens, targets, weights=[1.0] * len(targets)) for tokens, targets in rows(tokenizer)]
+        futures = [client.forward_backward(data, "cross_entropy"), other.forward_backward(data[:1], "cross_entropy")]  # which may share a pass
+        metrics, one = (future.result().metrics for future in futures)
+    finally:
+        assert server.stop() == 0, server.log()
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    counts = 0
+    for number, (tokens, targets) in enumerate(rows(tokenizer)):
+        chosen = [logits.topk(2).indices.flatten() for logits in model(torch.tensor([tokens]), output_router_logits=True).router_logits]
+        counts = counts + torch.stack([torch.bincount(layer, minlength=8) for layer in chosen]).double()
+        if number == 0:
+            assert one["e_frac_with_tokens:mean"] == pytest.approx((counts > 0).double().mean().item())
+    even = counts.mean(1, keepdim=True)
+    violation = (counts - even) / even
+    expected = {"e_frac_with_tokens:mean": (counts > 0).double().mean(), "e_frac_oversubscribed:mean": (counts > even).double().mean(), "e_max_violation:mean": violation.amax(1).mean(),
+                "e_max_violation:max": violation.max(), "e_min_violation:mean": violation.amin(1).mean()}
+    assert {name: metrics[name] for name in expected} == {name: pytest.approx(value.item()) for name, value in expected.items()}
+    assert metrics["loss:sum"] == pytest.approx(-sum(target_logprobs(model, *row).sum().item() for row in rows(tokenizer)), rel=1e-5)

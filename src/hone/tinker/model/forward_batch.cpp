@@ -161,12 +161,16 @@ bool ForwardBatch::step() {
   tokens_ = size;
   ActiveAdapters active(model_, rows, backward);
   at::AutoGradMode gradients(backward);
-  auto hidden_th = model_.hidden_states(model::packed_texts(texts, model_.device()));
+  const auto& experts = model_.config().experts;
+  TensorList router_logits;
+  auto hidden_th =
+      model_.hidden_states(model::packed_texts(texts, model_.device()), nullptr, experts.count > 0 ? &router_logits : nullptr);
   Tensor total;
   const auto logps = logps_of(pass, hidden_th);
   for (size_t i = 0; i < pass.size(); ++i) {
     auto sum = loss_of(pass[i], logps[i]);
     if (!sum.defined()) continue;
+    pass[i].task->experts_.add(router_logits, experts.num_experts_per_tok, rows[i].begin, pass[i].rows);
     total = total.defined() ? total + sum : sum;
     if (backward) pass[i].task->run_.note_gradients();
   }

@@ -1,6 +1,7 @@
 // forward and forward_backward of several runs: their data are packed into shared passes over the base model.
 #pragma once
 #include "hone/ops/linear/multi_lora.h"
+#include "hone/tinker/model/expert_balance.h"
 #include "hone/tinker/model/training_run.h"
 
 namespace hone::tinker {
@@ -20,6 +21,7 @@ class ForwardTask {
   void fail(const std::string& why, bool users_fault);
   const std::vector<DatumLogprobs>& logprobs() const { return logprobs_; }
   double loss_sum() const { return loss_sum_; }
+  const ExpertBalance& experts() const { return experts_; }
   double seconds() const { return seconds_; }  // its share of the time of its passes
 
  private:
@@ -30,6 +32,7 @@ class ForwardTask {
   size_t next_ = 0;  // the first datum that no pass held
   std::vector<DatumLogprobs> logprobs_;
   double loss_sum_ = 0, seconds_ = 0;
+  ExpertBalance experts_;
   std::string error_;
   bool is_users_fault_ = false;
 };

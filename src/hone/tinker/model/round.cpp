@@ -22,9 +22,9 @@ bool is_forward(const std::string& kind) { return kind == "forward_backward" || 
 
 Outcome forward_outcome(const ForwardTask& task) {
   if (task.failed()) return failure(task.error(), task.is_users_fault());
-  return {.failed = false,
-          .body = write_forward_backward_output(task.logprobs(), {{"loss:sum", task.loss_sum()}}),
-          .content_type = kProtobuf};
+  auto metrics = task.experts().metrics();
+  metrics["loss:sum"] = task.loss_sum();
+  return {.failed = false, .body = write_forward_backward_output(task.logprobs(), metrics), .content_type = kProtobuf};
 }
 
 }  // namespace
