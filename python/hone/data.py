@@ -105,6 +105,13 @@ class Template:
         """Token ids up to where the model speaks. A text is a user's message."""
         return self._template.prompt(_row(messages))
 
+    def encode_prompt(self, messages: str | Sequence[Mapping[str, Any]] | Row) -> dict[str, Any]:
+        """The same as input_ids and, of a row with images, videos or audios, media: a prompt of a Sampler. With an answer's tokens after its ids it is a
+        row for Batch.from_rows."""
+        encoded = _arrays(self._template.encode_prompt(_row(messages)))
+        del encoded["labels"]
+        return encoded
+
 
 def _arrays(encoded: tuple[list[int], list[int], list[float], _hone.Media | None]) -> dict[str, Any]:
     ids, labels, weights, media = encoded

@@ -18,7 +18,7 @@ from .errors import Error, NonFiniteError, UsageError, require, require_type
 from .library import _hone
 from .model import Model
 
-Prompt = str | Sequence[int] | Sequence[Mapping[str, Any]]
+Prompt = str | Sequence[int] | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 
 
 @dataclass
@@ -131,8 +131,8 @@ class Sampler:
         return f"Sampler({self.model!r}, adapters={self.adapters})"
 
     def sample(self, prompts: str | Sequence[Prompt], params: SamplingParams = SamplingParams(), *, adapter: str = "") -> list[Completion]:
-        """Answers in the order of the prompts, `params.n` of each. A prompt is a user's message, a conversation or token ids; a text alone is one
-        prompt."""
+        """Answers in the order of the prompts, `params.n` of each. A prompt is a user's message, a conversation, token ids, a row such as
+        {"messages": […], "images": […]}, or what Template.encode_prompt made of one; a text alone is one prompt."""
         futures = self._submit(prompts, params, adapter)
         try:
             return [future.result() for future in futures]
@@ -197,26 +197,32 @@ class Sampler:
     def __exit__(self, *_: Any) -> None:
         self.close()
 
-    def _prompt(self, prompt: Prompt) -> list[int]:
-        if isinstance(prompt, Mapping) or not hasattr(prompt, "__len__"):
-            raise UsageError(f"a prompt is {prompt!r:.60} ({type(prompt).__name__})", "expected a text, a list of messages, or token ids")
+    def _prompt(self, prompt: Prompt) -> tuple[list[int], _hone.PromptImages | None]:
+        if not hasattr(prompt, "__len__") or (isinstance(prompt, Mapping) and not {"input_ids", "messages", "query"} & set(prompt)):
+            raise UsageError(f"a prompt is {prompt!r:.60} ({type(prompt).__name__})", "expected a text, a list of messages, token ids, or a row with messages")
+        if isinstance(prompt, Mapping):
+            row = prompt if "input_ids" in prompt else self.template.encode_prompt(prompt)
+            ids, media = _ids(row["input_ids"]), row.get("media")
+            return ids, None if media is None else _hone.PromptImages.make(ids, media)
         if isinstance(prompt, str) or (len(prompt) and isinstance(prompt[0], Mapping)):
-            return self.template.prompt(cast("str | Sequence[Mapping[str, Any]]", prompt))
-        return _ids(prompt)
+            return self.template.prompt(cast("str | Sequence[Mapping[str, Any]]", prompt)), None
+        return _ids(prompt), None
 
     def _submit(self, prompts: str | Sequence[Prompt], params: SamplingParams, adapter: str, on_text: Callable[[str], None] | None = None) -> list[concurrent.futures.Future[Completion]]:
         require_type(params, SamplingParams, "params", "hone.SamplingParams")
         settings = asdict(params)
         settings |= {"stop": [*params.stop, *self.template.stop_words], "stop_token_ids": list(params.stop_token_ids),
                      "eos_token_ids": self.template.stop_token_ids, "logprobs": 0 if params.logprobs else None}
-        encoded = [self._prompt(prompt) for prompt in ([prompts] if isinstance(prompts, str) else prompts)]
+        asked = [prompts] if isinstance(prompts, str) else list(prompts)
+        known = {id(prompt): self._prompt(prompt) for prompt in {id(prompt): prompt for prompt in asked}.values()}  # a picture of many answers is read once
+        encoded = [known[id(prompt)] for prompt in asked]
         futures: list[concurrent.futures.Future[Completion]] = []
         added = []
         with self._lock:
             try:
-                for number, (prompt, answer) in enumerate((prompt, answer) for prompt in encoded for answer in range(params.n)):
+                for number, (prompt, images) in enumerate(each for each in encoded for _ in range(params.n)):
                     settings["seed"] = params.seed + number
-                    request = self._engine.add(prompt, json.dumps(settings), adapter)
+                    request = self._engine.add(prompt, json.dumps(settings), adapter, images)
                     futures.append(concurrent.futures.Future())
                     self._answers[request] = _Answer(prompt, params, futures[-1], on_text)
                     added.append(request)

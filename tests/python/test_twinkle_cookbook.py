@@ -45,16 +45,17 @@ SCRIPTS = {
     "rl/gkd/gkd_off_policy.py": (0, f"{TEACHER} --batch-size 4", {}, "training completed"),
     "rl/gkd/gkd_on_policy.py": (0, f"{TEACHER} --batch-size 2 --max-tokens 16 --num-samples 1", {}, "training completed"),
     "rl/grpo/grpo.py": (0, f"--model-id {NAMED} --model-gpus 1 {ANSWERS} --save-steps 2", {}, "completed"),
+    "rl/grpo/grpo_mm.py": (0, f"--model-id ms://Qwen/Qwen2.5-VL-3B-Instruct --model-gpus 1 {ANSWERS} --save-steps 2", {"ms://AI-ModelScope/OlympiadBench": "ms://AI-ModelScope/OlympiadBench-MM"}, "completed"),
 }
 
 
-def write_formulas(file):
-    """Pictures and their texts as a hub's Parquet file has them."""
+def write_pictures(file, make):
+    """Rows with a picture as a hub's Parquet file has them."""
     rows = []
     for number in range(8):
         picture = io.BytesIO()
         Image.new("RGB", (60 + number, 50), (20 * number, 100, 200)).save(picture, "PNG")
-        rows.append({"image": {"bytes": picture.getvalue(), "path": f"{number}.png"}, "text": f"x^{{{number}}}"})
+        rows.append(make(number, {"bytes": picture.getvalue(), "path": f"{number}.png"}))
     file.parent.mkdir(parents=True)
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), file)
 
@@ -73,7 +74,10 @@ def hub(tmp_path_factory):
         seen = folder / "models/Qwen/Qwen2___5-VL-3B-Instruct"
         seen.mkdir(parents=True)
         write_vision_model(seen, "qwen2_5_vl")
-        write_formulas(sets / "AI-ModelScope/LaTeX_OCR/train.parquet")
+        write_pictures(sets / "AI-ModelScope/LaTeX_OCR/train.parquet", lambda number, picture: {"image": picture, "text": f"x^{{{number}}}"})
+        for subset in ("OE_MM_maths_zh_CEE", "OE_MM_physics_zh_CEE", "OE_TO_maths_zh_CEE"):
+            write_pictures(sets / "AI-ModelScope/OlympiadBench-MM" / subset / "train.parquet",
+                           lambda number, picture: {"question": f"What is {number}?", "final_answer": [str(number)], "context": "Look." if number % 2 else None, "image_1": picture if "MM" in subset else None})
 
     return made_once(tmp_path_factory, "twinkle cookbook hub", make)
 

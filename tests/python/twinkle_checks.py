@@ -55,6 +55,31 @@ def check_meshes_deal_out_rows_as_twinkle_does(folder):
     assert (sizes["dp"], sizes["fsdp"], sizes["ep"]) == (4, 1, 2), sizes  # experts are shared out, the rest is whole
 
 
+def check_olympiad_bench_is_read_and_scored_as_twinkle_does(folder):
+    import random
+
+    import twinkle.preprocessor.olympiad_bench as their_problems
+    import twinkle.reward.olympiad_bench as their_rewards
+    from hone.twinkle.preprocessor.olympiad_bench import OlympiadBenchProcessor
+    from hone.twinkle.reward import olympiad_bench as rewards
+    from hone.twinkle.template import _flattened
+    for row in ({"question": "Why?", "final_answer": ["1", " 2"], "context": "Once."}, {"question": "How?", "final_answer": "3", "context": None, "image_2": b"second", "image_1": b"first"}):
+        own, other = OlympiadBenchProcessor(system="S").preprocess(row), their_problems.OlympiadBenchProcessor(system="S").preprocess(row)
+        assert [_flattened(message["content"]) for message in own["messages"]] == [_flattened(message["content"]) for message in other["messages"]] and own["user_data"] == other["user_data"]
+    draw = random.Random(0)
+    atoms = ["\\frac{1}{2}", "\\dfrac{a}{b}", "3/2", "3:2", "\\sqrt{5}", "５", "Ａ", "，", "（1，2）", "\\left(", "\\right)", "\\leq ", "\\leqslant", "\\in[", "\\quad", "+\\infty", "\\text{cm}", " cm", "10N", "7 m/s",
+             "\\Delta E_p", "_{12}", "^{3}", "neq", "in(", "qquad", "kHz", "MeV", "°", "米", ",", ",,", ".", "$", "x", "2.005", "(1,2),(3,4)", "-3", "0", "0.00001", "{", "}", "\\{", "\\}", " ", "m", "12rad"]
+    words = ["Step 1", "so x = 2", "所以", "a+b=c", "\\boxed{", " \\boxed{2}", "}", "{", "Therefore ", "第三步", "lorem ipsum dolor sit amet ", "==", "1 = 1 ", "+-*/^", "Answer "]
+    rows = []
+    for number in range(600):
+        answer = "".join(draw.choices(words, k=draw.randint(0, draw.choice([3, 20, 150])))) + f" \\boxed{{{''.join(draw.choices(atoms, k=2))}}}"
+        truth = draw.choice(["2", "1/2", "1,2", "", "0", "".join(draw.choices(atoms, k=2))])
+        rows.append({"messages": [{"role": "user", "content": "?"}, {"role": "assistant", "content": answer}], "user_data": [("ground_truth", truth), ("is_multiple_answer", number % 3 == 0)]})
+    for name in ("OlympiadBenchAccuracyReward", "OlympiadBenchFormatReward", "OlympiadBenchQualityReward"):
+        own, other = getattr(rewards, name)()(rows), getattr(their_rewards, name)()(rows)
+        assert np.allclose(own, other, atol=1e-9) and len(set(own)) > 3, name
+
+
 def check_calls_are_shared_out_and_collected_as_twinkle_does(folder):
     workers, rows = list(range(4)), list(range(10))
     for sizes in MESHES[:3]:

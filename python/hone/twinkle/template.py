@@ -13,7 +13,7 @@ import numpy as np
 from .. import data
 from ..errors import DataError, require
 from .data_format import InputFeature
-from .utils import local_name, not_supported
+from .utils import local_name
 
 _STRATEGIES = ("raise", "left", "right", "split", "delete")
 _UNLIMITED = 1 << 30
@@ -37,20 +37,36 @@ def _source(medium: Any) -> Any:
     return medium
 
 
+def _flattened(content: Any) -> tuple[Any, dict[str, list[Any]]]:
+    """A message's content as text, with tags where its blocks have media, and these by their kind."""
+    if not isinstance(content, list):
+        return content, {}
+    texts: list[str] = []
+    media: dict[str, list[Any]] = {}
+    for block in content:
+        kind = f"{block['type']}s"
+        if kind in _TAGS:
+            media.setdefault(kind, []).append(block.get("url") or block[block["type"]])
+        texts.append(_TAGS.get(kind) or block["text"])
+    return "".join(texts), media
+
+
 class RowMedia:
     """The media of a row that was encoded. It travels to other processes as the row, and is read there."""
 
-    def __init__(self, template: Template, row: dict[str, Any]) -> None:
+    def __init__(self, template: Template, row: dict[str, Any], prompt: bool = False) -> None:
         self.template = template
         self.row = row
+        self.prompt = prompt  # the row has no answer
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"template": self.template, "row": self.row}
+        return {"template": self.template, "row": self.row, "prompt": self.prompt}
 
     @cached_property
     def handle(self) -> Any:
         """hone's own, in the places that the row's tokens have for them."""
-        return self.template.encoder.encode(self.row)["media"]
+        encode = self.template.encoder.encode_prompt if self.prompt else self.template.encoder.encode
+        return encode(self.row)["media"]
 
 
 class Template:
@@ -75,24 +91,32 @@ class Template:
         return data.Template(local_name(self.model_id), system=self.default_system, max_length=_UNLIMITED, enable_thinking=self.enable_thinking)
 
     def _row(self, trajectory: Mapping[str, Any]) -> dict[str, Any]:
-        row: dict[str, Any] = {"messages": [{name: value for name, value in message.items() if value is not None and name not in _TAGS}
-                                            for message in trajectory["messages"]]}
+        messages: list[dict[str, Any]] = []
+        found: dict[str, list[Any]] = {name: [] for name in _TAGS}
+        for message in trajectory["messages"]:
+            content, media = _flattened(message.get("content"))
+            for name in _TAGS:
+                found[name] += [*(media.get(name) or ()), *(message.get(name) or ())]
+            kept = {name: value for name, value in message.items() if value is not None and name not in _TAGS}
+            messages.append(kept if content is None else {**kept, "content": content})
+        row: dict[str, Any] = {"messages": messages}
         for name in _TAGS:
-            media = [medium for message in trajectory["messages"] for medium in message.get(name) or ()] or trajectory.get(name)
-            if media:
-                row[name] = [_source(medium) for medium in media]
+            if given := found[name] or trajectory.get(name):
+                row[name] = [_source(medium) for medium in given]
         if trajectory.get("tools"):
             row["tools"] = json.dumps(trajectory["tools"], ensure_ascii=False)
         return row
 
-    def prompt(self, trajectory: Mapping[str, Any]) -> list[int]:
-        """Tokens up to where the model speaks; an answer at the end is left out."""
+    def prompt(self, trajectory: Mapping[str, Any]) -> InputFeature:
+        """Tokens up to where the model speaks, and the prompt's media; an answer at the end is left out."""
         row = self._row(trajectory)
-        if any(row.get(name) for name in _TAGS):
-            raise not_supported("a prompt with images, videos or audios", "rows with an answer train with them; hone infer and hone deploy sample with them")
         if row["messages"] and row["messages"][-1]["role"] == "assistant":
             row["messages"].pop()
-        return self.encoder.prompt(row)
+        encoded = self.encoder.encode_prompt(row)
+        feature = self._feature(encoded["input_ids"], np.full_like(encoded["input_ids"], data.IGNORE))
+        if "media" in encoded:
+            feature["media"] = RowMedia(self, row, prompt=True)
+        return feature
 
     def encode(self, trajectory: Mapping[str, Any], add_generation_prompt: bool = False) -> InputFeature:
         """A trajectory's tokens and labels. One without an answer is a prompt: it has no labels."""
@@ -101,8 +125,7 @@ class Template:
             return self._feature(ids, ids)
         last = trajectory["messages"][-1]
         if add_generation_prompt or last["role"] != "assistant" or not (last.get("content") or last.get("tool_calls")):
-            ids = np.array(self.prompt(trajectory), np.int64)
-            return self._feature(ids, np.full_like(ids, data.IGNORE))
+            return self.prompt(trajectory)
         row = self._row(trajectory)
         encoded = self.encoder.encode(row)
         feature = self._feature(encoded["input_ids"], encoded["labels"])

@@ -101,7 +101,8 @@ class Sampler:
         count = num_samples or asked.num_samples
         if asked.max_tokens == 0:  # of what is there already; nothing is added to it
             rows = [row if "input_ids" in row else self._template().batch_encode([row])[0] for row in rows]
-        prompts = [self._prompt(row) for row in rows]
+        known = {id(row): self._prompt(row) for row in {id(row): row for row in rows}.values()}  # rows that a script repeats are encoded once
+        prompts = [known[id(row)] for row in rows]
         answers = self._engine.sample(prompts, self._params(asked, count), adapter=adapter)
         self._seed += len(answers)
         return SampleResponses(self._response(row, prompt, answers[i * count:(i + 1) * count], asked)
@@ -112,8 +113,11 @@ class Sampler:
             raise UsageError("the prompts are conversations, and the sampler has no template", "call set_template() first")
         return self.template
 
-    def _prompt(self, row: Mapping[str, Any]) -> list[int]:
-        return np.asarray(row["input_ids"]).reshape(-1).tolist() if "input_ids" in row else self._template().prompt(row)
+    def _prompt(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """As the engine takes it, with what its media came from."""
+        feature: Mapping[str, Any] = row if "input_ids" in row else self._template().prompt(row)
+        media = feature.get("media")
+        return {"input_ids": np.asarray(feature["input_ids"]).reshape(-1).tolist(), "source": media, "media": None if media is None else media.handle}
 
     def _params(self, asked: SamplingParams, count: int) -> engines.SamplingParams:
         stop = [asked.stop] if isinstance(asked.stop, str) else list(asked.stop or ())
@@ -124,29 +128,31 @@ class Sampler:
                                       seed=self._seed if asked.seed is None else asked.seed, stop=[word for word in stop if isinstance(word, str)],
                                       stop_token_ids=ids, logprobs=True)
 
-    def _response(self, row: Mapping[str, Any], prompt: list[int], answers: list[engines.Completion], asked: SamplingParams) -> SampleResponse:
+    def _response(self, row: Mapping[str, Any], prompt: Mapping[str, Any], answers: list[engines.Completion], asked: SamplingParams) -> SampleResponse:
         if asked.max_tokens == 0:
             sequences = [SampledSequence(answer.finish_reason, [], new_input_feature=dict(row)) for answer in answers]
         else:
             sequences = [self._sequence(row, prompt, answer, asked) for answer in answers]
-        response = SampleResponse(sequences, prompt_token_ids=prompt)
+        response = SampleResponse(sequences, prompt_token_ids=prompt["input_ids"])
         known = answers[0].prompt_logprobs
         if known is not None and asked.prompt_logprobs:
             response.prompt_logprobs = [None, *(tokens[0][1] for tokens in known)]
             response.topk_prompt_logprobs = [None, *(tokens[1:] for tokens in known)]
         return response
 
-    def _sequence(self, row: Mapping[str, Any], prompt: list[int], answer: engines.Completion, asked: SamplingParams) -> SampledSequence:
-        tokens = answer.tokens.tolist()
-        ids = np.array([*prompt, *tokens], np.int64)
+    def _sequence(self, row: Mapping[str, Any], prompt: Mapping[str, Any], answer: engines.Completion, asked: SamplingParams) -> SampledSequence:
+        tokens, before = answer.tokens.tolist(), prompt["input_ids"]
+        ids = np.array([*before, *tokens], np.int64)
         labels = np.full_like(ids, IGNORE)
-        labels[len(prompt) - 1:-1] = tokens
+        labels[len(before) - 1:-1] = tokens
         messages = [dict(message) for message in row.get("messages") or []]
         if messages and messages[-1].get("role") == "assistant":
             messages.pop()
         kept = {name: value for name, value in row.items() if name not in InputFeature.__annotations__}
         feature = {**kept, "messages": [*messages, {"role": "assistant", "content": answer.text}], "input_ids": ids, "labels": labels,
                    "attention_mask": np.ones_like(ids), "position_ids": np.arange(len(ids)), "length": len(ids)}
+        if prompt["source"] is not None:
+            feature["media"] = prompt["source"]
         logprobs = [[(token, float(logp))] for token, logp in zip(tokens, answer.logprobs if answer.logprobs is not None else ())]
         return SampledSequence(answer.finish_reason, tokens, logprobs, answer.text, feature)
 
