@@ -76,9 +76,10 @@ def test_arc_by_opencompass_names(folders, tmp_path, swift):
 
 def test_known_benchmarks_run_over_their_own_files(folders, tmp_path, swift):
     names = ["mmlu", "ceval", "cmmlu", "gsm8k", "bbh", "general_qa", "general_mcq"]
-    done = swift("eval", "--model", NANO, "--eval_dataset", *names, "--eval_dataset_args", args_for(folders, *names, few_shot_num=0), "--eval_limit", 2,
+    settings = json.dumps({**json.loads(args_for(folders, *names, few_shot_num=0)), "mmmlu": {}})
+    done = swift("eval", "--model", NANO, "--eval_dataset", *names, "--eval_dataset_args", settings, "--eval_limit", 2,
                  "--eval_generation_config", '{"max_tokens": 8}', "--eval_output_dir", tmp_path / "out", "--result_path", tmp_path / "line.jsonl", "--log_samples", "true")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 and "settings of mmmlu, which is not evaluated" in done.stderr, done.stderr
     report = results_of(tmp_path / "out")
     sizes = {name: entry["sample_len"] for name, entry in report["results"].items()}
     assert {name: sizes[name] for name in names if name in sizes} == {"mmlu": 4, "ceval": 4, "cmmlu": 4, "gsm8k": 2, "bbh": 4, "general_qa": 2, "general_mcq": 1}

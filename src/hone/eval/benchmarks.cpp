@@ -165,7 +165,9 @@ DatasetArgs dataset_args(const Benchmark& benchmark, const TaskSource& source) t
                     fmt::format("`eval_dataset_args` '{{\"{}\": {{\"local_path\": \"folder\"}}}}'", benchmark.name));
   return args;
 } catch (const Json::exception& problem) {
-  throw UserError(ExitCode::usage, fmt::format("`eval_dataset_args` of {}: {}", benchmark.name, problem.what()));
+  throw UserError(
+      ExitCode::usage, fmt::format("`eval_dataset_args` of {}: {}", benchmark.name, problem.what()),
+      "expected an object: local_path and dataset_id are texts, subset_list is a list of texts, few_shot_num a number");
 }
 
 // A subject's name from the folder's mapping file, else derived from its id: LLaMA-Factory's {"name": …}, C-Eval's [English,

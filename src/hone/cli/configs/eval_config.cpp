@@ -74,6 +74,10 @@ eval::TaskSource task_source(const Options& options, const BenchmarkSettings& se
   if (!source.dataset_args.is_object())
     throw UserError(ExitCode::usage, fmt::format("{} is not an object", args.eval_dataset_args.flag()),
                     "expected {\"gsm8k\": {\"local_path\": \"folder\"}}");
+  for (const auto& [name, about] : source.dataset_args.items())
+    if (std::ranges::find(settings.names, name) == settings.names.end())
+      log::warning("{} has settings of {}, which is not evaluated; {} is {}", args.eval_dataset_args.flag(), name,
+                   args.eval_dataset.flag(), fmt::join(settings.names, ", "));
   source.fetch = [](const std::string& id) { return hub::locate_dataset(id, hub::config().site); };
   return source;
 }
