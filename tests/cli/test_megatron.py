@@ -28,7 +28,7 @@ def test_a_line_of_the_pages(megatron):
     done = megatron("--model", "Qwen/Qwen2.5-14B-Instruct", "--dataset", "rows.jsonl", *PAGE, "--show_config", "true", "--log_format", "json")
     values = shown(done)
     expected = dict(tensor_parallel_size=4, sequence_parallel=True, per_device_train_batch_size=1, gradient_accumulation_steps=8, gradient_checkpointing=True, learning_rate=1e-5,
-                    warmup_ratio=0.05, lr_scheduler_type="cosine_with_min_lr", save_steps=100, save_only_model=True, tuner_type="full", weight_decay=0.1, adam_beta2=0.95, packing=True, use_distributed_optimizer=True)
+                    lr_scheduler_type="megatron", lr_scheduler_kwargs={"min_lr": 1e-6, "warmup_fraction": 0.05}, save_steps=100, save_only_model=True, tuner_type="full", weight_decay=0.1, adam_beta2=0.95, packing=True, use_distributed_optimizer=True)
     assert {name: values[name] for name in expected} == expected
     assert values["output_dir"].endswith("megatron_output/Qwen2.5-14B-Instruct")
     for ignored in ("cross_entropy_loss_fusion", "attention_backend", "no_save_rng"):
@@ -52,6 +52,8 @@ def test_a_line_with_stages(megatron):
     ("--train_iters 3 --optimizer muon", "--optimizer is muon"),
     ("--train_iters 3 --calculate_per_token_loss false", "mean over its labeled tokens"),
     ("--train_iters 3 --finetune false", "no checkpoint to resume from"),
+    ("--train_iters 3 --min_lr low", "--min_lr is \"low\""),
+    ("--train_iters 3 --recompute_modules layernorm", "only attention and MLPs"),
     ("--lr 1e-4", "give --num_train_epochs or --train_iters"),
     ("--train_iters 3 --tensor_modle_parallel_size 2", "unknown"),
 ])
@@ -129,6 +131,8 @@ def test_what_is_exported(megatron, words, expected, notes):
     ("--recompute_granularity full --recompute_method block --recompute_num_layers 4", dict(gradient_checkpointing=True, recompute_num_layers=4)),
     ("--recompute_modules core_attn moe", dict(gradient_checkpointing=True, recompute_granularity="selective", recompute_modules="mlp")),
     ("--recompute_granularity selective", dict(gradient_checkpointing=False)),
+    ("--lr_decay_style WSD --lr_wsd_decay_iters 2 --lr_wsd_decay_style linear --lr_warmup_iters 1 --lr_warmup_init 1e-7 --lr_decay_iters 3",
+     dict(lr_scheduler_type="megatron", lr_scheduler_kwargs=dict(decay_style="WSD", wsd_decay_steps=2, wsd_decay_style="linear", warmup_steps=1, warmup_init=1e-7, decay_steps=3))),
 ])
 def test_what_options_become(megatron, words, expected):
     values = shown(megatron("--model", "m", "--dataset", "rows.jsonl", "--train_iters", "3", *words.split(), "--show_config", "true", "--log_format", "json", processes=1))

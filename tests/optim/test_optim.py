@@ -1,5 +1,6 @@
 """Optimizers, groups and schedules against torch, transformers and their definitions, through `hone optim-trace`."""
 import json
+import math
 import os
 import subprocess
 from pathlib import Path
@@ -220,6 +221,35 @@ SCHEDULES = [
     ("warmup_stable_decay", {"num_decay_steps": 20, "num_stable_steps": 10, "warmup_type": "cosine", "decay_type": "1-sqrt", "min_lr_ratio": 0.1}),
     ("warmup_stable_decay", {"num_decay_steps": 20, "warmup_type": "1-sqrt", "decay_type": "linear", "min_lr_ratio": 0.05}),
 ]
+
+
+def megatron_rate(step, total, peak, min_lr=0, warmup_init=0, warmup=0, decay_style="cosine", decay_steps=None, wsd_decay_style="exponential", wsd_decay_steps=0):
+    """OptimizerParamScheduler.get_lr of Megatron-LM, counted in steps."""
+    decay = decay_steps or total
+    if warmup > 0 and step <= warmup:
+        return warmup_init + (peak - warmup_init) * step / warmup
+    if decay_style == "constant":
+        return peak
+    if step > decay:
+        return min_lr
+    if decay_style == "inverse-square-root":
+        return max(min_lr, peak * max(warmup, 1) ** 0.5 / max(step, 1) ** 0.5)
+    ratio, start = (step - warmup) / (decay - warmup), decay - wsd_decay_steps
+    late = (step - start) / wsd_decay_steps if wsd_decay_steps else 0
+    annealed = {"linear": 1 - late, "cosine": 0.5 * (math.cos(math.pi * late) + 1), "exponential": 2 * 0.5 ** late - 1, "minus_sqrt": 1 - abs(late) ** 0.5}[wsd_decay_style]
+    share = {"linear": 1 - ratio, "cosine": 0.5 * (math.cos(math.pi * ratio) + 1), "WSD": 1 if step <= start else annealed}[decay_style]
+    return min_lr + share * (peak - min_lr)
+
+
+@pytest.mark.parametrize("settings", [
+    dict(min_lr=1e-5, warmup=3.5), dict(decay_style="linear", min_lr=1e-4, warmup_init=2e-4, warmup=4), dict(decay_style="constant", warmup=2), dict(decay_style="inverse-square-root", warmup=5, min_lr=3e-4),
+    dict(decay_steps=20, min_lr=1e-5), *(dict(decay_style="WSD", wsd_decay_style=shape, wsd_decay_steps=9, min_lr=1e-5, warmup=1.2) for shape in ("exponential", "linear", "cosine", "minus_sqrt"))])
+def test_schedules_of_megatron(tmp_path, settings):
+    total, peak = 30, 1e-3
+    given = {key: value for key, value in settings.items() if key != "warmup"}
+    given.update({"warmup_fraction": settings["warmup"] / total} if settings.get("warmup", 0) % 1 else {"warmup_steps": settings["warmup"]} if "warmup" in settings else {})
+    printed, _ = trace(tmp_path, "sgd", {"learning_rate": peak, "lr_scheduler_type": "megatron", "lr_scheduler_kwargs": given, "total_steps": total})
+    assert printed["rates"] == pytest.approx([megatron_rate(step, total, peak, **settings) for step in range(total)], rel=1e-12, abs=1e-18)
 
 
 @pytest.mark.parametrize("warmup", [0, 7])

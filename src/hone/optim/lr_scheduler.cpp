@@ -162,6 +162,41 @@ Factor warmup_stable_decay(ScheduleArguments& a, const LrSchedulerConfig&, Steps
   };
 }
 
+double anneal(const std::string& shape, double progress) {
+  if (shape == "exponential") return 2 * std::pow(0.5, progress) - 1;
+  return shape == "minus_sqrt" ? 1 - std::sqrt(progress) : ramp_down(shape, progress, 0.5);
+}
+
+// Megatron-LM's law. Its warm-up need not be a whole number of steps, and the peak is its last step.
+Factor megatron(ScheduleArguments& a, const LrSchedulerConfig& config, Steps s) {
+  const auto share = [&](const char* key) {
+    const double rate = a.number(key).value_or(0);
+    return config.learning_rate > 0 ? rate / config.learning_rate : 0;
+  };
+  const double decay = a.number("decay_steps").value_or(s.total), first = share("warmup_init"), floor = share("min_lr");
+  const auto fraction = a.number("warmup_fraction");
+  const double warmup = a.number("warmup_steps").value_or(fraction ? *fraction * decay : s.warmup);
+  const auto style = a.word("decay_style", "cosine", {"cosine", "linear", "constant", "inverse-square-root", "WSD"});
+  const double annealed = a.number("wsd_decay_steps").value_or(0);
+  const auto shape = a.word("wsd_decay_style", "exponential", {"exponential", "linear", "cosine", "minus_sqrt"});
+  if (warmup >= decay && style != "constant")
+    throw UserError(ExitCode::usage, fmt::format("{} steps of warm-up, and the rate falls until step {}", warmup, decay),
+                    "shorten the warm-up");
+  if (style == "WSD" && !(annealed > 0))
+    throw UserError(ExitCode::usage, "the schedule WSD needs the number of steps in which the rate falls",
+                    "set lr_wsd_decay_iters, or wsd_decay_steps in `lr_scheduler_kwargs`");
+  return [=](double step) {
+    if (warmup > 0 && step <= warmup) return first + (1 - first) * step / warmup;
+    if (style == "constant") return 1.0;
+    if (step > decay) return floor;
+    if (style == "inverse-square-root") return std::max(floor, std::sqrt(std::max(warmup, 1.0) / std::max(step, 1.0)));
+    const double progress = (step - warmup) / (decay - warmup), steady = decay - annealed;
+    if (style == "linear") return floor + (1 - progress) * (1 - floor);
+    if (style == "cosine") return floor + half_cosine(0.5, progress) * (1 - floor);
+    return step <= steady ? 1.0 : floor + anneal(shape, (step - steady) / annealed) * (1 - floor);
+  };
+}
+
 struct NamedSchedule {
   std::string name;
   Factor (*make)(ScheduleArguments&, const LrSchedulerConfig&, Steps);
@@ -180,6 +215,7 @@ const std::vector<NamedSchedule>& schedule_table() {
       {"cosine_with_min_lr", cosine_with_min_lr},
       {"cosine_warmup_with_min_lr", cosine_warmup_with_min_lr},
       {"warmup_stable_decay", warmup_stable_decay},
+      {"megatron", megatron},
   };
   return schedules;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "hone/base/error.h"
 #include "hone/base/log.h"
@@ -21,6 +22,15 @@ int64_t GivenOption::whole_number() const {
   auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (status != std::errc() || end != text.data() + text.size() || number < 1)
     throw UserError(ExitCode::usage, fmt::format("--{} is \"{}\"", name, text), "expected a whole number of at least 1");
+  return number;
+}
+
+double GivenOption::real_number() const {
+  double number = -1;
+  const auto text = value();
+  auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (status != std::errc() || end != text.data() + text.size() || !(number >= 0) || !std::isfinite(number))
+    throw UserError(ExitCode::usage, fmt::format("--{} is \"{}\"", name, text), "expected a number of at least 0");
   return number;
 }
 

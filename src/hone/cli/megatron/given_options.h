@@ -15,6 +15,7 @@ struct GivenOption {
   std::string value() const { return values.empty() ? "true" : values.front(); }
   bool is_off() const;           // false, 0 or none
   int64_t whole_number() const;  // throws UserError(usage) for anything but a number of at least 1
+  double real_number() const;    // throws UserError(usage) for anything but a number of at least 0
 };
 
 // Arguments of a command line, its command first. Throws UserError(usage) if it does not start with an option.

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "hone/base/error.h"
+#include "hone/base/json.h"
 #include "hone/cli/megatron/given_options.h"
 #include "hone/cli/megatron/megatron.h"
 
@@ -20,6 +21,7 @@ class MegatronLine {
     set_start();
     set_batches();
     set_schedule();
+    set_optimizer();
     set_recomputation();
     set_evaluation();
     set_experts();
@@ -39,6 +41,12 @@ class MegatronLine {
     static constexpr std::string_view kHandled[] = {"global_batch_size",
                                                     "min_lr",
                                                     "lr_decay_style",
+                                                    "lr_decay_iters",
+                                                    "lr_warmup_init",
+                                                    "lr_warmup_iters",
+                                                    "lr_warmup_fraction",
+                                                    "lr_wsd_decay_style",
+                                                    "lr_wsd_decay_iters",
                                                     "optimizer",
                                                     "recompute_granularity",
                                                     "recompute_method",
@@ -103,23 +111,28 @@ class MegatronLine {
       throw UserError(ExitCode::usage, "megatron needs the length of the training", "give --num_train_epochs or --train_iters");
   }
 
+  // Megatron's schedule under its own name: its warm-up is not rounded to steps.
   void set_schedule() {
-    static const std::map<std::string, std::string> kStyles = {{"cosine", "cosine"},
-                                                               {"linear", "linear"},
-                                                               {"constant", "constant_with_warmup"},
-                                                               {"inverse-square-root", "inverse_sqrt"}};
-    const auto style = handled_.contains("lr_decay_style") ? handled_["lr_decay_style"].value() : "cosine";
-    const auto found = kStyles.find(style);
-    if (found == kStyles.end())
-      throw UserError(ExitCode::usage, fmt::format("--lr_decay_style is {}", style),
-                      "expected cosine, linear, constant or inverse-square-root");
-    const auto lowest = handled_.contains("min_lr") ? handled_["min_lr"].value() : "0";
-    const bool falls_to_zero = lowest.find_first_not_of("0.") == std::string::npos;
-    if (!falls_to_zero && style != "cosine")
-      throw UserError(ExitCode::usage, fmt::format("--min_lr {} with --lr_decay_style {}", lowest, style),
-                      "a lowest rate goes with cosine");
-    add("lr_scheduler_type", falls_to_zero ? found->second : "cosine_with_min_lr");
-    if (!falls_to_zero) add("lr_scheduler_kwargs", fmt::format("{{\"min_lr\": {}}}", lowest));
+    static constexpr std::pair<const char*, const char*> kNumbers[] = {{"min_lr", "min_lr"},
+                                                                       {"lr_warmup_init", "warmup_init"},
+                                                                       {"lr_warmup_iters", "warmup_steps"},
+                                                                       {"lr_warmup_fraction", "warmup_fraction"},
+                                                                       {"lr_decay_iters", "decay_steps"},
+                                                                       {"lr_wsd_decay_iters", "wsd_decay_steps"}};
+    static constexpr std::pair<const char*, const char*> kWords[] = {{"lr_decay_style", "decay_style"},
+                                                                     {"lr_wsd_decay_style", "wsd_decay_style"}};
+    Json settings = Json::object();
+    for (const auto& [name, key] : kNumbers)
+      if (handled_.contains(name)) settings[key] = handled_[name].real_number();
+    for (const auto& [name, key] : kWords)
+      if (handled_.contains(name)) settings[key] = handled_[name].value();
+    if (settings.contains("warmup_steps") && settings["warmup_steps"] == 0) settings.erase("warmup_steps");
+    if (has("lr_scheduler_type")) return;
+    add("lr_scheduler_type", "megatron");
+    if (!settings.empty()) add("lr_scheduler_kwargs", settings.dump());
+  }
+
+  void set_optimizer() {
     if (!handled_.contains("optimizer")) return;
     const auto optimizer = handled_["optimizer"].value();
     if (optimizer != "adam" && optimizer != "sgd")

@@ -27,7 +27,7 @@ void add_training(Rows& rows) {
            factory_default{"5e-5"}, also{"lr"}},
           {"lr_scheduler_type",
            Choice("linear|cosine|cosine_with_restarts|polynomial|constant|constant_with_warmup|inverse_sqrt|reduce_lr_on_plateau|"
-                  "cosine_with_min_lr|cosine_warmup_with_min_lr|warmup_stable_decay"),
+                  "cosine_with_min_lr|cosine_warmup_with_min_lr|warmup_stable_decay|megatron"),
            "cosine", "Learning-rate schedule.", factory_default{"linear"}},
           {"lr_scheduler_kwargs", JsonText, "", "Its settings, such as '{\"min_lr\": 1e-6}' of cosine_with_min_lr."},
           {"warmup_ratio", Real(0, 1), "0", "Warm-up as a fraction of all steps."},
