@@ -30,7 +30,8 @@ struct Stages {
 };
 
 bool fill(const std::vector<Picture>& picture) {
-  const auto rows = at::empty({static_cast<int64_t>(patch_row_values(picture))}, at::kFloat);
+  const auto one_frame = static_cast<int64_t>(patch_row_values(picture)) / picture[0].config->processor.temporal_patch_size;
+  const auto rows = at::empty({one_frame}, at::kFloat);  // as in a batch without videos
   return !fill_patch_rows(picture, {rows.data_ptr<float>(), static_cast<size_t>(rows.numel())});
 }
 

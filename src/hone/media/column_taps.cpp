@@ -9,7 +9,7 @@ namespace hone::media {
 
 ColumnTaps::ColumnTaps(std::span<const Taps> taps, size_t channels) : taps_(taps), channels_(channels) {
   if (!has_byte_dots()) return;
-  const size_t padded = (samples() + 15) / 16 * 16;
+  const size_t padded = (samples() + 7) / 8 * 8;
   quads_.reserve(padded / 4), steps_.reserve(padded / 4);
   bool fits = true;
   for (size_t sample = 0; fits && sample < padded; sample += 4) fits = add_quad(sample);

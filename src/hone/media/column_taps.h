@@ -26,7 +26,7 @@ class ColumnTaps {
   std::span<const Taps> taps() const { return taps_; }
   size_t channels() const { return channels_; }
   size_t samples() const { return taps_.size() * channels_; }
-  // A multiple of four quads; those behind the last sample have no weight. None without has_byte_dots(), or if four samples
+  // An even number; those behind the last sample have no weight. None without has_byte_dots(), or if four samples
   // read more than 16 bytes in a step: a row of half as many pixels, or fewer.
   std::span<const Quad> quads() const { return quads_; }
   const Step* steps() const { return steps_.data(); }  // of all quads, in order

@@ -49,9 +49,10 @@ HONE_RESIZE_DOTS_INLINE int16x8_t upper_halves(const DigitSums& a, const DigitSu
   return lower_halves(upper_bits(a), upper_bits(b));
 }
 
+constexpr int kBitsLeft = kWeightBits - 16;
+
 // Clamps to 0 … 255.
 HONE_RESIZE_DOTS_INLINE uint8x16_t clamped(int16x8_t first, int16x8_t second) {
-  constexpr int kBitsLeft = kWeightBits - 16;
   return vqshrun_high_n_s16(vqshrun_n_s16(first, kBitsLeft), second, kBitsLeft);
 }
 
@@ -67,14 +68,14 @@ HONE_RESIZE_DOTS_INLINE void store_lane(uint8x16_t samples, uint8_t* to, bool is
   std::memcpy(to, &pixel, kChannels);
 }
 
-HONE_RESIZE_DOTS_INLINE void store_sixteen(uint8x16_t samples, uint8_t* row, size_t at, size_t row_size) {
-  if (at + 16 <= row_size) return vst1q_u8(row + at, samples);
-  std::memcpy(row + at, &samples, row_size - at);
+HONE_RESIZE_DOTS_INLINE void store_eight(uint8x8_t samples, uint8_t* to, size_t room) {
+  if (room >= 8) return vst1_u8(to, samples);
+  std::memcpy(to, &samples, room);
 }
 
 template <size_t kChannels>
 HONE_RESIZE_DOTS void columns_by_dots(const uint8_t* const* rows, uint8_t* const* out, std::span<const Taps> taps) {
-  static_assert(kRowsAtOnce == 4 && kTapsAtOnce == 4);
+  static_assert(kRowsInRegisters == 4 && kTapsAtOnce == 4);
   uint8_t places[16];  // the four taps of a channel adjacent
   for (size_t i = 0; i < 16; ++i) places[i] = i / 4 < kChannels ? static_cast<uint8_t>(i % 4 * kChannels + i / 4) : 0xFF;
   const uint8x16_t order = vld1q_u8(places);
@@ -98,6 +99,19 @@ HONE_RESIZE_DOTS void columns_by_dots(const uint8_t* const* rows, uint8_t* const
     store_lane<kChannels, 0>(pixels, out_a + to, is_inside), store_lane<kChannels, 1>(pixels, out_b + to, is_inside);
     store_lane<kChannels, 2>(pixels, out_c + to, is_inside), store_lane<kChannels, 3>(pixels, out_d + to, is_inside);
     to += kChannels;
+  }
+}
+
+auto columns_by_dots_of(size_t channels) {
+  switch (channels) {
+    case 1:
+      return columns_by_dots<1>;
+    case 2:
+      return columns_by_dots<2>;
+    case 3:
+      return columns_by_dots<3>;
+    default:
+      return columns_by_dots<4>;
   }
 }
 
@@ -131,46 +145,38 @@ HONE_RESIZE_DOTS_INLINE int32x4_t sum_of_steps(const uint8_t* row, size_t pixel_
   return upper_bits(sums);
 }
 
-// Four adjacent output samples of each of four rows.
-struct QuadOfRows {
-  int32x4_t a, b, c, d;
-};
-
-HONE_RESIZE_DOTS_INLINE QuadOfRows next_quad(const uint8_t* const* rows, size_t pixel_bytes, const ColumnTaps::Quad& quad,
-                                             const ColumnTaps::Step*& next) {
+// Four adjacent output samples of each of kRowsAtOnce rows.
+HONE_RESIZE_DOTS_INLINE void next_quad(const uint8_t* const* rows, size_t pixel_bytes, const ColumnTaps::Quad& quad,
+                                       const ColumnTaps::Step*& next, int32x4_t* sums) {
   const auto* const step = next;
   next += quad.steps;
-  const uint8_t *const a = rows[0] + quad.first, *const b = rows[1] + quad.first, *const c = rows[2] + quad.first,
-                       *const d = rows[3] + quad.first;
-  if (quad.steps > 1)
-    return {sum_of_steps(a, pixel_bytes, step, quad), sum_of_steps(b, pixel_bytes, step, quad),
-            sum_of_steps(c, pixel_bytes, step, quad), sum_of_steps(d, pixel_bytes, step, quad)};
+  if (quad.steps > 1) {
+    for (size_t row = 0; row < kRowsAtOnce; ++row) sums[row] = sum_of_steps(rows[row] + quad.first, pixel_bytes, step, quad);
+    return;
+  }
   const auto digits = digits_of(*step);
   const uint8x16_t places = vld1q_u8(step->places);
   const int32x4_t start = vld1q_s32(quad.start);
-  return {
-      sum_of_step(vqtbl1q_u8(vld1q_u8(a), places), digits, start), sum_of_step(vqtbl1q_u8(vld1q_u8(b), places), digits, start),
-      sum_of_step(vqtbl1q_u8(vld1q_u8(c), places), digits, start), sum_of_step(vqtbl1q_u8(vld1q_u8(d), places), digits, start)};
+#pragma GCC unroll 8
+  for (size_t row = 0; row < kRowsAtOnce; ++row)
+    sums[row] = sum_of_step(vqtbl1q_u8(vld1q_u8(rows[row] + quad.first), places), digits, start);
 }
 
-// Four quads are sixteen bytes of a row.
+// Many rows share what is read of the taps. Two quads are eight bytes of a row.
 HONE_RESIZE_DOTS void columns_by_quads(const uint8_t* const* rows, uint8_t* const* out, const ColumnTaps& taps) {
-  static_assert(kRowsAtOnce == 4 && kTapsAtOnce == 4);
   const auto quads = taps.quads();
   const size_t pixel_bytes = taps.channels(), row_size = taps.samples();
   const ColumnTaps::Step* step = taps.steps();
-  for (size_t i = 0; i < quads.size(); i += 4) {
-    const auto first = next_quad(rows, pixel_bytes, quads[i], step), second = next_quad(rows, pixel_bytes, quads[i + 1], step);
-    const int16x8_t a = lower_halves(first.a, second.a), b = lower_halves(first.b, second.b), c = lower_halves(first.c, second.c),
-                    d = lower_halves(first.d, second.d);
-    const auto third = next_quad(rows, pixel_bytes, quads[i + 2], step),
-               fourth = next_quad(rows, pixel_bytes, quads[i + 3], step);
-    const uint8x16_t sixteen_a = clamped(a, lower_halves(third.a, fourth.a)),
-                     sixteen_b = clamped(b, lower_halves(third.b, fourth.b)),
-                     sixteen_c = clamped(c, lower_halves(third.c, fourth.c)),
-                     sixteen_d = clamped(d, lower_halves(third.d, fourth.d));
-    store_sixteen(sixteen_a, out[0], 4 * i, row_size), store_sixteen(sixteen_b, out[1], 4 * i, row_size);
-    store_sixteen(sixteen_c, out[2], 4 * i, row_size), store_sixteen(sixteen_d, out[3], 4 * i, row_size);
+  const uint8_t* from[kRowsAtOnce];
+  uint8_t* to[kRowsAtOnce];
+  for (size_t row = 0; row < kRowsAtOnce; ++row) from[row] = rows[row], to[row] = out[row];
+  for (size_t i = 0; i < quads.size(); i += 2) {
+    int32x4_t first[kRowsAtOnce], second[kRowsAtOnce];
+    next_quad(from, pixel_bytes, quads[i], step, first), next_quad(from, pixel_bytes, quads[i + 1], step, second);
+    const size_t at = 4 * i, room = row_size - at;
+#pragma GCC unroll 8
+    for (size_t row = 0; row < kRowsAtOnce; ++row)
+      store_eight(vqshrun_n_s16(lower_halves(first[row], second[row]), kBitsLeft), to[row] + at, room);
   }
 }
 
@@ -247,16 +253,9 @@ bool has_byte_dots() {
 bool resize_columns_by_dots(const uint8_t* const* rows, uint8_t* const* out, const ColumnTaps& taps) {
   if (!has_byte_dots()) return false;
   if (!taps.quads().empty()) return columns_by_quads(rows, out, taps), true;
-  switch (taps.channels()) {
-    case 1:
-      return columns_by_dots<1>(rows, out, taps.taps()), true;
-    case 2:
-      return columns_by_dots<2>(rows, out, taps.taps()), true;
-    case 3:
-      return columns_by_dots<3>(rows, out, taps.taps()), true;
-    default:
-      return columns_by_dots<4>(rows, out, taps.taps()), true;
-  }
+  const auto resize = columns_by_dots_of(taps.channels());
+  for (size_t row = 0; row < kRowsAtOnce; row += kRowsInRegisters) resize(rows + row, out + row, taps.taps());
+  return true;
 }
 
 bool resize_rows_by_dots(const uint8_t* rows, uint8_t* out, size_t width, const Taps& taps) {

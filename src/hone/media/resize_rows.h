@@ -25,8 +25,9 @@ struct Taps {
 
 class ColumnTaps;  // column_taps.h
 
-inline constexpr size_t kRowsAtOnce = 4;
-inline constexpr size_t kReadBehind = 16;  // bytes that may be read, unused, behind a row of resize_columns
+inline constexpr size_t kRowsAtOnce = 8;
+inline constexpr size_t kRowsInRegisters = 4;  // of sums of whole pixels
+inline constexpr size_t kReadBehind = 16;      // bytes that may be read, unused, behind a row of resize_columns
 
 // One output pixel for every entry of `taps`, in each of kRowsAtOnce rows.
 void resize_columns(const uint8_t* const* rows, uint8_t* const* out, const ColumnTaps& taps);

@@ -103,31 +103,42 @@ Tensor PositionAxes::tensor() const {
 
 namespace {
 
+// The frames that rows hold: those of a still image are equal, so that one is enough if there are no videos.
+int64_t frames_in_rows(const std::vector<SamplePack>& packs) {
+  int64_t frames = 1;
+  for (const auto& pack : packs)
+    for (const auto& sample : pack)
+      for (const auto& picture : sample.pictures)
+        if (picture.is_video()) frames = picture.config->processor.temporal_patch_size;
+  return frames;
+}
+
 // `failed` receives every image that cannot be decoded; its patch rows stay zero.
 template <class Failed>
 BatchImages decode_images(std::vector<SamplePack>& packs, Failed failed) {
   BatchImages images;
   std::vector<int64_t> rows;
-  int64_t patches = 0, row_size = 0, first = 0;
+  int64_t patches = 0, row_size = 0, first = 0, temporal = 1;
   for (const auto& pack : packs)
     for (const auto& sample : pack) {
       for (const auto& picture : sample.pictures) {
         images.grids.push_back({picture.plan.frames, picture.plan.grid_h, picture.plan.grid_w, picture.is_video()});
         patches += picture.plan.patches();
-        row_size = picture.config->processor.row_size();
+        row_size = picture.config->processor.row_size(), temporal = picture.config->processor.temporal_patch_size;
         for (int64_t i = 0; i < picture.plan.tokens; ++i) rows.push_back(first + static_cast<int64_t>(picture.place(i)));
       }
       first += static_cast<int64_t>(sample.ids.size());
     }
   if (patches == 0) return images;
   images.rows_n = at::tensor(rows, at::kLong);
-  images.patches_pr = at::empty({patches, row_size}, at::kFloat);
+  const int64_t repeated = temporal / frames_in_rows(packs);
+  images.patches_pr = at::empty({patches, row_size / repeated}, at::kFloat);
   float* to = images.patches_pr.data_ptr<float>();
   for (auto& pack : packs)
     for (auto& sample : pack)
       for (size_t next = 0; next < sample.pictures.size();) {
         const auto pictures = decoded_together(sample.pictures, next);
-        const std::span rows(to, patch_row_values(pictures));
+        const std::span rows(to, patch_row_values(pictures) / static_cast<size_t>(repeated));
         if (const auto problem = fill_patch_rows(pictures, rows)) {
           std::ranges::fill(rows, 0.0f);
           failed(sample, problem->message);

@@ -184,8 +184,12 @@ size_t patch_row_values(std::span<const Picture> pictures) {
 }
 
 std::optional<Error> fill_patch_rows(std::span<const Picture> pictures, std::span<float> rows) {
-  HONE_CHECK(rows.size() == patch_row_values(pictures), "{} floats for rows of {}", rows.size(), patch_row_values(pictures));
   const auto& picture = pictures.front();
+  auto processor = picture.config->processor;
+  const size_t all = patch_row_values(pictures), frames = static_cast<size_t>(processor.temporal_patch_size);
+  const bool one_frame = !picture.is_video() && rows.size() * frames == all;
+  HONE_CHECK(one_frame || rows.size() == all, "{} floats for rows of {}", rows.size(), all);
+  if (one_frame) processor.temporal_patch_size = 1;
   if (picture.is_video()) return fill_video_rows(pictures, rows);
   auto failed = [&](const std::string& why) { return error("image {}: {}", media::describe_source(picture.source), why); };
   auto medium = media::Medium::open(picture.source, picture.config->sources);
@@ -194,9 +198,9 @@ std::optional<Error> fill_patch_rows(std::span<const Picture> pictures, std::spa
   if (!image) return failed(image.error());
   if (image->size != picture.plan.source) return failed("it was replaced while the run went on");
   for (const auto& part : pictures) {
-    const auto own = rows.first(patch_row_values({&part, 1}));
+    const auto own = rows.first(static_cast<size_t>(part.plan.patches() * processor.row_size()));
     rows = rows.subspan(own.size());
-    media::fill_patch_rows(rows.empty() ? std::move(*image) : *image, part.plan, part.config->processor, own);
+    media::fill_patch_rows(rows.empty() ? std::move(*image) : *image, part.plan, processor, own);
   }
   return std::nullopt;
 }

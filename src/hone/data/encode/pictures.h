@@ -144,7 +144,7 @@ std::string describe(const Picture& picture);
 std::span<const Picture> decoded_together(const std::vector<Picture>& pictures, size_t first);
 // The number of floats in their rows: plan.patches() times processor.row_size() for each.
 size_t patch_row_values(std::span<const Picture> pictures);
-// Decodes them into their rows. Errors name the image.
+// Decodes them into their rows, or, if `rows` has no more room, into rows of one frame of still images. Errors name the image.
 std::optional<Error> fill_patch_rows(std::span<const Picture> pictures, std::span<float> rows);
 
 }  // namespace hone::data

@@ -27,7 +27,7 @@ HWY_INLINE uint8_t sample_of(const uint8_t* from, size_t stride, size_t count, s
 #if HWY_TARGET == HWY_SCALAR  // x86_64 without AVX2 where Highway does not trust the compiler with EMU128
 
 void columns_of(const uint8_t* const* rows, uint8_t* const* out, std::span<const Taps> taps, size_t channels) {
-  for (size_t row = 0; row < kRowsAtOnce; ++row)
+  for (size_t row = 0; row < kRowsInRegisters; ++row)
     for (size_t x = 0; x < taps.size() * channels; ++x) {
       const auto& tap = taps[x / channels];
       out[row][x] = sample_of(rows[row] + tap.first * channels + x % channels, channels, tap.count, tap.weights);
@@ -75,7 +75,7 @@ HWY_INLINE void store_pixel(Sums sum, uint8_t* to, bool is_inside) {
 
 template <size_t kChannels>
 HWY_INLINE void columns(const uint8_t* const* rows, uint8_t* const* out, std::span<const Taps> taps) {
-  static_assert(kRowsAtOnce == 4 && kTapsAtOnce == 4);
+  static_assert(kRowsInRegisters == 4 && kTapsAtOnce == 4);
   const uint8_t *const row_a = rows[0], *const row_b = rows[1], *const row_c = rows[2], *const row_d = rows[3];
   uint8_t *const out_a = out[0], *const out_b = out[1], *const out_c = out[2], *const out_d = out[3];
   const Bytes first = widening(0, kChannels), second = widening(kChannels, kChannels), third = widening(2 * kChannels, kChannels),
@@ -160,7 +160,8 @@ void allow_resize_dots(bool allowed) { g_uses_dots = allowed; }
 
 void resize_columns(const uint8_t* const* rows, uint8_t* const* out, const ColumnTaps& taps) {
   if (g_uses_dots && resize_columns_by_dots(rows, out, taps)) return;
-  HWY_DYNAMIC_DISPATCH(columns_of)(rows, out, taps.taps(), taps.channels());
+  for (size_t row = 0; row < kRowsAtOnce; row += kRowsInRegisters)
+    HWY_DYNAMIC_DISPATCH(columns_of)(rows + row, out + row, taps.taps(), taps.channels());
 }
 
 void resize_rows(const uint8_t* rows, uint8_t* out, size_t width, const Taps& taps) {

@@ -68,13 +68,20 @@ void MediaEncoder::set_cache(std::shared_ptr<TowerCache> cache) {
   cache_ = std::move(cache);
 }
 
+// A video in the batch makes its images repeat their frames.
+static Tensor one_frame_of_stills(const Tensor& rows_pr, const PatchGrid& grid, const VisionConfig& config) {
+  if (grid.is_video || rows_pr.size(1) < config.row_size() || config.temporal_patch_size == 1) return rows_pr;
+  const auto frames = rows_pr.view({rows_pr.size(0), config.in_channels, config.temporal_patch_size, -1});
+  return frames.select(2, 0).reshape({rows_pr.size(0), -1});
+}
+
 // One image at a time: its features must not depend on the other images, not even in the last bit.
 VisionFeatures MediaEncoder::cached(const ImageInput& images, bool training) const {
   std::vector<TensorList> parts;
   int64_t first = 0;
   for (const auto& grid : images.grids) {
     const int64_t patches = grid.frames * grid.height * grid.width;
-    const auto rows_pr = images.patches_pr.narrow(0, first, patches);
+    const auto rows_pr = one_frame_of_stills(images.patches_pr.narrow(0, first, patches), grid, decoder_.vision->config);
     first += patches;
     const auto key = medium_digest(vision_digest_, rows_pr, grid.str());
     auto found = cache_->get(key, rows_pr.device(), [&] {

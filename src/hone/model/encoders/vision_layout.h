@@ -26,4 +26,7 @@ VisionLayout vision_layout(const std::vector<PatchGrid>& grids, const VisionConf
 // Bilinear, with the corners of the table at the corners of an image; in file order.
 LearnedPositions learned_positions(const std::vector<PatchGrid>& grids, const VisionConfig& config);
 
+// Rows of patches with all frames, out of rows of one frame of still images. Others are returned as they are.
+Tensor repeat_frames(const Tensor& rows_pr, int64_t row_size);
+
 }  // namespace hone::model

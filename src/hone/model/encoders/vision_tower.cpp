@@ -144,7 +144,12 @@ Tensor VisionTower::embed_patches(Tensor rows_pr, const VisionLayout& layout, co
     HONE_CHECK(!config.has_fixed_grid || (grid.height == config.position_grid && grid.width == config.position_grid),
                "a picture of {} x {} patches for positions of {}", grid.height, grid.width, config.position_grid);
   rows_pr = rows_pr.to(device, patch_embed.weight.scalar_type());
-  auto x_ph = ops::lora_linear(rows_pr, patch_embed.weight.flatten(1), patch_embed.bias, {}, mode.training);
+  auto weight = patch_embed.weight;
+  if (rows_pr.size(1) < config.row_size() && weight.scalar_type() == at::kFloat)
+    weight = weight.sum(2);  // of equal frames; in 16 bits the sum would be rounded
+  else
+    rows_pr = repeat_frames(rows_pr, config.row_size());
+  auto x_ph = ops::lora_linear(rows_pr, weight.flatten(1), patch_embed.bias, {}, mode.training);
   if (config.has_class_token) return with_class_tokens(x_ph, grids);
   if (positions) x_ph = with_positions(x_ph, grids);
   if (!layout.order_c.defined()) return x_ph;

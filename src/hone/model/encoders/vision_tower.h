@@ -53,7 +53,7 @@ struct VisionTower {
   Recompute recompute = Recompute::none;
 
   Module module();
-  // patches_pr is [patches, row_size] in float32 or the tower's dtype. Without a trained weight no graph is kept.
+  // patches_pr is [patches, row_size], or one frame of it, in float32 or the tower's dtype. No graph without a trained weight.
   VisionFeatures forward(const Tensor& patches_pr, const std::vector<PatchGrid>& grids, const LinearContext& mode);
 
  private:

@@ -5,6 +5,7 @@
 #include "hone/data/batches/collator.h"
 #include "hone/data/encode/encoder.h"
 #include "hone/io/safetensors.h"
+#include "hone/model/encoders/vision_layout.h"
 
 namespace hone::cli {
 namespace {
@@ -49,6 +50,13 @@ data::Conversation asked_conversation(const Json& row) {
   return conversation;
 }
 
+int64_t row_size_of(const data::SamplePack& pack) {
+  int64_t size = 0;
+  for (const auto& sample : pack)
+    for (const auto& picture : sample.pictures) size = picture.config->processor.row_size();
+  return size;
+}
+
 }  // namespace
 
 int image_trace_command(const Options& options) {
@@ -67,7 +75,7 @@ int image_trace_command(const Options& options) {
                                         io::TensorSource::of("targets", batch.targets_t),
                                         io::TensorSource::of("positions", batch.positions_t)};
   if (!sizes.empty()) {
-    tensors.push_back(io::TensorSource::of("patches", batch.images.patches_pr));
+    tensors.push_back(io::TensorSource::of("patches", model::repeat_frames(batch.images.patches_pr, row_size_of(pack))));
     tensors.push_back(io::TensorSource::of("rows", batch.images.rows_n));
     tensors.push_back(io::TensorSource::of("grids", at::tensor(sizes, at::kLong).view({-1, 3})));
   }
