@@ -1,13 +1,17 @@
 // sft, pt, train: from resolved options to a training run, on one or several processes.
+#include <algorithm>
+
 #include "hone/base/file.h"
 #include "hone/base/log.h"
 #include "hone/cli/arguments/distributed.h"
+#include "hone/cli/arguments/training.h"
 #include "hone/cli/commands.h"
 #include "hone/cli/commands/ray_submit.h"
 #include "hone/cli/configs/training/compute_config.h"
 #include "hone/cli/configs/training/parallel_config.h"
 #include "hone/cli/configs/training/training_config.h"
 #include "hone/cli/parsing/parse.h"
+#include "hone/io/newest_checkpoint.h"
 
 namespace hone::cli {
 namespace {
@@ -21,6 +25,17 @@ std::vector<std::string> own_command() {
     words.push_back(bytes.substr(begin, end - begin));
   }
   return words;
+}
+
+// After a rank was lost. Checkpoints do not depend on the layout, so fewer ranks can continue.
+void show_how_to_resume(const Options& options, const parallel::LaunchResult& ending) {
+  static constexpr ExitCode kEnds[] = {ExitCode::ok, ExitCode::usage, ExitCode::bad_data, ExitCode::bad_checkpoint};
+  if (ending.run.empty() || std::ranges::count(kEnds, static_cast<ExitCode>(ending.code)) > 0) return;
+  if (const auto newest = io::newest_checkpoint_in(ending.run))
+    log::info("resume: the same command with {} {}, on this or another number of processes, in this or another layout",
+              TrainingArguments(options).resume_from_checkpoint.flag(), newest->string());
+  else
+    log::info("{} has no checkpoint yet: start the command again", ending.run);
 }
 
 }  // namespace
@@ -41,6 +56,7 @@ int train_command(const Options& options) {
   log::info("starting {} processes on this node, {} in all", launch.processes, launch.processes * launch.nodes);
   auto ending = parallel::supervise({.launch = launch, .command = own_command(), .max_restarts = restarts});
   bool stopped = ending.code == static_cast<int>(ExitCode::preempted) || ending.code == static_cast<int>(ExitCode::interrupted);
+  if (launch.node_rank == 0 && !stopped) show_how_to_resume(options, ending);
   if (launch.node_rank == 0 && !ending.run.empty())
     train::send_run_notification(job.trainer.swanlab, ending.run, train::display_name(job),
                                  stopped ? train::describe_exit_code(ending.code) : ending.why);

@@ -38,33 +38,20 @@ class MegatronLine {
 
  private:
   void translate(const GivenOption& option) {
-    static constexpr std::string_view kHandled[] = {"global_batch_size",
-                                                    "min_lr",
-                                                    "lr_decay_style",
-                                                    "lr_decay_iters",
-                                                    "lr_warmup_init",
-                                                    "lr_warmup_iters",
-                                                    "lr_warmup_fraction",
-                                                    "lr_wsd_decay_style",
-                                                    "lr_wsd_decay_iters",
-                                                    "optimizer",
-                                                    "recompute_granularity",
-                                                    "recompute_method",
-                                                    "recompute_num_layers",
-                                                    "recompute_modules",
-                                                    "moe_layer_recompute",
-                                                    "eval_iters",
-                                                    "save_safetensors",
-                                                    "merge_lora",
-                                                    "target_modules",
-                                                    "mcore_model",
-                                                    "load",
-                                                    "mcore_adapter",
-                                                    "adapter_load",
-                                                    "finetune",
-                                                    "steps_per_generation",
-                                                    "use_megatron_fsdp",
-                                                    "data_parallel_sharding_strategy"};
+    static constexpr std::string_view kHandled[] = {"global_batch_size",  "min_lr",
+                                                    "lr_decay_style",     "lr_decay_iters",
+                                                    "lr_warmup_init",     "lr_warmup_iters",
+                                                    "lr_warmup_fraction", "lr_wsd_decay_style",
+                                                    "lr_wsd_decay_iters", "optimizer",
+                                                    "sgd_momentum",       "recompute_granularity",
+                                                    "recompute_method",   "recompute_num_layers",
+                                                    "recompute_modules",  "moe_layer_recompute",
+                                                    "eval_iters",         "save_safetensors",
+                                                    "merge_lora",         "target_modules",
+                                                    "mcore_model",        "load",
+                                                    "mcore_adapter",      "adapter_load",
+                                                    "finetune",           "steps_per_generation",
+                                                    "use_megatron_fsdp",  "data_parallel_sharding_strategy"};
     const auto* known = find_megatron_option(option.name);
     const bool means_pairs = command_ == "rlhf" && option.name == "calculate_per_token_loss";  // counts pairs or rows, not tokens
     if (means_pairs) return;
@@ -139,6 +126,9 @@ class MegatronLine {
       throw UserError(ExitCode::usage, fmt::format("--optimizer is {}", optimizer),
                       "expected adam or sgd; muon needs full matrices, which tensor parallelism shards");
     add("optim", optimizer == "adam" ? "adamw_torch" : "sgd");
+    if (optimizer == "sgd")
+      add("optim_args",
+          fmt::format("momentum={}", handled_.contains("sgd_momentum") ? handled_["sgd_momentum"].real_number() : 0.9));
   }
 
   bool is_on(const std::string& name) const { return handled_.contains(name) && !handled_.at(name).is_off(); }
