@@ -1,5 +1,6 @@
 #include "hone/engine/kv_cache_size.h"
 
+#include "hone/base/log.h"
 #include "hone/base/progress.h"
 #include "hone/device/memory.h"
 #include "hone/model/causal_lm.h"
@@ -48,7 +49,12 @@ model::DecoderConfig kv_cache_shape(model::CausalLM& model) {
 }
 
 EngineConfig resolve_engine_config(EngineConfig config, model::CausalLM& model) {
-  if (config.max_model_len <= 0) config.max_model_len = model.config().max_position_embeddings;
+  const int64_t trained = model.config().max_position_embeddings;
+  if (config.max_model_len <= 0) config.max_model_len = trained;
+  if (config.max_model_len > trained)
+    log::warn_once(
+        fmt::format("`vllm_max_model_len` is {}, and the model was trained on {} positions: `rope_scaling` extends them",
+                    config.max_model_len, trained));
   if (config.max_num_batched_tokens <= 0)
     config.max_num_batched_tokens = model.device().is_cpu() ? kStepTokensCpu : kStepTokensAccelerator;
   if (!ops::supports_kv_cache_dtype(config.kv_cache_dtype, model.device()))

@@ -60,7 +60,13 @@ Json asked_scaling(const ModelArguments& args) {
 Json swift_changes(const ModelArguments& args, const Json& config) {
   auto before = present_scaling(config);
   if (!args.rope_scaling.has_value()) {
-    if (!before.contains("factor")) return {{"max_position_embeddings", *args.max_model_len}};
+    if (!before.contains("factor")) {
+      const auto trained = config.value("max_position_embeddings", Json());
+      if (trained.is_number_integer() && *args.max_model_len > trained.get<int64_t>())
+        log::warn_once(fmt::format("{} is {}, and the model was trained on {} positions: {} yarn extends them",
+                                   args.max_model_len.flag(), *args.max_model_len, trained.dump(), args.rope_scaling.flag()));
+      return {{"max_position_embeddings", *args.max_model_len}};
+    }
     before.erase("factor");  // already scaled, now to another length
   }
   auto scaling = args.rope_scaling.has_value() ? asked_scaling(args) : before;
