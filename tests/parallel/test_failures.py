@@ -69,6 +69,7 @@ def test_without_restarts_the_first_failure_is_the_exit_code(running):
     run.signal(1, signal.SIGKILL)
     assert run.wait() == 137, run.text()
     assert "rank 1 was killed by signal 9" in run.text() and "rank 0 exited" not in run.text()
+    assert "has no checkpoint yet: start the command again" in run.text()
 
 
 def test_a_mistake_is_not_tried_again(train, tmp_path, figure):

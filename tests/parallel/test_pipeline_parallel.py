@@ -144,7 +144,7 @@ def test_a_killed_stage_ends_the_run_by_name_and_another_layout_resumes(train, m
         assert run.wait() == 137, run.text()
     finally:
         run.stop()
-    assert "rank 1 was killed by signal 9" in run.text()
+    assert "rank 1 was killed by signal 9" in run.text() and "resume: the same command with --resume_from_checkpoint " in run.text()
     newest = max((tmp_path / "stages").glob("checkpoint-*"), key=lambda folder: int(folder.name.split("-")[1]) if folder.name.split("-")[1].isdigit() else 0)
     step = int(newest.name.split("-")[1])
     logged = [json.loads(line) for line in (tmp_path / "stages/logging.jsonl").read_text().splitlines()]

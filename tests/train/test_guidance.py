@@ -42,12 +42,15 @@ def test_a_teacher_alone_is_learnt_from(grpo, teacher, tmp_path):
         both = json.dumps([{"url": f"http://127.0.0.1:{port}", "tags": ["dataset"]}, {"url": f"http://127.0.0.1:{port}/v1", "tags": ["x"]}])
         local = steps_of(grpo(tmp_path / "local", teacher_model=teacher, max_steps=2))
         served = steps_of(grpo(tmp_path / "served", teacher_model_server=f"http://127.0.0.1:{port}", max_steps=2))
+        spread = steps_of(grpo(tmp_path / "spread", count=2, tensor_parallel_size=2, teacher_model_server=f"http://127.0.0.1:{port}", max_steps=2))  # two processes share the requests
         refused = grpo(tmp_path / "refused", teacher_model_server=both, max_steps=2)
     finally:
         server.terminate()
         server.communicate(timeout=60)
     for a, b in zip(local, served, strict=True):
         assert a["teacher_kl"] == pytest.approx(b["teacher_kl"], rel=1e-3) and a["grad_norm"] == pytest.approx(b["grad_norm"], rel=1e-3)
+    for a, b in zip(served, spread, strict=True):
+        assert a["teacher_kl"] == pytest.approx(b["teacher_kl"], rel=1e-4) and a["grad_norm"] == pytest.approx(b["grad_norm"], rel=1e-4)
     assert refused.code != 0 and "no teacher has it" in refused.err, refused.err
 
 

@@ -46,8 +46,6 @@ void check_model_parts(const TrainingJob& job, const DistributedContext& process
   const std::pair<bool, const char*> missing_peers[] = {
       {job.reinforcement && job.reinforcement->turns && job.reinforcement->async_lag > 0,
        "rollouts of several turns that are generated ahead (async_generate)"},
-      {job.reinforcement && job.reinforcement->teacher && !job.reinforcement->teacher->teacher.servers.empty(),
-       "a teacher server that scores completions"},
       {teacher_writes, "seq_kd, and a folder of a teacher's scores"},
   };
   const std::pair<bool, const char*> missing_stages[] = {

@@ -82,13 +82,12 @@ Tensor PolicyTeacher::logps(model::CausalLM& policy, const data::Batch& batch, s
       logps_t = policy_logps(model, seen.to(model.device()), view.temperature, view.sequence).to(at::kCPU);
     });
   else
-    logps_t = ask_servers(seen, samples, view.strategy);
+    logps_t = ask_servers(seen, samples, view);
   return moved_to(batch, seen, logps_t, samples);
 }
 
 // If a server fails for one process, all processes stop before they wait for each other.
-Tensor PolicyTeacher::ask_servers(const data::Batch& seen, std::span<const RolloutSample> samples,
-                                  ParallelStrategy& strategy) const {
+Tensor PolicyTeacher::ask_servers(const data::Batch& seen, std::span<const RolloutSample> samples, const View& view) const {
   auto logps_t = at::zeros({seen.segments.total()}, at::kFloat);
   std::optional<UserError> problem;
   try {
@@ -96,7 +95,8 @@ Tensor PolicyTeacher::ask_servers(const data::Batch& seen, std::span<const Rollo
     for (const auto& rolled : samples) tags.push_back(teacher_tag(rolled.prompt->question, config_.teacher.tag_key));
     const auto route = route_by_tag(config_.teacher.servers, tags);
     const auto* ids = seen.tokens_t.const_data_ptr<int64_t>();
-    for (size_t i = 0; i < samples.size(); ++i) {
+    const auto [first, last] = view.peers ? PeerPart(*view.peers, samples.size()) : PeerPart{0, samples.size()};
+    for (size_t i = first; i < last; ++i) {
       const auto begin = seen.segments.offsets[i];
       const std::vector<int64_t> sequence(ids + begin, ids + begin + seen.segments.length(static_cast<int64_t>(i)));
       const auto logprobs = clients_[route[i]].ask({sequence}, 0).front();
@@ -112,9 +112,10 @@ Tensor PolicyTeacher::ask_servers(const data::Batch& seen, std::span<const Rollo
   } catch (const UserError& found) {
     problem = found;
   }
-  if (strategy.any(problem.has_value()))
+  if (view.strategy.any(problem.has_value()))
     throw FailedBetweenSteps(
         problem.value_or(UserError(ExitCode::failure, "a teacher did not answer another process, which says why")));
+  if (view.peers) view.peers->all_reduce(logps_t)->wait();  // zero where another process asked
   return logps_t;
 }
 

@@ -20,13 +20,14 @@ class PolicyTeacher {
     double temperature;
     ParallelStrategy& strategy;
     const parallel::SequenceParallel* sequence = nullptr;  // that splits the sequences of passes; null: nothing does
+    parallel::ProcessGroup* peers = nullptr;               // that have the same samples, and share the requests; null: none
   };
   // log p(target) of each position of `batch`, [T] on the CPU, zero without a target. For rows with a `teacher_prompt`, the
   // teacher reads it instead of the last user message. Every process calls it.
   Tensor logps(model::CausalLM& policy, const data::Batch& batch, std::span<const RolloutSample> samples, const View& view);
 
  private:
-  Tensor ask_servers(const data::Batch& seen, std::span<const RolloutSample> samples, ParallelStrategy& strategy) const;
+  Tensor ask_servers(const data::Batch& seen, std::span<const RolloutSample> samples, const View& view) const;
 
   const PolicyTeacherConfig& config_;
   std::unique_ptr<Reference> model_;

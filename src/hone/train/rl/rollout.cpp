@@ -423,8 +423,9 @@ void RolloutWorker::compare_with_teacher(const std::vector<data::Batch>& batches
   for (size_t b = 0; b < batches.size(); ++b) {
     auto& payload = payloads[b];
     const auto& batch = batches[b];
-    payload.teacher_logps_t = deps_.teacher->logps(deps_.model, batch, std::span(draw.own).subspan(b * size, size),
-                                                   {deps_.encoder, config_.policy.temperature, deps_.strategy, deps_.sequence});
+    payload.teacher_logps_t =
+        deps_.teacher->logps(deps_.model, batch, std::span(draw.own).subspan(b * size, size),
+                             {deps_.encoder, config_.policy.temperature, deps_.strategy, deps_.sequence, deps_.peers});
     const auto base_t = payload.advantages_s.index_select(0, sequence_ids(batch.segments, at::kCPU));
     if (!config.in_loss)
       payload.advantages_t = advantages_with_teacher(config, base_t, payload.teacher_logps_t, payload.old_logps_t, updates_);

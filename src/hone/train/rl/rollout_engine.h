@@ -86,6 +86,7 @@ std::unique_ptr<RolloutEngine> make_peer_engine(std::unique_ptr<RolloutEngine> e
 // This peer's range of `count` items that all peers share; it need not divide evenly. Consecutive peers may share a part.
 struct PeerPart {
   size_t begin, end;
+  PeerPart(size_t begin, size_t end) : begin(begin), end(end) {}
   PeerPart(const parallel::ProcessGroup& peers, size_t count, int ranks_per_part = 1);
 };
 
