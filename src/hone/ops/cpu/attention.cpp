@@ -54,9 +54,14 @@ class Attention : public torch::autograd::Function<Attention> {
                         const AttentionShape& shape) {
     auto out = at::empty_like(q);
     auto normalisers = at::empty({q.size(0) * shape.heads}, q.options().dtype(at::kFloat));
+    std::vector<std::pair<int64_t, int64_t>> short_ones;
     for (int64_t i = 0; i < segments.count(); ++i) {
       if (segments.length(i) == 0) continue;
       auto [begin, length] = range(segments, i);
+      if (length <= kShortSequence && has_panel_attention(q)) {
+        short_ones.emplace_back(begin, length);
+        continue;
+      }
       auto normaliser = normalisers.narrow(0, begin * shape.heads, length * shape.heads);
       if (has_panel_attention(q)) {
         auto rows = [&](const Tensor& x) { return x.narrow(0, begin, length); };
@@ -69,6 +74,7 @@ class Attention : public torch::autograd::Function<Attention> {
       grouped(out.narrow(0, begin, length), shape).copy_(values);
       normaliser.view(logsumexp.sizes()).copy_(logsumexp);
     }
+    if (!short_ones.empty()) panel_attention_within(short_ones, shape, q, k, v, out, normalisers);
     ctx->save_for_backward({q, k, v, out, normalisers});
     ctx->saved_data["offsets"] = segments.offsets;
     ctx->saved_data["shape"] = std::vector<int64_t>{shape.heads, shape.kv_heads, shape.head_dim, shape.window, shape.causal};
