@@ -5,7 +5,8 @@ Several runs are driven twice: over plain HTTP with the SDK's messages, which me
 take their own share of this machine's cores. Each row is followed by where its time went.
 
     tools/make_model.py --family qwen2 --size 0.5b --out models/qwen2-0.5b
-    bench/tinker_server.py --model models/qwen2-0.5b [--tokens 128] [--steps 4] [--runs 16]
+    bench/tinker_server.py --model models/qwen2-0.5b --run_tokens  # overhead at the shape of 0.5B
+    bench/tinker_server.py --model models/nano [--tokens 128] [--steps 4] [--runs 16]
 
 Results are written to bench/results/tinker-COMMIT.json.
 """
@@ -215,7 +216,7 @@ def main():
     parser.add_argument("--tokens", type=int, default=128, help="of a datum when one run is timed")
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--runs", type=int, default=16, choices=(1, 2, 4, 8, 16, 32))
-    parser.add_argument("--run_tokens", type=int, nargs="+", default=[1, 2, 4, 8, 32], help="of a datum of each run when several are timed")
+    parser.add_argument("--run_tokens", type=int, nargs="*", default=[1, 2, 4, 8, 32], help="of a datum of each run when several are timed; none: only one run is")
     arguments = parser.parse_args()
     config = json.loads((pathlib.Path(arguments.model) / "config.json").read_text())
     shape = f"{config['num_hidden_layers']} layers of {config['hidden_size']}, vocabulary {config['vocab_size']}"
@@ -229,7 +230,7 @@ def main():
             wall, inside, step = overhead(bench, arguments.tokens, arguments.steps)
             results.row(f"{shape}: forward_backward of {arguments.tokens} tokens at the client / its passes, s", wall, inside, 1.03, at_most=True)
             for kind, name, aim in ((HttpTenant, "over HTTP", 4), (SdkTenant, "by the SDK", 4)):
-                tenants = [kind(bench) for _ in range(arguments.runs)]
+                tenants = [kind(bench) for _ in range(arguments.runs)] if arguments.run_tokens else []
                 for tokens in arguments.run_tokens:
                     apart, at_once, fewer = together(bench, tenants, tokens)
                     results.row(f"{shape}: {arguments.runs} runs of {tokens} tokens {name} at once / in turn, s", at_once[0], apart[0], aim, seconds=True)

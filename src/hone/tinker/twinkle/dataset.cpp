@@ -1,6 +1,7 @@
 #include "hone/tinker/twinkle/dataset.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "hone/base/stable_hash.h"
@@ -14,6 +15,39 @@ namespace hone::tinker {
 namespace {
 
 constexpr size_t kMostRows = 1'000'000;
+constexpr size_t kMostBytes = size_t{1} << 30, kMostOfABatch = size_t{256} << 20;
+
+// About what it takes in memory.
+size_t bytes_of(const Json& value) {
+  size_t bytes = sizeof(Json);
+  if (value.is_string()) bytes += value.get_ref<const std::string&>().size();
+  if (value.is_array())
+    for (const auto& each : value) bytes += bytes_of(each);
+  if (value.is_object())
+    for (const auto& [name, each] : value.items()) bytes += name.size() + 4 * sizeof(void*) + bytes_of(each);
+  return bytes;
+}
+
+// Rows of a change, counted while they are made: a few requests could otherwise ask for more than there is memory for.
+class CountedRows {
+ public:
+  explicit CountedRows(size_t before) : bytes_(before) {}
+  void count(const Json& row) {
+    bytes_ += bytes_of(row);
+    if (bytes_ > kMostBytes)
+      throw RequestError("the dataset's rows take more than 1 GB of memory, which this server does not hold");
+  }
+  void push_back(Json row) {
+    count(row);
+    rows_.push_back(std::move(row));
+  }
+  std::vector<Json> take() { return std::move(rows_); }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  size_t bytes_;
+  std::vector<Json> rows_;
+};
 
 // The client sends its objects as JSON in a string.
 Json object_in(const Json& value, const char* what) {
@@ -53,7 +87,7 @@ std::vector<Json> rows_of_data(const Json& data) {
 }
 
 // Wraps around at the end, as in Twinkle.
-std::vector<Json> sliced(const std::vector<Json>& rows, const Json& slice) {
+std::vector<Json> sliced(const std::vector<Json>& rows, const Json& slice, size_t bytes) {
   std::vector<int64_t> picked;
   if (slice.is_object() && text_field(slice, "_slice_type_", "") == "range") {
     const auto start = required_integer(slice, "start", 0), stop = required_integer(slice, "stop", 0),
@@ -70,10 +104,10 @@ std::vector<Json> sliced(const std::vector<Json>& rows, const Json& slice) {
   } else {
     throw RequestError("data_slice: expected a range or a list");
   }
-  std::vector<Json> some;
-  if (rows.empty()) return some;
+  if (rows.empty()) return {};
+  CountedRows some(bytes);
   for (auto i : picked) some.push_back(rows[static_cast<size_t>(i) % rows.size()]);
-  return some;
+  return some.take();
 }
 
 std::string id_of(const Json& meta) {
@@ -109,7 +143,7 @@ std::vector<Json> TwinkleDataset::read(const Json& meta) const {
   const bool is_below = !missing && std::mismatch(root.begin(), root.end(), file.begin(), file.end()).first == root.end();
   if (!is_below || !std::filesystem::is_regular_file(file))
     throw RequestError(fmt::format("dataset_id: there is no file {} in the server's folder of datasets", id));
-  std::vector<Json> rows;
+  CountedRows rows(bytes_);
   try {
     const auto reader = data::open_rows(file);
     if (reader->size() > static_cast<int64_t>(kMostRows))
@@ -122,13 +156,16 @@ std::vector<Json> TwinkleDataset::read(const Json& meta) const {
   } catch (const UserError&) {  // its text contains local paths
     throw RequestError(fmt::format("{} is not a dataset file", id));
   }
-  return rows;
+  return rows.take();
 }
 
 void TwinkleDataset::add(const Json& given) {
   const auto meta = object_in(given, "dataset_meta");
   auto rows = read(meta);
-  if (has_field(meta, "data_slice")) rows = sliced(rows, meta["data_slice"]);
+  if (has_field(meta, "data_slice")) rows = sliced(rows, meta["data_slice"], bytes_);
+  CountedRows counted(bytes_);
+  for (const auto& row : rows) counted.count(row);
+  bytes_ = counted.bytes();
   parts_.push_back({id_of(meta), std::move(rows)});
 }
 
@@ -163,16 +200,17 @@ void TwinkleDataset::set_template(const Json& arguments) {
 
 void TwinkleDataset::mix(bool interleave) {
   if (parts_.size() < 2) return;
-  std::vector<Json> all;
+  CountedRows all(bytes_);
   if (!interleave) {
-    for (const auto& part : parts_) all.insert(all.end(), part.rows.begin(), part.rows.end());
+    for (const auto& part : parts_)
+      for (const auto& row : part.rows) all.push_back(row);
   } else {  // alternating, until the first is exhausted
     size_t shortest = parts_.front().rows.size();
     for (const auto& part : parts_) shortest = std::min(shortest, part.rows.size());
     for (size_t i = 0; i < shortest; ++i)
       for (const auto& part : parts_) all.push_back(part.rows[i]);
   }
-  mixed_ = std::move(all);
+  mixed_ = all.take();
 }
 
 // None: too long, to be dropped.
@@ -210,7 +248,7 @@ void TwinkleDataset::encode(const Json& arguments) {
   if (!has_template_) throw RequestError("encode: call set_template first");
   const bool add_generation_prompt = flag_field(arguments, "add_generation_prompt", false);
   const auto removed = arguments.value("remove_columns", Json::array());
-  std::vector<Json> all;
+  CountedRows all(bytes_);
   for (const auto& row : rows()) {
     auto feature = encoded(row, add_generation_prompt);
     if (!feature) continue;
@@ -218,7 +256,7 @@ void TwinkleDataset::encode(const Json& arguments) {
       if (name.is_string()) feature->erase(name.get<std::string>());
     all.push_back(std::move(*feature));
   }
-  (mixed_ ? *mixed_ : parts_.front().rows) = std::move(all);
+  (mixed_ ? *mixed_ : parts_.front().rows) = all.take();
 }
 
 Json TwinkleDataset::call(const std::string& function, const Json& arguments) {
@@ -230,6 +268,17 @@ Json TwinkleDataset::call(const std::string& function, const Json& arguments) {
     if (index < 0 || index >= count) throw RequestError(fmt::format("idx {}: there are {} rows", index, count));
     return rows()[static_cast<size_t>(index)];
   }
+  change(function, arguments);
+  const auto all_bytes = [](const std::vector<Json>& rows) {
+    return std::transform_reduce(rows.begin(), rows.end(), size_t{0}, std::plus(), bytes_of);
+  };
+  size_t bytes = mixed_ ? all_bytes(*mixed_) : 0;
+  for (const auto& each : parts_) bytes += all_bytes(each.rows);
+  bytes_ = bytes;
+  return nullptr;
+}
+
+void TwinkleDataset::change(const std::string& function, const Json& arguments) {
   if (function == "set_template") {
     set_template(arguments);
   } else if (function == "encode") {
@@ -247,7 +296,13 @@ Json TwinkleDataset::call(const std::string& function, const Json& arguments) {
     require_known(arguments, {"preprocess_func", "dataset_meta", "init_args"}, "map");
     const auto name = required_text(arguments, "preprocess_func");
     const auto args = has_field(arguments, "init_args") ? object_in(arguments["init_args"], "init_args") : Json::object();
-    for (auto& row : part(arguments)) row.update(preprocessed(name, args, row));
+    auto& rows = part(arguments);
+    CountedRows mapped(bytes_);
+    for (auto row : rows) {
+      row.update(preprocessed(name, args, row));
+      mapped.push_back(std::move(row));
+    }
+    rows = mapped.take();
   } else if (function == "add_dataset") {
     require_known(arguments, {"dataset_meta", "streaming"}, "add_dataset");
     add(arguments.value("dataset_meta", Json()));
@@ -256,7 +311,6 @@ Json TwinkleDataset::call(const std::string& function, const Json& arguments) {
   } else {
     throw RequestError(fmt::format("{} of a dataset is not supported by this server", function));
   }
-  return nullptr;
 }
 
 TwinkleDataLoader::TwinkleDataLoader(std::shared_ptr<TwinkleDataset> dataset, const Json& arguments)
@@ -281,7 +335,13 @@ Json TwinkleDataLoader::next() {
   if (position_ >= rows.size() || position_ / batch_size_ >= batches())
     throw serve::ApiError(410, "the loader has no more batches", "", "gone");
   Json batch = Json::array();
-  for (; position_ < end; ++position_) batch.push_back(rows[position_]);
+  size_t bytes = 0;
+  for (auto row = position_; row < end; ++row) {
+    bytes += bytes_of(rows[row]);
+    if (bytes > kMostOfABatch) throw RequestError("the batch takes more than 256 MB of memory; expected a smaller batch_size");
+    batch.push_back(rows[row]);
+  }
+  position_ = end;
   consumed_ += batch_size_;
   return batch;
 }

@@ -1,5 +1,6 @@
 // Server-side datasets and loaders of Twinkle's client: rows as JSON, in memory.
 #pragma once
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@ class TwinkleProcessor {
  public:
   virtual ~TwinkleProcessor() = default;
   virtual Json call(const std::string& function, const Json& arguments) = 0;
+  virtual size_t bytes() const = 0;  // of its rows, about
 };
 
 class TwinkleDataset : public TwinkleProcessor {
@@ -22,6 +24,7 @@ class TwinkleDataset : public TwinkleProcessor {
   // Files named by clients are below `root`; "" allows none.
   TwinkleDataset(const serve::ServedModel& served, std::filesystem::path root, const Json& arguments);
   Json call(const std::string& function, const Json& arguments) override;
+  size_t bytes() const override { return bytes_; }
   const std::vector<Json>& rows() const;
 
  private:
@@ -29,6 +32,7 @@ class TwinkleDataset : public TwinkleProcessor {
     std::string id;
     std::vector<Json> rows;
   };
+  void change(const std::string& function, const Json& arguments);
   void add(const Json& meta);
   std::vector<Json> read(const Json& meta) const;
   std::vector<Json>& part(const Json& arguments);
@@ -41,6 +45,7 @@ class TwinkleDataset : public TwinkleProcessor {
   std::filesystem::path root_;
   std::vector<Part> parts_;
   std::optional<std::vector<Json>> mixed_;
+  std::atomic<size_t> bytes_ = 0;  // read by requests of other processors
   bool has_template_ = false;
   int64_t max_length_ = 8192;
   std::string truncation_ = "raise";
@@ -52,6 +57,7 @@ class TwinkleDataLoader : public TwinkleProcessor {
   TwinkleDataLoader(std::shared_ptr<TwinkleDataset> dataset, const Json& arguments);
   // __next__ after the last batch throws ApiError(410).
   Json call(const std::string& function, const Json& arguments) override;
+  size_t bytes() const override { return dataset_->bytes(); }
 
  private:
   size_t batches() const;

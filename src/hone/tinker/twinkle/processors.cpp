@@ -9,7 +9,8 @@
 namespace hone::tinker {
 namespace {
 
-constexpr int64_t kMostOfATenant = 64;  // the least recently used one is removed
+constexpr int64_t kMostOfATenant = 64;          // the least recently used ones are removed,
+constexpr size_t kMostBytes = size_t{2} << 30;  // also beyond so many bytes of rows
 
 // Arguments that the client adds for its own process.
 void drop_placement(Json& body) {
@@ -46,10 +47,19 @@ Json TwinkleProcessors::create(const std::string& tenant, Json body) {
   }
   std::lock_guard lock(mutex_);
   entries_.push_front(entry);
-  const auto is_own = [&](const Entry& each) { return each.tenant == tenant; };
-  if (std::ranges::count_if(entries_, is_own) > kMostOfATenant)
-    entries_.erase(std::prev(std::find_if(entries_.rbegin(), entries_.rend(), is_own).base()));
+  remove_beyond_limits(tenant);
   return {{"processor_id", entry.id}};
+}
+
+// Keeps the one in use.
+void TwinkleProcessors::remove_beyond_limits(const std::string& tenant) {
+  int64_t count = 0;
+  size_t bytes = 0;
+  std::erase_if(entries_, [&](const Entry& each) {
+    if (each.tenant != tenant) return false;
+    bytes += each.processor->bytes();
+    return ++count > 1 && (count > kMostOfATenant || bytes > kMostBytes);
+  });
 }
 
 Json TwinkleProcessors::call(const std::string& tenant, Json body) {
@@ -58,7 +68,10 @@ Json TwinkleProcessors::call(const std::string& tenant, Json body) {
   body.erase("processor_id"), body.erase("function");
   drop_placement(body);
   std::lock_guard turn(*entry.turn);
-  return {{"result", entry.processor->call(function, body)}};
+  Json answer = {{"result", entry.processor->call(function, body)}};
+  std::lock_guard lock(mutex_);
+  remove_beyond_limits(tenant);
+  return answer;
 }
 
 }  // namespace hone::tinker

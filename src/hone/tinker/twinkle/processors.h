@@ -23,6 +23,7 @@ class TwinkleProcessors {
     std::shared_ptr<std::mutex> turn;  // calls on one processor come one behind the other
   };
   Entry find(const std::string& tenant, const std::string& id);
+  void remove_beyond_limits(const std::string& tenant);
 
   const serve::ServedModel& served_;
   std::filesystem::path root_;
