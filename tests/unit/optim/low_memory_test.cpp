@@ -96,5 +96,16 @@ TEST(Apollo, MomentsHaveTheSizeOfTheProjection) {
   });
 }
 
+TEST(Optimizers, SettingsAreCheckedWithoutAModel) {
+  for (const auto& name : optimizer_names()) EXPECT_NO_THROW(validate({.name = name})) << name;
+  EXPECT_NO_THROW(validate({.name = "galore_adamw", .arguments = {{"rank", 8}}, .target_modules = {"q_proj"}}));
+  EXPECT_NO_THROW(validate({.name = "galore_adamw", .per_parameter = true}));
+  EXPECT_NO_THROW(validate({.name = "badam", .arguments = {{"start_block", 7}}})) << "the model may have eight blocks";
+  EXPECT_NO_THROW(validate({.name = "adamw_torch", .arguments = nullptr}));
+  EXPECT_THROW(validate({.name = "adamm"}), UserError);
+  EXPECT_THROW(validate({.name = "adamw_torch", .arguments = {{"beta", 1}}}), UserError);
+  EXPECT_THROW(validate({.name = "badam", .arguments = {{"switch_mode", "sideways"}}}), UserError);
+}
+
 }  // namespace
 }  // namespace hone::optim
