@@ -146,6 +146,21 @@ def test_damaged_bytes_are_errors(server, run):
         if status == 200:
             future = server.call("POST", "retrieve_future", {"request_id": answer["request_id"]})[1]
             assert future["category"] == "user", future
+    # A few bytes that stand for a tensor of 2 GB, one of them or many, and positions with more targets than are computed at once.
+    def length(part):
+        return bytes([len(part)]) if len(part) < 128 else bytes([len(part) & 127 | 128, len(part) >> 7])
+
+    def wide(count, values, targets):
+        shape = b"\x22" + length(packed := b"\x01" + bytes([values & 127 | 128, values >> 7 & 127 | 128, values >> 14 & 127 | 128, values >> 21 & 127 | 128, values >> 28])) + packed
+        sparse = b"\x12" + length(csr := b"\x0a\x08" + bytes(8) + b"\x12\x10" + bytes(8) + b"\x01" + bytes(7) + b"\x1a\x08" + bytes(8)) + csr
+        tensor = sparse + b"\x18\x02" + shape
+        inputs = b"".join(b"\x12" + length(entry := b"\x0a" + length(name) + name + b"\x12" + length(tensor) + tensor) + entry for name in targets)
+        return (b"\x1a" + length(datum := b"\x0a\x08\x0a\x06\x0a\x04\x05\x00\x00\x00" + inputs) + datum) * count + b"\x22\x0dcross_entropy"
+    for seq, (rest, why) in enumerate(((wide(1, 1 << 28, [b"target_tokens"]), "with their zeros"), (wide(200, 1 << 20, [b"target_tokens", b"weights"]), "with their zeros"),
+                                       (wide(1, 1 << 20, [b"target_tokens", b"weights"]), "give each position fewer")), 4):
+        answer = server.call("POST", "forward_backward", forward_backward_bytes(client.model_id, seq, rest), headers=protobuf)[1]
+        future = server.call("POST", "retrieve_future", {"request_id": answer["request_id"]})[1]
+        assert future["category"] == "user" and why in future["error"], future
     repeated = {"model_id": client.model_id, "seq_id": 40, "adam_params": {"learning_rate": 1.0}}
     assert server.call("POST", "optim_step", repeated)[0] == server.call("POST", "optim_step", repeated)[0] == 200
     assert server.call("POST", "optim_step", {**repeated, "adam_params": {"learning_rate": 2.0}})[0] == 422

@@ -12,6 +12,8 @@
 namespace hone::tinker {
 namespace {
 
+constexpr int64_t kMostTargets = int64_t{1} << 18;  // of a datum: they are computed at once
+
 const LossInput& targets_in(const Datum& datum) { return datum.inputs.at("target_tokens"); }
 
 void check_tokens(const std::vector<int64_t>& tokens, int64_t vocabulary, const char* what) {
@@ -32,6 +34,9 @@ void check_datum(const Datum& datum, const TokenLoss& loss, int64_t max_length, 
   if (length == 0) throw RequestError("a datum's model_input holds no token");
   if (length > max_length) throw RequestError(fmt::format("a datum has {} tokens; the context holds {}", length, max_length));
   loss.check(datum);
+  if (const auto count = static_cast<int64_t>(targets_in(datum).values.size()); count > kMostTargets && !is_repeated)
+    throw RequestError(
+        fmt::format("a datum has {} targets; this server computes {}: give each position fewer", count, kMostTargets));
   check_tokens(datum.tokens, vocabulary, "model_input");
   for (double value : targets_in(datum).values)
     if (!(std::abs(value) < 1e15) || (!is_repeated && std::floor(value) != value))

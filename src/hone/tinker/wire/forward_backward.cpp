@@ -6,7 +6,9 @@
 namespace hone::tinker {
 namespace {
 
-constexpr int64_t kMostValues = int64_t{1} << 28;  // of one tensor once it is dense
+constexpr int64_t kMostValues = int64_t{1} << 28;  // of one tensor
+// Of all sparse tensors of a request once they are dense: a few bytes may stand for any number of zeros.
+constexpr int64_t kMostSparseValues = int64_t{1} << 24;
 template <class T>
 std::vector<double> widened(std::string_view bytes, const char* what) {
   auto values = array_of<T>(bytes, what);
@@ -75,7 +77,8 @@ void read_shape(const ProtobufReader::Field& field, std::vector<int64_t>& shape)
   shape.insert(shape.end(), sizes->begin(), sizes->end());
 }
 
-LossInput read_tensor(std::string_view bytes) {
+// `room`: sparse values that the request may still have.
+LossInput read_tensor(std::string_view bytes, int64_t& room) {
   ProtobufReader reader(bytes);
   std::string_view dense;
   std::optional<Csr> csr;
@@ -97,7 +100,13 @@ LossInput read_tensor(std::string_view bytes) {
   const bool sane = input.rows >= 0 && input.width >= 1 && input.rows <= kMostValues && input.width <= kMostValues &&
                     input.rows * input.width <= kMostValues;
   if (!sane) throw RequestError(fmt::format("a tensor has shape {} x {}", input.rows, input.width));
-  if (csr) input.values = dense_of(*csr, dtype, input.rows, input.width);
+  if (csr) {
+    room -= input.rows * input.width;
+    if (room < 0)
+      throw RequestError(
+          fmt::format("the request's sparse tensors have more than {} values with their zeros", kMostSparseValues));
+    input.values = dense_of(*csr, dtype, input.rows, input.width);
+  }
   if (static_cast<int64_t>(input.values.size()) != input.rows * input.width)
     throw RequestError(fmt::format("a tensor of shape {} x {} holds {} values", input.rows, input.width, input.values.size()));
   return input;
@@ -137,14 +146,14 @@ void read_chunk(std::string_view bytes, std::vector<int64_t>& tokens) {
   require_whole(reader, "a chunk");
 }
 
-Datum read_datum(std::string_view bytes) {
+Datum read_datum(std::string_view bytes, int64_t& room) {
   ProtobufReader reader(bytes);
   Datum datum;
   while (auto field = reader.next()) {
     if (field->number == 1) read_chunk(field->bytes, datum.tokens);
     if (field->number != 2) continue;
     auto entry = read_entry(field->bytes);
-    datum.inputs[entry.key] = read_tensor(entry.value.bytes);
+    datum.inputs[entry.key] = read_tensor(entry.value.bytes, room);
   }
   require_whole(reader, "a datum");
   return datum;
@@ -189,6 +198,7 @@ RequestAddress read_address(std::string_view bytes) {
 ForwardBackwardRequest read_forward_backward(std::string_view bytes) {
   ProtobufReader reader(bytes);
   ForwardBackwardRequest request;
+  int64_t room = kMostSparseValues;
   while (auto field = reader.next()) switch (field->number) {
       case 1:
         request.model_id = field->bytes;
@@ -197,7 +207,7 @@ ForwardBackwardRequest read_forward_backward(std::string_view bytes) {
         request.seq_id = static_cast<int32_t>(field->value);
         break;
       case 3:
-        request.data.push_back(read_datum(field->bytes));
+        request.data.push_back(read_datum(field->bytes, room));
         break;
       case 4:
         request.loss_fn = field->bytes;
