@@ -262,6 +262,24 @@ def test_tags_and_images_must_agree_as_the_peer_says(folder, tmp_path):
     assert "more tags <audio> than audios" in done.stderr and done.stderr.count("more tags") == 2, "one for each kind"
 
 
+def test_a_text_may_name_its_images_as_in_ms_swift(folder, tmp_path):
+    for i, name in enumerate("ab"):
+        Image.new("RGB", (56, 56 * (i + 1)), (90, 30 * i, 0)).save(tmp_path / f"{name}.png")
+    paths = [str(tmp_path / f"{name}.png") for name in "ab"]
+    talk = lambda first, second: [{"role": "user", "content": first}, {"role": "assistant", "content": f"a {second}"}]
+    named = {"messages": talk(f"<img>{paths[0]}</img>What? <img>", f"<img>{paths[1]}</img>.")}
+    listed = {"messages": talk("<image>What? <img>", "<image>."), "images": paths}
+    (done, ours), (_, wanted) = trace(folder, tmp_path, [named], template="qwen2_vl"), trace(folder, tmp_path, [listed], template="qwen2_vl")
+    assert done.returncode == 0 and "more tags" not in done.stderr, done.stderr
+    assert all(torch.equal(ours[key], wanted[key]) for key in ("tokens", "targets", "patches", "rows"))
+    _, beside = trace(folder, tmp_path, [{"messages": talk(f"<image><img>{paths[1]}</img>", ""), "images": paths[:1]}], template="qwen2_vl")
+    assert len(beside["rows"]) == 4, "a row with images keeps its text"
+    done, _ = trace(folder, tmp_path, [{"messages": talk("<img>none.png</img>", "")}], template="qwen2_vl")
+    assert done.returncode == 3 and "none.png" in done.stderr
+    done, _ = trace(folder, tmp_path, [{"messages": talk(f"<img>{paths[0]}</img>", "")}], dialect="factory", template="qwen2_vl")
+    assert done.returncode == 0 and "images" not in done.stderr, "LLaMA-Factory knows no such names"
+
+
 def test_a_text_that_spells_the_placeholder_is_refused(folder, tmp_path):
     row = {"messages": [{"role": "user", "content": "<|image_pad|>"}, {"role": "assistant", "content": "a"}]}
     done, _ = trace(folder, tmp_path, [row], template="qwen2_vl")

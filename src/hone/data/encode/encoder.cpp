@@ -241,16 +241,19 @@ Result<std::vector<Sound>> Encoder::plan_heard(const Conversation& conversation)
 Result<PlannedMedia> Encoder::plan_seen(const Conversation& conversation) const {
   auto failed = [&](const std::string& what) { return row_error(RowProblem::media, conversation.origin.str(), what); };
   PlannedMedia media;
-  if (conversation.images.empty() && conversation.videos.empty()) return media;
-  const char* kind = conversation.images.empty() ? "videos" : "images";
+  const bool reads_names = pictures_ && config_.dialect != Dialect::factory;
+  const auto sources = reads_names ? image_sources(conversation) : conversation.images;
+  if (!sources) return failed(sources.error());
+  if (sources->empty() && conversation.videos.empty()) return media;
+  const char* kind = sources->empty() ? "videos" : "images";
   if (!pictures_) return failed(fmt::format("{0} for a text-only model; train one with a vision tower, or drop the {0}", kind));
   if (!conversation.videos.empty() && pictures_->video_pad < 0)
     return failed("videos for a model without video input; expected images");
   const bool one_video = pictures_->video.frame_kind == FrameKind::stacked;
-  if (one_video && !conversation.videos.empty() && conversation.videos.size() + conversation.images.size() > 1)
+  if (one_video && !conversation.videos.empty() && conversation.videos.size() + sources->size() > 1)
     return failed(fmt::format("{} videos and {} images; this model takes one video in a row, and no image beside it",
-                              conversation.videos.size(), conversation.images.size()));
-  auto images = plan_pictures(conversation.images, conversation.videos.empty() ? pictures_ : beside_videos(pictures_));
+                              conversation.videos.size(), sources->size()));
+  auto images = plan_pictures(*sources, conversation.videos.empty() ? pictures_ : beside_videos(pictures_));
   if (!images) return failed(images.error());
   media.images = std::move(*images);
   for (const auto& source : conversation.videos) {
@@ -264,6 +267,7 @@ Result<PlannedMedia> Encoder::plan_seen(const Conversation& conversation) const 
 Encoder::MarkedConversation Encoder::marked(const Conversation& conversation, const RowMedia& media) const {
   const auto rule = config_.dialect == Dialect::factory ? TagRule::must_match : TagRule::add_missing;
   MarkedConversation marked{conversation, {}, {}};
+  if (pictures_ && rule == TagRule::add_missing) put_image_tags(marked.conversation);
   auto mark = [&](std::vector<Message>& messages, std::vector<Picture>& pictures) {
     if (pictures_) fill_objects(messages, conversation.extra, media.seen.images, pictures_->boxes);
     if (rule == TagRule::must_match && !media.tracks.empty()) drop_track_tags(messages, conversation.tags);
@@ -315,17 +319,6 @@ class Placing {
  private:
   const std::vector<TokenId>& ids_;
 };
-
-[[noreturn]] void refuse_spelled(const char* kind) {
-  throw text::FormatError(
-      fmt::format("a text spells the placeholder of an {0}; remove it, or write <{0}> and give the {0}", kind));
-}
-
-void require_placed(size_t placed, size_t all, const char* kind) {
-  if (placed < all)
-    throw text::FormatError(fmt::format("{} of {} {}s have no place in the tokens; raise max_length, or check the tags <{}>",
-                                        all - placed, all, kind, kind));
-}
 
 }  // namespace
 
@@ -379,7 +372,7 @@ Result<std::vector<Sample>> Encoder::encode_split(const Conversation& conversati
   auto media = plan(conversation);
   if (!media) return Error{media.error()};
   auto whole = guarded(conversation, [&] {
-    if (media->empty() && !(pictures_ && spells_media_tag(conversation))) {
+    if (media->empty() && !((pictures_ || sounds_) && spells_media_tag(conversation))) {
       auto sample = encode_untruncated(conversation);
       place({}, *media, sample);
       return sample;
@@ -433,7 +426,7 @@ Result<std::pair<Sample, Sample>> Encoder::encode_pair(const Conversation& conve
   if (!media) return Error{media.error()};
   auto pair = guarded(conversation, [&] {
     MarkedConversation row;
-    const bool is_marked = !media->empty() || (pictures_ && spells_media_tag(conversation));
+    const bool is_marked = !media->empty() || ((pictures_ || sounds_) && spells_media_tag(conversation));
     if (is_marked) row = marked(conversation, *media);
     auto both = encode_untruncated_pair(is_marked ? row.conversation : conversation);
     place(std::move(row.pictures), *media, both.first);

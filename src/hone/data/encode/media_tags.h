@@ -1,12 +1,22 @@
-// Tags such as <image> in a row's text.
+// Tags such as <image> in a row's text, and media that have no place there.
 #pragma once
 #include "hone/data/conversation.h"
 
 namespace hone::data {
 
+// The images of a row. As in ms-swift, a row without images may name them in its text, <img>path</img>. Only rows of files: a
+// request must not read local files.
+Result<std::vector<std::string>> image_sources(const Conversation& conversation);
+// Tags in place of images that are named in the text.
+void put_image_tags(Conversation& conversation);
+
 bool spells_media_tag(const Conversation& conversation);
 
 // Names the first row of each kind. Tags that have a medium are markers by now.
 void warn_of_surplus_tags(const Conversation& marked);
+
+// Both throw text::FormatError: a text that spells the placeholder token of a medium, and media without a place.
+[[noreturn]] void refuse_spelled(const char* kind);
+void require_placed(size_t placed, size_t all, const char* kind);
 
 }  // namespace hone::data

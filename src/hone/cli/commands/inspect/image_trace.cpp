@@ -66,8 +66,11 @@ int image_trace_command(const Options& options) {
   const auto encoder =
       data::Encoder::make(asked_encoding(asked), text::Tokenizer::load(folder), data::read_model_identity(folder));
   data::SamplePack pack;
-  for (const auto& row : asked.at("rows"))
-    pack.push_back(encoder->encode(asked_conversation(row)).or_throw(ExitCode::bad_data, path));
+  for (const auto& row : asked.at("rows")) {
+    auto conversation = asked_conversation(row);
+    conversation.origin = {path, static_cast<int64_t>(pack.size()) + 1};
+    pack.push_back(encoder->encode(conversation).or_throw(ExitCode::bad_data, path));
+  }
   const auto batch = data::collate(std::vector<data::SamplePack>{pack}, data::PackMask::separate);
   std::vector<int64_t> sizes;
   for (const auto& grid : batch.images.grids) sizes.insert(sizes.end(), {grid.frames, grid.height, grid.width});
