@@ -100,7 +100,6 @@ def test_files_do_not_depend_on_the_layout(models, sharded, one_process, case, f
 
 
 @pytest.mark.parametrize("options, message", [
-    (dict(tensor_parallel_size=2, deepspeed="zero3"), "sharded parameters"),
     (dict(tensor_parallel_size=2, use_dora="true"), "DoRA"),
 ])
 def test_incompatible_options_are_reported(train, models, tmp_path, options, message):

@@ -19,16 +19,35 @@ class GatheredAdapter {
   parallel::ShardedModel& model_;
 };
 
-// Files of a partitioned model with a distributed optimizer: weights are complete once the others' updates have arrived.
-WeightFiles with_shards(WeightFiles files, parallel::ShardedModel& sharded) {
-  files.gather = [&sharded, gather = files.gather](const std::function<void()>& write) {
+// The same of the full parameters of a partitioned model: each process has those of its parts.
+class GatheredModel {
+ public:
+  explicit GatheredModel(parallel::ShardedModel& model) : model_(model) { model_.keep_gathered(true); }
+  ~GatheredModel() { model_.keep_gathered(false); }
+  GatheredModel(const GatheredModel&) = delete;
+
+ private:
+  parallel::ShardedModel& model_;
+};
+
+// Files of a partitioned model whose state, or whose parameters as well, are sharded: weights are complete once the others'
+// updates have arrived, or they are gathered.
+WeightFiles with_shards(WeightFiles files, const LoadedModel& loaded) {
+  auto& sharded = *loaded.sharded;
+  const bool adapter = loaded.tuned.adapter.has_value(), gathers = parallel::GatheredParameters::is_needed(sharded);
+  const auto complete = [&sharded, adapter, gathers](const std::function<void()>& work) {
     sharded.wait_for_sync();
-    gather(write);
+    std::optional<GatheredAdapter> trained;
+    std::optional<GatheredModel> all;
+    if (gathers) adapter ? void(trained.emplace(sharded)) : void(all.emplace(sharded));
+    work();
   };
-  files.load = [&sharded, load = files.load](const fs::path& folder) {
-    sharded.wait_for_sync();
-    load(folder);
-    sharded.reload_shards();
+  files.gather = [complete, gather = files.gather](const std::function<void()>& write) { complete([&] { gather(write); }); };
+  files.load = [complete, &sharded, load = files.load](const fs::path& folder) {
+    complete([&] {
+      load(folder);
+      sharded.reload_shards();
+    });
   };
   return files;
 }
@@ -112,7 +131,7 @@ WeightFiles weight_files(const TrainingJob& job, const DistributedContext& proce
                      ? pipeline_files(*loaded.model, loaded.tuned, *loaded.stages, loaded.tensor.get(), *processes.group,
                                       processes.mesh.group(0, "pp"), companions, job.max_shard_bytes)
                      : tensor_parallel_files(*loaded.model, loaded.tuned, *loaded.tensor, companions, job.max_shard_bytes, main);
-    return loaded.sharded ? with_shards(std::move(files), *loaded.sharded) : files;
+    return loaded.sharded ? with_shards(std::move(files), loaded) : files;
   }
   auto reader = std::make_shared<tuner::ReadWeight>();
   auto* sharded = loaded.sharded.get();

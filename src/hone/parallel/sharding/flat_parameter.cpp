@@ -83,6 +83,7 @@ void FlatParameter::fill(size_t member, const Tensor& values) {
 
 void FlatParameter::reload_shard() {
   at::NoGradGuard no_grad;
+  if (!config_.keep_unsharded && gathered_) shard_.copy_(unsharded_.narrow(0, shards_.rank() * part_, part_));
   if (!optimizer_shard_.is_same(shard_)) optimizer_shard_.copy_(shard_);
 }
 

@@ -47,7 +47,7 @@ class FlatParameter {
   const TensorList& members() const { return members_; }
   std::vector<ParameterShard>& shards() { return parameter_shards_; }
   void fill(size_t member, const Tensor& values);  // sets this rank's shard of a member, and all of a resident buffer
-  void reload_shard();                             // from a resident buffer that others wrote to
+  void reload_shard();                             // from a resident or gathered buffer that others wrote to
   int64_t bytes_held() const { return static_cast<int64_t>(shard_.nbytes()) * (gathered() ? shards_.size() : 1); }
 
  private:
