@@ -112,16 +112,16 @@ Module sparse_module(Block& block) {
   return group;
 }
 
+// An RMSNorm whose weight is its scale.
+bool is_plain_rms(const Norm& norm) { return !norm.zero_centered && norm.scale == 1 && !norm.bias.defined(); }
+
 Tensor head_norm(const std::optional<Norm>& norm, const Tensor& x, int64_t head_dim) {
   return norm ? (*norm)(x.view({x.size(0), -1, head_dim})).reshape(x.sizes()) : x;
 }
 
-struct Heads {
-  Tensor q, k, v;
-};
-
 // Normalizes queries and keys if the family does, and applies rotary embeddings.
-Heads queries_keys_values(const Block& block, const Tensor& x_th, const ForwardContext& pass, const ops::RopeTable& rope) {
+ops::QueriesKeysValues queries_keys_values(const Block& block, const Tensor& x_th, const ForwardContext& pass,
+                                           const ops::RopeTable& rope) {
   const auto& a = block.attention;
   const bool turns_there =
       !a.q_norm && !a.k_norm && ops::rotates_in_place(x_th, rope);  // nothing between the projection and the rotation
@@ -130,6 +130,8 @@ Heads queries_keys_values(const Block& block, const Tensor& x_th, const ForwardC
     parts = {a.q(x_th, pass.mode), a.k(x_th, pass.mode), a.v(x_th, pass.mode)};
   else if (turns_there)
     return {parts[0], parts[1], parts[2]};
+  if (a.q_norm && a.k_norm && is_plain_rms(*a.q_norm) && is_plain_rms(*a.k_norm))
+    return ops::qk_norm_rope({parts[0], parts[1], parts[2]}, a.norms(), rope);
   auto turned = [&](const std::optional<Norm>& norm, const Tensor& x) {
     return ops::rope(head_norm(norm, x, block.shape.head_dim), rope);
   };
@@ -216,7 +218,7 @@ Tensor addend(const Block& block, const std::optional<Norm>& behind, const Tenso
 
 // x + residual, and its norm.
 ops::NormedSum normed_sum(const Norm& norm, const Tensor& x_th, const Tensor& added_th) {
-  if (!norm.zero_centered && norm.scale == 1) return ops::add_rms_norm(x_th, added_th, norm.weight, norm.eps);
+  if (is_plain_rms(norm)) return ops::add_rms_norm(x_th, added_th, norm.weight, norm.eps);
   auto sum_th = x_th + added_th;
   return {sum_th, norm(sum_th)};
 }

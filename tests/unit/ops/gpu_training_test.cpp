@@ -3,6 +3,7 @@
 #include "hone/ops/cuda/training.h"
 
 #include "hone/ops/attention/even_attention.h"
+#include "hone/ops/attention/qk_norm_rope.h"
 #include "hone/ops/cuda/adam.h"
 #include "hone/ops/cuda/float8.h"
 #include "hone/ops/linear/grouped_lora.h"
@@ -10,6 +11,7 @@
 #include "hone/ops/linear/rounded_low_rank.h"
 #include "hone/ops/linear/swiglu_linear.h"
 #include "hone/ops/loss/linear_cross_entropy.h"
+#include "hone/ops/moe/moe.h"
 #include "hone/ops/moe/moe_permute.h"
 #include "hone/ops/rms_norm.h"
 #include "hone/ops/swiglu.h"
@@ -401,21 +403,91 @@ TEST_F(GpuTraining, ExpertsMatchTheirDefinition) {
   constexpr int64_t kExperts = 16;
   for (int64_t choices : {1, 3, 8}) {
     const auto experts = std::get<1>(on_gpu({kGpuTokens, kExperts}, at::kFloat).topk(choices, 1));
-    const auto counts = tokens_per_expert(experts, kExperts);
+    const auto counts = at::bincount(experts.reshape({-1}), {}, kExperts);
     const TensorList inputs{on_gpu({kGpuTokens, kGpuIn}), on_gpu({kExperts, 64, kGpuIn}, at::kBFloat16, 0.1),
                             on_gpu({kGpuTokens, choices}, at::kFloat).abs()};
     expect_near_on_gpu(
         [&](const TensorList& in) {
-          const auto sent = moe_permute(in[0], experts);
+          const auto sent = moe_permute(in[0], experts, kExperts);
           const auto rows = grouped_matmul(sent.rows_rh, in[1].transpose(1, 2), counts);
+          EXPECT_TRUE(at::equal(sent.counts_e, counts));
           return TensorList{moe_unpermute(rows, sent.permutation_r, in[2])};
         },
         [&](const TensorList& in) {
-          const auto sent = to_experts_plain(in[0], experts);
+          const auto sent = to_experts_plain(in[0], experts, kExperts);
           const auto rows = grouped_matmul_plain(sent.rows_rh, in[1].transpose(1, 2), counts);
           return TensorList{from_experts_plain(rows, sent.permutation_r, in[2])};
         },
         inputs, 2e-2);
+  }
+}
+
+TEST_F(GpuTraining, ChoicesAreSortedByExpert) {
+  for (int64_t experts : {5, 128, 600})
+    for (int64_t tokens : {1, 700, 3000}) {
+      const auto chosen = at::randint(experts, {tokens, 3}, at::TensorOptions(at::kLong).device(at::kCUDA));
+      const auto rows = on_gpu({tokens, 16});
+      const auto found = moe_permute(rows, chosen, experts), expected = to_experts_plain(rows, chosen, experts);
+      EXPECT_TRUE(at::equal(found.order_r, expected.order_r)) << experts << " experts, " << tokens << " tokens";
+      EXPECT_TRUE(at::equal(found.permutation_r, expected.permutation_r));
+      EXPECT_TRUE(at::equal(found.counts_e, expected.counts_e));
+      EXPECT_TRUE(at::equal(found.rows_rh, expected.rows_rh));
+    }
+}
+
+TEST_F(GpuTraining, RoutingMatchesItsDefinition) {
+  for (int64_t experts : {8, 60, 128, 300})
+    for (bool normalized : {false, true}) {
+      auto route = [&](const TensorList& in) { return TensorList{route_top_k(in[0], 8, normalized).weights_tk}; };
+      auto plain = [&](const TensorList& in) {
+        auto weights = std::get<0>(at::softmax(in[0], -1).topk(8, -1));
+        return TensorList{normalized ? weights / weights.sum(-1, true) : weights};
+      };
+      expect_near_on_gpu(route, plain, {on_gpu({kGpuTokens, experts}, at::kFloat)}, 1e-5);
+      const auto logits = on_gpu({kGpuTokens, experts}, at::kFloat);
+      EXPECT_TRUE(at::equal(route_top_k(logits, 8, normalized).experts_tk, std::get<1>(logits.topk(8, -1))));
+    }
+  auto broken = on_gpu({2, 40}, at::kFloat);
+  broken[1].fill_(NAN);
+  const auto found = route_top_k(broken, 4, true);
+  EXPECT_TRUE((found.experts_tk.ge(0) & found.experts_tk.lt(40)).all().item<bool>()) << "an expert beyond the last";
+  EXPECT_TRUE(found.weights_tk[1].isnan().all().item<bool>());
+  EXPECT_FALSE(found.weights_tk[0].isnan().any().item<bool>());
+}
+
+// The whole MLP of experts: routing weights enter before the last product.
+TEST_F(GpuTraining, ExpertMlpMatchesItsDefinition) {
+  constexpr int64_t kExperts = 16, kInner = 96;
+  for (int64_t choices : {1, 4}) {
+    const auto experts = std::get<1>(on_gpu({kGpuTokens, kExperts}, at::kFloat).topk(choices, 1));
+    const std::vector<LoraWeights> none;
+    auto run = [&](auto mlp) {
+      return [&, mlp](const TensorList& in) {
+        return TensorList{
+            mlp(in[0], TopKRouting{experts, in[3].to(at::kFloat)}, ExpertLinear{in[1], none}, ExpertLinear{in[2], none})};
+      };
+    };
+    expect_near_on_gpu(run(expert_mlp), run(expert_mlp_plain),
+                       {on_gpu({kGpuTokens, kGpuIn}), on_gpu({kExperts, 2 * kInner, kGpuIn}, at::kBFloat16, 0.1),
+                        on_gpu({kExperts, kGpuIn, kInner}, at::kBFloat16, 0.1), on_gpu({kGpuTokens, choices}, at::kFloat).abs()},
+                       2e-2);
+  }
+}
+
+// Queries and keys as slices of one tensor, as a joint projection gives them.
+TEST_F(GpuTraining, HeadsAreNormalizedAndRotated) {
+  for (int64_t head_dim : {64, 128, 256}) {
+    const int64_t q_width = 4 * head_dim, k_width = 2 * head_dim;
+    auto run = [&](auto op) {
+      return [&, op](const TensorList& in) {
+        const auto found =
+            op({in[0].narrow(1, 0, q_width), in[0].narrow(1, q_width, k_width), in[0].narrow(1, q_width + k_width, k_width)},
+               {in[1], in[2], 1e-6}, gpu_table(head_dim));
+        return TensorList{found.q, found.k, found.v};
+      };
+    };
+    expect_near_on_gpu(run(qk_norm_rope), run(qk_norm_rope_plain),
+                       {on_gpu({kGpuTokens, q_width + 2 * k_width}), on_gpu({head_dim}), on_gpu({head_dim})});
   }
 }
 

@@ -24,7 +24,7 @@ TEST(PermutedTokens, MixtureIsTheSumOverEachTokensExperts) {
   auto counts = at::bincount(experts.reshape({-1}), {}, 5);
   expect_same(
       [&](auto& in) {
-        auto sent = moe_permute(in[0], experts);
+        auto sent = moe_permute(in[0], experts, 5);
         return moe_unpermute(grouped_matmul(sent.rows_rh, in[1], counts), sent.permutation_r, in[2]);
       },
       [&](auto& in) { return by_token(in[0], experts, in[1], in[2]); }, {random({3, 8}), random({5, 8, 6}), at::rand({3, 2})},
@@ -32,7 +32,7 @@ TEST(PermutedTokens, MixtureIsTheSumOverEachTokensExperts) {
 }
 
 TEST(PermutedTokens, RowsOfAnExpertKeepTheTokensOrder) {
-  auto sent = moe_permute(at::arange(4, at::kFloat).unsqueeze(1), at::tensor({1, 0, 1, 0}, at::kLong).unsqueeze(1));
+  auto sent = moe_permute(at::arange(4, at::kFloat).unsqueeze(1), at::tensor({1, 0, 1, 0}, at::kLong).unsqueeze(1), 2);
   EXPECT_TRUE(at::equal(sent.rows_rh.view(-1), at::tensor({1.F, 3.F, 0.F, 2.F})));
   EXPECT_TRUE(at::equal(sent.permutation_r, at::tensor({2, 0, 3, 1}, at::kInt)));
 }

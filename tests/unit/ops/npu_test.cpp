@@ -103,7 +103,7 @@ TEST_F(NpuOperators, TokensThroughExperts) {
   auto counts = at::bincount(experts.view(-1), {}, 4);
   auto mixture = [&](auto& to, auto& product, auto& from, at::Device device) {
     return [&, device](const TensorList& in) {
-      auto sent = to(in[0], experts.to(device));
+      auto sent = to(in[0], experts.to(device), 4);
       return from(product(sent.rows_rh, in[1], counts.to(device)), sent.permutation_r, in[2]);
     };
   };

@@ -2,15 +2,9 @@
 // paged_attention.h.
 #pragma once
 #include "hone/ops/attention/paged_attention.h"
-#include "hone/ops/attention/rope.h"
+#include "hone/ops/attention/qk_norm_rope.h"
 
 namespace hone::ops {
-
-// RMSNorm of each head of queries and keys, for models that have it; undefined weights: none.
-struct QkNorm {
-  Tensor q, k;
-  double eps = 1e-6;
-};
 
 // Whether fusing is faster on the device of `weight`: on a CPU, and where decode steps then use special kernels.
 bool benefits_from_fused_qkv(const Tensor& weight, const AttentionShape& shape);

@@ -2,6 +2,7 @@
 
 #include "hone/device/autograd.h"
 #include "hone/ops/cuda/moe.h"
+#include "hone/ops/cuda/moe_routing.h"
 #include "hone/ops/linear/matmul.h"
 #include "hone/ops/newer_torch.h"
 #include "hone/ops/npu/boxed.h"
@@ -82,22 +83,56 @@ class GroupedMatmul : public torch::autograd::Function<GroupedMatmul> {
   }
 };
 
+Tensor tokens_per_expert(const Tensor& experts_tk, int64_t count) {
+  auto chosen = experts_tk.reshape({-1});
+  return at::zeros({count}, chosen.options()).scatter_add_(0, chosen, at::ones_like(chosen));
+}
+
+// Each token's row at all of its places, and the sum of the rows there.
+Tensor rows_at_places(const Tensor& tokens_th, const Tensor& places_r, int64_t choices) {
+  if (cuda::supports_combine(tokens_th, choices)) return cuda::copy_rows(tokens_th, places_r, choices);
+  return tokens_th.index_select(0, places_r.argsort().div(choices, "floor"));
+}
+Tensor sum_at_places(const Tensor& rows_rh, const Tensor& places_r, int64_t choices) {
+  if (cuda::supports_combine(rows_rh, choices)) return cuda::combine_rows(rows_rh, places_r, {}, choices);
+  auto own = rows_rh.index_select(0, places_r);
+  return own.view({-1, choices, own.size(1)}).sum(1);
+}
+
 // A token's gradient is the sum over its rows, gathered rather than scattered: deterministic on any device.
 class MoePermute : public torch::autograd::Function<MoePermute> {
  public:
-  static variable_list forward(AutogradContext* ctx, const Tensor& tokens_th, const Tensor& experts_tk) {
-    auto sent = to_experts_plain(tokens_th, experts_tk);
+  static variable_list forward(AutogradContext* ctx, const Tensor& tokens_th, const Tensor& experts_tk, int64_t count) {
+    PermutedTokens sent;
+    if (cuda::supports_expert_sort(experts_tk, count)) {
+      const auto sorted = cuda::sort_by_expert(experts_tk, count);
+      const auto rows = rows_at_places(tokens_th.contiguous(), sorted.places_r, experts_tk.size(1));
+      sent = {rows, sorted.places_r, sorted.order_r, sorted.counts_e};
+    } else {
+      sent = to_experts_plain(tokens_th, experts_tk, count);
+    }
     ctx->save_for_backward({sent.permutation_r});
     ctx->saved_data["choices"] = experts_tk.size(1);
-    ctx->mark_non_differentiable({sent.permutation_r});
-    return {sent.rows_rh, sent.permutation_r};
+    ctx->mark_non_differentiable({sent.permutation_r, sent.order_r, sent.counts_e});
+    return {sent.rows_rh, sent.permutation_r, sent.order_r, sent.counts_e};
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    const auto places = ctx->get_saved_variables()[0], rows = grads[0].contiguous();
-    const auto choices = ctx->saved_data["choices"].toInt();
-    if (cuda::supports_combine(rows, choices)) return {cuda::combine_rows(rows, places, {}, choices), Tensor()};
-    auto own = rows.index_select(0, places);
-    return {own.view({-1, choices, own.size(1)}).sum(1), Tensor()};
+    const auto places = ctx->get_saved_variables()[0];
+    return {sum_at_places(grads[0].contiguous(), places, ctx->saved_data["choices"].toInt()), Tensor(), Tensor()};
+  }
+};
+
+// Its adjoint.
+class MoeUnpermuteWeighted : public torch::autograd::Function<MoeUnpermuteWeighted> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& rows_rh, const Tensor& places_r, int64_t choices) {
+    ctx->save_for_backward({places_r});
+    ctx->saved_data["choices"] = choices;
+    return sum_at_places(rows_rh, places_r, choices);
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const auto places = ctx->get_saved_variables()[0];
+    return {rows_at_places(grads[0].contiguous(), places, ctx->saved_data["choices"].toInt()), Tensor(), Tensor()};
   }
 };
 
@@ -132,15 +167,20 @@ class MoeUnpermute : public torch::autograd::Function<MoeUnpermute> {
 
 }  // namespace
 
-PermutedTokens to_experts_plain(const Tensor& tokens_th, const Tensor& experts_tk) {
+PermutedTokens to_experts_plain(const Tensor& tokens_th, const Tensor& experts_tk, int64_t count) {
   auto order = std::get<1>(experts_tk.reshape({-1}).sort(/*stable=*/true, /*dim=*/0, /*descending=*/false));
-  return {tokens_th.index_select(0, order.div(experts_tk.size(1), "floor")), order.argsort().to(at::kInt)};
+  return {tokens_th.index_select(0, order.div(experts_tk.size(1), "floor")), order.argsort().to(at::kInt), order.to(at::kInt),
+          tokens_per_expert(experts_tk, count)};
 }
 
-PermutedTokens moe_permute(const Tensor& tokens_th, const Tensor& experts_tk) {
-  if (npu::supports(tokens_th, "npu_moe_token_permute")) return npu::to_experts(tokens_th, experts_tk);
-  auto sent = MoePermute::apply(tokens_th, experts_tk);
-  return {sent[0], sent[1]};
+PermutedTokens moe_permute(const Tensor& tokens_th, const Tensor& experts_tk, int64_t count) {
+  if (npu::supports(tokens_th, "npu_moe_token_permute")) {
+    auto sent = npu::to_experts(tokens_th, experts_tk);
+    sent.counts_e = tokens_per_expert(experts_tk, count);
+    return sent;
+  }
+  auto sent = MoePermute::apply(tokens_th, experts_tk, count);
+  return {sent[0], sent[1], sent[2], sent[3]};
 }
 
 Tensor from_experts_plain(const Tensor& rows_rh, const Tensor& places_r, const Tensor& weights_tk) {
@@ -153,9 +193,8 @@ Tensor moe_unpermute(const Tensor& rows_rh, const Tensor& places_r, const Tensor
   return fused ? npu::from_experts(rows_rh, places_r, weights_tk) : MoeUnpermute::apply(rows_rh, places_r, weights_tk);
 }
 
-Tensor tokens_per_expert(const Tensor& experts_tk, int64_t count) {
-  auto chosen = experts_tk.reshape({-1});
-  return at::zeros({count}, chosen.options()).scatter_add_(0, chosen, at::ones_like(chosen));
+Tensor moe_unpermute_weighted(const Tensor& rows_rh, const Tensor& places_r, int64_t choices) {
+  return MoeUnpermuteWeighted::apply(rows_rh, places_r, choices);
 }
 
 Tensor grouped_matmul_plain(const Tensor& rows, const Tensor& matrices, const Tensor& counts) {

@@ -5,20 +5,22 @@
 namespace hone::ops {
 
 struct PermutedTokens {
-  Tensor rows_rh;        // [T * k, h]: tokens in the order of their experts
-  Tensor permutation_r;  // int32 [T * k]: the row of a token's choice; choices are numbered t * k + j
+  Tensor rows_rh = {};        // [T * k, h]: tokens in the order of their experts
+  Tensor permutation_r = {};  // int32 [T * k]: the row of a token's choice; choices are numbered t * k + j
+  Tensor order_r = {};        // int32 [T * k]: the choice of a row; undefined on NPUs
+  Tensor counts_e = {};       // int64 [E] on the tokens' device: rows of each expert
 };
 
-// tokens [T, h], experts int64 [T, k]: the experts of each token. Rows of one expert keep the tokens' order.
-PermutedTokens to_experts_plain(const Tensor& tokens_th, const Tensor& experts_tk);
-PermutedTokens moe_permute(const Tensor& tokens_th, const Tensor& experts_tk);
+// tokens [T, h], experts int64 [T, k]: the experts of each token, out of `count`. Rows of one expert keep the tokens' order. The
+// host does not wait for the counts.
+PermutedTokens to_experts_plain(const Tensor& tokens_th, const Tensor& experts_tk, int64_t count);
+PermutedTokens moe_permute(const Tensor& tokens_th, const Tensor& experts_tk, int64_t count);
 
 // The weighted sum of a token's rows: rows [T * k, h], weights [T, k] → [T, h].
 Tensor from_experts_plain(const Tensor& rows_rh, const Tensor& places_r, const Tensor& weights_tk);
 Tensor moe_unpermute(const Tensor& rows_rh, const Tensor& places_r, const Tensor& weights_tk);
-
-// Number of rows of each of `count` experts: int64 [E] on the choices' device, without synchronization.
-Tensor tokens_per_expert(const Tensor& experts_tk, int64_t count);
+// The sum of a token's `choices` rows, which were weighted before.
+Tensor moe_unpermute_weighted(const Tensor& rows_rh, const Tensor& places_r, int64_t choices);
 
 // Each expert's rows times its own matrix: rows [R, in], matrices [E, in, out], counts int64 [E] on the rows' device → [R, out].
 Tensor grouped_matmul_plain(const Tensor& rows, const Tensor& matrices, const Tensor& counts);

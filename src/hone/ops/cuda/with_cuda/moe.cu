@@ -47,6 +47,17 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// One block per token.
+template <class T>
+__global__ void __launch_bounds__(kThreads) copy_kernel(const T* tokens, const int* places, T* rows, int packs, int choices) {
+  const int64_t token = blockIdx.x;
+  const int* own = places + token * choices;
+  for (int i = threadIdx.x; i < packs; i += blockDim.x) {
+    const auto pack = load_pack(pack_of(tokens, token, packs, i));
+    for (int k = 0; k < choices; ++k) store_pack(pack_of(rows, own[k], packs, i), pack);
+  }
+}
+
 template <class T, bool kOfWeights>
 __global__ void __launch_bounds__(kThreads)
     combine_backward_kernel(const T* dy, const T* rows, const int* places, const float* weights, T* drows, float* dweights,
@@ -91,6 +102,78 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+constexpr int kGateWarps = 4;
+
+template <class T>
+struct WeightedGate {
+  const T* __restrict__ both, * __restrict__ dy;  // dy: null in the forward pass
+  const float* __restrict__ weights;
+  const int* __restrict__ order;
+  T* __restrict__ out;  // [R, w], or the gradient of `both`
+  float* __restrict__ dweights;
+  int64_t rows;
+  int packs;
+};
+
+// One warp per row. The weight's gradient is the product of the unweighted row with its gradient.
+template <class T, bool kBackward>
+__global__ void __launch_bounds__(32 * kGateWarps) weighted_gate_kernel(WeightedGate<T> a) {
+  constexpr int kPack = Pack<T>::kCount;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kGateWarps + threadIdx.x / 32;
+  const int lane = threadIdx.x % 32;
+  if (row >= a.rows) return;
+  const int choice = a.order[row];
+  const float weight = a.weights[choice];
+  const T *gates = a.both + row * 2 * a.packs * kPack, *ups = gates + a.packs * kPack;
+  float dot = 0;
+#pragma unroll 3
+  for (int i = lane; i < a.packs; i += 32) {
+    const auto gate = floats_of(stream_pack(gates + i * kPack)), up = floats_of(stream_pack(ups + i * kPack));
+    PackFloats<T> grad, open, silu;
+    if constexpr (kBackward) grad = floats_of(stream_pack(pack_of(a.dy, row, a.packs, i)));
+#pragma unroll
+    for (int j = 0; j < kPack; ++j) {
+      open.values[j] = quick_reciprocal(1.0f + __expf(-gate.values[j]));
+      silu.values[j] = gate.values[j] * open.values[j];
+    }
+    silu = floats_of(rounded_pack(silu));
+    if constexpr (kBackward) {
+      PackFloats<T> dgate, dup;
+#pragma unroll
+      for (int j = 0; j < kPack; ++j) {
+        const float dy = weight * grad.values[j];
+        dot += grad.values[j] * silu.values[j] * up.values[j];
+        dgate.values[j] = dy * up.values[j] * open.values[j] * (1.0f + gate.values[j] * (1.0f - open.values[j]));
+        dup.values[j] = dy * silu.values[j];
+      }
+      T* to = a.out + row * 2 * a.packs * kPack + i * kPack;
+      store_pack(to, rounded_pack(dgate));
+      store_pack(to + a.packs * kPack, rounded_pack(dup));
+    } else {
+#pragma unroll
+      for (int j = 0; j < kPack; ++j) silu.values[j] *= weight * up.values[j];
+      store_pack(pack_of(a.out, row, a.packs, i), rounded_pack(silu));
+    }
+  }
+  if constexpr (kBackward) {
+    dot = warp_sum(dot);
+    if (lane == 0) a.dweights[choice] = dot;
+  }
+}
+
+template <class T>
+void launch_weighted_gate(WeightedGate<T> a) {
+  const auto blocks = static_cast<unsigned>((a.rows + kGateWarps - 1) / kGateWarps);
+  const auto kernel = a.dy ? weighted_gate_kernel<T, true> : weighted_gate_kernel<T, false>;
+  kernel<<<blocks, 32 * kGateWarps, 0, c10::cuda::getCurrentCUDAStream()>>>(a);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+template <class T>
+WeightedGate<T> weighted_gate(const at::Tensor& both, const at::Tensor& weights, const at::Tensor& order, const at::Tensor& out) {
+  return {data<T>(both),        nullptr, data<float>(weights), data<int>(order),
+          mutable_data<T>(out), nullptr, both.size(0),         static_cast<int>(both.size(1)) / (2 * Pack<T>::kCount)};
+}
+
 int threads_for(int packs) { return std::min((packs + 31) / 32 * 32, kThreads); }
 
 }  // namespace
@@ -114,6 +197,46 @@ at::Tensor combine_rows(const at::Tensor& rows, const at::Tensor& places, const 
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   });
   return y;
+}
+
+at::Tensor copy_rows(const at::Tensor& tokens, const at::Tensor& places, int64_t choices) {
+  auto rows = at::empty({tokens.size(0) * choices, tokens.size(1)}, tokens.options());
+  with_device_type(tokens.scalar_type(), [&](auto type) {
+    using T = decltype(type);
+    const int packs = static_cast<int>(tokens.size(1)) / Pack<T>::kCount;
+    copy_kernel<T><<<static_cast<unsigned>(tokens.size(0)), threads_for(packs), 0, c10::cuda::getCurrentCUDAStream()>>>(
+        data<T>(tokens), data<int>(places), mutable_data<T>(rows), packs, static_cast<int>(choices));
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  });
+  return rows;
+}
+
+bool supports_weighted_swiglu(const at::Tensor& both) {
+  const auto type = both.scalar_type();
+  return both.is_cuda() && both.dim() == 2 && both.is_contiguous() && both.numel() > 0 &&
+         (type == at::kHalf || type == at::kBFloat16) && both.size(1) % 16 == 0;
+}
+
+at::Tensor weighted_swiglu(const at::Tensor& both, const at::Tensor& weights, const at::Tensor& order) {
+  auto y = at::empty({both.size(0), both.size(1) / 2}, both.options());
+  with_device_type(both.scalar_type(), [&](auto type) {
+    using T = decltype(type);
+    launch_weighted_gate(weighted_gate<T>(both, weights, order, y));
+  });
+  return y;
+}
+
+WeightedSwigluGradients weighted_swiglu_backward(const at::Tensor& dy, const at::Tensor& both, const at::Tensor& weights,
+                                                 const at::Tensor& order) {
+  const bool drops = both.size(0) < weights.numel();  // choices that were dropped have no row
+  WeightedSwigluGradients found{at::empty_like(both), drops ? at::zeros_like(weights) : at::empty_like(weights)};
+  with_device_type(both.scalar_type(), [&](auto type) {
+    using T = decltype(type);
+    auto a = weighted_gate<T>(both, weights, order, found.both_rw);
+    a.dy = data<T>(dy), a.dweights = found.weights_tk.mutable_data_ptr<float>();
+    launch_weighted_gate(a);
+  });
+  return found;
 }
 
 CombineGradients combine_rows_backward(const at::Tensor& dy_th, const at::Tensor& rows, const at::Tensor& places,

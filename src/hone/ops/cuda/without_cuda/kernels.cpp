@@ -4,8 +4,10 @@
 #include "hone/ops/cuda/float8.h"
 #include "hone/ops/cuda/fused.h"
 #include "hone/ops/cuda/moe.h"
+#include "hone/ops/cuda/moe_routing.h"
 #include "hone/ops/cuda/norm.h"
 #include "hone/ops/cuda/paged_attention.h"
+#include "hone/ops/cuda/qk_norm_rope.h"
 #include "hone/ops/cuda/sample_tokens.h"
 #include "hone/ops/cuda/thin_linear.h"
 #include "hone/ops/cuda/training.h"
@@ -38,6 +40,14 @@ TurnedHeads qk_norm_rope_store_kv(const Tensor&, const QkNorm&, const RopeTable&
 }
 Tensor paged_decode(const Tensor&, const KvCacheLayer&, const PagedAttentionMetadata&, const AttentionShape&) { no_kernels(); }
 
+// qk_norm_rope.h
+bool supports_norm_rope(const Tensor&, const Tensor&, const Tensor&) { return false; }
+NormedHeads norm_rope_heads(const Tensor&, const Tensor&, double, const Tensor&, const Tensor&) { no_kernels(); }
+Tensor norm_rope_heads_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                const Tensor&, bool) {
+  no_kernels();
+}
+
 // sample_tokens.h
 bool supports_sampling(const Tensor&) { return false; }
 Tensor sample_tokens(const Tensor&, const SamplingTensors&) { no_kernels(); }
@@ -49,7 +59,18 @@ Tensor thin_linear(const Tensor&, const Tensor&, const Tensor&, const ThinFusion
 // moe.h
 bool supports_combine(const Tensor&, int64_t) { return false; }
 Tensor combine_rows(const Tensor&, const Tensor&, const Tensor&, int64_t) { no_kernels(); }
+Tensor copy_rows(const Tensor&, const Tensor&, int64_t) { no_kernels(); }
 CombineGradients combine_rows_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool) { no_kernels(); }
+bool supports_weighted_swiglu(const Tensor&) { return false; }
+Tensor weighted_swiglu(const Tensor&, const Tensor&, const Tensor&) { no_kernels(); }
+WeightedSwigluGradients weighted_swiglu_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&) { no_kernels(); }
+
+// moe_routing.h
+bool supports_routing(const Tensor&, int64_t) { return false; }
+Routed route_top_k(const Tensor&, int64_t, bool) { no_kernels(); }
+Tensor route_top_k_backward(const Tensor&, const Tensor&, const Routed&, bool) { no_kernels(); }
+bool supports_expert_sort(const Tensor&, int64_t) { return false; }
+ExpertOrder sort_by_expert(const Tensor&, int64_t) { no_kernels(); }
 
 // float8.h
 bool supports_float8_rows(const Tensor&) { return false; }
