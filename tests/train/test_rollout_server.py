@@ -140,7 +140,7 @@ def test_servers_of_other_kinds(grpo, model_folder, tmp_path):
         assert several.code == 0 and "num_turns" in steps_of(several)[0], several.err
     absent = grpo(tmp_path / "absent", **{**served(fixed), "vllm_server_timeout": 0})
     assert absent.code == 1 and "does not answer" in absent.err and not (tmp_path / "absent/checkpoint-1").exists()
-    for settings, complaint in ((dict(async_generate="true"), "needs a rollout server"), (dict(vllm_mode="colocate", vllm_server_host="h"), "colocate"), (dict(vllm_server_base_url="nowhere"), "no address"),
+    for settings, complaint in ((dict(async_generate="true"), "needs a rollout server"), (dict(vllm_mode="colocate", vllm_server_host="h"), "colocate"), (dict(vllm_server_base_url="nowhere"), "not the address"),
                                 (dict(vllm_server_host=["a", "b"], vllm_server_port=[1, 2, 3], vllm_mode="server"), "a port for each host")):
         run = grpo(tmp_path / "mistake", **settings)
         assert run.code == 2 and complaint in run.err, (settings, run.err)

@@ -74,8 +74,7 @@ __global__ void __launch_bounds__(32 * kRouteWarps) route_kernel(RouteArguments<
     for (int i = 0; i < kOfLane; ++i) {
       const int expert = lane + 32 * i;
       const float value = isnan(own[i]) ? -INFINITY : own[i];
-      if (expert < a.count && !(taken >> i & 1) && (value > best.value || best.index == kNoExpert))
-        best = {value, expert};
+      if (expert < a.count && !(taken >> i & 1) && (value > best.value || best.index == kNoExpert)) best = {value, expert};
     }
     best = warp_best(best);
     if (best.index % 32 == lane) taken |= 1u << best.index / 32;
