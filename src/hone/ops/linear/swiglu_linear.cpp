@@ -38,7 +38,7 @@ LinearGradients gradients_on_gpu(const LowRankNode& layer, const Tensor& dy, con
 bool none_or_all_round(const std::vector<LowRankTerm>& terms) { return terms.empty() || all_round(terms); }
 
 Tensor product_of(const Tensor& gate, const Tensor& up, const cuda::GateUpdates& updates) {
-  return updates.defined() ? cuda::swiglu_with_updates(gate, up, updates) : swiglu(gate, up);
+  return supports_halves_on_gpu(gate, up) ? cuda::swiglu_with_updates(gate, up, updates) : swiglu(gate, up);
 }
 
 // Inputs: gate, up, then the layer's tensors as LowRankNode lists them.

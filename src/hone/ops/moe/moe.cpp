@@ -48,9 +48,9 @@ Tensor by_all(const Tensor& rows, const ExpertLinear& product, const Tensor& cou
     if (!adapter.active) continue;
     // A GPU multiplies all groups at once in the rows' dtype, as PEFT does; one by one they would cost a launch each.
     const auto type = rows.is_cuda() ? rows.scalar_type() : adapter.a.scalar_type();
-    auto low = grouped_matmul(rows.to(type), a_by_expert(adapter, experts).to(type).transpose(1, 2), counts);
-    y = y + (grouped_matmul(low, b_by_expert(adapter, experts).to(type).contiguous().transpose(1, 2), counts) * adapter.scale)
-                .to(y.scalar_type());
+    // The scale multiplies the few numbers of the low rank, not the wide output.
+    auto low = grouped_matmul(rows.to(type), a_by_expert(adapter, experts).to(type).transpose(1, 2), counts) * adapter.scale;
+    y = y + grouped_matmul(low, b_by_expert(adapter, experts).to(type).contiguous().transpose(1, 2), counts).to(y.scalar_type());
   }
   return y;
 }
