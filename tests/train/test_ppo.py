@@ -52,6 +52,8 @@ def test_short_answers_are_learnt_with_a_head_on_the_policy(ppo, tmp_path):
     for key in ("objective/kl", "objective/entropy", "objective/non_score_reward", "objective/rlhf_reward", "objective/scores", "policy/approxkl_avg", "policy/clipfrac_avg", "loss/policy_avg", "loss/value_avg",
                 "val/clipfrac_avg", "policy/entropy_avg", "val/ratio", "val/ratio_var", "val/num_eos_tokens", "rewards/SoftOverlong/mean", "completions/mean_length", "time/rollout", "time/reward", "time/experience"):
         assert key in steps_of(run)[0], key
+    moved = [step["policy/approxkl_avg"] for step in steps_of(run)]
+    assert not any(moved[::2]) and all(moved[1::2]), "the first of two updates takes the pass of the rollout itself"
     saved = tmp_path / "run/checkpoint-48"
     assert (saved / "value_head.safetensors").exists() and not (saved / "value_model").exists()
     asked = subprocess.run([hone_binary(), "infer", "--model", saved, "--max_new_tokens", "4", "--stream", "false"], input="hello\n", capture_output=True, text=True, env=ENVIRONMENT)

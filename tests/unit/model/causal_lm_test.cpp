@@ -105,6 +105,36 @@ TEST(CausalLM, CacheGivesTheSameHiddenStates) {
   EXPECT_TRUE(at::allclose(at::cat(parts), expected, 1e-4, 1e-5));
 }
 
+TEST(CausalLM, OutputRowsHaveTheGradientsOfAllRows) {
+  for (const char* family : {"Qwen3ForCausalLM", "Gemma3ForCausalLM", "Qwen3MoeForCausalLM"})
+    for (const auto again : {Recompute::none, Recompute::block}) {
+      auto model = tiny_model(family);
+      model->decoder().blocks.front().recompute = again;
+      model->set_training(true);
+      const auto rows = at::tensor(std::vector<int64_t>{2, 4, 7});
+      const auto gradients = [&](const Tensor& hidden_rh) {
+        (hidden_rh * at::linspace(-1, 1, hidden_rh.size(1))).sum().backward();
+        TensorList list;
+        for (const auto& parameter : model->parameters()) {
+          list.push_back(parameter.value->grad().defined() ? parameter.value->grad().clone() : Tensor());
+          parameter.value->mutable_grad().reset();
+        }
+        return list;
+      };
+      for (const auto& parameter : model->parameters()) parameter.value->requires_grad_(true);
+      auto input = packed({5, 3});
+      const auto all_th = model->hidden_states(input);
+      const auto expected = gradients(all_th.index_select(0, rows));
+      input.output_rows_r = rows;
+      const auto hidden_rh = model->hidden_states(input);
+      EXPECT_TRUE(at::allclose(hidden_rh, all_th.index_select(0, rows), 1e-4, 1e-5)) << family;
+      const auto found = gradients(hidden_rh);
+      for (size_t i = 0; i < expected.size(); ++i)
+        EXPECT_TRUE(expected[i].defined() ? at::allclose(found[i], expected[i], 1e-4, 1e-5) : !found[i].defined())
+            << family << " " << model->parameters()[i].name;
+    }
+}
+
 TEST(CausalLM, OutputRowsAreThoseOfAllRowsAndCacheTheRest) {
   at::NoGradGuard no_grad;
   for (const char* family : {"Qwen3ForCausalLM", "Gemma3ForCausalLM", "Qwen3MoeForCausalLM"}) {

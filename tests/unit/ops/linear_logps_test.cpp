@@ -27,7 +27,7 @@ struct LogpsCase {
       options.adapter_rows = {{"1", 0, 7}, {"of another layer", 7, 13}, {"0", 13, 38}, {"1", 38, 40}};
   }
   TensorList leaves() const {
-    if (options.adapters.empty()) return {hidden, weight, bias};
+    if (options.adapters.empty()) return bias.defined() ? TensorList{hidden, weight, bias} : TensorList{hidden, weight};
     TensorList list{hidden};
     for (const auto& adapter : options.adapters) list.insert(list.end(), {adapter.a, adapter.b});
     return list;
@@ -35,8 +35,7 @@ struct LogpsCase {
 };
 
 // Values, and gradients of a sum in which every position weighs something else.
-void expect_follows_composition(int adapters, double scale) {
-  LogpsCase c(adapters);
+void expect_follows_composition(LogpsCase c, double scale) {
   c.options.scale = scale;
   auto weights = at::randn({40});
   auto gradients = [&](const TargetLogps& found) {
@@ -55,13 +54,23 @@ void expect_follows_composition(int adapters, double scale) {
 }
 
 TEST(LinearLogps, FollowsTheComposition) {
-  for (double scale : {1.0, 1 / 0.7}) expect_follows_composition(0, scale);
+  for (double scale : {1.0, 1 / 0.7}) expect_follows_composition(LogpsCase(0), scale);
+}
+// Logits of one chunk are kept for the backward pass.
+TEST(LinearLogps, FollowsTheCompositionWithoutABias) {
+  for (double scale : {1.0, 1 / 0.7})
+    for (size_t chunk_bytes : {size_t{33 * 4 * 16}, size_t{1} << 20}) {
+      LogpsCase c(0);
+      c.bias.reset();
+      c.options.chunk_bytes = chunk_bytes;
+      expect_follows_composition(c, scale);
+    }
 }
 TEST(LinearLogps, FollowsTheCompositionWithAnAdapter) {
-  for (double scale : {1.0, 1 / 0.7}) expect_follows_composition(1, scale);
+  for (double scale : {1.0, 1 / 0.7}) expect_follows_composition(LogpsCase(1), scale);
 }
 TEST(LinearLogps, FollowsTheCompositionWithAdaptersOfRows) {
-  for (double scale : {1.0, 1 / 0.7}) expect_follows_composition(2, scale);
+  for (double scale : {1.0, 1 / 0.7}) expect_follows_composition(LogpsCase(2), scale);
 }
 
 // Logits are scaled after they were rounded: hidden states that are scaled instead round once more.
