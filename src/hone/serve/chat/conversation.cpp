@@ -21,7 +21,7 @@ std::string text_field(const Json& object, const char* name, const std::string& 
 constexpr size_t kMostImages = 64, kMostVideos = 8, kMostAudios = 16;
 
 std::string inline_data(const Json& url, const std::string& where, const char* kind) {
-  if (!url.is_string()) bad_value(where, "expected an object with a url");
+  if (!url.is_string()) bad_value(where, where.ends_with(".url") ? "expected a text" : "expected an object with a url");
   auto text = url.get<std::string>();
   if (!text.starts_with("data:") && !is_media_url(text))
     bad_value(where, fmt::format("expected data:{}/…;base64,… or an http address", kind));
