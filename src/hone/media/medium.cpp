@@ -38,7 +38,7 @@ Result<Medium> Medium::map(const fs::path& path, size_t most_bytes) {
   std::error_code unreadable;
   if (!fs::is_regular_file(path, unreadable)) return error("not a regular file");
   if (fs::file_size(path, unreadable) > most_bytes) return error("more than {} bytes", most_bytes);
-  if (fs::file_size(path, unreadable) == 0) return error("0 bytes; expected a picture or a video");
+  if (fs::file_size(path, unreadable) == 0) return error("0 bytes; expected a picture, a video or a recording");
   try {
     return Medium(MappedFile(path));
   } catch (const UserError& problem) {
