@@ -12,6 +12,7 @@
 #include "hone/cli/configs/training/training_config.h"
 #include "hone/cli/parsing/parse.h"
 #include "hone/io/newest_checkpoint.h"
+#include "hone/model/config.h"
 
 namespace hone::cli {
 namespace {
@@ -25,6 +26,15 @@ std::vector<std::string> own_command() {
     words.push_back(bytes.substr(begin, end - begin));
   }
   return words;
+}
+
+// Once, instead of once per rank.
+void check_layout_before_launch(const train::TrainingJob& job, const parallel::LaunchConfig& launch) {
+  if (launch.min_nodes > 0 || job.load.changes.block_stride > 0) return;  // sizes are known later
+  parallel::World world;
+  world.size = launch.processes * launch.nodes;
+  world.local_size = launch.processes;
+  train::check_layout(job.parallel, model::read_config(job.model_folder, job.load.changes.config), world);
 }
 
 // After a rank was lost. Checkpoints do not depend on the layout, so fewer ranks can continue.
@@ -53,6 +63,7 @@ int train_command(const Options& options) {
   job.chosen = describe_auto_values(options);
   bool many = launch.processes > 1 || launch.nodes > 1 || (launch.processes == 1 && restarts > 0);
   if (parallel::is_launched_externally() || !many) return train::run_training(job);
+  check_layout_before_launch(job, launch);
   log::info("starting {} processes on this node, {} in all", launch.processes, launch.processes * launch.nodes);
   auto ending = parallel::supervise({.launch = launch, .command = own_command(), .max_restarts = restarts});
   bool stopped = ending.code == static_cast<int>(ExitCode::preempted) || ending.code == static_cast<int>(ExitCode::interrupted);

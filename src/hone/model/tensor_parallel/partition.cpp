@@ -220,8 +220,8 @@ std::vector<PartitionedTensor> partitioned_experts(Decoder& decoder) {
   return list;
 }
 
-void check_expert_partition(const Decoder& decoder, int64_t expert_parallel_size, int64_t expert_tensor_parallel_size) {
-  const auto& experts = decoder.config.experts;
+void check_expert_partition(const DecoderConfig& config, int64_t expert_parallel_size, int64_t expert_tensor_parallel_size) {
+  const auto& experts = config.experts;
   if (experts.count % expert_parallel_size != 0)
     throw UserError(ExitCode::usage,
                     fmt::format("{} experts cannot be distributed over {} ranks", experts.count, expert_parallel_size),
@@ -233,8 +233,7 @@ void check_expert_partition(const Decoder& decoder, int64_t expert_parallel_size
         "sizes of `expert_tensor_parallel_size` that divide them: " + divisors_of(experts.width));
 }
 
-void check_partition(const Decoder& decoder, int64_t count, bool experts_too) {
-  const auto& config = decoder.config;
+void check_partition(const DecoderConfig& config, int64_t count, bool experts_too) {
   const auto& a = config.attention;
   auto refuse = [&](const std::string& what, const std::string& fit) {
     throw UserError(ExitCode::usage, fmt::format("{} cannot be sharded across {} tensor parallel ranks", what, count), fit);

@@ -10,6 +10,7 @@ namespace hone::model {
 
 struct Block;
 struct Decoder;
+struct DecoderConfig;
 struct Linear;
 
 // One rank's shard of a tensor: equal runs of the flattened tensor, one every `stride` elements from `begin` on. If `count` is
@@ -86,8 +87,8 @@ std::vector<PartitionedTensor> partitioned_tensors(Decoder& decoder);
 std::vector<PartitionedTensor> partitioned_experts(Decoder& decoder);
 
 // Throws UserError(usage) with valid sizes when a decoder cannot be sharded across `count` ranks. `experts_too`: experts as well.
-void check_partition(const Decoder& decoder, int64_t count, bool experts_too = true);
+void check_partition(const DecoderConfig& config, int64_t count, bool experts_too = true);
 // The same for expert parallelism.
-void check_expert_partition(const Decoder& decoder, int64_t expert_parallel_size, int64_t expert_tensor_parallel_size);
+void check_expert_partition(const DecoderConfig& config, int64_t expert_parallel_size, int64_t expert_tensor_parallel_size);
 
 }  // namespace hone::model

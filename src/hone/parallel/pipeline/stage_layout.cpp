@@ -35,7 +35,10 @@ std::vector<int64_t> even_stages(int64_t blocks, const PipelineRequest& request)
 std::vector<int64_t> stages_with_ends(int64_t blocks, const PipelineRequest& request) {
   const int64_t given = request.first_blocks.value_or(0) + request.last_blocks.value_or(0), rest = blocks - given;
   const int64_t others = request.stages - (request.first_blocks ? 1 : 0) - (request.last_blocks ? 1 : 0);
-  if (rest < 0 || (others == 0 ? rest != 0 : rest % others != 0))
+  if (rest < 0)
+    refuse_stages(fmt::format("the first and the last pipeline stage get {} blocks, and the model has {}", given, blocks),
+                  "lower `decoder_first_pipeline_num_layers` or `decoder_last_pipeline_num_layers`");
+  if (others == 0 ? rest != 0 : rest % others != 0)
     refuse_stages(fmt::format("of {} blocks {} are left for {} pipeline stages, which do not divide them", blocks, rest, others),
                   "change `decoder_first_pipeline_num_layers` or `decoder_last_pipeline_num_layers`");
   std::vector<int64_t> of_rank(static_cast<size_t>(request.stages), others > 0 ? rest / others : 0);

@@ -35,9 +35,10 @@ TensorParallelModel::TensorParallelModel(model::CausalLM& model, const ModelGrou
     : model_(model), groups_(groups), sequence_parallel_(options.sequence_parallel) {
   auto& decoder = model.decoder();
   const int64_t holders = groups.experts ? groups.experts->size() : 1;
-  if (groups.tensor) model::check_partition(decoder, groups.tensor->size(), !groups.has_expert_parallelism());
+  if (groups.tensor) model::check_partition(decoder.config, groups.tensor->size(), !groups.has_expert_parallelism());
   if (groups.has_expert_parallelism())
-    model::check_expert_partition(decoder, holders / groups.expert_tensor_parallel_size, groups.expert_tensor_parallel_size);
+    model::check_expert_partition(decoder.config, holders / groups.expert_tensor_parallel_size,
+                                  groups.expert_tensor_parallel_size);
   check_shardable(model, groups.tensor != nullptr);
   at::NoGradGuard no_grad;
   if (groups.tensor)

@@ -64,8 +64,9 @@ void require_elementwise(const std::string& optimizer) {
   static constexpr std::array kWhole = {"adafactor", "muon", "galore", "apollo", "badam", "adam_mini", "8bit"};
   if (std::none_of(kWhole.begin(), kWhole.end(), [&](const char* word) { return optimizer.find(word) != std::string::npos; }))
     return;
-  throw UserError(ExitCode::usage, fmt::format("optimizer {} needs unsharded matrices, which sharding does not keep", optimizer),
-                  "use adamw_torch, lion or sgd, or train data parallel (leave out `deepspeed` and `fsdp`, or use zero0)");
+  throw UserError(
+      ExitCode::usage, fmt::format("optimizer {} needs unsharded matrices, which sharding does not keep", optimizer),
+      "use adamw_torch, lion or sgd, or train data parallel: without `deepspeed`, `fsdp`, tensor and expert parallelism");
 }
 
 }  // namespace hone::train

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "hone/base/log.h"
+#include "hone/model/tensor_parallel/partition.h"
 
 namespace hone::train {
 namespace {
@@ -54,6 +55,24 @@ parallel::DeviceMesh plan_mesh(const ParallelConfig& config, const parallel::Wor
     request.fsdp = config.sharding.shard_size > 0 ? config.sharding.shard_size : copies;
   return parallel::DeviceMesh::plan(request, world.size);
 }
+
+}  // namespace
+
+void check_layout(const ParallelConfig& config, const model::DecoderConfig& model, const parallel::World& world) {
+  const auto& layout = config.layout;
+  plan_mesh(config, world, at::kCPU);
+  const bool on_expert_mesh = has_expert_parallelism(layout);
+  if (on_expert_mesh) {
+    const auto grid = parallel::DeviceMesh::plan_experts(layout, world.size);
+    if (model.experts.count > 0) model::check_expert_partition(model, grid.size("ep"), grid.size("etp"));
+  }
+  if (layout.tp > 1) model::check_partition(model, layout.tp, !on_expert_mesh);
+  auto stages = config.pipeline;
+  stages.stages = layout.pp;
+  if (layout.pp > 1) parallel::StageLayout(model.layers, stages);
+}
+
+namespace {
 
 // A single process has no peers but may still need offload, or be told to act as one of several.
 bool shards_alone(const parallel::ShardingConfig& sharding, const parallel::World& world, at::Device device) {
