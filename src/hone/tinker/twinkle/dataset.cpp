@@ -15,16 +15,16 @@ namespace hone::tinker {
 namespace {
 
 constexpr size_t kMostRows = 1'000'000;
-constexpr size_t kMostBytes = size_t{1} << 30, kMostOfABatch = size_t{256} << 20;
+constexpr size_t kMostBytesOfRows = size_t{1} << 30, kMostOfABatch = size_t{256} << 20;
 
 // About what it takes in memory.
-size_t bytes_of(const Json& value) {
+size_t bytes_in_memory(const Json& value) {
   size_t bytes = sizeof(Json);
   if (value.is_string()) bytes += value.get_ref<const std::string&>().size();
   if (value.is_array())
-    for (const auto& each : value) bytes += bytes_of(each);
+    for (const auto& each : value) bytes += bytes_in_memory(each);
   if (value.is_object())
-    for (const auto& [name, each] : value.items()) bytes += name.size() + 4 * sizeof(void*) + bytes_of(each);
+    for (const auto& [name, each] : value.items()) bytes += name.size() + 4 * sizeof(void*) + bytes_in_memory(each);
   return bytes;
 }
 
@@ -33,8 +33,8 @@ class CountedRows {
  public:
   explicit CountedRows(size_t before) : bytes_(before) {}
   void count(const Json& row) {
-    bytes_ += bytes_of(row);
-    if (bytes_ > kMostBytes)
+    bytes_ += bytes_in_memory(row);
+    if (bytes_ > kMostBytesOfRows)
       throw RequestError("the dataset's rows take more than 1 GB of memory, which this server does not hold");
   }
   void push_back(Json row) {
@@ -337,7 +337,7 @@ Json TwinkleDataLoader::next() {
   Json batch = Json::array();
   size_t bytes = 0;
   for (auto row = position_; row < end; ++row) {
-    bytes += bytes_of(rows[row]);
+    bytes += bytes_in_memory(rows[row]);
     if (bytes > kMostOfABatch) throw RequestError("the batch takes more than 256 MB of memory; expected a smaller batch_size");
     batch.push_back(rows[row]);
   }
