@@ -270,7 +270,7 @@ Json TwinkleDataset::call(const std::string& function, const Json& arguments) {
   }
   change(function, arguments);
   const auto all_bytes = [](const std::vector<Json>& rows) {
-    return std::transform_reduce(rows.begin(), rows.end(), size_t{0}, std::plus(), bytes_of);
+    return std::transform_reduce(rows.begin(), rows.end(), size_t{0}, std::plus(), bytes_in_memory);
   };
   size_t bytes = mixed_ ? all_bytes(*mixed_) : 0;
   for (const auto& each : parts_) bytes += all_bytes(each.rows);
