@@ -45,9 +45,12 @@ int main(int count, char** words) {
   ::setenv("LRU_CACHE_CAPACITY", "64", /*overwrite=*/0);
   ::setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64", /*overwrite=*/0);
   int code = hone::cli::run_program(words[0], {words + 1, words + count});
-  // The destructors of torch_npu release the cards. Those of libtorch unregister every operator, which takes a third of the time
-  // of a short command.
-  if (hone::device::npu::loaded()) return code;
+  if (code == 0 && hone::device::npu::loaded()) {
+    hone::device::npu::finalize();
+    return code;
+  }
+  // No destructors: those of libtorch unregister every operator, which takes a third of the time of a short command, and those of
+  // torch_npu may wait for a card that failed.
   std::fflush(nullptr);
   ::_exit(code);
 }

@@ -8,10 +8,12 @@
 #include <mutex>
 
 #include "hone/base/error.h"
+#include "hone/base/log.h"
 #include "hone/device/libtorch.h"
 #include "hone/device/npu/fallback.h"
 #include "hone/device/npu/hccl.h"
 #include "hone/device/npu/install.h"
+#include "hone/device/npu/symbol.h"
 #include "hone/device/npu/variables.h"
 #include "hone/device/tensor.h"
 
@@ -20,19 +22,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto kHint = "hone doctor names what is missing and the command that fixes it";
-
 void* open_globally(const std::string& library, const std::string& what) {
   void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (!handle) throw UserError(ExitCode::usage, fmt::format("{} could not be loaded: {}", what, ::dlerror()), kHint);
+  if (!handle) throw UserError(ExitCode::usage, fmt::format("{} could not be loaded: {}", what, ::dlerror()), kInstallHint);
   return handle;
-}
-
-template <class Function>
-Function symbol(void* library, const char* name) {
-  auto* found = ::dlsym(library, name);
-  if (!found) throw UserError(ExitCode::usage, fmt::format("{} is missing in the library that should have it", name), kHint);
-  return reinterpret_cast<Function>(found);
 }
 
 // torch_npu asks a Python interpreter for the location of the torch package and for one function. This interpreter provides only
@@ -54,7 +47,7 @@ void start_python(const Install& install) {
       "module('torch_npu.npu', _lazy_init=lambda: None)\n",
       beside);
   if (symbol<int (*)(const char*)>(python, "PyRun_SimpleString")(code.c_str()) != 0)
-    throw UserError(ExitCode::usage, "the embedded Python interpreter could not be prepared", kHint);
+    throw UserError(ExitCode::usage, "the embedded Python interpreter could not be prepared", kInstallHint);
   symbol<void* (*)()>(python, "PyEval_SaveThread")();  // torch_npu's threads take the lock when they need it
 }
 
@@ -125,6 +118,17 @@ void load() {
 }
 
 bool loaded() { return g_loaded; }
+
+void finalize() {
+  try {
+    void* control = symbol<void* (*)()>(RTLD_DEFAULT, "_ZN7c10_npu10NpuSysCtrl11GetInstanceEv")();
+    if (!symbol<bool (*)(void*)>(RTLD_DEFAULT, "_ZN7c10_npu10NpuSysCtrl11GetInitFlagEv")(control)) return;
+    symbol<bool (*)(bool)>(RTLD_DEFAULT, "_ZN7c10_npu20npuSynchronizeDeviceEb")(/*check_error=*/false);
+    symbol<int (*)(void*)>(RTLD_DEFAULT, "_ZN7c10_npu10NpuSysCtrl8FinalizeEv")(control);
+  } catch (const std::exception& cause) {
+    log::warning("torch_npu did not give the cards back: {}", cause.what());
+  }
+}
 
 std::string soc() {
   auto name = reinterpret_cast<const char* (*)()>(::dlsym(RTLD_DEFAULT, "aclrtGetSocName"));

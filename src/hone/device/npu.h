@@ -12,6 +12,8 @@ bool present();
 // Loads libpython, torch_npu and CANN; idempotent. Throws UserError naming what is missing and the fix.
 void load();
 bool loaded();
+// Gives the cards back before a process returns from main. torch_npu's destructors count on it; its Python package does it too.
+void finalize();
 
 std::string soc();  // "Ascend910B3"; empty when nothing is loaded
 // The cause of an error on the card: its text, with CANN's error code if torch_npu's text lacks it.
