@@ -296,11 +296,15 @@ def test_factory_stages_and_tuners(npu, tmp_path, own):
     assert len(factory_losses(tmp_path / "cpu")) == 2 and factory_losses(tmp_path / "npu:0") == pytest.approx(factory_losses(tmp_path / "cpu"), abs=1e-4)
 
 
-def test_resume_continues_where_it_stopped(npu, lora, tmp_path):
-    half = ["--save_steps", 2, "--output_dir", tmp_path]
-    check(npu("swift", "sft", *SAME, *accumulate(4), *half))
-    check(npu("swift", "sft", *SAME, *accumulate(4), *half, "--resume_from_checkpoint", tmp_path / "checkpoint-2"))
-    assert losses(tmp_path)[-2:] == pytest.approx(losses(lora / "cpu")[-2:], abs=1e-4)
+def test_dropout_follows_the_seed_and_resumes(npu, tmp_path):
+    """The card's own generator: seeded by the run, kept in its checkpoints."""
+    words = [*SAME, *accumulate(4), "--lora_dropout", 0.2, "--learning_rate", "1e-2", "--save_steps", 2]
+    check(npu("swift", "sft", *words, "--output_dir", tmp_path / "one"))
+    check(npu("swift", "sft", *words, "--output_dir", tmp_path / "two"))
+    one = losses(tmp_path / "one")
+    assert len(one) == STEPS and losses(tmp_path / "two") == pytest.approx(one, abs=1e-6)
+    check(npu("swift", "sft", *words, "--output_dir", tmp_path / "two", "--resume_from_checkpoint", tmp_path / "one/checkpoint-2"))
+    assert losses(tmp_path / "two")[-2:] == pytest.approx(one[-2:], abs=1e-6)
 
 
 def answers(npu, lora, device, dtype, *words):

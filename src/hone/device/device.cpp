@@ -105,6 +105,4 @@ void synchronize(at::Device device) {
   if (!device.is_cpu()) at::accelerator::synchronizeDevice(device.index());
 }
 
-void seed(uint64_t value) { at::manual_seed(value); }
-
 }  // namespace hone::device

@@ -5,6 +5,7 @@
 
 #include "hone/base/log.h"
 #include "hone/device/autograd.h"
+#include "hone/device/generator.h"
 #include "hone/model/causal_lm.h"
 #include "hone/model/decoder.h"
 #include "hone/model/memory/activation_budget.h"
@@ -15,16 +16,14 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-at::Generator generator_of(at::Device device) { return at::globalContext().defaultGenerator(device); }
-
 Tensor random_state(at::Device device) {
-  auto generator = generator_of(device);
+  auto generator = device::default_generator(device);
   std::lock_guard lock(generator.mutex());
   return generator.get_state();
 }
 
 void set_random_state(at::Device device, const Tensor& state) {
-  auto generator = generator_of(device);
+  auto generator = device::default_generator(device);
   std::lock_guard lock(generator.mutex());
   generator.set_state(state);
 }

@@ -3,6 +3,7 @@
 #include "hone/base/error.h"
 #include "hone/base/fault_injection.h"
 #include "hone/base/log.h"
+#include "hone/device/generator.h"
 #include "hone/io/safetensors.h"
 #include "hone/train/checkpoints/checkpoint.h"
 #include "hone/train/checkpoints/saved_state.h"
@@ -21,8 +22,6 @@ io::TensorSource source_of(std::string name, const Tensor& tensor) {
   };
   return source;
 }
-
-at::Generator generator_of(at::Device device) { return at::globalContext().defaultGenerator(device); }
 
 // The size estimate is our own last save; a new run has none and finds out by writing.
 void require_space(const fs::path& run_folder, const std::string& last_checkpoint) {
@@ -163,8 +162,8 @@ void CheckpointManager::collect(const TrainState& state, Content& content) {
     for (const auto& [name, tensor] : parts_.masters.state())
       if (parts_.group.owns_state_of(name)) add("master/" + name, tensor);
   }
-  add("random/cpu", generator_of(at::kCPU).get_state());
-  if (!parts_.device.is_cpu()) add("random/device", generator_of(parts_.device).get_state());
+  add("random/cpu", device::default_generator(at::kCPU).get_state());
+  if (!parts_.device.is_cpu()) add("random/device", device::default_generator(parts_.device).get_state());
 }
 
 // The rest, on any thread. Returns the error, if any.
@@ -238,9 +237,9 @@ TrainState CheckpointManager::restore(const fs::path& checkpoint) {
   parts_.scale.restore(position.at("loss_scale"));
   if (!same_processes) return state;  // no random state fits this process: it keeps its own
   io::SafetensorsFile own(checkpoint / state_name(rank, "safetensors"));
-  generator_of(at::kCPU).set_state(own.tensor("random/cpu").clone());
+  device::default_generator(at::kCPU).set_state(own.tensor("random/cpu").clone());
   if (!parts_.device.is_cpu() && own.contains("random/device"))
-    generator_of(parts_.device).set_state(own.tensor("random/device").clone());
+    device::default_generator(parts_.device).set_state(own.tensor("random/device").clone());
   return state;
 }
 

@@ -1,0 +1,10 @@
+// The random numbers of a device.
+#pragma once
+#include "hone/device/tensor.h"
+
+namespace hone::device {
+
+// What dropout and initialization on this device draw from.
+at::Generator default_generator(at::Device device);
+
+}  // namespace hone::device
