@@ -107,9 +107,10 @@ def make(name, arguments):
     entry = table[name]
     if not inspect.isclass(entry):
         return entry
-    every = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)  # those of object.__init__ take nothing
-    parameters = [key for key, each in inspect.signature(entry.__init__).parameters.items() if key != "self" and each.kind not in every]
-    given = {key: getattr(arguments, key) for key in parameters if key != "args" and hasattr(arguments, key)}
+    if entry.__init__ is object.__init__:
+        return entry()
+    parameters = inspect.signature(entry.__init__).parameters
+    given = {key: getattr(arguments, key) for key in parameters if key not in ("self", "args", "kwargs") and hasattr(arguments, key)}
     if "args" in parameters:
         given["args"] = arguments
     return entry(**given)
