@@ -1,6 +1,7 @@
 """A server that is killed loses nothing it has acknowledged, and its clients go on."""
 import os
 import sqlite3
+import subprocess
 from contextlib import closing
 
 import pytest
@@ -49,6 +50,26 @@ def test_kill_in_the_middle_of_a_run(tokenizer, tmp_path):
     assert len(sampler.sample(types.ModelInput.from_ints(rows(tokenizer)[0][0]), 1, types.SamplingParams(max_tokens=3)).result().sequences[0].tokens) > 0
     again = server.service().create_training_client_from_state_with_optimizer(saved)
     assert finish(step(again)) == pytest.approx(whole[2], rel=1e-6)
+    assert server.stop() == 0
+
+
+def test_a_request_that_ends_the_server_fails_in_the_end(tmp_path):
+    """It is computed alone after the first time, and no longer after the third: the server is there for the others."""
+    env = {"HONE_FAULT": "tinker.pass:kill:1+"}
+    server = TinkerServer(tmp_path, env=env)
+    session = server.call("POST", "create_session", {"tags": [], "sdk_version": "0.16.1"})[1]["session_id"]
+    model = server.call("POST", "create_model", {"session_id": session, "model_seq_id": 0, "base_model": MODEL, "lora_config": {"rank": 2}})[1]["model_id"]
+    data = [{"model_input": {"chunks": [{"type": "encoded_text", "tokens": [5, 6]}]}, "loss_fn_inputs": {"target_tokens": {"data": [6, 7], "dtype": "int64"}, "weights": {"data": [1.0, 1.0], "dtype": "float32"}}}]
+    assert server.call("POST", "forward_backward", {"model_id": model, "seq_id": 1, "forward_backward_input": {"data": data, "loss_fn": "cross_entropy"}})[0] == 200
+    assert server.process.wait(30) == -9
+    for _ in range(2):  # each dies of it before or after it says that it serves
+        assert subprocess.run(server.process.args, env={**os.environ, **env}, capture_output=True, timeout=60).returncode == -9
+    server = TinkerServer(tmp_path, env=env)
+    assert "the server ended while it computed request 1" in server.log()
+    answer = server.call("POST", "retrieve_future", {"request_id": f"{model}:1"})[1]
+    assert answer["category"] == "server" and "ended 3 times" in answer["error"]
+    assert server.call("POST", "optim_step", {"model_id": model, "seq_id": 2, "adam_params": {}})[0] == 200
+    assert "its gradients were dropped" in server.call("POST", "retrieve_future", {"request_id": f"{model}:2"})[1]["error"]
     assert server.stop() == 0
 
 

@@ -32,11 +32,11 @@ class TinkerServer(Server):
 
     clients = {}  # of all servers, by address: one that was killed and started again has those of before
 
-    def __init__(self, folder, *words, model=MODEL, tenants=f"# tenants of the tests\nalice {ALICE}\nbob {BOB}\n"):
+    def __init__(self, folder, *words, model=MODEL, env=None, tenants=f"# tenants of the tests\nalice {ALICE}\nbob {BOB}\n"):
         keys = Path(folder) / "keys"
         keys.parent.mkdir(parents=True, exist_ok=True)
         keys.write_text(tenants)
-        super().__init__("--tinker_dir", Path(folder) / "state", "--api_keys", keys, "--torch_dtype", "float32", *words, verb="serve-tinker", model=model)
+        super().__init__("--tinker_dir", Path(folder) / "state", "--api_keys", keys, "--torch_dtype", "float32", *words, verb="serve-tinker", model=model, env=env)
 
     def service(self, key=ALICE):
         client = tinker.ServiceClient(base_url=self.url, api_key=key)

@@ -30,7 +30,8 @@ ModelLoop::ModelLoop(model::CausalLM& model, engine::Engine& engine, boost::asio
       engine_(engine, io, config_.engine,
               {.wake = [this] { push({}); },
                .other_outputs = [this](engine::RequestOutput output) { sampler_.take(std::move(output)); },
-               .failed = [this](const std::string&) { sampler_.fail_all("the engine failed; the server's log says why"); }}) {}
+               .failed = [this](const std::string&) { sampler_.fail_all("the engine failed; the server's log says why"); }}),
+      journal_(config_.root / "round.json") {}
 
 void ModelLoop::start() {
   for (const auto& [run, seq] : store_.pending_requests()) submit(run, seq);
@@ -117,12 +118,23 @@ bool ModelLoop::has_turn() {
   return std::ranges::any_of(lines_, [](const auto& each) { return each.second.has_turn(); });
 }
 
-// Selects one request of each run that has one. If there are more runs than slots, those that waited longest go first, and a
+ModelLoop::Turn ModelLoop::taken(const std::string& run) {
+  auto& line = lines_[run];
+  Turn turn{run, *line.waiting.begin(), line.owner};
+  line.waiting.erase(turn.seq);
+  line.last_turn = ++turns_;
+  return turn;
+}
+
+// Selects one request of each run that has one. One during which the server died comes first, alone. If there are more runs than slots, those that waited longest go first, and a
 // tenant's second run comes after every tenant's first. Among the selected ones, priority decides the order.
 std::vector<ModelLoop::Turn> ModelLoop::next_turns() {
   std::vector<std::pair<uint64_t, const std::string*>> ready;
-  for (const auto& [run, line] : lines_)
-    if (line.has_turn()) ready.emplace_back(line.last_turn, &run);
+  for (const auto& [run, line] : lines_) {
+    if (!line.has_turn()) continue;
+    if (journal_.deaths({run, *line.waiting.begin()}) > 0) return {taken(run)};
+    ready.emplace_back(line.last_turn, &run);
+  }
   std::ranges::stable_sort(ready, {}, &std::pair<uint64_t, const std::string*>::first);
   std::map<std::string, size_t> runs_of;
   std::vector<std::pair<size_t, Turn>> turns;
@@ -135,11 +147,7 @@ std::vector<ModelLoop::Turn> ModelLoop::next_turns() {
   std::ranges::stable_sort(turns, std::ranges::greater(),
                            [&](const auto& each) { return config_.tenants.of(each.second.owner).priority; });
   std::vector<Turn> chosen;
-  for (auto& [place, turn] : turns) {
-    lines_[turn.run].waiting.erase(turn.seq);
-    lines_[turn.run].last_turn = ++turns_;
-    chosen.push_back(std::move(turn));
-  }
+  for (const auto& [place, turn] : turns) chosen.push_back(taken(turn.run));
   return chosen;
 }
 

@@ -11,6 +11,7 @@
 #include "hone/serve/engine_loop.h"
 #include "hone/tinker/model/sampler.h"
 #include "hone/tinker/model/training_run.h"
+#include "hone/tinker/state/round_journal.h"
 #include "hone/tinker/state/tenant_limits.h"
 
 namespace hone::tinker {
@@ -97,12 +98,14 @@ class ModelLoop {
     bool has_turn() const { return !waiting.empty() && *waiting.begin() <= executed + 1; }
   };
 
+  static RequestName name_of(const Turn& turn) { return {turn.run, turn.seq}; }
   void loop();
   void push(std::function<void()> command);
   bool has_turn();
   bool is_stopping();
   void wait_for_announced(std::unique_lock<std::mutex>& lock);
   std::vector<Turn> next_turns();
+  Turn taken(const std::string& run);
   void sample_for_a_while(bool training_waits);
   // round.cpp: one request of each of several runs. Requests that need model passes are computed together.
   struct Forward;
@@ -141,6 +144,7 @@ class ModelLoop {
   OnDone on_done_;
   Sampler sampler_;
   serve::EngineLoop engine_;  // which this thread steps
+  RoundJournal journal_;
   std::map<std::string, Resident> residents_;
   uint64_t clock_ = 0;
 

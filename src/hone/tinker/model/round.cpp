@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "hone/base/fault_injection.h"
 #include "hone/base/log.h"
 #include "hone/tinker/model/forward_batch.h"
 #include "hone/tinker/model/model_loop.h"
@@ -37,6 +38,10 @@ struct ModelLoop::Forward {
 
 // Requests that are done together are written down in one commit.
 void ModelLoop::execute(const std::vector<Turn>& turns) {
+  if (turns.empty()) return;
+  std::vector<RequestName> names;
+  for (const auto& turn : turns) names.push_back(name_of(turn));
+  journal_.begin(names);
   std::list<Forward> forwards;
   std::vector<Computed> computed;
   auto written = Steady::now();
@@ -53,12 +58,19 @@ void ModelLoop::execute(const std::vector<Turn>& turns) {
   }
   finish(std::move(computed));
   compute(forwards);
+  journal_.end();
 }
 
 // Done at once, unless it needs passes over the model. Results so far do not wait for a request that may take long.
 void ModelLoop::start(const Turn& turn, std::list<Forward>& forwards, std::vector<Computed>& computed) {
   auto request = store_.request(turn.run, turn.seq);
   if (!request || request->done) return;
+  if (journal_.deaths(name_of(turn)) >= RoundJournal::kMostDeaths) {
+    auto outcome = failure(fmt::format("the server ended {} times while it computed this request, which is not tried again",
+                                       RoundJournal::kMostDeaths), false);
+    computed.push_back(computed_request(turn, *request, std::move(outcome), 0));
+    return;
+  }
   const bool is_resident = residents_.contains(turn.run);
   if (!is_resident || !(is_short(request->kind) || is_forward(request->kind))) finish(std::exchange(computed, {}));
   auto began = Steady::now();
@@ -84,6 +96,7 @@ void ModelLoop::start(const Turn& turn, std::list<Forward>& forwards, std::vecto
 void ModelLoop::compute(std::list<Forward>& forwards) {
   ForwardBatch batch(model_, config_.batch_tokens);
   for (auto& each : forwards) batch.add(each.task);
+  if (!forwards.empty()) fault("tinker.pass");
   for (bool more = true; more && !is_stopping();) {
     const auto began = Steady::now();
     try {
@@ -174,6 +187,7 @@ void ModelLoop::after_commit(const Turn& turn, const StoredRequest& request, dou
     if (request.kind == "optim_step" && !request.failed) ++stats_.optim_steps;
     stats_.resident_runs = residents_.size();
   }
+  journal_.forget(name_of(turn));
   on_done_(future_id(turn.run, turn.seq));
   auto found = residents_.find(turn.run);
   if (found == residents_.end()) return;
