@@ -1,16 +1,14 @@
 """Many at once: 50 tenants, a killed server under several runs, thousands of clients that wait."""
 import json
 import re
-import resource
 import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from tinker import types
-from tinker_testing import ALICE, BOB, MODEL, TinkerServer, datum, rows
+from tinker_testing import ALICE, BOB, MODEL, TinkerServer, datum, resident_bytes, rows
 from workers import free_port
 
 ADAM = types.AdamParams(learning_rate=2e-3)
@@ -68,11 +66,6 @@ def test_kill_in_the_middle_of_several_runs(tokenizer, tmp_path):
     assert server.stop() == 0
 
 
-def resident_bytes(server):
-    fields = Path(f"/proc/{server.process.pid}/statm").read_text().split()
-    return int(fields[1]) * resource.getpagesize()
-
-
 def test_two_thousand_open_polls(server, tokenizer):
     """They take less than 200 MB together, and are all answered at once when their result is there."""
     client = server.service(BOB).create_lora_training_client(base_model=MODEL, rank=2)
@@ -106,7 +99,7 @@ def test_a_slow_client_holds_up_nobody(server, tokenizer):
 
     def trickle():
         with socket.create_connection(server.address, 10) as connection:
-            connection.sendall(f"POST /api/v1/create_session HTTP/1.1\r\nHost: x\r\nX-API-Key: {BOB}\r\nContent-Length: 5000\r\n\r\n".encode())
+            connection.sendall(f"POST /api/v1/create_session HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: {BOB}\r\nContent-Length: 5000\r\n\r\n".encode())
             while not stop.is_set():
                 connection.sendall(b" ")
                 stop.wait(0.05)

@@ -3,6 +3,7 @@ import contextlib
 import io
 import json
 import os
+import resource
 import signal
 import sys
 import tarfile
@@ -79,6 +80,11 @@ class TinkerServer(Server):
         with urllib.request.urlopen(self.archive_address(tinker_path, key)) as answer, tarfile.open(fileobj=io.BytesIO(answer.read())) as tar:
             tar.extractall(folder, filter="data")
         return folder
+
+
+def resident_bytes(server):
+    fields = Path(f"/proc/{server.process.pid}/statm").read_text().split()
+    return int(fields[1]) * resource.getpagesize()
 
 
 @pytest.fixture(scope="session")

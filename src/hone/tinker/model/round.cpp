@@ -67,7 +67,8 @@ void ModelLoop::start(const Turn& turn, std::list<Forward>& forwards, std::vecto
   if (!request || request->done) return;
   if (journal_.deaths(name_of(turn)) >= RoundJournal::kMostDeaths) {
     auto outcome = failure(fmt::format("the server ended {} times while it computed this request, which is not tried again",
-                                       RoundJournal::kMostDeaths), false);
+                                       RoundJournal::kMostDeaths),
+                           false);
     computed.push_back(computed_request(turn, *request, std::move(outcome), 0));
     return;
   }
