@@ -150,8 +150,8 @@ def test_bad_files_are_bad_rows(place, folders, tmp_path):
     videos, _ = place
     whole = (videos / "long.mp4").read_bytes()
     (tmp_path / "good.txt").write_bytes(whole)
-    bad = {"cut.mp4": (whole[:3000], "without its index"), "empty.mp4": (b"", "0 bytes"), "page.mp4": (b"<html>not found</html>", "no video"),
-           "picture.mp4": (b"\x89PNG\r\n\x1a\n" + bytes(50), "no video")}
+    bad = {"cut.mp4": (whole[:3000], "without its index"), "empty.mp4": (b"", "0 bytes"), "page.mp4": (b"<html>not found</html>", "not a video"),
+           "picture.mp4": (b"\x89PNG\r\n\x1a\n" + bytes(50), "not a video")}
     for name, (data, _) in bad.items():
         (tmp_path / name).write_bytes(data)
     names = ["good.txt", *bad, "missing.mp4"]

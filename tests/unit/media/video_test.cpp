@@ -67,12 +67,12 @@ TEST(Videos, FramesAreTheSameFromAnywhere) {
 
 TEST(Videos, HostileFilesAreErrors) {
   const std::map<std::string, std::string> refused{{"other_empty", "0 bytes"},
-                                                   {"other_text", "no video"},
-                                                   {"other_playlist", "no video"},
-                                                   {"other_concat", "no video"},
-                                                   {"other_png", "no video"},
-                                                   {"other_page", "no video"},
-                                                   {"other_gif", "no video"},
+                                                   {"other_text", "not a video"},
+                                                   {"other_playlist", "not a video"},
+                                                   {"other_concat", "not a video"},
+                                                   {"other_png", "not a video"},
+                                                   {"other_page", "not a video"},
+                                                   {"other_gif", "not a video"},
                                                    {"other_sound_only", "without moving pictures"},
                                                    {"mp4_cut_20", ""},
                                                    {"mp4_cut_header", ""},
