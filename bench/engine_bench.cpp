@@ -49,6 +49,7 @@ Settings parse(int argc, char** argv) {
     if (key == "--quant_bits") s.engine.quant_bits = static_cast<int>(number());
     if (key == "--float8") s.engine.float8_products = number() != 0;
     if (key == "--graphs") s.engine.use_cuda_graphs = number() != 0;
+    if (key == "--kv_cache" && value == "fp8") s.engine.kv_cache_dtype = ops::KvCacheDtype::fp8_e4m3;
     if (key == "--cache_tokens") s.engine.kv_cache_tokens = number();
     if (key == "--step_tokens") s.engine.max_num_batched_tokens = number();
     if (key == "--speculative") s.engine.speculative_tokens = number();

@@ -7,9 +7,15 @@
 
 namespace hone::engine {
 
+struct DecodeGraphsConfig {
+  bool enabled = false;
+  int64_t max_blocks = 0, block_size = 0;  // of one sequence; tokens per block
+  ops::KvCacheDtype kv_cache_dtype = ops::KvCacheDtype::plain;
+};
+
 class DecodeGraphs {
  public:
-  DecodeGraphs(model::CausalLM& model, bool wanted, int64_t max_blocks);  // of one sequence
+  DecodeGraphs(model::CausalLM& model, const DecodeGraphsConfig& config);
   ~DecodeGraphs();
 
   bool available() const { return impl_ != nullptr; }

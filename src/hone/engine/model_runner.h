@@ -43,7 +43,7 @@ struct DecodesInFlight {
 class ModelRunner {
  public:
   // Sequences are at most `max_blocks` blocks long.
-  ModelRunner(model::CausalLM& model, bool graphs, int64_t max_blocks) : model_(model), graphs_(model, graphs, max_blocks) {}
+  ModelRunner(model::CausalLM& model, const DecodeGraphsConfig& graphs) : model_(model), graphs_(model, graphs) {}
 
   // Blocks until the logits are on the host. Fills the prompt log-probabilities of the sequences that request them.
   StepLogits compute(const StepBatch& batch, model::PagedKvCache& cache);

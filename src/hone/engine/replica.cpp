@@ -33,8 +33,10 @@ Replica::Replica(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> 
       scheduler_({config.max_num_seqs, config.max_num_batched_tokens, config.speculative_tokens,
                   model.config().vision && model.config().vision->sees_ahead},
                  blocks_),
-      runner_(model, config.use_cuda_graphs && config.kv_cache_dtype == ops::KvCacheDtype::plain && model.devices().size() == 1,
-              blocks_.blocks_for(config.max_model_len)),
+      runner_(model, {.enabled = config.use_cuda_graphs && model.devices().size() == 1,
+                      .max_blocks = blocks_.blocks_for(config.max_model_len),
+                      .block_size = config.block_size,
+                      .kv_cache_dtype = config.kv_cache_dtype}),
       next_beam_(kFirstBeam) {
   make_cache();
 }

@@ -2,6 +2,7 @@
 // was built for one.
 #include "hone/ops/attention/decode_chunks.h"
 #include "hone/ops/attention/fused_qkv_attention.h"
+#include "hone/ops/attention/kv_quantization.h"
 #include "hone/ops/cuda/thin_linear.h"
 #include "hone/ops/linear/float8_weight.h"
 #include "hone/ops/rms_norm.h"
@@ -33,7 +34,8 @@ double distance_on_gpu(const Tensor& found, const Tensor& expected) {
 }
 
 // Sequences of these lengths, the last token new, their blocks anywhere in the cache: found beside the composition in float32.
-void expect_decodes(const std::vector<int64_t>& lengths, const AttentionShape& shape, at::ScalarType type) {
+void expect_decodes(const std::vector<int64_t>& lengths, const AttentionShape& shape, at::ScalarType type,
+                    KvCacheDtype code = KvCacheDtype::plain) {
   constexpr int64_t kBlock = 16;
   const auto sequences = static_cast<int64_t>(lengths.size());
   int64_t blocks = 0;
@@ -47,8 +49,10 @@ void expect_decodes(const std::vector<int64_t>& lengths, const AttentionShape& s
     next += count;
   }
   auto kv_shape = std::vector<int64_t>{blocks, shape.kv_heads, kBlock, shape.head_dim};
-  KvCacheLayer cache{random_on_gpu(kv_shape, type), random_on_gpu(kv_shape, type)},
-      wide{cache.keys.to(at::kFloat), cache.values.to(at::kFloat)};
+  auto keys = random_on_gpu(kv_shape, type), values = random_on_gpu(kv_shape, type);
+  const bool plain = code == KvCacheDtype::plain;
+  KvCacheLayer cache{plain ? keys : quantize_kv(keys, code).codes, plain ? values : quantize_kv(values, code).codes, code},
+      wide{plain ? keys.to(at::kFloat) : cache.keys.clone(), plain ? values.to(at::kFloat) : cache.values.clone(), code};
   auto q = random_on_gpu({sequences, shape.heads * shape.head_dim}, type),
        k = random_on_gpu({sequences, shape.kv_heads * shape.head_dim}, type), v = at::randn_like(k);
   auto plan = paged_plan(batch, kBlock, at::kCUDA);
@@ -74,6 +78,16 @@ TEST_F(GpuEngine, DecodesSequencesOfAnyLength) {
   expect_decodes(many, {16, 8, 128, 0.09}, at::kBFloat16);
 }
 
+TEST_F(GpuEngine, DecodesFromACacheOf8BitFloats) {
+  for (auto code : {KvCacheDtype::fp8_e4m3, KvCacheDtype::fp8_e5m2})
+    for (auto type : {at::kBFloat16, at::kHalf})
+      for (int64_t head_dim : {64, 128})
+        for (auto [heads, kv_heads] : {std::pair<int64_t, int64_t>(28, 4), {16, 8}, {4, 4}, {20, 2}}) {
+          AttentionShape shape{heads, kv_heads, head_dim, 1 / std::sqrt(static_cast<double>(head_dim))};
+          expect_decodes({1, 16, 17, 63, 64, 65, 700, 3000, 129, 5}, shape, type, code);
+        }
+}
+
 TEST_F(GpuEngine, DecodesWithinAWindow) {
   for (int64_t window : {1, 50, 128, 1000}) expect_decodes({1, 49, 50, 51, 300, 3000}, {8, 4, 128, 0.09, window}, at::kBFloat16);
 }
@@ -82,7 +96,8 @@ TEST_F(GpuEngine, DecodesWithinAWindow) {
 TEST_F(GpuEngine, TurnsAndStoresWhatPromptsBring) {
   constexpr int64_t kBlock = 16;
   for (int64_t head_dim : {64, 128})
-    for (bool has_norms : {false, true}) {
+    for (auto [has_norms, code] :
+         {std::pair(false, KvCacheDtype::plain), {true, KvCacheDtype::plain}, {true, KvCacheDtype::fp8_e4m3}}) {
       AttentionShape shape{8, 2, head_dim, 0.1};
       std::vector<int32_t> blocks{9, 1, 4, 7, 0, 3, 8, 2, 6, 5};
       auto part = [&](size_t begin, size_t count) { return std::span<const int32_t>(blocks).subspan(begin, count); };
@@ -93,8 +108,10 @@ TEST_F(GpuEngine, TurnsAndStoresWhatPromptsBring) {
       QkNorm norms;
       if (has_norms) norms = {random_on_gpu({head_dim}, at::kBFloat16), random_on_gpu({head_dim}, at::kBFloat16), 1e-6};
       std::vector<int64_t> kv_shape{10, shape.kv_heads, kBlock, head_dim};
-      KvCacheLayer cache{random_on_gpu(kv_shape, at::kBFloat16), random_on_gpu(kv_shape, at::kBFloat16)},
-          wide{cache.keys.to(at::kFloat), cache.values.to(at::kFloat)};
+      auto keys = random_on_gpu(kv_shape, at::kBFloat16), values = random_on_gpu(kv_shape, at::kBFloat16);
+      const bool plain = code == KvCacheDtype::plain;
+      KvCacheLayer cache{plain ? keys : quantize_kv(keys, code).codes, plain ? values : quantize_kv(values, code).codes, code},
+          wide{plain ? keys.to(at::kFloat) : cache.keys.clone(), plain ? values.to(at::kFloat) : cache.values.clone(), code};
       auto table = rope_table(at::arange(rows, at::TensorOptions(at::kInt).device(at::kCUDA)),
                               at::rand({head_dim / 2}, at::TensorOptions(at::kFloat).device(at::kCUDA)));
       auto plan = paged_plan(batch, kBlock, at::kCUDA);
@@ -107,9 +124,10 @@ TEST_F(GpuEngine, TurnsAndStoresWhatPromptsBring) {
       auto expected =
           paged_attention_plain(turned(0, q_width, norms.q), turned(q_width, kv_width, norms.k),
                                 qkv.narrow(1, q_width + kv_width, kv_width).to(at::kFloat).contiguous(), wide, plan, shape);
-      EXPECT_LT(distance_on_gpu(found, expected), 1e-2);
-      EXPECT_LT(distance_on_gpu(cache.keys, wide.keys), 1e-2);
-      EXPECT_LT(distance_on_gpu(cache.values, wide.values), 1e-3);
+      auto numbers = [&](const Tensor& of) { return plain ? of : dequantize_kv({of, {}}, code, at::kFloat); };
+      EXPECT_LT(distance_on_gpu(found, expected), plain ? 1e-2 : 3e-2);  // a key near the middle of two codes may get the other
+      EXPECT_LT(distance_on_gpu(numbers(cache.keys), numbers(wide.keys)), plain ? 1e-2 : 4e-2);
+      EXPECT_LT(distance_on_gpu(numbers(cache.values), numbers(wide.values)), 1e-3);
     }
 }
 

@@ -3,11 +3,14 @@
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGuard.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 
+#include "hone/model/decoder.h"
 #include "hone/ops/attention/decode_chunks.h"
 #include "hone/ops/cuda/paged_attention.h"
+#include "hone/ops/moe/moe_permute.h"
 
 namespace hone::engine {
 namespace {
@@ -17,6 +20,16 @@ int64_t bucket_of(int64_t sequences) {
   for (int64_t size : {1, 2, 4, 8})
     if (sequences <= size) return size;
   return (sequences + 15) / 16 * 16;
+}
+
+// Unless all experts are one grouped product, the host reads their row counts, which a captured step cannot wait for.
+bool needs_no_counts(const model::Block& block) {
+  if (!block.mixture) return true;
+  const auto& mixture = *block.mixture;
+  auto at_once = [](const model::ExpertWeights& experts) {
+    return experts.quantized.empty() && ops::multiplies_groups_at_once(experts.weight);
+  };
+  return !mixture.is_eager && at_once(mixture.gate_up) && at_once(mixture.down);
 }
 
 }  // namespace
@@ -97,13 +110,14 @@ struct DecodeGraphs::Impl {
   }
 };
 
-DecodeGraphs::DecodeGraphs(model::CausalLM& model, bool wanted, int64_t max_blocks) {
+DecodeGraphs::DecodeGraphs(model::CausalLM& model, const DecodeGraphsConfig& wanted) {
   const auto& config = model.config();
-  // Grouped expert products may need the row counts on the host, which a captured step cannot wait for.
-  bool fits = model.device().is_cuda() && config.rope.kind != model::RopeKind::dynamic && config.experts.count == 0;
+  const bool fits = model.device().is_cuda() && config.rope.kind != model::RopeKind::dynamic &&
+                    std::ranges::all_of(model.decoder().blocks, [](const model::Block& block) { return needs_no_counts(block); });
   ops::AttentionShape shape{config.attention.heads, config.attention.kv_heads, config.attention.head_dim};
-  if (wanted && fits && ops::cuda::supports_paged(model.embedding().weight, shape))
-    impl_ = std::make_unique<Impl>(model, max_blocks);
+  if (wanted.enabled && fits &&
+      ops::cuda::supports_paged(model.embedding().weight, shape, wanted.kv_cache_dtype, wanted.block_size))
+    impl_ = std::make_unique<Impl>(model, wanted.max_blocks);
 }
 DecodeGraphs::~DecodeGraphs() = default;
 

@@ -4,7 +4,7 @@ namespace hone::engine {
 
 struct DecodeGraphs::Impl {};
 
-DecodeGraphs::DecodeGraphs(model::CausalLM&, bool, int64_t) {}
+DecodeGraphs::DecodeGraphs(model::CausalLM&, const DecodeGraphsConfig&) {}
 DecodeGraphs::~DecodeGraphs() = default;
 Tensor DecodeGraphs::hidden(const model::ForwardInput&, const ops::PagedAttentionMetadata&, model::PagedKvCache&, const Tensor&) {
   return {};

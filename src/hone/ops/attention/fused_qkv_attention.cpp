@@ -19,7 +19,7 @@ bool benefits_from_fused_qkv(const Tensor& weight, const AttentionShape& shape) 
 Tensor fused_qkv_attention(const Tensor& qkv, const QkNorm& norms, const RopeTable& table, KvCacheLayer& cache,
                            const PagedAttentionMetadata& plan, const AttentionShape& shape) {
   int64_t q_width = shape.heads * shape.head_dim, kv_width = shape.kv_heads * shape.head_dim;
-  if (cache.code == KvCacheDtype::plain && cuda::supports_paged(qkv, shape)) {
+  if (cuda::supports_paged(qkv, shape, cache.code, cache.block_size())) {
     const bool has_prompts = plan.num_decodes < plan.segments.count();
     auto [q, k] = cuda::qk_norm_rope_store_kv(qkv, norms, table, cache, plan, shape, has_prompts);
     return stored_attention_on_gpu(q, k, qkv.narrow(1, q_width + kv_width, kv_width), cache, plan, shape);

@@ -58,6 +58,13 @@ Tensor continued(const Tensor& q, const KvCacheLayer& cache, const PagedAttentio
   return outputs.empty() ? q.narrow(0, 0, 0) : at::cat(outputs);
 }
 
+// New keys or values as a later step will read them, so that a prompt gives the same results whole or in chunks.
+Tensor as_cached(const Tensor& rows, const KvCacheLayer& cache) {
+  if (cache.code == KvCacheDtype::plain) return rows;
+  const auto by_head = rows.reshape({rows.size(0), cache.keys.size(1), -1});
+  return dequantize_kv(quantize_kv(by_head, cache.code), cache.code, rows.scalar_type()).view(rows.sizes());
+}
+
 // Prompts on a GPU: libtorch's variable-length kernel, over the new keys alone if no sequence has cached tokens.
 Tensor prompts_on_gpu(const Tensor& q, const Tensor& k, const Tensor& v, const KvCacheLayer& cache,
                       const PagedAttentionMetadata& plan, const AttentionShape& shape) {
@@ -73,13 +80,14 @@ Tensor prompts_on_gpu(const Tensor& q, const Tensor& k, const Tensor& v, const K
   auto rows = [&](const Tensor& x) { return x.narrow(0, first, x.size(0) - first); };
   if (!has_past) {  // not `attention`, which may spend a second planning for a length that no other prompt has
     auto metadata = attention_metadata(queries, q.device());
-    return flash_attention_varlen(rows(q), rows(k), rows(v), metadata, metadata, shape);
+    return flash_attention_varlen(rows(q), as_cached(rows(k), cache), as_cached(rows(v), cache), metadata, metadata, shape);
   }
   TensorList all_keys, all_values;
   for (int64_t i = plan.num_decodes; i < plan.segments.count(); ++i) {
     const int64_t begin = plan.segments.offsets[static_cast<size_t>(i)], count = plan.segments.length(i);
     if (plan.lengths[static_cast<size_t>(i)] == count) {  // all keys are new
-      all_keys.push_back(k.narrow(0, begin, count)), all_values.push_back(v.narrow(0, begin, count));
+      all_keys.push_back(as_cached(k.narrow(0, begin, count), cache)),
+          all_values.push_back(as_cached(v.narrow(0, begin, count), cache));
       continue;
     }
     auto [past_keys, past_values] = gathered(cache, plan, i, q.scalar_type());
@@ -110,11 +118,12 @@ Tensor attend_stored(const Tensor& q, const Tensor& k, const Tensor& v, const Kv
 Tensor attend_causally(const Tensor& q, const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan,
                        const AttentionShape& shape) {
   if (cpu::supports(q)) return cpu::paged_attention(q.contiguous(), k.contiguous(), v.contiguous(), cache, plan, shape);
-  if (cache.code != KvCacheDtype::plain) return paged_attention_plain(q, k, v, cache, plan, shape);
-  if (npu::supports_paged(q, cache, shape)) return on_npu(q, k, v, cache, plan, shape);
-  if (!cuda::supports_paged(q, shape)) return paged_attention_plain(q, k, v, cache, plan, shape);
-  cuda::store_kv(k, v, cache, plan);
-  return attend_stored(q, k, v, cache, plan, shape);
+  if (cuda::supports_paged(q, shape, cache.code, cache.block_size())) {
+    cuda::store_kv(k, v, cache, plan);
+    return attend_stored(q, k, v, cache, plan, shape);
+  }
+  if (cache.code == KvCacheDtype::plain && npu::supports_paged(q, cache, shape)) return on_npu(q, k, v, cache, plan, shape);
+  return paged_attention_plain(q, k, v, cache, plan, shape);
 }
 
 // Recomputes the rows of images, now that the cache has all their keys.

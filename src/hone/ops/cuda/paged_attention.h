@@ -5,7 +5,8 @@
 
 namespace hone::ops::cuda {
 
-bool supports_paged(const Tensor& q, const AttentionShape& shape);
+bool supports_paged(const Tensor& q, const AttentionShape& shape);  // with a cache of the compute dtype
+bool supports_paged(const Tensor& q, const AttentionShape& shape, KvCacheDtype code, int64_t block_size);
 void store_kv(const Tensor& k, const Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan);
 // One kernel for norms, rotary embedding and storing: queries from a fused projection, keys and values into the cache, and
 // optionally a copy of the keys.

@@ -25,8 +25,7 @@ void for_groups(const Tensor& counts, Body body) {
 
 // libtorch's grouped product in one launch: 16-bit numbers, rows aligned to 16 bytes. The host does not wait for the counts.
 bool supports_grouped_mm(const Tensor& rows, const Tensor& matrices) {
-  return kHasGroupedMm && rows.is_cuda() && rows.scalar_type() == at::kBFloat16 && matrices.scalar_type() == at::kBFloat16 &&
-         matrices.size(1) % 8 == 0 && matrices.size(2) % 8 == 0;
+  return rows.is_cuda() && rows.scalar_type() == at::kBFloat16 && multiplies_groups_at_once(matrices);
 }
 
 Tensor ends_of(const Tensor& counts) { return counts.cumsum(0).to(at::kInt); }
@@ -207,6 +206,11 @@ Tensor grouped_matmul_plain(const Tensor& rows, const Tensor& matrices, const Te
     begin += count;
   }
   return at::cat(parts);
+}
+
+bool multiplies_groups_at_once(const Tensor& matrices) {
+  return kHasGroupedMm && matrices.is_cuda() && matrices.scalar_type() == at::kBFloat16 && matrices.size(1) % 8 == 0 &&
+         matrices.size(2) % 8 == 0;
 }
 
 Tensor grouped_matmul(const Tensor& rows, const Tensor& matrices, const Tensor& counts) {

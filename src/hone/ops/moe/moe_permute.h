@@ -24,6 +24,8 @@ Tensor moe_unpermute_weighted(const Tensor& rows_rh, const Tensor& places_r, int
 
 // Each expert's rows times its own matrix: rows [R, in], matrices [E, in, out], counts int64 [E] on the rows' device → [R, out].
 Tensor grouped_matmul_plain(const Tensor& rows, const Tensor& matrices, const Tensor& counts);
+// Whether rows of their dtype are multiplied by these matrices [E, out, in] in one launch on a GPU: the host reads no counts.
+bool multiplies_groups_at_once(const Tensor& matrices);
 // One autograd node: an expert without rows costs nothing, and the gradient of all matrices is one tensor.
 Tensor grouped_matmul(const Tensor& rows, const Tensor& matrices, const Tensor& counts);
 

@@ -2,8 +2,11 @@
 // for one KV head; chunks have equal lengths in all sequences (ops/attention/decode_chunks.h), which balances the
 // multiprocessors. A warp processes sixteen positions at a time: scores are keys times queries (16 x 8), outputs are values times
 // weights. Keys and values are loaded directly into the registers of the MMA fragments: the order of a head's elements in a
-// product is free as long as both operands agree.
+// product is free as long as both operands agree. A cache of 8-bit floats is widened to half precision in registers, which holds
+// all of their values.
 #pragma once
+#include <cuda_fp8.h>
+
 #include "hone/ops/cuda/with_cuda/dependent_launch.cuh"
 #include "hone/ops/cuda/with_cuda/softmax_parts.cuh"
 #include "hone/ops/cuda/with_cuda/vectors.cuh"
@@ -36,6 +39,44 @@ __device__ inline void mma16(float (&sums)[4], const uint32_t (&a)[4], uint32_t 
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+// Elements of a cache of 8-bit floats.
+template <__nv_fp8_interpretation_t kKind>
+struct Float8 {
+  uint8_t bits;
+  // Values beyond the range saturate.
+  __device__ static Float8 rounded(float x) { return {__nv_cvt_float_to_fp8(x, __NV_SATFINITE, kKind)}; }
+  // Two adjacent ones, the first in the lower half.
+  __device__ static uint32_t widened(uint16_t pair) {
+    const __half2_raw two = __nv_cvt_fp8x2_to_halfraw2(pair, kKind);
+    return static_cast<uint32_t>(two.x) | static_cast<uint32_t>(two.y) << 16;
+  }
+};
+using E4m3 = Float8<__NV_E4M3>;
+using E5m2 = Float8<__NV_E5M2>;
+
+// The tensor cores' type for a cache of C, and two adjacent elements of a pack of such a cache in that type.
+template <class C>
+using MmaType = std::conditional_t<sizeof(C) == 1, __half, C>;
+template <class C, class Words>
+__device__ inline uint32_t pair_of(const Words& words, int i) {
+  const auto* all = reinterpret_cast<const uint32_t*>(&words);
+  if constexpr (sizeof(C) == 2)
+    return all[i];
+  else
+    return C::widened(static_cast<uint16_t>(all[i / 2] >> 16 * (i % 2)));
+}
+// Two queries in the tensor cores' type; what half precision cannot hold saturates.
+template <class T, class M>
+__device__ inline uint32_t query_pair(uint32_t pair) {
+  if constexpr (std::is_same_v<T, M>) {
+    return pair;
+  } else {
+    constexpr float kLargest = 65504.0f;
+    auto clamped = [](uint32_t bits) { return fminf(fmaxf(__uint_as_float(bits), -kLargest), kLargest); };
+    return rounded_pair<M>(clamped(pair << 16), clamped(pair & 0xffff0000u));  // of bfloat16
+  }
+}
+
 // Transposes an 8 x 8 matrix of which each thread has two adjacent elements of a row.
 __device__ inline uint32_t transposed(uint32_t pair) {
   uint32_t found;
@@ -54,39 +95,56 @@ __device__ inline float rows_sum(float value) {
   return value;
 }
 
-// Sixteen positions of one head in a warp's registers: thread (row g, column t) has keys of positions g and g + 8, elements 8t to
-// 8t + 7 of every 32, and values of positions 2t, 2t + 1, 2t + 8 and 2t + 9, elements 8g to 8g + 7 of every 64.
-template <class T, int D>
+// Sixteen positions of one head in a warp's registers. Thread (row g, column t) has keys of positions g and g + 8: kKeys<C>
+// adjacent elements, from t * kKeys<C> on, of every 4 * kKeys<C>. It has values of positions 2t, 2t + 1, 2t + 8 and 2t + 9:
+// kValues<C, D> adjacent elements, from g * kValues<C, D> on, of every 8 * kValues<C, D>.
+template <class C>
+constexpr int kKeys = 16 / sizeof(C);
+template <class C, int D>
+constexpr int kValues = D / 8 < 16 / sizeof(C) ? D / 8 : 16 / sizeof(C);
+
+template <class C, int D>
 struct TileKeys {
-  uint4 packs[D / 32][2];
-  __device__ void load(const T* from) {
+  static constexpr int kSpan = 4 * kKeys<C>, kSpans = D / kSpan;
+  uint4 packs[kSpans][2];
+  __device__ void load(const C* from) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #pragma unroll
-    for (int c = 0; c < D / 32; ++c)
+    for (int c = 0; c < kSpans; ++c)
 #pragma unroll
-      for (int r = 0; r < 2; ++r) packs[c][r] = __ldcs(reinterpret_cast<const uint4*>(from + (g + 8 * r) * D + c * 32 + t * 8));
+      for (int r = 0; r < 2; ++r)
+        packs[c][r] = __ldcs(reinterpret_cast<const uint4*>(from + (g + 8 * r) * D + c * kSpan + t * kKeys<C>));
   }
 };
-template <class T, int D>
+template <class C, int D>
 struct TileValues {
-  uint4 packs[D / 64][4];
-  __device__ void load(const T* from) {
+  static constexpr int kOfThread = kValues<C, D>, kSpan = 8 * kOfThread, kSpans = D / kSpan;
+  using Words = std::conditional_t<kOfThread * sizeof(C) == 16, uint4, uint2>;
+  Words packs[kSpans][4];
+  __device__ void load(const C* from) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #pragma unroll
-    for (int h = 0; h < D / 64; ++h)
+    for (int h = 0; h < kSpans; ++h)
 #pragma unroll
       for (int i = 0; i < 4; ++i)
-        packs[h][i] = __ldcs(reinterpret_cast<const uint4*>(from + (2 * t + i % 2 + i / 2 * 8) * D + h * 64 + g * 8));
+        packs[h][i] = __ldcs(reinterpret_cast<const Words*>(from + (2 * t + i % 2 + i / 2 * 8) * D + h * kSpan + g * kOfThread));
+  }
+  // The first element of a thread's pair m.
+  __device__ static int element(int g, int m) {
+    constexpr int kPairs = kOfThread / 2;
+    return m / kPairs * kSpan + g * kOfThread + m % kPairs * 2;
   }
 };
 
-template <class T, int D>
+template <class C, int D>
 struct TileSums {
+  using M = MmaType<C>;
   float peak[2] = {-INFINITY, -INFINITY}, total[2] = {};  // of queries 2t and 2t + 1; the total is this thread's part
   float values[D / 16][4] = {};
 
   // Scores are of positions g (first two) and g + 8.
-  __device__ void add(float (&score)[4], const TileValues<T, D>& tile) {
+  __device__ void add(float (&score)[4], const TileValues<C, D>& tile) {
+    constexpr int kPairs = TileValues<C, D>::kOfThread / 2;
     float shrink[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -97,25 +155,29 @@ struct TileSums {
       total[i] = total[i] * shrink[i] + score[i] + score[i + 2];
       peak[i] = highest;
     }
-    const uint32_t upper = transposed(rounded_pair<T>(score[0], score[1])),
-                   lower = transposed(rounded_pair<T>(score[2], score[3]));
+    const uint32_t upper = transposed(rounded_pair<M>(score[0], score[1])),
+                   lower = transposed(rounded_pair<M>(score[2], score[3]));
 #pragma unroll
-    for (int h = 0; h < D / 64; ++h)
+    for (int h = 0; h < TileValues<C, D>::kSpans; ++h)
 #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        auto& sums = values[h * 4 + j];
+      for (int j = 0; j < kPairs; ++j) {
+        auto& sums = values[h * kPairs + j];
         sums[0] *= shrink[0], sums[1] *= shrink[1], sums[2] *= shrink[0], sums[3] *= shrink[1];
-        auto word = [&](int i) { return (&tile.packs[h][i].x)[j]; };
+        auto word = [&](int i) { return pair_of<C>(tile.packs[h][i], j); };
         const uint32_t factor[4] = {__byte_perm(word(0), word(1), 0x5410), __byte_perm(word(0), word(1), 0x7632),
                                     __byte_perm(word(2), word(3), 0x5410), __byte_perm(word(2), word(3), 0x7632)};
-        mma16(sums, factor, upper, lower, T{});
+        mma16(sums, factor, upper, lower, M{});
       }
   }
 };
 
-template <class T, int D>
-__global__ void __launch_bounds__(kChunkThreads, 3)
-    chunk_kernel(const T* q, const T* keys, const T* values, const int* chunk_list, const int* tables, const int* begins,
+// Half the bytes per tile of 8-bit floats: more blocks keep as many in flight.
+template <class C>
+constexpr int kChunkBlocks = sizeof(C) == 1 ? 4 : 3;
+
+template <class T, class C, int D>
+__global__ void __launch_bounds__(kChunkThreads, kChunkBlocks<C>)
+    chunk_kernel(const T* q, const C* keys, const C* values, const int* chunk_list, const int* tables, const int* begins,
                  const int* lengths, T* out, float* partial, ChunkShape shape) {
   const int head = blockIdx.x % shape.kv_heads, first_query = blockIdx.x / shape.kv_heads * kTileQueries, chunk = blockIdx.y;
   const ChunkList chunks{chunk_list, shape.sequences};
@@ -135,32 +197,41 @@ __global__ void __launch_bounds__(kChunkThreads, 3)
   // KV of earlier steps may be read while the previous kernel still runs; the newest position may not.
   int position = max(begin, start / kTile * kTile) + warp * kTile;
   if (position + kTile >= length) wait_for_previous();
-  TileKeys<T, D> tile_keys;
-  TileValues<T, D> tile_values;
+  using M = MmaType<C>;
+  using Keys = TileKeys<C, D>;
+  Keys tile_keys;
+  TileValues<C, D> tile_values;
   if (position < end) {
     const int64_t place = place_of(position);
     tile_keys.load(keys + place);
     tile_values.load(values + place);
   }
   wait_for_previous();
-  uint4 query[D / 32] = {};  // of query g
+  uint32_t query[Keys::kSpans][kKeys<C> / 2] = {};  // of query g
   const int64_t first_head = head * shape.group + first_query;
   if (g < count) {
+    const T* own = q + (static_cast<int64_t>(sequence) * shape.heads + first_head + g) * D + t * kKeys<C>;
 #pragma unroll
-    for (int c = 0; c < D / 32; ++c)
-      query[c] = *reinterpret_cast<const uint4*>(q + (static_cast<int64_t>(sequence) * shape.heads + first_head + g) * D +
-                                                 c * 32 + t * 8);
+    for (int c = 0; c < Keys::kSpans; ++c)
+#pragma unroll
+      for (int p = 0; p < kKeys<C> / 8; ++p) {
+        const uint4 eight = *reinterpret_cast<const uint4*>(own + c * Keys::kSpan + p * 8);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) query[c][p * 4 + j] = query_pair<T, M>((&eight.x)[j]);
+      }
   }
-  TileSums<T, D> sums;
+  TileSums<C, D> sums;
   for (; position < end; position += kChunkWarps * kTile) {
     const bool more = position + kChunkWarps * kTile < end;
     const int64_t next = more ? place_of(position + kChunkWarps * kTile) : 0;
     float score[4] = {};
 #pragma unroll
-    for (int c = 0; c < D / 32; ++c) {
+    for (int c = 0; c < Keys::kSpans; ++c) {
       const auto &upper = tile_keys.packs[c][0], &lower = tile_keys.packs[c][1];
-      mma16(score, {upper.x, lower.x, upper.y, lower.y}, query[c].x, query[c].y, T{});
-      mma16(score, {upper.z, lower.z, upper.w, lower.w}, query[c].z, query[c].w, T{});
+#pragma unroll
+      for (int j = 0; j < kKeys<C> / 2; j += 2)
+        mma16(score, {pair_of<C>(upper, j), pair_of<C>(lower, j), pair_of<C>(upper, j + 1), pair_of<C>(lower, j + 1)},
+              query[c][j], query[c][j + 1], M{});
     }
     if (more) tile_keys.load(keys + next);
 #pragma unroll
@@ -180,7 +251,7 @@ __global__ void __launch_bounds__(kChunkThreads, 3)
     if (g == 0) all_peaks[warp][2 * t + i] = sums.peak[i], all_totals[warp][2 * t + i] = total;
 #pragma unroll
     for (int m = 0; m < D / 16; ++m)
-      *reinterpret_cast<float2*>(&all_sums[warp][2 * t + i][m / 4 * 64 + g * 8 + m % 4 * 2]) =
+      *reinterpret_cast<float2*>(&all_sums[warp][2 * t + i][TileValues<C, D>::element(g, m)]) =
           make_float2(sums.values[m][i], sums.values[m][i + 2]);
   }
   __syncthreads();

@@ -155,16 +155,25 @@ __global__ void merge_kernel(const float* partial, T* out, int splits, int head_
   }
 }
 
-template <class T>
-__global__ void store_kernel(const T* k, const T* v, T* keys, T* values, const int* slots, int kv_heads, int block_size,
+// A number as the cache stores it.
+template <class C, class T>
+__device__ inline C stored(T value) {
+  if constexpr (std::is_same_v<C, T>)
+    return value;
+  else
+    return C::rounded(to_float(value));
+}
+
+template <class T, class C>
+__global__ void store_kernel(const T* k, const T* v, C* keys, C* values, const int* slots, int kv_heads, int block_size,
                              int head_dim, int64_t k_stride, int64_t v_stride) {
   const int slot = slots[blockIdx.x];
   if (slot < 0) return;
   const int width = kv_heads * head_dim, block = slot / block_size, offset = slot % block_size;
   for (int i = threadIdx.x; i < width; i += blockDim.x) {
     int64_t to = ((static_cast<int64_t>(block) * kv_heads + i / head_dim) * block_size + offset) * head_dim + i % head_dim;
-    keys[to] = k[blockIdx.x * k_stride + i];
-    values[to] = v[blockIdx.x * v_stride + i];
+    keys[to] = stored<C>(k[blockIdx.x * k_stride + i]);
+    values[to] = stored<C>(v[blockIdx.x * v_stride + i]);
   }
 }
 
@@ -180,9 +189,9 @@ struct alignas(2 * sizeof(T)) Pair {
 
 // One warp per head of one token: norm and rotation of queries and keys, values as they are. `k`, where not null, gets the keys
 // too.
-template <class T>
+template <class T, class C>
 __global__ void turn_and_store_kernel(const T* qkv, const T* q_norm, const T* k_norm, const float* cos, const float* sin,
-                                      const int* slots, T* q, T* k, T* keys, T* values, JoinedShape shape) {
+                                      const int* slots, T* q, T* k, C* keys, C* values, JoinedShape shape) {
   const int token = blockIdx.x, head = blockIdx.y * blockDim.y + threadIdx.y, lane = threadIdx.x, half = shape.head_dim / 2;
   const int all_heads = shape.heads + 2 * shape.kv_heads;
   let_next_begin();
@@ -192,13 +201,14 @@ __global__ void turn_and_store_kernel(const T* qkv, const T* q_norm, const T* k_
   const int kv_head = (head - shape.heads) % shape.kv_heads, slot = is_query ? 0 : slots[token];
   const T* from = qkv + (static_cast<int64_t>(token) * all_heads + head) * shape.head_dim;
   const T* norm = is_value ? nullptr : is_query ? q_norm : k_norm;
-  T *to = q + (static_cast<int64_t>(token) * shape.heads + head) * shape.head_dim, *also = nullptr;
+  T* row = is_query ? q + (static_cast<int64_t>(token) * shape.heads + head) * shape.head_dim : nullptr;
+  C* cached = nullptr;
   if (!is_query) {
     const int64_t place = ((static_cast<int64_t>(slot / shape.block_size) * shape.kv_heads + kv_head) * shape.block_size +
                            slot % shape.block_size) *
                           shape.head_dim;
-    to = slot < 0 ? nullptr : (is_value ? values : keys) + place;
-    if (k && !is_value) also = k + (static_cast<int64_t>(token) * shape.kv_heads + kv_head) * shape.head_dim;
+    if (slot >= 0) cached = (is_value ? values : keys) + place;
+    if (k && !is_value) row = k + (static_cast<int64_t>(token) * shape.kv_heads + kv_head) * shape.head_dim;
   }
   auto pair_at = [](const auto* base, int i) {
     return *reinterpret_cast<const Pair<std::remove_cvref_t<decltype(*base)>>*>(base + i);
@@ -230,8 +240,11 @@ __global__ void turn_and_store_kernel(const T* qkv, const T* q_norm, const T* k_
                       from_float<T>(first.y * c.second - second.y * s.second)};
     const Pair<T> high{from_float<T>(second.x * c.first + first.x * s.first),
                        from_float<T>(second.y * c.second + first.y * s.second)};
-    for (T* target : {to, also})
-      if (target) *reinterpret_cast<Pair<T>*>(target + i) = low, *reinterpret_cast<Pair<T>*>(target + i + half) = high;
+    if (row) *reinterpret_cast<Pair<T>*>(row + i) = low, *reinterpret_cast<Pair<T>*>(row + i + half) = high;
+    if (cached) {
+      *reinterpret_cast<Pair<C>*>(cached + i) = {stored<C>(low.first), stored<C>(low.second)};
+      *reinterpret_cast<Pair<C>*>(cached + i + half) = {stored<C>(high.first), stored<C>(high.second)};
+    }
   }
 }
 
@@ -265,7 +278,18 @@ void launch(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttention
 }
 
 // On the tensor cores, if the metadata has a work partition.
-template <class T, int D>
+// Calls body(C{}) with the type of the cache's elements.
+template <class T, class Body>
+void with_cache_type(KvCacheDtype code, Body body) {
+  if constexpr (sizeof(T) == 2) {
+    if (code == KvCacheDtype::fp8_e4m3) return body(E4m3{});
+    if (code == KvCacheDtype::fp8_e5m2) return body(E5m2{});
+  }
+  TORCH_CHECK(code == KvCacheDtype::plain, "a cache of the kernels' own dtypes");
+  body(T{});
+}
+
+template <class T, class C, int D>
 void launch_chunked(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan,
                     const AttentionShape& shape, at::Tensor& out) {
   const int group = static_cast<int>(shape.heads / shape.kv_heads), parts = (group + kTileQueries - 1) / kTileQueries,
@@ -283,9 +307,9 @@ void launch_chunked(const at::Tensor& q, const KvCacheLayer& cache, const PagedA
   auto stream = c10::cuda::getCurrentCUDAStream();
   dim3 grid(static_cast<unsigned>(shape.kv_heads * parts), static_cast<unsigned>(chunks));
   const int* list = data<int>(plan.decode_chunks);
-  launch_dependent(chunk_kernel<T, D>, grid, kChunkThreads, stream, data<T>(q), data<T>(cache.keys), data<T>(cache.values), list,
-                   data<int>(plan.block_tables), data<int>(plan.table_begins_s), data<int>(plan.lengths_s), mutable_data<T>(out),
-                   partial.mutable_data_ptr<float>(), sizes);
+  launch_dependent(chunk_kernel<T, C, D>, grid, kChunkThreads, stream, data<T>(q), data<C>(cache.keys), data<C>(cache.values),
+                   list, data<int>(plan.block_tables), data<int>(plan.table_begins_s), data<int>(plan.lengths_s),
+                   mutable_data<T>(out), partial.mutable_data_ptr<float>(), sizes);
   launch_dependent(merge_chunks_kernel<T, D>, static_cast<unsigned>(sequences * heads), D / 2, stream,
                    partial.const_data_ptr<float>(), list, mutable_data<T>(out), heads, sequences);
 }
@@ -295,7 +319,9 @@ void launch_for_group(const at::Tensor& q, const KvCacheLayer& cache, const Page
                       const AttentionShape& shape, at::Tensor& out) {
   int64_t group = shape.heads / shape.kv_heads;
   if constexpr (sizeof(T) == 2 && D >= 64)
-    if (plan.decode_chunks.defined() && cache.block_size() % kTile == 0) return launch_chunked<T, D>(q, cache, plan, shape, out);
+    if (plan.decode_chunks.defined() && cache.block_size() % kTile == 0)
+      return with_cache_type<T>(cache.code, [&](auto type) { launch_chunked<T, decltype(type), D>(q, cache, plan, shape, out); });
+  TORCH_CHECK(cache.code == KvCacheDtype::plain, "decodes in chunks for a cache of 8-bit floats");
   if (group == 1) return launch<T, D, 1>(q, cache, plan, shape, out);
   if (group == 2) return launch<T, D, 2>(q, cache, plan, shape, out);
   if (group <= 4) return launch<T, D, 4>(q, cache, plan, shape, out);
@@ -311,14 +337,23 @@ bool supports_paged(const at::Tensor& q, const AttentionShape& shape) {
          (d == 16 || d == 32 || d == 64 || d == 128);
 }
 
+bool supports_paged(const at::Tensor& q, const AttentionShape& shape, KvCacheDtype code, int64_t block_size) {
+  if (!supports_paged(q, shape) || code == KvCacheDtype::plain) return supports_paged(q, shape);
+  return (code == KvCacheDtype::fp8_e4m3 || code == KvCacheDtype::fp8_e5m2) && q.element_size() == 2 && shape.head_dim >= 64 &&
+         block_size % kTile == 0;
+}
+
 void store_kv(const at::Tensor& k, const at::Tensor& v, KvCacheLayer& cache, const PagedAttentionMetadata& plan) {
   with_device_type(k.scalar_type(), [&](auto type) {
     using T = decltype(type);
-    store_kernel<T><<<static_cast<unsigned>(k.size(0)), 128, 0, c10::cuda::getCurrentCUDAStream()>>>(
-        data<T>(k), data<T>(v), mutable_data<T>(cache.keys), mutable_data<T>(cache.values), data<int>(plan.slot_mapping_t),
-        static_cast<int>(cache.keys.size(1)), static_cast<int>(cache.block_size()), static_cast<int>(cache.keys.size(3)),
-        k.stride(0), v.stride(0));
-    C10_CUDA_KERNEL_LAUNCH_CHECK();
+    with_cache_type<T>(cache.code, [&](auto element) {
+      using C = decltype(element);
+      store_kernel<T, C><<<static_cast<unsigned>(k.size(0)), 128, 0, c10::cuda::getCurrentCUDAStream()>>>(
+          data<T>(k), data<T>(v), mutable_data<C>(cache.keys), mutable_data<C>(cache.values), data<int>(plan.slot_mapping_t),
+          static_cast<int>(cache.keys.size(1)), static_cast<int>(cache.block_size()), static_cast<int>(cache.keys.size(3)),
+          k.stride(0), v.stride(0));
+      C10_CUDA_KERNEL_LAUNCH_CHECK();
+    });
   });
 }
 
@@ -333,10 +368,13 @@ TurnedHeads qk_norm_rope_store_kv(const at::Tensor& qkv, const QkNorm& norms, co
   with_device_type(qkv.scalar_type(), [&](auto type) {
     using T = decltype(type);
     auto weight = [](const at::Tensor& norm) { return norm.defined() ? data<T>(norm) : nullptr; };
-    launch_dependent(turn_and_store_kernel<T>, grid, threads, c10::cuda::getCurrentCUDAStream(), data<T>(qkv), weight(norms.q),
-                     weight(norms.k), rope.cos.const_data_ptr<float>(), rope.sin.const_data_ptr<float>(),
-                     data<int>(plan.slot_mapping_t), mutable_data<T>(q), keeps_keys ? mutable_data<T>(k) : nullptr,
-                     mutable_data<T>(cache.keys), mutable_data<T>(cache.values), sizes);
+    with_cache_type<T>(cache.code, [&](auto element) {
+      using C = decltype(element);
+      launch_dependent(turn_and_store_kernel<T, C>, grid, threads, c10::cuda::getCurrentCUDAStream(), data<T>(qkv),
+                       weight(norms.q), weight(norms.k), rope.cos.const_data_ptr<float>(), rope.sin.const_data_ptr<float>(),
+                       data<int>(plan.slot_mapping_t), mutable_data<T>(q), keeps_keys ? mutable_data<T>(k) : nullptr,
+                       mutable_data<C>(cache.keys), mutable_data<C>(cache.values), sizes);
+    });
   });
   return {q, k};
 }

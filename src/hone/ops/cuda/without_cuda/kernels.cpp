@@ -33,6 +33,7 @@ NormGradients rms_norm_rows_backward(const Tensor&, const Tensor&, const Tensor&
 
 // paged_attention.h
 bool supports_paged(const Tensor&, const AttentionShape&) { return false; }
+bool supports_paged(const Tensor&, const AttentionShape&, KvCacheDtype, int64_t) { return false; }
 void store_kv(const Tensor&, const Tensor&, KvCacheLayer&, const PagedAttentionMetadata&) { no_kernels(); }
 TurnedHeads qk_norm_rope_store_kv(const Tensor&, const QkNorm&, const RopeTable&, KvCacheLayer&, const PagedAttentionMetadata&,
                                   const AttentionShape&, bool) {
