@@ -61,7 +61,7 @@ def unread(tmp_path):
     (["--target_modules", "q_prj"], '--target_modules: no module ends in "q_prj"'),
     (["--target_regex", "("], '--target_regex: "(" is not a regular expression'),
     (["--modules_to_save", "lm_hed"], '--modules_to_save: no module ends in "lm_hed"'),
-    (["--tuner_type", "full", "--trainable_parameters", "model.layer"], '--trainable_parameters: no parameter starts with "model.layer"'),
+    (["--tuner_type", "full", "--trainable_parameters", "model.block"], '--trainable_parameters: no parameter starts with "model.block"'),
     (["--optim", "adamm"], '--optim is "adamm"'),
     (["--optim_args", "beta=1"], '--optim_args: adamw_torch does not know "beta"'),
     (["--lr_scheduler_kwargs", '{"min": 1}'], '--lr_scheduler_kwargs: cosine does not know "min"'),
