@@ -58,7 +58,7 @@ struct ForwardInput {
   AudioInput audio = {};                                 // the same
   std::vector<ops::AttentionKind> attention_kinds = {};  // of each segment; empty: all causal
   std::vector<ops::RowBlock> attention_blocks = {};      // pictures whose rows see each other
-  Tensor output_rows_r = {};                             // inference: the rows whose hidden states are wanted; undefined: all
+  Tensor output_rows_r = {};                             // ascending: the rows whose hidden states are wanted; undefined: all
 
   int64_t size() const { return positions_t.size(-1); }
   bool has_media() const { return !images.empty() || !audio.empty(); }

@@ -29,10 +29,6 @@ Tensor head_rows(const Linear& head, const Tensor& words_n, const ops::Vocabular
   return weight.index_select(0, places_n.masked_fill(foreign_n, 0)).to(at::kFloat).masked_fill(foreign_n.unsqueeze(1), 0);
 }
 
-}  // namespace
-
-namespace {
-
 Tensor last_tokens(const ops::CuSeqlens& segments, at::Device device) {
   std::vector<int64_t> ends;
   for (int64_t i = 0; i < segments.count(); ++i) ends.push_back(segments.offsets[static_cast<size_t>(i) + 1] - 1);
