@@ -62,6 +62,18 @@ TEST(GroupedLora, PaddedRanksFollowTheComposition) { expect_follows_plain(padded
 TEST(GroupedLora, PaddingLeavesRowsOfNoAdapterAlone) { expect_follows_plain(padded_grouped_lora, grouped_case(true)); }
 TEST(GroupedLora, EqualRanksNeedNoPadding) { expect_follows_plain(padded_grouped_lora, grouped_case(false, {8, 8, 8})); }
 
+// A layer's own product, whose gradient passes the updates too.
+Tensor base_of(const Tensor& x, int64_t outputs) { return at::linear(x, at::arange(outputs * 12).view({outputs, 12}) * 0.01F); }
+Tensor composed_with_base(const Tensor& x, const std::vector<LoraWeights>& adapters, const LoraMapping& rows, int64_t outputs) {
+  return base_of(x, outputs) + grouped_lora(x, adapters, rows, outputs);
+}
+Tensor added_to_base(const Tensor& x, const std::vector<LoraWeights>& adapters, const LoraMapping& rows, int64_t outputs) {
+  return add_accumulating_grouped_lora(base_of(x, outputs), x, adapters, rows);
+}
+Tensor added_to_zeros(const Tensor& x, const std::vector<LoraWeights>& adapters, const LoraMapping& rows, int64_t outputs) {
+  return add_accumulating_grouped_lora(at::zeros({x.size(0), outputs}), x, adapters, rows);
+}
+
 // Gradients are added to those that are there, also where x needs none, as in the first layer of a model.
 TEST(GroupedLora, AccumulatesWhatAutogradWould) {
   for (bool x_has_gradient : {true, false}) {
@@ -78,13 +90,15 @@ TEST(GroupedLora, AccumulatesWhatAutogradWould) {
         if (leaf.requires_grad()) list.push_back(leaf.grad().clone());
       return list;
     };
-    const auto wanted = gradients(grouped_lora), found = gradients(accumulating_grouped_lora);
+    const auto wanted = gradients(composed_with_base), found = gradients(added_to_base);
     for (size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(at::equal(found[i], wanted[i])) << i;
+    EXPECT_TRUE(
+        at::allclose(added_to_base(c.x, c.adapters, c.rows, 9), composed_with_base(c.x, c.adapters, c.rows, 9), 1e-6, 1e-6));
   }
 }
 
 // An adapter that comes twice, or factors without a gradient: autograd accumulates them.
-TEST(GroupedLora, AccumulatingFollowsTheComposition) { expect_follows_plain(accumulating_grouped_lora, grouped_case(true)); }
+TEST(GroupedLora, AccumulatingFollowsTheComposition) { expect_follows_plain(added_to_zeros, grouped_case(true)); }
 
 // What an adapter gives and gets does not depend on who else is in the batch, not even on numbers that are not finite.
 void expect_independent(decltype(&grouped_lora) op) {

@@ -43,11 +43,11 @@ void project(const LoraGroupView& group, const float* x, const float* factor, in
     project_rows(x, group.count, width, rows_of(factor, j, group.rank, width, scratch), group.scale, projected + j, stride);
 }
 
-// y = p F of the group's rows.
+// y = p F of the group's rows, or y += p F.
 void expand(const LoraGroupView& group, const float* p, int64_t stride, const float* factor, int64_t width, Scratch& scratch,
-            float* y) {
+            float* y, bool adds = false) {
   for (int64_t j = 0; j < group.rank; j += kStep)
-    expand_rows(p + j, stride, group.count, rows_of(factor, j, group.rank, width, scratch), width, j > 0, y);
+    expand_rows(p + j, stride, group.count, rows_of(factor, j, group.rank, width, scratch), width, adds || j > 0, y);
 }
 
 // p^T x: [rank, width].
@@ -78,7 +78,7 @@ const float* transposed_b(const LoraGroupView& group, int64_t outputs, Scratch& 
 }  // namespace
 
 void grouped_lora_forward(const std::vector<LoraGroupView>& groups, const GroupedLoraShape& shape, const float* x,
-                          float* projected, float* y) {
+                          float* projected, float* y, bool adds) {
   parallel_pieces(static_cast<int64_t>(groups.size()), 1, [&](int64_t first, int64_t last) {
     auto& scratch = Scratch::own();
     for (int64_t i = first; i < last; ++i) {
@@ -86,7 +86,7 @@ void grouped_lora_forward(const std::vector<LoraGroupView>& groups, const Groupe
       auto* own = projected + group.begin * shape.rank;
       project(group, x + group.begin * shape.inputs, group.a, shape.inputs, shape.rank, scratch, own);
       expand(group, own, shape.rank, transposed_b(group, shape.outputs, scratch), shape.outputs, scratch,
-             y + group.begin * shape.outputs);
+             y + group.begin * shape.outputs, adds);
     }
   });
 }

@@ -22,9 +22,10 @@ struct GroupedLoraShape {
   int64_t rank;  // columns of `projected`: a multiple of kRowsAtOnce, at least the largest rank
 };
 
-// projected [T, rank] = scale * x A^T, zero in columns past a group's own rank, and y = projected B^T on the groups' rows.
+// projected [T, rank] = scale * x A^T, zero in columns past a group's own rank, and y = projected B^T on the groups' rows, or y
+// += projected B^T.
 void grouped_lora_forward(const std::vector<LoraGroupView>& groups, const GroupedLoraShape& shape, const float* x,
-                          float* projected, float* y);
+                          float* projected, float* y, bool adds);
 // da and db of every group, and unless it is null dx on the groups' rows.
 void grouped_lora_backward(const std::vector<LoraGroupView>& groups, const GroupedLoraShape& shape, const float* dy,
                            const float* x, const float* projected, float* dx);

@@ -81,13 +81,17 @@ std::vector<cpu::LoraGroupView> views_of(const LoraGroups& all) {
 
 cpu::GroupedLoraShape shape_of(const LoraGroups& all, const Tensor& x) { return {x.size(1), all.outputs, padded_rank(all)}; }
 
+void add_groups(const LoraGroups& all, const Tensor& x, const Tensor& projected, const Tensor& y, bool adds) {
+  cpu::grouped_lora_forward(views_of(all), shape_of(all, x), x.const_data_ptr<float>(), projected.mutable_data_ptr<float>(),
+                            y.mutable_data_ptr<float>(), adds);
+}
+
 // y, and scale * x A^T of the groups: of all [T, rank] from the kernels, else of each.
 Tensor grouped_forward(const LoraGroups& all, const Tensor& x, TensorList& projected) {
   auto y = rows_for(all, all.outputs);
   if (supports_cpu_groups(all)) {
     projected.push_back(at::empty({all.rows, padded_rank(all)}, all.options));
-    cpu::grouped_lora_forward(views_of(all), shape_of(all, x), x.const_data_ptr<float>(), projected[0].mutable_data_ptr<float>(),
-                              y.mutable_data_ptr<float>());
+    add_groups(all, x, projected[0], y, /*adds=*/false);
     return y;
   }
   for (const auto& group : all.groups) {
@@ -194,7 +198,31 @@ bool accumulates(const LoraGroups& all) {
          });
 }
 
-// Inputs: x, then a and b of each group, or where the backward pass accumulates a leaf that makes autograd call it.
+// y += the groups' updates, in place. The backward pass adds to the gradients of the factors itself. Inputs: y, x, and a leaf
+// that makes autograd call it where neither needs a gradient.
+class AddGroupedLora : public torch::autograd::Function<AddGroupedLora> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& y, const Tensor& x, const Tensor&,
+                        const c10::intrusive_ptr<LoraGroups>& all) {
+    const auto rows = x.contiguous(), projected = at::empty({all->rows, padded_rank(*all)}, all->options);
+    add_groups(*all, rows, projected, y, /*adds=*/true);
+    ctx->mark_dirty({y});
+    ctx->save_for_backward({rows, projected});
+    ctx->saved_data["groups"] = c10::IValue::make_capsule(all);
+    ctx->saved_data["wants_x"] = x.requires_grad();
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    auto all = c10::static_intrusive_pointer_cast<LoraGroups>(ctx->saved_data["groups"].toCapsule());
+    const auto saved = ctx->get_saved_variables();
+    const auto dy = grads[0].contiguous();
+    const auto found = grouped_backward(*all, dy, saved[0], {saved[1]}, ctx->saved_data["wants_x"].toBool());
+    return {dy, found.x, {}, {}};
+  }
+};
+
+// Inputs: x, then a and b of each group.
 class GroupedLora : public torch::autograd::Function<GroupedLora> {
  public:
   static Tensor forward(AutogradContext* ctx, at::TensorList inputs, const c10::intrusive_ptr<LoraGroups>& all) {
@@ -216,7 +244,6 @@ class GroupedLora : public torch::autograd::Function<GroupedLora> {
     variable_list result{found.x.defined() ? found.x.to(static_cast<at::ScalarType>(ctx->saved_data["x_type"].toInt()))
                                            : Tensor()};
     for (const auto& [da, db] : found.factors) result.insert(result.end(), {da, db});
-    if (all->accumulates) result.emplace_back();
     result.emplace_back();  // for the groups, which are an argument too
     return result;
   }
@@ -250,13 +277,14 @@ bool accumulates_in_place(const Tensor& gradient) {
   return gradient.defined() && gradient.is_cpu() && gradient.scalar_type() == at::kFloat && gradient.is_contiguous();
 }
 
-Tensor accumulating_grouped_lora(const Tensor& x, const std::vector<LoraWeights>& adapters, const LoraMapping& rows,
-                                 int64_t outputs) {
-  const auto all = groups_of(x, adapters, rows, outputs);
-  if (!at::GradMode::is_enabled() || !accumulates(*all)) return grouped_lora(x, adapters, rows, outputs);
+Tensor add_accumulating_grouped_lora(const Tensor& y, const Tensor& x, const std::vector<LoraWeights>& adapters,
+                                     const LoraMapping& rows) {
+  const auto all = groups_of(x, adapters, rows, y.size(1));
+  const auto is_plain = [](const Tensor& values) { return values.scalar_type() == at::kFloat && values.is_contiguous(); };
+  if (!at::GradMode::is_enabled() || !is_plain(y) || x.scalar_type() != at::kFloat || !accumulates(*all))
+    return (y + grouped_lora(x, adapters, rows, y.size(1))).to(y.scalar_type());
   all->accumulates = true;
-  const TensorList inputs{x, at::empty({0}, all->options).requires_grad_(true)};
-  return GroupedLora::apply(at::TensorList(inputs), all);
+  return AddGroupedLora::apply(y, x, at::empty({0}, all->options).requires_grad_(true), all);
 }
 
 Tensor padded_grouped_lora(const Tensor& x, const std::vector<LoraWeights>& adapters, const LoraMapping& rows, int64_t outputs) {

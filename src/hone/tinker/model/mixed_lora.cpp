@@ -13,8 +13,7 @@ class MixedLora final : public model::LinearTuner {
   MixedLora(const std::vector<ops::LoraWeights>& adapters, const ops::LoraMapping& rows) : adapters_(adapters), rows_(rows) {}
 
   Tensor forward(const Call& call) const override {
-    auto y = call.product(call.x);
-    return (y + ops::accumulating_grouped_lora(call.x, adapters_, rows_, y.size(1))).to(y.scalar_type());
+    return ops::add_accumulating_grouped_lora(call.product(call.x), call.x, adapters_, rows_);
   }
   Tensor merged(const Tensor& weight) const override { return weight; }
   std::vector<model::NamedParameter> tensors() override { return {}; }
