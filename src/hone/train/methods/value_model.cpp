@@ -39,9 +39,15 @@ void stop_dropping(model::CausalLM& model) {
     for (auto& adapter : *slot.adapters) adapter.dropout = 0;
 }
 
-tuner::TunerConfig tuning_of(const TrainingJob& job, const std::optional<fs::path>& resumed,
-                             const DistributedContext& processes) {
+tuner::TunerConfig tuning_of(const TrainingJob& job, const std::optional<fs::path>& resumed, const DistributedContext& processes,
+                             model::CausalLM& model) {
   auto tuning = job.tuner;
+  if (model.config().experts.count == 0) {  // adapters of the policy's experts have no place in a dense critic
+    const auto slots = model.tree().slots();
+    std::erase_if(tuning.lora.target_parameters, [&](const std::string& name) {
+      return std::ranges::none_of(slots, [&](const auto& slot) { return (slot.path + ".weight").ends_with(name); });
+    });
+  }
   tuning.share_base_storage = processes.shards_model();
   tuning.adapters.clear();
   tuning.base_model = job.reinforcement->ppo->value_model.folder.string();
@@ -70,7 +76,7 @@ void load_value_model(const TrainingJob& job, const std::optional<fs::path>& res
   auto model = model::CausalLM::load(asked.folder, options);
   for (const auto& adapter : asked.adapters) tuner::merge_adapter(*model, tuner::load_adapter(*model, adapter, {}));
   model::apply_activation_checkpointing(*model, job.activation_checkpointing, job.load.device, expected_row_length(job));
-  auto tuned = tuner::apply_tuner(*model, tuning_of(job, resumed, processes));
+  auto tuned = tuner::apply_tuner(*model, tuning_of(job, resumed, processes, *model));
   stop_dropping(*model);
   model->set_training(true);
   models.add(shard_model(job, processes, kValueModel, std::move(model), std::move(tuned)));
