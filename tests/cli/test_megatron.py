@@ -111,10 +111,9 @@ def test_what_is_not_exported_is_reported(megatron, words, message):
     ("--model m --adapters a --to_hf true --merge_lora false --output_dir o", dict(adapters=["a"], merge_lora=False, to_peft_format=True), []),
     ("--model m --to_hf true --fp8_format e4m3 --fp8_recipe blockwise --output_dir o", dict(quant_method="fp8"), []),
 ])
-def test_what_is_exported(megatron, words, expected, notes):
-    done = megatron(*words.split(), "--show_config", "true", "--log_format", "json", command="export", processes=1)
-    values = shown(done)
-    values["output_dir"] = values["output_dir"] and os.path.basename(values["output_dir"])
+def test_what_is_exported(hone, words, expected, notes):
+    done = hone("check-args", "-", input=json.dumps(["megatron", "export", *words.split()]) + "\n")
+    values = json.loads(done.stdout)["values"]
     assert {name: values[name] for name in expected} == expected
     assert all(note in done.stderr for note in notes), done.stderr
 

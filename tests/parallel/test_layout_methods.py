@@ -48,7 +48,7 @@ GRPO = dict(rlhf_type="grpo", reward_funcs="soft_overlong", soft_max_length=12, 
             log_completions="true")
 PPO = dict(rlhf_type="ppo", reward_funcs="soft_overlong", soft_max_length=12, soft_cache_length=6, max_completion_length=10, num_ppo_epochs=2, temperature=1, log_completions="true")
 GREEDY = dict(top_k=1)
-TURNS = dict(multi_turn_scheduler="math_tip_trick", max_turns=2)  # no answer of an untrained model is right: each is doubted once
+TURNS = dict(multi_turn_scheduler="again", max_turns=2)
 WHOLE = dict(tuner_type="full")  # a reference is a second model, in parts as the first
 LAYOUTS = {  # processes, model, layout, rows, options
     "dpo, full, tp 2, balanced": (2, experts, {TENSOR: 2}, "pairs", {**DPO, **WHOLE, "router_aux_loss_coef": 0.01}),
@@ -61,7 +61,7 @@ LAYOUTS = {  # processes, model, layout, rows, options
     "grpo, full, one key head, biases, tp 2, sequence parallel": (2, one_key_head_and_biases, {TENSOR: 2, "sequence_parallel": "true"}, "prompts",
                                                                   {**GRPO, **WHOLE, "sync_ref_model": "true", "ref_model_sync_steps": 1}),
     "grpo, lora on experts, tp 2, ep 2": (2, experts, {TENSOR: 2, EXPERT: 2, CUT: 1}, "prompts", {**GRPO, **ON_EXPERTS}),
-    "grpo of two turns, lora, tp 2, sequence parallel": (2, dense, {TENSOR: 2, "sequence_parallel": "true"}, "prompts", {**GRPO, **ADAPTED, **TURNS}),
+    "grpo of two turns, lora, tp 2, sequence parallel": (2, dense, {TENSOR: 2, "sequence_parallel": "true"}, "prompts", {**GRPO, **ADAPTED, **TURNS, "reward_funcs": "letters"}),
     "gkd of two turns, lora, two stages, sequences over two ranks": (4, dense, {STAGES: 2, CONTEXT: 2}, "solved", {**GKD, **TURNS, "lmbda": 1, **ADAPTED, **IN_PARTS}),
     "ppo, lora on experts, value model, tp 2, ep 2": (2, experts, {TENSOR: 2, EXPERT: 2, CUT: 1}, "prompts", {**PPO, **ON_EXPERTS, "value_model": critic}),
     "ppo, lora, value model, tp 2, sequence parallel": (2, dense, {TENSOR: 2, "sequence_parallel": "true"}, "prompts", {**PPO, **ADAPTED, "value_model": critic}),
@@ -106,12 +106,54 @@ def assert_same_completions(run, one):
             assert ours[name] == (pytest.approx(values, abs=1e-4) if isinstance(values[0], float) else values), name
 
 
+AGAIN = """
+import os
+import zlib
+from swift.plugin.multi_turn import MultiTurnScheduler, multi_turns
+from swift.rewards import ORM, orms
+
+
+class Again(MultiTurnScheduler):
+    def step(self, infer_request, response_choice, current_turn):
+        infer_request.messages.append({"role": "user", "content": "the cat " * (1 + zlib.crc32(response_choice.message.content.encode()) % 3)})
+        return {"infer_request": infer_request}
+
+    def check_finished(self, infer_request, response_choice, current_turn):
+        return current_turn >= 2
+
+
+class Moody(Again):
+    def step(self, infer_request, response_choice, current_turn):
+        with open("ASKED", "a") as file:
+            file.write("asked\\n")
+        infer_request.messages.append({"role": "user", "content": "the cat " + os.urandom(4).hex()})
+        return {"infer_request": infer_request}
+
+
+class Letters(ORM):
+    def __call__(self, completions, **kwargs):
+        return [len(set(text)) / 10 for text in completions]
+
+
+multi_turns.update(again=Again, moody=Moody)
+orms["letters"] = Letters
+"""
+
+
+@pytest.fixture
+def plugins(tmp_path):
+    """A file with schedulers: one that answers by what was said, and one that gives no answer twice and notes each; and a reward."""
+    (tmp_path / "again.py").write_text(AGAIN.replace("ASKED", str(tmp_path / "asked.txt")))
+    return tmp_path / "again.py"
+
+
 @pytest.mark.parametrize("case", LAYOUTS)
-def test_methods_train_as_in_one_process(train, models, rows, tmp_path, case, figure):
+def test_methods_train_as_in_one_process(train, models, rows, plugins, tmp_path, case, figure):
     """Losses, every gradient, norms, completions and their rewards. An answer is drawn by its own seed, whichever processes write it."""
     world, make, layout, data, options = LAYOUTS[case]
     teacher = {"teacher_model": models(many_experts)} if options["rlhf_type"] == "gkd" else {}
     options = settings(models(make), **{key: models(value) if callable(value) else value for key, value in {**teacher, **options}.items()})
+    options.update({"external_plugins": plugins} if "multi_turn_scheduler" in options else {})
     run = run_of(train, tmp_path / "spread", rows, world, layout, data, options)
     one = run_of(train, tmp_path / "one", rows, 1, {}, data, options)
     assert_same(run, one)
@@ -122,30 +164,9 @@ def test_methods_train_as_in_one_process(train, models, rows, tmp_path, case, fi
     figure(f"{case}: gradients within {worst_gradient(run, one, STEPS)[0]:.0e}")
 
 
-MOODY = """
-import os
-from swift.plugin.multi_turn import MultiTurnScheduler, multi_turns
-
-
-class Moody(MultiTurnScheduler):
-    def step(self, infer_request, response_choice, current_turn):
-        with open("ASKED", "a") as file:
-            file.write("asked\\n")
-        infer_request.messages.append({"role": "user", "content": "the cat " + os.urandom(4).hex()})
-        return {"infer_request": infer_request, "rollout_infos": {}}
-
-    def check_finished(self, infer_request, response_choice, current_turn):
-        return current_turn >= 2
-
-
-multi_turns["moody"] = Moody
-"""
-
-
-def test_one_process_calls_what_answers_differently_each_time(train, models, rows, tmp_path):
+def test_one_process_calls_what_answers_differently_each_time(train, models, rows, plugins, tmp_path):
     """Two processes with the same rows play the same episodes, although no reply is given twice."""
-    (tmp_path / "moody.py").write_text(MOODY.replace("ASKED", str(tmp_path / "asked.txt")))
-    options = settings(models(dense), **{**GRPO, **ADAPTED}, external_plugins=tmp_path / "moody.py", multi_turn_scheduler="moody", max_turns=2)
+    options = settings(models(dense), **{**GRPO, **ADAPTED}, external_plugins=plugins, multi_turn_scheduler="moody", max_turns=2)
     options["max_steps"] = 1
     run = train(tmp_path / "run", 2, verb="rlhf", dataset=rows["prompts"], per_device_train_batch_size=GLOBAL_BATCH, **{TENSOR: 2}, **options)
     assert run.code == 0, run.err

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 
 import pytest
-from layouts_testing import SHAPE, many_experts
+from layouts_testing import SHAPE, many_experts, tied_with_head_norms
 from parallel_testing import environment, hone_binary, sentence
 
 MODEL = "Qwen/Qwen3-30B-A3B-Instruct-2507"
@@ -45,6 +45,21 @@ megatron sft --model Qwen/Qwen3-VL-235B-A22B-Instruct --save_safetensors true --
     --output_dir megatron_output/Qwen3-VL-235B-A22B-Instruct --eval_steps 200 --save_steps 200 --max_length 2048 --packing true --dataloader_num_workers 8 --dataset_num_proc 8
     --no_save_optim true --no_save_rng true --sequence_parallel true --attention_backend flash"""
 
+# examples/megatron/seq_cls/lora/train.sh: a classifier with experts, packed, and the merged model beside the adapter.
+CLASSES_OVER_TWO = """PYTORCH_CUDA_ALLOC_CONF='expandable_segments:True' NPROC_PER_NODE=2 CUDA_VISIBLE_DEVICES=0,1
+megatron sft --model Qwen/Qwen3-30B-A3B-Instruct-2507 --save_safetensors true --merge_lora true --dataset DAMO_NLP/jd:cls --load_from_cache_file true --split_dataset_ratio 0.01 --tuner_type lora
+    --lora_rank 8 --lora_alpha 32 --target_modules all-linear all-router --packing true --expert_model_parallel_size 2 --moe_permute_fusion true --moe_grouped_gemm true --moe_shared_expert_overlap true
+    --moe_aux_loss_coeff 1e-6 --sequence_parallel true --micro_batch_size 1 --global_batch_size 2 --recompute_granularity full --recompute_method uniform --recompute_num_layers 1 --finetune true
+    --cross_entropy_loss_fusion true --lr 1e-4 --lr_warmup_fraction 0.05 --min_lr 1e-5 --num_train_epochs 1 --output_dir megatron_output/classes --eval_steps 200 --save_steps 200 --max_length 2048
+    --task_type seq_cls --num_labels 2 --dataloader_num_workers 4 --no_save_optim true --no_save_rng true --dataset_num_proc 4"""
+# examples/megatron/rlhf/gkd/multi_turn.sh: a student over two cards plays two turns.
+TURNS_ON_FOUR_CARDS = """CUDA_VISIBLE_DEVICES=0,1,2,3 NPROC_PER_NODE=4 PYTORCH_CUDA_ALLOC_CONF='expandable_segments:True'
+megatron rlhf --rlhf_type gkd --model Qwen/Qwen3.5-2B --teacher_model Qwen/Qwen3.5-4B --tuner_type lora --dataset 'AI-ModelScope/NuminaMath-TIR#2000' --tensor_model_parallel_size 2 --lmbda 1 --beta 0.5
+    --temperature 1.0 --torch_dtype bfloat16 --micro_batch_size 2 --global_batch_size 16 --num_train_epochs 1 --lr 5e-6 --logging_steps 5 --max_length 2048 --max_completion_length 1024
+    --attention_backend flash --use_vllm true --vllm_mode colocate --vllm_gpu_memory_utilization 0.3 --vllm_tensor_parallel_size 1 --vllm_max_model_len 4096 --sleep_level 1 --offload_teacher_model true
+    --recompute_granularity selective --finetune --no_save_optim --no_save_rng --enable_thinking false --loss_scale last_round --multi_turn_scheduler math_tip_trick --max_turns 2
+    --truncation_strategy delete --padding_free true --sequence_parallel true --output_dir output --save_steps 200 --save_total_limit 2 --vllm_server_pass_dataset true --remove_unused_columns false"""
+
 
 def dense_qwen2():
     from transformers import Qwen2Config, Qwen2ForCausalLM
@@ -58,11 +73,18 @@ def checkout(tmp_path_factory, models):
     shutil.copytree(models(many_experts), root / MODEL)
     for name in ("Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen2.5-14B-Instruct"):
         shutil.copytree(models(dense_qwen2), root / name)
+    for name in ("Qwen/Qwen3.5-2B", "Qwen/Qwen3.5-4B"):  # what they are called: the architecture is that of Qwen3
+        shutil.copytree(models(tied_with_head_norms), root / name)
     for name, count in (("swift/Chinese-Qwen3-235B-2507-Distill-data-110k-SFT", 40), ("swift/self-cognition", 24), ("AI-ModelScope/alpaca-gpt4-data-zh", 32), ("AI-ModelScope/alpaca-gpt4-data-en", 8)):
         folder = root / name
         folder.mkdir(parents=True)
         rows = [{"messages": [{"role": "user", "content": sentence(rng, 4)}, {"role": "assistant", "content": sentence(rng, 8)}]} for _ in range(count)]
         (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    turns = [{"messages": [{"role": "user", "content": sentence(rng, 4)}, {"role": "assistant", "content": sentence(rng, 6)}], "solution": "7"} for _ in range(20)]
+    classes = [{"messages": [{"role": "user", "content": sentence(rng, 24)}], "label": number % 2} for number in range(240)]
+    for path, rows in (("DAMO_NLP/jd/cls.jsonl", classes), ("AI-ModelScope/NuminaMath-TIR/train.jsonl", turns)):
+        (root / path).parent.mkdir(parents=True)
+        (root / path).write_text("".join(json.dumps(row) + "\n" for row in rows))
     return root
 
 
@@ -105,6 +127,42 @@ def test_full_tuning_of_cut_layers(checkout, line, name):
     before, after = (AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32) for folder in (checkout / "Qwen" / name, saved))
     changed = [name for (name, a), b in zip(before.named_parameters(), after.parameters()) if not torch.equal(a, b)]
     assert len(changed) == len(list(before.parameters())), set(dict(before.named_parameters())) - set(changed)
+
+
+def test_a_classifier_with_experts_and_its_merged_model(checkout):
+    import torch
+    from peft import PeftModel
+    from transformers import AutoModelForSequenceClassification
+    done = run(checkout, CLASSES_OVER_TWO)
+    assert done.returncode == 0, done.stderr
+    merged = next((checkout / "megatron_output/classes").rglob("checkpoint-*-merged"))
+    saved = merged.with_name(merged.name.removesuffix("-merged"))
+    tokens = torch.arange(3, 40).unsqueeze(0)
+    whole, seen = AutoModelForSequenceClassification.from_pretrained(merged, dtype=torch.float32, output_loading_info=True)
+    assert not seen["missing_keys"] and not seen["unexpected_keys"] and whole.config.num_labels == 2
+    base = AutoModelForSequenceClassification.from_pretrained(checkout / MODEL, num_labels=2, pad_token_id=0, dtype=torch.float32)
+    adapted = PeftModel.from_pretrained(base, saved).eval()
+    whole.config.pad_token_id = 0
+    assert torch.allclose(whole.eval()(tokens).logits, adapted(tokens).logits, atol=1e-4)
+
+
+def test_two_turns_of_a_student_over_two_cards(checkout):
+    done = run(checkout, TURNS_ON_FOUR_CARDS, "--max_completion_length", "8", "--train_iters", "1", "--log_completions", "true")
+    assert done.returncode == 0, done.stderr
+    (event,) = [json.loads(line) for line in next((checkout / "output").rglob("logging.jsonl")).read_text().splitlines() if "num_turns" in line]
+    assert event["num_turns"] >= 1 and event["loss"] > 0
+
+
+def test_exports_go_both_ways(checkout):
+    """examples/megatron/export/full.sh: the folder in between is one that --mcore_model takes."""
+    from safetensors.torch import load_file
+    sizes = "--tensor_model_parallel_size 2 --expert_model_parallel_size 2 --pipeline_model_parallel_size 2 --test_convert_precision true"
+    for line in (f"megatron export --model {MODEL} --output_dir Qwen3-30B-A3B-Instruct-2507-mcore --to_mcore true {sizes}",
+                 f"megatron export --mcore_model Qwen3-30B-A3B-Instruct-2507-mcore --output_dir Qwen3-30B-A3B-Instruct-2507-hf --to_hf true {sizes}"):
+        done = run(checkout, line)
+        assert done.returncode == 0, done.stderr
+    before, after = (load_file(next(folder.glob("*.safetensors"))) for folder in (checkout / MODEL, checkout / "Qwen3-30B-A3B-Instruct-2507-hf"))
+    assert before.keys() == after.keys() and all(before[name].equal(after[name]) for name in before)
 
 
 def test_pictures_and_experts_on_eight_cards(tmp_path):

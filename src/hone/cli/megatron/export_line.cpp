@@ -63,8 +63,8 @@ class ExportLine {
     static constexpr std::string_view kDone[] = {"model",         "mcore_model",  "load",       "adapters",
                                                  "mcore_adapter", "adapter_load", "merge_lora", "to_mcore",
                                                  "to_hf",         "fp8_format",   "fp8_recipe"};
-    static constexpr std::string_view kKept[] = {"torch_dtype", "exist_ok",   "max_shard_size",    "use_hf",
-                                                 "hub_token",   "model_type", "safe_serialization"};
+    static constexpr std::string_view kKept[] = {"torch_dtype", "exist_ok",           "max_shard_size", "use_hf",    "hub_token",
+                                                 "model_type",  "safe_serialization", "log_level",      "log_format"};
     if (std::ranges::count(kDone, option.name)) return;
     if (option.name == "save" || option.name == "output_dir" || std::ranges::count(kKept, option.name)) {
       line_.push_back("--" + (option.name == "save" ? "output_dir" : option.name));
