@@ -127,7 +127,7 @@ def read_score(score):  # a process reward has one for each step
 def ask(function, keywords):
     """A plugin of ms-swift's sampling reads requests; others read completions and columns."""
     for asked in (function, getattr(function, "infer", None)):
-        names = inspect.signature(asked).parameters if asked else {}
+        names = inspect.signature(asked).parameters if callable(asked) else {}
         if "infer_requests" in names:
             break
     else:
