@@ -53,7 +53,7 @@ double mean_over(const std::vector<double>& own, ParallelStrategy& group) {
 
 }  // namespace
 
-// Whether a training pass computes other numbers than an evaluation, or its weights must be gathered again in between.
+// Whether a training pass computes what an evaluation does, with weights that are all here until its backward pass.
 bool RolloutWorker::can_record_passes() const {
   const auto draws = [](model::CausalLM& model) {
     const auto& decoder = model.decoder();
@@ -63,8 +63,8 @@ bool RolloutWorker::can_record_passes() const {
          !draws(deps_.model) && !(deps_.value_model && draws(*deps_.value_model));
 }
 
-// Current log-probabilities and values of all models. Payloads keep log-probabilities and values. The pass of the
-// batch that trains first, before the weights change, is kept for its update.
+// Current log-probabilities and values of all models. Payloads keep log-probabilities and values. The pass of the batch that
+// trains first, before the weights change, is kept for its update.
 std::vector<Trajectory> RolloutWorker::observe(const std::vector<data::Batch>& batches, const RolloutBatch& draw,
                                                std::optional<size_t> first_trained, std::vector<PpoPayload>& payloads) {
   const auto& ppo = *config_.ppo;
