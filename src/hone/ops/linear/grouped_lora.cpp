@@ -281,7 +281,7 @@ Tensor add_accumulating_grouped_lora(const Tensor& y, const Tensor& x, const std
                                      const LoraMapping& rows) {
   const auto all = groups_of(x, adapters, rows, y.size(1));
   const auto is_plain = [](const Tensor& values) { return values.scalar_type() == at::kFloat && values.is_contiguous(); };
-  if (!at::GradMode::is_enabled() || !is_plain(y) || x.scalar_type() != at::kFloat || !accumulates(*all))
+  if (!at::GradMode::is_enabled() || !is_plain(y) || y.is_view() || x.scalar_type() != at::kFloat || !accumulates(*all))
     return (y + grouped_lora(x, adapters, rows, y.size(1))).to(y.scalar_type());
   all->accumulates = true;
   return AddGroupedLora::apply(y, x, at::empty({0}, all->options).requires_grad_(true), all);
