@@ -19,7 +19,7 @@ class LoraLinear : public torch::autograd::Function<LoraLinear> {
     ctx->saved_data["x_requires_grad"] = inputs[0].requires_grad();
     auto shape = inputs[0].sizes().vec();
     shape.back() = layer.weight.size(0);
-    return y.view(shape);
+    return y.dim() == inputs[0].dim() ? y : y.view(shape);  // callers may add to it, but not to a view
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
