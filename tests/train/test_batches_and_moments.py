@@ -144,7 +144,7 @@ def test_lisa_trains_other_layers_from_time_to_time(sft, model_folder, tmp_path)
                   resume_from_checkpoint=run.folder / "checkpoint-4")
     assert resumed.losses()[-2:] == run.losses()[-2:], resumed.err
     refused = sft(tmp_path / "lora", lisa_activated_layers=1)
-    assert refused.code == 2 and "full tuning" in refused.err
+    assert refused.code == 2 and "set --tuner_type full" in refused.err
 
 
 def test_evaluation_in_half_precision(model_folder, dataset, tmp_path):

@@ -53,7 +53,7 @@ def test_llama_factory_keys(factory, model_folder, dataset, tmp_path, keys):
     (tmp_path / "run.yaml").write_text(json.dumps({**settings, "output_dir": str(tmp_path / "other")}))
     if "use_adam_mini" not in keys:
         refused = factory("train", tmp_path / "run.yaml")
-        assert refused.returncode == 2 and "full tuning" in refused.stderr, refused.stderr
+        assert refused.returncode == 2 and "finetuning_type full" in refused.stderr, refused.stderr
 
 
 def tokens_and_logits(hone, folder, model, *more):
