@@ -1,5 +1,6 @@
 #include "hone/engine/decode_graphs.h"
 
+#include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGuard.h>
 
@@ -22,14 +23,24 @@ int64_t bucket_of(int64_t sequences) {
   return (sequences + 15) / 16 * 16;
 }
 
-// Unless all experts are one grouped product, the host reads their row counts, which a captured step cannot wait for.
+// libtorch's grouped product has a kernel for these devices; on others it copies the row counts to the host.
+bool has_grouped_kernel(at::Device device) {
+  const int major = at::cuda::getDeviceProperties(device.index())->major;
+  return major == 9 || major == 10;
+}
+
+// Unless experts and their adapters are grouped products, the host reads the row counts, which a captured step cannot wait for.
 bool needs_no_counts(const model::Block& block) {
   if (!block.mixture) return true;
   const auto& mixture = *block.mixture;
-  auto at_once = [](const model::ExpertWeights& experts) {
-    return experts.quantized.empty() && ops::multiplies_groups_at_once(experts.weight);
+  auto is_grouped = [](const model::ExpertWeights& experts) {
+    const int64_t count = experts.weight.size(0);
+    return experts.quantized.empty() && ops::supports_grouped_mm(experts.weight) && has_grouped_kernel(experts.weight.device()) &&
+           std::ranges::all_of(experts.adapters, [&](const ops::LoraWeights& adapter) {
+             return !adapter.active || adapter.a.size(0) / count % 8 == 0;  // their rank, as supports_grouped_mm wants it
+           });
   };
-  return !mixture.is_eager && at_once(mixture.gate_up) && at_once(mixture.down);
+  return !mixture.is_eager && is_grouped(mixture.gate_up) && is_grouped(mixture.down);
 }
 
 }  // namespace

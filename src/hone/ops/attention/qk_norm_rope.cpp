@@ -45,11 +45,11 @@ Tensor norm_heads(const Tensor& x, const Tensor& weight, double eps) {
 }  // namespace
 
 QueriesKeysValues qk_norm_rope_plain(const QueriesKeysValues& heads, const QkNorm& norms, const RopeTable& table) {
-  auto turned = [&](const Tensor& x, const Tensor& weight) {
+  auto rotated = [&](const Tensor& x, const Tensor& weight) {
     const auto by_head = x.reshape({x.size(0), -1, weight.size(0)});
     return rope_plain(rms_norm_plain(by_head, weight, norms.eps).reshape(x.sizes()), table);
   };
-  return {turned(heads.q, norms.q), turned(heads.k, norms.k), heads.v};
+  return {rotated(heads.q, norms.q), rotated(heads.k, norms.k), heads.v};
 }
 
 QueriesKeysValues qk_norm_rope(const QueriesKeysValues& heads, const QkNorm& norms, const RopeTable& table) {

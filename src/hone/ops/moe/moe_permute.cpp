@@ -24,8 +24,8 @@ void for_groups(const Tensor& counts, Body body) {
 }
 
 // libtorch's grouped product in one launch: 16-bit numbers, rows aligned to 16 bytes. The host does not wait for the counts.
-bool supports_grouped_mm(const Tensor& rows, const Tensor& matrices) {
-  return rows.is_cuda() && rows.scalar_type() == at::kBFloat16 && multiplies_groups_at_once(matrices);
+bool is_grouped_mm(const Tensor& rows, const Tensor& matrices) {
+  return rows.is_cuda() && rows.scalar_type() == at::kBFloat16 && supports_grouped_mm(matrices);
 }
 
 Tensor ends_of(const Tensor& counts) { return counts.cumsum(0).to(at::kInt); }
@@ -33,7 +33,7 @@ Tensor ends_of(const Tensor& counts) { return counts.cumsum(0).to(at::kInt); }
 // Matrices are viewed as [out, in], their layout in models.
 Tensor multiplied(const Tensor& rows, const Tensor& matrices, const Tensor& counts) {
   if (npu::supports(rows, "npu_grouped_matmul")) return npu::grouped_matmul(rows, matrices, counts);
-  if (supports_grouped_mm(rows, matrices)) return grouped_mm(rows, matrices, ends_of(counts));
+  if (is_grouped_mm(rows, matrices)) return grouped_mm(rows, matrices, ends_of(counts));
   auto y = at::empty({rows.size(0), matrices.size(2)}, rows.options());
   for_groups(counts, [&](int64_t expert, int64_t begin, int64_t count) {
     y.narrow(0, begin, count).copy_(matmul_nt(rows.narrow(0, begin, count), matrices.select(0, expert).t()));
@@ -44,7 +44,7 @@ Tensor multiplied(const Tensor& rows, const Tensor& matrices, const Tensor& coun
 Tensor rows_gradient(const Tensor& grad, const Tensor& matrices, const Tensor& counts) {
   auto back = matrices.transpose(1, 2);
   if (npu::supports(grad, "npu_grouped_matmul")) return npu::grouped_matmul(grad, back, counts);
-  if (supports_grouped_mm(grad, back)) return grouped_mm(grad, back, ends_of(counts));
+  if (is_grouped_mm(grad, back)) return grouped_mm(grad, back, ends_of(counts));
   auto drows = at::empty({grad.size(0), matrices.size(1)}, grad.options());
   for_groups(counts, [&](int64_t expert, int64_t begin, int64_t count) {
     drows.narrow(0, begin, count).copy_(matmul_nn(grad.narrow(0, begin, count), back.select(0, expert)));
@@ -54,7 +54,7 @@ Tensor rows_gradient(const Tensor& grad, const Tensor& matrices, const Tensor& c
 
 Tensor matrices_gradient(const Tensor& rows, const Tensor& grad, const Tensor& matrices, const Tensor& counts) {
   if (npu::supports(rows, "npu_grouped_matmul")) return npu::grouped_outer(rows, grad, counts);
-  if (supports_grouped_mm(rows, matrices)) return grouped_mm(grad.t(), rows, ends_of(counts)).transpose(1, 2);
+  if (is_grouped_mm(rows, matrices)) return grouped_mm(grad.t(), rows, ends_of(counts)).transpose(1, 2);
   auto dmatrices = at::zeros({matrices.size(0), matrices.size(2), matrices.size(1)}, matrices.options());
   for_groups(counts, [&](int64_t expert, int64_t begin, int64_t count) {
     auto to = dmatrices.select(0, expert), x = rows.narrow(0, begin, count), dy = grad.narrow(0, begin, count);
@@ -82,9 +82,9 @@ class GroupedMatmul : public torch::autograd::Function<GroupedMatmul> {
   }
 };
 
-Tensor tokens_per_expert(const Tensor& experts_tk, int64_t count) {
+Tensor tokens_per_expert(const Tensor& experts_tk, int64_t num_experts) {
   auto chosen = experts_tk.reshape({-1});
-  return at::zeros({count}, chosen.options()).scatter_add_(0, chosen, at::ones_like(chosen));
+  return at::zeros({num_experts}, chosen.options()).scatter_add_(0, chosen, at::ones_like(chosen));
 }
 
 // Each token's row at all of its places, and the sum of the rows there.
@@ -101,14 +101,14 @@ Tensor sum_at_places(const Tensor& rows_rh, const Tensor& places_r, int64_t choi
 // A token's gradient is the sum over its rows, gathered rather than scattered: deterministic on any device.
 class MoePermute : public torch::autograd::Function<MoePermute> {
  public:
-  static variable_list forward(AutogradContext* ctx, const Tensor& tokens_th, const Tensor& experts_tk, int64_t count) {
+  static variable_list forward(AutogradContext* ctx, const Tensor& tokens_th, const Tensor& experts_tk, int64_t num_experts) {
     PermutedTokens sent;
-    if (cuda::supports_expert_sort(experts_tk, count)) {
-      const auto sorted = cuda::sort_by_expert(experts_tk, count);
+    if (cuda::supports_expert_sort(experts_tk, num_experts)) {
+      const auto sorted = cuda::sort_by_expert(experts_tk, num_experts);
       const auto rows = rows_at_places(tokens_th.contiguous(), sorted.places_r, experts_tk.size(1));
       sent = {rows, sorted.places_r, sorted.order_r, sorted.counts_e};
     } else {
-      sent = to_experts_plain(tokens_th, experts_tk, count);
+      sent = to_experts_plain(tokens_th, experts_tk, num_experts);
     }
     ctx->save_for_backward({sent.permutation_r});
     ctx->saved_data["choices"] = experts_tk.size(1);
@@ -121,7 +121,7 @@ class MoePermute : public torch::autograd::Function<MoePermute> {
   }
 };
 
-// Its adjoint.
+// The adjoint of MoePermute.
 class MoeUnpermuteWeighted : public torch::autograd::Function<MoeUnpermuteWeighted> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& rows_rh, const Tensor& places_r, int64_t choices) {
@@ -166,19 +166,19 @@ class MoeUnpermute : public torch::autograd::Function<MoeUnpermute> {
 
 }  // namespace
 
-PermutedTokens to_experts_plain(const Tensor& tokens_th, const Tensor& experts_tk, int64_t count) {
+PermutedTokens to_experts_plain(const Tensor& tokens_th, const Tensor& experts_tk, int64_t num_experts) {
   auto order = std::get<1>(experts_tk.reshape({-1}).sort(/*stable=*/true, /*dim=*/0, /*descending=*/false));
   return {tokens_th.index_select(0, order.div(experts_tk.size(1), "floor")), order.argsort().to(at::kInt), order.to(at::kInt),
-          tokens_per_expert(experts_tk, count)};
+          tokens_per_expert(experts_tk, num_experts)};
 }
 
-PermutedTokens moe_permute(const Tensor& tokens_th, const Tensor& experts_tk, int64_t count) {
+PermutedTokens moe_permute(const Tensor& tokens_th, const Tensor& experts_tk, int64_t num_experts) {
   if (npu::supports(tokens_th, "npu_moe_token_permute")) {
     auto sent = npu::to_experts(tokens_th, experts_tk);
-    sent.counts_e = tokens_per_expert(experts_tk, count);
+    sent.counts_e = tokens_per_expert(experts_tk, num_experts);
     return sent;
   }
-  auto sent = MoePermute::apply(tokens_th, experts_tk, count);
+  auto sent = MoePermute::apply(tokens_th, experts_tk, num_experts);
   return {sent[0], sent[1], sent[2], sent[3]};
 }
 
@@ -208,7 +208,7 @@ Tensor grouped_matmul_plain(const Tensor& rows, const Tensor& matrices, const Te
   return at::cat(parts);
 }
 
-bool multiplies_groups_at_once(const Tensor& matrices) {
+bool supports_grouped_mm(const Tensor& matrices) {
   return kHasGroupedMm && matrices.is_cuda() && matrices.scalar_type() == at::kBFloat16 && matrices.size(1) % 8 == 0 &&
          matrices.size(2) % 8 == 0;
 }

@@ -11,10 +11,10 @@ struct PermutedTokens {
   Tensor counts_e = {};       // int64 [E] on the tokens' device: rows of each expert
 };
 
-// tokens [T, h], experts int64 [T, k]: the experts of each token, out of `count`. Rows of one expert keep the tokens' order. The
+// tokens [T, h], experts int64 [T, k]: the experts of each token. Rows of one expert keep the tokens' order. The
 // host does not wait for the counts.
-PermutedTokens to_experts_plain(const Tensor& tokens_th, const Tensor& experts_tk, int64_t count);
-PermutedTokens moe_permute(const Tensor& tokens_th, const Tensor& experts_tk, int64_t count);
+PermutedTokens to_experts_plain(const Tensor& tokens_th, const Tensor& experts_tk, int64_t num_experts);
+PermutedTokens moe_permute(const Tensor& tokens_th, const Tensor& experts_tk, int64_t num_experts);
 
 // The weighted sum of a token's rows: rows [T * k, h], weights [T, k] → [T, h].
 Tensor from_experts_plain(const Tensor& rows_rh, const Tensor& places_r, const Tensor& weights_tk);
@@ -24,8 +24,8 @@ Tensor moe_unpermute_weighted(const Tensor& rows_rh, const Tensor& places_r, int
 
 // Each expert's rows times its own matrix: rows [R, in], matrices [E, in, out], counts int64 [E] on the rows' device → [R, out].
 Tensor grouped_matmul_plain(const Tensor& rows, const Tensor& matrices, const Tensor& counts);
-// Whether rows of their dtype are multiplied by these matrices [E, out, in] in one launch on a GPU: the host reads no counts.
-bool multiplies_groups_at_once(const Tensor& matrices);
+// Whether libtorch's grouped product multiplies rows of their dtype by these matrices [E, out, in] on a GPU.
+bool supports_grouped_mm(const Tensor& matrices);
 // One autograd node: an expert without rows costs nothing, and the gradient of all matrices is one tensor.
 Tensor grouped_matmul(const Tensor& rows, const Tensor& matrices, const Tensor& counts);
 

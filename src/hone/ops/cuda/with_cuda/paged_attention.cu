@@ -277,7 +277,6 @@ void launch(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttention
                    mutable_data<T>(out), sizes.splits, D);
 }
 
-// On the tensor cores, if the metadata has a work partition.
 // Calls body(C{}) with the type of the cache's elements.
 template <class T, class Body>
 void with_cache_type(KvCacheDtype code, Body body) {
@@ -285,10 +284,11 @@ void with_cache_type(KvCacheDtype code, Body body) {
     if (code == KvCacheDtype::fp8_e4m3) return body(E4m3{});
     if (code == KvCacheDtype::fp8_e5m2) return body(E5m2{});
   }
-  TORCH_CHECK(code == KvCacheDtype::plain, "a cache of the kernels' own dtypes");
+  TORCH_CHECK(code == KvCacheDtype::plain, "a KV cache of integers has no kernel on a GPU");
   body(T{});
 }
 
+// On the tensor cores, if the metadata has a work partition.
 template <class T, class C, int D>
 void launch_chunked(const at::Tensor& q, const KvCacheLayer& cache, const PagedAttentionMetadata& plan,
                     const AttentionShape& shape, at::Tensor& out) {
@@ -321,7 +321,7 @@ void launch_for_group(const at::Tensor& q, const KvCacheLayer& cache, const Page
   if constexpr (sizeof(T) == 2 && D >= 64)
     if (plan.decode_chunks.defined() && cache.block_size() % kTile == 0)
       return with_cache_type<T>(cache.code, [&](auto type) { launch_chunked<T, decltype(type), D>(q, cache, plan, shape, out); });
-  TORCH_CHECK(cache.code == KvCacheDtype::plain, "decodes in chunks for a cache of 8-bit floats");
+  TORCH_CHECK(cache.code == KvCacheDtype::plain, "a KV cache of 8-bit floats is for heads of 64 or 128 and blocks of 16");
   if (group == 1) return launch<T, D, 1>(q, cache, plan, shape, out);
   if (group == 2) return launch<T, D, 2>(q, cache, plan, shape, out);
   if (group <= 4) return launch<T, D, 4>(q, cache, plan, shape, out);
