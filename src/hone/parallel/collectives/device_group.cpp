@@ -3,6 +3,8 @@
 #include <exception>
 
 #include "hone/base/error.h"
+#include "hone/base/log.h"
+#include "hone/device/device.h"
 #include "hone/parallel/collectives/gloo_group.h"
 #include "hone/parallel/collectives/hccl_backend.h"
 #include "hone/parallel/collectives/nccl_backend.h"
@@ -21,9 +23,15 @@ class DeviceGroup final : public BackendGroup {
   DeviceGroup(const GroupContext& context, const std::string& name, int rank, int size)
       : BackendGroup(context, rank, size, device_transport(context, name, rank, size)),
         host_(make_gloo_group(context, name + "/host", rank, size)) {}
-  // A regular shutdown waits for the other ranks; after a failure it must not.
+  // A regular shutdown waits for the other ranks; after a failure it must not. That of torch_npu 2.7.1 drops what is queued.
   ~DeviceGroup() override {
-    if (std::uncaught_exceptions() == 0) backend().shutdown();
+    if (std::uncaught_exceptions() > 0) return;
+    try {
+      device::synchronize(context_.config.device);
+      backend().shutdown();
+    } catch (const std::exception& cause) {
+      log::warning("the last collectives of {} did not end: {}", device::describe(context_.config.device), cause.what());
+    }
   }
 
   std::unique_ptr<Work> all_reduce(Tensor& values, ReduceOp op) override {
