@@ -260,8 +260,8 @@ Tensor CausalLM::hidden_states(const ForwardInput& input, PagedKvCache* cache, T
   auto& self = *impl_;
   self.tie();
   if (auto* pipeline = self.decoder.pipeline) {
-    auto x_th = pipeline->run(*this, input, router_logits);
     HONE_CHECK(!input.output_rows_r.defined(), "pipeline stages compute all rows");
+    auto x_th = pipeline->run(*this, input, router_logits);
     if (x_th.defined()) return self.left(final_norm(x_th), input);
     return at::zeros({1, 1}, self.decoder.norm.weight.options().requires_grad(false))
         .expand({input.size(), config().hidden_size});

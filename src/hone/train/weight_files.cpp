@@ -19,15 +19,20 @@ class GatheredAdapter {
   parallel::ShardedModel& model_;
 };
 
-// The same of the full parameters of a partitioned model: each process has those of its parts.
+// The same of the full parameters of a partitioned model: each process has those of its parts. A hold around this one continues.
 class GatheredModel {
  public:
-  explicit GatheredModel(parallel::ShardedModel& model) : model_(model) { model_.keep_gathered(true); }
-  ~GatheredModel() { model_.keep_gathered(false); }
+  explicit GatheredModel(parallel::ShardedModel& model) : model_(model), was_gathered_(model.is_kept_gathered()) {
+    if (!was_gathered_) model_.keep_gathered(true);
+  }
+  ~GatheredModel() {
+    if (!was_gathered_) model_.keep_gathered(false);
+  }
   GatheredModel(const GatheredModel&) = delete;
 
  private:
   parallel::ShardedModel& model_;
+  bool was_gathered_;
 };
 
 // Files of a partitioned model whose state, or whose parameters as well, are sharded: weights are complete once the others'
@@ -39,7 +44,10 @@ WeightFiles with_shards(WeightFiles files, const LoadedModel& loaded) {
     sharded.wait_for_sync();
     std::optional<GatheredAdapter> trained;
     std::optional<GatheredModel> all;
-    if (gathers) adapter ? void(trained.emplace(sharded)) : void(all.emplace(sharded));
+    if (gathers && adapter)
+      trained.emplace(sharded);
+    else if (gathers)
+      all.emplace(sharded);
     work();
   };
   files.gather = [complete, gather = files.gather](const std::function<void()>& write) { complete([&] { gather(write); }); };

@@ -50,6 +50,7 @@ class ShardedModel final : public model::WeightHooks {
   void reload_shards();  // after resident or gathered parameters were written: the optimizer continues from them
   // While held, the full model stays in every rank's memory: for generation, whose length differs between ranks.
   void keep_gathered(bool hold);
+  bool is_kept_gathered() const { return holding_; }
   void gather_trained();  // gathers all adapters at once, until release_trained: they are small
   void release_trained();
   int64_t bytes_held() const;  // by shards and resident buffers

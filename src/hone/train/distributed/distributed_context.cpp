@@ -25,7 +25,7 @@ void check_model_parallel(const ParallelConfig& config) {
   const auto& layout = config.layout;
   const auto& sharding = config.sharding;
   if (config.sequence_parallel > 1 && layout.cp > 1)
-    throw UserError(ExitCode::usage, "sequence_parallel_size and context_parallel_size are both above 1",
+    throw UserError(ExitCode::usage, "`sequence_parallel_size` and `context_parallel_size` are both above 1",
                     "leave one of them out: both split sequences");
   if (config.pipeline.is_interleaved() && layout.pp == 1)
     throw UserError(ExitCode::usage, "virtual pipeline stages without a pipeline", "set `pipeline_parallel_size`");
@@ -33,14 +33,14 @@ void check_model_parallel(const ParallelConfig& config) {
   const char* name = layout.tp > 1 ? "tensor_parallel_size" : layout.pp > 1 ? "pipeline_parallel_size" : "expert_parallel_size";
   if (sharding.stage == 3 && layout.pp > 1)
     throw UserError(ExitCode::usage,
-                    "pipeline_parallel_size is above 1 with sharded parameters (`deepspeed` zero3, `fsdp` full_shard)",
+                    "`pipeline_parallel_size` is above 1 with sharded parameters (`deepspeed` zero3, `fsdp` full_shard)",
                     "use `use_distributed_optimizer` or `deepspeed` zero2: blocks that are on other stages already stay there");
   if (sharding.stage > 0 && sharding.shard_size > 0)
     throw UserError(ExitCode::usage,
-                    fmt::format("{} is above 1 with state that is sharded over {} ranks", name, sharding.shard_size),
+                    fmt::format("`{}` is above 1 with state that is sharded over {} ranks", name, sharding.shard_size),
                     "leave out `zero_hpz_partition_size` and dp_shard_size: all data parallel ranks share the optimizer's state");
   if (config.sequence_parallel > 1 && (layout.tp > 1 || layout.pp > 1))
-    throw UserError(ExitCode::usage, fmt::format("{} and sequence_parallel_size are both above 1", name),
+    throw UserError(ExitCode::usage, fmt::format("`{}` and `sequence_parallel_size` are both above 1", name),
                     "split sequences with `context_parallel_size`");
 }
 

@@ -93,7 +93,7 @@ class PeerScheduler final : public TurnScheduler {
     } catch (const StopBetweenSteps&) {
       thrown = std::current_exception();
       told["stop"] = true;
-    } catch (const UserError& problem) {
+    } catch (const std::exception& problem) {
       thrown = std::current_exception();
       told["problem"] = problem.what();
     }
