@@ -55,16 +55,27 @@ TEST(Optimizer, ClipScalesToTheNormAndReportsTheOldOne) {
 }
 
 TEST(Optimizer, SgdClipsWhileItSteps) {
-  for (const double momentum : {0.0, 0.9}) {
+  const struct {
+    double momentum, dampening;
+    bool nesterov;
+  } cases[] = {{0, 0, false}, {0.9, 0, false}, {0.9, 0.3, false}, {0.9, 0, true}};
+  for (const auto& [momentum, dampening, nesterov] : cases) {
+    const Json arguments{{"momentum", momentum}, {"dampening", dampening}, {"nesterov", nesterov}};
     auto parameters = two_parameters();
-    auto optimizer = make_optimizer({.name = "sgd", .arguments = {{"momentum", fmt::format("{}", momentum)}}},
-                                    make_param_groups(parameters, {.weight_decay = 0.5}));
-    const auto weight = parameters[0].second, before = weight.detach().clone();
-    set_gradients(parameters, 2.0);
-    EXPECT_NEAR(optimizer->clip_grad_norm(6.0).item<float>(), 12.0, 1e-5);
-    EXPECT_EQ(weight.grad()[0][0].item<float>(), 2.0F);
-    optimizer->step(0.1);
-    EXPECT_TRUE(at::allclose(weight, before - 0.1 * (1 + 0.5 * before), 1e-5, 1e-6)) << momentum;
+    auto optimizer =
+        make_optimizer({.name = "sgd", .arguments = arguments}, make_param_groups(parameters, {.weight_decay = 0.5}));
+    const auto weight = parameters[0].second;
+    Tensor expected = weight.detach().clone(), buffer;
+    for (int step = 0; step < 2; ++step) {  // the first is not dampened
+      set_gradients(parameters, 2.0);
+      EXPECT_NEAR(optimizer->clip_grad_norm(6.0).item<float>(), 12.0, 1e-5);
+      EXPECT_EQ(weight.grad()[0][0].item<float>(), 2.0F);
+      optimizer->step(0.1);
+      const auto gradient = 1 + 0.5 * expected;
+      buffer = step == 0 ? gradient : momentum * buffer + (1 - dampening) * gradient;
+      expected = expected - 0.1 * (nesterov ? gradient + momentum * buffer : buffer);
+      EXPECT_TRUE(at::allclose(weight, expected, 1e-5, 1e-6)) << arguments.dump() << " in step " << step;
+    }
   }
 }
 

@@ -74,7 +74,8 @@ class KilledAt : public testing::TestWithParam<const char*> {};
 
 TEST_P(KilledAt, RestartFindsTheNewestWholeOne) {
   ScratchFolder scratch;
-  save(scratch.path(), 1);
+  const auto oldest = save(scratch.path(), 1), merged = merged_checkpoint(oldest);
+  fs::create_directories(merged);
   save(scratch.path(), 2);
   int status = run_worker(scratch.path(), std::string(GetParam()) + ":kill");
   ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "the fault point was not reached";
@@ -85,6 +86,8 @@ TEST_P(KilledAt, RestartFindsTheNewestWholeOne) {
                std::string(GetParam()).find("retention") != std::string::npos;
   EXPECT_EQ(io::checkpoint_step(*newest), after ? 3 : 2);
   sweep_leftovers(scratch.path());
+  EXPECT_EQ(fs::exists(merged), fs::exists(oldest));
+  fs::remove_all(merged);
   for (const auto& name : names_in(scratch.path())) EXPECT_TRUE(io::checkpoint_step(name).has_value()) << name;
   EXPECT_EQ(io::checkpoint_step(save(scratch.path(), 3)), 3);
 }

@@ -277,10 +277,10 @@ void retain_checkpoints(const fs::path& run_folder, std::string_view run_id, int
     --count;
     try {
       fs::path doomed = fmt::format("{}.deleting-{}", own.back().string(), run_id);
+      fs::remove_all(merged_checkpoint(own.back()));  // first: without its checkpoint nothing would find it again
       fs::rename(own.back(), doomed);
       fault("checkpoint.during_retention");
       fs::remove_all(doomed);
-      fs::remove_all(merged_checkpoint(own.back()));
     } catch (const std::system_error& cause) {
       log::warning("cannot remove the old {}: {}; it is tried again after the next save", own.back().string(),
                    cause.code().message());

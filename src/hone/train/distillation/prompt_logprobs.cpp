@@ -47,9 +47,9 @@ std::vector<std::vector<PromptLogprobsClient::Position>> PromptLogprobsClient::a
 }
 
 void PromptLogprobsClient::probe(const text::Tokenizer& student, int64_t topk) const {
-  constexpr auto kPatience = std::chrono::seconds(2);
+  constexpr auto kConnectTimeout = std::chrono::seconds(2);
   try {
-    hub::require_listener(address_, kPatience);
+    hub::require_listener(address_, kConnectTimeout);
   } catch (const std::runtime_error& problem) {
     log::warning("the teacher at {} cannot be reached yet, and the run waits up to {:.0f} seconds: {}", shown_, timeout_,
                  problem.what());

@@ -17,7 +17,11 @@ Tensor scattered(const Tensor& hidden_rh, const model::ForwardInput& input) {
 Tensor ForwardOutputs::last_token_states() const { return model::last_token_states(hidden_th, batch.segments); }
 
 ops::TargetLogps ForwardOutputs::target_logps(double temperature) const {
-  if (logps.logps_t.defined()) return logps;
+  if (logps.logps_t.defined()) {
+    HONE_CHECK(temperature == logps_temperature, "log-probabilities were recorded at a temperature of {} and are read at {}",
+               logps_temperature, temperature);
+    return logps;
+  }
   if (const auto* pipeline = model.decoder().pipeline; pipeline && !pipeline->is_last()) {
     const auto zeros_t = at::zeros({batch.targets_t.size(0)}, hidden_th.options().dtype(at::kFloat));
     return {zeros_t, zeros_t};
@@ -27,6 +31,11 @@ ops::TargetLogps ForwardOutputs::target_logps(double temperature) const {
   return ops::linear_logps(hidden_th, head.weight, head.bias, batch.targets_t,
                            {.target_count = batch.target_count, .adapters = head.adapters, .scale = 1 / temperature},
                            region ? region->vocabulary() : nullptr);
+}
+
+void ForwardOutputs::record_logps(double temperature) {
+  logps = target_logps(temperature);
+  logps_temperature = temperature;
 }
 
 // Values are float32 and dropout is off: a value is compared with itself a few updates earlier.

@@ -29,11 +29,12 @@ struct ForwardOutputs {
   model::CausalLM* value_model = nullptr;
   Tensor value_hidden_th = {};  // of the value model; undefined without one
   ops::TargetLogps logps = {};  // of a recorded pass that was asked for them
+  double logps_temperature = 1;
 
   Tensor last_token_states() const;  // of each sequence, [S, hidden]
   // log p(target) of every position at a temperature, zero without a target, and before the last pipeline stage.
   ops::TargetLogps target_logps(double temperature = 1) const;
-  void record_logps(double temperature) { logps = target_logps(temperature); }  // which target_logps returns from then on
+  void record_logps(double temperature);  // from then on target_logps returns them, for this temperature alone
   // float32 [N], of a value model or a value head; zero before the last pipeline stage.
   Tensor values(const Tensor& positions_n) const;
 };

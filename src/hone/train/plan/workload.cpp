@@ -96,8 +96,9 @@ std::vector<bool> trained_base(const std::vector<tuner::ParameterSize>& sizes, c
 }  // namespace
 
 void count_parameters(Workload& work, const tuner::TunerConfig& tuner) {
-  tuner::require_modules(*model::CausalLM::skeleton(work.model), tuner);
-  auto decoder = model::decoder_skeleton(work.model);
+  const auto skeleton = model::CausalLM::skeleton(work.model);
+  tuner::require_modules(*skeleton, tuner);
+  auto& decoder = skeleton->decoder();
   std::vector<tuner::ParameterSize> sizes;
   for (const auto& parameter : decoder.tree().parameters()) sizes.push_back({parameter.name, parameter.value->numel()});
   for (const auto& size : sizes) work.parameters += size.elements;
