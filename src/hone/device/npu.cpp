@@ -126,7 +126,7 @@ void finalize() {
     symbol<bool (*)(bool)>(RTLD_DEFAULT, "_ZN7c10_npu20npuSynchronizeDeviceEb")(/*check_error=*/false);
     symbol<int (*)(void*)>(RTLD_DEFAULT, "_ZN7c10_npu10NpuSysCtrl8FinalizeEv")(control);
   } catch (const std::exception& cause) {
-    log::warning("torch_npu did not give the cards back: {}", cause.what());
+    log::warning("torch_npu could not be finalized: {}", cause.what());
   }
 }
 

@@ -12,7 +12,7 @@ bool present();
 // Loads libpython, torch_npu and CANN; idempotent. Throws UserError naming what is missing and the fix.
 void load();
 bool loaded();
-// Gives the cards back before a process returns from main. torch_npu's destructors count on it; its Python package does it too.
+// Releases the devices before main returns, as torch_npu's Python package does; its destructors require it.
 void finalize();
 
 std::string soc();  // "Ascend910B3"; empty when nothing is loaded

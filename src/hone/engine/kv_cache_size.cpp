@@ -53,7 +53,7 @@ EngineConfig resolve_engine_config(EngineConfig config, model::CausalLM& model) 
   if (config.max_model_len <= 0) config.max_model_len = trained;
   if (config.max_model_len > trained)
     log::warn_once(
-        fmt::format("`vllm_max_model_len` is {}, and the model was trained on {} positions: `rope_scaling` extends them",
+        fmt::format("`vllm_max_model_len` is {}, and the model was trained on {} positions: set `rope_scaling` to extend them",
                     config.max_model_len, trained));
   if (config.max_num_batched_tokens <= 0)
     config.max_num_batched_tokens = model.device().is_cpu() ? kStepTokensCpu : kStepTokensAccelerator;

@@ -30,6 +30,7 @@ using train::MemoryPlan;
 using train::Sharding;
 
 constexpr int kCounts[] = {1, 2, 4, 8};
+constexpr std::string_view kSmaller = "shorten --max_length, lower the batch size, or use a smaller model";
 
 // The device counts to consider, in order, including the requested one.
 std::vector<int> counts_with(int devices) {
@@ -178,12 +179,10 @@ void print_fit(const Planner& planner, const Layout& asked) {
   fmt::print("  {}\n", text);
   if (asked.fits) return;
   auto least = planner.least_on(target.device, asked.devices);
-  fmt::print(
-      "  {}\n",
-      least ? fmt::format("it would on {} with {}: {} GiB a device", least->devices, train::sharding_name(least->sharding),
-                          gib(least->memory.total()))
-            : fmt::format("nor on {} of them in any layout: shorten --max_length, lower the batch size, or use a smaller model",
-                          std::max(asked.devices, std::end(kCounts)[-1])));
+  fmt::print("  {}\n", least ? fmt::format("it would on {} with {}: {} GiB a device", least->devices,
+                                           train::sharding_name(least->sharding), gib(least->memory.total()))
+                             : fmt::format("nor on {} of them in any layout: {}", std::max(asked.devices, std::end(kCounts)[-1]),
+                                           kSmaller));
 }
 
 // The largest MAX_PIXELS with which the command still fits; 0 if none does.
@@ -256,9 +255,11 @@ void print_alternatives(const Planner& planner, int devices) {
 }
 
 void print_devices(const Planner& planner) {
+  bool fits_all = true;
   TextTable table({"device", "fits on"});
   for (const auto& device : train::planned_devices()) {
     auto least = planner.least_on(device);
+    fits_all &= least.has_value();
     table.add({std::string(device.name),
                least ? fmt::format("{}{}: {} of {:.0f} GiB", least->devices == 1 ? "one" : std::to_string(least->devices),
                                    least->sharding == train::Sharding::none
@@ -268,6 +269,7 @@ void print_devices(const Planner& planner) {
                      : "not on 8 of them"});
   }
   fmt::print("\n{}", table.str(100, 2));
+  if (!fits_all) fmt::print("  {}\n", styled(fmt::format("where it does not fit, {}", kSmaller), Style::dim));
 }
 
 int plan_inference_command(const Options& command, const Options& options) {

@@ -63,7 +63,7 @@ Json swift_changes(const ModelArguments& args, const Json& config) {
     if (!before.contains("factor")) {
       const auto trained = config.value("max_position_embeddings", Json());
       if (trained.is_number_integer() && *args.max_model_len > trained.get<int64_t>())
-        log::warn_once(fmt::format("{} is {}, and the model was trained on {} positions: {} yarn extends them",
+        log::warn_once(fmt::format("{} is {}, and the model was trained on {} positions: set {} yarn to extend them",
                                    args.max_model_len.flag(), *args.max_model_len, trained.dump(), args.rope_scaling.flag()));
       return {{"max_position_embeddings", *args.max_model_len}};
     }

@@ -1,5 +1,4 @@
 // Options in a file: the first word of a command, or --config. Files for Ray give each role (train, rollout, teacher) a section.
-#include <algorithm>
 #include <set>
 
 #include "hone/base/error.h"
@@ -33,8 +32,7 @@ class MegatronFile {
   MegatronFile(std::string path, std::vector<std::string> words, const SystemAccess& world)
       : path_(std::move(path)), world_(world), result_{std::move(words), {}} {
     for (const auto& option : read_given(result_.words)) given_.insert(option.name);
-    for (auto& entry : read_entries(path_, world_.read_file(path_)))
-      values_[underscored_name(entry.key)] = std::move(entry.value);
+    for (auto& entry : read_entries(path_, world_.read_file(path_))) values_[underscored(entry.key)] = std::move(entry.value);
   }
 
   MegatronWords words() {
@@ -50,10 +48,6 @@ class MegatronFile {
   }
 
  private:
-  static std::string underscored_name(std::string name) {
-    std::ranges::replace(name, '-', '_');
-    return name;
-  }
   static bool is_role(std::string_view name, const Json& value) {
     return value.is_object() && (name == "train" || name == "rollout" || name == "teacher");
   }
@@ -84,7 +78,7 @@ class MegatronFile {
                                           "into the run with teacher_model");
     }
     for (const auto& [name, value] : settings.items())
-      if (name != "gpus") add(role == "teacher" && name == "model" ? "teacher_model" : underscored_name(name), value);
+      if (name != "gpus") add(role == "teacher" && name == "model" ? "teacher_model" : underscored(name), value);
   }
 
   bool shares_training_devices(const std::string& role) const {

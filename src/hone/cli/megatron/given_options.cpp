@@ -6,6 +6,7 @@
 
 #include "hone/base/error.h"
 #include "hone/base/log.h"
+#include "hone/cli/parsing/parse.h"
 #include "hone/parallel/launch/supervisor.h"
 
 namespace hone::cli {
@@ -46,9 +47,8 @@ std::vector<GivenOption> read_given(const std::vector<std::string>& words) {
     }
     auto name = words[i].substr(2);
     const auto equals = name.find('=');
-    GivenOption option{name.substr(0, equals), {}};
+    GivenOption option{underscored(name.substr(0, equals)), {}};
     if (equals != std::string::npos) option.values.push_back(name.substr(equals + 1));
-    std::ranges::replace(option.name, '-', '_');
     list.push_back(std::move(option));
   }
   return list;

@@ -114,9 +114,18 @@ class MegatronLine {
     for (const auto& [name, key] : kWords)
       if (handled_.contains(name)) settings[key] = handled_[name].value();
     if (settings.contains("warmup_steps") && settings["warmup_steps"] == 0) settings.erase("warmup_steps");
-    if (has("lr_scheduler_type")) return;
+    if (has("lr_scheduler_type")) {
+      for (const auto& [name, key] : kNumbers) warn_of_other_schedule(name);
+      for (const auto& [name, key] : kWords) warn_of_other_schedule(name);
+      return;
+    }
     add("lr_scheduler_type", "megatron");
     if (!settings.empty()) add("lr_scheduler_kwargs", settings.dump());
+  }
+
+  void warn_of_other_schedule(const char* name) const {
+    if (handled_.contains(name))
+      warn_once(fmt::format("--{} has no effect with --lr_scheduler_type, whose settings are --lr_scheduler_kwargs", name));
   }
 
   void set_optimizer() {

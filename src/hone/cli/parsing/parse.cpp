@@ -37,12 +37,6 @@ bool is_config_path(std::string_view word) {
   return word.ends_with(".yaml") || word.ends_with(".yml") || word.ends_with(".json");
 }
 
-std::string underscored(std::string_view name) {
-  std::string out(name);
-  std::replace(out.begin(), out.end(), '-', '_');
-  return out;
-}
-
 // Translates a value given under another name: "all" → "all-linear", 5 → "5GB".
 Json translate_word(const Alias& alias, const Json& word) {
   if (!alias.unit.empty() && word.is_number()) return Json(word.dump() + std::string(alias.unit));
@@ -392,6 +386,12 @@ class Parser {
 };
 
 }  // namespace
+
+std::string underscored(std::string_view name) {
+  std::string out(name);
+  std::replace(out.begin(), out.end(), '-', '_');
+  return out;
+}
 
 std::string read_utf8_file(const std::string& path) {
   auto content = read_file(path);

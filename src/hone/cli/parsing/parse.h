@@ -19,6 +19,8 @@ SystemAccess system_access();
 // A file written by a user: a configuration, a system prompt. Throws UserError(usage) for another encoding.
 std::string read_utf8_file(const std::string& path);
 
+std::string underscored(std::string_view name);  // options may be typed with hyphens
+
 using Assignments = std::vector<std::pair<std::string, std::string>>;  // variables and their values
 
 struct Parsed {
