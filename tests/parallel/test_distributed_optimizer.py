@@ -1,10 +1,11 @@
 """Ranks that hold the same parts of a model share its optimizer state: losses, every gradient, norms and files are those of one process, and any layout goes on with any other's."""
 import pytest
-from layouts_testing import ON_EXPERTS, assert_same, experts, four_tied_blocks, in_parts, one_key_head_and_biases, settings, worst_gradient
+from layouts_testing import ADAPTED, ON_EXPERTS, assert_same, experts, four_tied_blocks, in_parts, one_key_head_and_biases, settings, worst_gradient
 from parallel_testing import GLOBAL_BATCH
 
 SHARED = dict(use_distributed_optimizer="true")
 FULL = dict(tuner_type="full")
+OF_LAYERS = {**ADAPTED, "target_parameters": ON_EXPERTS["target_parameters"]}
 CLIPPED = dict(**FULL, max_grad_norm=0.5)
 TENSOR = dict(tensor_parallel_size=2, sequence_parallel="true")
 EXPERTS = dict(tensor_parallel_size=2, expert_parallel_size=2, expert_tensor_parallel_size=1)
@@ -16,7 +17,7 @@ CASES = {  # model, what is trained, layout of four processes
     "pp 2, tied": (four_tied_blocks, CLIPPED, dict(deepspeed="zero2", **STAGES, **in_parts(2, 2))),
     "pp 2, tp 2, tied, no copies": (four_tied_blocks, CLIPPED, dict(**SHARED, **STAGES, **TENSOR, **in_parts(4, 2))),
     "zero3, tp 2, tied": (four_tied_blocks, CLIPPED, dict(deepspeed="zero3", **TENSOR, **in_parts(4, 1))),
-    "zero3, tp 2, ep 2, lora on experts": (experts, ON_EXPERTS, dict(deepspeed="zero3", **EXPERTS, **in_parts(2, 2))),
+    "zero3, tp 2, ep 2, lora on experts": (experts, OF_LAYERS, dict(deepspeed="zero3", **EXPERTS, **in_parts(2, 2))),
     "cp 2, tp 2": (four_tied_blocks, FULL, dict(**SHARED, context_parallel_size=2, tensor_parallel_size=2, **in_parts(8, 1))),
 }
 
@@ -60,7 +61,7 @@ RESUMED = {  # from which case, with how many processes, how they are laid out
     "as zero3": ("tp 2, ep 2, experts in two copies", 2, dict(deepspeed="zero3", **in_parts(4, 1))),
     "as expert tensor parallel": ("tp 2, ep 2, experts in two copies", 4, dict(deepspeed="zero2", expert_tensor_parallel_size=2, **in_parts(2, 1))),
     "parameters too, in the same layout": ("zero3, tp 2, tied", 4, CASES["zero3, tp 2, tied"][2]),
-    "parameters too, from an adapter of another layout": ("etp 2, lora on experts", 4, CASES["zero3, tp 2, ep 2, lora on experts"][2]),
+    "parameters of an adapted model, as expert tensor parallel": ("zero3, tp 2, ep 2, lora on experts", 4, dict(deepspeed="zero1", expert_tensor_parallel_size=2, **in_parts(2, 1))),
     "as stages": ("cp 2, tp 2", 4, CASES["pp 2, tied"][2]),
 }
 
