@@ -6,6 +6,8 @@
 #include <thread>
 
 #include "hone/base/error.h"
+#include "hone/base/file.h"
+#include "hone/tinker/state/round_journal.h"
 #include "train/scratch_folder.h"
 
 namespace hone::tinker {
@@ -119,6 +121,16 @@ TEST(Store, UnnamedWeightsExpire) {
   EXPECT_EQ(store.drop_samplers_older_than(-60).size(), 2u);
   EXPECT_TRUE(store.sampler("s:sample:2", "alice"));
   EXPECT_FALSE(store.sampler("s:sample:0", "alice"));
+}
+
+TEST(RoundJournal, EntriesOfOtherTypesAreSkipped) {
+  const train::ScratchFolder folder;
+  const auto file = folder.path() / "round.json";
+  append_line(file, R"([1, {}, {"run": 1, "seq": 2, "crashes": 0}, {"run": "s", "seq": "2", "crashes": 0},
+                        {"run": "s", "seq": 2, "crashes": null}, {"run": "s", "seq": 3, "crashes": 1}])");
+  const RoundJournal journal(file);
+  EXPECT_EQ(journal.crashes({"s", 2}), 0);
+  EXPECT_EQ(journal.crashes({"s", 3}), 2);
 }
 
 }  // namespace

@@ -82,11 +82,6 @@ class GroupedMatmul : public torch::autograd::Function<GroupedMatmul> {
   }
 };
 
-Tensor tokens_per_expert(const Tensor& experts_tk, int64_t num_experts) {
-  auto chosen = experts_tk.reshape({-1});
-  return at::zeros({num_experts}, chosen.options()).scatter_add_(0, chosen, at::ones_like(chosen));
-}
-
 // Each token's row at all of its places, and the sum of the rows there.
 Tensor rows_at_places(const Tensor& tokens_th, const Tensor& places_r, int64_t choices) {
   if (cuda::supports_combine(tokens_th, choices)) return cuda::copy_rows(tokens_th, places_r, choices);
@@ -165,6 +160,11 @@ class MoeUnpermute : public torch::autograd::Function<MoeUnpermute> {
 };
 
 }  // namespace
+
+Tensor tokens_per_expert(const Tensor& experts_tk, int64_t num_experts) {
+  auto chosen = experts_tk.reshape({-1});
+  return at::zeros({num_experts}, chosen.options()).scatter_add_(0, chosen, at::ones_like(chosen));
+}
 
 PermutedTokens to_experts_plain(const Tensor& tokens_th, const Tensor& experts_tk, int64_t num_experts) {
   auto order = std::get<1>(experts_tk.reshape({-1}).sort(/*stable=*/true, /*dim=*/0, /*descending=*/false));

@@ -11,6 +11,9 @@ struct PermutedTokens {
   Tensor counts_e = {};       // int64 [E] on the tokens' device: rows of each expert
 };
 
+// How often each expert was chosen: experts int64 [T, k] → int64 [num_experts] on the same device.
+Tensor tokens_per_expert(const Tensor& experts_tk, int64_t num_experts);
+
 // tokens [T, h], experts int64 [T, k]: the experts of each token. Rows of one expert keep the tokens' order. The
 // host does not wait for the counts.
 PermutedTokens to_experts_plain(const Tensor& tokens_th, const Tensor& experts_tk, int64_t num_experts);

@@ -9,7 +9,7 @@
 namespace hone::tinker {
 namespace {
 
-constexpr double kUnnamedSeconds = 7 * 86400;  // unnamed weights of clients that left without ending their session
+constexpr double kUnnamedSeconds = 7 * 86400;  // that unnamed weights are kept at most, also those of a session that goes on
 
 std::string iso_time(double seconds) {
   const auto whole = static_cast<std::time_t>(seconds);

@@ -1,5 +1,7 @@
 #include "hone/tinker/model/expert_balance.h"
 
+#include "hone/ops/moe/moe_permute.h"
+
 namespace hone::tinker {
 
 void ExpertBalance::add(const TensorList& router_logits, int64_t per_token, int64_t begin, int64_t count) {
@@ -8,7 +10,7 @@ void ExpertBalance::add(const TensorList& router_logits, int64_t per_token, int6
   TensorList layers;
   for (const auto& logits_te : router_logits) {
     const auto choices = std::get<1>(logits_te.narrow(0, begin, count).topk(per_token, -1));
-    layers.push_back(at::bincount(choices.reshape({-1}).to(at::kCPU), /*weights=*/{}, logits_te.size(1)));
+    layers.push_back(ops::tokens_per_expert(choices, logits_te.size(1)));
   }
   const auto counts_le = at::stack(layers);
   counts_le_ = counts_le_.defined() ? counts_le_ + counts_le : counts_le;
@@ -17,7 +19,7 @@ void ExpertBalance::add(const TensorList& router_logits, int64_t per_token, int6
 // Relative to an even distribution; a mean or a maximum over the layers.
 std::map<std::string, double> ExpertBalance::metrics() const {
   if (!counts_le_.defined()) return {};
-  const auto counts_le = counts_le_.to(at::kDouble);
+  const auto counts_le = counts_le_.to(at::kCPU, at::kDouble);
   const auto even_l1 = counts_le.mean(1, /*keepdim=*/true);
   const auto violation_le = (counts_le - even_l1) / even_l1;
   const auto mean_of = [](const Tensor& values) { return values.to(at::kDouble).mean().item<double>(); };

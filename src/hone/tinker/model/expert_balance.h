@@ -15,7 +15,7 @@ class ExpertBalance {
   std::map<std::string, double> metrics() const;
 
  private:
-  Tensor counts_le_;  // int64 on the CPU: choices of each layer's experts
+  Tensor counts_le_;  // int64 on the model's device: choices of each layer's experts
 };
 
 }  // namespace hone::tinker

@@ -126,14 +126,14 @@ ModelLoop::Turn ModelLoop::taken(const std::string& run) {
   return turn;
 }
 
-// Selects one request of each run that has one. One during which the server died comes first, alone. If there are more runs than
+// Selects one request of each run that has one. One during which the server ended comes first, alone. If there are more runs than
 // slots, those that waited longest go first, and a tenant's second run comes after every tenant's first. Among the selected ones,
 // priority decides the order.
 std::vector<ModelLoop::Turn> ModelLoop::next_turns() {
   std::vector<std::pair<uint64_t, const std::string*>> ready;
   for (const auto& [run, line] : lines_) {
     if (!line.has_turn()) continue;
-    if (journal_.deaths({run, *line.waiting.begin()}) > 0) return {taken(run)};
+    if (journal_.crashes({run, *line.waiting.begin()}) > 0) return {taken(run)};
     ready.emplace_back(line.last_turn, &run);
   }
   std::ranges::stable_sort(ready, {}, &std::pair<uint64_t, const std::string*>::first);

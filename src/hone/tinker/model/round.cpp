@@ -34,6 +34,7 @@ struct ModelLoop::Forward {
   Turn turn;
   StoredRequest request;
   ForwardTask task;
+  int64_t kept_bytes;  // of its data, if restoring the run will need them
 };
 
 // Requests that are done together are written down in one commit.
@@ -65,9 +66,9 @@ void ModelLoop::execute(const std::vector<Turn>& turns) {
 void ModelLoop::start(const Turn& turn, std::list<Forward>& forwards, std::vector<Computed>& computed) {
   auto request = store_.request(turn.run, turn.seq);
   if (!request || request->done) return;
-  if (journal_.deaths(name_of(turn)) >= RoundJournal::kMostDeaths) {
+  if (journal_.crashes(name_of(turn)) >= RoundJournal::kMaxCrashes) {
     auto outcome = failure(fmt::format("the server ended {} times while it computed this request, which is not tried again",
-                                       RoundJournal::kMostDeaths),
+                                       RoundJournal::kMaxCrashes),
                            false);
     computed.push_back(computed_request(turn, *request, std::move(outcome), 0));
     return;
@@ -80,11 +81,14 @@ void ModelLoop::start(const Turn& turn, std::list<Forward>& forwards, std::vecto
     auto& resident = this->resident(turn.run);
     began = Steady::now();  // restoring a run is not part of its request
     if (!is_forward(request->kind)) return perform(resident, *request);
-    if (request->kind == "forward_backward") resident.bytes += static_cast<int64_t>(request->body.size());
-    if (resident.bytes > kMostReplayed)
-      throw RequestError("the data since the last optim_step take 1 GB, as much as is kept; call optim_step more often");
+    const auto kept_bytes = request->kind == "forward_backward" ? static_cast<int64_t>(request->body.size()) : 0;
+    if (kept_bytes > 0 && resident.bytes + kept_bytes > kMostReplayed)
+      throw RequestError(
+          fmt::format("{} bytes of data since the last snapshot, and {} of this request; at most {} are kept; call optim_step more "
+                      "often, or send less data at once",
+                      resident.bytes, kept_bytes, kMostReplayed));
     ForwardTask task(model_, *resident.run, read_forward_backward(std::exchange(request->body, {})), config_.max_length);
-    forwards.push_back({turn, *request, std::move(task)});
+    forwards.push_back({turn, *request, std::move(task), kept_bytes});
     joins = true;
     return {};
   });
@@ -108,10 +112,13 @@ void ModelLoop::compute(std::list<Forward>& forwards) {
       for (auto* task : batch.in_pass()) task->fail(kServersFault, false);
     }
     std::vector<Computed> computed;
-    for (auto& [turn, request, task] : forwards) {
+    for (auto& [turn, request, task, kept_bytes] : forwards) {
       if (request.done || !task.done()) continue;
       request.done = true;
-      if (task.failed()) after_failure(turn.run, request.kind);
+      if (task.failed())
+        after_failure(turn.run, request.kind);
+      else if (auto found = residents_.find(turn.run); found != residents_.end())
+        found->second.bytes += kept_bytes;
       computed.push_back(computed_request(turn, request, forward_outcome(task), task.seconds()));
     }
     finish(std::move(computed));

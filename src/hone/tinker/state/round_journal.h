@@ -1,4 +1,4 @@
-// Which requests were being computed when the process died: after a few times the request is taken for the cause and fails, so
+// Which requests were being computed when the process ended: after a few times the request is taken for the cause and fails, so
 // that it does not end the server again and again. Not synced to the disk: a machine that loses power is no request's fault.
 #pragma once
 #include <filesystem>
@@ -13,20 +13,20 @@ using RequestName = std::pair<std::string, int64_t>;  // of a run, its sequence 
 
 class RoundJournal {
  public:
-  static constexpr int kMostDeaths = 3;
+  static constexpr int kMaxCrashes = 3;
 
   explicit RoundJournal(std::filesystem::path file);  // with what an earlier process left
   // Around the computation of a round.
   void begin(const std::vector<RequestName>& requests);
   void end();
 
-  // How often the process died while it computed this request.
-  int deaths(const RequestName& request) const;
-  void forget(const RequestName& request) { deaths_.erase(request); }
+  // How often the process ended while it computed this request.
+  int crashes(const RequestName& request) const;
+  void forget(const RequestName& request) { crashes_.erase(request); }
 
  private:
   std::filesystem::path file_;
-  std::map<RequestName, int> deaths_;
+  std::map<RequestName, int> crashes_;
 };
 
 }  // namespace hone::tinker

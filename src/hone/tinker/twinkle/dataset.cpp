@@ -35,7 +35,9 @@ class CountedRows {
   void count(const Json& row) {
     bytes_ += bytes_in_memory(row);
     if (bytes_ > kMostBytesOfRows)
-      throw RequestError("the dataset's rows take more than 1 GB of memory, which this server does not hold");
+      throw RequestError(
+          "the dataset's rows take more than the 1 GB of memory that this server holds for one; send fewer rows, or split the "
+          "dataset");
   }
   void push_back(Json row) {
     count(row);

@@ -11,12 +11,14 @@
 
 namespace hone::tinker {
 
+class TwinkleDataset;
+
 // Methods that a client calls by name. All throw RequestError.
 class TwinkleProcessor {
  public:
   virtual ~TwinkleProcessor() = default;
   virtual Json call(const std::string& function, const Json& arguments) = 0;
-  virtual size_t bytes() const = 0;  // of its rows, about
+  virtual const TwinkleDataset& dataset() const = 0;  // itself, or the one whose rows it returns
 };
 
 class TwinkleDataset : public TwinkleProcessor {
@@ -24,7 +26,8 @@ class TwinkleDataset : public TwinkleProcessor {
   // Files named by clients are below `root`; "" allows none.
   TwinkleDataset(const serve::ServedModel& served, std::filesystem::path root, const Json& arguments);
   Json call(const std::string& function, const Json& arguments) override;
-  size_t bytes() const override { return bytes_; }
+  const TwinkleDataset& dataset() const override { return *this; }
+  size_t bytes() const { return bytes_; }  // of its rows in memory, about
   const std::vector<Json>& rows() const;
 
  private:
@@ -57,7 +60,7 @@ class TwinkleDataLoader : public TwinkleProcessor {
   TwinkleDataLoader(std::shared_ptr<TwinkleDataset> dataset, const Json& arguments);
   // __next__ after the last batch throws ApiError(410).
   Json call(const std::string& function, const Json& arguments) override;
-  size_t bytes() const override { return dataset_->bytes(); }
+  const TwinkleDataset& dataset() const override { return *dataset_; }
 
  private:
   size_t batches() const;

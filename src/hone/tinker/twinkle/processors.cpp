@@ -1,6 +1,7 @@
 #include "hone/tinker/twinkle/processors.h"
 
 #include <algorithm>
+#include <set>
 
 #include "hone/serve/http/api_error.h"
 #include "hone/serve/http/head.h"
@@ -55,9 +56,11 @@ Json TwinkleProcessors::create(const std::string& tenant, Json body) {
 void TwinkleProcessors::remove_beyond_limits(const std::string& tenant) {
   int64_t count = 0;
   size_t bytes = 0;
+  std::set<const TwinkleDataset*> counted;  // a dataset and its loaders share their rows
   std::erase_if(entries_, [&](const Entry& each) {
     if (each.tenant != tenant) return false;
-    bytes += each.processor->bytes();
+    const auto& dataset = each.processor->dataset();
+    if (counted.insert(&dataset).second) bytes += dataset.bytes();
     return ++count > 1 && (count > kMostOfATenant || bytes > kMostBytes);
   });
 }
