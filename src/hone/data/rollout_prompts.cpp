@@ -38,10 +38,11 @@ Result<RolloutPrompt> encode_rollout_prompt(const Encoder& encoder, Conversation
 Result<std::vector<text::TokenId>> encode_replies(const Encoder& encoder, const Conversation& question,
                                                   const std::vector<Message>& replies) {
   Conversation dialog = question;
+  dialog.origin = {};  // the text of a reply must not name files that are read: <img>path</img>
   dialog.messages.push_back({.role = "assistant", .content = kStandIn});
   dialog.messages.insert(dialog.messages.end(), replies.begin(), replies.end());
   auto ids = encoder.encode_prompt(dialog);
-  if (!ids) return ids;
+  if (!ids) return Error{fmt::format("{}: {}", question.origin.str(), ids.error())};
   auto stand_in = encoder.tokenizer().encode(kStandIn);
   stand_in.erase(stand_in.begin());
   const auto found = std::find_end(ids->begin(), ids->end(), stand_in.begin(), stand_in.end());

@@ -4,6 +4,7 @@
 
 #include "byte_tokenizer.h"
 #include "hone/data/encode/encoder.h"
+#include "hone/data/rollout_prompts.h"
 
 namespace hone::data {
 namespace {
@@ -139,6 +140,21 @@ TEST(SwiftEncode, UnknownNamesAreUsageErrors) {
   EXPECT_THROW(encoder({.template_name = "qwen2_55"}), UserError);
   EXPECT_THROW(encoder({.template_name = "qwen", .loss_scale = "defualt"}), UserError);
   EXPECT_THROW(encoder({.template_name = "qwen", .tool_format = "none_such"}), UserError);
+}
+
+TEST(SwiftEncode, RepliesOfToolsNameNoImages) {
+  const auto tokenizer = std::make_shared<ByteTokenizer>(
+      std::vector<std::string>{"<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|image_pad|>", "<|vision_end|>"}, "<|im_end|>");
+  const auto sees =
+      Encoder::make({.template_name = "qwen2_vl"}, tokenizer, {.model_type = "qwen2_vl", .vision = Json::object()});
+  const std::string name = "<img>none.png</img>";
+  const auto question = talk({{.role = "user", .content = "a"}});
+  const auto replies = encode_replies(*sees, question, {{.role = "user", .content = name}});
+  ASSERT_TRUE(replies) << replies.error();
+  EXPECT_NE(tokenizer->decode(*replies, false).find(name), std::string::npos);
+  const auto row = sees->encode_prompt(talk({{.role = "user", .content = name}}));
+  ASSERT_FALSE(row);
+  EXPECT_NE(row.error().find("none.png"), std::string::npos) << "a row of a file may name them";
 }
 
 }  // namespace

@@ -242,18 +242,19 @@ Result<PlannedMedia> Encoder::plan_seen(const Conversation& conversation) const 
   auto failed = [&](const std::string& what) { return row_error(RowProblem::media, conversation.origin.str(), what); };
   PlannedMedia media;
   const bool reads_names = pictures_ && config_.dialect != Dialect::factory;
-  const auto sources = reads_names ? image_sources(conversation) : conversation.images;
-  if (!sources) return failed(sources.error());
-  if (sources->empty() && conversation.videos.empty()) return media;
-  const char* kind = sources->empty() ? "videos" : "images";
+  const auto named = reads_names ? named_images(conversation) : std::vector<std::string>();
+  if (!named) return failed(named.error());
+  const auto& sources = conversation.images.empty() ? *named : conversation.images;
+  if (sources.empty() && conversation.videos.empty()) return media;
+  const char* kind = sources.empty() ? "videos" : "images";
   if (!pictures_) return failed(fmt::format("{0} for a text-only model; train one with a vision tower, or drop the {0}", kind));
   if (!conversation.videos.empty() && pictures_->video_pad < 0)
     return failed("videos for a model without video input; expected images");
   const bool one_video = pictures_->video.frame_kind == FrameKind::stacked;
-  if (one_video && !conversation.videos.empty() && conversation.videos.size() + sources->size() > 1)
+  if (one_video && !conversation.videos.empty() && conversation.videos.size() + sources.size() > 1)
     return failed(fmt::format("{} videos and {} images; this model takes one video in a row, and no image beside it",
-                              conversation.videos.size(), sources->size()));
-  auto images = plan_pictures(*sources, conversation.videos.empty() ? pictures_ : beside_videos(pictures_));
+                              conversation.videos.size(), sources.size()));
+  auto images = plan_pictures(sources, conversation.videos.empty() ? pictures_ : beside_videos(pictures_));
   if (!images) return failed(images.error());
   media.images = std::move(*images);
   for (const auto& source : conversation.videos) {

@@ -20,14 +20,16 @@ constexpr std::string_view kBefore = "<img>", kBehind = "</img>";
 // Calls found(begin, end) for the text of each <img>…</img>, which is at least one character of one line.
 template <class Found>
 void for_named_images(std::string_view text, Found found) {
-  for (size_t at = 0; (at = text.find(kBefore, at)) != std::string_view::npos;) {
-    const size_t begin = at + kBefore.size(), end = text.find(kBehind, begin + 1), line = text.find('\n', begin);
-    if (end == std::string_view::npos || line < end) {
-      at = begin;
-      continue;
+  for (size_t line_begin = 0; line_begin < text.size();) {
+    const size_t line_end = std::min(text.find('\n', line_begin), text.size());
+    const auto before_end = text.substr(0, line_end);
+    for (size_t at = line_begin; (at = before_end.find(kBefore, at)) != std::string_view::npos;) {
+      const size_t begin = at + kBefore.size(), end = before_end.find(kBehind, begin + 1);
+      if (end == std::string_view::npos) break;
+      found(begin, end);
+      at = end + kBehind.size();
     }
-    found(begin, end);
-    at = end + kBehind.size();
+    line_begin = line_end + 1;
   }
 }
 
@@ -53,8 +55,8 @@ void put_tags(std::vector<Message>& messages, const std::string& tag) {
 
 }  // namespace
 
-Result<std::vector<std::string>> image_sources(const Conversation& conversation) {
-  if (!conversation.images.empty() || conversation.origin.file.empty()) return conversation.images;
+Result<std::vector<std::string>> named_images(const Conversation& conversation) {
+  if (!conversation.images.empty() || conversation.origin.file.empty()) return std::vector<std::string>();
   auto names = named_in(conversation.messages);
   if (!conversation.rejected.empty() && named_in(conversation.rejected) != names)
     return error("<img>…</img> names other images in the rejected answer; give them in the column \"images\"");

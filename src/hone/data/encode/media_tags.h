@@ -4,9 +4,9 @@
 
 namespace hone::data {
 
-// The images of a row. As in ms-swift, a row without images may name them in its text, <img>path</img>. Only rows of files: a
-// request must not read local files.
-Result<std::vector<std::string>> image_sources(const Conversation& conversation);
+// As in ms-swift, a row without images may name them in its text, <img>path</img>. Only rows of files: a request must not read
+// local files.
+Result<std::vector<std::string>> named_images(const Conversation& conversation);
 // Tags in place of images that are named in the text.
 void put_image_tags(Conversation& conversation);
 

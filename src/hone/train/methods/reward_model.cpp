@@ -1,5 +1,7 @@
 #include "hone/train/methods/reward_model.h"
 
+#include <utility>
+
 #include "hone/data/encode/pooling_rows.h"
 #include "hone/io/peft.h"
 #include "hone/io/value_head.h"
@@ -74,10 +76,14 @@ std::vector<double> RewardModel::score(const std::vector<std::vector<text::Token
   return scores;
 }
 
-std::vector<double> RewardModel::score(const std::vector<data::Conversation>& conversations) const {
+std::vector<double> RewardModel::score(std::vector<data::Conversation> conversations) const {
   std::vector<std::vector<text::TokenId>> texts;
-  for (const auto& conversation : conversations)
-    texts.push_back(data::encode_pooling_text(*encoder_, conversation).or_throw(ExitCode::bad_data, "text").ids);
+  for (auto& conversation : conversations) {
+    const auto file = std::exchange(conversation.origin.file, {});  // a completion must not name files that are read
+    auto text = data::encode_pooling_text(*encoder_, conversation);
+    if (!text) throw UserError(ExitCode::bad_data, file + text.error());  // the error begins with ":line"
+    texts.push_back(std::move(text->ids));
+  }
   return score(texts);
 }
 

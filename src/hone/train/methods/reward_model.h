@@ -25,7 +25,7 @@ class RewardModel {
 
   // Scores in order, without gradients: of token ids with the template's additions, or of full conversations.
   std::vector<double> score(const std::vector<std::vector<text::TokenId>>& texts) const;
-  std::vector<double> score(const std::vector<data::Conversation>& conversations) const;
+  std::vector<double> score(std::vector<data::Conversation> conversations) const;
 
   const data::Encoder& encoder() const { return *encoder_; }
   model::CausalLM& model() const { return *model_; }

@@ -18,7 +18,7 @@ class ModelReward final : public Reward {
       conversations.back().messages.push_back(
           {.role = "assistant", .content = answer.text, .loss = {}, .loss_scale = {}, .extra = {}});
     }
-    auto scores = model_.score(conversations);
+    auto scores = model_.score(std::move(conversations));
     for (size_t i = 0; i < scores.size(); ++i) require_number(scores[i], *answers[i].question);
     return scores;
   }

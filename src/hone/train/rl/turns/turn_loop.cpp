@@ -1,5 +1,7 @@
 #include "hone/train/rl/turns/turn_loop.h"
 
+#include <utility>
+
 #include "hone/base/error.h"
 #include "hone/base/log.h"
 #include "hone/base/rng.h"
@@ -51,14 +53,15 @@ void TurnLoop::start(std::vector<RolloutSample>& samples, const std::vector<uint
   for (const auto& sample : samples) questions.push_back(sample.prompt->question);
   scheduler_->start(seeds, questions);
   for (size_t i = 0; i < samples.size(); ++i) {
-    auto ids = deps_.encoder->encode_prompt(questions[i]);
-    if (!ids) throw UserError(ExitCode::bad_data, ids.error());
-    if (static_cast<int64_t>(ids->size()) >= deps_.max_model_len)
+    const auto origin = std::exchange(questions[i].origin, {});  // an environment's text must not name files that are read
+    auto ids = deps_.encoder->encode_prompt(questions[i]).or_throw(ExitCode::bad_data, origin.str());
+    questions[i].origin = origin;
+    if (static_cast<int64_t>(ids.size()) >= deps_.max_model_len)
       throw UserError(ExitCode::bad_data,
                       fmt::format("{}: the environment begins with {} tokens; the engine holds {}", questions[i].origin.str(),
-                                  ids->size(), deps_.max_model_len),
+                                  ids.size(), deps_.max_model_len),
                       "raise `vllm_max_model_len`");
-    samples[i].prompt = std::make_shared<const Prompt>(Prompt{samples[i].prompt->row, std::move(questions[i]), std::move(*ids)});
+    samples[i].prompt = std::make_shared<const Prompt>(Prompt{samples[i].prompt->row, std::move(questions[i]), std::move(ids)});
     samples[i].turns.own_prompt = true;
   }
 }
