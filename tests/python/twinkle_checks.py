@@ -78,6 +78,9 @@ def check_olympiad_bench_is_read_and_scored_as_twinkle_does(folder):
     for name in ("OlympiadBenchAccuracyReward", "OlympiadBenchFormatReward", "OlympiadBenchQualityReward"):
         own, other = getattr(rewards, name)()(rows), getattr(their_rewards, name)()(rows)
         assert np.allclose(own, other, atol=1e-9) and len(set(own)) > 3, name
+    for answer, truth, score in (("nan", "2", 0.0), ("2", "nan", 0.0), ("inf", "1e999", 0.0), ("-inf", "2", 0.0), ("nan", "nan", 1.0)):
+        row = {"messages": [{"role": "assistant", "content": f"\\boxed{{{answer}}}"}], "user_data": [("ground_truth", truth)]}
+        assert rewards.OlympiadBenchAccuracyReward()([row]) == [score], (answer, truth)
 
 
 def check_calls_are_shared_out_and_collected_as_twinkle_does(folder):

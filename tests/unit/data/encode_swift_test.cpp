@@ -144,9 +144,9 @@ TEST(SwiftEncode, UnknownNamesAreUsageErrors) {
 
 TEST(SwiftEncode, RepliesOfToolsNameNoImages) {
   const auto tokenizer = std::make_shared<ByteTokenizer>(
-      std::vector<std::string>{"<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|image_pad|>", "<|vision_end|>"}, "<|im_end|>");
-  const auto sees =
-      Encoder::make({.template_name = "qwen2_vl"}, tokenizer, {.model_type = "qwen2_vl", .vision = Json::object()});
+      std::vector<std::string>{"<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|image_pad|>", "<|vision_end|>"},
+      "<|im_end|>");
+  const auto sees = Encoder::make({.template_name = "qwen2_vl"}, tokenizer, {.model_type = "qwen2_vl", .vision = Json::object()});
   const std::string name = "<img>none.png</img>";
   const auto question = talk({{.role = "user", .content = "a"}});
   const auto replies = encode_replies(*sees, question, {{.role = "user", .content = name}});

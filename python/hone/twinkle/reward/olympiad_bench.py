@@ -70,6 +70,8 @@ def _likeness(answer: str, truth: str) -> float | None:
         own, other = float(answer), float(truth)
     except ValueError:
         return None
+    if not (math.isfinite(own) and math.isfinite(other)):
+        return None
     if abs(own - other) < 1e-4:
         return 1.0
     if other == 0:

@@ -98,11 +98,10 @@ LearnedPositions learned_positions(const std::vector<PatchGrid>& grids, const Vi
   return {as_tensor(rows).view({-1, 4}), at::tensor(weights, at::kFloat).view({-1, 4})};
 }
 
-Tensor repeat_frames(const Tensor& rows_pr, int64_t row_size) {
+Tensor repeat_frames(const Tensor& rows_pr, int64_t row_size, int64_t channels) {
   const int64_t patches = rows_pr.size(0), repeats = row_size / rows_pr.size(1);
   if (repeats == 1) return rows_pr;
-  constexpr int64_t kChannels = 3;
-  return rows_pr.view({patches, kChannels, 1, -1}).expand({patches, kChannels, repeats, -1}).reshape({patches, row_size});
+  return rows_pr.view({patches, channels, 1, -1}).expand({patches, channels, repeats, -1}).reshape({patches, row_size});
 }
 
 }  // namespace hone::model

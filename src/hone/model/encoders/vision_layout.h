@@ -27,6 +27,6 @@ VisionLayout vision_layout(const std::vector<PatchGrid>& grids, const VisionConf
 LearnedPositions learned_positions(const std::vector<PatchGrid>& grids, const VisionConfig& config);
 
 // Rows of patches with all frames, out of rows of one frame of still images. Others are returned as they are.
-Tensor repeat_frames(const Tensor& rows_pr, int64_t row_size);
+Tensor repeat_frames(const Tensor& rows_pr, int64_t row_size, int64_t channels);
 
 }  // namespace hone::model

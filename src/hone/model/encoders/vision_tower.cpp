@@ -148,7 +148,7 @@ Tensor VisionTower::embed_patches(Tensor rows_pr, const VisionLayout& layout, co
   if (rows_pr.size(1) < config.row_size() && weight.scalar_type() == at::kFloat)
     weight = weight.sum(2);  // of equal frames; in 16 bits the sum would be rounded
   else
-    rows_pr = repeat_frames(rows_pr, config.row_size());
+    rows_pr = repeat_frames(rows_pr, config.row_size(), config.in_channels);
   auto x_ph = ops::lora_linear(rows_pr, weight.flatten(1), patch_embed.bias, {}, mode.training);
   if (config.has_class_token) return with_class_tokens(x_ph, grids);
   if (positions) x_ph = with_positions(x_ph, grids);

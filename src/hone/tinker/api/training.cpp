@@ -80,11 +80,12 @@ void require_room(Services& services, const std::string& tenant, int64_t tokens)
              most_bytes = own.pending_bytes > 0 ? own.pending_bytes : services.config.max_pending_bytes;
   const auto pending = services.store.pending(tenant);
   if (pending.requests >= most || pending.bytes >= most_bytes) {
-    serve::ApiError full(429,
-                         fmt::format("{} training requests with {} bytes are pending; this tenant may have {} with {} bytes: wait "
-                                     "for their results, then send this request again",
-                                     pending.requests, pending.bytes, most, most_bytes),
-                         "", "too_many_requests");
+    serve::ApiError full(
+        429,
+        fmt::format("{} training requests with {} bytes are pending; this tenant may have {} with {} bytes: wait "
+                    "for their results, then send this request again",
+                    pending.requests, pending.bytes, most, most_bytes),
+        "", "too_many_requests");
     full.retry_after = 1;
     throw full;
   }

@@ -83,10 +83,10 @@ void ModelLoop::start(const Turn& turn, std::list<Forward>& forwards, std::vecto
     if (!is_forward(request->kind)) return perform(resident, *request);
     const auto kept_bytes = request->kind == "forward_backward" ? static_cast<int64_t>(request->body.size()) : 0;
     if (kept_bytes > 0 && resident.bytes + kept_bytes > kMostReplayed)
-      throw RequestError(
-          fmt::format("{} bytes of data since the last snapshot, and {} of this request; at most {} are kept; call optim_step more "
-                      "often, or send less data at once",
-                      resident.bytes, kept_bytes, kMostReplayed));
+      throw RequestError(fmt::format(
+          "{} bytes of data since the last snapshot, and {} of this request; at most {} are kept; call optim_step more "
+          "often, or send less data at once",
+          resident.bytes, kept_bytes, kMostReplayed));
     ForwardTask task(model_, *resident.run, read_forward_backward(std::exchange(request->body, {})), config_.max_length);
     forwards.push_back({turn, *request, std::move(task), kept_bytes});
     joins = true;

@@ -78,7 +78,8 @@ int image_trace_command(const Options& options) {
                                         io::TensorSource::of("targets", batch.targets_t),
                                         io::TensorSource::of("positions", batch.positions_t)};
   if (!sizes.empty()) {
-    tensors.push_back(io::TensorSource::of("patches", model::repeat_frames(batch.images.patches_pr, row_size_of(pack))));
+    tensors.push_back(
+        io::TensorSource::of("patches", model::repeat_frames(batch.images.patches_pr, row_size_of(pack), /*channels=*/3)));
     tensors.push_back(io::TensorSource::of("rows", batch.images.rows_n));
     tensors.push_back(io::TensorSource::of("grids", at::tensor(sizes, at::kLong).view({-1, 3})));
   }
