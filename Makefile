@@ -10,7 +10,7 @@ PYTHON  = .venv/bin/python
 configure = { mkdir -p $(BUILD) && cmake --preset $(1) -B $(BUILD) > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; exit 1; }; }
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests build demo unit-test test test-fast test-peers test-reliability soak test-gpu test-npu-2.7.1 test-aarch64 bench bench-gpu fuzz format check-format tidy install wheel wheel-portable docs clean
+.PHONY: help setup setup-tests build demo unit-test test test-fast test-peers test-reliability soak test-gpu test-torch-2.7.1 test-aarch64 bench bench-gpu fuzz format check-format tidy install wheel wheel-portable docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,7 +48,7 @@ test-peers: setup-tests unit-test ## parity with ms-swift and LLaMA-Factory, and
 	@tools/setup.sh --peers
 	HONE_PEERS_PYTHON=$(CURDIR)/.cache/peers/swift/bin/python:$(CURDIR)/.cache/peers/llamafactory/bin/python:$(CURDIR)/.cache/peers/cookbook/bin/python $(pytest) -m peer tests
 
-test-npu-2.7.1: setup-tests ## operators through torch and torch_npu 2.7.1, in an environment of their own
+test-torch-2.7.1: setup-tests build ## a program built with torch and torch_npu 2.7.1: beside the one of this build, its tests, emulated cards
 	@tests/npu/other_release.sh 2.7.1
 
 test-aarch64: setup-tests ## build for aarch64 with Debian's cross compiler; unit tests and a part of pytest under emulation

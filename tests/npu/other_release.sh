@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Operators through another release of torch and torch_npu, on the emulator built for it: an environment and a build
-# folder of their own, beside those of the project. usage: tests/npu/other_release.sh 2.7.1
+# hone with another release of torch and torch_npu, in a separate environment and build folder: the emulator's operators, the program compared with
+# the one of `make build`, the tests of other_release/tests.txt, and the Python package. usage: tests/npu/other_release.sh 2.7.1
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 release=${1:?a release of torch, such as 2.7.1}
-place=.cache/npu-$release
-build=build-npu-$release
+place=.cache/torch-$release
+build=build-torch-$release
 here=tests/npu/other_release
 export TORCH_DEVICE_BACKEND_AUTOLOAD=0  # what imports torch while there is no CANN must not get torch_npu with it
 
@@ -13,15 +13,28 @@ if [ ! -e "$place/ready" ]; then
   python3 -m venv "$place"
   # By hand, for pip would bring what torch asks for: on x86_64 some releases are there for CUDA alone, with gigabytes of NVIDIA's libraries.
   "$place/bin/pip" install -q --no-deps "torch==$release" "torch_npu==$release"
-  "$place/bin/pip" install -q filelock typing_extensions sympy networkx jinja2 fsspec pyyaml "numpy<2" pytest
+  # numpy 1, as CANN's own Python packages ask for.
+  "$place/bin/pip" install -q filelock typing_extensions sympy networkx jinja2 fsspec pyyaml setuptools "numpy<2" pyarrow pytest pytest-timeout
   python3 $here/without_cuda.py "$place"/lib/python3*/site-packages/torch/lib
   touch "$place/ready"
 fi
-cmake --preset release -B "$build" -DHONE_PYTHON="$PWD/$place/bin/python" -DHONE_TORCH_CUDA=OFF -DHONE_TESTS=OFF -DHONE_ARROW=OFF > "$build.log" 2>&1 ||
+cmake --preset release -B "$build" -DHONE_PYTHON="$PWD/$place/bin/python" -DHONE_TORCH_CUDA=OFF -DHONE_TESTS=OFF > "$build.log" 2>&1 ||
   { cat "$build.log"; exit 1; }
-ninja -C "$build" cann_emulator
+ninja -C "$build" -j "${JOBS:-$(nproc)}" hone_main cann_emulator
 
-export LD_LIBRARY_PATH="$PWD/$build/lib/cann${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-export ASCEND_HOME_PATH="$PWD/$build/lib/cann/home" ASCEND_OPP_PATH="$PWD/$build/lib/cann/home/opp"
-unset TORCH_DEVICE_BACKEND_AUTOLOAD
-"$place/bin/python" tests/npu/run_operators.py
+(
+  export LD_LIBRARY_PATH="$PWD/$build/lib/cann${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+  export ASCEND_HOME_PATH="$PWD/$build/lib/cann/home" ASCEND_OPP_PATH="$PWD/$build/lib/cann/home/opp"
+  unset TORCH_DEVICE_BACKEND_AUTOLOAD
+  "$place/bin/python" tests/npu/run_operators.py
+)
+
+python3 $here/compare.py build/bin/hone "$build/bin/hone"
+export HONE_BIN="$PWD/$build/bin/hone"
+mapfile -t tests < <(grep -v '^#' $here/tests.txt)
+if compgen -G "$place/lib/python3*/site-packages/torch/lib/libtorch_cuda.so" > /dev/null; then
+  echo "torch $release of this package index is a CUDA build, with which hone refuses NPUs: tests on emulated cards are left out"
+  mapfile -t tests < <(printf '%s\n' "${tests[@]}" | grep -v '^tests/npu/')
+fi
+.venv/bin/python -m pytest -q -n "${WORKERS:-2}" --dist worksteal "${tests[@]}"
+"$place/bin/python" -m pytest -q tests/python/test_python_package.py
