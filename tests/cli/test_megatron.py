@@ -138,6 +138,13 @@ def test_what_options_become(megatron, words, expected):
     assert {name: values[name] for name in expected} == expected
 
 
+def test_another_schedule_leaves_out_megatrons(megatron):
+    done = megatron("--model", "m", "--dataset", "rows.jsonl", "--train_iters", "3", *"--lr_scheduler_type linear --min_lr 1e-6 --lr_decay_style cosine --show_config true --log_format json".split(), processes=1)
+    values = shown(done)
+    assert values["lr_scheduler_type"] == "linear" and not values["lr_scheduler_kwargs"]
+    assert all(f"--{name} has no effect with --lr_scheduler_type" in done.stderr for name in ("min_lr", "lr_decay_style")), done.stderr
+
+
 # examples/yaml/megatron/sft.yaml of ms-swift, shortened, and examples/ray/gkd/multi_turn_colocate.yaml.
 SFT_FILE = """ENV:
   MAX_PIXELS: '1003520'

@@ -3,7 +3,7 @@ import json
 import random
 
 import pytest
-from layouts_testing import ADAPTED, SHAPE, STEPS, assert_same, four_tied_blocks, in_parts, one_key_head_and_biases, settings, worst_gradient
+from layouts_testing import ADAPTED, STEPS, assert_same, four_tied_blocks, in_parts, one_key_head_and_biases, settings, worst_gradient
 from parallel_testing import GLOBAL_BATCH, sentence
 
 TENSOR, STAGES = "tensor_parallel_size", "pipeline_parallel_size"
@@ -11,17 +11,17 @@ SEQUENCE = {"sequence_parallel": "true"}
 WORDS = dict(GENERATIVE_RERANKER_POSITIVE_TOKEN="cat", GENERATIVE_RERANKER_NEGATIVE_TOKEN="dog")  # each one token of the small tokenizer
 FULL = dict(tuner_type="full")
 CLASSES = dict(task_type="seq_cls", num_labels=3)
-LIKENESS, PAIRS = dict(task_type="embedding", loss_type="infonce"), dict(task_type="embedding", loss_type="cosine_similarity")
-RELEVANCE = dict(task_type="generative_reranker", loss_type="pointwise_reranker")
+EMBEDDING, PAIRS = dict(task_type="embedding", loss_type="infonce"), dict(task_type="embedding", loss_type="cosine_similarity")
+RERANKER = dict(task_type="generative_reranker", loss_type="pointwise_reranker")
 PARTS = in_parts(2, GLOBAL_BATCH // 2)  # a pipeline takes micro-batches
 CASES = {  # processes, model, layout, rows, options
     "classes, lora, packed, tp 2, sequence parallel": (2, one_key_head_and_biases, {TENSOR: 2, **SEQUENCE}, "classes", {**CLASSES, **ADAPTED, "packing": "true", "max_length": 48, **in_parts(1, 1)}),
     "classes, full, two stages": (2, four_tied_blocks, {STAGES: 2}, "classes", {**CLASSES, **FULL, **PARTS}),
-    "embeddings, full, tp 2": (2, four_tied_blocks, {TENSOR: 2}, "groups", {**LIKENESS, **FULL}),
-    "embeddings, lora, untied, tp 2, two stages": (4, one_key_head_and_biases, {TENSOR: 2, STAGES: 2, **SEQUENCE}, "groups", {**LIKENESS, **ADAPTED, **PARTS}),
+    "embeddings, full, tp 2": (2, four_tied_blocks, {TENSOR: 2}, "groups", {**EMBEDDING, **FULL}),
+    "embeddings, lora, untied, tp 2, two stages": (4, one_key_head_and_biases, {TENSOR: 2, STAGES: 2, **SEQUENCE}, "groups", {**EMBEDDING, **ADAPTED, **PARTS}),
     "embeddings of pairs, lora, two stages": (2, four_tied_blocks, {STAGES: 2}, "groups", {**PAIRS, **ADAPTED, **PARTS}),
-    "a generative reranker, full, tied, tp 2, sequence parallel": (2, four_tied_blocks, {TENSOR: 2, **SEQUENCE}, "groups", {**RELEVANCE, **FULL}),
-    "a generative reranker, lora, tp 2": (2, one_key_head_and_biases, {TENSOR: 2}, "groups", {**RELEVANCE, **ADAPTED}),
+    "a generative reranker, full, tied, tp 2, sequence parallel": (2, four_tied_blocks, {TENSOR: 2, **SEQUENCE}, "groups", {**RERANKER, **FULL}),
+    "a generative reranker, lora, tp 2": (2, one_key_head_and_biases, {TENSOR: 2}, "groups", {**RERANKER, **ADAPTED}),
 }
 
 
