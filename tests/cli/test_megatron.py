@@ -112,7 +112,7 @@ def test_what_is_not_exported_is_reported(megatron, words, message):
     ("--model m --to_hf true --fp8_format e4m3 --fp8_recipe blockwise --output_dir o", dict(quant_method="fp8"), []),
 ])
 def test_what_is_exported(hone, words, expected, notes):
-    done = hone("check-args", "-", input=json.dumps(["megatron", "export", *words.split()]) + "\n")
+    done = hone("check-args", "-", stdin=json.dumps(["megatron", "export", *words.split()]) + "\n")
     values = json.loads(done.stdout)["values"]
     assert {name: values[name] for name in expected} == expected
     assert all(note in done.stderr for note in notes), done.stderr

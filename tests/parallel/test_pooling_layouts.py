@@ -18,7 +18,7 @@ CASES = {  # processes, model, layout, rows, options
     "classes, lora, packed, tp 2, sequence parallel": (2, one_key_head_and_biases, {TENSOR: 2, **SEQUENCE}, "classes", {**CLASSES, **ADAPTED, "packing": "true", "max_length": 48, **in_parts(1, 1)}),
     "classes, full, two stages": (2, four_tied_blocks, {STAGES: 2}, "classes", {**CLASSES, **FULL, **PARTS}),
     "embeddings, full, tp 2": (2, four_tied_blocks, {TENSOR: 2}, "groups", {**EMBEDDING, **FULL}),
-    "embeddings, lora, untied, tp 2, two stages": (4, one_key_head_and_biases, {TENSOR: 2, STAGES: 2, **SEQUENCE}, "groups", {**EMBEDDING, **ADAPTED, **PARTS}),
+    "classes, lora, untied, tp 2, two stages": (4, one_key_head_and_biases, {TENSOR: 2, STAGES: 2, **SEQUENCE}, "classes", {**CLASSES, **ADAPTED, **PARTS}),
     "embeddings of pairs, lora, two stages": (2, four_tied_blocks, {STAGES: 2}, "groups", {**PAIRS, **ADAPTED, **PARTS}),
     "a generative reranker, full, tied, tp 2, sequence parallel": (2, four_tied_blocks, {TENSOR: 2, **SEQUENCE}, "groups", {**RERANKER, **FULL}),
     "a generative reranker, lora, tp 2": (2, one_key_head_and_biases, {TENSOR: 2}, "groups", {**RERANKER, **ADAPTED}),
