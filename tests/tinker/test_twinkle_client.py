@@ -218,9 +218,9 @@ def test_rows_beyond_the_memory_are_refused(server):
         return server.call("POST", f"processor/twinkle/{verb}", body)
     million = {"_slice_type_": "range", "start": 0, "stop": 1_000_000, "step": 1}
     status, answer = call("create", processor_type="dataset", class_type="Dataset", dataset_meta={"data": [{"query": "x" * 10_000}], "data_slice": million})
-    assert status == 400 and "more than 1 GB of memory" in answer["error"]["message"], answer
+    assert status == 400 and "more than the 1 GB of memory" in answer["error"]["message"], answer
     dataset = call("create", processor_type="dataset", class_type="Dataset", dataset_meta={"data": [{"query": "{{NAME}}", "response": "y"}], "data_slice": {**million, "stop": 10_000}})[1]["processor_id"]
     status, answer = call("call", processor_id=dataset, function="map", preprocess_func="SelfCognitionProcessor", init_args={"model_name": "n" * 1_000_000, "model_author": "us"})
-    assert status == 400 and "more than 1 GB of memory" in answer["error"]["message"], answer
+    assert status == 400 and "more than the 1 GB of memory" in answer["error"]["message"], answer
     assert call("call", processor_id=dataset, function="__len__")[1] == {"result": 10_000}
     assert call("call", processor_id=dataset, function="__getitem__", idx=0)[1] == {"result": {"query": "{{NAME}}", "response": "y"}}

@@ -8,6 +8,7 @@ import anthropic
 import openai
 import pytest
 from PIL import Image
+from safetensors.torch import load_file
 
 from media_runs import losses, run, write_rows
 from vision_models import ROOT
@@ -33,11 +34,11 @@ def place(tmp_path_factory, folders):
     return place
 
 
-def rlhf(place, out, kind, data, batch):
+def rlhf(place, out, kind, data, batch, *words):
     run("swift", "rlhf", "--rlhf_type", kind, "--model", place / "model", "--dataset", place / data, "--torch_dtype", "float32", "--tuner_type", "lora",
         "--freeze_vit", "false", "--freeze_aligner", "false", "--max_steps", 3, "--per_device_train_batch_size", batch, "--gradient_accumulation_steps", 4 // batch,
         "--learning_rate", "1e-2", "--lora_dropout", 0, "--logging_steps", 1, "--split_dataset_ratio", 0, "--dataset_shuffle", "false", "--train_dataloader_shuffle", "false",
-        "--save_strategy", "no", "--add_version", "false", "--output_dir", out)
+        "--save_strategy", "no", "--add_version", "false", "--output_dir", out, *words)
     return losses(out)
 
 
@@ -50,6 +51,17 @@ def test_feedback_has_images(place, tmp_path):
     """Rows of a batch do not see each other's images."""
     found = rlhf(place, tmp_path / "kto", "kto", "labels.jsonl", 4)
     assert found[0] == pytest.approx(0.5, abs=1e-4) and found[-1] < found[0] - 0.001
+
+
+def test_reward_models_see_images(place, tmp_path):
+    """Full tuning writes a folder with a head of one score, which a second run and `infer` load."""
+    found = rlhf(place, tmp_path / "rm", "rm", "pairs.jsonl", 2, "--tuner_type", "full", "--save_strategy", "steps", "--save_steps", 3, "--save_only_model", "true")
+    assert found[-1] < found[0] - 0.01
+    saved = tmp_path / "rm/checkpoint-3"
+    assert json.loads((saved / "config.json").read_text())["num_labels"] == 1 and "score.weight" in load_file(saved / "model.safetensors")
+    run("swift", "infer", "--model", saved, "--val_dataset", place / "pairs.jsonl", "--result_path", tmp_path / "scores.jsonl", "--torch_dtype", "float32")
+    scores = [json.loads(line)["response"] for line in (tmp_path / "scores.jsonl").read_text().splitlines()]
+    assert len(scores) == 2 and all(math.isfinite(float(score)) for score in scores)
 
 
 def test_clients_of_both_vendors_send_images(place):

@@ -169,6 +169,11 @@ static std::string with_language_head(std::string architecture) {
   return architecture;
 }
 
+// Other architectures, such as vision models, keep their name, and their config.json has `num_labels`.
+static bool is_classifier(const std::string& architecture, const Json& hf) {
+  return architecture.ends_with(kClassifier) || (!architecture.ends_with(kLanguageModel) && field(hf, "num_labels"));
+}
+
 // transformers writes the number of labels as a list of names, and omits the default of two.
 static int64_t label_count(const Json& hf) {
   if (const Json* names = field(hf, "id2label"); names && names->is_object() && !names->empty())
@@ -186,6 +191,7 @@ Json classifier_changes(const Json& hf, int64_t labels, const std::string& probl
   for (int64_t i = 0; i < labels; ++i)
     names[std::to_string(i)] = fmt::format("LABEL_{}", i), numbers[fmt::format("LABEL_{}", i)] = i;
   Json changes{{"architectures", {architecture}}, {"id2label", names}, {"label2id", numbers}, {"tie_word_embeddings", false}};
+  if (!architecture.ends_with(kClassifier)) changes["num_labels"] = labels;
   if (!problem.empty()) changes["problem_type"] = problem;
   return changes;
 }
@@ -213,7 +219,7 @@ DecoderConfig parse_config(const Json& hf, const std::string& origin) try {
     config.dtype = parse_dtype(hf);
     if (!config.dtype) config.dtype = parse_dtype(text);
     config.source = hf;
-    if (architecture.ends_with(kClassifier)) config.num_labels = label_count(hf), config.tie_word_embeddings = false;
+    if (is_classifier(architecture, hf)) config.num_labels = label_count(hf), config.tie_word_embeddings = false;
     check(config);
     return config;
   }

@@ -1,5 +1,6 @@
 #include "hone/train/methods/forward_pass.h"
 
+#include "hone/base/error.h"
 #include "hone/model/decoder.h"
 #include "hone/model/pooling.h"
 

@@ -87,8 +87,9 @@ train::ListwiseConfig listwise_config() {
 
 bool holds_classifier(const Json& hf) {
   auto listed = hf.value("architectures", Json::array());
-  return listed.is_array() && !listed.empty() && listed[0].is_string() &&
-         listed[0].get_ref<const std::string&>().ends_with(kClassifierEnding);
+  const bool is_named = listed.is_array() && !listed.empty() && listed[0].is_string() &&
+                        listed[0].get_ref<const std::string&>().ends_with(kClassifierEnding);
+  return is_named || (hf.contains("num_labels") && model::parse_config(hf, "config.json").num_labels > 0);
 }
 
 int64_t labels_of(const ModelArguments& args, const Json& hf, Task task) {
