@@ -279,6 +279,7 @@ std::unique_ptr<TensorParallelModel> apply_tensor_parallel(model::CausalLM& mode
 
 UnshardedShapes::UnshardedShapes(TensorParallelModel& model) : model_(model) {
   for (auto& shard : model_.shards_) {
+    if (shard.is_elsewhere()) *shard.in_model = shard.value;  // every rank lists the same parameters
     if (shard.slice.is_whole()) continue;
     shard.kept = shard.value.detach();
     shard.value.set_data(device::placeholder(shard.slice.whole, shard.kept.options()));
@@ -286,8 +287,10 @@ UnshardedShapes::UnshardedShapes(TensorParallelModel& model) : model_(model) {
 }
 
 UnshardedShapes::~UnshardedShapes() {
-  for (auto& shard : model_.shards_)
+  for (auto& shard : model_.shards_) {
     if (shard.kept.defined()) shard.value.set_data(std::exchange(shard.kept, Tensor()));
+    if (shard.is_elsewhere()) *shard.in_model = Tensor();
+  }
 }
 
 void UnshardedShapes::show(Tensor parameter) {

@@ -81,6 +81,7 @@ class TensorParallelModel {
 
     Tensor here() const { return kept.defined() ? kept : value.detach(); }
     bool is_owner() const { return holder.rank % partition.replicas(holder.shards) == 0; }
+    bool is_elsewhere() const { return partition.first_rank_only && holder.rank > 0; }  // known here but not computed with
   };
   std::optional<size_t> index_of(const Tensor& parameter) const;
   bool is_sharded(const std::optional<size_t>& index) const { return index && !shards_[*index].slice.is_whole(); }
