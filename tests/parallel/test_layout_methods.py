@@ -1,6 +1,9 @@
 """Methods other than sft with tensor, pipeline, context and expert parallelism: as in one process, or as in replicas of the full model."""
+import contextlib
+import http.server
 import json
 import random
+import threading
 
 import pytest
 from layouts_testing import ADAPTED, EVERYWHERE, ON_EXPERTS, SHAPE, STEPS, assert_same, experts, many_experts, one_key_head_and_biases, settings, worst_gradient
@@ -201,3 +204,29 @@ def test_experts_elsewhere_train_as_in_copies(train, models, rows, tmp_path, met
 def test_what_layouts_cannot_do_is_reported(train, models, rows, tmp_path, layout, data, options, message):
     run = run_of(train, tmp_path, rows, 2, layout, data, settings(models(dense), **options))
     assert run.code == 2 and message in run.err
+
+
+@contextlib.contextmanager
+def any_server():
+    """It answers every request with {}: enough for a run that asks whether its rollout server is there."""
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+def test_turns_that_are_generated_ahead_are_refused(train, models, rows, tmp_path):
+    with any_server() as address:
+        options = settings(models(dense), **GRPO, multi_turn_scheduler="math_tip_trick", max_turns=2, vllm_mode="server", vllm_server_type="openai", vllm_server_base_url=address, async_generate="true")
+        run = run_of(train, tmp_path, rows, 2, {TENSOR: 2}, "prompts", options)
+    assert run.code == 2 and "tensor_parallel_size is above 1 with rollouts of several turns that are generated ahead" in run.err, run.err
