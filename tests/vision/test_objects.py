@@ -39,6 +39,6 @@ def test_boxes_and_names(folders, tmp_path):
         ids = objects.get("image_id", [0, 0])
         first, second = (write(box(values, places[i], targets[i])) for values, i in zip(objects["bbox"], ids))
         assert f"Where is {name('a cat')}? {first}?<|im_end|>" in text and f"{name('a dog')} at {second} <bbox><|im_end|>" in text, text
-    for objects, reason in (({"bbox": [[1, 2, 3]]}, "expected [x1, y1, x2, y2]"), ({"bbox": [[1, 2]], "image_id": [7]}, "image_id 7"), ({"bbox": 3}, "no list"), ([], "expected an object")):
+    for objects, reason in (({"bbox": [[1, 2, 3]]}, "expected [x1, y1, x2, y2]"), ({"bbox": [[1, 2]], "image_id": [7]}, "image_id 7"), ({"bbox": 3}, "not a list"), ([], "expected an object")):
         done, _ = boxed(tmp_path, model, objects, template="qwen2_5_vl")
         assert done.returncode == 3 and reason in done.stderr, done.stderr
