@@ -153,7 +153,7 @@ def check_a_loss_of_your_own_has_the_gradients_of_ours(folder):
         gradients.append({name: value.grad.clone() for name, value in trainer.parameters().items() if value.grad is not None})
     assert gradients[0] and gradients[0].keys() == gradients[1].keys()
     for name, gradient in gradients[0].items():
-        assert torch.allclose(gradient, gradients[1][name], rtol=1e-4, atol=1e-7), name
+        assert (gradient - gradients[1][name]).abs().max() <= 1e-5 * gradient.abs().max(), name  # two ways of rounding the same sums
 
 
 def check_accumulation_is_a_mean_over_all_tokens(folder):
