@@ -1,4 +1,5 @@
-// Kernels of generation on an NVIDIA GPU beside what its memory allows: the bytes that a kernel must read, over its time.
+// Kernels on an NVIDIA GPU relative to its limits: the bytes that a kernel of generation must read, over its time, and the
+// products of experts relative to a plain one.
 #include <chrono>
 #include <cstdio>
 
@@ -6,8 +7,10 @@
 #include "hone/device/device.h"
 #include "hone/ops/attention/fused_qkv_attention.h"
 #include "hone/ops/attention/paged_attention.h"
+#include "hone/ops/cuda/grouped_gemm.h"
 #include "hone/ops/cuda/thin_linear.h"
 #include "hone/ops/linear/matmul.h"
+#include "hone/ops/newer_torch.h"
 #include "hone/ops/sample_tokens.h"
 
 namespace hone::ops {
@@ -17,13 +20,17 @@ at::TensorOptions bfloat16() { return at::TensorOptions(at::kBFloat16).device(at
 
 // Launches are queued, so that the GPU does not wait for the host.
 template <class Body>
-void report(const char* name, double bytes, int times, Body body) {
+double seconds_of(int times, Body body) {
   for (int i = 0; i < 3; ++i) body();
   device::synchronize(at::Device(at::kCUDA, 0));
   auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < times; ++i) body();
   device::synchronize(at::Device(at::kCUDA, 0));
-  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / times;
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / times;
+}
+template <class Body>
+void report(const char* name, double bytes, int times, Body body) {
+  const double seconds = seconds_of(times, body);
   std::printf("%-44s %9.1f us %7.2f TB/s\n", name, seconds * 1e6, bytes / seconds * 1e-12);
 }
 
@@ -128,6 +135,36 @@ void sampling(int64_t rows) {
   }
 }
 
+// The experts of a layer of Qwen3-30B-A3B: each product by libtorch's kernel and by ours. Tokens choose at random, or evenly.
+void experts(int64_t tokens, bool even) {
+  constexpr int64_t kExperts = 128, kChoices = 8, kHidden = 2048, kInner = 768;
+  auto chosen = std::get<1>(at::rand({tokens, kExperts}, at::kCUDA).topk(kChoices, 1)).reshape({-1});
+  if (even) chosen = at::arange(tokens * kChoices, chosen.options()).remainder(kExperts);
+  const auto counts = at::bincount(chosen, {}, kExperts), ends = counts.cumsum(0).to(at::kInt);
+  const int64_t rows = tokens * kChoices;
+  auto gate_up = at::randn({kExperts, 2 * kInner, kHidden}, bfloat16()),
+       down = at::randn({kExperts, kHidden, kInner}, bfloat16());
+  auto each = [&](const char* name, const Tensor& matrices) {
+    const auto x = at::randn({rows, matrices.size(1)}, bfloat16());
+    const double flops = 2.0 * static_cast<double>(rows * matrices.size(1) * matrices.size(2));
+    const double theirs = seconds_of(20, [&] { grouped_mm(x, matrices, ends); });
+    const double ours = seconds_of(20, [&] { cuda::grouped_gemm(x, matrices, counts); });
+    std::printf("%6d tokens, %-6s %-24s libtorch %8.1f us %6.0f TFLOP/s, ours %8.1f us %6.0f TFLOP/s\n", static_cast<int>(tokens),
+                even ? "even" : "random", name, theirs * 1e6, flops / theirs * 1e-12, ours * 1e6, flops / ours * 1e-12);
+  };
+  each("gate and up", gate_up.transpose(1, 2));
+  each("down", down.transpose(1, 2));
+  each("gradient of down's rows", down);
+  each("gradient of gate's, up's", gate_up);
+}
+
+void plain_product() {
+  constexpr int64_t kSize = 8192;
+  const auto x = at::randn({kSize, kSize}, bfloat16());
+  const double seconds = seconds_of(20, [&] { at::mm(x, x); });
+  std::printf("product of %d: %.0f TFLOP/s\n", static_cast<int>(kSize), 2.0 * kSize * kSize * kSize / seconds * 1e-12);
+}
+
 }  // namespace
 }  // namespace hone::ops
 
@@ -135,6 +172,9 @@ int main() {
   if (!at::hasCUDA()) return std::printf("no GPU\n"), 0;
   at::NoGradGuard no_grad;
   using namespace hone::ops;
+  plain_product();
+  for (int64_t tokens : {1, 64, 1024, 8192}) experts(tokens, false);
+  experts(8192, true);
   copies();
   decode("256 of 100 to 2,000, Qwen3-0.6B", {16, 8, 128, 0.09}, 256, 100, 2000);
   decode("64 of 100 to 2,000, Qwen3-0.6B", {16, 8, 128, 0.09}, 64, 100, 2000);

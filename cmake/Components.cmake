@@ -9,14 +9,14 @@ function(hone_component name)
   # Kernels share no headers worth the name clashes; Boost's own sources are as much as a whole batch.
   set_source_files_properties(${kernels} ${CMAKE_SOURCE_DIR}/src/hone/serve/http/boost.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   # Files under a folder named vector include themselves once per instruction set (Highway), which a batch of files would mix up. Sets left out:
-  # those whose wider or narrower neighbour serves as well, and SSE, where Highway 1.0 does not round halves. GCC 12 crashes in arm_sve.h behind a
+  # those for which a wider or narrower one is as good, and SSE, where Highway 1.0 does not round halves. GCC 12 crashes in arm_sve.h after a
   # precompiled header. Where a product and a sum are one instruction, the source says so: some results must have the bits of libtorch's.
   set(vector_sources ${sources})
   list(FILTER vector_sources INCLUDE REGEX "/vector/")
   set_source_files_properties(${vector_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON
                               COMPILE_OPTIONS -ffp-contract=off
                               COMPILE_DEFINITIONS "HWY_DISABLED_TARGETS=(HWY_SVE_256|HWY_SVE2_128|HWY_SSSE3|HWY_SSE4)")
-  foreach(part arrow audio cairo cuda curl images libedit nccl video)
+  foreach(part arrow audio cairo cuda curl hopper images libedit nccl video)
     string(TOUPPER ${part} upper)
     if(HONE_WITH_${upper})
       list(FILTER sources EXCLUDE REGEX "/without_${part}/")
@@ -39,7 +39,18 @@ function(hone_component name)
     endif()
   endforeach()
   if(HONE_WITH_CUDA)
+    # Instructions that only Hopper has are refused in code for any other architecture.
+    set(hopper_kernels ${kernels})
+    list(FILTER hopper_kernels INCLUDE REGEX "/with_hopper/")
+    list(FILTER kernels EXCLUDE REGEX "/with_hopper/")
     target_sources(hone_${name} PRIVATE ${kernels})
+    if(hopper_kernels AND HONE_WITH_HOPPER)
+      add_library(hone_${name}_hopper OBJECT ${hopper_kernels})
+      target_link_libraries(hone_${name}_hopper PRIVATE hone_device)
+      target_compile_options(hone_${name}_hopper PRIVATE -gencode=arch=compute_90a,code=sm_90a)
+      set_target_properties(hone_${name}_hopper PROPERTIES CUDA_ARCHITECTURES OFF)
+      target_sources(hone_${name} PRIVATE $<TARGET_OBJECTS:hone_${name}_hopper>)
+    endif()
   endif()
   if(ARG_PCH)
     hone_batches(batches hone_${name} ${CMAKE_SOURCE_DIR}/src ${sources})
@@ -51,7 +62,7 @@ function(hone_component name)
 endfunction()
 
 # Adds sources below ROOT to a target, each with the precompiled header it can use: device's for files that include tensor.h, base's for the rest.
-# The second is far lighter, so these files are compiled as an object library beside the target.
+# The second is far lighter, so these files are compiled as an object library next to the target.
 function(hone_precompiled_sources target root)
   set(plain_sources ${ARGN})
   execute_process(COMMAND ${python} ${CMAKE_SOURCE_DIR}/cmake/torch_sources.py ${CMAKE_SOURCE_DIR}/src ${plain_sources}

@@ -2,7 +2,7 @@
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(fmt REQUIRED)
-# The torch wheel carries fmt headers of its own version. A folder searched first makes every file see those of the library we link.
+# The torch wheel carries fmt headers of its own version. A folder that is searched first makes every file include those of the library we link.
 get_target_property(fmt_headers fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
 list(GET fmt_headers 0 fmt_headers)
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/first)
@@ -30,10 +30,21 @@ include(Torch) # hone::torch, and ${python} whose wheels it came from
 add_library(hone_gloo INTERFACE)
 target_include_directories(hone_gloo SYSTEM INTERFACE ${CMAKE_SOURCE_DIR}/cmake/gloo_shim)
 target_compile_definitions(hone_gloo INTERFACE USE_C10D_GLOO)
-# Kernels of our own for NVIDIA GPUs need nvcc and its headers beside a libtorch made for CUDA; without either, compositions of
+# Kernels of our own for NVIDIA GPUs need nvcc, its headers and a libtorch made for CUDA; without either, compositions of
 # libtorch's run there, and its CUDA part is loaded when the program starts (device/cuda_library.h).
 set(HONE_WITH_CUDA OFF)
+set(HONE_WITH_HOPPER OFF)
 if(HONE_TORCH_HAS_CUDA)
+  # The system's toolkit, or the one that set-up installs from PyPI next to a GPU.
+  set(own_toolkit ${CMAKE_SOURCE_DIR}/.venv/cuda/nvidia/cu13)
+  find_program(HONE_NVCC nvcc HINTS /usr/local/cuda/bin)
+  if(NOT HONE_NVCC AND EXISTS /dev/nvidia0 AND EXISTS ${own_toolkit}/bin/nvcc)
+    set(HONE_NVCC ${own_toolkit}/bin/nvcc CACHE FILEPATH "" FORCE)
+    set(CUDAToolkit_ROOT ${own_toolkit})
+  endif()
+  if(HONE_NVCC AND NOT CMAKE_CUDA_COMPILER)
+    set(CMAKE_CUDA_COMPILER ${HONE_NVCC})
+  endif()
   include(CheckLanguage)
   check_language(CUDA)
   find_package(CUDAToolkit QUIET)
@@ -48,11 +59,15 @@ if(HONE_TORCH_HAS_CUDA)
     set(CMAKE_CUDA_STANDARD 20)
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # Debian's CMake does not know that nvcc can
     set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)  # libtorch brings it
-    # libtorch's headers include those of libraries that a small toolkit lacks and the wheels beside torch's bring.
+    # libtorch's headers include those of libraries that a small toolkit lacks and the wheels next to torch's contain.
     file(GLOB nvidia_headers ${TORCH_INSTALL_PREFIX}/../nvidia/*/include)
     target_include_directories(hone::torch INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${nvidia_headers})
     hone_import_torch_cuda(${TORCH_INSTALL_PREFIX})
     set(HONE_WITH_CUDA ON)
+    # cudaGetDriverEntryPointByVersion is declared by the compiler's headers and defined by the runtime library, which is torch's.
+    if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.5 AND HONE_TORCH_CUDA_VERSION VERSION_GREATER_EQUAL 12.5)
+      set(HONE_WITH_HOPPER ON)
+    endif()
   endif()
 endif()
 message(STATUS "CUDA kernels: ${HONE_WITH_CUDA}")

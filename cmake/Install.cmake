@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 set(libraries ${CMAKE_INSTALL_LIBDIR}/hone)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/hone)
 
-# The program finds libtorch and Arrow beside itself (the component libtorch below), else where it was built. A build folder may move together
+# The program finds libtorch and Arrow next to itself (the component libtorch below), else where it was built. A build folder may move together
 # with the environment that its libtorch is in.
 file(RELATIVE_PATH torch_from_bin ${CMAKE_BINARY_DIR}/bin ${TORCH_INSTALL_PREFIX}/lib)
 set_target_properties(hone_main PROPERTIES

@@ -30,7 +30,7 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  # A precompiled header is only cached when ccache is told that its macros are stable.
+  # A precompiled header is only cached when ccache may assume that its macros are stable.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
       CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
   add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)

@@ -27,6 +27,9 @@ set(HONE_TORCH_HAS_CUDA OFF)
 if(HONE_TORCH_CUDA AND EXISTS ${torch_lib}/libtorch_cuda.so)
   set(HONE_TORCH_HAS_CUDA ON)
 endif()
+# "12.8": the CUDA whose runtime library the wheel brings; empty: none.
+file(STRINGS ${TORCH_INSTALL_PREFIX}/version.py HONE_TORCH_CUDA_VERSION REGEX "^cuda[ :=]")
+string(REGEX MATCH "[0-9]+\\.[0-9]+" HONE_TORCH_CUDA_VERSION "${HONE_TORCH_CUDA_VERSION}")
 message(STATUS "libtorch: ${TORCH_INSTALL_PREFIX}, CUDA: ${HONE_TORCH_HAS_CUDA}")
 
 # at::parallel_for is a template: in a file compiled without OpenMP it is a plain loop.

@@ -11,60 +11,12 @@
 #include "hone/ops/linear/rounded_low_rank.h"
 #include "hone/ops/linear/swiglu_linear.h"
 #include "hone/ops/loss/linear_cross_entropy.h"
-#include "hone/ops/moe/moe.h"
-#include "hone/ops/moe/moe_permute.h"
 #include "hone/ops/rms_norm.h"
 #include "hone/ops/swiglu.h"
-#include "ops/ops_testing.h"
+#include "ops/gpu_testing.h"
 
 namespace hone::ops {
 namespace {
-
-class GpuTraining : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!at::hasCUDA() || !cuda::supports_rows(at::zeros({8, 8}, at::TensorOptions(at::kFloat).device(at::kCUDA))))
-      GTEST_SKIP() << "no GPU, or no kernels for it";
-    at::manual_seed(5);
-  }
-};
-
-Tensor on_gpu(std::initializer_list<int64_t> shape, at::ScalarType type = at::kBFloat16, double size = 1) {
-  return (at::randn(shape, at::TensorOptions(at::kFloat).device(at::kCUDA)) * size).to(type);
-}
-
-double gpu_distance(const Tensor& found, const Tensor& expected) {
-  auto x = found.to(at::kDouble), y = expected.to(at::kDouble);
-  return ((x - y).norm() / y.norm().clamp_min(1e-30)).item<double>();
-}
-
-// Values and gradients of `fused` on 16-bit inputs beside those of `plain` on the same numbers in float32.
-using GpuOperators = std::function<TensorList(const TensorList&)>;
-void expect_near_on_gpu(const GpuOperators& fused, const GpuOperators& plain, const TensorList& inputs, double tolerance = 1e-2) {
-  auto run = [&](const GpuOperators& op, bool wide) {
-    TensorList leaves, results;
-    for (const auto& input : inputs) leaves.push_back((wide ? input.to(at::kFloat) : input).detach().clone().requires_grad_());
-    Tensor sum;
-    at::manual_seed(11);
-    for (auto& y : op(leaves)) {
-      auto weighted = (y.to(at::kFloat) * at::randn(y.sizes(), y.options().dtype(at::kFloat))).sum();
-      sum = sum.defined() ? sum + weighted : weighted;
-      results.push_back(y.detach());
-    }
-    sum.backward();
-    for (auto& leaf : leaves) results.push_back(leaf.grad());
-    return results;
-  };
-  auto found = run(fused, false), expected = run(plain, true);
-  for (size_t i = 0; i < expected.size(); ++i) {
-    if (!found[i].defined()) {
-      EXPECT_TRUE(!expected[i].defined() || expected[i].abs().max().item<double>() == 0) << "result " << i;
-    } else
-      EXPECT_LT(gpu_distance(found[i], expected[i]), tolerance) << "result " << i;
-  }
-}
-
-constexpr int64_t kGpuTokens = 200, kGpuIn = 128, kGpuRank = 8;
 
 // x, then weight, bias, a and b of each layer.
 TensorList gpu_layers(std::initializer_list<int64_t> widths) {
@@ -395,82 +347,6 @@ TEST_F(GpuTraining, GroupedLoraMatchesItsDefinition) {
     };
     expect_near_on_gpu(run(grouped_lora), run(grouped_lora_plain), inputs);
     EXPECT_EQ(run(grouped_lora)(inputs)[0].scalar_type(), at::kBFloat16) << "not in one product";
-  }
-}
-
-// Rows to the experts, their products, and the weighted sum of what comes back.
-TEST_F(GpuTraining, ExpertsMatchTheirDefinition) {
-  constexpr int64_t kExperts = 16;
-  for (int64_t choices : {1, 3, 8}) {
-    const auto experts = std::get<1>(on_gpu({kGpuTokens, kExperts}, at::kFloat).topk(choices, 1));
-    const auto counts = at::bincount(experts.reshape({-1}), {}, kExperts);
-    const TensorList inputs{on_gpu({kGpuTokens, kGpuIn}), on_gpu({kExperts, 64, kGpuIn}, at::kBFloat16, 0.1),
-                            on_gpu({kGpuTokens, choices}, at::kFloat).abs()};
-    expect_near_on_gpu(
-        [&](const TensorList& in) {
-          const auto sent = moe_permute(in[0], experts, kExperts);
-          const auto rows = grouped_matmul(sent.rows_rh, in[1].transpose(1, 2), counts);
-          EXPECT_TRUE(at::equal(sent.counts_e, counts));
-          return TensorList{moe_unpermute(rows, sent.permutation_r, in[2])};
-        },
-        [&](const TensorList& in) {
-          const auto sent = to_experts_plain(in[0], experts, kExperts);
-          const auto rows = grouped_matmul_plain(sent.rows_rh, in[1].transpose(1, 2), counts);
-          return TensorList{from_experts_plain(rows, sent.permutation_r, in[2])};
-        },
-        inputs, 2e-2);
-  }
-}
-
-TEST_F(GpuTraining, ChoicesAreSortedByExpert) {
-  for (int64_t experts : {5, 128, 600})
-    for (int64_t tokens : {1, 700, 3000}) {
-      const auto chosen = at::randint(experts, {tokens, 3}, at::TensorOptions(at::kLong).device(at::kCUDA));
-      const auto rows = on_gpu({tokens, 16});
-      const auto found = moe_permute(rows, chosen, experts), expected = to_experts_plain(rows, chosen, experts);
-      EXPECT_TRUE(at::equal(found.order_r, expected.order_r)) << experts << " experts, " << tokens << " tokens";
-      EXPECT_TRUE(at::equal(found.permutation_r, expected.permutation_r));
-      EXPECT_TRUE(at::equal(found.counts_e, expected.counts_e));
-      EXPECT_TRUE(at::equal(found.rows_rh, expected.rows_rh));
-    }
-}
-
-TEST_F(GpuTraining, RoutingMatchesItsDefinition) {
-  for (int64_t experts : {8, 60, 128, 300})
-    for (bool normalized : {false, true}) {
-      auto route = [&](const TensorList& in) { return TensorList{route_top_k(in[0], 8, normalized).weights_tk}; };
-      auto plain = [&](const TensorList& in) {
-        auto weights = std::get<0>(at::softmax(in[0], -1).topk(8, -1));
-        return TensorList{normalized ? weights / weights.sum(-1, true) : weights};
-      };
-      expect_near_on_gpu(route, plain, {on_gpu({kGpuTokens, experts}, at::kFloat)}, 1e-5);
-      const auto logits = on_gpu({kGpuTokens, experts}, at::kFloat);
-      EXPECT_TRUE(at::equal(route_top_k(logits, 8, normalized).experts_tk, std::get<1>(logits.topk(8, -1))));
-    }
-  auto broken = on_gpu({2, 40}, at::kFloat);
-  broken[1].fill_(NAN);
-  const auto found = route_top_k(broken, 4, true);
-  EXPECT_TRUE((found.experts_tk.ge(0) & found.experts_tk.lt(40)).all().item<bool>()) << "an expert beyond the last";
-  EXPECT_TRUE(found.weights_tk[1].isnan().all().item<bool>());
-  EXPECT_FALSE(found.weights_tk[0].isnan().any().item<bool>());
-}
-
-// The whole MLP of experts: routing weights enter before the last product.
-TEST_F(GpuTraining, ExpertMlpMatchesItsDefinition) {
-  constexpr int64_t kExperts = 16, kInner = 96;
-  for (int64_t choices : {1, 4}) {
-    const auto experts = std::get<1>(on_gpu({kGpuTokens, kExperts}, at::kFloat).topk(choices, 1));
-    const std::vector<LoraWeights> none;
-    auto run = [&](auto mlp) {
-      return [&, mlp](const TensorList& in) {
-        return TensorList{
-            mlp(in[0], TopKRouting{experts, in[3].to(at::kFloat)}, ExpertLinear{in[1], none}, ExpertLinear{in[2], none})};
-      };
-    };
-    expect_near_on_gpu(run(expert_mlp), run(expert_mlp_plain),
-                       {on_gpu({kGpuTokens, kGpuIn}), on_gpu({kExperts, 2 * kInner, kGpuIn}, at::kBFloat16, 0.1),
-                        on_gpu({kExperts, kGpuIn, kInner}, at::kBFloat16, 0.1), on_gpu({kGpuTokens, choices}, at::kFloat).abs()},
-                       2e-2);
   }
 }
 

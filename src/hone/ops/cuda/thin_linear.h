@@ -8,7 +8,7 @@ namespace hone::ops::cuda {
 struct ThinFusion {
   Tensor norm = {};  // defined: the rows are normed first (RMSNorm with this weight)
   double eps = 0;
-  bool gated = false;  // the weight is gate and up, one behind the other, and the answer silu(gate) * up
+  bool gated = false;  // the weight is gate, then up, and the output silu(gate) * up
   Tensor added = {};   // defined: is added to the answer
 };
 

@@ -137,6 +137,21 @@ TopKRouting route_top_k(const Tensor& logits_te, int64_t per_token, bool normali
   return {experts, normalized ? weights / weights.sum(-1, /*keepdim=*/true) : weights};
 }
 
+TopKRouting route_to(const Tensor& logits_te, const Tensor& experts_tk, bool normalized) {
+  const auto probabilities_te = at::softmax(logits_te, -1, at::kFloat);
+  const auto own_tk = route_top_k(logits_te.detach(), experts_tk.size(1), /*normalized=*/false).experts_tk;
+  const auto chosen_tk = at::where(experts_tk < 0, own_tk, experts_tk);
+  const auto weights_tk = probabilities_te.gather(-1, chosen_tk);
+  return {chosen_tk, normalized ? weights_tk / weights_tk.sum(-1, /*keepdim=*/true) : weights_tk};
+}
+
+Tensor routed_experts(const TensorList& router_logits, int64_t per_token) {
+  TensorList layers;
+  for (const auto& logits_te : router_logits)
+    layers.push_back(route_top_k(logits_te.detach(), per_token, /*normalized=*/false).experts_tk.to(router_logits[0].device()));
+  return at::stack(layers, 1);
+}
+
 Tensor expert_lora_delta(const LoraWeights& adapter, int64_t experts) {
   return at::bmm(b_by_expert(adapter, experts).to(at::kFloat), a_by_expert(adapter, experts).to(at::kFloat)) * adapter.scale;
 }

@@ -15,6 +15,12 @@ struct TopKRouting {
 // The most probable experts by the router's logits [T, E]; `normalized`: their weights sum to 1.
 TopKRouting route_top_k(const Tensor& logits_te, int64_t per_token, bool normalized);
 
+// Router replay: these experts [T, k] instead, with weights by the router's logits; -1: the router's own choice.
+TopKRouting route_to(const Tensor& logits_te, const Tensor& experts_tk, bool normalized);
+
+// The experts that several routers choose, by the logits [T, E] of each: int64 [T, routers, k].
+Tensor routed_experts(const TensorList& router_logits, int64_t per_token);
+
 using QuantizedExperts = std::vector<std::shared_ptr<const PackedWeight>>;
 
 // One product of every expert. Weight [E, out, in]; adapters as PEFT stacks those of all experts: a [E * r, in], b [out, r * E].

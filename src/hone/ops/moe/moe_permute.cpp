@@ -1,6 +1,7 @@
 #include "hone/ops/moe/moe_permute.h"
 
 #include "hone/device/autograd.h"
+#include "hone/ops/cuda/grouped_gemm.h"
 #include "hone/ops/cuda/moe.h"
 #include "hone/ops/cuda/moe_routing.h"
 #include "hone/ops/linear/matmul.h"
@@ -33,6 +34,7 @@ Tensor ends_of(const Tensor& counts) { return counts.cumsum(0).to(at::kInt); }
 // Matrices are viewed as [out, in], their layout in models.
 Tensor multiplied(const Tensor& rows, const Tensor& matrices, const Tensor& counts) {
   if (npu::supports(rows, "npu_grouped_matmul")) return npu::grouped_matmul(rows, matrices, counts);
+  if (cuda::supports_grouped_gemm(rows, matrices)) return cuda::grouped_gemm(rows, matrices, counts);
   if (is_grouped_mm(rows, matrices)) return grouped_mm(rows, matrices, ends_of(counts));
   auto y = at::empty({rows.size(0), matrices.size(2)}, rows.options());
   for_groups(counts, [&](int64_t expert, int64_t begin, int64_t count) {
@@ -44,6 +46,7 @@ Tensor multiplied(const Tensor& rows, const Tensor& matrices, const Tensor& coun
 Tensor rows_gradient(const Tensor& grad, const Tensor& matrices, const Tensor& counts) {
   auto back = matrices.transpose(1, 2);
   if (npu::supports(grad, "npu_grouped_matmul")) return npu::grouped_matmul(grad, back, counts);
+  if (cuda::supports_grouped_gemm(grad, back)) return cuda::grouped_gemm(grad, back, counts);
   if (is_grouped_mm(grad, back)) return grouped_mm(grad, back, ends_of(counts));
   auto drows = at::empty({grad.size(0), matrices.size(1)}, grad.options());
   for_groups(counts, [&](int64_t expert, int64_t begin, int64_t count) {

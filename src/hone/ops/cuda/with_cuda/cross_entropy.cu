@@ -70,10 +70,10 @@ __global__ void __launch_bounds__(kEntropyThreads)
   }
   const float at_target = to_float(own[target]);
   const RowPart all = of_block(part);
-  const float normaliser = all.peak + __logf(all.total), weight = weights ? weights[row] : 1.0f,
+  const float normalizer = all.peak + __logf(all.total), weight = weights ? weights[row] : 1.0f,
               even = smoothing / static_cast<float>(vocabulary);
   if (threadIdx.x == 0) {
-    losses[row] = weight * (normaliser - (1.0f - smoothing) * at_target - even * all.sum);
+    losses[row] = weight * (normalizer - (1.0f - smoothing) * at_target - even * all.sum);
     correct[row] = all.place == target;
   }
   if (!into_gradient) return;
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kEntropyThreads)
 #pragma unroll
     for (int j = 0; j < kPack; ++j) {
       const float hit = i * kPack + j == target ? 1.0f - smoothing : 0.0f;
-      pack.values[j] = from_float<T>(weight * (__expf(to_float(pack.values[j]) - normaliser) - even - hit));
+      pack.values[j] = from_float<T>(weight * (__expf(to_float(pack.values[j]) - normalizer) - even - hit));
     }
     store_pack(own + i * kPack, pack);
   }

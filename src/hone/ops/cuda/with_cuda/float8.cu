@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int j = 0; j < Pack<T>::kCount; ++j) largest = fmaxf(largest, fabsf(values.values[j]));
   }
-  for (int offset = 16; offset > 0; offset /= 2) largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, offset));
+  largest = warp_max(largest);
   if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = largest;
   __syncthreads();
   for (int warp = 0; warp < kThreads / 32; ++warp) largest = fmaxf(largest, of_warps[warp]);

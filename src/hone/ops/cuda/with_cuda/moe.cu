@@ -1,6 +1,6 @@
 #include "hone/ops/cuda/moe.h"
 
-#include "hone/ops/cuda/with_cuda/vectors.cuh"
+#include "hone/ops/cuda/with_cuda/silu.cuh"
 
 namespace hone::ops::cuda {
 namespace {
@@ -129,30 +129,23 @@ __global__ void __launch_bounds__(32 * kGateWarps) weighted_gate_kernel(Weighted
 #pragma unroll 3
   for (int i = lane; i < a.packs; i += 32) {
     const auto gate = floats_of(stream_pack(gates + i * kPack)), up = floats_of(stream_pack(ups + i * kPack));
-    PackFloats<T> grad, open, silu;
-    if constexpr (kBackward) grad = floats_of(stream_pack(pack_of(a.dy, row, a.packs, i)));
-#pragma unroll
-    for (int j = 0; j < kPack; ++j) {
-      open.values[j] = quick_reciprocal(1.0f + __expf(-gate.values[j]));
-      silu.values[j] = gate.values[j] * open.values[j];
-    }
-    silu = floats_of(rounded_pack(silu));
+    const auto silu = silu_of<T>(gate);
     if constexpr (kBackward) {
-      PackFloats<T> dgate, dup;
+      auto dy = floats_of(stream_pack(pack_of(a.dy, row, a.packs, i)));
 #pragma unroll
       for (int j = 0; j < kPack; ++j) {
-        const float dy = weight * grad.values[j];
-        dot += grad.values[j] * silu.values[j] * up.values[j];
-        dgate.values[j] = dy * up.values[j] * open.values[j] * (1.0f + gate.values[j] * (1.0f - open.values[j]));
-        dup.values[j] = dy * silu.values[j];
+        dot += dy.values[j] * silu.value.values[j] * up.values[j];
+        dy.values[j] *= weight;
       }
+      const auto found = swiglu_gradients<T>(gate, up, silu, dy);
       T* to = a.out + row * 2 * a.packs * kPack + i * kPack;
-      store_pack(to, rounded_pack(dgate));
-      store_pack(to + a.packs * kPack, rounded_pack(dup));
+      store_pack(to, rounded_pack(found.gate));
+      store_pack(to + a.packs * kPack, rounded_pack(found.up));
     } else {
+      auto product = silu.value;
 #pragma unroll
-      for (int j = 0; j < kPack; ++j) silu.values[j] *= weight * up.values[j];
-      store_pack(pack_of(a.out, row, a.packs, i), rounded_pack(silu));
+      for (int j = 0; j < kPack; ++j) product.values[j] *= weight * up.values[j];
+      store_pack(pack_of(a.out, row, a.packs, i), rounded_pack(product));
     }
   }
   if constexpr (kBackward) {

@@ -2,33 +2,14 @@
 
 #include <limits>
 
+#include "hone/ops/cuda/with_cuda/argmax_key.cuh"
 #include "hone/ops/cuda/with_cuda/vectors.cuh"
 
 namespace hone::ops::cuda {
 namespace {
 
 constexpr int kRouteWarps = 8, kMostOfLane = 16, kMostRouted = 16;
-constexpr int kNoExpert = std::numeric_limits<int>::max();
 constexpr int kSortChunk = 1024, kMostSorted = 1024;  // choices per block; experts
-
-__device__ inline float warp_max(float value) {
-  for (int offset = 16; offset > 0; offset /= 2) value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, offset));
-  return value;
-}
-
-struct Candidate {
-  float value;
-  int index;
-};
-// The larger value, then the lower index: the same for every lane.
-__device__ inline Candidate warp_best(Candidate own) {
-  for (int offset = 16; offset > 0; offset /= 2) {
-    const float value = __shfl_xor_sync(0xffffffffu, own.value, offset);
-    const int index = __shfl_xor_sync(0xffffffffu, own.index, offset);
-    if (value > own.value || (value == own.value && index < own.index)) own = {value, index};
-  }
-  return own;
-}
 
 template <class T>
 struct RouteArguments {
@@ -66,25 +47,24 @@ __global__ void __launch_bounds__(32 * kRouteWarps) route_kernel(RouteArguments<
 #pragma unroll
   for (int i = 0; i < kOfLane; ++i) sum += __expf(own[i] - largest);
   const float logsumexp = largest + __logf(warp_sum(sum));
-  Candidate chosen{-INFINITY, 0};  // of the choice that this lane writes
+  ArgmaxKey chosen = 0;  // of the choice that this lane writes
   unsigned taken = 0;
   for (int j = 0; j < a.choices; ++j) {
-    Candidate best{-INFINITY, kNoExpert};
+    ArgmaxKey best = 0;
 #pragma unroll
     for (int i = 0; i < kOfLane; ++i) {
       const int expert = lane + 32 * i;
-      const float value = isnan(own[i]) ? -INFINITY : own[i];
-      if (expert < a.count && !(taken >> i & 1) && (value > best.value || best.index == kNoExpert)) best = {value, expert};
+      if (expert < a.count && !(taken >> i & 1)) best = max(best, argmax_key(isnan(own[i]) ? -INFINITY : own[i], expert));
     }
-    best = warp_best(best);
-    if (best.index % 32 == lane) taken |= 1u << best.index / 32;
+    best = warp_max(best);
+    if (index_of(best) % 32 == lane) taken |= 1u << index_of(best) / 32;
     if (lane == j) chosen = best;
   }
-  float weight = lane < a.choices ? __expf(chosen.value - logsumexp) : 0;  // not a number if a logit is not
+  float weight = lane < a.choices ? __expf(value_of(chosen) - logsumexp) : 0;  // not a number if a logit is not
   if (a.normalized) weight /= warp_sum(weight);
   if (lane == 0) a.logsumexp[token] = logsumexp;
   if (lane >= a.choices) return;
-  a.experts[token * a.choices + lane] = chosen.index;
+  a.experts[token * a.choices + lane] = index_of(chosen);
   a.weights[token * a.choices + lane] = weight;
 }
 

@@ -1,4 +1,5 @@
 #include "hone/ops/cuda/sample_tokens.h"
+#include "hone/ops/cuda/with_cuda/argmax_key.cuh"
 #include "hone/ops/cuda/with_cuda/vectors.cuh"
 
 namespace hone::ops::cuda {
@@ -18,16 +19,6 @@ __device__ inline float gumbel(uint64_t key, int token) {
   return -logf(-logf(uniform));
 }
 
-// Orders by value, then by lower token, so that the result does not depend on the order of threads.
-__device__ inline unsigned long long rank_of(float value, int token) {
-  const uint32_t bits = __float_as_uint(value), ordered = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-  return static_cast<unsigned long long>(ordered) << 32 | ~static_cast<uint32_t>(token);
-}
-__device__ inline unsigned long long warp_max(unsigned long long rank) {
-  for (int offset = 16; offset > 0; offset /= 2) rank = max(rank, __shfl_xor_sync(0xffffffffu, rank, offset));
-  return rank;
-}
-
 struct Draw {
   int64_t key;
   double temperature;
@@ -35,7 +26,7 @@ struct Draw {
 // One block per part of a row, kPack tokens per thread and iteration.
 template <class T, int kPack>
 __global__ void __launch_bounds__(kThreads)
-    choose_kernel(const T* logits, const Draw* draws, unsigned long long* ranks, int vocabulary, int part) {
+    choose_kernel(const T* logits, const Draw* draws, ArgmaxKey* part_best, int vocabulary, int part) {
   const T* row = logits + static_cast<int64_t>(blockIdx.y) * vocabulary;
   const auto temperature = static_cast<float>(draws[blockIdx.y].temperature);
   const auto key = static_cast<uint64_t>(draws[blockIdx.y].key);
@@ -55,20 +46,20 @@ __global__ void __launch_bounds__(kThreads)
       if (value > best) best = value, best_token = first + i;  // tokens are in ascending order
     }
   }
-  __shared__ unsigned long long found[kThreads / 32];
-  const auto own = warp_max(rank_of(best, best_token));
+  __shared__ ArgmaxKey found[kThreads / 32];
+  const auto own = warp_max(argmax_key(best, best_token));
   if (threadIdx.x % 32 == 0) found[threadIdx.x / 32] = own;
   __syncthreads();
   if (threadIdx.x >= 32) return;
-  const auto rank = warp_max(threadIdx.x < kThreads / 32 ? found[threadIdx.x] : 0);
-  if (threadIdx.x == 0) ranks[blockIdx.y * gridDim.x + blockIdx.x] = rank;
+  const auto block_best = warp_max(threadIdx.x < kThreads / 32 ? found[threadIdx.x] : ArgmaxKey{0});
+  if (threadIdx.x == 0) part_best[blockIdx.y * gridDim.x + blockIdx.x] = block_best;
 }
 
 // One warp per row: the best of its parts.
-__global__ void best_kernel(const unsigned long long* ranks, int64_t* chosen, int parts, int vocabulary) {
-  const auto rank =
-      warp_max(static_cast<int>(threadIdx.x) < parts ? ranks[static_cast<int64_t>(blockIdx.x) * parts + threadIdx.x] : 0);
-  if (threadIdx.x == 0) chosen[blockIdx.x] = min(static_cast<int>(~static_cast<uint32_t>(rank)), vocabulary - 1);
+__global__ void best_kernel(const ArgmaxKey* part_best, int64_t* chosen, int parts, int vocabulary) {
+  const int64_t own = static_cast<int64_t>(blockIdx.x) * parts + threadIdx.x;
+  const auto best = warp_max(static_cast<int>(threadIdx.x) < parts ? part_best[own] : ArgmaxKey{0});
+  if (threadIdx.x == 0) chosen[blockIdx.x] = min(index_of(best), vocabulary - 1);
 }
 
 // Enough blocks to fill the device; parts are multiples of a pack.
@@ -88,17 +79,17 @@ at::Tensor sample_tokens(const at::Tensor& logits_in, const SamplingTensors& dra
   const auto rows = static_cast<unsigned>(logits.size(0));
   const int vocabulary = static_cast<int>(logits.size(1)), parts = parts_for(rows),
             part = (vocabulary + parts * 8 - 1) / (parts * 8) * 8;
-  auto ranks = at::empty({rows, parts}, chosen.options());
-  auto* ranks_to = reinterpret_cast<unsigned long long*>(ranks.mutable_data_ptr<int64_t>());
+  auto part_best = at::empty({rows, parts}, chosen.options());
+  auto* keys_to = reinterpret_cast<ArgmaxKey*>(part_best.mutable_data_ptr<int64_t>());
   auto stream = c10::cuda::getCurrentCUDAStream();
   with_device_type(logits.scalar_type(), [&](auto type) {
     using T = decltype(type);
     auto kernel = vocabulary % Pack<T>::kCount == 0 ? choose_kernel<T, Pack<T>::kCount> : choose_kernel<T, 1>;
     kernel<<<dim3(static_cast<unsigned>(parts), rows), kThreads, 0, stream>>>(
-        data<T>(logits), reinterpret_cast<const Draw*>(settings.const_data_ptr<int64_t>()), ranks_to, vocabulary, part);
+        data<T>(logits), reinterpret_cast<const Draw*>(settings.const_data_ptr<int64_t>()), keys_to, vocabulary, part);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   });
-  best_kernel<<<rows, 32, 0, stream>>>(ranks_to, chosen.mutable_data_ptr<int64_t>(), parts, vocabulary);
+  best_kernel<<<rows, 32, 0, stream>>>(keys_to, chosen.mutable_data_ptr<int64_t>(), parts, vocabulary);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   return chosen;
 }

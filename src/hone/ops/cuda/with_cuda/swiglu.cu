@@ -3,6 +3,7 @@
 #include "hone/ops/cuda/training.h"
 #include "hone/ops/cuda/with_cuda/low_rank_mma.cuh"
 #include "hone/ops/cuda/with_cuda/philox.cuh"
+#include "hone/ops/cuda/with_cuda/silu.cuh"
 
 namespace hone::ops::cuda {
 namespace {
@@ -40,28 +41,17 @@ __device__ inline GateRow<T> load_row(const SwigluArguments<T>& a, int64_t row, 
 template <class T, bool kBackward>
 __device__ inline void finish_row(const SwigluArguments<T>& a, const GateRow<T>& own, int64_t row, int column) {
   const auto gate = floats_of(own.gate), up = floats_of(own.up);
-  PackFloats<T> open, silu;
-#pragma unroll
-  for (int j = 0; j < Pack<T>::kCount; ++j) {
-    open.values[j] = quick_reciprocal(1.0f + __expf(-gate.values[j]));
-    silu.values[j] = gate.values[j] * open.values[j];
-  }
-  silu = floats_of(rounded_pack(silu));
+  const auto silu = silu_of<T>(gate);
   if constexpr (kBackward) {
-    const auto dy = floats_of(own.dy);
-    PackFloats<T> dgate, dup;
-#pragma unroll
-    for (int j = 0; j < Pack<T>::kCount; ++j) {
-      dgate.values[j] = dy.values[j] * up.values[j] * open.values[j] * (1.0f + gate.values[j] * (1.0f - open.values[j]));
-      dup.values[j] = dy.values[j] * silu.values[j];
-    }
-    store_pack(a.dgate + row * a.dgate_stride + column, rounded_pack(dgate));
-    store_pack(a.dup + row * a.dup_stride + column, rounded_pack(dup));
+    const auto found = swiglu_gradients<T>(gate, up, silu, floats_of(own.dy));
+    store_pack(a.dgate + row * a.dgate_stride + column, rounded_pack(found.gate));
+    store_pack(a.dup + row * a.dup_stride + column, rounded_pack(found.up));
   }
   if (!a.product) return;
+  auto product = silu.value;
 #pragma unroll
-  for (int j = 0; j < Pack<T>::kCount; ++j) silu.values[j] *= up.values[j];
-  store_pack(a.product + row * a.product_stride + column, rounded_pack(silu));
+  for (int j = 0; j < Pack<T>::kCount; ++j) product.values[j] *= up.values[j];
+  store_pack(a.product + row * a.product_stride + column, rounded_pack(product));
 }
 
 // Without updates a block iterates over its rows, two at a time.

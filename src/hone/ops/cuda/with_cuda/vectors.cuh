@@ -112,6 +112,11 @@ __device__ inline float warp_sum(float value) {
   for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(0xffffffffu, value, offset);
   return value;
 }
+template <class Value>
+__device__ inline Value warp_max(Value value) {
+  for (int offset = 16; offset > 0; offset /= 2) value = max(value, __shfl_xor_sync(0xffffffffu, value, offset));
+  return value;
+}
 
 // Rows per block of a kernel that iterates over rows: enough blocks to fill the device, otherwise enough rows to amortize the
 // block's setup.

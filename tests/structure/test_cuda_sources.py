@@ -1,0 +1,40 @@
+"""CUDA sources compile on machines without a GPU: kernels by nvcc to machine code, C++ files by the compiler's front end. Set-up installs nvcc and CUDA's headers into
+.venv/cuda. libtorch's own CUDA headers are in every torch wheel, except for one of settings, which only wheels made for CUDA have."""
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOLKIT = ROOT / ".venv/cuda/nvidia/cu13"
+KERNELS = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("src/hone/**/*.cu"))
+HOSTS = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("src/hone/**/with_cuda/*.cpp"))
+
+
+@pytest.fixture(scope="session")
+def includes(tmp_path_factory):
+    import torch
+
+    wheel = Path(torch.__file__).parent / "include"
+    settings = tmp_path_factory.mktemp("include") / "c10/cuda/impl/cuda_cmake_macros.h"
+    settings.parent.mkdir(parents=True)
+    settings.touch()
+    folders = [ROOT / "build/first", wheel, wheel / "torch/csrc/api/include", settings.parents[3], TOOLKIT / "include"]
+    return ["-I", str(ROOT / "src"), *(word for folder in folders for word in ("-isystem", str(folder)))]
+
+
+def run_compiler(*words):
+    done = subprocess.run([*map(str, words)], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+@pytest.mark.parametrize("source", KERNELS)
+def test_kernels_compile(includes, tmp_path, source):
+    # Hopper's own instructions exist in no other architecture's code.
+    target = "90a" if "/with_hopper/" in source else "80"
+    run_compiler(TOOLKIT / "bin/nvcc", "-cubin", "-std=c++20", "--expt-relaxed-constexpr", f"-gencode=arch=compute_{target},code=sm_{target}", *includes, source, "-o", tmp_path / "kernels.cubin")
+
+
+@pytest.mark.parametrize("source", HOSTS)
+def test_files_that_use_cuda_compile(includes, source):
+    run_compiler("g++", "-fsyntax-only", "-std=c++20", "-DUSE_DISTRIBUTED", "-DFMT_SHARED", "-DSPDLOG_FMT_EXTERNAL", *includes, source)
