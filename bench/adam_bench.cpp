@@ -1,6 +1,6 @@
-// AdamW on the CPU, where offloaded optimizer state is updated: hone's vector code beside libtorch's fused operator and a plain
-// addition of two tensors, in bytes moved a second. A step reads parameter, gradient and both moments and writes three of them:
-// 28 bytes an element. DeepSpeed's cpu_adam moves the same bytes with the same root and division.
+// AdamW on the CPU, where offloaded optimizer state is updated: hone's vector code compared with libtorch's fused operator and a
+// plain addition of two tensors, in bytes moved a second. A step reads parameter, gradient and both moments and writes three of
+// them: 28 bytes an element. DeepSpeed's cpu_adam moves the same bytes with the same root and division.
 #include <benchmark/benchmark.h>
 
 #include "hone/device/memory.h"
@@ -40,7 +40,7 @@ void sizes(benchmark::internal::Benchmark* bench) {
   bench->ArgNames({"elements", "threads"})->UseRealTime()->Unit(benchmark::kMillisecond);
   for (int64_t elements : {1 << 16, 1 << 25})
     for (int threads : {1, device::num_threads(), 64})
-      bench->Args({elements, threads});  // 64: what so many cost beyond the cores
+      bench->Args({elements, threads});  // 64: the cost of more threads than cores
 }
 
 BENCHMARK_CAPTURE(step, hone, Way::vectors)->Apply(sizes);

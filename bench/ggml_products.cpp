@@ -1,7 +1,7 @@
 // llama.cpp's share of decoding that reads weights, by its library ggml: every product of one token, with the weights laid out as
 // llama.cpp does it on this processor. What it leaves out (attention, norms, sampling) makes llama.cpp look faster than it is.
 //   ggml_products TYPE THREADS TOKENS LAYERS OUTxIN,OUTxIN,... HEAD_OUTxIN    ->   tokens a second
-// bench/arm.py --ggml builds and runs it; the project itself does not.
+// bench/host.py --ggml builds and runs it; the project itself does not.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

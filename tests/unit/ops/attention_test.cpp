@@ -2,8 +2,8 @@
 
 #include "hone/ops/cpu/attention.h"
 #include "hone/ops/cpu/panel_attention.h"
-#include "hone/ops/linear/matmul.h"
 #include "ops/ops_testing.h"
+#include "ops/upcast_testing.h"
 
 namespace hone::ops {
 namespace {
@@ -25,12 +25,11 @@ class Attention : public testing::TestWithParam<at::ScalarType> {
   void compare(const CuSeqlens& segments, const AttentionShape& shape) const {
     auto plan = attention_metadata(segments, at::kCPU);
     for (bool widened : {false, true}) {  // with instructions for 16-bit numbers, and without
-      force_upcast(widened);
+      UpcastGuard upcast(widened);
       expect_same([&](auto& in) { return attention(in[0], in[1], in[2], plan, shape); },
                   [&](auto& in) { return attention_plain(in[0], in[1], in[2], plan, shape); }, inputs(segments.total(), shape),
                   tolerance_of(GetParam()));
     }
-    force_upcast(std::nullopt);
   }
 };
 INSTANTIATE_TEST_SUITE_P(Types, Attention, testing::Values(at::kFloat, at::kBFloat16),
@@ -61,11 +60,8 @@ TEST_P(Attention, ChunksOfAPromptGiveTheBitsOfTheWhole) {
   const AttentionShape shape{4, 2, 16, 0.25, 150};
   const int64_t keys = 500;
   auto in = inputs(keys, shape);
-  force_upcast(true);
-  const bool has_panels = cpu::has_panel_attention(in[0]);
-  force_upcast(std::nullopt);
-  if (!has_panels) GTEST_SKIP() << "libtorch's kernel splits queries by their number";
-  force_upcast(true);
+  UpcastGuard upcast(true);
+  if (!cpu::has_panel_attention(in[0])) GTEST_SKIP() << "libtorch's kernel splits queries by their number";
   auto heads = [&](const Tensor& x, int64_t count) {
     return x.narrow(0, 0, count).view({count, shape.kv_heads, shape.head_dim}).transpose(0, 1);
   };
@@ -76,7 +72,6 @@ TEST_P(Attention, ChunksOfAPromptGiveTheBitsOfTheWhole) {
     cpu::attention_with_prefix(in[0].narrow(0, begin, end - begin), heads(in[1], end), heads(in[2], end), shape,
                                chunks.narrow(0, begin, end - begin));
   }
-  force_upcast(std::nullopt);
   EXPECT_TRUE(at::equal(whole, chunks));
 }
 

@@ -52,10 +52,10 @@ TEST(LinearCrossEntropyHead, AdaptersAndBiasGetTheirGradients) {
               {random({60, 12}), random({37, 12}), random({37}), random({3, 12}), random({37, 3})}, 2e-5);
 }
 
-// A frozen head's vocabulary goes by in tiles: several of them, a part at the end, and blocks of rows of unequal size.
+// A frozen head's vocabulary goes by in tiles: several of them, a part at the end, slices, and blocks of rows of unequal size.
 TEST(LinearCrossEntropyHead, FrozenHeadMatchesItsDefinition) {
   at::manual_seed(4);
-  for (auto [tokens, width, vocabulary] : {std::tuple{170, 24, 2500}, {700, 300, 1100}, {3, 8, 1024}}) {
+  for (auto [tokens, width, vocabulary] : {std::tuple{170, 24, 2500}, {700, 300, 1100}, {3, 8, 1024}, {30, 13, 9001}}) {
     auto head = random({vocabulary, width}) * 0.5;
     auto targets = some_targets(tokens, vocabulary);
     for (double smoothing : {0.0, 0.1}) {
@@ -68,10 +68,27 @@ TEST(LinearCrossEntropyHead, FrozenHeadMatchesItsDefinition) {
   }
 }
 
+// Logits far below the peak, in its tile and in later ones, whose exponentials are clamped.
+TEST(LinearCrossEntropyHead, FrozenHeadWithRemoteLogits) {
+  at::manual_seed(6);
+  const int64_t tokens = 90, width = 20, vocabulary = 5000;
+  auto head = random({vocabulary, width}) * 0.5;
+  head.select(1, 0).zero_();
+  head.select(1, 0).narrow(0, 100, 300).fill_(-1);
+  head.select(1, 0).narrow(0, 1500, 3500).fill_(-1);
+  auto x = random({tokens, width});
+  x.select(1, 0).fill_(200);
+  auto targets = some_targets(tokens, vocabulary);
+  auto run = [&](auto& compute) {
+    return [&](const TensorList& in) { return compute(in[0], head, Tensor(), targets, CrossEntropyOptions{}).sum; };
+  };
+  expect_same(run(linear_cross_entropy), run(linear_cross_entropy_plain), {x}, 2e-5);
+}
+
 TEST(LinearCrossEntropyHead, TheFirstOfEqualLogitsIsThePrediction) {
-  auto x = at::ones({1, 1}), head = at::zeros({3000, 1});
-  for (int64_t place : {100, 130, 1500, 2999}) head[place] = 1;
-  for (int64_t target : {100, 130, 1500, 2999, 7})
+  auto x = at::ones({1, 1}), head = at::zeros({9000, 1});
+  for (int64_t place : {100, 130, 1500, 8999}) head[place] = 1;
+  for (int64_t target : {100, 130, 1500, 8999, 7})
     EXPECT_EQ(linear_cross_entropy(x, head, {}, at::full({1}, target, at::kLong)).correct.item<int64_t>(), target == 100)
         << target;
 }

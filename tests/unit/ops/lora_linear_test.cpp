@@ -1,8 +1,8 @@
 #include "hone/ops/linear/lora_linear.h"
 
-#include "hone/ops/linear/matmul.h"
 #include "hone/ops/linear/swiglu_linear.h"
 #include "ops/ops_testing.h"
+#include "ops/upcast_testing.h"
 
 namespace hone::ops {
 namespace {
@@ -71,10 +71,9 @@ TEST_P(LoraLinear, AfterSwigluMatchesItsDefinition) {
 }
 
 TEST_P(LoraLinear, WidenedWeightsGiveTheSame) {
-  force_upcast(true);
+  UpcastGuard upcast(true);
   expect_same([&](auto& in) { return lora_linear(in[0], in[1], bias(in), adapters(in), false); },
               [&](auto& in) { return lora_linear_plain(in[0], in[1], bias(in), adapters(in), false); }, inputs(), tolerance());
-  force_upcast(std::nullopt);
 }
 
 TEST(LoraLinearGradient, FrozenWeightGetsNone) {

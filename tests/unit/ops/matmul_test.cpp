@@ -7,6 +7,7 @@
 
 #include "hone/ops/cpu/gemm/upcast_gemm.h"
 #include "ops/ops_testing.h"
+#include "ops/upcast_testing.h"
 
 namespace hone::ops {
 namespace {
@@ -42,11 +43,6 @@ TEST(Matmul, ProductsOfManyLengthsKeepNoMemory) {
   EXPECT_LT(resident_megabytes() - before, 20.0);
 }
 
-struct Widening {
-  explicit Widening(bool on) { force_upcast(on); }
-  ~Widening() { force_upcast(std::nullopt); }
-};
-
 // Blocks of rows, of columns, and sums over blocks of the inner dimension: what does not fit one block is cut.
 TEST(Matmul, UpcastProductsAreCutAndRoundedOnce) {
   at::NoGradGuard no_grad;
@@ -59,7 +55,7 @@ TEST(Matmul, UpcastProductsAreCutAndRoundedOnce) {
       auto a = at::randn({rows, inner}).to(type), b = at::randn({inner, columns}).to(type), bias = at::randn({columns}).to(type);
       auto exact = at::mm(a.to(at::kFloat), b.to(at::kFloat));
       auto a_turned = a.t().contiguous(), b_turned = b.t().contiguous();
-      Widening widened(true);
+      UpcastGuard upcasts(true);
       EXPECT_LT(relative_difference(matmul_nt(a, b_turned, bias), exact + bias), tolerance_of(type))
           << rows << ' ' << inner << ' ' << columns;
       EXPECT_LT(relative_difference(matmul_nn(a, b), exact), tolerance_of(type)) << rows << ' ' << inner << ' ' << columns;
@@ -89,13 +85,13 @@ TEST(Matmul, LibtorchsOwnProductsAreUpcast) {
     };
     for (const Operator& function : {Operator(product), Operator(batched)}) {
       auto exact = gradients(function, at::kFloat);
-      Widening widened(true);
+      UpcastGuard upcasts(true);
       auto upcast = gradients(function, type);
       ASSERT_EQ(upcast.size(), exact.size());
       for (size_t i = 0; i < exact.size(); ++i) EXPECT_LT(relative_difference(upcast[i], exact[i]), 2 * tolerance_of(type)) << i;
     }
     at::NoGradGuard no_grad;
-    Widening widened(true);
+    UpcastGuard upcasts(true);
     auto exact = at::mm(given[0].to(at::kFloat), given[1].to(at::kFloat));
     auto out = at::empty({0}, type);
     EXPECT_LT(relative_difference(at::mm_out(out, given[0], given[1]), exact), tolerance_of(type));

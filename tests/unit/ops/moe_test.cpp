@@ -86,6 +86,40 @@ TEST(Experts, WeightsOfChosenExpertsSumToOneWhereAsked) {
   EXPECT_NEAR(normalized.weights_tk.sum().item<double>(), 1, 1e-6);
 }
 
+// Replayed choices count by the router's own logits, which get gradients as if it had chosen them.
+TEST(Experts, ReplayedChoicesAreThoseOfTheRouterThatMadeThem) {
+  for (bool normalized : {false, true}) {
+    at::manual_seed(5);
+    auto logits_te = random({6, kExperts}), again_te = logits_te.clone();
+    logits_te.requires_grad_(), again_te.requires_grad_();
+    const auto chosen = route_top_k(logits_te, 2, normalized);
+    auto experts_tk = chosen.experts_tk.clone();
+    experts_tk[1].fill_(-1);  // the router chooses
+    const auto replayed = route_to(again_te, experts_tk, normalized);
+    EXPECT_TRUE(at::equal(replayed.experts_tk, chosen.experts_tk));
+    EXPECT_TRUE(at::allclose(replayed.weights_tk, chosen.weights_tk, 1e-6));
+    chosen.weights_tk.square().sum().backward(), replayed.weights_tk.square().sum().backward();
+    EXPECT_TRUE(at::allclose(logits_te.grad(), again_te.grad(), 1e-5, 1e-7));
+    const auto others_tk = (chosen.experts_tk + 1).remainder(kExperts);
+    EXPECT_TRUE(at::equal(route_to(logits_te, others_tk, normalized).experts_tk, others_tk));
+  }
+}
+
+// Between experts that are equally likely, too.
+TEST(Experts, RowsThatAreNotReplayedAreThoseOfAnOrdinaryPass) {
+  for (auto device : {at::kCPU, at::kCUDA}) {
+    if (device == at::kCUDA && !at::hasCUDA()) continue;
+    const auto logits_te = at::tensor({0.F, 1.F, 0.F, 1.F, 1.F, 0.F, 1.F, 0.F}).repeat({5, 1}).to(device);
+    auto routed_tk = at::tensor({5, 0, 2}, at::kLong).repeat({5, 1}).to(device);
+    const auto replayed_tk = routed_tk.clone(), own_tk = route_top_k(logits_te, 3, true).experts_tk;
+    routed_tk.slice(0, 2).fill_(-1);
+    const auto found_tk = route_to(logits_te, routed_tk, true).experts_tk;
+    EXPECT_TRUE(at::equal(found_tk.slice(0, 0, 2), replayed_tk.slice(0, 0, 2)));
+    EXPECT_TRUE(at::equal(found_tk.slice(0, 2), own_tk.slice(0, 2)));
+    EXPECT_TRUE(logits_te.gather(1, own_tk).eq(1).all().item<bool>());
+  }
+}
+
 TEST(Experts, ChangeOfAnAdapterIsWhatItAddsToTheProduct) {
   at::manual_seed(5);
   auto in = expert_tensors(at::kFloat);

@@ -53,7 +53,7 @@ class Attention : public torch::autograd::Function<Attention> {
   static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v, const CuSeqlens& segments,
                         const AttentionShape& shape) {
     auto out = at::empty_like(q);
-    auto normalisers = at::empty({q.size(0) * shape.heads}, q.options().dtype(at::kFloat));
+    auto normalizers = at::empty({q.size(0) * shape.heads}, q.options().dtype(at::kFloat));
     std::vector<std::pair<int64_t, int64_t>> short_ones;
     for (int64_t i = 0; i < segments.count(); ++i) {
       if (segments.length(i) == 0) continue;
@@ -62,20 +62,20 @@ class Attention : public torch::autograd::Function<Attention> {
         short_ones.emplace_back(begin, length);
         continue;
       }
-      auto normaliser = normalisers.narrow(0, begin * shape.heads, length * shape.heads);
+      auto normalizer = normalizers.narrow(0, begin * shape.heads, length * shape.heads);
       if (has_panel_attention(q)) {
         auto rows = [&](const Tensor& x) { return x.narrow(0, begin, length); };
-        panel_attention(rows(q), heads_first(rows(k), shape), heads_first(rows(v), shape), shape, rows(out), normaliser);
+        panel_attention(rows(q), heads_first(rows(k), shape), heads_first(rows(v), shape), shape, rows(out), normalizer);
         continue;
       }
       auto view = view_of(q, k, v, begin, length, shape);
       auto [values, logsumexp] =
           at::_scaled_dot_product_flash_attention_for_cpu(view.q, view.k, view.v, 0.0, view.causal, view.mask, shape.scale);
       grouped(out.narrow(0, begin, length), shape).copy_(values);
-      normaliser.view(logsumexp.sizes()).copy_(logsumexp);
+      normalizer.view(logsumexp.sizes()).copy_(logsumexp);
     }
-    if (!short_ones.empty()) panel_attention_within(short_ones, shape, q, k, v, out, normalisers);
-    ctx->save_for_backward({q, k, v, out, normalisers});
+    if (!short_ones.empty()) panel_attention_within(short_ones, shape, q, k, v, out, normalizers);
+    ctx->save_for_backward({q, k, v, out, normalizers});
     ctx->saved_data["offsets"] = segments.offsets;
     ctx->saved_data["shape"] = std::vector<int64_t>{shape.heads, shape.kv_heads, shape.head_dim, shape.window, shape.causal};
     ctx->saved_data["scale"] = shape.scale;
@@ -87,7 +87,7 @@ class Attention : public torch::autograd::Function<Attention> {
     auto numbers = ctx->saved_data["shape"].toIntVector();
     AttentionShape shape{numbers[0], numbers[1], numbers[2], ctx->saved_data["scale"].toDouble(), numbers[3], numbers[4] != 0};
     CuSeqlens segments{ctx->saved_data["offsets"].toIntVector()};
-    auto q = saved[0].detach(), k = saved[1].detach(), v = saved[2].detach(), out = saved[3].detach(), normalisers = saved[4];
+    auto q = saved[0].detach(), k = saved[1].detach(), v = saved[2].detach(), out = saved[3].detach(), normalizers = saved[4];
     auto dout = grads[0].contiguous();
     auto dq = at::empty_like(q), dk = at::empty_like(k), dv = at::empty_like(v);
     std::vector<std::pair<int64_t, int64_t>> short_ones, in_panels;
@@ -103,7 +103,7 @@ class Attention : public torch::autograd::Function<Attention> {
         continue;
       }
       auto view = view_of(q, k, v, begin, length, shape);
-      auto logsumexp = normalisers.narrow(0, begin * shape.heads, length * shape.heads).view({shape.kv_heads, -1, length});
+      auto logsumexp = normalizers.narrow(0, begin * shape.heads, length * shape.heads).view({shape.kv_heads, -1, length});
       auto [gq, gk, gv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
           grouped(as_computed(dout.narrow(0, begin, length)), shape), view.q, view.k, view.v,
           grouped(as_computed(out.narrow(0, begin, length)), shape), logsumexp, 0.0, view.causal, view.mask, shape.scale);
@@ -111,7 +111,8 @@ class Attention : public torch::autograd::Function<Attention> {
       add_up(dk.narrow(0, begin, length), gk, shape);
       add_up(dv.narrow(0, begin, length), gv, shape);
     }
-    const AttentionGradients tensors{q, k, v, out, dout, normalisers, dq, dk, dv};
+    const AttentionGradients tensors{
+        .q = q, .k = k, .v = v, .out = out, .dout = dout, .logsumexp = normalizers, .dq = dq, .dk = dk, .dv = dv};
     if (!short_ones.empty()) short_attention_backward(short_ones, shape, tensors);
     if (!in_panels.empty()) panel_attention_backward(in_panels, shape, tensors);
     return {dq, dk, dv, Tensor(), Tensor()};

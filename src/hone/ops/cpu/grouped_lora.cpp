@@ -36,7 +36,7 @@ EightRows rows_of(const float* factor, int64_t begin, int64_t rank, int64_t widt
   return found;
 }
 
-// scale * x F^T of the group's rows with the factor F [rank, width]; zeros behind the rank.
+// scale * x F^T of the group's rows with the factor F [rank, width]; zeros after the rank.
 void project(const LoraGroupView& group, const float* x, const float* factor, int64_t width, int64_t stride, Scratch& scratch,
              float* projected) {
   for (int64_t j = 0; j < stride; j += kStep)

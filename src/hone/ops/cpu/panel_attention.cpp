@@ -179,7 +179,7 @@ void attend(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSh
 // A thread does a sequence's key head at a time, its keys included.
 template <class T>
 void attend_within(const std::vector<std::pair<int64_t, int64_t>>& sequences, const AttentionShape& shape, const Tensor& q,
-                   const Tensor& k, const Tensor& v, const Tensor& out, float* normalisers) {
+                   const Tensor& k, const Tensor& v, const Tensor& out, float* normalizers) {
   const int64_t d = shape.head_dim, group = shape.heads / shape.kv_heads;
   int64_t longest = 0;
   for (const auto& sequence : sequences) longest = std::max(longest, sequence.second);
@@ -203,7 +203,7 @@ void attend_within(const std::vector<std::pair<int64_t, int64_t>>& sequences, co
         for (int64_t query = 0; query < length; query += kQueryTile) {
           tile.load(visible, queries + first * q_stride + head * d, q_stride, query, static_cast<float>(shape.scale));
           tile.attend_to_keys(0);
-          tile.store(to + first * out_stride + head * d, out_stride, normalisers + first * shape.heads + head * length);
+          tile.store(to + first * out_stride + head * d, out_stride, normalizers + first * shape.heads + head * length);
         }
     }
   });
@@ -211,7 +211,7 @@ void attend_within(const std::vector<std::pair<int64_t, int64_t>>& sequences, co
 
 }  // namespace
 
-bool has_panel_attention(const Tensor& q) { return has_panel_gemm() && (q.scalar_type() == at::kFloat || is_upcast(q)); }
+bool has_panel_attention(const Tensor& q) { return prefers_panel_gemm() && (q.scalar_type() == at::kFloat || is_upcast(q)); }
 
 void panel_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionShape& shape, const Tensor& out,
                      const Tensor& logsumexp) {
@@ -223,9 +223,9 @@ void panel_attention(const Tensor& q, const Tensor& k, const Tensor& v, const At
 }
 
 void panel_attention_within(const std::vector<std::pair<int64_t, int64_t>>& sequences, const AttentionShape& shape,
-                            const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& out, const Tensor& normalisers) {
+                            const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& out, const Tensor& normalizers) {
   with_type(q.scalar_type(), [&](auto type) {
-    attend_within<decltype(type)>(sequences, shape, q, k, v, out, normalisers.mutable_data_ptr<float>());
+    attend_within<decltype(type)>(sequences, shape, q, k, v, out, normalizers.mutable_data_ptr<float>());
   });
 }
 

@@ -17,9 +17,9 @@ void panel_attention(const Tensor& q, const Tensor& k, const Tensor& v, const At
                      const Tensor& logsumexp);
 
 // The rows of many short `sequences`, each (first row, length), whose positions are all queries: q and out [rows, heads *
-// head_dim], k and v [rows, kv_heads * head_dim]. `normalisers`: logsumexp, float32, heads times rows, sequence by sequence.
+// head_dim], k and v [rows, kv_heads * head_dim]. `normalizers`: logsumexp, float32, heads times rows, sequence by sequence.
 void panel_attention_within(const std::vector<std::pair<int64_t, int64_t>>& sequences, const AttentionShape& shape,
-                            const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& out, const Tensor& normalisers);
+                            const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& out, const Tensor& normalizers);
 
 // Writes the gradients of `sequences`, each (first row, length), whose positions are all queries.
 void panel_attention_backward(const std::vector<std::pair<int64_t, int64_t>>& sequences, const AttentionShape& shape,

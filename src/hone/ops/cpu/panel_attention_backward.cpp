@@ -28,7 +28,7 @@ struct HeadOfSequence {
   bool accumulates;    // dk and dv are added to, not overwritten
 };
 
-// Computes one head at a time in memory of its own.
+// Computes one head at a time, in its own buffers.
 template <class T>
 class HeadGradient {
  public:
@@ -178,13 +178,20 @@ void panel_attention_backward(const std::vector<std::pair<int64_t, int64_t>>& se
         const auto [first, length] = sequences[static_cast<size_t>(i / heads)];
         const int64_t head = i % heads, own = (first * heads + head) * depth,
                       key = (first * shape.kv_heads + head / group) * depth, sum = (first * parts + head / joined) * depth;
-        gradient.compute(
-            {x.q.const_data_ptr<T>() + own, x.k.const_data_ptr<T>() + key, x.v.const_data_ptr<T>() + key,
-             x.dout.const_data_ptr<T>() + own, heads * depth, shape.kv_heads * depth,
-             x.logsumexp.const_data_ptr<float>() + first * heads + head * length,
-             rows_dot.const_data_ptr<float>() + head * tokens + first, x.dq.mutable_data_ptr<T>() + own,
-             dk.mutable_data_ptr<float>() + sum, dv.mutable_data_ptr<float>() + sum, parts * depth, head % joined > 0},
-            length);
+        gradient.compute({.q = x.q.const_data_ptr<T>() + own,
+                          .k = x.k.const_data_ptr<T>() + key,
+                          .v = x.v.const_data_ptr<T>() + key,
+                          .dout = x.dout.const_data_ptr<T>() + own,
+                          .stride = heads * depth,
+                          .key_stride = shape.kv_heads * depth,
+                          .logsumexp = x.logsumexp.const_data_ptr<float>() + first * heads + head * length,
+                          .rows_dot = rows_dot.const_data_ptr<float>() + head * tokens + first,
+                          .dq = x.dq.mutable_data_ptr<T>() + own,
+                          .dk = dk.mutable_data_ptr<float>() + sum,
+                          .dv = dv.mutable_data_ptr<float>() + sum,
+                          .sum_stride = parts * depth,
+                          .accumulates = head % joined > 0},
+                         length);
       }
     });
   });

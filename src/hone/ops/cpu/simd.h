@@ -33,7 +33,9 @@ struct VectorTail {
   int64_t count;
 };
 
-HONE_INLINE F32x16 splat(float value) { return F32x16{} + value; }
+HONE_INLINE F32x16 splat(float value) {
+  return F32x16{value, value, value, value, value, value, value, value, value, value, value, value, value, value, value, value};
+}
 
 HONE_INLINE F32x16 widen(LaneShort bits) { return reinterpret_cast<F32x16>(__builtin_convertvector(bits, I32x16) << 16); }
 // Through integers, since GCC 12 converts a vector of halves one by one: rebiases the exponent; subnormal, infinite and NaN

@@ -7,8 +7,11 @@
 #include "hone/ops/cpu/gemm/packed_kernels.h"
 #include "hone/ops/cpu/gemm/packed_linear.h"
 #include "hone/ops/cpu/gemm/panel_dots.h"
+#include "hone/ops/cpu/gemm/panel_gemm.h"
+#include "hone/ops/cpu/gemm/panel_gemm_kernels.h"
 #include "hone/ops/cpu/outputs.h"
 #include "hone/ops/cpu/parallel.h"
+#include "hone/ops/cpu/scratch.h"
 #include "hone/ops/linear/matmul.h"
 
 namespace hone::ops::cpu {
@@ -156,6 +159,28 @@ Tensor int8_split_matmul(const Tensor& x, const PackedWeight& weight, const Fini
                            });
 }
 
+static_assert(kPanelDepth % kSpanInputs == 0);
+
+// Dequantized columns of W^T, for panel_gemm. Their pieces stay in the cache.
+PackColumns columns_of(const PackedWeight& weight) {
+  return [&weight](int64_t column, int64_t columns, int64_t step, int64_t steps, float* panels) {
+    thread_local std::vector<float> kept;
+    const int64_t padded = padded_width(steps);
+    auto* lines = grown(kept, columns * padded);
+    const auto* scales = weight.bits == 4 ? weight.scales.const_data_ptr<c10::BFloat16>() : nullptr;
+    for (int64_t i = 0; i < columns; ++i) {
+      const int64_t output = column + i;
+      const auto* codes = weight.codes.const_data_ptr<int32_t>() + output * weight.codes.size(1) + step * weight.bits / 32;
+      if (weight.bits == 8)
+        unpack_int8(codes, weight.scales.const_data_ptr<float>() + output, lines + i * padded, 1, padded);
+      else
+        unpack_int4(codes, scales + output * (weight.scales.numel() / weight.codes.size(0)) + step / kSpanInputs * 2 * kGroupSpan,
+                    lines + i * padded, 1, padded);
+    }
+    pack_column_panels(lines, PanelSource{padded, 1, columns, steps}, panels);
+  };
+}
+
 }  // namespace
 
 PackedWeight pack_int8(const Tensor& codes, const Tensor& scales) {
@@ -182,13 +207,20 @@ Tensor fake_quantize_input(const Tensor& x, const PackedWeight& weight) {
 }
 
 bool multiplies_many_rows(const PackedWeight& weight) {
-  return has_panel_dots() && (rounds_inputs(weight) || splits_inputs(weight));
+  return has_panel_dots() ? rounds_inputs(weight) || splits_inputs(weight) : has_panel_gemm();
 }
 
-Tensor packed_matmul(const Tensor& x, const PackedWeight& weight) {
+Tensor packed_matmul(const Tensor& x, const PackedWeight& weight, const Tensor& bias) {
   const int64_t width = padded_width(weight.width), rows = x.size(0);
-  if (rounds_inputs(weight)) return panel_dots_int4(RoundedInput(x.contiguous(), width).rows(), rows, weight);
-  return panel_dots_int8(SplitInput(x.contiguous(), width).rows(), rows, weight);
+  if (!has_panel_dots()) {
+    auto y = at::empty({rows, weight.codes.size(0)}, x.options());
+    panel_gemm(fake_quantize_input(x, weight), columns_of(weight), bias, y);
+    return y;
+  }
+  auto y = rounds_inputs(weight) ? panel_dots_int4(RoundedInput(x.contiguous(), width).rows(), rows, weight)
+                                 : panel_dots_int8(SplitInput(x.contiguous(), width).rows(), rows, weight);
+  if (bias.defined()) y.add_(bias);
+  return y.to(x.scalar_type());
 }
 
 Tensor packed_linear(const Tensor& x, const PackedWeight& weight, const Tensor& bias) {

@@ -15,9 +15,9 @@ struct PackedWeight {
 PackedWeight pack_int8(const Tensor& codes, const Tensor& scales);
 PackedWeight pack_int4(const Tensor& codes, const Tensor& scales, const Tensor& min);
 
-bool multiplies_many_rows(const PackedWeight& weight);              // whether packed_matmul takes more than kBatchInvariantRows
-Tensor packed_matmul(const Tensor& x, const PackedWeight& weight);  // x W^T in float32
-Tensor unpacked_rows(const PackedWeight& weight, int64_t first, int64_t count);  // float32 [count, width]
+bool multiplies_many_rows(const PackedWeight& weight);  // whether packed_matmul takes more than kBatchInvariantRows
+Tensor packed_matmul(const Tensor& x, const PackedWeight& weight, const Tensor& bias);  // x W^T + bias in x's dtype
+Tensor unpacked_rows(const PackedWeight& weight, int64_t first, int64_t count);         // float32 [count, width]
 // x in float32 as packed_matmul multiplies it, possibly quantized:
 // a row's result must not depend on the number of rows.
 Tensor fake_quantize_input(const Tensor& x, const PackedWeight& weight);

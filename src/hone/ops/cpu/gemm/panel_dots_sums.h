@@ -6,7 +6,7 @@
 
 namespace hone::ops::cpu {
 
-// A row of sums: twelve columns in three registers, as separate variables like in panel_gemm_neon.cpp.
+// A row of sums: twelve columns in three registers, as separate variables like in arm/panel_gemm_neon.cpp.
 struct DotRow {
   int32x4_t a, b, c;
 };

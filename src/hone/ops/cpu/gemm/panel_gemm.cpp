@@ -7,10 +7,13 @@
 #include "hone/ops/cpu/scratch.h"
 
 namespace hone::ops::cpu {
+namespace {
 
 #if defined(__aarch64__)
-
-namespace {
+constexpr bool kOnArm = true;
+#else
+constexpr bool kOnArm = false;
+#endif
 
 constexpr int64_t kPackedElements = int64_t{4} << 20;  // rows of the left operand packed at a time, 16 MB
 
@@ -68,19 +71,19 @@ Tensor packed_rows(const Tensor& a) {
   return packed;
 }
 
-template <class Panels>
-void compute_block(const PanelBlock& block, const typename Panels::Number* rows, int64_t row_count, const Tensor& b,
-                   const float* bias, const Tensor& out) {
+// pack_columns(column, columns, step, steps, to) makes panels of a part of the right operand, [depth, …].
+template <class Panels, class PackColumns>
+void compute_block(const PanelBlock& block, const typename Panels::Number* rows, int64_t row_count, int64_t depth,
+                   PackColumns pack_columns, const float* bias, const Tensor& out) {
   static_assert(kPanelDepth % Panels::kSteps == 0);
   thread_local std::vector<typename Panels::Number> kept_columns;
   thread_local std::vector<float> kept_sums;
-  const int64_t depth = b.size(0), stride = block.stride();
+  const int64_t stride = block.stride();
   auto* columns = grown(kept_columns, stride * std::min(up_to(depth, Panels::kSteps), kPanelDepth));
   auto* sums = grown(kept_sums, up_to(block.rows, kPanelRows) * stride);
   for (int64_t step = 0; step < depth; step += kPanelDepth) {
     const int64_t steps = std::min(kPanelDepth, depth - step), packed = up_to(steps, Panels::kSteps);
-    pack<Panels>(b, 1, block.column, block.columns, step, steps,
-                 [&](const auto* from, const PanelSource& source) { pack_column_panels(from, source, columns); });
+    pack_columns(block.column, block.columns, step, steps, columns);
     const auto* slab = rows + step * up_to(row_count, kPanelRows) + block.row * packed;
     for (int64_t r = 0; r < block.rows; r += kPanelRows)
       for (int64_t c = 0; c < block.columns; c += kPanelColumns)
@@ -93,52 +96,60 @@ void compute_block(const PanelBlock& block, const typename Panels::Number* rows,
   });
 }
 
-// The number of rows packed at once.
-template <class Panels>
-void multiply_rows(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out) {
-  const auto packed = packed_rows<Panels>(a);
-  const auto* rows = packed.template const_data_ptr<typename Panels::Number>();
-  const auto* added = bias.defined() ? bias.const_data_ptr<float>() : nullptr;
-  PanelGrid(a.size(0), b.size(1), a.size(1)).for_blocks([&](const PanelBlock& block) {
-    compute_block<Panels>(block, rows, a.size(0), b, added, out);
-  });
+// As many rows of the left operand at a time as are packed at once.
+template <class Panels, class PackColumns>
+void multiply(const Tensor& a, PackColumns pack_columns, const Tensor& bias, const Tensor& out) {
+  if (out.numel() == 0) return;
+  if (a.size(1) == 0) return void(bias.defined() ? out.copy_(bias.expand_as(out)) : out.zero_());
+  auto to = out.stride(1) == 1 ? out : at::empty(out.sizes(), out.options());
+  const auto bias32 = bias.defined() ? bias.to(at::kFloat).contiguous() : Tensor();
+  const auto* added = bias.defined() ? bias32.template const_data_ptr<float>() : nullptr;
+  const int64_t piece = std::max(PanelGrid::kRows, kPackedElements / a.size(1) / PanelGrid::kRows * PanelGrid::kRows);
+  for (int64_t row = 0; row < a.size(0); row += piece) {
+    const int64_t count = std::min(piece, a.size(0) - row);
+    const auto packed = packed_rows<Panels>(a.narrow(0, row, count));
+    const auto* rows = packed.template const_data_ptr<typename Panels::Number>();
+    const auto part = to.narrow(0, row, count);
+    PanelGrid(count, to.size(1), a.size(1)).for_blocks([&](const PanelBlock& block) {
+      compute_block<Panels>(block, rows, count, a.size(1), pack_columns, added, part);
+    });
+  }
+  if (!to.is_same(out)) out.copy_(to);
 }
 
-bool in_bf16(const Tensor& a, const Tensor& b) {
-  return device::cpu_features().arm_bf16 && a.scalar_type() == at::kBFloat16 && b.scalar_type() == at::kBFloat16;
+template <class Panels>
+auto columns_of(const Tensor& b) {
+  return [&](int64_t column, int64_t columns, int64_t step, int64_t steps, Panels::Number* to) {
+    pack<Panels>(b, 1, column, columns, step, steps,
+                 [&](const auto* from, const PanelSource& source) { pack_column_panels(from, source, to); });
+  };
 }
 
 }  // namespace
 
-MultiplyPanels multiply_panels_here() {
-  return device::cpu_features().sve_bytes == 32 ? multiply_panels_sve256 : multiply_panels;
+bool has_panel_gemm() {
+#if defined(__aarch64__)
+  return true;
+#else
+  static const bool kHas = __builtin_cpu_supports("x86-64-v3");
+  return kHas;
+#endif
 }
 
-bool has_panel_gemm() { return true; }
+bool prefers_panel_gemm() { return kOnArm; }
 
 void panel_gemm(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor out) {
   HONE_CHECK(a.size(1) == b.size(0) && out.size(0) == a.size(0) && out.size(1) == b.size(1),
              "factors {} x {} and {} x {}, product {} x {}", a.size(0), a.size(1), b.size(0), b.size(1), out.size(0),
              out.size(1));
-  if (out.numel() == 0) return;
-  if (a.size(1) == 0) return void(bias.defined() ? out.copy_(bias.expand_as(out)) : out.zero_());
-  auto to = out.stride(1) == 1 ? out : at::empty(out.sizes(), out.options());
-  const auto bias32 = bias.defined() ? bias.to(at::kFloat).contiguous() : Tensor();
-  const int64_t step = std::max(PanelGrid::kRows, kPackedElements / a.size(1) / PanelGrid::kRows * PanelGrid::kRows);
-  for (int64_t row = 0; row < a.size(0); row += step) {
-    const int64_t count = std::min(step, a.size(0) - row);
-    const auto multiply = in_bf16(a, b) ? multiply_rows<Bf16Panels> : multiply_rows<FloatPanels>;
-    multiply(a.narrow(0, row, count), b, bias32, to.narrow(0, row, count));
-  }
-  if (!to.is_same(out)) out.copy_(to);
+  if constexpr (kOnArm)
+    if (device::cpu_features().arm_bf16 && a.scalar_type() == at::kBFloat16 && b.scalar_type() == at::kBFloat16)
+      return multiply<Bf16Panels>(a, columns_of<Bf16Panels>(b), bias, out);
+  multiply<FloatPanels>(a, columns_of<FloatPanels>(b), bias, out);
 }
 
-#else
-
-bool has_panel_gemm() { return false; }
-
-void panel_gemm(const Tensor&, const Tensor&, const Tensor&, Tensor) { HONE_CHECK(false, "asked only where has_panel_gemm()"); }
-
-#endif
+void panel_gemm(const Tensor& a, const PackColumns& pack_columns, const Tensor& bias, Tensor out) {
+  multiply<FloatPanels>(a, pack_columns, bias, out);
+}
 
 }  // namespace hone::ops::cpu

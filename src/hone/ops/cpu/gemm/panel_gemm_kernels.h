@@ -1,4 +1,4 @@
-// The inner loops of panel_gemm.h, on plain pointers. A panel holds 8 rows of the left operand, or 12 columns of the right one,
+// The inner loops of panel_gemm.h, on plain pointers. A panel holds a few rows of the left operand, or columns of the right one,
 // in float32: for each step of the sum its numbers are adjacent. Missing lines are zero.
 #pragma once
 #include <c10/util/BFloat16.h>
@@ -8,7 +8,11 @@
 
 namespace hone::ops::cpu {
 
+#if defined(__aarch64__)
 constexpr int64_t kPanelRows = 8, kPanelColumns = 12;  // 24 sums of four in registers, 98 % of what a Neoverse-N1 can multiply
+#else
+constexpr int64_t kPanelRows = 12, kPanelColumns = 32;  // 24 sums of sixteen in AVX-512's registers
+#endif
 constexpr int64_t kPanelDepth = 512;  // steps of a sum at a time: a panel of each factor stays in the first-level cache
 
 // The memory of an operand: a line is a row of the left operand, a column of the right one.
@@ -26,13 +30,15 @@ HONE_DECLARE(c10::BFloat16)
 HONE_DECLARE(c10::Half)
 #undef HONE_DECLARE
 
-// sums [8, 12], `stride` floats apart: set to, or increased by, the product of two panels.
+// sums [kPanelRows, kPanelColumns], `stride` floats apart: set to, or increased by, the product of two panels.
+using MultiplyPanels = void (*)(const float* row_panel, const float* column_panel, int64_t depth, float* sums, int64_t stride,
+                                bool increase);
+MultiplyPanels multiply_panels_here();  // as this processor does it fastest
+// With NEON and with SVE.
 void multiply_panels(const float* row_panel, const float* column_panel, int64_t depth, float* sums, int64_t stride,
                      bool increase);
 void multiply_panels_sve256(const float* row_panel, const float* column_panel, int64_t depth, float* sums, int64_t stride,
                             bool increase);
-using MultiplyPanels = decltype(&multiply_panels);
-MultiplyPanels multiply_panels_here();  // as this processor does it fastest
 
 // The same in bfloat16, for processors with BFMMLA: four steps of a sum are adjacent, line by line. Depths of panels are
 // multiples of four, zero-padded.

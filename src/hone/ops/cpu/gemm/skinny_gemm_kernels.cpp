@@ -14,6 +14,7 @@ namespace {
 constexpr int64_t kTileRows = 4, kTileOutputs = 3;
 #else
 constexpr int64_t kTileRows = 4, kTileOutputs = 6;
+constexpr int64_t kTallRows = 8;  // with half as many outputs: 16-bit weights are widened half as often
 #endif
 // Several blocks of rows reuse this much of the weight, which stays in the L2 cache meanwhile.
 constexpr int64_t kSharedBytes = int64_t{320} << 10;
@@ -104,8 +105,9 @@ template <int64_t X, class T>
 HONE_INLINE void outputs_of_block(const float* x, const T* weight, float* y, const SkinnyShape& shape, int64_t count,
                                   Ahead& ahead) {
   const auto step = [&](int64_t) __attribute__((always_inline)) { ask(ahead); };
+  constexpr int64_t kOutputs = X > kTileRows ? kTileOutputs / 2 : kTileOutputs;
   int64_t n = 0;
-  for (; n + kTileOutputs <= count; n += kTileOutputs) tile<X, kTileOutputs>(x, weight + n * shape.width, y + n, shape, step);
+  for (; n + kOutputs <= count; n += kOutputs) tile<X, kOutputs>(x, weight + n * shape.width, y + n, shape, step);
   for (; n < count; ++n) tile<X, 1>(x, weight + n * shape.width, y + n, shape, step);
 }
 
@@ -119,6 +121,9 @@ int64_t whole_eights(int64_t) { return 0; }
 template <class Block>
 HONE_INLINE void for_blocks(int64_t rows, Block block) {
   int64_t m = whole_eights(rows);
+#if !defined(__aarch64__)
+  for (; m + kTallRows <= rows; m += kTallRows) block.template operator()<kTallRows>(m);
+#endif
   for (; m + kTileRows <= rows; m += kTileRows) block.template operator()<kTileRows>(m);
   for (; m + 2 <= rows; m += 2) block.template operator()<2>(m);
   if (m < rows) block.template operator()<1>(m);

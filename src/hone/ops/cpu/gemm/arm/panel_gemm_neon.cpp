@@ -3,6 +3,7 @@
 
 #include <arm_neon.h>
 
+#include "hone/device/cpu_features.h"
 #include "hone/ops/cpu/gemm/panel_gemm_kernels.h"
 #include "hone/ops/cpu/simd.h"
 
@@ -123,6 +124,10 @@ HONE_INLINE void store_all(const float* sums, const float* bias, T* to, int64_t 
 }
 
 }  // namespace
+
+MultiplyPanels multiply_panels_here() {
+  return device::cpu_features().sve_bytes == 32 ? multiply_panels_sve256 : multiply_panels;
+}
 
 __attribute__((noinline, noclone)) void multiply_panels(const float* x, const float* w, int64_t depth, float* sums,
                                                         int64_t stride, bool increase) {

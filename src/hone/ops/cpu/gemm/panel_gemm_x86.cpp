@@ -1,0 +1,174 @@
+// panel_gemm_kernels.h with AVX-512 and AVX2.
+#if defined(__x86_64__)
+
+#include "hone/ops/cpu/gemm/panel_gemm_kernels.h"
+#include "hone/ops/cpu/simd.h"
+
+namespace hone::ops::cpu {
+namespace {
+
+using F32x8 = float __attribute__((vector_size(32)));
+
+constexpr int64_t kSquare = kVectorWidth;  // lines and steps that are transposed at a time
+
+// The lines of a panel. Missing ones are zeros.
+template <class T>
+struct Lines {
+  const T* of[kSquare];
+};
+template <class T>
+HONE_INLINE Lines<T> lines_from(const T* from, int64_t stride, int64_t count) {
+  alignas(64) static const T kZeros[kPanelDepth] = {};
+  Lines<T> lines;
+  for (int64_t i = 0; i < kSquare; ++i) lines.of[i] = i < count ? from + i * stride : kZeros;
+  return lines;
+}
+
+// The elements of two vectors that a permutation of 32 selects, the same in each of their four parts.
+#define HONE_INTERLEAVE(a, b, i, j, k, l)                                                                                   \
+  __builtin_shufflevector(a, b, i, j, k, l, 4 + i, 4 + j, 4 + k, 4 + l, 8 + i, 8 + j, 8 + k, 8 + l, 12 + i, 12 + j, 12 + k, \
+                          12 + l)
+// Two parts of four floats of each vector.
+#define HONE_PARTS(a, b, i, j)                                                                                              \
+  __builtin_shufflevector(a, b, 4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 3, 4 * j, 4 * j + 1, 4 * j + 2, 4 * j + 3, 16 + 4 * i, \
+                          17 + 4 * i, 18 + 4 * i, 19 + 4 * i, 16 + 4 * j, 17 + 4 * j, 18 + 4 * j, 19 + 4 * j)
+
+// Sixteen steps of sixteen lines, so that the lines of a step are adjacent. put(step, lines).
+template <class T, class Put>
+HONE_INLINE void transpose_square(const Lines<T>& lines, int64_t at, Put put) {
+  F32x16 a[kSquare], b[kSquare];
+#pragma GCC unroll 16
+  for (int64_t i = 0; i < kSquare; ++i) a[i] = load(lines.of[i] + at, FullVector{});
+#pragma GCC unroll 8
+  for (int64_t i = 0; i < kSquare; i += 2) {
+    b[i] = HONE_INTERLEAVE(a[i], a[i + 1], 0, 16, 1, 17);
+    b[i + 1] = HONE_INTERLEAVE(a[i], a[i + 1], 2, 18, 3, 19);
+  }
+#pragma GCC unroll 4
+  for (int64_t i = 0; i < kSquare; i += 4) {
+    a[i] = HONE_INTERLEAVE(b[i], b[i + 2], 0, 1, 16, 17);
+    a[i + 1] = HONE_INTERLEAVE(b[i], b[i + 2], 2, 3, 18, 19);
+    a[i + 2] = HONE_INTERLEAVE(b[i + 1], b[i + 3], 0, 1, 16, 17);
+    a[i + 3] = HONE_INTERLEAVE(b[i + 1], b[i + 3], 2, 3, 18, 19);
+  }
+#pragma GCC unroll 4
+  for (int64_t j = 0; j < 4; ++j) {
+    const F32x16 even = HONE_PARTS(a[j], a[4 + j], 0, 2), odd = HONE_PARTS(a[j], a[4 + j], 1, 3),
+                 even_below = HONE_PARTS(a[8 + j], a[12 + j], 0, 2), odd_below = HONE_PARTS(a[8 + j], a[12 + j], 1, 3);
+    put(j, HONE_PARTS(even, even_below, 0, 2));
+    put(4 + j, HONE_PARTS(odd, odd_below, 0, 2));
+    put(8 + j, HONE_PARTS(even, even_below, 1, 3));
+    put(12 + j, HONE_PARTS(odd, odd_below, 1, 3));
+  }
+}
+#undef HONE_INTERLEAVE
+#undef HONE_PARTS
+
+// The first `N` floats of a vector.
+template <int64_t N>
+struct FirstLanes {
+  static constexpr int64_t count = N;
+};
+
+template <int64_t P, class T>
+HONE_INLINE void pack_panel(const T* from, const PanelSource& source, int64_t lines, float* to) {
+  int64_t k = 0;
+  if (source.depth_stride == 1) {
+    const int64_t squares = source.depth / kSquare * kSquare;
+#pragma GCC unroll 2
+    for (int64_t p = 0; p < P; p += kSquare) {
+      constexpr int64_t kWidth = P < kSquare ? P : kSquare;
+      const auto some = lines_from(from + p * source.line_stride, source.line_stride, lines - p);
+      for (k = 0; k < squares; k += kSquare)
+        transpose_square(
+            some, k, [&](int64_t step, F32x16 values) __attribute__((always_inline)) {
+              store(to + (k + step) * P + p, values, FirstLanes<kWidth>{});
+            });
+    }
+  } else if (source.line_stride == 1 && lines == P) {
+    for (; k < source.depth; ++k)
+#pragma GCC unroll 2
+      for (int64_t p = 0; p < P; p += kSquare) {
+        constexpr int64_t kWidth = P < kSquare ? P : kSquare;
+        store(to + k * P + p, load(from + k * source.depth_stride + p, FirstLanes<kWidth>{}), FirstLanes<kWidth>{});
+      }
+  }
+  for (; k < source.depth; ++k)
+    for (int64_t p = 0; p < P; ++p)
+      to[k * P + p] = p < lines ? static_cast<float>(from[p * source.line_stride + k * source.depth_stride]) : 0.0f;
+}
+
+template <int64_t P, class T>
+HONE_INLINE void pack_panels(const T* from, const PanelSource& source, float* to) {
+  for (int64_t line = 0; line < source.lines; line += P)
+    pack_panel<P>(from + line * source.line_stride, source, source.lines - line < P ? source.lines - line : P,
+                  to + line * source.depth);
+}
+
+// Sums of R rows and C vectors of columns, all in registers.
+template <class Vector, int64_t R, int64_t C>
+HONE_INLINE void multiply_tile(const float* x, const float* w, int64_t depth, float* sums, int64_t stride, bool increase) {
+  constexpr int64_t kWidth = sizeof(Vector) / sizeof(float);
+  Vector totals[R][C] = {};
+  for (int64_t k = 0; k < depth; ++k, x += kPanelRows, w += kPanelColumns) {
+    Vector columns[C];
+#pragma GCC unroll 2
+    for (int64_t c = 0; c < C; ++c) std::memcpy(&columns[c], w + c * kWidth, sizeof(Vector));
+#pragma GCC unroll 12
+    for (int64_t r = 0; r < R; ++r)
+#pragma GCC unroll 2
+      for (int64_t c = 0; c < C; ++c) totals[r][c] += x[r] * columns[c];
+  }
+#pragma GCC unroll 12
+  for (int64_t r = 0; r < R; ++r)
+#pragma GCC unroll 2
+    for (int64_t c = 0; c < C; ++c) {
+      float* to = sums + r * stride + c * kWidth;
+      Vector before{};
+      if (increase) std::memcpy(&before, to, sizeof(Vector));
+      before += totals[r][c];
+      std::memcpy(to, &before, sizeof(Vector));
+    }
+}
+
+__attribute__((target("arch=x86-64-v4"), noinline)) void multiply_panels_avx512(const float* x, const float* w, int64_t depth,
+                                                                                float* sums, int64_t stride, bool increase) {
+  multiply_tile<F32x16, kPanelRows, 2>(x, w, depth, sums, stride, increase);
+}
+
+// A quarter of the sums at a time: sixteen registers of eight.
+__attribute__((target("arch=x86-64-v3"), noinline)) void multiply_panels_avx2(const float* x, const float* w, int64_t depth,
+                                                                              float* sums, int64_t stride, bool increase) {
+  for (int64_t r = 0; r < kPanelRows; r += 6)
+    for (int64_t c = 0; c < kPanelColumns; c += 16)
+      multiply_tile<F32x8, 6, 2>(x + r, w + c, depth, sums + r * stride + c, stride, increase);
+}
+
+}  // namespace
+
+MultiplyPanels multiply_panels_here() {
+  return __builtin_cpu_supports("x86-64-v4") ? multiply_panels_avx512 : multiply_panels_avx2;
+}
+
+#define HONE_DEFINE(T)                                                                           \
+  HONE_CPU_KERNEL void pack_row_panels(const T* from, const PanelSource& source, float* to) {    \
+    pack_panels<kPanelRows>(from, source, to);                                                   \
+  }                                                                                              \
+  HONE_CPU_KERNEL void pack_column_panels(const T* from, const PanelSource& source, float* to) { \
+    pack_panels<kPanelColumns>(from, source, to);                                                \
+  }                                                                                              \
+  HONE_CPU_KERNEL void store_sums(const float* sums, const float* bias, T* to, int64_t count) {  \
+    for_each_vector(                                                                             \
+        count, [&](int64_t i, auto extent) __attribute__((always_inline)) {                      \
+          const F32x16 some = load(sums + i, extent);                                            \
+          store(to + i, bias ? some + load(bias + i, extent) : some, extent);                    \
+        });                                                                                      \
+  }
+HONE_DEFINE(float)
+HONE_DEFINE(c10::BFloat16)
+HONE_DEFINE(c10::Half)
+#undef HONE_DEFINE
+
+}  // namespace hone::ops::cpu
+
+#endif

@@ -1,0 +1,26 @@
+// Kernels over a panel of gemm/panel_gemm_kernels.h, floats [depth, 12]: each of its twelve columns is a row of logits. On Arm
+// only.
+#pragma once
+#include <cstdint>
+
+#include "hone/ops/cpu/gemm/panel_gemm_kernels.h"
+
+namespace hone::ops::cpu {
+
+struct PanelColumns {
+  float of[kPanelColumns] = {};
+};
+
+struct RangeOfColumns {
+  PanelColumns largest, smallest;
+};
+RangeOfColumns range_of_columns(const float* panel, int64_t depth);
+
+PanelColumns sums_of_columns(const float* panel, int64_t depth);
+void scale_columns(float* panel, int64_t depth, const PanelColumns& factors);
+
+// exp(logit - peak), and their sums. `is_near`: no logit is more than -kSmallestNear below its peak, so that none needs clamping.
+constexpr float kSmallestNear = -87.0f;
+PanelColumns exponentials_of_columns(float* panel, int64_t depth, const PanelColumns& peaks, bool is_near);
+
+}  // namespace hone::ops::cpu
