@@ -12,7 +12,7 @@ namespace {
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 
 template <class T>
-Tensor beside(const std::vector<T>& values, const Tensor& other) {
+Tensor on_device_of(const std::vector<T>& values, const Tensor& other) {
   return at::tensor(values, at::TensorOptions(c10::CppTypeToScalarType<T>::value)).to(other.device(), /*non_blocking=*/true);
 }
 
@@ -35,8 +35,8 @@ Tensor top_k_top_p_logits(const Tensor& logits_rv, const SamplingTensors& draws)
   if (all) return logits_rv;
   std::vector<float> temperatures;
   for (float t : draws.temperatures) temperatures.push_back(t > 0 ? t : 1);
-  auto warm = logits_rv.to(at::kFloat).div(beside(temperatures, logits_rv).unsqueeze(1));
-  auto left = top_k_top_p_plain(warm, beside(draws.top_k, warm), beside(draws.top_p, warm));
+  auto warm = logits_rv.to(at::kFloat).div(on_device_of(temperatures, logits_rv).unsqueeze(1));
+  auto left = top_k_top_p_plain(warm, on_device_of(draws.top_k, warm), on_device_of(draws.top_p, warm));
   return logits_rv.masked_fill(left.isneginf(), kNever);
 }
 

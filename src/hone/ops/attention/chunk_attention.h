@@ -5,8 +5,8 @@
 
 namespace hone::ops {
 
-// Where both chunks lie in their sequence. A query sees the keys up to its own position, of these the last `window` if that is
-// set.
+// The positions of both chunks in their sequence. A query sees the keys up to its own position, of these the last `window` if
+// that is set.
 struct ChunkPair {
   int64_t first_query = 0, queries = 0, first_key = 0, keys = 0, window = 0;
 

@@ -103,7 +103,7 @@ Tensor grouped_forward(const LoraGroups& all, const Tensor& x, TensorList& proje
 }
 
 struct GroupedGradients {
-  Tensor x;                                        // undefined where nobody wants it
+  Tensor x;                                        // undefined where it is not needed
   std::vector<std::pair<Tensor, Tensor>> factors;  // none where they were accumulated
 };
 
@@ -198,6 +198,18 @@ bool accumulates(const LoraGroups& all) {
          });
 }
 
+void save_groups(AutogradContext* ctx, const c10::intrusive_ptr<LoraGroups>& all, const TensorList& saved, const Tensor& x) {
+  ctx->save_for_backward(saved);  // x in the adapters' type, then what was projected
+  ctx->saved_data["groups"] = c10::IValue::make_capsule(all);
+  ctx->saved_data["wants_x"] = x.requires_grad();
+}
+
+GroupedGradients saved_backward(AutogradContext* ctx, const Tensor& dy) {
+  const auto all = c10::static_intrusive_pointer_cast<LoraGroups>(ctx->saved_data["groups"].toCapsule());
+  const auto saved = ctx->get_saved_variables();
+  return grouped_backward(*all, dy, saved[0], TensorList(saved.begin() + 1, saved.end()), ctx->saved_data["wants_x"].toBool());
+}
+
 // y += the groups' updates, in place. The backward pass adds to the gradients of the factors itself. Inputs: y, x, and a leaf
 // that makes autograd call it where neither needs a gradient.
 class AddGroupedLora : public torch::autograd::Function<AddGroupedLora> {
@@ -207,18 +219,13 @@ class AddGroupedLora : public torch::autograd::Function<AddGroupedLora> {
     const auto rows = x.contiguous(), projected = at::empty({all->rows, padded_rank(*all)}, all->options);
     add_groups(*all, rows, projected, y, /*adds=*/true);
     ctx->mark_dirty({y});
-    ctx->save_for_backward({rows, projected});
-    ctx->saved_data["groups"] = c10::IValue::make_capsule(all);
-    ctx->saved_data["wants_x"] = x.requires_grad();
+    save_groups(ctx, all, {rows, projected}, x);
     return y;
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    auto all = c10::static_intrusive_pointer_cast<LoraGroups>(ctx->saved_data["groups"].toCapsule());
-    const auto saved = ctx->get_saved_variables();
     const auto dy = grads[0].contiguous();
-    const auto found = grouped_backward(*all, dy, saved[0], {saved[1]}, ctx->saved_data["wants_x"].toBool());
-    return {dy, found.x, {}, {}};
+    return {dy, saved_backward(ctx, dy).x, {}, {}};
   }
 };
 
@@ -229,18 +236,13 @@ class GroupedLora : public torch::autograd::Function<GroupedLora> {
     TensorList saved{inputs[0].to(all->options.dtype()).contiguous()}, projected;
     auto y = grouped_forward(*all, saved[0], projected);
     saved.insert(saved.end(), projected.begin(), projected.end());
-    ctx->save_for_backward(saved);
-    ctx->saved_data["groups"] = c10::IValue::make_capsule(all);
+    save_groups(ctx, all, saved, inputs[0]);
     ctx->saved_data["x_type"] = static_cast<int64_t>(inputs[0].scalar_type());
-    ctx->saved_data["wants_x"] = inputs[0].requires_grad();
     return y;
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    auto all = c10::static_intrusive_pointer_cast<LoraGroups>(ctx->saved_data["groups"].toCapsule());
-    const auto saved = ctx->get_saved_variables();
-    const auto found = grouped_backward(*all, grads[0].contiguous(), saved[0], TensorList(saved.begin() + 1, saved.end()),
-                                        ctx->saved_data["wants_x"].toBool());
+    const auto found = saved_backward(ctx, grads[0].contiguous());
     variable_list result{found.x.defined() ? found.x.to(static_cast<at::ScalarType>(ctx->saved_data["x_type"].toInt()))
                                            : Tensor()};
     for (const auto& [da, db] : found.factors) result.insert(result.end(), {da, db});

@@ -1,6 +1,7 @@
 #include "hone/ops/linear/lora_linear.h"
 
 #include "hone/device/autograd.h"
+#include "hone/ops/linear/dora_norm.h"
 #include "hone/ops/linear/low_rank_node.h"
 #include "hone/ops/linear/matmul.h"
 
@@ -38,23 +39,10 @@ class LoraLinear : public torch::autograd::Function<LoraLinear> {
   }
 };
 
-// |W + s B A| of each row, without gradient, one block of rows at a time.
-Tensor updated_norm(const Tensor& weight, const LoraWeights& adapter, at::ScalarType dtype) {
-  at::NoGradGuard no_grad;
-  constexpr int64_t kRows = 1024;
-  TensorList norms;
-  for (int64_t row = 0; row < weight.size(0); row += kRows) {
-    int64_t count = std::min(kRows, weight.size(0) - row);
-    auto update = matmul_nn(adapter.b.narrow(0, row, count), adapter.a).to(dtype);
-    norms.push_back((weight.narrow(0, row, count).to(dtype) + adapter.scale * update).norm(2, 1));
-  }
-  return at::cat(norms);
-}
-
 // PEFT's DoRA: base and update are scaled by magnitude / |W + s B A|, whose norm is treated as a constant.
 Tensor dora_update(const Tensor& x, const Tensor& base, const Tensor& weight, const Tensor& bias, const LoraWeights& adapter,
                    bool dropping) {
-  auto ratio = (adapter.magnitude / updated_norm(weight, adapter, x.scalar_type())).unsqueeze(0);
+  auto ratio = (adapter.magnitude / updated_norm(weight, adapter, x.scalar_type())).to(x.scalar_type()).unsqueeze(0);
   auto direction = dropping ? at::linear(x, weight.to(x.scalar_type())) : bias.defined() ? base - bias : base;
   return (ratio - 1) * direction + ratio * at::linear(at::linear(x, adapter.a), adapter.b) * adapter.scale;
 }
@@ -64,6 +52,19 @@ bool has_magnitude(const std::vector<LoraWeights>& adapters) {
 }
 
 }  // namespace
+
+Tensor updated_norm(const Tensor& weight, const LoraWeights& adapter, at::ScalarType dtype) {
+  at::NoGradGuard no_grad;
+  constexpr int64_t kRows = 1024;
+  TensorList norms;
+  for (int64_t row = 0; row < weight.size(0); row += kRows) {
+    int64_t count = std::min(kRows, weight.size(0) - row);
+    auto update = matmul_nn(adapter.b.narrow(0, row, count), adapter.a).to(dtype);
+    norms.push_back((weight.narrow(0, row, count).to(dtype) + adapter.scale * update).norm(2, 1));
+  }
+  auto norm_o = at::cat(norms);
+  return norm_o.masked_fill_(norm_o == 0, 1);
+}
 
 Tensor lora_linear_plain(const Tensor& x, const Tensor& weight, const Tensor& bias, const std::vector<LoraWeights>& adapters,
                          bool training) {

@@ -61,8 +61,15 @@ std::vector<std::vector<LowRankTerm>> restored_terms(AutogradContext* ctx, const
   for (int64_t count : ctx->saved_data["counts"].toIntVector()) {
     auto& terms = of_layers.emplace_back();
     for (int64_t i = 0; i < count; ++i, next += 6, number += 3)
-      terms.push_back({saved[next], saved[next + 1], numbers[number], saved[next + 2], saved[next + 3], numbers[number + 2] != 0,
-                       numbers[number + 1], saved[next + 4], saved[next + 5]});
+      terms.push_back({.a = saved[next],
+                       .b = saved[next + 1],
+                       .scale = numbers[number],
+                       .dropout_mask = saved[next + 2],
+                       .projected = saved[next + 3],
+                       .rounds = numbers[number + 2] != 0,
+                       .dropout = numbers[number + 1],
+                       .rounded_a = saved[next + 4],
+                       .rounded_b = saved[next + 5]});
   }
   return of_layers;
 }

@@ -57,7 +57,7 @@ bool is_recorded(const Tensor& a, const Tensor& b) {
 bool by_own_gemm(const Tensor& a, const Tensor& b) {
   if (is_upcast(b)) return true;
   const auto type = a.scalar_type();
-  return cpu::has_panel_gemm() && a.is_cpu() && (type == at::kFloat || type == at::kBFloat16) && b.scalar_type() == type &&
+  return cpu::prefers_panel_gemm() && a.is_cpu() && (type == at::kFloat || type == at::kBFloat16) && b.scalar_type() == type &&
          !is_recorded(a, b);
 }
 

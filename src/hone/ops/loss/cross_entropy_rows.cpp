@@ -12,15 +12,15 @@ RowLosses by_tensors(Tensor& logits, const Tensor& targets, const Tensor& weight
   int64_t vocabulary = logits.size(1);
   auto values = logits.to(at::kFloat);
   auto column = targets.unsqueeze(1);
-  auto normaliser = values.logsumexp(1, true);
-  auto losses = normaliser - (1 - smoothing) * values.gather(1, column);
+  auto normalizer = values.logsumexp(1, true);
+  auto losses = normalizer - (1 - smoothing) * values.gather(1, column);
   if (smoothing > 0) losses.sub_(values.mean(1, true), smoothing);
   auto correct = (values.argmax(1) == targets).sum();
   auto row_weights = weights.defined() ? weights.unsqueeze(1) : at::ones_like(losses);
   if (into_gradient) {
-    auto grad = values.sub_(normaliser).exp_();
+    auto grad = values.sub_(normalizer).exp_();
     if (smoothing > 0) grad.sub_(smoothing / static_cast<double>(vocabulary));
-    grad.scatter_add_(1, column, at::full_like(normaliser, smoothing - 1));
+    grad.scatter_add_(1, column, at::full_like(normalizer, smoothing - 1));
     if (weights.defined()) grad.mul_(row_weights);
     if (!grad.is_same(logits)) logits.copy_(grad);
   }

@@ -72,7 +72,7 @@ namespace {
 
 constexpr int64_t kEverything = 0, kCausalFromBottomRight = 3;  // sparse modes
 
-// What the kernels of both directions are told about one pair of chunks.
+// Arguments of the kernels of both directions for one pair of chunks.
 std::vector<std::pair<std::string_view, c10::IValue>> chunk_arguments(const Tensor& q, const Tensor& k, bool causal) {
   return {{"atten_mask", causal ? c10::IValue(triangle(q.device())) : c10::IValue()},
           {"actual_seq_qlen", std::vector<int64_t>{q.size(0)}},

@@ -32,9 +32,9 @@ bool kernel_takes(const SamplingTensors& draws) {
 bool supports_sampling(const Tensor& logits_rv) { return supports(logits_rv, "npu_top_k_top_p"); }
 
 Tensor sample_tokens(const Tensor& logits_rv, const SamplingTensors& draws) {
-  auto likeliest = logits_rv.argmax(1);
+  auto most_likely = logits_rv.argmax(1);
   bool greedy = std::ranges::all_of(draws.temperatures, [](float t) { return t <= 0; });
-  if (greedy) return likeliest;
+  if (greedy) return most_likely;
   std::vector<float> temperatures;
   for (float t : draws.temperatures) temperatures.push_back(t > 0 ? t : 1);
   auto logits = logits_rv.to(at::kFloat).div(on_npu(temperatures, logits_rv).unsqueeze(1));
@@ -49,7 +49,7 @@ Tensor sample_tokens(const Tensor& logits_rv, const SamplingTensors& draws) {
   auto sums = logits.softmax(1).cumsum(1);
   // The first token whose cumulative sum exceeds the draw: a token without probability never does.
   auto drawn = (sums <= uniforms(draws.keys, logits) * sums.narrow(1, sums.size(1) - 1, 1)).sum(1);
-  return at::where(on_npu(draws.temperatures, logits) > 0, drawn, likeliest);
+  return at::where(on_npu(draws.temperatures, logits) > 0, drawn, most_likely);
 }
 
 }  // namespace hone::ops::npu

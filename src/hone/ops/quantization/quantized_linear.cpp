@@ -43,18 +43,14 @@ Tensor dequantized(const PackedWeight& weight) { return cpu::unpacked_rows(weigh
 
 Tensor quantized_linear(const Tensor& x, const PackedWeight& weight, const Tensor& bias) {
   if (cpu::is_skinny(x)) return cpu::packed_linear(x, weight, bias);
-  Tensor y;
-  if (cpu::supports(x) && x.size(0) > 0 && cpu::multiplies_many_rows(weight)) {
-    y = cpu::packed_matmul(x, weight);
-  } else {
-    auto x32 = cpu::fake_quantize_input(x, weight);
-    y = at::empty({x.size(0), weight.codes.size(0)}, x32.options());
-    int64_t step = std::max<int64_t>(64, kUnpackedElements / weight.width);
-    for (int64_t first = 0; first < y.size(1); first += step) {
-      int64_t count = std::min(step, y.size(1) - first);
-      auto part = y.narrow(1, first, count);
-      at::mm_out(part, x32, cpu::unpacked_rows(weight, first, count).t());
-    }
+  if (cpu::supports(x) && x.size(0) > 0 && cpu::multiplies_many_rows(weight)) return cpu::packed_matmul(x, weight, bias);
+  auto x32 = cpu::fake_quantize_input(x, weight);
+  auto y = at::empty({x.size(0), weight.codes.size(0)}, x32.options());
+  int64_t step = std::max<int64_t>(64, kUnpackedElements / weight.width);
+  for (int64_t first = 0; first < y.size(1); first += step) {
+    int64_t count = std::min(step, y.size(1) - first);
+    auto part = y.narrow(1, first, count);
+    at::mm_out(part, x32, cpu::unpacked_rows(weight, first, count).t());
   }
   if (bias.defined()) y.add_(bias);
   return y.to(x.scalar_type());
