@@ -5,6 +5,7 @@
 #include "hone/base/error.h"
 #include "hone/base/log.h"
 #include "hone/device/cpu_features.h"
+#include "hone/device/cuda_library.h"
 #include "hone/device/npu.h"
 #include "hone/device/npu/cards.h"
 #include "hone/device/npu/variables.h"
@@ -30,7 +31,7 @@ std::string available() {
   const auto visible = npu::visible_devices();
   throw UserError(
       ExitCode::usage,
-      visible ? fmt::format("no NPU is in sight with ASCEND_RT_VISIBLE_DEVICES={}", *visible) : "torch_npu sees no NPU",
+      visible ? fmt::format("no NPU is visible with ASCEND_RT_VISIBLE_DEVICES={}", *visible) : "torch_npu sees no NPU",
       visible ? "name existing cards, in ascending order, with commas and without blanks" : "hone doctor names the cause");
 }
 
@@ -72,6 +73,8 @@ at::Device select_device(std::string_view name, int local_rank) {
   if (npu::loaded())
     if (auto cores = npu::bind_to_local_cores(index); !cores.empty())
       log::debug("npu:{}: on the cores near it, {}", index, cores);
+  if (*accelerator == at::kCUDA && !has_cuda_kernels())
+    log::warn_once("hone was built without nvcc and has no GPU kernels: training and generation are slower (`hone doctor`)");
   // Before the first tensor: a process that has not set its NPU allocates memory on the first one.
   at::accelerator::setDeviceIndex(static_cast<at::DeviceIndex>(index));
   return at::Device(*accelerator, static_cast<at::DeviceIndex>(index));

@@ -18,7 +18,4 @@ bool supports_float16(at::Device device);
 at::ScalarType supported_dtype(at::ScalarType wanted, at::Device device);
 void synchronize(at::Device device);  // waits for queued work; nothing to wait for on the CPU
 
-// Seeds the generators that dropout and initialization draw from, on every device.
-void seed(uint64_t value);
-
 }  // namespace hone::device

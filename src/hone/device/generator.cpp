@@ -2,7 +2,6 @@
 
 #include <mutex>
 
-#include "hone/device/device.h"
 #include "hone/device/npu.h"
 #include "hone/device/npu/symbol.h"
 

@@ -7,4 +7,7 @@ namespace hone::device {
 // What dropout and initialization on this device draw from.
 at::Generator default_generator(at::Device device);
 
+// Seeds the generators of every device.
+void seed(uint64_t value);
+
 }  // namespace hone::device

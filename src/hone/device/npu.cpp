@@ -36,7 +36,7 @@ void start_python(const Install& install) {
   *symbol<int*>(python, "Py_NoSiteFlag") = 1;
   *symbol<int*>(python, "Py_IgnoreEnvironmentFlag") = 1;
   symbol<void (*)(int)>(python, "Py_InitializeEx")(0);
-  auto beside = (fs::path(install.torch_npu).parent_path() / "torch/__init__.py").string();
+  auto torch_init = (fs::path(install.torch_npu).parent_path() / "torch/__init__.py").string();
   auto code = fmt::format(
       "import sys, types\n"
       "def module(name, **members):\n"
@@ -45,7 +45,7 @@ void start_python(const Install& install) {
       "module('torch', __file__=r'''{}''')\n"
       "module('torch_npu')\n"
       "module('torch_npu.npu', _lazy_init=lambda: None)\n",
-      beside);
+      torch_init);
   if (symbol<int (*)(const char*)>(python, "PyRun_SimpleString")(code.c_str()) != 0)
     throw UserError(ExitCode::usage, "the embedded Python interpreter could not be prepared", kInstallHint);
   symbol<void* (*)()>(python, "PyEval_SaveThread")();  // torch_npu's threads take the lock when they need it
@@ -71,7 +71,7 @@ void check_installed(const Install& install) {
                     install.toolkit.empty() ? "install CANN, or try the command on emulated cards: hone emulate-npu -- …"
                                             : fmt::format("source {}/set_env.sh", install.toolkit));
   if (!install.absent_nodes.empty() && !install.emulated)
-    throw UserError(ExitCode::usage, fmt::format("{} is missing beside the cards", fmt::join(install.absent_nodes, ", ")),
+    throw UserError(ExitCode::usage, fmt::format("{} is missing next to the cards", fmt::join(install.absent_nodes, ", ")),
                     "give the container these devices: hone docker-run prints the full command");
   if (!install.inaccessible_nodes.empty())
     throw UserError(ExitCode::usage, fmt::format("no permission to open {}", fmt::join(install.inaccessible_nodes, ", ")),

@@ -145,7 +145,7 @@ bool flag_or(const Json& hf, const char* name, bool otherwise) {
 std::string ModuleNames::block(int64_t layer) const { return fmt::format("{}.{}.{}", model, layers, layer); }
 
 bool DecoderConfig::is_carried(const std::string& tensor) const {
-  return std::ranges::any_of(carried, [&](const std::string& beginning) { return tensor.starts_with(beginning); });
+  return std::ranges::any_of(carried, [&](const std::string& prefix) { return tensor.starts_with(prefix); });
 }
 
 int64_t DecoderConfig::widest_inner() const {

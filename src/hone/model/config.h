@@ -27,7 +27,7 @@ struct RopeConfig {
   bool truncate = true;  // yarn: round the boundaries between kept and stretched frequencies
   // M-RoPE: the number of frequencies for time, height and width; empty: one-dimensional positions.
   std::vector<int64_t> mrope_section = {};
-  bool mrope_interleaved = false;  // the axes take turns (Qwen3-VL); false: one section behind the other (Qwen2-VL)
+  bool mrope_interleaved = false;  // the axes take turns (Qwen3-VL); false: one section after the other (Qwen2-VL)
 };
 
 enum class Activation { silu, gelu_tanh };  // of the gate of an MLP
@@ -53,7 +53,7 @@ struct MoeConfig {
 
 // The module names of a decoder in a family's files.
 struct ModuleNames {
-  std::string model = "model";  // around all but the head; "model.language_model" beside encoders
+  std::string model = "model";  // around all but the head; "model.language_model" next to encoders
   std::string embedding = "embed_tokens", layers = "layers", final_norm = "norm", head = "lm_head", classifier = "score";
   std::string attention = "self_attn", q = "q_proj", k = "k_proj", v = "v_proj", o = "o_proj", q_norm = "q_norm",
               k_norm = "k_norm";
@@ -80,7 +80,7 @@ struct DecoderConfig {
   double logits_scale = 1;           // what the head reads is the last norm's answer times this
   bool mlp_bias = false;
   bool tie_word_embeddings = false;  // the head is the embedding
-  int64_t num_labels = 0;  // above 0: the head gives so many scores of a whole text, read at its last token, instead of tokens
+  int64_t num_labels = 0;            // above 0: the head outputs this many scores per text, at its last token, instead of logits
   double norm_eps = 1e-6;
   double initializer_range = 0.02;
   ModuleNames names;
@@ -89,7 +89,7 @@ struct DecoderConfig {
   // Prefixes of tensors that are neither computed with nor trained, and written back unchanged.
   std::vector<std::string> carried = {};
   std::optional<at::ScalarType> dtype;  // what the checkpoint says it is stored in
-  Json source;                          // config.json as read, for saving beside weights
+  Json source;                          // config.json as read, for saving next to weights
 
   bool has_experts(int64_t layer) const { return experts.count > 0 && experts.in_layer[static_cast<size_t>(layer)]; }
   bool has_plain_residual() const { return !has_post_norms && residual_scale == 1; }

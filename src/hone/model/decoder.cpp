@@ -45,6 +45,7 @@ void add_mlp(Block& block, const DecoderConfig& config, const std::string& prefi
       prefix + "experts.gate_up_proj", placeholder({experts.count, 2 * experts.width, config.hidden_size}), {}, {}};
   mixture.down = {prefix + "experts.down_proj", placeholder({experts.count, config.hidden_size, experts.width}), {}, {}};
   mixture.per_token = experts.num_experts_per_tok;
+  for (int64_t layer = 0; layer < block.layer; ++layer) mixture.moe_layer += config.has_experts(layer);
   mixture.normalized = experts.norm_topk_prob;
   mixture.jitter = experts.router_jitter_noise;
   if (experts.shared_expert_intermediate_size == 0) return;
@@ -112,9 +113,6 @@ Module sparse_module(Block& block) {
   return group;
 }
 
-// An RMSNorm whose weight is its scale.
-bool is_plain_rms(const Norm& norm) { return !norm.zero_centered && norm.scale == 1 && !norm.bias.defined(); }
-
 Tensor head_norm(const std::optional<Norm>& norm, const Tensor& x, int64_t head_dim) {
   return norm ? (*norm)(x.view({x.size(0), -1, head_dim})).reshape(x.sizes()) : x;
 }
@@ -130,7 +128,7 @@ ops::QueriesKeysValues queries_keys_values(const Block& block, const Tensor& x_t
     parts = {a.q(x_th, pass.mode), a.k(x_th, pass.mode), a.v(x_th, pass.mode)};
   else if (turns_there)
     return {parts[0], parts[1], parts[2]};
-  if (a.q_norm && a.k_norm && is_plain_rms(*a.q_norm) && is_plain_rms(*a.k_norm))
+  if (a.q_norm && a.k_norm && a.q_norm->is_plain_rms() && a.k_norm->is_plain_rms())
     return ops::qk_norm_rope({parts[0], parts[1], parts[2]}, a.norms(), rope);
   auto turned = [&](const std::optional<Norm>& norm, const Tensor& x) {
     return ops::rope(head_norm(norm, x, block.shape.head_dim), rope);
@@ -184,8 +182,13 @@ Tensor transform(const Mlp& mlp, const Tensor& x_th, const LinearContext& mode) 
               mlp.down.float8_weight);
 }
 
+// Experts of an earlier pass for this block's tokens, in order. Undefined: the router chooses.
+Tensor replayed_experts(const Block& block, const ForwardContext& pass) {
+  return pass.routed_experts_tlk.defined() ? pass.routed_experts_tlk.select(1, block.mixture->moe_layer) : Tensor();
+}
+
 Tensor mix(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
-  auto y_th = (*block.mixture)(x_th, pass.mode, pass.router_logits, /*drops=*/!pass.cache);
+  auto y_th = (*block.mixture)(x_th, pass.mode, pass.router_logits, /*drops=*/!pass.cache, replayed_experts(block, pass));
   return block.mlp ? y_th + at::sigmoid((*block.shared_gate)(x_th, pass.mode)) * transform(*block.mlp, x_th, pass.mode) : y_th;
 }
 
@@ -198,11 +201,21 @@ Tensor whole(const Tensor& result_th, const ForwardContext& pass) {
   return pass.region ? pass.region->leave(result_th) : result_th;
 }
 
+// This rank's rows with Megatron's sequence parallelism. Routers choose for padding.
+Tensor padded_rows_of_rank(const Tensor& values_tk, const TensorParallelRegion& region) {
+  const auto [begin, end] = region.own_rows(values_tk.size(0));
+  const auto here_tk = values_tk.slice(0, begin, end);
+  return at::constant_pad_nd(here_tk, {0, 0, 0, end - begin - here_tk.size(0)}, -1);
+}
+
 // Tokens are dispatched from the local rows to their experts. Load balancing uses all rows, and the shared MLP is sharded like
 // that of a dense block.
 Tensor mix_dispatched(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
   TensorList logits;
-  auto y_th = (*block.mixture)(x_th, pass.mode, pass.router_logits ? &logits : nullptr, /*drops=*/!pass.cache, pass.experts);
+  auto routed_tk = replayed_experts(block, pass);
+  if (routed_tk.defined() && pass.region) routed_tk = padded_rows_of_rank(routed_tk, *pass.region);
+  auto y_th =
+      (*block.mixture)(x_th, pass.mode, pass.router_logits ? &logits : nullptr, /*drops=*/!pass.cache, routed_tk, pass.experts);
   for (const auto& logits_te : logits) pass.router_logits->push_back(entered(logits_te, pass));
   if (!block.mlp) return y_th;
   const auto read_th = entered(x_th, pass);
@@ -211,14 +224,14 @@ Tensor mix_dispatched(const Block& block, const Tensor& x_th, const ForwardConte
 }
 
 // The residual that a half of a block adds, from its output.
-Tensor addend(const Block& block, const std::optional<Norm>& behind, const Tensor& result_th) {
-  auto normed_th = behind ? (*behind)(result_th) : result_th;
+Tensor addend(const Block& block, const std::optional<Norm>& post_norm, const Tensor& result_th) {
+  auto normed_th = post_norm ? (*post_norm)(result_th) : result_th;
   return block.residual_scale == 1 ? normed_th : normed_th * block.residual_scale;
 }
 
 // x + residual, and its norm.
 ops::NormedSum normed_sum(const Norm& norm, const Tensor& x_th, const Tensor& added_th) {
-  if (is_plain_rms(norm)) return ops::add_rms_norm(x_th, added_th, norm.weight, norm.eps);
+  if (norm.is_plain_rms()) return ops::add_rms_norm(x_th, added_th, norm.weight, norm.eps);
   auto sum_th = x_th + added_th;
   return {sum_th, norm(sum_th)};
 }

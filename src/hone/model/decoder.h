@@ -27,6 +27,10 @@ class WeightFolder;
 
 namespace hone::model {
 
+class TensorParallelDecoder;
+class WeightHooks;
+struct CachedTowers;
+
 struct Attention {
   Linear q, k, v, o;
   std::optional<Norm> q_norm, k_norm;
@@ -46,7 +50,7 @@ struct Block {
   Norm input_norm, pre_mlp_norm;  // before attention, before the MLP
   std::optional<Norm> post_attention_norm, post_mlp_norm;
   Attention attention;
-  std::optional<Mlp> mlp;            // beside experts: the one that every token goes through, weighted by shared_gate
+  std::optional<Mlp> mlp;            // next to experts: the shared expert, weighted by shared_gate
   std::optional<SparseMoe> mixture;  // absent in a dense block
   std::optional<Linear> shared_gate;
   ops::AttentionShape shape;
@@ -78,6 +82,10 @@ struct Decoder {
   PipelinedBlocks* pipeline = nullptr;                  // training: other ranks hold the rest of its blocks; null: all are here
   ops::ExpertDispatcher* experts = nullptr;             // training: other ranks hold the rest of its experts; null: as its layers
   ModuleObserver* observer = nullptr;                   // null: module boundaries are not observed
+  WeightHooks* weight_hooks = nullptr;                  // called for each unit by its index; null: all weights are always here
+  DistributedAttention* distributed_attention = nullptr;   // training: other ranks have the rest of each sequence; null: none has
+  std::shared_ptr<TensorParallelDecoder> shards = {};      // inference: they compute, and the weights here are kept for adapters
+  std::shared_ptr<const CachedTowers> cached_towers = {};  // of frozen towers; null: towers compute every time
 
   std::vector<Unit> units();  // the embedding, the blocks, the final norm, the head, a value head and encoders where there are
   Module tree();              // with the units as children
@@ -101,6 +109,7 @@ struct ForwardContext {
   ops::RopeTable local_rope = {};                                // of layers that turn as windows
   ModuleObserver* observer = nullptr;                            // null: module boundaries are not observed
   Tensor output_rows_r = {};                                     // of the last block: the rows that are wanted; undefined: all
+  Tensor routed_experts_tlk = {};                                // router replay; undefined: routers choose
 };
 
 Tensor block_forward(const Block& block, const Tensor& x_th, const ForwardContext& pass);

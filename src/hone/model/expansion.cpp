@@ -41,9 +41,10 @@ void expand_blocks(Decoder& decoder, int64_t stride) {
     new_windows.insert(new_windows.end(), doubled ? 2 : 1, windows[i]);
     if (!sparse.empty()) new_sparse.insert(new_sparse.end(), doubled ? 2 : 1, sparse[i]);
   }
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    const auto layer = static_cast<int64_t>(i);
-    number(blocks[i], layer, decoder.config.names.block(layer));
+  for (int64_t layer = 0, moe_layers = 0; auto& block : blocks) {
+    number(block, layer, decoder.config.names.block(layer));
+    if (block.mixture) block.mixture->moe_layer = moe_layers++;
+    ++layer;
   }
   decoder.blocks = std::move(blocks);
   windows = std::move(new_windows);

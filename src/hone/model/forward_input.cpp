@@ -34,7 +34,7 @@ Tensor EncoderEmbeddings::replace_rows(const Tensor& x_th) const {
 }
 
 Tensor EncoderEmbeddings::add_deepstack(const Tensor& x_th, size_t block) const {
-  if (!adds_behind(block)) return x_th;
+  if (!adds_after(block)) return x_th;
   return x_th.index_add(0, rows_n.to(x_th.device()), deepstack[block].to(x_th.options()));
 }
 
@@ -45,7 +45,8 @@ Tensor ForwardInput::media_rows() const {
 
 ForwardInput ForwardInput::to(at::Device device) const {
   ForwardInput moved = *this;
-  for (auto* tensor : {&moved.tokens_t, &moved.positions_t, &moved.offsets_s, &moved.embeddings_th, &moved.output_rows_r})
+  for (auto* tensor : {&moved.tokens_t, &moved.positions_t, &moved.offsets_s, &moved.embeddings_th, &moved.output_rows_r,
+                       &moved.routed_experts_tlk})
     *tensor = moved_to(*tensor, device);
   moved.encoder = encoder.to(device);
   moved.images.patches_pr = moved_to(images.patches_pr, device);

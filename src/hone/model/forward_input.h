@@ -14,15 +14,15 @@ namespace hone::model {
 struct EncoderEmbeddings {
   Tensor rows_n;         // int64 [N]: the rows of the input, each once; undefined: there are none
   Tensor embeddings_nh;  // [N, hidden], differentiable
-  TensorList deepstack;  // [N, hidden] each: added to these rows behind the first block, behind the second, …
+  TensorList deepstack;  // [N, hidden] each: added to these rows after the first block, after the second, …
 
   bool empty() const { return !rows_n.defined(); }
   EncoderEmbeddings to(at::Device device) const;
   // Those of rows [begin, end), relative to `begin`. If there are none, the towers still get zero gradients.
   EncoderEmbeddings within(int64_t begin, int64_t end) const;
   Tensor replace_rows(const Tensor& x_th) const;  // of the token embeddings
-  bool adds_behind(size_t block) const { return !empty() && block < deepstack.size(); }
-  Tensor add_deepstack(const Tensor& x_th, size_t block) const;  // to what this block gave
+  bool adds_after(size_t block) const { return !empty() && block < deepstack.size(); }
+  Tensor add_deepstack(const Tensor& x_th, size_t block) const;  // to the output of this block
 };
 
 using ops::PatchGrid;
@@ -59,6 +59,7 @@ struct ForwardInput {
   std::vector<ops::AttentionKind> attention_kinds = {};  // of each segment; empty: all causal
   std::vector<ops::RowBlock> attention_blocks = {};      // pictures whose rows see each other
   Tensor output_rows_r = {};                             // ascending: the rows whose hidden states are wanted; undefined: all
+  Tensor routed_experts_tlk = {};                        // int64 [T, layers with experts, k]: router replay (ops::route_to)
 
   int64_t size() const { return positions_t.size(-1); }
   bool has_media() const { return !images.empty() || !audio.empty(); }

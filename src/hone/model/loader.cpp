@@ -103,16 +103,15 @@ void check_places(Decoder& decoder, const LoadOptions& options) {
     for (auto& parameter : block.module().parameters()) together(block.input_norm.name + ".weight", parameter.name);
   together(decoder.norm.name + ".weight",
            (decoder.config.tie_word_embeddings ? decoder.embedding.name : decoder.head.name) + ".weight");
-  for (const auto& [beginning, device] : options.places) {
+  for (const auto& [prefix, device] : options.places) {
     auto begins = [&](const NamedParameter& parameter) {
-      return beginning.empty() || parameter.name == beginning || parameter.name.starts_with(beginning + ".");
+      return prefix.empty() || parameter.name == prefix || parameter.name.starts_with(prefix + ".");
     };
-    if (std::ranges::none_of(decoder.tree().parameters(), begins) && beginning != decoder.head.name)
-      throw UserError(
-          ExitCode::usage,
-          fmt::format("the device map names \"{}\", which is not a part of {}", beginning, decoder.config.architecture),
-          fmt::format("{}, {} …, {} and {} are", decoder.embedding.name, decoder.config.names.block(0), decoder.norm.name,
-                      decoder.head.name));
+    if (std::ranges::none_of(decoder.tree().parameters(), begins) && prefix != decoder.head.name)
+      throw UserError(ExitCode::usage,
+                      fmt::format("the device map names \"{}\", which is not a part of {}", prefix, decoder.config.architecture),
+                      fmt::format("{}, {} …, {} and {} are", decoder.embedding.name, decoder.config.names.block(0),
+                                  decoder.norm.name, decoder.head.name));
   }
 }
 

@@ -27,7 +27,7 @@ struct ModelOverrides {
   std::optional<ops::WeightQuantization> compression;  // of the linear layers of all blocks, which then do not train
   Json config = Json::object();                        // laid over config.json
   EmbeddingResize vocabulary;
-  int64_t block_stride = 0;                         // LLaMA-Pro: a new block after every so many; 0: none (expansion.h)
+  int64_t block_stride = 0;                         // LLaMA-Pro: a new block after every block_stride; 0: none (expansion.h)
   uint64_t head_seed = 42;                          // of a classifier's head that the folder lacks, and of a value head
   std::optional<std::filesystem::path> value_head;  // a head of values is added, out of this folder (value_head.h)
   bool experts_one_by_one = false;                  // experts compute one after the other instead of all in one product

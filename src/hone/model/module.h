@@ -25,7 +25,7 @@ struct Module {
   // Adapter tensors, PEFT's names without the "base_model.model." prefix:
   // "model.layers.0.self_attn.q_proj.lora_A.<adapter>.weight".
   std::vector<NamedParameter> adapter_parameters() const;
-  void rename(const std::string& from, const std::string& to);  // of it and all beneath it, the beginning of their names
+  void rename(const std::string& from, const std::string& to);  // replaces the prefix of its names and those of its children
 };
 
 Module module_of(Embedding& layer);

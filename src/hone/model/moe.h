@@ -20,6 +20,7 @@ struct SparseMoe {
   Linear router;  // a logit for each expert; no linear layer to tuners, as in transformers
   ExpertWeights gate_up, down;
   int64_t per_token = 0;
+  int64_t moe_layer = 0;    // among the layers that have experts
   bool normalized = false;  // the weights of a token's experts sum to 1
   double jitter = 0;
   bool is_eager = false;  // expert by expert, each on the tokens that chose it, instead of all in one
@@ -27,9 +28,10 @@ struct SparseMoe {
   std::optional<ops::ExpertCapacity> capacity;  // of a model in training; unset: experts take all rows
 
   // `router_logits`, if given, receives those of this layer. `drops`: drops rows beyond the capacity, as Megatron does in
-  // training and evaluation; generation keeps all. `dispatcher`: the processes with the other experts; null: all are local.
+  // training and evaluation; generation keeps all. `routed_tk`: the experts of an earlier pass (ops::route_to); undefined: the
+  // router chooses. `dispatcher`: the processes with the other experts; null: all are local.
   Tensor operator()(const Tensor& x_th, const LinearContext& mode, TensorList* router_logits, bool drops,
-                    ops::ExpertDispatcher* dispatcher = nullptr) const;
+                    const Tensor& routed_tk = {}, ops::ExpertDispatcher* dispatcher = nullptr) const;
 
  private:
   Tensor route(const Tensor& x_th, const LinearContext& mode) const;

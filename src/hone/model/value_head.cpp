@@ -32,7 +32,7 @@ void add_value_head(Decoder& decoder, const std::filesystem::path& folder, uint6
 }
 
 Tensor values(CausalLM& model, const Tensor& states_nh) {
-  const auto* head = model.value_head();
+  const auto& head = model.decoder().value_head;
   HONE_CHECK(head, "{} has no value head", model.config().architecture);
   auto states = model.training() ? at::dropout(states_nh, kStateDropout, true) : states_nh;
   auto values_n = at::linear(states.to(at::kFloat), head->weight, head->bias).squeeze(1);

@@ -80,11 +80,12 @@ LoraLayer fresh_layer(const AdapterSlot& site, const io::AdapterConfig& config, 
   return layer;
 }
 
-void put(const AdapterSlot& site, ops::LoraWeights weights, const AttachOptions& options) {
+// Next to the weight. A weight that was rounded for inference is only a shape.
+void put(const model::CausalLM& model, const AdapterSlot& site, ops::LoraWeights weights, const AttachOptions& options) {
   weights.adapter = options.name;
+  const auto device = site.weight->is_meta() ? model.device() : site.weight->device();
   const auto settle = [&](Tensor& tensor) {
-    if (tensor.defined())
-      tensor = tensor.to(site.weight->device(), options.dtype, /*non_blocking=*/false, /*copy=*/true).detach();
+    if (tensor.defined()) tensor = tensor.to(device, options.dtype, /*non_blocking=*/false, /*copy=*/true).detach();
   };
   settle(weights.a);
   settle(weights.b);
@@ -152,7 +153,7 @@ void attach_pairs(model::CausalLM& model, AttachedAdapter& adapter, const Target
       remember_initial(adapter, site.path, layer);
       move_in(*site.weight, residual);
     }
-    put(site, layer.weights, options);
+    put(model, site, layer.weights, options);
     ++adapted;
   }
   require_matches(adapter.config, all, adapted);
@@ -176,6 +177,22 @@ void require_targets(model::CausalLM& model, const io::AdapterConfig& config) {
     throw UserError(ExitCode::usage, fmt::format("`modules_to_save`: no module ends in \"{}\"", name),
                     fmt::format("modules here: {}, {}", fmt::join(names, ", "), last_part(model.head().name)));
   }
+}
+
+int64_t lora_elements(model::CausalLM& model, const io::AdapterConfig& config) {
+  const TargetMatcher matcher(config);
+  int64_t elements = 0;
+  for (const auto& site : model.tree().slots()) {
+    if (!matcher.slot(site)) continue;
+    const auto rank = matcher.rank(site.path);
+    const auto sizes = site.weight->sizes();
+    elements += site.kind == SlotKind::experts ? rank * sizes[0] * (sizes[1] + sizes[2]) : rank * (sizes[0] + sizes[1]);
+    if (site.kind == SlotKind::linear && config.dora) elements += sizes[0];  // magnitudes
+  }
+  const auto& head = model.head().name;
+  if (!model.config().tie_word_embeddings || !matcher(head)) return elements;
+  const auto words = model.embedding().weight.sizes();  // a tied head gets its own weight and pair
+  return elements + matcher.rank(head) * (words[0] + words[1]) + (config.dora ? words[0] : 0);
 }
 
 AttachedAdapter attach_adapter(model::CausalLM& model, const io::AdapterConfig& config, const AttachOptions& options) {
@@ -236,7 +253,7 @@ AttachedAdapter load_adapter(model::CausalLM& model, const fs::path& folder, con
       remember_initial(adapter, site.path, start);
       move_in(*site.weight, residual);
     }
-    put(site, found->second.weights, options);
+    put(model, site, found->second.weights, options);
     parts.layers.erase(found);
   }
   if (!parts.layers.empty() || !parts.modules_to_save.empty())

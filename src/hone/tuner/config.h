@@ -47,9 +47,9 @@ struct LoraConfig {
   std::string bias = "none";                          // none, all, lora_only
   std::vector<std::string> targets = {"all-linear"};  // all-linear, all, all-embedding, or ends of module paths
   std::string target_regex;                           // instead of targets: matched against the whole path
-  std::vector<std::string> target_parameters;         // beside them: ends of parameters' names, all-experts, all-routers
+  std::vector<std::string> target_parameters;         // in addition: ends of parameters' names, all-experts, all-routers
   std::vector<std::string> excluded;                  // exclude_modules
-  std::vector<std::string> modules_to_save;           // trained whole; also all-embedding, all-norm
+  std::vector<std::string> modules_to_save;           // trained whole; also all-embedding, all-norm, all-towers
   bool rslora = false, dora = false;
   std::string init = "true";    // true, false, gaussian, pissa, pissa_niter_N, olora, loftq, lora_ga
   LoraGaConfig gradient_start;  // of lora_ga

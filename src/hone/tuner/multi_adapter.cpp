@@ -29,7 +29,6 @@ std::string multi_adapter_conflict(const fs::path& folder) {
   if (!config.is_lora())
     return fmt::format("it is of the kind {}, and only LoRA can be added to some rows of a batch", config.peft_type);
   if (!config.modules_to_save.empty()) return "it has its own full modules (modules_to_save)";
-  if (!config.target_parameters.empty()) return "it changes parameters of experts (target_parameters)";
   if (config.bias != "none") return fmt::format("it has its own biases (bias \"{}\")", config.bias);
   const bool taken_out = config.init == kLoraGa && fs::exists(folder / kInitialFolder);
   if (changes_base(config.init) || taken_out)

@@ -12,6 +12,7 @@
 #include "hone/io/value_head.h"
 #include "hone/io/vision_names.h"
 #include "hone/io/weight_folder.h"
+#include "hone/model/decoder.h"
 #include "hone/tuner/freeze.h"
 #include "hone/tuner/megatron_layers.h"
 #include "hone/tuner/methods/attach.h"
@@ -137,23 +138,32 @@ std::vector<bool> without_frozen_parts(std::vector<bool> trained, const std::vec
   return trained;
 }
 
-std::vector<std::string> expanded_modules_to_save(model::CausalLM& model, const std::vector<std::string>& modules) {
-  std::vector<std::string> names;
-  const auto add = [&](std::string_view name) {
-    if (!std::ranges::count(names, name)) names.emplace_back(name);
-  };
-  for (const auto& module : modules) {
-    if (module == "all-embedding") {
-      add(last_part(model.embedding().name));
-    } else if (module == "all-norm") {
-      for (const auto& parameter : model.parameters())
-        if (parameter.name.find("norm") != std::string::npos)
-          add(last_part(std::string_view(parameter.name).substr(0, parameter.name.rfind('.'))));
-    } else {
-      add(module);
-    }
+// The shortest end of a module's path that names nothing outside it: "visual" of "model.visual", and all of
+// "visual_tokenizer.head" beside "llm.lm_head", since modules to save are compared by the end of their path as in PEFT.
+std::string distinct_end(model::CausalLM& model, std::string_view path) {
+  std::vector<std::string> others{model.head().name + ".weight"};  // also where it is tied
+  for (const auto& parameter : model.parameters())
+    if (!parameter.name.starts_with(std::string(path) + ".")) others.push_back(parameter.name);
+  for (size_t dot = path.rfind('.'); dot != path.npos; dot = dot == 0 ? path.npos : path.rfind('.', dot - 1)) {
+    const std::string end(path.substr(dot + 1));
+    if (std::ranges::none_of(others, [&](const std::string& name) { return saves_parameter({end}, name); })) return end;
   }
-  return names;
+  return std::string(path);
+}
+
+// The modules of towers and aligners; of those inside one another, the outer one.
+std::vector<std::string> tower_modules(model::CausalLM& model) {
+  const auto& config = model.config();
+  if (!config.vision && !config.audio)
+    throw UserError(ExitCode::usage, "`tuner_type` lora_llm or `modules_to_save` all-towers: the model has no tower",
+                    "use `tuner_type` lora: it is a text-only model");
+  std::vector<std::string> modules;
+  if (config.audio) modules.push_back(distinct_end(model, config.audio->tower));
+  if (!config.vision) return modules;
+  const auto& names = config.vision->names;
+  for (const auto& path : {names.tower, names.merger, names.deepstack, names.vocabulary})
+    if (!path.empty() && !path.starts_with(names.tower + ".")) modules.push_back(distinct_end(model, path));
+  return modules;
 }
 
 // What a gradient-based initialization needs: gradients of this run's first step, or the checkpoint that stores them.
@@ -264,6 +274,27 @@ std::string Tuned::summary() const {
                      100.0 * static_cast<double>(trainable_count) / static_cast<double>(std::max<int64_t>(1, total_count)));
 }
 
+std::vector<std::string> saved_modules(model::CausalLM& model, const TunerConfig& config) {
+  std::vector<std::string> names;
+  const auto add = [&](std::string_view name) {
+    if (!std::ranges::count(names, name)) names.emplace_back(name);
+  };
+  for (const auto& module : config.lora.modules_to_save) {
+    if (module == "all-embedding") {
+      add(last_part(model.embedding().name));
+    } else if (module == "all-towers") {
+      for (const auto& name : tower_modules(model)) add(name);
+    } else if (module == "all-norm") {
+      for (const auto& parameter : model.parameters())
+        if (parameter.name.find("norm") != std::string::npos)
+          add(last_part(std::string_view(parameter.name).substr(0, parameter.name.rfind('.'))));
+    } else {
+      add(module);
+    }
+  }
+  return names;
+}
+
 io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& config) {
   const LoraConfig& lora = config.lora;
   io::AdapterConfig made;
@@ -288,7 +319,7 @@ io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& conf
   const bool by_kind = !experts.empty() || std::ranges::count(lora.target_parameters, kAllExperts) > 0;
   if (by_kind && !made.target_parameters.empty()) made.dropout = 0;
   made.excluded.names = lora.excluded;
-  made.modules_to_save = expanded_modules_to_save(model, lora.modules_to_save);
+  made.modules_to_save = saved_modules(model, config);
   made.rslora = lora.rslora;
   made.dora = lora.dora;
   made.init = !made.is_lora() ? "true" : lora.init == "lora-ga" ? kLoraGa : lora.init;
@@ -320,7 +351,7 @@ void require_modules(model::CausalLM& model, const TunerConfig& config) {
   } else if (config.adapters.empty() || config.create_new_adapter) {
     io::AdapterConfig named;
     named.peft_type = config.method;
-    named.modules_to_save = expanded_modules_to_save(model, config.lora.modules_to_save);
+    named.modules_to_save = saved_modules(model, config);
     // Of other methods, whose settings need the number of steps, only these.
     require_targets(model, named.is_lora() ? adapter_config(model, config) : named);
   }
@@ -380,7 +411,7 @@ void save_pissa_conversion(model::CausalLM& model, const AttachedAdapter& adapte
 
 void load_trained(model::CausalLM& model, const Tuned& tuned, const fs::path& folder, const CopyWeight& copy) {
   std::map<std::string, Tensor> values;
-  if (model.value_head()) {
+  if (model.decoder().value_head) {
     auto head = io::read_value_head(folder, model.config().hidden_size);
     values = {{fmt::format("{}.weight", io::kValueHead), head.weight}, {fmt::format("{}.bias", io::kValueHead), head.bias}};
   }

@@ -31,6 +31,9 @@ Tuned apply_tuner(model::CausalLM& model, const TunerConfig& config, const Gradi
 // The content of adapter_config.json for a new LoRA: short names such as all-linear become module names of this model.
 io::AdapterConfig adapter_config(model::CausalLM& model, const TunerConfig& config);
 
+// The names in modules_to_save, with short ones such as all-towers as module names of this model.
+std::vector<std::string> saved_modules(model::CausalLM& model, const TunerConfig& config);
+
 // Saves what is trained as PEFT's or Hugging Face's files; the caller writes config, tokenizer and the like. Adapters whose
 // initialization changed the base (PiSSA, OLoRA, LoRA-GA) include a plain LoRA form in converted/default. `read` fetches a weight
 // that is not in this process's memory when it is written.

@@ -50,7 +50,7 @@ void check_network() {
   for (const auto& interface : network.interfaces)
     if (interface_matches(pattern, interface)) return;
   throw UserError(
-      ExitCode::usage, fmt::format("HCCL_SOCKET_IFNAME={} takes no network interface of this machine", pattern),
+      ExitCode::usage, fmt::format("HCCL_SOCKET_IFNAME={} matches no network interface of this machine", pattern),
       fmt::format("it has {}; \"eth\" takes those whose names start so, \"=eth0\" that one, \"^\" in front all others",
                   fmt::join(network.interfaces, ", ")));
 }

@@ -15,4 +15,6 @@ void load_cuda_library() {
     log::warning("libtorch's CUDA part cannot be loaded: {}", ::dlerror());
 }
 
+bool has_cuda_kernels() { return false; }
+
 }  // namespace hone::device

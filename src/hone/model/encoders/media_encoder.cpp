@@ -22,70 +22,24 @@ std::string digest_of(Tower& tower) {
   return is_frozen(module) ? tower_digest(module, fmt::format("{} heads", tower.config.heads)) : "";
 }
 
-}  // namespace
-
-// Audio adds no deepstack features.
-EncoderEmbeddings MediaEncoder::encode(const ImageInput& images, const AudioInput& audio, bool training) const {
-  const auto& architecture = decoder_.config.architecture;
-  EncoderEmbeddings seen, heard;
-  if (!images.empty()) {
-    HONE_CHECK(decoder_.vision, "images for {}, which has no vision tower", architecture);
-    auto features =
-        vision_digest_.empty() ? decoder_.vision->forward(images.patches_pr, images.grids, {training}) : cached(images, training);
-    seen = {images.rows_n, std::move(features.embeddings_nh), std::move(features.deepstack)};
-  }
-  if (!audio.empty()) {
-    HONE_CHECK(decoder_.audio, "audio for {}, which has no audio tower", architecture);
-    auto features_nh =
-        audio_digest_.empty() ? decoder_.audio->forward(audio.frames_fm, audio.lengths, {training}) : cached(audio, training);
-    heard = {audio.rows_n, std::move(features_nh), {}};
-  }
-  if (seen.empty() || heard.empty()) return seen.empty() ? heard : seen;
-  for (auto& addition : seen.deepstack)
-    addition = at::cat({addition, at::zeros({heard.rows_n.size(0), addition.size(1)}, addition.options())});
-  return {at::cat({seen.rows_n, heard.rows_n}), at::cat({seen.embeddings_nh, heard.embeddings_nh}), std::move(seen.deepstack)};
-}
-
-void MediaEncoder::set_cache(std::shared_ptr<TowerCache> cache) {
-  if (decoder_.vision) {
-    const auto& config = decoder_.vision->config;
-    vision_digest_ = digest_of(*decoder_.vision);
-    if (!vision_digest_.empty())
-      vision_digest_ +=
-          fmt::format(" window {} full {} theta {} deepstack {}", config.window_size,
-                      fmt::join(config.full_attention_blocks, ","), config.rope_theta, fmt::join(config.deepstack_blocks, ","));
-  }
-  if (decoder_.audio) {
-    const auto& config = decoder_.audio->config;
-    audio_digest_ = digest_of(*decoder_.audio);
-    if (!audio_digest_.empty()) audio_digest_ += fmt::format(" chunk {} x {}", config.chunk, config.chunks_in_window);
-  }
-  if (vision_digest_.empty() && audio_digest_.empty())
-    throw UserError(
-        ExitCode::usage,
-        fmt::format("`tower_cache` keeps outputs of towers that do not train, and {} has none", decoder_.config.architecture),
-        "leave it out, or freeze the tower and its aligner");
-  cache_ = std::move(cache);
-}
-
 // A video in the batch makes its images repeat their frames.
-static Tensor one_frame_of_stills(const Tensor& rows_pr, const PatchGrid& grid, const VisionConfig& config) {
+Tensor one_frame_of_stills(const Tensor& rows_pr, const PatchGrid& grid, const VisionConfig& config) {
   if (grid.is_video || rows_pr.size(1) < config.row_size() || config.temporal_patch_size == 1) return rows_pr;
   const auto frames = rows_pr.view({rows_pr.size(0), config.in_channels, config.temporal_patch_size, -1});
   return frames.select(2, 0).reshape({rows_pr.size(0), -1});
 }
 
 // One image at a time: its features must not depend on the other images, not even in the last bit.
-VisionFeatures MediaEncoder::cached(const ImageInput& images, bool training) const {
+VisionFeatures cached_features(VisionTower& tower, const CachedTowers& cached, const ImageInput& images, bool training) {
   std::vector<TensorList> parts;
   int64_t first = 0;
   for (const auto& grid : images.grids) {
     const int64_t patches = grid.frames * grid.height * grid.width;
-    const auto rows_pr = one_frame_of_stills(images.patches_pr.narrow(0, first, patches), grid, decoder_.vision->config);
+    const auto rows_pr = one_frame_of_stills(images.patches_pr.narrow(0, first, patches), grid, tower.config);
     first += patches;
-    const auto key = medium_digest(vision_digest_, rows_pr, grid.str());
-    auto found = cache_->get(key, rows_pr.device(), [&] {
-      auto made = decoder_.vision->forward(rows_pr, {grid}, {training});
+    const auto key = medium_digest(cached.vision_digest, rows_pr, grid.str());
+    auto found = cached.cache->get(key, rows_pr.device(), [&] {
+      auto made = tower.forward(rows_pr, {grid}, {training});
       TensorList all{made.embeddings_nh};
       all.insert(all.end(), made.deepstack.begin(), made.deepstack.end());
       return all;
@@ -98,17 +52,86 @@ VisionFeatures MediaEncoder::cached(const ImageInput& images, bool training) con
   return features;
 }
 
-Tensor MediaEncoder::cached(const AudioInput& audio, bool training) const {
+Tensor cached_features(AudioTower& tower, const CachedTowers& cached, const AudioInput& audio, bool training) {
   TensorList parts;
   int64_t first = 0;
   for (const int64_t length : audio.lengths) {
     const auto frames_fm = audio.frames_fm.narrow(0, first, length);
     first += length;
-    const auto key = medium_digest(audio_digest_, frames_fm, std::to_string(length));
-    auto compute = [&] { return TensorList{decoder_.audio->forward(frames_fm, {length}, {training})}; };
-    parts.push_back(cache_->get(key, frames_fm.device(), compute).front());
+    const auto key = medium_digest(cached.audio_digest, frames_fm, std::to_string(length));
+    auto compute = [&] { return TensorList{tower.forward(frames_fm, {length}, {training})}; };
+    parts.push_back(cached.cache->get(key, frames_fm.device(), compute).front());
   }
   return at::cat(parts);
+}
+
+}  // namespace
+
+// Audio adds no deepstack features.
+EncoderEmbeddings encode_media(Decoder& decoder, const ImageInput& images, const AudioInput& audio, bool training) {
+  const auto& architecture = decoder.config.architecture;
+  const auto* cached = decoder.cached_towers.get();
+  EncoderEmbeddings seen, heard;
+  if (!images.empty()) {
+    HONE_CHECK(decoder.vision, "images for {}, which has no vision tower", architecture);
+    auto features = cached && !cached->vision_digest.empty()
+                        ? cached_features(*decoder.vision, *cached, images, training)
+                        : decoder.vision->forward(images.patches_pr, images.grids, {training});
+    seen = {images.rows_n, std::move(features.embeddings_nh), std::move(features.deepstack)};
+  }
+  if (!audio.empty()) {
+    HONE_CHECK(decoder.audio, "audio for {}, which has no audio tower", architecture);
+    auto features_nh = cached && !cached->audio_digest.empty()
+                           ? cached_features(*decoder.audio, *cached, audio, training)
+                           : decoder.audio->forward(audio.frames_fm, audio.lengths, {training});
+    heard = {audio.rows_n, std::move(features_nh), {}};
+  }
+  if (seen.empty() || heard.empty()) return seen.empty() ? heard : seen;
+  for (auto& addition : seen.deepstack)
+    addition = at::cat({addition, at::zeros({heard.rows_n.size(0), addition.size(1)}, addition.options())});
+  return {at::cat({seen.rows_n, heard.rows_n}), at::cat({seen.embeddings_nh, heard.embeddings_nh}), std::move(seen.deepstack)};
+}
+
+void apply_tower_cache(Decoder& decoder, std::shared_ptr<TowerCache> cache) {
+  CachedTowers towers{std::move(cache), "", ""};
+  if (decoder.vision) {
+    const auto& config = decoder.vision->config;
+    towers.vision_digest = digest_of(*decoder.vision);
+    if (!towers.vision_digest.empty())
+      towers.vision_digest +=
+          fmt::format(" window {} full {} theta {} deepstack {}", config.window_size,
+                      fmt::join(config.full_attention_blocks, ","), config.rope_theta, fmt::join(config.deepstack_blocks, ","));
+  }
+  if (decoder.audio) {
+    const auto& config = decoder.audio->config;
+    towers.audio_digest = digest_of(*decoder.audio);
+    if (!towers.audio_digest.empty()) towers.audio_digest += fmt::format(" chunk {} x {}", config.chunk, config.chunks_in_window);
+  }
+  if (towers.vision_digest.empty() && towers.audio_digest.empty())
+    throw UserError(
+        ExitCode::usage,
+        fmt::format("`tower_cache` keeps outputs of towers that do not train, and {} has none", decoder.config.architecture),
+        "leave it out, or freeze the tower and its aligner");
+  decoder.cached_towers = std::make_shared<const CachedTowers>(std::move(towers));
+}
+
+EncoderEmbeddings features_on_rank(const Decoder& decoder, EncoderEmbeddings features, const ForwardInput& input) {
+  const auto rows = decoder.region ? decoder.region->own_rows(input.size()) : RowRange{0, input.size()};
+  const bool has_all = !decoder.distributed_attention && rows.begin == 0 && rows.end == input.size();
+  return has_all ? features : features.within(rows.begin, rows.end);
+}
+
+EncoderEmbeddings media_rows_on_rank(const Decoder& decoder, const ForwardInput& input) {
+  return features_on_rank(decoder, {input.media_rows(), {}, {}}, input);
+}
+
+ForwardInput with_features(const Decoder& decoder, const ForwardInput& input, EncoderEmbeddings features) {
+  auto encoded = input;
+  encoded.encoder = std::move(features);
+  if (const auto& vision = decoder.config.vision; vision && vision->sees_ahead && !input.images.empty())
+    encoded.attention_blocks = row_blocks(input.images.rows_n, input.segments);
+  encoded.images = {}, encoded.audio = {};
+  return encoded;
 }
 
 }  // namespace hone::model

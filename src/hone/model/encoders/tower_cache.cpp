@@ -78,7 +78,7 @@ TowerCache::TowerCache(TowerCacheConfig config) : config_(std::move(config)) {
 TowerCache::~TowerCache() {
   const int64_t all = counts_.hits + counts_.misses;
   if (all == 0) return;
-  log::info("tower cache {}: {} of {} media were there, which saved {:.1f} s of the towers{}{}", config_.folder.string(),
+  log::info("tower cache {}: {} of {} media were cached, which saved {:.1f} s of the towers{}{}", config_.folder.string(),
             counts_.hits, all, counts_.seconds_saved,
             counts_.damaged > 0 ? fmt::format("; {} damaged entries were recomputed", counts_.damaged) : "",
             counts_.evicted > 0 ? fmt::format("; {} old entries were removed", counts_.evicted) : "");

@@ -20,7 +20,7 @@ struct VisionNames {
               k_norm = {}, gate = {}, up = "mlp.fc1", down = "mlp.fc2", scale1 = {}, scale2 = {};
   std::string merger = "model.visual.merger", deepstack = {};                       // whole paths
   std::string merger_norm = "ln_q", merger_first = "mlp.0", merger_last = "mlp.2";  // inside a merger
-  std::string final_norm = {};                                                      // behind the blocks, where there is one
+  std::string final_norm = {};                                                      // after the blocks, where there is one
   std::string vocabulary = {};                                                      // whole path of an embedding of visual words
 };
 
@@ -57,7 +57,7 @@ struct VisionConfig {
 
   int64_t head_dim() const { return hidden_size / heads; }
   int64_t merge_unit() const { return merge_size * merge_size; }  // patches that become one token
-  bool has_marks() const { return merger == MergerKind::words; }  // a row before and one behind each picture
+  bool has_marks() const { return merger == MergerKind::words; }  // a row before and one after each picture
   int64_t row_size() const { return in_channels * temporal_patch_size * patch_size * patch_size; }
   bool has_full_attention(int64_t block) const;
   // A parameter of the tower or of its output projection.

@@ -38,7 +38,7 @@ struct VisionMerger {
 // Outputs of a tower: one row per merged cell, as wide as the language model: [cells, hidden].
 struct VisionFeatures {
   Tensor embeddings_nh;
-  TensorList deepstack;  // added behind the first decoder blocks, one each
+  TensorList deepstack;  // added after the first decoder blocks, one each
 };
 
 struct VisionTower {
@@ -46,7 +46,7 @@ struct VisionTower {
   Linear patch_embed;  // its weight is a convolution's, whose kernel is its stride: [hidden, channels, frames, height, width]
   std::optional<Parameter> positions, class_token;
   std::vector<VisionBlock> blocks;
-  std::optional<Norm> norm;  // behind the blocks
+  std::optional<Norm> norm;  // after the blocks
   VisionMerger merger;
   std::optional<Parameter> words;  // the embeddings of visual words
   std::vector<VisionMerger> deepstack;

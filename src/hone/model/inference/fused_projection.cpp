@@ -5,6 +5,7 @@
 #include "hone/device/memory.h"
 #include "hone/model/causal_lm.h"
 #include "hone/model/decoder.h"
+#include "hone/model/inference/tensor_parallel_decoder.h"
 #include "hone/ops/cpu/gemm/arm/interleaved_layout.h"
 #include "hone/ops/cuda/thin_linear.h"
 #include "hone/ops/linear/matmul.h"
@@ -164,14 +165,14 @@ Tensor FusedProjection::operator()(const Tensor& x_th) const {
 }
 
 void fuse_projections(CausalLM& model) {
-  if (!model.is_sliced()) copy_weights_to_huge_pages(model.decoder());
-  for (auto* decoder : model.computing_decoders())
+  if (!is_tensor_parallel(model)) copy_weights_to_huge_pages(model.decoder());
+  for (auto* decoder : computing_decoders(model))
     for (auto& block : decoder->blocks)
       if (!fuse_block(block)) return;
 }
 
 void join_trained_projections(CausalLM& model) {
-  if (!model.device().is_cuda() || model.is_sliced() || model.has_weight_hooks()) return;
+  if (!model.device().is_cuda() || is_tensor_parallel(model) || model.decoder().weight_hooks) return;
   auto is_plain = [](const Linear* layer) { return layer->tuners.empty() && !layer->quantized && !layer->quantized_base; };
   // Layers that are requantized, and pairs that contain one, stay separate.
   auto is_exact = [&](const Linear* layer) { return is_plain(layer) && !layer->float8; };

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "hone/device/memory.h"
+#include "hone/model/inference/tensor_parallel_decoder.h"
 
 namespace hone::model {
 namespace {
@@ -31,7 +32,9 @@ Tensor merged(const Linear& layer) {
 
 bool MergedWeights::supports(CausalLM& model) {
   constexpr int64_t kPartOfMemory = 8;
-  if (!model.device().is_cuda() || model.is_sliced() || model.has_weight_hooks() || model.devices().size() > 1) return false;
+  const auto& decoder = model.decoder();
+  if (!model.device().is_cuda() || is_tensor_parallel(model) || decoder.weight_hooks || devices_of(decoder).size() > 1)
+    return false;
   int64_t bytes = 0;
   bool any = false;
   for (auto& block : model.decoder().blocks) {

@@ -6,6 +6,7 @@
 #include "hone/base/error.h"
 #include "hone/model/causal_lm.h"
 #include "hone/model/tensor_parallel/partition.h"
+#include "hone/ops/linear/dora_norm.h"
 
 namespace hone::model {
 namespace {
@@ -21,12 +22,28 @@ struct TensorParallelRank {
   Tensor all(const Tensor& whole) const { return whole.defined() ? whole.to(device) : whole; }
 };
 
-std::vector<ops::LoraWeights> sharded_adapters(const std::vector<ops::LoraWeights>& whole, const TensorParallelRank& place,
+// DoRA divides magnitudes by norms over all inputs, of which a row-parallel shard has a part. Its magnitudes are scaled so that
+// they and the shard's own norms have the ratio of the unsharded layer; outputs of the shards then add up. In 16 bits, ratios and
+// norms are rounded as in the layer's product, and their product in float32 is exact.
+Tensor sharded_magnitude(const ops::LoraWeights& whole, const Tensor& whole_weight, const ops::LoraWeights& shard,
+                         const Tensor& weight, const TensorParallelRank& place, const LinearPartition& partition) {
+  const auto part = [&](const Tensor& values_o) { return place.part(values_o.unsqueeze(1), partition.lora_b()).squeeze(1); };
+  if (partition.style != LinearPartition::Style::row_parallel) return part(whole.magnitude);
+  const auto dtype = whole.a.scalar_type();
+  const auto ratio_o = (whole.magnitude / ops::updated_norm(whole_weight, whole, dtype)).to(dtype);
+  return part(ratio_o).to(at::kFloat) * ops::updated_norm(weight, shard, dtype);
+}
+
+// `weight` is the shard of `whole`'s.
+std::vector<ops::LoraWeights> sharded_adapters(const Linear& whole, const Tensor& weight, const TensorParallelRank& place,
                                                const LinearPartition& partition) {
-  auto list = whole;
-  for (auto& adapter : list) {
+  auto list = whole.adapters;
+  for (size_t i = 0; i < list.size(); ++i) {
+    auto& adapter = list[i];
     adapter.a = place.part(adapter.a, partition.lora_a());
     adapter.b = place.part(adapter.b, partition.lora_b());
+    if (adapter.magnitude.defined())
+      adapter.magnitude = sharded_magnitude(whole.adapters[i], whole.weight, adapter, weight, place, partition);
   }
   return list;
 }
@@ -39,9 +56,6 @@ void check_plain(const Linear& whole) {
     throw UserError(ExitCode::usage,
                     fmt::format("{} has an adapter that is not LoRA, which tensor parallelism does not support", whole.name),
                     "merge the adapter into the model (`merge_lora` true)");
-  if (std::ranges::any_of(whole.adapters, [](const auto& adapter) { return adapter.magnitude.defined(); }))
-    throw UserError(ExitCode::usage, "DoRA adapters do not support tensor parallelism",
-                    "merge the adapter into the model (`merge_lora` true)");
 }
 
 void check_plain(const SparseMoe& whole) {
@@ -53,8 +67,8 @@ void check_plain(const SparseMoe& whole) {
 }
 
 Linear sharded_linear(const Linear& whole, const TensorParallelRank& place, const LinearPartition& partition) {
-  return {whole.name, place.part(whole.weight, partition.weight()), place.part(whole.bias, partition.bias()),
-          sharded_adapters(whole.adapters, place, partition)};
+  const auto weight = place.part(whole.weight, partition.weight());
+  return {whole.name, weight, place.part(whole.bias, partition.bias()), sharded_adapters(whole, weight, place, partition)};
 }
 
 Norm norm_on(const Norm& whole, const TensorParallelRank& place) {
@@ -62,37 +76,37 @@ Norm norm_on(const Norm& whole, const TensorParallelRank& place) {
 }
 
 SparseMoe sharded_moe(const SparseMoe& whole, const TensorParallelRank& place) {
-  auto slice = whole;
+  auto shard = whole;
   const int64_t width = whole.down.weight.size(2);
-  slice.gate_up.weight = place.part(whole.gate_up.weight, gate_up_partition(width));
-  slice.down.weight = place.part(whole.down.weight, down_partition(width));
-  return slice;
+  shard.gate_up.weight = place.part(whole.gate_up.weight, gate_up_partition(width));
+  shard.down.weight = place.part(whole.down.weight, down_partition(width));
+  return shard;
 }
 
 // They are only read here.
 auto linears_of(const Block& whole) { return partitioned_linears(const_cast<Block&>(whole)); }
 
 Block sharded_block(const Block& whole, const TensorParallelRank& place, int64_t layers) {
-  Block slice;
-  slice.name = whole.name;
-  slice.layer = place.index * layers + whole.layer;
-  slice.shape = whole.shape;
-  slice.shape.heads /= place.count, slice.shape.kv_heads /= place.count;
-  slice.input_norm = norm_on(whole.input_norm, place);
-  slice.pre_mlp_norm = norm_on(whole.pre_mlp_norm, place);
+  Block shard;
+  shard.name = whole.name;
+  shard.layer = place.index * layers + whole.layer;
+  shard.shape = whole.shape;
+  shard.shape.heads /= place.count, shard.shape.kv_heads /= place.count;
+  shard.input_norm = norm_on(whole.input_norm, place);
+  shard.pre_mlp_norm = norm_on(whole.pre_mlp_norm, place);
   if (whole.post_attention_norm)
-    slice.post_attention_norm = norm_on(*whole.post_attention_norm, place),
-    slice.post_mlp_norm = norm_on(*whole.post_mlp_norm, place);
-  slice.uses_local_rope = whole.uses_local_rope, slice.residual_scale = whole.residual_scale;
+    shard.post_attention_norm = norm_on(*whole.post_attention_norm, place),
+    shard.post_mlp_norm = norm_on(*whole.post_mlp_norm, place);
+  shard.uses_local_rope = whole.uses_local_rope, shard.residual_scale = whole.residual_scale;
   const auto& a = whole.attention;
-  if (a.q_norm) slice.attention.q_norm = norm_on(*a.q_norm, place), slice.attention.k_norm = norm_on(*a.k_norm, place);
-  if (whole.mlp) slice.mlp.emplace().activation = whole.mlp->activation;
-  if (whole.mixture) slice.mixture = sharded_moe(*whole.mixture, place);
-  if (whole.shared_gate) slice.shared_gate.emplace();
-  const auto to = partitioned_linears(slice);
+  if (a.q_norm) shard.attention.q_norm = norm_on(*a.q_norm, place), shard.attention.k_norm = norm_on(*a.k_norm, place);
+  if (whole.mlp) shard.mlp.emplace().activation = whole.mlp->activation;
+  if (whole.mixture) shard.mixture = sharded_moe(*whole.mixture, place);
+  if (whole.shared_gate) shard.shared_gate.emplace();
+  const auto to = partitioned_linears(shard);
   for (size_t i = 0; const auto& [layer, partition] : linears_of(whole))
     *to[i++].first = sharded_linear(*layer, place, partition);
-  return slice;
+  return shard;
 }
 
 Embedding embedding_on(const Embedding& whole, const TensorParallelRank& place) {
@@ -102,33 +116,35 @@ Embedding embedding_on(const Embedding& whole, const TensorParallelRank& place) 
 }
 
 // Block by block: a shard that is replaced needs room for one block more.
-void shard_into(Decoder& slice, const Decoder& whole, const TensorParallelRank& place) {
-  slice.embedding = embedding_on(whole.embedding, place);
-  slice.blocks.resize(whole.blocks.size());
-  for (size_t i = 0; i < whole.blocks.size(); ++i) slice.blocks[i] = sharded_block(whole.blocks[i], place, whole.config.layers);
-  slice.norm = norm_on(whole.norm, place);
-  slice.head = sharded_linear(whole.head, place, head_partition(whole.head));
+void shard_into(Decoder& shard, const Decoder& whole, const TensorParallelRank& place) {
+  shard.embedding = embedding_on(whole.embedding, place);
+  shard.blocks.resize(whole.blocks.size());
+  for (size_t i = 0; i < whole.blocks.size(); ++i) shard.blocks[i] = sharded_block(whole.blocks[i], place, whole.config.layers);
+  shard.norm = norm_on(whole.norm, place);
+  shard.head = sharded_linear(whole.head, place, head_partition(whole.head));
 }
 
-void shard_adapters_into(Decoder& slice, const Decoder& whole, const TensorParallelRank& place) {
-  slice.embedding.adapters = embedding_on(whole.embedding, place).adapters;
-  slice.head.adapters = sharded_adapters(whole.head.adapters, place, head_partition(whole.head));
-  for (size_t i = 0; i < slice.blocks.size(); ++i) {
-    const auto to = partitioned_linears(slice.blocks[i]);
-    for (size_t j = 0; const auto& [layer, partition] : linears_of(whole.blocks[i]))
-      to[j++].first->adapters = sharded_adapters(layer->adapters, place, partition);
+void shard_adapters_into(Decoder& shard, const Decoder& whole, const TensorParallelRank& place) {
+  shard.embedding.adapters = embedding_on(whole.embedding, place).adapters;
+  shard.head.adapters = sharded_adapters(whole.head, shard.head.weight, place, head_partition(whole.head));
+  for (size_t i = 0; i < shard.blocks.size(); ++i) {
+    const auto to = partitioned_linears(shard.blocks[i]);
+    for (size_t j = 0; const auto& [layer, partition] : linears_of(whole.blocks[i])) {
+      auto& part = *to[j++].first;
+      part.adapters = sharded_adapters(*layer, part.weight, place, partition);
+    }
   }
 }
 
-template <class Shard>
-void for_each_shard(CausalLM& model, Shard shard) {
-  HONE_CHECK(model.is_sliced(), "the model is not tensor parallel");
+template <class Update>
+void for_each_shard(CausalLM& model, Update update) {
+  HONE_CHECK(is_tensor_parallel(model), "the model is not tensor parallel");
   TensorParallelDecoder::check_layers(model.decoder());
   at::NoGradGuard no_grad;
-  const auto slices = model.computing_decoders();
-  for (size_t i = 0; i < slices.size(); ++i)
-    shard(*slices[i], model.decoder(),
-          TensorParallelRank{static_cast<int64_t>(i), static_cast<int64_t>(slices.size()), slices[i]->norm.weight.device()});
+  auto& shards = model.decoder().shards->shards();
+  for (size_t i = 0; i < shards.size(); ++i)
+    update(shards[i], model.decoder(),
+           TensorParallelRank{static_cast<int64_t>(i), static_cast<int64_t>(shards.size()), shards[i].norm.weight.device()});
 }
 
 std::string numbers_that_divide(const std::vector<int64_t>& sizes) {
@@ -143,13 +159,23 @@ std::string numbers_that_divide(const std::vector<int64_t>& sizes) {
 }  // namespace
 
 void apply_tensor_parallel(CausalLM& model, const std::vector<at::Device>& devices) {
-  model.set_slices(std::make_unique<TensorParallelDecoder>(model.decoder(), devices));
+  model.decoder().shards = std::make_shared<TensorParallelDecoder>(model.decoder(), devices);
 }
+
+std::vector<Decoder*> computing_decoders(CausalLM& model) {
+  auto& decoder = model.decoder();
+  if (!decoder.shards) return {&decoder};
+  std::vector<Decoder*> list;
+  for (auto& shard : decoder.shards->shards()) list.push_back(&shard);
+  return list;
+}
+
+bool is_tensor_parallel(const CausalLM& model) { return model.decoder().shards != nullptr; }
 
 void reshard(CausalLM& model) { for_each_shard(model, shard_into); }
 void reshard_adapters(CausalLM& model) { for_each_shard(model, shard_adapters_into); }
 
-void TensorParallelDecoder::check(const DecoderConfig& config, size_t slices) {
+void TensorParallelDecoder::check(const DecoderConfig& config, size_t shards) {
   const auto& a = config.attention;
   std::vector<int64_t> sizes = {a.heads, a.kv_heads};
   auto parts = fmt::format("{} heads, {} key heads", a.heads, a.kv_heads);
@@ -162,8 +188,8 @@ void TensorParallelDecoder::check(const DecoderConfig& config, size_t slices) {
   for (int64_t layer = 0; layer < config.layers; ++layer) (config.has_experts(layer) ? mixed : dense) = true;
   if (dense) add(config.intermediate_size, "an MLP");
   if (mixed) add(config.experts.width, "experts"), add(config.experts.shared_expert_intermediate_size, "a shared expert");
-  if (std::ranges::all_of(sizes, [&](int64_t size) { return size % static_cast<int64_t>(slices) == 0; })) return;
-  throw UserError(ExitCode::usage, fmt::format("{} slices of {}", slices, parts),
+  if (std::ranges::all_of(sizes, [&](int64_t size) { return size % static_cast<int64_t>(shards) == 0; })) return;
+  throw UserError(ExitCode::usage, fmt::format("{} shards of {}", shards, parts),
                   "numbers that divide all of them: " + numbers_that_divide(sizes));
 }
 
@@ -188,42 +214,42 @@ std::vector<TensorParallelDecoder::AdapterVersion> TensorParallelDecoder::adapte
 }
 
 TensorParallelDecoder::TensorParallelDecoder(const Decoder& whole, const std::vector<at::Device>& devices)
-    : team_(devices), followed_(adapters_of(whole)) {
+    : workers_(devices), synced_(adapters_of(whole)) {
   check(whole.config, devices.size());
   check_layers(whole);
   at::NoGradGuard no_grad;
   for (size_t i = 0; i < devices.size(); ++i)
-    shard_into(ranks_.emplace_back(Decoder{.config = whole.config}), whole,
+    shard_into(shards_.emplace_back(Decoder{.config = whole.config}), whole,
                {static_cast<int64_t>(i), static_cast<int64_t>(devices.size()), devices[i]});
 }
 
 std::vector<at::Device> TensorParallelDecoder::block_devices() const {
   std::vector<at::Device> devices;
-  for (const auto& slice : ranks_)
-    for (const auto& block : slice.blocks) devices.push_back(block.device());
+  for (const auto& shard : shards_)
+    for (const auto& block : shard.blocks) devices.push_back(block.device());
   return devices;
 }
 
 void TensorParallelDecoder::sync_adapters(const Decoder& whole) {
-  std::lock_guard lock(following_);
+  std::lock_guard lock(sync_mutex_);
   auto present = adapters_of(whole);
-  if (present == followed_) return;
+  if (present == synced_) return;
   check_layers(whole);
   at::NoGradGuard no_grad;
-  for (size_t i = 0; i < ranks_.size(); ++i)
-    shard_adapters_into(ranks_[i], whole,
-                        {static_cast<int64_t>(i), static_cast<int64_t>(ranks_.size()), ranks_[i].norm.weight.device()});
-  followed_ = std::move(present);
+  for (size_t i = 0; i < shards_.size(); ++i)
+    shard_adapters_into(shards_[i], whole,
+                        {static_cast<int64_t>(i), static_cast<int64_t>(shards_.size()), shards_[i].norm.weight.device()});
+  synced_ = std::move(present);
 }
 
 Tensor TensorParallelDecoder::hidden(const ForwardInput& input,
                                      const std::function<std::shared_ptr<ForwardContext>(at::Device)>& forward_context_on) {
   Tensor first;
-  team_.run([&](size_t i) {
-    const auto& decoder = ranks_[i];
+  workers_.run([&](size_t i) {
+    const auto& decoder = shards_[i];
     const auto device = decoder.norm.weight.device();
     auto pass = forward_context_on(device);
-    pass->region = &team_.region(i);
+    pass->region = &workers_.region(i);
     const auto encoder = input.encoder.to(device);
     auto x_th = input.embeddings_th.defined() ? input.embeddings_th.to(device)
                                               : decoder.embedding(input.tokens_t.to(device), input.adapters);
@@ -237,8 +263,8 @@ Tensor TensorParallelDecoder::hidden(const ForwardInput& input,
 }
 
 Tensor TensorParallelDecoder::logits(const Tensor& hidden_th, const LinearContext& mode) {
-  TensorList parts(ranks_.size());
-  team_.run([&](size_t i) { parts[i] = ranks_[i].head(hidden_th.to(ranks_[i].norm.weight.device()), mode); });
+  TensorList parts(shards_.size());
+  workers_.run([&](size_t i) { parts[i] = shards_[i].head(hidden_th.to(shards_[i].norm.weight.device()), mode); });
   for (auto& part : parts) part = part.to(hidden_th.device());
   return at::cat(parts, 1);
 }

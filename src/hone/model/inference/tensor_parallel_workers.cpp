@@ -11,8 +11,8 @@ namespace hone::model {
 
 // All shards publish their partial results, wait, sum all of them in the same order, and wait again before the next sum.
 struct TensorParallelWorkers::AllReduceBarrier {
-  explicit AllReduceBarrier(size_t slices)
-      : parts(slices), everyone(std::make_unique<std::barrier<>>(static_cast<std::ptrdiff_t>(slices))) {}
+  explicit AllReduceBarrier(size_t shards)
+      : parts(shards), everyone(std::make_unique<std::barrier<>>(static_cast<std::ptrdiff_t>(shards))) {}
   TensorList parts;
   std::unique_ptr<std::barrier<>> everyone;
   std::atomic<bool> left{false};  // a worker failed and will not arrive
@@ -24,16 +24,16 @@ struct TensorParallelWorkers::AllReduceBarrier {
 };
 
 struct TensorParallelWorkers::WorkerRegion : TensorParallelRegion {
-  WorkerRegion(AllReduceBarrier& meeting, size_t slice) : meeting(meeting), slice(slice) {}
-  AllReduceBarrier& meeting;
-  size_t slice;
+  WorkerRegion(AllReduceBarrier& barrier, size_t shard) : barrier(barrier), shard(shard) {}
+  AllReduceBarrier& barrier;
+  size_t shard;
 
   Tensor leave(const Tensor& partial) override {
-    meeting.parts[slice] = partial;
-    meeting.wait();
-    auto sum = meeting.parts[0].to(partial.device());
-    for (size_t i = 1; i < meeting.parts.size(); ++i) sum = sum + meeting.parts[i].to(partial.device());
-    meeting.wait();
+    barrier.parts[shard] = partial;
+    barrier.wait();
+    auto sum = barrier.parts[0].to(partial.device());
+    for (size_t i = 1; i < barrier.parts.size(); ++i) sum = sum + barrier.parts[i].to(partial.device());
+    barrier.wait();
     return sum;
   }
 };
@@ -41,8 +41,8 @@ struct TensorParallelWorkers::WorkerRegion : TensorParallelRegion {
 TensorParallelWorkers::TensorParallelWorkers(const std::vector<at::Device>& devices)
     : devices_(devices),
       cores_(std::max(1, device::num_threads() / static_cast<int>(devices.size()))),
-      meeting_(std::make_unique<AllReduceBarrier>(devices.size())) {
-  for (size_t i = 0; i < devices.size(); ++i) regions_.push_back(std::make_unique<WorkerRegion>(*meeting_, i));
+      barrier_(std::make_unique<AllReduceBarrier>(devices.size())) {
+  for (size_t i = 0; i < devices.size(); ++i) regions_.push_back(std::make_unique<WorkerRegion>(*barrier_, i));
   for (size_t i = 1; i < devices.size(); ++i) threads_.emplace_back([this, i] { serve(i); });
 }
 
@@ -62,8 +62,8 @@ void TensorParallelWorkers::run(const std::function<void(size_t)>& work) {
     std::lock_guard lock(mutex_);
     work_ = &work, busy_ = threads_.size(), failure_ = nullptr, ++round_;
     inference_ = c10::InferenceMode::is_enabled(), gradients_ = at::GradMode::is_enabled();
-    if (meeting_->left) meeting_->everyone = std::make_unique<std::barrier<>>(static_cast<std::ptrdiff_t>(devices_.size()));
-    meeting_->left = false;
+    if (barrier_->left) barrier_->everyone = std::make_unique<std::barrier<>>(static_cast<std::ptrdiff_t>(devices_.size()));
+    barrier_->left = false;
   }
   changed_.notify_all();
   device::set_num_threads(cores_);
@@ -71,13 +71,13 @@ void TensorParallelWorkers::run(const std::function<void(size_t)>& work) {
   device::set_num_threads(all_cores);
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return busy_ == 0; });
-  std::ranges::fill(meeting_->parts, Tensor());
+  std::ranges::fill(barrier_->parts, Tensor());
   if (failure_) std::rethrow_exception(failure_);
 }
 
-void TensorParallelWorkers::serve(size_t slice) {
+void TensorParallelWorkers::serve(size_t shard) {
   device::set_num_threads(cores_);
-  device::select_device(devices_[slice].str());  // the current accelerator is set per thread
+  device::select_device(devices_[shard].str());  // the current accelerator is set per thread
   std::unique_lock lock(mutex_);
   for (uint64_t done = 0;;) {
     changed_.wait(lock, [&] { return stopping_ || round_ != done; });
@@ -87,23 +87,23 @@ void TensorParallelWorkers::serve(size_t slice) {
     {
       c10::InferenceMode inference(inference_);
       at::AutoGradMode gradients(gradients_);
-      guarded(slice);
+      guarded(shard);
     }
     lock.lock();
     if (--busy_ == 0) changed_.notify_all();
   }
 }
 
-void TensorParallelWorkers::guarded(size_t slice) {
+void TensorParallelWorkers::guarded(size_t shard) {
   try {
-    (*work_)(slice);
+    (*work_)(shard);
   } catch (...) {
     {
       std::lock_guard lock(mutex_);
       if (!failure_) failure_ = std::current_exception();
     }
-    meeting_->left = true;
-    meeting_->everyone->arrive_and_drop();
+    barrier_->left = true;
+    barrier_->everyone->arrive_and_drop();
   }
 }
 

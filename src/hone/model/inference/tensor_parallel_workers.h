@@ -14,23 +14,23 @@ namespace hone::model {
 
 class TensorParallelWorkers {
  public:
-  explicit TensorParallelWorkers(const std::vector<at::Device>& devices);  // one slice on each; they may be the same
+  explicit TensorParallelWorkers(const std::vector<at::Device>& devices);  // one shard on each; they may be the same
   ~TensorParallelWorkers();
 
-  // work(i) for every shard, concurrently; shard 0 on the caller's thread. Rethrows the first failure; nobody waits for a failed
-  // shard.
-  void run(const std::function<void(size_t slice)>& work);
-  TensorParallelRegion& region(size_t slice) { return *regions_[slice]; }
+  // work(i) for every shard, concurrently; shard 0 on the caller's thread. Rethrows the first failure; no shard waits for a
+  // failed one.
+  void run(const std::function<void(size_t shard)>& work);
+  TensorParallelRegion& region(size_t shard) { return *regions_[shard]; }
 
  private:
   struct AllReduceBarrier;
   struct WorkerRegion;
-  void serve(size_t slice);
-  void guarded(size_t slice);
+  void serve(size_t shard);
+  void guarded(size_t shard);
 
   std::vector<at::Device> devices_;
-  int cores_;  // of each slice
-  std::unique_ptr<AllReduceBarrier> meeting_;
+  int cores_;  // of each shard
+  std::unique_ptr<AllReduceBarrier> barrier_;
   std::vector<std::unique_ptr<TensorParallelRegion>> regions_;
   std::mutex in_use_, mutex_;  // one run at a time; what the threads wait for
   std::condition_variable changed_;

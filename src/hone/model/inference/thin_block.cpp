@@ -6,7 +6,6 @@ namespace hone::model {
 namespace {
 
 bool is_plain(const Linear& layer) { return !layer.is_tuned() && !layer.quantized && !layer.quantized_base && !layer.float8; }
-bool is_plain(const Norm& norm) { return !norm.zero_centered && norm.scale == 1 && !norm.bias.defined(); }
 
 bool is_plain(const Attention& a) {
   return a.qkv.weight().defined() && a.qkv.is_current_for({&a.q, &a.k, &a.v}) && is_plain(a.o);
@@ -21,7 +20,8 @@ bool is_plain(const Mlp& mlp) {
 bool is_thin(const Block& block, const Tensor& x_th, const ForwardContext& pass) {
   return pass.cache && !pass.region && !block.mixture && block.mlp && is_plain(block.attention) &&
          ops::cuda::supports_thin(x_th, block.attention.qkv.weight()) && !block.post_attention_norm && !block.post_mlp_norm &&
-         block.residual_scale == 1 && is_plain(block.input_norm) && is_plain(block.pre_mlp_norm) && is_plain(*block.mlp);
+         block.residual_scale == 1 && block.input_norm.is_plain_rms() && block.pre_mlp_norm.is_plain_rms() &&
+         is_plain(*block.mlp);
 }
 
 Tensor thin_block_forward(const Block& block, const Tensor& x_th, const ForwardContext& pass) {

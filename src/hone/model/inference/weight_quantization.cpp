@@ -1,24 +1,48 @@
 #include "hone/model/inference/weight_quantization.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "hone/base/error.h"
 #include "hone/model/decoder.h"
+#include "hone/model/inference/tensor_parallel_decoder.h"
 
 namespace hone::model {
+namespace {
+
+void check_without_dora(const Linear& linear) {
+  if (std::ranges::any_of(linear.adapters, [](const auto& adapter) { return adapter.magnitude.defined(); }))
+    throw UserError(ExitCode::usage, fmt::format("{} has a DoRA adapter, which needs the weights before rounding", linear.name),
+                    "merge the adapter into the model (`merge_lora` true), or leave `quant_bits` out");
+}
+
+// Of a decoder's blocks; the head is another one.
+std::vector<Linear*> block_linears(Decoder& decoder) {
+  std::vector<Linear*> list;
+  for (auto& block : decoder.blocks) std::ranges::copy(block.module().linears(), std::back_inserter(list));
+  return list;
+}
+
+}  // namespace
 
 void apply_quantization(CausalLM& model, int bits) {
   if (!model.device().is_cpu())
     throw UserError(ExitCode::usage, fmt::format("weights of {} bits on {}", bits, model.device().str()),
                     "rounded weights are for the CPU; leave `quant_bits` out here");
+  const auto decoders = computing_decoders(model);
+  for (auto* decoder : decoders) {
+    for (const auto* linear : block_linears(*decoder)) check_without_dora(*linear);
+    check_without_dora(decoder->head);
+  }
   auto round = [&](Linear& linear, bool keep) {
     linear.quantized = ops::quantize_weight(linear.weight, bits);
     if (!keep) linear.weight = linear.weight.to(at::kMeta);
   };
-  const bool head_is_embedding = !model.is_sliced() && model.config().tie_word_embeddings;
-  for (auto* decoder : model.computing_decoders()) {
-    for (auto& block : decoder->blocks) {
-      for (auto* linear : block.module().linears()) round(*linear, false);
+  const bool head_is_embedding = !is_tensor_parallel(model) && model.config().tie_word_embeddings;
+  for (auto* decoder : decoders) {
+    for (auto* linear : block_linears(*decoder)) round(*linear, false);
+    for (auto& block : decoder->blocks)
       if (block.mixture) block.mixture->gate_up.quantize(bits), block.mixture->down.quantize(bits);
-    }
     round(decoder->head, head_is_embedding);
   }
 }
@@ -30,7 +54,7 @@ void apply_float8(CausalLM& model) {
     layer.float8_weight = ops::float8_weight_forward(layer.weight);
     rounded = true;
   };
-  for (auto* decoder : model.computing_decoders())
+  for (auto* decoder : computing_decoders(model))
     for (auto& block : decoder->blocks) {
       rounded |= block.attention.qkv.round_for_inference();
       round(block.attention.o);

@@ -4,8 +4,8 @@
 
 namespace hone::model {
 
-// On the CPU: linear layers use weights of this many bits from now on, and the originals are freed. Throws UserError
-// elsewhere.
+// On the CPU: linear layers use weights of this many bits from now on, and the originals are freed. Throws UserError(usage)
+// elsewhere, and for layers with a DoRA adapter.
 void apply_quantization(CausalLM& model, int bits);
 
 // On a GPU with float8 products, after fuse_projections: block products with more than two rows use float8 copies of the weights,

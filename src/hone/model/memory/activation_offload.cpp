@@ -29,7 +29,7 @@ Tensor ActivationOffloader::copied(const Tensor& tensor, const at::TensorOptions
   if (!side_) return made.copy_(tensor);
   order(streams_of(device_).getStream(device_), *side_);
   {
-    c10::StreamGuard beside(*side_);
+    c10::StreamGuard side(*side_);
     made.copy_(tensor, /*non_blocking=*/true);
   }
   (made.is_cpu() ? tensor : made).record_stream(*side_);  // its memory is not reused before the copy is done

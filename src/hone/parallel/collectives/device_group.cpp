@@ -30,7 +30,7 @@ class DeviceGroup final : public BackendGroup {
       device::synchronize(context_.config.device);
       backend().shutdown();
     } catch (const std::exception& cause) {
-      log::warning("the last collectives of {} did not end: {}", device::describe(context_.config.device), cause.what());
+      log::warning("the last collectives of {} did not finish: {}", device::describe(context_.config.device), cause.what());
     }
   }
 

@@ -16,7 +16,7 @@ class HeartbeatMonitor {
 
   // A collective begins: reports say which one a rank was in.
   void enter(const char* collective);
-  // Called when a collective has failed: the rank that is lost or behind, found within a few seconds; empty if there is none.
+  // Called when a collective has failed: the rank that is lost or late, found within a few seconds; empty if there is none.
   std::string explain();
 
  private:

@@ -1,4 +1,4 @@
-// Collectives over the processes of a run: c10d's Gloo on CPUs, NCCL on CUDA, HCCL on NPUs, behind the few calls hone makes.
+// Collectives over the processes of a run: c10d's Gloo on CPUs, NCCL on CUDA, HCCL on NPUs, as the few calls that hone needs.
 #pragma once
 #include <chrono>
 #include <functional>

@@ -78,12 +78,12 @@ LaunchConfig agree_on_nodes(const LaunchConfig& launch, int attempt) {
     auto own = std::find(nodes.begin(), nodes.end(), launch.node_rank);
     if (own == nodes.end())
       throw UserError(ExitCode::lost_peer,
-                      fmt::format("node {} came after round {} had begun without it", launch.node_rank, round));
+                      fmt::format("node {} joined after round {} had started without it", launch.node_rank, round));
     auto agreed = launch;
     agreed.nodes = static_cast<int>(nodes.size());
     agreed.node_rank = static_cast<int>(own - nodes.begin());
     agreed.master_port = launch.master_port + 1 + static_cast<int>(round % 100);  // the supervisors keep their port
-    if (agreed.nodes < launch.nodes) log::warning("going on with {} of {} nodes", agreed.nodes, launch.nodes);
+    if (agreed.nodes < launch.nodes) log::warning("continuing with {} of {} nodes", agreed.nodes, launch.nodes);
     return agreed;
   } catch (const c10::Error& cause) {
     throw UserError(ExitCode::lost_peer,

@@ -4,6 +4,7 @@
 #include "hone/base/fault_injection.h"
 #include "hone/device/placeholder.h"
 #include "hone/model/decoder.h"
+#include "hone/model/encoders/media_encoder.h"
 
 namespace hone::parallel {
 namespace {
@@ -74,7 +75,7 @@ int64_t PipelineModel::routers_before(int stage) const {
   return mixtures;
 }
 
-int64_t PipelineModel::deepstack_behind(int64_t block, const model::ForwardInput& input) const {
+int64_t PipelineModel::deepstack_from(int64_t block, const model::ForwardInput& input) const {
   const auto& vision = model_.config().vision;
   if (!vision || input.images.empty()) return 0;
   return std::max<int64_t>(static_cast<int64_t>(vision->deepstack_blocks.size()) - block, 0);
@@ -83,12 +84,12 @@ int64_t PipelineModel::deepstack_behind(int64_t block, const model::ForwardInput
 model::ForwardInput PipelineModel::with_received_features(int stage, const model::ForwardInput& input,
                                                           const Message& received) const {
   if (!input.has_media()) return input;
-  auto features = model_.media_rows(input);
-  if (deepstack_behind(layout_.begin(stage), input) > 0) {
+  auto features = model::media_rows_on_rank(model_.decoder(), input);
+  if (deepstack_from(layout_.begin(stage), input) > 0) {
     features.deepstack.resize(static_cast<size_t>(layout_.begin(stage)));
     for (auto& addition : received.back().unbind(0)) features.deepstack.push_back(std::move(addition));
   }
-  return model_.with_features(input, std::move(features));
+  return model::with_features(model_.decoder(), input, std::move(features));
 }
 
 PipelineModel::StageOutput PipelineModel::run_stage(int stage, const model::ForwardInput& input, const Message& received,
@@ -112,8 +113,9 @@ PipelineModel::Message PipelineModel::receive(int stage, const model::ForwardInp
   Message message{at::empty({(tokens + sequence_shards_ - 1) / sequence_shards_, config.hidden_size}, options)};
   if (const int64_t mixtures = router_logits ? routers_before(stage) : 0; mixtures > 0)
     message.push_back(at::empty({mixtures, tokens, config.experts.count}, options.dtype(at::kFloat)));
-  if (const int64_t features = deepstack_behind(layout_.begin(stage), input); features > 0)
-    message.push_back(at::empty({features, model_.media_rows(input).rows_n.size(0), config.hidden_size}, options));
+  if (const int64_t features = deepstack_from(layout_.begin(stage), input); features > 0)
+    message.push_back(
+        at::empty({features, model::media_rows_on_rank(model_.decoder(), input).rows_n.size(0), config.hidden_size}, options));
   auto& group = is_first() ? *groups_.around : *groups_.stages;
   for (auto& each : message) group.receive(each, layout_.rank_of(stage - 1), kStageTag)->wait();
   return message;

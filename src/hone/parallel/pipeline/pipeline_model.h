@@ -49,7 +49,7 @@ class PipelineModel final : public model::PipelinedBlocks {
   struct StageOutput {
     Tensor x_th;
     TensorList router_logits;  // of all blocks so far
-    TensorList deepstack;      // of the blocks behind this stage
+    TensorList deepstack;      // of the blocks after this stage
 
     Message message() const;
   };
@@ -76,7 +76,7 @@ class PipelineModel final : public model::PipelinedBlocks {
 
  private:
   int64_t routers_before(int stage) const;
-  int64_t deepstack_behind(int64_t block, const model::ForwardInput& input) const;  // features that it and later blocks add
+  int64_t deepstack_from(int64_t block, const model::ForwardInput& input) const;  // features that it and later blocks add
   model::ForwardInput with_received_features(int stage, const model::ForwardInput& input, const Message& received) const;
   bool is_shared(const Tensor& parameter) const;
   Sending send_all(ProcessGroup& group, const TensorList& values, int to) const;

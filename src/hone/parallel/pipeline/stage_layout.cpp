@@ -18,8 +18,8 @@ std::vector<int64_t> even_stages(int64_t blocks, const PipelineRequest& request)
     const int64_t share = blocks / ranks + 1, last = blocks - share * (ranks - 1);
     refuse_stages(fmt::format("{} blocks{} do not go evenly into {} pipeline stages", blocks,
                               counted > blocks ? fmt::format(" and {} more that count as one", counted - blocks) : "", stages),
-                  request.chunks > 1 ? fmt::format("with `virtual_pipeline_parallel_size` {} every rank has so many of them: "
-                                                   "take a number that divides, or leave it out",
+                  request.chunks > 1 ? fmt::format("with `virtual_pipeline_parallel_size` {} every rank has that many stages: "
+                                                   "choose a number that divides the blocks, or leave it out",
                                                    request.chunks)
                   : last > 0         ? fmt::format("give the last stage fewer: `decoder_last_pipeline_num_layers` {}", last)
                                      : fmt::format("take at most {} stages", blocks));

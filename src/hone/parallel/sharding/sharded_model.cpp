@@ -4,6 +4,7 @@
 
 #include "hone/base/error.h"
 #include "hone/device/placeholder.h"
+#include "hone/model/decoder.h"
 #include "hone/ops/quantization/quantized_tensor.h"
 #include "hone/parallel/sharding/wrap_policy.h"
 
@@ -67,10 +68,10 @@ ShardedModel::ShardedModel(model::CausalLM& model, const ShardingConfig& config,
   if (!tied_) add_part(last, common);
   complete_.resize(parts_.size());
   comes_in_backward_.resize(parts_.size());
-  model.set_weight_hooks(this);
+  model.decoder().weight_hooks = this;
 }
 
-ShardedModel::~ShardedModel() { model_.set_weight_hooks(nullptr); }
+ShardedModel::~ShardedModel() { model_.decoder().weight_hooks = nullptr; }
 
 void ShardedModel::add_part(const std::vector<model::NamedParameter>& parameters, const FlatParameterConfig& common) {
   parts_.emplace_back();
@@ -152,9 +153,13 @@ void ShardedModel::after_forward(size_t unit) {
 void ShardedModel::before_backward(size_t unit) {
   const size_t part = part_of(unit);
   comes_in_backward_[part] = true;
-  for (auto& flat : parts_[part]) flat->finish_gather();
-  if (config_.prefetch && part > 0 && comes_in_backward_[part - 1])
-    for (auto& flat : parts_[part - 1]) flat->start_gather();
+  // Of an embedding alone only the adapters are needed: frozen rows were looked up.
+  auto is_needed = [&](size_t p, const FlatParameter& flat) { return p > 0 || tied_ || has_encoder_ || flat.trained(); };
+  for (auto& flat : parts_[part])
+    if (is_needed(part, *flat)) flat->finish_gather();
+  if (!config_.prefetch || part == 0 || !comes_in_backward_[part - 1]) return;
+  for (auto& flat : parts_[part - 1])
+    if (is_needed(part - 1, *flat)) flat->start_gather();
 }
 
 void ShardedModel::after_backward(size_t unit) {
@@ -290,6 +295,10 @@ Tensor GatheredParameters::operator()(const Tensor& parameter) {
   const size_t part = place->second.part;
   if (gathered_ != part) requests_(static_cast<int64_t>(part));
   return parameter.detach().clone();
+}
+
+std::unique_ptr<ShardedModel> apply_fsdp(model::CausalLM& model, const ShardingConfig& config, ShardingGroups groups, bool pure) {
+  return std::make_unique<ShardedModel>(model, config, std::move(groups), pure);
 }
 
 }  // namespace hone::parallel

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "hone/model/causal_lm.h"
+#include "hone/model/weight_hooks.h"
 #include "hone/parallel/collectives/gather_requests.h"
 #include "hone/parallel/sharding/flat_parameter.h"
 #include "hone/parallel/sharding/sharding_config.h"
@@ -112,5 +113,8 @@ class GatheredParameters {
   std::optional<size_t> gathered_;
   GatherRequests requests_;
 };
+
+// Shards a model that was loaded and tuned in full; `pure` as in ShardedModel. The model computes with it as long as it exists.
+std::unique_ptr<ShardedModel> apply_fsdp(model::CausalLM& model, const ShardingConfig& config, ShardingGroups groups, bool pure);
 
 }  // namespace hone::parallel

@@ -25,7 +25,7 @@ bool lacks_its_place(const PeftMethod& method, const std::vector<LayerShape>& ca
   if (lacks_its_place(method, candidates))
     throw UserError(ExitCode::usage,
                     fmt::format("{} works after the MLP of a block, and this model has experts there", method.name),
-                    "use `tuner_type` lora, which also takes experts (`target_parameters`), or another tuner that changes "
+                    "use `tuner_type` lora, which also supports experts (`target_parameters`), or another tuner that changes "
                     "layers: adalora, vera, oft, boft, fourierft");
   std::set<std::string> names;
   for (const auto& layer : candidates) names.insert(std::string(last_part(layer.path)));

@@ -230,7 +230,7 @@ void check_quantizable(const model::DecoderConfig& config, const QuantizeConfig&
   for (int64_t width : {config.hidden_size, heads, values, config.intermediate_size})
     if (width % in_word)
       refuse(fmt::format("a width of {} does not fill words of {} codes", width, in_word),
-             "this model cannot be packed so; use bnb or fp8");
+             "this model cannot be packed this way; use bnb or fp8");
   if (how.group <= 0) return;
   const auto fits = [&](int64_t group) {
     return config.hidden_size % group == 0 && heads % group == 0 && config.intermediate_size % group == 0;

@@ -9,8 +9,7 @@ namespace {
 Tensor compensation(const Tensor& products, double damping) {
   // Checked here rather than by the factorization: LAPACK implementations either fail or return NaN.
   if (!products.isfinite().all().item<bool>())
-    throw UserError(ExitCode::non_finite, "the inputs that calibration saw are not finite",
-                    "use other rows, or `torch_dtype` float32");
+    throw UserError(ExitCode::non_finite, "the calibration inputs are not finite", "use other rows, or `torch_dtype` float32");
   auto sums = products.to(at::kDouble);
   auto diagonal = sums.diagonal();
   diagonal.masked_fill_(diagonal == 0, 1);  // an input that never occurred: any value will do
@@ -20,10 +19,8 @@ Tensor compensation(const Tensor& products, double damping) {
     auto [lower, status] = at::linalg_cholesky_ex(damped);
     if (status.item<int>() == 0) return at::linalg_cholesky(at::cholesky_inverse(lower), /*upper=*/true).to(at::kFloat);
   }
-  throw UserError(
-      ExitCode::non_finite,
-      "the products of the inputs that calibration saw have no Cholesky factor, however much is added to their diagonal",
-      "use other rows, or `torch_dtype` float32");
+  throw UserError(ExitCode::non_finite, "the Hessian of the calibration inputs has no Cholesky factor, even after damping",
+                  "use other rows, or `torch_dtype` float32");
 }
 
 }  // namespace
