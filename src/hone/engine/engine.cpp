@@ -9,7 +9,9 @@
 #include "hone/device/num_threads.h"
 #include "hone/engine/kv_cache_size.h"
 #include "hone/engine/replica_thread.h"
+#include "hone/model/decoder.h"
 #include "hone/model/inference/fused_projection.h"
+#include "hone/model/inference/tensor_parallel_decoder.h"
 #include "hone/model/inference/weight_quantization.h"
 #include "hone/tuner/multi_adapter.h"
 
@@ -23,12 +25,7 @@ void prepare_for_inference(model::CausalLM& model, const EngineConfig& config) {
   if (config.quant_bits) model::apply_quantization(model, config.quant_bits);
   if (config.fuse_projections) model::fuse_projections(model);
   if (config.float8_products) model::apply_float8(model);
-  for (auto device : model.devices()) device::empty_cache(device);  // frees temporary memory of loading
-}
-
-// With tensor parallelism, every shard has its own blocks.
-bool is_tensor_parallel(const model::CausalLM& model) {
-  return static_cast<int64_t>(model.block_devices().size()) > model.config().layers;
+  for (auto device : model::devices_of(model.decoder())) device::empty_cache(device);  // frees temporary memory of loading
 }
 
 Stats sum_of(const Stats& a, const Stats& b) {
@@ -143,7 +140,7 @@ struct Engine::Impl {
   void give_up_requests_of(size_t index, const std::string& why, std::vector<RequestOutput>& outputs) {
     log::error("replica {} failed; its requests are cancelled: {}", index, why);
     if (++strikes[index] == kStrikes)
-      log::error("copy {} of the model failed {} times in a row: it gets no more requests", index, kStrikes);
+      log::error("replica {} failed {} times in a row: it gets no more requests", index, kStrikes);
     std::ranges::move(threads[index]->collect(), std::back_inserter(outputs));  // from earlier steps
     for (const auto& [id, request] : live) {
       if (request.replica != index) continue;
@@ -200,11 +197,9 @@ struct Engine::Impl {
 
   // Why the adapter cannot be served with this model, checked once it is attached. Empty if it can.
   std::string why_not_on(model::CausalLM& model, const std::string& name) const {
-    if (tuner::changes_experts(model, name))
-      return "it changes experts, and only layers that all rows pass can tell the rows' adapters apart";
-    if (!tuner::uses_dora(model, name)) return "";
-    if (config.quant_bits) return "DoRA needs the weights before rounding";
-    return is_tensor_parallel(model) ? "DoRA adapters do not support tensor parallelism" : "";
+    if (tuner::changes_experts(model, name) && model::is_tensor_parallel(model))
+      return "it changes experts, whose adapters do not support tensor parallelism";
+    return config.quant_bits && tuner::uses_dora(model, name) ? "DoRA needs the weights before rounding" : "";
   }
 
   void attach(model::CausalLM& model, const std::string& name, const std::filesystem::path& folder) {

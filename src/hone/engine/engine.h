@@ -22,7 +22,7 @@ struct EngineConfig {
   int64_t kv_cache_tokens = 0;  // size of the cache; 0: what gpu_memory_utilization leaves after the weights
   double gpu_memory_utilization =
       0.9;                     // of an accelerator's memory, weights included; on the CPU a quarter of this, of the free memory
-  double kv_cache_share = 1;   // of what that leaves on an accelerator; below 1 where training runs beside the engine
+  double kv_cache_share = 1;   // of what that leaves on an accelerator; below 1 where training shares the device with the engine
   int64_t max_model_len = 0;   // maximum length of prompt and completion; 0: the model's
   int64_t max_num_seqs = 256;  // per step
   int64_t max_num_batched_tokens = 0;  // token budget of a step (chunked prefill); 0: chosen by the device
@@ -30,9 +30,10 @@ struct EngineConfig {
   bool use_cuda_graphs = true;         // on devices that support them
   int64_t speculative_tokens = 0;      // draft tokens per step (prompt lookup); 0: no speculation
   ops::KvCacheDtype kv_cache_dtype = ops::KvCacheDtype::plain;  // storage of keys and values
-  int quant_bits = 0;            // 8 or 4: weight-only quantization of linear layers (CPU); 0: none
-  bool float8_products = false;  // fp8 GEMMs for prefill and batches (NVIDIA GPUs)
-  bool fuse_projections = true;  // where it is faster; false: weights stay the tensors that a trainer updates
+  int quant_bits = 0;                         // 8 or 4: weight-only quantization of linear layers (CPU); 0: none
+  bool float8_products = false;               // fp8 GEMMs for prefill and batches (NVIDIA GPUs)
+  bool fuse_projections = true;               // where it is faster; false: weights stay the tensors that a trainer updates
+  bool enable_return_routed_experts = false;  // outputs have the experts of each token, for router replay in training
 };
 
 struct Stats {

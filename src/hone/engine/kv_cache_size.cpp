@@ -3,8 +3,10 @@
 #include "hone/base/log.h"
 #include "hone/base/progress.h"
 #include "hone/device/memory.h"
+#include "hone/engine/routed_experts.h"
 #include "hone/model/causal_lm.h"
 #include "hone/model/decoder.h"
+#include "hone/model/inference/tensor_parallel_decoder.h"
 #include "hone/ops/attention/kv_quantization.h"
 
 namespace hone::engine {
@@ -31,9 +33,9 @@ int64_t bytes_for_cache(const EngineConfig& config, const model::CausalLM& model
 
 // A token needs memory on every device with blocks; the fullest device decides.
 int64_t tokens_for_cache(const EngineConfig& config, const model::CausalLM& model, int64_t bytes_per_token) {
-  auto blocks = model.block_devices();
+  auto blocks = model::block_devices(model.decoder());
   auto fits = std::numeric_limits<int64_t>::max();
-  for (auto device : model.devices())
+  for (auto device : model::devices_of(model.decoder()))
     if (auto here = std::ranges::count(blocks, device); here > 0)
       fits =
           std::min(fits, bytes_for_cache(config, model, device) * static_cast<int64_t>(blocks.size()) / (bytes_per_token * here));
@@ -59,13 +61,21 @@ EngineConfig resolve_engine_config(EngineConfig config, model::CausalLM& model) 
     config.max_num_batched_tokens = model.device().is_cpu() ? kStepTokensCpu : kStepTokensAccelerator;
   if (!ops::supports_kv_cache_dtype(config.kv_cache_dtype, model.device()))
     throw UserError(ExitCode::usage, fmt::format("{} has no 8-bit floats to keep keys and values in", model.device().str()),
-                    "use whole numbers of 8 bits instead (`lmdeploy_quant_policy` 8)");
+                    "use 8-bit integers instead (`lmdeploy_quant_policy` 8)");
+  const bool is_sharded = model::is_tensor_parallel(model);
+  if (config.enable_return_routed_experts && (model.config().experts.count == 0 || is_sharded))
+    throw UserError(ExitCode::usage,
+                    is_sharded ? "the engine cannot return routed experts of a tensor parallel model"
+                               : "the model has no experts, whose choice the engine is to return",
+                    "leave enable_return_routed_experts out");
   if (config.kv_cache_tokens <= 0) {
     auto per_token = model::PagedKvCache::bytes_per_token(kv_cache_shape(model), model.dtype(), config.kv_cache_dtype);
+    if (config.enable_return_routed_experts && model.device().is_cpu())
+      per_token += RoutedExperts::bytes_per_token(model.config());
     auto fits = tokens_for_cache(config, model, per_token);
     if (fits < config.block_size)
       throw UserError(ExitCode::out_of_memory,
-                      fmt::format("the weights leave no room for keys and values ({} a token) under a memory utilisation of {}",
+                      fmt::format("the weights leave no room for keys and values ({} a token) under a memory utilization of {}",
                                   format_bytes(static_cast<double>(per_token)), config.gpu_memory_utilization),
                       "raise `vllm_gpu_memory_utilization`, or use a smaller model");
     config.kv_cache_tokens = std::min(fits, config.max_num_seqs * config.max_model_len);

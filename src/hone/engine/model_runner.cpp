@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "hone/base/fault_injection.h"
+#include "hone/model/encoders/media_encoder.h"
 #include "hone/ops/linear/matmul.h"
 #include "hone/ops/sample_tokens.h"
 #include "hone/tuner/multi_adapter.h"
@@ -116,7 +117,8 @@ const model::EncoderEmbeddings& ModelRunner::image_features(const std::shared_pt
     if (entry.owner.lock() == images && entry.adapter == adapter) return entry.features;
   at::NoGradGuard no_grad;
   const tuner::ActiveAdapter active(model_, adapter);
-  encoded_images_.push_back({images, adapter, model_.encode_media(images->images, images->audio)});
+  encoded_images_.push_back(
+      {images, adapter, model::encode_media(model_.decoder(), images->images, images->audio, model_.training())});
   return encoded_images_.back().features;
 }
 
@@ -159,9 +161,13 @@ StepLogits ModelRunner::run_forward(Chunks slices, model::PagedKvCache& cache) {
   bool all_continue = std::ranges::all_of(slices, &ScheduledChunk::is_decode);
   StepStates states{all_continue && input.adapters.empty() ? graphs_.hidden(input, plan, cache) : Tensor(), {}};
   if (!states.hidden_rh.defined()) {
+    const auto slots_t = plan.slot_mapping_t;
     cache.set_metadata(ops::moved(std::move(plan), model_.device()));
-    if (states.rows = rows_read(slices); !states.rows.empty()) input.output_rows_r = on_device(states.rows, at::kCPU);
-    states.hidden_rh = model_.hidden_states(input.to(model_.device()), &cache);
+    if (!routed_) states.rows = rows_read(slices);  // else the last layer, too, routes all rows
+    if (!states.rows.empty()) input.output_rows_r = on_device(states.rows, at::kCPU);
+    TensorList router_logits;
+    states.hidden_rh = model_.hidden_states(input.to(model_.device()), &cache, routed_ ? &router_logits : nullptr);
+    if (routed_) routed_->store(router_logits, slots_t);
   }
   fault("engine.select");
   return compute_logits(slices, states, input.adapters);

@@ -9,6 +9,7 @@
 
 #include "hone/engine/decode_graphs.h"
 #include "hone/engine/prompt_images.h"
+#include "hone/engine/routed_experts.h"
 #include "hone/engine/scheduler.h"
 #include "hone/model/causal_lm.h"
 #include "hone/model/inference/paged_input.h"
@@ -42,11 +43,14 @@ struct DecodesInFlight {
 
 class ModelRunner {
  public:
-  // Sequences are at most `max_blocks` blocks long.
-  ModelRunner(model::CausalLM& model, const DecodeGraphsConfig& graphs) : model_(model), graphs_(model, graphs) {}
+  // Sequences are at most `max_blocks` blocks long. `routed`, if given, stores the experts of each token; graphs are disabled
+  // then.
+  ModelRunner(model::CausalLM& model, const DecodeGraphsConfig& graphs, std::unique_ptr<RoutedExperts> routed = nullptr)
+      : model_(model), graphs_(model, graphs), routed_(std::move(routed)) {}
 
   // Blocks until the logits are on the host. Fills the prompt log-probabilities of the sequences that request them.
   StepLogits compute(const StepBatch& batch, model::PagedKvCache& cache);
+  const RoutedExperts* routed_experts() const { return routed_.get(); }
   void forget_graphs() { graphs_.clear(); }  // after the weights or the cache moved
 
   // Whether a step of these chunks needs no work of the host between steps: decodes whose tokens the device samples.
@@ -75,6 +79,7 @@ class ModelRunner {
 
   model::CausalLM& model_;
   DecodeGraphs graphs_;
+  std::unique_ptr<RoutedExperts> routed_;
   // Tower outputs of media in prompts that are not prefilled yet, with the adapter that computed them.
   struct EncodedImages {
     std::weak_ptr<const PromptImages> owner;

@@ -5,6 +5,7 @@
 
 #include "hone/device/memory.h"
 #include "hone/engine/kv_cache_size.h"
+#include "hone/model/decoder.h"
 
 namespace hone::engine {
 namespace {
@@ -33,17 +34,22 @@ Replica::Replica(model::CausalLM& model, std::shared_ptr<const text::Tokenizer> 
       scheduler_({config.max_num_seqs, config.max_num_batched_tokens, config.speculative_tokens,
                   model.config().vision && model.config().vision->sees_ahead},
                  blocks_),
-      runner_(model, {.enabled = config.use_cuda_graphs && model.devices().size() == 1,
-                      .max_blocks = blocks_.blocks_for(config.max_model_len),
-                      .block_size = config.block_size,
-                      .kv_cache_dtype = config.kv_cache_dtype}),
+      runner_(model,
+              {.enabled = config.use_cuda_graphs && model::devices_of(model.decoder()).size() == 1 &&
+                          !config.enable_return_routed_experts,
+               .max_blocks = blocks_.blocks_for(config.max_model_len),
+               .block_size = config.block_size,
+               .kv_cache_dtype = config.kv_cache_dtype},
+              config.enable_return_routed_experts
+                  ? std::make_unique<RoutedExperts>(model.config(), blocks_.blocks(), config.block_size)
+                  : nullptr),
       next_beam_(kFirstBeam) {
   make_cache();
 }
 
 void Replica::make_cache() {
   cache_ = std::make_unique<model::PagedKvCache>(kv_cache_shape(model_), blocks_.blocks(), config_.block_size, model_.dtype(),
-                                                 model_.block_devices(), config_.kv_cache_dtype);
+                                                 model::block_devices(model_.decoder()), config_.kv_cache_dtype);
 }
 
 void Replica::validate_and_clamp(Request& request) const {
@@ -56,6 +62,10 @@ void Replica::validate_and_clamp(Request& request) const {
   if (request.sampling.num_beams > config_.max_num_seqs)
     throw UserError(ExitCode::bad_data, fmt::format("num_beams is {}; expected at most max_num_seqs, which is {}",
                                                     request.sampling.num_beams, config_.max_num_seqs));
+  if (request.sampling.num_beams > 1 && config_.enable_return_routed_experts)
+    throw UserError(ExitCode::bad_data,
+                    fmt::format("num_beams is {} in an engine that returns routed experts", request.sampling.num_beams),
+                    "sample without beams");
   if (request.sampling.num_return_sequences > request.sampling.num_beams)
     throw UserError(ExitCode::bad_data, fmt::format("{} beams cannot return {} completions", request.sampling.num_beams,
                                                     request.sampling.num_return_sequences));
@@ -230,6 +240,8 @@ RequestOutput Replica::sample_chunk(const ScheduledChunk& slice, const StepLogit
     if (output.finish != FinishReason::none || !as_guessed) break;
   }
   sequence.num_computed_tokens += accepted;
+  if (output.finish != FinishReason::none && runner_.routed_experts())
+    output.routed_experts = runner_.routed_experts()->read(sequence);
   return output;
 }
 
@@ -305,7 +317,7 @@ void Replica::sleep() {
   blocks_.reset_prefix_cache();
   runner_.forget_graphs();
   cache_.reset();
-  for (auto device : model_.devices()) device::empty_cache(device);
+  for (auto device : model::devices_of(model_.decoder())) device::empty_cache(device);
 }
 
 void Replica::wake() {

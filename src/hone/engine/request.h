@@ -18,7 +18,7 @@ struct Request {
   int64_t priority = 0;                             // lower first; equal ones in order of arrival
   bool detokenize = true;                           // false: token ids only, without stop strings
   std::shared_ptr<const PromptImages> images = {};  // null: only text
-  uint64_t group = 0;                               // requests of a group share a beginning: one replica computes them; 0: none
+  uint64_t group = 0;                               // requests of a group share a prefix: one replica computes them; 0: none
 };
 
 enum class FinishReason { none, stop, length, cancelled, error };
@@ -53,6 +53,7 @@ struct RequestOutput {
   bool model_broken = false;         // … which the request did not cause: the model computed NaN, or its replica failed
   int64_t prompt_tokens = 0, cached_tokens = 0;  // of the prompt; how many of them were found in the prefix cache
   int64_t weights_version = 0;                   // that computed these tokens
+  std::vector<int16_t> routed_experts;           // in the last output, on request: [computed tokens, layers with experts, k]
 };
 
 }  // namespace hone::engine

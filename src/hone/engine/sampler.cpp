@@ -233,8 +233,8 @@ TokenId Sampler::sample(std::span<float> logits) const {
 
 std::vector<BeamCandidate> Sampler::continuations(std::span<float> logits, size_t count, uint64_t beam) const {
   float largest = largest_of(logits);
-  auto normaliser = static_cast<float>(largest + std::log(total_weight(logits, largest)));
-  for (float& logit : logits) logit -= normaliser;
+  auto normalizer = static_cast<float>(largest + std::log(total_weight(logits, largest)));
+  for (float& logit : logits) logit -= normalizer;
   mask(logits);
   penalize(logits);
   if (largest_of(logits) == kNever) fail_to_sample();
@@ -264,13 +264,13 @@ PositionLogprobs position_logprobs(std::span<const float> logits, TokenId chosen
                                    std::span<const TokenId> others) {
   HONE_CHECK(static_cast<size_t>(chosen) < logits.size(), "token {} of {}", chosen, logits.size());
   float largest = largest_of(logits);
-  auto normaliser = static_cast<float>(largest + std::log(total_weight(logits, largest)));
+  auto normalizer = static_cast<float>(largest + std::log(total_weight(logits, largest)));
   float own = logits[static_cast<size_t>(chosen)];
-  PositionLogprobs result{.chosen = {chosen, own - normaliser}};
+  PositionLogprobs result{.chosen = {chosen, own - normalizer}};
   result.token_rank = 1 + std::ranges::count_if(logits, [&](float logit) { return logit > own; });
   if (count > 0)
-    for (const auto& c : ranked(logits, static_cast<size_t>(count))) result.top.push_back({c.token, c.logit - normaliser});
-  for (auto token : others) result.others.push_back({token, logits[static_cast<size_t>(token)] - normaliser});
+    for (const auto& c : ranked(logits, static_cast<size_t>(count))) result.top.push_back({c.token, c.logit - normalizer});
+  for (auto token : others) result.others.push_back({token, logits[static_cast<size_t>(token)] - normalizer});
   return result;
 }
 

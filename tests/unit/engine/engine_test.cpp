@@ -4,6 +4,7 @@
 
 #include "engine/engine_fixture.h"
 #include "hone/engine/constraints/compiler.h"
+#include "hone/ops/moe/moe.h"
 
 namespace hone::engine {
 namespace {
@@ -31,6 +32,44 @@ TEST_F(EngineTest, EveryWayOfComputingGivesTheSameAnswers) {
       EXPECT_GT(engine.stats().cached_tokens, 0) << name;
     }
   }
+}
+
+// For router replay: the experts of each token are those of a pass over the full text, whatever was cached or computed again.
+TEST_F(EngineTest, ExpertsOfEveryTokenAreReturned) {
+  const auto config = model::tiny_json("Qwen3MoeForCausalLM", {{"vocab_size", 260},
+                                                               {"max_position_embeddings", 256},
+                                                               {"initializer_range", 0.3},
+                                                               {"num_experts", 4},
+                                                               {"num_hidden_layers", 3},
+                                                               {"mlp_only_layers", {1}},
+                                                               {"head_dim", 8}});
+  auto model = model::CausalLM::random(model::parse_config(config, "test"), 4);
+  for (auto settings :
+       {EngineConfig{}, EngineConfig{.block_size = 4, .kv_cache_tokens = 84}, EngineConfig{.speculative_tokens = 4}}) {
+    settings.enable_return_routed_experts = true;
+    Engine engine(*model, tokenizer_, settings);
+    std::map<RequestId, Tokens> texts;
+    for (auto& request : requests()) texts.emplace(engine.add(request), request.prompt);
+    size_t ended = 0;
+    while (!engine.idle())
+      for (const auto& output : engine.step()) {
+        auto& text = texts[output.id];
+        text.insert(text.end(), output.tokens.begin(), output.tokens.end());
+        if (output.finish == FinishReason::none) continue;
+        at::NoGradGuard no_grad;
+        TensorList router_logits;
+        model->hidden_states(model::packed_texts({text}, at::kCPU), nullptr, &router_logits);
+        const auto whole = ops::routed_experts(router_logits, 2).to(at::kShort).contiguous();
+        const std::vector<int16_t> expected(whole.const_data_ptr<int16_t>(), whole.const_data_ptr<int16_t>() + whole.numel());
+        ASSERT_EQ(output.routed_experts.size(), expected.size() - 4);  // the last token was never computed
+        EXPECT_TRUE(std::equal(output.routed_experts.begin(), output.routed_experts.end(), expected.begin()));
+        ++ended;
+      }
+    EXPECT_EQ(ended, texts.size());
+    EXPECT_GT(engine.stats().cached_tokens, 0);
+    EXPECT_EQ(engine.stats().preemptions > 0, settings.kv_cache_tokens > 0) << "some are computed again where the cache is small";
+  }
+  EXPECT_THROW(this->engine({.enable_return_routed_experts = true}), UserError);  // it has no experts
 }
 
 // Whoever trains the model holds its tensors: an engine beside it may not put others in their place.

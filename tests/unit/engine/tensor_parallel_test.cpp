@@ -1,6 +1,8 @@
 #include "hone/model/inference/tensor_parallel_decoder.h"
 
 #include "engine/adapter_fixture.h"
+#include "hone/ops/linear/dora_norm.h"
+#include "hone/tuner/multi_adapter.h"
 
 namespace hone::engine {
 namespace {
@@ -72,20 +74,52 @@ TEST_F(SlicesTest, AnotherAdapterUnderTheSameNameIsFollowed) {
   }
 }
 
-TEST_F(SlicesTest, DoraIsRefusedAndTheModelGoesOn) {
-  const auto folder = saved_adapter("dora", 5, /*dora=*/true);
-  auto request = requests(12)[2];
-  auto whole = engine();
-  whole.load_adapter("a", folder);
+// Its norms are those of the unsharded weights, also in layers whose inputs are sharded, and where a shard has a row of zeros.
+TEST_F(SlicesTest, DoraIsCutToo) {
+  const auto root = saved_adapter("dora", 5, /*dora=*/true);
+  const auto [request, adapted, wanted] = asked_of(root);
   auto sharded = sharded_model();
   Engine engine(*sharded, tokenizer_);
-  try {
-    engine.load_adapter("a", folder);
-    FAIL() << "slices know no whole weights";
-  } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find("tensor parallel"), std::string::npos) << error.what();
+  engine.load_adapter("a", root);
+  EXPECT_EQ(answers(engine, {request, adapted}), wanted);
+  auto whole = this->engine();
+  whole.load_adapter("a", root);
+  at::InferenceMode inference;
+  model::ForwardInput input;
+  input.segments.append(40);
+  input.tokens_t = at::arange(40) * 5;
+  input.positions_t = at::arange(40);
+  const auto bare_tv = model_->logits(model_->hidden_states(input));
+  const tuner::ActiveAdapter on_whole(*model_, "a"), on_sharded(*sharded, "a");
+  for (bool zeros : {false, true}) {
+    for (auto* each : {model_.get(), sharded.get()}) {
+      auto& o = each->decoder().blocks[0].attention.o;
+      if (zeros) o.weight[3].narrow(0, 0, o.weight.size(1) / 2).zero_(), o.adapters.at(0).b[3].zero_();
+    }
+    model::reshard(*sharded);
+    const auto expected_tv = model_->logits(model_->hidden_states(input)),
+               found_tv = sharded->logits(sharded->hidden_states(input));
+    const auto largest = expected_tv.abs().max().item<float>();
+    EXPECT_GT((bare_tv - expected_tv).abs().max().item<float>(), 0.1 * largest) << "the adapter is part of the result";
+    EXPECT_LT((found_tv - expected_tv).abs().max().item<float>(), 1e-4 * largest) << zeros;
   }
-  EXPECT_EQ(answers(engine, {request}), answers(whole, {request}));
+}
+
+// In 16 bits too, where norms of shards and of unsharded weights are rounded, every shard scales by the unsharded layer's ratios.
+TEST_F(SlicesTest, RatiosOfDoraAreThoseOfTheWholeLayer) {
+  auto model = model::CausalLM::random(model_->config(), 4, {.dtype = at::kBFloat16});
+  tuner::load_adapter(*model, saved_adapter("dora", 5, /*dora=*/true), {.dtype = at::kBFloat16});
+  model::apply_tensor_parallel(*model, {at::kCPU, at::kCPU});
+  const auto ratios = [](const model::Linear& layer) {
+    const auto& adapter = layer.adapters.at(0);
+    return (adapter.magnitude / ops::updated_norm(layer.weight, adapter, at::kBFloat16)).to(at::kBFloat16);
+  };
+  const auto& whole = model->decoder().blocks[0];
+  for (auto* decoder : model::computing_decoders(*model)) {
+    const auto& shard = decoder->blocks[0];
+    EXPECT_TRUE(at::equal(ratios(shard.attention.o), ratios(whole.attention.o)));
+    EXPECT_TRUE(at::equal(ratios(shard.mlp->down), ratios(whole.mlp->down)));
+  }
 }
 
 TEST_F(SlicesTest, RoundedWeightsAndACacheInFewerBitsGoWithThem) {

@@ -48,7 +48,7 @@ class Automaton {
   struct FrameHash {
     size_t operator()(const Frame& frame) const;
   };
-  // A byte node to read from and the frame behind it.
+  // A byte node to read from and the frame after it.
   struct NfaState {
     int32_t node, frame;
     auto operator<=>(const NfaState&) const = default;

@@ -101,15 +101,16 @@ Bounds whole_bounds(const Json& schema) {
 }
 
 // Texts just outside an open bound may be read as the bound itself: the nearest double beyond it is inside for every reader.
-Json beside(const Json& number, double direction) { return std::nextafter(number.get<double>(), direction); }
+Json next_after(const Json& number, double direction) { return std::nextafter(number.get<double>(), direction); }
 
 Bounds decimal_bounds(const Json& schema, int decimals) {
   constexpr double kEndless = std::numeric_limits<double>::max();
   Bounds bounds;
   if (auto* number = bound(schema, "minimum")) raise_to(bounds.low, scaled_up(*number, decimals));
   if (auto* number = bound(schema, "maximum")) lower_to(bounds.high, scaled_down(*number, decimals));
-  if (auto* number = bound(schema, "exclusiveMinimum")) raise_to(bounds.low, scaled_up(beside(*number, kEndless), decimals));
-  if (auto* number = bound(schema, "exclusiveMaximum")) lower_to(bounds.high, scaled_down(beside(*number, -kEndless), decimals));
+  if (auto* number = bound(schema, "exclusiveMinimum")) raise_to(bounds.low, scaled_up(next_after(*number, kEndless), decimals));
+  if (auto* number = bound(schema, "exclusiveMaximum"))
+    lower_to(bounds.high, scaled_down(next_after(*number, -kEndless), decimals));
   return bounds;
 }
 

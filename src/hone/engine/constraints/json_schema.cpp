@@ -122,9 +122,9 @@ class Reader {
   }
 
   // What an alternative and its sibling keywords accept; false if nothing.
-  Json together(const Json& beside, const Json& part) try {
+  Json together(const Json& rest, const Json& part) try {
     auto whole = view_.flattened(part);
-    return whole == false ? whole : view_.merged(beside, whole);
+    return whole == false ? whole : view_.merged(rest, whole);
   } catch (const SchemaContradiction&) {
     return false;
   }
@@ -134,12 +134,12 @@ class Reader {
   Pattern alternatives(const Json& schema, const char* name, int depth) {
     const auto& all = schema_list(schema, name);
     if (std::string_view(name) == kExactlyOne) require_disjoint(all, view_, validator_);
-    auto beside = view_.without(schema, name);
+    auto rest = view_.without(schema, name);
     std::vector<Pattern> parts;
     for (const auto& part : all) {
-      if (part == true || beside.empty()) {
-        parts.push_back(value(part == true ? beside : part, depth + 1));
-      } else if (auto whole = together(beside, part); whole != false) {
+      if (part == true || rest.empty()) {
+        parts.push_back(value(part == true ? rest : part, depth + 1));
+      } else if (auto whole = together(rest, part); whole != false) {
         parts.push_back(value(whole, depth + 1));
       }
     }

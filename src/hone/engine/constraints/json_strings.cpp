@@ -84,7 +84,7 @@ Pattern checked(const Pattern& content, int least, int most) {
   auto lengths = lengths_of(content);
   if (lengths.min < least || (most >= 0 && (lengths.max < 0 || lengths.max > most)))
     throw UnsupportedSchema{
-        "minLength or maxLength beside a pattern or format that allows other lengths; write the lengths into the pattern"};
+        "minLength or maxLength together with a pattern or format that allows other lengths; write the lengths into the pattern"};
   return quoted(Escaping().escaped(content));
 }
 

@@ -150,7 +150,7 @@ class Parser {
       return std::nullopt;
     }
     int min = low.value_or(0), max = high.value_or(-1);
-    if (max >= 0 && max < min) refuse("a repetition whose end lies before its beginning");
+    if (max >= 0 && max < min) refuse("a repetition whose maximum is below its minimum");
     return std::pair(min, max);
   }
 
@@ -174,7 +174,7 @@ class Parser {
       if (!is_class && peek() == '-' && at_ + 1 < text_.size() && text_[at_ + 1] != ']') {
         ++at_;
         auto [high, high_is_class] = one_of_bracket(negated);
-        if (high_is_class || high[0].first < low[0].first) refuse("a range whose end lies before its beginning");
+        if (high_is_class || high[0].first < low[0].first) refuse("a range whose end is before its start");
         low = {{low[0].first, high[0].first}};
       }
       ranges.insert(ranges.end(), low.begin(), low.end());

@@ -155,11 +155,11 @@ void SchemaResolver::spend_bytes(size_t bytes) { spend(1 + bytes / kBytesInStep)
 const Json& SchemaResolver::resolved(const Json& reference) const {
   auto path = reference.is_string() ? reference.get<std::string>() : "";
   if (path == "#") return root_;
-  if (!path.starts_with("#/")) throw UnsupportedSchema{fmt::format("the reference \"{}\" does not lie inside the schema", path)};
+  if (!path.starts_with("#/")) throw UnsupportedSchema{fmt::format("the reference \"{}\" is not inside the schema", path)};
   try {
     return root_.at(Json::json_pointer(path.substr(1)));
   } catch (const Json::exception&) {
-    throw UnsupportedSchema{fmt::format("the reference \"{}\" leads nowhere", path)};
+    throw UnsupportedSchema{fmt::format("the reference \"{}\" refers to nothing", path)};
   }
 }
 

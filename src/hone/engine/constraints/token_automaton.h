@@ -24,7 +24,7 @@ class TokenAutomaton : public Constraint {
   State next(State state, text::TokenId token) const override;
 
   size_t bytes() const { return memory_->used() + mask_memory_->used(); }
-  // So many states exist that a new request should start without them.
+  // Too many states exist: a new request should start without them.
   bool should_rebuild() const { return memory_->used() - at_first_ > (memory_->limit() - at_first_) / 2; }
 
  private:

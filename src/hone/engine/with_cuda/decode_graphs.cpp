@@ -1,6 +1,5 @@
 #include "hone/engine/decode_graphs.h"
 
-#include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGuard.h>
 
@@ -8,6 +7,7 @@
 #include <array>
 #include <map>
 
+#include "hone/base/log.h"
 #include "hone/model/decoder.h"
 #include "hone/ops/attention/decode_chunks.h"
 #include "hone/ops/cuda/paged_attention.h"
@@ -25,7 +25,8 @@ int64_t bucket_of(int64_t sequences) {
 
 // libtorch's grouped product has a kernel for these devices; on others it copies the row counts to the host.
 bool has_grouped_kernel(at::Device device) {
-  const int major = at::cuda::getDeviceProperties(device.index())->major;
+  int major = 0;
+  C10_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.index()));
   return major == 9 || major == 10;
 }
 
@@ -140,6 +141,7 @@ Tensor DecodeGraphs::hidden(const model::ForwardInput& input, const ops::PagedAt
   if (!made) {
     made = impl_->buffers(size);
     impl_->capture(*made, cache);
+    log::debug("captured a decode step of {} sequences", size);
   }
   Impl::fill(*made, input, plan, size);
   if (tokens_t.defined()) made->input.tokens_t.narrow(0, 0, count).copy_(tokens_t);
