@@ -40,7 +40,7 @@ struct DatasetPreview {
 struct PreviewConfig {
   LoaderConfig loader;      // how the run makes samples of a row: pairs, feedback, groups
   bool prompts = false;     // rows are prompts that the model completes itself …
-  int64_t most_tokens = 0;  // … and such a one holds so many tokens at most
+  int64_t most_tokens = 0;  // … and the most tokens of such a batch
   int64_t shown = 3, scan = 10'000;
 };
 

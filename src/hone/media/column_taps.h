@@ -13,7 +13,7 @@ class ColumnTaps {
     size_t first = 0, steps = 0;
     int32_t start[4] = {};  // as in Taps
   };
-  // kTapsAtOnce taps of each of the four samples: their places behind `first`, which each step moves on by as many pixels, and
+  // kTapsAtOnce taps of each of the four samples: their offsets from `first`, which each step moves on by as many pixels, and
   // the digits of their weights.
   struct Step {
     uint8_t places[16];
@@ -26,7 +26,7 @@ class ColumnTaps {
   std::span<const Taps> taps() const { return taps_; }
   size_t channels() const { return channels_; }
   size_t samples() const { return taps_.size() * channels_; }
-  // An even number; those behind the last sample have no weight. None without has_byte_dots(), or if four samples
+  // An even number; those after the last sample have no weight. None without has_byte_dots(), or if four samples
   // read more than 16 bytes in a step: a row of half as many pixels, or fewer.
   std::span<const Quad> quads() const { return quads_; }
   const Step* steps() const { return steps_.data(); }  // of all quads, in order

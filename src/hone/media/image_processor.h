@@ -40,7 +40,7 @@ struct ImageProcessorConfig {
   TileConfig tiles;
   PanAndScanConfig pan_and_scan;
   int64_t marks = 0;                                               // rows around the cells of a picture, which are tokens too
-  int64_t shrink_above = 0;                                        // swift --max_pixels: shrunk to so many pixels first; 0: not
+  int64_t shrink_above = 0;                                        // swift --max_pixels: shrunk to this many pixels first; 0: not
   int64_t factory_min_pixels = 1024, factory_max_pixels = 589824;  // factory: image_min_pixels, image_max_pixels
 
   int64_t factor() const { return patch_size * merge_size; }  // sides are multiples of it; one cell of factor x factor is a token

@@ -27,12 +27,13 @@ struct Answers : ConversationSource {
   }
 };
 
-// Prompts of mates to the number of their answer, over one epoch of all processes.
-std::map<std::string, char> mates_of_epoch(int64_t batch, int world, KtoConfig feedback, bool shuffle = true) {
-  std::map<std::string, char> mates;
+// Prompts of KL pairs to the number of their answer, over one epoch of all processes.
+std::map<std::string, char> kl_pairs_of_epoch(int64_t batch, int world, KtoConfig feedback, int64_t packing_length = 0) {
+  std::map<std::string, char> pairs;
   for (int rank = 0; rank < world; ++rank) {
-    LoaderConfig config{.batch_size = batch, .shuffle = shuffle, .rank = rank, .world_size = world};
+    LoaderConfig config{.batch_size = batch, .rank = rank, .world_size = world, .packing_length = packing_length};
     config.feedback = feedback;
+    if (packing_length > 0) config.packing = Packing::best_fit;
     auto loader = make_loader(std::make_shared<Answers>(), plain_encoder(), config, std::make_shared<RowReport>());
     while (loader->epoch() < 1) {
       auto found = loader->next();
@@ -41,17 +42,17 @@ std::map<std::string, char> mates_of_epoch(int64_t batch, int world, KtoConfig f
                        .to(at::kInt)
                        .contiguous();
         auto text = chatml_tokenizer()->decode({ids.const_data_ptr<int>(), static_cast<size_t>(ids.numel())}, false);
-        mates[text.substr(text.find("user\n") + 5, 2)] = text[text.find("assistant\n") + 11];
+        pairs[text.substr(text.find("user\n") + 5, 2)] = text[text.find("assistant\n") + 11];
       }
     }
   }
-  return mates;
+  return pairs;
 }
 
 TEST(FeedbackRows, AnswersGoRoundByOneInABlock) {
-  std::vector<int64_t> mates;
-  for (int64_t place = 0; place < 7; ++place) mates.push_back(kl_partner(place, 7, 4));
-  EXPECT_EQ(mates, (std::vector<int64_t>{3, 0, 1, 2, 6, 4, 5}));
+  std::vector<int64_t> pairs;
+  for (int64_t place = 0; place < 7; ++place) pairs.push_back(kl_partner(place, 7, 4));
+  EXPECT_EQ(pairs, (std::vector<int64_t>{3, 0, 1, 2, 6, 4, 5}));
 }
 
 TEST(FeedbackRows, ARowHasItsGradeAndItsPromptOnceMore) {
@@ -118,14 +119,25 @@ TEST(FeedbackRows, ABatchHoldsOwnAnswersFirst) {
   for (size_t i = 0; i < 10; ++i) EXPECT_EQ(payload_of<HasLabel>(batch).of_sequence[i], i < 5);
 }
 
-TEST(FeedbackRows, MatesAreTheSameOnAnyNumberOfProcesses) {
+TEST(FeedbackRows, PacksHoldRowsWithTheirKlPairs) {
   KtoConfig feedback{.block = 5};
-  auto alone = mates_of_epoch(5, 1, feedback);
+  EXPECT_EQ(kl_pairs_of_epoch(1, 1, feedback, /*packing_length=*/400), kl_pairs_of_epoch(5, 1, feedback));
+  LoaderConfig config{.batch_size = 2, .packing = Packing::best_fit, .packing_length = 400};
+  config.feedback = feedback;
+  auto batch = make_loader(std::make_shared<Answers>(), plain_encoder(), config, std::make_shared<RowReport>())->next();
+  EXPECT_GT(batch.sample_count, 2);
+  EXPECT_EQ(batch.segments.count(), 2 * batch.sample_count);
+  EXPECT_EQ(batch.rows.size(), static_cast<size_t>(batch.sample_count));
+}
+
+TEST(FeedbackRows, KlPairsAreTheSameOnAnyNumberOfProcesses) {
+  KtoConfig feedback{.block = 5};
+  auto alone = kl_pairs_of_epoch(5, 1, feedback);
   EXPECT_EQ(alone.size(), 10u);
-  EXPECT_EQ(mates_of_epoch(1, 5, feedback), alone);
-  EXPECT_NE(mates_of_epoch(5, 1, {.block = 5, .in_file_order = true}), alone);
-  EXPECT_EQ(mates_of_epoch(5, 1, {.block = 1000, .in_file_order = true})["q4"], '3');
-  EXPECT_TRUE(mates_of_epoch(5, 1, {.with_kl_pairs = false}).empty());
+  EXPECT_EQ(kl_pairs_of_epoch(1, 5, feedback), alone);
+  EXPECT_NE(kl_pairs_of_epoch(5, 1, {.block = 5, .in_file_order = true}), alone);
+  EXPECT_EQ(kl_pairs_of_epoch(5, 1, {.block = 1000, .in_file_order = true})["q4"], '3');
+  EXPECT_TRUE(kl_pairs_of_epoch(5, 1, {.with_kl_pairs = false}).empty());
 }
 
 }  // namespace

@@ -96,6 +96,7 @@ Batch Batch::to(at::Device device) const {
   moved.audio.rows_n = send(audio.rows_n);
   moved.targets_t = send(targets_t);
   moved.weights_t = send(weights_t);
+  moved.routed_experts_tlk = send(routed_experts_tlk);
   if (payload && !device.is_cpu()) {
     std::shared_ptr<Payload> copy = payload->clone();
     for (auto* tensor : copy->tensors()) *tensor = send(*tensor);

@@ -16,6 +16,7 @@ namespace hone::data {
 struct BatchImages {
   Tensor patches_pr;                  // float32 [patches, row size]; undefined: there are none
   std::vector<ops::PatchGrid> grids;  // of each picture
+  std::vector<int64_t> tokens;        // of each picture
   Tensor rows_n;                      // int64: the positions in tokens_t that they fill
 };
 
@@ -40,6 +41,7 @@ struct Batch {
   std::vector<int64_t> rows;                            // source rows in this batch, for reports
   std::vector<std::string> channels;                    // of each segment; "" where its row names none
   std::shared_ptr<const Payload> payload;               // of the training method; null: tokens and targets are all it needs
+  Tensor routed_experts_tlk;                            // int64 [T, layers with experts, k]: router replay; undefined: none
   std::vector<std::pair<std::string, double>> metrics;  // metrics of how the batch was made, logged with its loss
   bool pinned = true;                                   // copied to an accelerator through page-locked memory
 

@@ -123,6 +123,7 @@ BatchImages decode_images(std::vector<SamplePack>& packs, Failed failed) {
     for (const auto& sample : pack) {
       for (const auto& picture : sample.pictures) {
         images.grids.push_back({picture.plan.frames, picture.plan.grid_h, picture.plan.grid_w, picture.is_video()});
+        images.tokens.push_back(picture.plan.tokens);
         patches += picture.plan.patches();
         row_size = picture.config->processor.row_size(), temporal = picture.config->processor.temporal_patch_size;
         for (int64_t i = 0; i < picture.plan.tokens; ++i) rows.push_back(first + static_cast<int64_t>(picture.place(i)));

@@ -12,7 +12,7 @@ namespace hone::data {
 class PositionAxes {
  public:
   void append(const Sample& sample, int64_t first);
-  int64_t next() const { return next_; }  // where a sequence would go on
+  int64_t next() const { return next_; }  // where a sequence would continue
   Tensor tensor() const;                  // int64 [T], or [3, T] where there are pictures of a model with M-RoPE
 
  private:

@@ -164,7 +164,7 @@ std::unique_ptr<Loader> make_loader(std::shared_ptr<const ConversationSource> so
   auto plan = small ? make_indexed_sampler(std::move(rows), config, std::move(report), *pool)
                     : make_lazy_sampler(std::move(rows), config, std::move(report));
   if (plan->groups() == 0 || plan->batches() == 0)
-    throw UserError(ExitCode::bad_data, fmt::format("dataloader_drop_last leaves not one batch of {} rows", config.batch_size),
+    throw UserError(ExitCode::bad_data, fmt::format("dataloader_drop_last leaves no batch of {} rows", config.batch_size),
                     "lower the batch size");
   if (config.shard_batches && world > 1) plan = std::make_shared<DistributedBatchSampler>(std::move(plan), rank, world);
   return std::make_unique<PlannedLoader>(std::move(plan), std::move(pool));

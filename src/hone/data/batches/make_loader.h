@@ -1,5 +1,7 @@
 // Builds the loader of a run from conversations and an encoder.
 #pragma once
+#include <functional>
+
 #include "hone/data/batches/loader.h"
 #include "hone/data/batches/pack.h"
 #include "hone/data/datasets/source.h"
@@ -9,6 +11,9 @@
 #include "hone/data/row_report.h"
 
 namespace hone::data {
+
+// Looks at a row before it is encoded, on any thread. Throws UserError for a row that the run cannot have.
+using RowCheck = std::function<void(const Conversation&)>;
 
 struct LoaderConfig {
   int64_t batch_size = 1;  // samples a batch; packs when packing
@@ -28,6 +33,7 @@ struct LoaderConfig {
   std::optional<PoolingDataConfig> groups;  // texts scored as wholes: those of a row stay together
   std::optional<KtoConfig> feedback;        // answers that are good or bad; not of streams
   PayloadCollator payload;                  // of the training method; empty: it needs none
+  RowCheck check;                           // of the training method; empty: it has none
   bool keeps_rows_together() const { return pairs || groups || feedback; }
   int64_t shuffle_buffer = 1000;         // streaming: rows shuffled together
   size_t threads = 0;                    // 0: one a core

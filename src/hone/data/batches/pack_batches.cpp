@@ -69,8 +69,9 @@ Batch make_batch(std::span<const SamplePack> packs, const LoaderConfig& config) 
     batch.payload = config.payload(sequences);
   }
   if (config.feedback) {
-    batch.sample_count = static_cast<int64_t>(packs.size());  // KL pairs are not rows of their own
-    batch.rows.resize(packs.size());
+    auto is_row = [](const SamplePack& pack) { return !pack.front().sequence_labels.empty(); };  // KL pairs are not
+    batch.sample_count = std::ranges::count_if(ordered, is_row);
+    batch.rows.resize(static_cast<size_t>(batch.sample_count));
   }
   if (config.pairs) {  // two responses are one row
     batch.sample_count /= 2;

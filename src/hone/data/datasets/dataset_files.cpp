@@ -69,7 +69,7 @@ std::string split_of(const fs::path& relative) {
 std::vector<fs::path> dataset_files(const fs::path& folder, const std::string& subset, const std::string& split) {
   bool whole = subset.empty() || subset == "default";
   if (!whole && !is_inside(folder, folder / subset))
-    throw UserError(ExitCode::bad_data, fmt::format("{}: subset \"{}\" lies outside", folder.string(), subset),
+    throw UserError(ExitCode::bad_data, fmt::format("{}: subset \"{}\" is outside the dataset's folder", folder.string(), subset),
                     "name a folder inside, or pass the other folder itself");
   auto root = !whole && fs::is_directory(folder / subset) ? folder / subset : folder;
   auto files = files_below(root);

@@ -68,7 +68,7 @@ std::vector<fs::path> factory_files(const fs::path& path, const FactoryEntry& en
                     "put the file there or fix dataset_info.json");
   if (!is_inside(path, path / entry.folder))
     throw UserError(ExitCode::bad_data,
-                    fmt::format("dataset \"{}\": its folder \"{}\" lies outside {}", entry.name, entry.folder, path.string()),
+                    fmt::format("dataset \"{}\": its folder \"{}\" is outside {}", entry.name, entry.folder, path.string()),
                     "name a folder inside, in dataset_info.json");
   auto files = dataset_files(entry.folder.empty() ? path : path / entry.folder, entry.subset, entry.split);
   for (const auto& file : files)
@@ -76,7 +76,7 @@ std::vector<fs::path> factory_files(const fs::path& path, const FactoryEntry& en
         !(file.extension().string().starts_with(".json") && files.front().extension().string().starts_with(".json")))
       throw UserError(
           ExitCode::bad_data,
-          fmt::format("{}: {} and {} side by side", path.string(), files.front().filename().string(), file.filename().string()),
+          fmt::format("{}: both {} and {} files", path.string(), files.front().filename().string(), file.filename().string()),
           "the files of one dataset must share a type");
   return files;
 }

@@ -43,7 +43,7 @@ struct DatasetConfig {
   std::vector<std::string> custom_dataset_info;       // swift: paths or inline JSON lists
   std::vector<std::string> model_name, model_author;  // [zh, en] or one for both
   int64_t max_samples = 0;                            // factory: first n rows of every dataset; 0 means all
-  int64_t train_samples = -1;                         // swift: so many rows of the mix are trained on; negative means all
+  int64_t train_samples = -1;                         // swift: rows of the mix that are trained on; negative means all
   bool separate_validation = false;                   // every validation set is measured by itself
   bool pretraining = false;                           // stage pt: rows are plain text
   bool ranking = false;                               // factory: stage rm/dpo requires ranking entries, others forbid them

@@ -33,11 +33,11 @@ void refuse_outside(const fs::path& registry, const std::string& name, const fs:
   auto downloaded = hub::download_root(folder);
   auto root = downloaded.value_or(model_root(folder));
   if (root.empty() || stays_inside(folder, root, path)) return;
-  throw UserError(ExitCode::bad_data,
-                  fmt::format("{}: dataset \"{}\" names {}, which lies outside {}; expected a file inside, for this list {}",
-                              registry.string(), name, path.lexically_normal().string(), folder.string(),
-                              downloaded ? "came from a hub" : "came with a model"),
-                  "where you trust it, name the file in a list of your own, in a folder of your own");
+  throw UserError(
+      ExitCode::bad_data,
+      fmt::format("{}: dataset \"{}\" names {}, which is outside {}; expected a file inside, for this list {}", registry.string(),
+                  name, path.lexically_normal().string(), folder.string(), downloaded ? "came from a hub" : "came with a model"),
+      "if you trust it, name the file in your own list, in your own folder");
 }
 
 }  // namespace hone::data

@@ -233,7 +233,7 @@ std::optional<Error> Encoder::plan_tracks(const Conversation& conversation, RowM
 Result<std::vector<Sound>> Encoder::plan_heard(const Conversation& conversation) const {
   if (conversation.audios.empty()) return std::vector<Sound>();
   auto failed = [&](const std::string& what) { return row_error(RowProblem::media, conversation.origin.str(), what); };
-  if (!sounds_) return failed("audios for a model that does not hear; train one with an audio tower, or drop the audios");
+  if (!sounds_) return failed("audios for a model without audio input; train one with an audio tower, or drop the audios");
   auto sounds = plan_sounds(conversation.audios, sounds_);
   return sounds ? sounds : failed(sounds.error());
 }
@@ -252,7 +252,7 @@ Result<PlannedMedia> Encoder::plan_seen(const Conversation& conversation) const 
     return failed("videos for a model without video input; expected images");
   const bool one_video = pictures_->video.frame_kind == FrameKind::stacked;
   if (one_video && !conversation.videos.empty() && conversation.videos.size() + sources.size() > 1)
-    return failed(fmt::format("{} videos and {} images; this model takes one video in a row, and no image beside it",
+    return failed(fmt::format("{} videos and {} images; this model takes one video in a row, and no image with it",
                               conversation.videos.size(), sources.size()));
   auto images = plan_pictures(sources, conversation.videos.empty() ? pictures_ : beside_videos(pictures_));
   if (!images) return failed(images.error());

@@ -1,5 +1,8 @@
 #include "hone/data/encode/kto_rows.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "hone/base/error.h"
 #include "hone/data/row_report.h"
 
@@ -29,12 +32,12 @@ Result<SamplePack> encode_kto_row(const Encoder& encoder, const Conversation& ro
   return samples;
 }
 
-std::vector<SamplePack> kl_pairs_last(std::span<const SamplePack> rows) {
-  std::vector<SamplePack> sorted;
-  for (const auto& row : rows) sorted.push_back({row.front()});
-  for (const auto& row : rows)
-    if (row.size() > 1) sorted.push_back({row.back()});
-  return sorted;
+std::vector<SamplePack> kl_pairs_last(std::span<const SamplePack> packs) {
+  std::vector<SamplePack> own, pairs;
+  for (const auto& pack : packs)
+    for (const auto& sample : pack) (sample.sequence_labels.empty() ? pairs : own).push_back({sample});
+  std::ranges::move(pairs, std::back_inserter(own));
+  return own;
 }
 
 }  // namespace hone::data

@@ -10,7 +10,8 @@ namespace hone::data {
 struct KtoConfig {
   bool with_kl_pairs = true;   // whether rows come with another row's answer at all
   int64_t block = 0;           // this many rows rotate their completions; 0: those of an optimizer step
-  bool in_file_order = false;  // LLaMA-Factory's rows are neighbors in the file, others' in the order of training
+  bool in_file_order = false;  // LLaMA-Factory's rows are neighbors in the file, others' in the order of training; of packs,
+                               // which keep their rows in every epoch, in one shuffled order
 };
 
 // The row that gives its completion to the row at `place` of `total`: the one before it, and the last of the block for the first.
@@ -20,7 +21,7 @@ int64_t kl_partner(int64_t place, int64_t total, int64_t block);
 // There is no second sample if it would be too long or `partner` is null.
 Result<SamplePack> encode_kto_row(const Encoder& encoder, const Conversation& row, const Conversation* partner);
 
-// Rows as stored in a batch: all own completions, then all KL pairs.
-std::vector<SamplePack> kl_pairs_last(std::span<const SamplePack> rows);
+// Samples as stored in a batch: all own completions, then all KL pairs.
+std::vector<SamplePack> kl_pairs_last(std::span<const SamplePack> packs);
 
 }  // namespace hone::data

@@ -196,7 +196,7 @@ std::optional<Error> fill_patch_rows(std::span<const Picture> pictures, std::spa
   if (!medium) return failed(medium.error());
   auto image = media::decode_image(medium->bytes());
   if (!image) return failed(image.error());
-  if (image->size != picture.plan.source) return failed("it was replaced while the run went on");
+  if (image->size != picture.plan.source) return failed("it was replaced during the run");
   for (const auto& part : pictures) {
     const auto own = rows.first(static_cast<size_t>(part.plan.patches() * processor.row_size()));
     rows = rows.subspan(own.size());

@@ -41,8 +41,8 @@ struct VideoConfig {
   double tokens_per_second = 0;                // positions that a second takes; 0: a pair of frames takes one
   bool has_timestamps = false;                 // the time of every pair is written before it (Qwen3-VL)
   int64_t segments = 0;                        // above 0: this many frames of a file, whatever its length (InternVL, Ovis2.5)
-  int64_t max_tiles = 1;                       // of a frame, and in ms-swift of images beside it (InternVL)
-  bool counts_time = false;                    // what follows begins behind its last time too (Omni); else behind its sides alone
+  int64_t max_tiles = 1;                       // of a frame, and in ms-swift of images next to it (InternVL)
+  bool counts_time = false;                    // what follows starts after its last time too (Omni); else after its sides alone
   VideoPositions positions = VideoPositions::transformers_5;
   SoundMix sound = SoundMix::none;
   double chunk_seconds = 2;  // of SoundMix::chunks
@@ -131,7 +131,7 @@ void check_tags(std::vector<Message>& messages, size_t media, TagRule rule, cons
 std::string media_mark(std::span<const PlaceholderRun> runs);
 struct MarkedPiece {
   std::string_view text;
-  std::vector<PlaceholderRun> runs = {};  // behind the text; several: a video with its sound
+  std::vector<PlaceholderRun> runs = {};  // after the text; several: a video with its sound
 };
 std::vector<MarkedPiece> split_at_marks(std::string_view text);
 bool has_mark(std::string_view text);

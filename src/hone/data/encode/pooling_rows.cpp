@@ -56,30 +56,57 @@ Result<std::vector<float>> checked_classes(const Json& label, const PoolingDataC
   return grades;
 }
 
-// A list of lists of messages; a single list of messages is accepted too.
-Result<std::vector<std::vector<Message>>> texts_of(const Conversation& conversation, const char* column) {
-  std::vector<std::vector<Message>> texts;
-  auto value = extra_column(conversation, column);
-  if (value.is_null()) return texts;
-  auto where = conversation.origin.str();
-  if (!value.is_array()) return row_error(RowProblem::type, where, fmt::format("\"{}\" is not a list of message lists", column));
-  if (!value.empty() && value.front().is_object()) value = Json::array({value});
-  for (const auto& list : value) {
-    auto parsed = parse_messages(list, std::nullopt, SwiftFormatOptions{}, where);
-    if (!parsed) return Error{parsed.error()};
-    texts.push_back(std::move(parsed->messages));
-  }
-  return texts;
+struct Candidate {
+  std::vector<Message> messages;
+  std::vector<std::string> images, videos, audios;
+};
+
+// The media of candidate `index`: a list for each candidate; of a single candidate also its list alone.
+RowCheck read_candidate_media(const Json& value, const std::string& column, size_t index, size_t candidates,
+                              std::vector<std::string>& out) {
+  if (value.is_null()) return std::nullopt;
+  const bool is_nested = value.is_array() && !value.empty() && (value.front().is_array() || value.front().is_null());
+  if (!is_nested && candidates == 1) return read_media(value, column, out);
+  if (!value.is_array() || value.size() != candidates)
+    return row_issue(RowProblem::type, "\"{}\" is {}; expected {} lists, one for each text", column,
+                     value.is_array() ? fmt::format("a list of {}", value.size()) : std::string(type_word(value)), candidates);
+  return read_media(value[index], column, out);
 }
 
-Conversation text_alone(const Conversation& row, std::vector<Message> messages) {
+// A list of lists of messages; a single list of messages is accepted too. `kind` is "positive" or "negative".
+Result<std::vector<Candidate>> candidates_of(const Conversation& conversation, const std::string& kind) {
+  std::vector<Candidate> candidates;
+  auto value = extra_column(conversation, (kind + "_messages").c_str());
+  if (value.is_null()) return candidates;
+  auto where = conversation.origin.str();
+  if (!value.is_array())
+    return row_error(RowProblem::type, where, fmt::format("\"{}_messages\" is not a list of message lists", kind));
+  if (!value.empty() && value.front().is_object()) value = Json::array({value});
+  for (size_t i = 0; i < value.size(); ++i) {
+    auto parsed = parse_messages(value[i], std::nullopt, SwiftFormatOptions{}, where);
+    if (!parsed) return Error{parsed.error()};
+    Candidate candidate{std::move(parsed->messages), std::move(parsed->images), std::move(parsed->videos),
+                        std::move(parsed->audios)};
+    for (auto [name, media] : {std::pair("images", &candidate.images), std::pair("videos", &candidate.videos),
+                               std::pair("audios", &candidate.audios)}) {
+      const auto column = fmt::format("{}_{}", kind, name);
+      if (auto bad = read_candidate_media(extra_column(conversation, column.c_str()), column, i, value.size(), *media))
+        return row_error(bad->problem, where, bad->details);
+    }
+    candidates.push_back(std::move(candidate));
+  }
+  return candidates;
+}
+
+Conversation text_alone(const Conversation& row, Candidate candidate) {
   Conversation text;
   text.origin = row.origin;
   text.tools = row.tools;
-  text.images = row.images;
-  text.videos = row.videos;
-  text.audios = row.audios;
-  text.messages = std::move(messages);
+  text.tags = row.tags;
+  text.messages = std::move(candidate.messages);
+  text.images = std::move(candidate.images);
+  text.videos = std::move(candidate.videos);
+  text.audios = std::move(candidate.audios);
   return text;
 }
 
@@ -91,6 +118,16 @@ std::vector<Message> question_with(const std::vector<Message>& question, const s
   if (own_system) joined.insert(joined.begin(), candidate.front());
   joined.insert(joined.end(), candidate.begin() + (own_system ? 1 : 0), candidate.end());
   return joined;
+}
+
+// The query's media come first, as its text does.
+Candidate after_question(const Conversation& row, const Candidate& candidate) {
+  auto joined = [](std::vector<std::string> first, const std::vector<std::string>& then) {
+    first.insert(first.end(), then.begin(), then.end());
+    return first;
+  };
+  return {question_with(row.messages, candidate.messages), joined(row.images, candidate.images),
+          joined(row.videos, candidate.videos), joined(row.audios, candidate.audios)};
 }
 
 // A text without labels, truncated to the maximum length.
@@ -118,19 +155,19 @@ Result<std::vector<Sample>> encode_classes(const Encoder& encoder, const Convers
   return std::vector<Sample>{std::move(*sample)};
 }
 
-// The texts to score in the order of the row's labels; `whole` makes a conversation from a candidate's messages.
-template <class Whole>
+// The texts to score in the order of the row's labels; `full_text` adds to a candidate what precedes it.
+template <class FullText>
 Result<std::vector<Sample>> encode_candidates(const Encoder& encoder, const Conversation& row, std::vector<Sample> samples,
-                                              float positive_grade, size_t most_positives, Whole whole) {
-  for (auto [column, grade] : {std::pair{"positive_messages", positive_grade}, std::pair{"negative_messages", 0.0f}}) {
-    auto texts = texts_of(row, column);
+                                              float positive_grade, size_t most_positives, FullText full_text) {
+  for (auto [kind, grade] : {std::pair{"positive", positive_grade}, std::pair{"negative", 0.0f}}) {
+    auto texts = candidates_of(row, kind);
     if (!texts) return Error{texts.error()};
-    bool positive = column == std::string_view("positive_messages");
+    bool positive = kind == std::string_view("positive");
     if (positive && texts->empty())
       return row_error(RowProblem::columns, row.origin.str(), "the row has no \"positive_messages\"");
     if (positive && texts->size() > most_positives) texts->resize(most_positives);
-    for (auto& messages : *texts) {
-      auto sample = encode_pooling_text(encoder, text_alone(row, whole(std::move(messages))));
+    for (auto& candidate : *texts) {
+      auto sample = encode_pooling_text(encoder, text_alone(row, full_text(std::move(candidate))));
       if (!sample) return Error{sample.error()};
       sample->sequence_labels = {grade};
       samples.push_back(std::move(*sample));
@@ -148,12 +185,12 @@ Result<std::vector<Sample>> encode_likeness(const Encoder& encoder, const Conver
     if (!grades) return Error{grades.error()};
     grade = grades->empty() ? 1 : grades->front();
   }
-  return encode_candidates(encoder, row, {std::move(*anchor)}, grade, 1, [](std::vector<Message> messages) { return messages; });
+  return encode_candidates(encoder, row, {std::move(*anchor)}, grade, 1, [](Candidate candidate) { return candidate; });
 }
 
 Result<std::vector<Sample>> encode_relevance(const Encoder& encoder, const Conversation& row) {
   return encode_candidates(encoder, row, {}, 1, SIZE_MAX,
-                           [&](const std::vector<Message>& messages) { return question_with(row.messages, messages); });
+                           [&](const Candidate& candidate) { return after_question(row, candidate); });
 }
 
 Result<std::vector<Sample>> encode_answered_decision(const Encoder& encoder, const Conversation& row) {
@@ -189,11 +226,19 @@ Result<Sample> encode_pooling_text(const Encoder& encoder, const Conversation& c
     if (!whole) return whole;
     sample = std::move(*whole);
   } else {
-    auto open = encoder.encode_prompt(conversation);
+    auto open = encoder.encode_prompt(conversation, &sample.pictures, &sample.sounds);
     if (!open) return Error{open.error()};
     sample.ids = std::move(*open);
   }
   return pooling_sample(encoder, std::move(sample), conversation);
+}
+
+Result<Sample> encode_pooling_tokens(const Encoder& encoder, const Conversation& conversation) {
+  auto sample = encode_pooling_text(encoder, conversation);
+  if (!sample || (sample->pictures.empty() && sample->sounds.empty())) return sample;
+  constexpr const char* kTextOnly = "images, videos and audio are not supported here; expected text only";
+  if (conversation.origin.file.empty()) return Error{kTextOnly};  // a request has no place in a file
+  return row_error(RowProblem::media, conversation.origin.str(), kTextOnly);
 }
 
 Result<Sample> encode_decision(const Encoder& encoder, const Conversation& conversation) {

@@ -22,12 +22,14 @@ struct PoolingDataConfig {
 
 // classes: one sample. likeness: the anchor, which is unlabeled, its positive and its negatives. relevance: the query with each
 // candidate, positive ones first. decisions: one sample, labeled with the probability of each option (decision_rows.h). Columns
-// are ms-swift's: label, positive_messages, negative_messages.
+// are ms-swift's: label, positive_messages, negative_messages, and the media of these texts (positive_images, …).
 Result<std::vector<Sample>> encode_pooling_row(const Encoder& encoder, const Conversation& conversation,
                                                const PoolingDataConfig& config);
 
 // One text of a group as in training: closed if it ends with a response, else open at the generation prompt.
 Result<Sample> encode_pooling_text(const Encoder& encoder, const Conversation& conversation);
+// For callers that read its token ids alone: a text with media is an error.
+Result<Sample> encode_pooling_tokens(const Encoder& encoder, const Conversation& conversation);
 
 // A decision row without its label: zeros for all options.
 Result<Sample> encode_decision(const Encoder& encoder, const Conversation& conversation);

@@ -71,7 +71,7 @@ bool has_reasoning(const std::string& text) { return text.find(kOpen) != text.np
 std::string in_seed_tags(std::string text, int64_t budget) {
   if (has_reasoning(text)) {
     const auto open = text.find(kOpen), close = text.find(kClose, open + kOpen.size());
-    if (close == text.npos) throw text::FormatError("thoughts are closed before they are opened");
+    if (close == text.npos) throw text::FormatError("reasoning is closed before it is opened");
     return text.substr(0, open) + "<seed:think>" + text.substr(open + kOpen.size(), close - open - kOpen.size()) +
            "</seed:think>" + text.substr(close + kClose.size());
   }

@@ -86,7 +86,7 @@ void fold_standalone_results(std::vector<Message>& messages, const text::SwiftTe
 Turn turn_of(Message&& message) {
   if (message.role == "user") return {.role = Turn::Role::user, .text = std::move(message.content)};
   if (message.role != "assistant")
-    throw FormatError("a message of role \"" + message.role + "\" stands where only user, assistant or tool may");
+    throw FormatError("a message of role \"" + message.role + "\" is where only user, assistant or tool may be");
   return {.role = Turn::Role::assistant, .answer = {{std::move(message.content), message.loss, message.loss_scale}}};
 }
 

@@ -125,7 +125,7 @@ Result<std::vector<float>> mel_rows(const Sound& sound) {
   if (!medium) return failed(medium.error());
   auto samples = media::decode_audio(medium->bytes(), kAudioRate);
   if (!samples) return failed(samples.error());
-  if (static_cast<int64_t>(samples->size()) < sound.samples) return failed("it was replaced while the run went on");
+  if (static_cast<int64_t>(samples->size()) < sound.samples) return failed("it was replaced during the run");
   samples->resize(static_cast<size_t>(sound.samples));
   const auto rows = log_mel(padded(std::move(*samples), *sound.config), sound.config->mel_bins).narrow(0, 0, sound.frames);
   return std::vector<float>(rows.const_data_ptr<float>(), rows.const_data_ptr<float>() + rows.numel());

@@ -23,7 +23,7 @@ void number_frames(std::vector<Picture>& frames) {
     frames[i].text_before = fmt::format("{}Frame{}: ", i > 0 && frames[i].config->uses_factory_rule() ? "\n" : "", i + 1);
 }
 
-// One medium of so many frames, of which each becomes as large as the first.
+// One medium of several frames, each resized to the size of the first.
 void stack_frames(Picture& picture, int64_t frames) {
   const auto& processor = picture.config->processor;
   picture.plan.frames = frames;

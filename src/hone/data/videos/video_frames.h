@@ -14,7 +14,7 @@ struct ChosenFrames {
 };
 
 // As qwen_vl_utils chooses: `fps` frames of a second within the bounds, evenly from the first to the last. LLaMA-Factory rounds
-// down and takes at most `max_frames`. With `segments`, one frame of each: from its middle (InternVL) or its beginning (Ovis2.5).
+// down and takes at most `max_frames`. With `segments`, one frame of each: from its middle (InternVL) or its start (Ovis2.5).
 Result<ChosenFrames> choose_frames(const media::VideoHeader& header, const PictureConfig& config);
 
 // A video file's header, with the frames chosen from it.

@@ -100,7 +100,7 @@ std::optional<Error> add_decoded(std::span<const Picture> parts, FrameRows& rows
     if (!replaced) rows.add(frame);
   });
   if (problem) return failed(problem->message);
-  if (replaced) return failed("it was replaced while the run went on");
+  if (replaced) return failed("it was replaced during the run");
   return std::nullopt;
 }
 

@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace hone::media::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The sample at `from` and those `stride` bytes apart behind it, rounded and clamped to 0 … 255.
+// The sample at `from` and those `stride` bytes apart after it, rounded and clamped to 0 … 255.
 HWY_INLINE uint8_t sample_of(const uint8_t* from, size_t stride, size_t count, std::span<const int32_t> weights) {
   int32_t sum = 1 << (kWeightBits - 1);
   for (size_t i = 0; i < count; ++i) sum += from[i * stride] * weights[i];

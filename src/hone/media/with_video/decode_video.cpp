@@ -62,7 +62,7 @@ class FrameDecoder {
     if (size != ImageSize{file_->codec().width, file_->codec().height})
       return error("a frame of {} x {} pixels in a video of {} x {}", size.width, size.height, file_->codec().width,
                    file_->codec().height);
-    if (!prepare_scaler()) return error("colours that cannot be brought to RGB");
+    if (!prepare_scaler()) return error("colors that cannot be converted to RGB");
     constexpr size_t kAligned = 64;
     const auto width = static_cast<size_t>(size.width) * 3, stride = (width + 2 * kAligned - 1) / kAligned * kAligned;
     padded_.resize(stride * static_cast<size_t>(size.height));
