@@ -6,7 +6,7 @@ import subprocess
 import pytest
 import torch
 
-from train_testing import ENVIRONMENT, ROOT, hone_binary, processes, rlhf_runner, small_tokenizer
+from train_testing import ENVIRONMENT, ROOT, hone_binary, processes, rlhf_runner, small_tokenizer, steps_of
 
 BASE = dict(rlhf_type="gkd", lmbda=0, max_completion_length=12, per_device_train_batch_size=4, gradient_accumulation_steps=1, learning_rate="2e-3", torch_dtype="float32", max_steps=4, logging_steps=1, save_steps=2, seed=7,
             add_version="false", split_dataset_ratio=0, max_length=256, temperature=1.0, lora_dropout=0)
@@ -29,10 +29,6 @@ def teacher(tmp_path_factory):
 @pytest.fixture
 def gkd(model_folder, dataset):
     return rlhf_runner(BASE, model_folder, dataset)
-
-
-def steps_of(run):
-    return [event for event in run.log() if "grad_norm" in event]
 
 
 def same_course(one, other, tolerance):
@@ -122,12 +118,52 @@ def test_a_server_and_a_folder_teach_the_same(gkd, model_folder, teacher, tmp_pa
     same_course(steps_of(local), steps_of(served), 1e-3)
     same_course(steps_of(served), steps_of(stored), 0)
     gone = gkd(tmp_path / "gone", teacher_model_server=f"http://127.0.0.1:{port}", **{**settings, "teacher_timeout": 1})
-    assert gone.code == 1 and "did not answer" in gone.err, gone.err
+    assert gone.code == 1 and "gave no log-probabilities" in gone.err, gone.err
+
+
+def test_a_teacher_may_read_another_prompt(gkd, model_folder, teacher, dataset, tmp_path):
+    """Completions of one token: the loss is trl's divergence of what the student says after the row's prompt and the teacher after its own. A prompt that is the row's changes nothing, of longer completions neither."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from trl.experimental.gkd import GKDTrainer
+
+    rows = [json.loads(line) for line in dataset.read_text().splitlines()[:4]]
+    question = [next(message["content"] for message in reversed(row["messages"]) if message["role"] == "user") for row in rows]
+    hints = [f"{text} red red {i} one two" for i, text in enumerate(question)]
+
+    def written(name, prompts):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text("".join(json.dumps({**row, **({"teacher_prompt": prompt} if prompt else {})}) + "\n" for row, prompt in zip(rows, prompts)))
+        return path
+
+    settings = dict(teacher_model=teacher, lmbda=1, beta=0.5, save_strategy="no")
+    (hinted,) = steps_of(gkd(tmp_path / "hinted", dataset=written("hinted", hints), max_steps=1, max_completion_length=1, **settings))
+    tokenizer = AutoTokenizer.from_pretrained(model_folder)
+    student, other = (AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32) for folder in (model_folder, teacher))
+    losses = []
+    for row, text, hint in zip(rows, question, hints):
+        asked = row["messages"][:max(i for i, message in enumerate(row["messages"]) if message["role"] == "user") + 1]
+        logits = []
+        for model, words in ((student, text), (other, hint)):
+            ids = tokenizer.apply_chat_template([*asked[:-1], {**asked[-1], "content": words}], add_generation_prompt=True, return_dict=False)
+            logits.append(model(torch.tensor([ids])).logits[:, -1:].detach()[..., :len(tokenizer)])
+        losses.append(GKDTrainer.generalized_jsd_loss(*logits, torch.tensor([[1]]), beta=0.5).item())
+    assert hinted["loss"] == pytest.approx(sum(losses) / len(losses), rel=1e-4)
+    runs = [steps_of(gkd(tmp_path / name, dataset=written(name, prompts), max_steps=2, **settings)) for name, prompts in (("none", [None] * 4), ("same", question), ("some", [*question[:2], *hints[2:]]))]
+    same_course(runs[0], runs[1], 1e-6)
+    assert runs[0][0]["loss"] != pytest.approx(runs[2][0]["loss"], rel=1e-4)
+    late = written("late", [None, hints[1], None, None])
+    for count, code, more, complaint in ((1, 3, dict(lmbda=0.5), "before generated completions only"), (1, 3, dict(lmbda=0), "(--lmbda 1)"), (2, 2, dict(sequence_parallel_size=2), "needs full sequences")):
+        refused = gkd(tmp_path / "refused", count, dataset=late, **{**settings, **more})
+        assert refused.code == code and f"{late}:2: the row names a teacher_prompt" in refused.err and complaint in refused.err, refused.err
+    refused = gkd(tmp_path / "stream", dataset=late, streaming="true", max_steps=1, **{**settings, "lmbda": 0})
+    assert refused.code == 3 and f"{late}:2: the row names a teacher_prompt" in refused.err, refused.err
+    evaluated = gkd(tmp_path / "evaluated", dataset=written("none", [None] * 4), val_dataset=late, eval_strategy="steps", eval_steps=1, max_steps=1, **{**settings, "lmbda": 0})
+    assert evaluated.code == 0 and "rows of the validation data name a teacher_prompt" in evaluated.err, evaluated.err
 
 
 @pytest.mark.parametrize("reply, code, complaint", [
     (lambda ids: (200, {"choices": [{"prompt_logprobs": [None] + [{str(id): {"logprob": -1.0, "decoded_token": f"w{id}"}} for id in ids[1:]]}]}), 2, "another vocabulary than the student: token"),
-    (lambda ids: (400, {"message": "prompt_logprobs must be at most 0"}), 1, "did not answer"),
+    (lambda ids: (400, {"error": {"message": "prompt_logprobs must be at most 0"}}), 1, "it answers 400 (prompt_logprobs must be at most 0)"),
     (lambda ids: (200, {"choices": [{"text": ""}]}), 1, "no prompt_logprobs for each of the tokens")], ids=["other words", "refusal", "no log-probabilities"])
 def test_a_server_is_asked_before_a_model_is_loaded(gkd, tmp_path, reply, code, complaint):
     """Without a word of its address's password."""

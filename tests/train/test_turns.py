@@ -9,7 +9,7 @@ from local_server import serving
 from test_rollout_server import RolloutServer, same_course, served, steps_of
 from test_rollout_server import serving as rollout_servers
 from train_testing import ROOT
-from turn_testing import ACTION, BASE, CALL, ask, caller, completions, grpo, rlhf  # noqa: F401
+from turn_testing import ACTION, BASE, CALL, WRONG, ask, caller, completions, grpo, rlhf  # noqa: F401
 
 spec = importlib.util.spec_from_file_location("calculator", ROOT / "cookbook/agents/calculator.py")
 calculator = importlib.util.module_from_spec(spec)
@@ -114,6 +114,41 @@ def test_wrong_answers_are_doubted_once(grpo, caller):
         assert texts[1] == "I think " and texts[2] == "But wait... It seems I made a mistake,"
 
 
+ONE = {key: value for key, value in BASE.items() if key not in ("num_generations", "beta", "rlhf_type")}
+TIP = "The answer is not correct, It seems You made a mistake, you need to recheck very carefully."
+
+
+def test_rounds_after_a_tip_are_sequences_of_their_own(rlhf, grpo, caller):
+    """A right answer ends its episode. A wrong one is followed by a tip, and the second prompt has no reasoning of the first round. Rounds share their episode's advantage, in any number of processes."""
+    from transformers import AutoTokenizer
+    tokenizer = AutoTokenizer.from_pretrained(caller)
+    settings = dict(multi_turn_scheduler="thinking_tips_scheduler", template="qwen3", enable_thinking="true", max_turns=3)
+    rows = [ask("one and one", solution="2"), ask("four and five", solution="9")]
+    run = grpo(*rows, num_iterations=2, max_steps=2, save_strategy="steps", save_steps=1, generation_batch_size=4, steps_per_generation=2, **settings)
+    assert run.code == 0 and run.log()[0]["num_turns"] == 1.5, run.err
+    dialog = [{"role": "user", "content": "one and one"}]
+    later = [*dialog, {"role": "assistant", "content": "\\boxed{4}"}, {"role": "user", "content": TIP}]
+    prompts = [tokenizer.apply_chat_template(each, tokenize=False, add_generation_prompt=True) for each in (dialog, later)]
+    texts = sorted(trained_texts(run, caller))
+    wrong = [each for each in texts if "one and one" in each[0]]
+    assert [each[0] for each in wrong] == [prompts[0]] * 2 + [prompts[1]] * 2 and all(each[1] == WRONG + "<|im_end|>" for each in wrong[:2]) and len(texts) == 6, texts
+    resumed = grpo(*rows, folder=run.folder, resume_from_checkpoint=run.folder / "checkpoint-1", num_iterations=2, max_steps=2, save_strategy="no", generation_batch_size=4, steps_per_generation=2, **settings)
+    assert resumed.code == 0 and steps_of(resumed)[-1]["loss"] == steps_of(run)[-1]["loss"], resumed.err
+    hot = dict(temperature=1.5, learning_rate="1e-4", reward_funcs="soft_overlong", soft_cache_length=90, num_generations=4, num_iterations=2, **settings)
+    alone, both = grpo(*rows, per_device_train_batch_size=8, save_strategy="steps", save_steps=1, **hot), grpo(*rows, per_device_train_batch_size=4, count=2, **hot)
+    assert alone.code == 0 and both.code == 0, alone.err + both.err
+    table, (batch,) = completions(alone), json.loads((alone.folder / "checkpoint-1/hone_state.json").read_text())["loader"]["batches"]
+    shared = [advantage for advantage, turns in zip(table["advantages"], table["num_turns"]) for _ in range(int(turns))]
+    assert len(shared) > 8 and [grades[0] for grades in batch["grades"]] == pytest.approx(shared)
+    for name in ("completions/mean_length", "reward", "num_turns"):
+        assert alone.log()[0][name] == pytest.approx(both.log()[0][name])
+    assert 0 < alone.log()[0]["grad_norm"] == pytest.approx(both.log()[0]["grad_norm"], rel=1e-4)
+    gkd = rlhf(ONE, rows[0], rows[0], rlhf_type="gkd", teacher_model=caller, lmbda=1, reward_funcs=[], **settings)
+    assert gkd.code == 0 and gkd.log()[0]["num_turns"] == 2 and gkd.log()[0]["loss"] == pytest.approx(0, abs=1e-5), gkd.err
+    ppo = rlhf(ONE, rows[0], rows[0], rlhf_type="ppo", **settings)
+    assert ppo.code == 2 and "PPO needs one per prompt" in ppo.err, ppo.err
+
+
 def test_two_processes_take_the_same_turns(grpo):
     with tools() as (address, _):
         settings = dict(multi_turn_scheduler="hermes_tools", tool_servers=address, max_turns=3, learning_rate="1e-4", num_generations=4)
@@ -126,20 +161,19 @@ def test_two_processes_take_the_same_turns(grpo):
 
 
 @pytest.mark.parametrize("settings, words", [
-    (dict(multi_turn_scheduler="hermes_tools"), "needs a server of tools"),
+    (dict(multi_turn_scheduler="hermes_tools"), "needs a tool server"),
     (dict(multi_turn_scheduler="hermes_tools", mcp_servers="http://10.0.0.1/mcp"), "--remote_tools true"),
     (dict(multi_turn_scheduler="hermes_tools", tool_servers="http://127.0.0.1:9"), "cannot be reached"),
     (dict(multi_turn_scheduler="hermes_tools", tool_servers="nonsense"), "is not an address of a tool server"),
     (dict(tool_servers="http://127.0.0.1:9"), "calls no tools"),
     (dict(multi_turn_scheduler="nosuch"), "no scheduler called nosuch"),
     (dict(use_gym_env="true"), "without an environment"),
-    (dict(multi_turn_scheduler="thinking_tips_scheduler"), "not in this version")])
+    (dict(multi_turn_scheduler="thinking_tips_scheduler", loss_type="real"), "--multi_turn_scheduler: thinking_tips_scheduler trains each round")])
 def test_what_cannot_be_is_reported_before_a_model_is_loaded(grpo, settings, words):
     run = grpo(ask("x", solution="1"), **settings)
     assert run.code in (1, 2) and words in run.err, run.err
 
 
-ONE = {key: value for key, value in BASE.items() if key not in ("num_generations", "beta", "rlhf_type")}
 TOOLS = dict(multi_turn_scheduler="hermes_tools", max_turns=3)
 
 
@@ -156,7 +190,7 @@ def test_ppo_learns_its_own_tokens_of_an_episode(rlhf, caller):
         assert texts[1] == CALL + "<|im_end|>" and texts[3] == "\\boxed{5}<|im_end|>"
     batch = json.loads((alone.folder / "checkpoint-1/hone_state.json").read_text())["loader"]["batches"][0]
     learnt = [i for i, target in enumerate(batch["targets"]) if target >= 0]
-    states = [i for i, value in enumerate(batch["experience"][3 * len(batch["tokens"]):]) if value > 0]  # behind advantages, returns and values
+    states = [i for i, value in enumerate(batch["experience"][3 * len(batch["tokens"]):]) if value > 0]  # after advantages, returns and values
     assert set(learnt) <= set(states) and len(states) - len(learnt) <= 4, (learnt, states)  # one more behind each that ended early
     assert [step["grad_norm"] for step in steps_of(alone)] == pytest.approx([step["grad_norm"] for step in steps_of(both)], rel=1e-4, abs=1e-7)
 

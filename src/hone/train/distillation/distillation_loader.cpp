@@ -8,6 +8,8 @@
 #include "hone/train/distillation/prompt_logprobs.h"
 #include "hone/train/losses/distillation.h"
 #include "hone/train/rl/gather.h"
+#include "hone/train/rl/policy_teacher.h"
+#include "hone/train/rl/teacher_prompt.h"
 
 namespace hone::train {
 namespace {
@@ -103,21 +105,26 @@ std::vector<rl::RolloutSample> DistillationLoader::complete(std::vector<rl::Prom
 
 data::Batch DistillationLoader::generated(std::vector<rl::Prompt> prompts, rl::RolloutEngine& engine) {
   const auto samples = complete(std::move(prompts), engine);
+  const auto rounds = rl::training_rounds(samples);
   std::vector<data::SamplePack> packs;
   double tokens = 0, truncated = 0;
-  for (const auto& sample : samples) {
-    packs.push_back({rl::training_sample(sample)});
-    tokens += static_cast<double>(rl::trained_tokens(sample.completion));
-    truncated += sample.completion.truncated ? 1 : 0;
+  for (const auto* round : rounds) {
+    packs.push_back({rl::training_sample(*round)});
+    tokens += static_cast<double>(rl::trained_tokens(round->completion));
+    truncated += round->completion.truncated ? 1 : 0;
   }
   if (config_.log_completions) log(samples);
   auto batch = data::collate(packs, data::PackMask::separate);
   auto payload = std::make_shared<DistillationPayload>();
   payload->is_generated = true;
+  if (std::ranges::any_of(rounds, [](const auto* round) { return rl::has_teacher_prompt(round->prompt->question); })) {
+    payload->teacher_batch = rl::teacher_batch(rounds, *deps_->encoder);
+    for (const auto* round : rounds) payload->completion_lengths.push_back(static_cast<int64_t>(round->completion.tokens.size()));
+  }
   if (config_.teacher.servers.size() > 1)
-    for (const auto& sample : samples) payload->tags.push_back(teacher_tag(sample.prompt->question, config_.teacher.tag_key));
+    for (const auto* round : rounds) payload->tags.push_back(teacher_tag(round->prompt->question, config_.teacher.tag_key));
   batch.payload = std::move(payload);
-  const auto count = std::max(1.0, static_cast<double>(samples.size()));
+  const auto count = std::max(1.0, static_cast<double>(rounds.size()));
   batch.metrics = {{"completions/mean_length", tokens / count}, {"completions/clipped_ratio", truncated / count}};
   for (auto& metric : engine.metrics()) batch.metrics.push_back(std::move(metric));
   if (turns_) batch.metrics.insert(batch.metrics.end(), turns_->metrics().begin(), turns_->metrics().end());

@@ -35,9 +35,10 @@ std::vector<Json> PromptLogprobsClient::ask_entries(const std::vector<std::vecto
 
 std::vector<std::vector<PromptLogprobsClient::Position>> PromptLogprobsClient::ask(
     const std::vector<std::vector<int64_t>>& sequences, int64_t topk) const {
-  const auto entries = ask_entries(sequences, topk,
-                                   "see that it runs and serves prompt_logprobs; `teacher_timeout` sets how long it may take. "
-                                   "Resume the run from its last checkpoint with `resume_from_checkpoint`");
+  const auto entries =
+      ask_entries(sequences, topk,
+                  "make sure that it runs and serves prompt_logprobs; `teacher_timeout` sets how long it may take. "
+                  "Resume the run from its last checkpoint with `resume_from_checkpoint`");
   std::vector<std::vector<Position>> logprobs;
   for (const auto& list : entries) {
     auto& positions = logprobs.emplace_back(list.size());
@@ -122,7 +123,8 @@ Json PromptLogprobsClient::post(const Json& question, const std::string& hint) c
     return *reply;
   } catch (const std::runtime_error& problem) {
     if (dynamic_cast<const UserError*>(&problem)) throw;
-    throw UserError(ExitCode::failure, fmt::format("the teacher at {} did not answer: {}", shown_, problem.what()), hint);
+    throw UserError(ExitCode::failure, fmt::format("the teacher at {} gave no log-probabilities: {}", shown_, problem.what()),
+                    hint);
   }
 }
 

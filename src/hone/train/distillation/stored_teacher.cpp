@@ -43,7 +43,8 @@ class StoredTeacher final : public Teacher {
     }
     if (complete) return read(files, batch);
     if (!asked_)
-      throw UserError(ExitCode::bad_data, fmt::format("{} holds nothing about a sequence of this batch", folder_.string()),
+      throw UserError(ExitCode::bad_data,
+                      fmt::format("{} has no log-probabilities of a sequence of this batch", folder_.string()),
                       "name the teacher too, or train on the rows, max_length and template that were stored");
     const auto observed = asked_->observe(student, batch, tags);
     const auto all = at::arange(tokens.size(0), batch.tokens_t.options());

@@ -11,7 +11,7 @@ constexpr double kAgainstZero = 1e-4, kAgainstZeroOfEach = 1e-8, kRewardRounding
 
 // Over the values that are numbers.
 struct Moments {
-  double mean = 0, deviation = 0;  // unbiased standard deviation; NaN for fewer than two
+  double mean = 0, deviation = 0;  // unbiased standard deviation; 0 for fewer than two
   int64_t count = 0;
 };
 
@@ -23,11 +23,9 @@ Moments moments_of(std::span<const double> values) {
   double squares = 0;
   for (double value : values)
     if (!std::isnan(value)) squares += (value - moments.mean) * (value - moments.mean);
-  moments.deviation = moments.count > 1 ? std::sqrt(squares / static_cast<double>(moments.count - 1)) : std::nan("");
+  if (moments.count > 1) moments.deviation = std::sqrt(squares / static_cast<double>(moments.count - 1));
   return moments;
 }
-
-double deviation_or_zero(std::span<const double> values) { return values.size() > 1 ? moments_of(values).deviation : 0; }
 
 // Compares values instead of the deviation, which rounding can keep above zero.
 bool is_even(std::span<const double> group) {
@@ -79,7 +77,7 @@ std::vector<double> total_rewards(const RewardTable& rewards, const std::vector<
 std::vector<double> group_deviations(const std::vector<double>& totals, int64_t generations) {
   std::vector<double> deviations(totals.size());
   each_group(totals, generations, [&](size_t begin, std::span<const double> group) {
-    std::fill_n(deviations.begin() + static_cast<ptrdiff_t>(begin), group.size(), deviation_or_zero(group));
+    std::fill_n(deviations.begin() + static_cast<ptrdiff_t>(begin), group.size(), moments_of(group).deviation);
   });
   return deviations;
 }
@@ -105,7 +103,7 @@ std::vector<double> advantages_of(const std::vector<double>& totals, const Rewar
   });
   const auto& measured = config.estimator == Estimator::reinforce_plus_plus ? advantages : totals;
   if (config.scale == RewardScale::batch) {
-    double deviation = deviation_or_zero(measured);
+    double deviation = moments_of(measured).deviation;
     for (double& advantage : advantages) advantage /= deviation + kAgainstZero;
   } else if (config.scale == RewardScale::group) {
     auto deviations = group_deviations(measured, generations);
@@ -119,17 +117,17 @@ std::vector<std::pair<std::string, double>> reward_metrics(const std::vector<dou
                                                            RewardScale scale) {
   double groups = static_cast<double>(totals.size()) / static_cast<double>(generations), deviation = 0, even = 0;
   each_group(totals, generations, [&](size_t, std::span<const double> group) {
-    deviation += deviation_or_zero(group) / groups;
+    deviation += moments_of(group).deviation / groups;
     even += (is_even(group) ? 1 : 0) / groups;
   });
-  if (scale == RewardScale::batch) deviation = deviation_or_zero(totals);
+  if (scale == RewardScale::batch) deviation = moments_of(totals).deviation;
   std::vector<std::pair<std::string, double>> metrics{
       {"reward", moments_of(totals).mean}, {"reward_std", deviation}, {"frac_reward_zero_std", even}};
   for (size_t i = 0; i < names.size(); ++i) {
     auto moments = moments_of(column_of(rewards, i));
     if (moments.count == 0) continue;
     metrics.emplace_back("rewards/" + names[i] + "/mean", moments.mean);
-    metrics.emplace_back("rewards/" + names[i] + "/std", moments.count > 1 ? moments.deviation : 0);
+    metrics.emplace_back("rewards/" + names[i] + "/std", moments.deviation);
   }
   return metrics;
 }

@@ -1,59 +1,37 @@
 #include "hone/train/rl/policy_teacher.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "hone/base/log.h"
 #include "hone/data/batches/collator.h"
-#include "hone/data/rollout_prompts.h"
 #include "hone/train/distillation/teacher.h"
 #include "hone/train/distributed/parallel_strategy.h"
 #include "hone/train/loop/stop_signal.h"
 #include "hone/train/losses/policy.h"
+#include "hone/train/rl/teacher_prompt.h"
 
 namespace hone::train::rl {
 namespace {
 
-// The prompt for the teacher; the policy's prompt if the row has no other.
-std::vector<text::TokenId> teacher_prompt(const Prompt& prompt, const data::Encoder& encoder) {
-  if (!has_teacher_prompt(prompt.question)) return prompt.ids;
+// The prompt for the teacher; the policy's prompt if the row has no other. Text that the policy or an environment wrote must not
+// name files that are read: <img>path</img>.
+data::RolloutPrompt teacher_prompt(const RolloutSample& sample, const data::Encoder& encoder) {
+  const auto& prompt = *sample.prompt;
+  data::RolloutPrompt own{prompt.ids, prompt.pictures, prompt.sounds};
+  if (!has_teacher_prompt(prompt.question)) return own;
   auto row = prompt.question;
-  for (auto message = row.messages.rbegin(); message != row.messages.rend(); ++message) {
-    if (message->role != "user") continue;
-    message->content = row.extra["teacher_prompt"].get<std::string>();
-    break;
-  }
-  auto encoded = data::encode_rollout_prompt(encoder, row, std::numeric_limits<int64_t>::max());
-  if (encoded) return std::move(encoded->ids);
-  log::warning("{}: teacher_prompt is left out: {}", row.origin.str(), encoded.error());
-  return prompt.ids;
-}
-
-// The same completions after the teacher's prompts.
-data::Batch teacher_batch(std::span<const RolloutSample> samples, const data::Encoder& encoder) {
-  std::vector<data::SamplePack> packs;
-  const Prompt* before = nullptr;
-  std::vector<text::TokenId> ids;
-  for (const auto& rolled : samples) {
-    if (rolled.prompt.get() != before) ids = teacher_prompt(*rolled.prompt, encoder);
-    before = rolled.prompt.get();
-    data::Sample sample{.ids = ids, .labels = std::vector<text::TokenId>(ids.size(), data::kIgnore)};
-    const auto& tokens = rolled.completion.tokens;
-    sample.ids.insert(sample.ids.end(), tokens.begin(), tokens.end());
-    sample.labels.insert(sample.labels.end(), tokens.begin(), tokens.end());
-    sample.pictures = rolled.prompt->pictures;
-    sample.sounds = rolled.prompt->sounds;
-    packs.push_back({std::move(sample)});
-  }
-  return data::collate(packs, data::PackMask::separate);
+  if (sample.turns.own_prompt) row.origin = {};
+  auto encoded = encode_teacher_prompt(encoder, std::move(row));
+  if (encoded) return std::move(*encoded);
+  log::warning("{}: teacher_prompt is skipped: {}", prompt.question.origin.str(), encoded.error());
+  return own;
 }
 
 // Maps positions of the completions in `seen` to those in `batch`; completions are at the end of both sequences.
-Tensor moved_to(const data::Batch& batch, const data::Batch& seen, const Tensor& logps_t,
-                std::span<const RolloutSample> samples) {
+Tensor moved_to(const data::Batch& batch, const data::Batch& seen, const Tensor& logps_t, const TrainingRounds& samples) {
   auto moved_t = at::zeros({batch.segments.total()}, at::kFloat);
   for (size_t i = 0; i < samples.size(); ++i) {
-    const auto length = static_cast<int64_t>(samples[i].completion.tokens.size());
+    const auto length = static_cast<int64_t>(samples[i]->completion.tokens.size());
     const auto end = batch.segments.offsets[i + 1] - 1, seen_end = seen.segments.offsets[i + 1] - 1;
     moved_t.narrow(0, end - length, length).copy_(logps_t.narrow(0, seen_end - length, length));
   }
@@ -62,9 +40,22 @@ Tensor moved_to(const data::Batch& batch, const data::Batch& seen, const Tensor&
 
 }  // namespace
 
-bool has_teacher_prompt(const data::Conversation& row) {
-  return row.extra.is_object() && row.extra.contains("teacher_prompt") && row.extra["teacher_prompt"].is_string() &&
-         !row.extra["teacher_prompt"].get_ref<const std::string&>().empty();
+data::Batch teacher_batch(const TrainingRounds& samples, const data::Encoder& encoder) {
+  std::vector<data::SamplePack> packs;
+  const Prompt* before = nullptr;
+  data::RolloutPrompt prompt;
+  for (const auto* rolled : samples) {
+    if (rolled->prompt.get() != before) prompt = teacher_prompt(*rolled, encoder);
+    before = rolled->prompt.get();
+    data::Sample sample{.ids = prompt.ids, .labels = std::vector<text::TokenId>(prompt.ids.size(), data::kIgnore)};
+    const auto& tokens = rolled->completion.tokens;
+    sample.ids.insert(sample.ids.end(), tokens.begin(), tokens.end());
+    sample.labels.insert(sample.labels.end(), tokens.begin(), tokens.end());
+    sample.pictures = prompt.pictures;
+    sample.sounds = prompt.sounds;
+    packs.push_back({std::move(sample)});
+  }
+  return data::collate(packs, data::PackMask::separate);
 }
 
 PolicyTeacher::PolicyTeacher(const PolicyTeacherConfig& config, std::unique_ptr<Reference> model, int64_t vocabulary)
@@ -73,8 +64,7 @@ PolicyTeacher::PolicyTeacher(const PolicyTeacherConfig& config, std::unique_ptr<
     clients_.emplace_back(server.address, config_.teacher.server_timeout, vocabulary);
 }
 
-Tensor PolicyTeacher::logps(model::CausalLM& policy, const data::Batch& batch, std::span<const RolloutSample> samples,
-                            const View& view) {
+Tensor PolicyTeacher::logps(model::CausalLM& policy, const data::Batch& batch, const TrainingRounds& samples, const View& view) {
   const auto seen = teacher_batch(samples, *view.encoder);
   Tensor logps_t;
   if (model_)
@@ -87,12 +77,12 @@ Tensor PolicyTeacher::logps(model::CausalLM& policy, const data::Batch& batch, s
 }
 
 // If a server fails for one process, all processes stop before they wait for each other.
-Tensor PolicyTeacher::ask_servers(const data::Batch& seen, std::span<const RolloutSample> samples, const View& view) const {
+Tensor PolicyTeacher::ask_servers(const data::Batch& seen, const TrainingRounds& samples, const View& view) const {
   auto logps_t = at::zeros({seen.segments.total()}, at::kFloat);
   std::optional<UserError> problem;
   try {
     std::vector<std::string> tags;
-    for (const auto& rolled : samples) tags.push_back(teacher_tag(rolled.prompt->question, config_.teacher.tag_key));
+    for (const auto* rolled : samples) tags.push_back(teacher_tag(rolled->prompt->question, config_.teacher.tag_key));
     const auto route = route_by_tag(config_.teacher.servers, tags);
     const auto* ids = seen.tokens_t.const_data_ptr<int64_t>();
     const auto [first, last] = view.peers ? PeerPart(*view.peers, samples.size()) : PeerPart{0, samples.size()};

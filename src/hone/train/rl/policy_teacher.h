@@ -1,8 +1,6 @@
 // A teacher's log-probabilities of the tokens that the policy sampled: in advantages (ms-swift's OPD-RL and RLSD) or in the loss
 // (SDAR).
 #pragma once
-#include <span>
-
 #include "hone/train/distillation/prompt_logprobs.h"
 #include "hone/train/methods/reference.h"
 #include "hone/train/rl/policy_teacher_config.h"
@@ -24,10 +22,10 @@ class PolicyTeacher {
   };
   // log p(target) of each position of `batch`, [T] on the CPU, zero without a target. For rows with a `teacher_prompt`, the
   // teacher reads it instead of the last user message. Every process calls it.
-  Tensor logps(model::CausalLM& policy, const data::Batch& batch, std::span<const RolloutSample> samples, const View& view);
+  Tensor logps(model::CausalLM& policy, const data::Batch& batch, const TrainingRounds& samples, const View& view);
 
  private:
-  Tensor ask_servers(const data::Batch& seen, std::span<const RolloutSample> samples, const View& view) const;
+  Tensor ask_servers(const data::Batch& seen, const TrainingRounds& samples, const View& view) const;
 
   const PolicyTeacherConfig& config_;
   std::unique_ptr<Reference> model_;
@@ -42,7 +40,7 @@ Tensor advantages_with_teacher(const PolicyTeacherConfig& config, const Tensor& 
 std::unique_ptr<PolicyTeacher> make_policy_teacher(const TrainingJob& job, const DistributedContext& processes,
                                                    const tuner::Tuned& tuned, SessionModels& models);
 
-// Whether a row has a separate prompt for the teacher.
-bool has_teacher_prompt(const data::Conversation& row);
+// The same completions after the teacher's prompts and their media.
+data::Batch teacher_batch(const TrainingRounds& samples, const data::Encoder& encoder);
 
 }  // namespace hone::train::rl

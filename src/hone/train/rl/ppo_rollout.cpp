@@ -146,7 +146,7 @@ std::vector<double> RolloutWorker::judged_scores(const RolloutBatch& draw, Exper
       throw FailedBetweenSteps(
           UserError(ExitCode::failure,
                     fmt::format("no reward says what completion {} of the rollout is worth ({})", i + 1, fmt::join(names_, ", ")),
-                    "PPO needs a number for every completion: see that one reward returns no null"));
+                    "PPO needs a number for every completion: make sure that at least one reward is not null"));
   auto scores = totals(draw.rewards);
   for (size_t i = 0; i < scores.size(); ++i)
     if (!std::isfinite(scores[i]))
@@ -165,14 +165,8 @@ std::vector<double> RolloutWorker::judged_scores(const RolloutBatch& draw, Exper
 
 // Equal scores teach nothing but the KL term.
 void RolloutWorker::watch_scores(const std::vector<double>& scores) {
-  constexpr int64_t kPatience = 3;
   const auto [least, most] = std::ranges::minmax(scores);
-  zero_signal_rollouts_ = most - least > 1e-8 ? 0 : zero_signal_rollouts_ + 1;
-  if (zero_signal_rollouts_ == kPatience && deps_.strategy.is_main())
-    log::warning(
-        "in {} rollouts in a row all completions got the same reward: there is nothing to learn; see rewards/… in the "
-        "log ({})",
-        kPatience, fmt::join(names_, ", "));
+  count_zero_signal(!(most - least > 1e-8), "all completions got the same reward: there is nothing to learn");
 }
 
 // Metrics of a rollout, under the names of the emulated peer.

@@ -9,6 +9,7 @@
 #include "hone/data/batches/permutation.h"
 #include "hone/data/rollout_prompts.h"
 #include "hone/engine/prompt_images.h"
+#include "hone/train/rl/teacher_prompt.h"
 
 namespace hone::train::rl {
 
@@ -37,14 +38,17 @@ std::shared_ptr<const engine::PromptImages> Prompt::images() const {
 Result<Prompt> Prompts::read(int64_t row) const {
   auto conversation = rows_->at(row);
   if (!conversation) return Error{conversation.error()};
-  auto prompt = data::encode_rollout_prompt(*encoder_, *conversation, most_tokens_);
+  if (rules_.check) rules_.check(*conversation);
+  auto prompt = data::encode_rollout_prompt(*encoder_, *conversation, rules_.most_tokens);
   if (!prompt) return Error{prompt.error()};
+  if (rules_.reads_teacher_prompts && has_teacher_prompt(*conversation))
+    if (auto problem = teacher_prompt_problem(*encoder_, *conversation)) return std::move(*problem);
   return Prompt{row, std::move(*conversation), std::move(prompt->ids), std::move(prompt->pictures), std::move(prompt->sounds)};
 }
 
 Prompts::Prompts(std::shared_ptr<const data::ConversationSource> rows, std::shared_ptr<const data::Encoder> encoder,
-                 data::RowReport& report, size_t threads, int64_t most_tokens)
-    : rows_(std::move(rows)), encoder_(std::move(encoder)), most_tokens_(most_tokens) {
+                 data::RowReport& report, size_t threads, PromptRules rules)
+    : rows_(std::move(rows)), encoder_(std::move(encoder)), rules_(std::move(rules)) {
   constexpr int64_t kChunk = 64;
   std::vector<Result<int64_t>> lengths(static_cast<size_t>(rows_->size()), Error{});
   std::atomic<bool> has_media = false;

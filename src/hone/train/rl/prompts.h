@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "hone/data/batches/make_loader.h"
 #include "hone/data/datasets/source.h"
 #include "hone/data/encode/encoder.h"
 #include "hone/data/row_report.h"
@@ -29,11 +30,18 @@ struct Prompt {
   std::shared_ptr<const engine::PromptImages> images() const;
 };
 
+// What a run requires of its prompts.
+struct PromptRules {
+  int64_t most_tokens;                 // more leave no room for a completion
+  bool reads_teacher_prompts = false;  // the teacher's prompt of a row must be usable as well
+  data::RowCheck check = {};           // of every row
+};
+
 class Prompts {
  public:
-  // Scans every row once; invalid rows and those of more than `most_tokens` are reported and skipped.
+  // Scans every row once; invalid rows are reported and skipped.
   Prompts(std::shared_ptr<const data::ConversationSource> rows, std::shared_ptr<const data::Encoder> encoder,
-          data::RowReport& report, size_t threads, int64_t most_tokens);
+          data::RowReport& report, size_t threads, PromptRules rules);
 
   int64_t count() const { return static_cast<int64_t>(usable_.size()); }
   int64_t longest() const { return longest_; }  // in tokens
@@ -51,7 +59,7 @@ class Prompts {
 
   std::shared_ptr<const data::ConversationSource> rows_;
   std::shared_ptr<const data::Encoder> encoder_;
-  int64_t most_tokens_;
+  PromptRules rules_;
   std::vector<int64_t> usable_;
   int64_t longest_ = 0;
   bool has_media_ = false;

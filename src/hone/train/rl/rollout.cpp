@@ -17,6 +17,7 @@
 #include "hone/train/losses/token_logps.h"
 #include "hone/train/rl/gather.h"
 #include "hone/train/rl/rewards/model_reward.h"
+#include "hone/train/rl/teacher_prompt.h"
 
 namespace hone::train::rl {
 namespace {
@@ -50,24 +51,15 @@ std::unique_ptr<TurnsAhead> make_turns_ahead(const ReinforcementConfig& config, 
   return std::make_unique<TurnsAhead>(*config.turns, loop_deps(config, deps));
 }
 
-// `before`: a sample of the same prompt, whose media it may share.
-RolloutSample sample_from(const Json& described, const RolloutSample* before, const Prompts& prompts) {
-  const auto row = described.at("row").get<int64_t>();
-  const bool same = before && before->prompt->row == row && !before->turns.own_prompt;
-  RolloutSample sample{same ? before->prompt : std::make_shared<const Prompt>(prompts.load(row)), {}};
-  read_json(described, sample);
-  return sample;
-}
-
 // Log-probabilities of completions at the positions of their tokens' targets, [T]; undefined if one has none.
-Tensor rollout_logps(const data::Batch& batch, std::span<const RolloutSample> samples) {
+Tensor rollout_logps(const data::Batch& batch, const TrainingRounds& samples) {
   if (std::ranges::any_of(samples,
-                          [](const auto& each) { return each.completion.logprobs.size() != each.completion.tokens.size(); }))
+                          [](const auto* each) { return each->completion.logprobs.size() != each->completion.tokens.size(); }))
     return {};
   auto logps_t = at::zeros({batch.segments.total()}, at::kFloat);
   for (size_t i = 0; i < samples.size(); ++i) {
-    const auto first = batch.segments.offsets[i] + static_cast<int64_t>(samples[i].prompt->ids.size()) - 1;
-    std::ranges::copy(samples[i].completion.logprobs, logps_t.mutable_data_ptr<float>() + first);
+    const auto first = batch.segments.offsets[i] + static_cast<int64_t>(samples[i]->prompt->ids.size()) - 1;
+    std::ranges::copy(samples[i]->completion.logprobs, logps_t.mutable_data_ptr<float>() + first);
   }
   return logps_t;
 }
@@ -215,7 +207,7 @@ void RolloutWorker::restore_ahead(const Json& state, const Prompts& prompts) {
 std::vector<double> RolloutWorker::own_scores(const std::vector<RolloutSample>& own) {
   std::vector<RewardInput> judged;
   const bool rendered = std::ranges::any_of(rewards_, [](const auto& reward) { return reward->reads_rendered(); });
-  for (const auto& [prompt, answer, turns] : own) {
+  for (const auto& [prompt, answer, turns, earlier] : own) {
     judged.push_back({&prompt->question, answer.text, trained_tokens(answer), {}});
     if (!turns.before.empty()) judged.back().dialog = &turns.before, judged.back().infos = &turns.infos;
     if (rendered) judged.back().rendered = deps_.tokenizer->decode(prompt->ids) + deps_.tokenizer->decode(answer.tokens);
@@ -303,38 +295,48 @@ std::vector<PolicyPayload> RolloutWorker::compute_old_logps(const std::vector<da
   return payloads;
 }
 
-// The KL of each completion to the reference, over all processes.
-std::vector<double> RolloutWorker::divergences(const std::vector<data::Batch>& batches,
+// The KL of each completion to the reference, over all processes; of several rounds, that of the last.
+std::vector<double> RolloutWorker::divergences(const RolloutBatch& draw, const std::vector<data::Batch>& batches,
                                                const std::vector<PolicyPayload>& payloads) const {
   std::vector<double> own;
+  const auto size = draw.own.size() / batches.size();
   for (size_t b = 0; b < batches.size(); ++b) {
     const auto& segments = batches[b].segments;
     auto moved = payloads[b].old_logps_t - payloads[b].ref_logps_t;  // zero without a target
-    for (int64_t i = 0; i < segments.count(); ++i)
-      own.push_back(moved.narrow(0, segments.offsets[static_cast<size_t>(i)], segments.length(i)).sum().item<double>());
+    int64_t last = -1;
+    for (const auto& episode : std::span(draw.own).subspan(b * size, size)) {
+      last += static_cast<int64_t>(episode.earlier.size()) + 1;
+      own.push_back(moved.narrow(0, segments.offsets[static_cast<size_t>(last)], segments.length(last)).sum().item<double>());
+    }
   }
   return gather(own, deps_.strategy);
 }
 
 std::vector<std::pair<std::string, double>> RolloutWorker::length_notes(const std::vector<RolloutSample>& own,
                                                                         double& tokens) const {
-  std::vector<double> lengths, truncated, empty;
+  // Processes have the same number of episodes, but not of rounds.
+  std::vector<double> lengths, rounds, shortest, longest, truncated, empty;
   for (const auto& rolled : own) {
-    lengths.push_back(static_cast<double>(trained_tokens(rolled.completion)));
+    std::vector<double> each;
+    for (const auto* round : training_rounds({&rolled, 1}))
+      each.push_back(static_cast<double>(trained_tokens(round->completion)));
+    lengths.push_back(std::accumulate(each.begin(), each.end(), 0.0));
+    rounds.push_back(static_cast<double>(each.size()));
+    shortest.push_back(std::ranges::min(each));
+    longest.push_back(std::ranges::max(each));
     truncated.push_back(rolled.completion.truncated ? 1 : 0);
     empty.push_back(rolled.completion.text.empty() ? 1 : 0);
   }
-  lengths = gather(lengths, deps_.strategy);
-  truncated = gather(truncated, deps_.strategy);
-  empty = gather(empty, deps_.strategy);
-  tokens = std::accumulate(lengths.begin(), lengths.end(), 0.0);
-  auto answers = static_cast<double>(lengths.size());
-  auto [shortest, longest] = std::ranges::minmax(lengths);
-  return {{"completions/mean_length", tokens / answers},
-          {"completions/min_length", shortest},
-          {"completions/max_length", longest},
-          {"completions/clipped_ratio", std::accumulate(truncated.begin(), truncated.end(), 0.0) / answers},
-          {"completions/empty_ratio", std::accumulate(empty.begin(), empty.end(), 0.0) / answers}};
+  const auto sum = [&](const std::vector<double>& values) {
+    return deps_.strategy.sum(std::accumulate(values.begin(), values.end(), 0.0));
+  };
+  const double answers = deps_.strategy.sum(static_cast<double>(own.size()));
+  tokens = sum(lengths);
+  return {{"completions/mean_length", tokens / sum(rounds)},
+          {"completions/min_length", std::ranges::min(gather(shortest, deps_.strategy))},
+          {"completions/max_length", std::ranges::max(gather(longest, deps_.strategy))},
+          {"completions/clipped_ratio", sum(truncated) / answers},
+          {"completions/empty_ratio", sum(empty) / answers}};
 }
 
 std::vector<data::Batch> RolloutWorker::collated(const RolloutBatch& draw, int64_t batch_size) const {
@@ -342,22 +344,23 @@ std::vector<data::Batch> RolloutWorker::collated(const RolloutBatch& draw, int64
   const auto size = static_cast<size_t>(batch_size);
   for (size_t begin = 0; begin < draw.own.size(); begin += size) {
     std::vector<data::SamplePack> packs;
-    for (size_t i = begin; i < std::min(begin + size, draw.own.size()); ++i) packs.push_back({training_sample(draw.own[i])});
+    const auto episodes = std::span(draw.own).subspan(begin, std::min(size, draw.own.size() - begin));
+    for (const auto* round : training_rounds(episodes)) packs.push_back({training_sample(*round)});
     batches.push_back(data::collate(packs, data::PackMask::separate));
   }
   return batches;
 }
 
-// Staleness: how many updates behind the sampling weights are, averaged over all tokens.
+// Staleness: the number of updates that the sampling weights lag, averaged over all tokens.
 std::vector<std::pair<std::string, double>> RolloutWorker::version_notes(const std::vector<RolloutSample>& own,
                                                                          int64_t step) const {
-  double tokens = 0, behind = 0;
-  for (const auto& rolled : own)
-    for (auto version : rolled.completion.versions) ++tokens, behind += static_cast<double>(step - version);
+  double tokens = 0, lag = 0;
+  for (const auto* rolled : training_rounds(own))
+    for (auto version : rolled->completion.versions) ++tokens, lag += static_cast<double>(step - version);
   tokens = deps_.strategy.sum(tokens);
-  behind = deps_.strategy.sum(behind);
+  lag = deps_.strategy.sum(lag);
   auto notes = engine_->metrics();
-  if (tokens > 0) notes.emplace_back("rollout/staleness", behind / tokens);
+  if (tokens > 0) notes.emplace_back("rollout/staleness", lag / tokens);
   return notes;
 }
 
@@ -371,7 +374,7 @@ std::vector<data::Batch> RolloutWorker::batches_of(const RolloutBatch& draw, con
   auto notes = length_notes(draw.own, tokens);
   auto sums = totals(draw.rewards);
   if (divergence_in_reward()) {
-    auto moved = divergences(batches, payloads);
+    auto moved = divergences(draw, batches, payloads);
     for (size_t i = 0; i < sums.size(); ++i) sums[i] -= config_.beta * moved[i];
     notes.emplace_back("kl", std::accumulate(moved.begin(), moved.end(), 0.0) / static_cast<double>(moved.size()));
   }
@@ -385,19 +388,18 @@ std::vector<data::Batch> RolloutWorker::batches_of(const RolloutBatch& draw, con
   if (step && config_.servers)
     for (auto& note : version_notes(draw.own, *step)) notes.push_back(std::move(note));
   auto own = own_part(advantages, deps_.strategy);
-  const double share = tokens * shape.updates_share / static_cast<double>(shape.micro_batch);
   for (size_t b = 0; b < batches.size(); ++b) {
+    const auto episodes = std::span(draw.own).subspan(b * size, size);
+    const auto rounds = training_rounds(episodes);
     std::vector<float> gains, truncated;
-    for (size_t i = b * size; i < (b + 1) * size; ++i) {
-      gains.push_back(static_cast<float>(own[i]));
-      truncated.push_back(draw.own[i].completion.truncated ? 1 : 0);
-    }
+    for (size_t i = 0; i < size; ++i)  // rounds have the advantage of their episode
+      gains.insert(gains.end(), episodes[i].earlier.size() + 1, static_cast<float>(own[b * size + i]));
+    for (const auto* round : rounds) truncated.push_back(round->completion.truncated ? 1 : 0);
     payloads[b].advantages_s = at::tensor(gains);
     payloads[b].truncated_s = at::tensor(truncated);
-    payloads[b].token_share = static_cast<float>(share);
+    payloads[b].token_share = static_cast<float>(tokens * shape.updates_share / static_cast<double>(rounds.size()));
     payloads[b].group_size = shape.generations;
-    if (config_.keep_logprobs)
-      payloads[b].rollout_logps_t = rollout_logps(batches[b], std::span(draw.own).subspan(b * size, size));
+    if (config_.keep_logprobs) payloads[b].rollout_logps_t = rollout_logps(batches[b], rounds);
   }
   if (taught) compare_with_teacher(batches, draw, step, payloads, notes);
   for (size_t b = 0; b < batches.size(); ++b) batches[b].payload = std::make_shared<PolicyPayload>(std::move(payloads[b]));
@@ -424,7 +426,7 @@ void RolloutWorker::compare_with_teacher(const std::vector<data::Batch>& batches
     auto& payload = payloads[b];
     const auto& batch = batches[b];
     payload.teacher_logps_t =
-        deps_.teacher->logps(deps_.model, batch, std::span(draw.own).subspan(b * size, size),
+        deps_.teacher->logps(deps_.model, batch, training_rounds(std::span(draw.own).subspan(b * size, size)),
                              {deps_.encoder, config_.policy.temperature, deps_.strategy, deps_.sequence, deps_.peers});
     const auto base_t = payload.advantages_s.index_select(0, sequence_ids(batch.segments, at::kCPU));
     if (!config.in_loss)
@@ -442,13 +444,14 @@ void RolloutWorker::compare_with_teacher(const std::vector<data::Batch>& batches
 
 // Completions of a prompt with equal rewards teach nothing.
 void RolloutWorker::watch_differences(double even_groups) {
+  count_zero_signal(even_groups >= 1, "the completions of each prompt got the same reward, or none: all advantages are zero");
+}
+
+void RolloutWorker::count_zero_signal(bool is_zero, std::string_view meaning) {
   constexpr int64_t kPatience = 3;
-  zero_signal_rollouts_ = even_groups < 1 ? 0 : zero_signal_rollouts_ + 1;
+  zero_signal_rollouts_ = is_zero ? zero_signal_rollouts_ + 1 : 0;
   if (zero_signal_rollouts_ == kPatience && deps_.strategy.is_main())
-    log::warning(
-        "in {} rollouts in a row the completions of each prompt got the same reward, or none: all advantages are zero; see "
-        "rewards/… in the log ({})",
-        kPatience, fmt::join(names_, ", "));
+    log::warning("in {} rollouts in a row {}; see rewards/… in the log ({})", kPatience, meaning, fmt::join(names_, ", "));
 }
 
 void RolloutWorker::log_completions(const RolloutBatch& draw, const std::vector<double>& advantages, int64_t step) {

@@ -95,7 +95,8 @@ class RolloutWorker {
   std::vector<double> peer_scores(const std::vector<RolloutSample>& own);
   std::vector<double> all_peers(const std::vector<double>& part) const;
   RewardTable score(const std::vector<RolloutSample>& own);
-  std::vector<double> divergences(const std::vector<data::Batch>& batches, const std::vector<PolicyPayload>& payloads) const;
+  std::vector<double> divergences(const RolloutBatch& draw, const std::vector<data::Batch>& batches,
+                                  const std::vector<PolicyPayload>& payloads) const;
   std::vector<PolicyPayload> compute_old_logps(const std::vector<data::Batch>& batches, bool remembers);
   bool asks_teacher(const RolloutBatch& draw) const;
   void compare_with_teacher(const std::vector<data::Batch>& batches, const RolloutBatch& draw, std::optional<int64_t> step,
@@ -103,6 +104,7 @@ class RolloutWorker {
   std::vector<std::pair<std::string, double>> length_notes(const std::vector<RolloutSample>& own, double& tokens) const;
   void log_completions(const RolloutBatch& draw, const std::vector<double>& advantages, int64_t step);
   void watch_differences(double even_groups);
+  void count_zero_signal(bool is_zero, std::string_view meaning);  // warns after several rollouts in a row that teach nothing
   bool divergence_in_reward() const { return config_.kl_in_reward && config_.beta > 0; }
 
   ReinforcementConfig config_;

@@ -35,7 +35,7 @@ RolloutBatching make_rollout_batching(const RolloutBatchingConfig& config, int64
   made.steps_per_generation = steps_of(config, micro_batch * processes, accumulation);
   if (config.generations < config.least_generations)
     throw UserError(ExitCode::usage, "`num_generations` is 1; group-relative advantages need at least 2 completions per prompt",
-                    "set it to 2 or more");
+                    "set it to 2 or more, or name a teacher, which suffices alone unless it only weighs advantages");
   if (config.whole_groups && micro_batch % config.generations != 0)
     throw UserError(ExitCode::usage,
                     fmt::format("the loss compares the {} completions of a prompt, and batches of {} hold no full groups",

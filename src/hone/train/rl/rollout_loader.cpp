@@ -8,6 +8,7 @@
 #include "hone/data/batches/collator.h"
 #include "hone/train/loop/stop_signal.h"
 #include "hone/train/rl/batch_state.h"
+#include "hone/train/rl/teacher_prompt.h"
 
 namespace hone::train::rl {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 constexpr uint64_t kSpareOrder = 0x5350, kAnswers = 0x414e53, kEvaluation = 0x4556414c,
                    kPpoOrder = 0x50504f;  // keep random streams of one seed apart
 
-// Rows of a validation set in order, each sampled as often as requested. The last rollout is padded from the beginning.
+// Rows of a validation set in order, each sampled as often as requested. The last rollout is padded with the first rows.
 class EvaluationRollouts final : public data::Loader {
  public:
   EvaluationRollouts(RolloutWorker& maker, std::shared_ptr<const Prompts> prompts, int64_t generations, int64_t batch,

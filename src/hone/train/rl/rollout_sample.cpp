@@ -1,25 +1,17 @@
 #include "hone/train/rl/rollout_sample.h"
 
 #include <algorithm>
-#include <span>
 
 namespace hone::train::rl {
-namespace {
 
-Json to_json(const std::vector<data::Message>& messages) {
-  Json list = Json::array();
-  for (const auto& message : messages) list.push_back({message.role, message.content});
-  return list;
+TrainingRounds training_rounds(std::span<const RolloutSample> episodes) {
+  TrainingRounds rounds;
+  for (const auto& episode : episodes) {
+    for (const auto& round : episode.earlier) rounds.push_back(&round);
+    rounds.push_back(&episode);
+  }
+  return rounds;
 }
-
-std::vector<data::Message> messages_from(const Json& list) {
-  std::vector<data::Message> messages;
-  for (const auto& message : list)
-    messages.push_back({.role = message.at(0).get<std::string>(), .content = message.at(1).get<std::string>()});
-  return messages;
-}
-
-}  // namespace
 
 int64_t trained_tokens(const GeneratedCompletion& completion) {
   const auto& mask = completion.loss_mask;
@@ -35,6 +27,24 @@ data::Sample training_sample(const RolloutSample& sample) {
   return sample.prompt->completed(sample.completion.tokens, sample.completion.loss_mask);
 }
 
+Json messages_to_json(const std::vector<data::Message>& messages) {
+  Json list = Json::array();
+  for (const auto& message : messages) list.push_back({message.role, message.content, message.extra});
+  return list;
+}
+
+// Checkpoints of earlier versions have no `extra`.
+std::vector<data::Message> messages_from_json(const Json& list) {
+  std::vector<data::Message> messages;
+  for (const auto& message : list)
+    messages.push_back({.role = message.at(0).get<std::string>(),
+                        .content = message.at(1).get<std::string>(),
+                        .loss = {},
+                        .loss_scale = {},
+                        .extra = message.size() > 2 ? message.at(2) : Json()});
+  return messages;
+}
+
 Json to_json(const RolloutSample& sample) {
   const auto& completion = sample.completion;
   Json json{{"row", sample.prompt->row},   {"tokens", completion.tokens},     {"text", completion.text},
@@ -42,10 +52,14 @@ Json to_json(const RolloutSample& sample) {
   if (!completion.loss_mask.empty()) {
     json["mask"] = std::vector<int>(completion.loss_mask.begin(), completion.loss_mask.end());
     json["turns"] = {sample.turns.count, sample.turns.answer_begin};
-    json["before"] = to_json(sample.turns.before);
+    json["before"] = messages_to_json(sample.turns.before);
     json["infos"] = sample.turns.infos;
   }
-  if (sample.turns.own_prompt) json["prompt"] = sample.prompt->ids;
+  if (sample.turns.own_prompt) {
+    json["prompt"] = sample.prompt->ids;
+    json["question"] = messages_to_json(sample.prompt->question.messages);
+  }
+  for (const auto& round : sample.earlier) json["earlier"].push_back(to_json(round));
   return json;
 }
 
@@ -57,13 +71,27 @@ void read_json(const Json& json, RolloutSample& sample) {
     for (const auto& trained : json["mask"]) sample.completion.loss_mask.push_back(static_cast<char>(trained.get<int>()));
     sample.turns.count = json.at("turns").at(0).get<int64_t>();
     sample.turns.answer_begin = json.at("turns").at(1).get<size_t>();
-    if (json.contains("before")) sample.turns.before = messages_from(json["before"]);
+    if (json.contains("before")) sample.turns.before = messages_from_json(json["before"]);
     if (json.contains("infos")) sample.turns.infos = json["infos"];
   }
+  for (const auto& round : json.value("earlier", Json::array())) {
+    sample.earlier.push_back({sample.prompt, {}});
+    read_json(round, sample.earlier.back());
+  }
   if (!json.contains("prompt")) return;
+  auto question = sample.prompt->question;
+  if (json.contains("question")) question.messages = messages_from_json(json["question"]);
   sample.prompt = std::make_shared<const Prompt>(
-      Prompt{sample.prompt->row, sample.prompt->question, json["prompt"].get<std::vector<text::TokenId>>()});
+      Prompt{sample.prompt->row, std::move(question), json["prompt"].get<std::vector<text::TokenId>>()});
   sample.turns.own_prompt = true;
+}
+
+RolloutSample sample_from(const Json& json, const RolloutSample* before, const Prompts& prompts) {
+  const auto row = json.at("row").get<int64_t>();
+  const bool same = before && before->prompt->row == row && !before->turns.own_prompt;
+  RolloutSample sample{same ? before->prompt : std::make_shared<const Prompt>(prompts.load(row)), {}};
+  read_json(json, sample);
+  return sample;
 }
 
 }  // namespace hone::train::rl

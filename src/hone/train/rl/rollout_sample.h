@@ -1,5 +1,7 @@
 // A completion with its prompt, and the turns between them.
 #pragma once
+#include <span>
+
 #include "hone/train/rl/prompts.h"
 #include "hone/train/rl/rollout_engine.h"
 
@@ -11,7 +13,7 @@ struct TurnRecord {
   size_t answer_begin = 0;                 // the last answer's first token in the completion
   std::vector<data::Message> before = {};  // the conversation up to the last answer; empty: the prompt's
   Json infos = Json::object();             // the scheduler's information for rewards
-  bool own_prompt = false;                 // an environment wrote the prompt, not the row
+  bool own_prompt = false;                 // an environment or an earlier round wrote the prompt, not the row
 };
 
 struct RolloutSample {
@@ -19,7 +21,13 @@ struct RolloutSample {
   GeneratedCompletion
       completion;  // of several turns: from the first answer to the last, tokens of others masked; its text is the last answer's
   TurnRecord turns = {};
+  std::vector<RolloutSample> earlier = {};  // rounds of the same episode that train as sequences of their own, first to last
 };
+
+// The sequences that train, in order: of each episode the earlier rounds and the last, which is the episode itself. They point
+// into `episodes`.
+using TrainingRounds = std::vector<const RolloutSample*>;
+TrainingRounds training_rounds(std::span<const RolloutSample> episodes);
 
 // Tokens that the model wrote.
 int64_t trained_tokens(const GeneratedCompletion& completion);
@@ -28,9 +36,15 @@ std::string before_last_answer(const RolloutSample& sample, const text::Tokenize
 // What is learned from it.
 data::Sample training_sample(const RolloutSample& sample);
 
-// For checkpoints and other processes: everything but the row, which is named by its number.
+// For checkpoints and other processes: role, content and extra of each message.
+Json messages_to_json(const std::vector<data::Message>& messages);
+std::vector<data::Message> messages_from_json(const Json& list);
+
+// For the same: everything but the row, which is named by its number.
 Json to_json(const RolloutSample& sample);
 // Into a sample that has the row's prompt.
 void read_json(const Json& json, RolloutSample& sample);
+// With the row's prompt, or that of `before`, a sample of the same prompt, whose media it may share.
+RolloutSample sample_from(const Json& json, const RolloutSample* before, const Prompts& prompts);
 
 }  // namespace hone::train::rl

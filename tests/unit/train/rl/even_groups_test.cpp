@@ -20,5 +20,13 @@ TEST(EvenGroups, RoundingMakesNoDifference) {
     }
 }
 
+TEST(EvenGroups, OneCompletionHasNoAdvantage) {
+  for (auto scale : {RewardScale::group, RewardScale::batch, RewardScale::none, RewardScale::gdpo})
+    for (auto estimator : {Estimator::grpo, Estimator::rloo, Estimator::reinforce_plus_plus}) {
+      const AdvantageConfig config{.estimator = estimator, .scale = scale, .weights = {1, 2}};
+      EXPECT_EQ(advantages_of({0.7}, {{0.3, 0.2}}, 1, config), std::vector<double>{0});
+    }
+}
+
 }  // namespace
 }  // namespace hone::train::rl

@@ -1,4 +1,4 @@
-// A user-defined reward behind a URL: POST {"prompts", "completions", "tokens", "columns"}; the response is a list of numbers or
+// A user-defined reward at a URL: POST {"prompts", "completions", "tokens", "columns"}; the response is a list of numbers or
 // nulls.
 #include <algorithm>
 #include <array>
@@ -81,7 +81,7 @@ class HttpReward final : public Reward {
     } catch (const hub::PostCancelled&) {
       throw StopBetweenSteps();
     } catch (const std::runtime_error& problem) {
-      throw UserError(ExitCode::failure, fmt::format("the reward at {} was not given: {}", shown_, problem.what()),
+      throw UserError(ExitCode::failure, fmt::format("the request to the reward server at {} failed: {}", shown_, problem.what()),
                       "check that it is running; `reward_timeout` sets how long it may take. Resume the run from its last "
                       "checkpoint with `resume_from_checkpoint`");
     }

@@ -49,13 +49,12 @@ std::vector<std::unique_ptr<Reward>> make_rewards(const RewardConfig& config) {
 }
 
 void probe_rewards(const RewardConfig& config) {
-  constexpr auto kPatience = std::chrono::seconds(5);  // a server started together with the run may need a moment
   auto addresses = config.functions;
   std::erase_if(addresses, [](const std::string& function) { return !is_reward_address(function); });
   if (!config.score_server.empty()) addresses.push_back(config.score_server);
   for (const auto& function : addresses) {
     try {
-      hub::require_listener(function, kPatience);
+      hub::require_listener(function);
     } catch (const std::runtime_error& problem) {
       throw UserError(ExitCode::failure,
                       fmt::format("the reward at {} cannot be reached: {}", hub::read_address(function)->shown, problem.what()),

@@ -277,7 +277,7 @@ def changes(before, after, text):
         after.pop()
     count = len(before)
     if len(after) < count or after[:count - 1] != before[:count - 1] or after[count - 1]["role"] != "assistant":
-        raise ValueError("step() rewrote earlier messages; a scheduler here may go on with the last answer or append messages")
+        raise ValueError("step() rewrote earlier messages; a scheduler here may continue the last answer or append messages")
     old, new = before[-1]["content"], after[count - 1]["content"]
     replies = plain(after[count:])
     if old == new and replies:

@@ -69,7 +69,7 @@ std::string PluginWorker::exit_reason() {
   for (int i = 0; i < 100 && (ended = ::waitpid(process_, &status, WNOHANG)) == 0; ++i) ::usleep(10'000);
   if (ended != process_) return "it closed its pipe";
   process_ = -1;
-  if (WIFSIGNALED(status)) return fmt::format("it died of signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+  if (WIFSIGNALED(status)) return fmt::format("it was killed by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
   return fmt::format("it ended with exit code {}", WEXITSTATUS(status));
 }
 

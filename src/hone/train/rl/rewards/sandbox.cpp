@@ -213,7 +213,7 @@ class SandboxRun {
     if (code == 0) return ended(End::finished, "");
     const auto lines = trimmed(complaint_);
     const auto last = lines.substr(lines.rfind('\n') + 1);  // npos + 1 is 0
-    if (code > 128) return ended(End::died, fmt::format("died of signal {} ({})", code - 128, ::strsignal(code - 128)));
+    if (code > 128) return ended(End::died, fmt::format("was killed by signal {} ({})", code - 128, ::strsignal(code - 128)));
     return ended(End::failed, last.empty() ? fmt::format("ended with exit code {}", code) : last);
   }
 

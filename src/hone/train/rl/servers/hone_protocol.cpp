@@ -36,17 +36,8 @@ class Probe {
   int failed_ = 0;
 };
 
-// A server's error message.
-std::string told(const hub::HttpAnswer& answer) {
-  auto body = parse_json(answer.body);
-  if (body && body->is_object() && body->contains("error") && (*body)["error"].is_object())
-    if (const auto message = (*body)["error"].value("message", Json()); message.is_string())
-      return fmt::format("{} ({})", answer.failure, message.get<std::string>());
-  return answer.failure;
-}
-
 Reply not_done(const hub::HttpAnswer& answer) {
-  Reply reply{.failure = told(answer)};
+  Reply reply{.failure = answer.failure};
   if (answer.status == 409)
     reply.outcome = Outcome::other_weights;
   else if (answer.status == 429)

@@ -17,7 +17,8 @@ constexpr auto kMoment = std::chrono::milliseconds(100);
 constexpr int kTriesOfChunk = 6;
 
 constexpr const char* kAfterFailure =
-    "see that they run; `vllm_server_timeout` sets how long they are waited for. Resume the run from its last checkpoint with "
+    "make sure that they run; `vllm_server_timeout` is how long the run waits for them. Resume the run from its last checkpoint "
+    "with "
     "`resume_from_checkpoint`";
 
 // Splits before `end` if the prompts of one request would exceed the token limit; at least one prompt.
@@ -123,7 +124,7 @@ void RolloutClient::require_servers(bool runs_turns) const {
       if (ServerClock::now() > deadline)
         throw UserError(ExitCode::failure,
                         fmt::format("the rollout server {} does not answer: {}", server->address, reply.failure),
-                        "start it with `hone rollout --port …`; `vllm_server_timeout` sets how long it is waited for");
+                        "start it with `hone rollout --port …`; `vllm_server_timeout` is how long the run waits for it");
       if (!std::exchange(told, true)) log::info("waiting for the rollout server {} ({})", server->address, reply.failure);
       std::this_thread::sleep_for(5 * kMoment);
     }
@@ -211,7 +212,7 @@ void RolloutClient::answer_chunk(Server& server, Work& work, size_t index) {
   if (reply.outcome == Outcome::done) return work.store(index, std::move(reply.completions));
   if (reply.outcome == Outcome::refused || (reply.outcome != Outcome::busy && ++chunk.tries == kTriesOfChunk))
     return work.fail(UserError(ExitCode::failure,
-                               fmt::format("the rollout server {} did not answer: {}", server.address, reply.failure),
+                               fmt::format("the rollout server {} gave no completions: {}", server.address, reply.failure),
                                kAfterFailure));
   if (reply.outcome == Outcome::other_weights) server.version = -1;
   if (reply.outcome == Outcome::failed && !work.ended()) note_failure(server, reply.failure);
@@ -223,7 +224,7 @@ void RolloutClient::note_failure(Server& server, const std::string& why) {
   if (server.down.exchange(true)) return;
   ++failures_;
   log::warning("the rollout server {} does not answer: {}; {}", server.address, why,
-               servers_.size() > 1 ? "the others take its completions" : "it is waited for");
+               servers_.size() > 1 ? "the others take its completions" : "the run waits for it");
 }
 
 // False: no longer needed, or timed out.

@@ -28,9 +28,8 @@ class HttpTools final : public ToolServer {
   }
 
   void probe() override {
-    constexpr auto kPatience = std::chrono::seconds(5);
     try {
-      hub::require_listener(address_, kPatience);
+      hub::require_listener(address_);
     } catch (const std::runtime_error& problem) {
       throw UserError(
           ExitCode::failure,

@@ -6,13 +6,16 @@
 namespace hone::train::rl {
 
 struct TurnConfig {
-  std::string scheduler;      // hermes_tools, react_tools, math_tip_trick, gym_scheduler, or one that a plugin registers
+  std::string scheduler;      // hermes_tools, react_tools, math_tip_trick, thinking_tips_scheduler, gym_scheduler, or a plugin's
   int64_t max_turns = 0;      // completions per episode; 0: as many as the scheduler and the context allow
   bool limits_total = false;  // max_completion_length applies to the full episode, not to each completion
   ToolConfig tools;
   PluginConfig plugins;
   std::string gym_env;      // of rows without one in env_config
   bool gym_reward = false;  // the environment's reward is a separate one, after the others
+
+  // Each completion of an episode trains as a sequence of its own.
+  bool splits_episodes() const { return scheduler == "thinking_tips_scheduler"; }
 };
 
 }  // namespace hone::train::rl

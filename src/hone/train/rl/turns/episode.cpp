@@ -1,6 +1,7 @@
 #include "hone/train/rl/turns/episode.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "hone/data/rollout_prompts.h"
 
@@ -25,8 +26,8 @@ std::string without_special_tokens(const text::Tokenizer& tokenizer, const std::
 
 }  // namespace
 
-Episode::Episode(RolloutSample& sample, uint64_t seed)
-    : sample_(sample), seed_(seed), context_(sample.prompt->ids), messages_(sample.prompt->question.messages) {
+Episode::Episode(RolloutSample& sample, uint64_t seed, const EpisodeLimits& limits)
+    : sample_(sample), seed_(seed), limits_(limits), context_(sample.prompt->ids), messages_(sample.prompt->question.messages) {
   sample_.turns.count = 0;
 }
 
@@ -95,14 +96,44 @@ void Episode::keep_text(size_t bytes, const data::Encoder& encoder) {
   if (!completion.versions.empty()) completion.versions.resize(completion.tokens.size());
 }
 
+// Whether a turn fits after this context.
+bool Episode::has_room(const std::vector<text::TokenId>& context) {
+  const bool fits = room() > 0 && static_cast<int64_t>(context.size()) < limits_.max_model_len;
+  if (!fits) sample_.completion.truncated = true;
+  return fits;
+}
+
+// The present sequence is complete. The next one's prompt is all of the conversation, as the template renders it. Without room
+// for it the present sequence stays the episode's answer.
+Result<bool> Episode::start_round(const std::vector<data::Message>& replies, const data::Encoder& encoder) {
+  auto question = sample_.prompt->question;
+  question.messages = messages_;
+  append_all(question.messages, replies);
+  const auto origin = std::exchange(question.origin, {});  // generated text must not name files that are read: <img>path</img>
+  auto ids = encoder.encode_prompt(question);
+  if (!ids) return Error{fmt::format("{}: {}", origin.str(), ids.error())};
+  question.origin = origin;
+  if (!has_room(*ids)) return false;
+  messages_ = question.messages;
+  written_before_ = written();
+  auto turns = sample_.turns;
+  sample_.earlier.push_back({sample_.prompt, std::exchange(sample_.completion, {}), std::move(turns)});
+  context_ = *ids;
+  sample_.prompt = std::make_shared<const Prompt>(Prompt{sample_.prompt->row, std::move(question), std::move(*ids)});
+  sample_.turns.own_prompt = true;
+  goes_on_ = false;
+  return true;
+}
+
 Result<bool> Episode::follow(const NextTurn& next, const data::Encoder& encoder) {
   if (next.continued) {
     keep_text(next.keep, encoder);
     messages_.back().content += *next.continued;
     append_others(plain_tokens(encoder.tokenizer(), *next.continued));
     goes_on_ = true;
-    return true;
+    return has_room(context_);
   }
+  if (next.splits) return start_round(next.replies, encoder);
   auto replies = next.replies;
   for (auto& reply : replies)
     if (reply.role == "tool") reply.content = without_special_tokens(encoder.tokenizer(), reply.content);
@@ -114,7 +145,7 @@ Result<bool> Episode::follow(const NextTurn& next, const data::Encoder& encoder)
   append_others(*ids);
   append_all(messages_, replies);
   goes_on_ = false;
-  return true;
+  return has_room(context_);
 }
 
 void Episode::add_infos(const Json& infos) {

@@ -5,37 +5,50 @@
 
 namespace hone::train::rl {
 
+// What the turns of an episode may take.
+struct EpisodeLimits {
+  int64_t max_completion_length, max_model_len;
+  bool limits_total = false;  // max_completion_length is that of all turns together
+
+  // Tokens of the next turn, after this many in earlier ones.
+  int64_t room_after(int64_t written) const { return limits_total ? max_completion_length - written : max_completion_length; }
+};
+
 class Episode {
  public:
   // `sample`'s completion is empty and is filled during the episode.
-  Episode(RolloutSample& sample, uint64_t seed);
+  Episode(RolloutSample& sample, uint64_t seed, const EpisodeLimits& limits);
 
   uint64_t seed() const { return seed_; }
   const std::vector<text::TokenId>& context() const { return context_; }  // what the model reads next
-  int64_t written() const { return static_cast<int64_t>(sample_.completion.tokens.size()); }
+  int64_t room() const { return limits_.room_after(written()); }          // tokens of its next turn
   const RolloutSample& sample() const { return sample_; }
 
   // The model's next completion, or the continuation of the last one.
   void take(GeneratedCompletion generated);
   // The last turn, as input of schedulers.
   TurnInput input(bool last) const;
-  // Applies the scheduler's reply. An error if the template cannot render it.
+  // Applies the scheduler's reply; false if there is no room for the next turn, which truncates the episode. An error if the
+  // template cannot render it.
   Result<bool> follow(const NextTurn& next, const data::Encoder& encoder);
   void add_infos(const Json& infos);
-  // The context has no room for the next turn.
-  void truncate() { sample_.completion.truncated = true; }
 
  private:
+  int64_t written() const { return written_before_ + static_cast<int64_t>(sample_.completion.tokens.size()); }
+  bool has_room(const std::vector<text::TokenId>& context);
+  Result<bool> start_round(const std::vector<data::Message>& replies, const data::Encoder& encoder);
   void append_others(const std::vector<text::TokenId>& ids);
   void keep_text(size_t bytes, const data::Encoder& encoder);
 
   RolloutSample& sample_;
   uint64_t seed_;
+  EpisodeLimits limits_;
   std::vector<text::TokenId> context_;
   std::vector<data::Message> messages_;
-  std::string text_;       // in the last turn
-  size_t turn_begin_ = 0;  // its first token in the completion
-  bool goes_on_ = false;   // the last message is continued
+  std::string text_;            // in the last turn
+  size_t turn_begin_ = 0;       // its first token in the completion
+  bool goes_on_ = false;        // the last message is continued
+  int64_t written_before_ = 0;  // tokens of earlier rounds
 };
 
 }  // namespace hone::train::rl

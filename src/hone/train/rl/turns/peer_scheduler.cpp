@@ -3,33 +3,18 @@
 #include "hone/base/error.h"
 #include "hone/parallel/collectives/process_group.h"
 #include "hone/train/loop/stop_signal.h"
+#include "hone/train/rl/rollout_sample.h"
 #include "hone/train/rl/turns/scheduler.h"
 
 namespace hone::train::rl {
 namespace {
 
-Json shared_messages(const std::vector<data::Message>& messages) {
-  Json list = Json::array();
-  for (const auto& message : messages) list.push_back({message.role, message.content, message.extra});
-  return list;
-}
-
-std::vector<data::Message> received_messages(const Json& list) {
-  std::vector<data::Message> messages;
-  for (const auto& message : list)
-    messages.push_back({.role = message.at(0).get<std::string>(),
-                        .content = message.at(1).get<std::string>(),
-                        .loss = {},
-                        .loss_scale = {},
-                        .extra = message.at(2)});
-  return messages;
-}
-
 Json shared_turn(const NextTurn& next) {
   return {{"done", next.done},
           {"keep", next.keep},
           {"continued", next.continued ? Json(*next.continued) : Json()},
-          {"replies", shared_messages(next.replies)},
+          {"replies", messages_to_json(next.replies)},
+          {"splits", next.splits},
           {"infos", next.infos}};
 }
 
@@ -37,7 +22,8 @@ NextTurn received_turn(const Json& json) {
   NextTurn next{.done = json.at("done").get<bool>(),
                 .keep = json.at("keep").get<size_t>(),
                 .continued = {},
-                .replies = received_messages(json.at("replies")),
+                .replies = messages_from_json(json.at("replies")),
+                .splits = json.at("splits").get<bool>(),
                 .infos = json.at("infos")};
   if (json.at("continued").is_string()) next.continued = json["continued"].get<std::string>();
   return next;
@@ -61,10 +47,10 @@ class PeerScheduler final : public TurnScheduler {
     const auto begun = of_first([&] {
       scheduler_->start(episodes, questions);
       Json list = Json::array();
-      for (const auto& question : questions) list.push_back(shared_messages(question.messages));
+      for (const auto& question : questions) list.push_back(messages_to_json(question.messages));
       return list;
     });
-    for (size_t i = 0; i < questions.size(); ++i) questions[i].messages = received_messages(begun.at(i));
+    for (size_t i = 0; i < questions.size(); ++i) questions[i].messages = messages_from_json(begun.at(i));
   }
 
   std::vector<NextTurn> advance(const std::vector<TurnInput>& turns) override {

@@ -29,6 +29,7 @@ struct NextTurn {
   size_t keep = std::string::npos;            // bytes of `text` to keep, if the completion is continued
   std::optional<std::string> continued = {};  // text that is appended to it, masked
   std::vector<data::Message> replies = {};    // or: messages that follow it
+  bool splits = false;                        // the next completion starts another sequence, whose prompt is rendered again
   Json infos = nullptr;                       // for rewards, joined with those of earlier turns
 };
 
@@ -53,6 +54,7 @@ std::unique_ptr<TurnScheduler> make_scheduler(const TurnConfig& config);
 std::unique_ptr<TurnScheduler> make_hermes_tools(const ToolConfig& config);
 std::unique_ptr<TurnScheduler> make_react_tools(const ToolConfig& config);
 std::unique_ptr<TurnScheduler> make_math_tips();
+std::unique_ptr<TurnScheduler> make_thinking_tips();
 std::unique_ptr<TurnScheduler> make_plugin_scheduler(const TurnConfig& config);
 // For `peers` that run the same episodes: only the first of them has a scheduler.
 std::unique_ptr<TurnScheduler> make_peer_scheduler(const TurnConfig& config, parallel::ProcessGroup& peers);

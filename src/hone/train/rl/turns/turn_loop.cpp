@@ -66,14 +66,6 @@ void TurnLoop::start(std::vector<RolloutSample>& samples, const std::vector<uint
   }
 }
 
-int64_t TurnLoop::room_of(const Episode& episode) const {
-  return config_.limits_total ? deps_.max_completion_length - episode.written() : deps_.max_completion_length;
-}
-
-bool TurnLoop::has_room(const Episode& episode) const {
-  return room_of(episode) > 0 && static_cast<int64_t>(episode.context().size()) < deps_.max_model_len;
-}
-
 // The episodes that continue.
 std::vector<size_t> TurnLoop::take_turn(std::vector<Episode>& episodes, const std::vector<size_t>& active, int64_t turn) {
   const bool last = config_.max_turns > 0 && turn >= config_.max_turns;
@@ -86,11 +78,9 @@ std::vector<size_t> TurnLoop::take_turn(std::vector<Episode>& episodes, const st
     auto& episode = episodes[active[i]];
     episode.add_infos(next[i].infos);
     if (last || next[i].done) continue;
-    if (auto followed = episode.follow(next[i], *deps_.encoder); !followed) throw UserError(ExitCode::bad_data, followed.error());
-    if (has_room(episode))
-      going.push_back(active[i]);
-    else
-      episode.truncate();
+    const auto goes_on = episode.follow(next[i], *deps_.encoder);
+    if (!goes_on) throw UserError(ExitCode::bad_data, goes_on.error());
+    if (*goes_on) going.push_back(active[i]);
   }
   return going;
 }
@@ -100,11 +90,12 @@ void TurnLoop::run(std::vector<RolloutSample>& samples, const std::vector<uint64
   together([&] { start(samples, seeds); });
   std::vector<Episode> episodes;
   std::vector<size_t> active;
-  for (size_t i = 0; i < samples.size(); ++i) episodes.emplace_back(samples[i], seeds[i]), active.push_back(i);
+  const EpisodeLimits limits{deps_.max_completion_length, deps_.max_model_len, config_.limits_total};
+  for (size_t i = 0; i < samples.size(); ++i) episodes.emplace_back(samples[i], seeds[i], limits), active.push_back(i);
   for (int64_t turn = 1; deps_.group.sum(static_cast<double>(active.size())) > 0; ++turn) {
     std::vector<RolloutEngine::Question> questions;
     for (auto place : active)
-      questions.push_back({&episodes[place].context(), turn_seed(episodes[place].seed(), turn), room_of(episodes[place])});
+      questions.push_back({&episodes[place].context(), turn_seed(episodes[place].seed(), turn), episodes[place].room()});
     turn == 1 ? engine.begin(questions, version) : engine.begin_again(questions);
     auto generated = engine.finish();
     for (size_t i = 0; i < active.size(); ++i) episodes[active[i]].take(std::move(generated[i]));

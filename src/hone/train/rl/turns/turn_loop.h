@@ -25,8 +25,6 @@ class TurnLoop {
  private:
   void start(std::vector<RolloutSample>& samples, const std::vector<uint64_t>& seeds);
   std::vector<size_t> take_turn(std::vector<Episode>& episodes, const std::vector<size_t>& active, int64_t turn);
-  bool has_room(const Episode& episode) const;
-  int64_t room_of(const Episode& episode) const;
   template <class Work>
   void together(Work work);
   void note(const std::vector<Episode>& episodes);

@@ -1,0 +1,38 @@
+#include "hone/train/rl/teacher_prompt.h"
+
+#include <algorithm>
+
+#include "hone/data/row_report.h"
+
+namespace hone::train::rl {
+
+bool has_teacher_prompt(const data::Conversation& row) {
+  return row.extra.is_object() && row.extra.contains("teacher_prompt") && row.extra["teacher_prompt"].is_string() &&
+         !row.extra["teacher_prompt"].get_ref<const std::string&>().empty();
+}
+
+Result<data::RolloutPrompt> encode_teacher_prompt(const data::Encoder& encoder, data::Conversation row) {
+  const auto last =
+      std::find_if(row.messages.rbegin(), row.messages.rend(), [](const auto& each) { return each.role == "user"; });
+  if (last == row.messages.rend())
+    return data::row_error(data::RowProblem::order, row.origin.str(),
+                           "the row names a teacher_prompt, which replaces the last user message, and it has none");
+  last->content = row.extra.at("teacher_prompt").get<std::string>();
+  data::RolloutPrompt prompt;
+  auto ids = encoder.encode_prompt(row, &prompt.pictures, &prompt.sounds);
+  if (!ids) return Error{ids.error()};
+  prompt.ids = std::move(*ids);
+  return prompt;
+}
+
+std::optional<Error> teacher_prompt_problem(const data::Encoder& encoder, const data::Conversation& row) {
+  const auto prompt = encode_teacher_prompt(encoder, row);
+  if (!prompt) return Error{prompt.error()};
+  const auto length = static_cast<int64_t>(prompt->ids.size());
+  const auto most = encoder.config().max_length;
+  if (most <= 0 || length <= most) return std::nullopt;
+  return data::row_error(data::RowProblem::too_long, row.origin.str(),
+                         fmt::format("a teacher_prompt of {} tokens, which is not truncated; max_length is {}", length, most));
+}
+
+}  // namespace hone::train::rl
