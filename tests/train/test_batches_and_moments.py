@@ -65,7 +65,7 @@ def test_a_last_smaller_batch_is_left_out_when_asked(sft, tmp_path, drop):
 
 def test_a_batch_that_is_never_full_is_reported(sft, tmp_path):
     run = sft(tmp_path / "run", dataloader_drop_last="true", per_device_train_batch_size=100)
-    assert run.code == 3 and "not one batch of 100 rows" in run.err, run.err
+    assert run.code == 3 and "no batch of 100 rows" in run.err, run.err
 
 
 def test_only_the_best_are_saved(sft, tmp_path):

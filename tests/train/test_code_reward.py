@@ -47,7 +47,7 @@ def test_harm_ends_with_a_name(hone, tmp_path):
         "f = open('/tmp/x', 'wb')\nwhile True: f.write(b'x' * 1000000)": "File too large",
         "i = 0\nwhile True:\n    i += 1\n    open(f'/tmp/{i}', 'wb').write(b'x' * 1000000)": "No space left on device",
         "x = bytearray(4 << 30)": "MemoryError",
-        "import ctypes\nctypes.string_at(0)": "died of signal 11",
+        "import ctypes\nctypes.string_at(0)": "was killed by signal 11",
         "raise SystemExit(3)": "ended with exit code 3",
         "import os\nos.kill(1, 9); os.kill(-1, 9)": "ProcessLookupError",
         "import ctypes\nprint(ctypes.CDLL(None).unshare(0x10000000)); 1 // 0": "ZeroDivisionError"}

@@ -4,7 +4,7 @@ import json
 import pytest
 import torch
 from test_resume import digest
-from train_testing import plain_steps, small_tokenizer, texts_of
+from train_testing import plain_steps, small_tokenizer, steps_of, texts_of
 
 STEPS, RATE, BATCH, COEFFICIENT = 20, 1e-3, 2, 0.5
 
@@ -139,3 +139,45 @@ def test_llamafactory_spells_the_coefficient_and_layers_its_own_way(factory, mix
     assert shapes[0] == shapes[1]
     configs = [json.loads((tmp_path / folder / "adapter_config.json").read_text()) for folder in ("out", "peer")]
     assert configs[0]["rank_pattern"] == configs[1]["rank_pattern"] and configs[0]["alpha_pattern"] == configs[1]["alpha_pattern"]
+
+
+@pytest.fixture(scope="module")
+def own_rows(tmp_path_factory):
+    """Rows of the methods: prompts with answers, pairs, and classes."""
+    folder, rows = tmp_path_factory.mktemp("methods"), []
+    for i, words in enumerate(("red cat", "blue dog runs", "the river", "one two three")):
+        rows.append({"messages": [{"role": "user", "content": words}, {"role": "assistant", "content": f"{words} near the house"}], "rejected_response": f"small {words}", "label": i % 2})
+    for name, left_out in {"pairs": "label", "plain": "rejected_response"}.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps({key: value for key, value in row.items() if key != left_out}) + "\n" for row in rows))
+    return folder
+
+
+METHODS = {
+    "grpo": ("plain", dict(verb="rlhf", rlhf_type="grpo", reward_funcs="soft_overlong", soft_cache_length=9, max_completion_length=10, num_generations=2, beta=0, temperature=1.0)),
+    "gkd": ("plain", dict(verb="rlhf", rlhf_type="gkd", lmbda=0, teacher_model="model")),
+    "rm": ("pairs", dict(verb="rlhf", rlhf_type="rm")),
+    "seq_cls": ("plain", dict(task_type="seq_cls", num_labels=2, problem_type="single_label_classification"))}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_balance_is_a_part_of_every_loss(sft, mixtures, own_rows, tmp_path, method):
+    """The loss is that without it plus its share, also of sequences that two processes split."""
+    rows, options = METHODS[method]
+    options = {**options, "model": mixtures["qwen3_moe"], "dataset": own_rows / f"{rows}.jsonl", "max_steps": 1, "per_device_train_batch_size": 4, "save_strategy": "no", "tuner_type": "full"}
+    if "teacher_model" in options:
+        options["teacher_model"] = mixtures["qwen3_moe"]
+    (plain,), (balanced,) = (steps_of(sft(tmp_path / str(weight), **options, router_aux_loss_coef=weight)) for weight in (0, COEFFICIENT))
+    assert "aux_loss" not in plain and balanced["aux_loss"] > 1 and balanced["grad_norm"] != plain["grad_norm"]
+    assert balanced["loss"] == pytest.approx(plain["loss"] + COEFFICIENT * balanced["aux_loss"], abs=1e-5)
+    if method == "seq_cls":
+        return
+    (split,) = steps_of(sft(tmp_path / "split", **options, router_aux_loss_coef=COEFFICIENT, count=2, sequence_parallel_size=2))
+    for name in ("loss", "aux_loss", "grad_norm"):
+        assert split[name] == pytest.approx(balanced[name], rel=1e-4, abs=1e-6), name
+
+
+def test_methods_without_a_balance_say_so(sft, mixtures, own_rows, tmp_path):
+    options = dict(model=mixtures["qwen3_moe"], dataset=own_rows / "plain.jsonl", router_z_loss_coef=0.01)
+    for more in (dict(verb="rlhf", rlhf_type="ppo", reward_funcs="soft_overlong", soft_cache_length=9, max_completion_length=10), dict(task_type="embedding")):
+        refused = sft(tmp_path / "no", **options, **more)
+        assert refused.code == 2 and "--router_z_loss_coef have no effect on PPO" in refused.err, refused.err

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from local_server import Handler, serving
-from train_testing import ENVIRONMENT, Run, processes, rlhf_runner, rlhf_words
+from train_testing import ENVIRONMENT, Run, processes, rlhf_runner, rlhf_words, steps_of
 
 BASE = dict(rlhf_type="grpo", reward_funcs="soft_overlong", soft_cache_length=15, max_completion_length=16, num_generations=4, per_device_train_batch_size=8, learning_rate="5e-3", torch_dtype="float32",
             max_steps=6, logging_steps=1, save_steps=3, seed=7, add_version="false", split_dataset_ratio=0, max_length=256)
@@ -16,10 +16,6 @@ BASE = dict(rlhf_type="grpo", reward_funcs="soft_overlong", soft_cache_length=15
 @pytest.fixture
 def grpo(model_folder, dataset):
     return rlhf_runner(BASE, model_folder, dataset)
-
-
-def steps_of(run):
-    return [event for event in run.log() if "grad_norm" in event]
 
 
 def same_course(one, other, tolerance):
@@ -42,7 +38,7 @@ def test_short_answers_are_learnt_and_written_down(grpo, tmp_path):
     first, last = (sum(step["reward"] for step in part) / 4 for part in (steps[:4], steps[-4:]))
     assert first < -0.8 and last > -0.4
     assert steps[-1]["completions/mean_length"] < steps[0]["completions/mean_length"]
-    assert steps[-1]["completions/empty_ratio"] > 0  # the shortest answers are empty ones, and the run goes on
+    assert steps[-1]["completions/empty_ratio"] > 0  # the shortest answers are empty ones, and the run continues
     for key in ("reward_std", "frac_reward_zero_std", "rewards/SoftOverlong/mean", "rewards/SoftOverlong/std", "kl", "clip_ratio/region_mean", "completions/clipped_ratio", "completions/max_length", "entropy/mean"):
         assert key in steps[0], key
     tables = [json.loads(line) for line in (tmp_path / "run/completions.jsonl").read_text().splitlines()]

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from train_testing import ENVIRONMENT, hone_binary, rlhf_runner
+from train_testing import ENVIRONMENT, hone_binary, rlhf_runner, steps_of
 from workers import free_port
 
 BASE = dict(rlhf_type="grpo", max_completion_length=12, num_generations=4, per_device_train_batch_size=8, learning_rate="5e-3", torch_dtype="float32", max_steps=4, logging_steps=1, save_strategy="no", seed=7,
@@ -26,16 +26,18 @@ def teacher(model_folder, dataset, tmp_path_factory):
     return folder / "checkpoint-12"
 
 
-def steps_of(run):
-    assert run.code == 0, run.err
-    return [event for event in run.log() if "grad_norm" in event]
-
-
 def test_a_teacher_alone_is_learnt_from(grpo, teacher, tmp_path):
-    """Without any reward the policy moves towards the teacher; a server says of its tokens what the model says."""
-    steps = steps_of(grpo(tmp_path / "alone", teacher_model=teacher, max_steps=20, per_device_train_batch_size=32, num_generations=4, learning_rate="2e-3"))
+    """Without any reward the policy moves towards the teacher, by one completion a prompt; a server says of its tokens what the model says."""
+    steps = steps_of(grpo(tmp_path / "alone", teacher_model=teacher, max_steps=20, per_device_train_batch_size=32, num_generations=1, learning_rate="2e-3"))
     assert steps[0]["reward"] == 0 and steps[0]["grad_norm"] > 0
     assert sum(step["teacher_kl"] for step in steps[-4:]) < 0.8 * sum(step["teacher_kl"] for step in steps[:4]), steps
+    single = steps_of(grpo(tmp_path / "single", teacher_model=teacher, max_steps=2, num_generations=1))  # ms-swift's opd_rl.sh
+    assert single[0]["reward"] == 0 and single[0]["grad_norm"] > 0 and single[0]["teacher_kl"] > 0, single
+    for name, more in {"weighed": dict(advantage_reweight="rlsd"), "unused": dict(teacher_kl_coef=0)}.items():  # nothing would train
+        weighed = grpo(tmp_path / name, teacher_model=teacher, num_generations=1, reward_funcs="repetition", **more)
+        assert weighed.code == 2 and "need at least 2 completions per prompt" in weighed.err and "only weighs advantages" in weighed.err, weighed.err
+    none = grpo(tmp_path / "none", num_generations=1, reward_funcs="repetition")
+    assert none.code == 2 and "need at least 2 completions per prompt" in none.err and "name a teacher" in none.err, none.err
     port = free_port()
     server = subprocess.Popen([hone_binary(), "deploy", "--model", teacher, "--port", str(port), "--torch_dtype", "float32"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT)
     try:
@@ -70,6 +72,10 @@ def test_rows_make_the_policy_its_own_teacher(grpo, dataset, tmp_path):
     assert steps_of(resumed)[-1]["grad_norm"] == steps_of(whole)[-1]["grad_norm"]
     sdar = steps_of(grpo(tmp_path / "sdar", dataset=rows, reward_funcs="repetition", sdar_loss_coef=0.1, sdar_gate_beta=2))
     assert {"sdar/gate_mean", "sdar/gate_active_ratio", "sdar/teacher_gap_mean", "sdar/loss"} <= set(sdar[0]) and 0 < sdar[0]["sdar/gate_mean"] < 1
+    long = tmp_path / "long.jsonl"
+    long.write_text("".join(json.dumps({**line, "teacher_prompt": "red " * (400 if i == 2 else 4)}) + "\n" for i, line in enumerate(lines)))
+    counted = grpo(tmp_path / "long", dataset=long, reward_funcs="repetition", truncation_strategy="left", max_steps=1)
+    assert steps_of(counted) and "skipped 1 of 64 rows" in counted.err and f"{long}:3: row too long: a teacher_prompt of" in counted.err, counted.err
     for settings, complaint in ((dict(advantage_reweight="rlsd"), "names no teacher_prompt"), (dict(dataset=rows, advantage_reweight="rlsd", sdar_loss_coef=0.1), "two uses of a teacher"), (dict(dataset=rows, sdar_loss_coef=0.1, loss_type="fipo"), "each token its own advantage")):
         run = grpo(tmp_path / "no", reward_funcs="repetition", **settings)
         assert run.code in (2, 3) and complaint in run.err, (settings, run.err)

@@ -1,5 +1,4 @@
 """Rewards, advantages and policy losses of given completions, compared with math-verify, trl and formulas in torch; with ms-swift's own functions in tests/compat/test_peer_grpo.py."""
-import json
 import random
 import re
 from collections import defaultdict
@@ -7,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from train_testing import policy_trace
 from transformers import AutoModelForCausalLM
 
 OBJECTIVES = ["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "real", "fipo"]
@@ -24,14 +24,6 @@ TEXTS = [("the answer is 42", "42"), ("<answer>42</answer>", "42"), ("<answer>it
          (r"first \boxed{1} then \boxed{2}", "2"), (r"so $\boxed{1}$ and later $\boxed{2}$", "2"), (r"<answer>\frac{3}{4}</answer>", "0.75"), ("<answer>3/4</answer>", "$0.75$"), (r"<answer>$\frac{3}{4}$</answer>", "3/4"),
          ("<answer>1,000</answer>", "1000"), ("<answer>1.000</answer>", "1"), ("<answer>50%</answer>", "0.5"), ("<answer>-7</answer>", "-7"), ("<answer>x=7</answer>", "7"), ("<answer>7 or 8</answer>", "8"),
          (r"<answer>\boxed{7}</answer>", r"\boxed{7}"), (r"so $x=3$. Therefore the final answer is $\boxed{\frac{3}{4}}$", r"$\frac{3}{4}$"), ("<answer>4</answer>", "<answer>4</answer>"), ("", "1")]
-
-
-def trace(hone, tmp_path, **asked):
-    path = tmp_path / "asked.json"
-    path.write_text(json.dumps(asked))
-    done = hone("policy-trace", path)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 def judged_by_math_verify(text, solution):
@@ -57,7 +49,7 @@ def test_accuracy_is_math_verifys(hone, tmp_path):
     pairs = TEXTS + [(f"so \\boxed{{{answer}}}.", gold) for answer in BOXED for gold in GOLD if rng.random() < 0.12]
     pairs += [(f"so \\boxed{{{gold.strip('$')}}}.", gold) for gold in GOLD]
     rows = [{"text": text, "solution": solution} for text, solution in pairs]
-    ours = trace(hone, tmp_path, rewards=[{"functions": ["accuracy"], "rows": rows}])["rewards"][0]["MathAccuracy"]
+    ours = policy_trace(hone, tmp_path, rewards=[{"functions": ["accuracy"], "rows": rows}])["rewards"][0]["MathAccuracy"]
     differing = [(text, solution, mine) for (text, solution), mine in zip(pairs, ours) if mine != judged_by_math_verify(text, solution)]
     assert sum(ours) > 50 and not differing
 
@@ -96,7 +88,7 @@ def test_advantages_of_every_estimator_and_scale(hone, tmp_path):
     listed = [[None if value != value else value for value in row] for row in rewards.tolist()]
     cases = [(e, s) for e in range(3) for s in range(4)]
     asked = [{"rewards": listed, "weights": weights.tolist(), "generations": 4, "estimator": e, "scale": s} for e, s in cases]
-    for (e, s), found in zip(cases, trace(hone, tmp_path, advantages=asked)["advantages"]):
+    for (e, s), found in zip(cases, policy_trace(hone, tmp_path, advantages=asked)["advantages"]):
         wanted = expected_advantages(rewards, weights, 4, ESTIMATORS[e], SCALES[s])
         torch.testing.assert_close(torch.tensor(found["advantages"], dtype=torch.double), wanted, rtol=1e-9, atol=1e-9, msg=f"{ESTIMATORS[e]} {SCALES[s]}")
         assert found["metrics"]["frac_reward_zero_std"] == pytest.approx(1 / 3)
@@ -174,7 +166,7 @@ def test_losses_and_gradients_are_trls(hone, answers, tmp_path):
     cases = [(o, level, delta, beta) for o in OBJECTIVES[:6] for level, delta, beta in (("token", None, 0.04), ("sequence", 1.2, 0.0))]
     asked = [{"objective": OBJECTIVES.index(o), "level": ["token", "sequence"].index(level), "temperature": 0.9, "clip_above": 1.1 if o == "cispo" else 0.25, "reference_weight": beta, "max_answer": LONGEST,
               **({"ratio_cap": delta} if delta else {}), "batch": answers.batch()} for o, level, delta, beta in cases]
-    for case, found in zip(cases, trace(hone, tmp_path, model=answers.folder, losses=asked)["losses"]):
+    for case, found in zip(cases, policy_trace(hone, tmp_path, model=answers.folder, losses=asked)["losses"]):
         wanted = trl_loss(answers, *case)
         assert found["loss"] == pytest.approx(wanted.item(), rel=1e-5, abs=1e-6), case
         norms = gradient_norms(answers.model, wanted)
@@ -185,7 +177,7 @@ def test_masks_and_the_remaining_losses(hone, answers, tmp_path):
     base = {"temperature": 0.7, "max_answer": LONGEST, "batch": answers.batch()}
     asked = [{**base, "objective": 0, "leave_out_cut": True}, {**base, "objective": 0, "top_entropy": 0.4, "report_entropy": True}, {**base, "objective": 0, "level": 2},
              {**base, "objective": 6}, {**base, "objective": 0, "farthest_bad_answer": 0.0}, {**base, "objective": 7, "fipo_clip_above_only": False}]
-    found = trace(hone, tmp_path, model=answers.folder, losses=asked)["losses"]
+    found = policy_trace(hone, tmp_path, model=answers.folder, losses=asked)["losses"]
     logps, entropies = answers.logps(0.7)
     mask, advantages = answers.mask.float(), answers.advantages[:, None].expand_as(logps)
     ratio = (logps - answers.old).exp()
@@ -202,7 +194,7 @@ def test_masks_and_the_remaining_losses(hone, answers, tmp_path):
     ratio_s = ((((logps - answers.old) * mask).sum(1) / mask.sum(1))[:, None])
     scores = (ratio_s[:, 0] / 0.5).view(-1, GENERATIONS)  # each group has one good answer, at its first place
     real = (torch.log1p(scores[:, 1].exp()) + torch.log1p((-scores[:, 0]).exp())).mean()
-    later = (torch.arange(answers.longest)[None] - torch.arange(answers.longest)[:, None]).clamp(min=-1)  # how far each token lies behind another
+    later = (torch.arange(answers.longest)[None] - torch.arange(answers.longest)[:, None]).clamp(min=-1)  # how far each token is after another
     decay = torch.where(later >= 0, 2 ** (-later / 32), 0.0)
     influence = (((logps - answers.old).detach() * mask) @ decay.T).exp().clamp(0.8, 1.2)
     kept = ~((-ratio_s[:, 0] > 0) & (answers.advantages < 0))
@@ -221,7 +213,7 @@ def test_masks_and_the_remaining_losses(hone, answers, tmp_path):
 def test_rollouts_that_drift_are_corrected(hone, answers, tmp_path):
     """ms-swift's four modes, in its formulas; what is logged are trl's and ms-swift's names."""
     base = {"temperature": 0.9, "max_answer": LONGEST, "objective": 0, "reference_weight": 0.04, "correction_threshold": 1.15, "batch": answers.batch(sampled=True)}
-    found = trace(hone, tmp_path, model=answers.folder, losses=[{**base, "correction": mode} for mode in range(5)])["losses"]
+    found = policy_trace(hone, tmp_path, model=answers.folder, losses=[{**base, "correction": mode} for mode in range(5)])["losses"]
     logps, _ = answers.logps(0.9)
     mask, advantages = answers.mask.float(), answers.advantages[:, None].expand_as(logps)
     ratio, moved = (logps - answers.old).exp(), (answers.reference - logps).clamp(-20, 20)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from local_server import Handler, serving
-from train_testing import ENVIRONMENT, ROOT, Run, hone_binary, processes, rlhf_runner, small_tokenizer
+from train_testing import ENVIRONMENT, ROOT, Run, hone_binary, processes, rlhf_runner, small_tokenizer, steps_of
 
 BASE = dict(rlhf_type="ppo", max_completion_length=16, per_device_train_batch_size=8, gradient_accumulation_steps=1, learning_rate="2e-3", torch_dtype="float32", max_steps=6, logging_steps=1, save_steps=3, seed=7,
             add_version="false", split_dataset_ratio=0, max_length=256, num_ppo_epochs=2)
@@ -30,10 +30,6 @@ def reward_model(model_folder, tmp_path_factory):
     AutoModelForSequenceClassification.from_config(config).float().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
-
-
-def steps_of(run):
-    return [event for event in run.log() if "grad_norm" in event]
 
 
 def same_course(one, other, tolerance):
@@ -63,7 +59,7 @@ def test_short_answers_are_learnt_with_a_head_on_the_policy(ppo, tmp_path):
 
 
 def test_a_run_resumed_within_a_rollout_is_the_uninterrupted_one(ppo, reward_model, tmp_path):
-    """A rollout is eight updates here, with a value model of its own; the weight of the divergence and the scores' running moments go on too."""
+    """A rollout is eight updates here, with a value model of its own; the weight of the divergence and the scores' running moments continue too."""
     settings = dict(reward_model=reward_model, num_ppo_epochs=4, num_mini_batches=2, gradient_accumulation_steps=2, per_device_train_batch_size=4, ppo_target=0.5, ppo_score_norm="true", max_steps=12, save_steps=9)
     whole = ppo(tmp_path / "whole", **settings)
     cut = ppo(tmp_path / "cut", fault="checkpoint.after_rename:kill", **settings)
@@ -160,12 +156,12 @@ def test_what_goes_wrong_is_named(ppo, reward_model, model_folder, judge, tmp_pa
     Judge.answer = lambda q: json.dumps([None, *range(1, len(q["completions"]))])
     run = ppo(tmp_path / "null", reward_funcs=[judge], max_steps=1)
     assert run.code == 1 and "no reward says what completion 1 of the rollout is worth (score)" in run.err, run.err
-    # The server vanishes in the second rollout: the first one's steps are saved, and the run goes on from there when it is back.
+    # The server vanishes in the second rollout: the first one's steps are saved, and the run continues from there when it is back.
     Judge.asked = []
     Judge.answer = lambda q: json.dumps([float(len(text)) for text in q["completions"]]) if len(Judge.asked) < 2 else ""
     settings = dict(reward_funcs=[judge], reward_timeout=2, max_steps=4, save_steps=100)
     run = ppo(tmp_path / "gone", **settings)
-    assert run.code == 1 and "was not given" in run.err and run.checkpoints() == [2], run.err
+    assert run.code == 1 and "the request to the reward server at" in run.err and run.checkpoints() == [2], run.err
     Judge.answer = lambda q: json.dumps([float(len(text)) for text in q["completions"]])
     run = ppo(tmp_path / "gone", resume_from_checkpoint=tmp_path / "gone/checkpoint-2", **settings)
     assert run.code == 0 and 4 in run.checkpoints(), run.err

@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from train_testing import ROOT, small_tokenizer
+from train_testing import ROOT, policy_trace, small_tokenizer
 
 BASE = dict(temperature=0.7, drift=0.3, kl_coef=0.05, kl_estimator="k1", whiten_rewards=False, gamma=1.0, lam=0.95, missing_eos_penalty=None, cliprange=0.2, cliprange_value=0.2, vf_coef=0.1)
 CASES = [{}, {"kl_estimator": "k3", "whiten_rewards": True, "gamma": 0.98, "lam": 0.8, "missing_eos_penalty": 1.5}, {"cliprange": 0.05, "cliprange_value": 0.05, "vf_coef": 0.7, "kl_coef": 0.5, "drift": 0.6}]
@@ -50,14 +50,6 @@ def trls(asked, tmp_path_factory):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def trace(hone, tmp_path, **asked):
-    path = tmp_path / "asked.json"
-    path.write_text(json.dumps(asked))
-    done = hone("policy-trace", path)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 def trajectories_of(case, theirs):
     """What trl found before it estimated advantages, without its padding."""
     return [{"logps": theirs["logprobs"][i][:tokens], "ref_logps": theirs["ref_logprobs"][i][:tokens], "values": theirs["values"][i][:states], "score": theirs["scores"][i]}
@@ -66,7 +58,7 @@ def trajectories_of(case, theirs):
 
 def test_advantages_and_returns_are_trls(hone, asked, trls, tmp_path):
     wanted = [{**{key: case[key] for key in ("kl_coef", "kl_estimator", "whiten_rewards", "gamma", "lam")}, "trajectories": trajectories_of(case, theirs)} for case, theirs in zip(asked, trls)]
-    for case, found, theirs in zip(asked, trace(hone, tmp_path, experience=wanted)["experience"], trls):
+    for case, found, theirs in zip(asked, policy_trace(hone, tmp_path, experience=wanted)["experience"], trls):
         assert theirs["tokens"] == [len(answer) for answer in case["answers"]] and sum(theirs["states"]) > sum(theirs["tokens"])
         for i, (tokens, states) in enumerate(zip(theirs["tokens"], theirs["states"])):
             assert found["advantages"][i] == pytest.approx(theirs["advantages"][i][:tokens], rel=1e-4, abs=1e-5), (case, i)
@@ -94,7 +86,7 @@ def batch_of(case, theirs):
 def test_losses_and_gradients_are_trls(hone, models, asked, trls, tmp_path):
     wanted = [{**{key: case[key] for key in ("temperature", "cliprange", "cliprange_value", "vf_coef")}, "batch": batch_of(case, theirs)} for case, theirs in zip(asked, trls)]
     clipped = 0
-    for case, found, theirs in zip(asked, trace(hone, tmp_path, model=models["model"], value_model=models["value_model"], ppo=wanted)["ppo"], trls):
+    for case, found, theirs in zip(asked, policy_trace(hone, tmp_path, model=models["model"], value_model=models["value_model"], ppo=wanted)["ppo"], trls):
         assert found["loss"] == pytest.approx(theirs["losses"][0], rel=1e-4, abs=1e-6), case
         norms = theirs["gradients"][0]
         assert set(found["gradients"]) == set(norms) and len(norms) > 40
@@ -111,7 +103,7 @@ def test_running_scores_and_the_adaptive_weight_of_the_divergence(hone, tmp_path
     rng = random.Random(4)
     rollouts = [[rng.gauss(3, 2) for _ in range(6)] for _ in range(4)]
     divergences = [1.0, 30.0, 6.6, 5.0]
-    found = trace(hone, tmp_path, experience=[{"kl_coef": 0.2, "kl_target": 6.0, "score_rollouts": rollouts, "divergences": divergences, "completions": 64}])["experience"][0]
+    found = policy_trace(hone, tmp_path, experience=[{"kl_coef": 0.2, "kl_target": 6.0, "score_rollouts": rollouts, "divergences": divergences, "completions": 64}])["experience"][0]
     seen = []
     for scores, mine in zip(rollouts, found["scores"]):
         seen += scores

@@ -329,7 +329,7 @@ def test_llama_factory_stage_dpo(model_folder, pairs, tmp_path):
     own = plain_steps(model_folder, ids, lambda chosen, _: -of_answers(torch.mean, chosen).mean(), 1)[0]
     mixed = run("mixed", pref_loss="sigmoid", pref_ftx=0.5, pref_bco_weight=1.0, eval_dataset="pairs", do_eval=True, eval_strategy="steps", eval_steps=3)
     assert mixed[0]["loss"] == pytest.approx((numpy.log(2) + 2 * numpy.log(2)) / 2 + 0.5 * own, rel=2e-4)
-    # The evaluation at the end goes on from BCO's running mean, as the one after the last step did.
+    # The evaluation at the end continues from BCO's running mean, as the one after the last step did.
     history = json.loads((tmp_path / "mixed/trainer_state.json").read_text())["log_history"]
     assert json.loads((tmp_path / "mixed/eval_results.json").read_text())["eval_loss"] == pytest.approx([line["eval_loss"] for line in history if "eval_loss" in line][-1], rel=1e-6)
 
@@ -348,7 +348,7 @@ def test_rows_without_two_answers(model_folder, pairs, tmp_path):
 
 @pytest.mark.parametrize("options", [dict(quant_bits=4), dict(use_dora="true"), dict(modules_to_save="embed_tokens"), dict(init_weights="pissa")])
 def test_what_lies_beneath_an_adapter_is_the_reference(rlhf, options):
-    """Before the first step nothing has moved, whatever the adapter took out of the base or keeps beside it."""
+    """Before the first step nothing has moved, whatever the adapter took out of the base or keeps in addition."""
     steps = rlhf(tuner_type="lora", max_steps=2, **options)
     assert steps[0]["loss"] == pytest.approx(numpy.log(2), rel=1e-4) and abs(steps[0]["rewards/chosen"]) < 2e-4 and steps[1]["rewards/chosen"] != 0
 

@@ -46,7 +46,7 @@ def test_two_processes_continue_as_if_never_stopped(sft, tmp_path):
     assert rest.code == 0, rest.err
     assert weights(rest.folder / "checkpoint-6") == weights(whole.folder / "checkpoint-6")
     alone = sft(tmp_path / "alone", resume_from_checkpoint=whole.folder / "checkpoint-3", **{**options, "count": 1})
-    assert alone.code == 0, alone.err  # one process goes on where two had come to
+    assert alone.code == 0, alone.err  # one process continues where two had come to
     assert alone.checkpoints()[-1] == 6
 
 
@@ -102,7 +102,7 @@ def test_killed_while_saving_leaves_the_newest_whole(sft, tmp_path, point, newes
     assert again.code == 0, again.err
     assert again.checkpoints()[-1] == 9
     assert not list(run.folder.glob("*.partial-*")), "leftovers were not swept"
-    figure(f"{point}: goes on from step {newest}")
+    figure(f"{point}: continues from step {newest}")
 
 
 def test_killed_in_retention(sft, tmp_path, figure):
@@ -112,7 +112,7 @@ def test_killed_in_retention(sft, tmp_path, figure):
     again = sft(tmp_path / "run", max_steps=9, save_steps=2, save_total_limit=1, resume_from_checkpoint=run.folder / "checkpoint-4")
     assert again.code == 0, again.err
     assert again.checkpoints() == [9]
-    figure("in retention: goes on from step 4")
+    figure("in retention: continues from step 4")
 
 
 def start(model_folder, dataset, folder, env={}, **options):

@@ -8,7 +8,7 @@ import pytest
 import torch
 import trl
 from test_tasks import ask, classifier, verdicts, write_rows
-from train_testing import ENVIRONMENT, hone_binary, sentence
+from train_testing import ENVIRONMENT, hone_binary, sentence, steps_of
 
 F = torch.nn.functional
 BATCH, STEPS, RATE = 4, 6, 1e-3
@@ -68,11 +68,6 @@ def trl_steps(Trainer, Config, model, rows, folder, **options):
     trainer = Given(model=str(model), args=args, train_dataset=Dataset.from_list(rows), processing_class=AutoTokenizer.from_pretrained(model))
     trainer.train()
     return [line for line in trainer.state.log_history if "loss" in line]
-
-
-def steps_of(run):
-    assert run.code == 0, run.err
-    return [line for line in run.log() if "loss" in line and "log_history" not in line]
 
 
 def column(lines, name):
@@ -276,9 +271,9 @@ def test_kto_measures_as_llama_factory_does(factory, model_folder, feedback, tmp
             sums.append(logits.log_softmax(-1).gather(1, torch.tensor(text)[:, None]).sum())
         return torch.stack(sums)
 
-    mates = [(prompt, ids[i - 1][1]) for i, (prompt, _) in enumerate(ids)]  # of the row before in the file
+    kl_pairs = [(prompt, ids[i - 1][1]) for i, (prompt, _) in enumerate(ids)]  # of the row before in the file
     policy, reference = (logps(model, ids) for model in models)
-    kl = (logps(models[0], mates) - logps(models[1], mates)).mean().clamp(min=0)
+    kl = (logps(models[0], kl_pairs) - logps(models[1], kl_pairs)).mean().clamp(min=0)
     good, ratio = torch.tensor([row["label"] for row in feedback[1]]), policy - reference
     losses = torch.where(good, 1.4 * (1 - torch.sigmoid(0.2 * (ratio - kl))), 0.6 * (1 - torch.sigmoid(0.2 * (kl - ratio))))
     own = -policy / torch.tensor([len(text) for _, text in ids])
@@ -288,3 +283,11 @@ def test_kto_measures_as_llama_factory_does(factory, model_folder, feedback, tmp
     assert results["eval_rewards/chosen"] == pytest.approx(0.2 * ratio[good].mean().item(), rel=1e-3, abs=1e-4)
     assert results["eval_rewards/margins"] == pytest.approx(0.2 * (ratio[good].mean() - ratio[~good].mean()).item(), rel=1e-3, abs=1e-4)
     assert results["eval_logps/rejected"] == pytest.approx(policy[~good].mean().item(), rel=1e-4)
+
+
+def test_packed_feedback_is_the_same_step(sft, feedback, tmp_path):
+    """KTO of the same rows, in one pack and in a batch of rows: the KL term has the same partners."""
+    options = dict(PLAIN, dataset=feedback[0], rlhf_type="kto", max_steps=1, per_device_train_batch_size=len(feedback[1]), save_strategy="no", max_length=4096)
+    (apart,), (packed,) = (steps_of(sft(tmp_path / packing, **options, packing=packing)) for packing in ("false", "true"))
+    for name in ("loss", "grad_norm", "kl", "rewards/chosen", "logps/rejected"):
+        assert packed[name] == pytest.approx(apart[name], rel=1e-4, abs=1e-6), name

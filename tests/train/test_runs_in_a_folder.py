@@ -1,4 +1,4 @@
-"""Which run a folder's checkpoints belong to: two in one folder neither mix nor delete each other's, and the same command again goes on."""
+"""Which run a folder's checkpoints belong to: two in one folder neither mix nor delete each other's, and the same command again continues."""
 import json
 import shutil
 import signal
@@ -49,7 +49,7 @@ def test_the_same_command_again_resumes_or_starts(sft, tmp_path, versions, figur
     assert again.code == 0, again.err
     assert "resuming from" in again.err and "checkpoint-4" in again.err
     folders = sorted(tmp_path.glob("out/v*")) if versions == "true" else [tmp_path / "out"]
-    assert len(folders) == 1 and (folders[0] / "checkpoint-6").exists(), "it goes on where it was"
+    assert len(folders) == 1 and (folders[0] / "checkpoint-6").exists(), "it continues where it was"
     again.folder = folders[0]
     assert steps(again) == [1, 2, 3, 4, 5, 6], "every step is logged once"
     assert run_id(folders[0] / "checkpoint-2") == run_id(folders[0] / "checkpoint-6")

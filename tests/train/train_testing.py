@@ -117,6 +117,21 @@ class Run:
         return sorted(int(p.name.split("-")[1]) for p in self.folder.glob("checkpoint-*") if p.name.split("-")[1].isdigit())
 
 
+def steps_of(run):
+    """What a run that succeeded logged of its steps."""
+    assert run.code == 0, run.err
+    return [event for event in run.log() if "grad_norm" in event]
+
+
+def policy_trace(hone, tmp_path, **asked):
+    """What `hone policy-trace` computes of a file of requests."""
+    path = tmp_path / "asked.json"
+    path.write_text(json.dumps(asked))
+    done = hone("policy-trace", path)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 def processes(count):
     return {"NPROC_PER_NODE": str(count), "OMP_NUM_THREADS": "1"} if count > 1 else {}
 

@@ -33,17 +33,16 @@ struct TrainerConfig {
   bool find_batch_size = false;  // halve it and begin again when memory runs out
   double max_grad_norm = 1.0;    // 0: no clipping
   uint64_t seed = 42;
-  bool deterministic = false;
   bool use_cuda_graphs = true;  // passes of small models are captured and replayed, where the device can
 
-  // Precision. Without `pure`, trained half-precision weights get float32 master weights; float16 uses loss scaling.
+  // Precision. Without `no_master_weights`, trained half-precision weights get float32 master weights; float16 uses loss scaling.
   Precision precision = Precision::float32;
   bool no_master_weights = false;
   std::optional<LayerSamplingConfig> layer_sampling;
   NonFinite on_non_finite = NonFinite::skip;
   int64_t max_skips_in_a_row = 10;
-  Spike on_spike = Spike::warn;  // a loss so many standard deviations above the recent ones; 0: none is
-  double spike_sigmas = 20;
+  Spike on_spike = Spike::warn;
+  double spike_sigmas = 20;  // a spike is a loss this many standard deviations above the recent ones; 0: none is
 
   // Intervals. Values in (0, 1) are fractions of all steps.
   IntervalStrategy logging = IntervalStrategy::steps;
@@ -58,8 +57,8 @@ struct TrainerConfig {
   bool merge_lora = false;  // each save of an adapter also writes the full model
   IntervalStrategy eval = IntervalStrategy::never;
   double eval_steps = 500;
-  double eval_delay = 0;   // no evaluation before so many steps, or epochs when it happens by epoch
-  int64_t eval_iters = 0;  // an evaluation reads as many batches as so many updates; 0: the full validation set
+  double eval_delay = 0;   // steps before the first evaluation, or epochs when it happens by epoch
+  int64_t eval_iters = 0;  // an evaluation reads the batches of that many updates; 0: the full validation set
   bool eval_on_start = false;
   bool eval_loss_only = false;
   std::optional<int64_t> empty_cache_steps;  // memory that is held and unused goes back to the system so often
@@ -76,7 +75,7 @@ struct TrainerConfig {
   fs::path output_dir = "output";
   bool add_version = true;             // ms-swift: a folder vN-date inside output_dir
   bool overwrite_output_dir = false;   // LLaMA-Factory: starts from scratch although checkpoints are there
-  bool checkpoint_links = false;       // `last` and `best` beside the checkpoints
+  bool checkpoint_links = false;       // `last` and `best` next to the checkpoints
   std::vector<std::string> report_to;  // "tensorboard"; others are named once as not available
   fs::path logging_dir;                // empty: runs/ in the run folder
   fs::path run_name;                   // the folder of the event files there, which is what TensorBoard calls a run

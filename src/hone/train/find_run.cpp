@@ -48,7 +48,7 @@ void add_runs(const fs::path& folder, std::vector<FoundRun>& runs) {
   for (const auto& [step, checkpoint] : checkpoints_newest_first(folder)) {
     auto manifest = read_manifest(checkpoint);
     if (!manifest) {
-      log::warning("{} is passed over: {}", checkpoint.string(), manifest.error());
+      log::warning("{} is skipped: {}", checkpoint.string(), manifest.error());
       continue;
     }
     double saved_at = manifest->saved_at > 0 ? manifest->saved_at : seconds_of(checkpoint / "manifest.json");
@@ -91,7 +91,7 @@ std::optional<fs::path> find_checkpoint(const fs::path& folder, const RunSubject
   for (const auto& run : runs)
     if (!run.trains_on.empty() && run.trains_on != subject.trains_on)
       log::warning(
-          "{} is passed over: it belongs to another run (other model, data or tuner); name it in `resume_from_checkpoint` to "
+          "{} is skipped: it belongs to another run (other model, data or tuner); name it in `resume_from_checkpoint` to "
           "continue it",
           run.newest.string());
   std::erase_if(runs, [&](const FoundRun& run) { return !run.trains_on.empty() && run.trains_on != subject.trains_on; });

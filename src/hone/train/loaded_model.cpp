@@ -7,6 +7,7 @@
 #include "hone/base/fault_injection.h"
 #include "hone/base/log.h"
 #include "hone/model/decoder.h"
+#include "hone/model/encoders/media_encoder.h"
 
 namespace hone::train {
 namespace {
@@ -20,7 +21,7 @@ int64_t heads_to_exchange(const TrainingJob& job, const DistributedContext& proc
   if (job.parallel.context_parallel != ContextParallel::heads) return 1;
   if (heads % ranks != 0)
     throw UserError(ExitCode::usage,
-                    fmt::format("{} attention heads on a rank do not go over {} context parallel ranks", heads, ranks),
+                    fmt::format("{} attention heads on a rank cannot be divided among {} context parallel ranks", heads, ranks),
                     "use `cp_comm_type` a2a+p2p or p2p, or a size that divides them");
   return heads;
 }
@@ -42,7 +43,6 @@ std::unique_ptr<parallel::SequenceParallel> split_sequences(const TrainingJob& j
   };
   if (const char* reason = reason_for_full_sequences(model.config())) refuse(fmt::format("a model that {}", reason));
   if (job.neftune_alpha > 0 || job.shifted_attention) refuse("NEFTune noise or shift_attn, which need full sequences");
-  if (job.sft.router.any() && model.config().experts.count > 0) refuse("losses of routers, which look at all tokens of a batch");
   if (job.sft.channel_loss || job.sft.sequence_accuracy)
     refuse("enable_channel_loss or acc_strategy seq, which need full sequences");
   const auto members = processes.mesh.group(processes.world.rank, axis);
@@ -52,13 +52,8 @@ std::unique_ptr<parallel::SequenceParallel> split_sequences(const TrainingJob& j
                  : model.config().attention.heads,
       by_context && job.parallel.context_parallel == ContextParallel::gather);
   if (processes.world.is_main()) log::info("{}", sequence->str());
-  model.set_distributed_attention(sequence.get());
+  model.decoder().distributed_attention = sequence.get();
   return sequence;
-}
-
-std::unique_ptr<parallel::ShardedModel> shards_of(const TrainingJob& job, parallel::ShardingGroups groups,
-                                                  model::CausalLM& model) {
-  return std::make_unique<parallel::ShardedModel>(model, job.parallel.sharding, std::move(groups), job.trainer.no_master_weights);
 }
 
 // For a full model, all ranks of a replica share the optimizer state; for a partitioned one, the ranks with the same parts do
@@ -154,7 +149,7 @@ std::unique_ptr<parallel::TensorParallelModel> shard_layers(const TrainingJob& j
 // After the layout, since the keys have the towers' device; before weights are sharded. The towers are on the first stage.
 void cache_towers(const TrainingJob& job, LoadedModel& loaded) {
   if (job.tower_cache && (!loaded.stages || loaded.stages->is_first()))
-    loaded.model->set_tower_cache(std::make_shared<model::TowerCache>(*job.tower_cache));
+    model::apply_tower_cache(loaded.model->decoder(), std::make_shared<model::TowerCache>(*job.tower_cache));
 }
 
 }  // namespace
@@ -171,6 +166,13 @@ void LoadedModel::keep_gathered(bool hold) {
   if (tensor && hold) tensor->keep_gathered(true);  // gathers the layers of a stage first, then the stages
   if (stages) stages->keep_gathered(hold);
   if (tensor && !hold) tensor->keep_gathered(false);
+}
+
+SessionModels::~SessionModels() {
+  const auto* policy = find(kPolicy);
+  for (const auto& loaded : models_)
+    if (auto& attention = loaded->model->decoder().distributed_attention; policy && attention == policy->sequence.get())
+      attention = nullptr;
 }
 
 LoadedModel& SessionModels::add(LoadedModel model) {
@@ -203,7 +205,9 @@ LoadedModel shard_model(const TrainingJob& job, const DistributedContext& proces
   take_trained_stages(job, processes, loaded);
   loaded.tensor = shard_layers(job, processes, name, *loaded.model);
   cache_towers(job, loaded);
-  if (processes.shards_model()) loaded.sharded = shards_of(job, sharding_groups(processes, loaded), *loaded.model);
+  if (processes.shards_model())
+    loaded.sharded = parallel::apply_fsdp(*loaded.model, job.parallel.sharding, sharding_groups(processes, loaded),
+                                          job.trainer.no_master_weights);
   if (loaded.sharded && processes.world.is_main() && !loaded.sharded->units().empty())
     log::info("gathered in {}", loaded.sharded->units());
   return loaded;
@@ -214,13 +218,13 @@ void split_sequences_of(LoadedModel& other, parallel::SequenceParallel& sequence
   const int64_t heads = config.attention.heads / (other.tensor && processes.tensor ? processes.tensor->size() : 1);
   if (heads % sequence.head_ranks() != 0)
     throw UserError(ExitCode::usage,
-                    fmt::format("{} attention heads of the {} on a rank do not go over {} ranks that split sequences", heads,
-                                other.name, sequence.head_ranks()),
+                    fmt::format("{} attention heads of the {} on a rank cannot be divided among {} ranks that split sequences",
+                                heads, other.name, sequence.head_ranks()),
                     "split sequences with `context_parallel_size` and `cp_comm_type` p2p, or use a size that divides them");
   if (const char* reason = reason_for_full_sequences(config))
     throw UserError(ExitCode::usage, fmt::format("sequences are split, and the {} {}", other.name, reason),
                     "leave out the splitting, or use another model");
-  other.model->set_distributed_attention(&sequence);
+  other.model->decoder().distributed_attention = &sequence;
 }
 
 LoadedModel freeze_model(const TrainingJob& job, const DistributedContext& processes, const char* name,
@@ -236,7 +240,8 @@ LoadedModel freeze_model(const TrainingJob& job, const DistributedContext& proce
   if (loaded.name == kReferenceModel || processes.tensor) loaded.tensor = shard_layers(job, processes, name, *loaded.model);
   if (loaded.model->config().vision || loaded.model->config().audio) cache_towers(job, loaded);
   if (processes.shards_model() && job.parallel.sharding.stage == 3)
-    loaded.sharded = shards_of(job, sharding_groups(processes, loaded), *loaded.model);
+    loaded.sharded = parallel::apply_fsdp(*loaded.model, job.parallel.sharding, sharding_groups(processes, loaded),
+                                          job.trainer.no_master_weights);
   return loaded;
 }
 

@@ -37,6 +37,10 @@ struct LoadedModel {
 
 class SessionModels {
  public:
+  SessionModels() = default;
+  ~SessionModels();  // models that others hold no longer split sequences
+  SessionModels(const SessionModels&) = delete;
+
   LoadedModel& add(LoadedModel model);
   LoadedModel* find(std::string_view name) const;  // null: the run has none of this name
   LoadedModel& policy() const;

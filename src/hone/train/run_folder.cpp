@@ -42,9 +42,9 @@ bool holds_final_weights(const fs::path& folder) {
 // The given path: a checkpoint, or a run, of which the newest checkpoint is used.
 fs::path asked_checkpoint(const fs::path& asked, bool weights_alone) {
   if (!fs::is_directory(asked)) {
-    const auto beside = newest_of_any(asked.parent_path());
+    const auto newest = newest_of_any(asked.parent_path());
     throw UserError(ExitCode::bad_checkpoint, fmt::format("`resume_from_checkpoint` {}: there is no such folder", asked.string()),
-                    beside ? fmt::format("the newest checkpoint there is {}", beside->string())
+                    newest ? fmt::format("the newest checkpoint there is {}", newest->string())
                            : "name a checkpoint, or the folder of a run that holds some");
   }
   if (weights_alone && !fs::exists(asked / "manifest.json") && holds_final_weights(asked))
@@ -110,8 +110,8 @@ void discard_unused(const TrainerConfig& config, const fs::path& run_folder) {
   if (!used) fs::remove_all(run_folder, ignored);
 }
 
-fs::path make_run_folder(const TrainerConfig& config, const Beginning& beginning) {
-  if (beginning.folder) return *beginning.folder;
+fs::path make_run_folder(const TrainerConfig& config, const RunStart& start) {
+  if (start.folder) return *start.folder;
   check_output_folder(config.output_dir);
   auto root = fs::absolute(config.output_dir).lexically_normal();
   // Another run may start in the same second: the folder is ours only if we created it.
@@ -122,13 +122,13 @@ fs::path make_run_folder(const TrainerConfig& config, const Beginning& beginning
   return made;
 }
 
-Beginning begin_run(const TrainerConfig& config, const RunSubject& subject) {
-  Beginning beginning{.checkpoint = std::nullopt, .run_id = "", .folder = settled_folder(config)};
-  auto& from = beginning.checkpoint;
+RunStart begin_run(const TrainerConfig& config, const RunSubject& subject) {
+  RunStart start{.checkpoint = std::nullopt, .run_id = "", .folder = settled_folder(config)};
+  auto& from = start.checkpoint;
   if (config.continue_run) from = find_checkpoint(*config.continue_run, subject);
   if (!from && config.resume_from_checkpoint == "true") {
     from = find_checkpoint(config.output_dir, subject);
-    if (from && !beginning.folder) beginning.folder = fs::absolute(*from).lexically_normal().parent_path();
+    if (from && !start.folder) start.folder = fs::absolute(*from).lexically_normal().parent_path();
     if (from)
       log::info("resuming from {}", from->string());
     else
@@ -138,10 +138,10 @@ Beginning begin_run(const TrainerConfig& config, const RunSubject& subject) {
   } else if (!from && config.auto_resume && !config.overwrite_output_dir && fs::is_directory(config.output_dir)) {
     from = automatic_checkpoint(config.output_dir, subject);
   }
-  beginning.run_id = from ? id_to_continue(*from) : fresh_run_id();
-  if (!from) return beginning;
+  start.run_id = from ? id_to_continue(*from) : fresh_run_id();
+  if (!from) return start;
   for (const auto& change : changed_settings(*from, subject.settings)) log::warning("{}: {}", from->string(), change);
-  return beginning;
+  return start;
 }
 
 void point_link(const RunFolder& run, const std::string& name, const fs::path& checkpoint) {

@@ -29,7 +29,7 @@ struct RunFolder {
 void discard_unused(const TrainerConfig& config, const fs::path& run_folder);
 
 // How a run starts: from scratch or from a checkpoint.
-struct Beginning {
+struct RunStart {
   std::optional<fs::path> checkpoint;  // verified
   std::string run_id;
   std::optional<fs::path> folder;  // where it continues, when that is decided: files are added to those of the run it continues
@@ -41,11 +41,11 @@ std::optional<fs::path> settled_folder(const TrainerConfig& config);
 // The checkpoint to resume: the given one, or the newest complete one of this run if requested ("true") or automatic
 // (auto_resume, continue_run). Reports changed settings. Throws UserError(bad_checkpoint) if the given one is damaged or cannot
 // be resumed.
-Beginning begin_run(const TrainerConfig& config, const RunSubject& subject);
+RunStart begin_run(const TrainerConfig& config, const RunSubject& subject);
 
 // ms-swift: output_dir/vN-YYYYmmdd-HHMMSS with N one above the highest; LLaMA-Factory and add_version false: output_dir itself; a
 // run resumed by "true": its own.
-fs::path make_run_folder(const TrainerConfig& config, const Beginning& beginning);
+fs::path make_run_folder(const TrainerConfig& config, const RunStart& start);
 
 // Points the symlink `run.root / name` ("last", "best") to a checkpoint next to it; replaced atomically.
 void point_link(const RunFolder& run, const std::string& name, const fs::path& checkpoint);

@@ -71,7 +71,7 @@ RunLock::RunLock(const fs::path& folder, const char* setting) : path_(folder / k
       throw UserError(ExitCode::usage, fmt::format("{} is being written to by {}", folder.string(), who),
                       fmt::format("wait for it or stop it, or name another `{}`", setting));
     }
-    log::warning("{}: this file system has no locks ({}); see that no other run writes here", path_.string(),
+    log::warning("{}: this file system has no locks ({}); make sure that no other run writes here", path_.string(),
                  std::strerror(cause));
     return;
   }

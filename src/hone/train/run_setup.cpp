@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hone/base/log.h"
 #include "hone/base/usable_cores.h"
 #include "hone/data/batches/batch_sampler.h"
 #include "hone/data/datasets/cached_dataset.h"
@@ -14,6 +15,7 @@
 #include "hone/train/methods/objective.h"
 #include "hone/train/methods/value_model.h"
 #include "hone/train/reports/crc32c.h"
+#include "hone/train/rl/teacher_prompt.h"
 #include "hone/tuner/methods/method.h"
 #include "hone/tuner/tuner.h"
 
@@ -21,12 +23,17 @@ namespace hone::train {
 namespace {
 
 // Servers receive only tokens, which the turns consist of.
-void require_text(const rl::Prompts& prompts, bool has_servers, bool has_turns) {
+void require_text(const rl::Prompts& prompts, bool has_servers, bool has_turns, const TeacherConfig* teacher) {
   if (!prompts.has_media()) return;
+  if (teacher && !teacher->servers.empty())
+    throw UserError(ExitCode::usage, "prompts with media, and a teacher on a server, which is sent text alone",
+                    "load the teacher into the run (`teacher.folder`)");
   if (has_servers)
     throw UserError(ExitCode::usage, "prompts with media, and completions from rollout servers, which are sent text alone",
                     "let the training processes generate: leave the servers out");
-  if (has_turns) throw UserError(ExitCode::usage, "prompts with media in multi-turn rollouts, which support only text");
+  if (has_turns)
+    throw UserError(ExitCode::usage, "prompts with media in multi-turn rollouts, which support only text",
+                    "leave `turns.scheduler` out");
 }
 
 std::unique_ptr<data::Loader> train_loader(const TrainingJob& job, RunSetup& ready, const DistributedContext& processes) {
@@ -35,6 +42,7 @@ std::unique_ptr<data::Loader> train_loader(const TrainingJob& job, RunSetup& rea
   config.world_size = processes.data_size();
   set_kl_block(job, config.world_size, config);
   config.payload = payload_collator(job);
+  config.check = row_check(job);
   if (ready.data.train_stream) return data::make_loader(std::move(ready.data.train_stream), ready.encoder, config, ready.report);
   if (!ready.data.train) throw UserError(ExitCode::usage, "there is no training data", "name it with `dataset`");
   return data::make_loader(ready.data.train, ready.encoder, config, ready.report);
@@ -67,8 +75,12 @@ std::unique_ptr<rl::RolloutLoader> rollout_loader(const TrainingJob& job, RunSet
   auto geometry = rl::make_rollout_batching(job.reinforcement->batching, job.trainer.micro_batch_size,
                                             job.trainer.gradient_accumulation_steps, processes.data_size());
   auto read = [&, longest = longest_useful_prompt(job)](const std::shared_ptr<data::ConversationSource>& rows) {
-    auto prompts = std::make_shared<const rl::Prompts>(rows, ready.encoder, *ready.report, job.loader.threads, longest);
-    require_text(*prompts, job.reinforcement->servers.has_value(), job.reinforcement->turns.has_value());
+    auto prompts = std::make_shared<const rl::Prompts>(
+        rows, ready.encoder, *ready.report, job.loader.threads,
+        rl::PromptRules{.most_tokens = longest, .reads_teacher_prompts = job.reinforcement->teacher.has_value()});
+    const auto& config = *job.reinforcement;
+    require_text(*prompts, config.servers.has_value(), config.turns.has_value(),
+                 config.teacher ? &config.teacher->teacher : nullptr);
     return prompts;
   };
   auto loader = std::make_unique<rl::RolloutLoader>(*job.reinforcement, geometry, read(ready.data.train), job.loader.seed,
@@ -90,9 +102,10 @@ std::unique_ptr<DistillationLoader> distillation_loader(const TrainingJob& job, 
   const auto& config = *job.distillation;
   auto rows = config.always_generates() ? nullptr : train_loader(job, ready, processes);
   data::RowReport unheard(false);  // the row loader reports them
-  auto prompts = std::make_shared<const rl::Prompts>(ready.data.train, ready.encoder, rows ? unheard : *ready.report,
-                                                     job.loader.threads, longest_useful_prompt(job));
-  require_text(*prompts, config.servers.has_value(), config.turns.has_value());
+  auto prompts = std::make_shared<const rl::Prompts>(
+      ready.data.train, ready.encoder, rows ? unheard : *ready.report, job.loader.threads,
+      rl::PromptRules{.most_tokens = longest_useful_prompt(job), .reads_teacher_prompts = true, .check = row_check(job)});
+  require_text(*prompts, config.servers.has_value(), config.turns.has_value(), &config.teacher);
   return std::make_unique<DistillationLoader>(
       config, std::move(rows), std::move(prompts),
       DistillationLoader::Order{job.trainer.micro_batch_size, job.trainer.gradient_accumulation_steps, processes.data_rank(),
@@ -146,6 +159,25 @@ int64_t longest_useful_prompt(const TrainingJob& job) {
   return (room > 0 ? room : model::read_config(job.model_folder, job.load.changes.config).max_position_embeddings) - 1;
 }
 
+data::RowCheck row_check(const TrainingJob& job, bool validates) {
+  if (!job.distillation) return {};
+  const bool splits = job.parallel.sequence_parallel > 1 || job.parallel.layout.cp > 1;
+  return [splits, validates, generates = job.distillation->always_generates()](const data::Conversation& row) {
+    if (!rl::has_teacher_prompt(row)) return;
+    if (validates)
+      return log::warn_once(
+          "rows of the validation data name a teacher_prompt: evaluations compare the rows' own responses, before "
+          "which the teacher reads the student's prompt");
+    const auto found = fmt::format("{}: the row names a teacher_prompt", row.origin.str());
+    if (splits)
+      throw UserError(ExitCode::usage, found + ", which needs full sequences, and `sequence_parallel` splits them",
+                      "leave one of them out");
+    if (!generates)
+      throw UserError(ExitCode::bad_data, found + ", which the teacher reads before generated completions only",
+                      "let the student generate all of them (`lmbda` 1), or leave the column out");
+  };
+}
+
 void set_kl_block(const TrainingJob& job, int processes, data::LoaderConfig& config) {
   if (!config.feedback || !config.feedback->with_kl_pairs || config.feedback->block > 0) return;
   config.feedback->block = job.loader.batch_size * job.trainer.gradient_accumulation_steps * processes;
@@ -181,14 +213,14 @@ RunSetup set_up_run(const TrainingJob& job, const DistributedContext& processes)
   RunSetup ready;
   ready.report = std::make_shared<data::RowReport>(job.datasets.strict);
   const std::string trains_on = run_identity(job);
-  Beginning beginning{.checkpoint = std::nullopt, .run_id = fresh_run_id(), .folder = settled_folder(job.trainer)};
+  RunStart start{.checkpoint = std::nullopt, .run_id = fresh_run_id(), .folder = settled_folder(job.trainer)};
   if (job.do_train) {  // one process decides: others may have been added since the run started
     if (processes.world.is_main()) {
-      if (beginning.folder) ready.lock = hold(*beginning.folder);
-      beginning = begin_run(job.trainer, {trains_on, job.args});
-      if (beginning.folder && !ready.lock) ready.lock = hold(*beginning.folder);
+      if (start.folder) ready.lock = hold(*start.folder);
+      start = begin_run(job.trainer, {trains_on, job.args});
+      if (start.folder && !ready.lock) ready.lock = hold(*start.folder);
     }
-    if (auto shared = processes.share_text(beginning.checkpoint ? beginning.checkpoint->string() : ""); !shared.empty())
+    if (auto shared = processes.share_text(start.checkpoint ? start.checkpoint->string() : ""); !shared.empty())
       ready.resume = shared;
   }
   if (ready.resume && !job.trainer.resume_only_model) require_same_objective(*ready.resume, objective(job));
@@ -230,13 +262,13 @@ RunSetup set_up_run(const TrainingJob& job, const DistributedContext& processes)
   if (wants_rows && job.do_train && ready.data.validation && !job.reinforcement && !job.distillation)
     require_usable_rows(job, ready);
   if (processes.world.is_main()) {
-    ready.run.root = make_run_folder(job.trainer, beginning);
+    ready.run.root = make_run_folder(job.trainer, start);
     if (job.do_train && !ready.lock) ready.lock = hold(ready.run.root);
     if (job.do_train) sweep_leftovers(ready.run.root);
-    if (job.trainer.overwrite_output_dir && beginning.folder && !ready.resume) fs::remove(ready.run.log_file(job.trainer.layout));
+    if (job.trainer.overwrite_output_dir && start.folder && !ready.resume) fs::remove(ready.run.log_file(job.trainer.layout));
     parallel::write_run_dir(ready.run.root.string());
   }
-  ready.run = {processes.share_text(ready.run.root.string()), processes.share_text(beginning.run_id).string(), trains_on, order,
+  ready.run = {processes.share_text(ready.run.root.string()), processes.share_text(start.run_id).string(), trains_on, order,
                objective(job)};
   ready.folder_per_node = processes.folder_per_node(ready.run.root);
   if (ready.folder_per_node && processes.leaders) sweep_leftovers(ready.run.root);

@@ -2,6 +2,7 @@
 
 #include "hone/base/log.h"
 #include "hone/device/device.h"
+#include "hone/device/generator.h"
 #include "hone/model/decoder.h"
 #include "hone/model/expansion.h"
 #include "hone/train/checkpoints/checkpoint_assets.h"
@@ -193,7 +194,8 @@ void TrainingSession::load_models() {
     log::warning("activations are in host memory already: on a CPU there is nowhere to offload them to");
   model::apply_activation_checkpointing(*model, job_.activation_checkpointing, job_.load.device, expected_row_length(job_));
   auto tuned = tuner::apply_tuner(*model, tuning, gradients_of_first_rows(job_, ready_.tokenizer, ready_.data.train));
-  const bool keeps_dropout = model->value_head() && job_.preference.method == Preference::rm;  // as LLaMA-Factory's reward models
+  const bool keeps_dropout =
+      model->decoder().value_head.has_value() && job_.preference.method == Preference::rm;  // as LLaMA-Factory's reward models
   if ((job_.preference.method != Preference::none && !keeps_dropout) || job_.reinforcement) switch_off_dropout(*model);
   reference_ = make_reference(job_, *ready_.tokenizer, processes_, *model, tuned, models_);
   teacher_ = make_teacher(job_, processes_, tuned, models_);

@@ -4,7 +4,7 @@
 
 #include "hone/base/error.h"
 #include "hone/base/log.h"
-#include "hone/device/device.h"
+#include "hone/device/generator.h"
 #include "hone/model/inference/fused_projection.h"
 #include "hone/model/memory/activation_checkpointing.h"
 #include "hone/train/checkpoints/checkpoint.h"
@@ -181,6 +181,29 @@ Tensor StepwiseTrainer::logps(const data::Batch& batch, double temperature) {
 Tensor StepwiseTrainer::evaluated_logps(const data::Batch& batch, double temperature) {
   EvaluationMode mode(model());
   return read_pass(batch, {}, [=](const ForwardOutputs& outputs) { return outputs.target_logps(temperature).logps_t; });
+}
+
+std::pair<Tensor, Tensor> StepwiseTrainer::routed_logps(const data::Batch& batch, double temperature) {
+  const auto& experts = model().config().experts;
+  if (experts.count == 0 || strategy_->pipeline())
+    throw UserError(ExitCode::usage,
+                    experts.count == 0 ? "routed experts of a model that has no experts" : "routed experts of pipeline stages",
+                    experts.count == 0 ? "take evaluated log-probabilities" : "leave pp out, or take those of the sampler");
+  EvaluationMode mode(model());
+  const auto part = placed(batch);
+  const auto outputs = run_forward(model(), {.batch = part, .router_logits = true});
+  auto logps_t = outputs.target_logps(temperature).logps_t;
+  auto routed_tlk = ops::routed_experts(outputs.router_logits, experts.num_experts_per_tok);
+  if (part.routed_experts_tlk.defined()) {
+    const auto replayed_tlk = part.routed_experts_tlk.to(routed_tlk.device());
+    routed_tlk = at::where(replayed_tlk < 0, routed_tlk, replayed_tlk);
+  }
+  if (const auto* sequence = models_.policy().sequence.get()) {
+    const int64_t tokens = batch.tokens_t.size(0);
+    logps_t = whole_rows(logps_t, tokens, *sequence);
+    routed_tlk = whole_rows(routed_tlk, tokens, *sequence);
+  }
+  return {logps_t, routed_tlk};
 }
 
 Tensor StepwiseTrainer::logits(const data::Batch& batch, const Tensor& ids_tk) {

@@ -41,6 +41,9 @@ class StepwiseTrainer {
   Tensor logps(const data::Batch& batch, double temperature);
   // The same without gradients and dropout.
   Tensor evaluated_logps(const data::Batch& batch, double temperature);
+  // The same, and the experts of each token, chosen or replayed, int64 [T, layers with experts, k]: `Batch::routed_experts_tlk`
+  // of a later pass takes them again (router replay). Not with pipeline stages.
+  std::pair<Tensor, Tensor> routed_logps(const data::Batch& batch, double temperature);
   // The same of the base model under the trained adapter: a reference.
   Tensor base_logps(const data::Batch& batch, double temperature);
   // Logits of every position with a gradient, float32: of all tokens [T, V], or of those named for each position [T, K].
@@ -93,7 +96,7 @@ class StepwiseTrainer {
   GradScaler scale_{false};
   TrainState state_;
   int64_t lr_steps_ = 0;
-  double num_items_ = 0;             // behind the gradients so far, of all processes
+  double num_items_ = 0;             // in the gradients so far, of all processes
   bool finished_ = false;            // the gradients are those of all processes
   bool pass_begun_ = false;          // and its loss is not here yet
   std::optional<double> grad_norm_;  // of the gradients as they are; none: not known

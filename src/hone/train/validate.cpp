@@ -94,8 +94,6 @@ void validate_generation(const TrainingJob& job) {
 
 void validate_feedback(const TrainingJob& job) {
   if (job.preference.method != Preference::kto) return;
-  require(job.loader.packing == data::Packing::none, "rows of kto cannot be packed",
-          "leave `packing` out; batches hold no padding in any case");
   require(!job.datasets.streaming, "kto pairs prompts with completions of other rows, which a stream does not have",
           "leave `streaming` out");
 }
@@ -131,6 +129,15 @@ void validate_reference(const TrainingJob& job) {
           "`reference.sync` mixes full weights, which are in shards or stages here", "leave the sharding out");
   require(reference.bits == 0 && !job.load.changes.compression, "`reference.sync` mixes weights, which are quantized here",
           "leave the quantization out");
+}
+
+// Losses of the remaining methods have no router losses.
+void validate_router(const TrainingJob& job) {
+  if (!job.sft.router.any()) return;
+  const bool ppo = job.reinforcement && job.reinforcement->ppo;
+  require(!ppo && (job.task.is_generative() || job.task.task == Task::seq_cls),
+          "`router_aux_loss_coef` and `router_z_loss_coef` have no effect on PPO, embeddings, rerankers and decisions",
+          "leave them out, or set them to 0");
 }
 
 void validate_parallel(const TrainingJob& job) {
@@ -185,6 +192,15 @@ void validate(const rl::ReinforcementConfig& config) {
           "start one with hone rollout and name it in `servers.addresses`");
   require(config.async_lag == 0 || !config.dynamic_sample,
           "`async_lag` requests prompts ahead, which `dynamic_sample` may replace", "leave one of them out");
+  const bool splits = config.turns && config.turns->splits_episodes();
+  require(!splits || !config.ppo,
+          "`turns.scheduler`: thinking_tips_scheduler trains each round as a separate sequence, and PPO needs one per prompt",
+          "use math_tip_trick, or GRPO");
+  require(
+      !splits || config.policy.objective != PolicyObjective::real,
+      "`turns.scheduler`: thinking_tips_scheduler trains each round as a separate sequence, and the loss real needs groups of "
+      "equal size",
+      "choose another loss");
   validate_correction(config);
   validate_policy_teacher(config);
   validate_demonstrations(config);
@@ -203,6 +219,7 @@ void validate(const TrainingJob& job) {
   validate_task(job);
   validate_tuner(job);
   validate_reference(job);
+  validate_router(job);
   validate_parallel(job);
 }
 

@@ -43,7 +43,7 @@ TEST(Payloads, ClassesAreNumbersMarksOrValues) {
   EXPECT_EQ(list_of_tensor<float>(targets(ProblemType::regression, {{0.5, 1, 2}})), (std::vector<float>{0.5, 1, 2}));
 }
 
-TEST(Payloads, MatesHaveNoLabelOfTheirOwn) {
+TEST(Payloads, KlPairsHaveNoLabelOfTheirOwn) {
   auto payload = collated<KtoPayload>(KtoPayload::collator(), {{1}, {0}, {1}, {}, {}});
   EXPECT_EQ(list_of_tensor<bool>(payload.desirable), (std::vector<bool>{true, false, true}));
   EXPECT_EQ(payload.num_desirable, 2);

@@ -47,6 +47,62 @@ TEST(MergeEdits, AllExpertsAreWeightsAndATokensOwnAreActivations) {
   EXPECT_EQ(plan_memory(few, Sharding::none, 1, {}).activations, plan_memory(many, Sharding::none, 1, {}).activations);
 }
 
+const Json& small_vision_model() {
+  static const Json config{{"architectures", {"Qwen2_5_VLForConditionalGeneration"}},
+                           {"model_type", "qwen2_5_vl"},
+                           {"vocab_size", 512},
+                           {"hidden_size", 64},
+                           {"num_hidden_layers", 1},
+                           {"num_attention_heads", 4},
+                           {"intermediate_size", 96},
+                           {"image_token_id", 500},
+                           {"rope_scaling", {{"type", "mrope"}, {"mrope_section", {2, 3, 3}}}},
+                           {"vision_config",
+                            {{"depth", 2},
+                             {"hidden_size", 32},
+                             {"out_hidden_size", 64},
+                             {"intermediate_size", 48},
+                             {"num_heads", 2},
+                             {"window_size", 56},
+                             {"fullatt_block_indexes", {1}}}}};
+  return config;
+}
+
+// Four patches a token: a block's activations in 16 bits, and one frame of the pixels in 32.
+TEST(MergeEdits, StillImagesHaveOneFrameOfPixels) {
+  const auto& config = small_vision_model();
+  auto activations = [&](int64_t image_tokens) {
+    Workload work{.model = model::parse_config(config, "shape")};
+    work.weight_bytes = 2, work.tokens = 8, work.images = 1, work.image_tokens = image_tokens;
+    count_parameters(work, tuner::TunerConfig{.kind = tuner::TunerType::adapter});
+    return plan_memory(work, Sharding::none, 1, {}).activations;
+  };
+  EXPECT_EQ(activations(2000) - activations(1000), 1000 * 4 * ((8 * 32 + 3 * 48) * 2 + 3 * 14 * 14 * 4));
+}
+
+// Short names of modules that train in full are those of the tuner; what trains in full is not adapted.
+TEST(MergeEdits, ModulesToSaveAreCounted) {
+  auto count = [](const char* saved, bool freeze_vit = true) {
+    Workload work{.model = model::parse_config(small_vision_model(), "shape")};
+    tuner::TunerConfig tuner;
+    tuner.frozen_parts.vit = freeze_vit;
+    if (*saved) tuner.lora.modules_to_save = {saved};
+    count_parameters(work, tuner);
+    return work;
+  };
+  const auto plain = count(""), towers = count("all-towers"), words = count("all-embedding"), norms = count("all-norm"),
+             adapted = count("", false), both = count("all-towers", false);
+  EXPECT_EQ(plain.trained_base, 0);
+  EXPECT_FALSE(plain.tower_trains);
+  EXPECT_EQ(words.trained_base, 512 * 64);
+  EXPECT_GT(norms.trained_base, 0);
+  EXPECT_GT(towers.trained_base, 2 * 4 * 32 * 32);  // the attention of two blocks, and more
+  EXPECT_TRUE(towers.tower_trains);
+  EXPECT_EQ(towers.adapter_parameters, plain.adapter_parameters);
+  EXPECT_GT(adapted.adapter_parameters, plain.adapter_parameters);
+  EXPECT_EQ(both.adapter_parameters, plain.adapter_parameters);
+}
+
 TEST(MergeEdits, KnownShapesByAnySpelling) {
   for (auto name : {"Qwen/Qwen2.5-7B-Instruct", "qwen2.5-7b", "/models/Qwen2.5-7B", "LLM-Research/Meta-Llama-3-8B-Instruct"})
     EXPECT_TRUE(known_shape(name)) << name;

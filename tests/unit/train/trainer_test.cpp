@@ -4,7 +4,7 @@
 #include <signal.h>
 
 #include "hone/base/rng.h"
-#include "hone/device/device.h"
+#include "hone/device/generator.h"
 #include "hone/io/safetensors.h"
 #include "hone/optim/factory.h"
 #include "hone/optim/param_groups.h"

@@ -258,7 +258,7 @@ std::optional<fs::path> newest_checkpoint(const fs::path& run_folder, std::strin
     if (run_of(folder) != run_id) continue;
     auto manifest = verify_checkpoint(folder);
     if (manifest) return folder;
-    log::warning("{} is passed over: {}", folder.string(), manifest.error());
+    log::warning("{} is skipped: {}", folder.string(), manifest.error());
   }
   return std::nullopt;
 }

@@ -22,7 +22,7 @@ struct CheckpointAssets {
   Json args;                                         // args.json
   Json additional;                                   // additional_config.json of ms-swift's LoRA; null: none
   Json config_changes = Json::object();              // what config.json of a full model says otherwise than the base's
-  text::NewTokens new_tokens;                        // with them the tokenizer is written beside adapters too
+  text::NewTokens new_tokens;                        // with them the tokenizer is written next to adapters too
   std::shared_ptr<const text::Tokenizer> tokenizer;  // that knows them
 
   void write(const fs::path& folder) const;

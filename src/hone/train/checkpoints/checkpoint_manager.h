@@ -18,7 +18,7 @@ namespace hone::train {
 struct WeightFiles {
   std::function<void(const fs::path& folder)> save;
   std::function<void(const fs::path& folder)> load;
-  std::function<void(const fs::path& folder)> save_assets;  // tokenizer, args.json, model card … copied beside the weights
+  std::function<void(const fs::path& folder)> save_assets;  // tokenizer, args.json, model card … copied next to the weights
   // Runs `write` on the first process while the others contribute their parts of the weights; collective. Unset: all weights are
   // on the first process.
   std::function<void(const std::function<void()>& write)> gather = {};

@@ -1,4 +1,4 @@
-// ms-swift's checkpoint-N-merged beside an adapter's checkpoint-N: the full model, for programs that load no adapters.
+// ms-swift's checkpoint-N-merged next to an adapter's checkpoint-N: the full model, for programs that load no adapters.
 #pragma once
 #include "hone/train/run.h"
 

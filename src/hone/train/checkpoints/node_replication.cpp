@@ -118,16 +118,16 @@ void NodeReplicator::replicate(const fs::path& folder, Depth depth) const {
   std::string own = "{}";
   trouble.survives([&] { own = files_to_share(folder, depth).dump(); });
   const auto lists = leaders_->gather_text(own);
-  FileBroadcast travel(*leaders_, trouble);
-  std::set<std::string> travelled;
+  FileBroadcast broadcast(*leaders_, trouble);
+  std::set<std::string> sent;
   for (int node = 0; node < leaders_->size(); ++node) {
     const auto files = Json::parse(lists[static_cast<size_t>(node)]);
     for (const auto& [name, size] : files.items()) {
-      if (!travelled.insert(name).second) continue;
+      if (!sent.insert(name).second) continue;
       if (node == leaders_->rank())
-        travel.send(folder / name, size.get<int64_t>());
+        broadcast.send(folder / name, size.get<int64_t>());
       else
-        travel.receive(folder / name, size.get<int64_t>(), node);
+        broadcast.receive(folder / name, size.get<int64_t>(), node);
     }
   }
   trouble.rethrow();

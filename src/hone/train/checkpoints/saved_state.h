@@ -22,8 +22,8 @@ class SavedState {
   struct Runs {
     static constexpr int64_t kMostElements = int64_t{1} << 48;
     int64_t begin = 0, run = 0, stride = 0;  // of run 0: all from `begin` on
-    int64_t count = 0, jump = 0;             // of count 0: all runs at that stride; else so many make a row, one every `jump`
-    int64_t skip = 0;                        // elements of the runs before the first that this piece holds
+    int64_t count = 0, jump = 0;  // count 0: all runs at that stride; else `count` of them make a row, one every `jump`
+    int64_t skip = 0;             // elements of the runs before the first that this piece holds
 
     bool operator==(const Runs&) const = default;
     bool is_cut() const { return run > 0; }

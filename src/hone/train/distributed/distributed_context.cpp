@@ -74,7 +74,7 @@ void check_layout(const ParallelConfig& config, const model::DecoderConfig& mode
 
 namespace {
 
-// A single process has no peers but may still need offload, or be told to act as one of several.
+// A single process has no peers but may still need offload, or be set to act as one of several.
 bool shards_alone(const parallel::ShardingConfig& sharding, const parallel::World& world, at::Device device) {
   bool offloads = (sharding.offload_optimizer || sharding.offload_parameters) && !device.is_cpu();
   return sharding.stage > 0 && (offloads || world.launched);

@@ -29,7 +29,7 @@ struct ParallelConfig {
   bool async_save = false;                  // a thread of each process writes checkpoints and needs its own process group
 };
 
-// Whether a model fits a layout of so many processes, before any of them starts. Throws UserError(usage).
+// Whether a model fits a layout of the processes of `world`, before any of them starts. Throws UserError(usage).
 void check_layout(const ParallelConfig& config, const model::DecoderConfig& model, const parallel::World& world);
 
 struct DistributedContext {

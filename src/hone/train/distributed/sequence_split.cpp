@@ -42,6 +42,7 @@ data::Batch own_part(const data::Batch& batch, const parallel::SequenceParallel&
   part.audio.rows_n = places_of(batch.audio.rows_n, own, length);
   part.targets_t = pick(batch.targets_t, data::kIgnore);
   part.weights_t = pick(batch.weights_t, 0);
+  part.routed_experts_tlk = pick(batch.routed_experts_tlk, -1);
   if (length > tokens) part.segments.append(length - tokens);
   part.target_count = part.targets_t.ne(data::kIgnore).sum().item<int64_t>();
   if (!sequence.is_first_rank()) part.sample_count = 0;

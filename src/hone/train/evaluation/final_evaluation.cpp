@@ -56,6 +56,7 @@ std::vector<EvaluationSet> evaluations_of(const TrainingJob& job, const RunSetup
   config.shard_batches = true;
   config.display_name = "the validation data";
   config.payload = payload_collator(job);
+  config.check = row_check(job, /*validates=*/true);
   config.rank = share.rank;
   config.world_size = share.world;
   set_kl_block(job, share.world, config);

@@ -1,8 +1,10 @@
 #include "hone/train/evaluation/pooling_runner.h"
 
+#include "hone/data/batches/collator.h"
 #include "hone/model/pooling.h"
 #include "hone/model/value_head.h"
 #include "hone/train/losses/decision.h"
+#include "hone/train/methods/forward_pass.h"
 #include "hone/train/methods/make_loss.h"
 
 namespace hone::train {
@@ -68,9 +70,18 @@ std::vector<PoolingOutput> PoolingRunner::decide(const std::vector<data::Sample>
 }
 
 std::vector<PoolingOutput> PoolingRunner::operator()(const std::vector<std::vector<text::TokenId>>& texts, int64_t top_n) const {
-  at::NoGradGuard no_grad;
   if (texts.empty()) return {};
-  auto states = model::pool_last_token(model_, model::packed_texts(texts, model_.device()));
+  return run(model::packed_texts(texts, model_.device()), top_n);
+}
+
+std::vector<PoolingOutput> PoolingRunner::operator()(const std::vector<data::Sample>& samples, int64_t top_n) const {
+  if (samples.empty()) return {};
+  return run(forward_input(data::collate(std::span(&samples, 1), data::PackMask::separate).to(model_.device())), top_n);
+}
+
+std::vector<PoolingOutput> PoolingRunner::run(const model::ForwardInput& input, int64_t top_n) const {
+  at::NoGradGuard no_grad;
+  auto states = model::pool_last_token(model_, input);
   std::vector<PoolingOutput> outputs;
   switch (task_.task) {
     case Task::seq_cls:

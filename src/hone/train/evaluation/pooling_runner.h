@@ -20,10 +20,13 @@ class PoolingRunner {
   PoolingRunner(model::CausalLM& model, const TaskConfig& task, const text::Tokenizer& tokenizer, bool squash);
   // `top_n`: lists this many classes with their log-probabilities.
   std::vector<PoolingOutput> operator()(const std::vector<std::vector<text::TokenId>>& texts, int64_t top_n = 0) const;
+  // From data::encode_pooling_text, media included.
+  std::vector<PoolingOutput> operator()(const std::vector<data::Sample>& samples, int64_t top_n = 0) const;
   // For decisions from data::encode_decision: the most likely option and the probability of each.
   std::vector<PoolingOutput> decide(const std::vector<data::Sample>& questions) const;
 
  private:
+  std::vector<PoolingOutput> run(const model::ForwardInput& input, int64_t top_n) const;
   PoolingOutput of_classes(const Tensor& scores, int64_t top_n) const;
 
   model::CausalLM& model_;

@@ -6,6 +6,7 @@
 
 #include "hone/base/log.h"
 #include "hone/model/decoder.h"
+#include "hone/model/inference/tensor_parallel_decoder.h"
 
 namespace hone::train {
 namespace {
@@ -32,11 +33,11 @@ ModuleProfiler::ModuleProfiler(model::CausalLM& model, const std::vector<std::st
   if (times_.empty())
     log::warning("no module matches `profile_modules`; blocks and their halves are timed, such as {} and {}", paths[0],
                  fmt::join(std::vector(paths.begin() + 1, paths.begin() + 3), ", "));
-  for (auto* decoder : model.computing_decoders()) decoder->observer = this;
+  for (auto* decoder : model::computing_decoders(model)) decoder->observer = this;
 }
 
 ModuleProfiler::~ModuleProfiler() {
-  for (auto* decoder : model_.computing_decoders()) decoder->observer = nullptr;
+  for (auto* decoder : model::computing_decoders(model_)) decoder->observer = nullptr;
 }
 
 ModuleProfiler::Instant ModuleProfiler::Instant::now(at::Device device) {

@@ -28,7 +28,7 @@ class StepReading {
 
  private:
   friend class StepMetrics;
-  Tensor values_;  // on the host: norm, loss, sums of the metrics; where they are summed here, counts behind them
+  Tensor values_;  // on the host: norm, loss, sums of the metrics; where they are summed here, then their counts
   std::optional<c10::Event> arrived_;  // none: they are there already
   std::vector<std::string> names_;
   std::vector<double> counts_;  // stops, then of each metric

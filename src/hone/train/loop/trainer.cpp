@@ -64,7 +64,6 @@ Trainer::Trainer(const TrainerConfig& config, const RunFolder& run, TrainerDeps 
   }
   if (!config.profile_modules.empty()) module_profiler_.emplace(deps_.model, config.profile_modules);
   if (config.layer_sampling) layer_sampling_.emplace(deps_.model, *config.layer_sampling, config.seed);
-  at::globalContext().setDeterministicAlgorithms(config.deterministic, false);
   state_.max_steps = counts_.max_steps;
   if (auto* group = deps_.strategy.loss_group()) deps_.loss.join(*group);
   if (deps_.sequence) deps_.loss.split_sequences(*deps_.sequence);

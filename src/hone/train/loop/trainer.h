@@ -34,7 +34,7 @@ struct TrainerDeps {
   optim::LrScheduler& lr_scheduler;
   MasterWeights& masters;
   ParallelStrategy& strategy;
-  ParallelStrategy& savers;  // the same processes, or another line between them for saves that are written beside the training
+  ParallelStrategy& savers;  // the same processes, or a second group of them for saves that are written while training continues
   WeightFiles weights;
   std::vector<EvaluationSet> evaluations;            // none: no evaluation
   Predict predict;                                   // empty: no generation in evaluations
@@ -73,7 +73,7 @@ class Trainer {
   Json results() const { return results_; }  // train_loss, train_runtime … after train()
 
  private:
-  Outcome run_step(RunLog& log, ProgressBar* bar);  // finished: it may go on
+  Outcome run_step(RunLog& log, ProgressBar* bar);  // finished: training may continue
   void save_before_leaving();
   Outcome stop_now();
   std::vector<data::Batch> next_batches();

@@ -46,6 +46,12 @@ double ClassificationLoss::num_items(const data::Batch& batch) const {
 }
 
 LossSum ClassificationLoss::loss(const ForwardOutputs& outputs, const ClassificationPayload& payload) {
+  auto result = loss_of_labels(outputs, payload);
+  add_router_losses(result, outputs, router_, num_items(outputs.batch));
+  return result;
+}
+
+LossSum ClassificationLoss::loss_of_labels(const ForwardOutputs& outputs, const ClassificationPayload& payload) const {
   auto scores = model::classification_logits(outputs.model, outputs.last_token_states());
   const auto& targets = payload.targets;
   double texts = static_cast<double>(outputs.batch.segments.count());

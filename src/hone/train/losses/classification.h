@@ -1,6 +1,6 @@
 // Sequence classification and regression, as transformers' ForSequenceClassification computes them.
 #pragma once
-#include "hone/train/methods/loss.h"
+#include "hone/train/losses/router_losses.h"
 #include "hone/train/methods/task.h"
 
 namespace hone::train {
@@ -15,14 +15,18 @@ struct ClassificationPayload : data::PayloadOf<ClassificationPayload> {
 
 class ClassificationLoss final : public LossOf<ClassificationPayload> {
  public:
-  explicit ClassificationLoss(const TaskConfig& config) : config_(config) {}
+  explicit ClassificationLoss(const TaskConfig& config, const RouterLossConfig& router = {}) : config_(config), router_(router) {}
 
   // The denominator of transformers' mean: texts, or each of their values.
   double num_items(const data::Batch& batch) const override;
+  ForwardRequest request(const data::Batch& batch) const override { return {.batch = batch, .router_logits = router_.any()}; }
   LossSum loss(const ForwardOutputs& outputs, const ClassificationPayload& payload) override;
 
  private:
+  LossSum loss_of_labels(const ForwardOutputs& outputs, const ClassificationPayload& payload) const;
+
   TaskConfig config_;
+  RouterLossConfig router_;
 };
 
 }  // namespace hone::train

@@ -9,40 +9,49 @@
 namespace hone::train {
 namespace {
 
-// The images whose rows are in [begin, begin + length). Each row corresponds to the same number of patches.
+// The rows in [begin, begin + length) of a batch's media, relative to `begin`. size(i): of the medium's own data, which
+// take(i, offset) copies if its rows are there.
+template <class Size, class Take>
+Tensor media_rows_between(const Tensor& rows_n, const std::vector<int64_t>& tokens, int64_t begin, int64_t length, Size size,
+                          Take take) {
+  if (tokens.empty()) return {};
+  const auto positions_n = rows_n.cpu();  // one copy from the device for all media
+  const auto* positions = positions_n.const_data_ptr<int64_t>();
+  TensorList rows;
+  int64_t row = 0, offset = 0;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (positions[row] >= begin && positions[row] < begin + length) {
+      rows.push_back(rows_n.narrow(0, row, tokens[i]) - begin);
+      take(i, offset);
+    }
+    row += tokens[i], offset += size(i);
+  }
+  return rows.empty() ? Tensor() : at::cat(rows);
+}
+
 data::BatchImages images_between(const data::BatchImages& all, int64_t begin, int64_t length) {
   data::BatchImages part;
-  if (!all.rows_n.defined() || all.rows_n.numel() == 0) return part;
-  const auto first = (all.rows_n < begin).sum().item<int64_t>();
-  const auto count = (all.rows_n < begin + length).sum().item<int64_t>() - first;
-  if (count == 0) return part;
-  const int64_t patches = all.patches_pr.size(0) / all.rows_n.size(0), end = (first + count) * patches;
-  part.rows_n = all.rows_n.narrow(0, first, count) - begin;
-  part.patches_pr = all.patches_pr.narrow(0, first * patches, count * patches);
-  int64_t at = 0;
-  for (const auto& grid : all.grids) {
-    if (at >= first * patches && at < end) part.grids.push_back(grid);
-    at += grid.patches();
-  }
+  TensorList patches;
+  auto size = [&](size_t i) { return all.grids[i].patches(); };
+  part.rows_n = media_rows_between(all.rows_n, all.tokens, begin, length, size, [&](size_t i, int64_t offset) {
+    patches.push_back(all.patches_pr.narrow(0, offset, size(i)));
+    part.grids.push_back(all.grids[i]);
+    part.tokens.push_back(all.tokens[i]);
+  });
+  if (!patches.empty()) part.patches_pr = at::cat(patches);
   return part;
 }
 
-// The recordings whose rows are in the range.
 data::BatchAudio audio_between(const data::BatchAudio& all, int64_t begin, int64_t length) {
   data::BatchAudio part;
-  TensorList rows, frames;
-  int64_t row = 0, frame = 0;
-  for (size_t i = 0; i < all.lengths.size(); ++i) {
-    const auto first = all.rows_n[row].item<int64_t>();
-    if (first >= begin && first < begin + length) {
-      rows.push_back(all.rows_n.narrow(0, row, all.tokens[i]) - begin);
-      frames.push_back(all.frames_fm.narrow(0, frame, all.lengths[i]));
-      part.lengths.push_back(all.lengths[i]);
-      part.tokens.push_back(all.tokens[i]);
-    }
-    row += all.tokens[i], frame += all.lengths[i];
-  }
-  if (!rows.empty()) part.rows_n = at::cat(rows), part.frames_fm = at::cat(frames);
+  TensorList frames;
+  auto size = [&](size_t i) { return all.lengths[i]; };
+  part.rows_n = media_rows_between(all.rows_n, all.tokens, begin, length, size, [&](size_t i, int64_t offset) {
+    frames.push_back(all.frames_fm.narrow(0, offset, size(i)));
+    part.lengths.push_back(all.lengths[i]);
+    part.tokens.push_back(all.tokens[i]);
+  });
+  if (!frames.empty()) part.frames_fm = at::cat(frames);
   return part;
 }
 
@@ -154,7 +163,7 @@ LossSum KtoLoss::loss(const ForwardOutputs& outputs, const KtoPayload& payload) 
     auto mean = -(policy.sums_s / token_counts(own, sequence_).narrow(0, 0, rows).clamp_min(1) * weight).sum() / good;
     result.sum = result.sum + mean * (config_.rpo_alpha * static_cast<double>(rows) / good * static_cast<double>(rows));
   }
-  add_router_losses(result, outputs, router_, static_cast<double>(rows));
+  add_router_losses(result, outputs, router_, static_cast<double>(rows), {sequence_, rows});
   auto report = [&](const char* name, const Tensor& values_s) {
     result.metrics.push_back({fmt::format("{}/chosen", name), (values_s.detach() * weight).sum(), good});
     result.metrics.push_back({fmt::format("{}/rejected", name), (values_s.detach() * (1 - weight)).sum(), bad});

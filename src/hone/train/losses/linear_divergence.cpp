@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "hone/device/autograd.h"
+#include "hone/train/losses/token_logps.h"
 
 namespace hone::train {
 namespace {
@@ -41,8 +42,8 @@ struct DivergencePass {
 
 // Both, a few rows at a time; the gradient only if requested.
 DivergencePass run_rows(const Tensor& hidden_th, const DivergenceTask& task, bool with_gradient) {
-  constexpr int64_t kLogitsAtOnce = int64_t{48} << 18;  // 48 MiB of float32 for each of the two
-  const int64_t rows = std::max<int64_t>(1, kLogitsAtOnce / task.student->logits_size());
+  constexpr int64_t kBytesOfEach = int64_t{48} << 20;  // logits of the student, and of the teacher
+  const int64_t rows = rows_at_once(*task.student, kBytesOfEach);
   DivergencePass pass{at::zeros({}, hidden_th.options().dtype(at::kFloat)), {}, TensorList(task.trained.size())};
   if (with_gradient) pass.dhidden = at::zeros_like(hidden_th);
   for (const auto& part : task.positions_n.split(rows)) {

@@ -277,6 +277,7 @@ Tensor PolicyLoss::demonstration_loss(const ForwardOutputs& outputs, const Polic
 LossSum PolicyLoss::loss(const ForwardOutputs& outputs, const PolicyPayload& payload) {
   if (payload.demonstrations == 0) {
     auto result = completion_loss(outputs, payload);
+    add_router_losses(result, outputs, router_, items_of(payload), {sequence_, payload.advantages_s.size(0)});
     count_once(result, sequence_);
     return result;
   }
@@ -286,6 +287,7 @@ LossSum PolicyLoss::loss(const ForwardOutputs& outputs, const PolicyPayload& pay
                                 payload);
   const auto loss = demonstration_loss(outputs, payload);
   result.sum = (1 - payload.mu) * result.sum + payload.mu * num_items(batch) * loss;
+  add_router_losses(result, outputs, router_, num_items(batch));
   result.metrics.push_back({"chord/sft_loss", loss.detach(), 1});
   result.metrics.push_back({"chord/mu", at::full({}, payload.mu, loss.options().requires_grad(false)), 1});
   return result;

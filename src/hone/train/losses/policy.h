@@ -3,7 +3,7 @@
 #pragma once
 #include <optional>
 
-#include "hone/train/methods/loss.h"
+#include "hone/train/losses/router_losses.h"
 #include "hone/train/rl/rollout_correction.h"
 
 namespace hone::train {
@@ -52,11 +52,11 @@ struct PolicyPayload : data::PayloadOf<PolicyPayload> {
 
 class PolicyLoss final : public LossOf<PolicyPayload> {
  public:
-  explicit PolicyLoss(const PolicyConfig& config) : config_(config) {}
+  explicit PolicyLoss(const PolicyConfig& config, const RouterLossConfig& router = {}) : config_(config), router_(router) {}
 
   double num_items(const data::Batch& batch) const override;
   ForwardRequest request(const data::Batch& batch) const override {
-    return {.batch = batch, .rows_r = sequence_ ? Tensor() : rows_read(batch)};
+    return {.batch = batch, .router_logits = router_.any(), .rows_r = sequence_ ? Tensor() : rows_read(batch)};
   }
   LossSum loss(const ForwardOutputs& outputs, const PolicyPayload& payload) override;
   void join(ParallelStrategy& group) override { group_ = &group; }
@@ -81,6 +81,7 @@ class PolicyLoss final : public LossOf<PolicyPayload> {
   Tensor extreme(const Tensor& value, bool greatest) const;
 
   PolicyConfig config_;
+  RouterLossConfig router_;
   ParallelStrategy* group_ = nullptr;
   const parallel::SequenceParallel* sequence_ = nullptr;
 };

@@ -125,7 +125,7 @@ LossSum PreferenceLoss::loss(const ForwardOutputs& outputs, const PreferencePayl
     auto own = config_.rpo_alpha_by_row ? policy.row_losses().sum() : policy.token_loss() * pairs;
     result.sum = result.sum + own * config_.rpo_alpha;
   }
-  add_router_losses(result, outputs, router_, pairs);
+  add_router_losses(result, outputs, router_, pairs, {sequence_, 2 * pairs_in(outputs.batch)});
   count_once(result, sequence_);
   return result;
 }

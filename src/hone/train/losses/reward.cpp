@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "hone/base/file.h"
+#include "hone/model/decoder.h"
 #include "hone/model/pooling.h"
 #include "hone/model/value_head.h"
 #include "hone/train/distributed/sequence_split.h"
@@ -34,7 +35,8 @@ data::PayloadCollator RewardPayload::collator() {
 }
 
 Tensor text_scores(model::CausalLM& model, const Tensor& states_sh) {
-  return model.value_head() ? model::values(model, states_sh) : model::classification_logits(model, states_sh).select(1, 0);
+  return model.decoder().value_head ? model::values(model, states_sh)
+                                    : model::classification_logits(model, states_sh).select(1, 0);
 }
 
 Tensor ranking_losses(const Tensor& chosen_p, const Tensor& rejected_p, const Tensor& margins_p) {
@@ -63,9 +65,10 @@ LossSum RewardLoss::loss(const ForwardOutputs& outputs, const RewardPayload& pay
   auto chosen = scores_p2.select(1, 0), rejected = scores_p2.select(1, 1);
   LossSum result{ranking_losses(chosen, rejected, payload.margins_p).sum(), {}, {}};
   const auto pairs = static_cast<double>(compared_pairs(outputs.batch));
+  add_router_losses(result, outputs, router_, pairs, {sequence_, 2 * compared_pairs(outputs.batch)});
   auto right = (chosen > rejected).sum();
   if (!model.training()) result.eval_outputs = scores_p2.detach().to(at::kCPU);
-  if (model.value_head()) {
+  if (model.decoder().value_head) {
     if (!model.training()) result.metrics.push_back({"accuracy", right, pairs});  // LLaMA-Factory measures only in evaluation
     count_once(result, sequence_);
     return result;

@@ -23,10 +23,12 @@ struct RewardPayload : data::PayloadOf<RewardPayload> {
 class RewardLoss final : public LossOf<RewardPayload> {
  public:
   // `centering`: weight of the squared sum of a pair's scores, which keeps scores near zero.
-  explicit RewardLoss(std::optional<double> centering) : centering_(centering) {}
+  explicit RewardLoss(std::optional<double> centering, const RouterLossConfig& router = {})
+      : centering_(centering), router_(router) {}
 
   double num_items(const data::Batch& batch) const override;
   void split_sequences(const parallel::SequenceParallel& sequence) override { sequence_ = &sequence; }
+  ForwardRequest request(const data::Batch& batch) const override { return {.batch = batch, .router_logits = router_.any()}; }
   LossSum loss(const ForwardOutputs& outputs, const RewardPayload& payload) override;
   std::vector<std::pair<std::string, std::string>> shown_metrics() const override {
     return {{"accuracy", "rewards/accuracies"}, {"margin", "rewards/margins"}};
@@ -36,6 +38,7 @@ class RewardLoss final : public LossOf<RewardPayload> {
   Tensor scores(const ForwardOutputs& outputs) const;
 
   std::optional<double> centering_;
+  RouterLossConfig router_;
   const parallel::SequenceParallel* sequence_ = nullptr;
 };
 

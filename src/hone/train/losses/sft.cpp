@@ -7,6 +7,7 @@
 #include "hone/model/memory/activation_checkpointing.h"
 #include "hone/ops/loss/linear_cross_entropy.h"
 #include "hone/ops/loss/vocabulary_shard.h"
+#include "hone/parallel/sequence_parallel.h"
 #include "hone/train/distributed/metric_reduction.h"
 #include "hone/train/losses/linear_divergence.h"
 #include "hone/train/losses/router_losses.h"
@@ -19,14 +20,12 @@ namespace {
 // The sum over labeled tokens of KL(reference || model), differentiable in the model, from the hidden states of both. Logits
 // exist a few rows at a time, and once more in the backward pass. `reference` must live until then.
 Tensor kl_from_reference(model::CausalLM& reference, const Tensor& reference_hidden_th, const ForwardOutputs& outputs) {
-  constexpr int64_t kLogitsAtOnce = int64_t{48} << 18;  // 48 MiB of float32 for each of the two
   auto& model = outputs.model;
   const auto& hidden_th = outputs.hidden_th;
   const auto labelled = (outputs.batch.targets_t != ops::kIgnoredTarget).nonzero().squeeze(1);
-  const int64_t rows = std::max<int64_t>(1, kLogitsAtOnce / model.head().weight.size(0));
   const auto trained = trained_of_head(std::as_const(model).head());
   auto sum = at::zeros({}, hidden_th.options().dtype(at::kFloat));
-  for (const auto& part : labelled.split(rows)) {
+  for (const auto& part : labelled.split(rows_at_once(model, int64_t{48} << 20))) {  // bytes of each of the two
     auto measure = [&reference, &model, wanted = reference_hidden_th.index_select(0, part)](const Tensor& own) {
       Tensor target;
       {
@@ -110,8 +109,7 @@ LossSum SftLoss::loss(const ForwardOutputs& outputs, const SftPayload& payload) 
              : ops::linear_cross_entropy(hidden_th, head.weight, head.bias, batch.targets_t, options);
   LossSum result{entropy.sum, {}};
   if (config_.asft) result.sum = result.sum + *config_.asft * kl_from_reference(*start_, payload.start_hidden_th, outputs);
-  // Each micro-batch is weighted by its targets, as in the cross-entropy.
-  add_router_losses(result, outputs, config_.router, static_cast<double>(batch.target_count));
+  add_router_losses_per_target(result, outputs, config_.router, sequence_);
   if (config_.channel_loss)
     for (auto& metric : channel_losses(*scores, options.weights_t, batch)) result.metrics.push_back(std::move(metric));
   result.metrics.push_back(config_.sequence_accuracy

@@ -12,8 +12,7 @@ struct SftConfig {
   bool dft = false;  // each token's loss times its own probability, held constant (dynamic fine-tuning)
   std::optional<double>
       eaft;  // each token's loss times (entropy of the 20 most likely / 3) to this power (entropy-adaptive fine-tuning)
-  std::optional<double>
-      asft;  // dft, and so many times the divergence from the model that the run began with (anchored fine-tuning)
+  std::optional<double> asft;  // dft, and this weight of the KL divergence from the initial model (anchored fine-tuning)
   RouterLossConfig router;
   bool channel_loss = false;       // logs loss_NAME for each value of the rows' `channel` column
   bool sequence_accuracy = false;  // logs seq_acc, answers that are right from end to end, instead of token_acc
@@ -40,10 +39,12 @@ class SftLoss final : public LossOf<SftPayload> {
            !config_.sequence_accuracy;
   }
   bool metrics_vary() const override { return config_.channel_loss; }
+  void split_sequences(const parallel::SequenceParallel& sequence) override { sequence_ = &sequence; }
 
  private:
   SftConfig config_;
   std::unique_ptr<model::CausalLM> start_;
+  const parallel::SequenceParallel* sequence_ = nullptr;  // that splits the sequences of passes; null: nothing does
 };
 
 }  // namespace hone::train

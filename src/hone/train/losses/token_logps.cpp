@@ -2,26 +2,33 @@
 
 #include <algorithm>
 
+#include "hone/model/decoder.h"
 #include "hone/ops/loss/linear_cross_entropy.h"
+#include "hone/ops/loss/vocabulary_shard.h"
 #include "hone/parallel/sequence_parallel.h"
 
 namespace hone::train {
 namespace {
 
-int64_t rows_at_once(const model::CausalLM& model) {
-  constexpr int64_t kLogitsAtOnce = int64_t{96} << 18;  // 96 MiB of float32
-  return std::max<int64_t>(1, kLogitsAtOnce / model.logits_size());
-}
+constexpr int64_t kLogitsBytes = int64_t{96} << 20;
 
 // Calls look(rows, their logits in float32) for all positions with a target, a few at a time.
 template <class Look>
 void for_labelled_logits(model::CausalLM& model, const Tensor& hidden_th, const Tensor& targets_t, Look look) {
   auto labelled = (targets_t != ops::kIgnoredTarget).nonzero().squeeze(1);
-  for (const auto& part : labelled.split(rows_at_once(model)))
+  for (const auto& part : labelled.split(rows_at_once(model, kLogitsBytes)))
     look(part, model.logits(hidden_th.index_select(0, part)).to(at::kFloat));
 }
 
 }  // namespace
+
+// Ranks that share the vocabulary gather all of its logits.
+int64_t rows_at_once(const model::CausalLM& model, int64_t bytes) {
+  const auto* region = model.decoder().region;
+  const bool gathers = region && model.config().num_labels == 0;
+  const int64_t columns = gathers ? region->vocabulary()->words : model.head().weight.size(0);
+  return std::max<int64_t>(1, bytes / (columns * static_cast<int64_t>(sizeof(float))));
+}
 
 TokenScores token_scores(model::CausalLM& model, const Tensor& hidden_th, const Tensor& targets_t) {
   at::NoGradGuard no_grad;
@@ -36,11 +43,11 @@ TokenScores token_scores(model::CausalLM& model, const Tensor& hidden_th, const 
 }
 
 Tensor top_entropies(model::CausalLM& model, const Tensor& hidden_th, const Tensor& targets_t) {
-  constexpr int64_t kLikeliest = 20;
+  constexpr int64_t kTopTokens = 20;
   at::NoGradGuard no_grad;
   auto entropies_t = at::zeros({targets_t.size(0)}, hidden_th.options().dtype(at::kFloat));
   for_labelled_logits(model, hidden_th, targets_t, [&](const Tensor& part, const Tensor& logits) {
-    auto logps = std::get<0>(logits.topk(std::min(kLikeliest, logits.size(1)), 1)).log_softmax(1);
+    auto logps = std::get<0>(logits.topk(std::min(kTopTokens, logits.size(1)), 1)).log_softmax(1);
     entropies_t.index_copy_(0, part, -(logps.exp() * logps).sum(1));
   });
   return entropies_t;
@@ -59,7 +66,7 @@ Tensor token_entropies(model::CausalLM& model, const Tensor& hidden_th, const Te
 Tensor token_logits(model::CausalLM& model, const Tensor& hidden_th, const Tensor& ids_tk) {
   if (!ids_tk.defined()) return model.logits(hidden_th).to(at::kFloat);
   TensorList parts;
-  const int64_t rows = rows_at_once(model), count = hidden_th.size(0);
+  const int64_t rows = rows_at_once(model, kLogitsBytes), count = hidden_th.size(0);
   for (int64_t begin = 0; begin < count; begin += rows) {
     const int64_t length = std::min(rows, count - begin);
     parts.push_back(model.logits(hidden_th.narrow(0, begin, length)).gather(1, ids_tk.narrow(0, begin, length)).to(at::kFloat));

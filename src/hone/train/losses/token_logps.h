@@ -7,6 +7,9 @@
 
 namespace hone::train {
 
+// How many rows of logits fit into `bytes` of float32, at least one.
+int64_t rows_at_once(const model::CausalLM& model, int64_t bytes);
+
 struct TokenScores {
   Tensor logps_t;  // log p(target), float32 [T], zero where there is no target
   Tensor hits_t;   // bool [T]: the target is the most likely token

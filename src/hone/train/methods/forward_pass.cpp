@@ -46,7 +46,7 @@ Tensor ForwardOutputs::values(const Tensor& positions_n) const {
   if (decoder.pipeline && !decoder.pipeline->is_last())
     return at::zeros({positions_n.size(0)}, hidden_th.options().dtype(at::kFloat));
   const auto states_nh = (value_model ? value_hidden_th : hidden_th).index_select(0, positions_n);
-  const auto* head = valued.value_head();
+  const auto& head = decoder.value_head;
   if (!head) return model::classification_logits(valued, states_nh).select(1, 0);
   const auto values_n = at::linear(states_nh.to(at::kFloat), head->weight, head->bias).squeeze(1);
   return decoder.region ? decoder.region->replicated(values_n) : values_n;
@@ -80,6 +80,7 @@ Tensor rows_read(const data::Batch& batch, bool with_ends) {
 model::ForwardInput forward_input(const data::Batch& batch) {
   model::ForwardInput input{.tokens_t = batch.tokens_t, .positions_t = batch.positions_t, .segments = batch.segments};
   input.offsets_s = batch.offsets_s;
+  input.routed_experts_tlk = batch.routed_experts_tlk;
   input.images = {batch.images.patches_pr, batch.images.grids, batch.images.rows_n};
   input.audio = {batch.audio.frames_fm, batch.audio.lengths, batch.audio.rows_n};
   return input;

@@ -24,7 +24,7 @@ struct ForwardRequest {
 struct ForwardOutputs {
   model::CausalLM& model;  // that computed them, for its heads
   data::Batch batch;       // that was read
-  Tensor hidden_th;        // behind the final norm, differentiable; zero where the request reads none
+  Tensor hidden_th;        // after the final norm, differentiable; zero where the request reads none
   TensorList router_logits = {};
   model::CausalLM* value_model = nullptr;
   Tensor value_hidden_th = {};  // of the value model; undefined without one

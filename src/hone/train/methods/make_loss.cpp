@@ -79,21 +79,23 @@ data::PayloadCollator payload_collator(const TrainingJob& job) {
 
 std::unique_ptr<Loss> make_loss(const TrainingJob& job, const text::Tokenizer& tokenizer, const OtherModels& others) {
   auto* reference = others.reference;
+  const auto& router = job.sft.router;
   if (job.preference.compares_pairs())
-    return std::make_unique<PreferenceLoss>(job.preference, reference, job.sft.router, job.trainer.layout);
+    return std::make_unique<PreferenceLoss>(job.preference, reference, router, job.trainer.layout);
   if (job.reinforcement && job.reinforcement->ppo)
     return std::make_unique<PpoLoss>(job.reinforcement->ppo->loss, others.value_model);
-  if (job.reinforcement) return std::make_unique<PolicyLoss>(job.reinforcement->policy);
-  if (job.distillation) return std::make_unique<DistillationLoss>(*job.distillation, *others.teacher);
-  if (job.preference.method == Preference::kto) return std::make_unique<KtoLoss>(job.preference, *reference, job.sft.router);
-  if (job.preference.method == Preference::rm) return std::make_unique<RewardLoss>(job.preference.center_rewards_coefficient);
+  if (job.reinforcement) return std::make_unique<PolicyLoss>(job.reinforcement->policy, router);
+  if (job.distillation) return std::make_unique<DistillationLoss>(*job.distillation, *others.teacher, router);
+  if (job.preference.method == Preference::kto) return std::make_unique<KtoLoss>(job.preference, *reference, router);
+  if (job.preference.method == Preference::rm)
+    return std::make_unique<RewardLoss>(job.preference.center_rewards_coefficient, router);
   auto task = job.task;
   resolve_label_tokens(task, tokenizer);
   switch (task.task) {
     case Task::causal_lm:
       return std::make_unique<SftLoss>(job.sft, job.sft.asft ? starting_model(job, tokenizer) : nullptr);
     case Task::seq_cls:
-      return std::make_unique<ClassificationLoss>(task);
+      return std::make_unique<ClassificationLoss>(task, router);
     case Task::embedding:
       return std::make_unique<EmbeddingLoss>(task);
     case Task::decision:

@@ -36,7 +36,7 @@ struct PreferenceConfig {
   std::vector<WeightedLoss> losses;
   double beta = 0.1;               // of orpo: the weight of the odds ratio
   double label_smoothing = 0;      // how many labels are taken to be wrong
-  double rpo_alpha = 0;            // so many times the chosen answers' own loss is added: rpo_alpha, pref_ftx, cpo_alpha
+  double rpo_alpha = 0;            // weight of the SFT loss on the chosen completions: rpo_alpha, pref_ftx, cpo_alpha
   bool rpo_alpha_by_row = false;   // LLaMA-Factory's: a mean over rows, where ms-swift's is one over tokens
   double bco_weight = 0;           // LLaMA-Factory's: mixes in the BCO loss
   std::optional<double> ld_alpha;  // ld_alpha: of tokens beyond the length of the shorter answer

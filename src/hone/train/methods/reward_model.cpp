@@ -5,6 +5,7 @@
 #include "hone/data/encode/pooling_rows.h"
 #include "hone/io/peft.h"
 #include "hone/io/value_head.h"
+#include "hone/model/decoder.h"
 #include "hone/model/pooling.h"
 #include "hone/train/losses/reward.h"
 #include "hone/tuner/adapter.h"
@@ -26,7 +27,7 @@ std::unique_ptr<model::CausalLM> load_reward_model(const RewardModelConfig& conf
     auto attached = tuner::load_adapter(*model, adapter, {});
     if (!options.changes.compression) tuner::merge_adapter(*model, attached);
   }
-  if (!model->value_head() && model->config().num_labels != 1)
+  if (!model->decoder().value_head && model->config().num_labels != 1)
     throw UserError(ExitCode::bad_checkpoint, fmt::format("{}: outputs {} scores; a reward model outputs one",
                                                           config.folder.string(), model->config().num_labels));
   for (const auto& parameter : model->parameters()) parameter.value->requires_grad_(false);
@@ -80,7 +81,7 @@ std::vector<double> RewardModel::score(std::vector<data::Conversation> conversat
   std::vector<std::vector<text::TokenId>> texts;
   for (auto& conversation : conversations) {
     const auto file = std::exchange(conversation.origin.file, {});  // a completion must not name files that are read
-    auto text = data::encode_pooling_text(*encoder_, conversation);
+    auto text = data::encode_pooling_tokens(*encoder_, conversation);
     if (!text) throw UserError(ExitCode::bad_data, file + text.error());  // the error begins with ":line"
     texts.push_back(std::move(text->ids));
   }

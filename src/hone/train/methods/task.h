@@ -25,7 +25,7 @@ enum class ProblemType { regression, single_label, multi_label };
 struct InfonceConfig {
   double temperature = 0.1;
   bool use_batch = true;                  // texts of other rows of the batch are negatives too
-  std::optional<int64_t> hard_negatives;  // exactly so many of each row: truncated, or drawn again
+  std::optional<int64_t> hard_negatives;  // exactly this many per row: truncated, or drawn again
   bool mask_fake_negatives = false;       // a negative that is nearer than the positive by the margin does not count
   double fake_margin = 0.1;
   bool include_queries = false, include_documents = false;  // other anchors, and what is like the positive, as negatives
@@ -46,7 +46,7 @@ struct TaskConfig {
   InfonceConfig infonce;
   ListwiseConfig listwise;
   std::vector<std::pair<int64_t, double>>
-      mrl_dims;  // mrl_dims: the loss is a sum over the first so many dimensions, with these weights
+      mrl_dims;  // the loss is a sum over these numbers of leading dimensions, with these weights
   std::string positive_word = "yes", negative_word = "no";  // what a generative reranker answers, each one token …
   text::TokenId yes = 0, no = 0;                            // … and their ids, once the tokenizer is there
   std::vector<text::TokenId> option_tokens;                 // of decisions: a token for each option of each kind of question

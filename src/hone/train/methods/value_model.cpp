@@ -31,7 +31,7 @@ void require_same_tokens(const fs::path& folder, const text::Tokenizer& tokenize
                     fmt::format("the value model {} has another tokenizer than the policy, whose tokens it reads: {}",
                                 folder.string(), difference),
                     "name a model of the policy's family with `value_model`, or leave it to a head on the policy: `value_model` "
-                    "policy. A reward model may have a tokenizer of its own: it is given text");
+                    "policy. A reward model may have another tokenizer: it gets text");
 }
 
 void stop_dropping(model::CausalLM& model) {

@@ -102,8 +102,10 @@ TowerMemory tower_memory(const Workload& w) {
   // The probabilities of visual words, in float32 and in the model's dtype.
   const double words =
       tower.has_marks() ? static_cast<double>(w.image_tokens * w.images * tower.merger_size) * (4 + 2 * w.weight_bytes) : 0;
+  // Pixels are float32 rows of one frame of a still image, or 16-bit rows that repeat it.
+  const double pixels = static_cast<double>(tower.row_size() / tower.temporal_patch_size) * 4 * patches;
   TowerMemory memory;
-  memory.working = block + words + static_cast<double>(tower.row_size()) * 4 * patches;
+  memory.working = block + words + pixels;
   if (!w.tower_trains) return memory;
   const double each = w.tower_recompute ? hidden * w.weight_bytes * patches : block;
   memory.kept = static_cast<double>(tower.depth) * each + words;

@@ -39,53 +39,40 @@ void count_method(Workload& work, model::Decoder& decoder, const tuner::TunerCon
     work.adapted_inputs += layer.in;  // of the rotated input, or of its copy in the adapter's dtype
 }
 
-// One pair for each expert of a parameter, one for a router.
-void count_expert_adapters(Workload& work, model::Block& block, const tuner::LoraConfig& lora) {
-  const auto named = [&](const std::string& parameter, const char* together) {
-    return std::ranges::any_of(lora.target_parameters,
-                               [&](const auto& end) { return end == together || tuner::ends_in(parameter, end); });
-  };
-  for (const auto& slot : block.module().slots()) {
-    const auto sizes = slot.weight->sizes();
-    if (slot.kind == model::SlotKind::experts && named(slot.path, tuner::kAllExperts))
-      work.adapter_parameters += lora.rank * sizes[0] * (sizes[1] + sizes[2]);
-    if (slot.kind == model::SlotKind::router && named(slot.path + ".weight", tuner::kAllRouters))
-      work.adapter_parameters += lora.rank * (sizes[0] + sizes[1]);
-  }
-}
-
 bool is_frozen_part(const std::string& name, const model::DecoderConfig& model, const tuner::TunerConfig& tuner) {
   return model.vision && tuner::is_frozen(tuner::part_of(name, model), tuner.frozen_parts);
 }
 
-// Named modules are adapted wherever they occur; all-linear applies to the trained parts.
-void count_tower_adapters(Workload& work, const model::Module& tower, const tuner::TunerConfig& tuner) {
+void count_pairs(Workload& work, model::CausalLM& model, const tuner::TunerConfig& tuner) {
   const auto& lora = tuner.lora;
-  const bool all =
-      lora.target_regex.empty() && (std::ranges::count(lora.targets, "all-linear") || std::ranges::count(lora.targets, "all"));
-  for (const auto* linear : tower.linears())
-    if (is_adapted(linear->name, lora) && !(all && is_frozen_part(linear->name, work.model, tuner)))
-      work.adapter_parameters += lora.rank * (linear->weight.size(0) + linear->weight.size(1));
-}
-
-// The dtype of an adapter, and what it adds to every block.
-void count_adapter(Workload& work, model::Decoder& decoder, const tuner::TunerConfig& tuner) {
-  const auto& lora = tuner.lora;
-  if (tuner.method != "LORA") return count_method(work, decoder, tuner);
+  const auto config = tuner::adapter_config(model, tuner);
+  const tuner::TargetMatcher matcher(config);
   work.adapter_bytes = lora.dtype && *lora.dtype != at::kFloat ? 2 : 4;
   work.adapter_dropout = lora.dropout > 0;
-  for (auto& block : decoder.blocks)
-    for (const auto* linear : block.module().linears()) {
-      if (!is_adapted(linear->name, lora)) continue;
-      int64_t out = linear->weight.size(0), in = linear->weight.size(1);
-      work.adapter_parameters += lora.rank * (in + out) + (lora.dora ? out : 0);
-      if (block.layer == 0) work.adapted_inputs += in, work.adapted_ranks += lora.rank;
-    }
-  for (auto& block : decoder.blocks) count_expert_adapters(work, block, lora);
-  if (decoder.vision) count_tower_adapters(work, decoder.vision->module(), tuner);
-  if (decoder.audio) count_tower_adapters(work, decoder.audio->module(), tuner);
-  for (const auto& parameter : decoder.tree().parameters())
-    if (tuner::saves_parameter(lora.modules_to_save, parameter.name)) work.trained_base += parameter.value->numel();
+  work.adapter_parameters = tuner::lora_elements(model, config);
+  for (const auto& slot : model.tree().slots())
+    work.tower_trains |= work.model.vision && work.model.vision->is_of_tower(slot.path) && matcher.slot(slot);
+  for (const auto* linear : model.decoder().blocks.front().module().linears())
+    if (matcher(linear->name)) work.adapted_inputs += linear->weight.size(1), work.adapted_ranks += matcher.rank(linear->name);
+}
+
+bool is_head(const std::string& name, const model::DecoderConfig& model) {
+  return name == model.names.head + ".weight" || (model.tie_word_embeddings && name.ends_with("embed_tokens.weight"));
+}
+
+// The adapter, and the modules that train with it in full.
+void count_adapter(Workload& work, model::CausalLM& model, const tuner::TunerConfig& tuner) {
+  if (tuner.method == "LORA")
+    count_pairs(work, model, tuner);
+  else
+    count_method(work, model.decoder(), tuner);
+  const auto saved = tuner::saved_modules(model, tuner);
+  for (const auto& parameter : model.parameters()) {
+    if (!tuner::saves_parameter(saved, parameter.name)) continue;
+    work.trained_base += parameter.value->numel();
+    work.head_trains |= is_head(parameter.name, work.model);
+    work.tower_trains |= work.model.vision && work.model.vision->is_of_tower(parameter.name);
+  }
 }
 
 std::vector<bool> trained_base(const std::vector<tuner::ParameterSize>& sizes, const tuner::TunerConfig& tuner) {
@@ -109,13 +96,12 @@ void count_parameters(Workload& work, const tuner::TunerConfig& tuner) {
     for (const auto* linear : block.module().linears()) work.linear_parameters += linear->weight.numel();
   }
   work.tower_trains = work.model.vision && !(tuner.frozen_parts.vit && tuner.frozen_parts.aligner);
-  if (tuner.kind == tuner::TunerType::adapter) return count_adapter(work, decoder, tuner);
+  if (tuner.kind == tuner::TunerType::adapter) return count_adapter(work, *skeleton, tuner);
   auto trained = trained_base(sizes, tuner);
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (!trained[i] || is_frozen_part(sizes[i].name, work.model, tuner)) continue;
     work.trained_base += sizes[i].elements;
-    work.head_trains |= sizes[i].name == work.model.names.head + ".weight" ||
-                        (work.model.tie_word_embeddings && sizes[i].name.ends_with("embed_tokens.weight"));
+    work.head_trains |= is_head(sizes[i].name, work.model);
   }
 }
 

@@ -15,7 +15,7 @@ struct Series {
   bool dots = false;             // mark every point, for series of few
 };
 
-// A vertical line with a text beside it, such as a percentile.
+// A vertical line with a text next to it, such as a percentile.
 struct Marker {
   double x;
   std::string text;
@@ -46,7 +46,7 @@ struct Figure {
 bool can_draw();
 // Throws UserError(usage) where can_draw() is false.
 void require_drawing();
-// Writes `png`, and an SVG of the same name beside it.
+// Writes `png`, and an SVG of the same name next to it.
 void write_figure(const fs::path& png, const Figure& figure);
 
 }  // namespace hone::train

@@ -54,8 +54,8 @@ std::string tensorboard_tag(const std::string& key) {
 
 // How another tracker reads the log.
 std::string import_command(const std::string& tracker, const fs::path& folder) {
-  if (tracker == "swanlab") return "; swanlab takes them in when the run has ended";
-  if (tracker == "wandb") return fmt::format("; wandb sync {} takes them in", folder.string());
+  if (tracker == "swanlab") return "; swanlab imports them when the run has ended";
+  if (tracker == "wandb") return fmt::format("; wandb sync {} imports them", folder.string());
   return "";
 }
 

@@ -54,14 +54,14 @@ void upload_to_swanlab(const SwanlabConfig& config, const std::filesystem::path&
   const auto command = fmt::format("{}", fmt::join(words, " "));
   pid_t process = 0;
   if (int failed = posix_spawnp(&process, "swanlab", nullptr, nullptr, as_c(words).data(), as_c(environment).data()); failed) {
-    log::warning("swanlab is not installed here; where it is, `{}` takes the run in", command);
+    log::warning("swanlab is not installed here; where it is, `{}` imports the run", command);
     return;
   }
   int status = 0;
   while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-    log::info("swanlab took the run in from {}", events.string());
+    log::info("swanlab imported the run from {}", events.string());
   else
     log::warning("`{}` failed; the event files are complete, so it can be run again", command);
 }
@@ -89,7 +89,7 @@ std::string describe_exit_code(int exit_code) {
     case ExitCode::interrupted:
       return "interrupted by Ctrl-C; it can be resumed from its last checkpoint";
     case ExitCode::preempted:
-      return "told to end; it saved first and can be resumed";
+      return "ended by a signal; it saved first and can be resumed";
     case ExitCode::out_of_space:
       return "the disk is full: the last checkpoint could not be written";
     default:

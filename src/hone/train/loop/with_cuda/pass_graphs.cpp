@@ -9,6 +9,8 @@
 
 #include "hone/base/log.h"
 #include "hone/device/memory.h"
+#include "hone/model/decoder.h"
+#include "hone/model/inference/tensor_parallel_decoder.h"
 #include "hone/ops/loss/linear_cross_entropy.h"
 
 namespace hone::train {
@@ -60,6 +62,25 @@ ops::CuSeqlens widest_segments(const PassShape& shape) {
   for (int64_t i = 0; i < shape.segments; ++i) segments.append(std::min(shape.longest, shape.tokens - segments.total()));
   if (!shape.even) segments.append(0);
   return segments;
+}
+
+// Whether a training pass makes the same launches for every batch of a shape.
+bool repeats_launches(model::CausalLM& model) {
+  auto& decoder = model.decoder();
+  const auto& config = decoder.config;
+  if (decoder.weight_hooks || decoder.distributed_attention || model::is_tensor_parallel(model) || decoder.region ||
+      decoder.offloader || decoder.shifted_attention || decoder.observer || decoder.neftune_alpha > 0)
+    return false;
+  if (config.vision || config.audio || config.rope.kind == model::RopeKind::dynamic || config.experts.count > 0 ||
+      model::devices_of(decoder).size() > 1)
+    return false;
+  auto repeats = [](const model::Linear* layer) {
+    return layer->tuners.empty() && !layer->quantized_base && !layer->quantized && !layer->rounds_weight();
+  };
+  return std::ranges::all_of(decoder.blocks, [&](model::Block& block) {
+    return std::ranges::all_of(block.module().linears(), repeats) &&
+           (block.recompute == model::Recompute::none || !block.draws());
+  });
 }
 
 }  // namespace
@@ -142,7 +163,7 @@ struct PassGraphs::Impl {
     const auto shape = shape_of(batch);
     if (gave_up || parameters * static_cast<double>(shape.tokens) > kLargestWork || !model.training()) return nullptr;
     if (auto found = captured.find(shape); found != captured.end()) return found->second.get();
-    if (++seen[shape] <= kPlainPasses || captured.size() >= kMostGraphs || !model.repeats_launches()) return nullptr;
+    if (++seen[shape] <= kPlainPasses || captured.size() >= kMostGraphs || !repeats_launches(model)) return nullptr;
     auto made = buffers(shape);
     fill(*made, batch, 1);
     try {
