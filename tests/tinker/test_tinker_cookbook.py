@@ -26,7 +26,7 @@ def recipe(server, tmp_path):
 
 @pytest.mark.peer(COOKBOOK)
 def test_chat_sl_and_its_resume(recipe, tmp_path):
-    """Epochs of one batch. The recipe submits a batch ahead and saves behind it: the checkpoint of step 2 has four updates, with which a resumed run repeats step 2."""
+    """Epochs of one batch. The recipe submits a batch ahead and saves after it: the checkpoint of step 2 has four updates, with which a resumed run repeats step 2."""
     code = "import tinker_cookbook, pathlib; print(pathlib.Path(tinker_cookbook.__file__).parent)"
     data = Path(subprocess.run([python_with(COOKBOOK), "-c", code], capture_output=True, text=True, check=True).stdout.strip()) / "example_data/conversations.jsonl"
     (tmp_path / "rows.jsonl").write_text("".join(data.read_text().splitlines(True)[:8]))

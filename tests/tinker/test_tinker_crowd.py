@@ -50,7 +50,7 @@ def test_fifty_tenants_at_once(tokenizer, tmp_path):
 
 
 def test_kill_in_the_middle_of_several_runs(tokenizer, tmp_path):
-    """Twenty runs of two tenants in different places when the server is killed: each goes on and ends where it would have ended."""
+    """Twenty runs of two tenants in different places when the server is killed: each continues and ends where it would have ended."""
     port = free_port()
     server = TinkerServer(tmp_path, "--port", port)
     data = supervised(tokenizer)
@@ -93,7 +93,7 @@ def test_two_thousand_open_polls(server, tokenizer):
 
 
 def test_a_slow_client_holds_up_nobody(server, tokenizer):
-    """A request that trickles in byte by byte, and an answer that is read as slowly, beside training as usual."""
+    """A request that trickles in byte by byte, and an answer that is read as slowly, during normal training."""
     client = server.service().create_lora_training_client(base_model=MODEL, rank=2)
     stop = threading.Event()
 

@@ -87,7 +87,7 @@ def test_lists_publishing_and_expiry(server, run):
 
 
 def test_bad_requests_fail_and_do_not_stall(server, run, tokenizer):
-    """What is wrong is a failed future that says so; the requests behind it run."""
+    """What is wrong is a failed future that says so; the requests after it run."""
     client = server.service().create_lora_training_client(base_model=MODEL, rank=2)
     tokens, targets = rows(tokenizer)[0]
     good = [datum(tokens, targets, weights=[1.0] * len(targets))]
@@ -167,7 +167,7 @@ def test_damaged_bytes_are_errors(server, run):
 
 
 def raw(server, method, path, headers, body=b""):
-    """What a hand-written request is answered; the connection is closed behind it."""
+    """What a hand-written request is answered; the connection is closed after it."""
     with socket.create_connection(server.address, 10) as connection:
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         connection.sendall(f"{method} /api/v1/{path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{lines}\r\n".encode() + body)
@@ -182,7 +182,7 @@ def test_bodies_are_refused_by_their_size_before_they_are_sent(server):
 
 
 def test_endless_and_ambiguous_bodies_are_refused(server):
-    """A chunked body is counted as it comes; a length beside chunks, two lengths and packed bodies are no requests of this protocol."""
+    """A chunked body is counted as it comes; a length in addition to chunks, two lengths and packed bodies are no requests of this protocol."""
     chunked = {"X-API-Key": ALICE, "Transfer-Encoding": "chunked"}
     with socket.create_connection(server.address, 10) as connection:
         connection.sendall(f"POST /api/v1/forward_backward HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: {ALICE}\r\nTransfer-Encoding: chunked\r\n\r\n".encode())

@@ -159,7 +159,7 @@ def test_numbers_of_all_workers(cluster):
 
 
 def test_a_worker_that_is_killed_and_returns(cluster, tokenizer):
-    """Steps of its runs wait for it, to the same losses; the other worker's go on; a session begun without it is known to it afterwards."""
+    """Steps of its runs wait for it, to the same losses; the other worker's continue; a session begun without it is known to it afterwards."""
     data = supervised(tokenizer)
     whole = train(create(cluster.gateway, cluster.models[1], seed=11), data, 5)
     here, there = create(cluster.gateway, cluster.models[0]), create(cluster.gateway, cluster.models[1], seed=11)

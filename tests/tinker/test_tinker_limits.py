@@ -7,14 +7,14 @@ import pytest
 import tinker
 from serve_testing import BINARY
 from tinker import types
-from tinker_testing import MODEL, TinkerServer, datum, rows
+from tinker_testing import ALICE, MODEL, TinkerServer, datum, rows
 
-SMALL, LARGE, STALLED = "tml-small-0123456789", "tml-large-0123456789", "tml-stalled-0123456789"
+SMALL, LARGE, STALLED, BUSY = "tml-small-0123456789", "tml-large-0123456789", "tml-stalled-0123456789", "tml-busy-0123456789"
 
 
 @pytest.fixture(scope="module")
 def limited(tmp_path_factory):
-    tenants = f"small {SMALL} max_rank=4 max_pending=2 tokens_per_minute=1 checkpoint_gb=0.00001\nlarge {LARGE} priority=3\nstalled {STALLED} pending_gb=0.0001\n"
+    tenants = f"small {SMALL} max_rank=4 max_pending=2 tokens_per_minute=1 checkpoint_gb=0.00001\nlarge {LARGE} priority=3\nstalled {STALLED} pending_gb=0.0001\nbusy {BUSY} checkpoint_gb=0.0015\n"
     server = TinkerServer(tmp_path_factory.mktemp("limits"), tenants=tenants)
     yield server
     assert server.stop() == 0, server.log()
@@ -40,6 +40,60 @@ def test_each_tenant_has_its_own_limits(limited, tokenizer):
     assert answers == [200, 200, 429]
     assert limited.call("POST", "optim_step", {**steps, "seq_id": 90}, key=SMALL)[0] == 200  # a retry needs no room
     assert path.startswith("tinker://")
+
+
+def test_unnamed_sampler_weights_count_and_make_room(limited):
+    """A client may save some with every step: beyond the quota the oldest go, and what still has no room is refused."""
+    def used():
+        return limited.call("GET", "status", key=BUSY)[1]["tenant"]["checkpoint_bytes"]
+
+    client = limited.service(BUSY).create_lora_training_client(base_model=MODEL, rank=4)
+    first = client.save_weights_and_get_sampling_client()
+    one = used()
+    assert 0 < 5 * one < 1.5e6 < 6 * one  # the quota ends within the sixth
+    for _ in range(9):
+        newest = client.save_weights_and_get_sampling_client()
+        assert round(used() / one) <= 6  # their sizes differ by the digits of their step
+    prompt, params = types.ModelInput.from_ints([1, 2, 3]), types.SamplingParams(max_tokens=1)
+    assert newest.sample(prompt, 1, params).result().sequences
+    with pytest.raises(tinker.TinkerError):
+        first.sample(prompt, 1, params).result()
+    limited.service(BUSY).create_lora_training_client(base_model=MODEL, rank=4).save_weights_and_get_sampling_client()  # weights of another session make room
+    assert round(used() / one) == 6
+    client.save_state("state").result()
+    full = used()
+    with pytest.raises(tinker.RequestFailedError, match="0.0015 GB that they may"):
+        client.save_weights_and_get_sampling_client()
+    assert used() == full
+    assert newest.sample(prompt, 1, params).result().sequences
+
+
+def test_runs_in_memory_are_limited_in_bytes(tokenizer, tmp_path):
+    """Runs that do not fit together take turns, with the losses of one alone; one that does not fit alone is refused. Snapshots of those that wait are a part of the tenant's files."""
+    server = TinkerServer(tmp_path, "--max_resident_gb", 0.003)
+    data = [datum(tokens, targets, weights=[1.0] * len(targets)) for tokens, targets in rows(tokenizer)]
+
+    def used():
+        return server.call("GET", "status")[1]["tenant"]["checkpoint_bytes"]
+
+    try:
+        clients = [server.service().create_lora_training_client(base_model=MODEL, rank=4, seed=7) for _ in range(5)]
+        futures = [[(client.forward_backward(data, "cross_entropy"), client.optim_step(types.AdamParams(learning_rate=2e-3))) for _ in range(3)] for client in clients]
+        losses = [[(forward.result().metrics["loss:sum"], step.result())[0] for forward, step in each] for each in futures]
+        assert all(each == pytest.approx(losses[0], rel=1e-5) and each[2] < each[0] for each in losses)
+        text = server.request("GET", "/metrics", headers={"X-API-Key": ALICE})[2]
+        assert 1 <= float(re.search(r"^hone_tinker_runs_resident (\S+)$", text, re.M)[1]) < 5
+        large = server.service().create_lora_training_client(base_model=MODEL, rank=64)
+        with pytest.raises(tinker.RequestFailedError, match="adapter of rank 64 takes .* this server has 2.9 MiB for all of them: lower the rank"):
+            large.forward_backward(data, "cross_entropy").result()
+        assert clients[0].forward_backward(data, "cross_entropy").result().metrics["loss:sum"] < losses[0][2]
+        before = used()
+        assert before > 0
+        for client in clients:
+            assert server.call("POST", "unload_model", {"model_id": client.model_id})[0] == 200
+        assert used() == 0
+    finally:
+        assert server.stop() == 0, server.log()
 
 
 def test_data_that_wait_are_limited_in_bytes(limited):

@@ -1,4 +1,4 @@
-"""cookbook/ray/serve_tinker.py on a Ray cluster that is there already: a worker that dies is placed again, and its client goes on."""
+"""cookbook/ray/serve_tinker.py on a Ray cluster that is there already: a worker that dies is placed again, and its client continues."""
 import json
 import os
 import shutil

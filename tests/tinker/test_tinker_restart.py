@@ -1,4 +1,5 @@
-"""A server that is killed loses nothing it has acknowledged, and its clients go on."""
+"""A server that is killed loses nothing it has acknowledged, and its clients continue."""
+import json
 import os
 import sqlite3
 import subprocess
@@ -6,7 +7,7 @@ from contextlib import closing
 
 import pytest
 from test_tinker_training import ADAM
-from tinker_testing import MODEL, TinkerServer, datum, rows
+from tinker_testing import ALICE, MODEL, TinkerServer, datum, rows
 from workers import free_port
 
 
@@ -98,3 +99,31 @@ def test_the_page_runs_as_printed(tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
     losses = [float(line.split()[1]) for line in done.stdout.splitlines()[:-1]]
     assert losses[-1] < losses[0] / 2 and "tinkerer" in done.stdout.splitlines()[-1]
+
+
+def test_a_save_whose_completion_was_not_stored_needs_no_room(tmp_path):
+    """It is executed again, and finds what it saved, although its tenant's files take by now what they may."""
+    def result(seq):
+        while (answer := server.call("POST", "retrieve_future", {"request_id": f"{model}:{seq}"})[1]).get("type") == "try_again":
+            pass
+        return answer
+
+    server = TinkerServer(tmp_path)
+    session = server.call("POST", "create_session", {"tags": [], "sdk_version": "0.16.1"})[1]["session_id"]
+    model = server.call("POST", "create_model", {"session_id": session, "model_seq_id": 0, "base_model": MODEL, "lora_config": {"rank": 2}})[1]["model_id"]
+    saves = [("save_weights", {"path": "kept"}), ("save_weights_for_sampler", {"path": "kept", "overwrite": True}), ("save_weights_for_sampler", {"sampling_session_seq_id": 0})]
+    for seq, (kind, body) in enumerate(saves, 1):
+        assert server.call("POST", kind, {"model_id": model, "seq_id": seq, **body})[0] == 200
+    results = [result(seq) for seq in (1, 2, 3)]
+    server.kill()
+    files = sorted((tmp_path / "state").rglob("*.safetensors"))
+    with closing(sqlite3.connect(tmp_path / "state/state.sqlite")) as database, database:
+        database.execute("UPDATE runs SET executed = 0")
+        for seq, (_, body) in enumerate(saves, 1):
+            assert database.execute("UPDATE requests SET done = NULL, result = NULL, body = ? WHERE seq = ?", (json.dumps(body).encode(), seq)).rowcount == 1
+    server = TinkerServer(tmp_path, tenants=f"alice {ALICE} checkpoint_gb=0.00001\n")
+    assert [result(seq) for seq in (1, 2, 3)] == results and "error" not in str(results)
+    assert server.call("POST", "save_weights", {"model_id": model, "seq_id": 4, "path": "more"})[0] == 200
+    assert "1e-05 GB that they may" in result(4)["error"]
+    assert sorted((tmp_path / "state").rglob("*.safetensors")) == files
+    assert server.stop() == 0

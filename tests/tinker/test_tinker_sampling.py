@@ -74,7 +74,7 @@ def test_scores_of_a_suffix(sampler, prompt):
 
 
 def test_samplers_of_trained_weights(server, prompt, tmp_path):
-    """Unnamed weights sample as PEFT does with the same weights, and stay what they are while training goes on."""
+    """Unnamed weights sample as PEFT does with the same weights, and stay what they are while training continues."""
     from test_tinker_training import ADAM
     from tinker_testing import datum
     client = server.service().create_lora_training_client(base_model=MODEL, rank=4, seed=1)
@@ -97,3 +97,26 @@ def test_samplers_of_trained_weights(server, prompt, tmp_path):
     named = server.service().create_sampling_client(model_path=path)
     assert named.compute_logprobs(types.ModelInput.from_ints(prompt)).result()[1:] == pytest.approx(before[1:], abs=1e-5)
     assert named.get_base_model() == MODEL
+
+
+def test_the_number_of_a_sampler_is_used_once(server):
+    """Another run or a later step must not be sampled from by the number of an earlier sampler; a retry may repeat itself."""
+    session = server.call("POST", "create_session", {"tags": [], "sdk_version": "0.16.1"})[1]["session_id"]
+    one, two = (server.call("POST", "create_model", {"session_id": session, "model_seq_id": i, "base_model": MODEL, "lora_config": {"rank": 2}})[1]["model_id"] for i in (0, 1))
+
+    def save(model, seq, number):
+        status, accepted = server.call("POST", "save_weights_for_sampler", {"model_id": model, "seq_id": seq, "sampling_session_seq_id": number})
+        assert status == 200
+        while (answer := server.call("POST", "retrieve_future", {"request_id": accepted["request_id"]})[1]).get("type") == "try_again":
+            pass
+        return answer
+
+    first = save(one, 1, 0)
+    assert first["sampling_session_id"] == f"{session}:sample:0" and save(one, 1, 0) == first
+    for model, seq in ((one, 2), (two, 1)):
+        refused = save(model, seq, 0)
+        assert refused["category"] == "user" and "sampling_session_seq_id 0 names another sampler" in refused["error"], refused
+    base = {"session_id": session, "base_model": MODEL}
+    assert server.call("POST", "create_sampling_session", {**base, "sampling_session_seq_id": 0})[0] == 422
+    assert [server.call("POST", "create_sampling_session", {**base, "sampling_session_seq_id": 1})[0] for _ in range(2)] == [200, 200]
+    assert "names another sampler" in save(one, 3, 1)["error"] and save(one, 4, 2)["sampling_session_id"] == f"{session}:sample:2"

@@ -4,7 +4,7 @@ import sys
 import pytest
 import torch
 from tinker import types
-from tinker_testing import MODEL, ROOT, TinkerServer, datum, lora_weights, peft_model, rows, saved_weights, target_logprobs
+from tinker_testing import ALICE, BOB, MODEL, ROOT, TinkerServer, base_model, datum, lora_weights, peft_model, rows, saved_weights, target_logprobs
 
 sys.path.append(str(ROOT / "tests/python"))
 from python_environment import make_small_model  # noqa: E402
@@ -30,12 +30,12 @@ def trained(server, tokenizer, tmp_path_factory):
     return {"client": client, "losses": losses, "start": server.archive(start, folder / "start"), "state": state, "end": server.archive(end, folder / "end"), "sampler": end}
 
 
-def test_supervised_training_equals_peft(trained, tokenizer):
-    model = peft_model(trained["start"])
+def peft_losses(model, tokenizer, steps):
+    """Of as many supervised steps."""
     # With an epsilon above the rounding of gradients that are nearly zero, which Adam would blow up.
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=3e-3, betas=(0.9, 0.95), eps=1e-5, weight_decay=0.01)
     losses = []
-    for _ in range(4):
+    for _ in range(steps):
         loss = -sum(target_logprobs(model, tokens, targets).sum() for tokens, targets in rows(tokenizer))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -43,6 +43,12 @@ def test_supervised_training_equals_peft(trained, tokenizer):
         optimizer.zero_grad()
         losses.append(loss.item())
     assert losses[-1] < losses[0]
+    return losses
+
+
+def test_supervised_training_equals_peft(trained, tokenizer):
+    model = peft_model(trained["start"])
+    losses = peft_losses(model, tokenizer, 4)
     assert trained["losses"] == pytest.approx(losses, rel=1e-5)
     ours = saved_weights(trained["end"])
     for name, value in lora_weights(model).items():
@@ -150,20 +156,42 @@ def test_state_continues_where_it_was_saved(server, trained, tokenizer):
     assert go_on(trained["client"]) == again
 
 
-def test_experts_report_their_balance(tokenizer, tmp_path):
+@pytest.fixture(scope="module")
+def mixture(tmp_path_factory):
+    """A server of a small mixture of experts, and the model's folder."""
+    folder = tmp_path_factory.mktemp("mixture")
+    make_small_model(folder / "experts", num_experts=8, num_experts_per_tok=2, moe_intermediate_size=16, norm_topk_prob=True)
+    server = TinkerServer(folder, model=str(folder / "experts"))
+    yield server, folder / "experts"
+    assert server.stop() == 0, server.log()
+
+
+def test_experts_train_as_with_peft(mixture, tokenizer, tmp_path):
+    """Two tenants with the SDK's defaults, whose requests wait together: PEFT's losses with target_parameters, and samplers of what was trained."""
+    server, folder = mixture
+    data = [datum(tokens, targets, weights=[1.0] * len(targets)) for tokens, targets in rows(tokenizer)]
+    tenants = [(key, server.service(key).create_lora_training_client(base_model=str(folder), rank=4, seed=seed)) for seed, key in enumerate((ALICE, BOB))]
+    starts = [server.archive(client.save_weights_for_sampler("start").result().path, tmp_path / key, key) for key, client in tenants]
+    steps = [[(client.forward_backward(data, "cross_entropy"), client.optim_step(ADAM)) for _ in range(3)] for _, client in tenants]
+    losses = [[forward.result().metrics["loss:sum"] for forward, _ in each] for each in steps]
+    tokens, targets = rows(tokenizer)[1]
+    samplers = [client.save_weights_and_get_sampling_client() for _, client in tenants]
+    scores = [sampler.compute_logprobs(types.ModelInput.from_ints([*tokens, targets[-1]])) for sampler in samplers]  # in one batch
+    for start, found, score in zip(starts, losses, scores):
+        model = peft_model(start, folder)
+        assert any("mlp.experts" in name for name in lora_weights(model))
+        assert found == pytest.approx(peft_losses(model, tokenizer, 3), rel=1e-5)
+        assert score.result()[1:] == pytest.approx(target_logprobs(model, tokens, targets).tolist(), abs=3e-4)
+
+
+def test_experts_report_their_balance(mixture, tokenizer):
     """The SDK's metrics of a mixture of experts, by their definitions there, out of the router logits that transformers computes."""
-    from transformers import AutoModelForCausalLM
-    folder = tmp_path / "experts"
-    make_small_model(folder, num_experts=8, num_experts_per_tok=2, moe_intermediate_size=16, norm_topk_prob=True)
-    server = TinkerServer(tmp_path, model=str(folder))
-    try:
-        client, other = (server.service().create_lora_training_client(base_model=str(folder), rank=4, train_mlp=False) for _ in range(2))
-        data = [datum(tokens, targets, weights=[1.0] * len(targets)) for tokens, targets in rows(tokenizer)]
-        futures = [client.forward_backward(data, "cross_entropy"), other.forward_backward(data[:1], "cross_entropy")]  # which may share a pass
-        metrics, one = (future.result().metrics for future in futures)
-    finally:
-        assert server.stop() == 0, server.log()
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    server, folder = mixture
+    client, other = (server.service().create_lora_training_client(base_model=str(folder), rank=4, train_mlp=False) for _ in range(2))
+    data = [datum(tokens, targets, weights=[1.0] * len(targets)) for tokens, targets in rows(tokenizer)]
+    futures = [client.forward_backward(data, "cross_entropy"), other.forward_backward(data[:1], "cross_entropy")]  # which may share a pass
+    metrics, one = (future.result().metrics for future in futures)
+    model = base_model(folder)
     counts = 0
     for number, (tokens, targets) in enumerate(rows(tokenizer)):
         chosen = [logits.topk(2).indices.flatten() for logits in model(torch.tensor([tokens]), output_router_logits=True).router_logits]

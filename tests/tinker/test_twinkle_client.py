@@ -87,7 +87,7 @@ def test_the_client_trains_and_lists(told):
 
 
 def test_twinkle_steps_equal_peft(server, tokenizer, tmp_path):
-    """Beside PEFT from the weights that the server began with: a mean over labels, AdamW with decay, norms clipped at 1, the rate falling by a line."""
+    """Compared with PEFT from the weights that the server began with: a mean over labels, AdamW with decay, norms clipped at 1, the rate falling by a line."""
     data = [(tokens, [-100] * 3 + targets[3:]) for tokens, targets in rows(tokenizer)]
     session = server.call("POST", "twinkle/create_session", {"metadata": None})[1]["session_id"]
 

@@ -45,7 +45,7 @@ class TinkerServer(Server):
         return client
 
     def stop(self, *how, **more):
-        """Sessions end first: their clients would go on to send heartbeats, and warn that nobody answers."""
+        """Sessions end first: their clients would still send heartbeats, and warn that nobody answers."""
         ends = [client.close("success") for client in self.clients.pop(self.url, []) if self.process.poll() is None]
         for end in ends:
             with contextlib.suppress(Exception):
@@ -101,14 +101,14 @@ def tokenizer():
     return AutoTokenizer.from_pretrained(ROOT / MODEL)
 
 
-def base_model():
+def base_model(folder=ROOT / MODEL):
     from transformers import AutoModelForCausalLM
-    return AutoModelForCausalLM.from_pretrained(ROOT / MODEL, dtype=torch.float32)
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
 
 
-def peft_model(folder):
+def peft_model(folder, base=ROOT / MODEL):
     from peft import PeftModel
-    return PeftModel.from_pretrained(base_model(), folder, is_trainable=True)
+    return PeftModel.from_pretrained(base_model(base), folder, is_trainable=True)
 
 
 TEXTS = ["The quick brown fox jumps over the lazy dog.", "Who trained you? The hone project did.", "Water boils at 100 degrees.", "One, two, three, four, five."]

@@ -131,6 +131,20 @@ TEST_F(ForwardBatchTest, MixedAdaptersEqualEachAlone) {
   }
 }
 
+// Known before there is a run: weights, gradients and two moments of float32.
+TEST_F(ForwardBatchTest, RunsKnowTheirBytes) {
+  const auto mixture = model::CausalLM::random(
+      model::parse_config(model::tiny_json("Qwen3MoeForCausalLM", {{"head_dim", 8}, {"num_experts", 4}}), "test"), 4);
+  for (auto* model : {model_.get(), mixture.get()})
+    for (const RunConfig& config : {RunConfig{.rank = 4}, RunConfig{.rank = 3, .train_unembed = false}}) {
+      const TrainingRun run(*model, "s:train:0", config, "tiny");
+      int64_t elements = 0;
+      for (const auto& [name, tensor] : run.trainable()) elements += tensor.numel();
+      EXPECT_EQ(run.bytes(), 16 * elements);
+      EXPECT_EQ(run.trains_experts(), model == mixture.get());
+    }
+}
+
 // Files have the optimizer's state by the names of the factors, whatever layout they have in memory.
 TEST_F(ForwardBatchTest, OptimizerStateIsSavedByName) {
   const train::ScratchFolder folder;

@@ -100,12 +100,14 @@ TEST(Store, AnUnloadedRunLeavesNothing) {
   Store store(folder.path() / "state.sqlite");
   store.add_run({.id = "s:train:0", .session = "s", .owner = "alice", .config = {}, .user_metadata = {}, .snapshot = {}},
                 {.done = true});
-  store.set_snapshot("s:train:0", 0, "/runs/one/checkpoint-0");
+  store.set_snapshot("s:train:0", 0, "/runs/one/checkpoint-0", 9);
+  EXPECT_EQ(store.checkpoint_bytes("alice"), 9);
   store.add_request("s:train:0", {.seq = 1, .kind = "forward_backward", .body = "data"});
   store.finish_requests({{"s:train:0", {.seq = 1, .kind = "forward_backward", .result = "done"}}});
   EXPECT_TRUE(store.folders().contains("/runs/one/checkpoint-0"));
   store.set_unloaded("s:train:0");
   EXPECT_FALSE(store.folders().contains("/runs/one/checkpoint-0")) << "a restarted server removes it";
+  EXPECT_EQ(store.checkpoint_bytes("alice"), 0);
   EXPECT_EQ(store.drop_snapshot("s:train:0"), "/runs/one/checkpoint-0");
   EXPECT_EQ(store.requests_behind("s:train:0", 0).front().body, "");
   EXPECT_EQ(store.result("s:train:0", "alice", 1)->result, "done");
@@ -121,6 +123,76 @@ TEST(Store, UnnamedWeightsExpire) {
   EXPECT_EQ(store.drop_samplers_older_than(-60).size(), 2u);
   EXPECT_TRUE(store.sampler("s:sample:2", "alice"));
   EXPECT_FALSE(store.sampler("s:sample:0", "alice"));
+}
+
+// Earlier versions did not store their sizes, which are read from their folders once.
+TEST(Store, UnnamedWeightsCountInTheBytesOfTheirOwner) {
+  const train::ScratchFolder folder;
+  const auto file = folder.path() / "state.sqlite", old = folder.path() / "samplers/0/checkpoint-1";
+  std::filesystem::create_directories(old);
+  append_line(old / "weights", "12");  // 3 bytes, with the end of the line
+  Database(file).execute(fmt::format("CREATE TABLE samplers(id TEXT PRIMARY KEY, session TEXT NOT NULL, owner TEXT NOT NULL, "
+                                     "model_path TEXT NOT NULL, folder TEXT NOT NULL, created REAL NOT NULL); "
+                                     "INSERT INTO samplers VALUES('s:sample:0', 's', 'alice', '', '{}', 1), "
+                                     "('s:sample:1', 's', 'alice', '', '/missing', 1), ('s:sample:2', 's', 'alice', 'm', '', 1)",
+                                     old.string())
+                             .c_str());
+  for (int64_t expected : {3 + 7, 3 + 14}) {
+    Store store(file);
+    store.add_sampler({.id = fmt::format("s:sample:{}", expected),
+                       .session = "s",
+                       .owner = "alice",
+                       .model_path = {},
+                       .folder = "/1",
+                       .bytes = 7});
+    EXPECT_EQ(store.checkpoint_bytes("alice"), expected);
+    EXPECT_EQ(store.checkpoint_bytes("bob"), 0);
+  }
+}
+
+TEST(Store, SnapshotsOfEarlierVersionsCount) {
+  const train::ScratchFolder folder;
+  const auto file = folder.path() / "state.sqlite", old = folder.path() / "runs/0/checkpoint-1";
+  std::filesystem::create_directories(old);
+  append_line(old / "weights", "12");
+  Database(file).execute(
+      fmt::format("CREATE TABLE runs(id TEXT PRIMARY KEY, session TEXT NOT NULL, owner TEXT NOT NULL, config TEXT NOT NULL, "
+                  "user_metadata TEXT NOT NULL, created REAL NOT NULL, used REAL NOT NULL, executed INTEGER NOT NULL DEFAULT 0, "
+                  "snapshot_seq INTEGER NOT NULL DEFAULT 0, snapshot TEXT NOT NULL DEFAULT '', unloaded INTEGER NOT NULL DEFAULT "
+                  "0); INSERT INTO runs VALUES('s:train:0', 's', 'alice', '{{}}', '{{}}', 1, 1, 3, 2, '{}', 0)",
+                  old.string())
+          .c_str());
+  Store store(file);
+  EXPECT_EQ(store.checkpoint_bytes("alice"), 3);
+  store.set_snapshot("s:train:0", 3, "/runs/1/checkpoint-3", 5);
+  EXPECT_EQ(store.checkpoint_bytes("alice"), 5);
+}
+
+// The oldest of all sessions go, as many as needed, and none if that would not suffice.
+TEST(Store, UnnamedWeightsMakeRoom) {
+  const train::ScratchFolder folder;
+  Store store(folder.path() / "state.sqlite");
+  auto add = [&](const std::string& session, int64_t number) {
+    const auto id = fmt::format("{}:sample:{}", session, number);
+    store.add_sampler({.id = id, .session = session, .owner = "alice", .model_path = {}, .folder = "/" + id, .bytes = 10});
+  };
+  EXPECT_EQ(store.add_checkpoint(
+                {.run = "a", .kind = "weights", .name = "n", .owner = "alice", .folder = "/n", .config = {}, .bytes = 50}),
+            "");
+  for (int64_t i = 0; i < 4; ++i) add("a", i);
+  for (int64_t i = 0; i < 3; ++i) add("b", i);
+  add("a", 4);
+  EXPECT_EQ(store.checkpoint_bytes("alice"), 130);
+  EXPECT_EQ(store.drop_samplers_to_fit("alice", 131, 2), std::vector<std::string>{});
+  EXPECT_EQ(store.drop_samplers_to_fit("alice", 90, 2), std::nullopt) << "four can go";
+  EXPECT_EQ(store.drop_samplers_to_fit("bob", 0, 0), std::nullopt);
+  EXPECT_EQ(store.checkpoint_bytes("alice"), 130);
+  EXPECT_EQ(store.drop_samplers_to_fit("alice", 91, 2),
+            (std::vector<std::string>{"/a:sample:0", "/a:sample:1", "/a:sample:2", "/b:sample:0"}));
+  EXPECT_EQ(store.checkpoint_bytes("alice"), 90);
+  EXPECT_EQ(store.add_checkpoint(
+                {.run = "a", .kind = "weights", .name = "n", .owner = "alice", .folder = "/m", .config = {}, .bytes = 5}),
+            "/n");
 }
 
 TEST(RoundJournal, EntriesOfOtherTypesAreSkipped) {

@@ -9,7 +9,7 @@
 namespace hone::tinker {
 namespace {
 
-constexpr double kUnnamedSeconds = 7 * 86400;  // that unnamed weights are kept at most, also those of a session that goes on
+constexpr double kUnnamedSeconds = 7 * 86400;  // how long unnamed weights are kept at most, also those of an active session
 
 std::string iso_time(double seconds) {
   const auto whole = static_cast<std::time_t>(seconds);

@@ -49,7 +49,10 @@ serve::HttpResponse create_sampling_session(Services& services, const Call& call
                      .owner = call.tenant,
                      .model_path = path,
                      .folder = {}};
-  services.store.add_sampler(sampler);
+  const auto known = services.store.add_sampler(sampler) ? std::nullopt : services.store.sampler(sampler.id, call.tenant);
+  if (known && (known->model_path != path || !known->folder.empty()))  // a retry names the same model
+    throw serve::ApiError(422, "sampling_session_seq_id names another sampler of this session already",
+                          "sampling_session_seq_id");
   return serve::json_response({{"type", "create_sampling_session"}, {"sampling_session_id", sampler.id}});
 }
 
@@ -72,7 +75,7 @@ serve::HttpResponse asample(Services& services, const Call& call) {
   const auto fresh =
       services.futures.add_sample(id, call.tenant, own > 0 ? static_cast<size_t>(own) : services.config.max_samples);
   if (!fresh) {
-    serve::ApiError full(429, "as many sampling requests wait as may; try again", "", "too_many_requests");
+    serve::ApiError full(429, "the queue of sampling requests is full; try again", "", "too_many_requests");
     full.retry_after = 1;
     throw full;
   }

@@ -44,7 +44,7 @@ serve::HttpResponse create_session(Services& services, const Call& call) {
   auto body = body_of(call);
   const auto given = text_field(body, "session_id", "");
   if (!given.empty() && !serve::is_fresh_id(given))
-    throw serve::ApiError(400, "session_id is none that a gateway makes; leave it out", "session_id");
+    throw serve::ApiError(400, "session_id was not made by a gateway; leave it out", "session_id");
   body.erase("session_id");
   Session session{.id = given.empty() ? serve::fresh_id("") : given, .owner = call.tenant, .info = std::move(body)};
   if (!services.store.add_session(session)) throw serve::ApiError(422, "session_id is in use", "session_id");

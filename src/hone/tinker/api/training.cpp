@@ -28,7 +28,7 @@ serve::HttpResponse submit(Services& services, const Call& call, const std::stri
   const auto seq = request.seq;
   const auto added = services.store.add_request(run.id, std::move(request));
   if (added == Store::Added::differs)
-    throw serve::ApiError(422, fmt::format("request {} of this model was sent before with another content", seq), "seq_id");
+    throw serve::ApiError(422, fmt::format("request {} of this model was sent before with different content", seq), "seq_id");
   if (added == Store::Added::fresh) services.loop.submit(run.id, seq);
   return accepted(run.id, seq);
 }

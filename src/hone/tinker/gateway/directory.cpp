@@ -135,9 +135,9 @@ asio::awaitable<void> Directory::learn_models(const serve::HttpRequest& asked) {
     try {
       auto question = request_like(asked, "GET", "/api/v1/get_server_capabilities");
       const auto answer = co_await worker->ask(std::move(question), serve::UpstreamLimits());
-      const auto told = parse_json(answer.body);
-      if (answer.status == 200 && told && told->is_object() && told->contains("supported_models"))
-        worker->set_models((*told)["supported_models"]);
+      const auto parsed = parse_json(answer.body);
+      if (answer.status == 200 && parsed && parsed->is_object() && parsed->contains("supported_models"))
+        worker->set_models((*parsed)["supported_models"]);
       else
         log::error("worker {} at {} answers {} when asked for its models{}", worker->number(), worker->url(), answer.status,
                    answer.status == 401 ? ": give it the same API keys as the gateway" : "");

@@ -17,9 +17,9 @@ std::string session_path(const std::string& session) { return "/api/v1/sessions/
 
 }  // namespace
 
-asio::awaitable<std::vector<MergedAnswers::Told>> MergedAnswers::ask_all(const Call& call, std::string method, std::string path,
-                                                                         std::string body) {
-  std::vector<Told> all;
+asio::awaitable<std::vector<MergedAnswers::WorkerAnswer>> MergedAnswers::ask_all(const Call& call, std::string method,
+                                                                                 std::string path, std::string body) {
+  std::vector<WorkerAnswer> all;
   const auto workers = directory_.workers();
   for (const auto& worker : workers) {
     if (!worker->is_alive()) continue;
@@ -37,9 +37,9 @@ asio::awaitable<std::vector<MergedAnswers::Told>> MergedAnswers::ask_all(const C
 }
 
 // The first success; otherwise the usual error: there is nothing of this name.
-serve::HttpResponse MergedAnswers::best_of(std::vector<Told> told) {
-  const auto good = std::ranges::find_if(told, [](const Told& each) { return each.response.status == 200; });
-  return std::move((good != told.end() ? good : told.begin())->response);
+serve::HttpResponse MergedAnswers::best_of(std::vector<WorkerAnswer> answers) {
+  const auto good = std::ranges::find_if(answers, [](const WorkerAnswer& each) { return each.response.status == 200; });
+  return std::move((good != answers.end() ? good : answers.begin())->response);
 }
 
 Json MergedAnswers::unreachable_models() const {
@@ -62,9 +62,9 @@ MergedAnswers::Answer MergedAnswers::capabilities(const Call& call) {
 }
 
 MergedAnswers::Answer MergedAnswers::openai_models(const Call& call) {
-  const auto told = co_await ask_all(call, "GET", "/v1/models");
+  const auto answers = co_await ask_all(call, "GET", "/v1/models");
   Json data = Json::array();
-  for (const auto& each : told)
+  for (const auto& each : answers)
     for (const auto& model : each.body.value("data", Json::array()))
       if (std::ranges::none_of(data, [&](const Json& other) { return other.value("id", "") == model.value("id", ""); }))
         data.push_back(model);
@@ -79,9 +79,9 @@ asio::awaitable<Json> MergedAnswers::collect(const Call& call, const char* field
     for (const char* name : {"access_scope", "project_id"})
       if (auto value = query_value(call, name); !value.empty())
         query += fmt::format("&{}={}", name, serve::percent_encoded(value));
-    const auto told = co_await ask_all(call, "GET", std::move(query));
+    const auto answers = co_await ask_all(call, "GET", std::move(query));
     size_t arrived = 0;
-    for (const auto& each : told) {
+    for (const auto& each : answers) {
       if (each.response.status != 200) continue;
       const auto list = each.body.value(field, Json::array());
       arrived += list.size();
@@ -114,9 +114,9 @@ MergedAnswers::Answer MergedAnswers::sessions(const Call& call) {
 }
 
 MergedAnswers::Answer MergedAnswers::session(const Call& call) {
-  auto told = co_await ask_all(call, "GET", session_path(call.parts.at(0)));
+  auto answers = co_await ask_all(call, "GET", session_path(call.parts.at(0)));
   Json session;
-  for (const auto& each : told) {
+  for (const auto& each : answers) {
     if (each.response.status != 200) continue;
     if (session.is_null()) {
       session = each.body;
@@ -125,33 +125,33 @@ MergedAnswers::Answer MergedAnswers::session(const Call& call) {
     for (const char* list : {"training_run_ids", "sampler_ids"})
       for (const auto& id : each.body.value(list, Json::array())) session[list].push_back(id);
   }
-  co_return session.is_null() ? best_of(std::move(told)) : serve::json_response(session);
+  co_return session.is_null() ? best_of(std::move(answers)) : serve::json_response(session);
 }
 
 MergedAnswers::Answer MergedAnswers::create_session(const Call& call) {
   auto body = body_of(call);
   body["session_id"] = serve::fresh_id("");
-  auto told = co_await ask_all(call, "POST", call.request.path, serve::dump(body));
-  co_return best_of(std::move(told));
+  auto answers = co_await ask_all(call, "POST", call.request.path, serve::dump(body));
+  co_return best_of(std::move(answers));
 }
 
 MergedAnswers::Answer MergedAnswers::heartbeat(const Call& call) {
-  auto told = co_await ask_all(call, "POST", call.request.path, call.request.body);
-  auto best = best_of(std::move(told));
+  auto answers = co_await ask_all(call, "POST", call.request.path, call.request.body);
+  auto best = best_of(std::move(answers));
   if (best.status == 404 && !directory_.all_alive()) throw unreachable_worker();
   co_return best;
 }
 
 MergedAnswers::Answer MergedAnswers::finish_session(const Call& call) {
-  auto told = co_await ask_all(call, "POST", session_path(call.parts.at(0)) + "/finish");
-  co_return best_of(std::move(told));
+  auto answers = co_await ask_all(call, "POST", session_path(call.parts.at(0)) + "/finish");
+  co_return best_of(std::move(answers));
 }
 
 asio::awaitable<bool> MergedAnswers::adopt_session(Worker& worker, const Call& call, const std::string& session) {
   if (!serve::is_fresh_id(session)) co_return false;
-  auto told = co_await ask_all(call, "GET", session_path(session));
-  const Told* known = nullptr;
-  for (const auto& each : told) {
+  auto answers = co_await ask_all(call, "GET", session_path(session));
+  const WorkerAnswer* known = nullptr;
+  for (const auto& each : answers) {
     if (each.response.status != 200) continue;
     if (each.worker.get() == &worker) co_return false;
     known = &each;
@@ -166,9 +166,9 @@ asio::awaitable<bool> MergedAnswers::adopt_session(Worker& worker, const Call& c
 
 MergedAnswers::Answer MergedAnswers::status(const Call& call) {
   co_await directory_.learn_models(call.request);
-  const auto told = co_await ask_all(call, "GET", "/api/v1/status");
+  const auto answers = co_await ask_all(call, "GET", "/api/v1/status");
   Json server = Json::object(), tenant = Json::object(), runs = Json::array(), workers = Json::array();
-  for (const auto& each : told) {
+  for (const auto& each : answers) {
     if (each.response.status != 200) continue;
     add_numbers(server, each.body.value("server", Json::object()));
     add_numbers(tenant, each.body.value("tenant", Json::object()));
@@ -177,19 +177,19 @@ MergedAnswers::Answer MergedAnswers::status(const Call& call) {
   std::ranges::stable_sort(runs.get_ref<Json::array_t&>(), std::greater(),
                            [](const Json& run) { return run.value("last_request", 0.0); });
   for (const auto& worker : directory_.workers()) {
-    const auto found = std::ranges::find_if(told, [&](const Told& each) { return each.worker == worker; });
+    const auto found = std::ranges::find_if(answers, [&](const WorkerAnswer& each) { return each.worker == worker; });
     Json entry = {{"worker", worker->number()}, {"alive", worker->is_alive()}, {"models", Json::array()}};
     if (worker->models().is_array())
       for (const auto& model : worker->models()) entry["models"].push_back(model.value("model_name", ""));
-    if (found != told.end() && found->response.status == 200) entry["server"] = found->body.value("server", Json::object());
+    if (found != answers.end() && found->response.status == 200) entry["server"] = found->body.value("server", Json::object());
     workers.push_back(entry);
   }
   server["version"] = version();
   server["seconds"] = unix_seconds() - started_;
   server["base_model"] = fmt::format("{}", fmt::join(directory_.model_names(), ", "));
   // Every worker has its own limits, which are the same on all.
-  if (const auto limits = std::ranges::find_if(told, [](const Told& each) { return each.response.status == 200; });
-      limits != told.end())
+  if (const auto limits = std::ranges::find_if(answers, [](const WorkerAnswer& each) { return each.response.status == 200; });
+      limits != answers.end())
     for (const char* name : {"priority", "tokens_per_minute"})
       tenant[name] = limits->body.value("tenant", Json::object()).value(name, int64_t{0});
   co_return serve::json_response({{"server", server}, {"tenant", tenant}, {"runs", runs}, {"workers", workers}});
@@ -212,26 +212,26 @@ MergedAnswers::Answer MergedAnswers::metrics(const Call& call) {
     own += fmt::format("hone_tinker_gateway_failures_total{{worker=\"{}\"}} {}\n", worker->number(), worker->failures());
   std::vector<std::pair<std::string, std::string>> texts;
   if (std::ranges::any_of(directory_.workers(), [](const auto& worker) { return worker->is_alive(); })) {
-    const auto told = co_await ask_all(call, "GET", "/metrics");
-    for (const auto& each : told)
+    const auto answers = co_await ask_all(call, "GET", "/metrics");
+    for (const auto& each : answers)
       if (each.response.status == 200) texts.emplace_back(std::to_string(each.worker->number()), each.response.body);
   }
   co_return serve::HttpResponse{.body = own + merged_metrics(texts), .content_type = "text/plain; version=0.0.4; charset=utf-8"};
 }
 
 MergedAnswers::Answer MergedAnswers::capacity(const Call& call) {
-  const auto told = co_await ask_all(call, "GET", call.request.path);
+  const auto answers = co_await ask_all(call, "GET", call.request.path);
   Json sum = Json::object();
-  for (const auto& each : told)
+  for (const auto& each : answers)
     if (each.response.status == 200) add_numbers(sum, each.body);
   co_return serve::json_response(sum);
 }
 
 MergedAnswers::Answer MergedAnswers::health(const Call& call) {
-  const auto told = co_await ask_all(call, "GET", call.request.path);
+  const auto answers = co_await ask_all(call, "GET", call.request.path);
   bool healthy = directory_.all_alive();
   Json models = Json::object();
-  for (const auto& each : told) {
+  for (const auto& each : answers) {
     healthy = healthy && each.body.value("healthy", false);
     models.update(each.body.value("models", Json::object()));
   }

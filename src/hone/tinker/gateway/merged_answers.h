@@ -29,16 +29,17 @@ class MergedAnswers {
   Answer health(const Call& call);
 
  private:
-  struct Told {
+  struct WorkerAnswer {
     std::shared_ptr<Worker> worker;
     serve::HttpResponse response;
     Json body;  // an empty object where it is none
   };
   // The responses of the available workers.
-  asio::awaitable<std::vector<Told>> ask_all(const Call& call, std::string method, std::string path, std::string body = {});
+  asio::awaitable<std::vector<WorkerAnswer>> ask_all(const Call& call, std::string method, std::string path,
+                                                     std::string body = {});
   asio::awaitable<Json> collect(const Call& call, const char* field, int64_t count, int64_t& total);
   Json unreachable_models() const;
-  static serve::HttpResponse best_of(std::vector<Told> told);
+  static serve::HttpResponse best_of(std::vector<WorkerAnswer> answers);
 
   Directory& directory_;
   double started_ = unix_seconds();

@@ -95,13 +95,15 @@ void ForwardTask::fail(const std::string& why, bool users_fault) {
 }
 
 // Data in order, task by task: sums of losses do not depend on the boundaries of passes. Data with and without gradients are not
-// mixed.
+// mixed, nor are those of a run that trains experts, whose rows lose their order there, with others.
 std::vector<ForwardBatch::Part> ForwardBatch::next_pass() {
   std::vector<Part> pass;
   int64_t size = 0;
   for (auto* task : tasks_) {
     if (task->done()) continue;
-    if (!pass.empty() && pass.front().task->request_.forward_only != task->request_.forward_only) continue;
+    if (!pass.empty() && (pass.front().task->request_.forward_only != task->request_.forward_only ||
+                          pass.front().task->run_.trains_experts() || task->run_.trains_experts()))
+      continue;
     const auto& data = task->request_.data;
     Part part{.task = task, .data = {}};
     for (; task->next_ < data.size() && (size == 0 || size + size_of(data[task->next_]) <= batch_tokens_); ++task->next_) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "hone/base/log.h"
+#include "hone/base/progress.h"
+#include "hone/device/memory.h"
 #include "hone/tinker/model/forward_batch.h"
 #include "hone/tinker/wire/request_error.h"
 
@@ -13,6 +15,13 @@ using Steady = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kSamplingShare{50};  // while training waits
 constexpr std::chrono::milliseconds kLongestHold{20};    // a few commits to disk
 constexpr std::chrono::seconds kBeforeRetry{2};
+
+// What weights and KV cache leave is for runs and for passes.
+int64_t bytes_for_runs(at::Device device) {
+  constexpr double kShare = 0.5;
+  const auto use = device::memory_use(device);
+  return static_cast<int64_t>(static_cast<double>(std::max<int64_t>(0, use.total - use.current)) * kShare);
+}
 
 }  // namespace
 
@@ -31,7 +40,11 @@ ModelLoop::ModelLoop(model::CausalLM& model, engine::Engine& engine, boost::asio
               {.wake = [this] { push({}); },
                .other_outputs = [this](engine::RequestOutput output) { sampler_.take(std::move(output)); },
                .failed = [this](const std::string&) { sampler_.fail_all("the engine failed; the server's log says why"); }}),
-      journal_(config_.root / "round.json") {}
+      journal_(config_.root / "round.json"),
+      resident_bytes_(config_.resident_bytes > 0 ? config_.resident_bytes : bytes_for_runs(model.device())) {
+  log::info("training runs in memory: at most {}, of {} together", config_.max_adapters,
+            format_bytes(static_cast<double>(resident_bytes_)));
+}
 
 void ModelLoop::start() {
   for (const auto& [run, seq] : store_.pending_requests()) submit(run, seq);
@@ -211,7 +224,7 @@ void ModelLoop::sample_for_a_while(bool training_waits) {
 void ModelLoop::take_snapshot(Resident& resident, int64_t seq) try {
   if (resident.run->has_gradients() || resident.row.snapshot_seq == seq) return;
   const auto folder = write_files(resident, seq, "runs", true);
-  store_.set_snapshot(resident.row.id, seq, folder.string());
+  store_.set_snapshot(resident.row.id, seq, folder.string(), saved_bytes(folder));
   remove_saved(resident.row.snapshot);
   resident.row.snapshot = folder.string();
   resident.row.snapshot_seq = seq;
@@ -221,13 +234,27 @@ void ModelLoop::take_snapshot(Resident& resident, int64_t seq) try {
   log::error("{}: no snapshot was taken, and the requests after the last one are kept: {}", resident.row.id, problem.what());
 }
 
-// Evicts the least recently used runs from memory: their snapshot and the requests after it restore them.
-void ModelLoop::make_room() {
-  while (residents_.size() >= config_.max_adapters) {
-    auto oldest = std::ranges::min_element(residents_, {}, [](const auto& each) { return each.second.used; });
+// For a run that takes this many bytes, evicts the least recently used ones from memory: their snapshot and the requests after it
+// restore them.
+void ModelLoop::make_room(int64_t bytes) {
+  for (const auto& [name, resident] : residents_) bytes += resident.run->bytes();
+  while (residents_.size() > busy_.size() && (residents_.size() >= config_.max_adapters || bytes > resident_bytes_)) {
+    auto oldest = std::ranges::min_element(
+        residents_, {}, [&](const auto& each) { return std::pair(busy_.contains(each.first), each.second.used); });
+    bytes -= oldest->second.run->bytes();
     take_snapshot(oldest->second, oldest->second.row.executed);
     residents_.erase(oldest);
   }
+}
+
+// Whether the run can be in memory together with those that this round still computes.
+bool ModelLoop::fits_beside_busy_runs(const std::string& run) {
+  if (busy_.empty()) return true;
+  const auto row = store_.run_of_any_owner(run);
+  int64_t bytes = row ? TrainingRun::bytes_of(model_, row->config) : 0;
+  for (const auto& name : busy_)
+    if (const auto found = residents_.find(name); found != residents_.end()) bytes += found->second.run->bytes();
+  return bytes <= resident_bytes_;
 }
 
 ModelLoop::Resident& ModelLoop::resident(const std::string& run) {
@@ -235,7 +262,13 @@ ModelLoop::Resident& ModelLoop::resident(const std::string& run) {
   if (found == residents_.end()) {
     auto row = store_.run_of_any_owner(run);
     if (!row || row->unloaded) throw RequestError("this model was unloaded");
-    make_room();
+    const auto bytes = TrainingRun::bytes_of(model_, row->config);
+    if (bytes > resident_bytes_)
+      throw RequestError(fmt::format(
+          "this model's adapter of rank {} takes {} with gradients and optimizer state; this server has {} for all "
+          "of them: lower the rank, or leave out train_mlp, train_attn or train_unembed",
+          row->config.rank, format_bytes(static_cast<double>(bytes)), format_bytes(static_cast<double>(resident_bytes_))));
+    make_room(bytes);
     Resident made{std::make_unique<TrainingRun>(model_, run, row->config, config_.base_model), *row};
     rebuild(made);
     found = residents_.emplace(run, std::move(made)).first;

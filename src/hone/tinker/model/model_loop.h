@@ -25,7 +25,8 @@ struct ModelConfig {
   int64_t max_length = 0;        // of a datum
   int64_t batch_tokens = 8192;   // computed at once
   size_t max_adapters = 64;      // runs in memory, and adapters of the sampler; others wait on the disk
-  int64_t checkpoint_bytes = 0;  // that a tenant's named checkpoints may take; 0: as many as there is room for
+  int64_t resident_bytes = 0;    // that runs in memory may take; 0: half of what the device has left
+  int64_t checkpoint_bytes = 0;  // that a tenant's checkpoints, unnamed sampler weights and snapshots may take; 0: no limit
   AllTenantLimits tenants = {};
   double replay_seconds = 10;                 // a run takes a snapshot when computing its requests again would take longer,
   int64_t replay_bytes = int64_t{256} << 20;  // or when they are larger
@@ -59,7 +60,7 @@ class ModelLoop {
   };
   void sample(SampleJob job);
   void unload(const std::string& run);
-  void stop();  // behind the present request
+  void stop();  // after the current request
 
   // Totals since the start, and current values. Thread-safe.
   struct Stats {
@@ -130,13 +131,15 @@ class ModelLoop {
   Outcome save_weights(Resident& resident, const StoredRequest& request, const Json& body);
   Outcome save_for_sampler(Resident& resident, const StoredRequest& request, const Json& body);
   Outcome load_weights(Resident& resident, const StoredRequest& request, const Json& body);
+  void require_room(const Run& run);  // throws RequestError if the tenant's files take what they may
   std::string save_named(Resident& resident, const StoredRequest& request, const Json& body, const char* kind);
   std::filesystem::path write_files(const Resident& resident, int64_t seq, const char* where, bool optimizer) const;
   void take_snapshot(Resident& resident, int64_t seq);
   Resident& resident(const std::string& run);
   void rebuild(Resident& resident);
   void forward_again(Resident& resident, const StoredRequest& request);
-  void make_room();
+  void make_room(int64_t bytes);
+  bool fits_beside_busy_runs(const std::string& run);
 
   model::CausalLM& model_;
   Store& store_;
@@ -145,7 +148,9 @@ class ModelLoop {
   Sampler sampler_;
   serve::EngineLoop engine_;  // which this thread steps
   RoundJournal journal_;
+  const int64_t resident_bytes_;  // the config's, or as many as the device has for them
   std::map<std::string, Resident> residents_;
+  std::set<std::string> busy_;  // residents whose passes are still to come in this round: they stay in memory
   uint64_t clock_ = 0;
 
   std::mutex mutex_;

@@ -12,7 +12,8 @@ namespace hone::tinker {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr int64_t kUnnamedKept = 64;  // unnamed sampler weights of a session
+constexpr int64_t kUnnamedKept = 64;         // unnamed sampler weights of a session …
+constexpr int64_t kUnnamedKeptWhenFull = 4;  // … and at least, once its tenant's files take what they may
 
 Json parsed_request(const std::string& body) {
   auto json = parse_json(body);
@@ -21,13 +22,6 @@ Json parsed_request(const std::string& body) {
 }
 
 Outcome answer(const Json& json) { return {.failed = false, .body = json.dump()}; }
-
-int64_t bytes_below(const fs::path& folder) {
-  int64_t bytes = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(folder))
-    if (entry.is_regular_file()) bytes += static_cast<int64_t>(entry.file_size());
-  return bytes;
-}
 
 // Names are part of tinker:// paths, never of file names.
 std::string checkpoint_name_in(const Json& body) {
@@ -67,12 +61,26 @@ Outcome ModelLoop::optim_step(Resident& resident, const StoredRequest& request, 
 fs::path ModelLoop::write_files(const Resident& resident, int64_t seq, const char* where, bool optimizer) const {
   const auto folder = config_.root / where / serve::fresh_id("");
   fs::create_directories(folder);
-  train::CheckpointWriter writer(folder, {.run_id = resident.row.session, .step = seq});
+  train::CheckpointWriter writer(folder, {.run_id = resident.row.id, .step = seq});
   writer.part([&](const fs::path& staging) {
     resident.run->save_weights(staging);
     if (optimizer) resident.run->save_optimizer(staging);
   });
   return writer.commit();
+}
+
+// Unnamed weights make room for others: clients save some with every step, and read the newest.
+void ModelLoop::require_room(const Run& run) {
+  const auto own = config_.tenants.of(run.owner).checkpoint_bytes;
+  const auto most = own > 0 ? own : config_.checkpoint_bytes;
+  if (most <= 0 || store_.checkpoint_bytes(run.owner) < most) return;
+  const auto dropped = store_.drop_samplers_to_fit(run.owner, most, kUnnamedKeptWhenFull);
+  if (!dropped)
+    throw RequestError(fmt::format(
+        "your checkpoints, unnamed sampler weights and snapshots of runs take the {:.3g} GB that they may; delete checkpoints or "
+        "give them a TTL, unload models, or end a session, which keeps its newest {} unnamed weights until then",
+        static_cast<double>(most) / 1e9, kUnnamedKeptWhenFull));
+  for (const auto& folder : *dropped) remove_saved(folder);
 }
 
 // A request executed twice, because its completion was not stored the first time, finds its own checkpoint and keeps it.
@@ -82,28 +90,23 @@ std::string ModelLoop::save_named(Resident& resident, const StoredRequest& reque
                         .name = checkpoint_name_in(body),
                         .owner = resident.row.owner,
                         .folder = {},
-                        .config = resident.row.config};
-  const auto own = config_.tenants.of(checkpoint.owner).checkpoint_bytes;
-  const auto most = own > 0 ? own : config_.checkpoint_bytes;
-  if (most > 0 && store_.checkpoint_bytes(checkpoint.owner) >= most)
-    throw RequestError(fmt::format("your checkpoints take the {:.3g} GB that they may; delete some, or give them a TTL",
-                                   static_cast<double>(most) / 1e9));
-  const auto folder = write_files(resident, request.seq, "checkpoints", checkpoint.kind == "weights");
-  checkpoint.folder = folder.string();
-  checkpoint.bytes = bytes_below(folder);
-  checkpoint.created = unix_seconds();
+                        .config = resident.row.config,
+                        .created = unix_seconds()};
   checkpoint.user_metadata = body.value("user_metadata", Json());
   if (has_field(body, "ttl_seconds")) checkpoint.expires = checkpoint.created + ttl_seconds(body);
-  std::string replaced;
-  if (!store_.add_checkpoint(checkpoint, flag_field(body, "overwrite", false), replaced)) {
-    remove_saved(checkpoint.folder);
-    const auto known = store_.checkpoint(checkpoint.path(), checkpoint.owner);
-    const auto manifest = train::read_manifest(known ? known->folder : "");
-    if (!manifest || manifest->step != request.seq)
+  const bool overwrites = flag_field(body, "overwrite", false);
+  if (const auto known = store_.checkpoint(checkpoint.path(), checkpoint.owner)) {
+    const auto manifest = train::read_manifest(known->folder);
+    if (manifest && manifest->step == request.seq) return checkpoint.path();
+    if (!overwrites)
       throw RequestError(
           fmt::format("this model has a checkpoint called \"{}\" already; pass overwrite=True or another name", checkpoint.name));
   }
-  remove_saved(replaced);
+  require_room(resident.row);
+  const auto folder = write_files(resident, request.seq, "checkpoints", checkpoint.kind == "weights");
+  checkpoint.folder = folder.string();
+  checkpoint.bytes = saved_bytes(folder);
+  remove_saved(store_.add_checkpoint(checkpoint));
   return checkpoint.path();
 }
 
@@ -111,16 +114,34 @@ Outcome ModelLoop::save_weights(Resident& resident, const StoredRequest& request
   return answer({{"path", save_named(resident, request, body, "weights")}, {"type", "save_weights"}});
 }
 
+// Numbers of samplers are the client's: one that names other weights must not be sampled from in their place.
 Outcome ModelLoop::save_for_sampler(Resident& resident, const StoredRequest& request, const Json& body) {
   if (has_field(body, "path"))
     return answer({{"path", save_named(resident, request, body, "sampler_weights")}, {"type", "save_weights_for_sampler"}});
-  const auto id = fmt::format("{}:sample:{}", resident.row.session, required_integer(body, "sampling_session_seq_id", 0));
-  const auto folder = write_files(resident, request.seq, "samplers", false).string();
-  if (!store_.add_sampler(
-          {.id = id, .session = resident.row.session, .owner = resident.row.owner, .model_path = {}, .folder = folder}))
-    remove_saved(folder);
+  const auto number = required_integer(body, "sampling_session_seq_id", 0);
+  const auto id = fmt::format("{}:sample:{}", resident.row.session, number);
+  const auto done = answer({{"sampling_session_id", id}, {"type", "save_weights_for_sampler"}});
+  const RequestError taken(fmt::format(
+      "sampling_session_seq_id {} names another sampler of this session already; use a number that none of them has", number));
+  if (const auto known = store_.sampler(id, resident.row.owner)) {
+    const auto manifest = train::read_manifest(known->folder);
+    if (manifest && manifest->run_id == resident.row.id && manifest->step == request.seq)
+      return done;  // saved by this request, whose completion was not stored
+    throw taken;
+  }
+  require_room(resident.row);
+  const auto folder = write_files(resident, request.seq, "samplers", false);
+  if (!store_.add_sampler({.id = id,
+                           .session = resident.row.session,
+                           .owner = resident.row.owner,
+                           .model_path = {},
+                           .folder = folder.string(),
+                           .bytes = saved_bytes(folder)})) {
+    remove_saved(folder.string());
+    throw taken;
+  }
   for (const auto& old : store_.drop_old_samplers(resident.row.session, kUnnamedKept)) remove_saved(old);
-  return answer({{"sampling_session_id", id}, {"type", "save_weights_for_sampler"}});
+  return done;
 }
 
 // Takes a snapshot at once: the checkpoint may be gone when the run is restored.

@@ -78,6 +78,7 @@ void ModelLoop::start(const Turn& turn, std::list<Forward>& forwards, std::vecto
   auto began = Steady::now();
   bool joins = false;
   auto outcome = outcome_of(turn, request->kind, [&]() -> Outcome {
+    if (!is_resident && !fits_beside_busy_runs(turn.run)) compute(forwards);
     auto& resident = this->resident(turn.run);
     began = Steady::now();  // restoring a run is not part of its request
     if (!is_forward(request->kind)) return perform(resident, *request);
@@ -89,6 +90,7 @@ void ModelLoop::start(const Turn& turn, std::list<Forward>& forwards, std::vecto
           resident.bytes, kept_bytes, kMostReplayed));
     ForwardTask task(model_, *resident.run, read_forward_backward(std::exchange(request->body, {})), config_.max_length);
     forwards.push_back({turn, *request, std::move(task), kept_bytes});
+    busy_.insert(turn.run);
     joins = true;
     return {};
   });
@@ -124,6 +126,8 @@ void ModelLoop::compute(std::list<Forward>& forwards) {
     finish(std::move(computed));
     if (more) sample_for_a_while(true);
   }
+  forwards.clear();
+  busy_.clear();
 }
 
 void ModelLoop::note_pass(const ForwardBatch& batch, double seconds) {

@@ -41,9 +41,11 @@ bool AdamParams::same_state(const AdamParams& other) const {
   return beta1 == other.beta1 && beta2 == other.beta2 && eps == other.eps && weight_decay == other.weight_decay;
 }
 
+static bool trains_experts(const model::CausalLM& model, const RunConfig& config) {
+  return config.train_mlp && model.config().experts.count > 0;
+}
+
 std::vector<std::string> lora_targets(model::CausalLM& model, const RunConfig& config) {
-  if (config.train_mlp && model.config().experts.count > 0)
-    throw RequestError("train_mlp on a model with experts is not supported by this server; pass train_mlp=False");
   std::set<std::string> names;
   for (const auto* linear : model.tree().linears()) {
     const bool attention = linear->name.find(".self_attn.") != std::string::npos,
@@ -51,19 +53,33 @@ std::vector<std::string> lora_targets(model::CausalLM& model, const RunConfig& c
     if ((attention && config.train_attn) || (mlp && config.train_mlp)) names.insert(std::string(tuner::last_part(linear->name)));
   }
   if (config.train_unembed) names.insert(std::string(tuner::last_part(model.head().name)));
-  if (names.empty()) throw RequestError("train_attn, train_mlp and train_unembed are all false: nothing would train");
+  if (names.empty() && !trains_experts(model, config))
+    throw RequestError("train_attn, train_mlp and train_unembed are all false: nothing would train");
   return {names.begin(), names.end()};
 }
 
-TrainingRun::TrainingRun(model::CausalLM& model, std::string name, const RunConfig& config, const std::string& base_model)
-    : model_(model), name_(std::move(name)) {
+static io::AdapterConfig adapter_of(model::CausalLM& model, const RunConfig& config, const std::string& base_model) {
   tuner::TunerConfig settings;
   settings.base_model = base_model;
   settings.lora.rank = config.rank;
   settings.lora.alpha = config.alpha;
   settings.lora.dropout = 0;
   settings.lora.targets = lora_targets(model, config);
-  const auto adapter = tuner::adapter_config(model, settings);
+  if (trains_experts(model, config)) settings.lora.target_parameters = {tuner::kAllExperts};
+  return tuner::adapter_config(model, settings);
+}
+
+int64_t TrainingRun::bytes_of(model::CausalLM& model, const RunConfig& config) {
+  constexpr int64_t kCopies = 4;  // weights, gradients, and Adam's two moments
+  return tuner::lora_elements(model, adapter_of(model, config, "")) * kCopies * static_cast<int64_t>(sizeof(float));
+}
+
+TrainingRun::TrainingRun(model::CausalLM& model, std::string name, const RunConfig& config, const std::string& base_model)
+    : model_(model),
+      name_(std::move(name)),
+      bytes_(bytes_of(model, config)),
+      trains_experts_(tinker::trains_experts(model, config)) {
+  const auto adapter = adapter_of(model, config, base_model);
   tuned_.adapter = tuner::attach_adapter(model, adapter, {.name = name_, .dtype = at::kFloat, .seed = config.seed});
   const auto factors = tuner::adapter_tensors(model, *tuned_.adapter);
   if (FlatFactors::supports(*factors.front().value)) flat_.emplace(factors);

@@ -25,8 +25,12 @@ class TrainingRun {
   TrainingRun(const TrainingRun&) = delete;
 
   const std::string& name() const { return name_; }  // of its adapter
+  int64_t bytes() const { return bytes_; }           // of memory: weights, gradients and the optimizer's state
+  // The same, before there is one.
+  static int64_t bytes_of(model::CausalLM& model, const RunConfig& config);
   const std::vector<std::pair<std::string, Tensor>>& trainable() const { return tuned_.trainable; }
-  void note_gradients() { accumulated_ = true; }  // a backward pass adds to them
+  bool trains_experts() const { return trains_experts_; }  // then its passes have no rows of other runs
+  void note_gradients() { accumulated_ = true; }           // a backward pass adds to them
   // Discards accumulated gradients of a window with a failed request.
   void spoil_gradients() { spoiled_ = true; }
   bool has_gradients() const { return accumulated_ || spoiled_; }
@@ -49,10 +53,12 @@ class TrainingRun {
   std::optional<FlatFactors> flat_;  // of the trainable tensors, where it supports their device
   AdamParams params_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  int64_t bytes_ = 0;
+  bool trains_experts_ = false;
   bool accumulated_ = false, spoiled_ = false;
 };
 
-// The linear layers selected by the protocol's flags. Throws RequestError if there are none, or if they include experts.
+// The linear layers selected by the protocol's flags, in addition to experts. Throws RequestError if nothing would train.
 std::vector<std::string> lora_targets(model::CausalLM& model, const RunConfig& config);
 
 }  // namespace hone::tinker

@@ -4,7 +4,7 @@
 
 namespace hone::tinker {
 
-// The first that finds nobody committing does it for all that wait.
+// The first caller while no commit runs commits for all that wait.
 void GroupCommit::run(const Work& work) {
   Waiting own{work};
   {

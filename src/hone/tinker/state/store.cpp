@@ -14,7 +14,7 @@ CREATE TABLE IF NOT EXISTS sessions(id TEXT PRIMARY KEY, owner TEXT NOT NULL, cr
   info TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS runs(id TEXT PRIMARY KEY, session TEXT NOT NULL, owner TEXT NOT NULL, config TEXT NOT NULL, user_metadata TEXT NOT NULL,
   created REAL NOT NULL, used REAL NOT NULL, executed INTEGER NOT NULL DEFAULT 0, snapshot_seq INTEGER NOT NULL DEFAULT 0,
-  snapshot TEXT NOT NULL DEFAULT '', unloaded INTEGER NOT NULL DEFAULT 0);
+  snapshot TEXT NOT NULL DEFAULT '', unloaded INTEGER NOT NULL DEFAULT 0, snapshot_bytes INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE IF NOT EXISTS requests(run TEXT NOT NULL, seq INTEGER NOT NULL, owner TEXT NOT NULL, kind TEXT NOT NULL, body BLOB NOT NULL,
   digest INTEGER NOT NULL, done REAL, failed INTEGER NOT NULL DEFAULT 0, result BLOB, content_type TEXT NOT NULL DEFAULT '', PRIMARY KEY(run, seq));
 CREATE INDEX IF NOT EXISTS pending ON requests(owner) WHERE done IS NULL;
@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS checkpoints(run TEXT NOT NULL, kind TEXT NOT NULL, na
   PRIMARY KEY(run, kind, name));
 CREATE TABLE IF NOT EXISTS settings(run TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS samplers(id TEXT PRIMARY KEY, session TEXT NOT NULL, owner TEXT NOT NULL, model_path TEXT NOT NULL, folder TEXT NOT NULL,
-  created REAL NOT NULL);
+  created REAL NOT NULL, bytes INTEGER NOT NULL DEFAULT 0);
 )";
 
 constexpr const char* kRunColumns =
@@ -55,6 +55,19 @@ void insert_request(Database& database, const std::string& run, const std::strin
   insert.bind(int64_t{request.failed}).bind_blob(request.result).bind(request.content_type).run();
 }
 
+// Earlier versions did not count unnamed weights and snapshots: adds the column of their sizes to a table whose rows name
+// folders.
+void add_folder_bytes(Database& database, const std::string& table, const std::string& folder, const std::string& bytes) {
+  auto known = database.prepare("SELECT 1 FROM pragma_table_info(?) WHERE name = ?");
+  if (known.bind(table).bind(bytes).step()) return;
+  Transaction transaction(database);
+  database.execute(fmt::format("ALTER TABLE {} ADD COLUMN {} INTEGER NOT NULL DEFAULT 0", table, bytes).c_str());
+  auto rows = database.prepare(fmt::format("SELECT DISTINCT {1} FROM {0} WHERE {1} <> ''", table, folder));
+  const auto update = fmt::format("UPDATE {} SET {} = ? WHERE {} = ?", table, bytes, folder);
+  for (const auto& saved : first_column(rows)) database.prepare(update).bind(saved_bytes(saved)).bind(saved).run();
+  transaction.commit();
+}
+
 }  // namespace
 
 double unix_seconds() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
@@ -77,7 +90,11 @@ RunConfig RunConfig::from_json(const Json& json) {
   return config;
 }
 
-Store::Store(const std::filesystem::path& file) : writer_(file), reader_(file) { writer_.execute(kSchema); }
+Store::Store(const std::filesystem::path& file) : writer_(file), reader_(file) {
+  writer_.execute(kSchema);
+  add_folder_bytes(writer_, "samplers", "folder", "bytes");
+  add_folder_bytes(writer_, "runs", "snapshot", "snapshot_bytes");
+}
 
 bool Store::add_session(const Session& session) {
   bool is_owners = false;
@@ -174,9 +191,14 @@ void Store::set_unloaded(const std::string& run) {
   commits_.run([&](Database& database) { database.prepare("UPDATE runs SET unloaded = 1 WHERE id = ?").bind(run).run(); });
 }
 
-void Store::set_snapshot(const std::string& run, int64_t seq, const std::string& folder) {
+void Store::set_snapshot(const std::string& run, int64_t seq, const std::string& folder, int64_t bytes) {
   commits_.run([&](Database& database) {
-    database.prepare("UPDATE runs SET snapshot_seq = ?, snapshot = ? WHERE id = ?").bind(seq).bind(folder).bind(run).run();
+    database.prepare("UPDATE runs SET snapshot_seq = ?, snapshot = ?, snapshot_bytes = ? WHERE id = ?")
+        .bind(seq)
+        .bind(folder)
+        .bind(bytes)
+        .bind(run)
+        .run();
     database.prepare("UPDATE requests SET body = x'' WHERE run = ? AND seq <= ? AND done IS NOT NULL").bind(run).bind(seq).run();
   });
 }
@@ -188,7 +210,7 @@ std::string Store::drop_snapshot(const std::string& run) {
       auto row = database.prepare("SELECT snapshot FROM runs WHERE id = ?");
       if (row.bind(run).step()) folder = row.text(0);
     }
-    database.prepare("UPDATE runs SET snapshot = '' WHERE id = ?").bind(run).run();
+    database.prepare("UPDATE runs SET snapshot = '', snapshot_bytes = 0 WHERE id = ?").bind(run).run();
     database.prepare("UPDATE requests SET body = x'' WHERE run = ? AND done IS NOT NULL").bind(run).run();
   });
   return folder;

@@ -62,6 +62,7 @@ struct SamplerRow {
   std::string id, session, owner;
   std::string model_path;  // the named checkpoint it samples from; "" for the base model and for unnamed weights
   std::string folder;      // of unnamed weights; "" where there are none
+  int64_t bytes = 0;       // of this folder
 };
 
 struct Page {
@@ -71,6 +72,7 @@ struct Page {
 double unix_seconds();
 // Removes what is saved in `folder`, which a folder of its own contains. Empty: nothing.
 void remove_saved(const std::string& folder);
+int64_t saved_bytes(const std::filesystem::path& folder);  // of its files; 0 if it is missing
 
 class Store {
  public:
@@ -93,8 +95,8 @@ class Store {
   // Data that a client's library stores with a run on the server. Null if there are none.
   Json settings(const std::string& run);
   void set_settings(const std::string& run, const Json& settings);
-  // The snapshot includes requests up to `seq`: their bodies are no longer needed.
-  void set_snapshot(const std::string& run, int64_t seq, const std::string& folder);
+  // The snapshot includes requests up to `seq`: their bodies are no longer needed. `bytes`: of its folder.
+  void set_snapshot(const std::string& run, int64_t seq, const std::string& folder, int64_t bytes);
   // Of a run that nothing restores any more: removes the data of its requests and returns the folder of its snapshot.
   std::string drop_snapshot(const std::string& run);
 
@@ -115,13 +117,13 @@ class Store {
   };
   Pending pending(const std::string& owner);
 
-  // False: the name is taken, and `overwrite` is not set. `replaced` is the folder of the previous one.
-  bool add_checkpoint(const Checkpoint& checkpoint, bool overwrite, std::string& replaced);
+  // Returns the folder of the checkpoint of this name that it replaces, "" if there is none.
+  std::string add_checkpoint(const Checkpoint& checkpoint);
   // By its path, if it belongs to this owner or is public.
   std::optional<Checkpoint> checkpoint(const std::string& path, const std::string& owner);
   std::vector<Checkpoint> checkpoints(const std::string& owner, const std::string& run, Page page);  // run "": of all
   int64_t count_checkpoints(const std::string& owner, const std::string& run);
-  int64_t checkpoint_bytes(const std::string& owner);
+  int64_t checkpoint_bytes(const std::string& owner);  // of named checkpoints, unnamed sampler weights and snapshots
   void remove_checkpoint(const Checkpoint& checkpoint);
   void set_public(const Checkpoint& checkpoint, bool is_public);
   void set_expiry(const Checkpoint& checkpoint, std::optional<double> expires);
@@ -130,8 +132,11 @@ class Store {
   bool add_sampler(const SamplerRow& sampler);
   std::optional<SamplerRow> sampler(const std::string& id, const std::string& owner);
   std::vector<std::string> samplers_of_session(const std::string& session);
-  // Folders of a run's unnamed weights beyond the newest `kept`; their rows are removed.
+  // Folders of a session's unnamed weights beyond the newest `kept`; their rows are removed.
   std::vector<std::string> drop_old_samplers(const std::string& session, int64_t kept);
+  // The oldest of an owner until its files take less than `max_bytes`, except for the newest `kept` of each session. Null, and
+  // none is removed, if that does not suffice.
+  std::optional<std::vector<std::string>> drop_samplers_to_fit(const std::string& owner, int64_t max_bytes, int64_t kept);
   // Those of all sessions that are older than this many seconds.
   std::vector<std::string> drop_samplers_older_than(double seconds);
   std::set<std::string> folders();  // all that something above names

@@ -22,6 +22,14 @@ Checkpoint checkpoint_in(const Statement& row) {
           .user_metadata = stored_json(row.text(10))};
 }
 
+int64_t owned_bytes(Database& database, const std::string& owner) {
+  auto row = database.prepare(
+      "SELECT (SELECT COALESCE(SUM(bytes), 0) FROM checkpoints WHERE owner = ?1) + "
+      "(SELECT COALESCE(SUM(bytes), 0) FROM samplers WHERE owner = ?1) + "
+      "(SELECT COALESCE(SUM(snapshot_bytes), 0) FROM runs WHERE owner = ?1 AND unloaded = 0)");
+  return row.bind(owner).step() ? row.integer(0) : 0;
+}
+
 }  // namespace
 
 void remove_saved(const std::string& folder) {
@@ -29,15 +37,20 @@ void remove_saved(const std::string& folder) {
   if (!folder.empty()) std::filesystem::remove_all(std::filesystem::path(folder).parent_path(), ignored);
 }
 
-bool Store::add_checkpoint(const Checkpoint& checkpoint, bool overwrite, std::string& replaced) {
-  bool added = false;
+int64_t saved_bytes(const std::filesystem::path& folder) {
+  int64_t bytes = 0;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, ignored))
+    if (entry.is_regular_file()) bytes += static_cast<int64_t>(entry.file_size());
+  return bytes;
+}
+
+std::string Store::add_checkpoint(const Checkpoint& checkpoint) {
+  std::string replaced;
   commits_.run([&](Database& database) {
     {
       auto known = database.prepare("SELECT folder FROM checkpoints WHERE run = ? AND kind = ? AND name = ?");
-      if (known.bind(checkpoint.run).bind(checkpoint.kind).bind(checkpoint.name).step()) {
-        if (!overwrite) return;
-        replaced = known.text(0);
-      }
+      if (known.bind(checkpoint.run).bind(checkpoint.kind).bind(checkpoint.name).step()) replaced = known.text(0);
     }
     auto insert = database.prepare(
         "INSERT OR REPLACE INTO checkpoints(run, kind, name, owner, folder, config, bytes, created, expires, public, "
@@ -49,9 +62,8 @@ bool Store::add_checkpoint(const Checkpoint& checkpoint, bool overwrite, std::st
         .bind(checkpoint.created)
         .bind_optional(checkpoint.expires);
     insert.bind(int64_t{checkpoint.is_public}).bind(dumped(checkpoint.user_metadata)).run();
-    added = true;
   });
-  return added;
+  return replaced;
 }
 
 std::optional<Checkpoint> Store::checkpoint(const std::string& path, const std::string& owner) {
@@ -89,8 +101,7 @@ int64_t Store::count_checkpoints(const std::string& owner, const std::string& ru
 
 int64_t Store::checkpoint_bytes(const std::string& owner) {
   std::lock_guard lock(reading_);
-  auto row = reader_.prepare("SELECT COALESCE(SUM(bytes), 0) FROM checkpoints WHERE owner = ?");
-  return row.bind(owner).step() ? row.integer(0) : 0;
+  return owned_bytes(reader_, owner);
 }
 
 void Store::remove_checkpoint(const Checkpoint& checkpoint) {
@@ -138,10 +149,10 @@ std::vector<Checkpoint> Store::expired_checkpoints() {
 bool Store::add_sampler(const SamplerRow& sampler) {
   bool added = false;
   commits_.run([&](Database& database) {
-    auto insert =
-        database.prepare("INSERT OR IGNORE INTO samplers(id, session, owner, model_path, folder, created) VALUES(?,?,?,?,?,?)");
+    auto insert = database.prepare(
+        "INSERT OR IGNORE INTO samplers(id, session, owner, model_path, folder, created, bytes) VALUES(?,?,?,?,?,?,?)");
     insert.bind(sampler.id).bind(sampler.session).bind(sampler.owner).bind(sampler.model_path).bind(sampler.folder);
-    insert.bind(unix_seconds()).run();
+    insert.bind(unix_seconds()).bind(sampler.bytes).run();
     added = database.changes() > 0;
   });
   return added;
@@ -149,9 +160,9 @@ bool Store::add_sampler(const SamplerRow& sampler) {
 
 std::optional<SamplerRow> Store::sampler(const std::string& id, const std::string& owner) {
   std::lock_guard lock(reading_);
-  auto row = reader_.prepare("SELECT session, model_path, folder FROM samplers WHERE id = ? AND owner = ?");
+  auto row = reader_.prepare("SELECT session, model_path, folder, bytes FROM samplers WHERE id = ? AND owner = ?");
   if (!row.bind(id).bind(owner).step()) return std::nullopt;
-  return SamplerRow{id, row.text(0), owner, row.text(1), row.text(2)};
+  return SamplerRow{id, row.text(0), owner, row.text(1), row.text(2), row.integer(3)};
 }
 
 std::vector<std::string> Store::samplers_of_session(const std::string& session) {
@@ -167,6 +178,29 @@ std::vector<std::string> Store::drop_old_samplers(const std::string& session, in
         "DELETE FROM samplers WHERE session = ?1 AND folder <> '' AND id NOT IN (SELECT id FROM samplers WHERE session = ?1 AND "
         "folder <> '' ORDER BY created DESC LIMIT ?2) RETURNING folder");
     dropped = first_column(rows.bind(session).bind(kept));
+  });
+  return dropped;
+}
+
+std::optional<std::vector<std::string>> Store::drop_samplers_to_fit(const std::string& owner, int64_t max_bytes, int64_t kept) {
+  std::optional<std::vector<std::string>> dropped;
+  commits_.run([&](Database& database) {
+    std::vector<std::string> ids, folders;
+    auto bytes = owned_bytes(database, owner);
+    {
+      auto rows = database.prepare(
+          "SELECT id, folder, bytes FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY session ORDER BY created DESC) AS place "
+          "FROM samplers WHERE owner = ? AND folder <> '') WHERE place > ? ORDER BY created");
+      rows.bind(owner).bind(kept);
+      while (bytes >= max_bytes && rows.step()) {
+        ids.push_back(rows.text(0));
+        folders.push_back(rows.text(1));
+        bytes -= rows.integer(2);
+      }
+    }
+    if (bytes >= max_bytes) return;
+    for (const auto& id : ids) database.prepare("DELETE FROM samplers WHERE id = ?").bind(id).run();
+    dropped = std::move(folders);
   });
   return dropped;
 }

@@ -12,7 +12,7 @@ struct TenantLimits {
   int64_t max_pending = 0;        // requests of each kind that are not done
   int64_t pending_bytes = 0;      // of training requests that are not done
   int64_t tokens_per_minute = 0;  // trained and sampled; 0: as many as there is time for
-  int64_t checkpoint_bytes = 0;   // of named checkpoints
+  int64_t checkpoint_bytes = 0;   // of checkpoints, unnamed sampler weights and snapshots
 };
 
 class AllTenantLimits {

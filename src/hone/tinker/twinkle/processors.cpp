@@ -11,7 +11,7 @@ namespace hone::tinker {
 namespace {
 
 constexpr int64_t kMostOfATenant = 64;          // the least recently used ones are removed,
-constexpr size_t kMostBytes = size_t{2} << 30;  // also beyond so many bytes of rows
+constexpr size_t kMostBytes = size_t{2} << 30;  // of rows
 
 // Arguments that the client adds for its own process.
 void drop_placement(Json& body) {
@@ -40,7 +40,7 @@ Json TwinkleProcessors::create(const std::string& tenant, Json body) {
   } else if (type == "dataloader" && name == "DataLoader") {
     const auto of = find(tenant, required_text(body, "dataset"));
     auto dataset = std::dynamic_pointer_cast<TwinkleDataset>(of.processor);
-    if (!dataset) throw RequestError("dataset: this processor is none");
+    if (!dataset) throw RequestError("dataset: this processor is not a dataset");
     entry.processor = std::make_shared<TwinkleDataLoader>(std::move(dataset), body);
     entry.turn = of.turn;  // its rows are stored under it as well
   } else {

@@ -319,7 +319,7 @@ asio::awaitable<Json> TwinkleApi::answered(Turn& turn, const std::string& verb) 
   if (verb == "add_metric") require_class(body, "metric_cls", {"LossMetric", "TrainMetric"});
   if (verb == "forward" || verb == "calculate_loss" || verb == "backward")
     refuse_call(verb, "call forward_backward, or forward_only");
-  if (verb == "apply_patch" || verb == "get_state_dict") refuse_call(verb, "the model is not made of Python");
+  if (verb == "apply_patch" || verb == "get_state_dict") refuse_call(verb, "the model is not implemented in Python");
   if (!verb.starts_with("set_") && verb != "add_metric") throw not_found("call " + verb);
   co_return Json();
 }

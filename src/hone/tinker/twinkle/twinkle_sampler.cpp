@@ -51,7 +51,7 @@ asio::awaitable<Json> TwinkleApi::sample(serve::Exchange& exchange, const Call& 
                                request.num_samples * std::min(request.sampling.max_tokens, services_.config.max_length));
       const auto id = serve::fresh_id("direct:sample:");
       if (!services_.futures.add_sample(id, call.tenant, services_.config.max_samples))
-        throw serve::ApiError(429, "as many sampling requests wait as may; try again", "", "too_many_requests");
+        throw serve::ApiError(429, "the queue of sampling requests is full; try again", "", "too_many_requests");
       services_.loop.sample({.id = id, .request = std::move(request), .folder = *folder});
       all.push_back({std::move(prompt), id});
     }
@@ -86,7 +86,7 @@ asio::awaitable<serve::HttpResponse> TwinkleApi::answer_sampler(serve::Exchange&
   else if (verb == "add_adapter_to_sampler")
     reply["adapter_name"] = adapter_name_in(body_of(call));
   else if (verb == "apply_patch" || verb == "sample_stream")
-    refuse_call(verb, "sample gives whole answers; /v1/chat/completions streams");
+    refuse_call(verb, "sample returns complete answers; /v1/chat/completions streams");
   else if (verb != "create" && verb != "set_template")
     throw not_found("call " + verb);
   co_return serve::json_response(reply);

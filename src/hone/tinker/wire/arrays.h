@@ -13,7 +13,7 @@
 
 namespace hone::tinker {
 
-static_assert(std::endian::native == std::endian::little, "arrays travel as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "arrays are sent in the host's byte order");
 
 enum Dtype : uint64_t { kFloat32 = 1, kInt64 = 2, kInt32 = 3, kBFloat16 = 4 };
 inline constexpr float kNoCandidate = -99999.0F;  // an empty cell among log-probabilities
