@@ -54,6 +54,22 @@ def _labels(labels: Any) -> list[int]:
     return values
 
 
+def _packed_experts(rows: Sequence[Any], lengths: Sequence[int]) -> np.ndarray:
+    """The experts of all rows' tokens, int64 [tokens, layers, experts of a token]; -1 beyond the end of a row's, where the router chooses."""
+    known = [None if experts is None else np.asarray(experts.cpu() if hasattr(experts, "cpu") else experts, np.int64) for experts in rows]
+    shape = next(experts.shape[1:] for experts in known if experts is not None)
+    parts = []
+    for number, (experts, length) in enumerate(zip(known, lengths)):
+        part = np.full((length, *shape), -1, np.int64)
+        if experts is not None:
+            if experts.ndim != 3 or experts.shape[1:] != shape or len(experts) > length:
+                raise DataError(f"routed_experts of row {number} are {' x '.join(map(str, experts.shape))}",
+                                f"expected at most {length} tokens, and as many layers and experts of a token as the other rows have")
+            part[:len(experts)] = experts
+        parts.append(part)
+    return np.concatenate(parts)
+
+
 class Template:
     """Turns conversations into token ids and labels as the model's chat template has them."""
 
@@ -170,17 +186,25 @@ class Batch:
     def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> Batch:
         """Of rows with `input_ids`, `labels` (as many; -100 where nothing is learned; without them every token is) and `weights`, each a
         list, a numpy array or a torch tensor, and `media` as Template.encode returns them. Labels stand at their own token: the shift by one
-        happens here."""
+        happens here. `routed_experts`, of a Sampler or Trainer.routed_logprobs, are replayed: each token takes these experts of every layer, weighed by
+        the trainer's own router. A row may have those of its first tokens only; the router chooses for the rest, and where all of a token's experts
+        in a layer are -1."""
         if isinstance(rows, Mapping):
             raise DataError("the rows are a single one", "expected a list of rows: hone.Batch.from_rows([row])")
-        encoded = []
+        encoded, routed = [], []
         for number, row in enumerate(rows):
             if not isinstance(row, Mapping) or "input_ids" not in row:
                 raise DataError(f"row {number} has no input_ids", 'expected rows such as {"input_ids": […], "labels": […]}, as Template.encode makes them')
             ids = _ids(row["input_ids"])
             weights = [] if row.get("weights") is None else [float(weight) for weight in row["weights"]]
             encoded.append((ids, ids if row.get("labels") is None else _labels(row["labels"]), weights, row.get("media")))
-        return cls(_hone.Batch.make(encoded))
+            routed.append(row.get("routed_experts"))
+        batch = _hone.Batch.make(encoded)
+        if any(experts is not None for experts in routed):
+            import torch
+
+            batch.routed_experts = torch.from_numpy(_packed_experts(routed, [len(ids) for ids, *_ in encoded]))
+        return cls(batch)
 
     @property
     def input_ids(self) -> torch.Tensor:
@@ -201,6 +225,11 @@ class Batch:
     def weights(self) -> torch.Tensor | None:
         """float32 [tokens]: what each target weighs; None: all the same."""
         return self._batch.weights
+
+    @property
+    def routed_experts(self) -> torch.Tensor | None:
+        """int64 [tokens, layers with experts, experts of a token]: those that are replayed, -1 where the router chooses; None: everywhere."""
+        return self._batch.routed_experts
 
     @property
     def cu_seqlens(self) -> list[int]:
@@ -234,7 +263,7 @@ class DataLoader:
 
     def __init__(self, dataset: Dataset, batch_size: int, *, shuffle: bool = True, seed: int = 42, packing: str = "none", drop_last: bool = False,
                  rank: int = 0, world_size: int = 1, mesh: DeviceMesh | None = None) -> None:
-        """`packing`: none, binpack, sequential, neat …, then a batch is so many packs of the template's max_length. `rank` of `world_size`
+        """`packing`: none, binpack, sequential, neat …, then a batch is that many packs of the template's max_length. `rank` of `world_size`
         processes gets its share of every epoch; `mesh` says which and how many."""
         require_type(dataset, Dataset, "dataset", "a hone.Dataset")
         require_type(batch_size, (int, np.integer), "batch_size", "1 or more")
@@ -273,5 +302,5 @@ class DataLoader:
         return state
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continues behind the batch where `state()` was asked for."""
+        """Continues after the batch at which `state()` was called."""
         self._loader.restore(json.dumps(dict(state)))

@@ -1,4 +1,4 @@
-"""Loads libhone's module beside the torch of this environment."""
+"""Loads libhone's module with the torch of this environment."""
 import torch  # before the module, which takes its libraries
 
 from .errors import UsageError
@@ -9,7 +9,7 @@ try:
 except UsageError as problem:
     raise ImportError(str(problem)) from None
 try:
-    from . import _hone as _hone  # for the modules beside this one
+    from . import _hone as _hone  # for the modules of this package
 except ImportError as problem:
     raise ImportError(f"libhone cannot be loaded: {problem}. It expects the pyarrow and the system libraries that it was built with: "
                       "install them, or build hone on this machine (pip install . in its sources).") from problem

@@ -39,7 +39,7 @@ class SamplingParams:
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     logprobs: bool = False  # of each chosen token
-    prompt_logprobs: int | None = None  # of each token of the prompt and so many of the most likely in its place
+    prompt_logprobs: int | None = None  # of each token of the prompt and this many of the most likely in its place
 
     def __post_init__(self) -> None:
         if isinstance(self.stop, str):
@@ -67,6 +67,7 @@ class Completion:
     logprobs: np.ndarray | None = None  # float32, one a token, when asked for
     # Of each token of the prompt but the first: its id and log p, then those of the most likely ones. When asked for.
     prompt_logprobs: list[list[tuple[int, float]]] | None = None
+    routed_experts: np.ndarray | None = None  # int16 [tokens but the last, layers with experts, experts of a token], if the sampler returns them
 
 
 @dataclass
@@ -77,6 +78,7 @@ class _Answer:
     params: SamplingParams
     done: concurrent.futures.Future[Completion]
     on_text: Callable[[str], None] | None
+    routed_shape: tuple[int, int] | None  # layers with experts, and the experts of a token; None: they are not returned
     text: str = ""
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -106,22 +108,25 @@ class _Answer:
                 self.text, self.tokens, self.logprobs, finish = "", [], [], "length"
             self.done.set_result(Completion(self.text, np.array(self.tokens, np.int64), finish, np.array(self.prompt, np.int64),
                                             np.array(self.logprobs, np.float32) if self.params.logprobs else None,
-                                            self.prompt_logprobs if self.params.prompt_logprobs is not None else None))
+                                            self.prompt_logprobs if self.params.prompt_logprobs is not None else None,
+                                            np.frombuffer(output.routed_experts, np.int16).reshape(-1, *self.routed_shape).copy() if self.routed_shape else None))
 
 
 class Sampler:
     """The engine of `hone deploy` on a model, also on one that a trainer changes: new requests see its newest weights."""
 
     def __init__(self, model: Model, template: Template | None = None, *, max_model_len: int = 0, max_num_seqs: int = 256,
-                 kv_cache_tokens: int = 0) -> None:
-        """`template` None: the model's own. `max_model_len` 0: the model's; `kv_cache_tokens` 0: by the memory there is."""
+                 kv_cache_tokens: int = 0, enable_return_routed_experts: bool = False) -> None:
+        """`template` None: the model's own. `max_model_len` 0: the model's; `kv_cache_tokens` 0: by the memory there is.
+        `enable_return_routed_experts`: completions have the experts that their tokens chose, for Batch.from_rows."""
         require_type(model, Model, "model", "a hone.Model")
         require_type(template, (Template, type(None)), "template", "a hone.Template")
         for name, value, least in (("max_model_len", max_model_len, 0), ("max_num_seqs", max_num_seqs, 1), ("kv_cache_tokens", kv_cache_tokens, 0)):
             require(value >= least, name, value, f"{least} or more")
         self.model = model
         self.template = template or Template(model)
-        self._engine = _hone.Engine.make(model._model, max_model_len, max_num_seqs, kv_cache_tokens)
+        self._engine = _hone.Engine.make(model._model, max_model_len, max_num_seqs, kv_cache_tokens, enable_return_routed_experts)
+        self._routed_shape = self._engine.routed_shape if enable_return_routed_experts else None
         self._lock = threading.Lock()
         self._answers: dict[int, _Answer] = {}
         self._thread: threading.Thread | None = None  # steps the engine while there is work
@@ -136,7 +141,7 @@ class Sampler:
         futures = self._submit(prompts, params, adapter)
         try:
             return [future.result() for future in futures]
-        except BaseException:  # Ctrl-C too: nobody waits for the others
+        except BaseException:  # Ctrl-C too: the others are cancelled
             self._cancel(futures)
             raise
 
@@ -224,7 +229,7 @@ class Sampler:
                     settings["seed"] = params.seed + number
                     request = self._engine.add(prompt, json.dumps(settings), adapter, images)
                     futures.append(concurrent.futures.Future())
-                    self._answers[request] = _Answer(prompt, params, futures[-1], on_text)
+                    self._answers[request] = _Answer(prompt, params, futures[-1], on_text, self._routed_shape)
                     added.append(request)
             except BaseException:  # one of them can never run: none does
                 for request in added:

@@ -115,6 +115,13 @@ class Trainer:
         _require_temperature(temperature)
         return self._trainer.evaluated_logprobs(batch._batch, temperature)
 
+    def routed_logprobs(self, batch: Batch, temperature: float = 1.0) -> tuple[torch.Tensor, torch.Tensor]:
+        """`evaluated_logprobs`, and the experts that each token chose, int64 [tokens, layers with experts, experts of a token]: as `routed_experts` of rows
+        they are taken again in another pass. Not with pipeline stages (`pp`)."""
+        require_batch(batch)
+        _require_temperature(temperature)
+        return self._trainer.routed_logprobs(batch._batch, temperature)
+
     def logits(self, batch: Batch, token_ids: torch.Tensor | None = None) -> torch.Tensor:
         """Logits of every position with a gradient, float32 [tokens, vocabulary], or of the tokens that `token_ids` names for each position,
         int64 [tokens, k]: those of the others are never all there. For distillation, and losses that look beyond the targets."""

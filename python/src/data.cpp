@@ -252,6 +252,9 @@ void bind_data(nb::module_& m) {
       .def_prop_ro("cu_seqlens", [](const data::Batch& self) { return self.segments.offsets; })
       .def_prop_ro("num_targets", [](const data::Batch& self) { return self.target_count; })
       .def_prop_ro("num_samples", [](const data::Batch& self) { return self.sample_count; })
+      .def_prop_rw(
+          "routed_experts", [](const data::Batch& self) { return self.routed_experts_tlk; },
+          [](data::Batch& self, const Tensor& experts_tlk) { self.routed_experts_tlk = experts_tlk; })
       .def_prop_ro("rows", [](const data::Batch& self) { return self.rows; });
 
   nb::class_<DataLoader>(m, "DataLoader")

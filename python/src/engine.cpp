@@ -21,12 +21,14 @@ struct Engine {
   int64_t version;  // of the weights that the cache was computed with
 };
 
-Engine* make_engine(Model& model, int64_t max_model_len, int64_t max_num_seqs, int64_t kv_cache_tokens) {
+Engine* make_engine(Model& model, int64_t max_model_len, int64_t max_num_seqs, int64_t kv_cache_tokens,
+                    bool enable_return_routed_experts) {
   return with_model(model, [&] {
     engine::EngineConfig config;
     config.max_model_len = max_model_len;
     config.max_num_seqs = max_num_seqs;
     config.kv_cache_tokens = kv_cache_tokens;
+    config.enable_return_routed_experts = enable_return_routed_experts;
     config.fuse_projections = !model.trained;  // what trains stays the tensors that the trainer knows
     train::EvaluationMode mode(*model.lm);
     return new Engine(model, config);
@@ -113,6 +115,17 @@ std::vector<float> chosen_logprobs(const engine::RequestOutput& output) {
   return values;
 }
 
+// int16 as bytes, for numpy.
+nb::bytes routed_experts(const engine::RequestOutput& output) {
+  return nb::bytes(output.routed_experts.data(), output.routed_experts.size() * sizeof(int16_t));
+}
+
+// Layers with experts, and the experts of a token.
+std::pair<int64_t, int64_t> routed_shape(const Engine& self) {
+  const auto& experts = self.model.lm->config().experts;
+  return {std::ranges::count(experts.in_layer, true), experts.num_experts_per_tok};
+}
+
 }  // namespace
 
 void bind_engine(nb::module_& m) {
@@ -126,6 +139,7 @@ void bind_engine(nb::module_& m) {
       .def_ro("stop_token", &engine::RequestOutput::stop_token)
       .def_ro("eos_logprob", &engine::RequestOutput::eos_logprob)
       .def_prop_ro("logprobs", chosen_logprobs)
+      .def_prop_ro("routed_experts", routed_experts)
       .def_prop_ro("prompt_logprobs", prompt_logprobs)
       .def_prop_ro("finish", [](const engine::RequestOutput& self) { return std::string(word_of(self.finish)); });
 
@@ -139,7 +153,8 @@ void bind_engine(nb::module_& m) {
 
   nb::class_<Engine>(m, "Engine")
       .def_static("make", make_engine, nb::arg("model"), nb::arg("max_model_len"), nb::arg("max_num_seqs"),
-                  nb::arg("kv_cache_tokens"), nb::rv_policy::take_ownership, nb::keep_alive<0, 1>())
+                  nb::arg("kv_cache_tokens"), nb::arg("enable_return_routed_experts"), nb::rv_policy::take_ownership,
+                  nb::keep_alive<0, 1>())
       .def("add", add_request, nb::arg("prompt"), nb::arg("settings"), nb::arg("adapter"), nb::arg("images").none() = nb::none())
       .def(
           "cancel", [](Engine& self, uint64_t id) { with_model(self.model, [&] { self.runner.cancel(id); }); }, nb::arg("id"))
@@ -162,6 +177,7 @@ void bind_engine(nb::module_& m) {
           [](Engine& self, const std::string& name) { with_model(self.model, [&] { self.runner.unload_adapter(name); }); },
           nb::arg("name"))
       .def_prop_ro("adapters", [](Engine& self) { return with_model(self.model, [&] { return self.runner.adapters(); }); })
+      .def_prop_ro("routed_shape", routed_shape)
       .def_prop_ro("max_model_len", [](const Engine& self) { return self.runner.max_model_len(); });
 }
 

@@ -48,6 +48,27 @@ Tensor logps_of(Model& model, const data::Batch& batch, double temperature) {
   return train::policy_logps(*model.lm, batch.to(model.lm->device()), temperature);
 }
 
+void check_routed_experts(const model::DecoderConfig& config, const data::Batch& batch) {
+  const auto& experts = config.experts;
+  const auto& routed_tlk = batch.routed_experts_tlk;
+  const std::vector<int64_t> shape{batch.tokens_t.size(0), std::ranges::count(experts.in_layer, true),
+                                   experts.num_experts_per_tok};
+  if (experts.count == 0 || routed_tlk.sizes() != at::IntArrayRef(shape))
+    throw UserError(ExitCode::bad_data, fmt::format("routed_experts of the batch are {}", fmt::join(routed_tlk.sizes(), " x ")),
+                    experts.count == 0 ? "leave them out: the model has no experts"
+                                       : fmt::format("expected {}: tokens, layers with experts, and experts of a token",
+                                                     fmt::join(shape, " x ")));
+  const auto [low, high] = at::aminmax(routed_tlk);
+  if (low.item<int64_t>() < -1 || high.item<int64_t>() >= experts.count)
+    throw UserError(ExitCode::bad_data,
+                    fmt::format("routed_experts are from {} to {}", low.item<int64_t>(), high.item<int64_t>()),
+                    fmt::format("expected 0 to {}, or -1 where the router chooses", experts.count - 1));
+  const auto own_tlk = routed_tlk < 0;
+  if (!at::equal(own_tlk.any(-1), own_tlk.all(-1)))
+    throw UserError(ExitCode::bad_data, "routed_experts have -1 for a part of a token's experts in a layer",
+                    "expected -1 for all of them, where the router chooses, or for none");
+}
+
 }  // namespace
 
 void check_tokens(const Model& model, const data::Batch& batch) {
@@ -62,6 +83,7 @@ void check_tokens(const Model& model, const data::Batch& batch) {
   };
   check(batch.tokens_t, 0, "input_ids");
   check(batch.targets_t, data::kIgnore, "labels");
+  if (batch.routed_experts_tlk.defined()) check_routed_experts(model.lm->config(), batch);
 }
 
 void bind_model(nb::module_& m) {

@@ -53,7 +53,7 @@ auto without_gil(const Work& work) {
   nb::gil_scoped_release released;
   return work();
 }
-// The same while nobody else computes with the model.
+// The same while nothing else computes with the model.
 template <class Work>
 auto with_model(Model& model, const Work& work) {
   nb::gil_scoped_release released;

@@ -124,6 +124,15 @@ void load(Trainer& self, const std::string& checkpoint, DataLoader* loader) {
   });
 }
 
+// A method of the steps that reads one batch.
+template <class Result>
+auto of_batch(Result (train::StepwiseTrainer::*method)(const data::Batch&, double)) {
+  return [method](Trainer& self, const data::Batch& batch, double temperature) {
+    check_tokens(self.model, batch);
+    return with_model(self.model, [&] { return (self.steps.*method)(batch, temperature); });
+  };
+}
+
 }  // namespace
 
 void bind_trainer(nb::module_& m) {
@@ -136,20 +145,9 @@ void bind_trainer(nb::module_& m) {
           nb::arg("model"), nb::arg("settings"), nb::arg("processes").none() = nb::none(), nb::rv_policy::take_ownership,
           nb::keep_alive<0, 1>())
       .def("forward_backward", forward_backward, nb::arg("batches"), nb::arg("learn"))
-      .def(
-          "logprobs",
-          [](Trainer& self, const data::Batch& batch, double temperature) {
-            check_tokens(self.model, batch);
-            return with_model(self.model, [&] { return self.steps.logps(batch, temperature); });
-          },
-          nb::arg("batch"), nb::arg("temperature"))
-      .def(
-          "evaluated_logprobs",
-          [](Trainer& self, const data::Batch& batch, double temperature) {
-            check_tokens(self.model, batch);
-            return with_model(self.model, [&] { return self.steps.evaluated_logps(batch, temperature); });
-          },
-          nb::arg("batch"), nb::arg("temperature"))
+      .def("logprobs", of_batch(&train::StepwiseTrainer::logps), nb::arg("batch"), nb::arg("temperature"))
+      .def("evaluated_logprobs", of_batch(&train::StepwiseTrainer::evaluated_logps), nb::arg("batch"), nb::arg("temperature"))
+      .def("routed_logprobs", of_batch(&train::StepwiseTrainer::routed_logps), nb::arg("batch"), nb::arg("temperature"))
       .def(
           "logits",
           [](Trainer& self, const data::Batch& batch) {
@@ -164,13 +162,7 @@ void bind_trainer(nb::module_& m) {
             return with_model(self.model, [&] { return self.steps.logits(batch, token_ids); });
           },
           nb::arg("batch"), nb::arg("token_ids"))
-      .def(
-          "base_logprobs",
-          [](Trainer& self, const data::Batch& batch, double temperature) {
-            check_tokens(self.model, batch);
-            return with_model(self.model, [&] { return self.steps.base_logps(batch, temperature); });
-          },
-          nb::arg("batch"), nb::arg("temperature"))
+      .def("base_logprobs", of_batch(&train::StepwiseTrainer::base_logps), nb::arg("batch"), nb::arg("temperature"))
       .def(
           "backward",
           [](Trainer& self, const Tensor& loss, double num_items) {

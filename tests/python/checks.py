@@ -266,7 +266,7 @@ def check_ctrl_c_ends_what_runs(folder):
     endless = hone.SamplingParams(temperature=1.0, n=64, max_tokens=400, min_tokens=400)
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     raises(KeyboardInterrupt, lambda: sampler.sample(QUESTIONS, endless))
-    assert sampler.chat("Who are you?")  # it goes on
+    assert sampler.chat("Who are you?")  # it continues
     trainer, loader = a_trainer()
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     raises(KeyboardInterrupt, lambda: losses_of(trainer, loader, 100_000))

@@ -17,7 +17,7 @@ def python(tmp_path_factory, wheel):
     def make(folder):
         make_environment(folder, wheel)
 
-    # Scripts name the Python they were made for, so the folder is not renamed: it lies beside a mark.
+    # Scripts name the Python they were made for, so the folder is not renamed: it is next to a mark.
     place = made_once(tmp_path_factory, "wheel environment", lambda folder: (folder / "place").write_text(str(folder.parent / "environment")))
     environment = Path((place / "place").read_text())
     made_once(tmp_path_factory, "wheel environment is made", lambda _: make(environment))

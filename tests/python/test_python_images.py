@@ -29,10 +29,10 @@ def by_twinkle(_):
     trajectories = []
     for row in rows:
         messages = [dict(message) for message in row["messages"]]
-        if row.get("images"):  # beside their message, and as bytes
+        if row.get("images"):  # next to their message, and as bytes
             messages[0]["images"] = [open(path, "rb").read() for path in row["images"]]
         trajectories.append({"messages": messages})
-    features = pickle.loads(pickle.dumps(template.batch_encode(trajectories)))  # as they travel to another process
+    features = pickle.loads(pickle.dumps(template.batch_encode(trajectories)))  # as they are sent to another process
     return [Rows([feature]).batch for feature in features]
 
 encoded = hone.Template(folder).encode(rows[0])
@@ -97,7 +97,7 @@ blocks = [{"type": "image", "url": open(rows[0]["images"][0], "rb").read()}, {"t
 trajectory = {"messages": [{"role": "user", "content": blocks}], "user_data": [("ground_truth", "red")]}
 responses = drawer.sample([trajectory] * 2, SamplingParams(max_tokens=5, temperature=0, logprobs=1))
 sequence = responses[1].sequences[0]
-feature = pickle.loads(pickle.dumps(sequence.new_input_feature))  # as it travels to the model's processes
+feature = pickle.loads(pickle.dumps(sequence.new_input_feature))  # as it is sent to the model's processes
 logps = learner.forward_only(inputs=[feature])["logps"][0]
 out["twinkle"] = [[pair[0][1] for pair in sequence.logprobs], logps[[label >= 0 for label in feature["labels"]]].tolist()]
 out["same"] = [sequence.tokens, other.sample([prompts[0]], greedy)[0].tokens.tolist()]

@@ -1,10 +1,11 @@
-"""Checks of hone.twinkle beside the real twinkle-kit, each a function; test_twinkle.py runs them all in the environment of the wheel.
+"""Checks of hone.twinkle against the real twinkle-kit, each a function; test_twinkle.py runs them all in the environment of the wheel.
 
     python twinkle_checks.py FOLDER    writes FOLDER/results.json: the name of each check and "ok" or its traceback
 """
 import json
 import sys
 from pathlib import Path
+from unittest import mock
 
 import hone  # before torch, whose threads would else spin
 import hone.twinkle as ours
@@ -157,6 +158,7 @@ def check_metrics_of_policies_are_twinkles(folder):
         for metric in (kind(temperature=0.7, epsilon_high=0.3), getattr(their_metrics, kind.__name__)(temperature=0.7, epsilon_high=0.3)):
             for rows in (slice(0, 3), slice(3, 4)):
                 metric.accumulate({"labels": labels[rows]}, {"logps": outputs["logps"][rows]}, old_logps=old[rows], advantages=[1.0, -1.0, 0.5, -2.0][rows])
+            metric.accumulate([{"labels": row} for row in labels], {"logps": [row[None] for row in -torch.ones(4, 7)]}, old_logps=old, advantages=[1.0, -1.0, 0.5, -2.0])  # row by row
             figures.append(metric.calculate())
         assert figures[0].keys() == figures[1].keys() and len(figures[0]) == 10, figures
         assert all(abs(figures[0][name] - figures[1][name]) < 1e-6 for name in figures[0]), figures
@@ -189,7 +191,7 @@ def check_a_loss_that_reads_logits(folder):
     for kind in (Own, loss.CrossEntropyLoss):
         model = a_model()
         model.set_loss(kind)
-        value = model.forward_backward(inputs=rows)
+        model.forward_backward(inputs=rows)
         tokens = int((model.forward_only(inputs=rows)["logps"] < 0).sum())
         norms.append(model.clip_grad_norm(1e9) * (tokens if kind is not Own else 1))
         model.zero_grad()
@@ -203,7 +205,7 @@ def check_muon_and_the_modules_of_transformers(folder):
     rows = [{"messages": [{"role": "user", "content": "Who are you?"}, {"role": "assistant", "content": "I am hone."}]}]
     losses = []
     for _ in range(4):
-        losses.append(model.forward_backward(inputs=rows))
+        losses.append(model.forward_backward(inputs=rows)["loss"])
         model.clip_grad_and_step()
     assert losses[-1] < losses[0], losses
     from transformers import AutoConfig
@@ -266,15 +268,15 @@ def check_accumulation_and_resuming(folder):
     batches = list(loader)
     losses, norms = [], []
     for batch in batches:
-        losses.append(model.forward_backward(inputs=batch))
+        losses.append(model.forward_backward(inputs=batch)["loss"])
         norms.append(model.clip_grad_and_step())
     assert [norm is None for norm in norms] == [True, False, True, False]
     saved = model.save("two", output_dir=str(folder), save_optimizer=True, consumed_train_samples=8)
     assert Path(saved, "adapter_model.safetensors").exists()
-    expected = model.forward_backward(inputs=batches[0])
+    expected = model.forward_backward(inputs=batches[0])["loss"]
     again = a_model(gradient_accumulation_steps=2)
     assert again.resume_from_checkpoint(saved) == {"consumed_train_samples": 8, "cur_step": 4}
-    assert abs(again.forward_backward(inputs=batches[0]) - expected) < 1e-7
+    assert abs(again.forward_backward(inputs=batches[0])["loss"] - expected) < 1e-7
     assert abs(again.optimizer_group["default"].rates.learning_rate - model.optimizer_group["default"].rates.learning_rate) < 1e-12
     assert float(model.calculate_metric(is_training=True)["loss"]) > 0
 
@@ -286,7 +288,7 @@ def check_preferences_with_the_base_as_reference(folder):
     first = []
     for _ in range(3):
         reference = model.forward_only(inputs=rows, disable_lora=True)
-        first.append(model.forward_backward(inputs=rows, ref_outputs=reference, micro_batch_size=2))
+        first.append(model.forward_backward(inputs=rows, ref_outputs=reference, micro_batch_size=2)["loss"])
         model.clip_grad_and_step()
     assert abs(first[0] - np.log(2)) < 1e-5 and first[2] < first[0], first
     model.forward(inputs=rows)
@@ -313,6 +315,53 @@ def check_samplers_take_what_was_trained(folder):
             model.forward_backward(inputs=[row])
             model.clip_grad_and_step()
         CheckpointEngineManager(model=model, sampler=sampler).sync_weights()
+
+
+def check_router_replay_is_twinkles(folder):
+    """What Twinkle records and replays in transformers' model, hone does in its own; experts of a sampler are those of a pass."""
+    from hone.twinkle.model.transformers.moe.router_replay import RouterReplayAction
+    from python_environment import make_small_model
+    from transformers import Qwen3MoeForCausalLM
+    sys.modules.setdefault("zmq", mock.MagicMock())  # of its weight transfer, which is not used here
+    from twinkle.model.transformers.moe import router_replay as their_replay
+    name = str(folder / "experts")
+    make_small_model(name, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, norm_topk_prob=True, mlp_only_layers=[1])
+    peer = Qwen3MoeForCausalLM.from_pretrained(name, dtype=torch.float32)
+    their_replay.apply_router_replay_patch(peer)
+    model = TransformersModel(model_id=name, mixed_precision="no", enable_router_replay=True)
+    model.set_optimizer("AdamW", lr=1e-3)
+    sampler = TorchSampler(name, torch_dtype="float32", engine_args={"enable_return_routed_experts": True})
+    sampler.set_template("Template")
+    prompts = [{"messages": [{"role": "user", "content": text}]} for text in ("Who are you?", "What is one plus two?")]
+    features = [response.sequences[0].new_input_feature for response in sampler.sample(prompts, SamplingParams(max_tokens=6, temperature=0.0))]
+    recorded = model.forward_only(inputs=features, router_replay_action=RouterReplayAction.RECORD)
+    loss, tokens = 0, 0
+    for feature, found in zip(features, recorded["routed_experts"]):
+        ids = torch.as_tensor(feature["input_ids"])[None]
+        their_replay.set_global_router_replay_action(their_replay.RouterReplayAction.RECORD)
+        peer(input_ids=ids)
+        expected = their_replay.get_router_replay_data(peer)[0]
+        sampled = torch.as_tensor(feature["routed_experts"])
+        assert expected.shape[1:] == (3, 2) and (found[:len(expected)] == expected).all() and len(sampled) >= len(expected) - 1 and (sampled == expected[:len(sampled)]).all()
+        feature["routed_experts"] = (expected + 1) % 4  # others than the router would choose
+        their_replay.set_global_router_replay_action(their_replay.RouterReplayAction.REPLAY_FORWARD)
+        with mock.patch.object(their_replay.Platform, "get_local_device", return_value="cpu"):
+            their_replay.set_router_replay_data(feature["routed_experts"][None], peer)
+        labels = torch.as_tensor(feature["labels"])
+        logps = peer(input_ids=ids).logits[0].log_softmax(-1)[labels >= 0].gather(-1, labels[labels >= 0, None])[:, 0]
+        own = model.forward_only(inputs=[feature], router_replay_action=RouterReplayAction.REPLAY_FORWARD)["logps"][0]
+        assert torch.allclose(own[labels >= 0], logps.detach(), atol=1e-5)
+        loss, tokens = loss - logps.sum(), tokens + len(logps)
+    (loss / tokens).backward()
+    output = model.forward_backward(inputs=features, router_replay_action=RouterReplayAction.REPLAY_FORWARD)
+    assert abs(output["loss"] - loss.item() / tokens) < 1e-5
+    norm = torch.nn.utils.clip_grad_norm_(peer.parameters(), 1e9)
+    assert abs(model.clip_grad_norm(1e9) / float(norm) - 1) < 1e-3, norm
+    wrong = {**features[0], "routed_experts": features[0]["routed_experts"] + 4}
+    for row, word in (({**features[0], "routed_experts": None}, "no routed_experts"), (wrong, "routed_experts are from"), ({**wrong, "routed_experts": [[[0]]]}, "1 x 1")):
+        assert word in str(raises(hone.Error, lambda: model.forward_only(inputs=[row], router_replay_action=RouterReplayAction.REPLAY_FORWARD))), word
+    assert "RECORD" in str(raises(hone.Error, lambda: model.forward_backward(inputs=features, router_replay_action=RouterReplayAction.RECORD)))
+    assert "no experts" in str(raises(hone.Error, lambda: TorchSampler(NANO, engine_args={"enable_return_routed_experts": True})))
 
 
 def check_what_is_not_there_says_so(folder):

@@ -1,9 +1,9 @@
-"""Twinkle's Python interface, with hone behind it.
+"""Twinkle's Python interface, implemented by hone.
 
     import hone.twinkle as twinkle
 
 Scripts that say `import twinkle` run as they are with `python -m hone.twinkle script.py`, or after `hone.twinkle.install()`. Neither hides an
-installed twinkle-kit unless told to. docs/python.md says what is there; what is not raises an error that names it.
+installed twinkle-kit unless asked to. docs/python.md says what is there; what is not raises an error that names it.
 """
 import importlib
 from typing import TYPE_CHECKING

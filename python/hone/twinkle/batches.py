@@ -28,18 +28,23 @@ def _array(values: Any) -> np.ndarray:
 class Rows:
     """The rows of a pass."""
 
-    def __init__(self, features: list[Mapping[str, Any]]) -> None:
+    def __init__(self, features: list[Mapping[str, Any]], replays: bool = False) -> None:
+        """`replays`: passes take the rows' `routed_experts`."""
         self.features = features
+        self.replays = replays
 
     @classmethod
-    def of(cls, inputs: Any, template: Template | None) -> Rows:
+    def of(cls, inputs: Any, template: Template | None, replays: bool = False) -> Rows:
         """Of features, or of conversations that the template encodes."""
         rows: list[Any] = [inputs] if isinstance(inputs, Mapping) else list(inputs)
         if rows and "input_ids" not in rows[0]:
             if template is None:
                 raise UsageError("the rows are conversations, and the model has no template", "call set_template() first, or encode the dataset")
             rows = template.batch_encode(rows)
-        return cls(rows)
+        if replays and any(row.get("routed_experts") is None for row in rows):
+            raise UsageError("a row has no routed_experts to replay",
+                             "sample with engine_args={'enable_return_routed_experts': True}, or add those that forward_only() records")
+        return cls(rows, replays)
 
     @cached_property
     def batch(self) -> Batch:
@@ -49,7 +54,8 @@ class Rows:
             ids = _array(feature["input_ids"])
             labels = np.full_like(ids, IGNORE)
             labels[1:] = _array(feature["labels"])[:-1] if feature.get("labels") is not None else ids[1:]
-            rows.append({"input_ids": ids, "labels": labels, "media": feature["media"].handle if feature.get("media") is not None else None})
+            rows.append({"input_ids": ids, "labels": labels, "media": feature["media"].handle if feature.get("media") is not None else None,
+                         "routed_experts": feature["routed_experts"][:len(ids)] if self.replays else None})  # without the padding of a recorded batch
         return Batch.from_rows(rows or [_NOTHING])
 
     def padded(self, packed: torch.Tensor, value: float = 0.0) -> torch.Tensor:
@@ -102,7 +108,7 @@ class Rows:
             return
         for begin in range(0, count, size):
             part = slice(begin, begin + size)
-            yield Rows(self.features[part]), {name: _cut(value, part, count) for name, value in extra.items()}
+            yield Rows(self.features[part], self.replays), {name: _cut(value, part, count) for name, value in extra.items()}
 
 
 def _cut(value: Any, part: slice, count: int) -> Any:
@@ -118,6 +124,14 @@ def join_outputs(outputs: list[ModelOutput], device_mesh: Any = None) -> ModelOu
         outputs = [outputs[ranks.index(number)] for number in range(device_mesh.data_world_size)]
     elif device_mesh is not None and device_mesh.world_size == 1:  # everybody got all rows
         outputs = outputs[:1]
-    longest = max(output["logps"].shape[1] for output in outputs)
-    rows = [torch.nn.functional.pad(output["logps"], (0, longest - output["logps"].shape[1])) for output in outputs]
-    return ModelOutput(logps=torch.cat(rows))
+    joined: dict[str, Any] = {name: _join_rows([output[name] for output in outputs], value) for name, value in (("logps", 0), ("routed_experts", -1))
+                              if outputs[0].get(name) is not None}
+    if "loss" in outputs[0]:
+        joined["loss"] = sum(output["loss"] for output in outputs) / len(outputs)
+    return ModelOutput(**{"logps": None, **joined})
+
+
+def _join_rows(values: list[torch.Tensor], padding: int) -> torch.Tensor:
+    """[rows, longest, …] of all, where `longest` differs between them."""
+    longest = max(value.shape[1] for value in values)
+    return torch.cat([torch.nn.functional.pad(value, (0, 0) * (value.dim() - 2) + (0, longest - value.shape[1]), value=padding) for value in values])

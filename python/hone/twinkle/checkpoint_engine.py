@@ -5,7 +5,7 @@ from typing import Any
 
 
 class CheckpointEngineManager:
-    """Brings what trained to the sampler. Only that travels, through Ray's object store: an adapter stays one, whatever `merge_and_sync` says."""
+    """Sends the trained weights to the sampler, and only these, through Ray's object store: an adapter stays one, whatever `merge_and_sync` says."""
 
     def __init__(self, model: Any, sampler: Any, platform: str = "GPU") -> None:
         self.model, self.sampler = model, sampler

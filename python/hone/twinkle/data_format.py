@@ -36,6 +36,7 @@ class InputFeature(TypedDict, total=False):
     position_ids: Any
     length: int
     media: Any  # of a row with images, videos or audios
+    routed_experts: Any  # [tokens, layers with experts, experts of a token], for router replay
 
 
 class ModelOutput(dict[str, Any]):
@@ -56,7 +57,7 @@ class ModelOutput(dict[str, Any]):
 
 
 class LossOutput(TypedDict, total=False):
-    """A loss. `num_tokens` above 0: it is a sum over so many; 0: it is a mean over the rows."""
+    """A loss. `num_tokens` above 0: it is a sum over that many tokens; 0: it is a mean over the rows."""
 
     loss: Any
     num_tokens: Any
@@ -98,6 +99,7 @@ class SampledSequence:
     logprobs: list[list[tuple[int, float]]] | None = None
     decoded: str = ""
     new_input_feature: dict[str, Any] | None = None
+    routed_experts: Any = None
 
 
 @dataclass

@@ -72,7 +72,7 @@ class DataLoader:
 
     @remote_function(dispatch="all", collect="first", lazy_collect=False)
     def resume_from_checkpoint(self, consumed_train_samples: int) -> None:
-        """The next iteration begins behind so many rows."""
+        """The next iteration starts after that many rows."""
         self._consumed, self._skip = consumed_train_samples, consumed_train_samples % max(len(self.dataset), 1)
 
     skip_consumed_samples = resume_from_checkpoint

@@ -20,7 +20,7 @@ __all__ = ["DeviceGroup", "DeviceMesh", "get_device_placement", "initialize", "i
 
 @dataclass
 class _State:
-    """What initialize() was told."""
+    """The arguments of initialize()."""
 
     mode: str = "local"
     groups: list[DeviceGroup] = field(default_factory=list)
@@ -71,7 +71,7 @@ def is_master() -> bool:
 
 
 def enter_worker(settings: dict[str, Any]) -> None:
-    """What initialize() was told, in a worker."""
+    """The arguments of initialize(), in a worker."""
     first = state.own_group is None
     for key, value in settings.items():
         setattr(state, key, value)
@@ -114,7 +114,7 @@ def _check_execute(execute: str) -> None:
         raise UsageError(f"execute is {execute!r}", "expected first, peer or all")
 
 
-# Classes of a script travel to workers with their code. What looks at this process's state is here, where they find it again.
+# Classes of a script are sent to workers with their code. What reads this process's state is here, where workers find it too.
 def _begin(self: Any, original: Callable[..., Any], takes_mesh: bool, execute: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     remote_group = kwargs.pop("remote_group", None)
     kwargs.pop("instance_id", None)
@@ -159,7 +159,7 @@ def _make_remote(handle: Any, execute: str, remote_group: str, mesh: DeviceMesh 
 def remote_function(dispatch: Dispatch = "slice", execute: str = "all", collect: Collect = "none", sync: bool = False,
                     lazy_collect: bool | None = None, timeout: float | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A method that workers run. `dispatch`: which of the arguments each gets; `execute`: who runs it; `collect`: what becomes of the
-    results; `sync`: wait for them; `lazy_collect`: return at once (None: as initialize() was told)."""
+    results; `sync`: wait for them; `lazy_collect`: return at once (None: as in initialize())."""
     _check_execute(execute)
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -54,7 +54,7 @@ class TrainFigures(Metric):
         self._norm: float | None = None
 
     def add_pass(self, figures: Mapping[str, float], items: float = 1) -> None:
-        """A pass, whose loss is a mean over so many items."""
+        """A pass, whose loss is a mean over `items`."""
         self._loss += figures["loss"] * items
         self._items += items
         if "token_acc" in figures:
@@ -174,6 +174,13 @@ class GRPOMetric(Metric):
         return (ratios < 1 - self.epsilon) & (advantages < 0) & mask, (ratios > 1 + self.epsilon_high) & (advantages > 0) & mask, mask
 
     def accumulate(self, inputs: Any = None, outputs: Any = None, *, old_logps: Any = None, advantages: Any = None, **kwargs: Any) -> None:
+        if isinstance(outputs["logps"], list):  # those of each row by itself
+            for number, (row, logps) in enumerate(zip(inputs, outputs["logps"])):
+                labels = torch.as_tensor(row["labels"]).reshape(1, -1)
+                labels = torch.nn.functional.pad(labels, (0, logps.shape[1] - labels.shape[1]), value=self.ignore_index)
+                self.accumulate({"labels": labels}, {"logps": logps}, old_logps=None if old_logps is None else old_logps[number:number + 1],
+                                advantages=None if advantages is None else advantages[number:number + 1])
+            return
         logps = outputs["logps"].detach().float() * self.temperature
         mask = torch.as_tensor(inputs["labels"]).to(logps.device) != self.ignore_index
         if not mask.any():

@@ -135,7 +135,7 @@ class DeviceMesh:
         return (self.mesh_dim_names or ()).index(name)
 
     def get_dim_size(self, name: str) -> int:
-        """How many processes lie along an axis; 1 where the mesh has none of that name."""
+        """The number of processes along an axis; 1 where the mesh has none of that name."""
         return self.mesh.shape[self._axis(name)] if self.has_dim(name) else 1
 
     @property

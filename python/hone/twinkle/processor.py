@@ -1,4 +1,4 @@
-"""Rows to the model's input. hone puts sequences end to end without padding, whatever a processor is told about it."""
+"""Rows to the model's input. hone puts sequences end to end without padding, whatever a processor's arguments say."""
 from __future__ import annotations
 
 from typing import Any

@@ -52,7 +52,7 @@ def _flattened(content: Any) -> tuple[Any, dict[str, list[Any]]]:
 
 
 class RowMedia:
-    """The media of a row that was encoded. It travels to other processes as the row, and is read there."""
+    """The media of a row that was encoded. It is sent to other processes as the row, and is read there."""
 
     def __init__(self, template: Template, row: dict[str, Any], prompt: bool = False) -> None:
         self.template = template
@@ -155,7 +155,7 @@ class Template:
                              position_ids=feature["position_ids"][part], length=part.stop - part.start) for part in parts]
 
     def batch_encode(self, trajectories: Mapping[str, list[Any]] | Sequence[Mapping[str, Any]], add_generation_prompt: bool = False) -> list[dict[str, Any]]:
-        """Rows with their tokens beside what they held. Pairs (positive, negative) are encoded each."""
+        """Rows with their tokens in addition to their columns. Pairs (positive, negative) are encoded each."""
         rows: Sequence[Mapping[str, Any]] = _columns_to_rows(trajectories) if isinstance(trajectories, Mapping) else trajectories
         encoded = []
         for row in rows:

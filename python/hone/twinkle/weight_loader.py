@@ -1,4 +1,4 @@
-"""A model's weights to a sampler beside it."""
+"""Sends a model's weights to a sampler in the same process."""
 from __future__ import annotations
 
 from typing import Any

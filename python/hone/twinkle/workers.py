@@ -16,7 +16,7 @@ _ATTEMPTS = 4  # to start a cluster on a busy machine
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A free port."""
     with socket.socket() as probe:
         probe.bind(("", 0))
         return int(probe.getsockname()[1])
@@ -54,7 +54,7 @@ class Worker:
         self._objects[name] = cls(*args, **kwargs)
 
     def call(self, name: str, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A method of it. Iterators stay here: their items travel one by one, with whether they are over."""
+        """A method of it. Iterators stay here: their items are sent one by one, with whether they are exhausted."""
         thing = self._objects[name]
         if method == "__iter__":
             self._iterators[name] = iter(thing)

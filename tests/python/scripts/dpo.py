@@ -53,7 +53,7 @@ def main():
         assert callable(outputs)
         base = policy.forward_only(inputs=rows, disable_lora=True)
         assert abs(base()["logps"] - outputs()["logps"]).max() < 1e-3
-        loss = policy.forward_backward(inputs=rows, ref_outputs=outputs)()
+        loss = policy.forward_backward(inputs=rows, ref_outputs=outputs)()["loss"]
         norm = policy.clip_grad_and_step()()
         found.append({**policy.calculate_metric(is_training=True), "loss": loss, "grad_norm": norm})
     policy.save("dpo", output_dir="output")

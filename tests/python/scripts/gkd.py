@@ -52,7 +52,7 @@ def main():
     for _, batch in zip(range(args.training.max_steps), DataLoader(dataset=create_dataset, batch_size=args.training.batch_size)):
         responses = teacher.sample(batch, SamplingParams(max_tokens=0, temperature=1.0, prompt_logprobs=TOPK, num_samples=1))
         rows = [sequence.new_input_feature for response in responses for sequence in response.sequences]
-        loss = student.forward_backward(inputs=rows, micro_batch_size=args.training.micro_batch_size, **teacher_output(responses))
+        loss = student.forward_backward(inputs=rows, micro_batch_size=args.training.micro_batch_size, **teacher_output(responses))["loss"]
         found.append({"loss": loss, "grad_norm": student.clip_grad_and_step()})
     student.save("gkd", output_dir="output", merge_lora=True)
     print("RESULT", json.dumps(found), flush=True)

@@ -93,7 +93,7 @@ def train():
         for trajectory, advantage in zip(trajectories, compute_advantages(rewards, num_generations=GENERATIONS, scale="group").tolist()):
             trajectory["advantages"] = advantage
         loss = actors.forward_backward(trajectories, trajectories, list(logps))
-        loss = loss() if callable(loss) else loss
+        loss = [output["loss"] for output in (loss() if callable(loss) else loss)]
         norm = actors.update()
         report.append({"rewards": rewards, "loss": loss, "norm": norm() if callable(norm) else norm, "lazy": lazy, "rows": len(trajectories)})
     print("RESULT", json.dumps(report), flush=True)

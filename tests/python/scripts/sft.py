@@ -48,7 +48,7 @@ def train():
     logger.info(model.get_train_configs())
     losses, norms = [], []
     for _, batch in zip(range(STEPS), dataloader):
-        losses.append(model.forward_backward(inputs=batch))
+        losses.append(model.forward_backward(inputs=batch)["loss"])
         norms.append(model.clip_grad_norm(1.0))
         model.step()
         model.zero_grad()

@@ -15,7 +15,7 @@ from .base import IGNORE, Loss, aligned
 def _sides(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Rows come in pairs: the preferred answer, then the other."""
     if len(values) % 2:
-        raise DataError(f"{len(values)} rows are not pairs", "give each preferred answer with the other behind it")
+        raise DataError(f"{len(values)} rows are not pairs", "give each preferred answer followed by the other")
     return values[0::2], values[1::2]
 
 

@@ -101,5 +101,5 @@ class SavedModel:
             self._make_trainer().save_weights(folder)
             files = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
             if self._processes:
-                self._processes.gather("read")  # nobody removes what another still reads
+                self._processes.gather("read")  # no process removes what another still reads
         return files

@@ -17,7 +17,7 @@ def _initialization(value: Any) -> str:
 
 
 def _present(targets: list[str], weights: Iterable[str]) -> list[str]:
-    """Those of several target modules that the model has: as with peft, a list may serve several families. A list of none is told by hone."""
+    """Those of several target modules that the model has: as with peft, a list may serve several families. hone reports a list of which it has none."""
     modules = {name.removesuffix(".weight") for name in weights}
     found = [target for target in targets if target == "all-linear" or any(module == target or module.endswith(f".{target}") for module in modules)]
     if not found or len(found) == len(targets):

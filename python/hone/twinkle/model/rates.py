@@ -16,7 +16,7 @@ _MUON = {"adjust_lr_fn": "match_rms_adamw", "momentum": 0.95, "nesterov": True, 
 
 
 class Rates:
-    """An optimizer's settings, and torch's schedule of its rate, which is stepped beside the one that hone runs."""
+    """An optimizer's settings, and torch's schedule of its rate, which is stepped together with the one that hone runs."""
 
     def __init__(self, optimizer: Any, lr: float = 1e-5, weight_decay: float | None = None, betas: tuple[float, float] = (0.9, 0.999),
                  eps: float = 1e-8, **kwargs: Any) -> None:

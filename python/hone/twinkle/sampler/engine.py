@@ -34,7 +34,8 @@ def _join(results: list[SampleResponses], device_mesh: DeviceMesh | None = None)
 
 @remote_class()
 class Sampler:
-    """Answers prompts. `engine_args` are vLLM's: max_model_len and max_num_seqs count, what hone decides by itself changes nothing."""
+    """Answers prompts. `engine_args` are vLLM's: max_model_len, max_num_seqs and enable_return_routed_experts count, what hone decides by itself changes
+    nothing."""
 
     def __init__(self, model_id: str, engine_args: Mapping[str, Any] | None = None, device_mesh: DeviceMesh | None = None, torch_dtype: Any = None,
                  model_cls: Any = None, **kwargs: Any) -> None:
@@ -43,7 +44,8 @@ class Sampler:
         self.device_mesh = device_mesh
         dtype = args.get("dtype") or torch_dtype
         self._dtype = None if dtype in (None, "auto") else str(dtype).removeprefix("torch.")
-        self._limits: dict[str, Any] = {"max_model_len": int(args.get("max_model_len") or 0), "max_num_seqs": int(args.get("max_num_seqs") or 256)}
+        self._limits: dict[str, Any] = {"max_model_len": int(args.get("max_model_len") or 0), "max_num_seqs": int(args.get("max_num_seqs") or 256),
+                                        "enable_return_routed_experts": bool(args.get("enable_return_routed_experts"))}
         self._start(local_name(model_id))
         self.template: Template | None = None
         self._seed = state.seed + max(Platform.get_rank(), 0)
@@ -153,8 +155,10 @@ class Sampler:
                    "attention_mask": np.ones_like(ids), "position_ids": np.arange(len(ids)), "length": len(ids)}
         if prompt["source"] is not None:
             feature["media"] = prompt["source"]
+        if answer.routed_experts is not None:
+            feature["routed_experts"] = answer.routed_experts
         logprobs = [[(token, float(logp))] for token, logp in zip(tokens, answer.logprobs if answer.logprobs is not None else ())]
-        return SampledSequence(answer.finish_reason, tokens, logprobs, answer.text, feature)
+        return SampledSequence(answer.finish_reason, tokens, logprobs, answer.text, feature, answer.routed_experts)
 
     @remote_function(dispatch="all", collect="first", lazy_collect=False)
     def import_weights(self, files: Mapping[str, bytes]) -> None:

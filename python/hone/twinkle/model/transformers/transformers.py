@@ -8,28 +8,29 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ... import model as models
-from ...errors import UsageError, require
-from ...device_mesh import DeviceMesh as Processes
-from ...trainer import LoraConfig, Trainer
-from .. import loss as losses
-from .. import processor as processors
-from .. import template as templates
-from ..batches import Rows, join_outputs
-from ..data_format import ModelOutput
-from ..infra import remote_class, remote_function, state
-from ..loss import CrossEntropyLoss, Loss
-from ..metric import Metric
-from ..platform import DeviceMesh
-from ..processor import InputProcessor
-from ..processes import check_mesh, processes_of
-from ..template import Template
-from ..utils import construct, local_name, not_supported
-from .files import SavedModel
-from .lora import lora_config
-from .optimizer_group import OptimizerGroup
-from .rates import Rates
-from .skeleton import check_config, module_tree
+from .... import model as models
+from ....errors import UsageError, require
+from ....device_mesh import DeviceMesh as Processes
+from ....trainer import LoraConfig, Trainer
+from ... import loss as losses
+from ... import processor as processors
+from ... import template as templates
+from ...batches import Rows, join_outputs
+from ...data_format import ModelOutput
+from ...infra import remote_class, remote_function, state
+from ...loss import CrossEntropyLoss, Loss
+from ...metric import Metric
+from ...platform import DeviceMesh
+from ...processor import InputProcessor
+from ...processes import check_mesh, processes_of
+from ...template import Template
+from ...utils import construct, local_name, not_supported
+from ..files import SavedModel
+from ..lora import lora_config
+from ..optimizer_group import OptimizerGroup
+from ..rates import Rates
+from ..skeleton import check_config, module_tree
+from .moe.router_replay import RouterReplayAction, take_action
 
 _DTYPES = {"bf16": None, "no": "float32"}  # of mixed_precision: weights as the files have them, or whole ones
 _NO_MATTER = ("attn_implementation", "trust_remote_code", "device_map", "low_cpu_mem_usage", "use_cache", "tokenizer_id", "revision")
@@ -48,6 +49,7 @@ class TransformersModel(SavedModel):
             raise not_supported("a model out of a config", "name its folder or id with model_id")
         require(mixed_precision in _DTYPES, "mixed_precision", mixed_precision, "bf16 or no")
         dtype = kwargs.pop("torch_dtype", kwargs.pop("dtype", None))
+        self._router_replay = bool(kwargs.pop("enable_router_replay", False))
         unknown = sorted(set(kwargs) - set(_NO_MATTER))
         if unknown:
             raise not_supported(f"TransformersModel's {unknown[0]}", "leave it out")
@@ -92,7 +94,7 @@ class TransformersModel(SavedModel):
 
     @remote_function(dispatch="all")
     def add_adapter_to_model(self, adapter_name: str, config_or_dir: Any, gradient_accumulation_steps: int = 1, **kwargs: Any) -> None:
-        """LoRA by peft's configuration, or an adapter's folder to go on with. A model has one adapter."""
+        """LoRA by peft's configuration, or an adapter's folder to continue with. A model has one adapter."""
         if self._trainer is not None or list(self.optimizer_group) != [""]:
             raise not_supported(f"a second adapter ({adapter_name!r}) on one model", "load the model once more; hone serve-tinker trains many at once")
         group = self.optimizer_group.pop("")
@@ -139,7 +141,7 @@ class TransformersModel(SavedModel):
     @remote_function(dispatch="all")
     def add_metric(self, metric_cls: Any, is_training: bool | None = None, **kwargs: Any) -> None:
         """Another metric, by class or instance; it sees labels and log-probabilities."""
-        from .. import metric
+        from ... import metric
 
         group = self._group(kwargs)
         group.metrics.append(construct(metric_cls, Metric, metric, device_mesh=self.device_mesh, process_group=None, **kwargs))
@@ -151,22 +153,31 @@ class TransformersModel(SavedModel):
 
     # Passes.
 
-    def _rows(self, inputs: Any, group: OptimizerGroup) -> Rows:
-        return Rows.of(inputs, group.template)
+    def _rows(self, inputs: Any, group: OptimizerGroup, action: RouterReplayAction | None = None) -> Rows:
+        return Rows.of(inputs, group.template, replays=action is RouterReplayAction.REPLAY_FORWARD)
 
     @remote_function(dispatch="slice_dp", collect=join_outputs)
     def forward_only(self, *, inputs: Any, disable_lora: bool = False, **kwargs: Any) -> ModelOutput:
-        """Log-probabilities of the labels, without gradients; `disable_lora`: of the model beneath the adapter."""
+        """Log-probabilities of the labels, without gradients; `disable_lora`: of the model beneath the adapter. With `router_replay_action` RECORD also
+        `routed_experts`, [rows, tokens, layers with experts, experts of a token]."""
         group = self._group(kwargs)
-        rows = self._rows(inputs, group)
+        action = take_action(kwargs, self._router_replay, may_record=True)
+        rows = self._rows(inputs, group, action)
         temperature = kwargs.get("temperature", 1.0)
-        if disable_lora and group.adapter_config is not None:
+        routed = None
+        if action is RouterReplayAction.RECORD:
+            if disable_lora or group.rates is None:
+                raise not_supported("RouterReplayAction.RECORD of a model that does not train", "record with the adapter, after set_optimizer()")
+            packed, routed = self._make_trainer().routed_logprobs(rows.batch, temperature)
+        elif disable_lora and group.adapter_config is not None:
             packed = self._make_trainer().base_logprobs(rows.batch, temperature)
         elif group.rates is not None:
             packed = self._make_trainer().evaluated_logprobs(rows.batch, temperature)
         else:
             packed = self._model.logprobs(rows.batch, temperature)
         outputs = ModelOutput(logps=rows.padded(packed).cpu()[:len(rows.features)])
+        if routed is not None:
+            outputs["routed_experts"] = rows.padded(routed, -1).cpu()[:len(rows.features)]
         self._last = rows, {"outputs": outputs, "training": False}
         if self._measures and not disable_lora and type(group.loss_instance) is CrossEntropyLoss:
             self._measure(group, {})
@@ -176,7 +187,7 @@ class TransformersModel(SavedModel):
     def forward(self, *, inputs: Any, **kwargs: Any) -> ModelOutput:
         """Log-probabilities whose loss calculate_loss() computes, for backward()."""
         group = self._group(kwargs)
-        rows = self._rows(inputs, group)
+        rows = self._rows(inputs, group, take_action(kwargs, self._router_replay))
         outputs = rows.outputs(self._make_trainer(), group.loss_instance, kwargs, kwargs.get("temperature", 1.0))
         self._last = rows, {"outputs": outputs, "training": True}
         return ModelOutput(**{name: value.detach().cpu() for name, value in outputs.items() if value is not None})
@@ -210,16 +221,17 @@ class TransformersModel(SavedModel):
         group.cur_step += 1
         group.figures.add_pass({"loss": last["outputs"]["loss"]}, last["items"])
 
-    @remote_function(dispatch="slice_dp", collect="mean")
-    def forward_backward(self, *, inputs: Any, micro_batch_size: int | None = None, **kwargs: Any) -> float:
-        """Adds the gradients of rows, `micro_batch_size` at a time, and returns their loss. What the loss needs beside them is given by name:
-        advantages, old_logps, ref_logps, ref_outputs …"""
+    @remote_function(dispatch="slice_dp", collect=join_outputs)
+    def forward_backward(self, *, inputs: Any, micro_batch_size: int | None = None, **kwargs: Any) -> ModelOutput:
+        """Adds the gradients of rows, `micro_batch_size` at a time, and returns their `loss` and, unless that is cross entropy alone, `logps`. What else
+        the loss needs is given by name: advantages, old_logps, ref_logps, ref_outputs …"""
         group = self._group(kwargs)
         kwargs.pop("task", None)
+        action = take_action(kwargs, self._router_replay)
         trainer = self._make_trainer()
         plain = type(group.loss_instance) is CrossEntropyLoss and not group.loss_instance.dft and not group.metrics
-        parts = list(self._rows(inputs, group).split(micro_batch_size, kwargs))
-        items = 1.0
+        parts = list(self._rows(inputs, group, action).split(micro_batch_size, kwargs))
+        items, passes = 1.0, []
         if plain:
             figures = trainer.forward_backward([rows.batch for rows, _ in parts])
         else:
@@ -229,12 +241,14 @@ class TransformersModel(SavedModel):
                 loss, count = rows.loss(group.loss_instance, outputs, extra)
                 trainer.backward(loss, count)
                 total, items = total + float(loss.detach()), items + count
+                if outputs["logps"] is not None:
+                    passes.append(ModelOutput(logps=outputs["logps"].detach().cpu()[:len(rows.features)]))
                 for metric in group.metrics:
                     metric.accumulate({"labels": rows.labels}, outputs, **extra)
             figures = {"loss": total / max(items, 1)}
         group.cur_step += 1
         group.figures.add_pass(figures, items)
-        return figures["loss"]
+        return ModelOutput(**{"logps": None, **(join_outputs(passes) if passes else {}), "loss": figures["loss"]})
 
     # Updates. Before enough passes were made they do nothing.
 
@@ -320,6 +334,6 @@ class TransformersModel(SavedModel):
 
     @property
     def hone_model(self) -> models.Model:
-        """The model itself, for what hone can do beside this."""
+        """The model itself, for what else hone can do."""
         return self._model
 

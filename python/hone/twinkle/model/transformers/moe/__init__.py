@@ -1,0 +1,4 @@
+"""Mixtures of experts."""
+from .router_replay import RouterReplayAction
+
+__all__ = ["RouterReplayAction"]
